@@ -1,0 +1,120 @@
+# Everything a developer does. `make` alone prints the list.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VERSION ?= 0.1.0
+# Programs that are built once and kept: one ignored folder for all of them.
+export LVMS_CACHE ?= $(CURDIR)/.cache
+BIN := $(LVMS_CACHE)/bin
+GOFLAGS_STATIC := CGO_ENABLED=0
+LDFLAGS := -s -w -X github.com/lvm-storage/lvm-operator/internal/version.Version=$(VERSION)
+LAB := $(BIN)/lab
+LAB_NAME ?= demo
+ARGS ?=
+
+export GOFLAGS ?= -buildvcs=false
+
+##@ Start here
+
+.PHONY: help
+help: ## Print this list.
+	@awk 'BEGIN {FS = ":.*## "; print "make TARGET [VARIABLE=value]"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: packages $(LAB) image ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one go.
+	@$(LAB) demo --name $(LAB_NAME) --image $(IMAGE)
+
+.PHONY: test
+test: packages lint verify test-unit test-env test-lab test-e2e ## Install what is needed, run every test there is.
+	@echo "make test: all tests passed"
+
+##@ Tests, one by one
+
+.PHONY: test-unit
+test-unit: ## Tables, plans, decoders, builders, import rules. Runs anywhere.
+	@hack/step "unit tests" go test ./...
+
+.PHONY: test-env
+test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etcd.
+	@assets=$$($(LAB) programs) && KUBEBUILDER_ASSETS=$$assets hack/step "API server tests" go test -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/...
+
+.PHONY: test-lab
+test-lab: packages $(LAB) ## The lab itself, and the LVM contract on real LVM in a bare node.
+	@hack/step "lab tests" go test -tags lab -p 1 -count 1 -timeout 20m ./test/lab/...
+	@hack/test-bare
+
+.PHONY: test-e2e
+test-e2e: packages $(LAB) image ## User stories on a real cluster with real LVM.
+	@LVMS_IMAGE=$(IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
+
+##@ Build
+
+IMAGE := $(LVMS_CACHE)/image/lvms-operator.tar
+
+.PHONY: build
+build: $(BIN)/lvms ## Build the operator's program.
+
+.PHONY: image
+image: $(BIN)/lvms $(BIN)/image ## Write the operator's image as an OCI archive, without a container engine.
+	@rm -rf $(LVMS_CACHE)/rootfs && hack/rootfs.sh $(LVMS_CACHE)/rootfs && mkdir -p $(dir $(IMAGE))
+	@$(BIN)/image -rootfs $(LVMS_CACHE)/rootfs -binary $(BIN)/lvms -version $(VERSION) -out $(IMAGE)
+
+# Go decides what is stale.
+.PHONY: $(BIN)/lvms $(BIN)/image $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck
+$(BIN)/lvms:
+	@$(GOFLAGS_STATIC) hack/step "build lvms" go build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
+$(BIN)/image:
+	@go build -o $@ ./hack/image
+$(LAB):
+	@$(GOFLAGS_STATIC) hack/step "build lab" go build -o $@ ./test/lab/cmd/lab
+$(BIN)/controller-gen:
+	@cd hack/tools && go build -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+$(BIN)/staticcheck:
+	@cd hack/tools && go build -o $@ honnef.co/go/tools/cmd/staticcheck
+
+.PHONY: generate
+generate: $(BIN)/controller-gen ## Write the generated files anew: deep copies, CRDs, RBAC, webhook.
+	@hack/generate $(BIN)/controller-gen
+
+##@ Checks
+
+TAGS := env,lab,e2e
+
+.PHONY: lint
+lint: $(BIN)/staticcheck ## gofmt, go vet and staticcheck.
+	@unformatted=$$(git ls-files '*.go' | xargs gofmt -l); [ -z "$$unformatted" ] || { echo "gofmt would change: $$unformatted"; exit 1; }
+	@hack/step "go vet" go vet -tags $(TAGS) ./...
+	@hack/step "staticcheck" $(BIN)/staticcheck -tags $(TAGS) ./...
+
+.PHONY: verify
+verify: $(BIN)/controller-gen ## Fail where a generated file is stale.
+	@hack/step "verify generated files" hack/verify $(BIN)/controller-gen
+
+##@ Look around
+
+.PHONY: packages
+packages: ## Install the Debian packages that are missing.
+	@hack/preflight
+	@hack/packages
+
+.PHONY: lab-up
+lab-up: packages $(LAB) ## Start a cluster of two nodes with blank disks, without the operator.
+	@$(LAB) up --name $(LAB_NAME) --nodes 2 --disks 8G,8G --snapshots
+
+.PHONY: lab-shell
+lab-shell: $(LAB) ## A shell with kubectl set up for the running cluster.
+	@$(LAB) shell --name $(LAB_NAME)
+
+.PHONY: lab-kubectl
+lab-kubectl: $(LAB) ## kubectl on the running cluster: make lab-kubectl ARGS="get pods -A".
+	@$(LAB) kubectl --name $(LAB_NAME) -- $(ARGS)
+
+.PHONY: lab-down
+lab-down: $(LAB) ## Stop the cluster and remove all it left.
+	@$(LAB) down --name $(LAB_NAME)
+
+.PHONY: clean
+clean: ## Remove the folder of built programs.
+	@rm -rf $(LVMS_CACHE)

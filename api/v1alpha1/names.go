@@ -1,0 +1,57 @@
+package v1alpha1
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// Names that existing clusters hold. They never change.
+const (
+	// DriverName is the name of the CSI driver and the prefix of its keys.
+	DriverName = "topolvm.io"
+	// TopologyNodeKey is the topology key of a volume; its value is the node's name.
+	TopologyNodeKey = "topology.topolvm.io/node"
+	// DeviceClassParameter is the StorageClass parameter that names the device class.
+	DeviceClassParameter = "topolvm.io/device-class"
+	// FilesystemTypeParameter is the StorageClass parameter that names the file system.
+	FilesystemTypeParameter = "csi.storage.k8s.io/fstype"
+	// StorageClassPrefix precedes the device class in the names of StorageClass and VolumeSnapshotClass.
+	StorageClassPrefix = "lvms-"
+	// OwnerTag is the LVM tag of the volume groups that the product made.
+	OwnerTag = "lvms"
+
+	// LVMClusterFinalizer keeps an LVMCluster until its operands are gone.
+	LVMClusterFinalizer = "lvmcluster.topolvm.io"
+	// NodeStatusFinalizer keeps an LVMVolumeGroupNodeStatus until no volume group is left on its node.
+	NodeStatusFinalizer = "delete-protection.lvm.openshift.io"
+	// NodeCleanupPrefix begins the finalizer by which each node keeps an LVMVolumeGroup.
+	NodeCleanupPrefix = "cleanup.vgmanager.node.topolvm.io/"
+
+	// OwnerNameLabel and its siblings mark cluster-scoped operands with the LVMCluster they belong to.
+	OwnerNameLabel      = "owned-by.topolvm.io/name"
+	OwnerNamespaceLabel = "owned-by.topolvm.io/namespace"
+	OwnerUIDLabel       = "owned-by.topolvm.io/uid"
+	OwnerGroupLabel     = "owned-by.topolvm.io/group"
+	OwnerVersionLabel   = "owned-by.topolvm.io/version"
+	OwnerKindLabel      = "owned-by.topolvm.io/kind"
+)
+
+// maxNameSegment is the limit of the part after the slash of a qualified name (Kubernetes, validation.IsQualifiedName).
+const maxNameSegment = 63
+
+// StorageClassName returns the name of the StorageClass, and of the VolumeSnapshotClass, of a device class.
+func StorageClassName(deviceClass string) string {
+	return StorageClassPrefix + deviceClass
+}
+
+// NodeCleanupFinalizer returns the finalizer by which a node keeps an LVMVolumeGroup.
+// The name of a node may have up to 253 characters, the last part of a finalizer 63: a longer name is cut and
+// completed with a hash of the whole.
+func NodeCleanupFinalizer(node string) string {
+	if len(node) <= maxNameSegment {
+		return NodeCleanupPrefix + node
+	}
+	sum := sha256.Sum256([]byte(node))
+	hash := hex.EncodeToString(sum[:])[:12]
+	return NodeCleanupPrefix + node[:maxNameSegment-len(hash)-1] + "-" + hash
+}

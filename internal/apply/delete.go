@@ -1,0 +1,146 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+)
+
+// RemainingError tells which objects are being deleted and still exist. It is not a failure: look again later.
+type RemainingError struct {
+	// Objects are the objects with what holds them, sorted.
+	Objects []string
+}
+
+func (e *RemainingError) Error() string {
+	return "still being deleted: " + strings.Join(e.Objects, "; ")
+}
+
+// Delete deletes an object, which is given by type, name and namespace, and returns nil when it is gone, or a
+// *RemainingError while it is there. from should not be a cache: a cache may not have the object yet.
+func (a *Applier) Delete(ctx context.Context, from client.Reader, object client.Object) error {
+	ref, err := a.referTo(object)
+	if err != nil {
+		return err
+	}
+	if gone, err := a.get(ctx, from, object); gone || err != nil {
+		return err
+	}
+	if object.GetDeletionTimestamp().IsZero() {
+		if err := a.delete(ctx, object); err != nil {
+			return fmt.Errorf("%s: delete: %w", ref, err)
+		}
+		if gone, err := a.get(ctx, from, object); gone || err != nil {
+			return err
+		}
+	}
+	return &RemainingError{Objects: []string{describe(ref, object)}}
+}
+
+// get reads an object and reports whether there is none.
+func (a *Applier) get(ctx context.Context, from client.Reader, object client.Object) (bool, error) {
+	ref, err := a.referTo(object)
+	if err != nil {
+		return false, err
+	}
+	err = from.Get(ctx, ref.ObjectKey, object)
+	if apierrors.IsNotFound(err) {
+		a.forget(ref)
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: read before deletion: %w", ref, err)
+	}
+	return false, nil
+}
+
+// delete deletes this very object and no later one of the same name.
+func (a *Applier) delete(ctx context.Context, object client.Object) error {
+	uid := object.GetUID()
+	err := a.client.Delete(ctx, object, client.Preconditions{UID: &uid},
+		client.PropagationPolicy("Background"))
+	return client.IgnoreNotFound(err)
+}
+
+// Prune deletes the objects of a list that keep does not want, and returns a *RemainingError while some of them are
+// there. The options narrow the list down to what the caller owns.
+func (a *Applier) Prune(ctx context.Context, from client.Reader, list client.ObjectList, keep func(client.Object) bool,
+	options ...client.ListOption,
+) error {
+	if err := from.List(ctx, list, options...); err != nil {
+		return fmt.Errorf("list %T to delete what is not wanted: %w", list, err)
+	}
+	var errs []error
+	remaining := &RemainingError{}
+	err := meta.EachListItem(list, func(item runtime.Object) error {
+		object, ok := item.(client.Object)
+		if !ok || keep(object) {
+			return nil
+		}
+		errs = append(errs, remaining.collect(a.Delete(ctx, from, object)))
+		return nil
+	})
+	if err := errors.Join(append(errs, err)...); err != nil {
+		return err
+	}
+	if len(remaining.Objects) == 0 {
+		return nil
+	}
+	slices.Sort(remaining.Objects)
+	return remaining
+}
+
+// collect takes over the objects of a *RemainingError and returns any other error.
+func (e *RemainingError) collect(err error) error {
+	var remaining *RemainingError
+	if errors.As(err, &remaining) {
+		e.Objects = append(e.Objects, remaining.Objects...)
+		return nil
+	}
+	return err
+}
+
+// Release removes the finalizers of an object that release selects, and reports whether it had any.
+func (a *Applier) Release(ctx context.Context, object client.Object, release func(finalizer string) bool) (bool, error) {
+	before, ok := object.DeepCopyObject().(client.Object)
+	if !ok {
+		return false, fmt.Errorf("release finalizers: %T is not an object of the API", object)
+	}
+	kept := slices.DeleteFunc(slices.Clone(object.GetFinalizers()), release)
+	if len(kept) == len(object.GetFinalizers()) {
+		return false, nil
+	}
+	object.SetFinalizers(kept)
+	// The version is sent along: a merge patch replaces the whole list, and another writer may have changed it.
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := a.client.Patch(ctx, object, patch, a.owner); client.IgnoreNotFound(err) != nil {
+		ref, refErr := a.referTo(object)
+		return false, errors.Join(fmt.Errorf("%s: remove finalizers: %w", ref, err), refErr)
+	}
+	return true, nil
+}
+
+// referTo names an object, whether or not it says its own kind.
+func (a *Applier) referTo(object client.Object) (reference, error) {
+	gvk, err := apiutil.GVKForObject(object, a.client.Scheme())
+	if err != nil {
+		return reference{}, fmt.Errorf("kind of %T: %w", object, err)
+	}
+	return reference{gvk, client.ObjectKeyFromObject(object)}, nil
+}
+
+// describe names an object and what holds it.
+func describe(ref reference, object client.Object) string {
+	if finalizers := object.GetFinalizers(); len(finalizers) > 0 {
+		return fmt.Sprintf("%s (held by %s)", ref, strings.Join(finalizers, ", "))
+	}
+	return ref.String()
+}

@@ -1,0 +1,96 @@
+// Package condition collects the conditions of an object while it is reconciled, and merges them into its status at
+// the end: what nobody looked at says Unknown, and a transition time moves only when the status does.
+package condition
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// NotObserved is the reason of a condition that nobody has looked at.
+const NotObserved = "NotObserved"
+
+// maxMessage is the limit that the API puts on the message of a condition.
+const maxMessage = 32768
+
+// Accumulator collects the conditions of one object for one generation.
+type Accumulator struct {
+	generation int64
+	types      []string
+	set        map[string]metav1.Condition
+}
+
+// New returns an accumulator for an object's generation and all the condition types it has.
+func New(generation int64, types ...string) *Accumulator {
+	return &Accumulator{generation: generation, types: types, set: map[string]metav1.Condition{}}
+}
+
+// True says that a condition holds.
+func (a *Accumulator) True(conditionType, reason, message string) {
+	a.put(conditionType, metav1.ConditionTrue, reason, message)
+}
+
+// False says that a condition does not hold.
+func (a *Accumulator) False(conditionType, reason, message string) {
+	a.put(conditionType, metav1.ConditionFalse, reason, message)
+}
+
+// Unknown says that a condition could not be told.
+func (a *Accumulator) Unknown(conditionType, reason, message string) {
+	a.put(conditionType, metav1.ConditionUnknown, reason, message)
+}
+
+func (a *Accumulator) put(conditionType string, status metav1.ConditionStatus, reason, message string) {
+	if len(message) > maxMessage {
+		message = message[:maxMessage]
+	}
+	a.set[conditionType] = metav1.Condition{
+		Type:               conditionType,
+		Status:             status,
+		Reason:             reason,
+		Message:            message,
+		ObservedGeneration: a.generation,
+	}
+}
+
+// Merge returns the conditions to store in place of the previous ones, sorted by type. A type that was not set says
+// Unknown. Conditions of other types stay as they are: they have another writer.
+func (a *Accumulator) Merge(previous []metav1.Condition, now metav1.Time) []metav1.Condition {
+	var merged []metav1.Condition
+	for _, condition := range previous {
+		if !slices.Contains(a.types, condition.Type) {
+			merged = append(merged, condition)
+		}
+	}
+	for _, conditionType := range a.types {
+		merged = append(merged, a.next(conditionType, previous, now))
+	}
+	slices.SortFunc(merged, func(x, y metav1.Condition) int {
+		if x.Type < y.Type {
+			return -1
+		}
+		return 1
+	})
+	return merged
+}
+
+// next returns the condition of a type, with the transition time of the previous one if the status is the same.
+func (a *Accumulator) next(conditionType string, previous []metav1.Condition, now metav1.Time) metav1.Condition {
+	condition, ok := a.set[conditionType]
+	if !ok {
+		condition = metav1.Condition{
+			Type:               conditionType,
+			Status:             metav1.ConditionUnknown,
+			Reason:             NotObserved,
+			ObservedGeneration: a.generation,
+		}
+	}
+	condition.LastTransitionTime = now
+	for _, old := range previous {
+		if old.Type == conditionType && old.Status == condition.Status && !old.LastTransitionTime.IsZero() {
+			condition.LastTransitionTime = old.LastTransitionTime
+		}
+	}
+	return condition
+}

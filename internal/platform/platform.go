@@ -1,0 +1,130 @@
+// Package platform tells what the cluster is and which optional APIs it has.
+package platform
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Kind is what the cluster is.
+type Kind string
+
+// The kinds of cluster.
+const (
+	OpenShift  Kind = "OpenShift"
+	MicroShift Kind = "MicroShift"
+	Kubernetes Kind = "Kubernetes"
+)
+
+// Platform is what was found.
+type Platform struct {
+	// Kind of cluster.
+	Kind Kind
+	// SCC: the cluster has SecurityContextConstraints, and a privileged pod needs one.
+	SCC bool
+	// Snapshots: the cluster has the VolumeSnapshot API.
+	Snapshots bool
+	// SingleNode: the cluster had one node when this was found.
+	SingleNode bool
+}
+
+// resource is a kind of an API, as discovery names it.
+type resource struct{ groupVersion, kind string }
+
+var (
+	infrastructures = resource{"config.openshift.io/v1", "Infrastructure"}
+	constraints     = resource{"security.openshift.io/v1", "SecurityContextConstraints"}
+	snapshots       = resource{"snapshot.storage.k8s.io/v1", "VolumeSnapshot"}
+)
+
+// +kubebuilder:rbac:groups=config.openshift.io,resources=infrastructures,resourceNames=cluster,verbs=get
+// +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=microshift-version,namespace=kube-public,verbs=get
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list
+
+// Detect finds out what the cluster is. reader must not be a cache: the cluster may lack what a cache would watch.
+func Detect(ctx context.Context, apis discovery.DiscoveryInterface, reader client.Reader) (Platform, error) {
+	found := Platform{}
+	var err error
+	if found.SCC, err = has(apis, constraints); err != nil {
+		return Platform{}, err
+	}
+	if found.Snapshots, err = has(apis, snapshots); err != nil {
+		return Platform{}, err
+	}
+	if found.Kind, err = kind(ctx, apis, reader); err != nil {
+		return Platform{}, err
+	}
+	if found.SingleNode, err = singleNode(ctx, reader); err != nil {
+		return Platform{}, err
+	}
+	return found, nil
+}
+
+// has reports whether the API server serves a kind. Only "not found" means that it does not.
+func has(apis discovery.DiscoveryInterface, wanted resource) (bool, error) {
+	list, err := apis.ServerResourcesForGroupVersion(wanted.groupVersion)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("ask the API server whether it serves %s: %w", wanted.groupVersion, err)
+	}
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == wanted.kind }), nil
+}
+
+// kind tells OpenShift by its Infrastructure object, and MicroShift by its version ConfigMap.
+func kind(ctx context.Context, apis discovery.DiscoveryInterface, reader client.Reader) (Kind, error) {
+	served, err := has(apis, infrastructures)
+	if err != nil {
+		return "", err
+	}
+	if served {
+		infrastructure := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
+			APIVersion: infrastructures.groupVersion, Kind: infrastructures.kind,
+		}}
+		exists, err := exists(ctx, reader, client.ObjectKey{Name: "cluster"}, infrastructure)
+		if err != nil {
+			return "", err
+		}
+		if exists {
+			return OpenShift, nil
+		}
+	}
+	version := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
+	isMicroShift, err := exists(ctx, reader, client.ObjectKey{Namespace: "kube-public", Name: "microshift-version"}, version)
+	if err != nil {
+		return "", err
+	}
+	if isMicroShift {
+		return MicroShift, nil
+	}
+	return Kubernetes, nil
+}
+
+// exists reports whether there is an object.
+func exists(ctx context.Context, reader client.Reader, key client.ObjectKey, object *metav1.PartialObjectMetadata) (bool, error) {
+	err := reader.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read %s %q to tell what the cluster is: %w", object.Kind, key.Name, err)
+	}
+	return true, nil
+}
+
+func singleNode(ctx context.Context, reader client.Reader) (bool, error) {
+	nodes := &metav1.PartialObjectMetadataList{}
+	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := reader.List(ctx, nodes, client.Limit(2)); err != nil {
+		return false, fmt.Errorf("list nodes to tell whether there is one: %w", err)
+	}
+	return len(nodes.Items) == 1, nil
+}

@@ -1,0 +1,146 @@
+// Package arch holds the rules of who may import whom. docs/explanation/architecture.md explains them.
+package arch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/lvm-storage/lvm-operator/"
+
+// rule says what the packages below a folder may import of ours (directly), and what may stand nowhere below them.
+type rule struct {
+	folder string
+	ours   []string // folders, relative to the module; a package may always import what lies in its own folder
+	never  []string // import path prefixes, also through others
+}
+
+var (
+	kubernetes = []string{"k8s.io/", "sigs.k8s.io/"}
+	clients    = []string{"k8s.io/client-go/", "sigs.k8s.io/controller-runtime"}
+)
+
+// The most specific folder decides.
+var rules = []rule{
+	{folder: "api", never: append([]string{module}, clients...)},
+	{folder: "vgmanager/host", never: kubernetes},
+	{folder: "vgmanager/lvm", ours: []string{"vgmanager/host"}, never: append([]string{module + "api"}, clients...)},
+	{folder: "vgmanager/device", ours: []string{"vgmanager/host"}, never: append([]string{module + "api"}, clients...)},
+	{folder: "vgmanager/lvmd", ours: []string{"vgmanager/lvm"}, never: []string{module + "api"}},
+	{folder: "vgmanager/volumegroup",
+		ours:  []string{"api", "internal/condition", "internal/event", "vgmanager/lvm", "vgmanager/device", "vgmanager/lvmd"},
+		never: []string{module + "controllers", module + "internal/csi"}},
+	{folder: "internal/csi", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
+	{folder: "internal/apply", never: []string{module + "api"}},
+	{folder: "internal/condition", never: []string{module + "api"}},
+	{folder: "internal/event", never: []string{module + "api"}},
+	{folder: "internal/platform", never: []string{module + "vgmanager", module + "controllers"}},
+	{folder: "internal/webhook", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
+	{folder: "internal/version", never: kubernetes},
+	{folder: "controllers", ours: []string{"api", "internal"}, never: []string{module + "vgmanager"}},
+	{folder: "cmd/lvms", ours: []string{"api", "controllers", "internal", "vgmanager"}},
+	{folder: "hack"},
+	{folder: "test", ours: []string{"api", "controllers", "internal", "vgmanager"}},
+}
+
+type pkg struct {
+	ImportPath string
+	Imports    []string
+	Deps       []string
+}
+
+func TestImportsFollowTheTable(t *testing.T) {
+	for _, p := range list(t) {
+		relative := strings.TrimPrefix(p.ImportPath, module)
+		r, found := ruleOf(relative)
+		if !found {
+			t.Errorf("%s: no rule covers this package: add its folder to the table", relative)
+			continue
+		}
+		for _, violation := range r.violations(relative, p) {
+			t.Error(violation)
+		}
+	}
+}
+
+// TestTheTableCatchesAViolation keeps the check itself honest.
+func TestTheTableCatchesAViolation(t *testing.T) {
+	tests := map[string]pkg{
+		"host imports Kubernetes": {ImportPath: module + "vgmanager/host", Deps: []string{"k8s.io/api/core/v1"}},
+		"controllers import vgmanager": {ImportPath: module + "controllers/node",
+			Imports: []string{module + "vgmanager/lvm"}, Deps: []string{module + "vgmanager/lvm"}},
+		"lvm imports the API through another": {ImportPath: module + "vgmanager/lvm", Deps: []string{module + "api/v1alpha1"}},
+		"condition imports a sibling":         {ImportPath: module + "internal/condition", Imports: []string{module + "internal/apply"}},
+	}
+	for name, p := range tests {
+		t.Run(name, func(t *testing.T) {
+			relative := strings.TrimPrefix(p.ImportPath, module)
+			r, _ := ruleOf(relative)
+			if len(r.violations(relative, p)) == 0 {
+				t.Error("not caught")
+			}
+		})
+	}
+}
+
+func (r rule) violations(relative string, p pkg) []string {
+	var found []string
+	allowed := append([]string{r.folder}, r.ours...)
+	for _, imported := range p.Imports {
+		ours, isOurs := strings.CutPrefix(imported, module)
+		if isOurs && !slices.ContainsFunc(allowed, func(folder string) bool { return within(ours, folder) }) {
+			found = append(found, relative+" imports "+ours+", which its folder may not")
+		}
+	}
+	for _, dep := range p.Deps {
+		if within(strings.TrimPrefix(dep, module), r.folder) {
+			continue
+		}
+		if slices.ContainsFunc(r.never, func(prefix string) bool { return strings.HasPrefix(dep, prefix) }) {
+			found = append(found, relative+" needs "+dep+", directly or through others, which its folder may never")
+		}
+	}
+	return found
+}
+
+func ruleOf(relative string) (rule, bool) {
+	var best rule
+	for _, r := range rules {
+		if within(relative, r.folder) && len(r.folder) > len(best.folder) {
+			best = r
+		}
+	}
+	return best, best.folder != ""
+}
+
+func within(path, folder string) bool {
+	return path == folder || strings.HasPrefix(path, folder+"/")
+}
+
+func list(t *testing.T) []pkg {
+	t.Helper()
+	command := exec.Command("go", "list", "-deps=false", "-tags=lab,env,e2e", "-json=ImportPath,Imports,Deps", "./...")
+	command.Dir = "../.."
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var packages []pkg
+	for decoder := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p pkg
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}

@@ -1,0 +1,88 @@
+package guest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+)
+
+// lvmLocal makes LVM take User Mode Linux's disks, which are not among the kinds that it knows. It is the node's own configuration.
+const lvmLocal = "devices {\n\ttypes = [ \"ubd\", 16 ]\n}\n"
+
+// udevRules give plain disks a serial number and a stable link, from a file that the agent writes before the disk appears.
+const udevRules = `SUBSYSTEM=="block", KERNEL=="ubd[b-p]", IMPORT{file}="/run/lab/ubd/%k"
+SUBSYSTEM=="block", KERNEL=="ubd[b-p]", ENV{ID_SERIAL}=="?*", SYMLINK+="disk/by-id/lab-$env{ID_SERIAL}"
+`
+
+func (m *machine) writeFiles() error {
+	sum := sha256.Sum256([]byte(m.Lab + "/" + m.Node.Name))
+	if err := unix.Sethostname([]byte(m.Node.Name)); err != nil {
+		return err
+	}
+	files := map[string]string{
+		"/etc/hostname":                        m.Node.Name + "\n",
+		"/etc/machine-id":                      hex.EncodeToString(sum[:16]) + "\n",
+		"/etc/hosts":                           fmt.Sprintf("127.0.0.1 localhost\n%s %s\n%s %s\n", spec.HostIP, spec.RegistryHost, m.Node.IP(), m.Node.Name),
+		"/etc/resolv.conf":                     "nameserver " + spec.HostIP + "\n",
+		"/etc/lvm/lvmlocal.conf":               lvmLocal,
+		"/etc/udev/rules.d/59-lab-disks.rules": udevRules,
+		"/etc/profile.d/lab.sh":                "export " + spec.PathEnv(m.Path) + "\nPS1='" + m.Node.Name + ":\\w# '\n",
+	}
+	for path, text := range files {
+		if err := writeFile(path, text); err != nil {
+			return err
+		}
+	}
+	for _, d := range m.Node.Disks {
+		if d.Kind == spec.KindPlain {
+			if err := writeUbdSerial("ubd"+d.Letter, d.Serial); err != nil {
+				return err
+			}
+		}
+	}
+	// The kernel has the tables of the legacy iptables, not nft's.
+	for _, tool := range []string{"iptables", "ip6tables"} {
+		for _, suffix := range []string{"", "-save", "-restore"} {
+			if err := symlink("xtables-legacy-multi", "/usr/sbin/"+tool+suffix); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func writeUbdSerial(device, serial string) error {
+	return writeFile("/run/lab/ubd/"+device, "ID_SERIAL="+serial+"\nID_SERIAL_SHORT="+serial+"\n")
+}
+
+// writeFile replaces a file. A symbolic link in its place is replaced and not followed, and equal content is left alone.
+func writeFile(path, text string) error {
+	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
+		if old, err := os.ReadFile(path); err == nil && string(old) == text {
+			return nil
+		}
+	}
+	if err := mkdirs(filepath.Dir(path)); err != nil {
+		return err
+	}
+	if strings.HasPrefix(path, "/sys/") || strings.HasPrefix(path, "/proc/") {
+		return os.WriteFile(path, []byte(text), 0o644)
+	}
+	_ = os.Remove(path)
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+func symlink(target, path string) error {
+	if old, err := os.Readlink(path); err == nil && old == target {
+		return nil
+	}
+	_ = os.Remove(path)
+	return os.Symlink(target, path)
+}

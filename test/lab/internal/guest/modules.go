@@ -1,0 +1,103 @@
+package guest
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// bareModules are what LVM and its tests use; the rest of device-mapper is loaded by the kernel when a table asks for it.
+var bareModules = []string{"dm-mod", "dm-thin-pool", "dm-snapshot", "loop", "configfs"}
+
+// kubeModules are what pods and kube-proxy use.
+var kubeModules = []string{
+	"bridge", "br_netfilter", "veth",
+	"xt_conntrack", "xt_comment", "xt_addrtype", "xt_MASQUERADE", "xt_mark", "xt_multiport", "xt_statistic", "xt_nat", "xt_tcpudp",
+	"ipt_REJECT", "iptable_nat", "iptable_filter", "iptable_mangle", "ip6table_nat", "ip6table_filter", "ip6table_mangle", "nf_nat",
+}
+
+// loadModules makes the kernel's modules findable where modprobe looks, and loads those that are surely needed.
+func (m *machine) loadModules() error {
+	release, dir, err := moduleDir()
+	if err != nil {
+		return err
+	}
+	if err := mkdirs("/lib/modules"); err != nil {
+		return err
+	}
+	if err := symlink(dir, "/lib/modules/"+release); err != nil {
+		return err
+	}
+	names := bareModules
+	if !m.Bare {
+		names = append(names[:len(names):len(names)], kubeModules...)
+	}
+	return loadModules(names...)
+}
+
+// loadModules loads modules with what they depend on, by system calls. A module that is not there is taken as built in.
+func loadModules(names ...string) error {
+	_, dir, err := moduleDir()
+	if err != nil {
+		return err
+	}
+	deps, err := moduleDeps(filepath.Join(dir, "modules.dep"))
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		files := deps[moduleName(name)]
+		for i := len(files) - 1; i >= 0; i-- {
+			if err := insmod(filepath.Join(dir, files[i])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func insmod(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	if err := unix.FinitModule(int(f.Fd()), "", 0); err != nil && !errors.Is(err, unix.EEXIST) {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	return nil
+}
+
+func moduleDir() (release, dir string, err error) {
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "", "", err
+	}
+	release = unix.ByteSliceToString(u.Release[:])
+	return release, "/usr/lib/uml/modules/" + release, nil
+}
+
+// moduleDeps reads modules.dep: a module's own file, then what it depends on, to be loaded from the last to the first.
+func moduleDeps(path string) (map[string][]string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	deps := map[string][]string{}
+	lines := bufio.NewScanner(f)
+	for lines.Scan() {
+		file, needs, ok := strings.Cut(lines.Text(), ":")
+		if ok {
+			deps[moduleName(strings.TrimSuffix(filepath.Base(file), ".ko"))] = append([]string{file}, strings.Fields(needs)...)
+		}
+	}
+	return deps, lines.Err()
+}
+
+func moduleName(s string) string { return strings.ReplaceAll(s, "-", "_") }

@@ -1,0 +1,142 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	containerdDir = "/var/lib/containerd"
+	kubeletDir    = "/var/lib/kubelet"
+	labDir        = "/var/lib/lab"
+	rootDisk      = "/dev/ubda"
+)
+
+// onRootDisk are folders that are the root disk itself and not the overlay: an overlay cannot be the upper layer of
+// another one, and kubelet's mounts have to propagate.
+var onRootDisk = []string{containerdDir, kubeletDir, labDir}
+
+// mountRoot lays the node's root disk over the host's root, which hostfs shows read-only. What the node writes is on the root disk,
+// and still there after a restart, as on a real machine.
+func (m *machine) mountRoot() error {
+	if err := mountAll([]mount{
+		{"proc", "/proc", "proc", 0, ""},
+		{"sysfs", "/sys", "sysfs", 0, ""},
+	}); err != nil {
+		return err
+	}
+	if err := loadModules("overlay"); err != nil {
+		return err
+	}
+	// The host keeps what the node wrote even when the node's process is killed: a barrier would only cost a sync of the host's disk.
+	if err := mountAll([]mount{{rootDisk, "/mnt", "ext4", unix.MS_NOATIME, "barrier=0"}}); err != nil {
+		return err
+	}
+	if err := mkdirs("/mnt/upper", "/mnt/work", "/mnt/root"); err != nil {
+		return err
+	}
+	if err := mountAll([]mount{{"overlay", "/mnt/root", "overlay", 0, "lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work"}}); err != nil {
+		return err
+	}
+	for _, dir := range onRootDisk {
+		real := filepath.Join("/mnt/disk", dir)
+		if err := mkdirs(real, "/mnt/root"+dir); err != nil {
+			return err
+		}
+		if err := mountAll([]mount{{real, "/mnt/root" + dir, "", unix.MS_BIND, ""}}); err != nil {
+			return err
+		}
+	}
+	return switchRoot("/mnt/root")
+}
+
+func switchRoot(root string) error {
+	if err := mkdirs(root + "/old"); err != nil {
+		return err
+	}
+	for _, dir := range []string{"/proc", "/sys", "/dev"} {
+		if err := mountAll([]mount{{dir, root + dir, "", unix.MS_MOVE, ""}}); err != nil {
+			return err
+		}
+	}
+	if err := os.Chdir(root); err != nil {
+		return err
+	}
+	if err := unix.PivotRoot(".", "old"); err != nil {
+		return fmt.Errorf("pivot_root: %w", err)
+	}
+	if err := os.Chdir("/"); err != nil {
+		return err
+	}
+	if err := unix.Unmount("/old", unix.MNT_DETACH); err != nil {
+		return fmt.Errorf("unmount the old root: %w", err)
+	}
+	return os.Remove("/old")
+}
+
+func (m *machine) mountRest() error {
+	if err := mountAll([]mount{
+		{"run", "/run", "tmpfs", 0, "mode=755"},
+		{"tmp", "/tmp", "tmpfs", 0, "mode=1777"},
+		{"devpts", "/dev/pts", "devpts", 0, "gid=5,mode=620,ptmxmode=666"},
+		{"shm", "/dev/shm", "tmpfs", 0, "mode=1777"},
+		{"hostfs", m.LogDir, "hostfs", 0, m.LogDir},
+		{"", "/", "", unix.MS_SHARED | unix.MS_REC, ""},
+		{"cgroup2", "/sys/fs/cgroup", "cgroup2", 0, ""},
+		{"bpf", "/sys/fs/bpf", "bpf", 0, ""},
+		{"configfs", "/sys/kernel/config", "configfs", 0, ""},
+	}); err != nil {
+		return err
+	}
+	if err := mkdirs("/run/lock/lvm", "/run/lvm", "/run/udev", "/run/lab/ubd"); err != nil {
+		return err
+	}
+	return cpuinfo()
+}
+
+var modelName = regexp.MustCompile(`(?m)^model name.*$`)
+
+// cpuinfo adds a clock speed, which kubelet wants and User Mode Linux does not tell.
+func cpuinfo() error {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return err
+	}
+	info = modelName.ReplaceAll(info, []byte("$0\ncpu MHz\t\t: 2000.000"))
+	if err := os.WriteFile("/run/cpuinfo", info, 0o444); err != nil {
+		return err
+	}
+	return mountAll([]mount{{"/run/cpuinfo", "/proc/cpuinfo", "", unix.MS_BIND, ""}})
+}
+
+type mount struct {
+	source, target, kind string
+	flags                uintptr
+	options              string
+}
+
+func mountAll(mounts []mount) error {
+	for _, mt := range mounts {
+		if err := os.MkdirAll(mt.target, 0o755); err != nil && !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.ENOTDIR) {
+			return err
+		}
+		if err := unix.Mount(mt.source, mt.target, mt.kind, mt.flags, mt.options); err != nil {
+			return fmt.Errorf("mount %s on %s: %w", mt.source, mt.target, err)
+		}
+	}
+	return nil
+}
+
+func mkdirs(dirs ...string) error {
+	for _, dir := range dirs {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,238 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/wire"
+)
+
+const (
+	scsiTarget = "/sys/kernel/config/target"
+	scsiHBA    = scsiTarget + "/loopback/naa.5001405000000001/tpgt_1"
+	scsiCore   = scsiTarget + "/core/fileio_0"
+	scsiDir    = labDir + "/scsi"
+	scsiLimit  = 10 * time.Second
+)
+
+// scsi are the node's SCSI disks: the kernel's own SCSI target, looped back to the kernel's own SCSI initiator, with a
+// file of the root disk behind each. So they have what real disks have (vendor, serial, WWN, a write cache that a power
+// cut loses), can be pulled and set offline while in use, grow while in use, and are there again after a restart.
+type scsi struct {
+	mu    sync.Mutex
+	disks []scsiDisk
+}
+
+type scsiDisk struct {
+	Name   string `json:"name"`
+	Serial string `json:"serial"`
+	Size   int64  `json:"size"`
+	LUN    int    `json:"lun"`
+}
+
+func (d scsiDisk) file() string { return filepath.Join(scsiDir, d.Name+".img") }
+
+// restore attaches the disks that were there before a restart.
+func (s *scsi) restore() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := spec.Load(filepath.Join(scsiDir, "disks.json"), &s.disks)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, d := range s.disks {
+		if err := attach(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add makes a new, empty disk and returns its device.
+func (s *scsi) add(args wire.DiskArgs) (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := scsiDisk{Name: args.Name, Serial: args.Serial, Size: args.Size}
+	for slices.ContainsFunc(s.disks, func(o scsiDisk) bool { return o.LUN == d.LUN }) {
+		d.LUN++
+	}
+	if err := mkdirs(scsiDir); err != nil {
+		return "", err
+	}
+	if err := os.WriteFile(d.file(), nil, 0o600); err != nil {
+		return "", err
+	}
+	if err := os.Truncate(d.file(), d.Size); err != nil {
+		return "", err
+	}
+	if err := attach(d); err != nil {
+		return "", err
+	}
+	s.disks = append(s.disks, d)
+	if err := s.save(); err != nil {
+		return "", err
+	}
+	return d.device()
+}
+
+// remove takes a disk away from under whatever uses it.
+func (s *scsi) remove(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	if path, err := d.sys(); err == nil {
+		if err := os.WriteFile(path+"/delete", []byte("1"), 0); err != nil {
+			return err
+		}
+	}
+	for _, path := range []string{d.lun() + "/disk", d.lun(), filepath.Join(scsiCore, d.Name)} {
+		if err := os.Remove(path); err != nil {
+			return err
+		}
+	}
+	s.disks = slices.DeleteFunc(s.disks, func(o scsiDisk) bool { return o.Name == name })
+	if err := s.save(); err != nil {
+		return err
+	}
+	return os.Remove(d.file())
+}
+
+// grow makes a disk bigger while it is used.
+func (s *scsi) grow(name string, size int64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	path, err := d.sys()
+	if err != nil {
+		return err
+	}
+	if err := os.Truncate(d.file(), size); err != nil {
+		return err
+	}
+	control := filepath.Join(scsiCore, d.Name, "control")
+	if err := os.WriteFile(control, []byte("fd_dev_size="+strconv.FormatInt(size, 10)), 0); err != nil {
+		return err
+	}
+	for i := range s.disks {
+		if s.disks[i].Name == name {
+			s.disks[i].Size = size
+		}
+	}
+	if err := s.save(); err != nil {
+		return err
+	}
+	return os.WriteFile(path+"/rescan", []byte("1"), 0)
+}
+
+// setState is "offline" (every read and write fails with an I/O error) or "running".
+func (s *scsi) setState(name, state string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	path, err := d.sys()
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path+"/state", []byte(state), 0)
+}
+
+func (s *scsi) find(name string) (scsiDisk, error) {
+	for _, d := range s.disks {
+		if d.Name == name {
+			return d, nil
+		}
+	}
+	return scsiDisk{}, fmt.Errorf("no SCSI disk %q", name)
+}
+
+func (s *scsi) save() error { return spec.Save(filepath.Join(scsiDir, "disks.json"), s.disks) }
+
+func (d scsiDisk) lun() string { return fmt.Sprintf("%s/lun/lun_%d", scsiHBA, d.LUN) }
+
+// sys is the disk's SCSI device in sysfs.
+func (d scsiDisk) sys() (string, error) {
+	found, err := filepath.Glob(fmt.Sprintf("/sys/bus/scsi/devices/*:0:1:%d/block/sd*", d.LUN))
+	if err != nil {
+		return "", err
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("SCSI disk %s: %w", d.Name, unix.ENODEV)
+	}
+	return filepath.Dir(filepath.Dir(found[0])), nil
+}
+
+func (d scsiDisk) device() (string, error) {
+	path, err := d.sys()
+	if err != nil {
+		return "", err
+	}
+	found, err := filepath.Glob(path + "/block/sd*")
+	if err != nil || len(found) != 1 {
+		return "", fmt.Errorf("SCSI disk %s: %w", d.Name, errors.Join(err, unix.ENODEV))
+	}
+	return "/dev/" + filepath.Base(found[0]), nil
+}
+
+// attach connects a disk's file to the target and the target to the initiator, and waits until udev knows the disk.
+func attach(d scsiDisk) error {
+	if err := scsiHost(); err != nil {
+		return err
+	}
+	core := filepath.Join(scsiCore, d.Name)
+	if err := mkdirs(core, d.lun()); err != nil {
+		return err
+	}
+	settings := []struct{ file, value string }{
+		{"control", fmt.Sprintf("fd_dev_name=%s,fd_dev_size=%d,fd_buffered_io=1", d.file(), d.Size)},
+		{"wwn/vpd_unit_serial", d.Serial},
+		{"enable", "1"},
+		{"attrib/emulate_tpu", "1"},
+	}
+	for _, s := range settings {
+		if err := os.WriteFile(filepath.Join(core, s.file), []byte(s.value), 0); err != nil {
+			return err
+		}
+	}
+	if err := os.Symlink(core, d.lun()+"/disk"); err != nil {
+		return err
+	}
+	return waitFor(scsiLimit, "SCSI disk "+d.Name, func() bool {
+		dev, err := d.device()
+		return err == nil && settle([]string{"/sys/class/block/" + filepath.Base(dev)}) == nil
+	})
+}
+
+// scsiHost loads the modules and makes the one host adapter, once.
+func scsiHost() error {
+	if exists(scsiHBA + "/nexus") {
+		return nil
+	}
+	if err := loadModules("sd_mod", "target_core_mod", "target_core_file", "tcm_loop"); err != nil {
+		return err
+	}
+	if err := mkdirs(scsiCore, scsiHBA); err != nil {
+		return err
+	}
+	return os.WriteFile(scsiHBA+"/nexus", []byte("naa.5001405000000002"), 0)
+}

@@ -1,0 +1,73 @@
+package guest
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const udevLimit = 20 * time.Second
+
+// udev starts the daemon and tells it of the block devices only: of the two hundred devices that "udevadm trigger" would
+// go through, nothing else is looked at on a node.
+func (m *machine) udev() error {
+	log, err := m.log("udevd")
+	if err != nil {
+		return err
+	}
+	cmd := exec.Command("/lib/systemd/systemd-udevd")
+	cmd.Stdout, cmd.Stderr = log, log
+	if _, err := m.reaper.Start(cmd); err != nil {
+		return err
+	}
+	if err := waitFor(udevLimit, "udev's control socket", func() bool { return exists("/run/udev/control") }); err != nil {
+		return err
+	}
+	devices, err := filepath.Glob("/sys/class/block/*")
+	if err != nil {
+		return err
+	}
+	for _, dev := range append(devices, "/sys/class/misc/device-mapper") {
+		if err := os.WriteFile(dev+"/uevent", []byte("add"), 0o644); err != nil {
+			return err
+		}
+	}
+	return settle(devices)
+}
+
+// settle waits until udev has a record of every block device and nothing left to do.
+func settle(devices []string) error {
+	return waitFor(udevLimit, "udev", func() bool {
+		for _, dev := range devices {
+			number, err := os.ReadFile(dev + "/dev")
+			if err == nil && !exists("/run/udev/data/b"+strings.TrimSpace(string(number))) {
+				return false
+			}
+		}
+		return !exists("/run/udev/queue")
+	})
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func waitFor(limit time.Duration, what string, ready func() bool) error {
+	for end := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		if ready() {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s not ready after %s", what, limit)
+		}
+	}
+}
+
+// log opens a log file of the node for appending.
+func (m *machine) log(name string) (*os.File, error) {
+	return os.OpenFile(filepath.Join(m.LogDir, name+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+}

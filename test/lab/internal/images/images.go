@@ -1,0 +1,145 @@
+// Package images builds the small images that every lab has, and pushes images to a lab's registry.
+package images
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+)
+
+// Busybox is Debian's static busybox with a link for each of its commands.
+func Busybox() (v1.Image, error) {
+	const program = "/bin/busybox"
+	out, err := exec.Command(program, "--list").Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s --list: %w", program, err)
+	}
+	links := map[string]string{}
+	for _, applet := range strings.Fields(string(out)) {
+		if applet != "busybox" {
+			links["bin/"+applet] = "busybox"
+		}
+	}
+	return build([]string{"/bin/sh"}, map[string]string{"bin/busybox": program}, links)
+}
+
+// Pause is the image of a pod's sandbox.
+func Pause(program string) (v1.Image, error) {
+	return build([]string{"/pause"}, map[string]string{"pause": program}, nil)
+}
+
+// build makes an image of one layer with files (path in the image to path here), links and a /tmp.
+func build(command []string, files, links map[string]string) (v1.Image, error) {
+	var buf bytes.Buffer
+	w := tar.NewWriter(&buf)
+	for _, dir := range []string{"bin/", "etc/", "root/", "var/"} {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: "tmp/", Mode: 0o1777}); err != nil {
+		return nil, err
+	}
+	for path, source := range files {
+		data, err := os.ReadFile(source)
+		if err != nil {
+			return nil, err
+		}
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o755, Size: int64(len(data))}); err != nil {
+			return nil, err
+		}
+		if _, err := w.Write(data); err != nil {
+			return nil, err
+		}
+	}
+	for path, target := range links {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path, Linkname: target, Mode: 0o777}); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil })
+	if err != nil {
+		return nil, err
+	}
+	img, err := mutate.AppendLayers(empty.Image, layer)
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config.OS, config.Architecture = "linux", "amd64"
+	config.Config.Cmd = command
+	config.Config.Env = []string{"PATH=/bin"}
+	return mutate.ConfigFile(img, config)
+}
+
+// Load reads an image from an OCI layout folder, or from an archive as "docker save" writes it.
+func Load(path string) (v1.Image, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return tarball.ImageFromPath(path, nil)
+	}
+	index, err := layout.ImageIndexFromPath(path)
+	if err != nil {
+		return nil, err
+	}
+	manifest, err := index.IndexManifest()
+	if err != nil {
+		return nil, err
+	}
+	if len(manifest.Manifests) != 1 {
+		return nil, fmt.Errorf("%s: the layout holds %d images, wanted one", path, len(manifest.Manifests))
+	}
+	return index.Image(manifest.Manifests[0].Digest)
+}
+
+// Pusher pushes to a lab's registry.
+type Pusher struct {
+	CA   []byte
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Push pushes an image and returns its reference by digest.
+func (p Pusher) Push(ctx context.Context, ref string, img v1.Image) (string, error) {
+	tag, err := name.ParseReference(ref)
+	if err != nil {
+		return "", err
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(p.CA)
+	transport := &http.Transport{DialContext: p.Dial, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}
+	defer transport.CloseIdleConnections()
+	if err := remote.Write(tag, img, remote.WithContext(ctx), remote.WithTransport(transport)); err != nil {
+		return "", fmt.Errorf("push %s: %w", ref, err)
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		return "", err
+	}
+	return tag.Context().Digest(digest.String()).String(), nil
+}

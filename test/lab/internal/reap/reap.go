@@ -1,0 +1,102 @@
+// Package reap starts and waits for children in a process that is the first of its PID namespace, and so has to wait for
+// orphans too. exec.Cmd.Wait cannot be used there: it and the wait for orphans would take each other's children.
+package reap
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// Reaper waits for every child of this process. The zero value is not usable: see New.
+type Reaper struct {
+	mu       sync.Mutex
+	children map[int]*Child
+}
+
+// Child is a process that was started by Start.
+type Child struct {
+	PID    int
+	done   chan struct{}
+	status syscall.WaitStatus
+}
+
+// Done is closed when the process has ended.
+func (c *Child) Done() <-chan struct{} { return c.done }
+
+// Status says how the process ended; it may only be called after Done.
+func (c *Child) Status() syscall.WaitStatus { return c.status }
+
+// Running tells whether the process still runs.
+func (c *Child) Running() bool {
+	select {
+	case <-c.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// ExitCode is the exit code as a shell gives it: 128 and the signal for a process that was killed.
+func (c *Child) ExitCode() int {
+	if c.status.Signaled() {
+		return 128 + int(c.status.Signal())
+	}
+	return c.status.ExitStatus()
+}
+
+// New starts to wait for children, for as long as the process lives.
+func New() *Reaper {
+	r := &Reaper{children: map[int]*Child{}}
+	ch := make(chan os.Signal, 1)
+	signal.Notify(ch, syscall.SIGCHLD)
+	go func() {
+		for range ch {
+			r.reap()
+		}
+	}()
+	return r
+}
+
+// Start starts a command whose standard streams are files or nil: nothing here copies for it.
+func (r *Reaper) Start(cmd *exec.Cmd) (*Child, error) {
+	for _, w := range []any{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
+		if _, isFile := w.(*os.File); w != nil && !isFile {
+			return nil, errors.New("reap: standard streams have to be files")
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	c := &Child{PID: cmd.Process.Pid, done: make(chan struct{})}
+	r.children[c.PID] = c
+	_ = cmd.Process.Release()
+	return c, nil
+}
+
+func (r *Reaper) reap() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG|unix.WALL, nil)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if err != nil || pid <= 0 {
+			return
+		}
+		if c, ok := r.children[pid]; ok {
+			delete(r.children, pid)
+			c.status = syscall.WaitStatus(ws)
+			close(c.done)
+		}
+	}
+}

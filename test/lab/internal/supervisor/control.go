@@ -1,0 +1,135 @@
+package supervisor
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+)
+
+// serveControl answers on a socket in the state folder, which only root can enter. The method CONNECT is the way into the
+// lab's network: to the API server, the registry and the nodes' agents.
+func (s *supervisor) serveControl(ctx context.Context) error {
+	_ = os.Remove(spec.Socket)
+	listener, err := net.Listen("unix", spec.Socket)
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(spec.Socket, 0o700); err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /status", s.getStatus)
+	mux.HandleFunc("POST /nodes/{node}/{action}", s.postAction)
+	mux.HandleFunc("POST /nodes/{node}/disks/{disk}/{verb}", s.postDisk)
+	server := &http.Server{
+		ReadHeaderTimeout: 10 * time.Second,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodConnect {
+				connect(w, r)
+				return
+			}
+			mux.ServeHTTP(w, r)
+		}),
+	}
+	go func() { _ = server.Serve(listener) }()
+	return nil
+}
+
+func (s *supervisor) getStatus(w http.ResponseWriter, _ *http.Request) {
+	s.mu.Lock()
+	status := spec.Status{Up: s.up, Failed: s.failed}
+	s.mu.Unlock()
+	for _, n := range s.Nodes {
+		if node, ok := s.nodes[n.Name]; ok {
+			status.Nodes = append(status.Nodes, node.status())
+		}
+	}
+	answer(w, status, nil)
+}
+
+func (s *supervisor) postAction(w http.ResponseWriter, r *http.Request) {
+	if n := s.node(w, r); n != nil {
+		answer(w, struct{}{}, n.act(r.Context(), r.PathValue("action")))
+	}
+}
+
+func (s *supervisor) postDisk(w http.ResponseWriter, r *http.Request) {
+	n := s.node(w, r)
+	if n == nil {
+		return
+	}
+	var req spec.DiskRequest
+	if err := json.NewDecoder(r.Body).Decode(&req); err != nil {
+		answer(w, nil, err)
+		return
+	}
+	disk, err := n.disk(r.Context(), r.PathValue("verb"), r.PathValue("disk"), req)
+	answer(w, disk, err)
+}
+
+func (s *supervisor) node(w http.ResponseWriter, r *http.Request) *node {
+	s.mu.Lock()
+	up := s.up
+	s.mu.Unlock()
+	n, ok := s.nodes[r.PathValue("node")]
+	if !up || !ok {
+		w.WriteHeader(http.StatusNotFound)
+		_ = json.NewEncoder(w).Encode(spec.Failure{Error: "no such node, or the lab is not up yet"})
+		return nil
+	}
+	return n
+}
+
+func answer(w http.ResponseWriter, body any, err error) {
+	w.Header().Set("Content-Type", "application/json")
+	if err != nil {
+		w.WriteHeader(http.StatusInternalServerError)
+		body = spec.Failure{Error: err.Error()}
+	}
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+// connect joins the caller with an address in the lab.
+func connect(w http.ResponseWriter, r *http.Request) {
+	target, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(r.Context(), "tcp", r.Host)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	defer func() { _ = target.Close() }()
+	hijacker, ok := w.(http.Hijacker)
+	if !ok {
+		http.Error(w, "cannot take over the connection", http.StatusInternalServerError)
+		return
+	}
+	client, buffered, err := hijacker.Hijack()
+	if err != nil {
+		return
+	}
+	defer func() { _ = client.Close() }()
+	if _, err := io.WriteString(client, "HTTP/1.1 200 Connected\r\n\r\n"); err != nil {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { pipe(target, buffered) })
+	both.Go(func() { pipe(client, target) })
+	both.Wait()
+}
+
+// pipe copies one direction and passes its end on.
+func pipe(to net.Conn, from io.Reader) {
+	_, err := io.Copy(to, from)
+	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {
+		_ = half.CloseWrite()
+		return
+	}
+	_ = to.Close()
+}

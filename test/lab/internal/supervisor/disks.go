@@ -1,0 +1,160 @@
+package supervisor
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/uml"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/wire"
+)
+
+// disk carries out one of the verbs on a disk of the node and returns the disk as it then is.
+func (n *node) disk(ctx context.Context, verb, name string, req spec.DiskRequest) (spec.Disk, error) {
+	n.op.Lock()
+	defer n.op.Unlock()
+	if n.status().State != spec.NodeRunning {
+		return spec.Disk{}, fmt.Errorf("node %s does not run", n.spec.Name)
+	}
+	if verb == spec.DiskAdd {
+		return n.addDisk(ctx, spec.Disk{Name: name, Kind: req.Kind, Size: req.Size})
+	}
+	i := slices.IndexFunc(n.spec.Disks, func(d spec.Disk) bool { return d.Name == name })
+	if i < 0 {
+		return spec.Disk{}, fmt.Errorf("node %s has no disk %q", n.spec.Name, name)
+	}
+	d := n.spec.Disks[i]
+	var err error
+	switch {
+	case verb == spec.DiskRemove:
+		return d, n.removeDisk(ctx, d)
+	case verb == spec.DiskGrow:
+		d, err = n.growDisk(ctx, d, req.Size)
+	case d.Kind != spec.KindSCSI:
+		err = fmt.Errorf("disk %s is a %s disk: only %s disks can %s", name, d.Kind, spec.KindSCSI, verb)
+	case verb == spec.DiskFail:
+		_, err = n.call(ctx, wire.Request{Op: wire.OpSCSIFail, Disk: wire.DiskArgs{Name: name}})
+	case verb == spec.DiskHeal:
+		_, err = n.call(ctx, wire.Request{Op: wire.OpSCSIHeal, Disk: wire.DiskArgs{Name: name}})
+	default:
+		err = fmt.Errorf("no verb %q", verb)
+	}
+	if err == nil {
+		n.keep(d)
+	}
+	return d, err
+}
+
+func (n *node) addDisk(ctx context.Context, d spec.Disk) (spec.Disk, error) {
+	if slices.ContainsFunc(n.spec.Disks, func(o spec.Disk) bool { return o.Name == d.Name }) {
+		return d, fmt.Errorf("node %s already has a disk %q", n.spec.Name, d.Name)
+	}
+	if d.Kind == spec.KindSCSI {
+		return n.addSCSI(ctx, d)
+	}
+	if err := n.addFile(d); err != nil {
+		return d, err
+	}
+	d = n.spec.Disks[len(n.spec.Disks)-1]
+	return d, n.plug(ctx, d)
+}
+
+// addFile makes the file of a plain disk and gives it the first free letter; b comes after the root disk.
+func (n *node) addFile(d spec.Disk) error {
+	for letter := 'b'; letter <= 'p'; letter++ {
+		l := string(letter)
+		if slices.ContainsFunc(n.spec.Disks, func(o spec.Disk) bool { return o.Letter == l }) {
+			continue
+		}
+		d.Letter, d.Device, d.Serial = l, "/dev/ubd"+l, n.serial(d)
+		n.keep(d)
+		return sparse(n.diskFile(d.Name), d.Size)
+	}
+	return fmt.Errorf("node %s has %d plain disks, and cannot have more", n.spec.Name, spec.MaxDisks)
+}
+
+// plug lets a running node see a plain disk.
+func (n *node) plug(ctx context.Context, d spec.Disk) error {
+	args := wire.DiskArgs{Device: "ubd" + d.Letter, Serial: d.Serial}
+	if _, err := n.call(ctx, wire.Request{Op: wire.OpUbdAdd, Disk: args}); err != nil {
+		return err
+	}
+	_, err := uml.Console(spec.RunDir, n.spec.Name, fmt.Sprintf("config ubd%s=%s", d.Letter, n.diskFile(d.Name)))
+	return err
+}
+
+func (n *node) unplug(d spec.Disk) error {
+	if _, err := uml.Console(spec.RunDir, n.spec.Name, "remove ubd"+d.Letter); err != nil {
+		return fmt.Errorf("disk %s of node %s: %w", d.Name, n.spec.Name, err)
+	}
+	return nil
+}
+
+func (n *node) addSCSI(ctx context.Context, d spec.Disk) (spec.Disk, error) {
+	d.Serial = n.serial(d)
+	device, err := n.call(ctx, wire.Request{Op: wire.OpSCSIAdd, Disk: wire.DiskArgs{Name: d.Name, Serial: d.Serial, Size: d.Size}})
+	if err != nil {
+		return d, err
+	}
+	d.Device = device
+	n.keep(d)
+	return d, nil
+}
+
+func (n *node) removeDisk(ctx context.Context, d spec.Disk) error {
+	if d.Kind == spec.KindSCSI {
+		if _, err := n.call(ctx, wire.Request{Op: wire.OpSCSIPull, Disk: wire.DiskArgs{Name: d.Name}}); err != nil {
+			return err
+		}
+	} else if err := n.unplug(d); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	n.spec.Disks = slices.DeleteFunc(n.spec.Disks, func(o spec.Disk) bool { return o.Name == d.Name })
+	n.mu.Unlock()
+	if d.Kind == spec.KindPlain {
+		return os.Remove(n.diskFile(d.Name))
+	}
+	return nil
+}
+
+// growDisk makes a disk bigger. A plain disk goes away for a moment, so nothing may use it.
+func (n *node) growDisk(ctx context.Context, d spec.Disk, size int64) (spec.Disk, error) {
+	if size <= d.Size {
+		return d, fmt.Errorf("disk %s has %d bytes already: it can only grow", d.Name, d.Size)
+	}
+	if d.Kind == spec.KindSCSI {
+		d.Size = size
+		_, err := n.call(ctx, wire.Request{Op: wire.OpSCSIGrow, Disk: wire.DiskArgs{Name: d.Name, Size: size}})
+		return d, err
+	}
+	if err := n.unplug(d); err != nil {
+		return d, err
+	}
+	d.Size = size
+	if err := sparse(n.diskFile(d.Name), size); err != nil {
+		return d, err
+	}
+	return d, n.plug(ctx, d)
+}
+
+// keep records a disk.
+func (n *node) keep(d spec.Disk) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if i := slices.IndexFunc(n.spec.Disks, func(o spec.Disk) bool { return o.Name == d.Name }); i >= 0 {
+		n.spec.Disks[i] = d
+		return
+	}
+	n.spec.Disks = append(n.spec.Disks, d)
+}
+
+// serial is a disk's serial number: hexadecimal, since the kernel makes a SCSI disk's WWN out of its digits.
+func (n *node) serial(d spec.Disk) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{n.lab.Name, n.spec.Name, d.Name}, "/")))
+	return fmt.Sprintf("%x", sum[:8])
+}

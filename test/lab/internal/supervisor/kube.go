@@ -1,0 +1,110 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/pki"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+)
+
+// kube talks to the API server as the lab's administrator. It speaks plain JSON: a typed client would make the lab's
+// program several times as big and as slow to build.
+type kube struct {
+	client *http.Client
+}
+
+func newKube(dir string) (*kube, error) {
+	config, err := pki.TLS(dir, "admin")
+	if err != nil {
+		return nil, err
+	}
+	return &kube{client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: config}}}, nil
+}
+
+// ready asks whether the API server is ready.
+func (k *kube) ready(ctx context.Context) error {
+	return k.do(ctx, http.MethodGet, "/readyz", "", nil, nil)
+}
+
+// get reads an object.
+func (k *kube) get(ctx context.Context, path string, into any) error {
+	return k.do(ctx, http.MethodGet, path, "", nil, into)
+}
+
+// apply makes an object be as given, by server-side apply. YAML is as good as JSON.
+func (k *kube) apply(ctx context.Context, path string, object []byte) error {
+	return k.do(ctx, http.MethodPatch, path+"?fieldManager=lab&force=true", "application/apply-patch+yaml", object, nil)
+}
+
+// merge patches an object.
+func (k *kube) merge(ctx context.Context, path, patch string) error {
+	return k.do(ctx, http.MethodPatch, path, "application/merge-patch+json", []byte(patch), nil)
+}
+
+func (k *kube) do(ctx context.Context, method, path, contentType string, body []byte, into any) error {
+	req, err := http.NewRequestWithContext(ctx, method, "https://"+spec.APIServer+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	resp, err := k.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	data, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode >= 300 {
+		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, data)
+	}
+	if into == nil {
+		return nil
+	}
+	return json.Unmarshal(data, into)
+}
+
+type condition struct {
+	Type   string `json:"type"`
+	Status string `json:"status"`
+}
+
+// object has the fields that the lab looks at, of whatever kind.
+type object struct {
+	Status struct {
+		Conditions []condition `json:"conditions"`
+		NodeInfo   struct {
+			BootID string `json:"bootID"`
+		} `json:"nodeInfo"`
+	} `json:"status"`
+}
+
+func (o object) is(kind string) bool {
+	for _, c := range o.Status.Conditions {
+		if c.Type == kind {
+			return c.Status == "True"
+		}
+	}
+	return false
+}
+
+// nodeReady asks whether kubelet has said, since the node's last boot, that the node is ready.
+func (k *kube) nodeReady(ctx context.Context, name, bootID string) error {
+	var n object
+	if err := k.get(ctx, "/api/v1/nodes/"+name, &n); err != nil {
+		return err
+	}
+	if n.Status.NodeInfo.BootID != bootID || !n.is("Ready") {
+		return fmt.Errorf("node %s is not Ready: %v", name, n.Status.Conditions)
+	}
+	return nil
+}

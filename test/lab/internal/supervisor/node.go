@@ -1,0 +1,291 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/pki"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/uml"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/wire"
+)
+
+const (
+	rootDiskBytes = 40 << 30 // sparse
+	bootLimit     = 90 * time.Second
+	powerOffLimit = 60 * time.Second
+	cutLimit      = 20 * time.Second
+)
+
+// node is one machine. Operations on it follow one another; its state can be read at any time.
+type node struct {
+	lab *supervisor
+	op  sync.Mutex
+
+	mu    sync.Mutex
+	spec  spec.Node
+	state string
+	proc  *process
+}
+
+func newNode(s *supervisor, n spec.Node) *node {
+	return &node{lab: s, spec: n, state: spec.NodeOff}
+}
+
+func (n *node) status() spec.NodeStatus {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	st := spec.NodeStatus{Node: n.spec, State: n.state}
+	st.Disks = append([]spec.Disk(nil), n.spec.Disks...)
+	if n.proc != nil && n.proc.Running() {
+		st.PID = n.proc.PID
+	} else {
+		st.State = spec.NodeOff
+	}
+	return st
+}
+
+func (n *node) set(state string, proc *process) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.state = state
+	if proc != nil {
+		n.proc = proc
+	}
+}
+
+// dir is the node's folder; User Mode Linux and the node itself need it as an absolute path.
+func (n *node) dir() string { return filepath.Join(n.lab.State, spec.NodeDir(n.spec.Name)) }
+
+func (n *node) diskFile(name string) string { return filepath.Join(n.dir(), "disk-"+name+".img") }
+
+// prepareAndStart makes a new node's certificates and disks, and boots it.
+func (n *node) prepareAndStart(ctx context.Context) error {
+	n.op.Lock()
+	defer n.op.Unlock()
+	if err := n.lab.nodeCertificates(n.spec); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(n.lab.State, spec.NodeLogDir(n.spec.Name)), 0o755); err != nil {
+		return err
+	}
+	if err := n.makeRootDisk(); err != nil {
+		return err
+	}
+	disks := n.spec.Disks
+	n.spec.Disks = nil
+	for _, d := range disks {
+		if d.Kind == spec.KindPlain {
+			if err := n.addFile(d); err != nil {
+				return err
+			}
+		}
+	}
+	if err := n.boot(ctx); err != nil {
+		return err
+	}
+	for _, d := range disks {
+		if d.Kind == spec.KindSCSI {
+			if _, err := n.addSCSI(ctx, d); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// makeRootDisk formats the root disk from outside, where that takes a fraction of the time. With few inodes and none of
+// them initialised later, a node's root disk stays small.
+func (n *node) makeRootDisk() error {
+	file := filepath.Join(n.dir(), "root.img")
+	if err := sparse(file, rootDiskBytes); err != nil {
+		return err
+	}
+	cmd := exec.Command("/usr/sbin/mkfs.ext4", "-q", "-F", "-m", "0", "-i", "65536", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", file)
+	log := filepath.Join(spec.NodeLogDir(n.spec.Name), "mkfs.log")
+	out, err := os.Create(log)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }()
+	cmd.Stdout, cmd.Stderr = out, out
+	child, err := n.lab.reaper.Start(cmd)
+	if err != nil {
+		return err
+	}
+	<-child.Done()
+	if child.ExitCode() != 0 {
+		return fmt.Errorf("mkfs.ext4 of the root disk: %s", tail(log))
+	}
+	return nil
+}
+
+// boot starts the node's kernel and waits for its agent.
+func (n *node) boot(ctx context.Context) error {
+	if st := n.status(); st.State != spec.NodeOff {
+		return fmt.Errorf("node %s is %s", n.spec.Name, st.State)
+	}
+	guest := spec.Guest{
+		Lab: n.lab.Name, Node: n.spec, Bare: n.lab.Bare, Path: n.lab.Path,
+		Dir: filepath.Join(n.dir(), spec.CertDir), LogDir: filepath.Join(n.lab.State, spec.NodeLogDir(n.spec.Name)),
+	}
+	file := filepath.Join(n.dir(), "guest.json")
+	if err := spec.Save(file, guest); err != nil {
+		return err
+	}
+	_ = os.RemoveAll(filepath.Join(spec.RunDir, n.spec.Name))
+	machine := uml.Machine{
+		Name: n.spec.Name, Dir: spec.RunDir + "/", MemoryMB: n.lab.MemoryMB, Tap: tapName(n.spec), Init: n.lab.Binary,
+		Disks: n.diskFiles(), Env: []string{spec.GuestEnv + "=" + file},
+	}
+	tmp := "TMPDIR=" + filepath.Join(n.lab.State, spec.RunDir)
+	proc, err := n.lab.launch(filepath.Join(n.spec.Name, "console"), uml.Program, machine.Args(), []string{tmp})
+	if err != nil {
+		return err
+	}
+	n.set(spec.NodeBooting, proc)
+	if err := proc.await(ctx, "boot", bootLimit, func(ctx context.Context) error { _, err := n.bootID(ctx); return err }); err != nil {
+		_ = n.kill()
+		return err
+	}
+	n.set(spec.NodeRunning, nil)
+	return nil
+}
+
+func (n *node) diskFiles() map[string]string {
+	files := map[string]string{"a": filepath.Join(n.dir(), "root.img")}
+	for _, d := range n.spec.Disks {
+		if d.Kind == spec.KindPlain {
+			files[d.Letter] = n.diskFile(d.Name)
+		}
+	}
+	return files
+}
+
+// call has the node's agent do something that is not running a command.
+func (n *node) call(ctx context.Context, req wire.Request) (string, error) {
+	config, err := pki.TLS(spec.CertDir, "admin")
+	if err != nil {
+		return "", err
+	}
+	dialer := tls.Dialer{NetDialer: &net.Dialer{Timeout: 5 * time.Second}, Config: config}
+	conn, err := dialer.DialContext(ctx, "tcp", n.spec.Agent())
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	var out bytes.Buffer
+	exit, err := wire.Call(conn, req, nil, &out, &out)
+	if err != nil {
+		return "", err
+	}
+	if exit.Error != "" {
+		return "", errors.New(exit.Error)
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+func (n *node) bootID(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	return n.call(ctx, wire.Request{Op: wire.OpBootID})
+}
+
+// awaitReady waits until Kubernetes has seen this boot of the node to be Ready.
+func (n *node) awaitReady(ctx context.Context, limit time.Duration) error {
+	err := poll(ctx, limit, 250*time.Millisecond, func(ctx context.Context) error {
+		id, err := n.bootID(ctx)
+		if err != nil {
+			return err
+		}
+		return n.lab.kube.nodeReady(ctx, n.spec.Name, id)
+	})
+	if err != nil {
+		return fmt.Errorf("%w\n%s\n%s", err, n.tail("console"), n.tail("kubelet"))
+	}
+	return nil
+}
+
+func (n *node) tail(log string) string {
+	return tail(filepath.Join(spec.NodeLogDir(n.spec.Name), log+".log"))
+}
+
+// act carries out one of the actions on a node, from one known state to another.
+func (n *node) act(ctx context.Context, action string) error {
+	n.op.Lock()
+	defer n.op.Unlock()
+	switch action {
+	case spec.ActionPowerCut:
+		return n.kill()
+	case spec.ActionPowerOff:
+		return n.powerOff(ctx)
+	case spec.ActionRestart:
+		if err := n.powerOff(ctx); err != nil {
+			return err
+		}
+		return n.bootToReady(ctx)
+	case spec.ActionStart:
+		return n.bootToReady(ctx)
+	}
+	return fmt.Errorf("no action %q", action)
+}
+
+func (n *node) bootToReady(ctx context.Context) error {
+	if err := n.boot(ctx); err != nil || n.lab.Bare {
+		return err
+	}
+	return n.awaitReady(ctx, nodeReadyLimit)
+}
+
+// powerOff shuts the node down in order.
+func (n *node) powerOff(ctx context.Context) error {
+	if n.status().State == spec.NodeOff {
+		return nil
+	}
+	if _, err := n.call(ctx, wire.Request{Op: wire.OpPowerOff}); err != nil && !errors.Is(err, wire.ErrLost) {
+		return err
+	}
+	select {
+	case <-n.proc.Done():
+		return nil
+	case <-time.After(powerOffLimit):
+		return fmt.Errorf("node %s did not power off in %s\n%s", n.spec.Name, powerOffLimit, n.tail("console"))
+	}
+}
+
+// kill is a power cut: the node's kernel ends between two instructions, and so do the processes that run in it.
+func (n *node) kill() error {
+	if n.proc == nil || n.status().PID == 0 {
+		return nil
+	}
+	_ = unix.Kill(n.proc.PID, unix.SIGKILL)
+	_ = unix.Kill(-n.proc.PID, unix.SIGKILL)
+	select {
+	case <-n.proc.Done():
+		return nil
+	case <-time.After(cutLimit):
+		return fmt.Errorf("node %s still runs after %s", n.spec.Name, cutLimit)
+	}
+}
+
+func sparse(path string, size int64) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return f.Truncate(size)
+}

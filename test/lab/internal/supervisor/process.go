@@ -1,0 +1,99 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/reap"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+)
+
+// process is a program of the lab with a log of its own.
+type process struct {
+	*reap.Child
+	name, log string
+}
+
+// launch starts a program; its output goes to log/NAME.log. It is looked up in the lab's folders of programs.
+func (s *supervisor) launch(name, program string, args, env []string) (*process, error) {
+	path, err := s.find(program)
+	if err != nil {
+		return nil, err
+	}
+	log := filepath.Join(spec.LogDir, name+".log")
+	if err := os.MkdirAll(filepath.Dir(log), 0o755); err != nil {
+		return nil, err
+	}
+	out, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = out.Close() }()
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Env = append([]string{spec.PathEnv(s.Path), "HOME=/root"}, env...)
+	child, err := s.reaper.Start(cmd)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return &process{Child: child, name: name, log: log}, nil
+}
+
+func (s *supervisor) find(program string) (string, error) {
+	if filepath.IsAbs(program) {
+		return program, nil
+	}
+	for _, dir := range s.Path {
+		path := filepath.Join(dir, program)
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	return "", fmt.Errorf("no program %s in %s", program, strings.Join(s.Path, " "))
+}
+
+// await asks until it gets no error, the process ends, or the time is over. Its error has the end of the process's log.
+func (p *process) await(ctx context.Context, what string, limit time.Duration, ask func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		err := ask(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-p.Done():
+			return fmt.Errorf("%s: %s ended with %d\n%s", what, p.name, p.ExitCode(), p.tail())
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not there after %s: %w\n%s", what, limit, err, p.tail())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+const tailBytes = 3000
+
+// tail is the end of the process's log.
+func (p *process) tail() string { return tail(p.log) }
+
+func tail(path string) string {
+	f, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer func() { _ = f.Close() }()
+	if info, err := f.Stat(); err == nil && info.Size() > tailBytes {
+		_, _ = f.Seek(-tailBytes, io.SeekEnd)
+	}
+	text, _ := io.ReadAll(f)
+	return fmt.Sprintf("--- end of %s\n%s", path, bytes.TrimSpace(text))
+}

@@ -1,0 +1,151 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/uml"
+)
+
+// Options say what lab is wanted. The zero value is a cluster of one node without data disks.
+type Options struct {
+	// Name of the lab, by default "lab". Labs of different names run side by side.
+	Name string
+	// State is the lab's folder, by default .cache/labs/NAME in the repository. The lab makes it and removes it. It may
+	// have no spaces, quotes, commas, colons or equal signs in it.
+	State string
+	// Nodes are called node1, node2, …; 1 by default, 9 at most.
+	Nodes int
+	// Disks are the data disks of every node, 15 plain ones at most.
+	Disks []DiskSpec
+	// MemoryMB is what a node believes to have; 2048 by default. It takes from the machine what it has used at its most.
+	MemoryMB int
+	// Bare nodes have a kernel, udev, LVM and disks, and there is no Kubernetes.
+	Bare bool
+	// OpenShift adds the custom resources by which operators know OpenShift: SecurityContextConstraints, ConsolePlugin,
+	// APIServer and Infrastructure, and an APIServer and an Infrastructure named cluster.
+	OpenShift bool
+	// Snapshots adds the custom resources of volume snapshots, and the snapshot controller.
+	Snapshots bool
+	// CRDs are further files with custom resource definitions to apply before the lab is up.
+	CRDs []string
+	// Progress takes a line for every step, with the time it took. None by default.
+	Progress io.Writer
+	// Detached labs outlive this process; they end with Down or "lab down". Others end when this process does, however it does.
+	Detached bool
+}
+
+var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
+
+const minMemoryMB = 256
+
+// complete fills in the defaults.
+func (o Options) complete() (Options, error) {
+	if o.Name == "" {
+		o.Name = "lab"
+	}
+	if o.Nodes == 0 {
+		o.Nodes = 1
+	}
+	if o.MemoryMB == 0 {
+		o.MemoryMB = 2048
+	}
+	if o.Progress == nil {
+		o.Progress = io.Discard
+	}
+	if o.State == "" {
+		cache, err := CacheDir()
+		if err != nil {
+			return o, err
+		}
+		o.State = filepath.Join(cache, "labs", o.Name)
+	}
+	state, err := filepath.Abs(o.State)
+	if err != nil {
+		return o, err
+	}
+	o.State = state
+	o.Disks = withDefaults(o.Disks)
+	return o, o.validate()
+}
+
+func (o Options) validate() error {
+	var errs []error
+	if !validName.MatchString(o.Name) {
+		errs = append(errs, fmt.Errorf("name %q: want up to 32 of a-z, 0-9 and - in between", o.Name))
+	}
+	if o.Nodes < 1 || o.Nodes > spec.MaxNodes {
+		errs = append(errs, fmt.Errorf("%d nodes: want 1 to %d", o.Nodes, spec.MaxNodes))
+	}
+	if o.MemoryMB < minMemoryMB {
+		errs = append(errs, fmt.Errorf("%d MB of memory: want at least %d", o.MemoryMB, minMemoryMB))
+	}
+	if o.Bare && (o.OpenShift || o.Snapshots || len(o.CRDs) > 0) {
+		errs = append(errs, errors.New("bare nodes have no API server for OpenShift's, snapshots' or other resources"))
+	}
+	return errors.Join(append(errs, uml.CheckPath(o.State), validateDisks(o.Disks))...)
+}
+
+func validateDisks(disks []DiskSpec) error {
+	names := map[string]bool{}
+	var errs []error
+	plain := 0
+	for _, d := range disks {
+		errs = append(errs, d.validate())
+		if names[d.Name] {
+			errs = append(errs, fmt.Errorf("two disks are called %q", d.Name))
+		}
+		names[d.Name] = true
+		if d.Kind == Plain {
+			plain++
+		}
+	}
+	if plain > spec.MaxDisks {
+		errs = append(errs, fmt.Errorf("%d plain disks: a node can have %d", plain, spec.MaxDisks))
+	}
+	return errors.Join(errs...)
+}
+
+// CacheDir is where the lab keeps what it built and its labs' state: LVMS_CACHE, or .cache in the repository's root.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("LVMS_CACHE"); dir != "" {
+		return filepath.Abs(dir)
+	}
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(root, ".cache"), nil
+}
+
+const modulePath = "github.com/lvm-storage/lvm-operator"
+
+// Root is the repository's root: the first folder, from the working directory upwards, whose go.mod is the operator's.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for at := dir; ; at = filepath.Dir(at) {
+		if data, err := os.ReadFile(filepath.Join(at, "go.mod")); err == nil && moduleOf(data) == modulePath {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("%s is not inside of a checkout of %s", dir, modulePath)
+		}
+	}
+}
+
+var moduleLine = regexp.MustCompile(`(?m)^module\s+(\S+)`)
+
+func moduleOf(gomod []byte) string {
+	if m := moduleLine.FindSubmatch(gomod); m != nil {
+		return string(m[1])
+	}
+	return ""
+}

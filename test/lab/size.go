@@ -1,0 +1,101 @@
+package lab
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+)
+
+// Kind says what a data disk is.
+type Kind string
+
+const (
+	// Plain is a disk /dev/ubdX with a by-id link and a serial number that udev knows. It can be added while the node
+	// runs, and removed or grown only while nothing uses it. LVM on the node takes such disks.
+	Plain Kind = spec.KindPlain
+	// SCSI is a disk /dev/sdX with vendor, model, serial number and WWN. In use too, it can be pulled ([Node.RemoveDisk]),
+	// made to fail every read and write ([Node.FailDisk]), and grown. It has a write cache: what was not flushed is lost in
+	// a power cut. Its device name can be another one after a restart. It takes room on the node's root disk.
+	SCSI Kind = spec.KindSCSI
+)
+
+// DiskSpec is a data disk to be made.
+type DiskSpec struct {
+	// Name is how the lab calls the disk; by default disk1, disk2, … on every node.
+	Name string
+	// Kind is Plain by default.
+	Kind Kind
+	// Size in bytes, a multiple of 1 MiB. It is not taken from the machine until it is written to.
+	Size int64
+}
+
+// Sizes of disks.
+const (
+	MiB int64 = 1 << 20
+	GiB int64 = 1 << 30
+	TiB int64 = 1 << 40
+)
+
+const maxDiskSize = 16 * TiB
+
+var units = map[string]int64{"M": MiB, "MI": MiB, "G": GiB, "GI": GiB, "T": TiB, "TI": TiB}
+
+// ParseSize reads a size such as 512M, 8G or 1T; the units are binary and have to be given.
+func ParseSize(text string) (int64, error) {
+	digits := strings.TrimRight(strings.ToUpper(text), "BIGMT")
+	unit, ok := units[strings.TrimSuffix(strings.ToUpper(text[len(digits):]), "B")]
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || n <= 0 || n > maxDiskSize/unit {
+		return 0, fmt.Errorf("size %q: want a number with M, G or T, at most 16T", text)
+	}
+	return n * unit, nil
+}
+
+// ParseDisks reads disks as the command line has them: "8G,8G,scsi:1G".
+func ParseDisks(text string) ([]DiskSpec, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var disks []DiskSpec
+	for _, word := range strings.Split(text, ",") {
+		kind, size, found := strings.Cut(word, ":")
+		if !found {
+			kind, size = string(Plain), word
+		}
+		bytes, err := ParseSize(size)
+		if err != nil {
+			return nil, err
+		}
+		disks = append(disks, DiskSpec{Kind: Kind(kind), Size: bytes})
+	}
+	return disks, nil
+}
+
+func (d DiskSpec) validate() error {
+	switch {
+	case !validName.MatchString(d.Name):
+		return fmt.Errorf("disk %q: a name has to be like disk-1", d.Name)
+	case d.Kind != Plain && d.Kind != SCSI:
+		return fmt.Errorf("disk %s: kind %q is neither %s nor %s", d.Name, d.Kind, Plain, SCSI)
+	case d.Size <= 0 || d.Size > maxDiskSize || d.Size%MiB != 0:
+		return fmt.Errorf("disk %s: size %d is no multiple of 1 MiB up to 16 TiB", d.Name, d.Size)
+	}
+	return nil
+}
+
+// withDefaults names the disks that have no name and gives a kind to those without.
+func withDefaults(disks []DiskSpec) []DiskSpec {
+	out := make([]DiskSpec, len(disks))
+	for i, d := range disks {
+		if d.Name == "" {
+			d.Name = fmt.Sprintf("disk%d", i+1)
+		}
+		if d.Kind == "" {
+			d.Kind = Plain
+		}
+		out[i] = d
+	}
+	return out
+}

@@ -1,0 +1,129 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+)
+
+const downLimit = 30 * time.Second
+
+// ErrNotRunning says that there is no running lab in a state folder.
+var ErrNotRunning = errors.New("no such lab is running")
+
+// lockState takes the lock that a supervisor holds for as long as it lives.
+func lockState(state string) (*os.File, error) {
+	f, err := os.OpenFile(filepath.Join(state, spec.LockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("%s is in use: %w", state, err)
+	}
+	return f, nil
+}
+
+// runs tells whether a supervisor lives that has this state folder.
+func runs(state string) bool {
+	f, err := os.Open(filepath.Join(state, spec.LockFile))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
+func supervisorPID(state string) (int, error) {
+	data, err := os.ReadFile(filepath.Join(state, spec.PidFile))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(strings.TrimSpace(string(data)))
+}
+
+// Down ends the lab whose state folder is given, and removes the folder. It is no error when there is none.
+// A supervisor is the first process of its PID namespace: when the kernel says that it has ended, so has everything in the lab.
+func Down(ctx context.Context, state string) error {
+	if runs(state) {
+		pid, err := supervisorPID(state)
+		if err != nil {
+			return err
+		}
+		if err := killAndWait(ctx, pid, func() bool { return runs(state) }); err != nil {
+			return fmt.Errorf("lab in %s: %w", state, err)
+		}
+	}
+	return removeState(state)
+}
+
+// killAndWait kills a process that still is what it was taken for once it cannot be another one any more.
+func killAndWait(ctx context.Context, pid int, still func() bool) error {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		if errors.Is(err, unix.ESRCH) {
+			return nil
+		}
+		return err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	if !still() {
+		return nil
+	}
+	if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return err
+	}
+	for end := time.Now().Add(downLimit); time.Now().Before(end) && ctx.Err() == nil; {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 100)
+		if n > 0 {
+			return nil
+		}
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+	return fmt.Errorf("process %d has not ended: %w", pid, errors.Join(ctx.Err(), os.ErrDeadlineExceeded))
+}
+
+// removeState removes a state folder, and refuses a folder that is something else.
+func removeState(state string) error {
+	entries, err := os.ReadDir(state)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	_, err = os.Stat(filepath.Join(state, spec.File))
+	if len(entries) > 0 && err != nil {
+		return fmt.Errorf("%s is not a lab's folder: it is left alone", state)
+	}
+	if runs(state) {
+		return fmt.Errorf("a lab runs in %s", state)
+	}
+	return os.RemoveAll(state)
+}
+
+func copyFile(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}

@@ -1,0 +1,159 @@
+// Package host runs programs of the node. It is the only place of the product that starts a process, and it starts
+// no shell.
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Limits of one command. A caller that wants less sets a deadline on its context; nobody can have more output.
+const (
+	// DefaultTimeout is the time limit of a command whose context has no deadline.
+	DefaultTimeout = 2 * time.Minute
+	// killDelay is the time between SIGTERM and SIGKILL. LVM holds signals back while it commits metadata, which may
+	// take long on a busy disk; a kill in that moment is what leaves a volume group half written.
+	killDelay = time.Minute
+	// maxOutput is the most that a command may print on stdout. A report of 10,000 logical volumes has about 6 MiB.
+	maxOutput = 32 << 20
+	// maxStderr is how much of stderr is kept; the rest is dropped.
+	maxStderr = 16 << 10
+)
+
+// ErrOutputTooLong: the command printed more than maxOutput, so what was read is not all of it.
+var ErrOutputTooLong = errors.New("output is longer than the limit of 32 MiB")
+
+// Runner runs one program and returns what it printed on stdout.
+//
+// The name is an absolute path. A program that does not start, ends with another exit code than 0, is ended by its time
+// limit or prints too much gives an *Error, and no output: what a failed command printed must not be read.
+type Runner interface {
+	Run(ctx context.Context, name string, args ...string) ([]byte, error)
+}
+
+// Error is a command that failed.
+type Error struct {
+	// Command is the command without the way into the host's namespaces.
+	Command string
+	// ExitCode is -1 if the program did not start or was ended by a signal.
+	ExitCode int
+	// Stderr is the beginning of what it printed on stderr, without surrounding space.
+	Stderr string
+	// Err is the cause below: *exec.ExitError, context.DeadlineExceeded, ErrOutputTooLong, …
+	Err error
+}
+
+// Error names the command, the cause and what the program said about it.
+func (e *Error) Error() string {
+	if e.Stderr == "" {
+		return fmt.Sprintf("%s: %v", e.Command, e.Err)
+	}
+	return fmt.Sprintf("%s: %v: %s", e.Command, e.Err, strings.Join(strings.Fields(e.Stderr), " "))
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Local runs programs in the namespaces of this process: for a process that runs on the node itself.
+type Local struct {
+	started Counter
+}
+
+// NewLocal returns a Runner for a process that runs on the node itself, not in a container.
+func NewLocal() *Local { return &Local{} }
+
+// Run implements Runner.
+func (l *Local) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	return run(ctx, &l.started, nil, name, args)
+}
+
+// Started returns the counter of the processes that were started.
+func (l *Local) Started() *Counter { return &l.started }
+
+// Namespace runs the node's own programs from a privileged container with hostPID.
+type Namespace struct {
+	started Counter
+}
+
+// NewNamespace returns a Runner for a privileged container with hostPID.
+func NewNamespace() *Namespace { return &Namespace{} }
+
+// enterHost is the way into the mount, UTS, IPC and network namespaces of the node's first process.
+// Not -p: with hostPID the container is in the node's PID namespace already, and with -p nsenter would fork and wait,
+// so that a signal at the time limit ends nsenter and leaves LVM running. Without it nsenter becomes the program.
+var enterHost = []string{"/usr/bin/nsenter", "-t", "1", "-m", "-u", "-i", "-n", "--"}
+
+// Run implements Runner.
+func (n *Namespace) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	return run(ctx, &n.started, enterHost, name, args)
+}
+
+// Started returns the counter of the processes that were started.
+func (n *Namespace) Started() *Counter { return &n.started }
+
+func run(ctx context.Context, started *Counter, prefix []string, name string, args []string) ([]byte, error) {
+	failure := &Error{Command: strings.Join(append([]string{name}, args...), " "), ExitCode: -1}
+	if !filepath.IsAbs(name) {
+		failure.Err = errors.New("the path of a program must be absolute")
+		return nil, failure
+	}
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
+		defer cancel()
+	}
+	stdout, stderr := &bounded{limit: maxOutput}, &bounded{limit: maxStderr}
+	cmd := command(ctx, prefix, name, args)
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+
+	err := cmd.Start()
+	if err == nil {
+		started.add(label(name, args))
+		err = wait(ctx, cmd)
+	}
+	if err == nil && stdout.overflow {
+		err = ErrOutputTooLong
+	}
+	if err == nil {
+		return stdout.kept.Bytes(), nil
+	}
+	failure.Err, failure.Stderr = err, strings.TrimSpace(stderr.kept.String())
+	if cmd.ProcessState != nil {
+		failure.ExitCode = cmd.ProcessState.ExitCode()
+	}
+	return nil, failure
+}
+
+// command has no stdin: LVM answers its own questions with no when there is nobody to ask.
+func command(ctx context.Context, prefix []string, name string, args []string) *exec.Cmd {
+	argv := append(append(append([]string{}, prefix...), name), args...)
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	// The environment of the container means nothing to the node's programs; C is the language of the messages that
+	// packages above recognise.
+	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"}
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = killDelay
+	return cmd
+}
+
+// wait gives the time limit as the cause when it ended the program, and takes no offence at a daemon (dmeventd) that
+// the program left behind with its stdout.
+func wait(ctx context.Context, cmd *exec.Cmd) error {
+	err := cmd.Wait()
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, exec.ErrWaitDelay) && cmd.ProcessState.Success():
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("%w (%w)", ctx.Err(), err)
+	default:
+		return err
+	}
+}

@@ -1,0 +1,115 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// script writes an executable shell script for a test.
+func script(t *testing.T, body string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(path, []byte("#!/bin/sh\n"+body), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestLocalKeepsStdoutAndStderrApart(t *testing.T) {
+	out, err := NewLocal().Run(t.Context(), script(t, "echo data; echo noise >&2"))
+	if err != nil || string(out) != "data\n" {
+		t.Fatalf("got %q, %v", out, err)
+	}
+}
+
+func TestLocalGivesNoOutputOfAFailedCommand(t *testing.T) {
+	out, err := NewLocal().Run(t.Context(), script(t, "echo '{}'; echo '  it broke' >&2; exit 5"))
+	failure := &Error{}
+	if !errors.As(err, &failure) {
+		t.Fatalf("got %v, want an *Error", err)
+	}
+	if out != nil || failure.ExitCode != 5 || failure.Stderr != "it broke" {
+		t.Fatalf("got output %q and %+v", out, failure)
+	}
+	if !strings.Contains(err.Error(), "it broke") || !strings.Contains(err.Error(), "program") {
+		t.Errorf("the error should name the command and what it said: %v", err)
+	}
+}
+
+func TestLocalSendsSIGTERMAtTheTimeLimit(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	// The trap only runs for SIGTERM, so the text on stderr proves which signal came.
+	_, err := NewLocal().Run(ctx, script(t, "trap 'echo terminated >&2; exit 3' TERM; sleep 10 >/dev/null 2>&1 & wait"))
+	failure := &Error{}
+	if !errors.As(err, &failure) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %v", err)
+	}
+	if failure.Stderr != "terminated" || failure.ExitCode != 3 {
+		t.Fatalf("got %+v", failure)
+	}
+}
+
+func TestLocalRefusesARelativePath(t *testing.T) {
+	local := NewLocal()
+	if _, err := local.Run(t.Context(), "true"); err == nil {
+		t.Fatal("a relative path was run")
+	}
+	if local.Started().Total() != 0 {
+		t.Error("a refused command was counted")
+	}
+}
+
+func TestLocalTellsAMissingProgram(t *testing.T) {
+	_, err := NewLocal().Run(t.Context(), "/nonexistent/lvm", "fullreport")
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("got %v, want os.ErrNotExist", err)
+	}
+}
+
+func TestLocalRejectsTooMuchOutput(t *testing.T) {
+	_, err := NewLocal().Run(t.Context(), "/usr/bin/head", "-c", "33554433", "/dev/zero")
+	if !errors.Is(err, ErrOutputTooLong) {
+		t.Fatalf("got %v, want ErrOutputTooLong", err)
+	}
+}
+
+func TestLocalRunsInTheCLocaleAndWithoutStdin(t *testing.T) {
+	t.Setenv("LC_ALL", "de_DE.UTF-8")
+	t.Setenv("SECRET", "x")
+	out, err := NewLocal().Run(t.Context(), script(t, "cat; echo $LC_ALL$SECRET"))
+	if err != nil || string(out) != "C\n" {
+		t.Fatalf("got %q, %v", out, err)
+	}
+}
+
+func TestCounterCountsByCommand(t *testing.T) {
+	local := NewLocal()
+	for _, args := range [][]string{{"fullreport", "--units", "b"}, {"fullreport"}, {"--version"}, {"/dev/sda"}, {}} {
+		if _, err := local.Run(t.Context(), "/bin/true", args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]uint64{"true fullreport": 2, "true": 3}
+	if diff := cmp.Diff(want, local.Started().ByCommand()); diff != "" {
+		t.Error(diff)
+	}
+	if got := local.Started().Total(); got != 5 {
+		t.Errorf("got %d in all, want 5", got)
+	}
+}
+
+func TestNamespaceEntersWithoutForking(t *testing.T) {
+	cmd := command(t.Context(), enterHost, "/usr/sbin/lvm", []string{"vgs"})
+	want := []string{"/usr/bin/nsenter", "-t", "1", "-m", "-u", "-i", "-n", "--", "/usr/sbin/lvm", "vgs"}
+	if diff := cmp.Diff(want, cmd.Args); diff != "" {
+		t.Error(diff)
+	}
+}

@@ -1,0 +1,128 @@
+package lvm
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+)
+
+// What can be wrong with an LVM command, as far as a caller may want to act on it. Each error of this package wraps at
+// most one of them and the *host.Error below.
+var (
+	// ErrNotFound: the volume group, logical volume, thin pool, physical volume or device does not exist.
+	ErrNotFound = errors.New("not found")
+	// ErrExists: there is one of that name already.
+	ErrExists = errors.New("already exists")
+	// ErrNoSpace: the volume group or the thin pool has not enough free space.
+	ErrNoSpace = errors.New("not enough free space")
+	// ErrInUse: a device is open: mounted, or used by a process.
+	ErrInUse = errors.New("in use")
+	// ErrNotEmpty: what should be removed still has volumes or physical volumes in it, or belongs to a volume group.
+	ErrNotEmpty = errors.New("not empty")
+	// ErrSignature: the device carries a file system, a partition table or something else that LVM recognises.
+	ErrSignature = errors.New("device carries a signature")
+	// ErrUnusable: LVM does not take the device: too small, unreadable, read-only, or excluded by the node's lvm.conf.
+	ErrUnusable = errors.New("device is not usable for LVM")
+	// ErrMissingPV: physical volumes of the volume group are missing, so LVM changes nothing in it.
+	ErrMissingPV = errors.New("physical volumes are missing")
+	// ErrDuplicatePV: two devices have the same physical volume, so LVM changes nothing in its volume group.
+	ErrDuplicatePV = errors.New("a physical volume appears on several devices")
+	// ErrNotLarger: the volume has the requested size already, or is larger.
+	ErrNotLarger = errors.New("requested size is not larger than the present one")
+	// ErrInvalid: LVM rejects the arguments.
+	ErrInvalid = errors.New("invalid")
+	// ErrNotEnabled: the node does not use the LVM feature.
+	ErrNotEnabled = errors.New("not enabled")
+	// ErrNotInstalled: the node has no LVM.
+	ErrNotInstalled = errors.New("LVM is not installed on the node: install the package lvm2")
+)
+
+// patterns of stderr, recorded from the version of LVM in testdata (see errors_test.go, which has each text in full). The
+// first that matches decides: a message that says more than one thing is listed under what the caller has to act on.
+var patterns = []struct {
+	text *regexp.Regexp
+	err  error
+}{
+	// Volume group "vg1" not found, is inconsistent or has PVs missing.
+	// Cannot change VG vg1 while PVs are missing.
+	{regexp.MustCompile(`has PVs missing|while PVs are missing`), ErrMissingPV},
+	// Cannot update volume group vg1 with duplicate PV devices.
+	{regexp.MustCompile(`with duplicate PV devices`), ErrDuplicatePV},
+	// WARNING: ext4 signature detected on /dev/ubdc at offset 1080. Wipe it? [y/n]: [n]
+	//   Aborted wiping of ext4.
+	//   1 existing signature left on the device.
+	{regexp.MustCompile(`existing signatures? left on the device`), ErrSignature},
+	// Can't open /dev/ubdb exclusively.  Mounted filesystem?
+	// Logical volume vg1/a contains a filesystem in use.
+	// Logical volume vg1/a in use.
+	// Can't deactivate volume group "vg1" with 1 open logical volume(s)
+	{regexp.MustCompile(`Can't open .* exclusively|contains a filesystem in use|^\s*Logical volume \S+ (is used by another device|in use)|with \d+ open logical volume`), ErrInUse},
+	// Cannot use /dev/ubdb: device has a signature
+	// Cannot use /dev/sda: device is partitioned
+	{regexp.MustCompile(`device has a signature|device is partitioned`), ErrSignature},
+	// Physical volume '/dev/ubdb' is already in volume group 'vg1'
+	// PV /dev/ubdb is used by VG vg1 so please use vgreduce first.
+	// Do you really want to remove volume group "vg1" containing 4 logical volumes? [y/n]: [n]
+	// Removing pool vg1/pool will remove 2 dependent volume(s). Proceed? [y/n]: [n]
+	// Do you really want to remove active logical volume vg1/t1? [y/n]: [n]
+	{regexp.MustCompile(`is already in volume group|is used by VG|containing \d+ logical volumes\?|will remove \d+ dependent volume|remove active logical volume`), ErrNotEmpty},
+	// Volume group "nosuch" not found
+	// Failed to find logical volume "vg1/nosuch"
+	// Pool nopool not found in Volume group vg1.
+	// Snapshot origin LV nosuch not found in Volume group vg1.
+	// No device found for /dev/nosuch.
+	// No PV found on device /dev/ubdb.
+	// Device not found in devices file.
+	{regexp.MustCompile(`Volume group "[^"]*" not found|Failed to find logical volume|not found in Volume group|No device found for|No PV found on device|No devices? found in devices file`), ErrNotFound},
+	// A volume group called vg1 already exists.
+	// Logical Volume "a" already exists in volume group "vg1"
+	{regexp.MustCompile(`already exists`), ErrExists},
+	// Volume group "vg1" has insufficient free space (3 extents): 2385 required.
+	// Insufficient free space: 23841 extents needed, but only 2 available
+	// Cannot create new thin volume, free space in thin pool vg1/pool reached threshold.
+	// Insufficient suitable allocatable extents for logical volume t3: 10 more required
+	{regexp.MustCompile(`(?i)insufficient free space|insufficient suitable|free space in thin pool .* reached threshold`), ErrNoSpace},
+	// New size (2 extents) matches existing size (2 extents).
+	// New size given (1 extents) not larger than existing size (2 extents)
+	{regexp.MustCompile(`matches existing size|not larger than existing size`), ErrNotLarger},
+	// Cannot use /dev/loop0: device is too small (pv_min_size)
+	// Error writing device /dev/mapper/disk at 4096 length 4096.
+	{regexp.MustCompile(`Cannot use \S+: device|Error (writing|reading) device`), ErrUnusable},
+	// Devices file not enabled.
+	{regexp.MustCompile(`Devices file not enabled`), ErrNotEnabled},
+	// Invalid argument for --size: 10485761b
+	// Logical volume name "bad name" is invalid.
+	{regexp.MustCompile(`Invalid argument for|is invalid\.|Error during parsing of command line`), ErrInvalid},
+	// nsenter: failed to execute /usr/sbin/lvm: No such file or directory
+	{regexp.MustCompile(`^nsenter: failed to execute .*: No such file or directory`), ErrNotInstalled},
+}
+
+// classify returns the error of a command on an object, wrapping the sentinel that its stderr stands for.
+func classify(object string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if sentinel := sentinelOf(err); sentinel != nil {
+		return fmt.Errorf("%s: %w: %w", object, sentinel, err)
+	}
+	return fmt.Errorf("%s: %w", object, err)
+}
+
+func sentinelOf(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return ErrNotInstalled
+	}
+	var failure *host.Error
+	if !errors.As(err, &failure) {
+		return nil
+	}
+	for _, p := range patterns {
+		if p.text.MatchString(failure.Stderr) {
+			return p.err
+		}
+	}
+	return nil
+}

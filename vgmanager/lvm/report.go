@@ -1,0 +1,236 @@
+package lvm
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// columns of the report, by subreport. chunk_size and zero stand with the segments since LVM refuses columns of segments
+// among those of volumes ("columns which lead to change of report type").
+var columns = []struct{ report, names string }{
+	{"vg", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_attr,vg_tags,vg_missing_pv_count"},
+	{"pv", "pv_name,pv_uuid,vg_name,pv_size,pv_free,pv_major,pv_minor,pv_missing,pv_in_use"},
+	{"lv", "lv_name,lv_uuid,lv_path,lv_size,lv_attr,lv_tags,lv_kernel_major,lv_kernel_minor,pool_lv,origin," +
+		"data_percent,metadata_percent,lv_metadata_size,lv_health_status,lv_check_needed"},
+	{"seg", "lv_uuid,chunk_size,zero"},
+	{"pvseg", ","},
+}
+
+// reportArguments returns the one read that everything is decoded from.
+// Not -a: the hidden parts of pools and mirrors are LVM's own business. Not --select: it filters rows, and a volume group
+// without a row would look as if it were empty. Not --foreign, --shared: what belongs to other hosts is left alone.
+func reportArguments() []string {
+	args := []string{"fullreport", "--reportformat", "json", "--units", "b", "--nosuffix"}
+	for _, c := range columns {
+		args = append(args, "--configreport", c.report, "-o", c.names)
+	}
+	return args
+}
+
+// cell is a value of a report: a string, or a number where LVM prints json_std.
+type cell string
+
+// UnmarshalJSON takes a string, a number, true, false or null, which is the empty string.
+func (c *cell) UnmarshalJSON(raw []byte) error {
+	if bytes.HasPrefix(raw, []byte(`"`)) {
+		return json.Unmarshal(raw, (*string)(c))
+	}
+	switch text := string(raw); {
+	case text == "null":
+		*c = ""
+	case strings.HasPrefix(text, "[") || strings.HasPrefix(text, "{"):
+		return fmt.Errorf("a value of a report is %s, want a string or a number", text)
+	default:
+		*c = cell(text)
+	}
+	return nil
+}
+
+// row has one object of a subreport. Reading a cell that is missing or malformed records the first error, so that a
+// decoder reads like a list of columns.
+type row struct {
+	cells map[string]cell
+	err   *error
+}
+
+func (r row) fail(name, problem string) {
+	if *r.err == nil {
+		*r.err = fmt.Errorf("column %s %s", name, problem)
+	}
+}
+
+func (r row) text(name string) string {
+	value, ok := r.cells[name]
+	if !ok {
+		r.fail(name, "is missing")
+	}
+	return string(value)
+}
+
+func (r row) required(name string) string {
+	value := r.text(name)
+	if value == "" {
+		r.fail(name, "is empty")
+	}
+	return value
+}
+
+func (r row) size(name string) Bytes {
+	value := r.text(name)
+	if value == "" {
+		return 0
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 {
+		r.fail(name, fmt.Sprintf("is %q, want bytes", value))
+	}
+	return Bytes(n)
+}
+
+// number reads a device number; LVM prints -1 where there is no device.
+func (r row) number(name string) uint32 {
+	value := r.text(name)
+	n, err := strconv.ParseInt(value, 10, 32)
+	if err != nil {
+		r.fail(name, fmt.Sprintf("is %q, want a number", value))
+	}
+	return uint32(max(n, 0))
+}
+
+func (r row) percent(name string) *float64 {
+	value := r.text(name)
+	if value == "" {
+		return nil
+	}
+	p, err := strconv.ParseFloat(value, 64)
+	if err != nil || p < 0 {
+		r.fail(name, fmt.Sprintf("is %q, want percent", value))
+	}
+	return &p
+}
+
+func (r row) list(name string) []string {
+	value := r.text(name)
+	if value == "" {
+		return nil
+	}
+	return strings.Split(value, ",")
+}
+
+func (r row) attr(name string, length int) string {
+	value := r.text(name)
+	if len(value) != length {
+		r.fail(name, fmt.Sprintf("is %q, want %d characters", value, length))
+		return strings.Repeat("-", length)
+	}
+	return value
+}
+
+type rawReport struct {
+	Report []struct {
+		VG  []map[string]cell `json:"vg"`
+		PV  []map[string]cell `json:"pv"`
+		LV  []map[string]cell `json:"lv"`
+		Seg []map[string]cell `json:"seg"`
+	} `json:"report"`
+}
+
+// decodeReport reads the output of a fullreport that succeeded.
+func decodeReport(out []byte) (*Report, error) {
+	raw := rawReport{}
+	if err := json.Unmarshal(out, &raw); err != nil {
+		return nil, fmt.Errorf("report of LVM is not the JSON that is expected: %w", err)
+	}
+	if raw.Report == nil {
+		return nil, errors.New(`report of LVM has no "report"`)
+	}
+	report := &Report{}
+	var err error
+	rows := func(cells map[string]cell) row { return row{cells: cells, err: &err} }
+	for _, part := range raw.Report {
+		var pvs []PV
+		for _, cells := range part.PV {
+			pvs = append(pvs, decodePV(rows(cells)))
+		}
+		if len(part.VG) == 0 {
+			report.Unassigned = append(report.Unassigned, pvs...)
+			continue
+		}
+		vg := decodeVG(rows(part.VG[0]))
+		vg.PVs = pvs
+		for _, cells := range part.LV {
+			vg.LVs = append(vg.LVs, decodeLV(rows(cells)))
+		}
+		for _, cells := range part.Seg {
+			addSegment(&vg, rows(cells))
+		}
+		report.VGs = append(report.VGs, vg)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("report of LVM: %w", err)
+	}
+	return report, nil
+}
+
+func decodeVG(r row) VG {
+	missing := r.number("vg_missing_pv_count")
+	return VG{
+		Name:       r.required("vg_name"),
+		UUID:       r.required("vg_uuid"),
+		Size:       r.size("vg_size"),
+		Free:       r.size("vg_free"),
+		ExtentSize: r.size("vg_extent_size"),
+		Tags:       r.list("vg_tags"),
+		Attr:       VGAttr(r.attr("vg_attr", 6)),
+		MissingPVs: int(missing),
+	}
+}
+
+func decodePV(r row) PV {
+	return PV{
+		Name:    r.required("pv_name"),
+		UUID:    r.required("pv_uuid"),
+		VGName:  r.text("vg_name"),
+		Size:    r.size("pv_size"),
+		Free:    r.size("pv_free"),
+		Major:   r.number("pv_major"),
+		Minor:   r.number("pv_minor"),
+		Missing: r.text("pv_missing") != "",
+		InUse:   r.text("pv_in_use") != "",
+	}
+}
+
+func decodeLV(r row) LV {
+	return LV{
+		Name:            r.required("lv_name"),
+		UUID:            r.required("lv_uuid"),
+		Path:            r.text("lv_path"),
+		Size:            r.size("lv_size"),
+		Attr:            LVAttr(r.attr("lv_attr", 10)),
+		Tags:            r.list("lv_tags"),
+		Major:           r.number("lv_kernel_major"),
+		Minor:           r.number("lv_kernel_minor"),
+		PoolName:        r.text("pool_lv"),
+		Origin:          r.text("origin"),
+		DataPercent:     r.percent("data_percent"),
+		MetadataPercent: r.percent("metadata_percent"),
+		MetadataSize:    r.size("lv_metadata_size"),
+		Health:          r.text("lv_health_status"),
+		// "unknown" is what LVM prints for everything that is not an active thin pool.
+		CheckNeeded: r.text("lv_check_needed") == "check needed",
+	}
+}
+
+// addSegment gives a volume what LVM reports with its segments. A volume has several: a thin pool exactly one.
+func addSegment(vg *VG, r row) {
+	id, chunk, zero := r.required("lv_uuid"), r.size("chunk_size"), r.text("zero")
+	for i := range vg.LVs {
+		if vg.LVs[i].UUID == id && vg.LVs[i].Attr.IsThinPool() {
+			vg.LVs[i].ChunkSize, vg.LVs[i].Zeroes = chunk, zero == "zero"
+		}
+	}
+}
