@@ -156,3 +156,5 @@ require (
 	google.golang.org/grpc v1.83.1
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.0
 )
+
+replace github.com/container-storage-interface/spec => github.com/container-storage-interface/spec v1.12.0

@@ -29,6 +29,7 @@ var (
 // The most specific folder decides.
 var rules = []rule{
 	{folder: "api", never: append([]string{module}, clients...)},
+	{folder: "vgmanager", never: []string{module}}, // the folder itself: rights only
 	{folder: "vgmanager/host", never: kubernetes},
 	{folder: "vgmanager/lvm", ours: []string{"vgmanager/host"}, never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/device", ours: []string{"vgmanager/host"}, never: append([]string{module + "api"}, clients...)},

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,11 +32,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
 	if l, err := Open(o.State); err == nil {
-		if status, err := l.status(ctx); err == nil && status.Up && o.Detached {
-			fmt.Fprintf(o.Progress, "lab %s is up already\n", o.Name)
-			return l, nil
-		}
-		return nil, fmt.Errorf("lab %s runs already, in %s", o.Name, o.State)
+		return reuse(ctx, l, o)
 	}
 	if err := check(o); err != nil {
 		return nil, err
@@ -47,6 +44,21 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lab %s did not come up: %w", o.Name, err)
 	}
+	return l, nil
+}
+
+// reuse takes a lab that runs already, if it is a detached one and healthy.
+func reuse(ctx context.Context, l *Lab, o Options) (*Lab, error) {
+	status, err := l.status(ctx)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("lab %s runs already and does not answer: %w", o.Name, err)
+	case l.spec.Owned || !o.Detached:
+		return nil, fmt.Errorf("lab %s runs already, in %s", o.Name, o.State)
+	case status.Failed != "" || !status.Up:
+		return nil, fmt.Errorf("lab %s runs already but is not healthy: %s", o.Name, status.Failed)
+	}
+	fmt.Fprintf(o.Progress, "lab %s is up already\n", o.Name)
 	return l, nil
 }
 
@@ -85,6 +97,7 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	s := spec.Lab{
 		Name: o.Name, State: o.State, Binary: filepath.Join(o.State, spec.BinaryFile), MemoryMB: o.MemoryMB,
 		Bare: o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, CRDs: o.CRDs, Owned: !o.Detached,
+		FirstCPU: rand.IntN(1024),
 	}
 	for i := 1; i <= o.Nodes; i++ {
 		n := spec.Node{Name: fmt.Sprintf("node%d", i), Num: i}
@@ -93,7 +106,7 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 		}
 		s.Nodes = append(s.Nodes, n)
 	}
-	binary, err := labBinary(ctx, o.Progress)
+	binary, err := labBinary(ctx)
 	if err != nil {
 		return s, err
 	}
@@ -109,6 +122,11 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	}
 	if err := os.MkdirAll(o.State, 0o700); err != nil {
 		return s, err
+	}
+	if !o.Bare {
+		if s.Busybox, err = busyboxApplets(ctx); err != nil {
+			return s, err
+		}
 	}
 	if err := copyFile(binary, s.Binary); err != nil {
 		return s, err

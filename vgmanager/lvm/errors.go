@@ -48,7 +48,8 @@ var patterns = []struct {
 }{
 	// Volume group "vg1" not found, is inconsistent or has PVs missing.
 	// Cannot change VG vg1 while PVs are missing.
-	{regexp.MustCompile(`has PVs missing|while PVs are missing`), ErrMissingPV},
+	// Refusing activation of partial LV vg1/pool.  Use '--activationmode partial' to override.
+	{regexp.MustCompile(`has PVs missing|while PVs are missing|Refusing activation of partial LV`), ErrMissingPV},
 	// Cannot update volume group vg1 with duplicate PV devices.
 	{regexp.MustCompile(`with duplicate PV devices`), ErrDuplicatePV},
 	// WARNING: ext4 signature detected on /dev/ubdc at offset 1080. Wipe it? [y/n]: [n]
@@ -59,7 +60,7 @@ var patterns = []struct {
 	// Logical volume vg1/a contains a filesystem in use.
 	// Logical volume vg1/a in use.
 	// Can't deactivate volume group "vg1" with 1 open logical volume(s)
-	{regexp.MustCompile(`Can't open .* exclusively|contains a filesystem in use|^\s*Logical volume \S+ (is used by another device|in use)|with \d+ open logical volume`), ErrInUse},
+	{regexp.MustCompile(`(?m)Can't open .* exclusively|contains a filesystem in use|^\s*Logical volume \S+ (is used by another device|in use)|with \d+ open logical volume`), ErrInUse},
 	// Cannot use /dev/ubdb: device has a signature
 	// Cannot use /dev/sda: device is partitioned
 	{regexp.MustCompile(`device has a signature|device is partitioned`), ErrSignature},
@@ -73,10 +74,11 @@ var patterns = []struct {
 	// Failed to find logical volume "vg1/nosuch"
 	// Pool nopool not found in Volume group vg1.
 	// Snapshot origin LV nosuch not found in Volume group vg1.
+	// Logical volume nosuch not found in volume group vg1.
 	// No device found for /dev/nosuch.
 	// No PV found on device /dev/ubdb.
 	// Device not found in devices file.
-	{regexp.MustCompile(`Volume group "[^"]*" not found|Failed to find logical volume|not found in Volume group|No device found for|No PV found on device|No devices? found in devices file`), ErrNotFound},
+	{regexp.MustCompile(`Volume group "[^"]*" not found|Failed to find logical volume|not found in [Vv]olume group|No device found for|No PV found on device|No devices? found in devices file`), ErrNotFound},
 	// A volume group called vg1 already exists.
 	// Logical Volume "a" already exists in volume group "vg1"
 	{regexp.MustCompile(`already exists`), ErrExists},

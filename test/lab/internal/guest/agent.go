@@ -3,6 +3,7 @@ package guest
 import (
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -74,8 +75,13 @@ func (m *machine) do(req wire.Request) (string, error) {
 		return "", nil
 	case wire.OpUbdAdd:
 		return "", writeUbdSerial(d.Device, d.Serial)
+	case wire.OpSettle:
+		dev := "/sys/class/block/" + d.Device
+		return "", errors.Join(waitFor(udevLimit, d.Device, func() bool { return exists(dev) }), settle(dev))
 	case wire.OpSCSIAdd:
 		return m.disks.add(d)
+	case wire.OpSCSIList:
+		return m.disks.devices()
 	case wire.OpSCSIPull:
 		return "", m.disks.remove(d.Name)
 	case wire.OpSCSIGrow:

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -39,6 +40,7 @@ func (m *machine) boot(path string) error {
 	if err := spec.Load(path, &m.Guest); err != nil {
 		return err
 	}
+	os.Clearenv() // the kernel gives its whole command line
 	for _, kv := range []string{spec.PathEnv(m.Path), "HOME=/root", "LANG=C.UTF-8", "TERM=linux"} {
 		setenv(kv)
 	}
@@ -79,10 +81,6 @@ func (m *machine) say(format string, args ...any) {
 }
 
 func setenv(kv string) {
-	for i := range kv {
-		if kv[i] == '=' {
-			_ = os.Setenv(kv[:i], kv[i+1:])
-			return
-		}
-	}
+	name, value, _ := strings.Cut(kv, "=")
+	_ = os.Setenv(name, value)
 }

@@ -37,7 +37,11 @@ func (s *services) stop() {
 
 // startKubernetes runs containerd at once, and kubelet and kube-proxy as soon as the API server answers.
 func (m *machine) startKubernetes(ctx context.Context) error {
-	for path, text := range m.kubernetesFiles() {
+	files, err := m.kubernetesFiles()
+	if err != nil {
+		return err
+	}
+	for path, text := range files {
 		if err := writeFile(path, text); err != nil {
 			return err
 		}
@@ -123,15 +127,12 @@ func (m *machine) waitForAPIServer(ctx context.Context) error {
 	}
 }
 
-// runtime prefers crun, which is what OpenShift runs and is several times quicker than runc to start a container here.
-func runtime() string {
-	if exists("/usr/bin/crun") {
-		return "/usr/bin/crun"
+func (m *machine) kubernetesFiles() (map[string]string, error) {
+	// crun is what OpenShift runs, and several times quicker than runc to start a container here
+	runtime, err := exec.LookPath("ocirun")
+	if err != nil {
+		return nil, err
 	}
-	return "/usr/sbin/runc"
-}
-
-func (m *machine) kubernetesFiles() map[string]string {
 	return map[string]string{
 		"/etc/containerd/config.toml": fmt.Sprintf(`version = 3
 root = %q
@@ -142,11 +143,14 @@ root = %q
   [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]
     BinaryName = %q
     SystemdCgroup = false
+[plugins.'io.containerd.cri.v1.images']
+  # without it a power cut soon after a pull leaves an image of empty files
+  image_pull_with_sync_fs = true
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
   sandbox = "%s/pause:1"
 [plugins.'io.containerd.cri.v1.images'.registry]
   config_path = "/etc/containerd/certs.d"
-`, containerdDir, runtime(), spec.Registry),
+`, containerdDir, runtime, spec.Registry),
 		"/etc/containerd/certs.d/" + spec.Registry + "/hosts.toml": fmt.Sprintf("server = \"https://%s\"\n[host.\"https://%s\"]\n  ca = %q\n",
 			spec.Registry, spec.Registry, filepath.Join(m.Dir, "ca.crt")),
 		"/etc/cni/net.d/10-lab.conflist": fmt.Sprintf(`{"cniVersion":"1.0.0","name":"lab","plugins":[
@@ -165,13 +169,14 @@ tlsPrivateKeyFile: %[1]s/kubelet.key
 cgroupDriver: cgroupfs
 containerRuntimeEndpoint: unix://%[2]s
 failSwapOn: false
-localStorageCapacityIsolation: false
 enforceNodeAllocatable: []
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: "1Mi"}
 serializeImagePulls: false
+nodeStatusUpdateFrequency: 2s
+nodeStatusReportFrequency: 1m
 clusterDNS: ["%[3]s"]
 clusterDomain: %[4]s
 `, m.Dir, containerdSocket, spec.HostIP, spec.ClusterDomain),
-	}
+	}, nil
 }

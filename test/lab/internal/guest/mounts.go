@@ -82,7 +82,6 @@ func switchRoot(root string) error {
 func (m *machine) mountRest() error {
 	if err := mountAll([]mount{
 		{"run", "/run", "tmpfs", 0, "mode=755"},
-		{"tmp", "/tmp", "tmpfs", 0, "mode=1777"},
 		{"devpts", "/dev/pts", "devpts", 0, "gid=5,mode=620,ptmxmode=666"},
 		{"shm", "/dev/shm", "tmpfs", 0, "mode=1777"},
 		{"hostfs", m.LogDir, "hostfs", 0, m.LogDir},

@@ -10,7 +10,7 @@ import (
 )
 
 // stopLimit is how long processes have, after SIGTERM, before they are killed.
-const stopLimit = 5 * time.Second
+const stopLimit = 2 * time.Second
 
 // powerOff ends the node as an orderly shutdown does: processes first, then mounts, then the kernel.
 func (m *machine) powerOff() {

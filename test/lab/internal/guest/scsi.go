@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -154,7 +155,23 @@ func (s *scsi) setState(name, state string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path+"/state", []byte(state), 0)
+	return os.WriteFile(path+"/state", []byte(state+"\n"), 0) // the kernel wants the end of the line
+}
+
+// devices are the disks' present device names, as JSON.
+func (s *scsi) devices() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	names := map[string]string{}
+	for _, d := range s.disks {
+		device, err := d.device()
+		if err != nil {
+			return "", err
+		}
+		names[d.Name] = device
+	}
+	data, err := json.Marshal(names)
+	return string(data), err
 }
 
 func (s *scsi) find(name string) (scsiDisk, error) {
@@ -166,7 +183,12 @@ func (s *scsi) find(name string) (scsiDisk, error) {
 	return scsiDisk{}, fmt.Errorf("no SCSI disk %q", name)
 }
 
-func (s *scsi) save() error { return spec.Save(filepath.Join(scsiDir, "disks.json"), s.disks) }
+// save records the disks, with their files, so that a power cut does not undo it.
+func (s *scsi) save() error {
+	err := spec.Save(filepath.Join(scsiDir, "disks.json"), s.disks)
+	unix.Sync()
+	return err
+}
 
 func (d scsiDisk) lun() string { return fmt.Sprintf("%s/lun/lun_%d", scsiHBA, d.LUN) }
 
@@ -219,7 +241,7 @@ func attach(d scsiDisk) error {
 	}
 	return waitFor(scsiLimit, "SCSI disk "+d.Name, func() bool {
 		dev, err := d.device()
-		return err == nil && settle([]string{"/sys/class/block/" + filepath.Base(dev)}) == nil
+		return err == nil && settle("/sys/class/block/"+filepath.Base(dev)) == nil
 	})
 }
 

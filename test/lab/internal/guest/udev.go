@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -23,7 +24,7 @@ func (m *machine) udev() error {
 	if _, err := m.reaper.Start(cmd); err != nil {
 		return err
 	}
-	if err := waitFor(udevLimit, "udev's control socket", func() bool { return exists("/run/udev/control") }); err != nil {
+	if err := waitFor(udevLimit, "udev's netlink socket", udevListens); err != nil {
 		return err
 	}
 	devices, err := filepath.Glob("/sys/class/block/*")
@@ -35,20 +36,45 @@ func (m *machine) udev() error {
 			return err
 		}
 	}
-	return settle(devices)
+	return settle(devices...)
 }
 
-// settle waits until udev has a record of every block device and nothing left to do.
-func settle(devices []string) error {
-	return waitFor(udevLimit, "udev", func() bool {
-		for _, dev := range devices {
-			number, err := os.ReadFile(dev + "/dev")
+// udevListens tells whether a process gets the kernel's events: what is triggered before that is lost.
+func udevListens() bool {
+	const kobjectUevent, kernelGroup = "15", 1
+	sockets, err := os.ReadFile("/proc/net/netlink")
+	if err != nil {
+		return false
+	}
+	for _, line := range strings.Split(string(sockets), "\n") {
+		f := strings.Fields(line)
+		if len(f) < 4 || f[1] != kobjectUevent || f[2] == "0" {
+			continue
+		}
+		if groups, err := strconv.ParseUint(f[3], 16, 32); err == nil && groups&kernelGroup != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// settle waits until udev has a record of the block devices and nothing left to do.
+func settle(devices ...string) error {
+	var missing string
+	err := waitFor(udevLimit, "udev", func() bool {
+		for _, missing = range devices {
+			number, err := os.ReadFile(missing + "/dev")
 			if err == nil && !exists("/run/udev/data/b"+strings.TrimSpace(string(number))) {
 				return false
 			}
 		}
+		missing = "its queue"
 		return !exists("/run/udev/queue")
 	})
+	if err != nil {
+		return fmt.Errorf("%w: waits for %s", err, missing)
+	}
+	return nil
 }
 
 func exists(path string) bool {

@@ -12,8 +12,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -24,20 +22,18 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Busybox is Debian's static busybox with a link for each of its commands.
-func Busybox() (v1.Image, error) {
-	const program = "/bin/busybox"
-	out, err := exec.Command(program, "--list").Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s --list: %w", program, err)
-	}
+// BusyboxProgram is Debian's static busybox.
+const BusyboxProgram = "/usr/bin/busybox"
+
+// Busybox is an image of Debian's busybox with a link for each of the commands that it has.
+func Busybox(applets []string) (v1.Image, error) {
 	links := map[string]string{}
-	for _, applet := range strings.Fields(string(out)) {
+	for _, applet := range applets {
 		if applet != "busybox" {
 			links["bin/"+applet] = "busybox"
 		}
 	}
-	return build([]string{"/bin/sh"}, map[string]string{"bin/busybox": program}, links)
+	return build([]string{"/bin/sh"}, map[string]string{"bin/busybox": BusyboxProgram}, links)
 }
 
 // Pause is the image of a pod's sandbox.

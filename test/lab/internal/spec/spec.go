@@ -4,6 +4,7 @@ package spec
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -79,8 +80,12 @@ type Lab struct {
 	Bare      bool     `json:"bare,omitempty"`
 	OpenShift bool     `json:"openShift,omitempty"`
 	Snapshots bool     `json:"snapshots,omitempty"`
+	// FirstCPU is where the nodes begin to be given processors, so that labs do not all begin with the same one.
+	FirstCPU int `json:"firstCPU"`
 	// CRDs are files that are applied, and waited for, before the lab is up.
 	CRDs []string `json:"crds,omitempty"`
+	// Busybox are the commands that the machine's busybox has.
+	Busybox []string `json:"busybox,omitempty"`
 	// Owned labs end when their standard input does.
 	Owned bool `json:"owned,omitempty"`
 }
@@ -120,14 +125,19 @@ type Guest struct {
 // GuestEnv names the environment variable, set on the node's kernel command line, with the path of the Guest file.
 const GuestEnv = "LVMS_LAB_NODE"
 
-// Save writes v as JSON to a file that only root can read.
+// Save writes v as JSON to a file that only root can read. After a power cut the file has either the old or the new content.
 func Save(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
 		return err
 	}
 	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, data, 0o600); err != nil {
+	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(tmp, path)

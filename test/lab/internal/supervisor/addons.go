@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"path/filepath"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -74,9 +73,8 @@ func (s *supervisor) applyCRDs(ctx context.Context) error {
 
 // snapshotController runs beside the control plane: it needs no node.
 func (s *supervisor) snapshotController(context.Context) error {
-	_, err := s.launch("snapshot-controller", "snapshot-controller", []string{
-		"--kubeconfig", filepath.Join("certs", "snapshot-controller.kubeconfig"), "--leader-election=false",
-	}, nil)
+	_, err := s.essential("snapshot-controller", "snapshot-controller",
+		"--kubeconfig", cert("snapshot-controller.kubeconfig"), "--leader-election=false")
 	return err
 }
 

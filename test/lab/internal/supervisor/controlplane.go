@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	enc "encoding/base64"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -20,11 +21,11 @@ func cert(name string) string { return filepath.Join(spec.CertDir, name) }
 
 // controlPlane starts etcd and the API server, and the rest when they answer.
 func (s *supervisor) controlPlane(ctx context.Context) error {
-	if _, err := s.launch("etcd", "etcd", []string{"--data-dir", "etcd", "--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
-		"--listen-peer-urls", "http://127.0.0.1:2380", "--unsafe-no-fsync", "--log-level", "warn"}, nil); err != nil {
+	if _, err := s.essential("etcd", "etcd", "--data-dir", "etcd", "--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
+		"--listen-peer-urls", "http://127.0.0.1:2380", "--unsafe-no-fsync", "--log-level", "warn"); err != nil {
 		return err
 	}
-	api, err := s.launch("apiserver", "kube-apiserver", []string{
+	api, err := s.essential("apiserver", "kube-apiserver",
 		"--etcd-servers", etcdURL,
 		"--bind-address", spec.HostIP, "--advertise-address", spec.HostIP, "--secure-port", "6443",
 		"--tls-cert-file", cert("apiserver.crt"), "--tls-private-key-file", cert("apiserver.key"),
@@ -37,29 +38,32 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 		"--requestheader-extra-headers-prefix", "X-Remote-Extra-",
 		"--proxy-client-cert-file", cert("front-proxy.crt"), "--proxy-client-key-file", cert("front-proxy.key"),
 		"--service-account-key-file", cert("sa.pub"), "--service-account-signing-key-file", cert("sa.key"),
-		"--service-account-issuer", "https://kubernetes.default.svc." + spec.ClusterDomain,
+		"--service-account-issuer", "https://kubernetes.default.svc."+spec.ClusterDomain,
 		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction", "--allow-privileged",
 		"--service-cluster-ip-range", spec.ServiceCIDR,
 		// webhooks and aggregated APIs are reached at the pods' addresses: there is no kube-proxy on this side
 		"--enable-aggregator-routing",
-	}, nil)
+	)
 	if err != nil {
 		return err
 	}
 	if s.kube, err = newKube(spec.CertDir); err != nil {
 		return err
 	}
+	if err := s.serveDNS(ctx); err != nil {
+		return fmt.Errorf("DNS: %w", err)
+	}
 	if err := api.await(ctx, "API server", apiServerLimit, s.kube.ready); err != nil {
 		return err
 	}
-	if _, err := s.launch("controller-manager", "kube-controller-manager", []string{
-		"--kubeconfig", cert("controller-manager.kubeconfig"), "--leader-elect=false",
+	if _, err := s.essential("controller-manager", "kube-controller-manager",
+		"--kubeconfig", cert("controller-manager.kubeconfig"), "--leader-elect=false", "--use-service-account-credentials",
 		"--service-account-private-key-file", cert("sa.key"), "--root-ca-file", cert("ca.crt"),
 		// every node's range is in its own network configuration, so that nodes can register in any order
 		"--allocate-node-cidrs=false", "--cluster-cidr", spec.PodCIDR,
-	}, nil); err != nil {
+	); err != nil {
 		return err
 	}
-	_, err = s.launch("scheduler", "kube-scheduler", []string{"--kubeconfig", cert("scheduler.kubeconfig"), "--leader-elect=false"}, nil)
+	_, err = s.essential("scheduler", "kube-scheduler", "--kubeconfig", cert("scheduler.kubeconfig"), "--leader-elect=false")
 	return err
 }

@@ -3,15 +3,21 @@ package supervisor
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/uml"
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/wire"
 )
+
+// busyLimit is how long a plain disk may be in use before that is an error.
+const busyLimit = 2 * time.Second
 
 // disk carries out one of the verbs on a disk of the node and returns the disk as it then is.
 func (n *node) disk(ctx context.Context, verb, name string, req spec.DiskRequest) (spec.Disk, error) {
@@ -83,15 +89,26 @@ func (n *node) plug(ctx context.Context, d spec.Disk) error {
 	if _, err := n.call(ctx, wire.Request{Op: wire.OpUbdAdd, Disk: args}); err != nil {
 		return err
 	}
-	_, err := uml.Console(spec.RunDir, n.spec.Name, fmt.Sprintf("config ubd%s=%s", d.Letter, n.diskFile(d.Name)))
+	if _, err := uml.Console(spec.RunDir, n.spec.Name, fmt.Sprintf("config ubd%s=%s", d.Letter, n.diskFile(d.Name))); err != nil {
+		return err
+	}
+	_, err := n.call(ctx, wire.Request{Op: wire.OpSettle, Disk: args})
 	return err
 }
 
-func (n *node) unplug(d spec.Disk) error {
-	if _, err := uml.Console(spec.RunDir, n.spec.Name, "remove ubd"+d.Letter); err != nil {
-		return fmt.Errorf("disk %s of node %s: %w", d.Name, n.spec.Name, err)
+// unplug takes a plain disk away. udev may have it open for a moment after whatever used it has closed it.
+func (n *node) unplug(ctx context.Context, d spec.Disk) error {
+	begin := time.Now()
+	for {
+		_, err := uml.Console(spec.RunDir, n.spec.Name, "remove ubd"+d.Letter)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, uml.ErrBusy) || time.Since(begin) > busyLimit || ctx.Err() != nil {
+			return fmt.Errorf("disk %s of node %s: %w", d.Name, n.spec.Name, err)
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
-	return nil
 }
 
 func (n *node) addSCSI(ctx context.Context, d spec.Disk) (spec.Disk, error) {
@@ -105,12 +122,32 @@ func (n *node) addSCSI(ctx context.Context, d spec.Disk) (spec.Disk, error) {
 	return d, nil
 }
 
+// nameSCSI learns the device names of SCSI disks, which a boot may give anew.
+func (n *node) nameSCSI(ctx context.Context) error {
+	text, err := n.call(ctx, wire.Request{Op: wire.OpSCSIList})
+	if err != nil {
+		return err
+	}
+	var devices map[string]string
+	if err := json.Unmarshal([]byte(text), &devices); err != nil {
+		return err
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i, d := range n.spec.Disks {
+		if device, ok := devices[d.Name]; ok {
+			n.spec.Disks[i].Device = device
+		}
+	}
+	return nil
+}
+
 func (n *node) removeDisk(ctx context.Context, d spec.Disk) error {
 	if d.Kind == spec.KindSCSI {
 		if _, err := n.call(ctx, wire.Request{Op: wire.OpSCSIPull, Disk: wire.DiskArgs{Name: d.Name}}); err != nil {
 			return err
 		}
-	} else if err := n.unplug(d); err != nil {
+	} else if err := n.unplug(ctx, d); err != nil {
 		return err
 	}
 	n.mu.Lock()
@@ -132,7 +169,7 @@ func (n *node) growDisk(ctx context.Context, d spec.Disk, size int64) (spec.Disk
 		_, err := n.call(ctx, wire.Request{Op: wire.OpSCSIGrow, Disk: wire.DiskArgs{Name: d.Name, Size: size}})
 		return d, err
 	}
-	if err := n.unplug(d); err != nil {
+	if err := n.unplug(ctx, d); err != nil {
 		return d, err
 	}
 	d.Size = size

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/pki"
@@ -64,6 +67,9 @@ func (k *kube) do(ctx context.Context, method, path, contentType string, body []
 	if err != nil {
 		return err
 	}
+	if resp.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("%s %s: %w: %s", method, path, errNotFound, data)
+	}
 	if resp.StatusCode >= 300 {
 		return fmt.Errorf("%s %s: %s: %s", method, path, resp.Status, data)
 	}
@@ -71,6 +77,59 @@ func (k *kube) do(ctx context.Context, method, path, contentType string, body []
 		return nil
 	}
 	return json.Unmarshal(data, into)
+}
+
+var errNotFound = errors.New("not found")
+
+// serviceIPs are a service's own address, or those of its ready endpoints when it is headless.
+func (k *kube) serviceIPs(ctx context.Context, namespace, name string) ([]net.IP, error) {
+	var service struct {
+		Spec struct {
+			ClusterIP string `json:"clusterIP"`
+		} `json:"spec"`
+	}
+	err := k.get(ctx, "/api/v1/namespaces/"+url.PathEscape(namespace)+"/services/"+url.PathEscape(name), &service)
+	if errors.Is(err, errNotFound) {
+		return nil, errNoName
+	}
+	if err != nil {
+		return nil, err
+	}
+	if ip := net.ParseIP(service.Spec.ClusterIP); ip != nil {
+		return []net.IP{ip}, nil
+	}
+	return k.endpointIPs(ctx, namespace, name)
+}
+
+func (k *kube) endpointIPs(ctx context.Context, namespace, service string) ([]net.IP, error) {
+	var slices struct {
+		Items []struct {
+			Endpoints []struct {
+				Addresses  []string `json:"addresses"`
+				Conditions struct {
+					Ready *bool `json:"ready"`
+				} `json:"conditions"`
+			} `json:"endpoints"`
+		} `json:"items"`
+	}
+	query := "?labelSelector=" + url.QueryEscape("kubernetes.io/service-name="+service)
+	if err := k.get(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+url.PathEscape(namespace)+"/endpointslices"+query, &slices); err != nil {
+		return nil, err
+	}
+	var ips []net.IP
+	for _, slice := range slices.Items {
+		for _, e := range slice.Endpoints {
+			if e.Conditions.Ready != nil && !*e.Conditions.Ready {
+				continue
+			}
+			for _, a := range e.Addresses {
+				if ip := net.ParseIP(a); ip.To4() != nil {
+					ips = append(ips, ip)
+				}
+			}
+		}
+	}
+	return ips, nil
 }
 
 type condition struct {

@@ -97,3 +97,20 @@ func tail(path string) string {
 	text, _ := io.ReadAll(f)
 	return fmt.Sprintf("--- end of %s\n%s", path, bytes.TrimSpace(text))
 }
+
+// essential launches a program that the lab is no use without. When it ends the lab's status says so.
+func (s *supervisor) essential(name, program string, args ...string) (*process, error) {
+	p, err := s.launch(name, program, args, nil)
+	if err != nil {
+		return nil, err
+	}
+	go func() {
+		<-p.Done()
+		text := fmt.Sprintf("%s ended with %d", name, p.ExitCode())
+		fmt.Println(text)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.failed = text
+	}()
+	return p, nil
+}

@@ -25,6 +25,9 @@ import (
 // ProgressFD is the file descriptor that takes the lines of progress.
 const ProgressFD = 3
 
+// lockFD is the lock of the state folder. It is held until this process ends, and no child may have it.
+const lockFD = 4
+
 type supervisor struct {
 	spec.Lab
 	start    time.Time
@@ -45,6 +48,9 @@ var errOwnerGone = errors.New("the lab's owner is gone")
 func Main(state string) int {
 	s := &supervisor{start: time.Now(), progress: os.NewFile(ProgressFD, "progress"), nodes: map[string]*node{}}
 	signal.Ignore(syscall.SIGPIPE)
+	for _, fd := range []int{ProgressFD, lockFD} {
+		unix.CloseOnExec(fd)
+	}
 	if err := spec.Load(filepath.Join(state, spec.File), &s.Lab); err != nil {
 		s.report(spec.Step{Error: err.Error()})
 		return 1

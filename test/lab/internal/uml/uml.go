@@ -44,10 +44,18 @@ func (m Machine) Args() []string {
 	return append(args, m.Env...)
 }
 
-// CheckPath tells whether a path can stand on a kernel's command line.
+// hidden are the folders of the machine that a node has its own of.
+var hidden = []string{"/run/", "/var/run/", "/dev/", "/proc/", "/sys/"}
+
+// CheckPath tells whether a path can stand on a kernel's command line and is seen by a node.
 func CheckPath(path string) error {
 	if !filepath.IsAbs(path) || strings.ContainsAny(path, " ,:=\"'\n\t") {
 		return fmt.Errorf("path %q: has to be absolute and without spaces, quotes, commas, colons and equal signs", path)
+	}
+	for _, dir := range hidden {
+		if strings.HasPrefix(filepath.Clean(path)+"/", dir) {
+			return fmt.Errorf("path %q: a node does not see the machine's %s", path, dir)
+		}
 	}
 	return nil
 }
@@ -107,7 +115,7 @@ func readAnswer(conn *net.UnixConn, name, command string) (string, error) {
 		}
 		out := strings.TrimSpace(text.String())
 		switch {
-		case failed && strings.HasPrefix(command, "remove") && strings.Contains(out, "busy"):
+		case failed && strings.HasPrefix(command, "remove") && strings.Contains(out, "currently open"):
 			return "", ErrBusy
 		case failed:
 			return "", fmt.Errorf("management console of %s: %q: %s", name, command, out)

@@ -28,7 +28,9 @@ const (
 	OpPowerOff = "poweroff"
 	OpBootID   = "boot-id"
 	OpUbdAdd   = "ubd-add"
+	OpSettle   = "settle"
 	OpSCSIAdd  = "scsi-add"
+	OpSCSIList = "scsi-list"
 	OpSCSIPull = "scsi-remove"
 	OpSCSIGrow = "scsi-grow"
 	OpSCSIFail = "scsi-fail"
@@ -143,14 +145,12 @@ func Call(conn io.ReadWriter, req Request, stdin io.Reader, stdout, stderr io.Wr
 	if err := w.WriteJSON(KindRequest, req); err != nil {
 		return Exit{}, fmt.Errorf("%w: %w", ErrLost, err)
 	}
-	if stdin == nil {
-		_ = w.Write(KindStdinEOF, nil)
-	} else {
-		go func() { // ends with the input, or at the first write after the connection is closed
+	go func() { // ends with the input, or at the first write after the connection is closed
+		if stdin != nil {
 			_, _ = io.Copy(w.Stream(KindStdin), stdin)
-			_ = w.Write(KindStdinEOF, nil)
-		}()
-	}
+		}
+		_ = w.Write(KindStdinEOF, nil)
+	}()
 	for {
 		kind, payload, err := Read(conn)
 		if err != nil {

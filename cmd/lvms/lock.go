@@ -1,0 +1,45 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+	ctrl "sigs.k8s.io/controller-runtime"
+)
+
+const (
+	lockFile  = "/var/lock/vgmanager/vgmanager.lock"
+	lockRetry = time.Second
+)
+
+// lockNode makes this process the only agent of the node: a pod that was deleted by force may still run while its
+// successor starts. It waits until the other has ended or ctx does. The kernel releases the lock with the process.
+func lockNode(ctx context.Context, path string) (release func(), err error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the lock of this node: %w", err)
+	}
+	ticker := time.NewTicker(lockRetry)
+	defer ticker.Stop()
+	for waited := false; ; waited = true {
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return func() { _ = file.Close() }, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), file.Close())
+		}
+		if !waited {
+			ctrl.Log.Info("another agent runs on this node; waiting for it to end", "lock", path)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, errors.Join(fmt.Errorf("lock %s: %w", path, ctx.Err()), file.Close())
+		case <-ticker.C:
+		}
+	}
+}

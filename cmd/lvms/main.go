@@ -1,0 +1,78 @@
+// Command lvms is LVM Storage: `lvms operator` is the cluster's operator, `lvms vgmanager` the agent of a node.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/version"
+)
+
+var scheme = runtime.NewScheme()
+
+func init() {
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(lvmv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(topolvmv1.AddToScheme(scheme))
+}
+
+func main() {
+	if err := command().Execute(); err != nil {
+		fmt.Fprintln(os.Stderr, "lvms:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "lvms",
+		Short:         "LVM Storage: local disks of a cluster's nodes as volumes",
+		Version:       version.Version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	var logs zap.Options
+	flags := flag.NewFlagSet("zap", flag.ContinueOnError)
+	logs.BindFlags(flags)
+	root.PersistentFlags().AddGoFlagSet(flags)
+	root.PersistentPreRun = func(*cobra.Command, []string) {
+		logger := zap.New(zap.UseFlagOptions(&logs))
+		ctrl.SetLogger(logger)
+		klog.SetLogger(logger)
+	}
+	root.AddCommand(operatorCommand(), vgmanagerCommand())
+	return root
+}
+
+// metricsOptions serves metrics over TLS, to those whom the API server lets read them.
+// With certDir the certificate is the one in that folder and is read again when it changes; without, it is self-signed.
+func metricsOptions(address, certDir string) metricsserver.Options {
+	return metricsserver.Options{
+		BindAddress:    address,
+		SecureServing:  true,
+		CertDir:        certDir,
+		FilterProvider: filters.WithAuthenticationAndAuthorization,
+	}
+}
+
+// environment returns the value of a variable that the pod has to set.
+func environment(name string) (string, error) {
+	if value := os.Getenv(name); value != "" {
+		return value, nil
+	}
+	return "", fmt.Errorf("the environment variable %s is not set: the pod sets it from its own metadata", name)
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/spf13/cobra"
+	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
+	"github.com/topolvm/topolvm/pkg/driver"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/discovery"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
+	"github.com/lvm-storage/lvm-operator/controllers/node"
+	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/webhook"
+)
+
+const (
+	csiSocket          = "/run/topolvm/csi-topolvm.sock"
+	managerContainer   = "manager"
+	webhookSecret      = "lvms-operator-webhook-server-cert"
+	webhookService     = "lvms-operator-webhook-service"
+	webhookConfig      = "lvms-operator-webhook"
+	leaderElectionLock = "lvms-operator-leader"
+)
+
+// operatorOptions are the flags of `lvms operator`.
+type operatorOptions struct {
+	metricsAddress, metricsCertDir string
+	healthAddress                  string
+	webhookPort                    int
+	webhookCertDir                 string
+	leaderElect                    bool
+	capacityInterval               time.Duration
+}
+
+func operatorCommand() *cobra.Command {
+	var o operatorOptions
+	command := &cobra.Command{
+		Use:   "operator",
+		Short: "Run the operator of the cluster",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return runOperator(ctrl.SetupSignalHandler(), o) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.metricsAddress, "diagnostics-address", ":8443", "address of the metrics, over TLS")
+	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key of the metrics; without it they are self-signed")
+	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhook")
+	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
+		"folder with tls.crt and tls.key of the webhook, made by OpenShift's service CA or OLM; without it the operator makes and rotates them itself")
+	flags.BoolVar(&o.leaderElect, "leader-elect", true, "let one of several operators act; admission is served by all")
+	flags.DurationVar(&o.capacityInterval, "capacity-poll-interval", 0, "how often the capacity that the scheduler sees is read anew; 0 is the default of 10 seconds")
+	return command
+}
+
+// The operator reads its own pod for the image that the node agents get.
+// +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=pods,verbs=get
+// +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-lvm-storage,resources=leases,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=events.k8s.io,namespace=openshift-lvm-storage,resources=events,verbs=create;patch
+// Metrics are for those whom the API server lets read them.
+// +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
+// TopoLVM's controllers and CSI controller.
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses;csidrivers,verbs=get;list;watch
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes;logicalvolumes/status,verbs=get;list;watch;create;update;patch;delete
+
+func runOperator(ctx context.Context, o operatorOptions) error {
+	namespace, err := environment("NAMESPACE")
+	if err != nil {
+		return err
+	}
+	podName, err := environment("NAME")
+	if err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	direct, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	discoveryClient, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return err
+	}
+	found, err := platform.Detect(ctx, discoveryClient, direct)
+	if err != nil {
+		return fmt.Errorf("find out what cluster this is: %w", err)
+	}
+	ctrl.Log.Info("starting the operator", "platform", found.Kind, "scc", found.SCC, "snapshots", found.Snapshots, "namespace", namespace)
+	image, err := ownImage(ctx, direct, namespace, podName)
+	if err != nil {
+		return err
+	}
+
+	certificates := newCertificates(direct, namespace, o)
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                        scheme,
+		Metrics:                       metricsOptions(o.metricsAddress, o.metricsCertDir),
+		HealthProbeBindAddress:        o.healthAddress,
+		WebhookServer:                 certificates.server(o),
+		Cache:                         cache.Options{ByObject: lvmcluster.CacheByObject(namespace)},
+		LeaderElection:                o.leaderElect,
+		LeaderElectionID:              leaderElectionLock,
+		LeaderElectionNamespace:       namespace,
+		LeaderElectionReleaseOnCancel: true,
+	})
+	if err != nil {
+		return err
+	}
+	if !found.Snapshots {
+		if err := mgr.Add(platform.RestartWhenSnapshotsAppear(discoveryClient)); err != nil {
+			return err
+		}
+	}
+	if err := certificates.addTo(mgr); err != nil {
+		return err
+	}
+	if err := addControllers(mgr, namespace, image, found); err != nil {
+		return err
+	}
+	closeSidecars, err := addCSI(mgr, namespace, podName, found, o)
+	if err != nil {
+		return err
+	}
+	defer closeSidecars()
+	return mgr.Start(ctx)
+}
+
+func ownImage(ctx context.Context, reader client.Reader, namespace, podName string) (string, error) {
+	var pod corev1.Pod
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: podName}, &pod); err != nil {
+		return "", fmt.Errorf("read the operator's own pod for its image: %w", err)
+	}
+	for _, container := range pod.Spec.Containers {
+		if container.Name == managerContainer {
+			return container.Image, nil
+		}
+	}
+	return "", fmt.Errorf("pod %s/%s has no container %q, whose image the node agents would get", namespace, podName, managerContainer)
+}
+
+// webhookCertificates are the operator's own, or nil where others make them.
+type webhookCertificates struct{ own *webhook.Certificates }
+
+func newCertificates(direct client.Client, namespace string, o operatorOptions) webhookCertificates {
+	if o.webhookCertDir != "" {
+		return webhookCertificates{}
+	}
+	return webhookCertificates{own: webhook.NewCertificates(webhook.CertificateOptions{
+		Client:        direct,
+		Secret:        client.ObjectKey{Namespace: namespace, Name: webhookSecret},
+		ServiceName:   webhookService,
+		Configuration: webhookConfig,
+	})}
+}
+
+func (c webhookCertificates) server(o operatorOptions) ctrlwebhook.Server {
+	options := ctrlwebhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir}
+	if c.own != nil {
+		options.TLSOpts = []func(*tls.Config){c.own.Configure}
+	}
+	return ctrlwebhook.NewServer(options)
+}
+
+func (c webhookCertificates) addTo(mgr ctrl.Manager) error {
+	if c.own == nil {
+		return nil
+	}
+	if err := mgr.Add(c.own); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("webhook-certificate", c.own.Ready)
+}
+
+func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Platform) error {
+	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
+		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found})
+	if err := clusters.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := node.New(mgr.GetClient(), mgr.GetAPIReader(), namespace).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	validator := &webhook.Validator{Live: mgr.GetAPIReader(), Namespace: namespace}
+	if err := validator.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	// true: a Node that is deleted keeps its claims, since its disks and the data on them may come back with it.
+	if err := topolvmcontroller.SetupNodeReconciler(mgr, mgr.GetClient(), true); err != nil {
+		return err
+	}
+	if err := topolvmcontroller.SetupPersistentVolumeClaimReconciler(mgr, mgr.GetClient(), mgr.GetAPIReader()); err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker())
+}
+
+// addCSI adds the CSI controller and the sidecars that call it, all in this process.
+func addCSI(mgr ctrl.Manager, namespace, podName string, found platform.Platform, o operatorOptions) (closeSidecars func(), err error) {
+	controller, err := driver.NewControllerServer(mgr, driver.ControllerServerSettings{
+		MinimumAllocationSettings: driver.MinimumAllocationSettings{
+			Filesystem: map[string]driver.Quantity{
+				"ext4": driver.Quantity(resource.MustParse("32Mi")),
+				"xfs":  driver.Quantity(resource.MustParse("300Mi")),
+			},
+			Block: driver.Quantity(resource.MustParse("8Mi")),
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	server := grpc.NewServer()
+	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
+	csi.RegisterControllerServer(server, controller)
+	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {
+		return nil, err
+	}
+	sidecars, err := sidecar.New(sidecar.Options{
+		Config: mgr.GetConfig(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket, Namespace: namespace, PodName: podName,
+		Snapshots: found.Snapshots, Metrics: metrics.Registry, CapacityPollInterval: o.capacityInterval,
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, runnable := range sidecars.Runnables() {
+		if err := mgr.Add(runnable); err != nil {
+			return nil, err
+		}
+	}
+	return func() { _ = sidecars.Close() }, nil
+}

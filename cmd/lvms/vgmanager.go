@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/spf13/cobra"
+	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
+	"github.com/topolvm/topolvm/pkg/driver"
+	"github.com/topolvm/topolvm/pkg/runners"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
+)
+
+const (
+	stateDir           = "/etc/topolvm"
+	lvmdConfig         = stateDir + "/lvmd.yaml"
+	registrationSocket = "/registration/topolvm.io-reg.sock"
+	// csiEndpoint is csiSocket as the kubelet sees it, on the host.
+	csiEndpoint = "/var/lib/kubelet/plugins/topolvm.io/node/csi-topolvm.sock"
+)
+
+// vgmanagerOptions are the flags of `lvms vgmanager`.
+type vgmanagerOptions struct {
+	metricsAddress, metricsCertDir, healthAddress string
+}
+
+func vgmanagerCommand() *cobra.Command {
+	var o vgmanagerOptions
+	command := &cobra.Command{
+		Use:   "vgmanager",
+		Short: "Run the agent of a node: devices, volume groups, volumes",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return runVGManager(ctrl.SetupSignalHandler(), o) },
+	}
+	flags := command.Flags()
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over TLS")
+	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key of the metrics; without it they are self-signed")
+	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	return command
+}
+
+func runVGManager(ctx context.Context, o vgmanagerOptions) error {
+	nodeName, err := environment("NODE_NAME")
+	if err != nil {
+		return err
+	}
+	namespace, err := environment("NAMESPACE")
+	if err != nil {
+		return err
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return err
+	}
+	release, err := lockNode(ctx, lockFile)
+	if err != nil {
+		return err
+	}
+	defer release()
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                 scheme,
+		Metrics:                metricsOptions(o.metricsAddress, o.metricsCertDir),
+		HealthProbeBindAddress: o.healthAddress,
+		Cache:                  cache.Options{ByObject: agentCache(nodeName, namespace)},
+	})
+	if err != nil {
+		return err
+	}
+	engine, err := addVolumeGroups(mgr, nodeName, namespace)
+	if err != nil {
+		return err
+	}
+	if err := addVolumes(mgr, nodeName, engine); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// agentCache limits what the agent holds to its own node and namespace.
+func agentCache(nodeName, namespace string) map[client.Object]cache.ByObject {
+	own := fields.OneTermEqualSelector("metadata.name", nodeName)
+	inNamespace := map[string]cache.Config{namespace: {}}
+	return map[client.Object]cache.ByObject{
+		&corev1.Node{}:                          {Field: own},
+		&lvmv1alpha1.LVMVolumeGroup{}:           {Namespaces: inNamespace},
+		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}: {Namespaces: inNamespace, Field: own},
+	}
+}
+
+func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace string) (*lvmd.Engine, error) {
+	runner := host.NewNamespace()
+	volumes := lvm.New(runner)
+	engine, err := lvmd.New(volumes, lvmdConfig)
+	if err != nil {
+		return nil, err
+	}
+	if err := mgr.Add(engine); err != nil {
+		return nil, err
+	}
+	groups := volumegroup.New(volumegroup.Options{
+		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("vg-manager"), Node: nodeName, Namespace: namespace,
+		LVM: volumes, Devices: device.New(runner), Classes: engine, StateDir: stateDir,
+	})
+	return engine, groups.SetupWithManager(mgr)
+}
+
+// addVolumes adds what serves volumes: TopoLVM's controller of LogicalVolumes, the CSI node service, its registration with
+// the kubelet, and the capacity on the Node and in the metrics.
+func addVolumes(mgr ctrl.Manager, nodeName string, engine *lvmd.Engine) error {
+	if err := topolvmcontroller.SetupLogicalVolumeReconcilerWithServices(mgr, mgr.GetClient(), nodeName, engine, engine); err != nil {
+		return err
+	}
+	if err := mgr.Add(runners.NewMetricsExporter(engine, mgr.GetClient(), nodeName)); err != nil {
+		return err
+	}
+	node, err := driver.NewNodeServer(nodeName, engine, engine, mgr)
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer()
+	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
+	csi.RegisterNodeServer(server, node)
+	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {
+		return err
+	}
+	registrar := sidecar.NewRegistrar(sidecar.RegistrarOptions{
+		Driver: lvmv1alpha1.DriverName, Socket: registrationSocket, Endpoint: csiEndpoint, CSISocket: csiSocket,
+	})
+	if err := mgr.Add(registrar); err != nil {
+		return err
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return err
+	}
+	return mgr.AddReadyzCheck("kubelet-registration", registrar.Ready)
+}

@@ -1,0 +1,89 @@
+package lvmcluster
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func TestOperandsAreAsInTheGoldenFiles(t *testing.T) {
+	cluster := newTestCluster(thin("vg1"), thick("vg2"))
+	selective := newTestCluster(on(thick("vg1"), "disks"), on(thick("vg2"), "more-disks"))
+	selective.Spec.Tolerations = []corev1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+	group, err := newLVMVolumeGroup(cluster, cluster.Spec.Storage.DeviceClasses[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, operand := range map[string]any{
+		"csidriver":               newCSIDriver(cluster),
+		"storageclass-default":    newStorageClass(cluster, thin("vg1"), true),
+		"storageclass":            newStorageClass(cluster, thick("vg2"), false),
+		"volumesnapshotclass":     newVolumeSnapshotClass(cluster, thin("vg1")),
+		"lvmvolumegroup":          group,
+		"nodestatus":              ownedOperand(cluster, "LVMVolumeGroupNodeStatus", "node-1", "node-status"),
+		"scc":                     newSCC(cluster),
+		"daemonset-openshift":     newDaemonSet(cluster, Observation{}.placement(cluster), testOptions(platform.OpenShift)),
+		"daemonset-some-nodes":    newDaemonSet(selective, Observation{}.placement(selective), testOptions(platform.Kubernetes)),
+		"lvmvolumegroup-selected": must(newLVMVolumeGroup(selective, selective.Spec.Storage.DeviceClasses[0])),
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name, operand) })
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}
+
+// golden compares an object with its file in testdata.
+func golden(t *testing.T, name string, object any) {
+	t.Helper()
+	got, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join("testdata", name+".yaml")
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Errorf("%s (-want +got); if it is meant, run the test with -update:\n%s", file, diff)
+	}
+}
+
+func TestOnlyClassIsDefaultInItsVolumeGroup(t *testing.T) {
+	for name, test := range map[string]struct {
+		classes []lvmv1alpha1.DeviceClass
+		want    any
+	}{
+		"alone":       {[]lvmv1alpha1.DeviceClass{thick("vg1")}, true},
+		"of several":  {[]lvmv1alpha1.DeviceClass{thick("vg1"), thin("vg2")}, nil},
+		"the default": {[]lvmv1alpha1.DeviceClass{thin("vg1"), thick("vg2")}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := newTestCluster(test.classes...)
+			group := must(newLVMVolumeGroup(cluster, test.classes[0]))
+			if got := group.Object["spec"].(map[string]any)["default"]; got != test.want {
+				t.Errorf("default = %v, want %v", got, test.want)
+			}
+		})
+	}
+}

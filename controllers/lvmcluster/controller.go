@@ -1,0 +1,220 @@
+package lvmcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/internal/condition"
+	"github.com/lvm-storage/lvm-operator/internal/event"
+)
+
+// waitInterval is how soon a reconcile that waits looks again. Most of what it waits for wakes it earlier.
+const waitInterval = 10 * time.Second
+
+// Controller reconciles the LVMCluster.
+type Controller struct {
+	client   client.Client
+	live     client.Reader
+	applier  *apply.Applier
+	emitter  *event.Emitter
+	options  Options
+	managers []Manager
+	now      func() time.Time
+}
+
+// New returns a Controller. The client may read from a cache; live must not.
+func New(c client.Client, live client.Reader, recorder event.Recorder, options Options) *Controller {
+	return &Controller{
+		client:   c,
+		live:     live,
+		applier:  apply.New(c, fieldOwner),
+		emitter:  event.NewEmitter(recorder),
+		options:  options,
+		managers: newManagers(options),
+		now:      time.Now,
+	}
+}
+
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters/status,namespace=openshift-lvm-storage,verbs=patch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters/finalizers,namespace=openshift-lvm-storage,verbs=update
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes;persistentvolumes;persistentvolumeclaims,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// report is what a reconcile comes to: the conditions and the rest of the status, and when to look again.
+type report struct {
+	conditions *condition.Accumulator
+	state      lvmv1alpha1.LVMState
+	classes    []lvmv1alpha1.DeviceClassStatus
+	outcome    outcome
+	gone       bool
+}
+
+// Reconcile applies the LVMCluster, or deletes what belongs to it, and writes its status once.
+func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	cluster := &lvmv1alpha1.LVMCluster{}
+	err := c.client.Get(ctx, request.NamespacedName, cluster)
+	if apierrors.IsNotFound(err) {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("LVMCluster %s: read: %w", request.NamespacedName, err)
+	}
+	r := Reconciler{Client: c.client, Live: c.live, Applier: c.applier, Options: c.options}
+	var done report
+	if cluster.DeletionTimestamp.IsZero() {
+		done = c.create(ctx, r, cluster)
+	} else {
+		done = c.finalize(ctx, r, cluster)
+	}
+	if done.gone {
+		c.emitter.Forget(cluster)
+		return reconcile.Result{}, nil
+	}
+	c.emit(cluster, done)
+	return done.outcome.result(), errors.Join(done.outcome.err(), c.writeStatus(ctx, cluster, done))
+}
+
+// create lets every manager apply its operands, each one whatever came of the others.
+func (c *Controller) create(ctx context.Context, r Reconciler, cluster *lvmv1alpha1.LVMCluster) report {
+	done := report{conditions: newConditions(cluster), classes: cluster.Status.DeviceClassStatuses}
+	done.outcome.add("finalizer", c.protect(ctx, cluster))
+	seen, err := r.observe(ctx, cluster)
+	volumeGroups := ""
+	if err != nil {
+		done.outcome.add("observation", err)
+	} else {
+		r.Seen = seen
+		c.ensureCreated(ctx, r, cluster, &done.outcome)
+		volumeGroups = c.volumeGroups(cluster, seen, &done)
+		c.emitLeaving(cluster, seen)
+	}
+	done.outcome.report(done.conditions)
+	done.state = summarize(done.outcome, volumeGroups)
+	return done
+}
+
+func (c *Controller) ensureCreated(ctx context.Context, r Reconciler, cluster *lvmv1alpha1.LVMCluster, o *outcome) {
+	if len(o.failures) > 0 {
+		return // without its finalizer an LVMCluster must not own anything
+	}
+	for _, manager := range c.managers {
+		o.add(manager.GetName(), manager.EnsureCreated(r, ctx, cluster))
+	}
+}
+
+// volumeGroups fills in the device classes and VolumeGroupsReady, and returns the reason of that.
+func (c *Controller) volumeGroups(cluster *lvmv1alpha1.LVMCluster, seen Observation, done *report) string {
+	classes, err := deviceClassStatuses(cluster, seen)
+	if err != nil {
+		done.outcome.add("status", err)
+		return ""
+	}
+	done.classes = classes
+	return reportVolumeGroups(done.conditions, cluster, classes)
+}
+
+// protect puts the finalizer on the LVMCluster.
+func (c *Controller) protect(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	if controllerutil.ContainsFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer) {
+		return nil
+	}
+	before := cluster.DeepCopy()
+	controllerutil.AddFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := c.client.Patch(ctx, cluster, patch, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("LVMCluster %s: add finalizer: %w", cluster.Name, err)
+	}
+	return nil
+}
+
+// writeStatus writes the status if it has changed.
+func (c *Controller) writeStatus(ctx context.Context, cluster *lvmv1alpha1.LVMCluster, done report) error {
+	before := cluster.DeepCopy()
+	cluster.Status = lvmv1alpha1.LVMClusterStatus{
+		Ready:               done.state == lvmv1alpha1.LVMStatusReady,
+		State:               done.state,
+		ObservedGeneration:  cluster.Generation,
+		Conditions:          done.conditions.Merge(before.Status.Conditions, metav1.NewTime(c.now())),
+		DeviceClassStatuses: done.classes,
+	}
+	if equality.Semantic.DeepEqual(before.Status, cluster.Status) {
+		return nil
+	}
+	if before.Status.State != cluster.Status.State {
+		log.FromContext(ctx).Info("The state of the LVMCluster changed", "from", before.Status.State, "to", cluster.Status.State)
+	}
+	err := c.client.Status().Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(fieldOwner))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("LVMCluster %s: write status: %w", cluster.Name, err)
+	}
+	return nil
+}
+
+// result says when to look again.
+func (o *outcome) result() reconcile.Result {
+	if len(o.failures) == 0 && len(o.waits) > 0 {
+		return reconcile.Result{RequeueAfter: waitInterval}
+	}
+	return reconcile.Result{}
+}
+
+// err makes one error of all failures, which brings back-off.
+func (o *outcome) err() error {
+	if len(o.failures) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(o.failures, "; "))
+}
+
+// emit tells of what has changed.
+func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, done report) {
+	deleting := !cluster.DeletionTimestamp.IsZero()
+	switch {
+	case deleting:
+		c.emitter.Emit(cluster, eventDeletionPending, strings.Join(slices.Concat(done.outcome.failures, done.outcome.waits), "; "))
+	case len(done.outcome.failures) > 0:
+		c.emitter.Emit(cluster, eventIncomplete, strings.Join(done.outcome.failures, "; "))
+	case done.state == lvmv1alpha1.LVMStatusFailed || done.state == lvmv1alpha1.LVMStatusDegraded:
+		c.emitter.Emit(cluster, eventVolumeGroups, done.problems())
+	case done.state == lvmv1alpha1.LVMStatusReady:
+		c.emitter.Clear(cluster, eventIncomplete.Reason, eventVolumeGroups.Reason)
+		if cluster.Status.State != "" && !cluster.Status.Ready {
+			c.emitter.Clear(cluster, eventSuccess.Reason)
+			c.emitter.Emit(cluster, eventSuccess, "all operands run and all volume groups are ready")
+		}
+	}
+}
+
+// problems returns the message of VolumeGroupsReady.
+func (d report) problems() string {
+	for _, condition := range d.conditions.Merge(nil, metav1.Time{}) {
+		if condition.Type == lvmv1alpha1.ConditionVolumeGroupsReady {
+			return condition.Message
+		}
+	}
+	return ""
+}
+
+func (c *Controller) emitLeaving(cluster *lvmv1alpha1.LVMCluster, seen Observation) {
+	for _, leaving := range seen.Leaving {
+		if !leaving.Users.None() {
+			c.emitter.Emit(cluster, eventClassInUse, leaving.VolumeGroup.Name, leaving.Users)
+		}
+	}
+}

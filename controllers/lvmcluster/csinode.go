@@ -1,0 +1,97 @@
+package lvmcluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// csiNode has no operand: it waits for the kubelets to register the CSI driver, and to forget it.
+type csiNode struct{}
+
+// GetName names the manager.
+func (csiNode) GetName() string { return "csiNode" }
+
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=get;list;watch
+
+// EnsureCreated waits until the driver is registered on every node with a node agent.
+func (csiNode) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	csiNodes := &storagev1.CSINodeList{}
+	if err := r.Client.List(ctx, csiNodes); err != nil {
+		return fmt.Errorf("list CSINodes: %w", err)
+	}
+	nodes, err := r.Seen.agentNodes(cluster)
+	if err != nil {
+		return err
+	}
+	registered := registeredNodes(csiNodes.Items)
+	var missing []string
+	for _, node := range nodes {
+		if !slices.Contains(registered, node.Name) {
+			missing = append(missing, node.Name)
+		}
+	}
+	return notRegistered(missing)
+}
+
+func notRegistered(missing []string) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	return waitFor([]string{fmt.Sprintf("CSI driver %s is not registered yet on %s: look at the vg-manager pods there",
+		lvmv1alpha1.DriverName, counted("node", missing))})
+}
+
+// EnsureDeleted waits until no kubelet that can has the driver. One whose node is not ready cannot tell; it forgets
+// the driver when it is back and finds no socket.
+func (csiNode) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
+	csiNodes := &storagev1.CSINodeList{}
+	if err := r.Live.List(ctx, csiNodes); err != nil {
+		return fmt.Errorf("list CSINodes: %w", err)
+	}
+	ready, err := r.readyNodes(ctx)
+	if err != nil {
+		return err
+	}
+	left := slices.DeleteFunc(registeredNodes(csiNodes.Items), func(node string) bool { return !slices.Contains(ready, node) })
+	if len(left) == 0 {
+		return nil
+	}
+	return waitFor([]string{fmt.Sprintf("CSI driver %s is still registered on %s", lvmv1alpha1.DriverName, counted("node", left))})
+}
+
+// readyNodes returns the names of the nodes whose kubelet works.
+func (r Reconciler) readyNodes(ctx context.Context) ([]string, error) {
+	nodes := &corev1.NodeList{}
+	if err := r.Live.List(ctx, nodes); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	var names []string
+	for _, node := range nodes.Items {
+		if unready(&node) == "" {
+			names = append(names, node.Name)
+		}
+	}
+	return names, nil
+}
+
+// registeredNodes returns the nodes that have the driver.
+func registeredNodes(csiNodes []storagev1.CSINode) []string {
+	var names []string
+	for _, csiNode := range csiNodes {
+		if hasDriver(&csiNode) {
+			names = append(names, csiNode.Name)
+		}
+	}
+	return sorted(names)
+}
+
+func hasDriver(csiNode *storagev1.CSINode) bool {
+	return slices.ContainsFunc(csiNode.Spec.Drivers,
+		func(driver storagev1.CSINodeDriver) bool { return driver.Name == lvmv1alpha1.DriverName })
+}

@@ -1,0 +1,236 @@
+package lvmcluster
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
+)
+
+const (
+	healthPort  = 8081
+	metricsPort = 8443
+
+	// The agent asks for little and has no limit: a limit would kill it in the middle of an LVM command. The garbage
+	// collector works harder from twice the request on.
+	cpuRequest    = "5m"
+	memoryRequest = "45Mi"
+	memorySoft    = "90MiB"
+
+	// gracePeriod lets a running LVM command end.
+	gracePeriod = 30
+	// maxUnavailable of the nodes are without an agent at a time during an update. Running pods keep their volumes.
+	maxUnavailable = "10%"
+
+	managementAnnotation = "target.workload.openshift.io/management"
+	managementEffect     = `{"effect": "PreferredDuringScheduling"}`
+
+	kubeletDir = "/var/lib/kubelet"
+)
+
+// podLabels select the pods of the DaemonSet. They never change: a DaemonSet's selector cannot.
+func podLabels() map[string]string {
+	return map[string]string{
+		labelName:      vgManagerName,
+		labelManagedBy: fieldOwner,
+		labelPartOf:    partOf,
+		labelComponent: vgManagerName,
+	}
+}
+
+// newDaemonSet builds the DaemonSet of the node agent.
+func newDaemonSet(cluster *lvmv1alpha1.LVMCluster, where placement, options Options) *applyappsv1.DaemonSetApplyConfiguration {
+	all := labels(cluster, vgManagerName)
+	maps.Copy(all, podLabels())
+	rolling := applyappsv1.RollingUpdateDaemonSet().WithMaxUnavailable(intstr.FromString(maxUnavailable))
+	return applyappsv1.DaemonSet(vgManagerName, cluster.Namespace).
+		WithLabels(all).
+		WithOwnerReferences(ownerReference(cluster)).
+		WithSpec(applyappsv1.DaemonSetSpec().
+			WithSelector(applymetav1.LabelSelector().WithMatchLabels(podLabels())).
+			WithUpdateStrategy(applyappsv1.DaemonSetUpdateStrategy().
+				WithType("RollingUpdate").
+				WithRollingUpdate(rolling)).
+			WithTemplate(applycorev1.PodTemplateSpec().
+				WithLabels(podLabels()).
+				WithAnnotations(map[string]string{managementAnnotation: managementEffect}).
+				WithSpec(newPodSpec(where, options))))
+}
+
+func newPodSpec(where placement, options Options) *applycorev1.PodSpecApplyConfiguration {
+	spec := applycorev1.PodSpec().
+		WithServiceAccountName(vgManagerName).
+		WithPriorityClassName(priorityClass(options.Platform.Kind)).
+		WithHostPID(true).
+		WithTerminationGracePeriodSeconds(gracePeriod).
+		WithContainers(newContainer(options)).
+		WithVolumes(newVolumes()...)
+	for _, toleration := range where.tolerations {
+		spec.WithTolerations(newToleration(toleration))
+	}
+	if affinity := newAffinity(where.selectors); affinity != nil {
+		spec.WithAffinity(affinity)
+	}
+	return spec
+}
+
+// priorityClass returns the class by which the agent is not evicted before what uses its volumes. OpenShift has one
+// for operators of users; elsewhere the highest for nodes is the one that exists.
+func priorityClass(kind platform.Kind) string {
+	if kind == platform.OpenShift {
+		return "openshift-user-critical"
+	}
+	return "system-node-critical"
+}
+
+func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
+	return applycorev1.Container().
+		WithName(vgManagerName).
+		WithImage(options.Image).
+		WithImagePullPolicy(corev1.PullIfNotPresent).
+		WithCommand("/lvms", "vgmanager").
+		WithArgs("--health-probe-bind-address=:8081", "--metrics-bind-address=:8443").
+		WithEnv(
+			fieldEnv("NODE_NAME", "spec.nodeName"),
+			fieldEnv("NAMESPACE", "metadata.namespace"),
+			fieldEnv("NAME", "metadata.name"),
+			applycorev1.EnvVar().WithName("GOMEMLIMIT").WithValue(memorySoft),
+		).
+		WithPorts(
+			applycorev1.ContainerPort().WithName("healthz").WithContainerPort(healthPort).WithProtocol(corev1.ProtocolTCP),
+			applycorev1.ContainerPort().WithName("metrics").WithContainerPort(metricsPort).WithProtocol(corev1.ProtocolTCP),
+		).
+		WithSecurityContext(applycorev1.SecurityContext().
+			WithPrivileged(true).
+			WithRunAsUser(0).
+			WithReadOnlyRootFilesystem(true)).
+		WithResources(applycorev1.ResourceRequirements().WithRequests(corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse(cpuRequest),
+			corev1.ResourceMemory: resource.MustParse(memoryRequest),
+		})).
+		WithStartupProbe(newProbe("/healthz", 10, 60)).
+		WithLivenessProbe(newProbe("/healthz", 30, 3)).
+		WithReadinessProbe(newProbe("/readyz", 10, 3)).
+		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
+		WithVolumeMounts(newVolumeMounts()...)
+}
+
+func fieldEnv(name, path string) *applycorev1.EnvVarApplyConfiguration {
+	return applycorev1.EnvVar().WithName(name).WithValueFrom(applycorev1.EnvVarSource().
+		WithFieldRef(applycorev1.ObjectFieldSelector().WithFieldPath(path)))
+}
+
+func newProbe(path string, period, failures int32) *applycorev1.ProbeApplyConfiguration {
+	return applycorev1.Probe().
+		WithHTTPGet(applycorev1.HTTPGetAction().WithPath(path).WithPort(intstr.FromInt32(healthPort))).
+		WithPeriodSeconds(period).
+		WithTimeoutSeconds(5).
+		WithFailureThreshold(failures)
+}
+
+// hostPath is a directory of the node in the agent's container.
+type hostPath struct {
+	name, host, container string
+	create                bool
+	// shared: mounts made on one side appear on the other; the agent mounts volumes that the kubelet gives to pods.
+	shared bool
+}
+
+// hostPaths are the directories of the node that the agent sees.
+var hostPaths = []hostPath{
+	{name: "registration", host: kubeletDir + "/plugins_registry", container: "/registration"},
+	{name: "csi-socket", host: kubeletDir + "/plugins/topolvm.io/node", container: "/run/topolvm", create: true},
+	{name: "csi-plugins", host: kubeletDir + "/plugins/kubernetes.io/csi", container: kubeletDir + "/plugins/kubernetes.io/csi", create: true, shared: true},
+	{name: "pods", host: kubeletDir + "/pods", container: kubeletDir + "/pods", shared: true},
+	{name: "lvmd-config", host: "/etc/topolvm", container: "/etc/topolvm", create: true},
+	{name: "lock", host: "/var/lock/vgmanager", container: "/var/lock/vgmanager", create: true},
+	{name: "dev", host: "/dev", container: "/dev"},
+	{name: "udev", host: "/run/udev", container: "/run/udev"},
+	{name: "sys", host: "/sys", container: "/sys"},
+}
+
+const tmpVolume = "tmp"
+
+func newVolumes() []*applycorev1.VolumeApplyConfiguration {
+	var volumes []*applycorev1.VolumeApplyConfiguration
+	for _, path := range hostPaths {
+		pathType := corev1.HostPathDirectory
+		if path.create {
+			pathType = corev1.HostPathDirectoryOrCreate
+		}
+		volumes = append(volumes, applycorev1.Volume().WithName(path.name).
+			WithHostPath(applycorev1.HostPathVolumeSource().WithPath(path.host).WithType(pathType)))
+	}
+	return append(volumes, applycorev1.Volume().WithName(tmpVolume).WithEmptyDir(applycorev1.EmptyDirVolumeSource()))
+}
+
+func newVolumeMounts() []*applycorev1.VolumeMountApplyConfiguration {
+	var mounts []*applycorev1.VolumeMountApplyConfiguration
+	for _, path := range hostPaths {
+		mount := applycorev1.VolumeMount().WithName(path.name).WithMountPath(path.container)
+		if path.shared {
+			mount.WithMountPropagation(corev1.MountPropagationBidirectional)
+		}
+		mounts = append(mounts, mount)
+	}
+	return append(mounts, applycorev1.VolumeMount().WithName(tmpVolume).WithMountPath("/tmp"))
+}
+
+// newAffinity returns the union of the selectors, or nil if one of them is all nodes.
+func newAffinity(selectors []*corev1.NodeSelector) *applycorev1.AffinityApplyConfiguration {
+	required := applycorev1.NodeSelector()
+	for _, selector := range selectors {
+		if selector == nil {
+			return nil
+		}
+		for _, term := range selector.NodeSelectorTerms {
+			required.WithNodeSelectorTerms(newTerm(term))
+		}
+	}
+	return applycorev1.Affinity().WithNodeAffinity(
+		applycorev1.NodeAffinity().WithRequiredDuringSchedulingIgnoredDuringExecution(required))
+}
+
+func newTerm(term corev1.NodeSelectorTerm) *applycorev1.NodeSelectorTermApplyConfiguration {
+	return applycorev1.NodeSelectorTerm().
+		WithMatchExpressions(newRequirements(term.MatchExpressions)...).
+		WithMatchFields(newRequirements(term.MatchFields)...)
+}
+
+func newRequirements(requirements []corev1.NodeSelectorRequirement) []*applycorev1.NodeSelectorRequirementApplyConfiguration {
+	var all []*applycorev1.NodeSelectorRequirementApplyConfiguration
+	for _, requirement := range requirements {
+		all = append(all, applycorev1.NodeSelectorRequirement().
+			WithKey(requirement.Key).
+			WithOperator(requirement.Operator).
+			WithValues(requirement.Values...))
+	}
+	return all
+}
+
+func newToleration(toleration corev1.Toleration) *applycorev1.TolerationApplyConfiguration {
+	applied := applycorev1.Toleration()
+	if toleration.Key != "" {
+		applied.WithKey(toleration.Key)
+	}
+	if toleration.Operator != "" {
+		applied.WithOperator(toleration.Operator)
+	}
+	if toleration.Value != "" {
+		applied.WithValue(toleration.Value)
+	}
+	if toleration.Effect != "" {
+		applied.WithEffect(toleration.Effect)
+	}
+	if toleration.TolerationSeconds != nil {
+		applied.WithTolerationSeconds(*toleration.TolerationSeconds)
+	}
+	return applied
+}

@@ -1,0 +1,242 @@
+//go:build env
+
+package lvmcluster
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+func TestFirstReconcileCreatesOperandsAndSecondWritesNothing(t *testing.T) {
+	w := newWorld(t, thin("vg1"), thick("vg2"))
+	_, err := w.reconcile()
+	w.must(err)
+	want := []string{
+		"patch LVMCluster my-lvmcluster",
+		"apply SecurityContextConstraints lvms-vgmanager",
+		"apply CSIDriver topolvm.io",
+		"apply StorageClass lvms-vg1", "apply StorageClass lvms-vg2",
+		"apply VolumeSnapshotClass lvms-vg1",
+		"apply LVMVolumeGroup vg1", "apply LVMVolumeGroup vg2",
+		"apply LVMVolumeGroupNodeStatus a", "apply LVMVolumeGroupNodeStatus b",
+		"apply DaemonSet vg-manager",
+		"patch status LVMCluster my-lvmcluster",
+	}
+	if diff := cmp.Diff(want, w.spy.Writes()); diff != "" {
+		t.Errorf("first reconcile (-want +got):\n%s", diff)
+	}
+	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); !strings.Contains(got, "VGReadinessInProgress: device class vg1 on node a: the node has not reported") {
+		t.Errorf("VolumeGroupsReady = %s", got)
+	}
+	_, err = w.reconcile()
+	w.must(err)
+	if writes := w.spy.Writes(); len(writes) != 0 {
+		t.Errorf("second reconcile wrote %q", writes)
+	}
+}
+
+func TestReadyClusterIsQuiet(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	w.settle()
+	before := w.cluster.Status
+	result, err := w.reconcile()
+	w.must(err)
+	if writes := w.spy.Writes(); len(writes) != 0 || !result.IsZero() {
+		t.Errorf("wrote %q, result %+v", writes, result)
+	}
+	if diff := cmp.Diff(before, w.cluster.Status); diff != "" {
+		t.Errorf("status changed:\n%s", diff)
+	}
+	if want := []string{"Normal ResourceReconciliationSuccess all operands run and all volume groups are ready"}; !cmp.Equal(want, w.notes.said) {
+		t.Errorf("events %q", w.notes.said)
+	}
+}
+
+func TestDriftIsRepaired(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	w.settle()
+
+	w.must(w.api.Delete(w.Context(), &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}}))
+	daemonSet := &appsv1.DaemonSet{}
+	w.must(w.get(daemonSet, vgManagerName))
+	daemonSet.Spec.Template.Spec.Containers[0].Image = "somebody/elses:image"
+	w.must(w.api.Update(w.Context(), daemonSet))
+	driver := &storagev1.CSIDriver{}
+	w.must(w.get(driver, lvmv1alpha1.DriverName))
+	driver.Labels = nil
+	w.must(w.api.Update(w.Context(), driver))
+	group := &lvmv1alpha1.LVMVolumeGroup{}
+	w.must(w.get(group, "vg1"))
+	group.Spec.DeviceSelector = nil
+	w.must(w.api.Update(w.Context(), group))
+
+	_, err := w.reconcile()
+	w.must(err)
+	if !w.exists(&storagev1.StorageClass{}, "lvms-vg1") {
+		t.Error("StorageClass not made again")
+	}
+	w.must(w.get(daemonSet, vgManagerName))
+	if image := daemonSet.Spec.Template.Spec.Containers[0].Image; image != "quay.example/lvms:v5.1.0" {
+		t.Errorf("image %s", image)
+	}
+	w.must(w.get(driver, lvmv1alpha1.DriverName))
+	if driver.Labels[lvmv1alpha1.OwnerNameLabel] != w.cluster.Name {
+		t.Errorf("labels %v", driver.Labels)
+	}
+	w.must(w.get(group, "vg1"))
+	if group.Spec.DeviceSelector == nil {
+		t.Error("deviceSelector not restored")
+	}
+}
+
+func TestAffinityIsClearedWhenAClassSelectsAllNodes(t *testing.T) {
+	w := newWorld(t, on(thick("vg1"), "kubernetes.io/hostname"))
+	_, err := w.reconcile()
+	w.must(err)
+	daemonSet := &appsv1.DaemonSet{}
+	w.must(w.get(daemonSet, vgManagerName))
+	if daemonSet.Spec.Template.Spec.Affinity == nil {
+		t.Fatal("no affinity with a class that selects some nodes")
+	}
+	w.cluster.Spec.Storage.DeviceClasses = append(w.cluster.Spec.Storage.DeviceClasses, thick("vg2"))
+	w.must(w.api.Update(w.Context(), w.cluster))
+	_, err = w.reconcile()
+	w.must(err)
+	daemonSet = &appsv1.DaemonSet{}
+	w.must(w.get(daemonSet, vgManagerName))
+	if affinity := daemonSet.Spec.Template.Spec.Affinity; affinity != nil {
+		t.Errorf("affinity %v", affinity)
+	}
+}
+
+func TestDefaultClassYieldsToAnotherAndDoesNotFlap(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	isDefault := func() string {
+		class := &storagev1.StorageClass{}
+		w.must(w.get(class, "lvms-vg1"))
+		return class.Annotations[annotationDefaultClass]
+	}
+	for range 3 {
+		_, err := w.reconcile()
+		w.must(err)
+		if isDefault() != "true" {
+			t.Fatal("not the default though there is no other")
+		}
+	}
+	other := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "other", Annotations: map[string]string{annotationDefaultClass: "true"}}, Provisioner: "x"}
+	w.make(other)
+	for range 2 {
+		_, err := w.reconcile()
+		w.must(err)
+		if isDefault() != "false" {
+			t.Fatal("two defaults")
+		}
+	}
+	w.must(w.api.Delete(w.Context(), other))
+	_, err := w.reconcile()
+	w.must(err)
+	if isDefault() != "true" {
+		t.Fatal("no default after the other is gone")
+	}
+}
+
+func TestFailedReadIsNotEmpty(t *testing.T) {
+	for name, fails := range map[string]func(any) bool{
+		"claims":             func(o any) bool { _, is := o.(*corev1.PersistentVolumeClaimList); return is },
+		"persistent-volumes": func(o any) bool { _, is := o.(*corev1.PersistentVolumeList); return is },
+		"logical-volumes":    func(o any) bool { _, is := o.(*topolvmv1.LogicalVolumeList); return is },
+		"storage-classes":    func(o any) bool { _, is := o.(*storagev1.StorageClassList); return is },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, thin("vg1"))
+			w.settle()
+			w.must(w.api.Delete(w.Context(), w.cluster))
+			w.spy.Writes()
+			w.spy.Fail = func(verb string, object any) error {
+				if verb == "list" && fails(object) {
+					return errors.New("the API server is away")
+				}
+				return nil
+			}
+			if _, err := w.reconcile(); err == nil || !strings.Contains(err.Error(), "the API server is away") {
+				t.Errorf("error %v", err)
+			}
+			for _, write := range w.spy.Writes() {
+				if strings.HasPrefix(write, "delete") {
+					t.Error(write)
+				}
+			}
+			if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "DeletionPending") || !strings.Contains(got, "the API server is away") {
+				t.Error(got)
+			}
+		})
+	}
+}
+
+func TestFailedListOfVolumeGroupsDeletesNothing(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	w.settle()
+	w.spy.Fail = func(verb string, object any) error {
+		if _, is := object.(*lvmv1alpha1.LVMVolumeGroupList); is && verb == "list" {
+			return errors.New("the API server is away")
+		}
+		return nil
+	}
+	if _, err := w.reconcile(); err == nil {
+		t.Error("no error")
+	}
+	if diff := cmp.Diff([]string{"patch status LVMCluster my-lvmcluster"}, w.spy.Writes()); diff != "" {
+		t.Error(diff)
+	}
+	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); !strings.HasPrefix(got, "Unknown/NotObserved") {
+		t.Error(got)
+	}
+}
+
+func TestOneOperandThatFailsDoesNotStopTheOthers(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	w.spy.Fail = func(verb string, object any) error {
+		if o, is := object.(client.Object); is && verb == "apply" && o.GetObjectKind().GroupVersionKind().Kind == "CSIDriver" {
+			return errors.New("forbidden")
+		}
+		return nil
+	}
+	if _, err := w.reconcile(); err == nil {
+		t.Error("no error")
+	}
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); got != "False/ResourcesSyncIncomplete: csiDriver: CSIDriver topolvm.io: apply: forbidden" {
+		t.Error(got)
+	}
+	if !w.exists(&appsv1.DaemonSet{}, vgManagerName) {
+		t.Error("no DaemonSet")
+	}
+}
+
+func TestNodeThatIsNotReadyIsShown(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	w.settle()
+	node := &corev1.Node{}
+	w.must(w.get(node, "b"))
+	node.Status.Conditions[0].Status, node.Status.Conditions[0].Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
+	w.must(w.api.Status().Update(w.Context(), node))
+	_, err := w.reconcile()
+	w.must(err)
+	got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady)
+	if !strings.HasPrefix(got, "False/VGsDegraded: device class vg1 on node b: the node is not ready since") || !strings.HasSuffix(got, "last reported: Ready") {
+		t.Error(got)
+	}
+	if len(w.cluster.Status.DeviceClassStatuses[0].NodeStatus) != 2 || w.cluster.Status.State != lvmv1alpha1.LVMStatusDegraded {
+		t.Errorf("%+v", w.cluster.Status)
+	}
+}

@@ -1,0 +1,81 @@
+//go:build env
+
+package lvmcluster
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
+)
+
+// TestWatchesRepairDriftInSeconds runs the controller as the operator does: in a manager, with its caches and rights.
+func TestWatchesRepairDriftInSeconds(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	config, err := server.AsOperator(w.cluster.Namespace)
+	w.must(err)
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  clientgoscheme.Scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache:   cache.Options{ByObject: CacheByObject(w.cluster.Namespace)},
+	})
+	w.must(err)
+	options := testOptions(platform.OpenShift)
+	options.Namespace = w.cluster.Namespace
+	w.must(New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"), options).SetupWithManager(mgr))
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	defer func() {
+		cancel()
+		w.must(<-ended)
+	}()
+
+	objects := []client.Object{
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}},
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.DriverName}},
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: w.cluster.Namespace}},
+		&lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: w.cluster.Namespace}},
+		&lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: w.cluster.Namespace}},
+		withName(metadataOf(snapshotAPIVersion, snapshotClassKind), "lvms-vg1"),
+		withName(metadataOf(sccAPIVersion, sccKind), sccName),
+	}
+	appear := func(object client.Object) bool {
+		return w.api.Get(ctx, client.ObjectKeyFromObject(object), object) == nil
+	}
+	for _, object := range objects {
+		w.soon(func() bool { return appear(object) }, "%T %s was not made", object, object.GetName())
+	}
+	for _, object := range objects {
+		w.must(w.api.Delete(ctx, object))
+		uid := object.GetUID()
+		w.soon(func() bool { return appear(object) && object.GetUID() != uid }, "%T %s was not made again", object, object.GetName())
+	}
+}
+
+func withName(object *metav1.PartialObjectMetadata, name string) client.Object {
+	object.Name = name
+	return object
+}
+
+// soon waits a few seconds for what watches bring about.
+func (w *world) soon(holds func() bool, format string, args ...any) {
+	w.Helper()
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	w.Fatalf(format, args...)
+}

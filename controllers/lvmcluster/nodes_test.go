@@ -1,0 +1,71 @@
+package lvmcluster
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+func taint(key string, effect corev1.TaintEffect) corev1.Taint {
+	return corev1.Taint{Key: key, Effect: effect}
+}
+
+func TestWhereTheAgentRuns(t *testing.T) {
+	selector := on(thick("vg1"), "disks").NodeSelector
+	for name, test := range map[string]struct {
+		labels      map[string]string
+		taints      []corev1.Taint
+		selectors   []*corev1.NodeSelector
+		tolerations []corev1.Toleration
+		obstacle    string
+	}{
+		"no selector selects all":       {selectors: []*corev1.NodeSelector{nil}},
+		"no class selects none":         {obstacle: "no device class selects the node"},
+		"selected":                      {labels: map[string]string{"disks": ""}, selectors: []*corev1.NodeSelector{selector}},
+		"not selected":                  {selectors: []*corev1.NodeSelector{selector}, obstacle: "no device class selects the node"},
+		"selected by one of two":        {selectors: []*corev1.NodeSelector{selector, nil}},
+		"cordoned":                      {taints: []corev1.Taint{taint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
+		"not ready":                     {taints: []corev1.Taint{taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
+		"unreachable":                   {taints: []corev1.Taint{taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}},
+		"disk pressure":                 {taints: []corev1.Taint{taint(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
+		"taint that only prefers":       {taints: []corev1.Taint{taint("x", corev1.TaintEffectPreferNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
+		"taint that is not tolerated":   {taints: []corev1.Taint{taint("x", corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}, obstacle: "taint x:NoSchedule is not tolerated: add a toleration to spec.tolerations"},
+		"taint that is tolerated":       {taints: []corev1.Taint{taint("x", corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}, tolerations: []corev1.Toleration{{Key: "x", Operator: corev1.TolerationOpExists}}},
+		"out of service is a decision":  {taints: []corev1.Taint{taint(corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}, obstacle: "node.kubernetes.io/out-of-service:NoExecute"},
+		"control plane needs tolerance": {taints: []corev1.Taint{taint("node-role.kubernetes.io/control-plane", corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}, obstacle: "is not tolerated"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			node := readyNode("a", test.labels)
+			node.Spec.Taints = test.taints
+			obstacle, err := placement{test.selectors, test.tolerations}.allows(node)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if (test.obstacle == "") != (obstacle == "") || !strings.Contains(obstacle, test.obstacle) {
+				t.Errorf("obstacle %q, want %q", obstacle, test.obstacle)
+			}
+		})
+	}
+}
+
+func TestImpossibleSelectorIsAnErrorAndNotNoNode(t *testing.T) {
+	selector := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "x", Operator: "Like"}}}}}
+	if _, err := selects(selector, readyNode("a", nil)); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestPlacementIncludesClassesThatAreLeaving(t *testing.T) {
+	cluster := newTestCluster(on(thick("vg1"), "disks"))
+	leaving := Leaving{VolumeGroup: lvmv1alpha1.LVMVolumeGroup{Spec: lvmv1alpha1.LVMVolumeGroupSpec{NodeSelector: on(thick("vg2"), "old").NodeSelector}}}
+	seen := Observation{Leaving: []Leaving{leaving}}
+	seen.Nodes = append(seen.Nodes, *readyNode("a", map[string]string{"disks": ""}), *readyNode("b", map[string]string{"old": ""}), *readyNode("c", nil))
+	nodes, err := seen.agentNodes(cluster)
+	if err != nil || len(nodes) != 2 || nodes[0].Name != "a" || nodes[1].Name != "b" {
+		t.Errorf("nodes %v, error %v", nodes, err)
+	}
+}

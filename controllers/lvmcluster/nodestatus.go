@@ -1,0 +1,63 @@
+package lvmcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// lvmVGNodeStatus keeps one LVMVolumeGroupNodeStatus for each node with a node agent. The operator makes the object;
+// its status is the agent's.
+type lvmVGNodeStatus struct{}
+
+// GetName names the manager.
+func (lvmVGNodeStatus) GetName() string { return "lvmVGNodeStatus" }
+
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch;create;patch;delete
+
+// EnsureCreated applies the node statuses. One of a node that the agent can no longer run on stays while it tells of a
+// volume group: the group is there, and somebody has to see it.
+func (lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	nodes, err := r.Seen.agentNodes(cluster)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	wanted := sets.New[string]()
+	for _, node := range nodes {
+		wanted.Insert(node.Name)
+		status := ownedOperand(cluster, "LVMVolumeGroupNodeStatus", node.Name, "node-status")
+		errs = append(errs, r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(status)))
+	}
+	keep := func(object client.Object) bool {
+		status, ok := object.(*lvmv1alpha1.LVMVolumeGroupNodeStatus)
+		return wanted.Has(object.GetName()) || ok && len(status.Status.NodeStatus) > 0 || !belongs(object, cluster)
+	}
+	return errors.Join(append(errs, r.Applier.Prune(ctx, r.Client,
+		&lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keep, client.InNamespace(cluster.Namespace)))...)
+}
+
+// EnsureDeleted deletes all node statuses. The finalizer that clusters of old versions have on them is taken off:
+// the volume groups that it was for are gone by now.
+func (lvmVGNodeStatus) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
+	if err := r.Live.List(ctx, statuses, client.InNamespace(cluster.Namespace)); err != nil {
+		return fmt.Errorf("list LVMVolumeGroupNodeStatuses to delete them: %w", err)
+	}
+	for _, status := range statuses.Items {
+		if _, err := r.Applier.Release(ctx, &status, isNodeStatusFinalizer); err != nil {
+			return err
+		}
+	}
+	return r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keepNone,
+		client.InNamespace(cluster.Namespace))
+}
+
+func isNodeStatusFinalizer(finalizer string) bool {
+	return finalizer == lvmv1alpha1.NodeStatusFinalizer
+}

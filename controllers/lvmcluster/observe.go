@@ -1,0 +1,132 @@
+package lvmcluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// Observation is what a reconcile has found before it changes anything.
+type Observation struct {
+	// Nodes of the cluster, sorted by name.
+	Nodes []corev1.Node
+	// NodeStatuses by node.
+	NodeStatuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus
+	// VolumeGroups are the LVMVolumeGroups of the LVMCluster by name, those of removed device classes too.
+	VolumeGroups map[string]lvmv1alpha1.LVMVolumeGroup
+	// Leaving are the device classes that are no longer in the spec and still have an LVMVolumeGroup, sorted.
+	Leaving []Leaving
+}
+
+// Leaving is a device class on its way out.
+type Leaving struct {
+	VolumeGroup lvmv1alpha1.LVMVolumeGroup
+	// Users still use its storage. While there is one, nothing of the device class is deleted.
+	Users Users
+}
+
+// observe reads what a reconcile needs. An error of one read is an error of all: a list that could not be read must
+// not pass for an empty one.
+func (r Reconciler) observe(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) (Observation, error) {
+	seen := Observation{
+		NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{},
+		VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{},
+	}
+	nodes := &corev1.NodeList{}
+	if err := r.Client.List(ctx, nodes); err != nil {
+		return seen, fmt.Errorf("list nodes: %w", err)
+	}
+	seen.Nodes = nodes.Items
+	slices.SortFunc(seen.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
+
+	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
+	if err := r.Client.List(ctx, statuses, client.InNamespace(cluster.Namespace)); err != nil {
+		return seen, fmt.Errorf("list LVMVolumeGroupNodeStatuses: %w", err)
+	}
+	for _, status := range statuses.Items {
+		seen.NodeStatuses[status.Name] = status
+	}
+	groups := &lvmv1alpha1.LVMVolumeGroupList{}
+	if err := r.Client.List(ctx, groups, client.InNamespace(cluster.Namespace)); err != nil {
+		return seen, fmt.Errorf("list LVMVolumeGroups: %w", err)
+	}
+	for _, group := range groups.Items {
+		if belongs(&group, cluster) {
+			seen.VolumeGroups[group.Name] = group
+		}
+	}
+	var err error
+	seen.Leaving, err = r.leaving(ctx, cluster, seen.VolumeGroups)
+	return seen, err
+}
+
+// leaving finds the device classes that were taken out of the spec, and who still uses them.
+func (r Reconciler) leaving(ctx context.Context, cluster *lvmv1alpha1.LVMCluster,
+	groups map[string]lvmv1alpha1.LVMVolumeGroup,
+) ([]Leaving, error) {
+	var all []Leaving
+	for name, group := range groups {
+		if hasClass(cluster, name) {
+			continue
+		}
+		users, err := r.usersOf(ctx, scope{class: name, isDefault: group.Spec.Default})
+		if err != nil {
+			return nil, fmt.Errorf("device class %s was removed: find its users: %w", name, err)
+		}
+		all = append(all, Leaving{VolumeGroup: group, Users: users})
+	}
+	slices.SortFunc(all, func(a, b Leaving) int { return strings.Compare(a.VolumeGroup.Name, b.VolumeGroup.Name) })
+	return all, nil
+}
+
+func hasClass(cluster *lvmv1alpha1.LVMCluster, name string) bool {
+	return slices.ContainsFunc(cluster.Spec.Storage.DeviceClasses,
+		func(class lvmv1alpha1.DeviceClass) bool { return class.Name == name })
+}
+
+// kept reports whether the objects of a device class stay: it is wanted, or removed and still in use.
+func (s Observation) kept(cluster *lvmv1alpha1.LVMCluster, class string) bool {
+	return hasClass(cluster, class) || slices.ContainsFunc(s.Leaving,
+		func(l Leaving) bool { return l.VolumeGroup.Name == class && !l.Users.None() })
+}
+
+// placement returns where the node agent runs: for the wanted device classes, and for those that are leaving, because
+// their volumes are still served and their volume groups are still to be removed.
+func (s Observation) placement(cluster *lvmv1alpha1.LVMCluster) placement {
+	p := placement{tolerations: cluster.Spec.Tolerations}
+	for _, class := range cluster.Spec.Storage.DeviceClasses {
+		p.selectors = append(p.selectors, class.NodeSelector)
+	}
+	for _, leaving := range s.Leaving {
+		p.selectors = append(p.selectors, leaving.VolumeGroup.Spec.NodeSelector)
+	}
+	return p
+}
+
+// agentNodes returns the nodes on which the node agent runs.
+func (s Observation) agentNodes(cluster *lvmv1alpha1.LVMCluster) ([]corev1.Node, error) {
+	p := s.placement(cluster)
+	var nodes []corev1.Node
+	for _, node := range s.Nodes {
+		obstacle, err := p.allows(&node)
+		if err != nil {
+			return nil, err
+		}
+		if obstacle == "" {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes, nil
+}
+
+// keptByName is kept for the name of a StorageClass or VolumeSnapshotClass.
+func (s Observation) keptByName(cluster *lvmv1alpha1.LVMCluster, name string) bool {
+	class, ok := strings.CutPrefix(name, lvmv1alpha1.StorageClassPrefix)
+	return ok && s.kept(cluster, class)
+}

@@ -1,0 +1,99 @@
+package lvmcluster
+
+import (
+	"maps"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// Names of operands and of their labels.
+const (
+	fieldOwner     = "lvms-operator"
+	partOf         = "lvms-provisioner"
+	vgManagerName  = "vg-manager"
+	sccName        = "lvms-vgmanager"
+	kindLVMCluster = "LVMCluster"
+
+	labelName      = "app.kubernetes.io/name"
+	labelManagedBy = "app.kubernetes.io/managed-by"
+	labelPartOf    = "app.kubernetes.io/part-of"
+	labelComponent = "app.kubernetes.io/component"
+)
+
+// ownerLabels mark operands with the LVMCluster they belong to. They select what is pruned, so they hold for one
+// LVMCluster by name: a cluster that was deleted by force and made again takes its operands over.
+func ownerLabels(cluster *lvmv1alpha1.LVMCluster) client.MatchingLabels {
+	return client.MatchingLabels{
+		lvmv1alpha1.OwnerNameLabel:      labelValue(cluster.Name),
+		lvmv1alpha1.OwnerNamespaceLabel: cluster.Namespace,
+	}
+}
+
+// labels are those of every operand.
+func labels(cluster *lvmv1alpha1.LVMCluster, component string) map[string]string {
+	all := map[string]string{
+		lvmv1alpha1.OwnerUIDLabel:     string(cluster.UID),
+		lvmv1alpha1.OwnerGroupLabel:   lvmv1alpha1.GroupVersion.Group,
+		lvmv1alpha1.OwnerVersionLabel: lvmv1alpha1.GroupVersion.Version,
+		lvmv1alpha1.OwnerKindLabel:    kindLVMCluster,
+		labelManagedBy:                fieldOwner,
+		labelPartOf:                   partOf,
+		labelComponent:                component,
+	}
+	maps.Copy(all, ownerLabels(cluster))
+	return all
+}
+
+// labelValue cuts a name to what a label can hold.
+func labelValue(name string) string {
+	const limit = 63
+	if len(name) <= limit {
+		return name
+	}
+	return strings.TrimRight(name[:limit], "-.")
+}
+
+// ownerReference makes a namespaced operand belong to the LVMCluster.
+func ownerReference(cluster *lvmv1alpha1.LVMCluster) *applymetav1.OwnerReferenceApplyConfiguration {
+	return applymetav1.OwnerReference().
+		WithAPIVersion(lvmv1alpha1.GroupVersion.String()).
+		WithKind(kindLVMCluster).
+		WithName(cluster.Name).
+		WithUID(cluster.UID).
+		WithController(true).
+		WithBlockOwnerDeletion(true)
+}
+
+// unstructuredOperand begins an operand whose kind has no apply configuration.
+func unstructuredOperand(apiVersion, kind, name string, labels map[string]string) *unstructured.Unstructured {
+	operand := &unstructured.Unstructured{}
+	operand.SetAPIVersion(apiVersion)
+	operand.SetKind(kind)
+	operand.SetName(name)
+	operand.SetLabels(labels)
+	return operand
+}
+
+// ownedOperand begins a namespaced operand of our own kinds.
+func ownedOperand(cluster *lvmv1alpha1.LVMCluster, kind, name, component string) *unstructured.Unstructured {
+	operand := unstructuredOperand(lvmv1alpha1.GroupVersion.String(), kind, name, labels(cluster, component))
+	operand.SetNamespace(cluster.Namespace)
+	yes := true
+	operand.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: lvmv1alpha1.GroupVersion.String(), Kind: kindLVMCluster, Name: cluster.Name, UID: cluster.UID,
+		Controller: &yes, BlockOwnerDeletion: &yes,
+	}})
+	return operand
+}
+
+// belongs reports whether a namespaced object is an operand: an LVMVolumeGroup that somebody made by hand is not.
+func belongs(object client.Object, cluster *lvmv1alpha1.LVMCluster) bool {
+	return metav1.IsControlledBy(object, cluster) ||
+		object.GetLabels()[lvmv1alpha1.OwnerNameLabel] == labelValue(cluster.Name)
+}

@@ -1,0 +1,275 @@
+package lvmcluster
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/internal/condition"
+)
+
+// problemsShown is how many volume groups a condition names; it counts the others.
+const problemsShown = 10
+
+func newConditions(cluster *lvmv1alpha1.LVMCluster) *condition.Accumulator {
+	return condition.New(cluster.Generation, lvmv1alpha1.ConditionResourcesAvailable, lvmv1alpha1.ConditionVolumeGroupsReady)
+}
+
+// outcome is what the managers returned.
+type outcome struct {
+	failures, waits []string
+}
+
+// add sorts the error of a manager into failures and waits. One error may hold both, joined.
+func (o *outcome) add(manager string, err error) {
+	var wait *WaitError
+	var remaining *apply.RemainingError
+	joined, isJoined := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+	case isJoined:
+		for _, part := range joined.Unwrap() {
+			o.add(manager, part)
+		}
+	case errors.As(err, &wait):
+		o.waits = append(o.waits, wait.For...)
+	case errors.As(err, &remaining):
+		o.waits = append(o.waits, remaining.Error())
+	default:
+		o.failures = append(o.failures, manager+": "+err.Error())
+	}
+}
+
+// report sets ResourcesAvailable.
+func (o *outcome) report(conditions *condition.Accumulator) {
+	const available = lvmv1alpha1.ConditionResourcesAvailable
+	switch {
+	case len(o.failures) > 0:
+		conditions.False(available, lvmv1alpha1.ReasonResourcesSyncIncomplete, strings.Join(o.failures, "; "))
+	case len(o.waits) > 0:
+		conditions.False(available, lvmv1alpha1.ReasonReconciliationInProgress, strings.Join(o.waits, "; "))
+	default:
+		conditions.True(available, lvmv1alpha1.ReasonResourcesAvailable, "all operands are applied and run")
+	}
+}
+
+// deviceClassStatuses gathers the volume group of each device class on each node, sorted by both. Device classes that
+// are leaving come too, as long as a node has something of them.
+func deviceClassStatuses(cluster *lvmv1alpha1.LVMCluster, seen Observation) ([]lvmv1alpha1.DeviceClassStatus, error) {
+	var all []lvmv1alpha1.DeviceClassStatus
+	for _, class := range cluster.Spec.Storage.DeviceClasses {
+		view := classView{name: class.Name, group: seen.VolumeGroups[class.Name], seen: seen,
+			placement: placement{selectors: []*corev1.NodeSelector{class.NodeSelector}, tolerations: cluster.Spec.Tolerations}}
+		status, err := view.status()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, status)
+	}
+	for _, leaving := range seen.Leaving {
+		view := classView{name: leaving.VolumeGroup.Name, group: leaving.VolumeGroup, seen: seen, leaving: &leaving}
+		status, err := view.status()
+		if err != nil {
+			return nil, err
+		}
+		if len(status.NodeStatus) > 0 {
+			all = append(all, status)
+		}
+	}
+	slices.SortFunc(all, func(a, b lvmv1alpha1.DeviceClassStatus) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// classView is one device class over all nodes.
+type classView struct {
+	name      string
+	group     lvmv1alpha1.LVMVolumeGroup
+	seen      Observation
+	placement placement
+	leaving   *Leaving
+}
+
+func (v classView) status() (lvmv1alpha1.DeviceClassStatus, error) {
+	status := lvmv1alpha1.DeviceClassStatus{Name: v.name}
+	for _, node := range v.seen.Nodes {
+		entry, err := v.onNode(&node)
+		if err != nil {
+			return status, err
+		}
+		if entry != nil {
+			status.NodeStatus = append(status.NodeStatus, lvmv1alpha1.NodeStatus{Node: node.Name, VGStatus: *entry})
+		}
+	}
+	return status, nil
+}
+
+// onNode returns the volume group on a node, or nil if there is none and should be none.
+func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
+	reported := v.reported(node.Name)
+	if v.leaving != nil {
+		return v.removal(reported), nil
+	}
+	obstacle, err := v.placement.allows(node)
+	if err != nil {
+		return nil, err
+	}
+	if obstacle != "" {
+		return outOfReach(reported, "the node agent cannot run here any more, nobody looks after the volume group: "+obstacle), nil
+	}
+	if problem := unready(node); problem != "" {
+		if reported == nil {
+			return v.awaited(problem + " and has not reported its volume group"), nil
+		}
+		return outOfReach(reported, problem), nil
+	}
+	if reported == nil {
+		return v.awaited("the node has not reported its volume group yet"), nil
+	}
+	if reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation {
+		reported.Status, reported.Reason = lvmv1alpha1.VGStatusProgressing, "the node has not seen the last change of the device class yet"
+	}
+	return reported, nil
+}
+
+// reported returns what the agent of a node has said, or nil.
+func (v classView) reported(node string) *lvmv1alpha1.VGStatus {
+	for _, entry := range v.seen.NodeStatuses[node].Status.NodeStatus {
+		if entry.Name == v.name {
+			return entry.DeepCopy()
+		}
+	}
+	return nil
+}
+
+func (v classView) awaited(why string) *lvmv1alpha1.VGStatus {
+	return &lvmv1alpha1.VGStatus{Name: v.name, Status: lvmv1alpha1.VGStatusProgressing, Reason: why}
+}
+
+// removal shows what is left of a device class that is leaving.
+func (v classView) removal(reported *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus {
+	if reported == nil || reported.Status == lvmv1alpha1.VGStatusFailed || reported.Status == lvmv1alpha1.VGStatusDegraded {
+		return reported
+	}
+	why := "the device class was removed: the volume group is being removed"
+	if !v.leaving.Users.None() {
+		why = "the device class was removed: the volume group stays until nobody uses it"
+	}
+	if reported.Reason != "" {
+		why += ": " + reported.Reason
+	}
+	reported.Status, reported.Reason = lvmv1alpha1.VGStatusProgressing, why
+	return reported
+}
+
+// outOfReach marks what was last reported as no longer looked after. What was wrong then stays wrong.
+func outOfReach(reported *lvmv1alpha1.VGStatus, why string) *lvmv1alpha1.VGStatus {
+	if reported == nil {
+		return nil
+	}
+	last := string(reported.Status)
+	if reported.Reason != "" {
+		last += ", " + reported.Reason
+	}
+	if reported.Status != lvmv1alpha1.VGStatusFailed {
+		reported.Status = lvmv1alpha1.VGStatusDegraded
+	}
+	reported.Reason = fmt.Sprintf("%s; last reported: %s", why, last)
+	return reported
+}
+
+// severities are the states of a volume group that are not Ready, worst first, with the reason each one gives.
+var severities = []struct {
+	state  lvmv1alpha1.VGState
+	reason string
+}{
+	{lvmv1alpha1.VGStatusFailed, lvmv1alpha1.ReasonVGsFailed},
+	{lvmv1alpha1.VGStatusDegraded, lvmv1alpha1.ReasonVGsDegraded},
+	{lvmv1alpha1.VGStatusProgressing, lvmv1alpha1.ReasonVGReadinessInProgress},
+}
+
+// reportVolumeGroups sets VolumeGroupsReady and returns the reason. The worst state gives it; the message has all
+// volume groups that are not ready, worst first.
+func reportVolumeGroups(conditions *condition.Accumulator, cluster *lvmv1alpha1.LVMCluster,
+	classes []lvmv1alpha1.DeviceClassStatus,
+) string {
+	const ready = lvmv1alpha1.ConditionVolumeGroupsReady
+	reason, problems := "", []string(nil)
+	for _, severity := range severities {
+		found := problemsOf(cluster, classes, severity.state)
+		if len(found) > 0 && reason == "" {
+			reason = severity.reason
+		}
+		problems = append(problems, found...)
+	}
+	switch {
+	case len(problems) > 0:
+		conditions.False(ready, reason, firstOf(problems))
+	case len(cluster.Spec.Storage.DeviceClasses) == 0:
+		reason = lvmv1alpha1.ReasonVGsUnmanaged
+		conditions.True(ready, reason, "the LVMCluster has no device class: add one to spec.storage.deviceClasses")
+	default:
+		reason = lvmv1alpha1.ReasonVGsReady
+		conditions.True(ready, reason, "every device class has its volume group on every node that it selects")
+	}
+	return reason
+}
+
+// problemsOf words the volume groups of a state. A device class that no node can have counts as progressing.
+func problemsOf(cluster *lvmv1alpha1.LVMCluster, classes []lvmv1alpha1.DeviceClassStatus, state lvmv1alpha1.VGState) []string {
+	var problems []string
+	for _, class := range classes {
+		if len(class.NodeStatus) == 0 && state == lvmv1alpha1.VGStatusProgressing && hasClass(cluster, class.Name) {
+			problems = append(problems, fmt.Sprintf(
+				"device class %s: no node can have it: look at its nodeSelector, and at the taints that spec.tolerations does not tolerate", class.Name))
+		}
+		for _, node := range class.NodeStatus {
+			if stateOf(node.VGStatus) == state {
+				problems = append(problems, fmt.Sprintf("device class %s on node %s: %s", class.Name, node.Node, orUnknown(node.Reason)))
+			}
+		}
+	}
+	return problems
+}
+
+// stateOf returns the state of a volume group; one that says nothing is not ready.
+func stateOf(status lvmv1alpha1.VGStatus) lvmv1alpha1.VGState {
+	if status.Status == "" {
+		return lvmv1alpha1.VGStatusProgressing
+	}
+	return status.Status
+}
+
+func orUnknown(reason string) string {
+	if reason == "" {
+		return "no reason given: look at the log of the vg-manager pod there"
+	}
+	return reason
+}
+
+func firstOf(problems []string) string {
+	if rest := len(problems) - problemsShown; rest > 0 {
+		return strings.Join(problems[:problemsShown], "; ") + fmt.Sprintf("; and %d more", rest)
+	}
+	return strings.Join(problems, "; ")
+}
+
+// summarize returns the state in one word.
+func summarize(o outcome, volumeGroups string) lvmv1alpha1.LVMState {
+	switch {
+	case len(o.failures) > 0 || volumeGroups == lvmv1alpha1.ReasonVGsFailed:
+		return lvmv1alpha1.LVMStatusFailed
+	case volumeGroups == lvmv1alpha1.ReasonVGsDegraded:
+		return lvmv1alpha1.LVMStatusDegraded
+	case len(o.waits) > 0 || volumeGroups == lvmv1alpha1.ReasonVGReadinessInProgress:
+		return lvmv1alpha1.LVMStatusProgressing
+	case volumeGroups == "":
+		return lvmv1alpha1.LVMStatusUnknown
+	default:
+		return lvmv1alpha1.LVMStatusReady
+	}
+}

@@ -1,0 +1,207 @@
+package lvmcluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+const (
+	// pageSize is how many objects are read at a time.
+	pageSize = 500
+	// namesShown is how many of a list a message names; it counts the others.
+	namesShown = 5
+)
+
+// Users are the objects that still use storage.
+type Users struct {
+	Claims, Volumes, LogicalVolumes []string
+}
+
+// None reports whether there is no user.
+func (u Users) None() bool {
+	return len(u.Claims)+len(u.Volumes)+len(u.LogicalVolumes) == 0
+}
+
+// String names the users, the first few of each kind.
+func (u Users) String() string {
+	var parts []string
+	for _, kind := range []struct {
+		name  string
+		names []string
+	}{
+		{"PersistentVolumeClaim", u.Claims},
+		{"PersistentVolume", u.Volumes},
+		{"LogicalVolume", u.LogicalVolumes},
+	} {
+		if len(kind.names) > 0 {
+			parts = append(parts, counted(kind.name, kind.names))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// counted says how many things there are and names the first few.
+func counted(kind string, names []string) string {
+	plural, more := "s", ""
+	if len(names) == 1 {
+		plural = ""
+	}
+	if rest := len(names) - namesShown; rest > 0 {
+		names, more = names[:namesShown], fmt.Sprintf(" and %d more", rest)
+		return fmt.Sprintf("%d %s%s: %s%s", namesShown+rest, kind, plural, strings.Join(names, ", "), more)
+	}
+	return fmt.Sprintf("%d %s%s: %s", len(names), kind, plural, strings.Join(names, ", "))
+}
+
+// scope is the device class whose users are asked for; without a name, all of them.
+type scope struct {
+	class     string
+	isDefault bool
+}
+
+func (s scope) all() bool { return s.class == "" }
+
+// has reports whether a volume that was made with a name of a device class is in the scope; without a name it was
+// made in the default one.
+func (s scope) has(class string) bool {
+	return s.all() || class == s.class || class == "" && s.isDefault
+}
+
+// usersOf finds who uses the storage of a scope. It reads from the API server: a cache that lags behind would
+// let a volume be overlooked.
+func (r Reconciler) usersOf(ctx context.Context, in scope) (Users, error) {
+	classes, err := r.deviceClassOfStorageClass(ctx)
+	if err != nil {
+		return Users{}, err
+	}
+	ofClass := func(storageClass string) bool {
+		class, ours := classes(storageClass)
+		return ours && in.has(class)
+	}
+	users := Users{}
+	handles := sets.New[string]()
+	if users.LogicalVolumes, err = r.logicalVolumes(ctx, in, handles); err != nil {
+		return Users{}, err
+	}
+	if users.Volumes, err = r.persistentVolumes(ctx, func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool {
+		return in.all() || handles.Has(source.VolumeHandle) || ofClass(storageClass)
+	}); err != nil {
+		return Users{}, err
+	}
+	if users.Claims, err = r.claims(ctx, ofClass); err != nil {
+		return Users{}, err
+	}
+	return users, nil
+}
+
+// deviceClassOfStorageClass returns a function that tells the device class of a StorageClass, and whether it is of our
+// driver at all. A StorageClass that does not exist is known by its name.
+func (r Reconciler) deviceClassOfStorageClass(ctx context.Context) (func(string) (string, bool), error) {
+	list := &storagev1.StorageClassList{}
+	if err := r.Live.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list StorageClasses: %w", err)
+	}
+	known := map[string]storagev1.StorageClass{}
+	for _, class := range list.Items {
+		known[class.Name] = class
+	}
+	return func(name string) (string, bool) {
+		if class, ok := known[name]; ok {
+			return class.Parameters[lvmv1alpha1.DeviceClassParameter], class.Provisioner == lvmv1alpha1.DriverName
+		}
+		return strings.CutPrefix(name, lvmv1alpha1.StorageClassPrefix)
+	}, nil
+}
+
+// logicalVolumes returns the LogicalVolumes of a scope, and collects the handles of their volumes.
+func (r Reconciler) logicalVolumes(ctx context.Context, in scope, handles sets.Set[string]) ([]string, error) {
+	var names []string
+	err := pages(ctx, r.Live, func(list *topolvmv1.LogicalVolumeList) {
+		for _, volume := range list.Items {
+			if in.has(volume.Spec.DeviceClass) {
+				names = append(names, volume.Name+" on node "+volume.Spec.NodeName)
+				handles.Insert(volume.Status.VolumeID)
+			}
+		}
+	})
+	handles.Delete("")
+	return sorted(names), err
+}
+
+// persistentVolumes returns the PersistentVolumes of our driver that are wanted.
+func (r Reconciler) persistentVolumes(ctx context.Context,
+	wanted func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool,
+) ([]string, error) {
+	var names []string
+	err := pages(ctx, r.Live, func(list *corev1.PersistentVolumeList) {
+		for _, volume := range list.Items {
+			source := volume.Spec.CSI
+			if source != nil && source.Driver == lvmv1alpha1.DriverName && wanted(source, volume.Spec.StorageClassName) {
+				names = append(names, volume.Name)
+			}
+		}
+	})
+	return sorted(names), err
+}
+
+// claims returns the claims whose StorageClass is wanted.
+func (r Reconciler) claims(ctx context.Context, wanted func(storageClass string) bool) ([]string, error) {
+	var names []string
+	err := pages(ctx, r.Live, func(list *corev1.PersistentVolumeClaimList) {
+		for _, claim := range list.Items {
+			if wanted(storageClassOf(&claim)) {
+				names = append(names, claim.Namespace+"/"+claim.Name)
+			}
+		}
+	})
+	return sorted(names), err
+}
+
+// storageClassOf returns the name of a claim's StorageClass, which old claims have in an annotation.
+func storageClassOf(claim *corev1.PersistentVolumeClaim) string {
+	if class, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
+		return class
+	}
+	if claim.Spec.StorageClassName != nil {
+		return *claim.Spec.StorageClassName
+	}
+	return ""
+}
+
+// list is a type of list, as a pointer to its struct.
+type list[T any] interface {
+	*T
+	client.ObjectList
+}
+
+// pages reads a list from the API server in pages and calls each for every page. A page is a new object: decoding
+// into the last one would leave what the next does not overwrite.
+func pages[T any, L list[T]](ctx context.Context, reader client.Reader, each func(L)) error {
+	options := &client.ListOptions{Limit: pageSize}
+	for {
+		page := L(new(T))
+		if err := reader.List(ctx, page, options); err != nil {
+			return fmt.Errorf("list %T: %w", page, err)
+		}
+		each(page)
+		options.Continue = page.GetContinue()
+		if options.Continue == "" {
+			return nil
+		}
+	}
+}
+
+func sorted(names []string) []string {
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,100 @@
+package lvmcluster
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// vgManager keeps the DaemonSet of the node agent.
+type vgManager struct{}
+
+// GetName names the manager.
+func (vgManager) GetName() string { return "vgManager" }
+
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,namespace=openshift-lvm-storage,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,namespace=openshift-lvm-storage,verbs=list
+
+// EnsureCreated applies the DaemonSet and waits until its pods run. Without any device class there is nothing for a
+// privileged pod to do, and none runs.
+func (m vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	placement := r.Seen.placement(cluster)
+	if len(placement.selectors) == 0 {
+		return m.EnsureDeleted(r, ctx, cluster)
+	}
+	if err := r.Applier.Apply(ctx, newDaemonSet(cluster, placement, r.Options)); err != nil {
+		return err
+	}
+	daemonSet := &appsv1.DaemonSet{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: vgManagerName}, daemonSet)
+	if apierrors.IsNotFound(err) {
+		return waitFor([]string{"DaemonSet " + vgManagerName + " was just created"})
+	}
+	if err != nil {
+		return fmt.Errorf("DaemonSet %s: read its status: %w", vgManagerName, err)
+	}
+	return rollout(daemonSet)
+}
+
+// rollout returns a WaitError while not every node has a ready pod of the wanted shape.
+func rollout(daemonSet *appsv1.DaemonSet) error {
+	status := daemonSet.Status
+	switch {
+	case status.ObservedGeneration < daemonSet.Generation:
+		return waitFor([]string{fmt.Sprintf("DaemonSet %s was changed: its pods are not replaced yet", daemonSet.Name)})
+	case status.UpdatedNumberScheduled < status.DesiredNumberScheduled:
+		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are of the newest version",
+			daemonSet.Name, status.UpdatedNumberScheduled, status.DesiredNumberScheduled)})
+	case status.NumberReady < status.DesiredNumberScheduled:
+		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are ready",
+			daemonSet.Name, status.NumberReady, status.DesiredNumberScheduled)})
+	}
+	return nil
+}
+
+// EnsureDeleted deletes the DaemonSet and waits for its pods, because they unregister the CSI driver when they end.
+// Pods of nodes that are not ready are not waited for: they end when the node is back, or with it.
+func (vgManager) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: cluster.Namespace}}
+	if err := r.Applier.Delete(ctx, r.Live, daemonSet); err != nil {
+		return err
+	}
+	pods := &corev1.PodList{}
+	selector := client.MatchingLabels(podLabels())
+	if err := r.Live.List(ctx, pods, client.InNamespace(cluster.Namespace), selector); err != nil {
+		return fmt.Errorf("list the pods of DaemonSet %s: %w", vgManagerName, err)
+	}
+	if len(pods.Items) == 0 {
+		return nil
+	}
+	ready, err := r.readyNodes(ctx)
+	if err != nil {
+		return err
+	}
+	return podsLeft(pods.Items, ready)
+}
+
+// podsLeft returns a WaitError for the pods on nodes that are ready.
+func podsLeft(pods []corev1.Pod, readyNodes []string) error {
+	onReady := map[string]bool{}
+	for _, node := range readyNodes {
+		onReady[node] = true
+	}
+	var left []string
+	for _, pod := range pods {
+		if onReady[pod.Spec.NodeName] {
+			left = append(left, fmt.Sprintf("%s on node %s", pod.Name, pod.Spec.NodeName))
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return waitFor([]string{counted("pod", sorted(left)) + " still running"})
+}

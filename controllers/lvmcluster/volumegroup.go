@@ -1,0 +1,95 @@
+package lvmcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// lvmVG keeps one LVMVolumeGroup for each device class. Deleting one makes the node agents remove its volume groups;
+// their finalizers keep it until that is done.
+type lvmVG struct{}
+
+// GetName names the manager.
+func (lvmVG) GetName() string { return "lvmVG" }
+
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroups,namespace=openshift-lvm-storage,verbs=get;list;watch;create;patch;delete
+
+// EnsureCreated applies the LVMVolumeGroups and deletes those of device classes that are gone and unused.
+func (m lvmVG) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	var errs []error
+	for _, class := range cluster.Spec.Storage.DeviceClasses {
+		group, err := newLVMVolumeGroup(cluster, class)
+		if err == nil {
+			err = r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(group))
+		}
+		errs = append(errs, err)
+	}
+	for _, leaving := range r.Seen.Leaving {
+		errs = append(errs, m.remove(r, ctx, leaving))
+	}
+	return errors.Join(errs...)
+}
+
+// remove deletes the LVMVolumeGroup of a device class that was taken out of the spec. It looks for users once more
+// after the StorageClass is gone: a claim that came in between has its volume by now.
+func (lvmVG) remove(r Reconciler, ctx context.Context, leaving Leaving) error {
+	group := leaving.VolumeGroup.DeepCopy()
+	if users := leaving.Users; !users.None() {
+		return inUse(group.Name, users)
+	}
+	storageClass := lvmv1alpha1.StorageClassName(group.Name)
+	err := r.Live.Get(ctx, client.ObjectKey{Name: storageClass}, &storagev1.StorageClass{})
+	if err == nil {
+		return waitFor([]string{fmt.Sprintf("device class %s is removed: StorageClass %s is being deleted first", group.Name, storageClass)})
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("StorageClass %s: read before LVMVolumeGroup %s is deleted: %w", storageClass, group.Name, err)
+	}
+	users, err := r.usersOf(ctx, scope{class: group.Name, isDefault: group.Spec.Default})
+	if err != nil {
+		return fmt.Errorf("device class %s was removed: find its users: %w", group.Name, err)
+	}
+	if !users.None() {
+		return inUse(group.Name, users)
+	}
+	return r.Applier.Delete(ctx, r.Live, group)
+}
+
+// inUse says that a device class cannot be removed yet.
+func inUse(class string, users Users) error {
+	return waitFor([]string{fmt.Sprintf(
+		"device class %s was removed from spec.storage.deviceClasses and is still in use by %s; nothing of it is deleted until they are gone, or put it back",
+		class, users)})
+}
+
+// EnsureDeleted deletes all LVMVolumeGroups of the LVMCluster and waits for the node agents.
+func (lvmVG) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	keep := func(object client.Object) bool { return !belongs(object, cluster) }
+	return r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupList{}, keep, client.InNamespace(cluster.Namespace))
+}
+
+// newLVMVolumeGroup builds the LVMVolumeGroup of a device class. A device class that is the only one is the default.
+func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceClass) (*unstructured.Unstructured, error) {
+	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&lvmv1alpha1.LVMVolumeGroupSpec{
+		Default:               class.Default || len(cluster.Spec.Storage.DeviceClasses) == 1,
+		NodeSelector:          class.NodeSelector,
+		DeviceSelector:        class.DeviceSelector,
+		DeviceDiscoveryPolicy: class.DeviceDiscoveryPolicy,
+		ThinPoolConfig:        class.ThinPoolConfig,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("LVMVolumeGroup %s: encode: %w", class.Name, err)
+	}
+	group := ownedOperand(cluster, "LVMVolumeGroup", class.Name, "volume-group")
+	group.Object["spec"] = spec
+	return group, nil
+}

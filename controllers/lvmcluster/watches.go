@@ -1,0 +1,124 @@
+package lvmcluster
+
+import (
+	"context"
+	"reflect"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// CacheByObject limits the manager's cache to what the controller may read: namespaced kinds in one namespace.
+func CacheByObject(namespace string) map[client.Object]cache.ByObject {
+	here := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
+	return map[client.Object]cache.ByObject{
+		&lvmv1alpha1.LVMCluster{}:               here,
+		&lvmv1alpha1.LVMVolumeGroup{}:           here,
+		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}: here,
+		&appsv1.DaemonSet{}:                     here,
+	}
+}
+
+// SetupWithManager starts the controller with the manager: a change of the LVMCluster, of any operand, and of what
+// operands depend on wakes it.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	wake := handler.EnqueueRequestsFromMapFunc(c.clusters)
+	b := builder.ControllerManagedBy(mgr).
+		Named("lvmcluster").
+		For(&lvmv1alpha1.LVMCluster{}, builder.WithPredicates(predicate.Or(
+			predicate.GenerationChangedPredicate{}, finalizersChanged()))).
+		Owns(&appsv1.DaemonSet{}).
+		Owns(&lvmv1alpha1.LVMVolumeGroup{}).
+		Owns(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}).
+		// All StorageClasses, not only ours: another one may become or cease to be the default.
+		Watches(&storagev1.StorageClass{}, wake).
+		Watches(&storagev1.CSIDriver{}, wake, builder.WithPredicates(owned())).
+		Watches(&storagev1.CSINode{}, wake, builder.WithPredicates(registrationChanged())).
+		Watches(&corev1.Node{}, wake, builder.WithPredicates(nodeChanged()))
+	if c.options.Platform.Snapshots {
+		b = b.WatchesMetadata(metadataOf(snapshotAPIVersion, snapshotClassKind), wake, builder.WithPredicates(owned()))
+	}
+	if c.options.Platform.SCC {
+		b = b.WatchesMetadata(metadataOf(sccAPIVersion, sccKind), wake, builder.WithPredicates(owned()))
+	}
+	return b.Complete(c)
+}
+
+func metadataOf(apiVersion, kind string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}}
+}
+
+// clusters returns the LVMClusters, which is one, for a change of something that all of them depend on.
+func (c *Controller) clusters(ctx context.Context, object client.Object) []reconcile.Request {
+	clusters := &lvmv1alpha1.LVMClusterList{}
+	if err := c.client.List(ctx, clusters, client.InNamespace(c.options.Namespace)); err != nil {
+		// The read is from the cache of a watch that the controller waits for before it starts.
+		log.FromContext(ctx).Error(err, "Cannot list LVMClusters: a change is not followed up", "object", client.ObjectKeyFromObject(object))
+		return nil
+	}
+	var requests []reconcile.Request
+	for _, cluster := range clusters.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&cluster)})
+	}
+	return requests
+}
+
+// owned passes operands, also one that has just lost its labels.
+func owned() predicate.Predicate {
+	isOwned := func(object client.Object) bool { return object.GetLabels()[lvmv1alpha1.OwnerNameLabel] != "" }
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return isOwned(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return isOwned(e.ObjectOld) || isOwned(e.ObjectNew) },
+		DeleteFunc:  func(e event.DeleteEvent) bool { return isOwned(e.Object) },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// finalizersChanged passes an LVMCluster whose finalizer somebody took off.
+func finalizersChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return !reflect.DeepEqual(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
+	}}
+}
+
+// nodeChanged passes what decides where the node agent runs, and whether a node is ready. Nodes report every few
+// seconds; the rest of it changes nothing here.
+func nodeChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, isNode := e.ObjectOld.(*corev1.Node)
+		after, isNodeToo := e.ObjectNew.(*corev1.Node)
+		if !isNode || !isNodeToo {
+			return true
+		}
+		return !reflect.DeepEqual(before.Labels, after.Labels) ||
+			!reflect.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
+			unready(before) != unready(after)
+	}}
+}
+
+// registrationChanged passes a CSINode that has got or lost the driver.
+func registrationChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return carriesDriver(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool { return carriesDriver(e.ObjectOld) != carriesDriver(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return carriesDriver(e.Object) },
+	}
+}
+
+func carriesDriver(object client.Object) bool {
+	csiNode, ok := object.(*storagev1.CSINode)
+	return ok && hasDriver(csiNode)
+}

@@ -1,0 +1,248 @@
+//go:build env
+
+package lvmcluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/test/env"
+)
+
+var server *env.Env
+
+func TestMain(m *testing.M) {
+	env.Main(m, func(e *env.Env) { server = e }, env.OptionalCRDs()...)
+}
+
+// notes records events.
+type notes struct{ said []string }
+
+func (n *notes) Eventf(_, _ runtime.Object, eventType, reason, _, note string, args ...any) {
+	n.said = append(n.said, eventType+" "+reason+" "+fmt.Sprintf(note, args...))
+}
+
+// world is a namespace of the API server with an LVMCluster and a controller that is called by hand.
+type world struct {
+	*testing.T
+	spy        *env.Spy      // what the controller has
+	api        client.Client // what the test has: all rights
+	controller *Controller
+	notes      *notes
+	cluster    *lvmv1alpha1.LVMCluster
+}
+
+// newWorld makes nodes a and b, on which the driver is registered, and an LVMCluster.
+func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
+	t.Helper()
+	w := &world{T: t, api: server.Client, notes: &notes{}, cluster: newTestCluster(classes...)}
+	w.cluster.UID, w.cluster.Namespace = "", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}})
+	config, err := server.AsOperator(w.cluster.Namespace)
+	w.must(err)
+	w.spy, err = env.NewSpy(config)
+	w.must(err)
+	options := testOptions(platform.OpenShift)
+	options.Namespace = w.cluster.Namespace
+	w.controller = New(w.spy, w.spy, w.notes, options)
+	for _, name := range []string{"a", "b"} {
+		node := readyNode(name, map[string]string{"kubernetes.io/hostname": name})
+		status := node.Status
+		w.make(node)
+		node.Status = status
+		node.Spec.Taints = nil
+		w.must(w.api.Status().Update(t.Context(), node))
+		w.register(name)
+	}
+	w.make(w.cluster)
+	t.Cleanup(w.clean)
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) make(object client.Object) {
+	w.Helper()
+	w.must(w.api.Create(context.Background(), object))
+}
+
+func (w *world) register(node string) {
+	w.Helper()
+	w.make(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.CSINodeSpec{
+		Drivers: []storagev1.CSINodeDriver{{Name: lvmv1alpha1.DriverName, NodeID: node, TopologyKeys: []string{lvmv1alpha1.TopologyNodeKey}}},
+	}})
+}
+
+func (w *world) get(object client.Object, name string) error {
+	return w.api.Get(w.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: name}, object)
+}
+
+func (w *world) exists(object client.Object, name string) bool {
+	w.Helper()
+	err := w.get(object, name)
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.Fatal(err)
+	}
+	return err == nil
+}
+
+// reconcile calls the controller once and reads the LVMCluster back, if it is still there.
+func (w *world) reconcile() (reconcile.Result, error) {
+	w.Helper()
+	result, err := w.controller.Reconcile(w.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
+	w.must(client.IgnoreNotFound(w.get(w.cluster, w.cluster.Name)))
+	return result, err
+}
+
+// settle reconciles and plays the DaemonSet controller and the node agents, until all is ready.
+func (w *world) settle() {
+	w.Helper()
+	_, err := w.reconcile()
+	w.must(err)
+	w.playDaemonSet()
+	w.playAgents()
+	_, err = w.reconcile()
+	w.must(err)
+	if w.cluster.Status.State != lvmv1alpha1.LVMStatusReady {
+		w.Fatalf("not Ready: %+v", w.cluster.Status)
+	}
+	w.spy.Writes()
+}
+
+func (w *world) playDaemonSet() {
+	w.Helper()
+	daemonSet := &appsv1.DaemonSet{}
+	w.must(w.get(daemonSet, vgManagerName))
+	daemonSet.Status = appsv1.DaemonSetStatus{ObservedGeneration: daemonSet.Generation,
+		DesiredNumberScheduled: 2, CurrentNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2, NumberAvailable: 2}
+	w.must(w.api.Status().Update(w.Context(), daemonSet))
+}
+
+// playAgents puts a finalizer on each LVMVolumeGroup and reports it ready, on each node.
+func (w *world) playAgents() {
+	w.Helper()
+	groups := &lvmv1alpha1.LVMVolumeGroupList{}
+	w.must(w.api.List(w.Context(), groups, client.InNamespace(w.cluster.Namespace)))
+	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
+	w.must(w.api.List(w.Context(), statuses, client.InNamespace(w.cluster.Namespace)))
+	for _, status := range statuses.Items {
+		for i := range groups.Items {
+			group := &groups.Items[i]
+			group.Finalizers = append(group.Finalizers, lvmv1alpha1.NodeCleanupFinalizer(status.Name))
+			w.must(w.api.Update(w.Context(), group))
+			status.Status.NodeStatus = append(status.Status.NodeStatus, lvmv1alpha1.VGStatus{
+				Name: group.Name, Status: lvmv1alpha1.VGStatusReady, ObservedGeneration: group.Generation, Devices: []string{"/dev/sdb"}})
+		}
+		w.must(w.api.Status().Update(w.Context(), &status))
+	}
+}
+
+// playRemoval lets the node agents remove a volume group.
+func (w *world) playRemoval(class string) {
+	w.Helper()
+	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
+	w.must(w.api.List(w.Context(), statuses, client.InNamespace(w.cluster.Namespace)))
+	for _, status := range statuses.Items {
+		status.Status.NodeStatus = slices.DeleteFunc(status.Status.NodeStatus, func(s lvmv1alpha1.VGStatus) bool { return s.Name == class })
+		w.must(w.api.Status().Update(w.Context(), &status))
+	}
+	group := &lvmv1alpha1.LVMVolumeGroup{}
+	w.must(w.get(group, class))
+	group.Finalizers = nil
+	w.must(w.api.Update(w.Context(), group))
+}
+
+func (w *world) condition(conditionType string) string {
+	w.Helper()
+	condition := meta.FindStatusCondition(w.cluster.Status.Conditions, conditionType)
+	if condition == nil {
+		w.Fatalf("no condition %s", conditionType)
+	}
+	return fmt.Sprintf("%s/%s: %s", condition.Status, condition.Reason, condition.Message)
+}
+
+// clean removes what is cluster-scoped, for the next test.
+func (w *world) clean() {
+	ctx := context.Background()
+	w.spy.Fail = nil
+	for _, object := range []client.Object{
+		&topolvmv1.LogicalVolume{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSIDriver{},
+		&storagev1.CSINode{}, &corev1.Node{}, metadataOf(snapshotAPIVersion, snapshotClassKind), metadataOf(sccAPIVersion, sccKind),
+	} {
+		if err := w.api.DeleteAllOf(ctx, object); err != nil {
+			w.Errorf("clean %T: %v", object, err)
+		}
+	}
+	volumes := &corev1.PersistentVolumeList{}
+	_ = w.api.List(ctx, volumes)
+	for _, volume := range volumes.Items {
+		volume.Finalizers = nil
+		_ = w.api.Update(ctx, &volume)
+	}
+	claims := &corev1.PersistentVolumeClaimList{}
+	_ = w.api.List(ctx, claims)
+	for _, claim := range claims.Items {
+		_ = w.api.Delete(ctx, &claim)
+		claim.Finalizers = nil
+		_ = w.api.Update(ctx, &claim)
+	}
+}
+
+// volume makes a claim, a PersistentVolume and a LogicalVolume, and returns a function that deletes them.
+func (w *world) volume(name, class string) func() {
+	w.Helper()
+	storageClass := lvmv1alpha1.StorageClassName(class)
+	logical := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "a", DeviceClass: class, Size: resource.MustParse("1Gi")}}
+	w.make(logical)
+	logical.Status.VolumeID = "id-" + name
+	w.must(w.api.Status().Update(w.Context(), logical))
+	persistent := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name}, Spec: corev1.PersistentVolumeSpec{
+		StorageClassName:       storageClass,
+		AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: lvmv1alpha1.DriverName, VolumeHandle: "id-" + name}},
+	}}
+	w.make(persistent)
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.cluster.Namespace}, Spec: corev1.PersistentVolumeClaimSpec{
+		StorageClassName: &storageClass,
+		AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+	}}
+	w.make(claim)
+	return func() {
+		w.Helper()
+		for _, object := range []client.Object{logical, persistent, claim} {
+			w.must(w.api.Delete(w.Context(), object))
+			err := w.api.Get(w.Context(), client.ObjectKeyFromObject(object), object)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			w.must(err)
+			object.SetFinalizers(nil)
+			w.must(w.api.Update(w.Context(), object))
+		}
+	}
+}

@@ -1,0 +1,207 @@
+// Package node releases what waits for a node that is gone: its agent will never take its finalizers off.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/apply"
+)
+
+const (
+	fieldOwner = "lvms-operator"
+	// logicalVolumeFinalizer is by which a node agent keeps a LogicalVolume until it has removed the volume.
+	logicalVolumeFinalizer = "topolvm.io/logicalvolume"
+)
+
+// Controller compares what names nodes with the nodes that there are.
+type Controller struct {
+	client    client.Client
+	live      client.Reader
+	applier   *apply.Applier
+	namespace string
+}
+
+// New returns a Controller. The client may read from a cache; live must not.
+func New(c client.Client, live client.Reader, namespace string) *Controller {
+	return &Controller{client: c, live: live, applier: apply.New(c, fieldOwner), namespace: namespace}
+}
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroups,namespace=openshift-lvm-storage,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch;patch;delete
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
+
+// Reconcile releases everything that waits for nodes that are gone. The request says nothing: a finalizer may hold a
+// hash of a node's name, so a finalizer is known to be of a gone node by being of none of those that exist.
+func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	// What names nodes is read first, and then the nodes, from the API server: a node always precedes its finalizer,
+	// so a finalizer that was read belongs to a node that was there by then.
+	groups, statuses, volumes, err := c.read(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	nodes, err := c.nodes(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, errors.Join(
+		c.releaseVolumeGroups(ctx, groups, nodes),
+		c.releaseLogicalVolumes(ctx, volumes, nodes),
+		c.deleteNodeStatuses(ctx, statuses, nodes),
+	)
+}
+
+func (c *Controller) read(ctx context.Context) ([]lvmv1alpha1.LVMVolumeGroup, []lvmv1alpha1.LVMVolumeGroupNodeStatus,
+	[]topolvmv1.LogicalVolume, error,
+) {
+	groups := &lvmv1alpha1.LVMVolumeGroupList{}
+	if err := c.client.List(ctx, groups, client.InNamespace(c.namespace)); err != nil {
+		return nil, nil, nil, fmt.Errorf("list LVMVolumeGroups: %w", err)
+	}
+	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
+	if err := c.client.List(ctx, statuses, client.InNamespace(c.namespace)); err != nil {
+		return nil, nil, nil, fmt.Errorf("list LVMVolumeGroupNodeStatuses: %w", err)
+	}
+	volumes := &topolvmv1.LogicalVolumeList{}
+	if err := c.client.List(ctx, volumes); err != nil {
+		return nil, nil, nil, fmt.Errorf("list LogicalVolumes: %w", err)
+	}
+	return groups.Items, statuses.Items, volumes.Items, nil
+}
+
+// nodes returns the names of the nodes that exist.
+func (c *Controller) nodes(ctx context.Context) (sets.Set[string], error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
+	if err := c.live.List(ctx, list); err != nil {
+		return nil, fmt.Errorf("list nodes: %w", err)
+	}
+	names := sets.New[string]()
+	for _, node := range list.Items {
+		names.Insert(node.Name)
+	}
+	return names, nil
+}
+
+// releaseVolumeGroups takes the finalizers of gone nodes off the LVMVolumeGroups. If such a node comes back, its agent
+// puts the finalizer on again and looks after the volume group that is still on its disks.
+func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup, nodes sets.Set[string]) error {
+	existing := sets.New[string]()
+	for node := range nodes {
+		existing.Insert(lvmv1alpha1.NodeCleanupFinalizer(node))
+	}
+	ofGoneNode := func(finalizer string) bool {
+		return strings.HasPrefix(finalizer, lvmv1alpha1.NodeCleanupPrefix) && !existing.Has(finalizer)
+	}
+	var errs []error
+	for _, group := range groups {
+		gone := slices.DeleteFunc(slices.Clone(group.Finalizers), func(f string) bool { return !ofGoneNode(f) })
+		released, err := c.applier.Release(ctx, &group, ofGoneNode)
+		errs = append(errs, err)
+		if released {
+			log.FromContext(ctx).Info("Released an LVMVolumeGroup from nodes that are gone", "deviceClass", group.Name, "finalizers", gone)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// releaseLogicalVolumes lets go those LogicalVolumes that somebody has deleted and whose node is gone. The others
+// stay: the node may come back with its disks, and its volumes with it.
+func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolvmv1.LogicalVolume, nodes sets.Set[string]) error {
+	var errs []error
+	for _, volume := range volumes {
+		if volume.DeletionTimestamp.IsZero() || nodes.Has(volume.Spec.NodeName) {
+			continue
+		}
+		released, err := c.applier.Release(ctx, &volume, func(f string) bool { return f == logicalVolumeFinalizer })
+		errs = append(errs, err)
+		if released {
+			log.FromContext(ctx).Info("Let a deleted LogicalVolume go whose node is gone: if the node comes back, the logical volume is still on its disks",
+				"logicalVolume", volume.Name, "volumeID", volume.Status.VolumeID, "node", volume.Spec.NodeName)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// deleteNodeStatuses deletes the node statuses of gone nodes, with the finalizer that old versions put on them.
+func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alpha1.LVMVolumeGroupNodeStatus, nodes sets.Set[string]) error {
+	var errs []error
+	for _, status := range statuses {
+		if nodes.Has(status.Name) {
+			continue
+		}
+		_, err := c.applier.Release(ctx, &status, func(f string) bool { return f == lvmv1alpha1.NodeStatusFinalizer })
+		errs = append(errs, err, c.delete(ctx, &status))
+	}
+	return errors.Join(errs...)
+}
+
+// delete deletes a node status. What else may hold it is not ours to wait for.
+func (c *Controller) delete(ctx context.Context, status *lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
+	err := c.applier.Delete(ctx, c.live, status)
+	if remaining := (*apply.RemainingError)(nil); errors.As(err, &remaining) {
+		return nil
+	}
+	return err
+}
+
+// SetupWithManager starts the controller with the manager. Whatever may have to be released wakes it, all as one.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{}}
+	})
+	return builder.ControllerManagedBy(mgr).
+		Named("node").
+		Watches(&corev1.Node{}, wake, builder.WithPredicates(onlyDeleted())).
+		Watches(&lvmv1alpha1.LVMVolumeGroup{}, wake, builder.WithPredicates(notDeleted())).
+		Watches(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, wake, builder.WithPredicates(onlyCreated())).
+		Watches(&topolvmv1.LogicalVolume{}, wake, builder.WithPredicates(beingDeleted())).
+		Complete(c)
+}
+
+func onlyDeleted() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+	}
+}
+
+// onlyCreated passes objects as they appear, which at the start of the operator are all.
+func onlyCreated() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(event.UpdateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+func notDeleted() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !slices.Equal(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
+		},
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+	}
+}
+
+// beingDeleted passes objects that wait for their finalizers.
+func beingDeleted() predicate.Predicate {
+	return predicate.NewPredicateFuncs(func(object client.Object) bool { return !object.GetDeletionTimestamp().IsZero() })
+}

@@ -1,0 +1,105 @@
+//go:build env
+
+package node
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/env"
+)
+
+var server *env.Env
+
+func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
+
+const longName = "a-node-with-a-name-that-is-much-longer-than-the-last-part-of-a-finalizer-can-be.example.com"
+
+func TestWhatWaitsForAGoneNodeIsReleasedAndNothingElse(t *testing.T) {
+	ctx := t.Context()
+	config, err := server.AsOperator(env.Namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spy, err := env.NewSpy(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := server.Client
+	create := func(object client.Object) {
+		t.Helper()
+		if err := api.Create(ctx, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const namespace = env.Namespace
+	for _, name := range []string{"here", longName} {
+		create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	}
+	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Finalizers: []string{
+		lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.NodeCleanupFinalizer(longName),
+		lvmv1alpha1.NodeCleanupFinalizer("gone"), lvmv1alpha1.NodeCleanupFinalizer(longName + ".gone"), "somebody.example.com/elses"}}}
+	create(group)
+	for _, name := range []string{"here", "gone"} {
+		create(&lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Finalizers: []string{lvmv1alpha1.NodeStatusFinalizer}}})
+	}
+	for name, node := range map[string]string{"on-here": "here", "on-gone": "gone", "deleted-on-here": "here", "deleted-on-gone": "gone"} {
+		create(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{logicalVolumeFinalizer}},
+			Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, Size: resource.MustParse("1Gi")}})
+	}
+	for _, name := range []string{"deleted-on-here", "deleted-on-gone"} {
+		if err := api.Delete(ctx, &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controller := New(spy, spy, namespace)
+
+	away := errors.New("the API server is away")
+	spy.Fail = func(verb string, object any) error {
+		if _, is := object.(*metav1.PartialObjectMetadataList); is && verb == "list" {
+			return away
+		}
+		return nil
+	}
+	if _, err := controller.Reconcile(ctx, reconcile.Request{}); !errors.Is(err, away) {
+		t.Errorf("error %v", err)
+	}
+	if writes := spy.Writes(); len(writes) != 0 {
+		t.Errorf("nodes could not be listed, and it wrote %q", writes)
+	}
+	spy.Fail = nil
+
+	for range 2 {
+		if _, err := controller.Reconcile(ctx, reconcile.Request{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"patch LVMVolumeGroup vg1", "patch LogicalVolume deleted-on-gone",
+		"patch LVMVolumeGroupNodeStatus gone", "delete LVMVolumeGroupNodeStatus gone"}
+	if diff := cmp.Diff(want, spy.Writes()); diff != "" {
+		t.Error(diff)
+	}
+	if err := api.Get(ctx, client.ObjectKeyFromObject(group), group); err != nil {
+		t.Fatal(err)
+	}
+	left := []string{lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.NodeCleanupFinalizer(longName), "somebody.example.com/elses"}
+	if diff := cmp.Diff(left, group.Finalizers); diff != "" {
+		t.Error(diff)
+	}
+	for name, exists := range map[string]bool{"on-here": true, "on-gone": true, "deleted-on-here": true, "deleted-on-gone": false} {
+		err := api.Get(ctx, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{})
+		if client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == exists {
+			t.Errorf("LogicalVolume %s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	csirpc "github.com/kubernetes-csi/csi-lib-utils/rpc"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// dial returns a connection to a CSI socket. It connects at the first call and again whenever it is lost, and a call
+// waits for it up to its time limit. The connection of csi-lib-utils, which the side-cars come with, ends the whole
+// process when it is lost; here the other end is in the same process.
+func dial(socket, driver string, metrics prometheus.Registerer) (*grpc.ClientConn, error) {
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "csi",
+		Subsystem: "sidecar",
+		Name:      "operations_seconds",
+		Help:      "Duration of CSI calls by method and gRPC code.",
+		Buckets:   []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300},
+	}, []string{"driver_name", "method_name", "grpc_status_code"})
+	if err := register(metrics, seconds); err != nil {
+		return nil, fmt.Errorf("metrics of the CSI connection: %w", err)
+	}
+	retry := backoff.DefaultConfig
+	retry.MaxDelay = time.Second
+	connection, err := grpc.NewClient("unix://"+socket,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: retry}),
+		grpc.WithIdleTimeout(0),
+		grpc.WithDefaultCallOptions(grpc.WaitForReady(true)),
+		grpc.WithUnaryInterceptor(measure(driver, seconds)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("connection to the CSI socket %s: %w", socket, err)
+	}
+	return connection, nil
+}
+
+// measure records the duration of each call.
+func measure(driver string, seconds *prometheus.HistogramVec) grpc.UnaryClientInterceptor {
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker,
+		options ...grpc.CallOption,
+	) error {
+		start := time.Now()
+		err := invoke(ctx, method, req, reply, cc, options...)
+		seconds.WithLabelValues(driver, method, status.Code(err).String()).Observe(time.Since(start).Seconds())
+		return err
+	}
+}
+
+// capabilities are what a CSI controller says that it can do.
+type capabilities struct {
+	plugin     csirpc.PluginCapabilitySet
+	controller csirpc.ControllerCapabilitySet
+}
+
+// awaitDriver waits until the CSI controller is ready and returns its capabilities.
+func (s *Sidecars) awaitDriver(ctx context.Context) (capabilities, error) {
+	delay := wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 7, Cap: 10 * time.Second}.DelayFunc()
+	err := delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
+		ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+		defer cancel()
+		ready, err := csirpc.Probe(ctx, s.connection)
+		if err != nil {
+			log.FromContext(ctx).Info("The CSI controller is not ready yet", "socket", s.Socket, "cause", err.Error())
+		}
+		return ready && err == nil, nil
+	})
+	if err != nil {
+		return capabilities{}, fmt.Errorf("wait for the CSI controller on %s: %w", s.Socket, err)
+	}
+	return s.askCapabilities(ctx)
+}
+
+func (s *Sidecars) askCapabilities(ctx context.Context) (capabilities, error) {
+	ctx, cancel := context.WithTimeout(ctx, operationTimeout)
+	defer cancel()
+	plugin, err := csirpc.GetPluginCapabilities(ctx, s.connection)
+	if err != nil {
+		return capabilities{}, fmt.Errorf("ask the CSI driver on %s for its capabilities: %w", s.Socket, err)
+	}
+	controller, err := csirpc.GetControllerCapabilities(ctx, s.connection)
+	if err != nil {
+		return capabilities{}, fmt.Errorf("ask the CSI controller on %s for its capabilities: %w", s.Socket, err)
+	}
+	return capabilities{plugin, controller}, nil
+}

@@ -1,0 +1,247 @@
+//go:build env
+
+package sidecar
+
+import (
+	"context"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/timestamppb"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/test/env"
+)
+
+const (
+	driver      = "topolvm.io"
+	topologyKey = "topology.topolvm.io/node"
+	namespace   = "sidecars"
+)
+
+// driverIdentity is an identity service with topology.
+type driverIdentity struct{ identity }
+
+func (driverIdentity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	service := func(kind csi.PluginCapability_Service_Type) *csi.PluginCapability {
+		return &csi.PluginCapability{Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: kind}}}
+	}
+	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{
+		service(csi.PluginCapability_Service_CONTROLLER_SERVICE), service(csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS)}}, nil
+}
+
+func (driverIdentity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+	return &csi.GetPluginInfoResponse{Name: driver, VendorVersion: "1"}, nil
+}
+
+// driverController is a CSI controller that makes what it is asked for, on the node that is asked for.
+type driverController struct{ controllerService }
+
+func (driverController) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+	response := &csi.ControllerGetCapabilitiesResponse{}
+	for _, kind := range []csi.ControllerServiceCapability_RPC_Type{
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_CLONE_VOLUME,
+		csi.ControllerServiceCapability_RPC_GET_CAPACITY, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
+		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
+	} {
+		response.Capabilities = append(response.Capabilities, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
+			Rpc: &csi.ControllerServiceCapability_RPC{Type: kind}}})
+	}
+	return response, nil
+}
+
+func (driverController) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: r.GetName(), CapacityBytes: r.GetCapacityRange().GetRequiredBytes(),
+		AccessibleTopology: r.GetAccessibilityRequirements().GetPreferred()[:1]}}, nil
+}
+
+func (driverController) GetCapacity(context.Context, *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+	return &csi.GetCapacityResponse{AvailableCapacity: 7 << 30}, nil
+}
+
+func (driverController) CreateSnapshot(_ context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+	return &csi.CreateSnapshotResponse{Snapshot: &csi.Snapshot{SnapshotId: r.GetName(), SourceVolumeId: r.GetSourceVolumeId(),
+		SizeBytes: 1 << 30, CreationTime: timestamppb.Now(), ReadyToUse: true}}, nil
+}
+
+// TestSidecarsServeVolumesCapacityExpansionAndSnapshots runs all side-cars as the operator does and ends them.
+func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
+	apiServer, err := env.Start(env.OptionalCRDs()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = apiServer.Stop() }()
+	config := apiServer.Config
+	scheme := clientgoscheme.Scheme
+	if err := snapshotv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	api, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := func(objects ...client.Object) {
+		t.Helper()
+		for _, object := range objects {
+			if err := api.Create(t.Context(), object); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	makeCluster(create)
+
+	socket := filepath.Join(t.TempDir(), "csi.sock")
+	server := grpc.NewServer()
+	csi.RegisterIdentityServer(server, driverIdentity{})
+	csi.RegisterControllerServer(server, driverController{})
+	operator, err := apiServer.AsOperator(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sidecars, err := New(Options{Config: operator, Driver: driver, Socket: socket, Namespace: namespace, PodName: "operator",
+		Snapshots: true, Metrics: prometheus.NewRegistry(), CapacityPollInterval: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := &sync.WaitGroup{}
+	for _, runnable := range append(sidecars.Runnables(), NewGRPCServer(server, socket)) {
+		ended.Go(func() {
+			if err := runnable.Start(ctx); err != nil {
+				t.Errorf("%T: %v", runnable, err)
+			}
+		})
+	}
+
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: namespace, Annotations: map[string]string{
+			"volume.kubernetes.io/storage-provisioner": driver, "volume.kubernetes.io/selected-node": "a"}},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("lvms-vg1"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+	}
+	create(claim)
+	volume := &corev1.PersistentVolume{}
+	eventually(t, "a PersistentVolume", func() bool {
+		return api.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(claim.UID)}, volume) == nil
+	})
+	if terms := volume.Spec.NodeAffinity.Required.NodeSelectorTerms; terms[0].MatchExpressions[0].Key != topologyKey || terms[0].MatchExpressions[0].Values[0] != "a" {
+		t.Errorf("node affinity %v", terms)
+	}
+	capacities := &storagev1.CSIStorageCapacityList{}
+	eventually(t, "capacity of both nodes", func() bool {
+		return api.List(t.Context(), capacities, client.InNamespace(namespace)) == nil && len(capacities.Items) == 2
+	})
+	for _, capacity := range capacities.Items {
+		if capacity.Capacity.Value() != 7<<30 || capacity.OwnerReferences[0].Kind != "Deployment" {
+			t.Errorf("capacity %v of %v", capacity.Capacity, capacity.OwnerReferences)
+		}
+	}
+
+	expand(t, api, claim, volume)
+	eventually(t, "the expansion", func() bool {
+		return api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume) == nil && volume.Spec.Capacity.Storage().Cmp(resource.MustParse("2Gi")) == 0
+	})
+
+	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-1"}, Spec: snapshotv1.VolumeSnapshotContentSpec{
+		Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete, VolumeSnapshotClassName: ptr.To("lvms-vg1"),
+		VolumeSnapshotRef: corev1.ObjectReference{Name: "s", Namespace: namespace, UID: "6d2c9bd5-0000-4000-8000-1234567890ab"},
+		Source:            snapshotv1.VolumeSnapshotContentSource{VolumeHandle: ptr.To(volume.Spec.CSI.VolumeHandle)}}}
+	create(&snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}, Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete}, content)
+	eventually(t, "the snapshot", func() bool {
+		return api.Get(t.Context(), client.ObjectKeyFromObject(content), content) == nil && content.Status != nil && ptr.Deref(content.Status.ReadyToUse, false)
+	})
+
+	cancel()
+	done := closedAfter(ended)
+	select {
+	case <-done:
+	case <-time.After(30 * time.Second):
+		t.Error("a side-car does not end")
+	}
+	if err := sidecars.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// closedAfter returns a channel that closes when a group has ended.
+func closedAfter(group *sync.WaitGroup) <-chan struct{} {
+	done := make(chan struct{})
+	go func() { group.Wait(); close(done) }()
+	return done
+}
+
+// makeCluster makes two nodes with the driver, a StorageClass, and the pod of the operator with its owners.
+func makeCluster(create func(...client.Object)) {
+	labels := map[string]string{"app": "operator"}
+	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+		Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	meta := func(owner client.Object, kind string) metav1.ObjectMeta {
+		m := metav1.ObjectMeta{Name: "operator", Namespace: namespace, Labels: labels}
+		if owner != nil {
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: ptr.To(true)}}
+		}
+		return m
+	}
+	for _, name := range []string{"a", "b"} {
+		create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{topologyKey: name}}},
+			&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{
+				Drivers: []storagev1.CSINodeDriver{{Name: driver, NodeID: name, TopologyKeys: []string{topologyKey}}}}})
+	}
+	create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}},
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}, Provisioner: driver, AllowVolumeExpansion: ptr.To(true),
+			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)})
+	selector := &metav1.LabelSelector{MatchLabels: labels}
+	deployment := &appsv1.Deployment{ObjectMeta: meta(nil, ""), Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}
+	create(deployment)
+	replicas := &appsv1.ReplicaSet{ObjectMeta: meta(deployment, "Deployment"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}
+	create(replicas)
+	create(&corev1.Pod{ObjectMeta: meta(replicas, "ReplicaSet"), Spec: template.Spec})
+}
+
+// expand binds a claim, as the persistent volume controller would, and asks for more.
+func expand(t *testing.T, api client.Client, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	key := client.ObjectKeyFromObject(claim)
+	must(api.Get(t.Context(), key, claim))
+	before := claim.DeepCopy()
+	claim.Spec.VolumeName = volume.Name
+	must(api.Patch(t.Context(), claim, client.MergeFrom(before)))
+	before = claim.DeepCopy()
+	claim.Status.Phase = corev1.ClaimBound
+	claim.Status.Capacity = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	must(api.Status().Patch(t.Context(), claim, client.MergeFrom(before)))
+	before = claim.DeepCopy()
+	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
+	must(api.Patch(t.Context(), claim, client.MergeFrom(before)))
+}
+
+// eventually waits for what the side-cars, which have their own pace, do.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if holds() {
+			return
+		}
+	}
+	t.Fatalf("no %s", what)
+}

@@ -1,0 +1,171 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	provisioning "github.com/kubernetes-csi/external-provisioner/v6/pkg/controller"
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/util/workqueue"
+	csitranslation "k8s.io/csi-translation-lib"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller"
+	libmetrics "sigs.k8s.io/sig-storage-lib-external-provisioner/v13/controller/metrics"
+)
+
+const (
+	// volumeNamePrefix begins the name of each volume; the UID of its claim follows, whole.
+	volumeNamePrefix = "pvc"
+	wholeUID         = -1
+
+	// orphanSweepInterval is how often finalizers are looked for that protect the source of a restore that is over.
+	orphanSweepInterval = 5 * time.Minute
+)
+
+// provisioner makes and deletes volumes for claims and publishes capacity: external-provisioner as a Runnable.
+type provisioner struct{ *Sidecars }
+
+// NeedLeaderElection is true: two provisioners would make two volumes for one claim.
+func (p *provisioner) NeedLeaderElection() bool { return true }
+
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses;csinodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshots,verbs=get;list;watch;update
+// +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents,verbs=get;list
+
+// Start provisions until the context ends.
+func (p *provisioner) Start(ctx context.Context) error {
+	driver, err := p.awaitDriver(ctx)
+	if err != nil {
+		return endedOr(ctx, err)
+	}
+	plugin := p.plugin(driver)
+	capacities, err := p.newCapacity(ctx)
+	if err != nil {
+		return endedOr(ctx, err)
+	}
+	volumes, err := p.volumes(ctx, capacities.refreshing(plugin))
+	if err != nil {
+		return err
+	}
+	claims := p.informers.Core().V1().PersistentVolumeClaims()
+	clones := provisioning.NewCloningProtectionController(p.client, claims.Lister(), claims.Informer(),
+		queue[string]("cloning-claims"), driver.controller)
+	restores := p.restores(driver)
+
+	p.informers.StartWithContext(ctx)
+	if !synced(ctx, p.informers) {
+		return nil
+	}
+	workers := &sync.WaitGroup{}
+	volumes.ControllerWaitGroup(workers)
+	workers.Go(func() { capacities.run(ctx, workers) })
+	if clones != nil {
+		workers.Go(func() { clones.Run(ctx, 1, workers) })
+	}
+	if restores != nil {
+		workers.Go(func() { restores.Run(ctx, workers) })
+	}
+	workers.Go(func() { volumes.Run(ctx) })
+	workers.Wait()
+	return nil
+}
+
+// plugin returns the part that calls the CSI controller.
+func (p *provisioner) plugin(driver capabilities) controller.Provisioner {
+	var (
+		migratedPlugin    = ""
+		strictTopology    = false
+		immediateTopology = true
+		extraMetadata     = false
+		defaultFSType     = ""
+		publishReadOnly   = false
+		guardVolumeMode   = true
+	)
+	storage, core := p.informers.Storage().V1(), p.informers.Core().V1()
+	return provisioning.NewCSIProvisioner(
+		p.client, operationTimeout, p.identity(), volumeNamePrefix, wholeUID, p.connection, p.Sidecars.snapshots,
+		p.Driver, driver.plugin, driver.controller, migratedPlugin, strictTopology, immediateTopology,
+		csitranslation.New(), storage.StorageClasses().Lister(), storage.CSINodes().Lister(), core.Nodes().Lister(),
+		core.PersistentVolumeClaims().Lister(), nil, nil, extraMetadata, defaultFSType, nil, publishReadOnly,
+		guardVolumeMode, provisioning.NewInMemoryStore(),
+	)
+}
+
+// identity marks the volumes that this process makes.
+func (p *provisioner) identity() string {
+	return fmt.Sprintf("%d-%s-%s", time.Now().UnixMilli(), p.PodName, p.Driver)
+}
+
+// volumes returns the controller of claims and PersistentVolumes.
+func (p *provisioner) volumes(ctx context.Context, plugin controller.Provisioner) (*controller.ProvisionController, error) {
+	metrics, err := p.volumeMetrics()
+	if err != nil {
+		return nil, err
+	}
+	storage, core := p.informers.Storage().V1(), p.informers.Core().V1()
+	return controller.NewProvisionController(ctx, p.client, p.Driver, plugin,
+		controller.LeaderElection(false),
+		controller.FailedProvisionThreshold(0),
+		controller.FailedDeleteThreshold(0),
+		controller.RateLimiter(limiter[string]()),
+		controller.RetryIntervalMax(retryMax),
+		controller.Threadiness(p.Workers),
+		controller.CreateProvisionedPVLimiter(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		controller.ClaimsInformer(core.PersistentVolumeClaims().Informer()),
+		controller.VolumesInformer(core.PersistentVolumes().Informer()),
+		controller.ClassesInformer(storage.StorageClasses().Informer()),
+		controller.AddFinalizer(true),
+		controller.MetricsInstance(metrics),
+	), nil
+}
+
+func (p *provisioner) volumeMetrics() (libmetrics.Metrics, error) {
+	metrics := libmetrics.New("controller")
+	for _, collector := range []prometheus.Collector{
+		metrics.PersistentVolumeClaimProvisionTotal,
+		metrics.PersistentVolumeClaimProvisionFailedTotal,
+		metrics.PersistentVolumeClaimProvisionDurationSeconds,
+		metrics.PersistentVolumeDeleteTotal,
+		metrics.PersistentVolumeDeleteFailedTotal,
+		metrics.PersistentVolumeDeleteDurationSeconds,
+	} {
+		if err := register(p.Metrics, collector); err != nil {
+			return metrics, fmt.Errorf("metrics of the provisioner: %w", err)
+		}
+	}
+	return metrics, nil
+}
+
+// restores returns the controller that frees snapshots whose restore is over, or nil without snapshots.
+func (p *provisioner) restores(driver capabilities) *provisioning.SnapshotFinalizerController {
+	if !p.Options.Snapshots {
+		return nil
+	}
+	return provisioning.NewSnapshotFinalizerController(p.Sidecars.snapshots,
+		p.informers.Core().V1().PersistentVolumeClaims().Lister(), driver.controller, orphanSweepInterval)
+}
+
+// limiter returns the back-off of one object.
+func limiter[T comparable]() workqueue.TypedRateLimiter[T] {
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](retryMin, retryMax)
+}
+
+// queue returns a queue whose metrics have the given name.
+func queue[T comparable](name string) workqueue.TypedRateLimitingInterface[T] {
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter[T](), workqueue.TypedRateLimitingQueueConfig[T]{Name: name})
+}
+
+// endedOr returns nil if the context has ended, because then an error is only its echo.
+func endedOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		log.FromContext(ctx).V(1).Info("Ended before it began", "cause", err.Error())
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,61 @@
+package sidecar
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	snapshotscheme "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned/scheme"
+	snapshotinformers "github.com/kubernetes-csi/external-snapshotter/client/v8/informers/externalversions"
+	snapshotting "github.com/kubernetes-csi/external-snapshotter/v8/pkg/sidecar-controller"
+	csisnapshotter "github.com/kubernetes-csi/external-snapshotter/v8/pkg/snapshotter"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// snapshotNamePrefix begins the name of each snapshot; the UID of the VolumeSnapshot follows, whole.
+const snapshotNamePrefix = "snapshot"
+
+// snapshotter makes and deletes snapshots: external-snapshotter's side-car as a Runnable. The snapshot controller,
+// which binds VolumeSnapshots to their contents, belongs to the cluster.
+type snapshotter struct{ *Sidecars }
+
+// NeedLeaderElection is true: one process at a time makes a snapshot.
+func (s *snapshotter) NeedLeaderElection() bool { return true }
+
+// +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents,verbs=get;list;watch;update;patch
+// +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents/status,verbs=update;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
+
+// Start takes snapshots until the context ends.
+func (s *snapshotter) Start(ctx context.Context) error {
+	driver, err := s.awaitDriver(ctx)
+	if err != nil {
+		return endedOr(ctx, err)
+	}
+	if !driver.controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
+		return fmt.Errorf("snapshotter: the CSI driver on %s does not make snapshots", s.Socket)
+	}
+	// The library's events are about VolumeSnapshotContents, which client-go's scheme has to know.
+	if err := snapshotscheme.AddToScheme(scheme.Scheme); err != nil {
+		return fmt.Errorf("snapshotter: register the snapshot kinds: %w", err)
+	}
+	informers := snapshotinformers.NewSharedInformerFactory(s.Sidecars.snapshots, resyncPeriod)
+	v1, groups := informers.Snapshot().V1(), informers.Groupsnapshot().V1()
+	const (
+		extraMetadata  = false
+		groupSnapshots = false
+	)
+	controller := snapshotting.NewCSISnapshotSideCarController(
+		s.Sidecars.snapshots, s.client, s.Driver, v1.VolumeSnapshotContents(), v1.VolumeSnapshotClasses(),
+		csisnapshotter.NewSnapshotter(s.connection), nil, operationTimeout, resyncPeriod,
+		snapshotNamePrefix, wholeUID, "", wholeUID, extraMetadata, limiter[string](), groupSnapshots,
+		groups.VolumeGroupSnapshotContents(), groups.VolumeGroupSnapshotClasses(), limiter[string]())
+	informers.Start(ctx.Done())
+	workers := &sync.WaitGroup{}
+	controller.Run(s.Workers, ctx.Done(), workers)
+	workers.Wait()
+	informers.Shutdown()
+	return nil
+}

@@ -1,0 +1,112 @@
+package platform
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+// apis serves group versions, each with the kinds that are asked for, or fails.
+type apis struct {
+	discovery.DiscoveryInterface
+	served map[string]string
+	err    error
+}
+
+func (a apis) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIResourceList, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	kind, ok := a.served[groupVersion]
+	if !ok {
+		return nil, apierrors.NewNotFound(schema.GroupResource{}, groupVersion)
+	}
+	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Kind: kind}}}, nil
+}
+
+var (
+	openShiftAPIs = apis{served: map[string]string{
+		"config.openshift.io/v1": "Infrastructure", "security.openshift.io/v1": "SecurityContextConstraints", "snapshot.storage.k8s.io/v1": "VolumeSnapshot"}}
+	microShiftAPIs = apis{served: map[string]string{"security.openshift.io/v1": "SecurityContextConstraints"}}
+)
+
+func reader(objects ...client.Object) client.Client {
+	scheme := runtime.NewScheme()
+	_ = clientgoscheme.AddToScheme(scheme)
+	infrastructure := schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Infrastructure"}
+	scheme.AddKnownTypeWithName(infrastructure, &metav1.PartialObjectMetadata{})
+	scheme.AddKnownTypeWithName(infrastructure.GroupVersion().WithKind("InfrastructureList"), &metav1.PartialObjectMetadataList{})
+	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
+}
+
+func node(name string) client.Object {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+func TestDetect(t *testing.T) {
+	infrastructure := &metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{APIVersion: "config.openshift.io/v1", Kind: "Infrastructure"}, ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	microShift := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "microshift-version"}}
+	for name, test := range map[string]struct {
+		apis    apis
+		objects []client.Object
+		want    Platform
+	}{
+		"OpenShift":            {openShiftAPIs, []client.Object{infrastructure, node("a"), node("b")}, Platform{Kind: OpenShift, SCC: true, Snapshots: true}},
+		"single node":          {openShiftAPIs, []client.Object{infrastructure, node("a")}, Platform{Kind: OpenShift, SCC: true, Snapshots: true, SingleNode: true}},
+		"MicroShift":           {microShiftAPIs, []client.Object{microShift, node("a")}, Platform{Kind: MicroShift, SCC: true, SingleNode: true}},
+		"Kubernetes":           {apis{}, []client.Object{node("a"), node("b")}, Platform{Kind: Kubernetes}},
+		"API without its data": {openShiftAPIs, []client.Object{node("a"), node("b")}, Platform{Kind: Kubernetes, SCC: true, Snapshots: true}},
+		"kind missing in API":  {apis{served: map[string]string{"snapshot.storage.k8s.io/v1": "VolumeSnapshotClass"}}, []client.Object{node("a"), node("b")}, Platform{Kind: Kubernetes}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Detect(t.Context(), test.apis, reader(test.objects...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestFailedQuestionIsNotNo(t *testing.T) {
+	away := errors.New("away")
+	if _, err := Detect(t.Context(), apis{err: away}, reader()); !errors.Is(err, away) {
+		t.Errorf("discovery: %v", err)
+	}
+	forbidden := apierrors.NewForbidden(schema.GroupResource{}, "cluster", nil)
+	broken := interceptor.NewClient(reader().(client.WithWatch), interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return forbidden
+		},
+	})
+	if _, err := Detect(t.Context(), openShiftAPIs, broken); !apierrors.IsForbidden(err) {
+		t.Errorf("read: %v", err)
+	}
+}
+
+func TestSnapshotsThatAppearEndTheProcessAndAFailedLookDoesNot(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if err := (&snapshotWatch{apis{err: errors.New("away")}, time.Millisecond}).Start(ctx); err != nil {
+		t.Errorf("failed look: %v", err)
+	}
+	if err := (&snapshotWatch{openShiftAPIs, time.Millisecond}).Start(t.Context()); !errors.Is(err, ErrSnapshotsAppeared) {
+		t.Errorf("appeared: %v", err)
+	}
+}

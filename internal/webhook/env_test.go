@@ -1,0 +1,326 @@
+//go:build env
+
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/env"
+)
+
+const testNamespace = env.Namespace
+
+var (
+	testClient client.Client
+	heard      = &warningsHeard{}
+)
+
+// warningsHeard are the warnings that kubectl would print.
+type warningsHeard struct{ texts []string }
+
+func (w *warningsHeard) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	w.texts = append(w.texts, text)
+}
+
+func TestMain(m *testing.M) {
+	code, err := run(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+// run serves the validator to a real API server.
+func run(m *testing.M) (int, error) {
+	path := "/validate-lvm-topolvm-io-v1alpha1-lvmcluster"
+	options := envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{{
+		ObjectMeta: metav1.ObjectMeta{Name: "lvms-operator-webhook"},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name:                    "vlvmcluster.kb.io",
+			AdmissionReviewVersions: []string{"v1"},
+			SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
+			ClientConfig:            admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x", Namespace: "x", Path: &path}},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+				Rule:       admissionv1.Rule{APIGroups: []string{"lvm.topolvm.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"lvmclusters"}},
+			}},
+		}},
+	}}}
+	server, err := env.Start()
+	if err != nil {
+		return 1, err
+	}
+	defer func() { _ = server.Stop() }()
+	config := server.Config
+	if err := options.Install(config); err != nil {
+		return 1, err
+	}
+	defer func() { _ = options.Cleanup() }()
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  clientgoscheme.Scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
+			Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir}),
+	})
+	if err != nil {
+		return 1, err
+	}
+	if err := (&Validator{Live: mgr.GetAPIReader(), Namespace: testNamespace}).SetupWithManager(mgr); err != nil {
+		return 1, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	defer func() { cancel(); <-ended }()
+	for mgr.GetWebhookServer().StartedChecker()(nil) != nil {
+		time.Sleep(50 * time.Millisecond)
+	}
+	hearing := rest.CopyConfig(config)
+	hearing.WarningHandlerWithContext = heard
+	if testClient, err = client.New(hearing, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
+		return 1, err
+	}
+	if err := testClient.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}); err != nil {
+		return 1, err
+	}
+	return m.Run(), nil
+}
+
+func newCluster(classes ...lvmv1alpha1.DeviceClass) *lvmv1alpha1.LVMCluster {
+	return &lvmv1alpha1.LVMCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "lvmcluster", Namespace: testNamespace},
+		Spec:       lvmv1alpha1.LVMClusterSpec{Storage: lvmv1alpha1.Storage{DeviceClasses: classes}},
+	}
+}
+
+func class(name string, paths ...lvmv1alpha1.DevicePath) lvmv1alpha1.DeviceClass {
+	return lvmv1alpha1.DeviceClass{Name: name, DeviceSelector: &lvmv1alpha1.DeviceSelector{Paths: paths}}
+}
+
+func asDefault(class lvmv1alpha1.DeviceClass) lvmv1alpha1.DeviceClass {
+	class.Default = true
+	return class
+}
+
+func withPool(class lvmv1alpha1.DeviceClass, change func(*lvmv1alpha1.ThinPoolConfig)) lvmv1alpha1.DeviceClass {
+	class.ThinPoolConfig = &lvmv1alpha1.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}
+	change(class.ThinPoolConfig)
+	return class
+}
+
+// TestRefusals shows what a user reads, from the schema and from the webhook alike.
+func TestRefusals(t *testing.T) {
+	elsewhere := newCluster(asDefault(class("vg1", "/dev/sda")))
+	elsewhere.Namespace = "elsewhere"
+	two := newCluster(asDefault(lvmv1alpha1.DeviceClass{Name: "vg1"}), class("vg2"))
+	two.Spec.Storage.DeviceClasses[1].DeviceSelector = &lvmv1alpha1.DeviceSelector{
+		Paths: []lvmv1alpha1.DevicePath{"/dev/sdb"}, OptionalPaths: []lvmv1alpha1.DevicePath{"/dev//sdb"}}
+	for name, test := range map[string]struct {
+		cluster *lvmv1alpha1.LVMCluster
+		want    []string
+	}{
+		"wrong namespace": {elsewhere, []string{
+			`metadata.namespace: Invalid value: "elsewhere": an LVMCluster is looked after in namespace "openshift-lvm-storage" only, where the operator runs: create it there`}},
+		"several violations in one answer": {two, []string{
+			`spec.storage.deviceClasses[0].deviceSelector: Required value: device class "vg1" would take every unused device, also those meant for the other device classes: name its devices in paths or optionalPaths`,
+			`spec.storage.deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev//sdb": the device is named twice in device class "vg2", also at spec.storage.deviceClasses[1].deviceSelector.paths[0]: keep one of them`}},
+		"one device in two classes": {newCluster(asDefault(class("vg1", "/dev/sda")), class("vg2", "/dev/sda")), []string{
+			`spec.storage.deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sda": device classes "vg1" and "vg2" name the same device on the same nodes, also at spec.storage.deviceClasses[0].deviceSelector.paths[0]: a device can belong to one device class, remove it from the other`}},
+		"schema: path outside /dev": {newCluster(class("vg1", "sda")), []string{
+			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "sda": must be the absolute path of a device, under /dev/`}},
+		"schema: path that leaves /dev": {newCluster(class("vg1", "/dev/../etc/passwd")), []string{
+			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "/dev/../etc/passwd": must be the absolute path of a device, under /dev/`}},
+		"schema: two defaults": {newCluster(asDefault(class("vg1", "/dev/sda")), asDefault(class("vg2", "/dev/sdb"))), []string{
+			`spec.storage.deviceClasses: Invalid value: at most one device class can be the default: set default: true on one only`}},
+		"schema: no device named": {newCluster(class("vg1")), []string{
+			`name at least one device in paths or optionalPaths, or leave deviceSelector out to use every unused device`}},
+		"sizes that LVM does not make": {newCluster(withPool(class("vg1", "/dev/sda"), func(p *lvmv1alpha1.ThinPoolConfig) {
+			p.ChunkSize, p.MetadataSize = ptr.To(resource.MustParse("100Ki")), ptr.To(resource.MustParse("100Gi"))
+			p.MetadataSizeCalculationPolicy = lvmv1alpha1.SizeCalculationStatic
+		})), []string{
+			`spec.storage.deviceClasses[0].thinPoolConfig.chunkSize: Invalid value: "100Ki": must be a multiple of 64Ki, from 64Ki to 1Gi; leave it out for 128Ki`,
+			`spec.storage.deviceClasses[0].thinPoolConfig.metadataSize: Invalid value: "100Gi": must be from 2Mi to 16Gi; leave it out for 1Gi`}},
+		"schema: metadata size without its policy": {newCluster(withPool(class("vg1", "/dev/sda"), func(p *lvmv1alpha1.ThinPoolConfig) { p.MetadataSize = ptr.To(resource.MustParse("1Gi")) })), []string{
+			`metadataSize needs metadataSizeCalculationPolicy: Static`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := testClient.Create(t.Context(), test.cluster)
+			if err == nil {
+				_ = testClient.Delete(t.Context(), test.cluster)
+				t.Fatal("was admitted")
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("message\n%s\ndoes not have\n%s", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestSecondClusterIsRefusedByName(t *testing.T) {
+	first := newCluster(asDefault(class("vg1", "/dev/sda")))
+	create(t, first)
+	second := newCluster(asDefault(class("vg1", "/dev/sda")))
+	second.Name = "second"
+	err := testClient.Create(t.Context(), second)
+	want := `metadata.name: Forbidden: the cluster can have one LVMCluster and has "openshift-lvm-storage/lvmcluster" already: add your device classes to it, or delete it first`
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Error(err)
+	}
+}
+
+func TestImmutableFieldsNameTheRemedy(t *testing.T) {
+	for name, test := range map[string]struct {
+		before lvmv1alpha1.DeviceClass
+		change func(*lvmv1alpha1.DeviceClass)
+		want   string
+	}{
+		"thin pool added": {class("vg1", "/dev/sda"),
+			func(c *lvmv1alpha1.DeviceClass) {
+				c.ThinPoolConfig = &lvmv1alpha1.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}
+			},
+			"thinPoolConfig cannot be added to or removed from an existing device class"},
+		"file system": {class("vg1", "/dev/sda"),
+			func(c *lvmv1alpha1.DeviceClass) { c.FilesystemType = lvmv1alpha1.FilesystemTypeExt4 },
+			"fstype cannot be changed: StorageClass parameters are immutable; use a new device class"},
+		"node selector": {class("vg1", "/dev/sda"),
+			func(c *lvmv1alpha1.DeviceClass) {
+				c.NodeSelector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
+			},
+			"nodeSelector cannot be changed: nodes that it no longer selects would keep their volumes"},
+		"chunk size": {withPool(class("vg1", "/dev/sda"), func(*lvmv1alpha1.ThinPoolConfig) {}),
+			func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.ChunkSize = ptr.To(resource.MustParse("128Ki")) },
+			"the chunk size cannot be changed after the thin pool was made"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := newCluster(asDefault(test.before))
+			create(t, cluster)
+			test.change(&cluster.Spec.Storage.DeviceClasses[0])
+			if err := testClient.Update(t.Context(), cluster); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("message %v\ndoes not have %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestClassAddedByUpdateIsJudgedLikeANewOne(t *testing.T) {
+	cluster := newCluster(asDefault(class("vg1", "/dev/sda")))
+	create(t, cluster)
+	added := withPool(class("vg2", "/dev/sda"), func(p *lvmv1alpha1.ThinPoolConfig) { p.ChunkSize = ptr.To(resource.MustParse("1Ki")) })
+	cluster.Spec.Storage.DeviceClasses = append(cluster.Spec.Storage.DeviceClasses, added)
+	err := testClient.Update(t.Context(), cluster)
+	for _, want := range []string{`chunkSize: Invalid value: "1Ki"`, `"vg1" and "vg2" name the same device`} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("message %v\ndoes not have %s", err, want)
+		}
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	heard.texts = nil
+	all := lvmv1alpha1.DeviceClass{Name: "vg1", ThinPoolConfig: &lvmv1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 95, OverprovisionRatio: 10}}
+	create(t, newCluster(all))
+	want := []string{
+		"no device class has default: true: every PersistentVolumeClaim has to name its StorageClass",
+		`device class "vg1" has no deviceSelector: every unused device of its nodes will be taken`,
+		`device class "vg1": thinPoolConfig.sizePercent 95 leaves little free space in the volume group: above 90 the metadata of the thin pool may be unable to grow, and a pool with full metadata stops`,
+	}
+	if diff := cmp.Diff(want, heard.texts); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestObjectThatRulesNoLongerAllowCanBeDeleted(t *testing.T) {
+	cluster := newCluster(asDefault(class("vg1", "/dev/sda")))
+	cluster.Finalizers = []string{lvmv1alpha1.LVMClusterFinalizer}
+	create(t, cluster)
+	if err := testClient.Delete(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	if err := testClient.Get(t.Context(), client.ObjectKeyFromObject(cluster), cluster); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Finalizers = nil
+	if err := testClient.Update(t.Context(), cluster); err != nil {
+		t.Error(err)
+	}
+}
+
+// create creates an object and deletes it when the test ends.
+func create(t *testing.T, cluster *lvmv1alpha1.LVMCluster) {
+	t.Helper()
+	if err := testClient.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := testClient.Delete(context.Background(), cluster); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCertificatesAreSharedAndTrusted(t *testing.T) {
+	ctx := t.Context()
+	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "of-certificates"},
+		Webhooks: []admissionv1.ValidatingWebhook{{Name: "a.example.com", AdmissionReviewVersions: []string{"v1"},
+			SideEffects:  ptr.To(admissionv1.SideEffectClassNone),
+			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x", Namespace: "x"}}}}}
+	if err := testClient.Create(ctx, configuration); err != nil {
+		t.Fatal(err)
+	}
+	options := CertificateOptions{Client: testClient, Secret: client.ObjectKey{Namespace: testNamespace, Name: "certificate"},
+		ServiceName: "lvms-operator-webhook-service", Configuration: configuration.Name}
+	first, second := NewCertificates(options), NewCertificates(options)
+	for _, replica := range []*Certificates{first, second} {
+		if err := replica.Ready(nil); err == nil {
+			t.Error("ready before it has a certificate")
+		}
+		if err := replica.keep(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if string(first.serving.Load().Certificate[0]) != string(second.serving.Load().Certificate[0]) {
+		t.Error("the replicas serve different certificates")
+	}
+	if err := testClient.Get(ctx, client.ObjectKeyFromObject(configuration), configuration); err != nil {
+		t.Fatal(err)
+	}
+	old := configuration.Webhooks[0].ClientConfig.CABundle
+	if len(old) == 0 {
+		t.Fatal("the API server does not trust the certificate")
+	}
+
+	later := time.Now().Add(validity - renewBefore + time.Minute)
+	first.now = func() time.Time { return later }
+	if err := first.keep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := testClient.Get(ctx, client.ObjectKeyFromObject(configuration), configuration); err != nil {
+		t.Fatal(err)
+	}
+	if bundle := string(configuration.Webhooks[0].ClientConfig.CABundle); !strings.HasSuffix(bundle, string(firstBlock(old))) || bundle == string(old) {
+		t.Error("after the renewal the old authority, by which the other replica still serves, is not trusted next to the new one")
+	}
+}

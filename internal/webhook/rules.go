@@ -1,0 +1,187 @@
+package webhook
+
+import (
+	"fmt"
+	"path"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// highSizePercent is the size of a thin pool above which its metadata may be unable to grow.
+const highSizePercent = 90
+
+// The limits of LVM for thin pools, in bytes (lvmthin(7)).
+const (
+	minChunkSize    int64 = 64 << 10
+	maxChunkSize    int64 = 1 << 30
+	minMetadataSize int64 = 2 << 20
+	maxMetadataSize int64 = 16 << 30
+)
+
+// classesPath is where the rules point.
+var classesPath = field.NewPath("spec", "storage", "deviceClasses")
+
+// validateSpec returns what is wrong with a spec beyond what the schema of the kind refuses by itself.
+func validateSpec(spec lvmv1alpha1.LVMClusterSpec) field.ErrorList {
+	classes := spec.Storage.DeviceClasses
+	return slices.Concat(devicesNamed(classes), pathsOnce(classes), sizesPossible(classes))
+}
+
+// inNamespace: the operator looks into one namespace only.
+func inNamespace(cluster *lvmv1alpha1.LVMCluster, namespace string) *field.Error {
+	if cluster.Namespace == namespace {
+		return nil
+	}
+	return field.Invalid(field.NewPath("metadata", "namespace"), cluster.Namespace,
+		fmt.Sprintf("an LVMCluster is looked after in namespace %q only, where the operator runs: create it there", namespace))
+}
+
+// only: there is one LVMCluster.
+func only(cluster *lvmv1alpha1.LVMCluster, others []lvmv1alpha1.LVMCluster) *field.Error {
+	for _, other := range others {
+		if other.Name != cluster.Name {
+			return field.Forbidden(field.NewPath("metadata", "name"), fmt.Sprintf(
+				"the cluster can have one LVMCluster and has %q already: add your device classes to it, or delete it first",
+				other.Namespace+"/"+other.Name))
+		}
+	}
+	return nil
+}
+
+// devicesNamed: with several device classes each one has to say which devices it takes, because one that takes every
+// unused device would take those of the others.
+func devicesNamed(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
+	if len(classes) < 2 {
+		return nil
+	}
+	var violations field.ErrorList
+	for i, class := range classes {
+		if class.DeviceSelector == nil {
+			violations = append(violations, field.Required(classesPath.Index(i).Child("deviceSelector"), fmt.Sprintf(
+				"device class %q would take every unused device, also those meant for the other device classes: name its devices in paths or optionalPaths",
+				class.Name)))
+		}
+	}
+	return violations
+}
+
+// use is where a path is written.
+type use struct {
+	class lvmv1alpha1.DeviceClass
+	at    *field.Path
+	path  string
+}
+
+// pathsOnce: a device belongs to one device class of a node, and is named once in it.
+func pathsOnce(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
+	var violations field.ErrorList
+	var seen []use
+	for i, class := range classes {
+		for _, u := range uses(class, classesPath.Index(i).Child("deviceSelector")) {
+			if violation := u.clash(seen); violation != nil {
+				violations = append(violations, violation)
+			}
+			seen = append(seen, u)
+		}
+	}
+	return violations
+}
+
+// uses returns the paths of a device class.
+func uses(class lvmv1alpha1.DeviceClass, at *field.Path) []use {
+	if class.DeviceSelector == nil {
+		return nil
+	}
+	var all []use
+	for i, p := range class.DeviceSelector.Paths {
+		all = append(all, use{class, at.Child("paths").Index(i), string(p)})
+	}
+	for i, p := range class.DeviceSelector.OptionalPaths {
+		all = append(all, use{class, at.Child("optionalPaths").Index(i), string(p)})
+	}
+	return all
+}
+
+// clash returns the violation that a path is, after those before it.
+func (u use) clash(seen []use) *field.Error {
+	for _, other := range seen {
+		switch {
+		case path.Clean(u.path) != path.Clean(other.path):
+		case u.class.Name == other.class.Name:
+			return field.Invalid(u.at, u.path, fmt.Sprintf(
+				"the device is named twice in device class %q, also at %s: keep one of them", u.class.Name, other.at))
+		case meet(u.class.NodeSelector, other.class.NodeSelector):
+			return field.Invalid(u.at, u.path, fmt.Sprintf(
+				"device classes %q and %q name the same device on the same nodes, also at %s: a device can belong to one device class, remove it from the other",
+				other.class.Name, u.class.Name, other.at))
+		}
+	}
+	return nil
+}
+
+// meet reports whether two node selectors surely have nodes in common: they are the same, or one of them is all nodes.
+// Of two different selectors that cannot be told; there the node agent lets the first device class have the device.
+func meet(a, b *corev1.NodeSelector) bool {
+	return a == nil || b == nil || equality.Semantic.DeepEqual(a, b)
+}
+
+// sizesPossible: LVM makes thin pools with certain chunk and metadata sizes only. The schema cannot say it: a quantity
+// has no rules of its own there.
+func sizesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
+	var violations field.ErrorList
+	for i, class := range classes {
+		pool, at := class.ThinPoolConfig, classesPath.Index(i).Child("thinPoolConfig")
+		if pool == nil {
+			continue
+		}
+		if size := pool.ChunkSize; size != nil && (!between(*size, minChunkSize, maxChunkSize) || size.Value()%minChunkSize != 0) {
+			violations = append(violations, field.Invalid(at.Child("chunkSize"), size.String(),
+				"must be a multiple of 64Ki, from 64Ki to 1Gi; leave it out for 128Ki"))
+		}
+		if size := pool.MetadataSize; size != nil && !between(*size, minMetadataSize, maxMetadataSize) {
+			violations = append(violations, field.Invalid(at.Child("metadataSize"), size.String(),
+				"must be from 2Mi to 16Gi; leave it out for 1Gi"))
+		}
+	}
+	return violations
+}
+
+func between(size resource.Quantity, low, high int64) bool {
+	return size.CmpInt64(low) >= 0 && size.CmpInt64(high) <= 0
+}
+
+// warnings returns what is allowed and may surprise.
+func warnings(spec lvmv1alpha1.LVMClusterSpec) admission.Warnings {
+	classes := spec.Storage.DeviceClasses
+	var all admission.Warnings
+	if len(classes) > 0 && !anyDefault(classes) {
+		all = append(all, "no device class has default: true: every PersistentVolumeClaim has to name its StorageClass")
+	}
+	for _, class := range classes {
+		if class.DeviceSelector == nil {
+			all = append(all, fmt.Sprintf("device class %q has no deviceSelector: every unused device of its nodes will be taken", class.Name))
+		}
+		if pool := class.ThinPoolConfig; pool != nil && pool.SizePercent > highSizePercent {
+			all = append(all, fmt.Sprintf(
+				"device class %q: thinPoolConfig.sizePercent %d leaves little free space in the volume group: above %d the metadata of the thin pool may be unable to grow, and a pool with full metadata stops",
+				class.Name, pool.SizePercent, highSizePercent))
+		}
+	}
+	return all
+}
+
+func anyDefault(classes []lvmv1alpha1.DeviceClass) bool {
+	for _, class := range classes {
+		if class.Default {
+			return true
+		}
+	}
+	return false
+}

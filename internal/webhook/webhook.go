@@ -1,0 +1,77 @@
+// Package webhook admits LVMClusters: what a single object's schema cannot say, one rule a function, and all
+// violations of an object in one answer. It also has the certificate that the webhook is served with where the
+// cluster does not give one.
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// +kubebuilder:webhookconfiguration:mutating=false,name=lvms-operator-webhook
+// +kubebuilder:webhook:path=/validate-lvm-topolvm-io-v1alpha1-lvmcluster,mutating=false,failurePolicy=fail,sideEffects=None,groups=lvm.topolvm.io,resources=lvmclusters,verbs=create;update,versions=v1alpha1,name=vlvmcluster.kb.io,admissionReviewVersions=v1,serviceName=lvms-operator-webhook-service,serviceNamespace=openshift-lvm-storage
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=get;list;watch
+
+// Validator decides about LVMClusters.
+type Validator struct {
+	// Live reads LVMClusters. It is not a cache: two clusters created one right after the other must meet.
+	Live client.Reader
+	// Namespace is the one where an LVMCluster is looked after.
+	Namespace string
+}
+
+var _ admission.Validator[*lvmv1alpha1.LVMCluster] = &Validator{}
+
+// SetupWithManager serves the validator on the manager's webhook server.
+func (v *Validator) SetupWithManager(mgr manager.Manager) error {
+	return builder.WebhookManagedBy(mgr, &lvmv1alpha1.LVMCluster{}).WithValidator(v).Complete()
+}
+
+// ValidateCreate judges a new LVMCluster.
+func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) (admission.Warnings, error) {
+	violations := field.ErrorList{}
+	if violation := inNamespace(cluster, v.Namespace); violation != nil {
+		violations = append(violations, violation)
+	}
+	others := &lvmv1alpha1.LVMClusterList{}
+	if err := v.Live.List(ctx, others, client.InNamespace(v.Namespace)); err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("list the LVMClusters in namespace %s, of which there can be one: %w", v.Namespace, err))
+	}
+	if violation := only(cluster, others.Items); violation != nil {
+		violations = append(violations, violation)
+	}
+	violations = append(violations, validateSpec(cluster.Spec)...)
+	return warnings(cluster.Spec), refuse(cluster, violations)
+}
+
+// ValidateUpdate judges a change of the spec. Other changes are not asked about: an LVMCluster that was made under
+// older rules must still be labelled, and above all be deleted, which is an update of its finalizers.
+func (v *Validator) ValidateUpdate(_ context.Context, before, after *lvmv1alpha1.LVMCluster) (admission.Warnings, error) {
+	if !after.DeletionTimestamp.IsZero() || reflect.DeepEqual(before.Spec, after.Spec) {
+		return nil, nil
+	}
+	return warnings(after.Spec), refuse(after, validateSpec(after.Spec))
+}
+
+// ValidateDelete lets every deletion begin: it waits, visibly, until no volume is left.
+func (v *Validator) ValidateDelete(context.Context, *lvmv1alpha1.LVMCluster) (admission.Warnings, error) {
+	return nil, nil
+}
+
+// refuse makes one error of all violations, or nil of none.
+func refuse(cluster *lvmv1alpha1.LVMCluster, violations field.ErrorList) error {
+	if len(violations) == 0 {
+		return nil
+	}
+	return apierrors.NewInvalid(lvmv1alpha1.GroupVersion.WithKind("LVMCluster").GroupKind(), cluster.Name, violations)
+}

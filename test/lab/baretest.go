@@ -1,0 +1,54 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// RunTestBinary boots a bare node, runs a program of this machine on it as root, and takes the node down. It returns the
+// program's exit code; the error is for a node or a program that could not be run.
+//
+// The program runs in its own folder, as "go test" does it. It sees this machine's files, and what it writes is on the
+// node alone, apart from its output. Disks are found by their names (LAB_DISKS is "/dev/ubdb /dev/ubdc …").
+func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, program string, args ...string) (code int, err error) {
+	program, err = filepath.Abs(program)
+	if err != nil {
+		return -1, err
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return -1, err
+	}
+	o.Bare, o.Nodes, o.Detached = true, 1, false
+	l, err := Up(ctx, o)
+	if err != nil {
+		return -1, err
+	}
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		err = errors.Join(err, l.Down(end))
+	}()
+	n := l.Nodes()[0]
+	disks, err := n.Disks(ctx)
+	if err != nil {
+		return -1, err
+	}
+	env := "LAB_DISKS="
+	for i, d := range disks {
+		if i > 0 {
+			env += " "
+		}
+		env += d.Device
+	}
+	code, err = n.Run(ctx, Command{Args: append([]string{program}, args...), Env: []string{env, "LVMS_LAB_NODE_TEST=1"}, Dir: dir, Stdout: stdout, Stderr: stderr})
+	if err != nil {
+		return code, fmt.Errorf("run %s: %w", program, err)
+	}
+	return code, nil
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
+)
+
+// flags are those that several commands share.
+type flags struct {
+	name, state, disks string
+	options            lab.Options
+}
+
+func root() *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use:           "lab",
+		Short:         "Clusters with real LVM for tests, on this machine",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	cmd.PersistentFlags().StringVar(&f.name, "name", "lab", "name of the lab")
+	cmd.PersistentFlags().StringVar(&f.state, "state", "", "folder of the lab (default .cache/labs/NAME in the repository)")
+	cmd.AddCommand(up(f), down(f), status(f), kubectl(f), node(f), shell(f), logs(f), loadImage(f), programs(), doctor(f), packages(), bareTest(f))
+	return cmd
+}
+
+// stateDir is the folder of the lab that the flags name.
+func (f *flags) stateDir() (string, error) {
+	if f.state != "" {
+		return filepath.Abs(f.state)
+	}
+	cache, err := lab.CacheDir()
+	return filepath.Join(cache, "labs", f.name), err
+}
+
+func (f *flags) open() (*lab.Lab, error) {
+	dir, err := f.stateDir()
+	if err != nil {
+		return nil, err
+	}
+	return lab.Open(dir)
+}
+
+// addTo adds the flags that say what a lab is made of.
+func (f *flags) addTo(cmd *cobra.Command) {
+	o := &f.options
+	cmd.Flags().IntVar(&o.Nodes, "nodes", 1, "number of nodes")
+	cmd.Flags().StringVar(&f.disks, "disks", "", "data disks of every node, for example 8G,8G,scsi:1G")
+	cmd.Flags().IntVar(&o.MemoryMB, "memory", 2048, "memory of a node in MB")
+	cmd.Flags().BoolVar(&o.Bare, "bare", false, "nodes without Kubernetes")
+	cmd.Flags().BoolVar(&o.OpenShift, "openshift", false, "add OpenShift's custom resources, and objects that say what the cluster is")
+	cmd.Flags().BoolVar(&o.Snapshots, "snapshots", false, "add volume snapshots and their controller")
+	cmd.Flags().StringSliceVar(&o.CRDs, "crds", nil, "files with further custom resource definitions")
+}
+
+func (f *flags) complete() (lab.Options, error) {
+	o := f.options
+	o.Name, o.State, o.Progress, o.Detached = f.name, f.state, os.Stderr, true
+	disks, err := lab.ParseDisks(f.disks)
+	o.Disks = disks
+	for i, file := range o.CRDs {
+		if o.CRDs[i], err = filepath.Abs(file); err != nil {
+			return o, err
+		}
+	}
+	return o, err
+}
+
+func up(f *flags) *cobra.Command {
+	cmd := &cobra.Command{Use: "up", Short: "Bring a lab up", Args: cobra.NoArgs}
+	f.addTo(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		o, err := f.complete()
+		if err != nil {
+			return err
+		}
+		_, err = lab.Up(cmd.Context(), o)
+		return err
+	}
+	return cmd
+}
+
+func down(f *flags) *cobra.Command {
+	return &cobra.Command{Use: "down", Short: "End a lab and remove all that it had", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		dir, err := f.stateDir()
+		if err != nil {
+			return err
+		}
+		return lab.Down(cmd.Context(), dir)
+	}}
+}
+
+func status(f *flags) *cobra.Command {
+	return &cobra.Command{Use: "status", Short: "Show a lab's nodes and disks", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		l, err := f.open()
+		if err != nil {
+			return err
+		}
+		for _, n := range l.Nodes() {
+			running, err := n.Running(cmd.Context())
+			if err != nil {
+				return err
+			}
+			fmt.Printf("%s %s running=%v\n", n.Name(), n.IP(), running)
+			disks, err := n.Disks(cmd.Context())
+			if err != nil {
+				return err
+			}
+			for _, d := range disks {
+				fmt.Printf("  %s %s %s %dM serial %s\n", d.Name, d.Kind, d.Device, d.Size/lab.MiB, d.Serial)
+			}
+		}
+		return nil
+	}}
+}
+
+func kubectl(f *flags) *cobra.Command {
+	return &cobra.Command{Use: "kubectl -- ARGS", Short: "Run kubectl as the lab's administrator", RunE: func(cmd *cobra.Command, args []string) error {
+		return f.run(cmd, "kubectl", args...)
+	}}
+}
+
+// run runs a program in the lab's network, with this command's standard streams.
+func (f *flags) run(cmd *cobra.Command, program string, args ...string) error {
+	l, err := f.open()
+	if err != nil {
+		return err
+	}
+	c, err := l.Command(cmd.Context(), program, args...)
+	if err != nil {
+		return err
+	}
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	return carryExit(c.Run())
+}
+
+func carryExit(err error) error {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exitCode(exit.ExitCode())
+	}
+	return err
+}
+
+func logs(f *flags) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{Use: "logs [NODE]", Short: "Print a node's logs, or collect all logs in a folder", Args: cobra.MaximumNArgs(1)}
+	cmd.Flags().StringVar(&dir, "dir", "", "folder to collect all logs in (default lab-logs-NAME)")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		l, err := f.open()
+		if err != nil {
+			return err
+		}
+		if len(args) == 0 {
+			if dir == "" {
+				dir = "lab-logs-" + l.Name()
+			}
+			fmt.Println(dir)
+			return l.CollectLogs(cmd.Context(), dir)
+		}
+		n, err := l.Node(args[0])
+		if err != nil {
+			return err
+		}
+		all, err := n.Logs()
+		for name, text := range all {
+			for _, line := range strings.Split(strings.TrimSpace(text), "\n") {
+				fmt.Println(name+":", line)
+			}
+		}
+		return err
+	}
+	return cmd
+}
+
+func loadImage(f *flags) *cobra.Command {
+	return &cobra.Command{Use: "load-image LAYOUT-OR-TAR REF", Short: "Push an image to the lab's registry, registry.lab:5000", Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			l, err := f.open()
+			if err != nil {
+				return err
+			}
+			digest, err := l.LoadImage(cmd.Context(), args[0], args[1])
+			if err == nil {
+				fmt.Println(digest)
+			}
+			return err
+		}}
+}
+
+func programs() *cobra.Command {
+	return &cobra.Command{Use: "programs", Short: "Build what the lab runs, unless it is cached, and print the folders", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dirs, err := lab.AllPrograms(cmd.Context(), os.Stderr)
+			for _, dir := range dirs {
+				fmt.Println(dir)
+			}
+			return err
+		}}
+}
+
+func doctor(f *flags) *cobra.Command {
+	cmd := &cobra.Command{Use: "doctor", Short: "Say what keeps this machine from running the lab", Args: cobra.NoArgs}
+	f.addTo(cmd)
+	cmd.RunE = func(*cobra.Command, []string) error {
+		o, err := f.complete()
+		if err != nil {
+			return err
+		}
+		problems, err := lab.Doctor(o)
+		if err != nil {
+			return err
+		}
+		if len(problems) > 0 {
+			fmt.Print(lab.Report(problems))
+			return exitCode(1)
+		}
+		fmt.Println("this machine can run the lab")
+		return nil
+	}
+	return cmd
+}
+
+func packages() *cobra.Command {
+	return &cobra.Command{Use: "packages", Short: "Install the Debian packages that are missing", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		problems, err := lab.Doctor(lab.Options{})
+		if err != nil {
+			return err
+		}
+		missing := lab.Packages(problems)
+		if len(missing) == 0 {
+			fmt.Println("nothing is missing")
+			return nil
+		}
+		for _, args := range [][]string{{"update", "-qq"}, append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)} {
+			c := exec.CommandContext(cmd.Context(), "apt-get", args...)
+			c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+			c.Stdout, c.Stderr = os.Stderr, os.Stderr
+			if err := c.Run(); err != nil {
+				return fmt.Errorf("apt-get %s: %w", args[0], err)
+			}
+		}
+		return nil
+	}}
+}

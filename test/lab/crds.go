@@ -1,0 +1,67 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+)
+
+const (
+	openShiftAPI   = "github.com/openshift/api"
+	snapshotClient = "github.com/kubernetes-csi/external-snapshotter/client/v8"
+)
+
+// crdFiles are where modules that the operator uses anyway keep their custom resource definitions.
+var openShiftCRDs = []string{
+	"payload-manifests/crds/*_config-operator_01_securitycontextconstraints.crd.yaml",
+	"payload-manifests/crds/*_config-operator_01_apiservers-Default.crd.yaml",
+	"payload-manifests/crds/*_config-operator_01_infrastructures-Default.crd.yaml",
+	"console/v1/zz_generated.crd-manifests/*_consoleplugins.crd.yaml",
+}
+
+// addonCRDs are the files with the custom resources that the options ask for, in Go's module cache.
+func addonCRDs(ctx context.Context, o Options) ([]string, error) {
+	var files []string
+	if o.Snapshots {
+		found, err := moduleFiles(ctx, snapshotClient, "config/crd/*snapshot.storage*.yaml")
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	if o.OpenShift {
+		found, err := moduleFiles(ctx, openShiftAPI, openShiftCRDs...)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}
+
+// moduleFiles finds files in a module by patterns, each of which has to match.
+func moduleFiles(ctx context.Context, module string, patterns ...string) ([]string, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := goCommand(ctx, root, "list", "-m", "-f", "{{.Dir}}", module)
+	if err != nil {
+		return nil, err
+	}
+	if dir == "" {
+		return nil, fmt.Errorf("module %s is not in the module cache: run go mod download", module)
+	}
+	var files []string
+	for _, pattern := range patterns {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil {
+			return nil, err
+		}
+		if len(found) == 0 {
+			return nil, fmt.Errorf("module %s has no files %s", module, pattern)
+		}
+		files = append(files, found...)
+	}
+	return files, nil
+}

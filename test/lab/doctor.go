@@ -1,0 +1,173 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// requirement is a file of a Debian package that the lab cannot do without.
+type requirement struct {
+	path, pkg string
+	// bare nodes need it too.
+	bare bool
+}
+
+var requirements = []requirement{
+	{"/usr/bin/linux.uml", "user-mode-linux", true},
+	{"/usr/sbin/lvm", "lvm2", true},
+	{"/usr/sbin/thin_check", "thin-provisioning-tools", true},
+	{"/usr/sbin/mkfs.xfs", "xfsprogs", true},
+	{"/usr/sbin/mkfs.ext4", "e2fsprogs", true},
+	{"/usr/bin/udevadm", "udev", true},
+	{"/usr/sbin/modprobe", "kmod", true},
+	{"/usr/bin/nsenter", "util-linux", true},
+	{"/usr/sbin/xtables-legacy-multi", "iptables", false},
+	{"/usr/bin/crun", "crun", false},
+	{"/usr/lib/cni/bridge", "containernetworking-plugins", false},
+	{"/usr/bin/busybox", "busybox-static", false},
+	{"/usr/sbin/conntrack", "conntrack", false},
+	{"/usr/sbin/ip", "iproute2", false},
+}
+
+// machine is what the lab needs to know of the machine it is to run on.
+type machine struct {
+	root     bool
+	tun      bool
+	has      func(path string) bool
+	diskFree int64
+	memory   int64
+	stateDir string
+}
+
+// What a lab takes at least, besides what is written to its disks.
+const (
+	diskBase, diskPerNode     = 1 * GiB, 1 * GiB
+	memoryBase, memoryPerNode = 1 * GiB, 640 * MiB
+	memoryPerBareNode         = 192 * MiB
+)
+
+// Problem is something that keeps a lab from running on this machine.
+type Problem struct {
+	// Text says what is missing.
+	Text string
+	// Package is the Debian package that would help, if any.
+	Package string
+}
+
+// Doctor looks for what would keep a lab with these options from running on this machine. It changes nothing. None means that it can.
+func Doctor(o Options) ([]Problem, error) {
+	o, err := o.complete()
+	if err != nil {
+		return nil, err
+	}
+	m, err := thisMachine(o)
+	if err != nil {
+		return nil, err
+	}
+	return diagnose(m, o), nil
+}
+
+func diagnose(m machine, o Options) []Problem {
+	var problems []Problem
+	add := func(format string, args ...any) {
+		problems = append(problems, Problem{Text: fmt.Sprintf(format, args...)})
+	}
+	if !m.root {
+		add("not root: a lab makes namespaces, and its nodes read the machine's whole root file system")
+	}
+	if !m.tun {
+		add("no /dev/net/tun: the nodes' network cards are taps")
+	}
+	for _, r := range requirements {
+		if (r.bare || !o.Bare) && !m.has(r.path) {
+			problems = append(problems, Problem{Text: "no " + r.path, Package: r.pkg})
+		}
+	}
+	nodes := int64(o.Nodes)
+	if need := diskBase + nodes*diskPerNode; m.diskFree < need {
+		add("%d MiB free in %s: %d nodes take at least %d", m.diskFree/MiB, m.stateDir, nodes, need/MiB)
+	}
+	need := memoryBase + nodes*memoryPerNode
+	if o.Bare {
+		need = nodes * memoryPerBareNode
+	}
+	if m.memory < need {
+		add("%d MiB of memory available: %d nodes take at least %d", m.memory/MiB, nodes, need/MiB)
+	}
+	return problems
+}
+
+// check is Doctor as one error, with the command that helps.
+func check(o Options) error {
+	problems, err := Doctor(o)
+	if err != nil || len(problems) == 0 {
+		return err
+	}
+	return errors.New(Report(problems))
+}
+
+// Report is a text for people.
+func Report(problems []Problem) string {
+	var b strings.Builder
+	b.WriteString("this machine cannot run the lab:\n")
+	for _, p := range problems {
+		fmt.Fprintf(&b, "  - %s\n", p.Text)
+	}
+	if packages := Packages(problems); len(packages) > 0 {
+		fmt.Fprintf(&b, "to install what is missing: apt-get install --no-install-recommends %s\n", strings.Join(packages, " "))
+	}
+	return b.String()
+}
+
+// Packages are the Debian packages that would help.
+func Packages(problems []Problem) []string {
+	var packages []string
+	for _, p := range problems {
+		if p.Package != "" && !slices.Contains(packages, p.Package) {
+			packages = append(packages, p.Package)
+		}
+	}
+	return packages
+}
+
+func thisMachine(o Options) (machine, error) {
+	m := machine{root: os.Geteuid() == 0, has: exists, stateDir: o.State}
+	m.tun = exists("/dev/net/tun")
+	dir := o.State
+	for !isDir(dir) {
+		dir = filepath.Dir(dir)
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(dir, &fs); err != nil {
+		return m, fmt.Errorf("%s: %w", dir, err)
+	}
+	m.diskFree = int64(fs.Bavail) * fs.Bsize
+	info, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return m, err
+	}
+	m.memory = memoryAvailable(string(info))
+	return m, nil
+}
+
+// memoryAvailable reads the kernel's estimate of what programs can still get.
+func memoryAvailable(meminfo string) int64 {
+	for _, line := range strings.Split(meminfo, "\n") {
+		var kb int64
+		if n, _ := fmt.Sscanf(line, "MemAvailable: %d kB", &kb); n == 1 {
+			return kb << 10
+		}
+	}
+	return 0
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

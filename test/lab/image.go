@@ -1,0 +1,31 @@
+package lab
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/images"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+)
+
+// PushImage pushes an image to the lab's registry and returns its reference by digest. ref has to begin with [Lab.Registry],
+// for example "registry.lab:5000/operator:1".
+func (l *Lab) PushImage(ctx context.Context, ref string, img v1.Image) (string, error) {
+	ca, err := os.ReadFile(filepath.Join(l.spec.State, spec.CertDir, "ca.crt"))
+	if err != nil {
+		return "", err
+	}
+	return images.Pusher{CA: ca, Dial: l.dialRegistry}.Push(ctx, ref, img)
+}
+
+// LoadImage pushes an image from an OCI layout folder or from an archive as "docker save" writes it.
+func (l *Lab) LoadImage(ctx context.Context, path, ref string) (string, error) {
+	img, err := images.Load(path)
+	if err != nil {
+		return "", err
+	}
+	return l.PushImage(ctx, ref, img)
+}

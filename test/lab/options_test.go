@@ -1,0 +1,77 @@
+package lab
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestOptionsComplete(t *testing.T) {
+	t.Setenv("LVMS_CACHE", "/cache")
+	for name, c := range map[string]struct {
+		options Options
+		// want is a part of the error; none when empty
+		want string
+	}{
+		"zero value":        {Options{}, ""},
+		"two of everything": {Options{Name: "a-1", Nodes: 2, Disks: []DiskSpec{{Size: GiB}, {Size: GiB, Kind: SCSI}}}, ""},
+		"name":              {Options{Name: "Lab_1"}, "name"},
+		"long name":         {Options{Name: strings.Repeat("a", 33)}, "name"},
+		"too many nodes":    {Options{Nodes: 10}, "10 nodes"},
+		"negative nodes":    {Options{Nodes: -1}, "nodes"},
+		"memory":            {Options{MemoryMB: 100}, "memory"},
+		"relative state":    {Options{State: "x"}, ""},
+		"comma in state":    {Options{State: "/a,b"}, "path"},
+		"space in state":    {Options{State: "/a b"}, "path"},
+		"disk kind":         {Options{Disks: []DiskSpec{{Kind: "tape", Size: GiB}}}, "tape"},
+		"disk size":         {Options{Disks: []DiskSpec{{Size: 1}}}, "multiple of 1 MiB"},
+		"disk without size": {Options{Disks: []DiskSpec{{}}}, "multiple of 1 MiB"},
+		"disk name":         {Options{Disks: []DiskSpec{{Name: "../x", Size: GiB}}}, "name"},
+		"same disk name":    {Options{Disks: []DiskSpec{{Name: "disk2", Size: GiB}, {Size: GiB}}}, "two disks"},
+		"too many disks":    {Options{Disks: make16Disks()}, "16 plain disks"},
+		"bare OpenShift":    {Options{Bare: true, OpenShift: true}, "bare"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := c.options.complete()
+			switch {
+			case c.want == "" && err != nil:
+				t.Fatal(err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Fatalf("error %v, want %q in it", err, c.want)
+			case c.want == "" && (o.Name == "" || o.Nodes == 0 || o.MemoryMB == 0 || o.Progress == nil || !filepath.IsAbs(o.State)):
+				t.Fatalf("not complete: %+v", o)
+			}
+		})
+	}
+}
+
+func make16Disks() []DiskSpec {
+	disks := make([]DiskSpec, 16)
+	for i := range disks {
+		disks[i].Size = GiB
+	}
+	return disks
+}
+
+func TestDefaultState(t *testing.T) {
+	t.Setenv("LVMS_CACHE", "/cache")
+	o, err := Options{Name: "x"}.complete()
+	if err != nil || o.State != "/cache/labs/x" {
+		t.Errorf("got %s, %v", o.State, err)
+	}
+}
+
+func TestRootIsFoundFromBelow(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "test", "lab", "options_test.go")); err != nil {
+		t.Error(err)
+	}
+	t.Chdir(t.TempDir())
+	if root, err := Root(); err == nil {
+		t.Errorf("found %s from outside of the repository", root)
+	}
+}

@@ -1,0 +1,95 @@
+package lab
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// fakeRoot is a repository with a module that pins programs.
+func fakeRoot(t *testing.T) string {
+	t.Helper()
+	root := t.TempDir()
+	t.Setenv("LVMS_CACHE", filepath.Join(root, "cache"))
+	write(t, filepath.Join(root, "go.mod"), "module "+modulePath+"\n")
+	write(t, filepath.Join(root, "programs", "go.mod"), "module x\n\ngo 1.26\n")
+	write(t, filepath.Join(root, "programs", "go.sum"), "")
+	write(t, filepath.Join(root, "programs", "hello", "main.go"), "package main\nfunc main() {}\n")
+	t.Chdir(root)
+	return root
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestProgramsAreBuiltOnce(t *testing.T) {
+	root := fakeRoot(t)
+	s := set{name: "hello", module: "programs", programs: []program{{"hello", "x/hello"}}}
+	var first, second, third strings.Builder
+	dir, err := s.ensure(context.Background(), &first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !exists(filepath.Join(dir, "hello")) || !strings.Contains(first.String(), "built hello (") {
+		t.Errorf("%s\n%s", dir, first.String())
+	}
+	if again, err := s.ensure(context.Background(), &second); err != nil || again != dir || second.Len() > 0 {
+		t.Errorf("built again: %s, %v\n%s", again, err, second.String())
+	}
+	write(t, filepath.Join(root, "programs", "go.sum"), "changed")
+	if other, err := s.ensure(context.Background(), &third); err != nil || other == dir {
+		t.Errorf("the key did not change with go.sum: %s, %v", other, err)
+	}
+}
+
+func TestAFailedBuildLeavesNothing(t *testing.T) {
+	root := fakeRoot(t)
+	write(t, filepath.Join(root, "programs", "hello", "main.go"), "package main\nfunc main() { x }\n")
+	s := set{name: "hello", module: "programs", programs: []program{{"hello", "x/hello"}}}
+	if dir, err := s.ensure(context.Background(), io.Discard); err == nil || !strings.Contains(err.Error(), "undefined: x") {
+		t.Fatalf("%s, %v", dir, err)
+	}
+	left, err := filepath.Glob(filepath.Join(root, "cache", "lab", "programs", "*"))
+	if err != nil || len(left) != 1 || filepath.Base(left[0]) != "hello.lock" {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+func TestVersionIsWhatGoModPins(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	version, err := kubernetesSet().version(root)
+	if err != nil || !strings.HasPrefix(version, "v1.") {
+		t.Fatalf("got %q, %v", version, err)
+	}
+	if flags := strings.Join(buildFlags(version), " "); !strings.Contains(flags, "gitVersion="+version) || !strings.Contains(flags, "gitMajor=1 ") {
+		t.Errorf("flags %s", flags)
+	}
+}
+
+func TestAddonCRDsAreInTheModuleCache(t *testing.T) {
+	files, err := addonCRDs(context.Background(), Options{OpenShift: true, Snapshots: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"volumesnapshots.yaml", "volumesnapshotcontents", "securitycontextconstraints", "infrastructures-Default", "apiservers-Default", "consoleplugins"} {
+		if !strings.Contains(strings.Join(files, "\n"), want) {
+			t.Errorf("no %s in %v", want, files)
+		}
+	}
+	if _, err := moduleFiles(context.Background(), openShiftAPI, "no/such/*.yaml"); err == nil {
+		t.Error("a pattern without files is no error")
+	}
+}

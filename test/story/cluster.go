@@ -1,0 +1,179 @@
+// Package story has the steps of a user on a lab's cluster: install the operator, ask for storage, use it, look at it. The
+// demo and the end-to-end suite tell their stories with it.
+package story
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/lab"
+)
+
+// OperatorNamespace is where config/default installs the operator.
+const OperatorNamespace = "openshift-lvm-storage"
+
+// Cluster is a lab's cluster as a user sees it.
+type Cluster struct {
+	client.Client
+	Clientset kubernetes.Interface
+	Lab       *lab.Lab
+}
+
+// Open returns access to the cluster of a lab.
+func Open(l *lab.Lab) (*Cluster, error) {
+	config, err := l.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, lvmv1alpha1.AddToScheme, topolvmv1.AddToScheme, snapshotv1.AddToScheme, apiextensionsv1.AddToScheme,
+	} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	clientset, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Cluster{Client: c, Clientset: clientset, Lab: l}, nil
+}
+
+// Kubectl runs kubectl as the administrator and returns what it prints. stdin may be nil.
+func (c *Cluster) Kubectl(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
+	command, err := c.Lab.Kubectl(ctx, args...)
+	if err != nil {
+		return "", err
+	}
+	var stdout, stderr bytes.Buffer
+	command.Stdin, command.Stdout, command.Stderr = stdin, &stdout, &stderr
+	if err := command.Run(); err != nil {
+		return stdout.String(), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+	}
+	return stdout.String(), nil
+}
+
+// Install pushes the operator's image to the lab's registry, applies config/default with it, and waits until the
+// operator runs.
+func (c *Cluster) Install(ctx context.Context, archive string) error {
+	manifests, err := c.Manifests(ctx, archive)
+	if err != nil {
+		return err
+	}
+	if _, err := c.Kubectl(ctx, strings.NewReader(manifests), "apply", "--server-side", "-f", "-"); err != nil {
+		return err
+	}
+	_, err = c.Kubectl(ctx, nil, "-n", OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=180s")
+	return err
+}
+
+// Uninstall deletes what Install applied and waits until it is gone.
+func (c *Cluster) Uninstall(ctx context.Context, archive string) error {
+	manifests, err := c.Manifests(ctx, archive)
+	if err != nil {
+		return err
+	}
+	_, err = c.Kubectl(ctx, strings.NewReader(manifests), "delete", "--ignore-not-found", "--wait", "--timeout=180s", "-f", "-")
+	return err
+}
+
+// Manifests pushes the image, and returns config/default with the image's name in the lab's registry.
+func (c *Cluster) Manifests(ctx context.Context, archive string) (string, error) {
+	image, err := c.Lab.LoadImage(ctx, archive, "lvms-operator:dev")
+	if err != nil {
+		return "", fmt.Errorf("push %s: %w", archive, err)
+	}
+	root, err := lab.Root()
+	if err != nil {
+		return "", err
+	}
+	rendered, err := c.Kubectl(ctx, nil, "kustomize", filepath.Join(root, "config", "default"))
+	if err != nil {
+		return "", err
+	}
+	const placeholder = "image: lvms-operator:latest"
+	if !strings.Contains(rendered, placeholder) {
+		return "", errors.New("config/default has no " + placeholder)
+	}
+	return strings.ReplaceAll(rendered, placeholder, "image: "+image), nil
+}
+
+// ApplyFile applies a manifest of the repository.
+func (c *Cluster) ApplyFile(ctx context.Context, path string) error {
+	root, err := lab.Root()
+	if err != nil {
+		return err
+	}
+	_, err = c.Kubectl(ctx, nil, "apply", "-f", filepath.Join(root, path))
+	return err
+}
+
+// Wait asks every half second until check returns true, or ctx ends; the error then has what check said last.
+func Wait(ctx context.Context, what string, check func(context.Context) (done bool, seen string, err error)) error {
+	ticker := time.NewTicker(500 * time.Millisecond)
+	defer ticker.Stop()
+	last := "nothing"
+	for {
+		done, seen, err := check(ctx)
+		if done && err == nil {
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			seen = err.Error()
+		}
+		if seen != "" {
+			last = seen
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: %w; last seen: %s", what, ctx.Err(), last)
+		case <-ticker.C:
+		}
+	}
+}
+
+// WaitReady waits until the LVMCluster is Ready for its present generation.
+func (c *Cluster) WaitReady(ctx context.Context, name string) error {
+	return Wait(ctx, "LVMCluster "+name+" Ready", func(ctx context.Context) (bool, string, error) {
+		var cluster lvmv1alpha1.LVMCluster
+		if err := c.Get(ctx, client.ObjectKey{Namespace: OperatorNamespace, Name: name}, &cluster); err != nil {
+			return false, "", err
+		}
+		status := cluster.Status
+		seen := string(status.State)
+		for _, condition := range status.Conditions {
+			seen += fmt.Sprintf("; %s=%s %s: %s", condition.Type, condition.Status, condition.Reason, condition.Message)
+		}
+		return status.Ready && status.ObservedGeneration == cluster.Generation, seen, nil
+	})
+}
+
+// Shell runs a shell line in a pod.
+func (c *Cluster) Shell(ctx context.Context, namespace, pod, line string) (string, error) {
+	return c.Kubectl(ctx, nil, "exec", "-n", namespace, pod, "--", "/bin/sh", "-c", line)
+}
+
+var _ = exec.Command
+var _ = os.Stdout

@@ -1,0 +1,243 @@
+// Package device finds the block devices of the node and says, for each, why it cannot be given to LVM.
+//
+// It never writes to a device.
+package device
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+)
+
+// Programs of the node (util-linux 2.37 or later, which RHEL 9 and Debian 12 have).
+const (
+	lsblk  = "/usr/bin/lsblk"
+	wipefs = "/usr/sbin/wipefs"
+)
+
+// timeout is the time limit of a read. A disk that does not answer can hold lsblk and wipefs for as long as its driver
+// retries.
+const timeout = 30 * time.Second
+
+// Device is a block device of the node.
+type Device struct {
+	// Name is the path that people use: /dev/sdb, /dev/mapper/mpatha.
+	Name string
+	// KernelName is the path of the kernel's name: /dev/sdb, /dev/dm-3.
+	KernelName string
+	// Number is the device number, which identifies the device as long as it is attached.
+	Number Number
+	// Type is lsblk's: disk, part, lvm, crypt, mpath, raid1, loop, rom, …
+	Type string
+	// Size in bytes.
+	Size       int64
+	ReadOnly   bool
+	Removable  bool
+	Rotational bool
+	// State of a device-mapper or SCSI device: running, suspended, …
+	State                      string
+	Model, Vendor, Serial, WWN string
+	Signature, UUID, Label     string // as udev's database has them
+	PartitionTable             string // gpt, dos, …; of the disk itself
+	PartitionType              string
+	PartitionLabel             string
+	BackingFile                string   // of a loop device
+	Mountpoints                []string // of the device itself; "[SWAP]" for swap space in use
+	Children                   []Child  // devices that are made of this one
+}
+
+// Child is a device that is made of another: a partition, a mapping, an array.
+type Child struct {
+	Name, Type string
+}
+
+// Number is a device number in the form MAJOR:MINOR.
+type Number string
+
+// NewNumber returns the Number of a major and a minor.
+func NewNumber(major, minor uint32) Number {
+	return Number(fmt.Sprintf("%d:%d", major, minor))
+}
+
+// Node reads the block devices of the node. It is safe for concurrent use.
+type Node struct {
+	runner host.Runner
+	sysfs  string
+	now    func() time.Time
+
+	mu       sync.Mutex
+	recent   []Device
+	recentAt time.Time
+}
+
+// New returns the devices of the node behind a Runner. The process itself needs the node's /dev and /sys.
+func New(runner host.Runner) *Node {
+	return &Node{runner: runner, sysfs: "/sys", now: time.Now}
+}
+
+// List reads all devices anew, sorted by name. The caller must not change what it gets.
+// Devices of size 0 (empty drives, unused loop devices) and RAM disks are left out by lsblk.
+func (n *Node) List(ctx context.Context) ([]Device, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.list(ctx)
+}
+
+// Recent returns a list that is not older than maxAge. The caller must not change what it gets.
+func (n *Node) Recent(ctx context.Context, maxAge time.Duration) ([]Device, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.recent != nil && n.now().Sub(n.recentAt) <= maxAge {
+		return n.recent, nil
+	}
+	return n.list(ctx)
+}
+
+func (n *Node) list(ctx context.Context) ([]Device, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	begun := n.now()
+	out, err := n.runner.Run(ctx, lsblk, "--json", "--bytes", "--paths", "--output", strings.Join(columns, ","))
+	if err != nil {
+		return nil, fmt.Errorf("list of the node's block devices: %w", err)
+	}
+	devices, err := decode(out)
+	if err != nil {
+		return nil, err
+	}
+	for i := range devices {
+		n.addBackingFile(&devices[i])
+	}
+	n.recent, n.recentAt = devices, begun
+	return devices, nil
+}
+
+// addBackingFile leaves the name empty for a loop device that went away meanwhile.
+func (n *Node) addBackingFile(d *Device) {
+	if d.Type != "loop" {
+		return
+	}
+	file, err := os.ReadFile(filepath.Join(n.sysfs, "block", filepath.Base(d.KernelName), "loop", "backing_file"))
+	if err == nil {
+		d.BackingFile = strings.TrimSpace(string(file))
+	}
+}
+
+var columns = []string{
+	"NAME", "KNAME", "PATH", "TYPE", "SIZE", "RO", "RM", "ROTA", "MODEL", "VENDOR", "SERIAL", "WWN", "STATE",
+	"FSTYPE", "UUID", "LABEL", "PTTYPE", "PARTTYPE", "PARTLABEL", "MOUNTPOINTS", "PKNAME", "MAJ:MIN",
+}
+
+// flag is true or false; lsblk up to 2.36 prints "1" and "0".
+type flag bool
+
+// UnmarshalJSON takes true, false, "0" and "1".
+func (f *flag) UnmarshalJSON(raw []byte) error {
+	switch text := strings.Trim(string(raw), `"`); text {
+	case "true", "1":
+		*f = true
+	case "false", "0", "null":
+		*f = false
+	default:
+		return fmt.Errorf("a flag is %s", text)
+	}
+	return nil
+}
+
+type rawDevice struct {
+	Name        string      `json:"name"`
+	KernelName  string      `json:"kname"`
+	Path        string      `json:"path"`
+	Type        string      `json:"type"`
+	Size        json.Number `json:"size"`
+	ReadOnly    flag        `json:"ro"`
+	Removable   flag        `json:"rm"`
+	Rotational  flag        `json:"rota"`
+	Model       string      `json:"model"`
+	Vendor      string      `json:"vendor"`
+	Serial      string      `json:"serial"`
+	WWN         string      `json:"wwn"`
+	State       string      `json:"state"`
+	FSType      string      `json:"fstype"`
+	UUID        string      `json:"uuid"`
+	Label       string      `json:"label"`
+	PTType      string      `json:"pttype"`
+	PartType    string      `json:"parttype"`
+	PartLabel   string      `json:"partlabel"`
+	Mountpoints []string    `json:"mountpoints"`
+	Number      string      `json:"maj:min"`
+	Children    []rawDevice `json:"children"`
+}
+
+// decode reads lsblk's tree into a list in which each device stands once. A device that is made of several others (a
+// thin pool, an array) is printed below each of them.
+func decode(out []byte) ([]Device, error) {
+	tree := struct {
+		Devices []rawDevice `json:"blockdevices"`
+	}{}
+	if err := json.Unmarshal(out, &tree); err != nil {
+		return nil, fmt.Errorf("output of lsblk is not the JSON that is expected: %w", err)
+	}
+	if tree.Devices == nil {
+		return nil, errors.New(`output of lsblk has no "blockdevices"`)
+	}
+	byNumber := map[Number]Device{}
+	if err := flatten(tree.Devices, byNumber); err != nil {
+		return nil, err
+	}
+	devices := make([]Device, 0, len(byNumber))
+	for _, d := range byNumber {
+		devices = append(devices, d)
+	}
+	slices.SortFunc(devices, func(a, b Device) int { return strings.Compare(a.Name, b.Name) })
+	return devices, nil
+}
+
+func flatten(raw []rawDevice, byNumber map[Number]Device) error {
+	for _, r := range raw {
+		d, err := convert(r)
+		if err != nil {
+			return err
+		}
+		byNumber[d.Number] = d
+		if err := flatten(r.Children, byNumber); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func convert(r rawDevice) (Device, error) {
+	size, err := r.Size.Int64()
+	if err != nil || r.Number == "" || r.Path == "" {
+		return Device{}, fmt.Errorf("output of lsblk: device %q has size %q, number %q, path %q", r.Name, r.Size, r.Number, r.Path)
+	}
+	d := Device{
+		Name: r.Path, KernelName: r.KernelName, Number: Number(strings.TrimSpace(r.Number)), Type: r.Type, Size: size,
+		ReadOnly: bool(r.ReadOnly), Removable: bool(r.Removable), Rotational: bool(r.Rotational), State: r.State,
+		Model: strings.TrimSpace(r.Model), Vendor: strings.TrimSpace(r.Vendor), Serial: r.Serial, WWN: r.WWN,
+		Signature: r.FSType, UUID: r.UUID, Label: r.Label, PartitionType: r.PartType, PartitionLabel: r.PartLabel,
+	}
+	if r.Type != "part" {
+		// For a partition lsblk prints the table that it stands in.
+		d.PartitionTable = r.PTType
+	}
+	for _, m := range r.Mountpoints {
+		if m != "" {
+			d.Mountpoints = append(d.Mountpoints, m)
+		}
+	}
+	for _, c := range r.Children {
+		d.Children = append(d.Children, Child{Name: c.Path, Type: c.Type})
+	}
+	return d, nil
+}

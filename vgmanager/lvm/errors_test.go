@@ -1,0 +1,100 @@
+package lvm
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+)
+
+const missingWarning = "WARNING: Couldn't find device with uuid Lp8edL-Hnzu-fE0k-waaR-fy4P-W5Yw-pWxoDf.\n" +
+	"  WARNING: VG vg1 is missing PV Lp8edL-Hnzu-fE0k-waaR-fy4P-W5Yw-pWxoDf (last written to /dev/mapper/disk).\n"
+
+const duplicateWarning = "WARNING: Not using device /dev/ubde for PV 6QT6Gm-MEPy-L2uF-mYS2-TblN-PUmV-Tb4AjP.\n" +
+	"  WARNING: PV 6QT6Gm-MEPy-L2uF-mYS2-TblN-PUmV-Tb4AjP prefers device /dev/ubdb because device name matches previous.\n"
+
+// recordedErrors are the complete stderr of commands of LVM 2.03.16 on a lab node.
+var recordedErrors = []struct {
+	command string
+	stderr  string
+	want    error
+}{
+	{"vgs nosuch", "Volume group \"nosuch\" not found\n  Cannot process volume group nosuch", ErrNotFound},
+	{"lvremove -y vg1/nosuch", `Failed to find logical volume "vg1/nosuch"`, ErrNotFound},
+	{"lvextend --size 4194304b vg1/nosuch", "Logical volume nosuch not found in volume group vg1.", ErrNotFound},
+	{"lvcreate -T vg1/nopool", "Pool nopool not found in Volume group vg1.", ErrNotFound},
+	{"lvcreate -s vg1/nosuch", "Snapshot origin LV nosuch not found in Volume group vg1.", ErrNotFound},
+	{"vgcreate vg2 /dev/nosuch", "No device found for /dev/nosuch.", ErrNotFound},
+	{"pvremove /dev/ubdb", "No PV found on device /dev/ubdb.", ErrNotFound},
+	{"vgcreate vg1 /dev/ubdd", "A volume group called vg1 already exists.", ErrExists},
+	{"lvcreate -n a vg1", `Logical Volume "a" already exists in volume group "vg1"`, ErrExists},
+	{"lvcreate -L 10000000000b vg1", `Volume group "vg1" has insufficient free space (3 extents): 2385 required.`, ErrNoSpace},
+	{"lvextend -L 100000000000b vg1/t1", "Insufficient free space: 23841 extents needed, but only 2 available", ErrNoSpace},
+	{"lvcreate --type raid1 other", "Insufficient suitable allocatable extents for logical volume mirror: 6 more required", ErrNoSpace},
+	{"lvcreate -T vg1/pool in a full pool", "WARNING: Thin pool vg1/pool is out of data space.\n  Cannot create new thin volume, free space in thin pool vg1/pool reached threshold.", ErrNoSpace},
+	{"lvextend to the same size", "New size (2 extents) matches existing size (2 extents).", ErrNotLarger},
+	{"lvextend to a smaller size", "New size given (1 extents) not larger than existing size (2 extents)", ErrNotLarger},
+	{"vgcreate on ext4", "WARNING: ext4 signature detected on /dev/ubdc at offset 1080. Wipe it? [y/n]: [n]\n  Aborted wiping of ext4.\n  1 existing signature left on the device.", ErrSignature},
+	{"vgcreate on a mounted device", "Can't open /dev/ubdb exclusively.  Mounted filesystem?\n  Can't open /dev/ubdb exclusively.  Mounted filesystem?\n  Error opening device /dev/ubdb for reading at 0 length 512.\n  Can't open /dev/ubdb exclusively.  Mounted filesystem?\n  Error opening device /dev/ubdb for reading at 0 length 4096.\n  Cannot use /dev/ubdb: device has a signature", ErrInUse},
+	{"lvremove of a mounted volume", "Logical volume vg1/a contains a filesystem in use.", ErrInUse},
+	{"vgchange -an with a mounted volume", "Logical volume vg1/a contains a filesystem in use.\n  Can't deactivate volume group \"vg1\" with 1 open logical volume(s)", ErrInUse},
+	{"vgcreate with a physical volume of vg1", "Physical volume '/dev/ubdb' is already in volume group 'vg1'\n  Unable to add physical volume '/dev/ubdb' to volume group 'vg1'\n  /dev/ubdb: physical volume not initialized.", ErrNotEmpty},
+	{"pvremove in a volume group", "PV /dev/ubdb is used by VG vg1 so please use vgreduce first.\n  (If you are certain you need pvremove, then confirm by using --force twice.)\n  /dev/ubdb: physical volume label not removed.", ErrNotEmpty},
+	{"vgremove with volumes", "Do you really want to remove volume group \"vg1\" containing 4 logical volumes? [y/n]: [n]\n  Volume group \"vg1\" not removed", ErrNotEmpty},
+	{"lvremove of a pool with volumes", "Removing pool vg1/pool will remove 2 dependent volume(s). Proceed? [y/n]: [n]\n  Logical volume vg1/pool not removed.", ErrNotEmpty},
+	{"lvremove of an active volume", "Do you really want to remove active logical volume vg1/t1? [y/n]: [n]\n  Logical volume vg1/t1 not removed.", ErrNotEmpty},
+	{"lvcreate with a missing disk", missingWarning + "  Cannot change VG vg1 while PVs are missing.\n  See vgreduce --removemissing and vgextend --restoremissing.\n  Cannot process volume group vg1", ErrMissingPV},
+	{"vgremove with a missing disk", missingWarning + "  Volume group \"vg1\" not found, is inconsistent or has PVs missing.\n  Consider vgreduce --removemissing if metadata is inconsistent.", ErrMissingPV},
+	{"vgchange -ay with a missing disk", missingWarning + "  Refusing activation of partial LV vg1/pool.  Use '--activationmode partial' to override.", ErrMissingPV},
+	{"lvcreate with a duplicate disk", duplicateWarning + "  Cannot update volume group vg1 with duplicate PV devices.", ErrDuplicatePV},
+	{"vgcreate on a disk with read errors", "Cannot use /dev/mapper/bad: device is not in a usable state\n  Command requires all devices to be found.", ErrUnusable},
+	{"vgcreate on a tiny disk", "Cannot use /dev/loop0: device is too small (pv_min_size)\n  Command requires all devices to be found.", ErrUnusable},
+	{"vgcreate on a read-only disk", "Error writing device /dev/mapper/disk at 4096 length 4096.\n  WARNING: bcache_invalidate: block (0, 0) still dirty.\n  Failed to wipe new metadata area on /dev/mapper/disk at 4096 len 4096", ErrUnusable},
+	{"lvmdevices --deldev /dev/ubdb", "Devices file not enabled.", ErrNotEnabled},
+	{"lvcreate -L 10485761b", "Size is not a multiple of 512. Try using 10485760 or 10486272.\n  Invalid argument for --size: 10485761b\n  Error during parsing of command line.", ErrInvalid},
+	{"lvcreate -n 'bad name'", "Logical volume name \"bad name\" is invalid.\n  Run `lvcreate --help' for more information.", ErrInvalid},
+	{"nsenter to a node without LVM", "nsenter: failed to execute /usr/sbin/lvm: No such file or directory", ErrNotInstalled},
+	{"a lock that is not given", "Interrupted...\n  Giving up waiting for lock.\n  Can't get lock for vg1.\n  Cannot process volume group vg1", nil},
+	{"a warning alone", strings.TrimSpace(missingWarning), nil},
+}
+
+var sentinels = []error{
+	ErrNotFound, ErrExists, ErrNoSpace, ErrInUse, ErrNotEmpty, ErrSignature, ErrUnusable, ErrMissingPV, ErrDuplicatePV,
+	ErrNotLarger, ErrInvalid, ErrNotEnabled, ErrNotInstalled,
+}
+
+func TestClassifyRecordedErrors(t *testing.T) {
+	seen := map[error]bool{}
+	for _, tt := range recordedErrors {
+		err := classify("object", &host.Error{Command: tt.command, ExitCode: 5, Stderr: tt.stderr, Err: errors.New("exit status 5")})
+		for _, s := range sentinels {
+			if is := errors.Is(err, s); is != (s == tt.want) {
+				t.Errorf("%s: is %q: %v", tt.command, s, is)
+			}
+		}
+		seen[tt.want] = true
+		if !strings.Contains(err.Error(), "object") {
+			t.Errorf("%s: the error does not name its object: %v", tt.command, err)
+		}
+	}
+	for _, s := range sentinels {
+		if !seen[s] {
+			t.Errorf("no recorded example for %q", s)
+		}
+	}
+}
+
+func TestClassifyOtherErrors(t *testing.T) {
+	if err := classify("x", nil); err != nil {
+		t.Errorf("got %v for no error", err)
+	}
+	if err := classify("x", &host.Error{Err: &fs.PathError{Err: fs.ErrNotExist}}); !errors.Is(err, ErrNotInstalled) {
+		t.Errorf("got %v for a program that does not exist", err)
+	}
+	if err := classify("x", context.DeadlineExceeded); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,237 @@
+package lvm
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+)
+
+// runner answers every command from a function and keeps what was run.
+type runner struct {
+	answer   func(ctx context.Context, args []string) ([]byte, error)
+	commands []string
+}
+
+func (r *runner) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	r.commands = append(r.commands, name+" "+strings.Join(args, " "))
+	if r.answer == nil {
+		return nil, nil
+	}
+	return r.answer(ctx, args)
+}
+
+func (r *runner) reports() int {
+	n := 0
+	for _, c := range r.commands {
+		if strings.Contains(c, "fullreport") {
+			n++
+		}
+	}
+	return n
+}
+
+// reporting answers reports with a record.
+func reporting(t *testing.T, name string) *runner {
+	t.Helper()
+	data, err := os.ReadFile("testdata/2.03.16/" + name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &runner{answer: func(context.Context, []string) ([]byte, error) { return data, nil }}
+}
+
+func TestCommands(t *testing.T) {
+	ctx := t.Context()
+	tests := map[string]func(*LVM) error{
+		"vgcreate --addtag lvms vg1 /dev/sdb /dev/sdc": func(l *LVM) error {
+			return l.VGCreate(ctx, VGCreateOptions{Name: "vg1", Devices: []string{"/dev/sdb", "/dev/sdc"}, Tags: []string{"lvms"}})
+		},
+		"vgextend vg1 /dev/sdd": func(l *LVM) error {
+			return l.VGExtend(ctx, VGExtendOptions{Name: "vg1", Devices: []string{"/dev/sdd"}})
+		},
+		"vgremove vg1":                   func(l *LVM) error { return l.VGRemove(ctx, "vg1") },
+		"vgchange --activate y vg1":      func(l *LVM) error { return l.VGActivate(ctx, "vg1") },
+		"pvremove /dev/sdb":              func(l *LVM) error { return l.PVRemove(ctx, "/dev/sdb") },
+		"lvmdevices --deldev /dev/sdb":   func(l *LVM) error { return l.DevicesFileRemove(ctx, "/dev/sdb") },
+		"lvremove --yes vg1/a":           func(l *LVM) error { return l.LVRemove(ctx, "vg1", "a") },
+		"lvremove vg1/pool":              func(l *LVM) error { return l.ThinPoolRemove(ctx, "vg1", "pool") },
+		"lvchange --activate n vg1/pool": func(l *LVM) error { return l.LVDeactivate(ctx, "vg1", "pool") },
+		"lvextend --size 8388608b vg1/a": func(l *LVM) error {
+			return l.LVExtend(ctx, LVExtendOptions{VG: "vg1", Name: "a", Size: 8 << 20})
+		},
+		"lvcreate --name a --size 4194304b --wipesignatures y --yes --addtag t --type raid1 vg1": func(l *LVM) error {
+			return l.LVCreateThick(ctx, ThickOptions{VG: "vg1", Name: "a", Size: 4 << 20, Tags: []string{"t"}, Options: []string{"--type", "raid1"}})
+		},
+		"lvcreate --name a --virtualsize 4194304b --wipesignatures n --addtag t --thinpool vg1/pool": func(l *LVM) error {
+			return l.LVCreateThin(ctx, ThinOptions{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 4 << 20, PoolZeroes: true, Tags: []string{"t"}})
+		},
+		"lvcreate --name a --virtualsize 4194304b --wipesignatures y --yes --thinpool vg1/pool": func(l *LVM) error {
+			return l.LVCreateThin(ctx, ThinOptions{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 4 << 20})
+		},
+		"lvcreate --snapshot --name s --setactivationskip n --permission r vg1/a": func(l *LVM) error {
+			return l.LVCreateSnapshot(ctx, SnapshotOptions{VG: "vg1", Source: "a", Name: "s", ReadOnly: true})
+		},
+		"lvcreate --type thin-pool --extents 90%FREE --zero y --chunksize 131072b --poolmetadatasize 1073741824b --thinpool vg1/pool": func(l *LVM) error {
+			return l.LVCreateThinPool(ctx, ThinPoolOptions{VG: "vg1", Name: "pool", PercentFree: 90, ChunkSize: 128 << 10, MetadataSize: 1 << 30})
+		},
+		"lvcreate --type thin-pool --extents 100%FREE --zero y --thinpool vg1/pool": func(l *LVM) error {
+			return l.LVCreateThinPool(ctx, ThinPoolOptions{VG: "vg1", Name: "pool", PercentFree: 100})
+		},
+	}
+	for want, run := range tests {
+		r := &runner{}
+		if err := run(New(r)); err != nil {
+			t.Errorf("%s: %v", want, err)
+		}
+		if diff := cmp.Diff([]string{"/usr/sbin/lvm " + want}, r.commands); diff != "" {
+			t.Error(diff)
+		}
+		for _, word := range strings.Fields(r.commands[0]) {
+			if word == "--force" || word == "-f" || word == "-ff" {
+				t.Errorf("%s forces", r.commands[0])
+			}
+		}
+	}
+}
+
+func TestDevicesFileRemoveIgnoresANodeWithoutDevicesFile(t *testing.T) {
+	r := &runner{answer: func(context.Context, []string) ([]byte, error) {
+		return nil, &host.Error{Stderr: "Devices file not enabled.", Err: errors.New("exit status 5")}
+	}}
+	if err := New(r).DevicesFileRemove(t.Context(), "/dev/sdb"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReportThatFailsIsNeverEmpty(t *testing.T) {
+	tests := map[string]func(context.Context, []string) ([]byte, error){
+		"the command fails": func(context.Context, []string) ([]byte, error) {
+			return nil, &host.Error{Err: errors.New("exit status 5")}
+		},
+		"no output":       func(context.Context, []string) ([]byte, error) { return nil, nil },
+		"half the output": func(context.Context, []string) ([]byte, error) { return []byte(`{"report":[{"vg":[`), nil },
+	}
+	for name, answer := range tests {
+		if report, err := New(&runner{answer: answer}).Report(t.Context()); err == nil || report != nil {
+			t.Errorf("%s: got %+v, %v", name, report, err)
+		}
+	}
+}
+
+func TestReportHasATimeLimit(t *testing.T) {
+	r := &runner{answer: func(ctx context.Context, _ []string) ([]byte, error) {
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > readTimeout {
+			return nil, errors.New("no time limit")
+		}
+		return []byte(`{"report":[]}`), nil
+	}}
+	if _, err := New(r).Report(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRecentIsSharedUntilItIsOld(t *testing.T) {
+	r := reporting(t, "volumes")
+	l, now := New(r), time.Now()
+	l.now = func() time.Time { return now }
+	for _, step := range []struct {
+		later time.Duration
+		want  int
+	}{{0, 1}, {time.Second, 1}, {4 * time.Second, 1}, {time.Second, 2}, {0, 2}} {
+		now = now.Add(step.later)
+		if _, err := l.Recent(t.Context(), 5*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.reports(); got != step.want {
+			t.Errorf("after %s: %d reports, want %d", step.later, got, step.want)
+		}
+	}
+}
+
+func TestRecentIsReadAnewAfterAChangeThatFailedToo(t *testing.T) {
+	r := reporting(t, "volumes")
+	record := r.answer
+	r.answer = func(ctx context.Context, args []string) ([]byte, error) {
+		if args[0] == "lvremove" {
+			return nil, &host.Error{Err: errors.New("exit status 5")}
+		}
+		return record(ctx, args)
+	}
+	l := New(r)
+	for want := 1; want <= 2; want++ {
+		if _, err := l.Recent(t.Context(), time.Hour); err != nil || r.reports() != want {
+			t.Fatalf("got %d reports and %v, want %d", r.reports(), err, want)
+		}
+		if err := l.LVRemove(t.Context(), "vg1", "a"); err == nil {
+			t.Fatal("the change should have failed")
+		}
+	}
+}
+
+// A report that was started before a change ended may show the state before it.
+func TestReportThatOverlapsAChangeIsNotKept(t *testing.T) {
+	r := reporting(t, "volumes")
+	record := r.answer
+	l := New(r)
+	r.answer = func(ctx context.Context, args []string) ([]byte, error) {
+		l.forget()
+		return record(ctx, args)
+	}
+	if _, err := l.Report(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if l.kept(time.Hour) != nil {
+		t.Error("the report was kept")
+	}
+}
+
+func TestChangeIsNotCutOffWhenItsCallerGivesUp(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r := &runner{answer: func(inner context.Context, _ []string) ([]byte, error) {
+		cancel()
+		return nil, inner.Err()
+	}}
+	l := New(r)
+	if err := l.LVRemove(ctx, "vg1", "a"); err != nil {
+		t.Errorf("the command saw its caller's cancellation: %v", err)
+	}
+	if err := l.LVRemove(ctx, "vg1", "a"); !errors.Is(err, context.Canceled) || len(r.commands) != 1 {
+		t.Errorf("a change began after its caller gave up: %v, %v", err, r.commands)
+	}
+}
+
+func TestChangesRunOneAfterAnother(t *testing.T) {
+	var running, most atomic.Int32
+	r := &concurrent{run: func() {
+		most.Store(max(most.Load(), running.Add(1)))
+		time.Sleep(time.Millisecond)
+		running.Add(-1)
+	}}
+	l, done := New(r), make(chan error)
+	for range 8 {
+		go func() { done <- l.VGActivate(context.Background(), "vg1") }()
+	}
+	for range 8 {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if most.Load() != 1 {
+		t.Errorf("%d changes ran at a time", most.Load())
+	}
+}
+
+type concurrent struct{ run func() }
+
+func (c *concurrent) Run(context.Context, string, ...string) ([]byte, error) {
+	c.run()
+	return nil, nil
+}

@@ -1,0 +1,234 @@
+package lvmtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// LVM is everything that lvm.LVM does.
+type LVM interface {
+	Report(ctx context.Context) (*lvm.Report, error)
+	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
+	VGCreate(ctx context.Context, o lvm.VGCreateOptions) error
+	VGExtend(ctx context.Context, o lvm.VGExtendOptions) error
+	VGRemove(ctx context.Context, name string) error
+	VGActivate(ctx context.Context, name string) error
+	PVRemove(ctx context.Context, device string) error
+	DevicesFileRemove(ctx context.Context, device string) error
+	LVCreateThick(ctx context.Context, o lvm.ThickOptions) error
+	LVCreateThin(ctx context.Context, o lvm.ThinOptions) error
+	LVCreateSnapshot(ctx context.Context, o lvm.SnapshotOptions) error
+	LVCreateThinPool(ctx context.Context, o lvm.ThinPoolOptions) error
+	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
+	LVRemove(ctx context.Context, vg, name string) error
+	LVDeactivate(ctx context.Context, vg, name string) error
+	ThinPoolRemove(ctx context.Context, vg, name string) error
+}
+
+var (
+	_ LVM = (*lvm.LVM)(nil)
+	_ LVM = (*Fake)(nil)
+)
+
+// Bench is what the contract runs on.
+type Bench struct {
+	LVM LVM
+	// Disks are the paths of three blank disks of at least 200 MiB.
+	Disks [3]string
+	// Sign writes a file system on a disk, Clear removes it.
+	Sign, Clear func(t *testing.T, disk string)
+}
+
+// group is the volume group of the contract. It is removed at the end, and the disks are blank again.
+const contractGroup = "contract"
+
+// Contract is what callers rely on, step by step on one volume group. The steps need each other.
+func Contract(t *testing.T, b Bench) {
+	steps := []struct {
+		name string
+		run  func(*testing.T, Bench)
+	}{
+		{"what does not exist is not found", contractNotFound},
+		{"a device with a signature is refused and no device is touched", contractSignature},
+		{"a volume group is made once and extended", contractGroups},
+		{"thick volumes have whole extents", contractThick},
+		{"thin volumes and snapshots live in a pool", contractThin},
+		{"inactive volumes have no device until the group is activated", contractActivation},
+		{"nothing that holds something is removed", contractGuards},
+		{"removal leaves blank disks", contractRemoval},
+	}
+	for _, s := range steps {
+		if !t.Run(s.name, func(t *testing.T) { s.run(t, b) }) {
+			t.FailNow()
+		}
+	}
+}
+
+func want(t *testing.T, err, sentinel error) {
+	t.Helper()
+	if !errors.Is(err, sentinel) {
+		t.Fatalf("got %v, want %v", err, sentinel)
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// look returns the report and the contract's volume group.
+func look(t *testing.T, b Bench) (*lvm.Report, *lvm.VG) {
+	t.Helper()
+	report, err := b.LVM.Report(t.Context())
+	ok(t, err)
+	return report, report.VG(contractGroup)
+}
+
+func contractNotFound(t *testing.T, b Bench) {
+	ctx, l := t.Context(), b.LVM
+	want(t, l.VGRemove(ctx, "nosuch"), lvm.ErrNotFound)
+	want(t, l.VGActivate(ctx, "nosuch"), lvm.ErrNotFound)
+	want(t, l.LVRemove(ctx, "nosuch", "a"), lvm.ErrNotFound)
+	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: "nosuch", Name: "a", Size: 4 << 20}), lvm.ErrNotFound)
+	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: "nosuch", Pool: "p", Name: "a", VirtualSize: 4 << 20}), lvm.ErrNotFound)
+	want(t, l.PVRemove(ctx, b.Disks[0]), lvm.ErrNotFound)
+	want(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: contractGroup, Devices: []string{"/dev/nosuch"}}), lvm.ErrNotFound)
+	ok(t, l.DevicesFileRemove(ctx, b.Disks[0]))
+}
+
+func contractSignature(t *testing.T, b Bench) {
+	b.Sign(t, b.Disks[1])
+	defer b.Clear(t, b.Disks[1])
+	err := b.LVM.VGCreate(t.Context(), lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[:2]})
+	want(t, err, lvm.ErrSignature)
+	report, vg := look(t, b)
+	if vg != nil || len(report.Unassigned) != 0 {
+		t.Fatalf("the refused command left %+v, %+v", vg, report.Unassigned)
+	}
+}
+
+func contractGroups(t *testing.T, b Bench) {
+	ctx, l := t.Context(), b.LVM
+	create := lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[:1], Tags: []string{"lvms", "two"}}
+	ok(t, l.VGCreate(ctx, create))
+	want(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[1:2]}), lvm.ErrExists)
+	want(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: "other", Devices: b.Disks[:1]}), lvm.ErrNotEmpty)
+	ok(t, l.VGExtend(ctx, lvm.VGExtendOptions{Name: contractGroup, Devices: b.Disks[1:2]}))
+	_, vg := look(t, b)
+	switch {
+	case vg == nil || len(vg.PVs) != 2:
+		t.Fatalf("got %+v, want a group of two disks", vg)
+	case !vg.HasTag("lvms") || !vg.HasTag("two") || vg.HasTag("lvm"):
+		t.Errorf("got the tags %q", vg.Tags)
+	case vg.Free != vg.Size || vg.ExtentSize != ExtentSize || vg.MissingPVs != 0 || vg.UUID == "":
+		t.Errorf("got %+v", vg)
+	case vg.PVs[0].UUID == "" || vg.PVs[0].VGName != contractGroup || vg.PVs[0].Major == 0 || !vg.PVs[0].InUse:
+		t.Errorf("got the physical volume %+v", vg.PVs[0])
+	}
+	want(t, l.PVRemove(ctx, b.Disks[0]), lvm.ErrNotEmpty)
+}
+
+func contractThick(t *testing.T, b Bench) {
+	ctx, l := t.Context(), b.LVM
+	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "thick", Size: 5 << 20, Tags: []string{"a=b", "c"}}))
+	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "thick", Size: 4 << 20}), lvm.ErrExists)
+	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "huge", Size: 1 << 50}), lvm.ErrNoSpace)
+	_, vg := look(t, b)
+	lv := vg.LV("thick")
+	if lv == nil || lv.Size != 8<<20 || lv.Path != "/dev/contract/thick" || len(lv.Tags) != 2 {
+		t.Fatalf("got %+v", lv)
+	}
+	if !lv.Attr.Active() || lv.Attr.ReadOnly() || lv.Attr.IsThinPool() || lv.Attr.IsThinVolume() || lv.Major == 0 || lv.DataPercent != nil {
+		t.Errorf("got %+v", lv)
+	}
+	ok(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "thick", Size: 9 << 20}))
+	want(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "thick", Size: 12 << 20}), lvm.ErrNotLarger)
+	want(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "thick", Size: 1 << 50}), lvm.ErrNoSpace)
+	want(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "nosuch", Size: 4 << 20}), lvm.ErrNotFound)
+}
+
+func contractThin(t *testing.T, b Bench) {
+	ctx, l := t.Context(), b.LVM
+	ok(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: contractGroup, Name: "pool", PercentFree: 50, ChunkSize: 128 << 10, MetadataSize: 8 << 20}))
+	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin", VirtualSize: 1<<30 + 512, Tags: []string{"x"}}))
+	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin", VirtualSize: 4 << 20}), lvm.ErrExists)
+	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "nosuch", Name: "b", VirtualSize: 4 << 20}), lvm.ErrNotFound)
+	ok(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "thin", Name: "snap", ReadOnly: true, Tags: []string{"y"}}))
+	ok(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "snap", Size: 2 << 30}))
+	want(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "nosuch", Name: "s"}), lvm.ErrNotFound)
+	_, vg := look(t, b)
+	pool := vg.ThinPool("pool")
+	if pool == nil || pool.Size == 0 || pool.MetadataSize != 8<<20 || pool.ChunkSize != 128<<10 || !pool.Zeroes || pool.Path != "" {
+		t.Fatalf("got the pool %+v", pool)
+	}
+	if len(pool.Volumes) != 2 || pool.VirtualSize() != 3<<30+4<<20 || pool.DataPercent == nil || pool.MetadataPercent == nil || pool.Health != "" || pool.CheckNeeded {
+		t.Errorf("got the pool %+v", pool)
+	}
+	if lv := vg.LV("thin"); lv.Size != 1<<30+4<<20 || !lv.Attr.IsThinVolume() || lv.PoolName != "pool" || lv.Tags[0] != "x" {
+		t.Errorf("got the volume %+v", lv)
+	}
+	if lv := vg.LV("snap"); !lv.Attr.ReadOnly() || !lv.Attr.Active() || lv.Attr.SkipsActivation() || lv.Origin != "thin" {
+		t.Errorf("got the snapshot %+v", lv)
+	}
+	if vg.ThinPool("thick") != nil {
+		t.Error("a thick volume was taken for a pool")
+	}
+}
+
+func contractActivation(t *testing.T, b Bench) {
+	ctx, l := t.Context(), b.LVM
+	for _, name := range []string{"thick", "thin", "snap"} {
+		ok(t, l.LVDeactivate(ctx, contractGroup, name))
+	}
+	_, vg := look(t, b)
+	if lv := vg.LV("thin"); lv.Attr.Active() || lv.Major != 0 || lv.Path == "" || lv.DataPercent != nil {
+		t.Errorf("got %+v", lv)
+	}
+	ok(t, l.VGActivate(ctx, contractGroup))
+	_, vg = look(t, b)
+	for _, name := range []string{"thick", "thin", "snap"} {
+		if lv := vg.LV(name); !lv.Attr.Active() || lv.Major == 0 {
+			t.Errorf("got %+v", lv)
+		}
+	}
+}
+
+func contractGuards(t *testing.T, b Bench) {
+	ctx, l := t.Context(), b.LVM
+	want(t, l.VGRemove(ctx, contractGroup), lvm.ErrNotEmpty)
+	want(t, l.ThinPoolRemove(ctx, contractGroup, "pool"), lvm.ErrNotEmpty)
+	ok(t, l.LVDeactivate(ctx, contractGroup, "pool"))
+	want(t, l.ThinPoolRemove(ctx, contractGroup, "pool"), lvm.ErrNotEmpty)
+	_, vg := look(t, b)
+	if len(vg.LVs) != 4 {
+		t.Fatalf("got %d volumes after refused removals, want 4", len(vg.LVs))
+	}
+}
+
+func contractRemoval(t *testing.T, b Bench) {
+	ctx, l := t.Context(), b.LVM
+	for _, name := range []string{"thin", "snap", "thick"} {
+		ok(t, l.LVRemove(ctx, contractGroup, name))
+	}
+	want(t, l.LVRemove(ctx, contractGroup, "thin"), lvm.ErrNotFound)
+	ok(t, l.LVDeactivate(ctx, contractGroup, "pool"))
+	ok(t, l.ThinPoolRemove(ctx, contractGroup, "pool"))
+	ok(t, l.VGRemove(ctx, contractGroup))
+	report, vg := look(t, b)
+	if vg != nil || len(report.Unassigned) != 2 || report.Unassigned[0].InUse || report.Unassigned[0].VGName != "" {
+		t.Fatalf("got %+v, %+v", vg, report.Unassigned)
+	}
+	for _, disk := range b.Disks[:2] {
+		ok(t, l.PVRemove(ctx, disk))
+		want(t, l.PVRemove(ctx, disk), lvm.ErrNotFound)
+	}
+	if report, _ = look(t, b); len(report.PVs()) != 0 {
+		t.Errorf("physical volumes are left: %+v", report.PVs())
+	}
+}

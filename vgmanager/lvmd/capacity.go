@@ -1,0 +1,79 @@
+package lvmd
+
+import (
+	"math"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// room returns how many bytes of new volumes the class can take now, without the spare. It is nothing where LVM would
+// refuse every new volume, so that the scheduler looks elsewhere.
+func (l located) room() lvm.Bytes {
+	if l.vg.MissingPVs > 0 {
+		return 0
+	}
+	if l.pool == nil {
+		return l.vg.Free
+	}
+	if poolIsFull(l.pool) {
+		return 0
+	}
+	limit := lvm.Bytes(math.Floor(l.class.ThinPoolConfig.OverprovisionRatio * float64(l.pool.Size)))
+	return max(0, limit-l.pool.VirtualSize())
+}
+
+// poolIsFull tells whether LVM takes no new volume into the pool: out of data or metadata, or marked for repair.
+func poolIsFull(p *lvm.ThinPool) bool {
+	full := func(percent *float64) bool { return percent != nil && *percent >= 100 }
+	return p.Health != "" || p.CheckNeeded || full(p.DataPercent) || full(p.MetadataPercent)
+}
+
+// capacity is what the scheduler is told: the room without the spare.
+func (l located) capacity() uint64 {
+	return uint64(max(0, l.room()-spare(l.class)))
+}
+
+// watchResponse is the state of all classes. A class whose volume group cannot be seen has no item: its last known
+// size stays, and requests for it say what is wrong.
+func watchResponse(set *classSet, report *lvm.Report) *proto.WatchResponse {
+	response := &proto.WatchResponse{}
+	for i := range set.classes {
+		l, err := resolve(set, &set.classes[i], report)
+		if err != nil {
+			continue
+		}
+		response.Items = append(response.Items, watchItem(l))
+		if l.class.Default {
+			response.FreeBytes = l.capacity()
+		}
+	}
+	for _, name := range set.gone {
+		response.Items = append(response.Items, &proto.WatchItem{DeviceClass: name})
+	}
+	return response
+}
+
+func watchItem(l located) *proto.WatchItem {
+	item := &proto.WatchItem{DeviceClass: l.class.Name, FreeBytes: l.capacity(), SizeBytes: uint64(l.vg.Size)}
+	if l.pool == nil {
+		return item
+	}
+	// TopoLVM's metrics expect the free space of the volume group here, and the pool's beside it.
+	item.FreeBytes = uint64(l.vg.Free)
+	item.ThinPool = &proto.ThinPoolItem{
+		DataPercent:        percent(l.pool.DataPercent),
+		MetadataPercent:    percent(l.pool.MetadataPercent),
+		OverprovisionBytes: l.capacity(),
+		SizeBytes:          uint64(l.pool.Size),
+	}
+	return item
+}
+
+func percent(p *float64) float64 {
+	if p == nil {
+		return 0
+	}
+	return *p
+}

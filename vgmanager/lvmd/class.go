@@ -1,0 +1,135 @@
+package lvmd
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/types"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// DeviceClass is a device class in TopoLVM's words: a volume group for thick volumes, or a thin pool for thin ones.
+type DeviceClass = types.DeviceClass
+
+// OptionClass is a named set of options of lvcreate that a StorageClass can ask for.
+type OptionClass = types.LvcreateOptionClass
+
+// classSet is one consistent set of classes. It never changes: a new one takes its place.
+type classSet struct {
+	classes []DeviceClass
+	options map[string][]string
+	// gone are classes that were here since the process began. The watchers are told once more that they have no space,
+	// since nothing else takes their capacity from the Node.
+	gone []string
+}
+
+// find returns a class by name; the empty name is the default class.
+func (s *classSet) find(name string) (*DeviceClass, bool) {
+	for i := range s.classes {
+		c := &s.classes[i]
+		if c.Name == name || name == "" && c.Default {
+			return c, true
+		}
+	}
+	return nil, false
+}
+
+// with returns the set with other classes.
+func (s *classSet) with(classes []DeviceClass) *classSet {
+	next := &classSet{classes: classes, options: s.options}
+	for _, name := range append(names(s.classes), s.gone...) {
+		if _, ok := next.find(name); !ok && !slices.Contains(next.gone, name) {
+			next.gone = append(next.gone, name)
+		}
+	}
+	return next
+}
+
+func names(classes []DeviceClass) []string {
+	var list []string
+	for i := range classes {
+		list = append(list, classes[i].Name)
+	}
+	return list
+}
+
+// isThin tells which kind a class is; TopoLVM takes an empty type for thick.
+func isThin(c *DeviceClass) bool { return c.Type == types.TypeThin }
+
+// spare returns the bytes that a class keeps back from the capacity it reports. Without a value it is nothing, other than
+// in TopoLVM, where it is 10 GiB: a small disk would have no capacity at all.
+func spare(c *DeviceClass) lvm.Bytes {
+	if c.SpareGB == nil {
+		return 0
+	}
+	return lvm.Bytes(*c.SpareGB) << 30
+}
+
+// createOptions returns what a class adds to lvcreate, unless an option class takes its place.
+func createOptions(c *DeviceClass) []string {
+	var options []string
+	if c.Stripe != nil && *c.Stripe > 0 {
+		options = append(options, "--stripes", fmt.Sprint(*c.Stripe))
+		if c.StripeSize != "" {
+			options = append(options, "--stripesize", c.StripeSize)
+		}
+	}
+	return append(options, c.LVCreateOptions...)
+}
+
+// classNamePattern and its length are the limits of an annotation key on the Node.
+var classNamePattern = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
+
+const maxClassName = 63
+
+// validate holds TopoLVM's rules for a set of classes, except that there may be none.
+func validate(classes []DeviceClass) error {
+	seen, targets, defaults := map[string]bool{}, map[string]string{}, 0
+	for i := range classes {
+		c := &classes[i]
+		if err := validateClass(c); err != nil {
+			return err
+		}
+		if seen[c.Name] {
+			return fmt.Errorf("device class %s: is listed twice", c.Name)
+		}
+		if other, taken := targets[target(c)]; taken {
+			return fmt.Errorf("device class %s: has the same volume group or thin pool (%s) as %s", c.Name, target(c), other)
+		}
+		seen[c.Name], targets[target(c)] = true, c.Name
+		if c.Default {
+			defaults++
+		}
+	}
+	if defaults > 1 {
+		return errors.New("several device classes are the default")
+	}
+	return nil
+}
+
+func validateClass(c *DeviceClass) error {
+	switch {
+	case len(c.Name) > maxClassName || !classNamePattern.MatchString(c.Name):
+		return fmt.Errorf("device class %q: is not a valid name", c.Name)
+	case c.VolumeGroup == "":
+		return fmt.Errorf("device class %s: has no volume group", c.Name)
+	case !slices.Contains([]types.DeviceType{"", types.TypeThick, types.TypeThin}, c.Type):
+		return fmt.Errorf("device class %s: has the unknown type %q", c.Name, c.Type)
+	case isThin(c) && (c.ThinPoolConfig == nil || c.ThinPoolConfig.Name == ""):
+		return fmt.Errorf("device class %s: is thin and names no thin pool", c.Name)
+	case isThin(c) && c.ThinPoolConfig.OverprovisionRatio < 1:
+		return fmt.Errorf("device class %s: has an overprovision ratio of %g, below 1", c.Name, c.ThinPoolConfig.OverprovisionRatio)
+	}
+	return nil
+}
+
+// target is what two classes must not share.
+func target(c *DeviceClass) string {
+	if isThin(c) {
+		return c.VolumeGroup + "/" + c.ThinPoolConfig.Name
+	}
+	return c.VolumeGroup
+}

@@ -1,0 +1,35 @@
+package lvmd
+
+import (
+	"errors"
+
+	"google.golang.org/grpc/codes"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// codeTable maps what LVM says to what TopoLVM and the CSI sidecars act on. ResourceExhausted is the only code on which
+// the provisioner looks for another node.
+var codeTable = []struct {
+	err  error
+	code codes.Code
+}{
+	{lvm.ErrNotFound, codes.NotFound},
+	{lvm.ErrExists, codes.AlreadyExists},
+	{lvm.ErrNoSpace, codes.ResourceExhausted},
+	{lvm.ErrInUse, codes.FailedPrecondition},
+	{lvm.ErrNotEmpty, codes.FailedPrecondition},
+	{lvm.ErrMissingPV, codes.FailedPrecondition},
+	{lvm.ErrDuplicatePV, codes.FailedPrecondition},
+	{lvm.ErrInvalid, codes.InvalidArgument},
+	{lvm.ErrNotInstalled, codes.Unavailable},
+}
+
+func codeOf(err error) codes.Code {
+	for _, row := range codeTable {
+		if errors.Is(err, row.err) {
+			return row.code
+		}
+	}
+	return codes.Internal
+}

@@ -1,0 +1,107 @@
+package lvmd
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/topolvm/topolvm"
+	"sigs.k8s.io/yaml"
+)
+
+// Config is lvmd.yaml in TopoLVM's format. Nodes that ran another engine have one, and TopoLVM's own lvmd can read ours.
+type Config struct {
+	// SocketName is not used by this engine; it is kept for TopoLVM's.
+	SocketName    string        `json:"socket-name"`
+	DeviceClasses []DeviceClass `json:"device-classes"`
+	OptionClasses []OptionClass `json:"lvcreate-option-classes,omitempty"`
+	CommandPrefix []string      `json:"lvm-command-prefix,omitempty"`
+}
+
+// maxConfig is the most that is read of a configuration file, in bytes.
+const maxConfig = 2 << 20
+
+// readConfig reads a configuration. A file that does not exist is an empty configuration.
+func readConfig(path string) (Config, error) {
+	empty := Config{SocketName: topolvm.DefaultLVMdSocket}
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return empty, nil
+	}
+	if err != nil {
+		return empty, fmt.Errorf("read the device classes of the node: %w", err)
+	}
+	if info.Size() > maxConfig {
+		return empty, fmt.Errorf("%s: has %d bytes, more than the limit of %d", path, info.Size(), maxConfig)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return empty, fmt.Errorf("read the device classes of the node: %w", err)
+	}
+	config := empty
+	if err := yaml.Unmarshal(data, &config); err != nil {
+		return empty, fmt.Errorf("%s: is not a configuration of lvmd: %w", path, err)
+	}
+	if err := validate(config.DeviceClasses); err != nil {
+		return empty, fmt.Errorf("%s: %w", path, err)
+	}
+	return config, nil
+}
+
+// writeConfig replaces a configuration: a reader, and the node after a power cut, see the old one or the new one in
+// full. One without classes removes the file. A file that has the content already is not touched.
+func writeConfig(path string, config Config) error {
+	if len(config.DeviceClasses) == 0 {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the device classes of the node: %w", err)
+		}
+		return nil
+	}
+	data, err := yaml.Marshal(config)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if present, err := os.ReadFile(path); err == nil && bytes.Equal(present, data) {
+		return nil
+	}
+	if err := ReplaceFile(path, data); err != nil {
+		return fmt.Errorf("write the device classes of the node: %w", err)
+	}
+	return nil
+}
+
+// ReplaceFile writes a file with mode 0600: beside path first, to the disk, and then under the name, so that nobody ever
+// sees a part of it.
+func ReplaceFile(path string, data []byte) (err error) {
+	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(tmp.Name())
+		}
+	}()
+	// CreateTemp makes the file with mode 0600, which is the one wanted.
+	if _, err = tmp.Write(data); err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err != nil {
+		return err
+	}
+	if err = os.Rename(tmp.Name(), path); err != nil {
+		return err
+	}
+	return syncDirectory(filepath.Dir(path))
+}
+
+func syncDirectory(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}

@@ -1,0 +1,180 @@
+package lvmd
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/topolvm/topolvm/cmd/lvmd/app"
+	"github.com/topolvm/topolvm/pkg/lvmd/types"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+)
+
+// upstream is what a node has that ran LVMS with a RAID class, a thin and a thick one.
+const upstream = `device-classes:
+- default: false
+  lvcreate-options: ["--type", "raid1", "-m", "1"]
+  name: raid
+  spare-gb: 0
+  stripe: null
+  stripe-size: ""
+  thin-pool: null
+  type: thick
+  volume-group: raid
+- default: true
+  lvcreate-options: null
+  name: vg1
+  spare-gb: null
+  stripe: null
+  stripe-size: ""
+  thin-pool:
+    name: thin-pool-1
+    overprovision-ratio: 10
+  type: thin
+  volume-group: vg1
+lvcreate-option-classes:
+- name: ssd
+  options: ["--type=raid1"]
+lvm-command-prefix: null
+socket-name: /run/topolvm/lvmd.sock
+`
+
+func TestReadConfigOfUpstream(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lvmd.yaml")
+	must(t, os.WriteFile(path, []byte(upstream), 0o600))
+	config, err := readConfig(path)
+	must(t, err)
+	var zero uint64
+	want := Config{
+		SocketName: "/run/topolvm/lvmd.sock",
+		DeviceClasses: []DeviceClass{
+			{Name: "raid", VolumeGroup: "raid", Type: types.TypeThick, SpareGB: &zero, LVCreateOptions: []string{"--type", "raid1", "-m", "1"}},
+			{Name: "vg1", VolumeGroup: "vg1", Default: true, Type: types.TypeThin, ThinPoolConfig: &types.ThinPoolConfig{Name: "thin-pool-1", OverprovisionRatio: 10}},
+		},
+		OptionClasses: []OptionClass{{Name: "ssd", Options: []string{"--type=raid1"}}},
+	}
+	if diff := cmp.Diff(want, config); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWriteConfigCanBeReadByTopoLVM(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lvmd.yaml")
+	config := Config{SocketName: "/run/x.sock", DeviceClasses: []DeviceClass{thickClass("a"), thinClass("b", 2.5)}}
+	must(t, writeConfig(path, config))
+	data, err := os.ReadFile(path)
+	must(t, err)
+	theirs := app.Config{}
+	must(t, yaml.UnmarshalStrict(data, &theirs))
+	if len(theirs.DeviceClasses) != 2 || theirs.DeviceClasses[1].ThinPoolConfig.OverprovisionRatio != 2.5 || theirs.SocketName != "/run/x.sock" {
+		t.Errorf("TopoLVM reads %+v", theirs)
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got the mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestWriteConfigLeavesAnUnchangedFileAndNoOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "lvmd.yaml")
+	config := Config{DeviceClasses: []DeviceClass{thickClass("a")}}
+	must(t, writeConfig(path, config))
+	before, err := os.Stat(path)
+	must(t, err)
+	must(t, writeConfig(path, config))
+	after, err := os.Stat(path)
+	must(t, err)
+	if !os.SameFile(before, after) {
+		t.Error("an unchanged file was written")
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("got %v, %v", entries, err)
+	}
+	for range 2 {
+		must(t, writeConfig(path, Config{}))
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a configuration without classes left %v", err)
+		}
+	}
+}
+
+func TestPublishThatCannotWriteChangesNothingAndIsTriedAgain(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "topolvm")
+	e, err := New(lvmtest.New(), filepath.Join(dir, "lvmd.yaml"))
+	must(t, err)
+	if err := e.Publish(thickClass("a")); err == nil {
+		t.Fatal("want an error while the directory is missing")
+	}
+	if _, ok := e.Class("a"); ok {
+		t.Error("the class is there though the file is not")
+	}
+	must(t, os.Mkdir(dir, 0o755))
+	must(t, e.Publish(thickClass("a")))
+	if _, ok := e.Class("a"); !ok {
+		t.Error("the class is missing after the second try")
+	}
+}
+
+func TestPublishAndWithdraw(t *testing.T) {
+	e, err := New(lvmtest.New(), "")
+	must(t, err)
+	first, second := thickClass("b"), thickClass("a")
+	first.Default, second.Default = true, true
+	must(t, e.Publish(first))
+	must(t, e.Publish(second))
+	if got := names(e.classes.Load().classes); !cmp.Equal(got, []string{"a", "b"}) {
+		t.Errorf("got %v", got)
+	}
+	if c, _ := e.Class("b"); c.Default {
+		t.Error("two classes are the default")
+	}
+	if c, ok := e.classes.Load().find(""); !ok || c.Name != "a" {
+		t.Error("the class that was published last should be the default")
+	}
+	for range 2 {
+		must(t, e.Withdraw("a"))
+	}
+	if _, ok := e.Class("a"); ok {
+		t.Error("the class is still there")
+	}
+	if _, ok := e.Class(""); ok {
+		t.Error("the empty name is no class")
+	}
+}
+
+func TestValidate(t *testing.T) {
+	bad := func(edit func(*DeviceClass)) []DeviceClass {
+		c := thinClass("a", 1)
+		edit(&c)
+		return []DeviceClass{c}
+	}
+	tests := map[string]struct {
+		classes []DeviceClass
+		ok      bool
+	}{
+		"none":                         {nil, true},
+		"one thick and two thin pools": {[]DeviceClass{{Name: "a", VolumeGroup: "vg"}, thinClass("vg", 1), {Name: "c", VolumeGroup: "vg", Type: types.TypeThin, ThinPoolConfig: &types.ThinPoolConfig{Name: "p2", OverprovisionRatio: 1}}}, true},
+		"two thick in one group":       {[]DeviceClass{{Name: "a", VolumeGroup: "vg"}, {Name: "b", VolumeGroup: "vg"}}, false},
+		"one pool twice":               {[]DeviceClass{thinClass("a", 1), {Name: "b", VolumeGroup: "a", Type: types.TypeThin, ThinPoolConfig: &types.ThinPoolConfig{Name: "pool", OverprovisionRatio: 1}}}, false},
+		"one name twice":               {[]DeviceClass{{Name: "a", VolumeGroup: "x"}, {Name: "a", VolumeGroup: "y"}}, false},
+		"two defaults":                 {[]DeviceClass{{Name: "a", VolumeGroup: "x", Default: true}, {Name: "b", VolumeGroup: "y", Default: true}}, false},
+		"no name":                      {bad(func(c *DeviceClass) { c.Name = "" }), false},
+		"a name that is no key":        {bad(func(c *DeviceClass) { c.Name = "a/b" }), false},
+		"no volume group":              {bad(func(c *DeviceClass) { c.VolumeGroup = "" }), false},
+		"an unknown type":              {bad(func(c *DeviceClass) { c.Type = "fat" }), false},
+		"no pool":                      {bad(func(c *DeviceClass) { c.ThinPoolConfig = nil }), false},
+		"a ratio below 1":              {bad(func(c *DeviceClass) { c.ThinPoolConfig.OverprovisionRatio = 0.5 }), false},
+	}
+	for name, tt := range tests {
+		if err := validate(tt.classes); (err == nil) != tt.ok {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}

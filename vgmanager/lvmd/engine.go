@@ -1,0 +1,228 @@
+// Package lvmd is the engine behind TopoLVM's CSI driver on a node: device classes become logical volumes and capacity.
+//
+// It stands behind TopoLVM's own seam, the gRPC client interfaces of its lvmd, and runs in the process that calls it.
+// Other than TopoLVM's embedded lvmd it takes new device classes while it runs, tells every watcher about every change,
+// and needs two processes for a volume: one report and one lvcreate.
+package lvmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// Reader reads the state of the node's volume groups.
+type Reader interface {
+	// Recent returns a report that includes every change of this process and is not older than maxAge.
+	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
+}
+
+// Creator makes logical volumes.
+type Creator interface {
+	LVCreateThick(ctx context.Context, o lvm.ThickOptions) error
+	LVCreateThin(ctx context.Context, o lvm.ThinOptions) error
+	LVCreateSnapshot(ctx context.Context, o lvm.SnapshotOptions) error
+}
+
+// Changer changes and removes logical volumes.
+type Changer interface {
+	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
+	LVRemove(ctx context.Context, vg, name string) error
+}
+
+// LVM is what the engine needs of LVM.
+type LVM interface {
+	Reader
+	Creator
+	Changer
+}
+
+const (
+	// requestAge is how old a report may be that a request is answered from. It only matters for changes by other
+	// programs; it lets the steps of one request, and requests that come together, share a report.
+	requestAge = 5 * time.Second
+	// refreshAge is how old the capacity that watchers were told may become.
+	refreshAge = time.Minute
+)
+
+// Engine makes, changes and lists the logical volumes of the node's device classes. It is safe for concurrent use.
+type Engine struct {
+	lvm  LVM
+	path string
+
+	// classes is read by every request and replaced as a whole.
+	classes atomic.Pointer[classSet]
+	// publishing is held while the classes and their file change.
+	publishing sync.Mutex
+	file       Config
+
+	// admitting is held from the check for free space to the end of the command, so that two requests cannot both take
+	// the last of it.
+	admitting sync.Mutex
+
+	watchers watchers
+}
+
+var (
+	_ proto.LVServiceClient = (*Engine)(nil)
+	_ proto.VGServiceClient = (*Engine)(nil)
+)
+
+// New returns an engine with the device classes of the file at path, which need not exist.
+// An empty path is for an engine that keeps its classes in memory only.
+func New(l LVM, path string) (*Engine, error) {
+	e := &Engine{lvm: l, path: path}
+	if path != "" {
+		config, err := readConfig(path)
+		if err != nil {
+			return nil, err
+		}
+		e.file = config
+	}
+	set := &classSet{classes: e.file.DeviceClasses, options: map[string][]string{}}
+	for _, o := range e.file.OptionClasses {
+		set.options[o.Name] = o.Options
+	}
+	e.classes.Store(set)
+	return e, nil
+}
+
+// Class returns a published class by its name.
+func (e *Engine) Class(name string) (DeviceClass, bool) {
+	c, ok := e.classes.Load().find(name)
+	if !ok || name == "" {
+		return DeviceClass{}, false
+	}
+	return *c, true
+}
+
+// Publish adds a class, or replaces the one of its name, in the file and for all requests that begin afterwards.
+// A class that is the default takes that from the others: while the default moves, two may ask for it.
+func (e *Engine) Publish(class DeviceClass) error {
+	e.publishing.Lock()
+	defer e.publishing.Unlock()
+	classes := slices.Clone(e.classes.Load().classes)
+	at := slices.IndexFunc(classes, func(c DeviceClass) bool { return c.Name == class.Name })
+	if at < 0 {
+		classes, at = append(classes, class), len(classes)
+	}
+	classes[at] = class
+	for i := range classes {
+		classes[i].Default = classes[i].Default && (!class.Default || i == at)
+	}
+	return e.setClasses(classes)
+}
+
+// Withdraw takes a class out. Requests for it get NotFound from then on. To withdraw a class that is not there is no error.
+func (e *Engine) Withdraw(name string) error {
+	e.publishing.Lock()
+	defer e.publishing.Unlock()
+	classes := slices.DeleteFunc(slices.Clone(e.classes.Load().classes), func(c DeviceClass) bool { return c.Name == name })
+	return e.setClasses(classes)
+}
+
+// SetClasses replaces all classes.
+func (e *Engine) SetClasses(classes []DeviceClass) error {
+	e.publishing.Lock()
+	defer e.publishing.Unlock()
+	return e.setClasses(slices.Clone(classes))
+}
+
+// setClasses writes the file first: if that fails nothing has changed, and the caller tries again.
+func (e *Engine) setClasses(classes []DeviceClass) error {
+	if err := validate(classes); err != nil {
+		return err
+	}
+	slices.SortFunc(classes, func(a, b DeviceClass) int { return strings.Compare(a.Name, b.Name) })
+	if e.path != "" {
+		config := e.file
+		config.DeviceClasses = classes
+		if err := writeConfig(e.path, config); err != nil {
+			return err
+		}
+		e.file = config
+	}
+	e.classes.Store(e.classes.Load().with(classes))
+	e.watchers.notify()
+	return nil
+}
+
+// Start tells the watchers the capacity once a minute until ctx ends, since other programs change it too. It implements
+// manager.Runnable.
+func (e *Engine) Start(ctx context.Context) error {
+	ticker := time.NewTicker(refreshAge)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+			e.watchers.notify()
+		}
+	}
+}
+
+// NeedLeaderElection tells the manager that every node runs its engine.
+func (e *Engine) NeedLeaderElection() bool { return false }
+
+// located is a device class with what LVM says about it.
+type located struct {
+	class *DeviceClass
+	set   *classSet
+	vg    *lvm.VG
+	pool  *lvm.ThinPool // nil for a thick class
+}
+
+// locate finds a class, its volume group and its pool.
+func (e *Engine) locate(ctx context.Context, name string, maxAge time.Duration) (located, error) {
+	set := e.classes.Load()
+	class, ok := set.find(name)
+	if !ok {
+		return located{}, status.Errorf(codes.NotFound, "device class %q is not known on this node", name)
+	}
+	report, err := e.lvm.Recent(ctx, maxAge)
+	if err != nil {
+		return located{}, statusOf(err)
+	}
+	return resolve(set, class, report)
+}
+
+func resolve(set *classSet, class *DeviceClass, report *lvm.Report) (located, error) {
+	l := located{class: class, set: set, vg: report.VG(class.VolumeGroup)}
+	if l.vg == nil {
+		return l, status.Errorf(codes.Unavailable, "device class %s: volume group %s is not there: are its disks attached?", class.Name, class.VolumeGroup)
+	}
+	if isThin(class) {
+		if l.pool = l.vg.ThinPool(class.ThinPoolConfig.Name); l.pool == nil {
+			return l, status.Errorf(codes.Unavailable, "device class %s: volume group %s has no thin pool %s", class.Name, class.VolumeGroup, class.ThinPoolConfig.Name)
+		}
+	}
+	return l, nil
+}
+
+// volume returns a volume of the class by name. Thick and thin volumes of one volume group have one name space.
+func (l located) volume(name string) *lvm.LV {
+	lv := l.vg.LV(name)
+	if lv == nil || lv.Attr.IsThinPool() {
+		return nil
+	}
+	return lv
+}
+
+// statusOf is the one table from errors of LVM to gRPC codes.
+func statusOf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return status.Error(codeOf(err), fmt.Sprint(err))
+}

@@ -1,0 +1,110 @@
+package lvmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// CreateLVSnapshot makes a thin snapshot: read-only (access type "ro") for a CSI snapshot, writable ("rw") for a restore or a
+// clone, which may be larger than its source. A size of 0 is the source's.
+// Like a volume of its own, a snapshot counts with its full size: every block of it may be written anew.
+//
+// Codes: NotFound (class, source), Unimplemented (thick), OutOfRange (smaller than the source), ResourceExhausted,
+// InvalidArgument, AlreadyExists, and those of codeTable.
+func (e *Engine) CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest, _ ...grpc.CallOption) (*proto.CreateLVSnapshotResponse, error) {
+	if err := checkSnapshotRequest(in); err != nil {
+		return nil, err
+	}
+	e.admitting.Lock()
+	defer e.admitting.Unlock()
+	l, err := e.locate(ctx, in.GetDeviceClass(), requestAge)
+	if err != nil {
+		return nil, err
+	}
+	source, size, err := l.source(in)
+	if err != nil {
+		return nil, err
+	}
+	if present := l.vg.LV(in.GetName()); present != nil {
+		return existingSnapshot(l, present, size)
+	}
+	if err := l.admit(size); err != nil {
+		return nil, err
+	}
+	if err := e.snapshot(ctx, l, in, source.Size, size); err != nil {
+		return nil, statusOf(err)
+	}
+	log.FromContext(ctx).Info("snapshot created", "deviceClass", l.class.Name, "lv", in.GetName(), "source", source.Name, "size", int64(size))
+	e.watchers.notify()
+	return &proto.CreateLVSnapshotResponse{Snapshot: &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}}, nil
+}
+
+func checkSnapshotRequest(in *proto.CreateLVSnapshotRequest) error {
+	if err := checkName(in.GetName()); err != nil {
+		return err
+	}
+	if in.GetSizeBytes() < 0 {
+		return status.Errorf(codes.InvalidArgument, "the size of a snapshot cannot be %d", in.GetSizeBytes())
+	}
+	if access := in.GetAccessType(); access != "ro" && access != "rw" {
+		return status.Errorf(codes.InvalidArgument, `access type is %q, want "ro" or "rw"`, access)
+	}
+	return nil
+}
+
+// source returns the volume that a snapshot is made of, and the size that it shall have.
+func (l located) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, error) {
+	if l.pool == nil {
+		return nil, 0, status.Errorf(codes.Unimplemented, "device class %s is thick: only thin volumes have snapshots", l.class.Name)
+	}
+	source := l.volume(in.GetSourceVolume())
+	if source == nil {
+		return nil, 0, status.Errorf(codes.NotFound, "source %s/%s not found", l.vg.Name, in.GetSourceVolume())
+	}
+	if source.PoolName != l.pool.Name {
+		return nil, 0, status.Errorf(codes.Unimplemented, "source %s/%s is not in the thin pool %s", l.vg.Name, source.Name, l.pool.Name)
+	}
+	if in.GetSizeBytes() == 0 {
+		return source, source.Size, nil
+	}
+	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
+	if size < source.Size {
+		return nil, 0, status.Errorf(codes.OutOfRange, "%d bytes are requested, the source %s has %d", in.GetSizeBytes(), source.Name, source.Size)
+	}
+	return source, size, nil
+}
+
+func existingSnapshot(l located, present *lvm.LV, size lvm.Bytes) (*proto.CreateLVSnapshotResponse, error) {
+	response, err := existing(l, present, size)
+	if err != nil {
+		return nil, err
+	}
+	return &proto.CreateLVSnapshotResponse{Snapshot: response.GetVolume()}, nil
+}
+
+// snapshot makes the snapshot and grows it. If it cannot grow it is removed again, so that the next try begins anew.
+func (e *Engine) snapshot(ctx context.Context, l located, in *proto.CreateLVSnapshotRequest, from, to lvm.Bytes) error {
+	err := e.lvm.LVCreateSnapshot(ctx, lvm.SnapshotOptions{
+		VG: l.vg.Name, Source: in.GetSourceVolume(), Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro", Tags: in.GetTags(),
+	})
+	if err != nil || to == from {
+		return err
+	}
+	err = e.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: l.vg.Name, Name: in.GetName(), Size: to})
+	if err == nil {
+		return nil
+	}
+	if undo := e.lvm.LVRemove(ctx, l.vg.Name, in.GetName()); undo != nil {
+		return errors.Join(err, fmt.Errorf("the snapshot stays: %w", undo))
+	}
+	return err
+}

@@ -1,0 +1,122 @@
+package lvmd
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	gproto "google.golang.org/protobuf/proto"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// watchers are the open streams. A stream has room for one notice: notices that come while it has one are the same notice,
+// and nobody who gives one ever waits.
+type watchers struct {
+	mu   sync.Mutex
+	open map[*stream]struct{}
+}
+
+func (w *watchers) add(s *stream) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.open == nil {
+		w.open = map[*stream]struct{}{}
+	}
+	w.open[s] = struct{}{}
+}
+
+func (w *watchers) remove(s *stream) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.open, s)
+}
+
+func (w *watchers) notify() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for s := range w.open {
+		s.notify()
+	}
+}
+
+// Watch returns a stream of the capacity of all classes: the present state at once, and again after every change of this
+// engine, after a change of its classes, and once a minute while Start runs. It ends with ctx, as Canceled.
+func (e *Engine) Watch(ctx context.Context, _ *proto.Empty, _ ...grpc.CallOption) (grpc.ServerStreamingClient[proto.WatchResponse], error) {
+	s := &stream{ctx: ctx, engine: e, notices: make(chan struct{}, 1)}
+	s.notify()
+	e.watchers.add(s)
+	context.AfterFunc(ctx, func() { e.watchers.remove(s) })
+	return s, nil
+}
+
+// retryWatch is the pause after a state that could not be read.
+const retryWatch = 10 * time.Second
+
+// stream is one watcher. It implements grpc.ServerStreamingClient without a connection.
+type stream struct {
+	ctx     context.Context
+	engine  *Engine
+	notices chan struct{}
+}
+
+func (s *stream) notify() {
+	select {
+	case s.notices <- struct{}{}:
+	default:
+	}
+}
+
+// Recv waits for a notice and returns the state then. A state that cannot be read is no reason to end the stream, which
+// would end the process of TopoLVM's exporter: it is logged and read again.
+func (s *stream) Recv() (*proto.WatchResponse, error) {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return nil, status.FromContextError(s.ctx.Err()).Err()
+		case <-s.notices:
+		}
+		set := s.engine.classes.Load()
+		report, err := s.engine.lvm.Recent(s.ctx, requestAge)
+		if err == nil {
+			return watchResponse(set, report), nil
+		}
+		log.FromContext(s.ctx).Error(err, "capacity could not be read")
+		time.AfterFunc(retryWatch, s.notify)
+	}
+}
+
+// Header implements grpc.ClientStream; there is none.
+func (s *stream) Header() (metadata.MD, error) { return nil, nil }
+
+// Trailer implements grpc.ClientStream; there is none.
+func (s *stream) Trailer() metadata.MD { return nil }
+
+// CloseSend implements grpc.ClientStream; nothing is sent after the request.
+func (s *stream) CloseSend() error { return nil }
+
+// Context implements grpc.ClientStream.
+func (s *stream) Context() context.Context { return s.ctx }
+
+// SendMsg implements grpc.ClientStream; the request was sent by Watch.
+func (s *stream) SendMsg(any) error { return io.EOF }
+
+// RecvMsg implements grpc.ClientStream.
+func (s *stream) RecvMsg(m any) error {
+	into, ok := m.(gproto.Message)
+	if !ok {
+		return status.Errorf(codes.Internal, "a message of type %T cannot be received", m)
+	}
+	response, err := s.Recv()
+	if err != nil {
+		return err
+	}
+	gproto.Reset(into)
+	gproto.Merge(into, response)
+	return nil
+}

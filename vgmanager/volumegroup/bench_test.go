@@ -1,0 +1,204 @@
+package volumegroup
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+const (
+	nodeName  = "node1"
+	namespace = "openshift-lvm-storage"
+)
+
+// fakeDevices are the disks of a lvmtest.Fake.
+type fakeDevices struct {
+	list   []device.Device
+	err    error
+	probes int
+	found  map[string][]device.Reason
+}
+
+func (f *fakeDevices) List(context.Context) ([]device.Device, error) { return f.list, f.err }
+
+func (f *fakeDevices) Recent(context.Context, time.Duration) ([]device.Device, error) {
+	return f.list, f.err
+}
+
+func (f *fakeDevices) Resolve(path string) (device.Number, error) {
+	for _, d := range f.list {
+		if d.Name == path {
+			return d.Number, nil
+		}
+	}
+	return "", fmt.Errorf("%s %w", path, device.ErrMissing)
+}
+
+func (f *fakeDevices) Probe(_ context.Context, d device.Device, _ ...string) []device.Reason {
+	f.probes++
+	return f.found[d.Name]
+}
+
+// bench is a node with two blank disks, and an API server with what the operator makes.
+type bench struct {
+	*testing.T
+	client  client.Client
+	lvm     *lvmtest.Fake
+	devices *fakeDevices
+	engine  *lvmd.Engine
+	events  *events.FakeRecorder
+	dir     string
+	writes  int
+	agent   *Reconciler
+}
+
+func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
+	t.Helper()
+	b := &bench{T: t, lvm: lvmtest.New(), devices: &fakeDevices{found: map[string][]device.Reason{}}, events: events.NewFakeRecorder(100), dir: t.TempDir()}
+	b.addDisk("/dev/sdb", 16)
+	b.addDisk("/dev/sdc", 32)
+	scheme := runtime.NewScheme()
+	b.ok(corev1.AddToScheme(scheme))
+	b.ok(v1alpha1.AddToScheme(scheme))
+	counting := interceptor.Funcs{
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			b.writes++
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	}
+	b.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).WithInterceptorFuncs(counting).WithObjects(
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{"disks": "yes"}}},
+		&v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Generation: 3}, Spec: spec},
+		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace}},
+	).Build()
+	b.restart()
+	return b
+}
+
+func (b *bench) ok(err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
+
+func (b *bench) addDisk(path string, minor uint32) {
+	b.lvm.AddDisk(path, 1<<30, minor)
+	b.devices.list = append(b.devices.list, device.Device{Name: path, KernelName: path, Number: device.NewNumber(98, minor), Type: "disk", Size: 1 << 30})
+}
+
+// restart begins a new process on the node.
+func (b *bench) restart() {
+	b.Helper()
+	engine, err := lvmd.New(b.lvm, filepath.Join(b.dir, "lvmd.yaml"))
+	b.ok(err)
+	b.engine = engine
+	b.agent = New(Options{Client: b.client, Recorder: b.events, Node: nodeName, Namespace: namespace, LVM: b.lvm, Devices: b.devices, Classes: engine, StateDir: b.dir})
+}
+
+func (b *bench) reconcile() (ctrl.Result, error) {
+	return b.agent.Reconcile(b.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: "vg1"}})
+}
+
+// settle reconciles until there is nothing more to do at once.
+func (b *bench) settle() ctrl.Result {
+	b.Helper()
+	for range 20 {
+		result, err := b.reconcile()
+		b.ok(err)
+		if result.RequeueAfter != afterChange {
+			return result
+		}
+	}
+	b.Fatal("there is no end of changes")
+	return ctrl.Result{}
+}
+
+func (b *bench) entry() v1alpha1.VGStatus {
+	b.Helper()
+	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
+	b.ok(b.client.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: nodeName}, status))
+	return entryOf(status, "vg1")
+}
+
+func (b *bench) object() *v1alpha1.LVMVolumeGroup {
+	b.Helper()
+	object := &v1alpha1.LVMVolumeGroup{}
+	b.ok(b.client.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: "vg1"}, object))
+	return object
+}
+
+func (b *bench) wantState(state v1alpha1.VGState, says ...string) v1alpha1.VGStatus {
+	b.Helper()
+	entry := b.entry()
+	if entry.Status != state {
+		b.Fatalf("got the state %s (%s), want %s", entry.Status, entry.Reason, state)
+	}
+	for _, s := range says {
+		if !strings.Contains(entry.Reason, s) {
+			b.Errorf("the reason %q should say %q", entry.Reason, s)
+		}
+	}
+	return entry
+}
+
+// drain returns the events since the last time.
+func (b *bench) drain() []string {
+	var list []string
+	for {
+		select {
+		case e := <-b.events.Events:
+			list = append(list, e)
+		default:
+			return list
+		}
+	}
+}
+
+func (b *bench) remove() {
+	b.Helper()
+	b.ok(b.client.Delete(b.Context(), b.object()))
+}
+
+// gone tells whether the LVMVolumeGroup is gone.
+func (b *bench) gone() bool {
+	err := b.client.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: "vg1"}, &v1alpha1.LVMVolumeGroup{})
+	return apierrors.IsNotFound(err)
+}
+
+func (b *bench) wantBlankDisks() {
+	b.Helper()
+	report, err := b.lvm.Report(b.Context())
+	b.ok(err)
+	if len(report.VGs) != 0 || len(report.Unassigned) != 0 {
+		b.Errorf("the disks are not blank: %+v", report)
+	}
+	entries, err := os.ReadDir(b.dir)
+	b.ok(err)
+	if len(entries) != 0 {
+		b.Errorf("files are left on the node: %v", entries)
+	}
+}
+
+func thinOf(percent int) v1alpha1.LVMVolumeGroupSpec {
+	return v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: percent, OverprovisionRatio: 10}}
+}

@@ -1,0 +1,294 @@
+// Package volumegroup keeps the volume groups of this node as the LVMVolumeGroups want them.
+//
+// It observes, plans and acts: one look at the node, a pure decision, at most one kind of change, one write of status.
+package volumegroup
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+// Reports reads LVM.
+type Reports interface {
+	Report(ctx context.Context) (*lvm.Report, error)
+	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
+}
+
+// Groups changes volume groups.
+type Groups interface {
+	VGCreate(ctx context.Context, o lvm.VGCreateOptions) error
+	VGExtend(ctx context.Context, o lvm.VGExtendOptions) error
+	VGActivate(ctx context.Context, name string) error
+	VGRemove(ctx context.Context, name string) error
+}
+
+// Pools changes thin pools.
+type Pools interface {
+	LVCreateThinPool(ctx context.Context, o lvm.ThinPoolOptions) error
+	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
+	LVDeactivate(ctx context.Context, vg, name string) error
+	ThinPoolRemove(ctx context.Context, vg, name string) error
+}
+
+// Labels removes the labels of physical volumes.
+type Labels interface {
+	PVRemove(ctx context.Context, device string) error
+	DevicesFileRemove(ctx context.Context, device string) error
+}
+
+// LVM is what the reconciler needs of LVM.
+type LVM interface {
+	Reports
+	Groups
+	Pools
+	Labels
+}
+
+// Devices are the block devices of the node.
+type Devices interface {
+	List(ctx context.Context) ([]device.Device, error)
+	Recent(ctx context.Context, maxAge time.Duration) ([]device.Device, error)
+	Resolve(path string) (device.Number, error)
+	Probe(ctx context.Context, d device.Device, ignore ...string) []device.Reason
+}
+
+// Classes are the device classes in which volumes can be made.
+type Classes interface {
+	Class(name string) (lvmd.DeviceClass, bool)
+	Publish(class lvmd.DeviceClass) error
+	Withdraw(name string) error
+}
+
+// Options are what a Reconciler needs.
+type Options struct {
+	Client   client.Client
+	Recorder events.EventRecorder
+	// Node is the name of this node.
+	Node string
+	// Namespace of the product's objects.
+	Namespace string
+	LVM       LVM
+	Devices   Devices
+	Classes   Classes
+	// StateDir is a directory of the node that outlives the agent: the one of lvmd.yaml.
+	StateDir string
+}
+
+// Reconciler keeps the volume groups of one node. It reconciles one at a time, so it needs no locks of its own.
+type Reconciler struct {
+	Options
+	released releases
+	// names are the last known devices of physical volumes, by UUID.
+	names map[string]string
+	// unsettled are the volume groups whose last reconcile found something to do.
+	unsettled map[string]bool
+}
+
+// New returns a Reconciler.
+func New(o Options) *Reconciler {
+	return &Reconciler{Options: o, released: releases{dir: o.StateDir}, names: map[string]string{}, unsettled: map[string]bool{}}
+}
+
+// The times after which a reconcile comes again.
+const (
+	// afterChange is short: there may be more to do.
+	afterChange = 100 * time.Millisecond
+	// afterConflict lets the cache catch up.
+	afterConflict = time.Second
+	// whileWaiting is for something that another program or a user is about to do.
+	whileWaiting = 10 * time.Second
+	// resync is how often the truth is looked at when nothing happens: disks come, go and fail without an event.
+	resync = time.Minute
+	// maxAge of a look that may lead to nothing. It is less than resync, so that each look is a new one, but the volume
+	// groups of a node share it.
+	maxAge = 50 * time.Second
+)
+
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroups,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroups/finalizers,verbs=update
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses/status,verbs=patch
+// +kubebuilder:rbac:groups=events.k8s.io,namespace=openshift-lvm-storage,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+
+// Reconcile brings the volume group of one LVMVolumeGroup one step further.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	object := &v1alpha1.LVMVolumeGroup{}
+	if err := r.Client.Get(ctx, req.NamespacedName, object); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	result, err := r.reconcile(ctx, object)
+	if apierrors.IsConflict(err) {
+		// The cache was behind; what was done on the node is done, and is seen again.
+		return ctrl.Result{RequeueAfter: afterConflict}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (ctrl.Result, error) {
+	finalizer := v1alpha1.NodeCleanupFinalizer(r.Node)
+	ours := controllerutil.ContainsFinalizer(object, finalizer)
+	if !object.DeletionTimestamp.IsZero() {
+		if !ours {
+			return ctrl.Result{}, nil
+		}
+		// The nodeSelector has no say here: what this node made it removes, even if it is not selected any more.
+		return r.step(ctx, object)
+	}
+	selected, err := r.isSelected(ctx, object)
+	if err != nil || !selected {
+		return ctrl.Result{}, err
+	}
+	if !ours {
+		// Before anything is done on the node, so that nothing can be forgotten there.
+		return ctrl.Result{RequeueAfter: afterChange}, r.patchFinalizers(ctx, object, func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
+	}
+	return r.step(ctx, object)
+}
+
+// isSelected tells whether the LVMVolumeGroup is for this node.
+func (r *Reconciler) isSelected(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (bool, error) {
+	if object.Spec.NodeSelector == nil {
+		return true, nil
+	}
+	node := &corev1.Node{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
+		return false, fmt.Errorf("node %s: %w", r.Node, err)
+	}
+	selector, err := nodeaffinity.NewNodeSelector(object.Spec.NodeSelector)
+	if err != nil {
+		return false, fmt.Errorf("nodeSelector of LVMVolumeGroup %s: %w", object.Name, err)
+	}
+	return selector.Match(node), nil
+}
+
+// patchFinalizers holds the optimistic lock, since a patch of the list replaces what other nodes put there.
+func (r *Reconciler) patchFinalizers(ctx context.Context, object *v1alpha1.LVMVolumeGroup, change func(client.Object)) error {
+	next := object.DeepCopy()
+	change(next)
+	return r.Client.Patch(ctx, next, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
+}
+
+// outcome is what one step came to.
+type outcome struct {
+	seen Seen
+	plan Plan
+	// blind: the node could not be looked at, so seen and plan are empty.
+	blind bool
+	// acted: the plan's action was carried out.
+	acted bool
+	err   error
+}
+
+// step looks, plans, acts and reports.
+func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (ctrl.Result, error) {
+	w := Wanted{
+		Name: object.Name, Node: r.Node, Generation: object.Generation, Spec: object.Spec,
+		Deleting: !object.DeletionTimestamp.IsZero(),
+	}
+	nodeStatus := &v1alpha1.LVMVolumeGroupNodeStatus{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Node}, nodeStatus)
+	if apierrors.IsNotFound(err) && !w.Deleting {
+		// The operator makes it, and a change on the node that nobody can see is not made.
+		return ctrl.Result{RequeueAfter: whileWaiting}, nil
+	}
+	if client.IgnoreNotFound(err) != nil {
+		return ctrl.Result{}, fmt.Errorf("node status %s: %w", r.Node, err)
+	}
+	o := r.change(ctx, w)
+	if o.plan.Finished {
+		return ctrl.Result{}, r.finish(ctx, object, nodeStatus)
+	}
+	return r.publish(ctx, object, nodeStatus, w, o)
+}
+
+// change looks twice where there is something to do: the first look may be up to a minute old. The second is new and
+// includes the devices themselves. Right after a change the first look is new already.
+func (r *Reconciler) change(ctx context.Context, w Wanted) outcome {
+	age := maxAge
+	if r.unsettled[w.Name] {
+		age = 0
+	}
+	seen, err := r.observe(ctx, w, age)
+	if err != nil {
+		return outcome{blind: true, err: err}
+	}
+	plan := NewPlan(w, seen)
+	due := plan.Action.Kind != Nothing || plan.Finished
+	if due && (age != 0 || len(plan.Action.Devices) > 0) {
+		candidates := plan.Action.Devices
+		if seen, err = r.observe(ctx, w, 0); err != nil {
+			return outcome{blind: true, err: err}
+		}
+		r.probe(ctx, &seen, candidates)
+		plan = NewPlan(w, seen)
+	}
+	r.unsettled[w.Name] = plan.Action.Kind != Nothing
+	if plan.Action.Kind == Nothing {
+		return outcome{seen: seen, plan: plan}
+	}
+	if err = r.act(ctx, w, seen, plan.Action); err != nil {
+		plan.Event = failureEvents[plan.Action.Kind]
+	}
+	return outcome{seen: seen, plan: plan, acted: err == nil, err: err}
+}
+
+// publish writes the status, tells of a change and picks the time of the next look.
+func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGroup, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted, o outcome) (ctrl.Result, error) {
+	if nodeStatus.Name != "" {
+		before := entryOf(nodeStatus, w.Name)
+		after := newEntry(w, o, before)
+		if err := r.writeEntry(ctx, nodeStatus, after); err != nil {
+			return ctrl.Result{}, err
+		}
+		reason := o.plan.Event
+		if o.blind {
+			reason = EventObserveFailed
+		}
+		r.event(object, before, after, reason)
+	}
+	switch {
+	case o.err != nil:
+		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s on node %s: %w", w.Name, w.Node, o.err)
+	case o.acted:
+		return ctrl.Result{RequeueAfter: afterChange}, nil
+	case w.Deleting:
+		return ctrl.Result{RequeueAfter: whileWaiting}, nil
+	}
+	return ctrl.Result{RequeueAfter: jitter(resync)}, nil
+}
+
+// finish lets the LVMVolumeGroup go, as far as this node is concerned. The finalizer is last.
+func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) error {
+	if err := r.released.forget(object.Name); err != nil {
+		return err
+	}
+	if nodeStatus.Name != "" {
+		if err := r.removeEntry(ctx, nodeStatus, object.Name); err != nil {
+			return err
+		}
+	}
+	finalizer := v1alpha1.NodeCleanupFinalizer(r.Node)
+	err := r.patchFinalizers(ctx, object, func(o client.Object) { controllerutil.RemoveFinalizer(o, finalizer) })
+	return client.IgnoreNotFound(err)
+}
+
+// jitter keeps the nodes of a cluster from looking at the API server in step.
+func jitter(d time.Duration) time.Duration {
+	return d + time.Duration(rand.Int64N(int64(d/10)))
+}

@@ -1,0 +1,64 @@
+package volumegroup
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+// releases notes, in a file on the node for each volume group, which physical volumes a removed group had. It is on the node
+// and not in the API, since it has to be true in the moment between two commands, whether the API server answers or not.
+type releases struct {
+	dir string
+}
+
+type release struct {
+	VolumeGroup     string   `json:"volumeGroup"`
+	PhysicalVolumes []string `json:"physicalVolumes"`
+}
+
+func (r releases) path(vg string) string { return filepath.Join(r.dir, "released-"+vg+".json") }
+
+// read returns the UUIDs; none if no group of the name was being removed.
+func (r releases) read(vg string) ([]string, error) {
+	data, err := os.ReadFile(r.path(vg))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	note := release{}
+	if err == nil {
+		err = json.Unmarshal(data, &note)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("physical volumes of the removed volume group %s: %w", vg, err)
+	}
+	return note.PhysicalVolumes, nil
+}
+
+func (r releases) write(vg string, pvs []lvm.PV) error {
+	note := release{VolumeGroup: vg}
+	for _, pv := range pvs {
+		note.PhysicalVolumes = append(note.PhysicalVolumes, pv.UUID)
+	}
+	data, err := json.Marshal(note)
+	if err != nil {
+		return err
+	}
+	if err := lvmd.ReplaceFile(r.path(vg), data); err != nil {
+		return fmt.Errorf("note the physical volumes of volume group %s before its removal: %w", vg, err)
+	}
+	return nil
+}
+
+func (r releases) forget(vg string) error {
+	if err := os.Remove(r.path(vg)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget the removed volume group %s: %w", vg, err)
+	}
+	return nil
+}

@@ -1,0 +1,90 @@
+package volumegroup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// planRemoval takes the volume group off the node, one change after another, and never while a volume is in it.
+//
+// After a crash at any point the next look continues: the class is in the file or not, the pool is there or not, the volume
+// group is there or not. Only the labels of its physical volumes cannot be told from those of other people once the group is
+// gone; therefore their UUIDs are noted before (Seen.Released).
+func planRemoval(w Wanted, s Seen) Plan {
+	vg := s.Report.VG(w.Name)
+	switch {
+	case vg == nil:
+		return planLabels(s)
+	case !vg.HasTag(v1alpha1.OwnerTag):
+		// Somebody else's: it stays as it is.
+		return withdrawn(s, Plan{Finished: true})
+	}
+	p := Plan{State: v1alpha1.VGStatusProgressing}
+	if volumes := userVolumes(w, vg); len(volumes) > 0 {
+		return planWait(w, s, volumes)
+	}
+	if broken := brokenGroup(w, s, vg); len(broken) > 0 {
+		return Plan{State: v1alpha1.VGStatusDegraded, Problems: broken, Event: EventManualCleanup}
+	}
+	if w.Spec.ThinPoolConfig != nil && vg.LV(w.Spec.ThinPoolConfig.Name) != nil {
+		p.Action = Action{Kind: RemovePool}
+	} else {
+		p.Action = Action{Kind: RemoveVG, PVs: vg.PVs}
+	}
+	return withdrawn(s, p)
+}
+
+// withdrawn puts the withdrawal of the class before anything else: no volume shall be made in what is being removed.
+func withdrawn(s Seen, p Plan) Plan {
+	if s.Class == nil {
+		return p
+	}
+	return Plan{State: v1alpha1.VGStatusProgressing, Action: Action{Kind: WithdrawClass}}
+}
+
+// planWait waits for the volumes to be deleted. That goes through the class, so it is published if it is not.
+func planWait(w Wanted, s Seen, volumes []string) Plan {
+	p := Plan{
+		State: v1alpha1.VGStatusProgressing,
+		Event: EventManualCleanup,
+		Problems: []string{fmt.Sprintf("volume group %s on node %s is not removed while it has logical volumes: %s; "+
+			"delete their PersistentVolumeClaims, PersistentVolumes and VolumeSnapshots, or run on the node: lvremove", w.Name, w.Node, strings.Join(shorten(volumes), ", "))},
+	}
+	if s.Class == nil {
+		p.Action = publication(w, s)
+	}
+	return p
+}
+
+// userVolumes are all logical volumes but the pool.
+func userVolumes(w Wanted, vg *lvm.VG) []string {
+	var names []string
+	for i := range vg.LVs {
+		lv := &vg.LVs[i]
+		if w.Spec.ThinPoolConfig != nil && lv.Name == w.Spec.ThinPoolConfig.Name && lv.Attr.IsThinPool() {
+			continue
+		}
+		names = append(names, lv.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// planLabels is for a node without the volume group: what remains are the labels that it left.
+func planLabels(s Seen) Plan {
+	p := Plan{State: v1alpha1.VGStatusProgressing}
+	for _, pv := range s.Report.Unassigned {
+		if slices.Contains(s.Released, pv.UUID) {
+			p.Action.PVs = append(p.Action.PVs, pv)
+		}
+	}
+	if len(p.Action.PVs) > 0 {
+		p.Action.Kind = RemovePVs
+		return withdrawn(s, p)
+	}
+	return withdrawn(s, Plan{Finished: true})
+}
