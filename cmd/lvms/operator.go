@@ -76,12 +76,6 @@ func operatorCommand() *cobra.Command {
 // Metrics are for those whom the API server lets read them.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
-// TopoLVM's controllers and CSI controller.
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;update;patch
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;update
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;update
-// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses;csidrivers,verbs=get;list;watch
-// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes;logicalvolumes/status,verbs=get;list;watch;create;update;patch;delete
 
 func runOperator(ctx context.Context, o operatorOptions) error {
 	namespace, err := environment("NAMESPACE")

@@ -50,7 +50,7 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 	if s.kube, err = newKube(spec.CertDir); err != nil {
 		return err
 	}
-	if err := s.serveDNS(ctx); err != nil {
+	if err := s.serveDNS(); err != nil {
 		return fmt.Errorf("DNS: %w", err)
 	}
 	if err := api.await(ctx, "API server", apiServerLimit, s.kube.ready); err != nil {

@@ -23,12 +23,11 @@ var errNoName = errors.New("no such name")
 
 // serveDNS answers for the names of services, and for the registry's. It asks the API server each time: that is slower than
 // what a cluster's DNS does, and needs nothing on the nodes. It answers over UDP alone, and there are no names outside of the lab.
-func (s *supervisor) serveDNS(ctx context.Context) error {
+func (s *supervisor) serveDNS() error {
 	conn, err := net.ListenPacket("udp4", spec.HostIP+":53")
 	if err != nil {
 		return err
 	}
-	context.AfterFunc(ctx, func() { _ = conn.Close() })
 	for range dnsWorkers {
 		go func() { // ends with the lab
 			buf := make([]byte, 1500)
@@ -37,7 +36,7 @@ func (s *supervisor) serveDNS(ctx context.Context) error {
 				if err != nil {
 					return
 				}
-				if answer, err := s.answerDNS(ctx, buf[:n]); err == nil {
+				if answer, err := s.answerDNS(context.Background(), buf[:n]); err == nil {
 					_, _ = conn.WriteTo(answer, from)
 				}
 			}
