@@ -24,7 +24,8 @@ help: ## Print this list.
 
 .PHONY: demo
 demo: packages $(LAB) image ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one go.
-	@$(LAB) demo --name $(LAB_NAME) --image $(IMAGE)
+	@hack/step "build demo" go build -o $(BIN)/demo ./test/demo
+	@$(BIN)/demo --name $(LAB_NAME) --image $(IMAGE)
 
 .PHONY: test
 test: packages lint verify test-unit test-env test-lab test-e2e ## Install what is needed, run every test there is.
@@ -105,7 +106,7 @@ lab-up: packages $(LAB) ## Start a cluster of two nodes with blank disks, withou
 
 .PHONY: lab-shell
 lab-shell: $(LAB) ## A shell with kubectl set up for the running cluster.
-	@$(LAB) shell --name $(LAB_NAME)
+	@$(LAB) shell --name $(LAB_NAME) $(NODE)
 
 .PHONY: lab-kubectl
 lab-kubectl: $(LAB) ## kubectl on the running cluster: make lab-kubectl ARGS="get pods -A".

@@ -21,9 +21,10 @@ func (l *Lab) PushImage(ctx context.Context, ref string, img v1.Image) (string, 
 	return images.Pusher{CA: ca, Dial: l.dialRegistry}.Push(ctx, ref, img)
 }
 
-// LoadImage pushes an image from an OCI layout folder or from an archive as "docker save" writes it.
+// LoadImage pushes an image from an OCI layout, a folder or a tar of one, or from an archive as "docker save" writes it.
 func (l *Lab) LoadImage(ctx context.Context, path, ref string) (string, error) {
-	img, err := images.Load(path)
+	img, done, err := images.Load(path)
+	defer done()
 	if err != nil {
 		return "", err
 	}

@@ -171,7 +171,6 @@ func (n *Node) Running(ctx context.Context) (bool, error) {
 	return status.State == spec.NodeRunning, err
 }
 
-// PID is the process, on this machine, that is the node's kernel.
 func (n *Node) statusOf(ctx context.Context) (spec.NodeStatus, error) {
 	status, err := n.lab.status(ctx)
 	if err != nil {

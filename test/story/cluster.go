@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -18,8 +16,8 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -63,7 +61,7 @@ func Open(l *lab.Lab) (*Cluster, error) {
 
 // Kubectl runs kubectl as the administrator and returns what it prints. stdin may be nil.
 func (c *Cluster) Kubectl(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
-	command, err := c.Lab.Kubectl(ctx, args...)
+	command, err := c.Lab.Command(ctx, "kubectl", args...)
 	if err != nil {
 		return "", err
 	}
@@ -101,7 +99,7 @@ func (c *Cluster) Uninstall(ctx context.Context, archive string) error {
 
 // Manifests pushes the image, and returns config/default with the image's name in the lab's registry.
 func (c *Cluster) Manifests(ctx context.Context, archive string) (string, error) {
-	image, err := c.Lab.LoadImage(ctx, archive, "lvms-operator:dev")
+	image, err := c.Lab.LoadImage(ctx, archive, c.Lab.Registry()+"/lvms-operator:dev")
 	if err != nil {
 		return "", fmt.Errorf("push %s: %w", archive, err)
 	}
@@ -174,6 +172,3 @@ func (c *Cluster) WaitReady(ctx context.Context, name string) error {
 func (c *Cluster) Shell(ctx context.Context, namespace, pod, line string) (string, error) {
 	return c.Kubectl(ctx, nil, "exec", "-n", namespace, pod, "--", "/bin/sh", "-c", line)
 }
-
-var _ = exec.Command
-var _ = os.Stdout

@@ -15,7 +15,7 @@ func node(f *flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "node", Short: "Work with one node"}
 	run := &cobra.Command{Use: "exec NODE -- COMMAND ARGS", Short: "Run a command on a node as root", Args: cobra.MinimumNArgs(2),
 		RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error {
-			return carry(n.Run(ctx, lab.Command{Args: args, Stdin: stdin(), Stdout: os.Stdout, Stderr: os.Stderr}))
+			return carry(n.Run(ctx, lab.Command{Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}))
 		})}
 	cmd.AddCommand(run, disk(f))
 	for name, do := range map[string]func(*lab.Node, context.Context) error{
@@ -25,11 +25,6 @@ func node(f *flags) *cobra.Command {
 			RunE: f.onNode(func(ctx context.Context, n *lab.Node, _ []string) error { return do(n, ctx) })})
 	}
 	return cmd
-}
-
-// stdin is the standard input, if it is something that ends or is typed: waiting for a terminal would keep a command from ending.
-func stdin() *os.File {
-	return os.Stdin
 }
 
 func (f *flags) onNode(do func(ctx context.Context, n *lab.Node, args []string) error) func(*cobra.Command, []string) error {

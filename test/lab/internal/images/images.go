@@ -7,11 +7,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -91,15 +93,35 @@ func build(command []string, files, links map[string]string) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// Load reads an image from an OCI layout folder, or from an archive as "docker save" writes it.
-func Load(path string) (v1.Image, error) {
+// Load reads an image from an OCI layout, a folder or a tar of one, or from an archive as "docker save" writes it.
+// A tar of a layout is unpacked into a temporary folder, which done removes.
+func Load(path string) (img v1.Image, done func(), err error) {
+	done = func() {}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, err
+		return nil, done, err
 	}
-	if !info.IsDir() {
-		return tarball.ImageFromPath(path, nil)
+	if info.IsDir() {
+		img, err = loadLayout(path)
+		return img, done, err
 	}
+	folder, err := os.MkdirTemp("", "layout-")
+	if err != nil {
+		return nil, done, err
+	}
+	done = func() { _ = os.RemoveAll(folder) }
+	if err := untar(path, folder); err != nil {
+		return nil, done, fmt.Errorf("unpack %s: %w", path, err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "oci-layout")); err != nil {
+		img, err = tarball.ImageFromPath(path, nil)
+		return img, done, err
+	}
+	img, err = loadLayout(folder)
+	return img, done, err
+}
+
+func loadLayout(path string) (v1.Image, error) {
 	index, err := layout.ImageIndexFromPath(path)
 	if err != nil {
 		return nil, err
@@ -112,6 +134,51 @@ func Load(path string) (v1.Image, error) {
 		return nil, fmt.Errorf("%s: the layout holds %d images, wanted one", path, len(manifest.Manifests))
 	}
 	return index.Image(manifest.Manifests[0].Digest)
+}
+
+// untar unpacks the files and folders of an archive; [os.Root] keeps it inside of the folder.
+func untar(archive, folder string) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	file, err := os.Open(archive)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	for reader := tar.NewReader(file); ; {
+		header, err := reader.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if err := unpack(root, header, reader); err != nil {
+			return err
+		}
+	}
+}
+
+func unpack(root *os.Root, header *tar.Header, content io.Reader) error {
+	name := filepath.Clean(header.Name)
+	switch header.Typeflag {
+	case tar.TypeDir:
+		return root.MkdirAll(name, 0o755)
+	case tar.TypeReg:
+		if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			return err
+		}
+		file, err := root.Create(name)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(file, content)
+		return errors.Join(err, file.Close())
+	}
+	return nil // links are not part of a layout
 }
 
 // Pusher pushes to a lab's registry.

@@ -1,0 +1,215 @@
+// Command demo shows the main job of LVM Storage on a lab: blank disks become a volume that a Pod writes, that grows while
+// it is used, and that a snapshot brings back.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+const (
+	limit        = 20 * time.Minute
+	namespace    = "demo"
+	clusterName  = "my-lvmcluster"
+	sample       = "config/samples/lvm_v1alpha1_lvmcluster.yaml"
+	writerPod    = "writer"
+	readerPod    = "reader"
+	restoredPod  = "restored"
+	snapshotName = "data-snapshot"
+)
+
+var (
+	data     = story.Volume{Namespace: namespace, Name: "data", Class: "lvms-vg1", Size: "1Gi"}
+	restored = story.Volume{Namespace: namespace, Name: "data-restored", Class: "lvms-vg1", Size: "2Gi", Snapshot: snapshotName}
+)
+
+func main() {
+	name := flag.String("name", "demo", "name of the lab")
+	image := flag.String("image", "", "OCI archive of the operator's image")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if err := run(ctx, *name, *image); err != nil {
+		fmt.Fprintln(os.Stderr, "demo:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, name, image string) error {
+	d := &demo{begin: time.Now()}
+	if err := d.up(ctx, name); err != nil {
+		return err
+	}
+	steps := []struct {
+		what string
+		do   func(context.Context) (string, error)
+	}{
+		{"clean what an earlier demo left in namespace " + namespace, d.clean},
+		{"install the operator", func(ctx context.Context) (string, error) { return "", d.cluster.Install(ctx, image) }},
+		{"LVMCluster " + clusterName + " is Ready: " + sample, d.storage},
+		{"a Pod of a 1Gi claim runs: class lvms-vg1", d.write},
+		{"write 64 MiB, flushed", d.checksum},
+		{"delete the Pod, read the data back in another", d.readBack},
+		{"expand the volume to 2Gi while the Pod uses it", d.expand},
+		{"take a VolumeSnapshot", func(ctx context.Context) (string, error) { return "", d.cluster.Snapshot(ctx, data, snapshotName) }},
+		{"restore it into a second claim, read the same data", d.restore},
+	}
+	for _, step := range steps {
+		start := time.Now()
+		result, err := step.do(ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", step.what, err)
+		}
+		if result != "" {
+			result = ": " + result
+		}
+		fmt.Printf("%6.1fs %s%s (%.1fs)\n", time.Since(d.begin).Seconds(), step.what, result, time.Since(start).Seconds())
+	}
+	return d.show(ctx, name)
+}
+
+type demo struct {
+	begin   time.Time
+	cluster *story.Cluster
+	sum     string
+}
+
+func (d *demo) up(ctx context.Context, name string) error {
+	l, err := lab.Up(ctx, lab.Options{
+		Name: name, Nodes: 2, Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, {Size: 8 * lab.GiB}}, Snapshots: true,
+		Detached: true, Progress: os.Stdout,
+	})
+	if err != nil {
+		return err
+	}
+	d.cluster, err = story.Open(l)
+	return err
+}
+
+// clean lets the demo run again on a lab that is up already.
+func (d *demo) clean(ctx context.Context) (string, error) {
+	for _, pod := range []string{writerPod, readerPod, restoredPod} {
+		if err := d.cluster.StopPod(ctx, namespace, pod); err != nil {
+			return "", err
+		}
+	}
+	if err := d.cluster.RemoveSnapshot(ctx, namespace, snapshotName); err != nil {
+		return "", err
+	}
+	if err := errors.Join(d.cluster.Unclaim(ctx, data), d.cluster.Unclaim(ctx, restored)); err != nil {
+		return "", err
+	}
+	err := d.cluster.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	return "", client.IgnoreAlreadyExists(err)
+}
+
+func (d *demo) storage(ctx context.Context) (string, error) {
+	if err := d.cluster.ApplyFile(ctx, sample); err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
+	defer cancel()
+	return "", d.cluster.WaitReady(ctx, clusterName)
+}
+
+func (d *demo) write(ctx context.Context) (string, error) {
+	if err := d.cluster.Claim(ctx, data); err != nil {
+		return "", err
+	}
+	return "", d.cluster.StartPod(ctx, data, writerPod)
+}
+
+func (d *demo) checksum(ctx context.Context) (string, error) {
+	var err error
+	d.sum, err = d.cluster.Write(ctx, data, writerPod)
+	return "sha256 " + d.sum, err
+}
+
+func (d *demo) readBack(ctx context.Context) (string, error) {
+	if err := d.cluster.StopPod(ctx, namespace, writerPod); err != nil {
+		return "", err
+	}
+	if err := d.cluster.StartPod(ctx, data, readerPod); err != nil {
+		return "", err
+	}
+	return d.same(ctx, data, readerPod)
+}
+
+func (d *demo) same(ctx context.Context, v story.Volume, pod string) (string, error) {
+	sum, err := d.cluster.Checksum(ctx, v, pod)
+	if err != nil {
+		return "", err
+	}
+	if sum != d.sum {
+		return "", fmt.Errorf("the data changed: sha256 %s was written and %s is read", d.sum, sum)
+	}
+	return "the same sha256", nil
+}
+
+func (d *demo) expand(ctx context.Context) (string, error) {
+	size, err := d.cluster.Expand(ctx, data, readerPod, "2Gi")
+	return fmt.Sprintf("the Pod sees %d MiB", size>>20), err
+}
+
+func (d *demo) restore(ctx context.Context) (string, error) {
+	if err := d.cluster.Claim(ctx, restored); err != nil {
+		return "", err
+	}
+	if err := d.cluster.StartPod(ctx, restored, restoredPod); err != nil {
+		return "", err
+	}
+	return d.same(ctx, restored, restoredPod)
+}
+
+// show prints what exists now.
+func (d *demo) show(ctx context.Context, name string) error {
+	for _, what := range []struct {
+		title string
+		args  []string
+	}{
+		{"LVMCluster", []string{"get", "lvmcluster", "-n", story.OperatorNamespace}},
+		{"Volume groups, by node", []string{"get", "lvmcluster", clusterName, "-n", story.OperatorNamespace, "-o",
+			`jsonpath={range .status.deviceClassStatuses[*].nodeStatus[*]}{.node}{"  "}{.name}{"  "}{.status}{"  size "}{.size}{"  free "}{.free}{"  devices "}{.devices}{"\n"}{end}`}},
+		{"Claims and snapshots", []string{"get", "pvc,volumesnapshot,pod", "-n", namespace}},
+	} {
+		out, err := d.cluster.Kubectl(ctx, nil, what.args...)
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\n%s\n%s\n", what.title, strings.TrimRight(out, "\n"))
+	}
+	for _, node := range d.cluster.Lab.Nodes() {
+		out, err := node.Exec(ctx, "lvs", "-o", "lv_name,vg_name,lv_attr,lv_size,pool_lv,origin,data_percent")
+		if err != nil {
+			return err
+		}
+		fmt.Printf("\nlvs on %s\n%s\n", node.Name(), strings.TrimRight(out.Stdout, "\n"))
+	}
+	fmt.Printf(`
+Done after %.0f s. The cluster runs on. Look around:
+  make lab-shell                                 a shell with kubectl
+  make lab-kubectl ARGS="get lvmcluster -A"      one command
+End it:
+  make lab-down
+`, time.Since(d.begin).Seconds())
+	if name != "demo" {
+		fmt.Printf("(with LAB_NAME=%s)\n", name)
+	}
+	return nil
+}

@@ -1,0 +1,273 @@
+package story
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Limits of one step. A lab's node has one slow CPU.
+const (
+	podLimit    = 3 * time.Minute
+	volumeLimit = 2 * time.Minute
+)
+
+// Volume is a claim of a user.
+type Volume struct {
+	Namespace, Name string
+	Class           string
+	Size            string
+	Block           bool
+	// Snapshot, if set, is the VolumeSnapshot whose content the volume starts with.
+	Snapshot string
+}
+
+// The paths of a volume in its pods, and the file that WriteFile writes.
+const (
+	mountPath  = "/data"
+	devicePath = "/dev/data"
+	fileMiB    = 64
+)
+
+// Claim makes the volume's claim.
+func (c *Cluster) Claim(ctx context.Context, v Volume) error {
+	size, err := resource.ParseQuantity(v.Size)
+	if err != nil {
+		return err
+	}
+	mode := corev1.PersistentVolumeFilesystem
+	if v.Block {
+		mode = corev1.PersistentVolumeBlock
+	}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &v.Class,
+			VolumeMode:       &mode,
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+		},
+	}
+	if v.Snapshot != "" {
+		group := "snapshot.storage.k8s.io"
+		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: v.Snapshot}
+	}
+	return c.Create(ctx, claim)
+}
+
+// pod returns a pod that mounts the volume and runs a shell line.
+func (c *Cluster) pod(v Volume, name, line string) *corev1.Pod {
+	grace := int64(1)
+	container := corev1.Container{Name: "main", Image: c.Lab.Registry() + "/busybox:1", Command: []string{"/bin/sh", "-c", line}}
+	if v.Block {
+		container.VolumeDevices = []corev1.VolumeDevice{{Name: "data", DevicePath: devicePath}}
+	} else {
+		container.VolumeMounts = []corev1.VolumeMount{{Name: "data", MountPath: mountPath}}
+	}
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: name},
+		Spec: corev1.PodSpec{
+			RestartPolicy:                 corev1.RestartPolicyAlways,
+			TerminationGracePeriodSeconds: &grace,
+			Containers:                    []corev1.Container{container},
+			Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.Name}}}},
+		},
+	}
+}
+
+// StartPod starts a pod with the volume that stays, and waits until it runs.
+func (c *Cluster) StartPod(ctx context.Context, v Volume, name string) error {
+	if err := c.Create(ctx, c.pod(v, name, "trap exit TERM; sleep 86400 & wait")); err != nil {
+		return err
+	}
+	return c.WaitRunning(ctx, v.Namespace, name)
+}
+
+// WaitRunning waits until a pod is Ready.
+func (c *Cluster) WaitRunning(ctx context.Context, namespace, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, podLimit)
+	defer cancel()
+	return Wait(ctx, "pod "+name+" running", func(ctx context.Context) (bool, string, error) {
+		var pod corev1.Pod
+		if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &pod); err != nil {
+			return false, "", err
+		}
+		for _, condition := range pod.Status.Conditions {
+			if condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue {
+				return true, "", nil
+			}
+		}
+		return false, c.podState(ctx, &pod), nil
+	})
+}
+
+func (c *Cluster) podState(ctx context.Context, pod *corev1.Pod) string {
+	seen := string(pod.Status.Phase)
+	for _, condition := range pod.Status.Conditions {
+		if condition.Message != "" {
+			seen += "; " + condition.Message
+		}
+	}
+	events, err := c.Clientset.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning", Limit: 20})
+	if err != nil {
+		return seen
+	}
+	for _, event := range events.Items {
+		seen += "; " + event.InvolvedObject.Name + ": " + event.Message
+	}
+	return seen
+}
+
+// StopPod deletes a pod and waits until it is gone.
+func (c *Cluster) StopPod(ctx context.Context, namespace, name string) error {
+	return c.remove(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, podLimit)
+}
+
+// Unclaim deletes the volume's claim and waits until it and its PersistentVolume are gone.
+func (c *Cluster) Unclaim(ctx context.Context, v Volume) error {
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Name}}
+	if err := c.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	volumeName := claim.Spec.VolumeName
+	if err := c.remove(ctx, claim, volumeLimit); err != nil || volumeName == "" {
+		return err
+	}
+	return c.waitGone(ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volumeName}}, volumeLimit)
+}
+
+func (c *Cluster) remove(ctx context.Context, object client.Object, limit time.Duration) error {
+	if err := client.IgnoreNotFound(c.Delete(ctx, object)); err != nil {
+		return err
+	}
+	return c.waitGone(ctx, object, limit)
+}
+
+func (c *Cluster) waitGone(ctx context.Context, object client.Object, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	key := client.ObjectKeyFromObject(object)
+	return Wait(ctx, fmt.Sprintf("%T %s gone", object, key.Name), func(ctx context.Context) (bool, string, error) {
+		err := c.Get(ctx, key, object)
+		if client.IgnoreNotFound(err) == nil && err != nil {
+			return true, "", nil
+		}
+		return false, fmt.Sprintf("finalizers %v", object.GetFinalizers()), err
+	})
+}
+
+// Write writes 64 MiB of random data to the volume, flushed, from a running pod, and returns their checksum.
+func (c *Cluster) Write(ctx context.Context, v Volume, pod string) (string, error) {
+	target := mountPath + "/file"
+	if v.Block {
+		target = devicePath
+	}
+	line := fmt.Sprintf("dd if=/dev/urandom of=%s bs=1M count=%d iflag=fullblock conv=fsync 2>&1", target, fileMiB)
+	if _, err := c.Shell(ctx, v.Namespace, pod, line); err != nil {
+		return "", err
+	}
+	return c.Checksum(ctx, v, pod)
+}
+
+// Checksum reads what Write wrote, from a running pod.
+func (c *Cluster) Checksum(ctx context.Context, v Volume, pod string) (string, error) {
+	line := "sha256sum < " + mountPath + "/file"
+	if v.Block {
+		line = fmt.Sprintf("dd if=%s bs=1M count=%d iflag=fullblock 2>/dev/null | sha256sum", devicePath, fileMiB)
+	}
+	out, err := c.Shell(ctx, v.Namespace, pod, line)
+	if err != nil {
+		return "", err
+	}
+	sum, _, _ := strings.Cut(out, " ")
+	if len(sum) != 64 {
+		return "", fmt.Errorf("no checksum in %q", out)
+	}
+	return sum, nil
+}
+
+// Expand asks for a new size and waits until the pod that has the volume sees it. It returns the size that the pod sees, in bytes.
+func (c *Cluster) Expand(ctx context.Context, v Volume, pod, size string) (int64, error) {
+	want, err := resource.ParseQuantity(size)
+	if err != nil {
+		return 0, err
+	}
+	patch := fmt.Appendf(nil, `{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Name}}
+	if err := c.Patch(ctx, claim, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, volumeLimit)
+	defer cancel()
+	var seen int64
+	return seen, Wait(ctx, "volume "+v.Name+" of "+size, func(ctx context.Context) (bool, string, error) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
+			return false, "", err
+		}
+		if seen, err = c.sizeInPod(ctx, v, pod); err != nil {
+			return false, "", err
+		}
+		capacity := claim.Status.Capacity[corev1.ResourceStorage]
+		// A file system has a little less than its volume.
+		done := capacity.Cmp(want) >= 0 && float64(seen) >= 0.9*float64(want.Value())
+		return done, fmt.Sprintf("claim has %s, the pod sees %d bytes, conditions %v", capacity.String(), seen, claim.Status.Conditions), nil
+	})
+}
+
+func (c *Cluster) sizeInPod(ctx context.Context, v Volume, pod string) (int64, error) {
+	line := "df -P -k " + mountPath + " | awk 'NR == 2 {print $2 * 1024}'"
+	if v.Block {
+		line = "blockdev --getsize64 " + devicePath
+	}
+	out, err := c.Shell(ctx, v.Namespace, pod, line)
+	if err != nil {
+		return 0, err
+	}
+	var size float64
+	if _, err := fmt.Sscan(out, &size); err != nil {
+		return 0, fmt.Errorf("no size in %q: %w", out, err)
+	}
+	return int64(size), nil
+}
+
+// Snapshot takes a snapshot of a volume and waits until it can be used.
+func (c *Cluster) Snapshot(ctx context.Context, v Volume, name string) error {
+	snapshot := &snapshotv1.VolumeSnapshot{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: name},
+		Spec: snapshotv1.VolumeSnapshotSpec{
+			VolumeSnapshotClassName: &v.Class,
+			Source:                  snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: &v.Name},
+		},
+	}
+	if err := c.Create(ctx, snapshot); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, volumeLimit)
+	defer cancel()
+	return Wait(ctx, "snapshot "+name, func(ctx context.Context) (bool, string, error) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(snapshot), snapshot); err != nil {
+			return false, "", err
+		}
+		status := snapshot.Status
+		switch {
+		case status == nil:
+			return false, "not looked at yet", nil
+		case status.Error != nil && status.Error.Message != nil:
+			return false, *status.Error.Message, nil
+		}
+		return status.ReadyToUse != nil && *status.ReadyToUse, "not ready", nil
+	})
+}
+
+// RemoveSnapshot deletes a snapshot and waits until it is gone.
+func (c *Cluster) RemoveSnapshot(ctx context.Context, namespace, name string) error {
+	return c.remove(ctx, &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, volumeLimit)
+}
