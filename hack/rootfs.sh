@@ -10,7 +10,7 @@ chmod 1777 "$dest/tmp"
 for link in bin sbin lib lib64; do ln -sfn "usr/$link" "$dest/$link"; done
 
 # nsenter: LVM runs in the host's namespaces. blkid, wipefs, mkfs.*: a volume gets its file system.
-# dumpe2fs, xfs_io, blockdev, resize2fs, xfs_growfs, findmnt: a volume grows. fsck*: ext4 is checked before a mount.
+# dumpe2fs, xfs_io, blockdev, resize2fs, xfs_growfs, findmnt: a volume grows. e2fsck: resize2fs asks for it where a file system is not clean.
 programs="nsenter mount umount findmnt blkid wipefs blockdev fsck mke2fs mkfs.ext4 e2fsck fsck.ext4 resize2fs dumpe2fs mkfs.xfs xfs_growfs xfs_io"
 
 copy() { # PATH: with its libraries, to where the path leads

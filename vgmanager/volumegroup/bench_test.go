@@ -32,13 +32,17 @@ const (
 
 // fakeDevices are the disks of a lvmtest.Fake.
 type fakeDevices struct {
+	lists  int // how often the list was read anew
 	list   []device.Device
 	err    error
 	probes int
 	found  map[string][]device.Reason
 }
 
-func (f *fakeDevices) List(context.Context) ([]device.Device, error) { return f.list, f.err }
+func (f *fakeDevices) List(context.Context) ([]device.Device, error) {
+	f.lists++
+	return f.list, f.err
+}
 
 func (f *fakeDevices) Recent(context.Context, time.Duration) ([]device.Device, error) {
 	return f.list, f.err

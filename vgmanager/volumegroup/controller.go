@@ -210,6 +210,10 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup) 
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("node status %s: %w", r.Node, err)
 	}
+	if entryOf(nodeStatus, w.Name).ObservedGeneration != w.Generation {
+		// Somebody has just asked for this, perhaps for a disk that came a moment ago: look at the node as it is now.
+		r.unsettled[w.Name] = true
+	}
 	o := r.change(ctx, w)
 	if o.plan.Finished {
 		return ctrl.Result{}, r.finish(ctx, object, nodeStatus)

@@ -74,6 +74,23 @@ func TestReconcileAtRestChangesAndWritesNothing(t *testing.T) {
 	}
 }
 
+func TestReconcileReadsTheDevicesAnewWhenTheSpecChanges(t *testing.T) {
+	b := newBench(t, thinOf(90))
+	b.settle()
+	lists := b.devices.lists
+	b.settle()
+	if b.devices.lists != lists {
+		t.Error("at rest the list that is known was not enough")
+	}
+	object := b.object()
+	object.Generation++
+	b.ok(b.client.Update(t.Context(), object))
+	b.settle()
+	if b.devices.lists == lists {
+		t.Error("after a change of the spec an old list was taken: a disk that came since is not in it")
+	}
+}
+
 func TestReconcileMakesOneChangeAtATime(t *testing.T) {
 	b := newBench(t, thinOf(90))
 	reads := map[string]bool{"Report": true}

@@ -157,7 +157,7 @@ func (n *node) boot(ctx context.Context) error {
 		return err
 	}
 	n.set(spec.NodeBooting, proc)
-	if err := proc.await(ctx, "boot", bootLimit, func(ctx context.Context) error { _, err := n.bootID(ctx); return err }); err != nil {
+	if err := proc.await(ctx, "boot", bootLimit, n.answers); err != nil {
 		_ = n.kill()
 		return err
 	}
@@ -222,6 +222,18 @@ func (n *node) bootID(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	return n.call(ctx, wire.Request{Op: wire.OpBootID})
+}
+
+// answers asks a node that boots whether its agent is there. What is sent before its network is up is lost, and would be sent
+// again only after seconds: so it is not waited for.
+func (n *node) answers(ctx context.Context) error {
+	conn, err := (&net.Dialer{Timeout: 300 * time.Millisecond}).DialContext(ctx, "tcp", n.spec.Agent())
+	if err != nil {
+		return err
+	}
+	_ = conn.Close()
+	_, err = n.bootID(ctx)
+	return err
 }
 
 // awaitReady waits until Kubernetes has seen this boot of the node to be Ready.

@@ -1,0 +1,378 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+const (
+	clusterName = "e2e"
+	namespace   = "stories"
+)
+
+// classes has two device classes on both nodes, and one on each: node1 has zone a, node2 zone b.
+const classes = `
+apiVersion: lvm.topolvm.io/v1alpha1
+kind: LVMCluster
+metadata:
+  name: e2e
+  namespace: openshift-lvm-storage
+spec:
+  storage:
+    deviceClasses:
+    - name: thin-xfs
+      default: true
+      deviceSelector: {paths: [/dev/ubdb]}
+      thinPoolConfig: {name: thin-pool-1, overprovisionRatio: 10}
+    - name: thick-ext4
+      fstype: ext4
+      deviceSelector: {paths: [/dev/ubdc]}
+    - name: thin-ext4
+      fstype: ext4
+      nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]}
+      deviceSelector: {paths: [/dev/ubdd]}
+      thinPoolConfig: {name: thin-pool-1, overprovisionRatio: 10}
+    - name: thick-xfs
+      nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [b]}]}]}
+      deviceSelector: {optionalPaths: [/dev/ubdd, /dev/disk/by-id/not-here]}
+`
+
+var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
+	var before []string // every object of the cluster before the operator came
+
+	BeforeAll(func(ctx SpecContext) {
+		for node, zone := range map[string]string{"node1": "a", "node2": "b"} {
+			kubectl(ctx, "label", "node", node, "zone="+zone)
+		}
+		kubectl(ctx, "create", "namespace", namespace)
+		before = objects(ctx)
+		Expect(cluster.Install(ctx, image)).To(Succeed())
+	}, NodeTimeout(6*time.Minute))
+
+	DescribeTable("refuses", func(ctx SpecContext, change func(string) string, message string) {
+		Expect(apply(ctx, change(classes))).To(MatchError(ContainSubstring(message)))
+	},
+		Entry("an LVMCluster in another namespace", NodeTimeout(time.Minute), func(s string) string {
+			return strings.Replace(s, "namespace: openshift-lvm-storage", "namespace: default", 1)
+		}, `an LVMCluster is looked after in namespace "openshift-lvm-storage" only`),
+		Entry("a path that is not under /dev", NodeTimeout(time.Minute), func(s string) string {
+			return strings.Replace(s, "/dev/ubdb", "/tmp/disk", 1)
+		}, `must be the absolute path of a device, under /dev/`),
+		Entry("two defaults", NodeTimeout(time.Minute), func(s string) string {
+			return strings.Replace(s, "- name: thick-ext4", "- name: thick-ext4\n      default: true", 1)
+		}, `at most one device class can be the default`),
+		Entry("a device in two classes", NodeTimeout(time.Minute), func(s string) string {
+			return strings.Replace(s, "/dev/ubdc", "/dev/ubdb", 1)
+		}, `/dev/ubdb`),
+		Entry("a chunk size that LVM cannot have", NodeTimeout(time.Minute), func(s string) string {
+			return strings.Replace(s, "overprovisionRatio: 10", "overprovisionRatio: 10, chunkSize: 1Ki", 1)
+		}, `chunkSize`),
+	)
+
+	It("makes the volume groups of each class on the nodes that it selects", func(ctx SpecContext) {
+		start := time.Now()
+		Expect(apply(ctx, classes)).To(Succeed())
+		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+		AddReportEntry("from apply to Ready", time.Since(start).Round(100*time.Millisecond).String())
+		Expect(groups(ctx, "node1")).To(ConsistOf("thick-ext4", "thin-ext4", "thin-xfs"))
+		Expect(groups(ctx, "node2")).To(ConsistOf("thick-ext4", "thick-xfs", "thin-xfs"))
+		Expect(kubectl(ctx, "get", "storageclass", "-o", "name")).To(Equal(strings.Join([]string{
+			"storageclass.storage.k8s.io/lvms-thick-ext4", "storageclass.storage.k8s.io/lvms-thick-xfs",
+			"storageclass.storage.k8s.io/lvms-thin-ext4", "storageclass.storage.k8s.io/lvms-thin-xfs"}, "\n")))
+	}, NodeTimeout(3*time.Minute))
+
+	It("refuses a second LVMCluster and names the first", func(ctx SpecContext) {
+		Expect(apply(ctx, strings.Replace(classes, "name: e2e", "name: another", 1))).To(MatchError(ContainSubstring(`e2e`)))
+	}, NodeTimeout(time.Minute))
+
+	DescribeTable("keeps what a Pod writes", keepsWhatAPodWrites,
+		Entry("thin, xfs", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thin-xfs"}),
+		Entry("thin, ext4", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thin-ext4"}),
+		Entry("thin, Block", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thin-xfs", Block: true}),
+		Entry("thick, ext4", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thick-ext4"}),
+		Entry("thick, xfs", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thick-xfs"}),
+		Entry("thick, Block", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thick-ext4", Block: true}),
+	)
+
+	It("has the data of a Pod after its node was rebooted, and after it lost power", func(ctx SpecContext) {
+		v := story.Volume{Namespace: namespace, Name: "reboot", Class: "lvms-thin-ext4", Size: "512Mi"} // on node1
+		Expect(cluster.Claim(ctx, v)).To(Succeed())
+		Expect(cluster.StartPod(ctx, v, "reboot")).To(Succeed())
+		sum, err := cluster.Write(ctx, v, "reboot")
+		Expect(err).NotTo(HaveOccurred())
+		node, err := cluster.Lab.Node("node1")
+		Expect(err).NotTo(HaveOccurred())
+
+		By("rebooting the node")
+		Expect(node.Restart(ctx)).To(Succeed())
+		Expect(sameData(ctx, v, "reboot")).To(Equal(sum))
+
+		By("cutting its power")
+		Expect(node.PowerCut(ctx)).To(Succeed())
+		Expect(node.Start(ctx)).To(Succeed())
+		Expect(sameData(ctx, v, "reboot")).To(Equal(sum))
+
+		Expect(cluster.StopPod(ctx, namespace, "reboot")).To(Succeed())
+		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+	}, NodeTimeout(8*time.Minute))
+
+	It("says which path is missing on which node, and serves the others", func(ctx SpecContext) {
+		disk := addDisk(ctx, "node1", "partial")
+		addClass(ctx, "partial", disk.Device)
+		status := waitStatus(ctx, "partial", "node2", lvmv1alpha1.VGStatusFailed)
+		Expect(status.Reason).To(ContainSubstring(disk.Device))
+		waitStatus(ctx, "partial", "node1", lvmv1alpha1.VGStatusReady)
+		Expect(condition(ctx)).To(And(ContainSubstring("node2"), ContainSubstring(disk.Device)))
+		waitStatus(ctx, "thin-xfs", "node2", lvmv1alpha1.VGStatusReady)
+
+		removeClass(ctx, "partial")
+		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+		Expect(groups(ctx, "node1")).NotTo(ContainElement("partial"))
+		Expect(onNode(ctx, "node1", "wipefs", "--no-act", disk.Device)).To(BeEmpty(), "the disk is blank again")
+		removeDisk(ctx, "node1", "partial")
+	}, NodeTimeout(5*time.Minute))
+
+	It("leaves a disk that carries a file system as it is, byte for byte, and says why", func(ctx SpecContext) {
+		disk := addDisk(ctx, "node1", "occupied")
+		onNode(ctx, "node1", "mkfs.ext4", "-q", "-L", "precious", disk.Device)
+		content := onNode(ctx, "node1", "sha256sum", disk.Device)
+		addClass(ctx, "occupied", disk.Device)
+
+		status := waitStatus(ctx, "occupied", "node1", lvmv1alpha1.VGStatusFailed)
+		Expect(status.Reason).To(ContainSubstring(disk.Device))
+		Expect(status.Excluded).To(ContainElement(And(
+			HaveField("Name", disk.Device),
+			HaveField("Reasons", ContainElement(And(ContainSubstring("ext4"), ContainSubstring("precious")))))))
+		Expect(groups(ctx, "node1")).NotTo(ContainElement("occupied"))
+		Expect(onNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
+
+		removeClass(ctx, "occupied")
+		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+		Expect(onNode(ctx, "node1", "sha256sum", disk.Device)).To(Equal(content))
+		removeDisk(ctx, "node1", "occupied")
+	}, NodeTimeout(5*time.Minute))
+
+	It("does not remove the LVMCluster while a claim has a volume, and names the claim", func(ctx SpecContext) {
+		v := story.Volume{Namespace: namespace, Name: "keeps-it", Class: "lvms-thick-ext4", Size: "256Mi"}
+		Expect(cluster.Claim(ctx, v)).To(Succeed())
+		Expect(cluster.StartPod(ctx, v, "keeps-it")).To(Succeed())
+		sum, err := cluster.Write(ctx, v, "keeps-it")
+		Expect(err).NotTo(HaveOccurred())
+
+		kubectl(ctx, "delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--wait=false")
+		Eventually(condition).WithContext(ctx).WithTimeout(time.Minute).Should(And(
+			ContainSubstring(lvmv1alpha1.ReasonDeletionPending), ContainSubstring(namespace+"/keeps-it")))
+		Eventually(kubectl).WithContext(ctx).WithArguments("get", "events", "-n", story.OperatorNamespace).
+			WithTimeout(time.Minute).Should(ContainSubstring(namespace + "/keeps-it"))
+		Expect(sameData(ctx, v, "keeps-it")).To(Equal(sum))
+
+		Expect(cluster.StopPod(ctx, namespace, "keeps-it")).To(Succeed())
+		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+	}, NodeTimeout(4*time.Minute))
+
+	It("leaves no object and blank disks when it is removed", func(ctx SpecContext) {
+		kubectl(ctx, "wait", "--for=delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
+		for _, node := range []string{"node1", "node2"} {
+			for _, disk := range []string{"/dev/ubdb", "/dev/ubdc", "/dev/ubdd"} {
+				Expect(onNode(ctx, node, "wipefs", "--no-act", disk)).To(BeEmpty(), "%s on %s is blank", disk, node)
+			}
+			Expect(groups(ctx, node)).To(BeEmpty())
+			Expect(nodeKeys(ctx, node)).To(BeEmpty(), "annotations and finalizers of the driver on %s", node)
+			Expect(kubectl(ctx, "get", "csinode", node, "-o", "jsonpath={.spec.drivers[*].name}")).To(BeEmpty())
+		}
+		Expect(cluster.Uninstall(ctx, image)).To(Succeed())
+		Eventually(objects).WithContext(ctx).WithTimeout(time.Minute).Should(ConsistOf(before))
+	}, NodeTimeout(6*time.Minute))
+})
+
+func keepsWhatAPodWrites(ctx SpecContext, v story.Volume) {
+	v.Namespace, v.Name, v.Size = namespace, strings.ToLower(fmt.Sprintf("v%d", time.Now().UnixNano())), "512Mi"
+	Expect(cluster.Claim(ctx, v)).To(Succeed())
+	start := time.Now()
+	Expect(cluster.StartPod(ctx, v, v.Name+"-writer")).To(Succeed())
+	AddReportEntry("from the claim to a running Pod", time.Since(start).Round(100*time.Millisecond).String())
+	sum, err := cluster.Write(ctx, v, v.Name+"-writer")
+	Expect(err).NotTo(HaveOccurred())
+
+	By("reading it in another Pod")
+	Expect(cluster.StopPod(ctx, namespace, v.Name+"-writer")).To(Succeed())
+	Expect(cluster.StartPod(ctx, v, v.Name+"-reader")).To(Succeed())
+	Expect(cluster.Checksum(ctx, v, v.Name+"-reader")).To(Equal(sum))
+
+	By("expanding the volume under the Pod")
+	_, err = cluster.Expand(ctx, v, v.Name+"-reader", "1Gi")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(cluster.Checksum(ctx, v, v.Name+"-reader")).To(Equal(sum))
+
+	if strings.HasPrefix(v.Class, "lvms-thin") {
+		restoresASnapshot(ctx, v, sum)
+	}
+	Expect(cluster.StopPod(ctx, namespace, v.Name+"-reader")).To(Succeed())
+	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+}
+
+func restoresASnapshot(ctx context.Context, v story.Volume, sum string) {
+	GinkgoHelper()
+	By("restoring a snapshot, after the original was overwritten")
+	Expect(cluster.Snapshot(ctx, v, v.Name)).To(Succeed())
+	Expect(cluster.Write(ctx, v, v.Name+"-reader")).NotTo(Equal(sum))
+	restored := v
+	restored.Name, restored.Size, restored.Snapshot = v.Name+"-restored", "1Gi", v.Name
+	Expect(cluster.Claim(ctx, restored)).To(Succeed())
+	Expect(cluster.StartPod(ctx, restored, restored.Name)).To(Succeed())
+	Expect(cluster.Checksum(ctx, restored, restored.Name)).To(Equal(sum))
+	Expect(cluster.StopPod(ctx, namespace, restored.Name)).To(Succeed())
+	Expect(cluster.Unclaim(ctx, restored)).To(Succeed())
+	Expect(cluster.RemoveSnapshot(ctx, namespace, v.Name)).To(Succeed())
+}
+
+// sameData waits for the pod, which may have been restarted, and reads the volume's checksum.
+func sameData(ctx context.Context, v story.Volume, pod string) string {
+	GinkgoHelper()
+	Expect(cluster.WaitRunning(ctx, v.Namespace, pod)).To(Succeed())
+	var sum string
+	Eventually(func() (err error) {
+		sum, err = cluster.Checksum(ctx, v, pod)
+		return err
+	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(2 * time.Second).Should(Succeed())
+	return sum
+}
+
+// groups are the volume groups that LVM has on a node.
+func groups(ctx context.Context, node string) []string {
+	GinkgoHelper()
+	return strings.Fields(onNode(ctx, node, "vgs", "--noheadings", "-o", "vg_name"))
+}
+
+// nodeKeys are the annotations and finalizers that the driver has put on a Node.
+func nodeKeys(ctx context.Context, name string) []string {
+	GinkgoHelper()
+	var node corev1.Node
+	Expect(cluster.Get(ctx, client.ObjectKey{Name: name}, &node)).To(Succeed())
+	var keys []string
+	for key := range node.Annotations {
+		if strings.Contains(key, "topolvm.io/") {
+			keys = append(keys, key)
+		}
+	}
+	for _, finalizer := range node.Finalizers {
+		if strings.Contains(finalizer, "topolvm.io/") {
+			keys = append(keys, finalizer)
+		}
+	}
+	return keys
+}
+
+// objects are the names of all objects of the cluster, but those that come and go by themselves.
+func objects(ctx context.Context) []string {
+	GinkgoHelper()
+	kinds := strings.Fields(kubectl(ctx, "api-resources", "--verbs=list", "-o", "name"))
+	var listed []string
+	for _, kind := range kinds {
+		switch kind {
+		case "events", "events.events.k8s.io", "componentstatuses", "leases.coordination.k8s.io", "apiservices.apiregistration.k8s.io":
+		default:
+			listed = append(listed, kind)
+		}
+	}
+	return strings.Fields(kubectl(ctx, "get", strings.Join(listed, ","), "-A", "-o", `jsonpath={range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name}{"\n"}{end}`))
+}
+
+func addDisk(ctx context.Context, node, name string) lab.Disk {
+	GinkgoHelper()
+	n, err := cluster.Lab.Node(node)
+	Expect(err).NotTo(HaveOccurred())
+	disk, err := n.AddDisk(ctx, lab.DiskSpec{Name: name, Size: 256 * lab.MiB})
+	Expect(err).NotTo(HaveOccurred())
+	onNode(ctx, node, "udevadm", "settle")
+	return disk
+}
+
+func removeDisk(ctx context.Context, node, name string) {
+	GinkgoHelper()
+	n, err := cluster.Lab.Node(node)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(n.RemoveDisk(ctx, name)).To(Succeed())
+}
+
+// addClass adds a thick device class with one path, on both nodes.
+func addClass(ctx context.Context, name, path string) {
+	GinkgoHelper()
+	change(ctx, func(storage *lvmv1alpha1.Storage) {
+		storage.DeviceClasses = append(storage.DeviceClasses, lvmv1alpha1.DeviceClass{
+			Name: name, DeviceSelector: &lvmv1alpha1.DeviceSelector{Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath(path)}},
+		})
+	})
+}
+
+func removeClass(ctx context.Context, name string) {
+	GinkgoHelper()
+	change(ctx, func(storage *lvmv1alpha1.Storage) {
+		for i, class := range storage.DeviceClasses {
+			if class.Name == name {
+				storage.DeviceClasses = append(storage.DeviceClasses[:i], storage.DeviceClasses[i+1:]...)
+				return
+			}
+		}
+	})
+}
+
+func change(ctx context.Context, edit func(*lvmv1alpha1.Storage)) {
+	GinkgoHelper()
+	var c lvmv1alpha1.LVMCluster
+	Expect(cluster.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: clusterName}, &c)).To(Succeed())
+	base := c.DeepCopy()
+	edit(&c.Spec.Storage)
+	Expect(cluster.Patch(ctx, &c, client.MergeFrom(base))).To(Succeed())
+}
+
+// waitStatus waits until a device class has a status on a node, and returns it.
+func waitStatus(ctx context.Context, class, node string, want lvmv1alpha1.VGState) lvmv1alpha1.VGStatus {
+	GinkgoHelper()
+	var found lvmv1alpha1.VGStatus
+	Eventually(func() lvmv1alpha1.VGState {
+		var c lvmv1alpha1.LVMCluster
+		Expect(cluster.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: clusterName}, &c)).To(Succeed())
+		found = lvmv1alpha1.VGStatus{}
+		for _, classStatus := range c.Status.DeviceClassStatuses {
+			for _, nodeStatus := range classStatus.NodeStatus {
+				if classStatus.Name == class && nodeStatus.Node == node {
+					found = nodeStatus.VGStatus
+				}
+			}
+		}
+		return found.Status
+	}).WithContext(ctx).WithTimeout(90*time.Second).WithPolling(time.Second).Should(Equal(want), "class %s on %s: %v", class, node, &found)
+	return found
+}
+
+// condition returns the conditions of the LVMCluster as text.
+func condition(ctx context.Context) string {
+	GinkgoHelper()
+	var c lvmv1alpha1.LVMCluster
+	Expect(cluster.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: clusterName}, &c)).To(Succeed())
+	var text []string
+	for _, condition := range c.Status.Conditions {
+		text = append(text, describe(condition))
+	}
+	return strings.Join(text, "\n")
+}
+
+func describe(c metav1.Condition) string {
+	return fmt.Sprintf("%s=%s %s: %s", c.Type, c.Status, c.Reason, c.Message)
+}
