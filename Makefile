@@ -8,13 +8,14 @@ VERSION ?= 0.1.0
 # Programs that are built once and kept: one ignored folder for all of them.
 export LVMS_CACHE ?= $(CURDIR)/.cache
 BIN := $(LVMS_CACHE)/bin
-GOFLAGS_STATIC := CGO_ENABLED=0
 LDFLAGS := -s -w -X github.com/lvm-storage/lvm-operator/internal/version.Version=$(VERSION)
 LAB := $(BIN)/lab
 LAB_NAME ?= demo
 ARGS ?=
 
-export GOFLAGS ?= -buildvcs=false
+# One set of flags for everything, so that no package is compiled twice; and no path of this machine in what is built.
+export GOFLAGS ?= -buildvcs=false -trimpath
+export CGO_ENABLED := 0
 
 ##@ Start here
 
@@ -65,11 +66,11 @@ image: $(BIN)/lvms $(BIN)/image ## Write the operator's image as an OCI archive,
 # Go decides what is stale.
 .PHONY: $(BIN)/lvms $(BIN)/image $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck
 $(BIN)/lvms:
-	@$(GOFLAGS_STATIC) hack/step "build lvms" go build -trimpath -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
+	@hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 $(BIN)/image:
 	@go build -o $@ ./hack/image
 $(LAB):
-	@$(GOFLAGS_STATIC) hack/step "build lab" go build -o $@ ./test/lab/cmd/lab
+	@hack/step "build lab" go build -o $@ ./test/lab/cmd/lab
 $(BIN)/controller-gen:
 	@cd hack/tools && go build -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
 $(BIN)/staticcheck:

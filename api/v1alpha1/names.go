@@ -11,6 +11,10 @@ const (
 	DriverName = "topolvm.io"
 	// TopologyNodeKey is the topology key of a volume; its value is the node's name.
 	TopologyNodeKey = "topology.topolvm.io/node"
+	// CapacityAnnotationPrefix begins the annotations of a Node with the free bytes of each device class.
+	CapacityAnnotationPrefix = "capacity.topolvm.io/"
+	// NodeFinalizer stands on each Node that runs the node agent.
+	NodeFinalizer = "topolvm.io/node"
 	// DeviceClassParameter is the StorageClass parameter that names the device class.
 	DeviceClassParameter = "topolvm.io/device-class"
 	// FilesystemTypeParameter is the StorageClass parameter that names the file system.
@@ -22,7 +26,8 @@ const (
 
 	// LVMClusterFinalizer keeps an LVMCluster until its operands are gone.
 	LVMClusterFinalizer = "lvmcluster.topolvm.io"
-	// NodeStatusFinalizer keeps an LVMVolumeGroupNodeStatus until no volume group is left on its node.
+	// NodeStatusFinalizer stands on node statuses of clusters that were taken over. Nothing sets it any more: the
+	// finalizer by which a node keeps its LVMVolumeGroups protects it.
 	NodeStatusFinalizer = "delete-protection.lvm.openshift.io"
 	// NodeCleanupPrefix begins the finalizer by which each node keeps an LVMVolumeGroup.
 	NodeCleanupPrefix = "cleanup.vgmanager.node.topolvm.io/"

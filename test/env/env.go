@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,8 +41,12 @@ func Start(crdPaths ...string) (*Env, error) {
 	}
 	utilruntime.Must(lvmv1alpha1.AddToScheme(clientgoscheme.Scheme))
 	utilruntime.Must(topolvmv1.AddToScheme(clientgoscheme.Scheme))
+	repository, err := root()
+	if err != nil {
+		return nil, err
+	}
 	server := &envtest.Environment{
-		CRDDirectoryPaths:     append([]string{filepath.Join(Root(), "config", "crd")}, crdPaths...),
+		CRDDirectoryPaths:     append([]string{filepath.Join(repository, "config", "crd")}, crdPaths...),
 		ErrorIfCRDPathMissing: true,
 	}
 	config, err := server.Start()
@@ -80,8 +83,18 @@ func Main(m *testing.M, set func(*Env), crdPaths ...string) {
 	os.Exit(code)
 }
 
-// Root returns the root folder of the repository.
-func Root() string {
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Dir(filepath.Dir(filepath.Dir(file)))
+// root returns the root folder of the repository: the first above the working directory, which is the test's package, with a go.mod.
+func root() (string, error) {
+	folder, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for at := folder; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at, nil
+		}
+		if at == filepath.Dir(at) {
+			return "", fmt.Errorf("no go.mod above %s", folder)
+		}
+	}
 }

@@ -24,7 +24,11 @@ const operatorUser = "system:serviceaccount:" + Namespace + ":lvms-operator"
 // AsOperator returns a configuration that may do what config/rbac/operator_role.yaml lets the operator do, and nothing
 // else. The rules for the operator's namespace hold in the given one.
 func (e *Env) AsOperator(namespace string) (*rest.Config, error) {
-	data, err := os.ReadFile(filepath.Join(Root(), "config", "rbac", "operator_role.yaml"))
+	repository, err := root()
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(filepath.Join(repository, "config", "rbac", "operator_role.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("the operator's roles: %w", err)
 	}

@@ -1,0 +1,56 @@
+package lvmcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// nodeTraces takes off the Nodes what the agents put there: the capacity that the scheduler was told, and the finalizer
+// that would keep a Node for ever once nobody is left to take it off.
+type nodeTraces struct{}
+
+// GetName names the step.
+func (nodeTraces) GetName() string { return "nodeTraces" }
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;patch
+
+// EnsureDeleted cleans the Nodes. The agents must be gone, or they write it anew.
+func (nodeTraces) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
+	nodes := &corev1.NodeList{}
+	if err := r.Live.List(ctx, nodes); err != nil {
+		return fmt.Errorf("list nodes: %w", err)
+	}
+	var errs []error
+	for _, node := range nodes.Items {
+		clean := node.DeepCopy()
+		if !removeTraces(clean) {
+			continue
+		}
+		// The lock, since the patch replaces the list of finalizers.
+		patch := client.MergeFromWithOptions(&node, client.MergeFromWithOptimisticLock{})
+		if err := client.IgnoreNotFound(r.Client.Patch(ctx, clean, patch)); err != nil {
+			errs = append(errs, fmt.Errorf("take the driver's annotations and finalizer off node %s: %w", node.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// removeTraces changes the Node and tells whether there was something to remove.
+func removeTraces(node *corev1.Node) bool {
+	before := len(node.Annotations) + len(node.Finalizers)
+	for key := range node.Annotations {
+		if strings.HasPrefix(key, lvmv1alpha1.CapacityAnnotationPrefix) {
+			delete(node.Annotations, key)
+		}
+	}
+	node.Finalizers = slices.DeleteFunc(node.Finalizers, func(finalizer string) bool { return finalizer == lvmv1alpha1.NodeFinalizer })
+	return len(node.Annotations)+len(node.Finalizers) != before
+}

@@ -1,0 +1,157 @@
+//go:build lab
+
+package sanity
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/topolvm/topolvm"
+	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
+	"github.com/topolvm/topolvm/pkg/driver"
+	"github.com/topolvm/topolvm/pkg/runners"
+	"google.golang.org/grpc"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+const nodeName = "node1"
+
+// sockets are where the two halves of the driver listen.
+type sockets struct{ controller, node string }
+
+// startDriver starts the driver in two managers, as it runs in two processes: the operator has the controller service, the
+// agent has the rest. It returns when the capacity of all classes is known.
+func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) sockets {
+	t.Helper()
+	must(t, cluster.Client.Create(t.Context(), node()))
+	s := sockets{controller: filepath.Join(dir, "controller.sock"), node: filepath.Join(dir, "node.sock")}
+	engine, err := lvmd.New(storage, filepath.Join(dir, "lvmd.yaml"))
+	must(t, err)
+	must(t, engine.SetClasses(deviceClasses()))
+
+	agent := newManager(t, cluster, cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", nodeName)},
+	}})
+	must(t, addNodeService(agent, engine, s.node))
+	operator := newManager(t, cluster, cache.Options{})
+	must(t, addControllerService(operator, s.controller))
+	start(t, agent)
+	start(t, operator)
+	waitForCapacity(t, cluster.Client)
+	return s
+}
+
+// node is this node as the kubelet registers it, with the topology of the driver. The exporter adds the capacity.
+func node() *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name:        nodeName,
+		Labels:      map[string]string{topolvm.GetTopologyNodeKey(): nodeName},
+		Annotations: map[string]string{"csi.volume.kubernetes.io/nodeid": `{"` + topolvm.GetPluginName() + `":"` + nodeName + `"}`},
+	}}
+}
+
+func newManager(t *testing.T, cluster *env.Env, options cache.Options) ctrl.Manager {
+	t.Helper()
+	manager, err := ctrl.NewManager(cluster.Config, ctrl.Options{
+		Scheme: cluster.Client.Scheme(), Cache: options, Metrics: server.Options{BindAddress: "0"},
+	})
+	must(t, err)
+	return manager
+}
+
+// addNodeService adds what the agent of a node runs: see addVolumes in cmd/lvms/vgmanager.go.
+func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) error {
+	if err := manager.Add(engine); err != nil {
+		return err
+	}
+	if err := topolvmcontroller.SetupLogicalVolumeReconcilerWithServices(manager, manager.GetClient(), nodeName, engine, engine); err != nil {
+		return err
+	}
+	if err := manager.Add(runners.NewMetricsExporter(engine, manager.GetClient(), nodeName)); err != nil {
+		return err
+	}
+	service, err := driver.NewNodeServer(nodeName, engine, engine, manager)
+	if err != nil {
+		return err
+	}
+	return serve(manager, socket, func(s *grpc.Server) { csi.RegisterNodeServer(s, service) })
+}
+
+// addControllerService adds what the operator runs: see addCSI in cmd/lvms/operator.go.
+func addControllerService(manager ctrl.Manager, socket string) error {
+	service, err := driver.NewControllerServer(manager, driver.ControllerServerSettings{
+		MinimumAllocationSettings: driver.MinimumAllocationSettings{
+			Filesystem: map[string]driver.Quantity{
+				"ext4": driver.Quantity(resource.MustParse("32Mi")),
+				"xfs":  driver.Quantity(resource.MustParse("300Mi")),
+			},
+			Block: driver.Quantity(resource.MustParse("8Mi")),
+		},
+	})
+	if err != nil {
+		return err
+	}
+	return serve(manager, socket, func(s *grpc.Server) { csi.RegisterControllerServer(s, service) })
+}
+
+// serve adds a gRPC server with a service and the driver's identity.
+func serve(manager ctrl.Manager, socket string, register func(*grpc.Server)) error {
+	s := grpc.NewServer()
+	csi.RegisterIdentityServer(s, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
+	register(s)
+	return manager.Add(sidecar.NewGRPCServer(s, socket))
+}
+
+// start runs a manager until the test ends.
+func start(t *testing.T, manager ctrl.Manager) {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- manager.Start(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("a manager ended: %v", err)
+		}
+	})
+}
+
+// waitForCapacity waits until the node says what each class can take: a volume without a node goes where most is.
+func waitForCapacity(t *testing.T, reader client.Reader) {
+	t.Helper()
+	var known map[string]string
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		var node corev1.Node
+		if err := reader.Get(ctx, client.ObjectKey{Name: nodeName}, &node); err != nil {
+			return false, err
+		}
+		known = node.Annotations
+		return known[topolvm.GetCapacityKeyPrefix()+thinClass] != "" && known[topolvm.GetCapacityKeyPrefix()+thickClass] != "", nil
+	})
+	if err != nil {
+		t.Fatalf("the capacity is not on the Node: %v; annotations: %v", err, known)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,84 @@
+//go:build lab
+
+package sanity
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"github.com/topolvm/topolvm/pkg/lvmd/types"
+
+	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+// The device classes have volume groups of the same names.
+const (
+	thinClass  = "thin"
+	thickClass = "thick"
+	poolName   = "pool"
+)
+
+// prepareDisks makes a volume group for each class, of one disk each. Everything on the disks is lost.
+func prepareDisks(t *testing.T) *lvm.LVM {
+	t.Helper()
+	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
+	if len(disks) < 2 {
+		t.Fatal("LVMS_TEST_DISKS must name two blank disks of a lab node")
+	}
+	runner := host.NewLocal()
+	t.Cleanup(func() { t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand()) })
+	storage := lvm.New(runner)
+	for i, group := range []string{thinClass, thickClass} {
+		if err := storage.VGCreate(t.Context(), lvm.VGCreateOptions{Name: group, Devices: disks[i : i+1]}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := storage.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: thinClass, Name: poolName, PercentFree: 90}); err != nil {
+		t.Fatal(err)
+	}
+	return storage
+}
+
+// deviceClasses are what the agent would publish for the two volume groups.
+func deviceClasses() []lvmd.DeviceClass {
+	return []lvmd.DeviceClass{
+		{
+			Name: thinClass, VolumeGroup: thinClass, Type: types.TypeThin, Default: true,
+			ThinPoolConfig: &types.ThinPoolConfig{Name: poolName, OverprovisionRatio: 10},
+		},
+		{Name: thickClass, VolumeGroup: thickClass, Type: types.TypeThick},
+	}
+}
+
+// checkNothingIsLeft fails if a logical volume outlived the specs, on the disks or in the API.
+func checkNothingIsLeft(t *testing.T, cluster *env.Env, storage *lvm.LVM) {
+	t.Helper()
+	report, err := storage.Report(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range report.VGs {
+		for _, lv := range report.VGs[i].LVs {
+			if !lv.Attr.IsThinPool() {
+				t.Errorf("logical volume %s/%s is left", report.VGs[i].Name, lv.Name)
+			}
+		}
+	}
+	for _, group := range []string{thinClass, thickClass} {
+		if report.VG(group) == nil {
+			t.Errorf("volume group %s is gone", group)
+		}
+	}
+	var volumes topolvmv1.LogicalVolumeList
+	if err := cluster.Client.List(t.Context(), &volumes); err != nil {
+		t.Fatal(err)
+	}
+	for i := range volumes.Items {
+		t.Errorf("LogicalVolume %s (%s) is left", volumes.Items[i].Name, volumes.Items[i].Spec.Name)
+	}
+}
