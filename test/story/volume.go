@@ -128,7 +128,7 @@ func (c *Cluster) podState(ctx context.Context, pod *corev1.Pod) string {
 
 // StopPod deletes a pod and waits until it is gone.
 func (c *Cluster) StopPod(ctx context.Context, namespace, name string) error {
-	return c.remove(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, podLimit)
+	return c.Remove(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, podLimit)
 }
 
 // Unclaim deletes the volume's claim and waits until it and its PersistentVolume are gone.
@@ -138,13 +138,14 @@ func (c *Cluster) Unclaim(ctx context.Context, v Volume) error {
 		return client.IgnoreNotFound(err)
 	}
 	volumeName := claim.Spec.VolumeName
-	if err := c.remove(ctx, claim, volumeLimit); err != nil || volumeName == "" {
+	if err := c.Remove(ctx, claim, volumeLimit); err != nil || volumeName == "" {
 		return err
 	}
 	return c.waitGone(ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volumeName}}, volumeLimit)
 }
 
-func (c *Cluster) remove(ctx context.Context, object client.Object, limit time.Duration) error {
+// Remove deletes an object and waits until it is gone.
+func (c *Cluster) Remove(ctx context.Context, object client.Object, limit time.Duration) error {
 	if err := client.IgnoreNotFound(c.Delete(ctx, object)); err != nil {
 		return err
 	}
@@ -269,5 +270,5 @@ func (c *Cluster) Snapshot(ctx context.Context, v Volume, name string) error {
 
 // RemoveSnapshot deletes a snapshot and waits until it is gone.
 func (c *Cluster) RemoveSnapshot(ctx context.Context, namespace, name string) error {
-	return c.remove(ctx, &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, volumeLimit)
+	return c.Remove(ctx, &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, volumeLimit)
 }
