@@ -40,7 +40,7 @@ test-unit: ## Tables, plans, decoders, builders, import rules. Runs anywhere.
 
 .PHONY: test-env
 test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etcd.
-	@assets=$$($(LAB) programs | sed -n '/kubernetes-/p') && KUBEBUILDER_ASSETS=$$assets hack/step "API server tests" go test -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/...
+	@assets=$$($(LAB) programs | sed -n '/kubernetes-/p') && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" go test -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/...
 
 .PHONY: test-lab
 test-lab: packages ## The lab itself, and the LVM contract on real LVM in a bare node.

@@ -69,10 +69,10 @@ func withName(object *metav1.PartialObjectMetadata, name string) client.Object {
 	return object
 }
 
-// soon waits a few seconds for what watches bring about.
+// soon waits for what watches bring about. The limit is for a machine that is busy; the reconciler's own resync comes later.
 func (w *world) soon(holds func() bool, format string, args ...any) {
 	w.Helper()
-	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if holds() {
 			return
 		}

@@ -318,7 +318,7 @@ func TestOwnersCrashLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	for end := time.Now().Add(10 * time.Second); exists(state) || len(processesOf(t, state)) > 0; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); exists(state) || len(processesOf(t, state)) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			break
 		}

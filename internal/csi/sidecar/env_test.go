@@ -238,7 +238,7 @@ func expand(t *testing.T, api client.Client, claim *corev1.PersistentVolumeClaim
 // eventually waits for what the side-cars, which have their own pace, do.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if holds() {
 			return
 		}
