@@ -17,6 +17,10 @@ ARGS ?=
 export GOFLAGS ?= -buildvcs=false -trimpath
 export CGO_ENABLED := 0
 
+# Tests run with the race detector, which needs C. It does not run inside a lab node: User Mode Linux has not the address
+# space that it asks for. What runs there runs on fakes as a unit test too.
+RACE := CGO_ENABLED=1 go test -race
+
 ##@ Start here
 
 .PHONY: help
@@ -29,27 +33,35 @@ demo: preflight packages image ## A real cluster, blank disks, a mounted volume,
 	@$(BIN)/demo --name $(LAB_NAME) --image $(IMAGE)
 
 .PHONY: test
-test: preflight packages lint verify test-unit test-env test-lab test-e2e ## Install what is needed, run every test there is.
+test: preflight packages lint verify test-unit test-fuzz test-env test-lab test-e2e ## Install what is needed, run every test there is.
 	@echo "make test: all tests passed"
 
 ##@ Tests, one by one
 
 .PHONY: test-unit
 test-unit: ## Tables, plans, decoders, builders, import rules. Runs anywhere.
-	@hack/step "unit tests" go test ./...
+	@hack/step "unit tests" env $(RACE) ./...
+
+.PHONY: test-fuzz
+test-fuzz: ## Every decoder with made-up input, for a bounded time.
+	@hack/test-fuzz
 
 .PHONY: test-env
 test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etcd.
-	@assets=$$($(LAB) programs | sed -n '/kubernetes-/p') && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" go test -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/...
+	@assets=$$($(LAB) programs | sed -n '/kubernetes-/p') && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/...
 
 .PHONY: test-lab
 test-lab: packages ## The lab itself, and the LVM contract on real LVM in a bare node.
-	@hack/step "lab tests" go test -tags lab -p 1 -count 1 -timeout 20m ./test/lab/...
+	@hack/step "lab tests" env $(RACE) -tags lab -p 1 -count 1 -timeout 20m ./test/lab/...
 	@hack/test-bare
 
 .PHONY: test-e2e
 test-e2e: packages image ## User stories on a real cluster with real LVM.
 	@LVMS_IMAGE=$(IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
+
+.PHONY: bench-node
+bench-node: packages ## Processes and API writes at rest, time to see a disk, time to a volume group against bare LVM, on a lab node.
+	@hack/bench-node
 
 ##@ Build
 

@@ -38,9 +38,15 @@ type LVMVolumeGroupSpec struct {
 	// +optional
 	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
 
-	// deviceSelector names the devices. Without it, every unused device is taken.
+	// deviceSelector chooses the devices. Without it and deviceSelectors, every unused device is taken.
 	// +optional
 	DeviceSelector *DeviceSelector `json:"deviceSelector,omitempty"`
+
+	// deviceSelectors choose devices on some of the nodes each.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	DeviceSelectors []NodeDeviceSelector `json:"deviceSelectors,omitempty"`
 
 	// deviceDiscoveryPolicy says what happens to devices that appear later, without a deviceSelector.
 	// +kubebuilder:validation:Enum=Static;Dynamic
@@ -51,4 +57,23 @@ type LVMVolumeGroupSpec struct {
 	// thinPoolConfig is the thin pool. Without it, volumes are thick.
 	// +optional
 	ThinPoolConfig *ThinPoolConfig `json:"thinPoolConfig,omitempty"`
+
+	// raidConfig is the redundancy of the volumes. Without it they have none.
+	// +optional
+	RAIDConfig *RAIDConfig `json:"raidConfig,omitempty"`
+
+	// deviceRequests ask for something to be done with single devices.
+	// +optional
+	// +listType=map
+	// +listMapKey=node
+	// +listMapKey=device
+	// +kubebuilder:validation:MaxItems=64
+	DeviceRequests []DeviceRequest `json:"deviceRequests,omitempty"`
+
+	// adopt are volume groups that came from another node and are to be used.
+	// +optional
+	// +listType=map
+	// +listMapKey=node
+	// +kubebuilder:validation:MaxItems=64
+	Adopt []VolumeGroupAdoption `json:"adopt,omitempty"`
 }

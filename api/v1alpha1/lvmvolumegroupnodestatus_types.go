@@ -29,8 +29,24 @@ type LVMVolumeGroupNodeStatusList struct {
 	Items           []LVMVolumeGroupNodeStatus `json:"items"`
 }
 
-// LVMVolumeGroupNodeStatusStatus has the volume groups of a node.
+// LVMVolumeGroupNodeStatusStatus has the devices and the volume groups of a node.
 type LVMVolumeGroupNodeStatusStatus struct {
+	// conditions: DevicesObserved.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// devices are the block devices of the node, used or not, sorted by name. Logical volumes are not among them.
+	// +optional
+	// +listType=atomic
+	Devices []DeviceStatus `json:"devices,omitempty"`
+
+	// devicesOmitted is how many devices have no entry, since the list would be too long. What can be used, what is in use by
+	// a device class, and what is broken always has one.
+	// +optional
+	DevicesOmitted int32 `json:"devicesOmitted,omitempty"`
+
 	// nodeStatus has the volume group of each device class on this node, sorted by name.
 	// +optional
 	// +listType=map
@@ -67,10 +83,33 @@ type VGStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
+	// uuid of the volume group.
+	// +optional
+	UUID string `json:"uuid,omitempty"`
+
+	// conditions tell of the health of the group: DevicesHealthy, VolumesHealthy, and ThinPoolHealthy or RAIDHealthy. Each
+	// message names node, device class, device, and the volumes at risk.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
 	// devices are the physical volumes of the group, sorted.
 	// +optional
 	// +listType=atomic
 	Devices []string `json:"devices,omitempty"`
+
+	// physicalVolumes are the devices of the group in detail, sorted by UUID.
+	// +optional
+	// +listType=map
+	// +listMapKey=uuid
+	PhysicalVolumes []PhysicalVolumeStatus `json:"physicalVolumes,omitempty"`
+
+	// wipedDevices are the devices that were wiped for the group, sorted by id.
+	// +optional
+	// +listType=map
+	// +listMapKey=id
+	WipedDevices []WipedDevice `json:"wipedDevices,omitempty"`
 
 	// excluded are the devices of the node that the group does not use, sorted, each with all its reasons.
 	// +optional
@@ -88,6 +127,133 @@ type VGStatus struct {
 	// thinPool is the pool of a thin device class.
 	// +optional
 	ThinPool *ThinPoolStatus `json:"thinPool,omitempty"`
+
+	// raidStatus is the redundancy of the volumes of a device class with raidConfig.
+	// +optional
+	RAIDStatus *RAIDStatus `json:"raidStatus,omitempty"`
+}
+
+// PhysicalVolumeState is the state of a physical volume in one word.
+type PhysicalVolumeState string
+
+// The states of a physical volume.
+const (
+	PhysicalVolumeReady    PhysicalVolumeState = "Ready"
+	PhysicalVolumeCordoned PhysicalVolumeState = "Cordoned"
+	PhysicalVolumeDraining PhysicalVolumeState = "Draining"
+	PhysicalVolumeDrained  PhysicalVolumeState = "Drained"
+	// PhysicalVolumeBlocked: a drain or a removal cannot be done; the message says why.
+	PhysicalVolumeBlocked PhysicalVolumeState = "Blocked"
+	PhysicalVolumeMissing PhysicalVolumeState = "Missing"
+	PhysicalVolumeFailing PhysicalVolumeState = "Failing"
+)
+
+// PhysicalVolumeStatus is a device of a volume group.
+type PhysicalVolumeStatus struct {
+	// uuid of the physical volume, which is on the device itself.
+	UUID string `json:"uuid"`
+
+	// name of the device; the last known one of a device that is missing.
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// deviceID is the stable identity of the device.
+	// +optional
+	DeviceID string `json:"deviceID,omitempty"`
+
+	// path of the deviceSelector by which the device was chosen.
+	// +optional
+	Path string `json:"path,omitempty"`
+
+	// size that the group can use of the device.
+	// +optional
+	Size *resource.Quantity `json:"size,omitempty"`
+
+	// free is what no logical volume has of it.
+	// +optional
+	Free *resource.Quantity `json:"free,omitempty"`
+
+	// state: Ready, Cordoned, Draining, Drained, Blocked, Missing or Failing.
+	State PhysicalVolumeState `json:"state"`
+
+	// movedPercent is how much of the device is moved away, while it is being drained.
+	// +optional
+	MovedPercent *int32 `json:"movedPercent,omitempty"`
+
+	// message says what is wrong or what is going on.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// WipedDevice is the record of a wipe.
+type WipedDevice struct {
+	// id is the stable identity of the device.
+	ID string `json:"id"`
+
+	// name of the device at that time.
+	Name string `json:"name"`
+
+	// found is what was on it.
+	// +optional
+	// +listType=atomic
+	Found []string `json:"found,omitempty"`
+
+	// backup is the folder on the node with what was overwritten.
+	// +optional
+	Backup string `json:"backup,omitempty"`
+
+	// time of the wipe.
+	Time metav1.Time `json:"time"`
+}
+
+// RAIDState is the state of redundancy in one word.
+type RAIDState string
+
+// The states of redundancy.
+const (
+	RAIDHealthy  RAIDState = "Healthy"
+	RAIDDegraded RAIDState = "Degraded"
+	RAIDFailed   RAIDState = "Failed"
+)
+
+// RAIDStatus is the redundancy of the volumes of a device class.
+type RAIDStatus struct {
+	// status: Healthy; Degraded when a volume lacks a device or is not in sync; Failed when the data of a volume cannot be
+	// read any more.
+	Status RAIDState `json:"status"`
+
+	// memberCount is how many physical volumes the group has.
+	MemberCount int32 `json:"memberCount"`
+
+	// degradedMemberCount is how many of them are missing or failing.
+	DegradedMemberCount int32 `json:"degradedMemberCount"`
+
+	// minSyncPercent is the least of all volumes, in whole percent, rounded down.
+	// +optional
+	MinSyncPercent *int32 `json:"minSyncPercent,omitempty"`
+
+	// lvHealth are the volumes that are not in order, sorted by name; at most 32.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	LVHealth []LVHealth `json:"lvHealth,omitempty"`
+}
+
+// LVHealth is the redundancy of one logical volume.
+type LVHealth struct {
+	// name of the logical volume.
+	Name string `json:"name"`
+
+	// raidType: raid1, raid5, …
+	RAIDType string `json:"raidType"`
+
+	// syncPercent in whole percent, rounded down.
+	// +optional
+	SyncPercent *int32 `json:"syncPercent,omitempty"`
+
+	// healthStatus in LVM's word; empty while it is in order.
+	// +optional
+	HealthStatus string `json:"healthStatus,omitempty"`
 }
 
 // ThinPoolStatus is a thin pool on a node.
@@ -106,6 +272,14 @@ type ThinPoolStatus struct {
 
 	// metadataPercent is how full the metadata is, in whole percent, rounded up.
 	MetadataPercent int32 `json:"metadataPercent"`
+
+	// free is the part of the pool's data that no volume uses.
+	// +optional
+	Free *resource.Quantity `json:"free,omitempty"`
+
+	// virtualSize is what the volumes of the pool may use together.
+	// +optional
+	VirtualSize *resource.Quantity `json:"virtualSize,omitempty"`
 }
 
 // ExcludedDevice is a device that a volume group does not use.
@@ -116,4 +290,160 @@ type ExcludedDevice struct {
 	// reasons, all that apply.
 	// +listType=atomic
 	Reasons []string `json:"reasons"`
+}
+
+// DeviceState is the state of a device in one word.
+type DeviceState string
+
+// The states of a device.
+const (
+	// DeviceAvailable: nothing speaks against the use of the device.
+	DeviceAvailable DeviceState = "Available"
+	// DeviceInUse: the device is a physical volume, mounted, swap, or part of another device.
+	DeviceInUse DeviceState = "InUse"
+	// DeviceExcluded: the device is not used by anything and cannot be used; the reasons say why.
+	DeviceExcluded DeviceState = "Excluded"
+	// DeviceMissing: a device of a volume group that is not there.
+	DeviceMissing DeviceState = "Missing"
+	// DeviceFailing: the device gives errors or does not answer.
+	DeviceFailing DeviceState = "Failing"
+	// DeviceUnknown: the device could not be examined, and so is not used.
+	DeviceUnknown DeviceState = "Unknown"
+)
+
+// DeviceStatus is a block device of the node.
+type DeviceStatus struct {
+	// name is the path that people use, /dev/sdb or /dev/mapper/mpatha. It can be another one after a reboot.
+	Name string `json:"name"`
+
+	// id is the stable identity: "wwn:…", "serial:…", "pv:…" or "fs:…", the first that the device has; with "-partN" for a
+	// partition. Empty if it has none of them.
+	// +optional
+	ID string `json:"id,omitempty"`
+
+	// kernelName is the path of the kernel's name, where it is not the name.
+	// +optional
+	KernelName string `json:"kernelName,omitempty"`
+
+	// type: disk, part, mpath, crypt, raid1, loop, rom, …
+	// +optional
+	Type string `json:"type,omitempty"`
+
+	// byID are the links under /dev/disk/by-id, sorted, without that folder.
+	// +optional
+	// +listType=atomic
+	ByID []string `json:"byID,omitempty"`
+
+	// byPath are the links under /dev/disk/by-path, sorted, without that folder.
+	// +optional
+	// +listType=atomic
+	ByPath []string `json:"byPath,omitempty"`
+
+	// size in bytes.
+	// +optional
+	Size *resource.Quantity `json:"size,omitempty"`
+
+	// +optional
+	Model string `json:"model,omitempty"`
+	// +optional
+	Vendor string `json:"vendor,omitempty"`
+	// +optional
+	Serial string `json:"serial,omitempty"`
+	// +optional
+	WWN string `json:"wwn,omitempty"`
+	// transport: sata, sas, nvme, virtio, usb, scsi, fc, iscsi, mmc.
+	// +optional
+	Transport string `json:"transport,omitempty"`
+	// +optional
+	Rotational bool `json:"rotational,omitempty"`
+	// +optional
+	Removable bool `json:"removable,omitempty"`
+	// +optional
+	ReadOnly bool `json:"readOnly,omitempty"`
+
+	// partitions of the device, by name.
+	// +optional
+	// +listType=atomic
+	Partitions []string `json:"partitions,omitempty"`
+
+	// holders are the devices that are made of this one, by name.
+	// +optional
+	// +listType=atomic
+	Holders []string `json:"holders,omitempty"`
+
+	// signatures are what the device carries.
+	// +optional
+	// +listType=atomic
+	Signatures []DeviceSignature `json:"signatures,omitempty"`
+
+	// mountPoints of the device itself; [SWAP] for swap space in use.
+	// +optional
+	// +listType=atomic
+	MountPoints []string `json:"mountPoints,omitempty"`
+
+	// volumeGroup that the device is a physical volume of.
+	// +optional
+	VolumeGroup string `json:"volumeGroup,omitempty"`
+
+	// pvUUID is the UUID of the physical volume.
+	// +optional
+	PVUUID string `json:"pvUUID,omitempty"`
+
+	// state: Available, InUse, Excluded, Missing, Failing or Unknown.
+	State DeviceState `json:"state"`
+
+	// reasons why the device cannot be used, all that apply.
+	// +optional
+	// +listType=atomic
+	Reasons []DeviceReason `json:"reasons,omitempty"`
+
+	// eligibility for each device class of the node that may use devices that it finds, or that names this one.
+	// +optional
+	// +listType=map
+	// +listMapKey=deviceClass
+	Eligibility []DeviceEligibility `json:"eligibility,omitempty"`
+
+	// fingerprint of all that a decision about the device depends on: identity, size, content and use. What was decided for
+	// another fingerprint does not hold any more.
+	// +optional
+	Fingerprint string `json:"fingerprint,omitempty"`
+
+	// firstSeen is when the device first appeared in this list.
+	// +optional
+	FirstSeen *metav1.Time `json:"firstSeen,omitempty"`
+
+	// lastSeen is when a device that is missing was last there.
+	// +optional
+	LastSeen *metav1.Time `json:"lastSeen,omitempty"`
+}
+
+// DeviceSignature is something that marks a device as used.
+type DeviceSignature struct {
+	// type in libblkid's words: ext4, xfs, LVM2_member, crypto_LUKS, linux_raid_member, swap, gpt, …
+	Type string `json:"type"`
+	// +optional
+	UUID string `json:"uuid,omitempty"`
+	// +optional
+	Label string `json:"label,omitempty"`
+}
+
+// DeviceReason is one cause why a device is not used.
+type DeviceReason struct {
+	// code is one of a closed list (docs/reference/devices.md).
+	Code string `json:"code"`
+	// message says what is found and what to do.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// DeviceEligibility is what a device class makes of a device.
+type DeviceEligibility struct {
+	// deviceClass is the name.
+	DeviceClass string `json:"deviceClass"`
+	// eligible: the device class uses the device, or would.
+	Eligible bool `json:"eligible"`
+	// reasons are codes of what is against it beyond the device's own reasons.
+	// +optional
+	// +listType=atomic
+	Reasons []string `json:"reasons,omitempty"`
 }

@@ -23,6 +23,14 @@ const (
 	StorageClassPrefix = "lvms-"
 	// OwnerTag is the LVM tag of the volume groups that the product made.
 	OwnerTag = "lvms"
+	// ClusterTagPrefix precedes the UID of the cluster in the LVM tag that says which cluster a volume group belongs to.
+	ClusterTagPrefix = "lvms.cluster="
+	// ClassTagPrefix precedes the device class in the LVM tag of its volume group.
+	ClassTagPrefix = "lvms.class="
+	// NodeTagPrefix precedes the node in the LVM tag that says where a volume group is in use.
+	NodeTagPrefix = "lvms.node="
+	// ClusterIDNamespace is the namespace whose UID is the identity of a cluster.
+	ClusterIDNamespace = "kube-system"
 
 	// LVMClusterFinalizer keeps an LVMCluster until its operands are gone.
 	LVMClusterFinalizer = "lvmcluster.topolvm.io"
@@ -40,6 +48,16 @@ const (
 	OwnerVersionLabel   = "owned-by.topolvm.io/version"
 	OwnerKindLabel      = "owned-by.topolvm.io/kind"
 )
+
+// WipedDevicesConfigMap is the ConfigMap, in the namespace of the product, that knows the devices which were wiped on nodes
+// that are gone.
+const WipedDevicesConfigMap = "lvms-wiped-devices"
+
+// WipedDeviceKey is the key of a device in WipedDevicesConfigMap: 32 hexadecimal digits.
+func WipedDeviceKey(deviceClass, id string) string {
+	sum := sha256.Sum256([]byte(deviceClass + "/" + id))
+	return hex.EncodeToString(sum[:16])
+}
 
 // maxNameSegment is the limit of the part after the slash of a qualified name (Kubernetes, validation.IsQualifiedName).
 const maxNameSegment = 63

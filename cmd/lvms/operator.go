@@ -197,7 +197,7 @@ func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Pl
 	if err := node.New(mgr.GetClient(), mgr.GetAPIReader(), namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}
-	validator := &webhook.Validator{Live: mgr.GetAPIReader(), Namespace: namespace}
+	validator := &webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: namespace}
 	if err := validator.SetupWithManager(mgr); err != nil {
 		return err
 	}

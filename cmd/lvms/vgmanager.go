@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
@@ -15,13 +17,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/inventory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/uevent"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
 )
 
@@ -80,7 +86,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	engine, err := addVolumeGroups(mgr, nodeName, namespace)
+	engine, err := addVolumeGroups(ctx, mgr, nodeName, namespace)
 	if err != nil {
 		return err
 	}
@@ -101,21 +107,47 @@ func agentCache(nodeName, namespace string) map[client.Object]cache.ByObject {
 	}
 }
 
-func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace string) (*lvmd.Engine, error) {
+// addVolumeGroups adds what looks after devices and volume groups: the reconciler of each, and what wakes them.
+func addVolumeGroups(ctx context.Context, mgr ctrl.Manager, nodeName, namespace string) (*lvmd.Engine, error) {
+	cluster, err := clusterID(ctx, mgr.GetAPIReader())
+	if err != nil {
+		return nil, err
+	}
 	runner := host.NewNamespace()
-	volumes := lvm.New(runner)
+	if err := metrics.Registry.Register(commandCollector{started: runner.Started()}); err != nil {
+		return nil, err
+	}
+	volumes, devices := lvm.New(runner), device.New(runner)
 	engine, err := lvmd.New(volumes, lvmdConfig)
 	if err != nil {
 		return nil, err
 	}
-	if err := mgr.Add(engine); err != nil {
-		return nil, err
-	}
-	groups := volumegroup.New(volumegroup.Options{
-		Client: mgr.GetClient(), Recorder: mgr.GetEventRecorder("vg-manager"), Node: nodeName, Namespace: namespace,
-		LVM: volumes, Devices: device.New(runner), Classes: engine, StateDir: stateDir,
+	watch := newWatch(volumes)
+	list := inventory.New(inventory.Options{
+		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster, LVM: volumes, Devices: devices, Health: watch,
 	})
-	return engine, groups.SetupWithManager(mgr)
+	groups := volumegroup.New(volumegroup.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
+		Node: nodeName, Namespace: namespace, Cluster: cluster,
+		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Wake, StateDir: stateDir,
+	})
+	events := uevent.New()
+	for _, wake := range []func(){groups.Wake, list.Wake} {
+		events.Subscribe(wake)
+		watch.monitor.Subscribe(wake)
+	}
+	err = errors.Join(mgr.Add(engine), mgr.Add(manager.RunnableFunc(watch.monitor.Start)), mgr.Add(manager.RunnableFunc(events.Start)),
+		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
+	return engine, err
+}
+
+// clusterID is the identity of the cluster, which volume groups are marked with.
+func clusterID(ctx context.Context, reader client.Reader) (string, error) {
+	namespace := &corev1.Namespace{}
+	if err := reader.Get(ctx, client.ObjectKey{Name: lvmv1alpha1.ClusterIDNamespace}, namespace); err != nil {
+		return "", fmt.Errorf("identity of the cluster (UID of namespace %s): %w", lvmv1alpha1.ClusterIDNamespace, err)
+	}
+	return string(namespace.UID), nil
 }
 
 // addVolumes adds what serves volumes: TopoLVM's controller of LogicalVolumes, the CSI node service, its registration with

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,7 +44,7 @@ func (lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster 
 		&lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keep, client.InNamespace(cluster.Namespace)))...)
 }
 
-// EnsureDeleted deletes all node statuses. The finalizer that clusters of old versions have on them is taken off:
+// EnsureDeleted deletes all node statuses, and the record of devices that were wiped on nodes that are gone. The finalizer that clusters of old versions have on them is taken off:
 // the volume groups that it was for are gone by now.
 func (lvmVGNodeStatus) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
@@ -54,8 +56,11 @@ func (lvmVGNodeStatus) EnsureDeleted(r Reconciler, ctx context.Context, cluster 
 			return err
 		}
 	}
-	return r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keepNone,
-		client.InNamespace(cluster.Namespace))
+	wiped := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.WipedDevicesConfigMap, Namespace: cluster.Namespace}}
+	return errors.Join(
+		r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keepNone, client.InNamespace(cluster.Namespace)),
+		r.Applier.Delete(ctx, r.Live, wiped),
+	)
 }
 
 func isNodeStatusFinalizer(finalizer string) bool {

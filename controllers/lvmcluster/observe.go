@@ -97,9 +97,13 @@ func (s Observation) kept(cluster *lvmv1alpha1.LVMCluster, class string) bool {
 }
 
 // placement returns where the node agent runs: for the wanted device classes, and for those that are leaving, because
-// their volumes are still served and their volume groups are still to be removed.
+// their volumes are still served and their volume groups are still to be removed. Without any device class it runs on every
+// node, to list its devices.
 func (s Observation) placement(cluster *lvmv1alpha1.LVMCluster) placement {
 	p := placement{tolerations: cluster.Spec.Tolerations}
+	if len(cluster.Spec.Storage.DeviceClasses) == 0 {
+		p.selectors = append(p.selectors, nil)
+	}
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
 		p.selectors = append(p.selectors, class.NodeSelector)
 	}

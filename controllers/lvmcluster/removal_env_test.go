@@ -71,8 +71,8 @@ func TestAgentsOfARemovedClassKeepRunning(t *testing.T) {
 	w.playRemoval("vg1")
 	_, err = w.reconcile()
 	w.must(err)
-	if w.exists(&appsv1.DaemonSet{}, vgManagerName) {
-		t.Error("privileged pods run for no device class")
+	if !w.exists(&appsv1.DaemonSet{}, vgManagerName) || !w.exists(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, "a") {
+		t.Error("nobody lists the devices")
 	}
 	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); !strings.HasPrefix(got, "True/VGsUnmanaged") {
 		t.Error(got)

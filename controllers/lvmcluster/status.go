@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/apply"
@@ -63,7 +64,7 @@ func (o *outcome) report(conditions *condition.Accumulator) {
 func deviceClassStatuses(cluster *lvmv1alpha1.LVMCluster, seen Observation) ([]lvmv1alpha1.DeviceClassStatus, error) {
 	var all []lvmv1alpha1.DeviceClassStatus
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
-		view := classView{name: class.Name, group: seen.VolumeGroups[class.Name], seen: seen,
+		view := classView{name: class.Name, group: seen.VolumeGroups[class.Name], seen: seen, byNode: class.DeviceSelectors,
 			placement: placement{selectors: []*corev1.NodeSelector{class.NodeSelector}, tolerations: cluster.Spec.Tolerations}}
 		status, err := view.status()
 		if err != nil {
@@ -91,7 +92,9 @@ type classView struct {
 	group     lvmv1alpha1.LVMVolumeGroup
 	seen      Observation
 	placement placement
-	leaving   *Leaving
+	// byNode are the selectors that hold on some of the nodes each.
+	byNode  []lvmv1alpha1.NodeDeviceSelector
+	leaving *Leaving
 }
 
 func (v classView) status() (lvmv1alpha1.DeviceClassStatus, error) {
@@ -118,6 +121,13 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	if err != nil {
 		return nil, err
 	}
+	hasSelector, err := v.hasSelector(node)
+	if err != nil {
+		return nil, err
+	}
+	if !hasSelector {
+		return outOfReach(reported, "no deviceSelectors entry of the device class selects the node any more, nobody looks after the volume group"), nil
+	}
 	if obstacle != "" {
 		return outOfReach(reported, "the node agent cannot run here any more, nobody looks after the volume group: "+obstacle), nil
 	}
@@ -136,14 +146,37 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	return reported, nil
 }
 
+// hasSelector reports whether the device class has devices to look for on a node.
+func (v classView) hasSelector(node *corev1.Node) (bool, error) {
+	if len(v.byNode) == 0 {
+		return true, nil
+	}
+	var selectors []*corev1.NodeSelector
+	for i := range v.byNode {
+		selectors = append(selectors, v.byNode[i].NodeSelector)
+	}
+	return selectedByAny(selectors, node)
+}
+
 // reported returns what the agent of a node has said, or nil.
 func (v classView) reported(node string) *lvmv1alpha1.VGStatus {
 	for _, entry := range v.seen.NodeStatuses[node].Status.NodeStatus {
 		if entry.Name == v.name {
-			return entry.DeepCopy()
+			return summaryOf(&entry)
 		}
 	}
 	return nil
+}
+
+// summaryOf leaves out what only the node status has: one object holds all nodes, and has a limit.
+func summaryOf(entry *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus {
+	summary := entry.DeepCopy()
+	summary.PhysicalVolumes, summary.WipedDevices = nil, nil
+	summary.Conditions = slices.DeleteFunc(summary.Conditions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionTrue })
+	if summary.RAIDStatus != nil {
+		summary.RAIDStatus.LVHealth = nil
+	}
+	return summary
 }
 
 func (v classView) awaited(why string) *lvmv1alpha1.VGStatus {
@@ -211,7 +244,8 @@ func reportVolumeGroups(conditions *condition.Accumulator, cluster *lvmv1alpha1.
 		conditions.False(ready, reason, firstOf(problems))
 	case len(cluster.Spec.Storage.DeviceClasses) == 0:
 		reason = lvmv1alpha1.ReasonVGsUnmanaged
-		conditions.True(ready, reason, "the LVMCluster has no device class: add one to spec.storage.deviceClasses")
+		conditions.True(ready, reason, "the LVMCluster has no device class: the node agents list the devices of each node in "+
+			"LVMVolumeGroupNodeStatus.status.devices and change nothing; add a device class to spec.storage.deviceClasses")
 	default:
 		reason = lvmv1alpha1.ReasonVGsReady
 		conditions.True(ready, reason, "every device class has its volume group on every node that it selects")
@@ -227,6 +261,9 @@ func problemsOf(cluster *lvmv1alpha1.LVMCluster, classes []lvmv1alpha1.DeviceCla
 			problems = append(problems, fmt.Sprintf(
 				"device class %s: no node can have it: look at its nodeSelector, and at the taints that spec.tolerations does not tolerate", class.Name))
 		}
+		if state == lvmv1alpha1.VGStatusFailed && hasClass(cluster, class.Name) && nowhere(class) {
+			problems = append(problems, fmt.Sprintf("device class %s: none of its nodes has a device for it: attach one, or correct its deviceSelector", class.Name))
+		}
 		for _, node := range class.NodeStatus {
 			if stateOf(node.VGStatus) == state {
 				problems = append(problems, fmt.Sprintf("device class %s on node %s: %s", class.Name, node.Node, orUnknown(node.Reason)))
@@ -234,6 +271,13 @@ func problemsOf(cluster *lvmv1alpha1.LVMCluster, classes []lvmv1alpha1.DeviceCla
 		}
 	}
 	return problems
+}
+
+// nowhere reports whether all nodes of a device class are as it wants them, and none has a volume group.
+func nowhere(class lvmv1alpha1.DeviceClassStatus) bool {
+	return len(class.NodeStatus) > 0 && !slices.ContainsFunc(class.NodeStatus, func(n lvmv1alpha1.NodeStatus) bool {
+		return stateOf(n.VGStatus) != lvmv1alpha1.VGStatusReady || len(n.Devices) > 0 || n.Reason == ""
+	})
 }
 
 // stateOf returns the state of a volume group; one that says nothing is not ready.

@@ -1,6 +1,7 @@
 package lvmcluster
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -31,6 +32,46 @@ func vg(name string, state lvmv1alpha1.VGState, reason string) lvmv1alpha1.VGSta
 	return lvmv1alpha1.VGStatus{Name: name, Status: state, Reason: reason}
 }
 
+func withDevice(status lvmv1alpha1.VGStatus) lvmv1alpha1.VGStatus {
+	status.Devices = []string{"/dev/sdb"}
+	return status
+}
+
+// TestStatusOfAThousandNodesFitsIntoAnObject: etcd takes 1.5 MiB.
+func TestStatusOfAThousandNodesFitsIntoAnObject(t *testing.T) {
+	var nodes []*corev1.Node
+	reports := map[string][]lvmv1alpha1.VGStatus{}
+	for i := range 1000 {
+		name := fmt.Sprintf("worker-%04d.cluster.example.com", i)
+		entry := vg("vg1", lvmv1alpha1.VGStatusReady, "")
+		for j := range 8 {
+			entry.Devices = append(entry.Devices, fmt.Sprintf("/dev/nvme%dn1", j))
+			entry.PhysicalVolumes = append(entry.PhysicalVolumes, lvmv1alpha1.PhysicalVolumeStatus{UUID: fmt.Sprintf("%032d-%d", i, j), Name: "/dev/nvme0n1", Path: "/dev/disk/by-id/nvme-eui.00253858911b2e0f", State: "Ready"})
+		}
+		entry.Conditions = []metav1.Condition{{Type: "DevicesHealthy", Status: metav1.ConditionTrue, Reason: "DevicesHealthy"}}
+		nodes, reports[name] = append(nodes, readyNode(name, nil)), []lvmv1alpha1.VGStatus{entry}
+	}
+	cluster := newTestCluster(lvmv1alpha1.DeviceClass{Name: "vg1"})
+	classes, err := deviceClassStatuses(cluster, seenWith(nodes, reports))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(classes)
+	if err != nil || len(data) > 1<<20 {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}
+
+func TestNodeThatNoDeviceSelectorSelectsNeedsNoVolumeGroup(t *testing.T) {
+	class := lvmv1alpha1.DeviceClass{Name: "vg1", DeviceSelectors: []lvmv1alpha1.NodeDeviceSelector{{NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disks", Operator: corev1.NodeSelectorOpExists}}}}}}}}
+	nodes := []*corev1.Node{readyNode("a", map[string]string{"disks": ""}), readyNode("b", nil)}
+	classes, err := deviceClassStatuses(newTestCluster(class), seenWith(nodes, nil))
+	if err != nil || len(classes[0].NodeStatus) != 1 || classes[0].NodeStatus[0].Node != "a" {
+		t.Errorf("got %+v, %v", classes, err)
+	}
+}
+
 func down(node *corev1.Node) *corev1.Node {
 	node.Status.Conditions[0].Status = corev1.ConditionUnknown
 	node.Status.Conditions[0].Reason = "NodeStatusUnknown"
@@ -53,17 +94,19 @@ func TestVolumeGroupsReady(t *testing.T) {
 		want    string
 		shown   int
 	}{
-		"ready on all":      {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "True/VGsReady: every device class has its volume group on every node that it selects", 2},
-		"one has not said":  {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "False/VGReadinessInProgress: device class vg1 on node b: the node has not reported its volume group yet", 2},
-		"one failed":        {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "/dev/sdb has a file system")}}, "False/VGsFailed: device class vg1 on node b: /dev/sdb has a file system", 2},
-		"worst first":       {two, map[string][]lvmv1alpha1.VGStatus{"a": {vg("vg1", lvmv1alpha1.VGStatusDegraded, "a disk is gone")}, "b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "no device")}}, "False/VGsFailed: device class vg1 on node b: no device; device class vg1 on node a: a disk is gone", 2},
-		"says nothing":      {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {vg("vg1", "", "")}}, "False/VGReadinessInProgress: device class vg1 on node a: no reason given", 1},
-		"no node":           {nil, nil, "False/VGReadinessInProgress: device class vg1: no node can have it: look at its nodeSelector", 0},
-		"down after ready":  {[]*corev1.Node{a, down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "False/VGsDegraded: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Ready", 2},
-		"down from start":   {[]*corev1.Node{a, down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "False/VGReadinessInProgress: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown) and has not reported its volume group", 2},
-		"down after failed": {[]*corev1.Node{down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "no device")}}, "False/VGsFailed: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Failed, no device", 1},
-		"tainted, empty":    {[]*corev1.Node{a, tainted(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "True/VGsReady", 1},
-		"tainted, has one":  {[]*corev1.Node{a, tainted(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "False/VGsDegraded: device class vg1 on node b: the node agent cannot run here any more, nobody looks after the volume group: taint x:NoSchedule is not tolerated: add a toleration to spec.tolerations, or remove the taint; last reported: Ready", 2},
+		"ready on all":          {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "True/VGsReady: every device class has its volume group on every node that it selects", 2},
+		"one has not said":      {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "False/VGReadinessInProgress: device class vg1 on node b: the node has not reported its volume group yet", 2},
+		"one failed":            {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "/dev/sdb has a file system")}}, "False/VGsFailed: device class vg1 on node b: /dev/sdb has a file system", 2},
+		"worst first":           {two, map[string][]lvmv1alpha1.VGStatus{"a": {vg("vg1", lvmv1alpha1.VGStatusDegraded, "a disk is gone")}, "b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "no device")}}, "False/VGsFailed: device class vg1 on node b: no device; device class vg1 on node a: a disk is gone", 2},
+		"no device on one node": {two, map[string][]lvmv1alpha1.VGStatus{"a": {withDevice(ready)}, "b": {vg("vg1", lvmv1alpha1.VGStatusReady, "no device here")}}, "True/VGsReady", 2},
+		"no device anywhere":    {two, map[string][]lvmv1alpha1.VGStatus{"a": {vg("vg1", lvmv1alpha1.VGStatusReady, "no device")}, "b": {vg("vg1", lvmv1alpha1.VGStatusReady, "no device")}}, "False/VGsFailed: device class vg1: none of its nodes has a device for it", 2},
+		"says nothing":          {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {vg("vg1", "", "")}}, "False/VGReadinessInProgress: device class vg1 on node a: no reason given", 1},
+		"no node":               {nil, nil, "False/VGReadinessInProgress: device class vg1: no node can have it: look at its nodeSelector", 0},
+		"down after ready":      {[]*corev1.Node{a, down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "False/VGsDegraded: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Ready", 2},
+		"down from start":       {[]*corev1.Node{a, down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "False/VGReadinessInProgress: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown) and has not reported its volume group", 2},
+		"down after failed":     {[]*corev1.Node{down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "no device")}}, "False/VGsFailed: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Failed, no device", 1},
+		"tainted, empty":        {[]*corev1.Node{a, tainted(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "True/VGsReady", 1},
+		"tainted, has one":      {[]*corev1.Node{a, tainted(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "False/VGsDegraded: device class vg1 on node b: the node agent cannot run here any more, nobody looks after the volume group: taint x:NoSchedule is not tolerated: add a toleration to spec.tolerations, or remove the taint; last reported: Ready", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := newTestCluster(thin("vg1"))

@@ -22,14 +22,9 @@ func (vgManager) GetName() string { return "vgManager" }
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,namespace=openshift-lvm-storage,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,namespace=openshift-lvm-storage,verbs=list
 
-// EnsureCreated applies the DaemonSet and waits until its pods run. Without any device class there is nothing for a
-// privileged pod to do, and none runs.
-func (m vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	placement := r.Seen.placement(cluster)
-	if len(placement.selectors) == 0 {
-		return m.EnsureDeleted(r, ctx, cluster)
-	}
-	if err := r.Applier.Apply(ctx, newDaemonSet(cluster, placement, r.Options)); err != nil {
+// EnsureCreated applies the DaemonSet and waits until its pods run.
+func (vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	if err := r.Applier.Apply(ctx, newDaemonSet(cluster, r.Seen.placement(cluster), r.Options)); err != nil {
 		return err
 	}
 	daemonSet := &appsv1.DaemonSet{}

@@ -85,6 +85,10 @@ func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.Device
 		DeviceSelector:        class.DeviceSelector,
 		DeviceDiscoveryPolicy: class.DeviceDiscoveryPolicy,
 		ThinPoolConfig:        class.ThinPoolConfig,
+		DeviceSelectors:       class.DeviceSelectors,
+		RAIDConfig:            class.RAIDConfig,
+		DeviceRequests:        class.DeviceRequests,
+		Adopt:                 class.Adopt,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("LVMVolumeGroup %s: encode: %w", class.Name, err)

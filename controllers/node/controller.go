@@ -65,7 +65,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{}, errors.Join(
 		c.releaseVolumeGroups(ctx, groups, nodes),
 		c.releaseLogicalVolumes(ctx, volumes, nodes),
-		c.deleteNodeStatuses(ctx, statuses, nodes),
+		c.deleteNodeStatuses(ctx, statuses, groups, nodes),
 	)
 }
 
@@ -142,10 +142,16 @@ func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolv
 }
 
 // deleteNodeStatuses deletes the node statuses of gone nodes, with the finalizer that old versions put on them.
-func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alpha1.LVMVolumeGroupNodeStatus, nodes sets.Set[string]) error {
+func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alpha1.LVMVolumeGroupNodeStatus,
+	groups []lvmv1alpha1.LVMVolumeGroup, nodes sets.Set[string],
+) error {
 	var errs []error
 	for _, status := range statuses {
 		if nodes.Has(status.Name) {
+			continue
+		}
+		if err := c.keepRecords(ctx, &status, groups); err != nil {
+			errs = append(errs, err)
 			continue
 		}
 		_, err := c.applier.Release(ctx, &status, func(f string) bool { return f == lvmv1alpha1.NodeStatusFinalizer })

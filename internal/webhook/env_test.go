@@ -86,7 +86,7 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	if err := (&Validator{Live: mgr.GetAPIReader(), Namespace: testNamespace}).SetupWithManager(mgr); err != nil {
+	if err := (&Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: testNamespace}).SetupWithManager(mgr); err != nil {
 		return 1, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -135,7 +135,7 @@ func TestRefusals(t *testing.T) {
 	elsewhere.Namespace = "elsewhere"
 	two := newCluster(asDefault(lvmv1alpha1.DeviceClass{Name: "vg1"}), class("vg2"))
 	two.Spec.Storage.DeviceClasses[1].DeviceSelector = &lvmv1alpha1.DeviceSelector{
-		Paths: []lvmv1alpha1.DevicePath{"/dev/sdb"}, OptionalPaths: []lvmv1alpha1.DevicePath{"/dev//sdb"}}
+		Paths: []lvmv1alpha1.DevicePath{"/dev/sdb"}, OptionalPaths: []lvmv1alpha1.DevicePath{"/dev/sdb"}}
 	for name, test := range map[string]struct {
 		cluster *lvmv1alpha1.LVMCluster
 		want    []string
@@ -143,18 +143,18 @@ func TestRefusals(t *testing.T) {
 		"wrong namespace": {elsewhere, []string{
 			`metadata.namespace: Invalid value: "elsewhere": an LVMCluster is looked after in namespace "openshift-lvm-storage" only, where the operator runs: create it there`}},
 		"several violations in one answer": {two, []string{
-			`spec.storage.deviceClasses[0].deviceSelector: Required value: device class "vg1" would take every unused device, also those meant for the other device classes: name its devices in paths or optionalPaths`,
-			`spec.storage.deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev//sdb": the device is named twice in device class "vg2", also at spec.storage.deviceClasses[1].deviceSelector.paths[0]: keep one of them`}},
+			`spec.storage.deviceClasses[0].deviceSelector: Required value: device class "vg1" would take every unused device, also those meant for the other device classes: name its devices in paths or optionalPaths, or their properties`,
+			`spec.storage.deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/sdb": the device is named twice in device class "vg2", also at spec.storage.deviceClasses[1].deviceSelector.paths[0]: keep one of them`}},
 		"one device in two classes": {newCluster(asDefault(class("vg1", "/dev/sda")), class("vg2", "/dev/sda")), []string{
 			`spec.storage.deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sda": device classes "vg1" and "vg2" name the same device on the same nodes, also at spec.storage.deviceClasses[0].deviceSelector.paths[0]: a device can belong to one device class, remove it from the other`}},
 		"schema: path outside /dev": {newCluster(class("vg1", "sda")), []string{
-			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "sda": must be the absolute path of a device, under /dev/`}},
+			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "sda": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/[^/.][^/]*)+$'`}},
 		"schema: path that leaves /dev": {newCluster(class("vg1", "/dev/../etc/passwd")), []string{
-			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "/dev/../etc/passwd": must be the absolute path of a device, under /dev/`}},
+			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "/dev/../etc/passwd": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/[^/.][^/]*)+$'`}},
 		"schema: two defaults": {newCluster(asDefault(class("vg1", "/dev/sda")), asDefault(class("vg2", "/dev/sdb"))), []string{
 			`spec.storage.deviceClasses: Invalid value: at most one device class can be the default: set default: true on one only`}},
 		"schema: no device named": {newCluster(class("vg1")), []string{
-			`name at least one device in paths or optionalPaths, or leave deviceSelector out to use every unused device`}},
+			`name at least one device in paths or optionalPaths, or a property of devices; or leave deviceSelector out to use every unused device`}},
 		"sizes that LVM does not make": {newCluster(withPool(class("vg1", "/dev/sda"), func(p *lvmv1alpha1.ThinPoolConfig) {
 			p.ChunkSize, p.MetadataSize = ptr.To(resource.MustParse("100Ki")), ptr.To(resource.MustParse("100Gi"))
 			p.MetadataSizeCalculationPolicy = lvmv1alpha1.SizeCalculationStatic

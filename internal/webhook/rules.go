@@ -31,7 +31,7 @@ var classesPath = field.NewPath("spec", "storage", "deviceClasses")
 // validateSpec returns what is wrong with a spec beyond what the schema of the kind refuses by itself.
 func validateSpec(spec lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	classes := spec.Storage.DeviceClasses
-	return slices.Concat(devicesNamed(classes), pathsOnce(classes), sizesPossible(classes))
+	return slices.Concat(devicesNamed(classes), pathsOnce(classes), propertiesPossible(classes), propertiesDiffer(classes), raidPossible(classes), sizesPossible(classes))
 }
 
 // inNamespace: the operator looks into one namespace only.
@@ -63,9 +63,9 @@ func devicesNamed(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	}
 	var violations field.ErrorList
 	for i, class := range classes {
-		if class.DeviceSelector == nil {
+		if class.DeviceSelector == nil && len(class.DeviceSelectors) == 0 {
 			violations = append(violations, field.Required(classesPath.Index(i).Child("deviceSelector"), fmt.Sprintf(
-				"device class %q would take every unused device, also those meant for the other device classes: name its devices in paths or optionalPaths",
+				"device class %q would take every unused device, also those meant for the other device classes: name its devices in paths or optionalPaths, or their properties",
 				class.Name)))
 		}
 	}
@@ -74,17 +74,17 @@ func devicesNamed(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 
 // use is where a path is written.
 type use struct {
-	class lvmv1alpha1.DeviceClass
-	at    *field.Path
-	path  string
+	selection
+	at   *field.Path
+	path string
 }
 
 // pathsOnce: a device belongs to one device class of a node, and is named once in it.
 func pathsOnce(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	var seen []use
-	for i, class := range classes {
-		for _, u := range uses(class, classesPath.Index(i).Child("deviceSelector")) {
+	for _, s := range selections(classes) {
+		for _, u := range usesOf(s) {
 			if violation := u.clash(seen); violation != nil {
 				violations = append(violations, violation)
 			}
@@ -94,17 +94,14 @@ func pathsOnce(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	return violations
 }
 
-// uses returns the paths of a device class.
-func uses(class lvmv1alpha1.DeviceClass, at *field.Path) []use {
-	if class.DeviceSelector == nil {
-		return nil
-	}
+// usesOf returns the paths of a selector.
+func usesOf(s selection) []use {
 	var all []use
-	for i, p := range class.DeviceSelector.Paths {
-		all = append(all, use{class, at.Child("paths").Index(i), string(p)})
+	for i, p := range s.selector.Paths {
+		all = append(all, use{s, s.at.Child("paths").Index(i), string(p)})
 	}
-	for i, p := range class.DeviceSelector.OptionalPaths {
-		all = append(all, use{class, at.Child("optionalPaths").Index(i), string(p)})
+	for i, p := range s.selector.OptionalPaths {
+		all = append(all, use{s, s.at.Child("optionalPaths").Index(i), string(p)})
 	}
 	return all
 }
@@ -113,7 +110,7 @@ func uses(class lvmv1alpha1.DeviceClass, at *field.Path) []use {
 func (u use) clash(seen []use) *field.Error {
 	for _, other := range seen {
 		switch {
-		case path.Clean(u.path) != path.Clean(other.path):
+		case path.Clean(u.path) != path.Clean(other.path) || !meet(u.node, other.node):
 		case u.class.Name == other.class.Name:
 			return field.Invalid(u.at, u.path, fmt.Sprintf(
 				"the device is named twice in device class %q, also at %s: keep one of them", u.class.Name, other.at))
@@ -165,7 +162,7 @@ func warnings(spec lvmv1alpha1.LVMClusterSpec) admission.Warnings {
 		all = append(all, "no device class has default: true: every PersistentVolumeClaim has to name its StorageClass")
 	}
 	for _, class := range classes {
-		if class.DeviceSelector == nil {
+		if class.DeviceSelector == nil && len(class.DeviceSelectors) == 0 {
 			all = append(all, fmt.Sprintf("device class %q has no deviceSelector: every unused device of its nodes will be taken", class.Name))
 		}
 		if pool := class.ThinPoolConfig; pool != nil && pool.SizePercent > highSizePercent {

@@ -7,7 +7,9 @@ import (
 	"context"
 	"fmt"
 	"reflect"
+	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -26,6 +28,8 @@ import (
 type Validator struct {
 	// Live reads LVMClusters. It is not a cache: two clusters created one right after the other must meet.
 	Live client.Reader
+	// Cached reads nodes and their devices.
+	Cached client.Reader
 	// Namespace is the one where an LVMCluster is looked after.
 	Namespace string
 }
@@ -51,16 +55,46 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 		violations = append(violations, violation)
 	}
 	violations = append(violations, validateSpec(cluster.Spec)...)
-	return warnings(cluster.Spec), refuse(cluster, violations)
+	known, err := v.inventory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	violations = append(violations, known.onceEach(cluster.Spec.Storage.DeviceClasses)...)
+	return append(warnings(cluster.Spec), deviceWarnings(nil, cluster.Spec.Storage.DeviceClasses)...), refuse(cluster, violations)
+}
+
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+
+// inventory reads what the nodes say about their devices.
+func (v *Validator) inventory(ctx context.Context) (inventory, error) {
+	nodes, statuses := &corev1.NodeList{}, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
+	if err := v.Cached.List(ctx, nodes); err != nil {
+		return inventory{}, apierrors.NewInternalError(fmt.Errorf("list the nodes, to see which devices are meant: %w", err))
+	}
+	if err := v.Cached.List(ctx, statuses, client.InNamespace(v.Namespace)); err != nil {
+		return inventory{}, apierrors.NewInternalError(fmt.Errorf("list the node statuses, to see which devices are meant: %w", err))
+	}
+	known := inventory{nodes: nodes.Items, statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}}
+	for _, status := range statuses.Items {
+		known.statuses[status.Name] = status
+	}
+	return known, nil
 }
 
 // ValidateUpdate judges a change of the spec. Other changes are not asked about: an LVMCluster that was made under
 // older rules must still be labelled, and above all be deleted, which is an update of its finalizers.
-func (v *Validator) ValidateUpdate(_ context.Context, before, after *lvmv1alpha1.LVMCluster) (admission.Warnings, error) {
+func (v *Validator) ValidateUpdate(ctx context.Context, before, after *lvmv1alpha1.LVMCluster) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || reflect.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
 	}
-	return warnings(after.Spec), refuse(after, validateSpec(after.Spec))
+	known, err := v.inventory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	old, classes := before.Spec.Storage.DeviceClasses, after.Spec.Storage.DeviceClasses
+	violations := slices.Concat(validateSpec(after.Spec), wipesNew(old, classes), known.onceEach(classes))
+	return append(warnings(after.Spec), deviceWarnings(old, classes)...), refuse(after, violations)
 }
 
 // ValidateDelete lets every deletion begin: it waits, visibly, until no volume is left.

@@ -41,10 +41,10 @@ func TestCreateIsRefusedWith(t *testing.T) {
 	tests := map[string]struct{ storage, want string }{
 		"path not under /dev": {
 			`{deviceClasses: [{name: vg1, deviceSelector: {paths: [/tmp/disk]}}]}`,
-			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "/tmp/disk": must be the absolute path of a device, under /dev/`},
+			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "/tmp/disk": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/[^/.][^/]*)+$'`},
 		"path that leaves /dev": {
 			`{deviceClasses: [{name: vg1, deviceSelector: {optionalPaths: [/dev/../tmp/disk]}}]}`,
-			`optionalPaths[0]: Invalid value: "/dev/../tmp/disk": must be the absolute path of a device, under /dev/`},
+			`optionalPaths[0]: Invalid value: "/dev/../tmp/disk"`},
 		"two defaults": {
 			`{deviceClasses: [{name: vg1, default: true}, {name: vg2, default: true}]}`,
 			`at most one device class can be the default: set default: true on one only`},
@@ -58,6 +58,22 @@ func TestCreateIsRefusedWith(t *testing.T) {
 		"overprovision ratio of 101": {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 101}}]}`, `should be less than or equal to 100`},
 		"size percent of 5":          {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, sizePercent: 5}}]}`, `should be greater than or equal to 10`},
 		"metadata size with Host":    {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, metadataSize: 1Gi}}]}`, `metadataSize needs metadataSizeCalculationPolicy: Static`},
+		"selector and selectors": {
+			`{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/sda]}, deviceSelectors: [{paths: [/dev/sdb]}]}]}`,
+			`deviceSelector and deviceSelectors exclude each other`},
+		"empty selector of some nodes": {`{deviceClasses: [{name: vg1, deviceSelectors: [{}]}]}`, `name at least one device`},
+		"wipe without a name":          {`{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, forceWipeDevicesAndDestroyAllData: true}}]}`, `no device is wiped that nobody named`},
+		"redundancy and a thin pool": {
+			`{deviceClasses: [{name: vg1, raidConfig: {type: raid1}, thinPoolConfig: {name: p, overprovisionRatio: 1}}]}`,
+			`raidConfig and thinPoolConfig exclude each other`},
+		"unknown level":              {`{deviceClasses: [{name: vg1, raidConfig: {type: raid0}}]}`, `supported values: "raid1"`},
+		"mirrors of raid5":           {`{deviceClasses: [{name: vg1, raidConfig: {type: raid5, mirrors: 1}}]}`, `mirrors is for raid1 and raid10`},
+		"stripes of raid1":           {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, stripes: 2}}]}`, `stripes is not for raid1`},
+		"stripe size of raid1":       {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, stripeSize: 64Ki}}]}`, `stripeSize is not for raid1`},
+		"two stripes of raid6":       {`{deviceClasses: [{name: vg1, raidConfig: {type: raid6, stripes: 2}}]}`, `raid6 needs at least 3 stripes`},
+		"unknown action":             {`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Burn}]}]}`, `supported values: "Cordon", "Drain", "Remove"`},
+		"one device asked for twice": {`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: d, action: Drain}]}]}`, `Duplicate value`},
+		"growth from 10 percent":     {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 10}}}]}`, `should be greater than or equal to 50`},
 		"chunk size with Host":       {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, chunkSizeCalculationPolicy: Host, chunkSize: 64Ki}}]}`, `chunkSize needs chunkSizeCalculationPolicy: Static`},
 	}
 	for name, tt := range tests {
@@ -80,6 +96,29 @@ func TestDefaultsAreInTheSchema(t *testing.T) {
 	if pool.SizePercent != 90 || pool.ChunkSizeCalculationPolicy != lvmv1alpha1.SizeCalculationStatic ||
 		pool.MetadataSizeCalculationPolicy != lvmv1alpha1.SizeCalculationHost {
 		t.Errorf("pool defaults: %+v", pool)
+	}
+}
+
+func TestRedundancyCannotBeChanged(t *testing.T) {
+	ctx := context.Background()
+	c := cluster(t, `{deviceClasses: [{name: vg1, raidConfig: {type: raid5, stripes: 2, stripeSize: 64Ki}}, {name: vg2}]}`)
+	if err := server.Client.Create(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Client.Delete(ctx, c) })
+	for name, change := range map[string]func([]lvmv1alpha1.DeviceClass){
+		"raidConfig cannot be changed": func(c []lvmv1alpha1.DeviceClass) { c[0].RAIDConfig.Type = lvmv1alpha1.RAIDType4 },
+		"raidConfig cannot be added":   func(c []lvmv1alpha1.DeviceClass) { c[1].RAIDConfig = c[0].RAIDConfig },
+		"to or removed from":           func(c []lvmv1alpha1.DeviceClass) { c[0].RAIDConfig = nil },
+	} {
+		changed := c.DeepCopy()
+		change(changed.Spec.Storage.DeviceClasses)
+		wantRefusal(t, server.Client.Update(ctx, changed, client.DryRunAll), name)
+	}
+	changed := c.DeepCopy()
+	changed.Spec.Storage.DeviceClasses[0].DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: "n", Device: "/dev/sda", Action: lvmv1alpha1.DeviceActionDrain}}
+	if err := server.Client.Update(ctx, changed, client.DryRunAll); err != nil {
+		t.Errorf("a request for a device: %v", err)
 	}
 }
 

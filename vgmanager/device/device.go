@@ -1,6 +1,6 @@
 // Package device finds the block devices of the node and says, for each, why it cannot be given to LVM.
 //
-// It never writes to a device.
+// It writes to a device in one place only, Wipe.
 package device
 
 import (
@@ -53,6 +53,33 @@ type Device struct {
 	BackingFile                string   // of a loop device
 	Mountpoints                []string // of the device itself; "[SWAP]" for swap space in use
 	Children                   []Child  // devices that are made of this one
+
+	// ByID and ByPath are the links under /dev/disk/by-id and by-path, Links all of them, each sorted, as udev noted them.
+	ByID, ByPath, Links []string
+	// Transport: sata, sas, nvme, virtio, usb, scsi, fc, iscsi, mmc; empty if nobody knows.
+	Transport string
+	// Parent is the kernel name of the disk that a partition is on.
+	Parent string
+	// Partitions and Holders are the names of the devices that are made of this one, sorted: those that are partitions, and
+	// the others.
+	Partitions, Holders []string
+	// Signatures are what udev found on the device, a partition table included.
+	Signatures []Signature
+	// Appeared is how long ago udev first saw the device, if AppearedKnown. It begins anew when the device comes back.
+	Appeared      time.Duration
+	AppearedKnown bool
+	// OSDisk: the machine runs from the device, or from something that is made of it.
+	OSDisk bool
+	// Problems are what could not be found out about the device.
+	Problems []string
+
+	// properties are those of udev's database.
+	properties map[string]string
+}
+
+// Signature is something that marks a device as used, in libblkid's words.
+type Signature struct {
+	Type, UUID, Label string
 }
 
 // Child is a device that is made of another: a partition, a mapping, an array.
@@ -71,17 +98,26 @@ func NewNumber(major, minor uint32) Number {
 // Node reads the block devices of the node. It is safe for concurrent use.
 type Node struct {
 	runner host.Runner
-	sysfs  string
-	now    func() time.Time
+	// sysfs, udev and mounts are where the node's are: /sys, /run/udev/data, and the mounts of its first process.
+	sysfs, udev, mounts string
+	now                 func() time.Time
+	// uptime is the clock that udev's times are on.
+	uptime func() (time.Duration, error)
+	// resolve tells which device a path leads to.
+	resolve func(path string) (Number, error)
 
 	mu       sync.Mutex
 	recent   []Device
 	recentAt time.Time
 }
 
-// New returns the devices of the node behind a Runner. The process itself needs the node's /dev and /sys.
+// New returns the devices of the node behind a Runner. The process itself needs the node's /dev, /sys, /run/udev and process
+// table.
 func New(runner host.Runner) *Node {
-	return &Node{runner: runner, sysfs: "/sys", now: time.Now}
+	return &Node{
+		runner: runner, sysfs: "/sys", udev: "/run/udev/data", mounts: "/proc/1/mountinfo", now: time.Now, uptime: uptime,
+		resolve: resolve,
+	}
 }
 
 // List reads all devices anew, sorted by name. The caller must not change what it gets.
@@ -114,9 +150,15 @@ func (n *Node) list(ctx context.Context) ([]Device, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range devices {
-		n.addBackingFile(&devices[i])
+	mounts, err := n.mountsByNumber()
+	if err != nil {
+		return nil, err
 	}
+	for i := range devices {
+		n.complete(&devices[i], mounts)
+	}
+	n.addLoops(devices)
+	markOSDisks(devices)
 	n.recent, n.recentAt = devices, begun
 	return devices, nil
 }
@@ -134,7 +176,7 @@ func (n *Node) addBackingFile(d *Device) {
 
 var columns = []string{
 	"NAME", "KNAME", "PATH", "TYPE", "SIZE", "RO", "RM", "ROTA", "MODEL", "VENDOR", "SERIAL", "WWN", "STATE",
-	"FSTYPE", "UUID", "LABEL", "PTTYPE", "PARTTYPE", "PARTLABEL", "MOUNTPOINTS", "PKNAME", "MAJ:MIN",
+	"FSTYPE", "UUID", "LABEL", "PTTYPE", "PTUUID", "PARTTYPE", "PARTLABEL", "MOUNTPOINTS", "PKNAME", "MAJ:MIN", "TRAN",
 }
 
 // flag is true or false; lsblk up to 2.36 prints "1" and "0".
@@ -171,6 +213,9 @@ type rawDevice struct {
 	UUID        string      `json:"uuid"`
 	Label       string      `json:"label"`
 	PTType      string      `json:"pttype"`
+	PTUUID      string      `json:"ptuuid"`
+	Parent      string      `json:"pkname"`
+	Transport   string      `json:"tran"`
 	PartType    string      `json:"parttype"`
 	PartLabel   string      `json:"partlabel"`
 	Mountpoints []string    `json:"mountpoints"`
@@ -225,11 +270,17 @@ func convert(r rawDevice) (Device, error) {
 		Name: r.Path, KernelName: r.KernelName, Number: Number(strings.TrimSpace(r.Number)), Type: r.Type, Size: size,
 		ReadOnly: bool(r.ReadOnly), Removable: bool(r.Removable), Rotational: bool(r.Rotational), State: r.State,
 		Model: strings.TrimSpace(r.Model), Vendor: strings.TrimSpace(r.Vendor), Serial: r.Serial, WWN: r.WWN,
-		Signature: r.FSType, UUID: r.UUID, Label: r.Label, PartitionType: r.PartType, PartitionLabel: r.PartLabel,
+		Transport: r.Transport, Signature: r.FSType, UUID: r.UUID, Label: r.Label, PartitionType: r.PartType, PartitionLabel: r.PartLabel,
 	}
-	if r.Type != "part" {
+	if r.FSType != "" {
+		d.Signatures = append(d.Signatures, Signature{Type: r.FSType, UUID: r.UUID, Label: r.Label})
+	}
+	if r.Type == "part" {
+		d.Parent = r.Parent
+	} else if r.PTType != "" {
 		// For a partition lsblk prints the table that it stands in.
 		d.PartitionTable = r.PTType
+		d.Signatures = append(d.Signatures, Signature{Type: r.PTType, UUID: r.PTUUID})
 	}
 	for _, m := range r.Mountpoints {
 		if m != "" {
@@ -238,6 +289,13 @@ func convert(r rawDevice) (Device, error) {
 	}
 	for _, c := range r.Children {
 		d.Children = append(d.Children, Child{Name: c.Path, Type: c.Type})
+		if c.Type == "part" {
+			d.Partitions = append(d.Partitions, c.Path)
+		} else {
+			d.Holders = append(d.Holders, c.Path)
+		}
 	}
+	slices.Sort(d.Partitions)
+	slices.Sort(d.Holders)
 	return d, nil
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"slices"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -26,7 +28,9 @@ var (
 //
 // It asks this process' /dev, which is the node's: no process is started, and unlike readlink's the answers "there is
 // nothing" and "it could not be read" are apart.
-func (n *Node) Resolve(path string) (Number, error) {
+func (n *Node) Resolve(path string) (Number, error) { return n.resolve(path) }
+
+func resolve(path string) (Number, error) {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -68,21 +72,21 @@ func (n *Node) Probe(ctx context.Context, d Device, ignore ...string) []Reason {
 	var reasons []Reason
 	for _, s := range signatures {
 		if !slices.Contains(ignore, s.Type) {
-			reasons = append(reasons, explainContent(d, s)...)
+			reasons = append(reasons, explainContent(d, s.Signature)...)
 		}
 	}
 	return reasons
 }
 
-type signature struct {
-	Type  string `json:"type"`
-	UUID  string `json:"uuid"`
-	Label string `json:"label"`
+// found is a signature, and the byte of the device where it is.
+type found struct {
+	Signature
+	offset int64
 }
 
 // signatures runs wipefs without letting it write. Its list is complete where blkid stops at the first hit, but it is
 // empty, with exit code 0, for a device that gives read errors: readable comes first.
-func (n *Node) signatures(ctx context.Context, path string) ([]signature, error) {
+func (n *Node) signatures(ctx context.Context, path string) ([]found, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	out, err := n.runner.Run(ctx, wipefs, "--no-act", "--json", path)
@@ -93,17 +97,28 @@ func (n *Node) signatures(ctx context.Context, path string) ([]signature, error)
 }
 
 // decodeSignatures takes no output at all for "none": wipefs prints nothing for a blank device before util-linux 2.38.
-func decodeSignatures(out []byte) ([]signature, error) {
+func decodeSignatures(out []byte) ([]found, error) {
 	if len(bytes.TrimSpace(out)) == 0 {
 		return nil, nil
 	}
 	list := struct {
-		Signatures []signature `json:"signatures"`
+		Signatures []struct {
+			Signature
+			Offset string `json:"offset"`
+		} `json:"signatures"`
 	}{}
 	if err := json.Unmarshal(out, &list); err != nil {
 		return nil, fmt.Errorf("output of wipefs is not the JSON that is expected: %w", err)
 	}
-	return list.Signatures, nil
+	var signatures []found
+	for _, s := range list.Signatures {
+		offset, err := strconv.ParseInt(s.Offset, 0, 64)
+		if err != nil || offset < 0 || s.Type == "" {
+			return nil, fmt.Errorf("output of wipefs has the signature %q at the offset %q", s.Type, s.Offset)
+		}
+		signatures = append(signatures, found{s.Signature, offset})
+	}
+	return signatures, nil
 }
 
 // readable opens the device for itself alone and reads its first and last block from the medium.
@@ -126,23 +141,34 @@ func readable(d Device) []Reason {
 	if number, ok := numberOf(info); !ok || number != d.Number {
 		return one(Unreadable, "is another device than a moment ago (%s, it was %s)", number, d.Number)
 	}
-	for _, offset := range []int64{0, (d.Size - blockSize) / blockSize * blockSize} {
-		if err := readBlock(f, offset); err != nil {
+	for _, offset := range []int64{0, max(0, (d.Size-blockSize)/blockSize*blockSize)} {
+		// An extended partition has two sectors.
+		block, err := readDirect(f, offset, min(blockSize, d.Size-offset))
+		if err != nil {
 			return one(Unreadable, "cannot be read at byte %d: %v; see the kernel's log", offset, err)
+		}
+		if offset == 0 && bytes.HasPrefix(block, []byte(blueStore)) {
+			// libblkid knows it since util-linux 2.38 only.
+			return explainContent(d, Signature{Type: "ceph_bluestore"})
 		}
 	}
 	return nil
 }
 
+// blueStore is how the storage of a Ceph OSD begins (ceph, src/os/bluestore/bluestore_types.h).
+const blueStore = "bluestore block device"
+
 const blockSize = 4096
 
-// readBlock reads one block into a page of its own: O_DIRECT asks for aligned memory.
-func readBlock(f *os.File, offset int64) error {
-	memory, err := unix.Mmap(-1, 0, blockSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+// readDirect reads into pages of its own: O_DIRECT asks for aligned memory. Offset and size are multiples of the sector size.
+func readDirect(f io.ReaderAt, offset, size int64) ([]byte, error) {
+	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { _ = unix.Munmap(memory) }()
-	_, err = f.ReadAt(memory, offset)
-	return err
+	if _, err = f.ReadAt(memory, offset); err != nil {
+		return nil, err
+	}
+	return bytes.Clone(memory), nil
 }

@@ -53,7 +53,42 @@ const (
 	Busy Code = "Busy"
 	// Unreadable: the device could not be read or examined, so nobody knows what it carries.
 	Unreadable Code = "Unreadable"
+	// ProbeError: something about the device could not be found out.
+	ProbeError Code = "ProbeError"
+	// Failing: the device gives errors, or does not answer.
+	Failing Code = "Failing"
+	// IsOSDisk: the machine runs from the device.
+	IsOSDisk Code = "IsOSDisk"
+	// LUKSLocked: an encrypted device that is not open.
+	LUKSLocked Code = "LUKSLocked"
+	// CephBlueStore: storage of a Ceph OSD.
+	CephBlueStore Code = "CephBlueStore"
+	// NoStablePath: nothing about the device stays the same when it has another name.
+	NoStablePath Code = "NoStablePath"
+
+	// NotSelected: the device class asks for other properties.
+	NotSelected Code = "NotSelected"
+	// UsedByOtherDeviceClass: another device class names the device, or would take it as well.
+	UsedByOtherDeviceClass Code = "UsedByOtherDeviceClass"
+	// NotAtCreation: the device came after the volume group was made, and the policy is Static.
+	NotAtCreation Code = "NotAtCreation"
+	// TooYoung: the device came less than a minute ago, and the policy is Dynamic.
+	TooYoung Code = "TooYoung"
+	// RemovalRequested: somebody asked to remove the device from the device class.
+	RemovalRequested Code = "RemovalRequested"
+	// NotWiped: the device may be wiped by its selector, and is not; the message says why.
+	NotWiped Code = "NotWiped"
 )
+
+// Codes returns the list.
+func Codes() []Code {
+	return []Code{
+		UnsupportedType, LVMInternal, KubernetesLoop, ReadOnly, Removable, Suspended, TooSmall, Mounted, SwapInUse, HasPartitions,
+		HasHolders, PartitionReserved, HasSignature, MultipathMember, RAIDMember, InVolumeGroup, UnassignedPV, UnknownPV, DuplicatePV,
+		Busy, Unreadable, ProbeError, Failing, IsOSDisk, LUKSLocked, CephBlueStore, NoStablePath, NotSelected, UsedByOtherDeviceClass,
+		NotAtCreation, TooYoung, RemovalRequested, NotWiped,
+	}
+}
 
 // MinimumSize of a device, in bytes. LVM takes less, but then holds hardly more than its own metadata.
 const MinimumSize int64 = 16 << 20
@@ -62,6 +97,8 @@ const MinimumSize int64 = 16 << 20
 type Reason struct {
 	Code    Code
 	Message string
+	// Signature is what the reason is about, if it is about one.
+	Signature *Signature
 }
 
 // String returns code and message.
@@ -88,12 +125,34 @@ func Explain(d Device, pvs map[Number]PV) []Reason {
 
 // rules look at the device alone.
 var rules = []func(Device) []Reason{
-	explainType, explainReadOnly, explainRemovable, explainSuspended, explainSize, explainMounts,
-	explainPartitions, explainHolders, explainReserved,
+	explainProblems, explainType, explainReadOnly, explainRemovable, explainSuspended, explainSize, explainMounts, explainOS,
+	explainPartitions, explainHolders, explainPath, explainReserved,
 }
 
 func one(code Code, format string, args ...any) []Reason {
 	return []Reason{{Code: code, Message: fmt.Sprintf(format, args...)}}
+}
+
+func explainProblems(d Device) []Reason {
+	if len(d.Problems) == 0 {
+		return nil
+	}
+	return one(ProbeError, "could not be examined: %s", strings.Join(d.Problems, "; "))
+}
+
+func explainOS(d Device) []Reason {
+	if !d.OSDisk {
+		return nil
+	}
+	return one(IsOSDisk, "is what this machine runs from, or has a part of that on it")
+}
+
+// Remarks are what should be known about a device and does not speak against its use.
+func Remarks(d Device) []Reason {
+	if len(d.ByID) > 0 || d.Identity() != "" || d.Type == "lvm" {
+		return nil
+	}
+	return one(NoStablePath, "has neither a WWN, a serial number nor a link under /dev/disk/by-id, so its name can be another one after a reboot")
 }
 
 // transient devices are memory, or are attached for somebody else: zram, RBD, NBD.
@@ -182,6 +241,14 @@ func explainHolders(d Device) []Reason {
 	return one(HasHolders, "is used by %s", strings.Join(names, ", "))
 }
 
+// explainPath is for what udev has not marked as a path: without a signature of its own, or before udev came to it.
+func explainPath(d Device) []Reason {
+	if d.Signature == "mpath_member" || !isPath(d) {
+		return nil
+	}
+	return one(MultipathMember, "is one path of a multipath device; use the device under /dev/mapper")
+}
+
 // reservedTypes are GPT's types of partitions without a signature of their own that a machine does not boot without.
 var reservedTypes = map[string]string{
 	"21686148-6449-6e6f-744e-656564454649": "BIOS boot partition",
@@ -214,7 +281,7 @@ func explainSignature(d Device, pvs map[Number]PV) []Reason {
 	if d.Signature == "LVM2_member" {
 		return explainUnlisted(d, pvs)
 	}
-	return explainContent(d, signature{Type: d.Signature, UUID: d.UUID, Label: d.Label})
+	return explainContent(d, Signature{Type: d.Signature, UUID: d.UUID, Label: d.Label})
 }
 
 func explainPV(d Device, pv PV) []Reason {
@@ -237,7 +304,13 @@ func explainUnlisted(d Device, pvs map[Number]PV) []Reason {
 }
 
 // explainContent is for what a device carries, by the names that libblkid gives.
-func explainContent(d Device, s signature) []Reason {
+func explainContent(d Device, s Signature) []Reason {
+	reasons := wordContent(d, s)
+	reasons[0].Signature = &s
+	return reasons
+}
+
+func wordContent(d Device, s Signature) []Reason {
 	what := s.Type
 	if s.UUID != "" {
 		what += ", uuid " + s.UUID
@@ -248,6 +321,10 @@ func explainContent(d Device, s signature) []Reason {
 	switch {
 	case s.Type == "mpath_member":
 		return one(MultipathMember, "is one path of a multipath device; use the device under /dev/mapper")
+	case s.Type == "ceph_bluestore":
+		return one(CephBlueStore, "is storage of a Ceph OSD; if that is retired, remove it with: wipefs --all %s", d.Name)
+	case s.Type == "crypto_LUKS" && len(d.Children) == 0:
+		return one(LUKSLocked, "is encrypted (%s) and not open; use the open device under /dev/mapper, or, if nothing needs it, remove it with: wipefs --all %s", what, d.Name)
 	case strings.HasSuffix(s.Type, "_raid_member"):
 		return one(RAIDMember, "is a member of an array (%s); use the array, or stop it and remove the member's superblock", what)
 	case len(d.Mountpoints) > 0 || len(d.Children) > 0:

@@ -1,6 +1,7 @@
 package lvm
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -36,6 +37,12 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrNotEnabled: the node does not use the LVM feature.
 	ErrNotEnabled = errors.New("not enabled")
+	// ErrMoving: the extents of the logical volume are being moved to other devices, and LVM does not change it meanwhile.
+	ErrMoving = errors.New("its extents are being moved, try again when that is done")
+	// ErrNoTarget: the node's kernel lacks a module that LVM needs for it.
+	ErrNoTarget = errors.New("the node's kernel lacks the module")
+	// ErrBusy: another command of this LVM has not ended, so this one was not begun. It wraps context.DeadlineExceeded.
+	ErrBusy = fmt.Errorf("not begun: %w", context.DeadlineExceeded)
 	// ErrNotInstalled: the node has no LVM.
 	ErrNotInstalled = errors.New("LVM is not installed on the node: install the package lvm2")
 )
@@ -49,7 +56,14 @@ var patterns = []struct {
 	// Volume group "vg1" not found, is inconsistent or has PVs missing.
 	// Cannot change VG vg1 while PVs are missing.
 	// Refusing activation of partial LV vg1/pool.  Use '--activationmode partial' to override.
-	{regexp.MustCompile(`has PVs missing|while PVs are missing|Refusing activation of partial LV`), ErrMissingPV},
+	// Refusing refresh of partial LV vg1/r1. Use '--activationmode partial' to override.
+	// Unable to replace more than 1 PVs from (raid5) vg1/r5.
+	{regexp.MustCompile(`has PVs missing|while PVs are missing|Refusing (activation|refresh) of partial LV|Unable to replace more than`), ErrMissingPV},
+	// raid1: Required device-mapper target(s) not detected in your kernel.
+	{regexp.MustCompile(`target\(s\) not detected in your kernel`), ErrNoTarget},
+	// Can't resize locked logical volume vg1/lin.
+	// Can't remove locked logical volume vg1/lin.
+	{regexp.MustCompile(`Can't \w+ locked logical volume`), ErrMoving},
 	// Cannot update volume group vg1 with duplicate PV devices.
 	{regexp.MustCompile(`with duplicate PV devices`), ErrDuplicatePV},
 	// WARNING: ext4 signature detected on /dev/ubdc at offset 1080. Wipe it? [y/n]: [n]
@@ -60,7 +74,8 @@ var patterns = []struct {
 	// Logical volume vg1/a contains a filesystem in use.
 	// Logical volume vg1/a in use.
 	// Can't deactivate volume group "vg1" with 1 open logical volume(s)
-	{regexp.MustCompile(`(?m)Can't open .* exclusively|contains a filesystem in use|^\s*Logical volume \S+ (is used by another device|in use)|with \d+ open logical volume`), ErrInUse},
+	// Device vg1-r1_rimage_0 (254:3) is used by another device.
+	{regexp.MustCompile(`(?m)Can't open .* exclusively|contains a filesystem in use|^\s*(Logical volume|Device) \S+ (\(\d+:\d+\) )?(is used by another device|in use)|with \d+ open logical volume`), ErrInUse},
 	// Cannot use /dev/ubdb: device has a signature
 	// Cannot use /dev/sda: device is partitioned
 	{regexp.MustCompile(`device has a signature|device is partitioned`), ErrSignature},
@@ -69,7 +84,10 @@ var patterns = []struct {
 	// Do you really want to remove volume group "vg1" containing 4 logical volumes? [y/n]: [n]
 	// Removing pool vg1/pool will remove 2 dependent volume(s). Proceed? [y/n]: [n]
 	// Do you really want to remove active logical volume vg1/t1? [y/n]: [n]
-	{regexp.MustCompile(`is already in volume group|is used by VG|containing \d+ logical volumes\?|will remove \d+ dependent volume|remove active logical volume`), ErrNotEmpty},
+	// Physical volume "/dev/ubdb" still in use
+	// Can't remove final physical volume "/dev/sda" from volume group "vg1"
+	// There are still partial LVs in VG vg1.
+	{regexp.MustCompile(`(?m)^\s*Physical volume "[^"]*" still in use|Can't remove final physical volume|There are still partial LVs|is already in volume group|is used by VG|containing \d+ logical volumes\?|will remove \d+ dependent volume|remove active logical volume`), ErrNotEmpty},
 	// Volume group "nosuch" not found
 	// Failed to find logical volume "vg1/nosuch"
 	// Pool nopool not found in Volume group vg1.
@@ -78,7 +96,10 @@ var patterns = []struct {
 	// No device found for /dev/nosuch.
 	// No PV found on device /dev/ubdb.
 	// Device not found in devices file.
-	{regexp.MustCompile(`Volume group "[^"]*" not found|Failed to find logical volume|not found in [Vv]olume group|No device found for|No PV found on device|No devices? found in devices file`), ErrNotFound},
+	// Cannot use /dev/nosuch: device not found
+	// Failed to find physical volume "/dev/sdc".
+	// No data to move for vg1.
+	{regexp.MustCompile(`Cannot use \S+: device not found|Failed to find physical volume|No data to move for|Volume group "[^"]*" not found|Failed to find logical volume|not found in [Vv]olume group|No device found for|No PV found on device|No devices? found in devices file`), ErrNotFound},
 	// A volume group called vg1 already exists.
 	// Logical Volume "a" already exists in volume group "vg1"
 	{regexp.MustCompile(`already exists`), ErrExists},
@@ -97,10 +118,16 @@ var patterns = []struct {
 	{regexp.MustCompile(`Devices file not enabled`), ErrNotEnabled},
 	// Invalid argument for --size: 10485761b
 	// Logical volume name "bad name" is invalid.
-	{regexp.MustCompile(`Invalid argument for|is invalid\.|Error during parsing of command line`), ErrInvalid},
+	// Command on LV vg1/lin does not accept LV type linear.
+	// --poolmetadatasize can be used only with thin pools.
+	{regexp.MustCompile(`Invalid argument for|is invalid\.|does not accept LV type|can be used only with thin pools|Error during parsing of command line`), ErrInvalid},
 	// nsenter: failed to execute /usr/sbin/lvm: No such file or directory
 	{regexp.MustCompile(`^nsenter: failed to execute .*: No such file or directory`), ErrNotInstalled},
 }
+
+// lockHint is for whoever looks after a command that did not end. LVM waits for its locks without end.
+const lockHint = "another program may hold LVM's lock, or a device does not answer; see on the node: " +
+	"ps -eo pid,etime,stat,wchan,args | grep -w lvm; fuser -v /run/lock/lvm/*"
 
 // classify returns the error of a command on an object, wrapping the sentinel that its stderr stands for.
 func classify(object string, err error) error {
@@ -109,6 +136,9 @@ func classify(object string, err error) error {
 	}
 	if sentinel := sentinelOf(err); sentinel != nil {
 		return fmt.Errorf("%s: %w: %w", object, sentinel, err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: no answer within the time limit: %s: %w", object, lockHint, err)
 	}
 	return fmt.Errorf("%s: %w", object, err)
 }

@@ -56,6 +56,27 @@ var recordedErrors = []struct {
 	{"lvmdevices --deldev /dev/ubdb", "Devices file not enabled.", ErrNotEnabled},
 	{"lvcreate -L 10485761b", "Size is not a multiple of 512. Try using 10485760 or 10486272.\n  Invalid argument for --size: 10485761b\n  Error during parsing of command line.", ErrInvalid},
 	{"lvcreate -n 'bad name'", "Logical volume name \"bad name\" is invalid.\n  Run `lvcreate --help' for more information.", ErrInvalid},
+	{"vgcreate on a device that is not there", "Cannot use /dev/nosuch: device not found\n  0 physical volumes changed / 0 physical volumes not changed", ErrNotFound},
+	{"pvmove of a device without label", "Failed to find physical volume \"/dev/sdc\".\n  Run `pvmove --help' for more information.", ErrNotFound},
+	{"pvmove of an empty device", "No data to move for vg1.", ErrNotFound},
+	{"pvmove without room", "Insufficient free space: 25 extents needed, but only 2 available\n  Unable to allocate mirror extents for vg1/pvmove0.\n  Failed to convert pvmove LV to mirrored.", ErrNoSpace},
+	{"pvmove with a missing disk", missingWarning + "  Cannot change VG vg1 while PVs are missing.\n  See vgreduce --removemissing and vgextend --restoremissing.\n  Cannot process volume group vg1\n  Failed to find physical volume \"/dev/sdb\".\n  Run `pvmove --help' for more information.", ErrMissingPV},
+	{"pvmove in a kernel without dm-mirror", "modprobe: FATAL: Module dm-mirror not found in directory /lib/modules/6.1.176\n  /sbin/modprobe failed: 1\n  Required device-mapper target(s) not detected in your kernel.", ErrNoTarget},
+	{"lvcreate --type raid1 in a kernel without dm-raid", "modprobe: FATAL: Module dm-raid not found in directory /lib/modules/6.1.176\n  /sbin/modprobe failed: 1\n  raid1: Required device-mapper target(s) not detected in your kernel.\n  Run `lvcreate --help' for more information.", ErrNoTarget},
+	{"lvextend while it moves", "Can't resize locked logical volume vg1/lin.", ErrMoving},
+	{"lvremove while it moves", "Can't remove locked logical volume vg1/lin.", ErrMoving},
+	{"lvremove of a thin volume while its pool moves", "Device vg1-r1_rimage_0 (254:3) is used by another device.\n  Device vg1-r1_rmeta_0 (254:2) is used by another device.\n  Cannot deactivate logical volume vg1/t3.", ErrInUse},
+	{"vgreduce of a device in use", "Physical volume \"/dev/ubdb\" still in use", ErrNotEmpty},
+	{"vgreduce of the last device", "Can't remove final physical volume \"/dev/sda\" from volume group \"vg1\"", ErrNotEmpty},
+	{"vgreduce of a device of no group", "Failed to find physical volume \"/dev/sda\".", ErrNotFound},
+	{"vgreduce --removemissing with partial volumes", "WARNING: Partial LV r1 needs to be repaired or removed. \n  WARNING: Partial LV r1_rimage_0 needs to be repaired or removed. \n  There are still partial LVs in VG vg1.\n  To remove them unconditionally use: vgreduce --removemissing --force.\n  WARNING: Proceeding to remove empty missing PVs.", ErrNotEmpty},
+	{"lvconvert --repair without room", "Insufficient free space: 11 extents needed, but only 0 available\n  Failed to replace faulty devices in vg1/r1.", ErrNoSpace},
+	{"lvconvert --repair with too many lost", "Unable to replace more than 1 PVs from (raid5) vg1/r5.\n  Failed to replace faulty devices in vg1/r5.", ErrMissingPV},
+	{"lvconvert --repair of a linear volume", "Command on LV vg1/lin does not accept LV type linear.\n  Command not permitted on LV vg1/lin.", ErrInvalid},
+	{"lvchange --refresh of a partial volume", "Refusing refresh of partial LV vg1/r1. Use '--activationmode partial' to override.", ErrMissingPV},
+	{"vgchange --addtag 'a b'", "Invalid argument for --addtag: a b\n  Error during parsing of command line.", ErrInvalid},
+	{"lvextend --poolmetadatasize without room", "Insufficient free space: 2048 extents needed, but only 178 available", ErrNoSpace},
+	{"lvextend --poolmetadatasize of a linear volume", "--poolmetadatasize can be used only with thin pools.", ErrInvalid},
 	{"nsenter to a node without LVM", "nsenter: failed to execute /usr/sbin/lvm: No such file or directory", ErrNotInstalled},
 	{"a lock that is not given", "Interrupted...\n  Giving up waiting for lock.\n  Can't get lock for vg1.\n  Cannot process volume group vg1", nil},
 	{"a warning alone", strings.TrimSpace(missingWarning), nil},
@@ -63,7 +84,7 @@ var recordedErrors = []struct {
 
 var sentinels = []error{
 	ErrNotFound, ErrExists, ErrNoSpace, ErrInUse, ErrNotEmpty, ErrSignature, ErrUnusable, ErrMissingPV, ErrDuplicatePV,
-	ErrNotLarger, ErrInvalid, ErrNotEnabled, ErrNotInstalled,
+	ErrNotLarger, ErrInvalid, ErrNotEnabled, ErrNotInstalled, ErrMoving, ErrNoTarget,
 }
 
 func TestClassifyRecordedErrors(t *testing.T) {

@@ -15,10 +15,7 @@ type VGCreateOptions struct {
 // Not -y and not --force: LVM asks before it wipes a signature, and without a terminal its answer is no. That is the last
 // line of defence for data that appeared after the caller looked.
 func (l *LVM) VGCreate(ctx context.Context, o VGCreateOptions) error {
-	args := []string{"vgcreate"}
-	for _, tag := range o.Tags {
-		args = append(args, "--addtag", tag)
-	}
+	args := append([]string{"vgcreate"}, tagArguments(o.Tags)...)
 	args = append(append(args, o.Name), o.Devices...)
 	return l.change(ctx, "create volume group "+o.Name, args...)
 }
@@ -52,6 +49,78 @@ func (l *LVM) VGRemove(ctx context.Context, name string) error {
 // Not -K: the flag was set by somebody who wants the volume inactive.
 func (l *LVM) VGActivate(ctx context.Context, name string) error {
 	return l.change(ctx, "activate volume group "+name, "vgchange", "--activate", "y", name)
+}
+
+// VGTagOptions describe a change of the tags of a volume group.
+type VGTagOptions struct {
+	VG string
+	// Add and Remove are tags: letters, digits and _ + . - / = ! : & # (lvm(8)), at most 1024 characters.
+	Add, Remove []string
+}
+
+// VGChangeTags adds and removes tags in one command, which is one commit of LVM's metadata. A tag that is there already, or gone
+// already, is no error. Nothing to add or remove is nothing done.
+func (l *LVM) VGChangeTags(ctx context.Context, o VGTagOptions) error {
+	if len(o.Add)+len(o.Remove) == 0 {
+		return nil
+	}
+	args := append([]string{"vgchange"}, tagArguments(o.Add)...)
+	for _, tag := range o.Remove {
+		args = append(args, "--deltag", tag)
+	}
+	return l.change(ctx, "change the tags of volume group "+o.VG, append(args, o.VG)...)
+}
+
+// VGReduceOptions describe a physical volume to take out of a volume group.
+type VGReduceOptions struct {
+	VG, Device string
+}
+
+// VGReduce takes an empty physical volume out of a volume group. One that has extents of a logical volume gives ErrNotEmpty, and
+// so does the last one of the group; one that is not in the group gives ErrNotFound. The label stays (PVRemove).
+//
+// Not --all: it takes every physical volume that happens to be empty. There is no question that --yes could answer.
+func (l *LVM) VGReduce(ctx context.Context, o VGReduceOptions) error {
+	return l.change(ctx, "take "+o.Device+" out of volume group "+o.VG, "vgreduce", o.VG, o.Device)
+}
+
+// VGReduceMissing takes the missing physical volumes out of a volume group. If a logical volume needs one of them it gives
+// ErrNotEmpty, though LVM may have taken out those that no volume needs. A group that misses none is no error.
+//
+// Not --force: it would remove the volumes that need a missing one, or their missing parts. Not --mirrorsonly: LVRepair does that.
+func (l *LVM) VGReduceMissing(ctx context.Context, vg string) error {
+	return l.change(ctx, "take the missing physical volumes out of volume group "+vg, "vgreduce", "--removemissing", vg)
+}
+
+// VGConfigBackup writes the metadata of a volume group, as LVM knows it now, to a file of the node ("vgcfgrestore --file" reads
+// it). The directory must exist; a file of that name is replaced. LVM replaces "%s" in the name by the name of the group.
+func (l *LVM) VGConfigBackup(ctx context.Context, vg, file string) error {
+	return l.change(ctx, "back up the metadata of volume group "+vg, "vgcfgbackup", "--file", file, vg)
+}
+
+// PVAllocatableOptions describe a physical volume that is closed or opened for new extents.
+type PVAllocatableOptions struct {
+	Device      string
+	Allocatable bool
+	// AddTag and RemoveTag are tags of the physical volume that change in the same command; empty for none.
+	AddTag, RemoveTag string
+}
+
+// PVSetAllocatable tells LVM whether it may put new extents on a physical volume. What is on it stays. To ask for what is
+// already so is no error.
+func (l *LVM) PVSetAllocatable(ctx context.Context, o PVAllocatableOptions) error {
+	answer := "n"
+	if o.Allocatable {
+		answer = "y"
+	}
+	args := []string{"pvchange", "--allocatable", answer}
+	if o.AddTag != "" {
+		args = append(args, "--addtag", o.AddTag)
+	}
+	if o.RemoveTag != "" {
+		args = append(args, "--deltag", o.RemoveTag)
+	}
+	return l.change(ctx, "set whether physical volume "+o.Device+" is allocatable", append(args, o.Device)...)
 }
 
 // PVRemove removes LVM's label from a device whose physical volume belongs to no volume group. One that belongs to a

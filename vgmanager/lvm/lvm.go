@@ -6,7 +6,6 @@
 package lvm
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"time"
@@ -24,98 +23,27 @@ const (
 	writeTimeout = 2 * time.Minute
 )
 
-// LVM runs the node's LVM. It is safe for concurrent use: changes run one after another.
+// LVM runs the node's LVM. It is safe for concurrent use: changes run one after another, and so do reports.
 type LVM struct {
 	runner host.Runner
 	now    func() time.Time
 
-	// changing is held while a change runs.
-	changing sync.Mutex
+	// changing has room for one change.
+	changing chan struct{}
 
-	// reading is held while a report runs for Recent, so that several readers share it.
-	reading sync.Mutex
-
-	mu       sync.Mutex
+	mu sync.Mutex
+	// inChange is the change that runs, for the errors of those that wait for it.
+	inChange string
 	changes  uint64 // number of changes that began or ended
 	recent   *Report
 	recentAt time.Time
+	// running is the report that is being read; next is the one that is read when it ends.
+	running, next *flight
 }
 
 // New returns LVM behind a Runner.
 func New(runner host.Runner) *LVM {
-	return &LVM{runner: runner, now: time.Now}
-}
-
-// Report reads everything anew. The caller must not change what it gets.
-func (l *LVM) Report(ctx context.Context) (*Report, error) {
-	l.mu.Lock()
-	begun := l.changes
-	l.mu.Unlock()
-
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	out, err := l.runner.Run(ctx, program, reportArguments()...)
-	if err != nil {
-		return nil, classify("report of the node's volume groups", err)
-	}
-	report, err := decodeReport(out)
-	if err != nil {
-		return nil, err
-	}
-	l.keep(report, begun)
-	return report, nil
-}
-
-// Recent returns a report that is not older than maxAge, and not older than the last change that went through this LVM.
-// Changes by other programs may not be in it yet. The caller must not change what it gets.
-func (l *LVM) Recent(ctx context.Context, maxAge time.Duration) (*Report, error) {
-	l.reading.Lock()
-	defer l.reading.Unlock()
-	if report := l.kept(maxAge); report != nil {
-		return report, nil
-	}
-	return l.Report(ctx)
-}
-
-func (l *LVM) kept(maxAge time.Duration) *Report {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.recent == nil || l.now().Sub(l.recentAt) > maxAge {
-		return nil
-	}
-	return l.recent
-}
-
-// keep stores a report unless a change began or ended since it was started: it may show either state.
-func (l *LVM) keep(report *Report, begun uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.changes == begun {
-		l.recent, l.recentAt = report, l.now()
-	}
-}
-
-func (l *LVM) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.changes++
-	l.recent = nil
-}
-
-// change runs one command that changes something. A caller that gives up before it began stops it; after that only the
-// time limit does, since a half-done change is worse than a late one.
-func (l *LVM) change(ctx context.Context, object string, args ...string) error {
-	l.changing.Lock()
-	defer l.changing.Unlock()
-	if err := ctx.Err(); err != nil {
-		return classify(object, err)
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
-	defer cancel()
-	l.forget()
-	defer l.forget()
-	_, err := l.runner.Run(ctx, program, args...)
-	return classify(object, err)
+	return &LVM{runner: runner, now: time.Now, changing: make(chan struct{}, 1)}
 }
 
 // ignore returns nil for an error that wraps one of the sentinels.

@@ -3,6 +3,7 @@ package lvm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -85,6 +86,32 @@ func TestCommands(t *testing.T) {
 		"lvcreate --type thin-pool --extents 100%FREE --zero y --thinpool vg1/pool": func(l *LVM) error {
 			return l.LVCreateThinPool(ctx, ThinPoolOptions{VG: "vg1", Name: "pool", PercentFree: 100})
 		},
+		"lvcreate --name a --size 4194304b --wipesignatures y --yes --type raid1 vg1 /dev/sdb /dev/sdc": func(l *LVM) error {
+			return l.LVCreateThick(ctx, ThickOptions{VG: "vg1", Name: "a", Size: 4 << 20, Options: []string{"--type", "raid1"}, Devices: []string{"/dev/sdb", "/dev/sdc"}})
+		},
+		"lvextend --size 8388608b vg1/a /dev/sdb": func(l *LVM) error {
+			return l.LVExtend(ctx, LVExtendOptions{VG: "vg1", Name: "a", Size: 8 << 20, Devices: []string{"/dev/sdb"}})
+		},
+		"vgchange --addtag a=b --addtag c --deltag d vg1": func(l *LVM) error {
+			return l.VGChangeTags(ctx, VGTagOptions{VG: "vg1", Add: []string{"a=b", "c"}, Remove: []string{"d"}})
+		},
+		"vgreduce vg1 /dev/sdb":         func(l *LVM) error { return l.VGReduce(ctx, VGReduceOptions{VG: "vg1", Device: "/dev/sdb"}) },
+		"vgreduce --removemissing vg1":  func(l *LVM) error { return l.VGReduceMissing(ctx, "vg1") },
+		"vgcfgbackup --file /x/vg1 vg1": func(l *LVM) error { return l.VGConfigBackup(ctx, "vg1", "/x/vg1") },
+		"pvchange --allocatable n --addtag t /dev/sdb": func(l *LVM) error {
+			return l.PVSetAllocatable(ctx, PVAllocatableOptions{Device: "/dev/sdb", AddTag: "t"})
+		},
+		"pvchange --allocatable y --deltag t /dev/sdb": func(l *LVM) error {
+			return l.PVSetAllocatable(ctx, PVAllocatableOptions{Device: "/dev/sdb", Allocatable: true, RemoveTag: "t"})
+		},
+		"pvmove --background --atomic --interval 5 /dev/sdb": func(l *LVM) error {
+			return l.PVMoveStart(ctx, PVMoveOptions{VG: "vg1", Source: "/dev/sdb"})
+		},
+		"pvmove --background --interval 5":          func(l *LVM) error { return l.PVMoveResume(ctx) },
+		"pvmove --abort /dev/sdb":                   func(l *LVM) error { return l.PVMoveAbort(ctx, "/dev/sdb") },
+		"lvconvert --repair --yes vg1/a":            func(l *LVM) error { return l.LVRepair(ctx, "vg1", "a") },
+		"lvchange --refresh vg1/a":                  func(l *LVM) error { return l.LVRefresh(ctx, "vg1", "a") },
+		"lvextend --poolmetadatasize +4096b vg1/po": func(l *LVM) error { return l.ThinPoolMetadataExtend(ctx, "vg1", "po", 4096) },
 	}
 	for want, run := range tests {
 		r := &runner{}
@@ -98,6 +125,37 @@ func TestCommands(t *testing.T) {
 			if word == "--force" || word == "-f" || word == "-ff" {
 				t.Errorf("%s forces", r.commands[0])
 			}
+		}
+	}
+}
+
+func TestVGChangeTagsWithoutTagsRunsNothing(t *testing.T) {
+	r := &runner{}
+	if err := New(r).VGChangeTags(t.Context(), VGTagOptions{VG: "vg1"}); err != nil || len(r.commands) != 0 {
+		t.Errorf("got %v, %v", err, r.commands)
+	}
+}
+
+func TestCheckRAID(t *testing.T) {
+	exit := func(code int) error { return &host.Error{ExitCode: code, Err: fmt.Errorf("exit status %d", code)} }
+	tests := map[string]struct {
+		err    error
+		lacks  bool
+		failed bool
+	}{
+		"all modules are there": {nil, false, false},
+		"one is missing":        {exit(1), true, true},
+		"modprobe is missing":   {&host.Error{ExitCode: -1, Err: os.ErrNotExist}, false, true},
+		"modprobe crashes":      {exit(139), false, true},
+	}
+	for name, tt := range tests {
+		r := &runner{answer: func(context.Context, []string) ([]byte, error) { return nil, tt.err }}
+		err := New(r).CheckRAID(t.Context())
+		if errors.Is(err, ErrNoTarget) != tt.lacks || (err != nil) != tt.failed {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if diff := cmp.Diff([]string{"/usr/sbin/modprobe --dry-run --quiet --all dm-raid raid1 raid10 raid456"}, r.commands); diff != "" {
+			t.Error(diff)
 		}
 	}
 }

@@ -5,26 +5,30 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // columns of the report, by subreport. chunk_size and zero stand with the segments since LVM refuses columns of segments
-// among those of volumes ("columns which lead to change of report type").
+// among those of volumes ("columns which lead to change of report type"), and so does the kind of a segment.
 var columns = []struct{ report, names string }{
 	{"vg", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_attr,vg_tags,vg_missing_pv_count"},
-	{"pv", "pv_name,pv_uuid,vg_name,pv_size,pv_free,pv_major,pv_minor,pv_missing,pv_in_use"},
+	{"pv", "pv_name,pv_uuid,vg_name,pv_size,pv_free,pv_used,pv_major,pv_minor,pv_missing,pv_in_use," +
+		"pv_allocatable,pv_tags"},
 	{"lv", "lv_name,lv_uuid,lv_path,lv_size,lv_attr,lv_tags,lv_kernel_major,lv_kernel_minor,pool_lv,origin," +
-		"data_percent,metadata_percent,lv_metadata_size,lv_health_status,lv_check_needed"},
-	{"seg", "lv_uuid,chunk_size,zero"},
-	{"pvseg", ","},
+		"data_percent,metadata_percent,lv_metadata_size,lv_health_status,lv_check_needed," +
+		"sync_percent,lv_parent,move_pv_uuid"},
+	{"seg", "lv_uuid,segtype,chunk_size,zero"},
+	{"pvseg", "pv_uuid,lv_uuid,pvseg_start,pvseg_size"},
 }
 
 // reportArguments returns the one read that everything is decoded from.
-// Not -a: the hidden parts of pools and mirrors are LVM's own business. Not --select: it filters rows, and a volume group
-// without a row would look as if it were empty. Not --foreign, --shared: what belongs to other hosts is left alone.
+// --all: the hidden parts tell which volumes are on a physical volume, and which moves run. Not --select: it filters rows, and a
+// volume group without a row would look as if it were empty. Not --foreign, --shared: what belongs to other hosts is left alone.
+// Not pv_duplicate: LVM prints it for no physical volume of a group, whatever is attached.
 func reportArguments() []string {
-	args := []string{"fullreport", "--reportformat", "json", "--units", "b", "--nosuffix"}
+	args := []string{"fullreport", "--all", "--reportformat", "json", "--units", "b", "--nosuffix"}
 	for _, c := range columns {
 		args = append(args, "--configreport", c.report, "-o", c.names)
 	}
@@ -136,6 +140,8 @@ type rawReport struct {
 		PV  []map[string]cell `json:"pv"`
 		LV  []map[string]cell `json:"lv"`
 		Seg []map[string]cell `json:"seg"`
+		// PVSeg has a row for each run of extents of a physical volume, and an empty one for a group without any.
+		PVSeg []map[string]cell `json:"pvseg"`
 	} `json:"report"`
 }
 
@@ -163,10 +169,16 @@ func decodeReport(out []byte) (*Report, error) {
 		vg := decodeVG(rows(part.VG[0]))
 		vg.PVs = pvs
 		for _, cells := range part.LV {
-			vg.LVs = append(vg.LVs, decodeLV(rows(cells)))
+			addVolume(&vg, rows(cells))
 		}
+		ids := newIndex(&vg)
 		for _, cells := range part.Seg {
-			addSegment(&vg, rows(cells))
+			ids.addSegment(rows(cells))
+		}
+		for _, cells := range part.PVSeg {
+			if len(cells) > 0 {
+				ids.addExtents(rows(cells), vg.ExtentSize)
+			}
 		}
 		report.VGs = append(report.VGs, vg)
 	}
@@ -201,6 +213,10 @@ func decodePV(r row) PV {
 		Minor:   r.number("pv_minor"),
 		Missing: r.text("pv_missing") != "",
 		InUse:   r.text("pv_in_use") != "",
+		Used:    r.size("pv_used"),
+		Tags:    r.list("pv_tags"),
+
+		Allocatable: r.text("pv_allocatable") != "",
 	}
 }
 
@@ -222,15 +238,80 @@ func decodeLV(r row) LV {
 		Health:          r.text("lv_health_status"),
 		// "unknown" is what LVM prints for everything that is not an active thin pool.
 		CheckNeeded: r.text("lv_check_needed") == "check needed",
+		SyncPercent: r.percent("sync_percent"),
+		Parent:      unbracketed(r.text("lv_parent")),
+		MoveSource:  r.text("move_pv_uuid"),
 	}
 }
 
+// addVolume sorts a logical volume under the visible or the hidden ones: LVM prints the name of a hidden one in brackets.
+func addVolume(vg *VG, r row) {
+	lv := decodeLV(r)
+	name := unbracketed(lv.Name)
+	if name == lv.Name {
+		vg.LVs = append(vg.LVs, lv)
+		return
+	}
+	lv.Name = name
+	vg.Hidden = append(vg.Hidden, lv)
+}
+
+func unbracketed(name string) string {
+	if strings.HasPrefix(name, "[") && strings.HasSuffix(name, "]") {
+		return name[1 : len(name)-1]
+	}
+	return name
+}
+
+// index finds the parts of a volume group by UUID. A name does not do: LVM calls every missing physical volume "[unknown]".
+type index struct {
+	lvs map[string]*LV
+	pvs map[string]*PV
+}
+
+func newIndex(vg *VG) index {
+	ids := index{lvs: make(map[string]*LV, len(vg.LVs)+len(vg.Hidden)), pvs: make(map[string]*PV, len(vg.PVs))}
+	for _, list := range [][]LV{vg.LVs, vg.Hidden} {
+		for i := range list {
+			ids.lvs[list[i].UUID] = &list[i]
+		}
+	}
+	for i := range vg.PVs {
+		ids.pvs[vg.PVs[i].UUID] = &vg.PVs[i]
+	}
+	return ids
+}
+
 // addSegment gives a volume what LVM reports with its segments. A volume has several: a thin pool exactly one.
-func addSegment(vg *VG, r row) {
-	id, chunk, zero := r.required("lv_uuid"), r.size("chunk_size"), r.text("zero")
-	for i := range vg.LVs {
-		if vg.LVs[i].UUID == id && vg.LVs[i].Attr.IsThinPool() {
-			vg.LVs[i].ChunkSize, vg.LVs[i].Zeroes = chunk, zero == "zero"
+func (x index) addSegment(r row) {
+	id, kind, chunk, zero := r.required("lv_uuid"), r.required("segtype"), r.size("chunk_size"), r.text("zero")
+	lv := x.lvs[id]
+	if lv == nil {
+		r.fail("lv_uuid", fmt.Sprintf("is %q in a segment, which is no volume of the group", id))
+		return
+	}
+	if lv.SegType == "" || lv.SegType == "linear" {
+		lv.SegType = kind
+	}
+	if lv.Attr.IsThinPool() {
+		lv.ChunkSize, lv.Zeroes = chunk, zero == "zero"
+	}
+}
+
+// addExtents notes who has a run of extents of a physical volume. LVM prints the runs of one in the order of the device.
+func (x index) addExtents(r row, extent Bytes) {
+	pvID, lvID, size := r.required("pv_uuid"), r.text("lv_uuid"), r.size("pvseg_size")*extent
+	pv, lv := x.pvs[pvID], x.lvs[lvID]
+	switch {
+	case pv == nil:
+		r.fail("pv_uuid", fmt.Sprintf("is %q in a segment, which is no physical volume of the group", pvID))
+	case lvID == "":
+		pv.FreeAreas = append(pv.FreeAreas, size)
+	case lv == nil:
+		r.fail("lv_uuid", fmt.Sprintf("is %q in a segment of a physical volume, which is no volume of the group", lvID))
+	default:
+		if at, found := slices.BinarySearch(lv.PVs, pvID); !found {
+			lv.PVs = slices.Insert(lv.PVs, at, pvID)
 		}
 	}
 }

@@ -24,15 +24,35 @@ func recorded(t *testing.T, name string) *Report {
 
 func of(f float64) *float64 { return &f }
 
-func TestDecodeBlankNode(t *testing.T) {
-	report := recorded(t, "blank")
+// scenarios are what is to be seen in each record, and on real LVM in the same state (record_lab_test.go, which makes the
+// records).
+var scenarios = map[string]func(*testing.T, *Report){
+	"blank":       seeBlank,
+	"volumes":     seeVolumes,
+	"inactive":    seeInactive,
+	"full":        seeFull,
+	"no-metadata": seeNoMetadata,
+	"duplicate":   seeDuplicate,
+	"cordoned":    seeCordoned,
+	"moving":      seeMoving,
+	"raid":        seeRAID,
+	"degraded":    seeDegraded,
+	"missing":     seeMissing,
+}
+
+func TestDecodeRecords(t *testing.T) {
+	for name, see := range scenarios {
+		t.Run(name, func(t *testing.T) { see(t, recorded(t, name)) })
+	}
+}
+
+func seeBlank(t *testing.T, report *Report) {
 	if len(report.VGs) != 0 || len(report.PVs()) != 0 {
 		t.Errorf("got %+v", report)
 	}
 }
 
-func TestDecodeGroupsVolumesAndUnassignedPVs(t *testing.T) {
-	report := recorded(t, "volumes")
+func seeVolumes(t *testing.T, report *Report) {
 	if got := []string{report.VGs[0].Name, report.VGs[1].Name}; !cmp.Equal(got, []string{"other", "vg1"}) {
 		t.Fatalf("got the groups %v", got)
 	}
@@ -48,35 +68,48 @@ func TestDecodeGroupsVolumesAndUnassignedPVs(t *testing.T) {
 	}
 	want := VG{Size: 830472192, Free: 381681664, ExtentSize: 4 << 20, MissingPVs: 0, Attr: "wz--n-", Tags: []string{"lvms"}, Name: "vg1"}
 	got := *vg
-	got.UUID, got.PVs, got.LVs = "", nil, nil
+	got.UUID, got.PVs, got.LVs, got.Hidden = "", nil, nil, nil
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	if pv := vg.PVs[0]; pv.Name != "/dev/ubdb" || pv.Major != 98 || pv.Minor != 16 || pv.VGName != "vg1" || !pv.InUse || pv.Missing {
+	pv := vg.PVs[0]
+	if pv.Name != "/dev/ubdb" || pv.Major != 98 || pv.Minor != 16 || pv.VGName != "vg1" || !pv.InUse || pv.Missing {
 		t.Errorf("got %+v", pv)
 	}
+	for _, pv := range vg.PVs {
+		if !pv.Allocatable || pv.Tags != nil || pv.Used == 0 || pv.Used != pv.Size-pv.Free || sum(pv.FreeAreas) != pv.Free {
+			t.Errorf("got %+v", pv)
+		}
+	}
+	seeVolumesOfGroup(t, vg)
 }
 
-func TestDecodeVolumes(t *testing.T) {
-	vg := recorded(t, "volumes").VG("vg1")
+func sum(areas []Bytes) (all Bytes) {
+	for _, a := range areas {
+		all += a
+	}
+	return all
+}
+
+func seeVolumesOfGroup(t *testing.T, vg *VG) {
 	tests := map[string]LV{
-		"pool": {Name: "pool", Size: 398458880, Attr: "twi-aotz--", Major: 254, Minor: 2, DataPercent: of(0), MetadataPercent: of(10.45),
-			MetadataSize: 8 << 20, ChunkSize: 128 << 10, Zeroes: true},
-		"a": {Name: "a", Path: "/dev/vg1/a", Size: 64 << 20, Attr: "Vwi-a-tz--", Tags: []string{"foo"}, Major: 254, Minor: 4,
-			PoolName: "pool", DataPercent: of(0)},
-		"s1": {Name: "s1", Path: "/dev/vg1/s1", Size: 64 << 20, Attr: "Vri-a-tz--", Major: 254, Minor: 5, PoolName: "pool",
-			Origin: "a", DataPercent: of(0)},
-		"t1": {Name: "t1", Path: "/dev/vg1/t1", Size: 32 << 20, Attr: "-wi-a-----", Tags: []string{"t=1", "u"}, Major: 254, Minor: 6},
+		"pool": {Name: "pool", Size: 398458880, Attr: "twi-aotz--", Major: 254, DataPercent: of(0), MetadataPercent: of(10.45),
+			MetadataSize: 8 << 20, ChunkSize: 128 << 10, Zeroes: true, SegType: "thin-pool"},
+		"a": {Name: "a", Path: "/dev/vg1/a", Size: 64 << 20, Attr: "Vwi-a-tz--", Tags: []string{"foo"}, Major: 254,
+			PoolName: "pool", DataPercent: of(0), SegType: "thin"},
+		"s1": {Name: "s1", Path: "/dev/vg1/s1", Size: 64 << 20, Attr: "Vri-a-tz--", Major: 254, PoolName: "pool",
+			Origin: "a", DataPercent: of(0), SegType: "thin"},
+		"t1": {Name: "t1", Path: "/dev/vg1/t1", Size: 32 << 20, Attr: "-wi-a-----", Tags: []string{"t=1", "u"}, Major: 254, SegType: "linear"},
 	}
 	for name, want := range tests {
 		got := *vg.LV(name)
-		got.UUID = ""
+		got.UUID, got.Minor, got.PVs = "", 0, nil
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
 	}
 	if len(vg.LVs) != len(tests) {
-		t.Errorf("got %d volumes; hidden ones should not be listed", len(vg.LVs))
+		t.Errorf("got %d visible volumes, want %d", len(vg.LVs), len(tests))
 	}
 	pool := vg.ThinPool("pool")
 	if pool == nil || len(pool.Volumes) != 2 || pool.VirtualSize() != 128<<20 {
@@ -85,10 +118,18 @@ func TestDecodeVolumes(t *testing.T) {
 	if vg.ThinPool("t1") != nil || vg.ThinPool("nosuch") != nil {
 		t.Error("something else was taken for a pool")
 	}
+	var hidden []string
+	for _, lv := range vg.Hidden {
+		hidden = append(hidden, lv.Name+" of "+lv.Parent)
+	}
+	if diff := cmp.Diff([]string{"lvol0_pmspare of ", "pool_tdata of pool", "pool_tmeta of pool"}, hidden); diff != "" {
+		t.Error(diff)
+	}
 }
 
-func TestDecodeInactiveVolumesHaveNoDeviceAndNoFill(t *testing.T) {
-	vg := recorded(t, "inactive").VG("vg1")
+// seeInactive: inactive volumes have no device and no fill.
+func seeInactive(t *testing.T, report *Report) {
+	vg := report.VG("vg1")
 	for _, lv := range vg.LVs {
 		if lv.Attr.Active() || lv.Major != 0 || lv.DataPercent != nil || lv.MetadataPercent != nil || lv.CheckNeeded {
 			t.Errorf("got %+v", lv)
@@ -99,34 +140,157 @@ func TestDecodeInactiveVolumesHaveNoDeviceAndNoFill(t *testing.T) {
 	}
 }
 
-func TestDecodeMissingPV(t *testing.T) {
-	vg := recorded(t, "missing").VG("vg1")
-	if vg.MissingPVs != 1 || !vg.PVs[1].Missing || vg.PVs[1].Name != "[unknown]" || vg.PVs[1].Major != 0 || vg.PVs[0].Missing {
-		t.Errorf("got %+v", vg.PVs)
-	}
-	for _, lv := range vg.LVs {
-		if lv.Health != "partial" {
-			t.Errorf("volume %s has the health %q", lv.Name, lv.Health)
-		}
-	}
-}
-
-func TestDecodeFullPool(t *testing.T) {
-	pool := recorded(t, "full").VG("vg1").ThinPool("pool")
-	if pool.Health != "out_of_data" || *pool.DataPercent != 100 || !pool.Attr.Active() {
+func seeFull(t *testing.T, report *Report) {
+	pool := report.VG("vg1").ThinPool("pool")
+	if pool.Health != "out_of_data" || pool.Attr.Health() != 'D' || *pool.DataPercent != 100 || !pool.Attr.Active() {
 		t.Errorf("got %+v", pool)
 	}
 }
 
-// LVM does not mark a duplicate in its report (pv_duplicate is empty): only the devices themselves show it.
-func TestDecodeDuplicatePVShowsOneOfTheDevices(t *testing.T) {
-	report := recorded(t, "duplicate")
+func seeNoMetadata(t *testing.T, report *Report) {
+	pool := report.VG("vg1").ThinPool("pool")
+	if pool.Health != "metadata_read_only" || pool.Attr.Health() != 'M' || *pool.DataPercent >= 100 {
+		t.Errorf("got %s, %q, data %g %%, metadata %g %%", pool.Attr, pool.Health, *pool.DataPercent, *pool.MetadataPercent)
+	}
+}
+
+// seeDuplicate: LVM does not mark a duplicate in its report, only the devices themselves show it.
+func seeDuplicate(t *testing.T, report *Report) {
 	var names []string
 	for _, pv := range report.PVs() {
 		names = append(names, pv.Name)
 	}
 	if diff := cmp.Diff([]string{"/dev/ubdd", "/dev/ubdb", "/dev/ubdc", "/dev/ubdf"}, names); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// on returns the volumes on each physical volume. Missing ones have no name of their own.
+func on(vg *VG) map[string]string {
+	found := map[string]string{}
+	for _, pv := range vg.PVs {
+		volumes := strings.Join(vg.VolumesOn(pv.UUID), " ")
+		name := pv.Name
+		if pv.Missing {
+			name = "missing with " + volumes
+		}
+		found[name] = volumes
+	}
+	return found
+}
+
+func seeCordoned(t *testing.T, report *Report) {
+	vg := report.VG("vg1")
+	want := map[string]string{"/dev/ubdb": "lin m t1 t2", "/dev/ubdc": "", "/dev/ubdd": "m other"}
+	if diff := cmp.Diff(want, on(vg)); diff != "" {
+		t.Error(diff)
+	}
+	closed, open := vg.PVs[1], vg.PVs[0]
+	if closed.Allocatable || !open.Allocatable || !cmp.Equal(closed.Tags, []string{"lvms.cordoned"}) || open.Tags != nil {
+		t.Errorf("got %+v and %+v", closed, open)
+	}
+	if got, want := vg.FreeOn(open.UUID), vg.PVs[2].Free; got != want || want == 0 {
+		t.Errorf("beside %s %d bytes are free, want %d", open.Name, got, want)
+	}
+	if got, want := vg.FreeOn(""), vg.PVs[0].Free+vg.PVs[2].Free; got != want {
+		t.Errorf("on all %d bytes are free, want %d", got, want)
+	}
+	if len(vg.Moves()) != 0 || vg.VolumesOn("nosuch") != nil {
+		t.Error("something was found where nothing is")
+	}
+}
+
+// seeMoving: all volumes that move count for the source and for the target. The images that stay count for where they are.
+func seeMoving(t *testing.T, report *Report) {
+	vg := report.VG("vg1")
+	want := map[string]string{"/dev/ubdb": "lin m t1 t2", "/dev/ubdc": "", "/dev/ubdd": "m other", "/dev/mapper/slow": "lin m t1 t2"}
+	if diff := cmp.Diff(want, on(vg)); diff != "" {
+		t.Error(diff)
+	}
+	moves := vg.Moves()
+	if len(moves) != 1 || moves[0].Name != "pvmove0" || moves[0].Percent == nil || *moves[0].Percent >= 100 {
+		t.Fatalf("got %+v", moves)
+	}
+	for _, pv := range vg.PVs {
+		if (pv.UUID == moves[0].SourceUUID) != (pv.Name == "/dev/ubdb") {
+			t.Errorf("the move is from %s, is that %+v?", moves[0].SourceUUID, pv)
+		}
+	}
+	if lin, other := vg.LV("lin"), vg.LV("other"); !lin.Attr.Locked() || other.Attr.Locked() {
+		t.Errorf("got %s and %s", lin.Attr, other.Attr)
+	}
+}
+
+func seeRAID(t *testing.T, report *Report) {
+	vg := report.VG("vg1")
+	want := map[string]string{"/dev/sda": "five one", "/dev/sdb": "five one", "/dev/sdc": "five thin", "/dev/sdd": "lin thin"}
+	if diff := cmp.Diff(want, on(vg)); diff != "" {
+		t.Error(diff)
+	}
+	for name, kind := range map[string]string{"one": "raid1", "five": "raid5", "pool": "thin-pool", "thin": "thin", "lin": "linear"} {
+		lv := vg.LV(name)
+		if lv.SegType != kind && !strings.HasPrefix(lv.SegType, kind+"_") {
+			t.Errorf("%s: got %+v", name, lv)
+		}
+		if raid := strings.HasPrefix(kind, "raid"); lv.IsRAID() != raid || (lv.SyncPercent != nil && *lv.SyncPercent == 100) != raid || len(lv.PVs) != len(one(name == "lin")) {
+			t.Errorf("%s: got %+v", name, lv)
+		}
+		if lv.Health != "" || lv.Attr.Partial() || lv.Attr.Health() != '-' {
+			t.Errorf("%s: got %+v", name, lv)
+		}
+	}
+}
+
+func one(is bool) []int {
+	if is {
+		return []int{1}
+	}
+	return nil
+}
+
+func seeDegraded(t *testing.T, report *Report) {
+	vg := report.VG("vg1")
+	if !vg.Attr.Partial() || vg.MissingPVs != 1 {
+		t.Errorf("got %+v", vg)
+	}
+	want := map[string]string{"missing with five one": "five one", "/dev/sdb": "five one", "/dev/sdc": "five thin", "/dev/sdd": "lin thin"}
+	if diff := cmp.Diff(want, on(vg)); diff != "" {
+		t.Error(diff)
+	}
+	for name, partial := range map[string]bool{"one": true, "five": true, "thin": false, "lin": false, "pool": false} {
+		if lv := vg.LV(name); lv.Attr.Partial() != partial || (lv.Health == "partial") != partial {
+			t.Errorf("%s: got %+v", name, lv)
+		}
+	}
+}
+
+// seeMissing: two physical volumes of a group are missing, and one of another, all with one name.
+func seeMissing(t *testing.T, report *Report) {
+	vg := report.VG("vg1")
+	want := map[string]string{
+		"missing with five one": "five one", "/dev/sdb": "five one", "missing with five thin": "five thin", "/dev/sdd": "lin thin",
+	}
+	if diff := cmp.Diff(want, on(vg)); diff != "" || vg.MissingPVs != 2 {
+		t.Error(vg.MissingPVs, diff)
+	}
+	vg = report.VG("vg2")
+	there, lost := vg.PVs[0], vg.PVs[1]
+	if there.Missing {
+		there, lost = lost, there
+	}
+	if vg.MissingPVs != 1 || there.Missing || !lost.Missing || lost.Name != "[unknown]" || lost.Major != 0 {
+		t.Errorf("got %+v", vg.PVs)
+	}
+	if diff := cmp.Diff([]string{"t1"}, vg.VolumesOn(lost.UUID)); diff != "" {
+		t.Error(diff)
+	}
+	for _, lv := range vg.LVs {
+		if (lv.Health == "partial") != (lv.Name == "t1") {
+			t.Errorf("volume %s has the health %q", lv.Name, lv.Health)
+		}
+	}
+	if free := vg.FreeOn(""); free != there.Free {
+		t.Errorf("%d bytes are free; those of a missing device do not count", free)
 	}
 }
 

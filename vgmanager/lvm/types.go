@@ -53,6 +53,14 @@ type PV struct {
 	VGName string
 	Size   Bytes
 	Free   Bytes
+	// Used is what logical volumes have of it, hidden ones included.
+	Used Bytes
+	// FreeAreas are the runs of free extents, in the order of the device. Their sum is Free.
+	FreeAreas []Bytes
+	Tags      []string
+	// Allocatable: LVM puts new extents on it. Without it the physical volume is cordoned ("pvchange --allocatable n"); what
+	// is on it stays.
+	Allocatable bool
 	// Major and Minor are the device number; 0 when it is missing.
 	Major, Minor uint32
 	// Missing: its volume group lists it, but no device has it.
@@ -77,6 +85,9 @@ type VG struct {
 	PVs        []PV
 	// LVs are the visible logical volumes, thin pools included.
 	LVs []LV
+	// Hidden are the parts of which LVM makes the visible ones, under their names without the brackets that LVM prints around
+	// them: images of RAID volumes, data and metadata of pools, running moves.
+	Hidden []LV
 }
 
 // HasTag tells whether the volume group has the tag.
@@ -148,12 +159,34 @@ type LV struct {
 	Health string
 	// CheckNeeded: the metadata of the active thin pool is marked for thin_check.
 	CheckNeeded bool
+	// SegType is LVM's word for how the volume is made: "linear", "striped", "raid1", "thin-pool", "thin", "mirror" for a move, …
+	// One whose segments are of several kinds has the first that is not "linear".
+	SegType string
+	// SyncPercent is how much of a RAID volume is in sync, or of a move is done; nil when the volume is not active, when the kernel
+	// does not tell, and for other volumes.
+	SyncPercent *float64
+	// Parent is the volume that a hidden one is a part of, without brackets.
+	Parent string
+	// PVs are the UUIDs of the physical volumes on which the volume's own extents are, sorted. A RAID volume or a pool has none
+	// itself: its parts have them.
+	PVs []string
+	// MoveSource is the UUID of the physical volume that a running move empties.
+	MoveSource string
 }
+
+// IsRAID tells whether the volume itself is a RAID volume (a thin pool on RAID is not: its parts are).
+func (l *LV) IsRAID() bool { return l.Attr.IsRAID() || strings.HasPrefix(l.SegType, "raid") }
 
 // LVAttr are the ten characters of lv_attr (lvs(8)).
 type LVAttr string
 
-func (a LVAttr) at(i int) byte { return a[i] }
+// at returns "-" where there is nothing.
+func (a LVAttr) at(i int) byte {
+	if i >= len(a) {
+		return '-'
+	}
+	return a[i]
+}
 
 // IsThinPool tells whether it is a thin pool.
 func (a LVAttr) IsThinPool() bool { return a.at(0) == 't' }
@@ -176,14 +209,37 @@ func (a LVAttr) Open() bool { return a.at(5) == 'o' }
 // SkipsActivation tells whether "vgchange -ay" leaves the volume out.
 func (a LVAttr) SkipsActivation() bool { return a.at(9) == 'k' }
 
+// IsRAID tells whether it is a RAID volume.
+func (a LVAttr) IsRAID() bool { return a.at(0) == 'r' || a.at(0) == 'R' }
+
+// IsImage tells whether it is an image of a RAID volume or of a move.
+func (a LVAttr) IsImage() bool { return a.at(0) == 'i' || a.at(0) == 'I' }
+
+// Locked tells whether LVM refuses to change the volume's extents: they are being moved.
+func (a LVAttr) Locked() bool { return a.at(2) >= 'A' && a.at(2) <= 'Z' }
+
+// Health is the letter of the volume's health, "-" when all is well: p partial, X unknown; of RAID: r refresh needed,
+// m mismatches exist, w writemostly (which is no fault), R reshaping or images to be removed; of thin pools and volumes: F failed,
+// D out of data space, M metadata read-only, and E writecache error.
+func (a LVAttr) Health() byte { return a.at(8) }
+
+// Partial tells whether a physical volume that the volume needs is missing.
+func (a LVAttr) Partial() bool { return a.Health() == 'p' }
+
 // VGAttr are the six characters of vg_attr (vgs(8)).
 type VGAttr string
 
+// at returns "-" where there is nothing.
+func (a VGAttr) at(i int) byte { return LVAttr(a).at(i) }
+
 // Writable tells whether the metadata of the volume group may be changed.
-func (a VGAttr) Writable() bool { return a[0] == 'w' }
+func (a VGAttr) Writable() bool { return a.at(0) == 'w' }
 
 // Exported tells whether the volume group is exported, and so out of use here.
-func (a VGAttr) Exported() bool { return a[2] == 'x' }
+func (a VGAttr) Exported() bool { return a.at(2) == 'x' }
 
 // Shared tells whether the volume group belongs to a lock manager, and so to several hosts.
-func (a VGAttr) Shared() bool { return strings.ContainsRune("sc", rune(a[5])) }
+func (a VGAttr) Shared() bool { return strings.ContainsRune("sc", rune(a.at(5))) }
+
+// Partial tells whether physical volumes of the volume group are missing.
+func (a VGAttr) Partial() bool { return a.at(3) == 'p' }

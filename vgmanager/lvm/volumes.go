@@ -24,8 +24,10 @@ type ThickOptions struct {
 	// Size is rounded up to whole extents. It must be a multiple of 512.
 	Size Bytes
 	Tags []string
-	// Options are appended to the command as they are, for example "--type", "raid1".
+	// Options are appended to the command as they are, for example "--type", "raid1", "-m", "1".
 	Options []string
+	// Devices are the only physical volumes on which LVM may put it; none for all that are allocatable.
+	Devices []string
 }
 
 // LVCreateThick makes a logical volume of its own extents.
@@ -35,7 +37,8 @@ type ThickOptions struct {
 func (l *LVM) LVCreateThick(ctx context.Context, o ThickOptions) error {
 	args := []string{"lvcreate", "--name", o.Name, "--size", bytesArgument(o.Size), "--wipesignatures", "y", "--yes"}
 	args = append(append(args, tagArguments(o.Tags)...), o.Options...)
-	return l.change(ctx, "create logical volume "+fullName(o.VG, o.Name), append(args, o.VG)...)
+	args = append(append(args, o.VG), o.Devices...)
+	return l.change(ctx, "create logical volume "+fullName(o.VG, o.Name), args...)
 }
 
 // ThinOptions describe a new volume in a thin pool.
@@ -114,14 +117,23 @@ type LVExtendOptions struct {
 	VG, Name string
 	// Size is the new size, rounded up to whole extents.
 	Size Bytes
+	// Devices are the only physical volumes that LVM may take new extents from; none for all that are allocatable.
+	Devices []string
 }
 
 // LVExtend grows a logical volume. A volume that has the size already gives ErrNotLarger; nothing is ever made smaller.
 //
 // Not --resizefs: the file system is grown by the node service of the CSI driver, where it is mounted.
 func (l *LVM) LVExtend(ctx context.Context, o LVExtendOptions) error {
-	return l.change(ctx, "extend logical volume "+fullName(o.VG, o.Name),
-		"lvextend", "--size", bytesArgument(o.Size), fullName(o.VG, o.Name))
+	args := append([]string{"lvextend", "--size", bytesArgument(o.Size), fullName(o.VG, o.Name)}, o.Devices...)
+	return l.change(ctx, "extend logical volume "+fullName(o.VG, o.Name), args...)
+}
+
+// ThinPoolMetadataExtend makes the metadata of a thin pool larger by add bytes, rounded up to whole extents, and the spare that LVM
+// keeps for its repair with it. The group needs twice the room. Called twice, it grows twice. LVM stops at 15.88 GiB.
+func (l *LVM) ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add Bytes) error {
+	return l.change(ctx, "extend the metadata of thin pool "+fullName(vg, pool),
+		"lvextend", "--poolmetadatasize", "+"+bytesArgument(add), fullName(vg, pool))
 }
 
 // LVRemove removes a logical volume, active or not. One that is open gives ErrInUse.

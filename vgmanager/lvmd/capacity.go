@@ -8,14 +8,19 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// room returns how many bytes of new volumes the class can take now, without the spare. It is nothing where LVM would
-// refuse every new volume, so that the scheduler looks elsewhere.
+// room returns how many bytes of new volumes the class can take now, without the spare: in a thick class with images (RAID,
+// stripes) how large a single one can be, after redundancy. It is nothing where LVM would refuse every new volume, so that the
+// scheduler looks elsewhere.
 func (l located) room() lvm.Bytes {
 	if l.vg.MissingPVs > 0 {
 		return 0
 	}
 	if l.pool == nil {
-		return l.vg.Free
+		layout, err := lvm.NewLayout(createOptions(l.class))
+		if err != nil {
+			return 0
+		}
+		return createRoom(layout, l.vg)
 	}
 	if poolIsFull(l.pool) {
 		return 0
@@ -55,6 +60,8 @@ func watchResponse(set *classSet, report *lvm.Report) *proto.WatchResponse {
 	return response
 }
 
+// watchItem has for the size of a thick class that of its volume group, as TopoLVM's metric means it: all bytes of its devices,
+// before redundancy. What volumes can have is FreeBytes.
 func watchItem(l located) *proto.WatchItem {
 	item := &proto.WatchItem{DeviceClass: l.class.Name, FreeBytes: l.capacity(), SizeBytes: uint64(l.vg.Size)}
 	if l.pool == nil {

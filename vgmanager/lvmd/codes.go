@@ -1,6 +1,7 @@
 package lvmd
 
 import (
+	"context"
 	"errors"
 
 	"google.golang.org/grpc/codes"
@@ -23,6 +24,11 @@ var codeTable = []struct {
 	{lvm.ErrDuplicatePV, codes.FailedPrecondition},
 	{lvm.ErrInvalid, codes.InvalidArgument},
 	{lvm.ErrNotInstalled, codes.Unavailable},
+	{lvm.ErrMoving, codes.Unavailable},
+	{lvm.ErrBusy, codes.Unavailable},
+	{lvm.ErrNoTarget, codes.FailedPrecondition},
+	{context.DeadlineExceeded, codes.DeadlineExceeded},
+	{context.Canceled, codes.Canceled},
 }
 
 func codeOf(err error) codes.Code {

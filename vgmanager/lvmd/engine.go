@@ -53,6 +53,8 @@ const (
 	requestAge = 5 * time.Second
 	// refreshAge is how old the capacity that watchers were told may become.
 	refreshAge = time.Minute
+	// turnTimeout is how long a request waits for the ones before it.
+	turnTimeout = 2 * time.Minute
 )
 
 // Engine makes, changes and lists the logical volumes of the node's device classes. It is safe for concurrent use.
@@ -68,7 +70,7 @@ type Engine struct {
 
 	// admitting is held from the check for free space to the end of the command, so that two requests cannot both take
 	// the last of it.
-	admitting sync.Mutex
+	admitting turn
 
 	watchers watchers
 }
@@ -81,7 +83,7 @@ var (
 // New returns an engine with the device classes of the file at path, which need not exist.
 // An empty path is for an engine that keeps its classes in memory only.
 func New(l LVM, path string) (*Engine, error) {
-	e := &Engine{lvm: l, path: path}
+	e := &Engine{lvm: l, path: path, admitting: newTurn()}
 	if path != "" {
 		config, err := readConfig(path)
 		if err != nil {
@@ -174,6 +176,25 @@ func (e *Engine) Start(ctx context.Context) error {
 
 // NeedLeaderElection tells the manager that every node runs its engine.
 func (e *Engine) NeedLeaderElection() bool { return false }
+
+// turn is a mutex that a caller does not wait for longer than it has time.
+type turn chan struct{}
+
+func newTurn() turn { return make(turn, 1) }
+
+// enter waits for the turn: as long as ctx allows, and at most turnTimeout.
+func (t turn) enter(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
+	defer cancel()
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return status.Errorf(status.FromContextError(ctx.Err()).Code(), "another request for volumes of this node has not ended: %v", ctx.Err())
+	}
+}
+
+func (t turn) leave() { <-t }
 
 // located is a device class with what LVM says about it.
 type located struct {

@@ -24,8 +24,10 @@ func (e *Engine) CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapsho
 	if err := checkSnapshotRequest(in); err != nil {
 		return nil, err
 	}
-	e.admitting.Lock()
-	defer e.admitting.Unlock()
+	if err := e.admitting.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.admitting.leave()
 	l, err := e.locate(ctx, in.GetDeviceClass(), requestAge)
 	if err != nil {
 		return nil, err
@@ -37,7 +39,7 @@ func (e *Engine) CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapsho
 	if present := l.vg.LV(in.GetName()); present != nil {
 		return existingSnapshot(l, present, size)
 	}
-	if err := l.admit(size); err != nil {
+	if err := l.admit(size, l.room()); err != nil {
 		return nil, err
 	}
 	if err := e.snapshot(ctx, l, in, source.Size, size); err != nil {

@@ -45,8 +45,10 @@ func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest, _ ...g
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
 		return nil, err
 	}
-	e.admitting.Lock()
-	defer e.admitting.Unlock()
+	if err := e.admitting.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.admitting.leave()
 	l, err := e.locate(ctx, in.GetDeviceClass(), requestAge)
 	if err != nil {
 		return nil, err
@@ -59,10 +61,11 @@ func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest, _ ...g
 	if present := l.vg.LV(in.GetName()); present != nil {
 		return existing(l, present, size)
 	}
-	if err := l.admit(size); err != nil {
+	devices, err := l.admitNew(size, options)
+	if err != nil {
 		return nil, err
 	}
-	if err := e.create(ctx, l, in, size, options); err != nil {
+	if err := e.create(ctx, l, in, size, options, devices); err != nil {
 		return nil, statusOf(err)
 	}
 	log.FromContext(ctx).Info("logical volume created", "deviceClass", l.class.Name, "lv", in.GetName(), "size", int64(size))
@@ -73,10 +76,10 @@ func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest, _ ...g
 	return &proto.CreateLVResponse{Volume: &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}}, nil
 }
 
-func (e *Engine) create(ctx context.Context, l located, in *proto.CreateLVRequest, size lvm.Bytes, options []string) error {
+func (e *Engine) create(ctx context.Context, l located, in *proto.CreateLVRequest, size lvm.Bytes, options, devices []string) error {
 	if l.pool == nil {
 		return e.lvm.LVCreateThick(ctx, lvm.ThickOptions{
-			VG: l.vg.Name, Name: in.GetName(), Size: size, Tags: in.GetTags(), Options: options,
+			VG: l.vg.Name, Name: in.GetName(), Size: size, Tags: in.GetTags(), Options: options, Devices: devices,
 		})
 	}
 	return e.lvm.LVCreateThin(ctx, lvm.ThinOptions{
@@ -96,7 +99,7 @@ func (e *Engine) created(ctx context.Context, l located, name string) (*proto.Cr
 			return &proto.CreateLVResponse{Volume: message(lv)}, nil
 		}
 	}
-	return nil, status.Errorf(codes.Internal, "logical volume %s/%s was created and is gone", l.vg.Name, name)
+	return nil, status.Errorf(codes.Internal, "logical volume %s/%s was created or extended and is gone", l.vg.Name, name)
 }
 
 // existing answers a request that was answered before.
@@ -124,13 +127,41 @@ func (l located) options(name string) ([]string, error) {
 }
 
 // admit refuses what does not fit, so that the provisioner looks for another node.
-func (l located) admit(size lvm.Bytes) error {
-	room := l.room()
+func (l located) admit(size, room lvm.Bytes) error {
 	if size <= room {
 		return nil
 	}
 	return status.Errorf(codes.ResourceExhausted, "device class %s: %d bytes are requested, %d are free in volume group %s",
 		l.class.Name, size, room, l.vg.Name)
+}
+
+// admitNew refuses a new volume that does not fit. It returns the devices to name to LVM for one with redundancy that fits on as
+// many as it has images: the loss of a device then touches one image of it only.
+func (l located) admitNew(size lvm.Bytes, options []string) ([]string, error) {
+	if l.pool != nil || l.vg.MissingPVs > 0 {
+		return nil, l.admit(size, l.room())
+	}
+	layout, err := lvm.NewLayout(options)
+	if err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "device class %s: %v", l.class.Name, err)
+	}
+	image := imageExtents(layout, size, l.vg.ExtentSize)
+	if err := l.admit(lvm.Bytes(image*int64(layout.Data))*l.vg.ExtentSize, createRoom(layout, l.vg)); err != nil {
+		return nil, err
+	}
+	if !layout.Meta {
+		return nil, nil
+	}
+	return onePerImage(layout, l.vg, image), nil
+}
+
+// admitGrowth refuses what a volume cannot grow by, and returns the devices to name to LVM.
+func (l located) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
+	if l.pool != nil || l.vg.MissingPVs > 0 {
+		return nil, l.admit(more, l.room())
+	}
+	g := growthOf(l.vg, lv, createOptions(l.class))
+	return g.devices, l.admit(more, g.room)
 }
 
 // RemoveLV removes a volume. NotFound means that it does not exist, which callers take for success; therefore a volume group
@@ -139,8 +170,10 @@ func (e *Engine) RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, _ ...g
 	if err := checkName(in.GetName()); err != nil {
 		return nil, err
 	}
-	e.admitting.Lock()
-	defer e.admitting.Unlock()
+	if err := e.admitting.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.admitting.leave()
 	l, err := e.locate(ctx, in.GetDeviceClass(), requestAge)
 	if status.Code(err) == codes.NotFound {
 		return nil, status.Errorf(codes.FailedPrecondition,
@@ -182,8 +215,10 @@ func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest, _ ...g
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
 		return nil, err
 	}
-	e.admitting.Lock()
-	defer e.admitting.Unlock()
+	if err := e.admitting.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer e.admitting.leave()
 	l, err := e.locate(ctx, in.GetDeviceClass(), requestAge)
 	if err != nil {
 		return nil, err
@@ -196,13 +231,18 @@ func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest, _ ...g
 	if size <= lv.Size {
 		return &proto.ResizeLVResponse{SizeBytes: int64(lv.Size)}, nil
 	}
-	if err := l.admit(size - lv.Size); err != nil {
+	devices, err := l.admitGrowth(lv, size-lv.Size)
+	if err != nil {
 		return nil, err
 	}
-	if err := e.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: l.vg.Name, Name: lv.Name, Size: size}); err != nil {
+	if err := e.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: l.vg.Name, Name: lv.Name, Size: size, Devices: devices}); err != nil {
 		return nil, statusOf(err)
 	}
 	log.FromContext(ctx).Info("logical volume extended", "deviceClass", l.class.Name, "lv", lv.Name, "size", int64(size))
 	e.watchers.notify()
+	if lv.IsRAID() || lv.SegType == "striped" {
+		grown, err := e.created(ctx, l, lv.Name)
+		return &proto.ResizeLVResponse{SizeBytes: grown.GetVolume().GetSizeBytes()}, err
+	}
 	return &proto.ResizeLVResponse{SizeBytes: int64(size)}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -20,6 +21,9 @@ func (r *Reconciler) act(ctx context.Context, w Wanted, s Seen, a Action) error 
 	if len(a.Devices) > 0 {
 		logger = logger.WithValues("devices", deviceNames(a.Devices))
 	}
+	if len(a.PVs) > 0 {
+		logger = logger.WithValues("physicalVolumes", namesOf(a.PVs))
+	}
 	if err := r.perform(ctx, w, s, a); err != nil {
 		return err
 	}
@@ -29,17 +33,18 @@ func (r *Reconciler) act(ctx context.Context, w Wanted, s Seen, a Action) error 
 
 func (r *Reconciler) perform(ctx context.Context, w Wanted, s Seen, a Action) error {
 	switch a.Kind {
+	case WipeDevice:
+		return r.wipe(ctx, w, s, a.Wipe)
 	case CreateVG:
 		return r.createVG(ctx, w, s, a)
+	case TagVG:
+		return r.LVM.VGChangeTags(ctx, lvm.VGTagOptions{VG: w.Name, Add: a.AddTags, Remove: a.RemoveTags})
 	case ExtendVG:
 		return r.extendVG(ctx, w, s, a)
 	case Activate:
 		return r.activate(ctx, w)
-	case CreatePool:
-		return r.LVM.LVCreateThinPool(ctx, poolOptions(w))
-	case ExtendPool:
-		o := lvm.LVExtendOptions{VG: w.Name, Name: w.Spec.ThinPoolConfig.Name, Size: a.PoolSize}
-		return r.LVM.LVExtend(ctx, o)
+	case CreatePool, ExtendPool, ExtendMeta:
+		return r.changePool(ctx, w, a)
 	case PublishClass:
 		return r.Classes.Publish(a.Class)
 	case WithdrawClass:
@@ -49,7 +54,43 @@ func (r *Reconciler) perform(ctx context.Context, w Wanted, s Seen, a Action) er
 	case RemoveVG:
 		return r.removeVG(ctx, w, a)
 	case RemovePVs:
-		return r.removePVs(ctx, a)
+		return r.removePVs(ctx, w, a)
+	}
+	return r.performOnDevice(ctx, w, s, a)
+}
+
+func (r *Reconciler) changePool(ctx context.Context, w Wanted, a Action) error {
+	pool := w.Spec.ThinPoolConfig.Name
+	switch a.Kind {
+	case ExtendPool:
+		return r.LVM.LVExtend(ctx, lvm.LVExtendOptions{VG: w.Name, Name: pool, Size: a.Size})
+	case ExtendMeta:
+		return r.LVM.ThinPoolMetadataExtend(ctx, w.Name, pool, a.Size)
+	}
+	return r.LVM.LVCreateThinPool(ctx, poolOptions(w))
+}
+
+// performOnDevice does what is asked for single devices of the group.
+func (r *Reconciler) performOnDevice(ctx context.Context, w Wanted, s Seen, a Action) error {
+	switch a.Kind {
+	case Cordon:
+		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: false, AddTag: cordonTag})
+	case Uncordon:
+		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: true, RemoveTag: cordonTag})
+	case StartMove:
+		return r.startMove(ctx, w, a)
+	case ResumeMove:
+		return r.resumeMove(ctx, w, s)
+	case AbortMove:
+		return r.LVM.PVMoveAbort(ctx, a.PVs[0].Name)
+	case ReduceVG:
+		return r.reduceVG(ctx, w, s, a)
+	case ReduceLost:
+		return r.reduceLost(ctx, w, a)
+	case Repair:
+		return r.LVM.LVRepair(ctx, w.Name, a.Volume)
+	case Refresh:
+		return r.LVM.LVRefresh(ctx, w.Name, a.Volume)
 	}
 	return fmt.Errorf("volume group %s on node %s: there is no action %q", w.Name, w.Node, a.Kind)
 }
@@ -58,7 +99,7 @@ func (r *Reconciler) createVG(ctx context.Context, w Wanted, s Seen, a Action) e
 	if err := allProbed(w, s, a.Devices); err != nil {
 		return err
 	}
-	return r.LVM.VGCreate(ctx, lvm.VGCreateOptions{Name: w.Name, Devices: deviceNames(a.Devices), Tags: []string{v1alpha1.OwnerTag}})
+	return r.LVM.VGCreate(ctx, lvm.VGCreateOptions{Name: w.Name, Devices: deviceNames(a.Devices), Tags: ownerTags(w)})
 }
 
 func (r *Reconciler) extendVG(ctx context.Context, w Wanted, s Seen, a Action) error {
@@ -72,7 +113,9 @@ func (r *Reconciler) extendVG(ctx context.Context, w Wanted, s Seen, a Action) e
 // was not; the next reconcile takes it.
 func allProbed(w Wanted, s Seen, devices []device.Device) error {
 	for _, d := range devices {
-		if reasons, ok := s.Probed[d.Number]; !ok || len(reasons) > 0 {
+		reasons, ok := s.Probed[d.Number]
+		reasons = slices.DeleteFunc(slices.Clone(reasons), func(r device.Reason) bool { return slices.Contains(acceptedWhenNamed, r.Code) })
+		if !ok || len(reasons) > 0 {
 			return fmt.Errorf("device %s of node %s was not found blank in this look; it is looked at again", d.Name, w.Node)
 		}
 	}
@@ -83,6 +126,14 @@ func deviceNames(devices []device.Device) []string {
 	var names []string
 	for _, d := range devices {
 		names = append(names, d.Name)
+	}
+	return names
+}
+
+func namesOf(pvs []lvm.PV) []string {
+	var names []string
+	for _, pv := range pvs {
+		names = append(names, pv.Name)
 	}
 	return names
 }
@@ -100,6 +151,58 @@ func (r *Reconciler) activate(ctx context.Context, w Wanted) error {
 	if vg := report.VG(w.Name); vg != nil && hasInactive(vg) {
 		return fmt.Errorf("volume group %s on node %s: logical volumes stay inactive: see activation/volume_list in the node's lvm.conf", w.Name, w.Node)
 	}
+	return nil
+}
+
+// startMove begins to move the extents of a device away. Whatever else wants the group may work meanwhile.
+func (r *Reconciler) startMove(ctx context.Context, w Wanted, a Action) error {
+	if err := r.LVM.PVMoveStart(ctx, lvm.PVMoveOptions{VG: w.Name, Source: a.PVs[0].Name}); err != nil {
+		return err
+	}
+	report, err := r.LVM.Report(ctx)
+	if err != nil {
+		return err
+	}
+	if vg := report.VG(w.Name); vg != nil {
+		r.attend(vg)
+	}
+	return nil
+}
+
+func (r *Reconciler) resumeMove(ctx context.Context, w Wanted, s Seen) error {
+	if err := r.LVM.PVMoveResume(ctx); err != nil {
+		return err
+	}
+	r.attend(s.Report.VG(w.Name))
+	return nil
+}
+
+// reduceVG takes an empty device out of the group. Its label is the next reconcile's, by the note.
+func (r *Reconciler) reduceVG(ctx context.Context, w Wanted, s Seen, a Action) error {
+	d := deviceOf(s, a.PVs[0])
+	note := removal{UUID: a.PVs[0].UUID, ID: s.Identities[d.Number], Names: namesOfDevice(d)}
+	named := func(uuid string) bool {
+		return slices.ContainsFunc(w.Spec.DeviceRequests, func(q v1alpha1.DeviceRequest) bool { return q.Device == uuid })
+	}
+	if err := r.removed.add(w.Name, note, named); err != nil {
+		return err
+	}
+	if err := r.released.write(w.Name, a.PVs); err != nil {
+		return err
+	}
+	if err := r.LVM.VGReduce(ctx, lvm.VGReduceOptions{VG: w.Name, Device: a.PVs[0].Name}); err != nil {
+		return err
+	}
+	r.tell(w, corev1.EventTypeNormal, EventDeviceRemoved, fmt.Sprintf("device %s (physical volume %s) of node %s is empty and was taken out of volume group %s: it may be detached",
+		a.PVs[0].Name, a.PVs[0].UUID, w.Node, w.Name))
+	return nil
+}
+
+func (r *Reconciler) reduceLost(ctx context.Context, w Wanted, a Action) error {
+	if err := r.LVM.VGReduceMissing(ctx, w.Name); err != nil {
+		return err
+	}
+	r.tell(w, corev1.EventTypeNormal, EventDeviceRemoved, fmt.Sprintf("the lost physical volume %s of node %s was taken out of volume group %s", a.PVs[0].UUID, w.Node, w.Name))
 	return nil
 }
 
@@ -122,7 +225,7 @@ func (r *Reconciler) removeVG(ctx context.Context, w Wanted, a Action) error {
 }
 
 // removePVs removes labels. pvremove refuses a physical volume that belongs to a group meanwhile.
-func (r *Reconciler) removePVs(ctx context.Context, a Action) error {
+func (r *Reconciler) removePVs(ctx context.Context, w Wanted, a Action) error {
 	var errs []error
 	for _, pv := range a.PVs {
 		if err := r.LVM.PVRemove(ctx, pv.Name); err != nil {
@@ -131,17 +234,20 @@ func (r *Reconciler) removePVs(ctx context.Context, a Action) error {
 		}
 		errs = append(errs, r.LVM.DevicesFileRemove(ctx, pv.Name))
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return r.released.forget(w.Name)
 }
 
 // pvNames are the devices of a group, sorted, as the status lists them.
-func pvNames(vg *lvm.VG, names map[string]string) []string {
+func pvNames(s Seen, pvs []lvm.PV) []string {
 	var list []string
-	for _, pv := range vg.PVs {
+	for _, pv := range pvs {
 		name := pv.Name
 		if pv.Missing {
 			name = "missing: " + pv.UUID
-			if last := names[pv.UUID]; last != "" {
+			if last := lastName(s, pv); last != "" {
 				name = last + " (missing)"
 			}
 		}

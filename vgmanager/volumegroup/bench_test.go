@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,6 +38,12 @@ type fakeDevices struct {
 	err    error
 	probes int
 	found  map[string][]device.Reason
+	// wiped are the names of the devices that were wiped; wipeErr makes that fail.
+	wiped   []string
+	wipeErr error
+	// below is what the kernel maps volumes to.
+	below    map[device.Number][]device.Number
+	belowErr error
 }
 
 func (f *fakeDevices) List(context.Context) ([]device.Device, error) {
@@ -62,6 +69,34 @@ func (f *fakeDevices) Probe(_ context.Context, d device.Device, _ ...string) []d
 	return f.found[d.Name]
 }
 
+func (f *fakeDevices) Below(number device.Number) ([]device.Number, error) {
+	return f.below[number], f.belowErr
+}
+
+func (f *fakeDevices) Wipe(_ context.Context, o device.WipeOptions) (device.WipeResult, []device.Reason, error) {
+	f.wiped = append(f.wiped, o.Device.Name)
+	if f.wipeErr != nil {
+		return device.WipeResult{}, f.found[o.Device.Name], f.wipeErr
+	}
+	result := device.WipeResult{}
+	for i := range f.list {
+		if f.list[i].Number == o.Device.Number {
+			result.Found = []device.Signature{{Type: f.list[i].Signature, UUID: f.list[i].UUID}}
+			f.list[i].Signature, f.list[i].UUID, f.list[i].Signatures = "", "", nil
+		}
+	}
+	return result, nil, nil
+}
+
+// fakeHealth is what a test says is wrong.
+type fakeHealth struct {
+	failing   map[device.Number]error
+	suspended map[device.Number]bool
+}
+
+func (f *fakeHealth) Failing() map[device.Number]error  { return f.failing }
+func (f *fakeHealth) Suspended() map[device.Number]bool { return f.suspended }
+
 // bench is a node with two blank disks, and an API server with what the operator makes.
 type bench struct {
 	*testing.T
@@ -70,6 +105,7 @@ type bench struct {
 	devices *fakeDevices
 	engine  *lvmd.Engine
 	events  *events.FakeRecorder
+	health  *fakeHealth
 	dir     string
 	writes  int
 	agent   *Reconciler
@@ -77,12 +113,13 @@ type bench struct {
 
 func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	t.Helper()
-	b := &bench{T: t, lvm: lvmtest.New(), devices: &fakeDevices{found: map[string][]device.Reason{}}, events: events.NewFakeRecorder(100), dir: t.TempDir()}
+	b := &bench{T: t, lvm: lvmtest.New(), devices: &fakeDevices{found: map[string][]device.Reason{}}, events: events.NewFakeRecorder(100), dir: t.TempDir(), health: &fakeHealth{}}
 	b.addDisk("/dev/sdb", 16)
 	b.addDisk("/dev/sdc", 32)
 	scheme := runtime.NewScheme()
 	b.ok(corev1.AddToScheme(scheme))
 	b.ok(v1alpha1.AddToScheme(scheme))
+	b.ok(topolvmv1.AddToScheme(scheme))
 	counting := interceptor.Funcs{
 		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 			b.writes++
@@ -91,7 +128,7 @@ func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	}
 	b.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).WithInterceptorFuncs(counting).WithObjects(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{"disks": "yes"}}},
-		&v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Generation: 3}, Spec: spec},
+		&v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Generation: 3, UID: "uid"}, Spec: spec},
 		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace}},
 	).Build()
 	b.restart()
@@ -107,7 +144,7 @@ func (b *bench) ok(err error) {
 
 func (b *bench) addDisk(path string, minor uint32) {
 	b.lvm.AddDisk(path, 1<<30, minor)
-	b.devices.list = append(b.devices.list, device.Device{Name: path, KernelName: path, Number: device.NewNumber(98, minor), Type: "disk", Size: 1 << 30})
+	b.devices.list = append(b.devices.list, device.Device{Name: path, KernelName: path, Number: device.NewNumber(98, minor), Type: "disk", Size: 1 << 30, Serial: path, AppearedKnown: true, Appeared: time.Hour})
 }
 
 // restart begins a new process on the node.
@@ -116,7 +153,14 @@ func (b *bench) restart() {
 	engine, err := lvmd.New(b.lvm, filepath.Join(b.dir, "lvmd.yaml"))
 	b.ok(err)
 	b.engine = engine
-	b.agent = New(Options{Client: b.client, Recorder: b.events, Node: nodeName, Namespace: namespace, LVM: b.lvm, Devices: b.devices, Classes: engine, StateDir: b.dir})
+	b.agent = New(b.options(b.lvm, b.devices))
+}
+
+func (b *bench) options(l LVM, d Devices) Options {
+	return Options{
+		Client: b.client, Live: b.client, Recorder: b.events, Node: nodeName, Namespace: namespace, Cluster: "c1",
+		LVM: l, Devices: d, Classes: b.engine, Health: b.health, StateDir: b.dir,
+	}
 }
 
 func (b *bench) reconcile() (ctrl.Result, error) {

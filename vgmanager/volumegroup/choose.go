@@ -5,68 +5,139 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
+// minimumAge of a device that the policy Dynamic takes: one that another driver is just attaching is not grabbed.
+const minimumAge = time.Minute
+
 // choice is what the rules say about each device.
 type choice struct {
 	// candidates passed all rules and are not in the volume group yet.
 	candidates []device.Device
-	excluded   []v1alpha1.ExcludedDevice
+	// wipes are devices that are in the way of nothing but what is on them, and that the user consented to destroy.
+	wipes    []wipeTarget
+	excluded []v1alpha1.ExcludedDevice
 	// problems are devices that are asked for and cannot be had.
-	problems []string
+	problems []Problem
+	// blocked is how many devices would do, were it not for what they carry.
+	blocked int
+	// waiting: a device will be old enough in less than minimumAge.
+	waiting bool
 }
 
-// choose applies the deviceSelector, or the discovery policy where there is none.
+// wipeTarget is a device to wipe.
+type wipeTarget struct {
+	Device device.Device
+	// Path that names it.
+	Path string
+	// Reasons are what is against the device now.
+	Reasons []device.Reason
+}
+
+// choose applies the selectors of the node.
 func choose(w Wanted, s Seen, vg *lvm.VG) choice {
 	c := choice{}
-	pvs := physicalVolumes(s.Report)
-	if w.Spec.DeviceSelector != nil {
-		c.named(w, s, pvs)
-	} else {
-		c.discovered(w, s, pvs, vg != nil)
+	pvs := PhysicalVolumes(s.Report)
+	taken := c.named(w, s, pvs)
+	if discovers(w.Selectors) {
+		c.discovered(w, s, pvs, vg != nil, taken)
 	}
 	slices.SortFunc(c.excluded, func(a, b v1alpha1.ExcludedDevice) int { return strings.Compare(a.Name, b.Name) })
 	return c
 }
 
-// physicalVolumes is LVM's view of the devices, by number.
-func physicalVolumes(report *lvm.Report) map[device.Number]device.PV {
+// PhysicalVolumes is LVM's view of the devices, by number.
+func PhysicalVolumes(report *lvm.Report) map[device.Number]device.PV {
 	pvs := map[device.Number]device.PV{}
 	for _, pv := range report.PVs() {
-		if !pv.Missing {
-			pvs[device.NewNumber(pv.Major, pv.Minor)] = device.PV{UUID: pv.UUID, Group: pv.VGName, InUse: pv.InUse}
+		if number := numberOf(pv); number != "" {
+			pvs[number] = device.PV{UUID: pv.UUID, Group: pv.VGName, InUse: pv.InUse}
 		}
 	}
 	return pvs
 }
 
-// named goes through the paths of the deviceSelector.
-func (c *choice) named(w Wanted, s Seen, pvs map[device.Number]device.PV) {
+// numberOf returns the device of a physical volume; nothing if there is none.
+func numberOf(pv lvm.PV) device.Number {
+	if pv.Major == 0 {
+		return ""
+	}
+	return device.NewNumber(pv.Major, pv.Minor)
+}
+
+// named goes through the paths of the selectors, and returns the devices that they lead to.
+func (c *choice) named(w Wanted, s Seen, pvs map[device.Number]device.PV) map[device.Number]bool {
 	taken := map[device.Number]bool{}
 	for _, path := range s.Paths {
 		if path.Err != nil {
 			c.unresolved(w, path)
 			continue
 		}
-		if pvs[path.Number].Group == w.Name || taken[path.Number] {
+		if taken[path.Number] {
 			continue
 		}
 		taken[path.Number] = true
-		d, reasons := examine(s, pvs, path.Number)
-		reasons = slices.DeleteFunc(reasons, func(r device.Reason) bool { return slices.Contains(acceptedWhenNamed, r.Code) })
-		if len(reasons) == 0 {
-			c.candidates = append(c.candidates, d)
-			continue
-		}
-		c.exclude(path.Path, reasons)
-		if !path.Optional {
-			c.problems = append(c.problems, fmt.Sprintf("device %s of node %s cannot be used: it %s", path.Path, w.Node, sentences(reasons)))
+		if pvs[path.Number].Group != w.Name {
+			c.judgeNamed(w, s, pvs, path)
 		}
 	}
+	return taken
+}
+
+func (c *choice) judgeNamed(w Wanted, s Seen, pvs map[device.Number]device.PV, path Path) {
+	selector := selectorAt(w, path.Selector)
+	d, reasons := namedReasons(w, s, pvs, path)
+	if len(reasons) == 0 {
+		c.candidates = append(c.candidates, d)
+		return
+	}
+	if mayWipe(&selector) && onlyContent(reasons) {
+		target := wipeTarget{Device: d, Path: path.Path, Reasons: reasons}
+		refusal := wipeRefusal(w, s, target)
+		if refusal == "" {
+			c.wipes = append(c.wipes, target)
+			return
+		}
+		reasons = append(reasons, device.Reason{Code: device.NotWiped, Message: "is not wiped: " + refusal})
+	}
+	c.exclude(path.Path, reasons)
+	if onlyContent(reasons) {
+		c.blocked++
+	}
+	if !path.Optional && !allOf(reasons, device.RemovalRequested) {
+		c.problem(EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: it %s", path.Path, w.Node, w.Name, sentences(reasons))
+	}
+}
+
+// namedReasons returns the device of a path and all that is against it in spite of its being named.
+func namedReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, path Path) (device.Device, []device.Reason) {
+	d, reasons := examine(s, pvs, path.Number)
+	reasons = slices.DeleteFunc(reasons, func(r device.Reason) bool { return slices.Contains(acceptedWhenNamed, r.Code) })
+	selector := selectorAt(w, path.Selector)
+	for _, lack := range mismatches(&selector, d) {
+		reasons = append(reasons, device.Reason{Code: device.NotSelected, Message: lack + ", which the deviceSelector that names it excludes"})
+	}
+	reasons = append(reasons, contested(w, s, d, true)...)
+	if requestFor(w, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
+		reasons = append(reasons, device.Reason{Code: device.RemovalRequested, Message: "is to be removed (deviceRequests): take the request out to use it again, or the path to be done with it"})
+	}
+	return d, reasons
+}
+
+func selectorAt(w Wanted, i int) v1alpha1.DeviceSelector {
+	if i < len(w.Selectors) {
+		return w.Selectors[i]
+	}
+	return v1alpha1.DeviceSelector{}
+}
+
+func (c *choice) problem(event EventReason, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Event: event, Message: fmt.Sprintf(format, args...)})
 }
 
 // acceptedWhenNamed are reasons against a device that is found, but not against one that somebody named. A physical volume of no
@@ -77,16 +148,21 @@ var acceptedWhenNamed = []device.Code{device.Removable, device.UnassignedPV}
 func examine(s Seen, pvs map[device.Number]device.PV, number device.Number) (device.Device, []device.Reason) {
 	at := slices.IndexFunc(s.Devices, func(d device.Device) bool { return d.Number == number })
 	if at < 0 {
-		return device.Device{}, []device.Reason{{Code: device.Unreadable, Message: "is not listed by lsblk: it has no medium, or no size"}}
+		return device.Device{Number: number}, []device.Reason{{Code: device.Unreadable, Message: "is not listed by lsblk: it has no medium, or no size"}}
 	}
 	d := s.Devices[at]
-	return d, merge(device.Explain(d, pvs), s.Probed[d.Number])
+	reasons := merge(device.Explain(d, pvs), s.Probed[d.Number])
+	if err := s.Failing[d.Number]; err != nil {
+		reasons = append(reasons, device.Reason{Code: device.Failing, Message: fmt.Sprintf("is failing: %v", err)})
+	}
+	return d, reasons
 }
 
 // merge appends the reasons of a probe. It finds again what udev had noted.
 func merge(reasons, probed []device.Reason) []device.Reason {
 	for _, r := range probed {
-		if !slices.Contains(reasons, r) {
+		same := func(o device.Reason) bool { return o.Code == r.Code && o.Message == r.Message }
+		if !slices.ContainsFunc(reasons, same) {
 			reasons = append(reasons, r)
 		}
 	}
@@ -96,43 +172,113 @@ func merge(reasons, probed []device.Reason) []device.Reason {
 // unresolved is no reason to do anything, above all not to remove anything: links of udev come and go.
 func (c *choice) unresolved(w Wanted, path Path) {
 	missing := errors.Is(path.Err, device.ErrMissing)
-	if path.Optional && missing {
-		return
+	switch {
+	case path.Optional && missing:
+	case missing:
+		c.problem(EventDevicePathCheckFailed, "device %s does not exist on node %s: attach it, or correct the paths of device class %s", path.Path, w.Node, w.Name)
+	default:
+		c.problem(EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: %v", path.Path, w.Node, w.Name, path.Err)
 	}
-	if missing {
-		c.problems = append(c.problems, fmt.Sprintf("device %s does not exist on node %s: attach it, or correct deviceSelector.paths", path.Path, w.Node))
-		return
-	}
-	c.problems = append(c.problems, fmt.Sprintf("device %s of node %s cannot be used: %v", path.Path, w.Node, path.Err))
 }
 
-// discovered goes through all devices of the node.
-func (c *choice) discovered(w Wanted, s Seen, pvs map[device.Number]device.PV, exists bool) {
-	late := exists && w.Spec.DeviceDiscoveryPolicy != v1alpha1.DeviceDiscoveryDynamic
+// discovered goes through all devices of the node that nobody named.
+func (c *choice) discovered(w Wanted, s Seen, pvs map[device.Number]device.PV, exists bool, named map[device.Number]bool) {
 	for _, d := range s.Devices {
-		if pvs[d.Number].Group == w.Name {
+		if named[d.Number] || pvs[d.Number].Group == w.Name {
 			continue
 		}
-		_, reasons := examine(s, pvs, d.Number)
-		if slices.ContainsFunc(reasons, func(r device.Reason) bool { return slices.Contains(unlisted, r.Code) }) {
-			continue
-		}
-		if len(reasons) == 0 && late {
-			reasons = []device.Reason{{Code: notAtCreation, Message: "appeared after the volume group was made, and deviceDiscoveryPolicy is Static: name it in deviceSelector, or use the policy Dynamic"}}
-		}
-		if len(reasons) == 0 {
+		reasons, ok := discoveredReasons(w, s, pvs, d, exists)
+		switch {
+		case !ok:
+		case len(reasons) == 0:
 			c.candidates = append(c.candidates, d)
-			continue
+		default:
+			c.exclude(d.Name, reasons)
+			c.waiting = c.waiting || allOf(reasons, device.TooYoung)
+			if onlyContent(reasons) || allOf(reasons, device.UsedByOtherDeviceClass) {
+				c.blocked++
+			}
+			if allOf(reasons, device.UsedByOtherDeviceClass) && findersOf(w, s, d) != "" {
+				c.problem(EventDevicePathCheckFailed, "device %s of node %s %s", d.Name, w.Node, sentences(reasons))
+			}
 		}
-		c.exclude(d.Name, reasons)
 	}
 }
 
-// notAtCreation is the reason against a good device that came too late.
-const notAtCreation device.Code = "NotAtCreation"
+// discoveredReasons returns what is against a device that was found; false for one that the device class does not mean.
+func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d device.Device, exists bool) ([]device.Reason, bool) {
+	_, reasons := examine(s, pvs, d.Number)
+	if slices.ContainsFunc(reasons, func(r device.Reason) bool { return slices.Contains(unlisted, r.Code) }) || !finds(w.Selectors, d) {
+		return nil, false
+	}
+	reasons = slices.DeleteFunc(reasons, func(r device.Reason) bool {
+		return r.Code == device.Removable && allowsRemovable(w.Selectors, d)
+	})
+	if requestFor(w, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
+		reasons = append(reasons, device.Reason{Code: device.RemovalRequested, Message: "is to be removed (deviceRequests): take the request out to use it again"})
+	}
+	reasons = append(reasons, contested(w, s, d, false)...)
+	if len(reasons) > 0 {
+		return reasons, true
+	}
+	dynamic := w.Spec.DeviceDiscoveryPolicy == v1alpha1.DeviceDiscoveryDynamic
+	switch {
+	case exists && !dynamic:
+		return []device.Reason{{Code: device.NotAtCreation, Message: "appeared after the volume group was made, and deviceDiscoveryPolicy is Static: name it in deviceSelector, or use the policy Dynamic"}}, true
+	case dynamic && age(s, d) < minimumAge:
+		return []device.Reason{{Code: device.TooYoung, Message: "appeared less than a minute ago; it is taken when it stays"}}, true
+	}
+	return nil, true
+}
+
+// age is how long a device has been there: as udev knows it, else as this agent does.
+func age(s Seen, d device.Device) time.Duration {
+	if d.AppearedKnown {
+		return d.Appeared
+	}
+	return s.Watched[d.Number]
+}
 
 // unlisted devices are no disks that anybody would look for among the excluded ones.
 var unlisted = []device.Code{device.LVMInternal, device.UnsupportedType, device.KubernetesLoop}
+
+// contested tells whether another device class would have the device too. What is named goes before what is found; of two
+// equals none gets it, since the order in which they happen to look must not decide.
+func contested(w Wanted, s Seen, d device.Device, named bool) []device.Reason {
+	if others := namersOf(s, d); others != "" {
+		message := fmt.Sprintf("is named by device class %s", others)
+		if named {
+			message += " too: a device can belong to one device class, take it out of the other"
+		}
+		return []device.Reason{{Code: device.UsedByOtherDeviceClass, Message: message}}
+	}
+	if others := findersOf(w, s, d); others != "" && !named {
+		return []device.Reason{{Code: device.UsedByOtherDeviceClass, Message: fmt.Sprintf("would be taken by device class %s as well as by %s: make their deviceSelectors differ", others, w.Name)}}
+	}
+	return nil
+}
+
+func namersOf(s Seen, d device.Device) string {
+	var names []string
+	for name, paths := range s.OtherPaths {
+		if slices.ContainsFunc(paths, func(p Path) bool { return p.Err == nil && p.Number == d.Number }) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
+
+func findersOf(w Wanted, _ Seen, d device.Device) string {
+	var names []string
+	for _, o := range w.Others {
+		if finds(o.Selectors, d) {
+			names = append(names, o.Name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(names, ", ")
+}
 
 func (c *choice) exclude(name string, reasons []device.Reason) {
 	excluded := v1alpha1.ExcludedDevice{Name: name}
@@ -148,4 +294,78 @@ func sentences(reasons []device.Reason) string {
 		list = append(list, r.Message)
 	}
 	return strings.Join(list, "; ")
+}
+
+// content are the reasons that a wipe does away with.
+var content = []device.Code{
+	device.HasSignature, device.HasPartitions, device.RAIDMember, device.UnassignedPV, device.UnknownPV, device.LUKSLocked,
+	device.CephBlueStore, device.NotWiped,
+}
+
+// onlyContent tells whether nothing but what a device carries is against it.
+func onlyContent(reasons []device.Reason) bool { return allOf(reasons, content...) }
+
+func allOf(reasons []device.Reason, codes ...device.Code) bool {
+	return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(r device.Reason) bool { return !slices.Contains(codes, r.Code) })
+}
+
+// Verdict is what a device class makes of a device.
+type Verdict struct {
+	Class    string
+	Eligible bool
+	// Codes of what is against it, for the class alone.
+	Codes []device.Code
+}
+
+// Judge tells what each device class of the node makes of a device. A device class that names its devices has nothing to
+// say about the others.
+func Judge(classes []Look, d device.Device) []Verdict {
+	var verdicts []Verdict
+	for _, look := range classes {
+		if reasons, meant := look.reasons(d); meant {
+			verdicts = append(verdicts, newVerdict(look.Wanted.Name, reasons))
+		}
+	}
+	return verdicts
+}
+
+// Look is a device class with what was seen for it.
+type Look struct {
+	Wanted Wanted
+	Seen   Seen
+}
+
+// reasons returns what a device class has against a device; false if it does not mean the device.
+func (l Look) reasons(d device.Device) ([]device.Reason, bool) {
+	w, s := l.Wanted, l.Seen
+	pvs := PhysicalVolumes(s.Report)
+	if pvs[d.Number].Group == w.Name {
+		return nil, true
+	}
+	if at := slices.IndexFunc(s.Paths, func(p Path) bool { return p.Err == nil && p.Number == d.Number }); at >= 0 {
+		_, reasons := namedReasons(w, s, pvs, s.Paths[at])
+		return reasons, true
+	}
+	if !discovers(w.Selectors) {
+		return nil, false
+	}
+	if !finds(w.Selectors, d) {
+		return []device.Reason{{Code: device.NotSelected}}, true
+	}
+	return discoveredReasons(w, s, pvs, d, s.Report.VG(w.Name) != nil)
+}
+
+// ofClass are the codes that a device class, and not the device itself, gives.
+var ofClass = []device.Code{
+	device.NotSelected, device.UsedByOtherDeviceClass, device.RemovalRequested, device.NotAtCreation, device.TooYoung,
+}
+
+func newVerdict(class string, reasons []device.Reason) Verdict {
+	v := Verdict{Class: class, Eligible: len(reasons) == 0}
+	for _, r := range reasons {
+		if slices.Contains(ofClass, r.Code) && !slices.Contains(v.Codes, r.Code) {
+			v.Codes = append(v.Codes, r.Code)
+		}
+	}
+	return v
 }

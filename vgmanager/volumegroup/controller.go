@@ -5,6 +5,7 @@ package volumegroup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -12,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -33,7 +33,10 @@ type Reports interface {
 type Groups interface {
 	VGCreate(ctx context.Context, o lvm.VGCreateOptions) error
 	VGExtend(ctx context.Context, o lvm.VGExtendOptions) error
+	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
 	VGActivate(ctx context.Context, name string) error
+	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
+	VGReduceMissing(ctx context.Context, name string) error
 	VGRemove(ctx context.Context, name string) error
 }
 
@@ -41,8 +44,24 @@ type Groups interface {
 type Pools interface {
 	LVCreateThinPool(ctx context.Context, o lvm.ThinPoolOptions) error
 	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
+	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
 	LVDeactivate(ctx context.Context, vg, name string) error
 	ThinPoolRemove(ctx context.Context, vg, name string) error
+}
+
+// Mirrors keeps the redundancy of volumes.
+type Mirrors interface {
+	CheckRAID(ctx context.Context) error
+	LVRepair(ctx context.Context, vg, name string) error
+	LVRefresh(ctx context.Context, vg, name string) error
+}
+
+// Moves empties physical volumes.
+type Moves interface {
+	PVSetAllocatable(ctx context.Context, o lvm.PVAllocatableOptions) error
+	PVMoveStart(ctx context.Context, o lvm.PVMoveOptions) error
+	PVMoveResume(ctx context.Context) error
+	PVMoveAbort(ctx context.Context, source string) error
 }
 
 // Labels removes the labels of physical volumes.
@@ -56,6 +75,8 @@ type LVM interface {
 	Reports
 	Groups
 	Pools
+	Mirrors
+	Moves
 	Labels
 }
 
@@ -64,7 +85,17 @@ type Devices interface {
 	List(ctx context.Context) ([]device.Device, error)
 	Recent(ctx context.Context, maxAge time.Duration) ([]device.Device, error)
 	Resolve(path string) (device.Number, error)
+	Below(number device.Number) ([]device.Number, error)
 	Probe(ctx context.Context, d device.Device, ignore ...string) []device.Reason
+	Wipe(ctx context.Context, o device.WipeOptions) (device.WipeResult, []device.Reason, error)
+}
+
+// Health is what is known about devices and volumes between two looks.
+type Health interface {
+	// Failing are the physical volumes that give errors or do not answer.
+	Failing() map[device.Number]error
+	// Suspended are the logical volumes that have been suspended for longer than LVM's own work takes.
+	Suspended() map[device.Number]bool
 }
 
 // Classes are the device classes in which volumes can be made.
@@ -76,15 +107,22 @@ type Classes interface {
 
 // Options are what a Reconciler needs.
 type Options struct {
-	Client   client.Client
+	Client client.Client
+	// Live reads from the API server, not from a cache.
+	Live     client.Reader
 	Recorder events.EventRecorder
 	// Node is the name of this node.
 	Node string
+	// Cluster is the identity of the Kubernetes cluster.
+	Cluster string
 	// Namespace of the product's objects.
 	Namespace string
 	LVM       LVM
 	Devices   Devices
 	Classes   Classes
+	Health    Health
+	// Changed is called after each change on the node.
+	Changed func()
 	// StateDir is a directory of the node that outlives the agent: the one of lvmd.yaml.
 	StateDir string
 }
@@ -93,15 +131,24 @@ type Options struct {
 type Reconciler struct {
 	Options
 	released releases
+	removed  removals
+	wipes    wipeRecords
 	// names are the last known devices of physical volumes, by UUID.
 	names map[string]string
 	// unsettled are the volume groups whose last reconcile found something to do.
 	unsettled map[string]bool
+	firstSeen map[device.Number]time.Time
+	moves     map[string]move
+	now       func() time.Time
+	wake      waker
 }
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{Options: o, released: releases{dir: o.StateDir}, names: map[string]string{}, unsettled: map[string]bool{}}
+	return &Reconciler{
+		Options: o, released: releases{dir: o.StateDir}, removed: removals{dir: o.StateDir}, wipes: wipeRecords{dir: o.StateDir}, names: map[string]string{},
+		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{}, now: time.Now, wake: newWaker(),
+	}
 }
 
 // The times after which a reconcile comes again.
@@ -117,6 +164,9 @@ const (
 	// maxAge of a look that may lead to nothing. It is less than resync, so that each look is a new one, but the volume
 	// groups of a node share it.
 	maxAge = 50 * time.Second
+	// moveStalls is after how long without progress a move of extents is taken to have lost the process that polls it. LVM's
+	// poller looks every 5 s; a disk that needs longer than this for a percent gets a second poller, which does no harm.
+	moveStalls = 2 * time.Minute
 )
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroups,verbs=get;list;watch;patch
@@ -125,6 +175,8 @@ const (
 // +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=openshift-lvm-storage,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get
+// +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=configmaps,resourceNames=lvms-wiped-devices,verbs=get
 
 // Reconcile brings the volume group of one LVMVolumeGroup one step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -150,31 +202,22 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 		// The nodeSelector has no say here: what this node made it removes, even if it is not selected any more.
 		return r.step(ctx, object)
 	}
-	selected, err := r.isSelected(ctx, object)
-	if err != nil || !selected {
-		return ctrl.Result{}, err
+	node := &corev1.Node{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
+		return ctrl.Result{}, fmt.Errorf("node %s: %w", r.Node, err)
+	}
+	_, selected, err := Applies(&object.Spec, node)
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
+	}
+	if !selected {
+		return ctrl.Result{}, nil
 	}
 	if !ours {
 		// Before anything is done on the node, so that nothing can be forgotten there.
 		return ctrl.Result{RequeueAfter: afterChange}, r.patchFinalizers(ctx, object, func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
 	}
 	return r.step(ctx, object)
-}
-
-// isSelected tells whether the LVMVolumeGroup is for this node.
-func (r *Reconciler) isSelected(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (bool, error) {
-	if object.Spec.NodeSelector == nil {
-		return true, nil
-	}
-	node := &corev1.Node{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
-		return false, fmt.Errorf("node %s: %w", r.Node, err)
-	}
-	selector, err := nodeaffinity.NewNodeSelector(object.Spec.NodeSelector)
-	if err != nil {
-		return false, fmt.Errorf("nodeSelector of LVMVolumeGroup %s: %w", object.Name, err)
-	}
-	return selector.Match(node), nil
 }
 
 // patchFinalizers holds the optimistic lock, since a patch of the list replaces what other nodes put there.
@@ -195,14 +238,25 @@ type outcome struct {
 	err   error
 }
 
+// event is the reason of the event that tells of the outcome.
+func (o outcome) event() EventReason {
+	switch {
+	case o.blind:
+		return EventObserveFailed
+	case o.err != nil:
+		return failureEvents[o.plan.Action.Kind]
+	}
+	return o.plan.event()
+}
+
 // step looks, plans, acts and reports.
 func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (ctrl.Result, error) {
-	w := Wanted{
-		Name: object.Name, Node: r.Node, Generation: object.Generation, Spec: object.Spec,
-		Deleting: !object.DeletionTimestamp.IsZero(),
+	w, err := r.wanted(ctx, object)
+	if err != nil {
+		return ctrl.Result{}, err
 	}
 	nodeStatus := &v1alpha1.LVMVolumeGroupNodeStatus{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Node}, nodeStatus)
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Node}, nodeStatus)
 	if apierrors.IsNotFound(err) && !w.Deleting {
 		// The operator makes it, and a change on the node that nobody can see is not made.
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
@@ -210,25 +264,39 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup) 
 	if client.IgnoreNotFound(err) != nil {
 		return ctrl.Result{}, fmt.Errorf("node status %s: %w", r.Node, err)
 	}
-	if entryOf(nodeStatus, w.Name).ObservedGeneration != w.Generation {
+	before := entryOf(nodeStatus, w.Name)
+	if before.ObservedGeneration != w.Generation {
 		// Somebody has just asked for this, perhaps for a disk that came a moment ago: look at the node as it is now.
 		r.unsettled[w.Name] = true
 	}
-	o := r.change(ctx, w)
+	o := r.change(ctx, w, before)
 	if o.plan.Finished {
 		return ctrl.Result{}, r.finish(ctx, object, nodeStatus)
 	}
+	r.nameVolumes(ctx, w, o.plan.Problems)
 	return r.publish(ctx, object, nodeStatus, w, o)
+}
+
+// wanted is what a LVMVolumeGroup asks of this node, beside the other ones.
+func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (Wanted, error) {
+	node, list := &corev1.Node{}, &v1alpha1.LVMVolumeGroupList{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
+		return Wanted{}, fmt.Errorf("node %s: %w", r.Node, err)
+	}
+	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
+		return Wanted{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
+	}
+	return NewWanted(object, list.Items, node, r.Cluster)
 }
 
 // change looks twice where there is something to do: the first look may be up to a minute old. The second is new and
 // includes the devices themselves. Right after a change the first look is new already.
-func (r *Reconciler) change(ctx context.Context, w Wanted) outcome {
-	age := maxAge
+func (r *Reconciler) change(ctx context.Context, w Wanted, before v1alpha1.VGStatus) outcome {
+	age := min(maxAge, r.wake.age(r.now()))
 	if r.unsettled[w.Name] {
 		age = 0
 	}
-	seen, err := r.observe(ctx, w, age)
+	seen, err := r.observe(ctx, w, before, age)
 	if err != nil {
 		return outcome{blind: true, err: err}
 	}
@@ -236,7 +304,7 @@ func (r *Reconciler) change(ctx context.Context, w Wanted) outcome {
 	due := plan.Action.Kind != Nothing || plan.Finished
 	if due && (age != 0 || len(plan.Action.Devices) > 0) {
 		candidates := plan.Action.Devices
-		if seen, err = r.observe(ctx, w, 0); err != nil {
+		if seen, err = r.observe(ctx, w, before, 0); err != nil {
 			return outcome{blind: true, err: err}
 		}
 		r.probe(ctx, &seen, candidates)
@@ -246,8 +314,9 @@ func (r *Reconciler) change(ctx context.Context, w Wanted) outcome {
 	if plan.Action.Kind == Nothing {
 		return outcome{seen: seen, plan: plan}
 	}
-	if err = r.act(ctx, w, seen, plan.Action); err != nil {
-		plan.Event = failureEvents[plan.Action.Kind]
+	err = r.act(ctx, w, seen, plan.Action)
+	if r.Changed != nil {
+		r.Changed()
 	}
 	return outcome{seen: seen, plan: plan, acted: err == nil, err: err}
 }
@@ -260,18 +329,14 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGrou
 		if err := r.writeEntry(ctx, nodeStatus, after); err != nil {
 			return ctrl.Result{}, err
 		}
-		reason := o.plan.Event
-		if o.blind {
-			reason = EventObserveFailed
-		}
-		r.event(object, before, after, reason)
+		r.event(object, before, after, o.event())
 	}
 	switch {
 	case o.err != nil:
 		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s on node %s: %w", w.Name, w.Node, o.err)
 	case o.acted:
 		return ctrl.Result{RequeueAfter: afterChange}, nil
-	case w.Deleting:
+	case w.Deleting || o.plan.Waiting:
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
 	return ctrl.Result{RequeueAfter: jitter(resync)}, nil
@@ -279,7 +344,7 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGrou
 
 // finish lets the LVMVolumeGroup go, as far as this node is concerned. The finalizer is last.
 func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) error {
-	if err := r.released.forget(object.Name); err != nil {
+	if err := errors.Join(r.released.forget(object.Name), r.removed.forget(object.Name), r.wipes.forget(object.Name)); err != nil {
 		return err
 	}
 	if nodeStatus.Name != "" {

@@ -308,7 +308,7 @@ func TestConflictIsTriedAgainWithoutAnError(t *testing.T) {
 func TestShortNote(t *testing.T) {
 	long := strings.Repeat("ä", maxNote)
 	for _, note := range []string{"short", long} {
-		if got := shortNote(note); len(got) > maxNote || !strings.HasPrefix(note, strings.TrimSuffix(got, " …")) {
+		if got := cut(note, maxNote); len(got) > maxNote || !strings.HasPrefix(note, strings.TrimSuffix(got, " …")) {
 			t.Errorf("got %d bytes", len(got))
 		}
 	}

@@ -27,6 +27,16 @@ const (
 	EventVolumeGroupFailed EventReason = "VGCreateOrExtendFailed"
 	// EventThinPoolFailed: a command on the thin pool failed.
 	EventThinPoolFailed EventReason = "ThinPoolCreateOrExtendFailed"
+	// EventRAIDHealthCheckFailed: volumes lost redundancy.
+	EventRAIDHealthCheckFailed EventReason = "RAIDHealthCheckFailed"
+	// EventDeviceRemovalBlocked: a device cannot be emptied or taken out.
+	EventDeviceRemovalBlocked EventReason = "DeviceRemovalFailed"
+	// EventDeviceRemoved: a device was emptied and taken out of the group.
+	EventDeviceRemoved EventReason = "DeviceRemoved"
+	// EventDeviceWiped: what was on a device that the user named was destroyed.
+	EventDeviceWiped EventReason = "DeviceWiped"
+	// EventWipeFailed: a device could not be wiped.
+	EventWipeFailed EventReason = "DeviceWipeFailed"
 	// EventObserveFailed: the node could not be looked at.
 	EventObserveFailed EventReason = "ObservationFailed"
 	// EventManualCleanup: the volume group cannot be removed before somebody removes something.
@@ -40,8 +50,11 @@ const eventAction = "ReconcileVolumeGroup"
 
 // failureEvents are the events of actions that fail.
 var failureEvents = map[Kind]EventReason{
-	CreateVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed, Activate: EventInconsistentVolumes,
-	CreatePool: EventThinPoolFailed, ExtendPool: EventThinPoolFailed, PublishClass: EventVolumeGroupFailed,
+	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, TagVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
+	Activate: EventInconsistentVolumes, CreatePool: EventThinPoolFailed, ExtendPool: EventThinPoolFailed, ExtendMeta: EventThinPoolFailed,
+	PublishClass: EventVolumeGroupFailed, Cordon: EventDeviceRemovalBlocked, Uncordon: EventDeviceRemovalBlocked,
+	StartMove: EventDeviceRemovalBlocked, ResumeMove: EventDeviceRemovalBlocked, AbortMove: EventDeviceRemovalBlocked,
+	ReduceVG: EventDeviceRemovalBlocked, ReduceLost: EventDeviceRemovalBlocked, Repair: EventRAIDHealthCheckFailed, Refresh: EventRAIDHealthCheckFailed,
 	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed, RemovePVs: EventRemovalFailed,
 }
 
@@ -55,17 +68,25 @@ func (r *Reconciler) event(object *v1alpha1.LVMVolumeGroup, before, after v1alph
 		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, string(EventReady), eventAction,
 			"volume group %s on node %s is ready", after.Name, r.Node)
 	case reason != "":
-		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, string(reason), eventAction, "%s", shortNote(after.Reason))
+		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, string(reason), eventAction, "%s", cut(after.Reason, maxNote))
 	}
+}
+
+// tell sends an event about something that was done.
+func (r *Reconciler) tell(w Wanted, kind string, reason EventReason, note string) {
+	object := &v1alpha1.LVMVolumeGroup{}
+	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("LVMVolumeGroup"))
+	object.Name, object.Namespace, object.UID = w.Name, r.Namespace, w.UID
+	r.Recorder.Eventf(object, nil, kind, string(reason), eventAction, "%s", cut(note, maxNote))
 }
 
 // maxNote is the limit of an event's note (events.k8s.io/v1, 1024 bytes).
 const maxNote = 1024
 
-func shortNote(note string) string {
-	if len(note) <= maxNote {
-		return note
+func cut(text string, limit int) string {
+	if len(text) <= limit {
+		return text
 	}
 	const more = " …"
-	return strings.ToValidUTF8(note[:maxNote-len(more)], "") + more
+	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
 }

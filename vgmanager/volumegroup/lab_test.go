@@ -49,7 +49,7 @@ func (l *labBench) boot() {
 	engine, err := lvmd.New(real, filepath.Join(l.dir, "lvmd.yaml"))
 	l.ok(err)
 	l.engine = engine
-	l.agent = New(Options{Client: l.client, Recorder: l.events, Node: nodeName, Namespace: namespace, LVM: real, Devices: device.New(l.runner), Classes: engine, StateDir: l.dir})
+	l.agent = New(l.options(real, device.New(l.runner)))
 }
 
 // count logs the processes since the last time, and returns them.
@@ -217,6 +217,8 @@ func excludedFor(entry v1alpha1.VGStatus, disk, says string) bool {
 }
 
 func (l *labBench) settleUdev() { l.sh("/usr/bin/udevadm", "settle") }
+
+func newRunner() *host.Local { return host.NewLocal() }
 
 func TestLabDisksThatAreNotBlank(t *testing.T) {
 	l := newLabBench(t, firstTwo(thinOf(80)))

@@ -2,8 +2,10 @@ package volumegroup
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -13,30 +15,54 @@ import (
 type Seen struct {
 	Report  *lvm.Report
 	Devices []device.Device
-	// Paths are those of the deviceSelector, resolved.
+	// Identities are the stable identities of the devices.
+	Identities map[device.Number]string
+	// Paths are those of the selectors, resolved.
 	Paths []Path
+	// OtherPaths are those of the other device classes.
+	OtherPaths map[string][]Path
 	// Probed has the devices that were read in this look, with what was found.
 	Probed map[device.Number][]device.Reason
+	// Watched is for how long this agent has seen a device, where udev does not know.
+	Watched map[device.Number]time.Duration
+	// Failing are the devices that give errors or do not answer.
+	Failing map[device.Number]error
+	// Held are the logical volumes that are suspended for longer than LVM's own work takes.
+	Held map[device.Number]bool
+	// Stale are the logical volumes that the kernel still maps to a device that is gone, though it is back under another number.
+	Stale []string
+	// Unattended are the moves of extents that nobody polls.
+	Unattended map[string]bool
+	// NoRAID is why the kernel cannot do RAID.
+	NoRAID error
 	// Class is the published class, or nil.
 	Class *lvmd.DeviceClass
-	// Released are the UUIDs of the physical volumes of the volume group that is being removed, or was.
+	// Released are the UUIDs of physical volumes that this product is taking out of the volume group, or took with it.
 	Released []string
+	// Removed are the devices that were taken out of the volume group at somebody's request.
+	Removed []removal
+	// Wiped are the wipes of the device class.
+	Wiped []wipeRecord
 	// Names are the last known devices of physical volumes, by UUID. LVM has no name for a missing one.
 	Names map[string]string
+	// Before is the last status.
+	Before v1alpha1.VGStatus
 }
 
-// Path is a path of the deviceSelector and what it leads to.
+// Path is a path of a selector and what it leads to.
 type Path struct {
 	Path     string
 	Optional bool
+	// Selector is the position of the selector in Wanted.Selectors.
+	Selector int
 	Number   device.Number
 	Err      error
 }
 
 // observe looks at the node. With a maxAge of 0 everything is read anew. A read that fails fails the look: no rule ever
 // sees an empty list in place of one that could not be read.
-func (r *Reconciler) observe(ctx context.Context, w Wanted, maxAge time.Duration) (Seen, error) {
-	s := Seen{Names: r.names}
+func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGStatus, maxAge time.Duration) (Seen, error) {
+	s := Seen{Names: r.names, Before: before}
 	var err error
 	if s.Report, err = r.report(ctx, maxAge); err != nil {
 		return s, err
@@ -44,17 +70,76 @@ func (r *Reconciler) observe(ctx context.Context, w Wanted, maxAge time.Duration
 	if s.Released, err = r.released.read(w.Name); err != nil {
 		return s, err
 	}
+	if s.Removed, err = r.removed.read(w.Name); err != nil {
+		return s, err
+	}
+	if s.Wiped, err = r.wipes.read(w.Name); err != nil {
+		return s, err
+	}
 	if class, ok := r.Classes.Class(w.Name); ok {
 		s.Class = &class
 	}
 	r.remember(s.Report)
+	s.Unattended = r.unattended(s.Report.VG(w.Name))
 	if w.Deleting {
 		// A removal is not about devices.
 		return s, nil
 	}
-	s.Paths = r.resolve(w)
-	s.Devices, err = r.list(ctx, maxAge)
-	return s, err
+	s.Paths, s.OtherPaths = resolvePaths(r.Devices.Resolve, w.Selectors), map[string][]Path{}
+	for _, o := range w.Others {
+		s.OtherPaths[o.Name] = resolvePaths(r.Devices.Resolve, o.Selectors)
+	}
+	if s.Devices, err = r.list(ctx, maxAge); err != nil {
+		return s, err
+	}
+	s.Identities, s.Watched = device.Identities(s.Devices), r.watch(s.Devices)
+	s.Stale = r.stale(s.Report.VG(w.Name))
+	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
+	if w.Spec.RAIDConfig != nil && s.Report.VG(w.Name) == nil {
+		s.NoRAID = r.LVM.CheckRAID(ctx)
+	}
+	return s, nil
+}
+
+// stale compares what the kernel maps volumes to with where their physical volumes are. What cannot be read was deactivated in
+// this moment.
+func (r *Reconciler) stale(vg *lvm.VG) []string {
+	if vg == nil {
+		return nil
+	}
+	numbers := map[string]device.Number{}
+	for _, pv := range vg.PVs {
+		numbers[pv.UUID] = numberOf(pv)
+	}
+	var names []string
+	for _, list := range [][]lvm.LV{vg.LVs, vg.Hidden} {
+		for i := range list {
+			lv := &list[i]
+			if len(lv.PVs) == 0 || lv.Major == 0 || lv.MoveSource != "" || lv.Attr.Locked() {
+				continue
+			}
+			below, err := r.Devices.Below(device.NewNumber(lv.Major, lv.Minor))
+			lost := func(uuid string) bool { return numbers[uuid] != "" && !slices.Contains(below, numbers[uuid]) }
+			if top := topOf(vg, lv); err == nil && slices.ContainsFunc(lv.PVs, lost) && !slices.Contains(names, top) {
+				names = append(names, top)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// topOf is the visible volume that a logical volume is a part of.
+func topOf(vg *lvm.VG, lv *lvm.LV) string {
+	name := lv.Name
+	for range vg.Hidden {
+		at := slices.IndexFunc(vg.Hidden, func(h lvm.LV) bool { return h.Name == name && h.Parent != "" })
+		if at < 0 {
+			break
+		}
+		name = vg.Hidden[at].Parent
+	}
+	return name
 }
 
 func (r *Reconciler) report(ctx context.Context, maxAge time.Duration) (*lvm.Report, error) {
@@ -71,19 +156,17 @@ func (r *Reconciler) list(ctx context.Context, maxAge time.Duration) ([]device.D
 	return r.Devices.Recent(ctx, maxAge)
 }
 
-func (r *Reconciler) resolve(w Wanted) []Path {
-	selector := w.Spec.DeviceSelector
-	if selector == nil {
-		return nil
-	}
+func resolvePaths(resolve func(string) (device.Number, error), selectors []v1alpha1.DeviceSelector) []Path {
 	var paths []Path
-	for _, p := range selector.Paths {
-		number, err := r.Devices.Resolve(string(p))
-		paths = append(paths, Path{Path: string(p), Number: number, Err: err})
+	add := func(i int, list []v1alpha1.DevicePath, optional bool) {
+		for _, p := range list {
+			number, err := resolve(string(p))
+			paths = append(paths, Path{Path: string(p), Optional: optional, Selector: i, Number: number, Err: err})
+		}
 	}
-	for _, p := range selector.OptionalPaths {
-		number, err := r.Devices.Resolve(string(p))
-		paths = append(paths, Path{Path: string(p), Optional: true, Number: number, Err: err})
+	for i := range selectors {
+		add(i, selectors[i].Paths, false)
+		add(i, selectors[i].OptionalPaths, true)
 	}
 	return paths
 }
@@ -104,4 +187,76 @@ func (r *Reconciler) remember(report *lvm.Report) {
 			r.names[pv.UUID] = pv.Name
 		}
 	}
+}
+
+// watch notes when this agent first saw each device, and forgets those that are gone.
+func (r *Reconciler) watch(devices []device.Device) map[device.Number]time.Duration {
+	now, since, ages := r.now(), map[device.Number]time.Time{}, map[device.Number]time.Duration{}
+	for _, d := range devices {
+		first, known := r.firstSeen[d.Number]
+		if !known {
+			first = now
+		}
+		since[d.Number], ages[d.Number] = first, now.Sub(first)
+	}
+	r.firstSeen = since
+	return ages
+}
+
+// move is the progress of a move of extents, as it was last seen.
+type move struct {
+	percent float64
+	since   time.Time
+}
+
+// unattended returns the moves that made no progress for a while, or that began before this process did.
+func (r *Reconciler) unattended(vg *lvm.VG) map[string]bool {
+	list := map[string]bool{}
+	if vg == nil {
+		return list
+	}
+	for _, m := range vg.Moves() {
+		key, percent := vg.UUID+m.Name, 0.0
+		if m.Percent != nil {
+			percent = *m.Percent
+		}
+		last, known := r.moves[key]
+		switch {
+		case !known:
+			list[m.Name] = true
+		case percent != last.percent:
+			r.moves[key] = move{percent: percent, since: r.now()}
+		case r.now().Sub(last.since) > moveStalls:
+			list[m.Name] = true
+		}
+	}
+	return list
+}
+
+// attend notes that somebody polls the moves of a volume group now.
+func (r *Reconciler) attend(vg *lvm.VG) {
+	for _, m := range vg.Moves() {
+		r.moves[vg.UUID+m.Name] = move{since: r.now()}
+	}
+}
+
+// Sight is a look at the node for several device classes.
+type Sight struct {
+	seen    Seen
+	resolve func(string) (device.Number, error)
+}
+
+// NewSight returns a look that was made elsewhere, to judge devices by.
+func NewSight(report *lvm.Report, devices []device.Device, failing map[device.Number]error, resolve func(string) (device.Number, error)) Sight {
+	return Sight{seen: Seen{Report: report, Devices: devices, Identities: device.Identities(devices), Failing: failing}, resolve: resolve}
+}
+
+// For returns the look as one device class has it.
+func (v Sight) For(w Wanted) Seen {
+	s := v.seen
+	s.Paths, s.OtherPaths = resolvePaths(v.resolve, w.Selectors), map[string][]Path{}
+	for _, o := range w.Others {
+		s.OtherPaths[o.Name] = resolvePaths(v.resolve, o.Selectors)
+	}
+	return s
 }

@@ -14,30 +14,31 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// Wanted is what a LVMVolumeGroup asks of this node.
-type Wanted struct {
-	// Name of the device class and of its volume group.
-	Name string
-	// Node is the name of this node, for messages.
-	Node       string
-	Generation int64
-	Spec       v1alpha1.LVMVolumeGroupSpec
-	// Deleting: the volume group is to be removed from the node.
-	Deleting bool
-}
-
 // Kind is a kind of change. A reconcile makes at most one.
 type Kind string
 
 // The kinds of change.
 const (
 	Nothing      Kind = ""
+	WipeDevice   Kind = "WipeDevice"
 	CreateVG     Kind = "CreateVolumeGroup"
+	TagVG        Kind = "TagVolumeGroup"
 	ExtendVG     Kind = "ExtendVolumeGroup"
 	Activate     Kind = "ActivateVolumes"
 	CreatePool   Kind = "CreateThinPool"
 	ExtendPool   Kind = "ExtendThinPool"
+	ExtendMeta   Kind = "ExtendThinPoolMetadata"
 	PublishClass Kind = "PublishClass"
+
+	Cordon     Kind = "CordonDevice"
+	Uncordon   Kind = "UncordonDevice"
+	StartMove  Kind = "MoveExtents"
+	ResumeMove Kind = "ResumeMove"
+	AbortMove  Kind = "AbortMove"
+	ReduceVG   Kind = "ReduceVolumeGroup"
+	ReduceLost Kind = "ReduceVolumeGroupByLostDevices"
+	Repair     Kind = "RepairVolume"
+	Refresh    Kind = "RefreshVolume"
 
 	WithdrawClass Kind = "WithdrawClass"
 	RemovePool    Kind = "RemoveThinPool"
@@ -50,105 +51,129 @@ type Action struct {
 	Kind Kind
 	// Devices are the blank devices of CreateVG and ExtendVG.
 	Devices []device.Device
-	// Pool is the size that ExtendPool gives to the pool.
-	PoolSize lvm.Bytes
+	// Wipe is the device of WipeDevice.
+	Wipe wipeTarget
+	// Size is what ExtendPool gives to the pool, and what ExtendMeta adds to its metadata.
+	Size lvm.Bytes
 	// Class is what PublishClass publishes.
 	Class lvmd.DeviceClass
-	// PVs are the physical volumes of RemovePVs.
+	// PVs are the physical volumes of RemovePVs, RemoveVG, and of all that is done with one device.
 	PVs []lvm.PV
+	// Volume is the logical volume of Repair and Refresh.
+	Volume string
+	// AddTags and RemoveTags are those of TagVG.
+	AddTags, RemoveTags []string
+}
+
+// Problem is one thing that is wrong, and what to do about it.
+type Problem struct {
+	// Event is the reason of the event that tells of it.
+	Event EventReason
+	// Condition is the type of the condition that it makes False, and Reason the reason there; both are empty for a problem
+	// of the setup, which is no matter of health.
+	Condition, Reason string
+	Message           string
+	// Volumes are the logical volumes at risk.
+	Volumes []string
 }
 
 // Plan is the verdict on one look at the node: the next change, and what the status says.
 type Plan struct {
 	Action Action
 	State  v1alpha1.VGState
-	// Problems are sentences, each with what is wrong and what to do. They are the reason in the status.
-	Problems []string
-	// Event is the reason of the event that goes out when the problems change.
-	Event EventReason
+	// Problems, the gravest first. They are the reason in the status.
+	Problems []Problem
+	// Note says what goes on where nothing is wrong.
+	Note string
 	// Excluded are the devices that are not used.
 	Excluded []v1alpha1.ExcludedDevice
+	// Devices has what is to be said about physical volumes of the group, by UUID.
+	Devices map[string]deviceNote
+	// Waiting: something happens without the agent, and is to be looked at soon.
+	Waiting bool
 	// Finished: nothing of a deleted LVMVolumeGroup is left on the node.
 	Finished bool
 }
 
+// event is the reason of the event for the problems.
+func (p Plan) event() EventReason {
+	for _, problem := range p.Problems {
+		if problem.Event != "" {
+			return problem.Event
+		}
+	}
+	return ""
+}
+
+func (p Plan) messages() []string {
+	var list []string
+	for _, problem := range p.Problems {
+		list = append(list, problem.Message)
+	}
+	return list
+}
+
 // NewPlan decides. It reads nothing but its arguments.
 //
-// The rules, in words: a volume group is made of blank devices only, and once made it never shrinks. A volume group without
-// the owner tag is never touched. While a disk is missing or appears twice nothing is changed. A pool is made once, and
-// grows when its volume group grew. A class is published when volumes can be made in it, and stays published while it is
-// broken, since its volumes have to be found. Removal begins when no volume is left.
+// The rules, in words: a volume group is made of blank devices only, and once made it shrinks only by a device that somebody
+// asked to remove and that is empty. A volume group without the owner tag, or of another cluster or node, is never touched.
+// While a disk is missing or appears twice nothing is changed but what brings the redundancy of volumes back. A pool is made
+// once, and grows when its volume group grew or when it is to grow by itself. A class is published when volumes can be made in
+// it, and stays published while it is broken, since its volumes have to be found. Removal begins when no volume is left.
 func NewPlan(w Wanted, s Seen) Plan {
 	if w.Deleting {
 		return planRemoval(w, s)
 	}
 	vg := s.Report.VG(w.Name)
 	if problem := foreign(w, vg); problem != "" {
-		return Plan{State: v1alpha1.VGStatusFailed, Problems: []string{problem}, Event: EventForeignVolumeGroup}
+		return Plan{State: v1alpha1.VGStatusFailed, Problems: []Problem{{Event: EventForeignVolumeGroup, Message: problem}}}
 	}
 	chosen := choose(w, s, vg)
 	if vg == nil {
-		return planCreation(w, chosen)
+		return planCreation(w, s, chosen)
 	}
 	return planUpkeep(w, s, vg, chosen)
 }
 
-// foreign tells why a volume group of the right name must not be touched.
-func foreign(w Wanted, vg *lvm.VG) string {
-	switch {
-	case vg == nil:
-		return ""
-	case !vg.HasTag(v1alpha1.OwnerTag):
-		return fmt.Sprintf("volume group %s exists on node %s without the tag %q, so it belongs to somebody else: "+
-			"remove it or rename the device class; if it is to be used as it is, run on the node: vgchange --addtag %s %s",
-			w.Name, w.Node, v1alpha1.OwnerTag, v1alpha1.OwnerTag, w.Name)
-	case vg.Attr.Exported():
-		return fmt.Sprintf("volume group %s on node %s is exported: run on the node: vgimport %s", w.Name, w.Node, w.Name)
-	case vg.Attr.Shared():
-		return fmt.Sprintf("volume group %s on node %s is shared between hosts by a lock manager, which is not supported", w.Name, w.Node)
-	case !vg.Attr.Writable():
-		return fmt.Sprintf("volume group %s on node %s is read-only: run on the node: vgchange --permission rw %s", w.Name, w.Node, w.Name)
-	}
-	return ""
-}
-
 // planCreation is for a node without the volume group.
-func planCreation(w Wanted, c choice) Plan {
-	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Problems: c.problems}
+func planCreation(w Wanted, s Seen, c choice) Plan {
+	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Problems: c.problems, Waiting: c.waiting}
 	switch {
+	case len(c.wipes) > 0:
+		p.State, p.Action = v1alpha1.VGStatusProgressing, Action{Kind: WipeDevice, Wipe: c.wipes[0]}
 	case len(c.problems) > 0:
-		p.Event = EventDevicePathCheckFailed
-	case len(c.candidates) == 0:
-		p.Event = EventNoAvailableDevices
-		p.Problems = []string{noDevices(w, c)}
+	case len(c.candidates) > 0 && raidProblem(w, s, len(c.candidates)) != "":
+		p.Problems = []Problem{{Event: EventNoAvailableDevices, Message: raidProblem(w, s, len(c.candidates))}}
+	case len(c.candidates) > 0:
+		p.State, p.Action = v1alpha1.VGStatusProgressing, Action{Kind: CreateVG, Devices: c.candidates}
+	case c.waiting:
+		p.State, p.Note = v1alpha1.VGStatusProgressing, "waiting until the new devices have been there for a minute"
+	case c.blocked > 0 || requires(w):
+		p.Problems = []Problem{{Event: EventNoAvailableDevices, Message: fmt.Sprintf(
+			"node %s has no usable device for volume group %s: attach a blank disk, or see excluded for what is wrong with each", w.Node, w.Name)}}
 	default:
-		p.State = v1alpha1.VGStatusProgressing
-		p.Action = Action{Kind: CreateVG, Devices: c.candidates}
+		// A node that has nothing of what may be used is as the device class wants it.
+		p.State, p.Note = v1alpha1.VGStatusReady, fmt.Sprintf("node %s has no device for device class %s, and no volume group of it", w.Node, w.Name)
 	}
 	return p
 }
 
-func noDevices(w Wanted, c choice) string {
-	if w.Spec.DeviceSelector != nil && len(c.excluded) == 0 {
-		return fmt.Sprintf("node %s has none of the devices in optionalPaths: attach one, or take the node out of the nodeSelector", w.Node)
-	}
-	return fmt.Sprintf("node %s has no usable device for volume group %s: attach a blank disk, or see excluded for what is wrong with each", w.Node, w.Name)
+// requires tells whether the device class asks for a device on every node.
+func requires(w Wanted) bool {
+	return slices.ContainsFunc(w.Selectors, func(s v1alpha1.DeviceSelector) bool { return len(s.Paths) > 0 })
 }
 
 // planUpkeep is for a volume group of ours.
 func planUpkeep(w Wanted, s Seen, vg *lvm.VG, c choice) Plan {
-	p := Plan{Excluded: c.excluded, Problems: c.problems}
-	if len(c.problems) > 0 {
-		p.Event = EventDevicePathCheckFailed
-	}
+	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
-	health := append(brokenVolumes(w, vg), poolProblems(w, vg)...)
-	if len(broken)+len(health) > 0 {
-		p.Event = EventInconsistentVolumes
-	}
-	p.Problems = append(append(broken, p.Problems...), health...)
-	p.Action = nextAction(w, s, vg, c, len(broken) > 0)
+	p := Plan{Excluded: c.excluded, Devices: requests.notes, Waiting: c.waiting || requests.waiting}
+	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg), poolProblems(w, s, vg), raidProblems(w, vg))
+	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)
 	p.State = stateOf(p)
+	if p.State == v1alpha1.VGStatusReady {
+		p.Note = requests.note
+	}
 	return p
 }
 
@@ -162,18 +187,31 @@ func stateOf(p Plan) v1alpha1.VGState {
 	return v1alpha1.VGStatusReady
 }
 
-// nextAction returns the first change that is due. In a broken group only what is read-only to LVM's metadata may happen.
-func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, broken bool) Action {
-	if !broken && len(c.candidates) > 0 {
-		return Action{Kind: ExtendVG, Devices: c.candidates}
+// nextAction returns the first change that is due. In a broken group nothing happens but what is read-only to LVM's metadata,
+// and the repair that somebody asked for.
+func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests, broken bool) Action {
+	due := []Action{}
+	if !broken {
+		due = append(due, labelsLeft(s), tagging(w, vg))
+		if len(c.wipes) > 0 {
+			due = append(due, Action{Kind: WipeDevice, Wipe: c.wipes[0]})
+		}
+		if len(c.candidates) > 0 {
+			due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
+		}
+	} else if w.Spec.RAIDConfig != nil && len(c.candidates) > 0 && !hasDuplicates(s, vg) {
+		// A group that lost a device needs a new one before it can be repaired, and LVM extends it all the same.
+		due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 	}
 	if hasInactive(vg) {
-		return Action{Kind: Activate}
+		due = append(due, Action{Kind: Activate})
 	}
+	due = append(due, requests.action, refresh(s, vg))
 	if w.Spec.ThinPoolConfig != nil && !broken {
-		if action := poolAction(w.Spec.ThinPoolConfig, vg); action.Kind != Nothing {
-			return action
-		}
+		due = append(due, poolAction(w.Spec.ThinPoolConfig, vg))
+	}
+	if at := slices.IndexFunc(due, func(a Action) bool { return a.Kind != Nothing }); at >= 0 {
+		return due[at]
 	}
 	if w.Spec.ThinPoolConfig != nil && vg.ThinPool(w.Spec.ThinPoolConfig.Name) == nil {
 		return Action{}
@@ -205,66 +243,34 @@ func classOf(w Wanted, present *lvmd.DeviceClass) lvmd.DeviceClass {
 	}
 	var none uint64
 	class.Type, class.ThinPoolConfig, class.SpareGB = types.TypeThick, nil, &none
+	if raid := w.Spec.RAIDConfig; raid != nil {
+		class.LVCreateOptions = raidOptions(raid)
+	}
 	return class
 }
 
-// brokenGroup returns what keeps LVM from changing the group.
-func brokenGroup(w Wanted, s Seen, vg *lvm.VG) []string {
-	var problems []string
-	for _, pv := range vg.PVs {
-		if pv.Missing {
-			problems = append(problems, missing(w, pv, s.Names[pv.UUID]))
+// labelsLeft removes the labels of devices that were taken out of the group.
+func labelsLeft(s Seen) Action {
+	a := Action{}
+	for _, pv := range s.Report.Unassigned {
+		if slices.Contains(s.Released, pv.UUID) {
+			a.PVs = append(a.PVs, pv)
 		}
 	}
-	if vg.MissingPVs > 0 && len(problems) == 0 {
-		problems = append(problems, fmt.Sprintf("volume group %s on node %s misses %d physical volumes", w.Name, w.Node, vg.MissingPVs))
+	if len(a.PVs) > 0 {
+		a.Kind = RemovePVs
 	}
-	for _, d := range s.Devices {
-		if uuid, copied := copyOf(d, vg); copied {
-			problems = append(problems, fmt.Sprintf("physical volume %s of volume group %s appears twice on node %s, the second time as %s: detach the copy", uuid, w.Name, w.Node, d.Name))
-		}
-	}
-	return problems
+	return a
 }
 
-func missing(w Wanted, pv lvm.PV, last string) string {
-	where := ""
-	if last != "" {
-		where = ", last seen as " + last
-	}
-	return fmt.Sprintf("volume group %s on node %s misses the physical volume %s%s: attach the disk again; "+
-		"if it is lost, its data is too: run on the node: vgreduce --removemissing %s", w.Name, w.Node, pv.UUID, where, w.Name)
+// hasInactive tells whether a volume that should be active is not. Nothing else activates them on a node without LVM's own
+// autoactivation, or where the group was incomplete at boot.
+func hasInactive(vg *lvm.VG) bool {
+	return slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return shouldBeActive(lv) && !lv.Attr.Active() })
 }
 
-// copyOf tells whether a device carries a physical volume of the group that LVM uses on another device.
-func copyOf(d device.Device, vg *lvm.VG) (string, bool) {
-	if d.Signature != signatureLVM || d.UUID == "" {
-		return "", false
-	}
-	for _, pv := range vg.PVs {
-		if pv.UUID == d.UUID && !pv.Missing && device.NewNumber(pv.Major, pv.Minor) != d.Number {
-			return pv.UUID, true
-		}
-	}
-	return "", false
-}
-
-const signatureLVM = "LVM2_member"
-
-// brokenVolumes returns the volumes that LVM itself calls broken. The pool has rules of its own.
-func brokenVolumes(w Wanted, vg *lvm.VG) []string {
-	var names []string
-	for i := range vg.LVs {
-		if lv := &vg.LVs[i]; lv.Health != "" && !lv.Attr.IsThinPool() {
-			names = append(names, fmt.Sprintf("%s (%s)", lv.Name, lv.Health))
-		}
-	}
-	if len(names) == 0 {
-		return nil
-	}
-	slices.Sort(names)
-	return []string{fmt.Sprintf("logical volumes of volume group %s on node %s are broken: %s", w.Name, w.Node, strings.Join(shorten(names), ", "))}
-}
+// shouldBeActive leaves out what LVM refuses to activate, and what an administrator marked.
+func shouldBeActive(lv lvm.LV) bool { return lv.Health == "" && !lv.Attr.SkipsActivation() }
 
 // maxNames is how many names a message has.
 const maxNames = 10
@@ -276,11 +282,4 @@ func shorten(names []string) []string {
 	return append(slices.Clone(names[:maxNames]), fmt.Sprintf("and %d more", len(names)-maxNames))
 }
 
-// hasInactive tells whether a volume that should be active is not. Nothing else activates them on a node without LVM's own
-// autoactivation, or where the group was incomplete at boot.
-func hasInactive(vg *lvm.VG) bool {
-	return slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return shouldBeActive(lv) && !lv.Attr.Active() })
-}
-
-// shouldBeActive leaves out what LVM refuses to activate, and what an administrator marked.
-func shouldBeActive(lv lvm.LV) bool { return lv.Health == "" && !lv.Attr.SkipsActivation() }
+func joined(names []string) string { return strings.Join(shorten(names), ", ") }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
@@ -20,14 +21,17 @@ const gib = lvm.Bytes(1 << 30)
 // disk is a blank disk: disk("b") is /dev/sdb, 8:1.
 func disk(letter string) device.Device {
 	name := "/dev/sd" + letter
-	return device.Device{Name: name, KernelName: name, Number: device.NewNumber(8, uint32(letter[0]-'a')), Type: "disk", Size: 10 << 30}
+	return device.Device{
+		Name: name, KernelName: name, Number: device.NewNumber(8, uint32(letter[0]-'a')), Type: "disk", Size: 10 << 30,
+		Serial: "serial-" + letter, ByID: []string{"/dev/disk/by-id/" + letter}, AppearedKnown: true, Appeared: time.Hour,
+	}
 }
 
 // group is a volume group of ours on the disks, with 10 GiB of each.
 func group(letters ...string) lvm.VG {
-	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: []string{"lvms"}, Attr: "wz--n-", ExtentSize: 4 << 20}
+	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: ownerTags(testWanted(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-", ExtentSize: 4 << 20}
 	for _, l := range letters {
-		vg.PVs = append(vg.PVs, lvm.PV{Name: "/dev/sd" + l, UUID: "pv-" + l, VGName: "vg1", Major: 8, Minor: uint32(l[0] - 'a'), Size: 10 * gib, InUse: true})
+		vg.PVs = append(vg.PVs, lvm.PV{Name: "/dev/sd" + l, UUID: "pv-" + l, VGName: "vg1", Major: 8, Minor: uint32(l[0] - 'a'), Size: 10 * gib, Free: 10 * gib, InUse: true, Allocatable: true})
 		vg.Size += 10 * gib
 	}
 	vg.Free = vg.Size
@@ -43,10 +47,22 @@ func withPool(vg lvm.VG, volumes ...string) lvm.VG {
 		vg.LVs = append(vg.LVs, lvm.LV{Name: v, UUID: v, Attr: "Vwi-a-tz--", PoolName: "pool", Size: gib})
 	}
 	vg.Free -= size
+	for i := range vg.PVs {
+		vg.PVs[i].Free, vg.PVs[i].Used = vg.PVs[i].Size/10, vg.PVs[i].Size/10*9
+	}
 	return vg
 }
 
 func report(vgs ...lvm.VG) *lvm.Report { return &lvm.Report{VGs: vgs} }
+
+// testWanted is a device class on the node n1 of the cluster c1.
+func testWanted(spec v1alpha1.LVMVolumeGroupSpec) Wanted {
+	w := Wanted{Name: "vg1", UID: "uid", Node: "n1", Cluster: "c1", Spec: spec}
+	if spec.DeviceSelector != nil {
+		w.Selectors = []v1alpha1.DeviceSelector{*spec.DeviceSelector}
+	}
+	return w
+}
 
 func edit(vg lvm.VG, change func(*lvm.VG)) lvm.VG {
 	change(&vg)
@@ -67,7 +83,8 @@ func missingPath(letter string, optional bool) Path {
 }
 
 var (
-	selector  = &v1alpha1.DeviceSelector{}
+	// selector names its devices by Seen.Paths.
+	selector  = &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/disk/by-id/b"}}
 	thinSpec  = &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10}
 	thickDone = thickPublished()
 	thinDone  = &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", Type: types.TypeThin, ThinPoolConfig: &types.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}}
@@ -76,6 +93,12 @@ var (
 func thickPublished() *lvmd.DeviceClass {
 	var zero uint64
 	return &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", Type: types.TypeThick, SpareGB: &zero}
+}
+
+func raidPublished(options ...string) *lvmd.DeviceClass {
+	class := thickPublished()
+	class.LVCreateOptions = options
+	return class
 }
 
 // summary is what a plan comes to, in a line.
@@ -151,15 +174,16 @@ func TestNewPlan(t *testing.T) {
 		},
 		"a named path is missing": {
 			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b")}, Paths: append(paths("b"), missingPath("c", false))},
-			want: "Failed", says: []string{"device /dev/disk/by-id/c does not exist on node n1: attach it, or correct deviceSelector.paths"},
+			want: "Failed", says: []string{"device /dev/disk/by-id/c does not exist on node n1: attach it, or correct the paths of device class vg1"},
 		},
 		"an optional path is missing": {
 			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b")}, Paths: append(paths("b"), missingPath("c", true))},
 			want: "Progressing CreateVolumeGroup /dev/sdb",
 		},
 		"all optional paths are missing": {
-			spec: named, seen: Seen{Report: report(), Paths: []Path{missingPath("c", true)}},
-			want: "Failed", says: []string{"none of the devices in optionalPaths"},
+			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{OptionalPaths: selector.Paths}},
+			seen: Seen{Report: report(), Paths: []Path{missingPath("c", true)}},
+			want: "Ready",
 		},
 		"a path that cannot be resolved": {
 			spec: named, seen: Seen{Report: report(), Paths: []Path{{Path: "/dev/x", Optional: true, Err: errors.New("input/output error")}}},
@@ -167,7 +191,7 @@ func TestNewPlan(t *testing.T) {
 		},
 		"a named disk carries something": {
 			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b"), signed}, Paths: paths("b", "c")},
-			want: "Failed", says: []string{"/dev/disk/by-id/c of node n1 cannot be used: it carries ext4"}, excluded: []string{"/dev/disk/by-id/c HasSignature"},
+			want: "Failed", says: []string{"/dev/disk/by-id/c of node n1 cannot be used for device class vg1: it carries ext4"}, excluded: []string{"/dev/disk/by-id/c HasSignature"},
 		},
 		"a named disk that lsblk does not list": {
 			spec: named, seen: Seen{Report: report(), Paths: paths("b")},
@@ -302,7 +326,7 @@ func TestNewPlan(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		p := NewPlan(Wanted{Name: "vg1", Node: "n1", Spec: tt.spec}, tt.seen)
+		p := NewPlan(testWanted(tt.spec), tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if diff := cmp.Diff(tt.excluded, excludedCodes(p)); diff != "" {
 			t.Errorf("%s: excluded: %s", name, diff)
@@ -338,7 +362,7 @@ func checkPlan(t *testing.T, name string, p Plan, want string, says []string) {
 	if got := summary(p); got != want {
 		t.Errorf("%s: got %q, want %q (%v)", name, got, want, p.Problems)
 	}
-	text := strings.Join(p.Problems, "; ")
+	text := strings.Join(p.messages(), "; ")
 	for _, s := range says {
 		if !strings.Contains(text, s) {
 			t.Errorf("%s: %q should say %q", name, text, s)

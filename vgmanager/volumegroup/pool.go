@@ -2,24 +2,62 @@ package volumegroup
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// poolAction makes the pool, or lets it follow a volume group that grew.
+// maxPoolMetadata is the most that LVM gives to a pool's metadata (lvmthin(7): 15.81 GiB), in whole MiB.
+const maxPoolMetadata lvm.Bytes = 16189 << 20
+
+// poolAction makes the pool, lets it follow a volume group that grew, and lets it grow before it is full.
 func poolAction(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) Action {
 	if vg.LV(config.Name) == nil {
 		return Action{Kind: CreatePool}
 	}
 	pool := vg.ThinPool(config.Name)
-	if pool == nil || pool.Health != "" || pool.CheckNeeded {
+	if pool == nil || pool.CheckNeeded || pool.Health != "" && pool.Health != outOfData {
 		return Action{}
 	}
-	if size := grownSize(config, vg, pool); size > 0 {
-		return Action{Kind: ExtendPool, PoolSize: size}
+	if step := metadataStep(config, vg, pool); step > 0 {
+		return Action{Kind: ExtendMeta, Size: step}
+	}
+	if size := max(grownSize(config, vg, pool), extendedSize(config, vg, pool)); size > 0 {
+		return Action{Kind: ExtendPool, Size: size}
 	}
 	return Action{}
+}
+
+// outOfData is LVM's word for a pool without space for data. To give it more is the cure.
+const outOfData = "out_of_data"
+
+// extendedSize returns the size that autoExtend gives to a pool that is filling, or 0.
+func extendedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
+	if !growsAt(config, pool.DataPercent) || vg.ExtentSize == 0 {
+		return 0
+	}
+	step := (pool.Size / 100 * lvm.Bytes(config.AutoExtend.StepPercent)).RoundUp(vg.ExtentSize)
+	step = min(step, vg.FreeOn("")/vg.ExtentSize*vg.ExtentSize)
+	if step <= 0 {
+		return 0
+	}
+	return pool.Size + step
+}
+
+// metadataStep returns what autoExtend adds to the metadata of a pool, or 0.
+func metadataStep(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
+	if !growsAt(config, pool.MetadataPercent) || vg.ExtentSize == 0 {
+		return 0
+	}
+	step := (pool.MetadataSize / 100 * lvm.Bytes(config.AutoExtend.StepPercent)).RoundUp(vg.ExtentSize)
+	step = min(max(step, vg.ExtentSize), vg.FreeOn("")/vg.ExtentSize*vg.ExtentSize, (maxPoolMetadata-pool.MetadataSize)/vg.ExtentSize*vg.ExtentSize)
+	return max(step, 0)
+}
+
+func growsAt(config *v1alpha1.ThinPoolConfig, percent *float64) bool {
+	return config.AutoExtend != nil && atLeast(percent, float64(config.AutoExtend.ThresholdPercent))
 }
 
 // grownSize returns the size that a pool should have in a volume group that was extended, or 0 if it has about that.
@@ -27,12 +65,15 @@ func poolAction(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) Action {
 // the rounding. Only a difference above a hundredth of the group counts as growth, so that a pool is not extended by single
 // extents for ever.
 func grownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
-	share := vg.Size/100*lvm.Bytes(config.SizePercent) - 2*pool.MetadataSize
-	growth := min(share-pool.Size, vg.Free)
-	if growth <= vg.Size/100 || vg.ExtentSize == 0 {
+	if vg.ExtentSize == 0 {
 		return 0
 	}
-	return pool.Size + growth/vg.ExtentSize*vg.ExtentSize
+	share := vg.Size/100*lvm.Bytes(config.SizePercent) - 2*pool.MetadataSize
+	growth := min(share-pool.Size, vg.FreeOn("")) / vg.ExtentSize * vg.ExtentSize
+	if growth <= vg.Size/100 {
+		return 0
+	}
+	return pool.Size + growth
 }
 
 // poolOptions are the options of a new pool.
@@ -54,8 +95,20 @@ func poolOptions(w Wanted) lvm.ThinPoolOptions {
 	return o
 }
 
+// poolProblem is a Problem of the condition ThinPoolHealthy. All volumes of the pool are at risk.
+func poolProblem(pool *lvm.ThinPool, reason, message string) Problem {
+	p := Problem{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionThinPoolHealthy, Reason: reason, Message: message}
+	if pool != nil {
+		for i := range pool.Volumes {
+			p.Volumes = append(p.Volumes, pool.Volumes[i].Name)
+		}
+		slices.Sort(p.Volumes)
+	}
+	return p
+}
+
 // poolProblems returns what is wrong with the pool of a thin class.
-func poolProblems(w Wanted, vg *lvm.VG) []string {
+func poolProblems(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	config := w.Spec.ThinPoolConfig
 	if config == nil || vg.LV(config.Name) == nil {
 		return nil
@@ -63,45 +116,70 @@ func poolProblems(w Wanted, vg *lvm.VG) []string {
 	name := fmt.Sprintf("%s/%s on node %s", w.Name, config.Name, w.Node)
 	pool := vg.ThinPool(config.Name)
 	if pool == nil {
-		return []string{fmt.Sprintf("logical volume %s is not a thin pool: remove or rename it", name)}
+		return []Problem{poolProblem(nil, v1alpha1.ReasonThinPoolMisconfigured, fmt.Sprintf("logical volume %s is not a thin pool: remove or rename it", name))}
 	}
-	var problems []string
+	var problems []Problem
 	for _, rule := range poolRules {
-		if rule.broken(pool) {
-			problems = append(problems, fmt.Sprintf("thin pool %s %s", name, fmt.Sprintf(rule.problem, w.Name, pool.Name)))
+		if rule.broken(s, pool) {
+			problems = append(problems, poolProblem(pool, rule.reason, fmt.Sprintf("thin pool %s %s", name, fmt.Sprintf(rule.problem, w.Name, pool.Name))))
 		}
+	}
+	return append(problems, cannotGrow(w, vg, pool)...)
+}
+
+// cannotGrow tells that autoExtend is due and has nothing to give.
+func cannotGrow(w Wanted, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
+	config := w.Spec.ThinPoolConfig
+	var problems []Problem
+	if growsAt(config, pool.DataPercent) && extendedSize(config, vg, pool) == 0 {
+		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
+			"thin pool %s/%s on node %s is %d %% full, and volume group %s has no space left for autoExtend: add a device to the device class, or delete volumes",
+			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), w.Name)))
+	}
+	if growsAt(config, pool.MetadataPercent) && metadataStep(config, vg, pool) == 0 {
+		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
+			"the metadata of thin pool %s/%s on node %s is %d %% full and cannot grow: volume group %s has no space left, or the metadata has its greatest size: add a device to the device class, or delete volumes and snapshots",
+			w.Name, pool.Name, w.Node, wholePercent(pool.MetadataPercent), w.Name)))
 	}
 	return problems
 }
 
-// poolRules have the volume group and the pool as arguments of their text.
+// poolRules are in the order of gravity. They have the volume group and the pool as arguments of their text.
 var poolRules = []struct {
-	broken  func(*lvm.ThinPool) bool
-	problem string
+	broken          func(Seen, *lvm.ThinPool) bool
+	reason, problem string
 }{
 	{
-		func(p *lvm.ThinPool) bool { return p.Health == "out_of_data" || atLeast(p.DataPercent, 100) },
-		"is full, so writes to its volumes fail: delete volumes, or add a device to the device class (volume group %[1]s, pool %[2]s)",
-	}, {
-		func(p *lvm.ThinPool) bool { return atLeast(p.MetadataPercent, 100) },
-		"has no space left for metadata: run on the node: lvextend --poolmetadatasize +1g %[1]s/%[2]s",
-	}, {
-		func(p *lvm.ThinPool) bool { return p.CheckNeeded },
-		"is marked for a check: deactivate its volumes and run on the node: lvconvert --repair %[1]s/%[2]s",
-	}, {
-		func(p *lvm.ThinPool) bool { return p.Health == "metadata_read_only" },
-		"has read-only metadata after an error: deactivate its volumes and run on the node: lvconvert --repair %[1]s/%[2]s",
-	}, {
-		func(p *lvm.ThinPool) bool { return p.Health == "failed" },
+		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == "failed" },
+		v1alpha1.ReasonThinPoolFailed,
 		"has failed: see the kernel's log for errors of its disks (volume group %[1]s, pool %[2]s)",
 	}, {
-		func(p *lvm.ThinPool) bool { return p.Health == "partial" },
+		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == "partial" },
+		v1alpha1.ReasonThinPoolFailed,
 		"has a part on a missing disk (volume group %[1]s, pool %[2]s)",
 	}, {
-		func(p *lvm.ThinPool) bool { return p.Attr.Suspended() },
+		func(_ Seen, p *lvm.ThinPool) bool { return p.CheckNeeded },
+		v1alpha1.ReasonThinPoolNeedsCheck,
+		"is marked for a check: deactivate its volumes and run on the node: lvconvert --repair %[1]s/%[2]s",
+	}, {
+		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == "metadata_read_only" },
+		v1alpha1.ReasonThinPoolReadOnly,
+		"has read-only metadata after an error: deactivate its volumes and run on the node: lvconvert --repair %[1]s/%[2]s",
+	}, {
+		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == outOfData || atLeast(p.DataPercent, 100) },
+		v1alpha1.ReasonThinPoolOutOfData,
+		"is full, so writes to its volumes fail: delete volumes, or add a device to the device class (volume group %[1]s, pool %[2]s)",
+	}, {
+		func(_ Seen, p *lvm.ThinPool) bool { return atLeast(p.MetadataPercent, 100) },
+		v1alpha1.ReasonThinPoolOutOfMetadata,
+		"has no space left for metadata: run on the node: lvextend --poolmetadatasize +1g %[1]s/%[2]s",
+	}, {
+		func(s Seen, p *lvm.ThinPool) bool { return p.Major != 0 && s.Held[device.NewNumber(p.Major, p.Minor)] },
+		v1alpha1.ReasonThinPoolFailed,
 		"is suspended: run on the node: dmsetup info --columns (volume group %[1]s, pool %[2]s)",
 	}, {
-		func(p *lvm.ThinPool) bool { return !p.Zeroes },
+		func(_ Seen, p *lvm.ThinPool) bool { return !p.Zeroes },
+		v1alpha1.ReasonThinPoolMisconfigured,
 		"does not zero new blocks, so volumes can show what others wrote: run on the node: lvchange --zero y %[1]s/%[2]s",
 	},
 }

@@ -3,7 +3,6 @@ package volumegroup
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -19,16 +18,19 @@ func planRemoval(w Wanted, s Seen) Plan {
 	switch {
 	case vg == nil:
 		return planLabels(s)
-	case !vg.HasTag(v1alpha1.OwnerTag):
+	case notOurs(w, vg) != "":
 		// Somebody else's: it stays as it is.
 		return withdrawn(s, Plan{Finished: true})
 	}
 	p := Plan{State: v1alpha1.VGStatusProgressing}
+	if problem := frozen(w, vg); problem != "" {
+		return Plan{State: v1alpha1.VGStatusDegraded, Problems: []Problem{{Event: EventManualCleanup, Message: problem}}}
+	}
 	if volumes := userVolumes(w, vg); len(volumes) > 0 {
 		return planWait(w, s, volumes)
 	}
 	if broken := brokenGroup(w, s, vg); len(broken) > 0 {
-		return Plan{State: v1alpha1.VGStatusDegraded, Problems: broken, Event: EventManualCleanup}
+		return Plan{State: v1alpha1.VGStatusDegraded, Problems: broken}
 	}
 	if w.Spec.ThinPoolConfig != nil && vg.LV(w.Spec.ThinPoolConfig.Name) != nil {
 		p.Action = Action{Kind: RemovePool}
@@ -50,9 +52,8 @@ func withdrawn(s Seen, p Plan) Plan {
 func planWait(w Wanted, s Seen, volumes []string) Plan {
 	p := Plan{
 		State: v1alpha1.VGStatusProgressing,
-		Event: EventManualCleanup,
-		Problems: []string{fmt.Sprintf("volume group %s on node %s is not removed while it has logical volumes: %s; "+
-			"delete their PersistentVolumeClaims, PersistentVolumes and VolumeSnapshots, or run on the node: lvremove", w.Name, w.Node, strings.Join(shorten(volumes), ", "))},
+		Problems: []Problem{{Event: EventManualCleanup, Message: fmt.Sprintf("volume group %s on node %s is not removed while it has logical volumes: %s; "+
+			"delete their PersistentVolumeClaims, PersistentVolumes and VolumeSnapshots, or run on the node: lvremove", w.Name, w.Node, joined(volumes))}},
 	}
 	if s.Class == nil {
 		p.Action = publication(w, s)
@@ -76,15 +77,8 @@ func userVolumes(w Wanted, vg *lvm.VG) []string {
 
 // planLabels is for a node without the volume group: what remains are the labels that it left.
 func planLabels(s Seen) Plan {
-	p := Plan{State: v1alpha1.VGStatusProgressing}
-	for _, pv := range s.Report.Unassigned {
-		if slices.Contains(s.Released, pv.UUID) {
-			p.Action.PVs = append(p.Action.PVs, pv)
-		}
-	}
-	if len(p.Action.PVs) > 0 {
-		p.Action.Kind = RemovePVs
-		return withdrawn(s, p)
+	if left := labelsLeft(s); left.Kind != Nothing {
+		return withdrawn(s, Plan{State: v1alpha1.VGStatusProgressing, Action: left})
 	}
 	return withdrawn(s, Plan{Finished: true})
 }

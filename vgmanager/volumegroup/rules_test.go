@@ -1,6 +1,7 @@
 package volumegroup
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -54,7 +55,9 @@ func TestPlanOfARemoval(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		p := NewPlan(Wanted{Name: "vg1", Node: "n1", Spec: tt.spec, Deleting: true}, tt.seen)
+		w := testWanted(tt.spec)
+		w.Deleting = true
+		p := NewPlan(w, tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 	}
 }
@@ -62,7 +65,7 @@ func TestPlanOfARemoval(t *testing.T) {
 func TestClassKeepsWhatTheSpecDoesNotKnow(t *testing.T) {
 	present := thickPublished()
 	present.LVCreateOptions = []string{"--type", "raid1"}
-	w := Wanted{Name: "vg1", Node: "n1"}
+	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
 	if got := classOf(w, present); !cmp.Equal(got.LVCreateOptions, present.LVCreateOptions) {
 		t.Errorf("got %v", got)
 	}
@@ -99,6 +102,10 @@ func TestPoolOptions(t *testing.T) {
 }
 
 func TestGrownSize(t *testing.T) {
+	// free gives a group of 20 GiB that much free space.
+	free := func(size lvm.Bytes) func(*lvm.VG) {
+		return func(vg *lvm.VG) { vg.Size, vg.Free, vg.PVs[0].Free = 20*gib, size, size }
+	}
 	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90}
 	hundred := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 100}
 	tests := map[string]struct {
@@ -106,18 +113,62 @@ func TestGrownSize(t *testing.T) {
 		vg     lvm.VG
 		want   lvm.Bytes
 	}{
-		"as it was made":            {config, withPool(group("b")), 0},
-		"the group doubled":         {config, edit(withPool(group("b")), func(vg *lvm.VG) { vg.Size, vg.Free = 20*gib, 11*gib }), 18*gib - 12<<20},
-		"the group is nearly full":  {config, edit(withPool(group("b")), func(vg *lvm.VG) { vg.Size, vg.Free = 20*gib, gib }), 10 * gib},
-		"the group is full":         {config, edit(withPool(group("b")), func(vg *lvm.VG) { vg.Size, vg.Free = 20*gib, 0 }), 0},
-		"a pool of the whole group": {hundred, edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Size, vg.Free = 10*gib-8<<20, 0 }), 0},
-		"a pool larger than wanted": {config, edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Size = 10 * gib; vg.Free = 0 }), 0},
-		"a difference of rounding":  {config, edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Size -= 40 << 20; vg.Free += 40 << 20 }), 0},
+		"as it was made":                {config, withPool(group("b")), 0},
+		"the group doubled":             {config, edit(withPool(group("b")), free(11*gib)), 18*gib - 12<<20},
+		"the group is nearly full":      {config, edit(withPool(group("b")), free(gib)), 10 * gib},
+		"the group is full":             {config, edit(withPool(group("b")), free(0)), 0},
+		"a pool of the whole group":     {hundred, edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Size, vg.Free = 10*gib-8<<20, 0 }), 0},
+		"a pool larger than wanted":     {config, edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Size = 10 * gib; vg.Free = 0 }), 0},
+		"cordoned devices do not count": {config, edit(edit(withPool(group("b")), free(11*gib)), func(vg *lvm.VG) { vg.PVs[0].Allocatable = false }), 0},
+		"a tiny group, by less than an extent": {config, edit(withPool(group("b")), func(vg *lvm.VG) {
+			vg.Size, vg.LVs[0].Size, vg.LVs[0].MetadataSize = 100<<20, 80<<20, 4<<20
+			vg.Free, vg.PVs[0].Free = 20<<20, 20<<20
+		}), 0},
+		"a difference of rounding": {config, edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Size -= 40 << 20; vg.Free += 40 << 20 }), 0},
 	}
 	for name, tt := range tests {
 		got := grownSize(tt.config, &tt.vg, tt.vg.ThinPool("pool"))
 		if got != tt.want {
 			t.Errorf("%s: got %d, want %d", name, got, tt.want)
 		}
+	}
+}
+
+func TestAutoExtend(t *testing.T) {
+	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 50, AutoExtend: &v1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}}
+	// filled is a pool of 9 GiB whose group has so much free space.
+	filled := func(data, metadata float64, free lvm.Bytes) lvm.VG {
+		return edit(withPool(group("b"), "a"), func(vg *lvm.VG) {
+			vg.LVs[0].DataPercent, vg.LVs[0].MetadataPercent = &data, &metadata
+			vg.Free, vg.PVs[0].Free = free, free
+		})
+	}
+	tests := map[string]struct {
+		vg   lvm.VG
+		want Action
+		says string
+	}{
+		"below the threshold":     {vg: filled(79.9, 10, gib)},
+		"data":                    {vg: filled(80, 10, 4*gib), want: Action{Kind: ExtendPool, Size: 9*gib + (9 * gib / 100 * 20).RoundUp(4<<20)}},
+		"what is left":            {vg: filled(95, 10, 8<<20), want: Action{Kind: ExtendPool, Size: 9*gib + 8<<20}},
+		"no space for data":       {vg: filled(80, 10, 0), says: "is 80 % full, and volume group vg1 has no space left for autoExtend"},
+		"metadata goes first":     {vg: filled(90, 85, gib), want: Action{Kind: ExtendMeta, Size: 4 << 20}},
+		"no space for metadata":   {vg: filled(10, 85, 0), says: "the metadata of thin pool vg1/pool on node n1 is 85 % full and cannot grow"},
+		"out of data":             {vg: edit(filled(100, 10, gib), func(vg *lvm.VG) { vg.LVs[0].Health = "out_of_data" }), want: Action{Kind: ExtendPool, Size: 10 * gib}},
+		"nothing in a failed one": {vg: edit(filled(90, 10, gib), func(vg *lvm.VG) { vg.LVs[0].Health = "failed" })},
+		"nor before a check":      {vg: edit(filled(90, 90, gib), func(vg *lvm.VG) { vg.LVs[0].CheckNeeded = true })},
+	}
+	w := testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config})
+	for name, tt := range tests {
+		if a := poolAction(config, &tt.vg); a.Kind != tt.want.Kind || a.Size != tt.want.Size {
+			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, a.Size, tt.want.Kind, tt.want.Size)
+		}
+		problems := cannotGrow(w, &tt.vg, tt.vg.ThinPool("pool"))
+		if tt.says == "" && len(problems) > 0 || tt.says != "" && (len(problems) != 1 || !strings.Contains(problems[0].Message, tt.says)) {
+			t.Errorf("%s: got the problems %+v", name, problems)
+		}
+	}
+	if a := poolAction(&v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90}, &[]lvm.VG{filled(99, 99, 0)}[0]); a.Kind != Nothing {
+		t.Errorf("a pool without autoExtend grows: %+v", a)
 	}
 }

@@ -3,6 +3,8 @@ package volumegroup
 import (
 	"context"
 	"maps"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -13,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -25,9 +28,36 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&v1alpha1.LVMVolumeGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownCreated())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownLabelsChanged())).
+		WatchesRawSource(source.Channel(r.wake.events, handler.EnqueueRequestsFromMapFunc(r.all))).
 		// One at a time, since LVM is one.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
+}
+
+// waker lets others ask for a new look at the node.
+type waker struct {
+	events chan event.GenericEvent
+	// last is the time of the last call, in nanoseconds of Unix time.
+	last *atomic.Int64
+}
+
+func newWaker() waker {
+	return waker{events: make(chan event.GenericEvent, 1), last: &atomic.Int64{}}
+}
+
+// age is how old a look may be that includes what the last call was about.
+func (w waker) age(now time.Time) time.Duration {
+	return max(0, now.Sub(time.Unix(0, w.last.Load())))
+}
+
+// Wake asks for a new look at the node: a device came or went, or its health changed. It never blocks.
+func (r *Reconciler) Wake() {
+	r.wake.last.Store(r.now().UnixNano())
+	select {
+	case r.wake.events <- event.GenericEvent{Object: &v1alpha1.LVMVolumeGroupNodeStatus{}}:
+	default:
+		// One is waiting already, and it will look after this moment.
+	}
 }
 
 // all returns every LVMVolumeGroup: each may be for this node.

@@ -7,7 +7,9 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -29,22 +31,26 @@ func newEntry(w Wanted, o outcome, before v1alpha1.VGStatus) v1alpha1.VGStatus {
 	if o.blind {
 		// Nothing is known, so what was known stays, marked as such by state and reason.
 		before.Status, before.Reason, before.ObservedGeneration = failed(len(before.Devices) > 0), o.err.Error(), w.Generation
+		before.Conditions = unknownConditions(before.Conditions, w.Generation, o.err)
 		return before
 	}
 	entry := v1alpha1.VGStatus{
-		Name: w.Name, ObservedGeneration: w.Generation, Excluded: o.plan.Excluded,
-		Status: o.plan.State, Reason: strings.Join(o.plan.Problems, "; "),
+		Name: w.Name, ObservedGeneration: w.Generation, Excluded: o.plan.Excluded, WipedDevices: wipedDevices(w, o.seen),
+		Status: o.plan.State, Reason: strings.Join(o.plan.messages(), "; "),
 	}
 	vg := o.seen.Report.VG(w.Name)
 	switch {
 	case o.err != nil:
 		entry.Status = failed(vg != nil)
-		entry.Reason = strings.Join(append([]string{o.err.Error()}, o.plan.Problems...), "; ")
+		entry.Reason = strings.Join(append([]string{o.err.Error()}, o.plan.messages()...), "; ")
+	case entry.Reason == "" && o.plan.Note != "":
+		entry.Reason = o.plan.Note
 	case entry.Reason == "" && entry.Status == v1alpha1.VGStatusProgressing:
 		entry.Reason = "in progress: " + string(o.plan.Action.Kind)
 	}
-	if vg != nil {
-		addGroup(&entry, w, o.seen, vg)
+	if vg != nil && notOurs(w, vg) == "" {
+		addGroup(&entry, w, o, vg)
+		entry.Conditions = newConditions(w, o.plan, before.Conditions)
 	}
 	return entry
 }
@@ -57,9 +63,64 @@ func failed(exists bool) v1alpha1.VGState {
 	return v1alpha1.VGStatusFailed
 }
 
-func addGroup(entry *v1alpha1.VGStatus, w Wanted, s Seen, vg *lvm.VG) {
-	entry.Devices = pvNames(vg, s.Names)
+// healthConditions are the conditions of a device class' volume group.
+func healthConditions(w Wanted) []string {
+	types := []string{v1alpha1.ConditionDevicesHealthy, v1alpha1.ConditionVolumesHealthy}
+	if w.Spec.ThinPoolConfig != nil {
+		types = append(types, v1alpha1.ConditionThinPoolHealthy)
+	}
+	if w.Spec.RAIDConfig != nil {
+		types = append(types, v1alpha1.ConditionRAIDHealthy)
+	}
+	return types
+}
+
+// newConditions turns the problems into conditions. The time of a condition moves only with its status.
+func newConditions(w Wanted, p Plan, before []metav1.Condition) []metav1.Condition {
+	var conditions []metav1.Condition
+	for _, kind := range healthConditions(w) {
+		c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, ObservedGeneration: w.Generation}
+		var messages []string
+		for _, problem := range p.Problems {
+			if problem.Condition == kind {
+				messages = append(messages, problem.Message)
+				if len(messages) == 1 {
+					c.Status, c.Reason = metav1.ConditionFalse, problem.Reason
+				}
+			}
+		}
+		c.Message = cut(strings.Join(messages, "; "), maxConditionMessage)
+		if old := meta.FindStatusCondition(before, kind); old != nil {
+			conditions = append(conditions, *old)
+		}
+		meta.SetStatusCondition(&conditions, c)
+	}
+	return conditions
+}
+
+// maxConditionMessage is less than what a condition may have (metav1.Condition, 32,768 bytes): it is to be read.
+const maxConditionMessage = 4096
+
+// unknownConditions are those of a node that could not be looked at.
+func unknownConditions(before []metav1.Condition, generation int64, err error) []metav1.Condition {
+	conditions := slices.Clone(before)
+	for _, old := range before {
+		meta.SetStatusCondition(&conditions, metav1.Condition{
+			Type: old.Type, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonObservationFailed, ObservedGeneration: generation,
+			Message: cut(err.Error(), maxConditionMessage),
+		})
+	}
+	return conditions
+}
+
+func addGroup(entry *v1alpha1.VGStatus, w Wanted, o outcome, vg *lvm.VG) {
+	entry.UUID = vg.UUID
+	entry.Devices = pvNames(o.seen, vg.PVs)
+	entry.PhysicalVolumes = physicalVolumes(o, vg)
 	entry.Size, entry.Free = quantity(vg.Size), quantity(vg.Free)
+	if w.Spec.RAIDConfig != nil {
+		entry.RAIDStatus = newRAIDStatus(o.seen, vg)
+	}
 	if w.Spec.ThinPoolConfig == nil {
 		return
 	}
@@ -70,7 +131,59 @@ func addGroup(entry *v1alpha1.VGStatus, w Wanted, s Seen, vg *lvm.VG) {
 	entry.ThinPool = &v1alpha1.ThinPoolStatus{
 		Name: pool.Name, Size: *quantity(pool.Size), MetadataSize: *quantity(pool.MetadataSize),
 		DataPercent: wholePercent(pool.DataPercent), MetadataPercent: wholePercent(pool.MetadataPercent),
+		VirtualSize: quantity(pool.VirtualSize()),
 	}
+	if pool.DataPercent != nil {
+		entry.ThinPool.Free = quantity(pool.Size - pool.Size/100*lvm.Bytes(entry.ThinPool.DataPercent))
+	}
+}
+
+// physicalVolumes are the devices of the group in detail.
+func physicalVolumes(o outcome, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
+	var list []v1alpha1.PhysicalVolumeStatus
+	for _, pv := range vg.PVs {
+		list = append(list, physicalVolume(o, pv))
+	}
+	slices.SortFunc(list, func(a, b v1alpha1.PhysicalVolumeStatus) int { return strings.Compare(a.UUID, b.UUID) })
+	return list
+}
+
+func physicalVolume(o outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
+	before := beforeOf(o.seen, pv.UUID)
+	status := v1alpha1.PhysicalVolumeStatus{
+		UUID: pv.UUID, Name: pv.Name, DeviceID: o.seen.Identities[numberOf(pv)], Path: pathOf(o.seen, pv, before.Path),
+		Size: quantity(pv.Size), Free: quantity(pv.Free), State: v1alpha1.PhysicalVolumeReady,
+	}
+	if note, ok := o.plan.Devices[pv.UUID]; ok {
+		status.State, status.Message, status.MovedPercent = note.state, note.message, note.moved
+	}
+	if err := o.seen.Failing[numberOf(pv)]; err != nil {
+		status.State, status.Message = v1alpha1.PhysicalVolumeFailing, err.Error()
+	}
+	if pv.Missing {
+		status.Name, status.DeviceID, status.Path = lastName(o.seen, pv), before.DeviceID, before.Path
+		status.State = v1alpha1.PhysicalVolumeMissing
+	}
+	return status
+}
+
+// pathOf is the path by which a physical volume was chosen. It stays the first that was, as long as somebody names it.
+func pathOf(s Seen, pv lvm.PV, before string) string {
+	number, found := numberOf(pv), ""
+	for _, p := range s.Paths {
+		if p.Err == nil && p.Number == number {
+			if p.Path == before {
+				return before
+			}
+			if found == "" {
+				found = p.Path
+			}
+		}
+	}
+	if found == "" {
+		return before
+	}
+	return found
 }
 
 func quantity(b lvm.Bytes) *resource.Quantity {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -31,7 +32,7 @@ func (f *Fake) VGCreate(_ context.Context, o lvm.VGCreateOptions) error {
 func (f *Fake) VGExtend(_ context.Context, o lvm.VGExtendOptions) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g, err := f.change("VGExtend", o.Name)
+	g, err := f.changeIncomplete("VGExtend", o.Name)
 	if err != nil {
 		return err
 	}
@@ -63,13 +64,25 @@ func (f *Fake) join(g *group, name string, paths []string) {
 		if d.uuid == "" {
 			d.uuid = f.newUUID()
 		}
-		d.group = name
+		d.group, d.cordoned, d.tags = name, false, nil
 		g.disks = append(g.disks, path)
 	}
 }
 
 // change begins a command on a volume group that LVM refuses while a disk is missing.
 func (f *Fake) change(command, vg string) (*group, error) {
+	g, err := f.changeIncomplete(command, vg)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(g.disks, func(p string) bool { return f.disks[p].detached }) {
+		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrMissingPV)
+	}
+	return g, nil
+}
+
+// changeIncomplete begins a command that LVM carries out while a disk is missing too.
+func (f *Fake) changeIncomplete(command, vg string) (*group, error) {
 	if err := f.begin(command, vg); err != nil {
 		return nil, err
 	}
@@ -77,10 +90,119 @@ func (f *Fake) change(command, vg string) (*group, error) {
 	if g == nil || !slices.ContainsFunc(g.disks, func(p string) bool { return !f.disks[p].detached }) {
 		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrNotFound)
 	}
-	if slices.ContainsFunc(g.disks, func(p string) bool { return f.disks[p].detached }) {
-		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrMissingPV)
-	}
 	return g, nil
+}
+
+// VGChangeTags implements lvm.LVM.
+func (f *Fake) VGChangeTags(_ context.Context, o lvm.VGTagOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(o.Add)+len(o.Remove) == 0 {
+		return nil
+	}
+	g, err := f.changeIncomplete("VGChangeTags", o.VG)
+	if err != nil {
+		return err
+	}
+	for _, tag := range o.Add {
+		if strings.ContainsAny(tag, " ,@") {
+			return fmt.Errorf("tag %q: %w", tag, lvm.ErrInvalid)
+		}
+	}
+	g.tags = retag(g.tags, o.Add, o.Remove)
+	return nil
+}
+
+// retag returns tags sorted, as LVM reports them.
+func retag(tags, add, remove []string) []string {
+	list := append(slices.Clone(tags), add...)
+	list = slices.DeleteFunc(list, func(t string) bool { return t == "" || slices.Contains(remove, t) })
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// VGConfigBackup implements lvm.LVM. It writes no file.
+func (f *Fake) VGConfigBackup(_ context.Context, vg, _ string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, err := f.changeIncomplete("VGConfigBackup", vg)
+	return err
+}
+
+// VGReduce implements lvm.LVM.
+func (f *Fake) VGReduce(_ context.Context, o lvm.VGReduceOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.change("VGReduce", o.VG)
+	switch {
+	case err != nil:
+		return err
+	case !slices.Contains(g.disks, o.Device):
+		return fmt.Errorf("physical volume %s: %w", o.Device, lvm.ErrNotFound)
+	case f.isUsed(g, o.Device) || len(g.disks) == 1:
+		return fmt.Errorf("physical volume %s: %w", o.Device, lvm.ErrNotEmpty)
+	}
+	f.drop(g, o.Device)
+	f.disks[o.Device].group = ""
+	return nil
+}
+
+func (f *Fake) isUsed(g *group, path string) bool {
+	return f.freeExtents(g, path) < extents(usable(f.disks[path].size))
+}
+
+func (f *Fake) drop(g *group, path string) {
+	g.disks = slices.DeleteFunc(g.disks, func(p string) bool { return p == path })
+}
+
+// VGReduceMissing implements lvm.LVM. A disk that comes back later still has its label and is of no group.
+func (f *Fake) VGReduceMissing(_ context.Context, vg string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.changeIncomplete("VGReduceMissing", vg)
+	if err != nil {
+		return err
+	}
+	var needed []string
+	for _, path := range slices.Clone(g.disks) {
+		switch {
+		case !f.disks[path].detached:
+		case f.isUsed(g, path):
+			needed = append(needed, path)
+		default:
+			f.drop(g, path)
+			f.disks[path].group = ""
+		}
+	}
+	if len(needed) > 0 {
+		return fmt.Errorf("volumes need %v: %w", needed, lvm.ErrNotEmpty)
+	}
+	return nil
+}
+
+// PVSetAllocatable implements lvm.LVM.
+func (f *Fake) PVSetAllocatable(_ context.Context, o lvm.PVAllocatableOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d, _, err := f.member("PVSetAllocatable", o.Device)
+	if err != nil {
+		return err
+	}
+	d.cordoned, d.tags = !o.Allocatable, retag(d.tags, []string{o.AddTag}, []string{o.RemoveTag})
+	return nil
+}
+
+// member begins a command on a physical volume of a group that is complete.
+func (f *Fake) member(command, path string) (*disk, *group, error) {
+	d := f.disks[path]
+	if d == nil || d.detached || d.group == "" {
+		if err := f.begin(command, path); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, fmt.Errorf("physical volume %s: %w", path, lvm.ErrNotFound)
+	}
+	g, err := f.change(command, d.group)
+	return d, g, err
 }
 
 // VGActivate implements lvm.LVM.
@@ -138,181 +260,4 @@ func (f *Fake) DevicesFileRemove(_ context.Context, path string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.begin("DevicesFileRemove", path)
-}
-
-// add makes a logical volume.
-func (f *Fake) add(g *group, vg string, v *volume) error {
-	if g.lvs[v.Name] != nil {
-		return fmt.Errorf("logical volume %s/%s: %w", vg, v.Name, lvm.ErrExists)
-	}
-	if v.kind != 'V' && v.Size > f.free(g) {
-		return fmt.Errorf("logical volume %s/%s: %w", vg, v.Name, lvm.ErrNoSpace)
-	}
-	v.UUID, v.on = f.newUUID(), true
-	if v.kind != 't' {
-		v.Path = "/dev/" + vg + "/" + v.Name
-	}
-	g.lvs[v.Name] = v
-	return nil
-}
-
-// LVCreateThick implements lvm.LVM.
-func (f *Fake) LVCreateThick(_ context.Context, o lvm.ThickOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("LVCreateThick", o.VG)
-	if err != nil {
-		return err
-	}
-	return f.add(g, o.VG, &volume{kind: '-', LV: lvm.LV{Name: o.Name, Size: o.Size.RoundUp(ExtentSize), Tags: slices.Clone(o.Tags)}})
-}
-
-// LVCreateThinPool implements lvm.LVM. Its default of the metadata is one extent.
-func (f *Fake) LVCreateThinPool(_ context.Context, o lvm.ThinPoolOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("LVCreateThinPool", o.VG)
-	if err != nil {
-		return err
-	}
-	metadata := max(o.MetadataSize.RoundUp(ExtentSize), ExtentSize)
-	free := f.free(g)
-	size := min(free*lvm.Bytes(o.PercentFree)/100, free-2*metadata) / ExtentSize * ExtentSize
-	if size <= 0 {
-		return fmt.Errorf("thin pool %s/%s: %w", o.VG, o.Name, lvm.ErrNoSpace)
-	}
-	none, some := 0.0, 10.0
-	return f.add(g, o.VG, &volume{kind: 't', LV: lvm.LV{
-		Name: o.Name, Size: size, MetadataSize: metadata, ChunkSize: max(o.ChunkSize, 64<<10), Zeroes: true,
-		DataPercent: &none, MetadataPercent: &some,
-	}})
-}
-
-// LVCreateThin implements lvm.LVM.
-func (f *Fake) LVCreateThin(_ context.Context, o lvm.ThinOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("LVCreateThin", o.VG)
-	if err != nil {
-		return err
-	}
-	if err := checkPool(g, o.VG, o.Pool); err != nil {
-		return err
-	}
-	return f.add(g, o.VG, thin(o.Name, o.Pool, o.VirtualSize, o.Tags))
-}
-
-func thin(name, pool string, size lvm.Bytes, tags []string) *volume {
-	none := 0.0
-	return &volume{kind: 'V', LV: lvm.LV{
-		Name: name, PoolName: pool, Size: size.RoundUp(ExtentSize), Tags: slices.Clone(tags), DataPercent: &none,
-	}}
-}
-
-func checkPool(g *group, vg, pool string) error {
-	p := g.lvs[pool]
-	if p == nil || p.kind != 't' {
-		return fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNotFound)
-	}
-	if p.DataPercent != nil && *p.DataPercent >= 100 {
-		return fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNoSpace)
-	}
-	return nil
-}
-
-// LVCreateSnapshot implements lvm.LVM.
-func (f *Fake) LVCreateSnapshot(_ context.Context, o lvm.SnapshotOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, err := f.change("LVCreateSnapshot", o.VG)
-	if err != nil {
-		return err
-	}
-	source := g.lvs[o.Source]
-	if source == nil || source.kind != 'V' {
-		return fmt.Errorf("thin volume %s/%s: %w", o.VG, o.Source, lvm.ErrNotFound)
-	}
-	if err := checkPool(g, o.VG, source.PoolName); err != nil {
-		return err
-	}
-	v := thin(o.Name, source.PoolName, source.Size, o.Tags)
-	v.Origin, v.ro = o.Source, o.ReadOnly
-	return f.add(g, o.VG, v)
-}
-
-// LVExtend implements lvm.LVM.
-func (f *Fake) LVExtend(_ context.Context, o lvm.LVExtendOptions) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, v, err := f.find("LVExtend", o.VG, o.Name)
-	if err != nil {
-		return err
-	}
-	size := o.Size.RoundUp(ExtentSize)
-	switch {
-	case size <= v.Size:
-		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, lvm.ErrNotLarger)
-	case v.kind != 'V' && size-v.Size > f.free(g):
-		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, lvm.ErrNoSpace)
-	}
-	v.Size = size
-	return nil
-}
-
-func (f *Fake) find(command, vg, name string) (*group, *volume, error) {
-	g, err := f.change(command, vg)
-	if err != nil {
-		return nil, nil, err
-	}
-	v := g.lvs[name]
-	if v == nil {
-		return nil, nil, fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
-	}
-	return g, v, nil
-}
-
-// LVRemove implements lvm.LVM.
-func (f *Fake) LVRemove(_ context.Context, vg, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, _, err := f.find("LVRemove", vg, name)
-	if err != nil {
-		return err
-	}
-	for _, v := range g.lvs {
-		if v.Origin == name {
-			v.Origin = ""
-		}
-	}
-	delete(g.lvs, name)
-	return nil
-}
-
-// ThinPoolRemove implements lvm.LVM.
-func (f *Fake) ThinPoolRemove(_ context.Context, vg, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	g, pool, err := f.find("ThinPoolRemove", vg, name)
-	if err != nil {
-		return err
-	}
-	for _, v := range g.lvs {
-		if v.PoolName == name || pool.on {
-			return fmt.Errorf("thin pool %s/%s: %w", vg, name, lvm.ErrNotEmpty)
-		}
-	}
-	delete(g.lvs, name)
-	return nil
-}
-
-// LVDeactivate implements lvm.LVM.
-func (f *Fake) LVDeactivate(_ context.Context, vg, name string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, v, err := f.find("LVDeactivate", vg, name)
-	if err != nil {
-		return err
-	}
-	v.on = false
-	return nil
 }

@@ -16,7 +16,7 @@ import (
 const ExtentSize lvm.Bytes = 4 << 20
 
 // Fake is LVM in memory. It fulfils Contract; the exported functions beside LVM's own change what is under LVM: disks that
-// come, go and break. It is safe for concurrent use.
+// come, go and break, and data that is copied. It is safe for concurrent use.
 type Fake struct {
 	mu     sync.Mutex
 	serial int
@@ -24,6 +24,7 @@ type Fake struct {
 	groups map[string]*group
 	faults map[string]error
 	calls  map[string]int
+	noRAID bool
 }
 
 type disk struct {
@@ -33,6 +34,8 @@ type disk struct {
 	uuid         string // of the physical volume; empty for none
 	group        string
 	detached     bool
+	cordoned     bool
+	tags         []string
 }
 
 type group struct {
@@ -40,13 +43,28 @@ type group struct {
 	tags  []string
 	disks []string
 	lvs   map[string]*volume
+	// spare is for the repair of pools, of the size of the largest metadata.
+	spare part
+	moves []*move
 }
 
 type volume struct {
 	lvm.LV
-	kind byte // '-', 't', 'V'
+	kind byte // '-', 't', 'V', 'r'
 	ro   bool
 	on   bool
+	// parts are where its extents are: its own ones, or those of its hidden parts.
+	parts []*part
+	// stale: an image of it was written without, while its disk was away.
+	stale bool
+}
+
+// part is a run of extents under a name.
+type part struct {
+	// suffix of the hidden volume, for example "_rimage_0"; empty for the volume's own extents.
+	suffix string
+	// on is how many extents each disk has of it.
+	on map[string]int
 }
 
 // New returns a fake without disks.
@@ -71,16 +89,22 @@ func (f *Fake) Sign(path, signature string) {
 // Detach takes a disk away, Attach brings it back.
 func (f *Fake) Detach(path string) { f.setDetached(path, true) }
 
-// Attach brings a disk back.
+// Attach brings a disk back. Active RAID volumes do not take it in again before they are refreshed.
 func (f *Fake) Attach(path string) { f.setDetached(path, false) }
 
 func (f *Fake) setDetached(path string, detached bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.disks[path].detached = detached
+	d := f.disks[path]
+	d.detached = detached
+	if g := f.groups[d.group]; g != nil && detached {
+		for _, v := range g.lvs {
+			v.stale = v.stale || v.kind == 'r' && v.on && v.isOn(path)
+		}
+	}
 }
 
-// Reboot leaves every logical volume inactive, as on a node without autoactivation.
+// Reboot leaves every logical volume inactive, as on a node without autoactivation, and nothing polls the moves.
 func (f *Fake) Reboot() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -89,6 +113,7 @@ func (f *Fake) Reboot() {
 			v.on = false
 		}
 	}
+	f.killPollers()
 }
 
 // Edit changes a logical volume behind LVM's back: its fill, its health.
@@ -103,6 +128,13 @@ func (f *Fake) Untag(vg string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.groups[vg].tags = nil
+}
+
+// WithoutRAID makes the kernel lack its RAID, or have it again.
+func (f *Fake) WithoutRAID(lacks bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.noRAID = lacks
 }
 
 // Fail makes a command (the name of a method) fail until it is called with nil.
@@ -153,76 +185,8 @@ func (f *Fake) Report(context.Context) (*lvm.Report, error) {
 	}
 	for _, path := range slices.Sorted(maps.Keys(f.disks)) {
 		if d := f.disks[path]; d.uuid != "" && d.group == "" && !d.detached {
-			report.Unassigned = append(report.Unassigned, f.reportPV(path, ""))
+			report.Unassigned = append(report.Unassigned, f.reportPV(path))
 		}
 	}
 	return report, nil
-}
-
-func (f *Fake) reportVG(name string) lvm.VG {
-	g := f.groups[name]
-	vg := lvm.VG{Name: name, UUID: g.uuid, ExtentSize: ExtentSize, Tags: slices.Clone(g.tags), Attr: "wz--n-"}
-	for _, path := range g.disks {
-		pv := f.reportPV(path, name)
-		vg.Size += pv.Size
-		if pv.Missing {
-			vg.MissingPVs++
-		}
-		vg.PVs = append(vg.PVs, pv)
-	}
-	vg.Free = f.free(g)
-	if vg.MissingPVs > 0 {
-		vg.Attr = "wz-pn-"
-	}
-	for _, lv := range slices.Sorted(maps.Keys(g.lvs)) {
-		vg.LVs = append(vg.LVs, reportLV(g.lvs[lv]))
-	}
-	return vg
-}
-
-func (f *Fake) reportPV(path, vg string) lvm.PV {
-	d := f.disks[path]
-	pv := lvm.PV{Name: path, UUID: d.uuid, VGName: vg, Size: d.size, Major: d.major, Minor: d.minor, InUse: vg != ""}
-	if vg != "" {
-		pv.Size = usable(d.size)
-	}
-	if d.detached {
-		pv.Name, pv.Missing, pv.Major, pv.Minor = "[unknown]", true, 0, 0
-	}
-	return pv
-}
-
-func reportLV(v *volume) lvm.LV {
-	lv := v.LV
-	attr := []byte("-wi-------")
-	attr[0] = v.kind
-	if v.ro {
-		attr[1] = 'r'
-	}
-	if v.on {
-		attr[4] = 'a'
-		lv.Major, lv.Minor = 254, 1
-	} else {
-		lv.DataPercent, lv.MetadataPercent = nil, nil
-	}
-	lv.Attr = lvm.LVAttr(attr)
-	return lv
-}
-
-// usable is what a disk brings into a volume group: whole extents behind the first MiB.
-func usable(size lvm.Bytes) lvm.Bytes { return (size - 1<<20) / ExtentSize * ExtentSize }
-
-func (f *Fake) free(g *group) lvm.Bytes {
-	var free lvm.Bytes
-	spare := lvm.Bytes(0)
-	for _, path := range g.disks {
-		free += usable(f.disks[path].size)
-	}
-	for _, v := range g.lvs {
-		if v.kind != 'V' {
-			free -= v.Size + v.MetadataSize
-			spare = max(spare, v.MetadataSize)
-		}
-	}
-	return free - spare
 }

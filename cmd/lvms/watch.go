@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/health"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// watch is what is known about the health of the node between two looks, in the words of those who ask.
+type watch struct{ monitor *health.Monitor }
+
+// reportAge is how old the list of physical volumes may be whose pulse is felt: they change by this process, which makes the list
+// anew, or by hand.
+const reportAge = 10 * time.Minute
+
+// newWatch feels the pulse of the physical volumes of this product's volume groups.
+func newWatch(volumes *lvm.LVM) *watch {
+	pulse := device.NewPulse()
+	failing := func(ctx context.Context) map[string]error {
+		report, err := volumes.Recent(ctx, reportAge)
+		if err != nil {
+			// Those who look at LVM say so themselves.
+			return nil
+		}
+		failing := map[string]error{}
+		for number, err := range pulse.Check(ctx, beats(report)) {
+			failing[string(number)] = err
+		}
+		return failing
+	}
+	return &watch{monitor: health.New(health.Options{Mapper: devicemapper.New(), Failing: failing})}
+}
+
+// beats are the devices of the volume groups of this product.
+func beats(report *lvm.Report) []device.Beat {
+	var list []device.Beat
+	for i := range report.VGs {
+		if !report.VGs[i].HasTag(lvmv1alpha1.OwnerTag) {
+			continue
+		}
+		for _, pv := range report.VGs[i].PVs {
+			if pv.Major != 0 {
+				list = append(list, device.Beat{Number: device.NewNumber(pv.Major, pv.Minor), Path: pv.Name})
+			}
+		}
+	}
+	return list
+}
+
+// Failing implements Health of volumegroup and inventory.
+func (w *watch) Failing() map[device.Number]error {
+	failing := map[device.Number]error{}
+	for number, err := range w.monitor.Failing() {
+		failing[device.Number(number)] = err
+	}
+	return failing
+}
+
+// Suspended implements Health of volumegroup.
+func (w *watch) Suspended() map[device.Number]bool {
+	suspended := map[device.Number]bool{}
+	for number := range w.monitor.Suspended() {
+		suspended[device.Number(number)] = true
+	}
+	return suspended
+}

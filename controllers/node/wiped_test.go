@@ -1,0 +1,84 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// goneNode is a cluster without the node n1, which wiped a disk.
+func goneNode(t *testing.T, funcs interceptor.Funcs) (client.Client, *Controller) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), lvmv1alpha1.AddToScheme(scheme), topolvmv1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: "ns"}}
+	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1", WipedDevices: []lvmv1alpha1.WipedDevice{{ID: "wwn:1", Name: "/dev/sdb", Time: metav1.Now()}}}}
+	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(
+		&lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: "ns", UID: "u1"}}, status,
+	).Build()
+	return c, New(c, c, "ns")
+}
+
+func TestWipesOutliveTheNode(t *testing.T) {
+	c, controller := goneNode(t, interceptor.Funcs{})
+	for range 2 {
+		if _, err := controller.Reconcile(t.Context(), reconcile.Request{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	object := &corev1.ConfigMap{}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: lvmv1alpha1.WipedDevicesConfigMap}, object); err != nil {
+		t.Fatal(err)
+	}
+	got := record{}
+	if err := json.Unmarshal([]byte(object.Data[lvmv1alpha1.WipedDeviceKey("vg1", "wwn:1")]), &got); err != nil || got.ClassUID != "u1" || got.Node != "n1" || len(object.Data) != 1 {
+		t.Errorf("got %v, %v", object.Data, err)
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "n1"}, &lvmv1alpha1.LVMVolumeGroupNodeStatus{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the node status: %v", err)
+	}
+}
+
+func TestNodeStatusStaysWhileItsRecordsAreNotSaved(t *testing.T) {
+	c, controller := goneNode(t, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+		return errors.New("no space")
+	}})
+	if _, err := controller.Reconcile(t.Context(), reconcile.Request{}); err == nil {
+		t.Error("no error, so no other try")
+	}
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "n1"}, &lvmv1alpha1.LVMVolumeGroupNodeStatus{}); err != nil {
+		t.Errorf("the node status: %v", err)
+	}
+}
+
+func TestRecordsHaveALimit(t *testing.T) {
+	data := map[string]string{"broken": "{"}
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range maxRecords + 1 {
+		value, err := json.Marshal(record{Time: begin.Add(time.Duration(i) * time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[fmt.Sprint(i)] = string(value)
+	}
+	if dropped := dropOldest(data); dropped != 2 || len(data) != maxRecords || data["broken"] != "" || data["0"] != "" || data["1"] == "" {
+		t.Errorf("dropped %d, %d are left", dropped, len(data))
+	}
+}

@@ -1,0 +1,96 @@
+package device
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestPulse(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, "dev/block/8:48/device"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "dev/block/8:48/device/state"), []byte("offline\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	hang, asked := make(chan struct{}), make(chan string, 10)
+	p := NewPulse()
+	p.sysfs, p.limit = dir, 50*time.Millisecond
+	p.read = func(b Beat) error {
+		asked <- b.Path
+		switch b.Path {
+		case "bad":
+			return errors.New("input/output error")
+		case "hangs":
+			<-hang
+		}
+		return nil
+	}
+	devices := []Beat{{"8:0", "good"}, {"8:16", "bad"}, {"8:32", "hangs"}, {"8:48", "offline"}}
+	got := p.Check(t.Context(), devices)
+	if len(got) != 3 || got["8:0"] != nil || !strings.Contains(got["8:16"].Error(), "input/output error") ||
+		!strings.Contains(got["8:32"].Error(), "does not answer") || !strings.Contains(got["8:48"].Error(), "offline") {
+		t.Errorf("got %v", got)
+	}
+	// A device that was asked and has not answered is not asked again.
+	if again := p.Check(t.Context(), devices); again["8:32"] == nil {
+		t.Errorf("got %v", again)
+	}
+	close(hang)
+	close(asked)
+	questions := map[string]int{}
+	for path := range asked {
+		questions[path]++
+	}
+	if questions["hangs"] != 1 || questions["good"] != 2 || questions["offline"] != 0 {
+		t.Errorf("asked %v", questions)
+	}
+	for end := time.Now().Add(10 * time.Second); p.outstanding() > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	}
+	if n := p.outstanding(); n != 0 {
+		t.Errorf("%d questions stay open after their answers", n)
+	}
+}
+
+func (p *Pulse) outstanding() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.asked)
+}
+
+func TestPulseAsksOnceHoweverManyAsk(t *testing.T) {
+	hang, asked := make(chan struct{}), make(chan struct{}, 100)
+	p := NewPulse()
+	p.sysfs, p.limit = t.TempDir(), 50*time.Millisecond
+	p.read = func(Beat) error {
+		asked <- struct{}{}
+		<-hang
+		return nil
+	}
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if got := p.Check(t.Context(), []Beat{{"8:0", "hangs"}}); got["8:0"] == nil {
+				t.Error("a device that does not answer is well")
+			}
+		})
+	}
+	all.Wait()
+	close(hang)
+	if len(asked) != 1 {
+		t.Errorf("asked %d times", len(asked))
+	}
+}
+
+func TestPulseOfADeviceThatIsNotThere(t *testing.T) {
+	p := NewPulse()
+	got := p.Check(t.Context(), []Beat{{"8:0", filepath.Join(t.TempDir(), "sdx")}, {"8:16", os.DevNull}})
+	if got["8:0"] == nil || got["8:16"] == nil {
+		t.Errorf("got %v", got)
+	}
+}

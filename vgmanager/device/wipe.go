@@ -1,0 +1,365 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// WipeOptions name one device and what is known about it.
+type WipeOptions struct {
+	// Device as it was when the wipe was decided.
+	Device Device
+	// PVs are the physical volumes that LVM lists.
+	PVs map[Number]PV
+	// Protected tells why a physical volume must not be destroyed, or "". Without it, none that is in a volume group is.
+	Protected func(PV) string
+	// BackupDir is made, and gets what will be overwritten.
+	BackupDir string
+}
+
+// WipeResult is what was destroyed.
+type WipeResult struct {
+	Found []Signature
+	// Backup is what was overwritten, in the order in which it is to be written back.
+	Backup []Area
+	// Restore is a file that says how.
+	Restore string
+}
+
+// Area is a piece of a device that was saved.
+type Area struct {
+	// File has the bytes, Device is where they were at the byte Offset.
+	File, Device string
+	Offset       int64
+}
+
+// backupSize is how much is kept, in bytes, of the beginning and the end of a device, where partition tables, labels and superblocks
+// are, and behind each signature that is somewhere else.
+const backupSize = 1 << 20
+
+// target is a device that is wiped, and what is on it.
+type target struct {
+	Device
+	found []found
+}
+
+// Wipe destroys what marks a device as used: the signatures of its partitions, and its own. The bytes in between stay.
+//
+// Everything that would forbid it is looked at again in this call: the list of devices, mounts, holders, LVM. The device must be
+// the one that was decided about, by number, identity and fingerprint. Reasons mean that nothing was touched; an error says how far
+// it came. What is overwritten is saved before. wipefs runs without --force, so that it refuses what is in use itself.
+func (n *Node) Wipe(ctx context.Context, o WipeOptions) (WipeResult, []Reason, error) {
+	devices, err := n.List(ctx)
+	if err != nil {
+		return WipeResult{}, nil, err
+	}
+	listed, reasons := wipeTargets(devices, o)
+	if len(reasons) > 0 {
+		return WipeResult{}, reasons, nil
+	}
+	targets, reasons := n.examineForWipe(ctx, listed)
+	if len(reasons) > 0 {
+		return WipeResult{}, reasons, nil
+	}
+	result := WipeResult{}
+	for _, t := range targets {
+		for _, f := range t.found {
+			result.Found = append(result.Found, f.Signature)
+		}
+	}
+	if result.Backup, result.Restore, err = backupAll(targets, o); err != nil {
+		return result, nil, fmt.Errorf("save what is on %s before the wipe; nothing was changed: %w", o.Device.Name, err)
+	}
+	if err := n.wipeAll(ctx, targets); err != nil {
+		return result, nil, fmt.Errorf("%w; what was there is in %s", err, o.BackupDir)
+	}
+	return result, nil, n.checkBlank(ctx, o.Device)
+}
+
+// wipeTargets returns the partitions and then the device itself.
+func wipeTargets(devices []Device, o WipeOptions) ([]Device, []Reason) {
+	at := slices.IndexFunc(devices, func(d Device) bool { return d.Number == o.Device.Number })
+	if at < 0 {
+		return nil, one(ProbeError, "is not there any more")
+	}
+	d := devices[at]
+	if d.Identity() != o.Device.Identity() || Fingerprint(d, nil, nil) != Fingerprint(o.Device, nil, nil) {
+		return nil, one(ProbeError, "is not what it was a moment ago: another device, or it was changed or used meanwhile")
+	}
+	// A partition for booting that somebody names is refused; on a disk that the machine does not run from it goes with the disk.
+	reasons := append(untouchable(d, o), explainReserved(d)...)
+	var targets []Device
+	for _, child := range devices {
+		if child.Type == "part" && slices.Contains(d.Partitions, child.Name) {
+			reasons = append(reasons, untouchable(child, o)...)
+			targets = append(targets, child)
+		}
+	}
+	if len(targets) != len(d.Partitions) {
+		reasons = append(reasons, one(ProbeError, "has partitions that are not listed: %s", strings.Join(d.Partitions, ", "))...)
+	}
+	return append(targets, d), reasons
+}
+
+// untouchable returns what no consent covers.
+func untouchable(d Device, o WipeOptions) []Reason {
+	var reasons []Reason
+	for _, rule := range []func(Device) []Reason{explainProblems, explainType, explainReadOnly, explainSuspended, explainMounts, explainOS, explainHolders} {
+		reasons = append(reasons, rule(d)...)
+	}
+	if isPath(d) {
+		reasons = append(reasons, one(MultipathMember, "is one path of a multipath device")...)
+	}
+	return append(reasons, explainProtected(d, o)...)
+}
+
+func explainProtected(d Device, o WipeOptions) []Reason {
+	pv, ok := o.PVs[d.Number]
+	switch {
+	case !ok:
+		return nil
+	case o.Protected != nil:
+		if why := o.Protected(pv); why != "" {
+			return one(InVolumeGroup, "%s", why)
+		}
+		return nil
+	}
+	if pv.Group == "" && !pv.InUse {
+		return nil
+	}
+	return explainPV(d, pv)
+}
+
+// examineForWipe opens each device for itself alone, reads it, and lists what it carries.
+func (n *Node) examineForWipe(ctx context.Context, devices []Device) ([]target, []Reason) {
+	var targets []target
+	for _, d := range devices {
+		if reasons := exclusive(d); len(reasons) > 0 {
+			return nil, reasons
+		}
+		signatures, err := n.signatures(ctx, d.Name)
+		if err != nil {
+			return nil, one(Unreadable, "could not be examined: %s: %v", d.Name, err)
+		}
+		targets = append(targets, target{d, signatures})
+	}
+	return targets, nil
+}
+
+// exclusive is readable without a word about content.
+func exclusive(d Device) []Reason {
+	return slices.DeleteFunc(readable(d), func(r Reason) bool { return r.Code == CephBlueStore })
+}
+
+// backupAll saves what is on the devices, the disk before its partitions, and how to write it back.
+func backupAll(targets []target, o WipeOptions) ([]Area, string, error) {
+	if err := os.MkdirAll(o.BackupDir, 0o700); err != nil {
+		return nil, "", err
+	}
+	var areas []Area
+	for _, t := range slices.Backward(targets) {
+		saved, err := backup(t, o.BackupDir)
+		if err != nil {
+			return nil, "", err
+		}
+		areas = append(areas, saved...)
+	}
+	restore := filepath.Join(o.BackupDir, "restore.sh")
+	if err := save([]byte(RestoreHint(o.Device, areas)), restore); err != nil {
+		return nil, "", err
+	}
+	return areas, restore, syncDir(o.BackupDir)
+}
+
+// RestoreHint returns the commands that write back what a wipe overwrote, with a warning before them.
+func RestoreHint(d Device, areas []Area) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# What a wipe overwrote on %s, a device of %d bytes", d.Name, d.Size)
+	if id := d.Identity(); id != "" {
+		fmt.Fprintf(&b, " with the identity %s", id)
+	}
+	b.WriteString(".\n# It destroys what is on the device now. The device may have another name today: look before you run this.\nset -eu\n")
+	for i, a := range areas {
+		if i > 0 && a.Device != areas[i-1].Device && areas[i-1].Device == d.Name {
+			fmt.Fprintf(&b, "udevadm settle\nblockdev --rereadpt '%s'\nudevadm settle\n", d.Name)
+		}
+		fmt.Fprintf(&b, "dd if='%s' of='%s' bs=1M oflag=seek_bytes seek=%d conv=notrunc,fsync\n", a.File, a.Device, a.Offset)
+	}
+	fmt.Fprintf(&b, "udevadm trigger '%s'\n", d.Name)
+	return b.String()
+}
+
+// areas returns where a device is saved: beginning, end, and what is behind its signatures.
+func (t target) areas() []int64 {
+	offsets := []int64{0, max(0, t.Size-backupSize)}
+	for _, f := range t.found {
+		start := f.offset / blockSize * blockSize
+		covered := func(from int64) bool { return start >= from && start+blockSize <= from+backupSize }
+		if start < t.Size && !slices.ContainsFunc(offsets, covered) {
+			offsets = append(offsets, start)
+		}
+	}
+	slices.Sort(offsets)
+	return slices.Compact(offsets)
+}
+
+// backup saves the areas of one device, past the page cache: a partition and its disk have different ones.
+func backup(t target, dir string) (areas []Area, err error) {
+	f, err := os.OpenFile(t.Name, os.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	return t.saveAreas(f, dir)
+}
+
+func (t target) saveAreas(f io.ReaderAt, dir string) ([]Area, error) {
+	var areas []Area
+	for _, offset := range t.areas() {
+		content, err := readDirect(f, offset, min(backupSize, t.Size-offset))
+		if err != nil {
+			return nil, fmt.Errorf("read %s at byte %d: %w", t.Name, offset, err)
+		}
+		a := Area{File: filepath.Join(dir, fmt.Sprintf("%s-%d.bin", filepath.Base(t.KernelName), offset)), Device: t.Name, Offset: offset}
+		if err := save(content, a.File); err != nil {
+			return nil, err
+		}
+		areas = append(areas, a)
+	}
+	return areas, nil
+}
+
+// save writes a file that must not be there yet, for nobody else to read, and waits until it is on the disk.
+func save(content []byte, path string) (err error) {
+	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, to.Close()) }()
+	if _, err = to.Write(content); err != nil {
+		return err
+	}
+	return to.Sync()
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// wipeAll wipes the partitions, and then the disk. It does not stop in the middle because nobody waits for it any more.
+func (n *Node) wipeAll(ctx context.Context, targets []target) error {
+	var done []string
+	for _, t := range targets {
+		if err := n.wipeOne(ctx, t.Device); err != nil {
+			if len(done) > 0 {
+				return fmt.Errorf("%w; wiped before that: %s", err, strings.Join(done, ", "))
+			}
+			return err
+		}
+		done = append(done, t.Name)
+	}
+	return nil
+}
+
+// wipeOne removes all signatures of one device. What libblkid does not know, it does not remove either.
+func (n *Node) wipeOne(ctx context.Context, d Device) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	if _, err := n.runner.Run(ctx, wipefs, "--all", "--quiet", d.Name); err != nil {
+		return fmt.Errorf("wipe %s: %w", d.Name, err)
+	}
+	return zeroBlueStore(d)
+}
+
+// zeroBlueStore removes the mark of a Ceph OSD where wipefs is too old for it.
+func zeroBlueStore(d Device) (err error) {
+	f, err := os.OpenFile(d.Name, os.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("wipe %s: %w", d.Name, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	begin := make([]byte, len(blueStore))
+	if _, err := f.ReadAt(begin, 0); err != nil || string(begin) != blueStore {
+		return err
+	}
+	if _, err := f.WriteAt(make([]byte, blockSize), 0); err != nil {
+		return fmt.Errorf("wipe %s: %w", d.Name, err)
+	}
+	return f.Sync()
+}
+
+// checkBlank makes the kernel forget partitions that are gone, and looks whether the device is blank.
+func (n *Node) checkBlank(ctx context.Context, d Device) error {
+	if len(d.Partitions) > 0 {
+		if err := n.forgetPartitions(ctx, d); err != nil {
+			return fmt.Errorf("%s was wiped, but the kernel keeps its partitions: %w; see who uses them, and then run: blockdev --rereadpt %s", d.Name, err, d.Name)
+		}
+	}
+	if reasons := n.Probe(ctx, d); len(reasons) > 0 {
+		var said []string
+		for _, r := range reasons {
+			said = append(said, r.Message)
+		}
+		return fmt.Errorf("%s was wiped and is not blank: it %s", d.Name, strings.Join(said, "; "))
+	}
+	return nil
+}
+
+// forgetTime is how long the kernel may keep partitions: it does while udev looks at one of them.
+const forgetTime = 10 * time.Second
+
+// forgetPartitions waits until the kernel has no partitions of the device. wipefs asks it to once, and leaves it at that.
+func (n *Node) forgetPartitions(ctx context.Context, d Device) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTime)
+	defer cancel()
+	for {
+		err := rereadPartitions(d)
+		left, listErr := n.partitionsLeft(d)
+		if listErr != nil || (err == nil && len(left) == 0) {
+			return listErr
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(fmt.Errorf("%s", strings.Join(left, ", ")), err)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// partitionsLeft are those that the kernel has below a disk.
+func (n *Node) partitionsLeft(d Device) ([]string, error) {
+	dir := filepath.Join(n.sysfs, "class/block", filepath.Base(d.KernelName))
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var left []string
+	for _, e := range entries {
+		if _, err := os.Stat(filepath.Join(dir, e.Name(), "partition")); err == nil {
+			left = append(left, e.Name())
+		}
+	}
+	return left, nil
+}
+
+func rereadPartitions(d Device) error {
+	f, err := os.OpenFile(d.Name, os.O_RDONLY|unix.O_EXCL|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	return unix.IoctlSetInt(int(f.Fd()), unix.BLKRRPART, 0)
+}

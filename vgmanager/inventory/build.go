@@ -1,0 +1,311 @@
+// Package inventory publishes what block devices this node has, used or not, with what is against each.
+//
+// It changes nothing on the node.
+package inventory
+
+import (
+	"cmp"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
+)
+
+// Input is what the list is made of.
+type Input struct {
+	Devices []device.Device
+	Report  *lvm.Report
+	// Looks are the device classes of the node.
+	Looks []volumegroup.Look
+	// Probed are the devices that were read, with what was found.
+	Probed map[device.Number][]device.Reason
+	// Failing are the devices that give errors or do not answer.
+	Failing map[device.Number]error
+	// Before is the last list.
+	Before []v1alpha1.DeviceStatus
+	Now    time.Time
+}
+
+// Build returns the list, sorted by name, within the budget, and how many devices had to be left out.
+func Build(in Input) ([]v1alpha1.DeviceStatus, int32) {
+	b := listing{Input: in, pvs: volumegroup.PhysicalVolumes(in.Report), identities: device.Identities(in.Devices)}
+	var list []v1alpha1.DeviceStatus
+	for _, d := range in.Devices {
+		if d.Type != "lvm" {
+			list = append(list, b.present(d))
+		}
+	}
+	list = append(list, b.missing(list)...)
+	slices.SortFunc(list, byName)
+	return fit(list)
+}
+
+func byName(a, b v1alpha1.DeviceStatus) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.PVUUID, b.PVUUID), strings.Compare(string(a.State), string(b.State)))
+}
+
+type listing struct {
+	Input
+	pvs        map[device.Number]device.PV
+	identities map[device.Number]string
+}
+
+// present is the entry of a device that is there.
+func (b *listing) present(d device.Device) v1alpha1.DeviceStatus {
+	reasons := b.reasons(d)
+	entry := v1alpha1.DeviceStatus{
+		Name: d.Name, ID: b.identities[d.Number], Type: d.Type, Size: resource.NewQuantity(d.Size, resource.BinarySI),
+		ByID: inFolder(d.ByID, "/dev/disk/by-id/"), ByPath: inFolder(d.ByPath, "/dev/disk/by-path/"),
+		Model: d.Model, Vendor: d.Vendor, Serial: d.Serial, WWN: d.WWN, Transport: d.Transport,
+		Rotational: d.Rotational, Removable: d.Removable, ReadOnly: d.ReadOnly,
+		Partitions: d.Partitions, Holders: d.Holders, MountPoints: d.Mountpoints,
+		State: stateOf(reasons), Eligibility: b.eligibility(d),
+	}
+	if d.KernelName != d.Name {
+		entry.KernelName = d.KernelName
+	}
+	var known *device.PV
+	if pv, ok := b.pvs[d.Number]; ok {
+		entry.VolumeGroup, entry.PVUUID, known = pv.Group, pv.UUID, &pv
+	}
+	for _, r := range reasons {
+		entry.Reasons = append(entry.Reasons, v1alpha1.DeviceReason{Code: string(r.Code), Message: r.Message})
+	}
+	entry.Signatures = signatures(d, reasons)
+	entry.Fingerprint = device.Fingerprint(d, known, reasons)
+	entry.FirstSeen = b.firstSeen(entry)
+	return entry
+}
+
+// reasons are all that is against the device itself, whatever the device class.
+func (b *listing) reasons(d device.Device) []device.Reason {
+	reasons := append(device.Explain(d, b.pvs), device.Remarks(d)...)
+	for _, r := range b.Probed[d.Number] {
+		if !slices.ContainsFunc(reasons, func(o device.Reason) bool { return o.Code == r.Code }) {
+			reasons = append(reasons, r)
+		}
+	}
+	if err := b.Failing[d.Number]; err != nil {
+		reasons = append(reasons, device.Reason{Code: device.Failing, Message: err.Error()})
+	}
+	return reasons
+}
+
+// The codes by which a state is known; the first state that has one of the reasons is taken.
+var (
+	unknownCodes = []device.Code{device.ProbeError, device.Unreadable}
+	inUseCodes   = []device.Code{
+		device.InVolumeGroup, device.Mounted, device.SwapInUse, device.HasHolders, device.IsOSDisk, device.Busy, device.MultipathMember, device.KubernetesLoop,
+	}
+	// harmless are no reasons against a device that somebody names.
+	harmless = []device.Code{device.NoStablePath}
+)
+
+func stateOf(reasons []device.Reason) v1alpha1.DeviceState {
+	has := func(codes ...device.Code) bool {
+		return slices.ContainsFunc(reasons, func(r device.Reason) bool { return slices.Contains(codes, r.Code) })
+	}
+	switch {
+	case has(device.Failing):
+		return v1alpha1.DeviceFailing
+	case has(inUseCodes...):
+		return v1alpha1.DeviceInUse
+	case has(unknownCodes...):
+		return v1alpha1.DeviceUnknown
+	case slices.ContainsFunc(reasons, func(r device.Reason) bool { return !slices.Contains(harmless, r.Code) }):
+		return v1alpha1.DeviceExcluded
+	}
+	return v1alpha1.DeviceAvailable
+}
+
+func (b *listing) eligibility(d device.Device) []v1alpha1.DeviceEligibility {
+	var list []v1alpha1.DeviceEligibility
+	for _, verdict := range volumegroup.Judge(b.Looks, d) {
+		entry := v1alpha1.DeviceEligibility{DeviceClass: verdict.Class, Eligible: verdict.Eligible}
+		for _, code := range verdict.Codes {
+			entry.Reasons = append(entry.Reasons, string(code))
+		}
+		list = append(list, entry)
+	}
+	slices.SortFunc(list, func(a, b v1alpha1.DeviceEligibility) int { return strings.Compare(a.DeviceClass, b.DeviceClass) })
+	return list
+}
+
+// signatures are what udev knows and what was found by reading.
+func signatures(d device.Device, reasons []device.Reason) []v1alpha1.DeviceSignature {
+	var list []v1alpha1.DeviceSignature
+	add := func(s device.Signature) {
+		entry := v1alpha1.DeviceSignature{Type: s.Type, UUID: s.UUID, Label: s.Label}
+		if !slices.ContainsFunc(list, func(o v1alpha1.DeviceSignature) bool { return o.Type == s.Type }) {
+			list = append(list, entry)
+		}
+	}
+	for _, s := range d.Signatures {
+		add(s)
+	}
+	for _, r := range reasons {
+		if r.Signature != nil {
+			add(*r.Signature)
+		}
+	}
+	slices.SortFunc(list, func(a, b v1alpha1.DeviceSignature) int { return strings.Compare(a.Type, b.Type) })
+	return list
+}
+
+func inFolder(links []string, folder string) []string {
+	var list []string
+	for _, l := range links {
+		list = append(list, strings.TrimPrefix(l, folder))
+	}
+	return list
+}
+
+// firstSeen keeps the time of the last list. A device without an identity is known by its name for as long as the name stays.
+func (b *listing) firstSeen(entry v1alpha1.DeviceStatus) *metav1.Time {
+	for i := range b.Before {
+		if old := &b.Before[i]; old.FirstSeen != nil && same(*old, entry) {
+			return old.FirstSeen
+		}
+	}
+	now := metav1.NewTime(b.Now.Truncate(time.Second))
+	return &now
+}
+
+func same(a, b v1alpha1.DeviceStatus) bool {
+	if a.ID != "" || b.ID != "" {
+		return a.ID == b.ID
+	}
+	return a.Name == b.Name
+}
+
+// missing are the devices of volume groups of this product that are not there. They stay in the list until the group does
+// without them.
+func (b *listing) missing(present []v1alpha1.DeviceStatus) []v1alpha1.DeviceStatus {
+	var list []v1alpha1.DeviceStatus
+	for i := range b.Report.VGs {
+		vg := &b.Report.VGs[i]
+		if !vg.HasTag(v1alpha1.OwnerTag) {
+			continue
+		}
+		for _, pv := range vg.PVs {
+			there := slices.ContainsFunc(present, func(d v1alpha1.DeviceStatus) bool { return d.PVUUID == pv.UUID })
+			if pv.Missing && !there {
+				list = append(list, b.lost(vg.Name, pv))
+			}
+		}
+	}
+	return list
+}
+
+func (b *listing) lost(group string, pv lvm.PV) v1alpha1.DeviceStatus {
+	entry := v1alpha1.DeviceStatus{Name: "missing", Size: resource.NewQuantity(int64(pv.Size), resource.BinarySI)}
+	for i := range b.Before {
+		if b.Before[i].PVUUID == pv.UUID {
+			entry = *b.Before[i].DeepCopy()
+		}
+	}
+	if entry.State != v1alpha1.DeviceMissing {
+		now := metav1.NewTime(b.Now.Truncate(time.Second))
+		entry.LastSeen = &now
+	}
+	entry.State, entry.VolumeGroup, entry.PVUUID = v1alpha1.DeviceMissing, group, pv.UUID
+	entry.Reasons = []v1alpha1.DeviceReason{{Code: string(device.InVolumeGroup), Message: "is a physical volume of the volume group " + group + ", and is not there"}}
+	entry.Eligibility, entry.Holders, entry.MountPoints, entry.Partitions, entry.Fingerprint = nil, nil, nil, nil, ""
+	return entry
+}
+
+// budget of the list as JSON, in bytes. The object must stay below 256 KiB with the volume groups in it.
+const budget = 216 << 10
+
+// fit cuts the list down to the budget: first what is there twice or can be looked up, then whole entries of devices that
+// nobody can use and nothing of this product uses.
+func fit(list []v1alpha1.DeviceStatus) ([]v1alpha1.DeviceStatus, int32) {
+	for _, shrink := range []func(*v1alpha1.DeviceStatus){nil, withoutMessages, withOneLink, bare} {
+		if shrink != nil {
+			for i := range list {
+				shrink(&list[i])
+			}
+		}
+		if sizeOf(list) <= budget {
+			return list, 0
+		}
+	}
+	return omit(list)
+}
+
+func withoutMessages(d *v1alpha1.DeviceStatus) {
+	if d.State == v1alpha1.DeviceInUse || d.State == v1alpha1.DeviceExcluded {
+		for i := range d.Reasons {
+			d.Reasons[i].Message = ""
+		}
+	}
+}
+
+func withOneLink(d *v1alpha1.DeviceStatus) {
+	d.ByID, d.ByPath = d.ByID[:min(1, len(d.ByID))], d.ByPath[:min(1, len(d.ByPath))]
+}
+
+func bare(d *v1alpha1.DeviceStatus) {
+	withOneLink(d)
+	d.ByPath, d.Holders, d.Vendor, d.WWN, d.Serial, d.Fingerprint = nil, nil, "", "", "", ""
+	for i := range d.Reasons {
+		d.Reasons[i].Message = ""
+	}
+}
+
+// omit leaves out devices, the least interesting first.
+func omit(list []v1alpha1.DeviceStatus) ([]v1alpha1.DeviceStatus, int32) {
+	order := make([]int, len(list))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(list[a]), rank(list[b])) })
+	used, keep := 2, map[int]bool{}
+	for _, i := range order {
+		used += sizeOf(list[i]) + 1
+		if used > budget {
+			break
+		}
+		keep[i] = true
+	}
+	var kept []v1alpha1.DeviceStatus
+	for i := range list {
+		if keep[i] {
+			kept = append(kept, list[i])
+		}
+	}
+	return kept, int32(len(list) - len(kept))
+}
+
+// rank is low for what an administrator has to see.
+func rank(d v1alpha1.DeviceStatus) int {
+	eligible := slices.ContainsFunc(d.Eligibility, func(e v1alpha1.DeviceEligibility) bool { return e.Eligible })
+	switch {
+	case d.State == v1alpha1.DeviceMissing || d.State == v1alpha1.DeviceFailing:
+		return 0
+	case eligible:
+		return 1
+	case d.State == v1alpha1.DeviceAvailable || d.State == v1alpha1.DeviceUnknown:
+		return 2
+	case d.Type == "disk" || d.Type == "mpath":
+		return 3
+	}
+	return 4
+}
+
+func sizeOf(v any) int {
+	data, err := json.Marshal(v)
+	if err != nil {
+		// These types always encode.
+		return budget
+	}
+	return len(data)
+}

@@ -1,0 +1,225 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
+)
+
+// Reports reads LVM.
+type Reports interface {
+	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
+}
+
+// Devices reads the block devices of the node.
+type Devices interface {
+	Recent(ctx context.Context, maxAge time.Duration) ([]device.Device, error)
+	Resolve(path string) (device.Number, error)
+	Probe(ctx context.Context, d device.Device, ignore ...string) []device.Reason
+}
+
+// Health is what is known about devices between two looks.
+type Health interface {
+	Failing() map[device.Number]error
+}
+
+// Options are what a Reconciler needs.
+type Options struct {
+	Client client.Client
+	// Node is the name of this node.
+	Node string
+	// Namespace of the product's objects.
+	Namespace string
+	// Cluster is the identity of the Kubernetes cluster.
+	Cluster string
+	LVM     Reports
+	Devices Devices
+	Health  Health
+}
+
+// Reconciler keeps the list of devices in the node status true.
+type Reconciler struct {
+	Options
+	now  func() time.Time
+	wake chan event.GenericEvent
+	last atomic.Int64 // of the last call of Wake, in nanoseconds of Unix time
+	// probed are the results of reading devices that nothing is known against, by fingerprint: such a device is read again
+	// only when something about it changed, or something happened.
+	probed map[device.Number]probe
+}
+
+type probe struct {
+	fingerprint string
+	at          time.Time
+	reasons     []device.Reason
+}
+
+// New returns a Reconciler.
+func New(o Options) *Reconciler {
+	return &Reconciler{Options: o, now: time.Now, wake: make(chan event.GenericEvent, 1), probed: map[device.Number]probe{}}
+}
+
+const (
+	// resync is how often the truth is looked at when nothing happens.
+	resync = time.Minute
+	// maxAge of a look; less than resync, and shared with the volume groups.
+	maxAge = 50 * time.Second
+	// whileWaiting is for the operator to make the node status.
+	whileWaiting = 10 * time.Second
+	// afterConflict lets the cache catch up.
+	afterConflict = time.Second
+)
+
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroups,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses/status,verbs=patch
+
+// Reconcile writes the list if it changed.
+func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	nodeStatus := &v1alpha1.LVMVolumeGroupNodeStatus{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Node}, nodeStatus)
+	if apierrors.IsNotFound(err) {
+		return ctrl.Result{RequeueAfter: whileWaiting}, nil
+	}
+	if err != nil {
+		return ctrl.Result{}, fmt.Errorf("node status %s: %w", r.Node, err)
+	}
+	next := nodeStatus.DeepCopy()
+	seen := r.look(ctx, next)
+	if err := r.write(ctx, nodeStatus, next); apierrors.IsConflict(err) {
+		return ctrl.Result{RequeueAfter: afterConflict}, nil
+	} else if err != nil {
+		return ctrl.Result{}, fmt.Errorf("list of devices in node status %s: %w", r.Node, err)
+	}
+	if seen != nil {
+		return ctrl.Result{}, seen
+	}
+	return ctrl.Result{RequeueAfter: resync}, nil
+}
+
+// look puts the devices into the status. When the node cannot be looked at, the list stays as it was and is marked.
+func (r *Reconciler) look(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) error {
+	condition := metav1.Condition{Type: v1alpha1.ConditionDevicesObserved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDevicesObserved}
+	in, err := r.observe(ctx)
+	if err == nil {
+		in.Before = nodeStatus.Status.Devices
+		nodeStatus.Status.Devices, nodeStatus.Status.DevicesOmitted = Build(in)
+	} else {
+		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonObservationFailed
+		condition.Message = fmt.Sprintf("the devices of node %s could not be looked at, the list is what was seen before: %v", r.Node, err)
+	}
+	meta.SetStatusCondition(&nodeStatus.Status.Conditions, condition)
+	return err
+}
+
+func (r *Reconciler) observe(ctx context.Context) (Input, error) {
+	woken := time.Unix(0, r.last.Load())
+	age := min(maxAge, max(0, r.now().Sub(woken)))
+	report, err := r.LVM.Recent(ctx, age)
+	if err != nil {
+		return Input{}, err
+	}
+	devices, err := r.Devices.Recent(ctx, age)
+	if err != nil {
+		return Input{}, err
+	}
+	looks, err := r.looks(ctx, report, devices)
+	if err != nil {
+		return Input{}, err
+	}
+	failing := r.Health.Failing()
+	return Input{
+		Devices: devices, Report: report, Looks: looks, Failing: failing, Now: r.now(),
+		Probed: r.probe(ctx, devices, volumegroup.PhysicalVolumes(report), woken),
+	}, nil
+}
+
+// looks are the device classes of this node with what they see.
+func (r *Reconciler) looks(ctx context.Context, report *lvm.Report, devices []device.Device) ([]volumegroup.Look, error) {
+	node, list := &corev1.Node{}, &v1alpha1.LVMVolumeGroupList{}
+	err := errors.Join(r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node), r.Client.List(ctx, list, client.InNamespace(r.Namespace)))
+	if err != nil {
+		return nil, fmt.Errorf("device classes of node %s: %w", r.Node, err)
+	}
+	seen := volumegroup.NewSight(report, devices, r.Health.Failing(), r.Devices.Resolve)
+	var looks []volumegroup.Look
+	for i := range list.Items {
+		_, applies, err := volumegroup.Applies(&list.Items[i].Spec, node)
+		if err != nil {
+			return nil, fmt.Errorf("LVMVolumeGroup %s: %w", list.Items[i].Name, err)
+		}
+		if !applies || !list.Items[i].DeletionTimestamp.IsZero() {
+			continue
+		}
+		w, err := volumegroup.NewWanted(&list.Items[i], list.Items, node, r.Cluster)
+		if err != nil {
+			return nil, err
+		}
+		looks = append(looks, volumegroup.Look{Wanted: w, Seen: seen.For(w)})
+	}
+	slices.SortFunc(looks, func(a, b volumegroup.Look) int { return strings.Compare(a.Wanted.Name, b.Wanted.Name) })
+	return looks, nil
+}
+
+// maxProbes is how many devices are read in one look. More are read in the next ones.
+const maxProbes = 32
+
+// probe reads the devices that nothing is known against, so that one is called available only after it was opened exclusively
+// and found blank. A device that was not read yet is Unknown for that time.
+func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map[device.Number]device.PV, woken time.Time) map[device.Number][]device.Reason {
+	results, fresh, probes := map[device.Number][]device.Reason{}, map[device.Number]probe{}, 0
+	for _, d := range devices {
+		if known := device.Explain(d, pvs); d.Type == "lvm" || stateOf(known) != v1alpha1.DeviceAvailable {
+			continue
+		}
+		fingerprint := device.Fingerprint(d, nil, nil)
+		p, ok := r.probed[d.Number]
+		switch {
+		case ok && p.fingerprint == fingerprint && !p.at.Before(woken):
+		case probes < maxProbes:
+			p = probe{fingerprint: fingerprint, at: r.now(), reasons: r.Devices.Probe(ctx, d)}
+			probes++
+		case !ok:
+			results[d.Number] = []device.Reason{{Code: device.ProbeError, Message: "was not read yet"}}
+			continue
+		}
+		fresh[d.Number], results[d.Number] = p, p.reasons
+	}
+	r.probed = fresh
+	return results
+}
+
+func (r *Reconciler) write(ctx context.Context, before, after *v1alpha1.LVMVolumeGroupNodeStatus) error {
+	if equality.Semantic.DeepEqual(before.Status, after.Status) {
+		return nil
+	}
+	return r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// Wake asks for a new look: a device came, went or changed. It never blocks.
+func (r *Reconciler) Wake() {
+	r.last.Store(r.now().UnixNano())
+	select {
+	case r.wake <- event.GenericEvent{Object: &v1alpha1.LVMVolumeGroupNodeStatus{}}:
+	default:
+		// One is waiting already, and it will look after this moment.
+	}
+}

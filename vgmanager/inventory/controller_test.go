@@ -1,0 +1,192 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+func ptr(t time.Time) *metav1.Time {
+	m := metav1.NewTime(t)
+	return &m
+}
+
+// node is what the reconciler reads.
+type node struct {
+	report     *lvm.Report
+	reportErr  error
+	devices    []device.Device
+	devicesErr error
+	found      map[string][]device.Reason
+	probes     int
+	ages       []time.Duration
+}
+
+type reports struct{ *node }
+
+func (r reports) Recent(_ context.Context, age time.Duration) (*lvm.Report, error) {
+	r.ages = append(r.ages, age)
+	return r.report, r.reportErr
+}
+
+type disks struct{ *node }
+
+func (d disks) Recent(context.Context, time.Duration) ([]device.Device, error) {
+	return d.devices, d.devicesErr
+}
+func (d disks) Resolve(string) (device.Number, error) { return "", device.ErrMissing }
+func (d disks) Probe(_ context.Context, dev device.Device, _ ...string) []device.Reason {
+	d.probes++
+	return d.found[dev.Name]
+}
+func (n *node) Failing() map[device.Number]error { return nil }
+
+type bench struct {
+	*testing.T
+	node   *node
+	client client.Client
+	writes int
+	r      *Reconciler
+	clock  time.Time
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{T: t, clock: noon, node: &node{report: &lvm.Report{}, devices: []device.Device{disk("b"), disk("c")}, found: map[string][]device.Reason{}}}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	counting := interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		b.writes++
+		return c.SubResource(sub).Patch(ctx, o, p, opts...)
+	}}
+	b.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).WithInterceptorFuncs(counting).WithObjects(
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
+		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: "ns"}},
+	).Build()
+	b.r = New(Options{Client: b.client, Node: "n1", Namespace: "ns", Cluster: "c1", LVM: reports{b.node}, Devices: disks{b.node}, Health: b.node})
+	b.r.now = func() time.Time { return b.clock }
+	return b
+}
+
+func (b *bench) reconcile() error {
+	_, err := b.r.Reconcile(b.Context(), ctrl.Request{})
+	return err
+}
+
+func (b *bench) status() v1alpha1.LVMVolumeGroupNodeStatusStatus {
+	b.Helper()
+	s := &v1alpha1.LVMVolumeGroupNodeStatus{}
+	if err := b.client.Get(b.Context(), client.ObjectKey{Namespace: "ns", Name: "n1"}, s); err != nil {
+		b.Fatal(err)
+	}
+	return s.Status
+}
+
+// TestDiscoveryListsTheDevices is an LVMCluster without device classes: there is no LVMVolumeGroup.
+func TestDiscoveryListsTheDevices(t *testing.T) {
+	b := newBench(t)
+	if err := b.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	s := b.status()
+	if len(s.Devices) != 2 || s.Devices[0].State != v1alpha1.DeviceAvailable || !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDevicesObserved) {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestAtRestNothingIsWrittenOrProbed(t *testing.T) {
+	b := newBench(t)
+	for range 10 {
+		if err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		b.clock = b.clock.Add(time.Minute)
+	}
+	if b.writes != 1 || b.node.probes != 2 {
+		t.Errorf("%d writes and %d probes, want 1 and 2", b.writes, b.node.probes)
+	}
+}
+
+func TestWakeReadsAnew(t *testing.T) {
+	b := newBench(t)
+	_ = b.reconcile()
+	b.node.found["/dev/sdb"] = []device.Reason{{Code: device.Busy, Message: "is in use"}}
+	b.clock = b.clock.Add(time.Second)
+	b.r.Wake()
+	b.r.Wake()
+	if len(b.r.wake) != 1 {
+		t.Error("two calls are one look")
+	}
+	if err := b.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	if age := b.node.ages[len(b.node.ages)-1]; age != 0 {
+		t.Errorf("a look of up to %s was good enough", age)
+	}
+	if s := find(t, b.status().Devices, "/dev/sdb"); s.State != v1alpha1.DeviceInUse {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestWhenTheReadFails(t *testing.T) {
+	for name, fail := range map[string]func(*node){
+		"LVM":   func(n *node) { n.reportErr = errors.New("vgs hangs") },
+		"lsblk": func(n *node) { n.devicesErr = errors.New("lsblk hangs") },
+	} {
+		b := newBench(t)
+		_ = b.reconcile()
+		before := b.status().Devices
+		fail(b.node)
+		if err := b.reconcile(); err == nil {
+			t.Errorf("%s: no error, so no back-off", name)
+		}
+		s := b.status()
+		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionDevicesObserved)
+		if len(s.Devices) != len(before) || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "hangs") || !strings.Contains(c.Message, "n1") {
+			t.Errorf("%s: got %d devices, %+v", name, len(s.Devices), c)
+		}
+		b.node.reportErr, b.node.devicesErr = nil, nil
+		if err := b.reconcile(); err != nil || !meta.IsStatusConditionTrue(b.status().Conditions, v1alpha1.ConditionDevicesObserved) {
+			t.Errorf("%s: it does not recover: %v", name, err)
+		}
+	}
+}
+
+func TestManyNewDevicesAreReadInTurns(t *testing.T) {
+	b := newBench(t)
+	b.node.devices = nil
+	for i := range 100 {
+		b.node.devices = append(b.node.devices, edit(disk("b"), func(d *device.Device) {
+			d.Number, d.Serial = device.NewNumber(65, uint32(i)), string(rune('A'+i))
+			d.Name = "/dev/x" + d.Serial
+		}))
+	}
+	for range 4 {
+		before := b.node.probes
+		if err := b.reconcile(); err != nil || b.node.probes-before > maxProbes {
+			t.Fatalf("%d probes, %v", b.node.probes-before, err)
+		}
+	}
+	for _, d := range b.status().Devices {
+		if d.State != v1alpha1.DeviceAvailable {
+			t.Errorf("%s is %s", d.Name, d.State)
+		}
+	}
+}

@@ -1,0 +1,164 @@
+package lvm
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestVolumesOnFollowsPartsOfParts(t *testing.T) {
+	vg := &VG{
+		LVs: []LV{
+			{Name: "pool", Attr: "twi-aotz--"},
+			{Name: "b", Attr: "Vwi-a-tz--", PoolName: "pool"},
+			{Name: "a", Attr: "Vwi-a-tz--", PoolName: "pool"},
+			{Name: "other", Attr: "-wi-a-----", PVs: []string{"3"}},
+		},
+		Hidden: []LV{
+			{Name: "pool_tdata", Parent: "pool", Attr: "rwi-aor---"},
+			{Name: "pool_tdata_rimage_0", Parent: "pool_tdata", Attr: "iwi-aor---", PVs: []string{"1"}},
+			{Name: "pool_tmeta", Parent: "pool", Attr: "ewi-aor---", PVs: []string{"2"}},
+			{Name: "lvol0_pmspare", Attr: "ewi-------", PVs: []string{"4"}},
+			{Name: "x", Parent: "y", PVs: []string{"5"}},
+			{Name: "y", Parent: "x"},
+			{Name: "orphan", Parent: "gone", PVs: []string{"6"}},
+		},
+	}
+	for uuid, want := range map[string][]string{"1": {"a", "b"}, "2": {"a", "b"}, "3": {"other"}, "4": nil, "5": nil, "6": nil, "": nil} {
+		if diff := cmp.Diff(want, vg.VolumesOn(uuid)); diff != "" {
+			t.Errorf("on %s: %s", uuid, diff)
+		}
+	}
+}
+
+func TestMoveOfAnInactiveVolumeHasNoPercentage(t *testing.T) {
+	vg := &VG{Hidden: []LV{{Name: "pvmove0", MoveSource: "1"}, {Name: "pvmove0_mimage_0", Parent: "pvmove0", PVs: []string{"1"}}}}
+	if moves := vg.Moves(); len(moves) != 1 || moves[0].Percent != nil {
+		t.Errorf("got %+v", moves)
+	}
+	if got := vg.VolumesOn("1"); got != nil {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestAttrOfNothingIsNoPanic(t *testing.T) {
+	for _, text := range []string{"", "r", "rwi-a", "rwi-aor-r-", "Vwi-aotz--"} {
+		touch(text)
+	}
+}
+
+// touch calls every helper.
+func touch(text string) int {
+	a, v, n := LVAttr(text), VGAttr(text), 0
+	for _, is := range []bool{
+		a.IsThinPool(), a.IsThinVolume(), a.ReadOnly(), a.Active(), a.Suspended(), a.Open(), a.SkipsActivation(), a.IsRAID(), a.IsImage(),
+		a.Locked(), a.Partial(), v.Writable(), v.Exported(), v.Shared(), v.Partial(), a.Health() == '-', (&LV{Attr: a}).IsRAID(),
+	} {
+		if is {
+			n++
+		}
+	}
+	return n
+}
+
+func FuzzAttr(f *testing.F) {
+	for _, text := range []string{"", "-wi-a-----", "twi-aotzD-", "wz-pn-", "\xff", "p-C-aom---"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if a := LVAttr(text); a.IsThinPool() && (a.IsThinVolume() || a.IsRAID()) {
+			t.Errorf("%q is of two kinds", text)
+		}
+		touch(text)
+	})
+}
+
+func FuzzDecodeReport(f *testing.F) {
+	files, err := filepath.Glob("testdata/*/*.json")
+	if err != nil || len(files) == 0 {
+		f.Fatalf("no records: %v", err)
+	}
+	for _, name := range files {
+		data, err := os.ReadFile(name)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		report, err := decodeReport(data)
+		if (report == nil) != (err != nil) {
+			t.Fatalf("got %+v and %v", report, err)
+		}
+		if err != nil {
+			return
+		}
+		for i := range report.VGs {
+			seeSane(t, &report.VGs[i])
+		}
+	})
+}
+
+// seeSane holds what callers rely on, whatever LVM prints.
+func seeSane(t *testing.T, vg *VG) {
+	if vg.Name == "" || vg.UUID == "" || vg.Size < 0 || vg.Free < 0 || vg.FreeOn("") < 0 {
+		t.Errorf("got %+v", vg)
+	}
+	for _, pv := range vg.PVs {
+		for _, name := range vg.VolumesOn(pv.UUID) {
+			if vg.LV(name) == nil {
+				t.Errorf("%s is on %s and does not exist", name, pv.UUID)
+			}
+		}
+	}
+	for _, m := range vg.Moves() {
+		if m.Name == "" || m.SourceUUID == "" {
+			t.Errorf("got %+v", m)
+		}
+	}
+	for i := range vg.LVs {
+		touch(string(vg.LVs[i].Attr))
+		vg.ThinPool(vg.LVs[i].Name)
+	}
+}
+
+func FuzzNewLayout(f *testing.F) {
+	for _, options := range []string{"--type raid1 -m 1", "--type=raid6 --stripes=4", "-i3", "-m", "--mirrors x", ""} {
+		f.Add(options)
+	}
+	f.Fuzz(func(t *testing.T, options string) {
+		layout, err := NewLayout(strings.Fields(options))
+		if err == nil && (layout.Images < 1 || layout.Data < 1 || layout.Data > layout.Images) {
+			t.Errorf("%q: got %+v", options, layout)
+		}
+	})
+}
+
+// largeReport is the record "volumes" with n thin volumes.
+func largeReport(n int) []byte {
+	var lvs, segs strings.Builder
+	for i := range n {
+		if i > 0 {
+			lvs.WriteString(",\n")
+			segs.WriteString(",\n")
+		}
+		id := fmt.Sprintf("O8GY43-N5Se-08Re-PbIG-5LGl-2z39-%06d", i)
+		fmt.Fprintf(&lvs, `{"lv_name":"7f6d8a40-5ab4-4ba2-90ab-%012d", "lv_uuid":"%s", "lv_path":"/dev/vg1/7f6d8a40-5ab4-4ba2-90ab-%012d", "lv_size":"67108864", "lv_attr":"Vwi-a-tz--", "lv_tags":"", "lv_kernel_major":"254", "lv_kernel_minor":"5", "pool_lv":"pool", "origin":"", "data_percent":"0.00", "metadata_percent":"", "lv_metadata_size":"", "lv_health_status":"", "lv_check_needed":"unknown", "sync_percent":"", "lv_parent":"", "move_pv_uuid":""}`, i, id, i)
+		fmt.Fprintf(&segs, `{"lv_uuid":"%s", "segtype":"thin", "chunk_size":"0", "zero":"zero"}`, id)
+	}
+	return fmt.Appendf(nil, `{"report":[{"vg":[{"vg_name":"vg1", "vg_uuid":"Q", "vg_size":"830472192", "vg_free":"381681664", "vg_extent_size":"4194304", "vg_attr":"wz--n-", "vg_tags":"lvms", "vg_missing_pv_count":"0"}],"pv":[],"lv":[%s],"seg":[%s]}]}`, lvs.String(), segs.String())
+}
+
+func BenchmarkDecode10000Volumes(b *testing.B) {
+	data := largeReport(10000)
+	b.SetBytes(int64(len(data)))
+	for b.Loop() {
+		if report, err := decodeReport(data); err != nil || len(report.VGs[0].LVs) != 10000 {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package lvmtest
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+func extents(size lvm.Bytes) int { return int(size.RoundUp(ExtentSize) / ExtentSize) }
+
+// all returns all parts of the group.
+func (g *group) all() []*part {
+	list := []*part{&g.spare}
+	for _, v := range g.lvs {
+		list = append(list, v.parts...)
+	}
+	return list
+}
+
+func (v *volume) isOn(path string) bool {
+	return slices.ContainsFunc(v.parts, func(p *part) bool { return p.on[path] > 0 })
+}
+
+func (f *Fake) freeExtents(g *group, path string) int {
+	free := extents(usable(f.disks[path].size))
+	for _, p := range g.all() {
+		free -= p.on[path]
+	}
+	for _, m := range g.moves {
+		for _, s := range m.steps {
+			free -= s.to[path]
+		}
+	}
+	return free
+}
+
+// openDisks are the disks on which LVM puts new extents: of those that are named, or of all.
+func (f *Fake) openDisks(g *group, named []string) []string {
+	var open []string
+	for _, path := range g.disks {
+		d := f.disks[path]
+		if !d.cordoned && !d.detached && (len(named) == 0 || slices.Contains(named, path)) {
+			open = append(open, path)
+		}
+	}
+	return open
+}
+
+// take gives a part more extents, from one disk after the other. Nothing is taken if they do not suffice.
+func (f *Fake) take(g *group, p *part, n int, disks []string) error {
+	taken := map[string]int{}
+	for _, path := range disks {
+		if room := min(n, f.freeExtents(g, path)); room > 0 {
+			taken[path] = room
+			n -= room
+		}
+	}
+	if n > 0 {
+		return fmt.Errorf("%d extents more are needed: %w", n, lvm.ErrNoSpace)
+	}
+	if p.on == nil {
+		p.on = map[string]int{}
+	}
+	for path, count := range taken {
+		p.on[path] += count
+	}
+	return nil
+}
+
+// takeImages puts the images of a RAID volume, each with an extent of metadata, on one disk each: those with the most free extents.
+// LVM may also put an image on several, which the fake does not.
+func (f *Fake) takeImages(g *group, v *volume, layout lvm.Layout, size int, named []string) error {
+	disks := f.openDisks(g, named)
+	slices.SortStableFunc(disks, func(a, b string) int { return f.freeExtents(g, b) - f.freeExtents(g, a) })
+	if len(disks) < layout.Images || f.freeExtents(g, disks[layout.Images-1]) < size+1 {
+		return fmt.Errorf("%d disks with %d free extents are needed: %w", layout.Images, size+1, lvm.ErrNoSpace)
+	}
+	for i := range layout.Images {
+		v.parts = append(v.parts,
+			&part{suffix: fmt.Sprintf("_rimage_%d", i), on: map[string]int{disks[i]: size}},
+			&part{suffix: fmt.Sprintf("_rmeta_%d", i), on: map[string]int{disks[i]: 1}})
+	}
+	return nil
+}

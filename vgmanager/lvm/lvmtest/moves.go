@@ -1,0 +1,176 @@
+package lvmtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// move is a running pvmove: all parts of a disk at once, which is what --atomic asks for.
+type move struct {
+	name, source string
+	percent      float64
+	// polled: somebody waits for the end of it.
+	polled bool
+	steps  []step
+}
+
+// step is where a part that is being moved goes to.
+type step struct {
+	part *part
+	to   map[string]int
+}
+
+// Progress lets the kernel copy: all moves and all RAID volumes of the group that are not in sync are at that percentage then. A
+// move that is at 100 ends if something polls it.
+func (f *Fake) Progress(vg string, percent float64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g := f.groups[vg]
+	for _, m := range g.moves {
+		m.percent = percent
+	}
+	for _, v := range g.lvs {
+		if v.SyncPercent != nil && *v.SyncPercent < 100 {
+			at := percent
+			v.SyncPercent = &at
+		}
+	}
+	f.finish(g)
+}
+
+// KillPollers ends the processes that poll the moves, as the end of their container does.
+func (f *Fake) KillPollers() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.killPollers()
+}
+
+func (f *Fake) killPollers() {
+	for _, g := range f.groups {
+		for _, m := range g.moves {
+			m.polled = false
+		}
+	}
+}
+
+// finish ends the moves that are done.
+func (f *Fake) finish(g *group) {
+	g.moves = slices.DeleteFunc(g.moves, func(m *move) bool {
+		done := m.polled && m.percent >= 100
+		for _, s := range m.steps {
+			if !done {
+				break
+			}
+			delete(s.part.on, m.source)
+			for path, n := range s.to {
+				s.part.on[path] += n
+			}
+		}
+		return done
+	})
+}
+
+func (f *Fake) isMoving(g *group, p *part) bool {
+	for _, m := range g.moves {
+		if slices.ContainsFunc(m.steps, func(s step) bool { return s.part == p }) {
+			return true
+		}
+	}
+	return false
+}
+
+// isLocked tells whether LVM refuses to change the volume because of a move. Of a RAID volume or a pool only parts are locked.
+func (f *Fake) isLocked(g *group, v *volume) bool {
+	return v.kind == '-' && slices.ContainsFunc(v.parts, func(p *part) bool { return f.isMoving(g, p) })
+}
+
+// PVMoveStart implements lvm.LVM.
+func (f *Fake) PVMoveStart(_ context.Context, o lvm.PVMoveOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, g, err := f.member("PVMoveStart", o.Source)
+	if err != nil {
+		return err
+	}
+	for _, m := range g.moves {
+		if m.source == o.Source {
+			m.polled = true
+			f.finish(g)
+			return nil
+		}
+	}
+	m := &move{name: fmt.Sprintf("pvmove%d", len(g.moves)), source: o.Source, polled: true}
+	g.moves = append(g.moves, m)
+	if err := f.fill(g, m); err != nil {
+		g.moves = g.moves[:len(g.moves)-1]
+		return fmt.Errorf("physical volume %s: %w", o.Source, err)
+	}
+	return nil
+}
+
+// fill finds places for all that is on the source. What it found already counts as taken.
+func (f *Fake) fill(g *group, m *move) error {
+	for _, p := range g.all() {
+		if p.on[m.source] == 0 {
+			continue
+		}
+		target := part{}
+		disks := slices.DeleteFunc(f.openDisks(g, nil), func(path string) bool { return path == m.source || f.hasSibling(g, p, path) })
+		if err := f.take(g, &target, p.on[m.source], disks); err != nil {
+			return err
+		}
+		m.steps = append(m.steps, step{part: p, to: target.on})
+	}
+	if len(m.steps) == 0 {
+		return fmt.Errorf("nothing to move: %w", lvm.ErrNotFound)
+	}
+	return nil
+}
+
+// hasSibling tells whether another image of the same volume is on a disk.
+func (f *Fake) hasSibling(g *group, p *part, path string) bool {
+	for _, v := range g.lvs {
+		if v.kind != 'r' || !slices.Contains(v.parts, p) {
+			continue
+		}
+		number := func(p *part) byte { return p.suffix[len(p.suffix)-1] }
+		return slices.ContainsFunc(v.parts, func(o *part) bool { return number(o) != number(p) && o.on[path] > 0 })
+	}
+	return false
+}
+
+// PVMoveResume implements lvm.LVM.
+func (f *Fake) PVMoveResume(context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("PVMoveResume", "of all"); err != nil {
+		return err
+	}
+	for _, g := range f.groups {
+		for _, m := range g.moves {
+			m.polled = true
+		}
+		f.finish(g)
+	}
+	return nil
+}
+
+// PVMoveAbort implements lvm.LVM.
+func (f *Fake) PVMoveAbort(_ context.Context, source string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("PVMoveAbort", source); err != nil {
+		return err
+	}
+	d := f.disks[source]
+	if d == nil || d.detached || d.uuid == "" {
+		return fmt.Errorf("physical volume %s: %w", source, lvm.ErrNotFound)
+	}
+	if g := f.groups[d.group]; g != nil {
+		g.moves = slices.DeleteFunc(g.moves, func(m *move) bool { return m.source == source })
+	}
+	return nil
+}

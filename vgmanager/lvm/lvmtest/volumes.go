@@ -1,0 +1,330 @@
+package lvmtest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// add puts a logical volume into the group, whose extents it has already.
+func (f *Fake) add(g *group, vg string, v *volume) error {
+	if g.lvs[v.Name] != nil {
+		return fmt.Errorf("logical volume %s/%s: %w", vg, v.Name, lvm.ErrExists)
+	}
+	v.UUID, v.on = f.newUUID(), true
+	if v.kind != 't' {
+		v.Path = "/dev/" + vg + "/" + v.Name
+	}
+	g.lvs[v.Name] = v
+	return nil
+}
+
+// LVCreateThick implements lvm.LVM.
+func (f *Fake) LVCreateThick(_ context.Context, o lvm.ThickOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.change("LVCreateThick", o.VG)
+	if err != nil {
+		return err
+	}
+	v, err := f.thick(g, o)
+	if err != nil {
+		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, err)
+	}
+	return f.add(g, o.VG, v)
+}
+
+// thick returns a volume with its extents.
+func (f *Fake) thick(g *group, o lvm.ThickOptions) (*volume, error) {
+	layout, err := lvm.NewLayout(o.Options)
+	if err != nil {
+		return nil, err
+	}
+	n := extents(o.Size)
+	v := &volume{kind: '-', LV: lvm.LV{Name: o.Name, Size: lvm.Bytes(n) * ExtentSize, Tags: slices.Clone(o.Tags), SegType: layout.Type}}
+	switch {
+	case g.lvs[o.Name] != nil:
+		return nil, lvm.ErrExists
+	case !layout.IsRAID():
+		p := &part{}
+		v.parts = []*part{p}
+		return v, f.take(g, p, n, f.openDisks(g, o.Devices))
+	case f.noRAID:
+		return nil, lvm.ErrNoTarget
+	}
+	image := (n + layout.Data - 1) / layout.Data
+	whole := 100.0
+	v.kind, v.SyncPercent, v.Size = 'r', &whole, lvm.Bytes(image*layout.Data)*ExtentSize
+	return v, f.takeImages(g, v, layout, image, o.Devices)
+}
+
+// LVCreateThinPool implements lvm.LVM. Its default of the metadata is one extent.
+func (f *Fake) LVCreateThinPool(_ context.Context, o lvm.ThinPoolOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.change("LVCreateThinPool", o.VG)
+	if err != nil {
+		return err
+	}
+	v, err := f.pool(g, o)
+	if err != nil {
+		return fmt.Errorf("thin pool %s/%s: %w", o.VG, o.Name, err)
+	}
+	return f.add(g, o.VG, v)
+}
+
+func (f *Fake) pool(g *group, o lvm.ThinPoolOptions) (*volume, error) {
+	if g.lvs[o.Name] != nil {
+		return nil, lvm.ErrExists
+	}
+	metadata := max(extents(o.MetadataSize), 1)
+	disks, free := f.openDisks(g, nil), 0
+	for _, path := range disks {
+		free += f.freeExtents(g, path)
+	}
+	size := min(free*o.PercentFree/100, free-2*metadata)
+	if size <= 0 {
+		return nil, lvm.ErrNoSpace
+	}
+	none, some := 0.0, 10.0
+	v := &volume{kind: 't', LV: lvm.LV{
+		Name: o.Name, Size: lvm.Bytes(size) * ExtentSize, MetadataSize: lvm.Bytes(metadata) * ExtentSize,
+		ChunkSize: max(o.ChunkSize, 64<<10), Zeroes: true, DataPercent: &none, MetadataPercent: &some, SegType: "thin-pool",
+	}}
+	for _, p := range []struct {
+		suffix string
+		size   int
+	}{{"_tdata", size}, {"_tmeta", metadata}} {
+		next := &part{suffix: p.suffix}
+		if err := f.take(g, next, p.size, disks); err != nil {
+			return nil, err
+		}
+		v.parts = append(v.parts, next)
+		// The next part has to see what this one has.
+		g.lvs[o.Name] = v
+	}
+	err := f.growSpare(g, metadata)
+	delete(g.lvs, o.Name)
+	return v, err
+}
+
+// growSpare makes the spare as large as the largest metadata.
+func (f *Fake) growSpare(g *group, metadata int) error {
+	has := 0
+	for _, n := range g.spare.on {
+		has += n
+	}
+	return f.take(g, &g.spare, max(0, metadata-has), f.openDisks(g, nil))
+}
+
+// LVCreateThin implements lvm.LVM.
+func (f *Fake) LVCreateThin(_ context.Context, o lvm.ThinOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.change("LVCreateThin", o.VG)
+	if err != nil {
+		return err
+	}
+	if err := checkPool(g, o.VG, o.Pool); err != nil {
+		return err
+	}
+	return f.add(g, o.VG, thin(o.Name, o.Pool, o.VirtualSize, o.Tags))
+}
+
+func thin(name, pool string, size lvm.Bytes, tags []string) *volume {
+	none := 0.0
+	return &volume{kind: 'V', LV: lvm.LV{
+		Name: name, PoolName: pool, Size: size.RoundUp(ExtentSize), Tags: slices.Clone(tags), DataPercent: &none, SegType: "thin",
+	}}
+}
+
+func checkPool(g *group, vg, pool string) error {
+	p := g.lvs[pool]
+	if p == nil || p.kind != 't' {
+		return fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNotFound)
+	}
+	if p.DataPercent != nil && *p.DataPercent >= 100 {
+		return fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNoSpace)
+	}
+	return nil
+}
+
+// LVCreateSnapshot implements lvm.LVM.
+func (f *Fake) LVCreateSnapshot(_ context.Context, o lvm.SnapshotOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.change("LVCreateSnapshot", o.VG)
+	if err != nil {
+		return err
+	}
+	source := g.lvs[o.Source]
+	if source == nil || source.kind != 'V' {
+		return fmt.Errorf("thin volume %s/%s: %w", o.VG, o.Source, lvm.ErrNotFound)
+	}
+	if err := checkPool(g, o.VG, source.PoolName); err != nil {
+		return err
+	}
+	v := thin(o.Name, source.PoolName, source.Size, o.Tags)
+	v.Origin, v.ro = o.Source, o.ReadOnly
+	return f.add(g, o.VG, v)
+}
+
+// LVExtend implements lvm.LVM.
+func (f *Fake) LVExtend(_ context.Context, o lvm.LVExtendOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, v, err := f.find("LVExtend", o.VG, o.Name)
+	if err != nil {
+		return err
+	}
+	size := o.Size.RoundUp(ExtentSize)
+	switch {
+	case size <= v.Size:
+		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, lvm.ErrNotLarger)
+	case f.isLocked(g, v) && v.kind != 't':
+		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, lvm.ErrMoving)
+	}
+	if size, err = f.grow(g, v, size, o.Devices); err != nil {
+		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, err)
+	}
+	v.Size = size
+	return nil
+}
+
+// grow gives a volume the extents of its new size, which it returns. An image grows where it is.
+func (f *Fake) grow(g *group, v *volume, size lvm.Bytes, named []string) (lvm.Bytes, error) {
+	more := extents(size) - extents(v.Size)
+	switch v.kind {
+	case 'V':
+		return size, nil
+	case 'r':
+		return f.growImages(g, v, more, named)
+	}
+	return size, f.take(g, v.parts[0], more, f.openDisks(g, named))
+}
+
+func (f *Fake) growImages(g *group, v *volume, more int, named []string) (lvm.Bytes, error) {
+	var images []*part
+	for _, p := range v.parts {
+		if strings.HasPrefix(p.suffix, "_rimage") {
+			images = append(images, p)
+		}
+	}
+	data := extents(v.Size) / images[0].size()
+	step := (more + data - 1) / data
+	for _, p := range images {
+		for path := range p.on {
+			if !slices.Contains(f.openDisks(g, named), path) || f.freeExtents(g, path) < step {
+				return 0, fmt.Errorf("disk %s has not %d free extents: %w", path, step, lvm.ErrNoSpace)
+			}
+		}
+	}
+	for _, p := range images {
+		for path := range p.on {
+			p.on[path] += step
+		}
+	}
+	return v.Size + lvm.Bytes(step*data)*ExtentSize, nil
+}
+
+func (p *part) size() int {
+	n := 0
+	for _, count := range p.on {
+		n += count
+	}
+	return n
+}
+
+// ThinPoolMetadataExtend implements lvm.LVM.
+func (f *Fake) ThinPoolMetadataExtend(_ context.Context, vg, pool string, add lvm.Bytes) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, v, err := f.find("ThinPoolMetadataExtend", vg, pool)
+	switch {
+	case err != nil:
+		return err
+	case v.kind != 't':
+		return fmt.Errorf("logical volume %s/%s: %w", vg, pool, lvm.ErrInvalid)
+	}
+	metadata := v.parts[1]
+	n := extents(add)
+	if free := f.free(g); lvm.Bytes(2*n)*ExtentSize > free {
+		return fmt.Errorf("thin pool %s/%s: %w", vg, pool, lvm.ErrNoSpace)
+	}
+	if err := f.take(g, metadata, n, f.openDisks(g, nil)); err != nil {
+		return err
+	}
+	v.MetadataSize += lvm.Bytes(n) * ExtentSize
+	return f.growSpare(g, metadata.size())
+}
+
+func (f *Fake) find(command, vg, name string) (*group, *volume, error) {
+	g, err := f.change(command, vg)
+	if err != nil {
+		return nil, nil, err
+	}
+	v := g.lvs[name]
+	if v == nil {
+		return nil, nil, fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+	}
+	return g, v, nil
+}
+
+// LVRemove implements lvm.LVM.
+func (f *Fake) LVRemove(_ context.Context, vg, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, err := f.changeIncomplete("LVRemove", vg)
+	if err != nil {
+		return err
+	}
+	switch v := g.lvs[name]; {
+	case v == nil:
+		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+	case f.isLocked(g, v):
+		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrMoving)
+	}
+	for _, v := range g.lvs {
+		if v.Origin == name {
+			v.Origin = ""
+		}
+	}
+	delete(g.lvs, name)
+	return nil
+}
+
+// ThinPoolRemove implements lvm.LVM.
+func (f *Fake) ThinPoolRemove(_ context.Context, vg, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g, pool, err := f.find("ThinPoolRemove", vg, name)
+	if err != nil {
+		return err
+	}
+	for _, v := range g.lvs {
+		if v.PoolName == name || pool.on {
+			return fmt.Errorf("thin pool %s/%s: %w", vg, name, lvm.ErrNotEmpty)
+		}
+	}
+	delete(g.lvs, name)
+	if !slices.ContainsFunc(slices.Collect(maps.Values(g.lvs)), func(v *volume) bool { return v.kind == 't' }) {
+		g.spare = part{}
+	}
+	return nil
+}
+
+// LVDeactivate implements lvm.LVM.
+func (f *Fake) LVDeactivate(_ context.Context, vg, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, v, err := f.find("LVDeactivate", vg, name)
+	if err != nil {
+		return err
+	}
+	v.on = false
+	return nil
+}

@@ -1,0 +1,102 @@
+package lvm
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Layout is how lvcreate spreads the extents of a volume over physical volumes.
+type Layout struct {
+	// Type is LVM's word: "linear", "striped", "raid1", …
+	Type string
+	// Images is how many parts of one size the volume has, each on physical volumes of its own. 1 for a linear volume.
+	Images int
+	// Data is how many images the data has; the others are copies or parity. The size of a volume is Data times that of an image.
+	Data int
+	// Meta tells whether each image has metadata of its own beside it.
+	Meta bool
+}
+
+// IsRAID tells whether the kernel's RAID makes the volume.
+func (l Layout) IsRAID() bool { return l.Meta }
+
+// NewLayout returns the layout that options of lvcreate ask for, with LVM's defaults for what they leave out. It knows --type,
+// -m or --mirrors and -i or --stripes, as two arguments or as one with "=". A type that is not known counts as linear.
+//
+// Defaults: lvmraid(7), and observed: raid4 and raid5 have 2 stripes, raid6 has 3, raid10 has 2 with 1 mirror, raid1 has 1 mirror.
+func NewLayout(options []string) (Layout, error) {
+	kind := optionValue(options, "--type", "")
+	mirrors, err := optionNumber(options, "--mirrors", "-m")
+	if err != nil {
+		return Layout{}, err
+	}
+	stripes, err := optionNumber(options, "--stripes", "-i")
+	if err != nil {
+		return Layout{}, err
+	}
+	return newLayout(kind, mirrors, stripes), nil
+}
+
+// newLayout takes -1 for a number that is not given.
+func newLayout(kind string, mirrors, stripes int) Layout {
+	// "raid5_ls" is raid5 with one of several ways to place the parity.
+	level, _, _ := strings.Cut(kind, "_")
+	or := func(n, otherwise int) int {
+		if n > 0 {
+			return n
+		}
+		return otherwise
+	}
+	switch {
+	case level == "raid1" && stripes <= 1, kind == "mirror", kind == "" && mirrors > 0 && stripes <= 1:
+		return Layout{Type: "raid1", Images: or(mirrors, 1) + 1, Data: 1, Meta: true}
+	case level == "raid10", kind == "" && mirrors > 0:
+		data := or(stripes, 2)
+		return Layout{Type: "raid10", Images: data * (or(mirrors, 1) + 1), Data: data, Meta: true}
+	case level == "raid4", level == "raid5":
+		data := or(stripes, 2)
+		return Layout{Type: level, Images: data + 1, Data: data, Meta: true}
+	case level == "raid6":
+		data := or(stripes, 3)
+		return Layout{Type: level, Images: data + 2, Data: data, Meta: true}
+	case level == "raid0":
+		data := or(stripes, 2)
+		return Layout{Type: level, Images: data, Data: data, Meta: kind == "raid0_meta"}
+	case kind == "striped" || kind == "" && stripes > 1:
+		return Layout{Type: "striped", Images: or(stripes, 1), Data: or(stripes, 1)}
+	}
+	return Layout{Type: "linear", Images: 1, Data: 1}
+}
+
+// optionValue returns the value of an option, the last one if it is given several times, or "".
+func optionValue(options []string, long, short string) string {
+	value := ""
+	for i, o := range options {
+		switch name, rest, joined := strings.Cut(o, "="); {
+		case joined && name == long:
+			value = rest
+		case (o == long || short != "" && o == short) && i+1 < len(options):
+			value = options[i+1]
+		case short != "" && !strings.HasPrefix(o, "--") && strings.HasPrefix(o, short) && o != short:
+			value = strings.TrimPrefix(o, short)
+		}
+	}
+	return value
+}
+
+// maxLayoutNumber is LVM's limit of stripes; RAID has less.
+const maxLayoutNumber = 128
+
+// optionNumber returns -1 for an option that is not given.
+func optionNumber(options []string, long, short string) (int, error) {
+	value := optionValue(options, long, short)
+	if value == "" {
+		return -1, nil
+	}
+	n, err := strconv.Atoi(value)
+	if err != nil || n < 0 || n > maxLayoutNumber {
+		return 0, fmt.Errorf("option %s of lvcreate is %q, want a number up to %d: %w", long, value, maxLayoutNumber, ErrInvalid)
+	}
+	return n, nil
+}

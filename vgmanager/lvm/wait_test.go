@@ -1,0 +1,223 @@
+package lvm
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+)
+
+// stuck is a runner whose commands end when they are let go, or with their time limit; deaf ones do not even then.
+type stuck struct {
+	mu      sync.Mutex
+	started []string
+	deaf    bool
+	release chan struct{}
+	output  string
+}
+
+func newStuck() *stuck { return &stuck{release: make(chan struct{}), output: `{"report":[]}`} }
+
+func (s *stuck) Run(ctx context.Context, _ string, args ...string) ([]byte, error) {
+	s.mu.Lock()
+	s.started = append(s.started, args[0])
+	deaf := s.deaf
+	s.mu.Unlock()
+	limit := ctx.Done()
+	if deaf {
+		limit = nil
+	}
+	select {
+	case <-s.release:
+		return []byte(s.output), nil
+	case <-limit:
+		return nil, &host.Error{Command: strings.Join(args, " "), ExitCode: 5, Stderr: "Interrupted...\n  Giving up waiting for lock.\n  Can't get lock for vg1.", Err: ctx.Err()}
+	}
+}
+
+func (s *stuck) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.started)
+}
+
+func TestChangeThatHangsEndsWithItsTimeLimitAndSaysWhereToLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, begun := New(newStuck()), time.Now()
+		err := l.LVRemove(t.Context(), "vg1", "a")
+		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != writeTimeout {
+			t.Fatalf("after %s: got %v", time.Since(begun), err)
+		}
+		for _, word := range []string{"vg1/a", "Can't get lock for vg1", "another program may hold LVM's lock", "ps -eo"} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("the error does not say %q: %v", word, err)
+			}
+		}
+	})
+}
+
+func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStuck()
+		s.deaf = true
+		l, begun := New(s), time.Now()
+		first := make(chan error, 1)
+		go func() { first <- l.LVRemove(context.Background(), "vg1", "a") }()
+		synctest.Wait()
+
+		short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+		defer cancel()
+		err := l.LVRemove(short, "vg1", "b")
+		if !errors.Is(err, ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 3*time.Second {
+			t.Errorf("after %s: got %v", time.Since(begun), err)
+		}
+		if !strings.Contains(err.Error(), "lvremove --yes vg1/a") {
+			t.Errorf("the error does not name the command that hangs: %v", err)
+		}
+		cancelled, giveUp := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, giveUp)
+		if err := l.LVRemove(cancelled, "vg1", "c"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
+			t.Errorf("a caller that gave up got %v", err)
+		}
+		if err := l.LVRemove(t.Context(), "vg1", "d"); !errors.Is(err, ErrBusy) || time.Since(begun) != 4*time.Second+writeTimeout {
+			t.Errorf("a caller without limit, after %s: got %v", time.Since(begun), err)
+		}
+		// The first one does not end at its limit either. Its caller does.
+		if err := <-first; !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBusy) {
+			t.Errorf("the first: got %v", err)
+		}
+		if s.count() != 1 {
+			t.Errorf("%d processes were started", s.count())
+		}
+		s.mu.Lock()
+		s.deaf = false
+		s.mu.Unlock()
+		close(s.release)
+		synctest.Wait()
+		if err := l.LVRemove(t.Context(), "vg1", "e"); err != nil {
+			t.Errorf("after it ended: %v", err)
+		}
+	})
+}
+
+func TestReadThatHangsIsSharedByAllWhoWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStuck()
+		l, begun := New(s), time.Now()
+		errs := make(chan error, 20)
+		for range 10 {
+			go func() { _, err := l.Recent(context.Background(), time.Minute); errs <- err }()
+		}
+		synctest.Wait()
+		for range 10 {
+			go func() { _, err := l.Report(context.Background()); errs <- err }()
+		}
+		for range 20 {
+			if err := <-errs; !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+		}
+		// One for those that take a report on its way, and one for those that want one from after their call.
+		if s.count() != 2 || time.Since(begun) != 2*readTimeout {
+			t.Errorf("%d processes in %s", s.count(), time.Since(begun))
+		}
+	})
+}
+
+func TestReadThatIgnoresItsTimeLimitHoldsUpNobodyForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStuck()
+		s.deaf = true
+		l, begun := New(s), time.Now()
+		for range 3 {
+			if _, err := l.Report(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("got %v", err)
+			}
+		}
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Recent(short, time.Minute); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("got %v", err)
+		}
+		if s.count() != 1 || time.Since(begun) != 3*awaitTimeout+time.Second {
+			t.Errorf("%d processes in %s", s.count(), time.Since(begun))
+		}
+		close(s.release)
+	})
+}
+
+func TestReportIsNotServedFromAProcessThatBeganBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStuck()
+		l := New(s)
+		done := make(chan error, 2)
+		go func() { _, err := l.Report(context.Background()); done <- err }()
+		synctest.Wait()
+		go func() { _, err := l.Report(context.Background()); done <- err }()
+		synctest.Wait()
+		close(s.release)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if s.count() != 2 {
+			t.Errorf("%d processes, want 2", s.count())
+		}
+	})
+}
+
+func TestRecentIsNotServedFromAProcessThatBeganBeforeAChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStuck()
+		l := New(s)
+		done := make(chan error, 2)
+		go func() { _, err := l.Recent(context.Background(), time.Hour); done <- err }()
+		synctest.Wait()
+		l.forget()
+		go func() { _, err := l.Recent(context.Background(), time.Hour); done <- err }()
+		synctest.Wait()
+		close(s.release)
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		if s.count() != 2 {
+			t.Errorf("%d processes, want 2", s.count())
+		}
+	})
+}
+
+func TestACallerThatGivesUpDoesNotEndTheReadOfTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStuck()
+		l := New(s)
+		ctx, cancel := context.WithCancel(t.Context())
+		first, second := make(chan error, 1), make(chan error, 1)
+		go func() { _, err := l.Recent(ctx, time.Hour); first <- err }()
+		synctest.Wait()
+		go func() { _, err := l.Recent(context.Background(), time.Hour); second <- err }()
+		synctest.Wait()
+		cancel()
+		if err := <-first; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		close(s.release)
+		if err := <-second; err != nil || s.count() != 1 {
+			t.Errorf("got %v after %d processes", err, s.count())
+		}
+	})
+}
+
+func TestClassifyTellsAMissingProgramFromATimeLimit(t *testing.T) {
+	if err := classify("x", &host.Error{Err: os.ErrNotExist}); strings.Contains(err.Error(), "lock") {
+		t.Errorf("got %v", err)
+	}
+}

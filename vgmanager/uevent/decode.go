@@ -1,0 +1,57 @@
+// Package uevent hears from the kernel that block devices come, go or change, and tells it once things have settled.
+//
+// It starts no process and reads no device.
+package uevent
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// Event is one message of the kernel about a device (Linux, lib/kobject_uevent.c).
+type Event struct {
+	// Action: add, remove, change, move, online, offline, bind, unbind.
+	Action string
+	// Subsystem, for example "block".
+	Subsystem string
+	// Name is the kernel's name of the device, for example "sdb".
+	Name string
+	// Number is "MAJOR:MINOR"; empty for what is no device.
+	Number string
+	// Properties are all of them.
+	Properties map[string]string
+}
+
+// Decode reads a message: "ACTION@DEVPATH" and then KEY=VALUE, each ended by a zero byte. Messages of udev, which begin with
+// "libudev", are none of the kernel's and give an error.
+func Decode(message []byte) (Event, error) {
+	e := Event{Properties: map[string]string{}}
+	parts := bytes.Split(message, []byte{0})
+	action, path, ok := strings.Cut(string(parts[0]), "@")
+	if !ok || action == "" || !strings.HasPrefix(path, "/") {
+		return e, fmt.Errorf("a uevent begins with %q, want ACTION@DEVPATH", cut(parts[0]))
+	}
+	for _, part := range parts[1:] {
+		if len(part) == 0 {
+			continue
+		}
+		key, value, ok := strings.Cut(string(part), "=")
+		if !ok || key == "" {
+			return e, fmt.Errorf("a uevent of %s has %q, want KEY=VALUE", cut([]byte(path)), cut(part))
+		}
+		e.Properties[key] = value
+	}
+	e.Action, e.Subsystem, e.Name = action, e.Properties["SUBSYSTEM"], e.Properties["DEVNAME"]
+	if e.Properties["ACTION"] != action {
+		return e, errors.New("a uevent has two different actions")
+	}
+	if major, minor := e.Properties["MAJOR"], e.Properties["MINOR"]; major != "" && minor != "" {
+		e.Number = major + ":" + minor
+	}
+	return e, nil
+}
+
+// cut keeps messages about nonsense short.
+func cut(text []byte) []byte { return text[:min(len(text), 64)] }

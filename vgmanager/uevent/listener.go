@@ -1,0 +1,261 @@
+package uevent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// The times of settling.
+const (
+	// quiet is how long nothing may come before a change counts as over.
+	quiet = 500 * time.Millisecond
+	// longest is after how long it counts as over even if more comes.
+	longest = 3 * time.Second
+)
+
+// Listener tells its subscribers that block devices changed.
+type Listener struct {
+	sysfs, udev string
+	quiet       time.Duration
+	longest     time.Duration
+
+	mu          sync.Mutex
+	subscribers []func()
+
+	// notes are what was last known about the devices, by kernel name. Only settle uses them.
+	notes map[string]string
+	// volumes are the device-mapper devices that are logical volumes. Only receive uses them.
+	volumes map[string]bool
+}
+
+// New returns a Listener. The process needs the node's /sys and /run/udev, and may be in any network namespace that belongs to the
+// initial user namespace: the kernel sends its own messages to all of them.
+func New() *Listener {
+	return &Listener{sysfs: "/sys", udev: "/run/udev", quiet: quiet, longest: longest, notes: map[string]string{}, volumes: map[string]bool{}}
+}
+
+// Subscribe adds a function that is called after each change. It must not block.
+func (l *Listener) Subscribe(changed func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.subscribers = append(l.subscribers, changed)
+}
+
+// Start listens until ctx ends.
+func (l *Listener) Start(ctx context.Context) error {
+	socket, err := open()
+	if err != nil {
+		return fmt.Errorf("listen to the kernel's messages about devices: %w", err)
+	}
+	defer func() { _ = socket.Close() }()
+	l.learn()
+	heard, failed := make(chan struct{}, 1), make(chan error, 1)
+	go func() { failed <- l.receive(socket, heard) }()
+	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
+	defer stop()
+	err = l.settle(ctx, heard, failed)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// open returns a socket that gets the kernel's messages. As a file it is served by Go's poller, so that closing it ends a read.
+func open() (*os.File, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
+	if err != nil {
+		return nil, err
+	}
+	// A shelf of disks that is switched on sends thousands of messages at once.
+	const buffer = 16 << 20
+	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer) != nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer)
+	}
+	const kernelGroup = 1
+	if err := unix.Bind(fd, &unix.SockaddrNetlink{Family: unix.AF_NETLINK, Groups: kernelGroup}); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "uevents"), nil
+}
+
+// receive reads messages until the socket is closed.
+func (l *Listener) receive(socket *os.File, heard chan<- struct{}) error {
+	message := make([]byte, 64<<10)
+	for {
+		n, err := socket.Read(message)
+		switch {
+		case errors.Is(err, unix.ENOBUFS):
+			// Messages were lost: anything may have changed.
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return err
+		default:
+			e, err := Decode(message[:n])
+			if err != nil || !l.counts(e) {
+				continue
+			}
+		}
+		select {
+		case heard <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// counts tells whether a message is about something that a list of devices would show.
+func (l *Listener) counts(e Event) bool {
+	if e.Subsystem != "block" {
+		return false
+	}
+	if strings.HasPrefix(e.Name, "dm-") && l.isVolume(e) {
+		return false
+	}
+	// A "change" comes whenever somebody who wrote to a device closes it, as LVM does at every change of a group. Whether udev
+	// found something else on it then shows only after settling.
+	return true
+}
+
+// isVolume tells whether a device-mapper device is a logical volume, also after it is gone.
+func (l *Listener) isVolume(e Event) bool {
+	uuid, err := os.ReadFile(filepath.Join(l.sysfs, "block", e.Name, "dm/uuid"))
+	if err == nil && len(uuid) > 0 {
+		l.volumes[e.Name] = strings.HasPrefix(string(uuid), "LVM-")
+	}
+	volume := l.volumes[e.Name]
+	if e.Action == "remove" {
+		delete(l.volumes, e.Name)
+	}
+	return volume
+}
+
+// settle waits until a burst of messages is over, and tells the subscribers if it changed something.
+func (l *Listener) settle(ctx context.Context, heard <-chan struct{}, failed <-chan error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return fmt.Errorf("listen to the kernel's messages about devices: %w", err)
+		case <-heard:
+		}
+		if l.waitForQuiet(ctx, heard) && l.learn() {
+			l.tell()
+		}
+	}
+}
+
+// waitForQuiet returns when nothing came for a while and udev has nothing to do; false if ctx ended.
+func (l *Listener) waitForQuiet(ctx context.Context, heard <-chan struct{}) bool {
+	end := time.After(l.longest)
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-heard:
+		case <-end:
+			return true
+		case <-time.After(l.quiet):
+			if !l.udevIsBusy() {
+				return true
+			}
+		}
+	}
+}
+
+// udevIsBusy: udev keeps this file while it works (systemd, src/udev/udevd.c).
+func (l *Listener) udevIsBusy() bool {
+	_, err := os.Stat(filepath.Join(l.udev, "queue"))
+	return err == nil
+}
+
+// learn notes what is known about each block device, and tells whether it differs from the last time.
+func (l *Listener) learn() bool {
+	entries, err := os.ReadDir(filepath.Join(l.sysfs, "class/block"))
+	if err != nil {
+		// What cannot be compared may have changed.
+		return true
+	}
+	notes := map[string]string{}
+	for _, e := range entries {
+		if note, ok := l.note(e.Name()); ok {
+			notes[e.Name()] = note
+		}
+	}
+	changed := len(notes) != len(l.notes)
+	for name, note := range notes {
+		changed = changed || l.notes[name] != note
+	}
+	l.notes = notes
+	return changed
+}
+
+// note is what a list of devices would show of one, as far as the kernel and udev know it. Logical volumes have none.
+func (l *Listener) note(name string) (string, bool) {
+	dir := filepath.Join(l.sysfs, "class/block", name)
+	number, err := os.ReadFile(filepath.Join(dir, "dev"))
+	if err != nil {
+		return "", false
+	}
+	if uuid, err := os.ReadFile(filepath.Join(dir, "dm/uuid")); err == nil && strings.HasPrefix(string(uuid), "LVM-") {
+		return "", false
+	}
+	parts := []string{strings.TrimSpace(string(number))}
+	for _, file := range []string{"size", "ro", "diskseq", "dm/suspended"} {
+		value, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			parts = append(parts, err.Error())
+		}
+		parts = append(parts, strings.TrimSpace(string(value)))
+	}
+	parts = append(parts, l.holders(dir)...)
+	return strings.Join(append(parts, l.record(parts[0])...), "\n"), true
+}
+
+// holders leaves out logical volumes: their coming and going says nothing about the device.
+func (l *Listener) holders(dir string) []string {
+	entries, _ := os.ReadDir(filepath.Join(dir, "holders"))
+	var list []string
+	for _, e := range entries {
+		uuid, err := os.ReadFile(filepath.Join(l.sysfs, "class/block", e.Name(), "dm/uuid"))
+		if err != nil || !strings.HasPrefix(string(uuid), "LVM-") {
+			list = append(list, "holder "+e.Name())
+		}
+	}
+	return list
+}
+
+// record is what udev found out, without what it counts and times.
+func (l *Listener) record(number string) []string {
+	data, err := os.ReadFile(filepath.Join(l.udev, "data", "b"+number))
+	if err != nil {
+		return nil
+	}
+	var list []string
+	for _, line := range strings.Split(string(data), "\n") {
+		if strings.HasPrefix(line, "S:") || strings.HasPrefix(line, "E:ID_") {
+			list = append(list, line)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func (l *Listener) tell() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, changed := range l.subscribers {
+		changed()
+	}
+}

@@ -1,0 +1,78 @@
+package volumegroup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// maxClaims is how many volumes at risk a message names.
+const maxClaims = 20
+
+// nameVolumes completes the problems with the volumes at risk, by the names that people gave them. What cannot be found out is
+// said as it is: a problem is not held back for its decoration.
+func (r *Reconciler) nameVolumes(ctx context.Context, w Wanted, problems []Problem) {
+	var claims map[string]string
+	for i := range problems {
+		if len(problems[i].Volumes) == 0 {
+			continue
+		}
+		if claims == nil {
+			claims = r.claims(ctx, problems)
+		}
+		problems[i].Message += "; volumes at risk: " + atRisk(problems[i].Volumes, claims)
+	}
+}
+
+func atRisk(volumes []string, claims map[string]string) string {
+	var names []string
+	for _, lv := range volumes {
+		name := lv
+		if claim := claims[lv]; claim != "" {
+			name = fmt.Sprintf("%s (%s)", claim, lv)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	if len(names) > maxClaims {
+		names = append(names[:maxClaims], fmt.Sprintf("and %d more", len(names)-maxClaims))
+	}
+	return strings.Join(names, ", ")
+}
+
+// claims returns the PersistentVolumeClaim, "namespace/name", of logical volumes.
+func (r *Reconciler) claims(ctx context.Context, problems []Problem) map[string]string {
+	claims, wanted := map[string]string{}, map[string]bool{}
+	for _, p := range problems {
+		for _, lv := range p.Volumes {
+			wanted[lv] = len(wanted) < maxClaims || wanted[lv]
+		}
+	}
+	volumes := &topolvmv1.LogicalVolumeList{}
+	if err := r.Client.List(ctx, volumes); err != nil {
+		log.FromContext(ctx).Info("the names of the volumes at risk could not be found out", "error", err.Error())
+		return claims
+	}
+	for i := range volumes.Items {
+		volume := &volumes.Items[i]
+		if lv := volume.Status.VolumeID; volume.Spec.NodeName == r.Node && wanted[lv] {
+			claims[lv] = r.claimOf(ctx, volume)
+		}
+	}
+	return claims
+}
+
+// claimOf follows a LogicalVolume to its PersistentVolume, which has its name, and to the claim there.
+func (r *Reconciler) claimOf(ctx context.Context, volume *topolvmv1.LogicalVolume) string {
+	persistentVolume := &corev1.PersistentVolume{}
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: volume.Spec.Name}, persistentVolume); err != nil || persistentVolume.Spec.ClaimRef == nil {
+		return ""
+	}
+	return persistentVolume.Spec.ClaimRef.Namespace + "/" + persistentVolume.Spec.ClaimRef.Name
+}

@@ -1,0 +1,287 @@
+package volumegroup
+
+import (
+	"fmt"
+	"path"
+	"slices"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// cordonTag marks, on the device itself, a physical volume that this product closed for new extents. One that an administrator
+// closed by hand has no such tag and stays closed.
+const cordonTag = "lvms.cordoned"
+
+// deviceNote is what the status says of a physical volume beyond LVM's own words.
+type deviceNote struct {
+	state   v1alpha1.PhysicalVolumeState
+	message string
+	moved   *int32
+}
+
+// deviceRequests is what is to be done with single devices of the group.
+type deviceRequests struct {
+	// action is the next change, of all devices.
+	action   Action
+	notes    map[string]deviceNote
+	problems []Problem
+	note     string
+	waiting  bool
+}
+
+// planDevices goes through the physical volumes of the group that somebody wants something done with: cordon, drain, remove.
+//
+// A device is drained by LVM's pvmove, all or nothing: as long as it runs, and if it is aborted or the node loses power, the
+// data is where it was. One device at a time; what pvmove began it resumes after any restart.
+func planDevices(w Wanted, s Seen, vg *lvm.VG) deviceRequests {
+	r := deviceRequests{notes: map[string]deviceNote{}}
+	for _, pv := range vg.PVs {
+		action := requestedAction(w, s, vg, pv)
+		next := r.one(w, s, vg, pv, action)
+		if r.action.Kind == Nothing {
+			r.action = next
+		}
+	}
+	return r
+}
+
+// requestedAction returns what is asked for a physical volume: by a request, or by taking its path out of the selectors.
+func requestedAction(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) v1alpha1.DeviceAction {
+	d := deviceOf(s, pv)
+	if action := requestFor(w, s, d, pv.UUID); action != "" {
+		return action
+	}
+	if pathTakenOut(w, s, pv) {
+		return v1alpha1.DeviceActionRemove
+	}
+	return ""
+}
+
+// requestFor returns the action that a request names for a device, or "".
+func requestFor(w Wanted, s Seen, d device.Device, uuid string) v1alpha1.DeviceAction {
+	for _, request := range w.Spec.DeviceRequests {
+		if request.Node == w.Node && isMeant(s, request.Device, d, uuid) {
+			return request.Action
+		}
+	}
+	return ""
+}
+
+// isMeant tells whether a name, identity, link or UUID is of a device. A device that is missing is known by what was noted
+// about it.
+func isMeant(s Seen, name string, d device.Device, uuid string) bool {
+	if uuid != "" && name == uuid {
+		return true
+	}
+	if d.Name != "" {
+		id := s.Identities[d.Number]
+		return id != "" && name == id || slices.Contains(namesOfDevice(d), path.Clean(name)) || wasTakenOut(s, name, d)
+	}
+	before := beforeOf(s, uuid)
+	return uuid != "" && before.UUID == uuid && (name == before.DeviceID || name == before.Path) && name != ""
+}
+
+// namesOfDevice are all paths that lead to a device.
+func namesOfDevice(d device.Device) []string {
+	return slices.Concat([]string{d.Name, d.KernelName}, d.ByID, d.ByPath, d.Links)
+}
+
+// wasTakenOut tells whether the device is the one that a request named by the UUID which it had then.
+func wasTakenOut(s Seen, uuid string, d device.Device) bool {
+	for _, r := range s.Removed {
+		if r.UUID != uuid {
+			continue
+		}
+		if id := s.Identities[d.Number]; r.ID != "" || id != "" {
+			return r.ID == id
+		}
+		return slices.ContainsFunc(namesOfDevice(d), func(name string) bool { return slices.Contains(r.Names, name) })
+	}
+	return false
+}
+
+// deviceOf returns the device of a physical volume; an empty one if it is missing.
+func deviceOf(s Seen, pv lvm.PV) device.Device {
+	number := numberOf(pv)
+	if at := slices.IndexFunc(s.Devices, func(d device.Device) bool { return number != "" && d.Number == number }); at >= 0 {
+		return s.Devices[at]
+	}
+	return device.Device{}
+}
+
+// pathTakenOut tells whether somebody took the path of a device out of the selectors. It is about what is written there, and
+// not about what a path leads to at the moment: a link that is away for a while takes nothing out.
+func pathTakenOut(w Wanted, s Seen, pv lvm.PV) bool {
+	noted := beforeOf(s, pv.UUID).Path
+	if noted == "" || pv.Missing || writtenPaths(w.Selectors)[path.Clean(noted)] {
+		return false
+	}
+	number := numberOf(pv)
+	for _, p := range s.Paths {
+		// A path that leads nowhere now may be another name of this very device.
+		if p.Err != nil || p.Number == number {
+			return false
+		}
+	}
+	d := deviceOf(s, pv)
+	return d.Name != "" && !(discovers(w.Selectors) && finds(w.Selectors, d))
+}
+
+// one decides about one physical volume.
+func (r *deviceRequests) one(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v1alpha1.DeviceAction) Action {
+	ours := slices.Contains(pv.Tags, cordonTag)
+	switch {
+	case pv.Missing && action == v1alpha1.DeviceActionRemove:
+		return r.replaceLost(w, s, vg, pv)
+	case pv.Missing:
+		return Action{}
+	case action == "" && ours:
+		return r.release(vg, pv)
+	case action == "":
+		if !pv.Allocatable {
+			r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned, message: "closed for new volumes by hand; open it with: pvchange --allocatable y " + pv.Name}
+		}
+		return Action{}
+	case pv.Allocatable || !ours:
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned}
+		return Action{Kind: Cordon, PVs: []lvm.PV{pv}}
+	case action == v1alpha1.DeviceActionCordon:
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned, message: "nothing new is put on it (deviceRequests)"}
+		if move := moveFrom(vg, pv); move != nil {
+			return Action{Kind: AbortMove, PVs: []lvm.PV{pv}}
+		}
+		return Action{}
+	}
+	return r.drain(w, s, vg, pv, action)
+}
+
+// release takes back what was begun: a request was withdrawn.
+func (r *deviceRequests) release(vg *lvm.VG, pv lvm.PV) Action {
+	if moveFrom(vg, pv) != nil {
+		return Action{Kind: AbortMove, PVs: []lvm.PV{pv}}
+	}
+	return Action{Kind: Uncordon, PVs: []lvm.PV{pv}}
+}
+
+// drain empties a device, and takes it out of the group if that is asked for.
+func (r *deviceRequests) drain(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v1alpha1.DeviceAction) Action {
+	if move := moveFrom(vg, pv); move != nil {
+		return r.follow(s, pv, move)
+	}
+	if pv.Used > 0 {
+		return r.startMove(w, vg, pv)
+	}
+	if action == v1alpha1.DeviceActionDrain {
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDrained, message: "empty, and nothing new is put on it (deviceRequests)"}
+		return Action{}
+	}
+	if refusal := keepReason(w, vg, pv); refusal != "" {
+		r.block(w, pv, refusal)
+		return Action{}
+	}
+	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDrained, message: "is being taken out of the group"}
+	return Action{Kind: ReduceVG, PVs: []lvm.PV{pv}}
+}
+
+// follow watches a move, and makes somebody poll it if nobody does: LVM needs that to finish it.
+func (r *deviceRequests) follow(s Seen, pv lvm.PV, move *lvm.Move) Action {
+	percent := int32(0)
+	if move.Percent != nil {
+		percent = int32(*move.Percent)
+	}
+	r.waiting = true
+	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDraining, moved: &percent, message: "its extents are being moved to the other devices"}
+	r.note = fmt.Sprintf("the extents of %s are being moved to the other devices", pv.Name)
+	if s.Unattended[move.Name] {
+		return Action{Kind: ResumeMove, PVs: []lvm.PV{pv}}
+	}
+	return Action{}
+}
+
+func (r *deviceRequests) startMove(w Wanted, vg *lvm.VG, pv lvm.PV) Action {
+	switch free := vg.FreeOn(pv.UUID); {
+	case vg.MissingPVs > 0:
+		r.block(w, pv, "LVM moves nothing while a device of the group is missing")
+		return Action{}
+	case free < pv.Used:
+		r.block(w, pv, fmt.Sprintf("%d bytes of it are in use and the other devices have %d bytes free: add a device to the device class, or delete volumes", pv.Used, free))
+		return Action{}
+	case len(vg.Moves()) > 0:
+		r.waiting = true
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned, message: "waits until the move from another device is done"}
+		return Action{}
+	}
+	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDraining, message: "its extents are about to be moved to the other devices"}
+	return Action{Kind: StartMove, PVs: []lvm.PV{pv}}
+}
+
+// keepReason tells why an empty device has to stay in the group.
+func keepReason(w Wanted, vg *lvm.VG, pv lvm.PV) string {
+	left := len(vg.PVs) - 1
+	switch {
+	case left < 1:
+		return "it is the only device of the group: remove the device class instead"
+	case vg.MissingPVs > 0:
+		return "another device of the group is missing"
+	case w.Spec.RAIDConfig != nil && left < w.Spec.RAIDConfig.MinimumDevices():
+		return fmt.Sprintf("%s needs at least %d devices, and %d would be left", w.Spec.RAIDConfig.Type, w.Spec.RAIDConfig.MinimumDevices(), left)
+	}
+	return ""
+}
+
+// block says why a request is not carried out. It is a problem of the request, and no harm to the volumes.
+func (r *deviceRequests) block(w Wanted, pv lvm.PV, why string) {
+	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeBlocked, message: why}
+	r.problems = append(r.problems, Problem{
+		Event:   EventDeviceRemovalBlocked,
+		Message: fmt.Sprintf("device %s of volume group %s on node %s is not emptied: %s", pv.Name, w.Name, w.Node, why),
+	})
+}
+
+// replaceLost brings the redundancy of volumes back that lost a device, and then takes the lost device out of the group.
+func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Action {
+	volumes := vg.VolumesOn(pv.UUID)
+	switch {
+	case w.Spec.RAIDConfig == nil && len(volumes) > 0:
+		r.block(w, pv, fmt.Sprintf("it is lost with data of %s: nothing is thrown away by itself; restore these volumes from a backup, delete them, and then run on the node: vgreduce --removemissing %s", joined(volumes), w.Name))
+		return Action{}
+	case len(volumes) == 0 && vg.MissingPVs == 1:
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing, message: "no volume needs it any more; it is being taken out of the group"}
+		return Action{Kind: ReduceLost, PVs: []lvm.PV{pv}}
+	case len(volumes) == 0:
+		r.block(w, pv, "other devices of the group are missing too: ask for the removal of each")
+		if !allRequested(w, s, vg) {
+			return Action{}
+		}
+		return Action{Kind: ReduceLost, PVs: []lvm.PV{pv}}
+	}
+	if lv := syncing(vg, volumes); lv != "" {
+		r.waiting = true
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing, message: "waits until " + lv + " is in sync"}
+		return Action{}
+	}
+	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing, message: "its part of " + volumes[0] + " is being rebuilt on another device"}
+	return Action{Kind: Repair, Volume: volumes[0], PVs: []lvm.PV{pv}}
+}
+
+// allRequested tells whether the removal of each lost device is asked for, and none of them has data of a volume.
+func allRequested(w Wanted, s Seen, vg *lvm.VG) bool {
+	for _, pv := range vg.PVs {
+		if pv.Missing && (requestedAction(w, s, vg, pv) != v1alpha1.DeviceActionRemove || len(vg.VolumesOn(pv.UUID)) > 0) {
+			return false
+		}
+	}
+	return true
+}
+
+// moveFrom returns the move that empties a physical volume, or nil.
+func moveFrom(vg *lvm.VG, pv lvm.PV) *lvm.Move {
+	for _, move := range vg.Moves() {
+		if move.SourceUUID == pv.UUID {
+			return &move
+		}
+	}
+	return nil
+}

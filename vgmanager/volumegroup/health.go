@@ -1,0 +1,148 @@
+package volumegroup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// signatureLVM is libblkid's word for a physical volume.
+const signatureLVM = "LVM2_member"
+
+// deviceProblem is a Problem of the condition DevicesHealthy.
+func deviceProblem(reason, message string, volumes []string) Problem {
+	return Problem{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionDevicesHealthy, Reason: reason, Message: message, Volumes: volumes}
+}
+
+// brokenGroup returns what keeps LVM from changing the group, and the devices that are about to do so.
+func brokenGroup(w Wanted, s Seen, vg *lvm.VG) []Problem {
+	var problems []Problem
+	for _, pv := range vg.PVs {
+		if pv.Missing {
+			problems = append(problems, deviceProblem(v1alpha1.ReasonDeviceMissing, missing(w, s, vg, pv), vg.VolumesOn(pv.UUID)))
+		}
+	}
+	if vg.MissingPVs > 0 && len(problems) == 0 {
+		problems = append(problems, deviceProblem(v1alpha1.ReasonDeviceMissing,
+			fmt.Sprintf("volume group %s on node %s misses %d physical volumes", w.Name, w.Node, vg.MissingPVs), nil))
+	}
+	for _, d := range s.Devices {
+		if uuid, copied := copyOf(d, vg); copied {
+			problems = append(problems, deviceProblem(v1alpha1.ReasonDuplicatePV, fmt.Sprintf(
+				"physical volume %s of volume group %s appears twice on node %s, the second time as %s: detach the copy", uuid, w.Name, w.Node, d.Name), vg.VolumesOn(uuid)))
+		}
+	}
+	return append(problems, failing(w, s, vg)...)
+}
+
+// failing returns the devices of the group that are there and give errors.
+func failing(w Wanted, s Seen, vg *lvm.VG) []Problem {
+	var problems []Problem
+	for _, pv := range vg.PVs {
+		if err := s.Failing[numberOf(pv)]; err != nil && !pv.Missing {
+			problems = append(problems, deviceProblem(v1alpha1.ReasonDeviceFailing, fmt.Sprintf(
+				"device %s (physical volume %s) of volume group %s on node %s is failing: %v: see the kernel's log, save the data, and replace the device",
+				pv.Name, pv.UUID, w.Name, w.Node, err), vg.VolumesOn(pv.UUID)))
+		}
+	}
+	return problems
+}
+
+func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
+	where := ""
+	if last := lastName(s, pv); last != "" {
+		where = ", last seen as " + last
+	}
+	found := fmt.Sprintf("volume group %s on node %s misses the physical volume %s%s", w.Name, w.Node, pv.UUID, where)
+	switch {
+	case pv.Name != "" && !strings.HasPrefix(pv.Name, "["):
+		return found + fmt.Sprintf(": its device %s is back, but the group was changed meanwhile: if the data on it is still good, run on the node: vgextend --restoremissing %s %s", pv.Name, w.Name, pv.Name)
+	case w.Spec.RAIDConfig != nil:
+		return found + fmt.Sprintf(": attach the disk again; if it is lost, attach a new one, add it to the device class, and add to its deviceRequests: {node: %s, device: %s, action: Remove}", w.Node, pv.UUID)
+	case len(vg.VolumesOn(pv.UUID)) == 0:
+		return found + fmt.Sprintf(": attach the disk again; if it is lost, no volume is on it: run on the node: vgreduce --removemissing %s", w.Name)
+	}
+	return found + fmt.Sprintf(": attach the disk again; if it is lost, the data on it is too: restore the volumes from a backup, and then run on the node: vgreduce --removemissing %s", w.Name)
+}
+
+// lastName is the last known device of a missing physical volume.
+func lastName(s Seen, pv lvm.PV) string {
+	if name := s.Names[pv.UUID]; name != "" {
+		return name
+	}
+	return beforeOf(s, pv.UUID).Name
+}
+
+func beforeOf(s Seen, uuid string) v1alpha1.PhysicalVolumeStatus {
+	for _, pv := range s.Before.PhysicalVolumes {
+		if pv.UUID == uuid {
+			return pv
+		}
+	}
+	return v1alpha1.PhysicalVolumeStatus{}
+}
+
+// hasDuplicates tells whether a physical volume of the group appears twice.
+func hasDuplicates(s Seen, vg *lvm.VG) bool {
+	return slices.ContainsFunc(s.Devices, func(d device.Device) bool { _, copied := copyOf(d, vg); return copied })
+}
+
+// copyOf tells whether a device carries a physical volume of the group that LVM uses on another device.
+func copyOf(d device.Device, vg *lvm.VG) (string, bool) {
+	if d.Signature != signatureLVM || d.UUID == "" || d.Type == "mpath" {
+		return "", false
+	}
+	for _, pv := range vg.PVs {
+		if pv.UUID == d.UUID && !pv.Missing && numberOf(pv) != d.Number && !isUnder(d, pv) {
+			return pv.UUID, true
+		}
+	}
+	return "", false
+}
+
+// isUnder tells whether the physical volume's device is made of d: then both show the same label, as a path of a multipath
+// device does.
+func isUnder(d device.Device, pv lvm.PV) bool {
+	return slices.ContainsFunc(d.Children, func(c device.Child) bool { return c.Type != "part" && c.Name == pv.Name })
+}
+
+// brokenVolumes returns the volumes that LVM itself calls broken, and those that are held back. Pool and redundancy have
+// rules of their own.
+func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
+	var broken, held, names []string
+	for i := range vg.LVs {
+		lv := &vg.LVs[i]
+		switch {
+		case lv.Major != 0 && s.Held[device.NewNumber(lv.Major, lv.Minor)]:
+			held = append(held, lv.Name)
+		case lv.Health != "" && !lv.Attr.IsThinPool() && !lv.IsRAID():
+			broken, names = append(broken, fmt.Sprintf("%s (%s)", lv.Name, lv.Health)), append(names, lv.Name)
+		}
+	}
+	for _, name := range s.Stale {
+		if !slices.Contains(names, name) {
+			broken, names = append(broken, name+" (uses a device that is gone, and is being brought back)"), append(names, name)
+		}
+	}
+	slices.Sort(broken)
+	slices.Sort(held)
+	var problems []Problem
+	if len(broken) > 0 {
+		problems = append(problems, Problem{
+			Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy, Reason: v1alpha1.ReasonVolumesBroken, Volumes: names,
+			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are broken: %s", w.Name, w.Node, joined(broken)),
+		})
+	}
+	if len(held) > 0 {
+		problems = append(problems, Problem{
+			Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy, Reason: v1alpha1.ReasonVolumesSuspended, Volumes: held,
+			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are suspended, so whoever uses them waits: %s; if nothing is at work on them, run on the node: dmsetup resume",
+				w.Name, w.Node, joined(held)),
+		})
+	}
+	return problems
+}

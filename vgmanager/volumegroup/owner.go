@@ -1,0 +1,100 @@
+package volumegroup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// ownerTags are the tags of a volume group: whose it is, and what for.
+func ownerTags(w Wanted) []string {
+	return []string{
+		v1alpha1.OwnerTag, v1alpha1.ClusterTagPrefix + w.Cluster, v1alpha1.ClassTagPrefix + w.Name, v1alpha1.NodeTagPrefix + w.Node,
+	}
+}
+
+// tagValue returns what follows a prefix in the tags of a volume group.
+func tagValue(vg *lvm.VG, prefix string) string {
+	for _, tag := range vg.Tags {
+		if value, ok := strings.CutPrefix(tag, prefix); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// foreign tells why a volume group of the right name must not be touched.
+func foreign(w Wanted, vg *lvm.VG) string {
+	if vg == nil {
+		return ""
+	}
+	if problem := notOurs(w, vg); problem != "" {
+		return problem
+	}
+	return frozen(w, vg)
+}
+
+// notOurs tells whose a volume group is, if it is not this node's.
+//
+// A group with the owner tag alone was made by a version that knew no others; it is this node's.
+func notOurs(w Wanted, vg *lvm.VG) string {
+	cluster, node := tagValue(vg, v1alpha1.ClusterTagPrefix), tagValue(vg, v1alpha1.NodeTagPrefix)
+	switch {
+	case !vg.HasTag(v1alpha1.OwnerTag):
+		return fmt.Sprintf("volume group %s exists on node %s without the tag %q, so it belongs to somebody else: "+
+			"remove it or rename the device class; if it is to be used as it is, run on the node: vgchange --addtag %s %s",
+			w.Name, w.Node, v1alpha1.OwnerTag, v1alpha1.OwnerTag, w.Name)
+	case cluster != "" && cluster != w.Cluster:
+		return fmt.Sprintf("OtherClusterVG: volume group %s (%s) on node %s belongs to the cluster %s, and this is %s: it is not touched. "+
+			"Detach its disks or rename the device class; if it is to be used here with the volumes in it, run on the node: vgchange --deltag %s%s %s",
+			w.Name, vg.UUID, w.Node, cluster, w.Cluster, v1alpha1.ClusterTagPrefix, cluster, w.Name)
+	case node != "" && node != w.Node && !adopted(w, vg):
+		return fmt.Sprintf("VGMoved: volume group %s (%s) came to node %s from node %s on its disks: it is not touched. "+
+			"Attach the disks to %s again, or, to use the group here with the volumes in it, add to the device class: adopt: [{node: %s, volumeGroupUUID: %s}]",
+			w.Name, vg.UUID, w.Node, node, node, w.Node, vg.UUID)
+	}
+	return ""
+}
+
+func adopted(w Wanted, vg *lvm.VG) bool {
+	return slices.ContainsFunc(w.Spec.Adopt, func(a v1alpha1.VolumeGroupAdoption) bool {
+		return a.Node == w.Node && a.VolumeGroupUUID == vg.UUID
+	})
+}
+
+// frozen tells why LVM would not change a volume group that is ours.
+func frozen(w Wanted, vg *lvm.VG) string {
+	switch {
+	case vg.Attr.Exported():
+		return fmt.Sprintf("volume group %s on node %s is exported: run on the node: vgimport %s", w.Name, w.Node, w.Name)
+	case vg.Attr.Shared():
+		return fmt.Sprintf("volume group %s on node %s is shared between hosts by a lock manager, which is not supported", w.Name, w.Node)
+	case !vg.Attr.Writable():
+		return fmt.Sprintf("volume group %s on node %s is read-only: run on the node: vgchange --permission rw %s", w.Name, w.Node, w.Name)
+	}
+	return ""
+}
+
+// tagging gives a group of ours the tags that it lacks, and takes away those that do not hold any more.
+func tagging(w Wanted, vg *lvm.VG) Action {
+	a := Action{}
+	wanted := ownerTags(w)
+	for _, tag := range wanted {
+		if !vg.HasTag(tag) {
+			a.AddTags = append(a.AddTags, tag)
+		}
+	}
+	for _, tag := range vg.Tags {
+		ours := strings.HasPrefix(tag, v1alpha1.ClassTagPrefix) || strings.HasPrefix(tag, v1alpha1.NodeTagPrefix)
+		if ours && !slices.Contains(wanted, tag) {
+			a.RemoveTags = append(a.RemoveTags, tag)
+		}
+	}
+	if len(a.AddTags)+len(a.RemoveTags) > 0 {
+		a.Kind = TagVG
+	}
+	return a
+}

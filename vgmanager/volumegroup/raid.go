@@ -1,0 +1,163 @@
+package volumegroup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+// raidOptions are the options of lvcreate for a level, in the form that existing configurations have.
+func raidOptions(raid *v1alpha1.RAIDConfig) []string {
+	mirrors, stripes, stripeSize := 0, 0, int64(0)
+	if raid.Copies() > 0 {
+		mirrors = raid.Copies()
+	}
+	if raid.Type != v1alpha1.RAIDType1 {
+		stripes, stripeSize = raid.DataStripes(), v1alpha1.DefaultStripeSize
+		if raid.StripeSize != nil {
+			stripeSize = raid.StripeSize.Value()
+		}
+	}
+	return lvmd.RAIDOptions(string(raid.Type), mirrors, stripes, stripeSize)
+}
+
+// raidProblem tells why a device class with redundancy cannot begin with so many devices.
+func raidProblem(w Wanted, s Seen, devices int) string {
+	raid := w.Spec.RAIDConfig
+	switch {
+	case raid == nil:
+		return ""
+	case devices < raid.MinimumDevices():
+		return fmt.Sprintf("device class %s on node %s needs at least %d devices for %s, and %d can be used: attach more, or see excluded for what is wrong with the others",
+			w.Name, w.Node, raid.MinimumDevices(), raid.Type, devices)
+	case s.NoRAID != nil:
+		return fmt.Sprintf("device class %s: the kernel of node %s cannot do %s: %v", w.Name, w.Node, raid.Type, s.NoRAID)
+	}
+	return ""
+}
+
+// raidVolumes are the visible volumes with redundancy.
+func raidVolumes(vg *lvm.VG) []*lvm.LV {
+	var list []*lvm.LV
+	for i := range vg.LVs {
+		if vg.LVs[i].IsRAID() {
+			list = append(list, &vg.LVs[i])
+		}
+	}
+	return list
+}
+
+// wrongRAID sorts the volumes that are not in order. failed: the data cannot be read any more; degraded: a device is lacking;
+// syncing: the redundancy is being built up.
+func wrongRAID(vg *lvm.VG) (failed, degraded, syncing []string) {
+	for _, lv := range raidVolumes(vg) {
+		switch {
+		case lv.Attr.Active() && lv.SyncPercent == nil:
+			failed = append(failed, lv.Name)
+		case lv.Health != "" && lv.Health != "mismatches exist":
+			degraded = append(degraded, fmt.Sprintf("%s (%s)", lv.Name, lv.Health))
+		case lv.SyncPercent != nil && *lv.SyncPercent < 100:
+			syncing = append(syncing, fmt.Sprintf("%s (%d %%)", lv.Name, int(*lv.SyncPercent)))
+		}
+	}
+	slices.Sort(failed)
+	slices.Sort(degraded)
+	slices.Sort(syncing)
+	return failed, degraded, syncing
+}
+
+// raidProblems tells what is wrong with the redundancy. A first synchronisation is not: the volume is whole all the time.
+func raidProblems(w Wanted, vg *lvm.VG) []Problem {
+	failed, degraded, _ := wrongRAID(vg)
+	var problems []Problem
+	add := func(reason, text string, names []string) {
+		if len(names) > 0 {
+			problems = append(problems, Problem{
+				Event: EventRAIDHealthCheckFailed, Condition: v1alpha1.ConditionRAIDHealthy, Reason: reason, Volumes: plain(names),
+				Message: fmt.Sprintf("logical volumes of volume group %s on node %s %s: %s", w.Name, w.Node, text, joined(names)),
+			})
+		}
+	}
+	add(v1alpha1.ReasonRAIDFailed, "lost more devices than they can bear, so their data cannot be read", failed)
+	add(v1alpha1.ReasonRAIDDegraded, "have lost redundancy and do not bear the loss of another device", degraded)
+	return problems
+}
+
+func plain(names []string) []string {
+	var list []string
+	for _, n := range names {
+		name, _, _ := strings.Cut(n, " ")
+		list = append(list, name)
+	}
+	return list
+}
+
+// refresh brings back the parts of volumes whose device was away for a while: the kernel leaves them out, or uses what is gone,
+// until then.
+func refresh(s Seen, vg *lvm.VG) Action {
+	if vg.MissingPVs > 0 {
+		return Action{}
+	}
+	if len(s.Stale) > 0 {
+		return Action{Kind: Refresh, Volume: s.Stale[0]}
+	}
+	for _, lv := range raidVolumes(vg) {
+		if lv.Health == "refresh needed" && lv.Attr.Active() {
+			return Action{Kind: Refresh, Volume: lv.Name}
+		}
+	}
+	return Action{}
+}
+
+// syncing returns one of the volumes that is not in sync, or "".
+func syncing(vg *lvm.VG, names []string) string {
+	for _, lv := range raidVolumes(vg) {
+		if slices.Contains(names, lv.Name) && lv.SyncPercent != nil && *lv.SyncPercent < 100 {
+			return lv.Name
+		}
+	}
+	return ""
+}
+
+// maxHealthEntries is the limit of the list of volumes in the status.
+const maxHealthEntries = 32
+
+// newRAIDStatus is the redundancy as the status has it.
+func newRAIDStatus(s Seen, vg *lvm.VG) *v1alpha1.RAIDStatus {
+	failed, degraded, syncing := wrongRAID(vg)
+	status := &v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy, MemberCount: int32(len(vg.PVs))}
+	for _, pv := range vg.PVs {
+		if pv.Missing || s.Failing[numberOf(pv)] != nil {
+			status.DegradedMemberCount++
+		}
+	}
+	switch {
+	case len(failed) > 0:
+		status.Status = v1alpha1.RAIDFailed
+	case len(degraded)+len(syncing) > 0 || status.DegradedMemberCount > 0:
+		status.Status = v1alpha1.RAIDDegraded
+	}
+	for _, lv := range raidVolumes(vg) {
+		percent := floorPercent(lv.SyncPercent)
+		if percent != nil && (status.MinSyncPercent == nil || *percent < *status.MinSyncPercent) {
+			status.MinSyncPercent = percent
+		}
+		if (lv.Health != "" || percent == nil || *percent < 100) && len(status.LVHealth) < maxHealthEntries {
+			status.LVHealth = append(status.LVHealth, v1alpha1.LVHealth{Name: lv.Name, RAIDType: lv.SegType, SyncPercent: percent, HealthStatus: lv.Health})
+		}
+	}
+	slices.SortFunc(status.LVHealth, func(a, b v1alpha1.LVHealth) int { return strings.Compare(a.Name, b.Name) })
+	return status
+}
+
+func floorPercent(p *float64) *int32 {
+	if p == nil {
+		return nil
+	}
+	whole := int32(*p)
+	return &whole
+}

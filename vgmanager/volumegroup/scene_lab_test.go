@@ -1,0 +1,888 @@
+//go:build lab
+
+package volumegroup
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+// scene is a node with six SCSI disks that can be pulled and plugged in again. The last one is a bystander: it has content that
+// nobody named, and each scene proves at its end that not a byte of it changed.
+type scene struct {
+	*labBench
+	bystander string
+	sum       string
+}
+
+const sceneDisks = 6
+
+// newScene begins with blank disks. A selector names them by their links under /dev/disk/by-id.
+func newScene(t *testing.T, spec func(s *scene) v1alpha1.LVMVolumeGroupSpec) *scene {
+	t.Helper()
+	s := &scene{labBench: &labBench{disks: scsiDisks(t)}}
+	s.bench = &bench{T: t}
+	s.clearDisks()
+	s.bystander = s.disks[sceneDisks-1]
+	s.disks = s.disks[:sceneDisks-1]
+	s.writeRandom(s.bystander)
+	s.sum = s.hash(s.bystander)
+	s.labBench.bench = newBench(t, spec(s))
+	s.runner = newRunner()
+	s.boot()
+	t.Cleanup(func() {
+		if s.hash(s.bystander) != s.sum {
+			t.Errorf("the content of %s changed, which nobody named", s.bystander)
+		}
+		s.clearDisks()
+	})
+	return s
+}
+
+// sceneSize of a disk in MiB. The disks are in the node's memory.
+const sceneSize = 160
+
+// scsiDisks returns the disks by stable links. They are the kernel's own for tests, each on a host adapter of its own: disks that
+// can be deleted and found again under another name while something still holds what they were.
+func scsiDisks(t *testing.T) []string {
+	t.Helper()
+	if _, err := os.Stat("/sys/module/scsi_debug"); err != nil {
+		out, err := exec.Command("/usr/sbin/modprobe", "scsi_debug", fmt.Sprintf("dev_size_mb=%d", sceneSize), fmt.Sprintf("add_host=%d", sceneDisks), "per_host_store=1", "delay=0").CombinedOutput()
+		if err != nil {
+			t.Fatalf("modprobe scsi_debug: %v: %s", err, out)
+		}
+		_ = exec.Command("/usr/bin/udevadm", "settle").Run()
+	}
+	links, err := filepath.Glob("/dev/disk/by-id/wwn-*")
+	if err != nil || len(links) < sceneDisks {
+		t.Fatalf("found the disks %v (%v), want %d with a WWN", links, err, sceneDisks)
+	}
+	slices.Sort(links)
+	return links[:sceneDisks]
+}
+
+// clearDisks is the test's own: it removes everything from all disks.
+func (s *scene) clearDisks() {
+	s.Helper()
+	rescan()
+	_ = exec.Command("/usr/sbin/lvm", "pvmove", "--abort").Run()
+	for range 3 {
+		_ = exec.Command("/usr/sbin/dmsetup", "remove_all", "--force").Run()
+	}
+	for _, link := range scsiDisks(s.T) {
+		disk := kernelName(link)
+		clean(disk)
+	}
+	_ = exec.Command("/usr/bin/udevadm", "settle").Run()
+}
+
+func clean(disk string) {
+	_ = exec.Command("/usr/sbin/wipefs", "--quiet", "--all", "--force", disk).Run()
+	f, err := os.OpenFile(disk, os.O_WRONLY, 0)
+	if err != nil {
+		return
+	}
+	_, _ = f.Write(make([]byte, 4<<20))
+	if end, err := f.Seek(-4<<20, io.SeekEnd); err == nil {
+		_, _ = f.WriteAt(make([]byte, 4<<20), end)
+	}
+	_ = f.Sync()
+	_ = f.Close()
+	_ = exec.Command("/usr/bin/udevadm", "trigger", "--settle", disk).Run()
+}
+
+// rescan plugs all pulled disks in again. The kernel finds one only after the last user let go of what it was before.
+func rescan() {
+	for range 40 {
+		hosts, _ := filepath.Glob("/sys/class/scsi_host/host*/scan")
+		for _, h := range hosts {
+			_ = os.WriteFile(h, []byte("- - -"), 0o600)
+		}
+		_ = exec.Command("/usr/bin/udevadm", "settle").Run()
+		if links, _ := filepath.Glob("/dev/disk/by-id/wwn-*"); len(links) >= sceneDisks {
+			return
+		}
+		time.Sleep(250 * time.Millisecond)
+	}
+}
+
+func kernelName(link string) string {
+	path, err := filepath.EvalSymlinks(link)
+	if err != nil {
+		return link
+	}
+	return path
+}
+
+// pull takes a disk out, as if by hand.
+func (s *scene) pull(link string) {
+	s.Helper()
+	s.ok(os.WriteFile("/sys/block/"+filepath.Base(kernelName(link))+"/device/delete", []byte("1"), 0o600))
+	s.settleUdev()
+}
+
+func (s *scene) writeRandom(disk string) {
+	s.Helper()
+	f, err := os.OpenFile(disk, os.O_WRONLY, 0)
+	s.ok(err)
+	_, err = io.CopyN(f, rand.Reader, 8<<20)
+	s.ok(err)
+	s.ok(f.Sync())
+	s.ok(f.Close())
+	s.settleUdev()
+}
+
+// hash reads a disk past the cache of the page cache's owner: the whole of it.
+func (s *scene) hash(disk string) string {
+	s.Helper()
+	f, err := os.Open(disk)
+	s.ok(err)
+	defer func() { _ = f.Close() }()
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	s.ok(err)
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+func byPath(disks ...string) *v1alpha1.DeviceSelector {
+	selector := &v1alpha1.DeviceSelector{}
+	for _, d := range disks {
+		selector.Paths = append(selector.Paths, v1alpha1.DevicePath(d))
+	}
+	return selector
+}
+
+// change edits the spec as the operator does.
+func (s *scene) change(edit func(*v1alpha1.LVMVolumeGroupSpec)) {
+	s.Helper()
+	object := s.object()
+	edit(&object.Spec)
+	object.Generation++
+	s.ok(s.client.Update(s.Context(), object))
+}
+
+// converge reconciles until the status says what is wanted.
+func (s *scene) converge(what string, done func(v1alpha1.VGStatus) bool) v1alpha1.VGStatus {
+	s.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	var last error
+	for time.Now().Before(deadline) {
+		s.agent.Wake()
+		_, last = s.reconcile()
+		if entry := s.entry(); done(entry) {
+			return entry
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	s.Fatalf("%s does not come: %+v, last error %v", what, s.entry(), last)
+	return v1alpha1.VGStatus{}
+}
+
+func isReady(e v1alpha1.VGStatus) bool { return e.Status == v1alpha1.VGStatusReady && e.Size != nil }
+
+func (s *scene) ready() v1alpha1.VGStatus {
+	s.Helper()
+	return s.converge("Ready", isReady)
+}
+
+// falseCondition returns the condition if it is False.
+func falseCondition(e v1alpha1.VGStatus, kind, reason string) *metav1.Condition {
+	c := meta.FindStatusCondition(e.Conditions, kind)
+	if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reason {
+		return nil
+	}
+	return c
+}
+
+// says waits for a condition to be False for a reason, and for its message to name what it has to.
+func (s *scene) says(kind, reason string, names ...string) v1alpha1.VGStatus {
+	s.Helper()
+	e := s.converge(kind+" "+reason, func(e v1alpha1.VGStatus) bool { return falseCondition(e, kind, reason) != nil })
+	message := falseCondition(e, kind, reason).Message
+	for _, n := range append(names, nodeName, "vg1") {
+		if !strings.Contains(message, n) {
+			s.Errorf("the message %q should name %q", message, n)
+		}
+	}
+	if e.Status == v1alpha1.VGStatusReady {
+		s.Errorf("it is Ready while %s is False", kind)
+	}
+	return e
+}
+
+func (s *scene) volume(name string, size int64) string {
+	s.Helper()
+	_, err := s.engine.CreateLV(s.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "vg1", SizeBytes: size})
+	s.ok(err)
+	return "/dev/vg1/" + name
+}
+
+// fill writes a pattern over a volume and returns its hash.
+func (s *scene) fill(volume string, size int64) string {
+	s.Helper()
+	f, err := os.OpenFile(volume, os.O_WRONLY, 0)
+	s.ok(err)
+	_, err = io.CopyN(f, rand.Reader, size)
+	s.ok(err)
+	s.ok(f.Sync())
+	s.ok(f.Close())
+	return s.hash(volume)
+}
+
+func (s *scene) unchanged(volume, sum string) {
+	s.Helper()
+	if got := s.hash(volume); got != sum {
+		s.Errorf("the data of %s changed", volume)
+	}
+}
+
+// writer writes to a volume until it is told to stop, and counts what failed.
+type writer struct {
+	stop chan struct{}
+	done chan error
+}
+
+func (s *scene) startWriting(volume string) *writer {
+	s.Helper()
+	f, err := os.OpenFile(volume, os.O_WRONLY|os.O_SYNC, 0)
+	s.ok(err)
+	w := &writer{stop: make(chan struct{}), done: make(chan error, 1)}
+	go func() {
+		defer func() { _ = f.Close() }()
+		block := bytes.Repeat([]byte{0xa5}, 64<<10)
+		for {
+			select {
+			case <-w.stop:
+				w.done <- nil
+				return
+			default:
+			}
+			if _, err := f.WriteAt(block, 0); err != nil {
+				w.done <- err
+				return
+			}
+		}
+	}()
+	return w
+}
+
+func (w *writer) finish() error {
+	close(w.stop)
+	return <-w.done
+}
+
+// discard deletes everything through the agent.
+func (s *scene) discard() {
+	s.Helper()
+	report, err := lvm.New(s.runner).Report(s.Context())
+	s.ok(err)
+	if vg := report.VG("vg1"); vg != nil {
+		for i := range vg.LVs {
+			if lv := &vg.LVs[i]; !lv.Attr.IsThinPool() {
+				_, err := s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: lv.Name, DeviceClass: "vg1"})
+				s.ok(err)
+			}
+		}
+	}
+	s.remove()
+	deadline := time.Now().Add(time.Minute)
+	for !s.gone() && time.Now().Before(deadline) {
+		s.agent.Wake()
+		_, _ = s.reconcile()
+	}
+	if !s.gone() {
+		s.Fatalf("still there: %+v", s.entry())
+	}
+	for _, d := range s.disks {
+		if _, err := os.Stat(d); err != nil {
+			continue // It was pulled.
+		}
+		if out, err := exec.Command("/usr/sbin/wipefs", "--no-act", d).CombinedOutput(); err != nil || len(out) != 0 {
+			s.Errorf("%s is not blank: %v: %s", d, err, out)
+		}
+	}
+}
+
+func raidScene(kind v1alpha1.RAIDType, disks int) func(*scene) v1alpha1.LVMVolumeGroupSpec {
+	return func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:disks]...), RAIDConfig: &v1alpha1.RAIDConfig{Type: kind}}
+	}
+}
+
+// TestSceneRAIDSurvivesAPulledDisk pulls a disk of each level while it is written to, and replaces it.
+func TestSceneRAIDSurvivesAPulledDisk(t *testing.T) {
+	for kind, disks := range map[v1alpha1.RAIDType]int{v1alpha1.RAIDType1: 2, v1alpha1.RAIDType4: 3, v1alpha1.RAIDType5: 3, v1alpha1.RAIDType10: 4} {
+		t.Run(string(kind), func(t *testing.T) {
+			s := newScene(t, raidScene(kind, disks))
+			s.ready()
+			volume := s.volume("a", 48<<20)
+			other := s.volume("b", 16<<20)
+			sum := s.fill(other, 16<<20)
+			s.converge("in sync", func(e v1alpha1.VGStatus) bool {
+				return e.RAIDStatus != nil && e.RAIDStatus.MinSyncPercent != nil && *e.RAIDStatus.MinSyncPercent == 100
+			})
+			writing := s.startWriting(volume)
+			lost := s.disks[disks-1]
+			s.pull(lost)
+			e := s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing, "volumes at risk", "a", "b")
+			s.says(v1alpha1.ConditionRAIDHealthy, v1alpha1.ReasonRAIDDegraded, "a")
+			if e.RAIDStatus == nil || e.RAIDStatus.Status != v1alpha1.RAIDDegraded || e.RAIDStatus.DegradedMemberCount != 1 {
+				t.Errorf("got %+v", e.RAIDStatus)
+			}
+			var uuid string
+			for _, pv := range s.entry().PhysicalVolumes {
+				if pv.State == v1alpha1.PhysicalVolumeMissing {
+					uuid = pv.UUID
+				}
+			}
+			s.unchanged(other, sum)
+			// A new disk in its place, and the word that the old one is lost.
+			s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
+				spec.DeviceSelector = byPath(append(slices.Clone(s.disks[:disks-1]), s.disks[disks])...)
+				spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: uuid, Action: v1alpha1.DeviceActionRemove}}
+			})
+			s.converge("repaired", func(e v1alpha1.VGStatus) bool {
+				return isReady(e) && len(e.Devices) == disks && e.RAIDStatus.Status == v1alpha1.RAIDHealthy
+			})
+			if err := writing.finish(); err != nil {
+				t.Errorf("a write failed: %v", err)
+			}
+			s.unchanged(other, sum)
+			s.discard()
+		})
+	}
+}
+
+// TestSceneRAIDDeviceComesBack is a cable that was loose.
+func TestSceneRAIDDeviceComesBack(t *testing.T) {
+	s := newScene(t, raidScene(v1alpha1.RAIDType1, 2))
+	s.ready()
+	volume := s.volume("a", 32<<20)
+	s.converge("in sync", func(e v1alpha1.VGStatus) bool {
+		return e.RAIDStatus.MinSyncPercent != nil && *e.RAIDStatus.MinSyncPercent == 100
+	})
+	writing := s.startWriting(volume)
+	s.pull(s.disks[1])
+	s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing)
+	s.ok(writing.finish())
+	sum := s.hash(volume)
+	rescan()
+	s.converge("whole again", func(e v1alpha1.VGStatus) bool {
+		return isReady(e) && e.RAIDStatus.Status == v1alpha1.RAIDHealthy && len(e.Devices) == 2
+	})
+	s.unchanged(volume, sum)
+	// Now the other one goes: what is read comes from the disk that was away.
+	s.pull(s.disks[0])
+	s.unchanged(volume, sum)
+	rescan()
+	s.converge("whole again", func(e v1alpha1.VGStatus) bool { return isReady(e) && e.RAIDStatus.Status == v1alpha1.RAIDHealthy })
+	s.discard()
+}
+
+// TestSceneLostDiskOfAPlainGroup is the defect of an operator that calls a group Ready whose disk is dead.
+func TestSceneLostDiskOfAPlainGroup(t *testing.T) {
+	for name, spec := range map[string]v1alpha1.LVMVolumeGroupSpec{"thick": {Default: true}, "thin": thinOf(90)} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+				spec.DeviceSelector = byPath(s.disks[:2]...)
+				return spec
+			})
+			s.ready()
+			s.volume("a", 240<<20)
+			s.pull(s.disks[1])
+			e := s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing, "volumes at risk", "a")
+			if !slices.ContainsFunc(e.Devices, func(d string) bool { return strings.Contains(d, "(missing)") }) {
+				t.Errorf("got %v", e.Devices)
+			}
+			if s.capacity() != 0 {
+				t.Errorf("the scheduler is told %d bytes of a group that LVM does not change", s.capacity())
+			}
+			rescan()
+			s.ready()
+			s.discard()
+		})
+	}
+}
+
+func (s *scene) capacity() uint64 {
+	s.Helper()
+	response, err := s.engine.GetFreeBytes(s.Context(), &proto.GetFreeBytesRequest{DeviceClass: "vg1"})
+	s.ok(err)
+	return response.FreeBytes
+}
+
+// TestSceneDeviceIsRemovedWithItsData moves the data of each kind of volume, and loses the agent on the way.
+func TestSceneDeviceIsRemovedWithItsData(t *testing.T) {
+	for name, spec := range map[string]v1alpha1.LVMVolumeGroupSpec{
+		"thick": {Default: true}, "thin": thinOf(50), "raid1": {RAIDConfig: &v1alpha1.RAIDConfig{Type: v1alpha1.RAIDType1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+				spec.DeviceSelector = byPath(s.disks[:3]...)
+				return spec
+			})
+			s.ready()
+			volume := s.volume("a", 80<<20)
+			sum := s.fill(volume, 80<<20)
+			busy := busiest(s.entry())
+			s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
+				spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: busy.UUID, Action: v1alpha1.DeviceActionRemove}}
+			})
+			s.converge("a move", func(e v1alpha1.VGStatus) bool {
+				state := stateOfPV(e, busy.UUID)
+				return state == v1alpha1.PhysicalVolumeDraining || state == v1alpha1.PhysicalVolumeDrained || state == ""
+			})
+			// The agent and all that it started are killed.
+			killAll("pvmove")
+			killAll("lvm")
+			s.boot()
+			e := s.converge("removed", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.PhysicalVolumes) == 2 })
+			if slices.ContainsFunc(e.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool { return pv.UUID == busy.UUID }) {
+				t.Errorf("got %+v", e.PhysicalVolumes)
+			}
+			s.unchanged(volume, sum)
+			// The device is blank, and is not taken again though its path is still written there.
+			if out, err := exec.Command("/usr/sbin/wipefs", "--no-act", busy.Path).CombinedOutput(); err != nil || len(out) != 0 {
+				t.Errorf("%s is not blank: %v: %s", busy.Path, err, out)
+			}
+			s.boot()
+			s.ready()
+			if n := len(s.entry().PhysicalVolumes); n != 2 {
+				t.Errorf("there are %d devices again", n)
+			}
+			s.discard()
+		})
+	}
+}
+
+func busiest(e v1alpha1.VGStatus) v1alpha1.PhysicalVolumeStatus {
+	return slices.MinFunc(e.PhysicalVolumes, func(a, b v1alpha1.PhysicalVolumeStatus) int { return a.Free.Cmp(*b.Free) })
+}
+
+func stateOfPV(e v1alpha1.VGStatus, uuid string) v1alpha1.PhysicalVolumeState {
+	for _, pv := range e.PhysicalVolumes {
+		if pv.UUID == uuid {
+			return pv.State
+		}
+	}
+	return ""
+}
+
+func killAll(name string) { _ = exec.Command("/usr/bin/pkill", "-9", "-x", name).Run() }
+
+// TestSceneDrainIsCancelled begins to move a device away, and changes its mind.
+func TestSceneDrainIsCancelled(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}
+	})
+	s.ready()
+	volume := s.volume("a", 120<<20)
+	sum := s.fill(volume, 120<<20)
+	busy := busiest(s.entry())
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
+		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: busy.UUID, Action: v1alpha1.DeviceActionDrain}}
+	})
+	s.converge("a move", func(e v1alpha1.VGStatus) bool {
+		return stateOfPV(e, busy.UUID) == v1alpha1.PhysicalVolumeDraining || stateOfPV(e, busy.UUID) == v1alpha1.PhysicalVolumeDrained
+	})
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceRequests = nil })
+	s.converge("as before", func(e v1alpha1.VGStatus) bool {
+		return isReady(e) && stateOfPV(e, busy.UUID) == v1alpha1.PhysicalVolumeReady
+	})
+	s.unchanged(volume, sum)
+	report, err := lvm.New(s.runner).Report(s.Context())
+	s.ok(err)
+	if vg := report.VG("vg1"); len(vg.Moves()) != 0 || slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool { return !pv.Allocatable || len(pv.Tags) > 0 }) {
+		t.Errorf("something is left of it: %+v", vg)
+	}
+	s.discard()
+}
+
+// TestSceneDeviceThatIsNeededStays asks for what there is no room for.
+func TestSceneDeviceThatIsNeededStays(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}
+	})
+	s.ready()
+	volume := s.volume("a", 240<<20)
+	sum := s.fill(volume, 240<<20)
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector = byPath(s.disks[0]) })
+	e := s.converge("a refusal", func(e v1alpha1.VGStatus) bool { return strings.Contains(e.Reason, "bytes of it are in use") })
+	if len(e.PhysicalVolumes) != 2 || e.Status != v1alpha1.VGStatusDegraded {
+		t.Errorf("got %+v", e)
+	}
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector = byPath(s.disks[:2]...) })
+	s.ready()
+	s.unchanged(volume, sum)
+	s.discard()
+}
+
+// TestSceneLinkThatIsAwayShrinksNothing is the defect of an operator that evicts a healthy disk when udev is late.
+func TestSceneLinkThatIsAwayShrinksNothing(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		selector := byPath(s.disks[0])
+		selector.OptionalPaths = []v1alpha1.DevicePath{v1alpha1.DevicePath(s.disks[1])}
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: selector}
+	})
+	s.ready()
+	target, err := os.Readlink(s.disks[1])
+	s.ok(err)
+	s.ok(os.Remove(s.disks[1]))
+	for range 5 {
+		s.agent.Wake()
+		_, err := s.reconcile()
+		s.ok(err)
+	}
+	if e := s.entry(); len(e.Devices) != 2 || e.Status != v1alpha1.VGStatusReady {
+		t.Errorf("got %+v", e)
+	}
+	s.ok(os.Symlink(target, s.disks[1]))
+	s.ready()
+	s.discard()
+}
+
+// TestSceneDisksAreRenamed plugs the disks in again in another order.
+func TestSceneDisksAreRenamed(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}
+	})
+	before := s.ready()
+	volume := s.volume("a", 240<<20)
+	sum := s.fill(volume, 240<<20)
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
+	held, err := os.Open(kernelName(s.disks[0])) // Keeps the name from being given away again.
+	s.ok(err)
+	defer func() { _ = held.Close() }()
+	s.pull(s.disks[0])
+	s.pull(s.disks[1])
+	rescan()
+	s.boot()
+	after := s.ready()
+	if slices.Equal(before.Devices, after.Devices) {
+		t.Errorf("the disks kept their names %v: this shows nothing", after.Devices)
+	}
+	for i := range before.PhysicalVolumes {
+		if before.PhysicalVolumes[i].UUID != after.PhysicalVolumes[i].UUID || before.PhysicalVolumes[i].DeviceID != after.PhysicalVolumes[i].DeviceID {
+			t.Errorf("got %+v, was %+v", after.PhysicalVolumes[i], before.PhysicalVolumes[i])
+		}
+	}
+	s.unchanged(volume, sum)
+	s.discard()
+}
+
+// TestSceneClonedPhysicalVolume is a LUN that an array cloned.
+func TestSceneClonedPhysicalVolume(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
+	})
+	s.ready()
+	volume := s.volume("a", 64<<20)
+	sum := s.fill(volume, 64<<20)
+	s.sh("/bin/dd", "if="+s.disks[0], "of="+s.disks[1], "bs=1M", "conv=fsync", "status=none")
+	s.sh("/usr/bin/udevadm", "trigger", "--settle", kernelName(s.disks[1]))
+	s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDuplicatePV, filepath.Base(kernelName(s.disks[1])), "a")
+	clean(kernelName(s.disks[1]))
+	s.ready()
+	s.unchanged(volume, sum)
+	s.discard()
+}
+
+// TestSceneGroupOfAnotherCluster is a disk that came from elsewhere.
+func TestSceneGroupsOfOthers(t *testing.T) {
+	for name, tt := range map[string]struct{ tags, says []string }{
+		"nobody's":        {nil, []string{"vgchange --addtag lvms vg1"}},
+		"another cluster": {[]string{"lvms", "lvms.cluster=elsewhere"}, []string{"OtherClusterVG", "elsewhere"}},
+		"another node":    {[]string{"lvms", "lvms.cluster=c1", "lvms.node=node9"}, []string{"VGMoved", "node9"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			yes := true
+			s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+				selector := byPath(s.disks[:2]...)
+				selector.ForceWipeDevicesAndDestroyAllData = &yes
+				return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: selector}
+			})
+			args := []string{"vgcreate"}
+			for _, tag := range tt.tags {
+				args = append(args, "--addtag", tag)
+			}
+			s.sh("/usr/sbin/lvm", append(args, "vg1", s.disks[0])...)
+			s.sh("/usr/sbin/lvm", "lvcreate", "--name", "precious", "--size", "32m", "--wipesignatures", "n", "--zero", "n", "vg1")
+			s.settleUdev()
+			sum := s.hash(s.disks[0])
+			for range 4 {
+				s.agent.Wake()
+				_, _ = s.reconcile()
+			}
+			s.wantState(v1alpha1.VGStatusFailed, tt.says...)
+			if got := s.hash(s.disks[0]); got != sum {
+				t.Error("the disk of somebody else changed")
+			}
+			// A removal leaves it as it is, too.
+			s.remove()
+			for range 4 {
+				s.agent.Wake()
+				_, _ = s.reconcile()
+			}
+			if !s.gone() || s.hash(s.disks[0]) != sum {
+				t.Error("the removal waits for, or changed, what is not ours")
+			}
+			s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
+		})
+	}
+}
+
+// TestSceneMovedGroupIsAdopted uses a group on another node, with its volumes.
+func TestSceneMovedGroupIsAdopted(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
+	})
+	s.ready()
+	volume := s.volume("a", 32<<20)
+	sum := s.fill(volume, 32<<20)
+	s.sh("/usr/sbin/lvm", "vgchange", "--deltag", "lvms.node="+nodeName, "--addtag", "lvms.node=node9", "vg1")
+	s.boot()
+	s.converge("a question", func(e v1alpha1.VGStatus) bool { return strings.Contains(e.Reason, "VGMoved") })
+	report, err := lvm.New(s.runner).Report(s.Context())
+	s.ok(err)
+	uuid := report.VG("vg1").UUID
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
+		spec.Adopt = []v1alpha1.VolumeGroupAdoption{{Node: nodeName, VolumeGroupUUID: uuid}}
+	})
+	s.ready()
+	s.unchanged(volume, sum)
+	s.discard()
+}
+
+// TestScenePoolGrowsByItself fills data and metadata of a pool.
+func TestScenePoolGrowsByItself(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(20)
+		spec.DeviceSelector = byPath(s.disks[:2]...)
+		spec.ThinPoolConfig.AutoExtend = &v1alpha1.AutoExtend{ThresholdPercent: 70, StepPercent: 50}
+		return spec
+	})
+	before := s.ready()
+	volume := s.volume("a", 500<<20)
+	size := before.ThinPool.Size.Value()
+	for range 6 {
+		s.writeSome(volume, size*8/10)
+		s.agent.Wake()
+		s.settle()
+		size = s.entry().ThinPool.Size.Value()
+	}
+	e := s.converge("no space", func(e v1alpha1.VGStatus) bool {
+		return falseCondition(e, v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolCannotGrow) != nil || e.ThinPool.DataPercent < 70
+	})
+	if e.ThinPool.Size.Cmp(before.ThinPool.Size) <= 0 {
+		t.Errorf("the pool did not grow: %+v", e.ThinPool)
+	}
+	s.discard()
+}
+
+// writeSome writes zeros from the beginning of a volume, as far as it goes.
+func (s *scene) writeSome(volume string, size int64) {
+	f, err := os.OpenFile(volume, os.O_WRONLY, 0)
+	s.ok(err)
+	_, _ = io.CopyN(f, rand.Reader, size)
+	_ = f.Sync()
+	_ = f.Close()
+}
+
+// TestScenePoolOutOfMetadata fills the metadata of a pool by many small writes.
+func TestScenePoolOutOfMetadata(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(90)
+		spec.DeviceSelector = byPath(s.disks[:2]...)
+		spec.ThinPoolConfig.ChunkSize, spec.ThinPoolConfig.MetadataSizeCalculationPolicy = quantityOf("64Ki"), v1alpha1.SizeCalculationStatic
+		spec.ThinPoolConfig.MetadataSize, spec.ThinPoolConfig.OverprovisionRatio = quantityOf("2Mi"), 100
+		return spec
+	})
+	s.ready()
+	volume := s.volume("a", 120<<20)
+	s.fill(volume, 120<<20)
+	for i := range 200 {
+		name := fmt.Sprintf("s%d", i)
+		if _, err := s.engine.CreateLVSnapshot(s.Context(), &proto.CreateLVSnapshotRequest{Name: name, DeviceClass: "vg1", SourceVolume: "a", AccessType: "rw", SizeBytes: 120 << 20}); err != nil {
+			t.Logf("after %d snapshots: %v", i, err)
+			break
+		}
+		// Each of these writes costs blocks of metadata, and hardly any data.
+		s.scatter("/dev/vg1/"+name, 24)
+	}
+	s.converge("a pool without metadata", func(e v1alpha1.VGStatus) bool {
+		c := meta.FindStatusCondition(e.Conditions, v1alpha1.ConditionThinPoolHealthy)
+		return c != nil && c.Status == metav1.ConditionFalse && slices.Contains([]string{
+			v1alpha1.ReasonThinPoolOutOfMetadata, v1alpha1.ReasonThinPoolNeedsCheck, v1alpha1.ReasonThinPoolReadOnly, v1alpha1.ReasonThinPoolFailed,
+		}, c.Reason)
+	})
+	e := s.entry()
+	t.Logf("metadata %d %%, data %d %%, %s", e.ThinPool.MetadataPercent, e.ThinPool.DataPercent, e.Reason[:min(300, len(e.Reason))])
+	if e.Status == v1alpha1.VGStatusReady || s.capacity() != 0 {
+		t.Errorf("it is %s, and the scheduler is told %d bytes", e.Status, s.capacity())
+	}
+}
+
+// scatter writes blocks all over a volume. Errors are what the test is about.
+func (s *scene) scatter(volume string, blocks int64) {
+	f, err := os.OpenFile(volume, os.O_WRONLY, 0)
+	if err != nil {
+		return
+	}
+	defer func() { _ = f.Close() }()
+	for i := range blocks {
+		_, _ = f.WriteAt(make([]byte, 4096), i*(120<<20)/blocks)
+	}
+	_ = f.Sync()
+}
+
+// crashingRunner ends the agent at the nth command that changes something: before it, in the middle, or right after it.
+type crashingRunner struct {
+	real interface {
+		Run(context.Context, string, ...string) ([]byte, error)
+	}
+	at    int
+	mode  string
+	count int
+	dead  bool
+	said  string
+}
+
+var errCrash = fmt.Errorf("the agent was killed")
+
+func (c *crashingRunner) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	if c.dead {
+		return nil, errCrash
+	}
+	if len(args) == 0 || !changes(args[0]) {
+		return c.real.Run(ctx, name, args...)
+	}
+	c.count++
+	if c.count != c.at {
+		return c.real.Run(ctx, name, args...)
+	}
+	c.dead, c.said = true, c.mode+" "+args[0]
+	switch c.mode {
+	case "after":
+		_, _ = c.real.Run(context.WithoutCancel(ctx), name, args...)
+	case "in the middle of":
+		command := exec.Command(name, args...)
+		if command.Start() == nil {
+			time.Sleep(time.Duration(20+13*c.at%60) * time.Millisecond)
+			_ = command.Process.Kill()
+			_ = command.Wait()
+		}
+	}
+	return nil, errCrash
+}
+
+func changes(command string) bool {
+	return slices.Contains([]string{
+		"vgcreate", "vgextend", "vgchange", "vgreduce", "vgremove", "pvremove", "pvchange", "pvmove", "lvcreate", "lvextend", "lvremove", "lvchange",
+	}, command)
+}
+
+// crashBoot begins a new process whose commands go through a crashingRunner.
+func (s *scene) crashBoot(at int, mode string) *crashingRunner {
+	s.Helper()
+	c := &crashingRunner{real: s.runner, at: at, mode: mode}
+	real := lvm.New(c)
+	engine, err := lvmd.New(real, filepath.Join(s.dir, "lvmd.yaml"))
+	s.ok(err)
+	s.engine = engine
+	s.agent = New(s.options(real, device.New(s.runner)))
+	return c
+}
+
+// TestSceneAgentIsKilledAtEveryCommand goes through the life of a thin class again and again, and kills the agent at the first,
+// the second, the third … command of LVM that changes something. A new agent must always come to the same end.
+func TestSceneAgentIsKilledAtEveryCommand(t *testing.T) {
+	for _, mode := range []string{"before", "after", "in the middle of"} {
+		t.Run(strings.Fields(mode)[0], func(t *testing.T) {
+			for at := 1; ; at++ {
+				said := lifeWithACrash(t, at, mode)
+				if said == "" {
+					t.Logf("%d commands", at-1)
+					if at < 9 {
+						t.Errorf("the life of a class took %d commands: this shows nothing", at-1)
+					}
+					return
+				}
+				t.Logf("%d: %s", at, said)
+			}
+		})
+	}
+}
+
+// lifeWithACrash makes, extends, shrinks and removes a device class. It returns where the agent was killed.
+func lifeWithACrash(t *testing.T, at int, mode string) string {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(60)
+		spec.DeviceSelector = byPath(s.disks[:1]...)
+		return spec
+	})
+	c := s.crashBoot(at, mode)
+	step := func(what string, done func(v1alpha1.VGStatus) bool) {
+		t.Helper()
+		s.converge(what, func(e v1alpha1.VGStatus) bool {
+			if c.dead && s.engine != nil {
+				s.boot()
+				c.dead = false
+			}
+			return done(e)
+		})
+	}
+	step("the group", func(e v1alpha1.VGStatus) bool { return isReady(e) && e.ThinPool != nil })
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector = byPath(s.disks[:2]...) })
+	step("the second device", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.Devices) == 2 })
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector = byPath(s.disks[:3]...) })
+	step("the third device", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.Devices) == 3 })
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
+		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: s.disks[2], Action: v1alpha1.DeviceActionRemove}}
+	})
+	// The pool fills 60 % of three devices, so its part on the third has room on the others.
+	step("two devices", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.Devices) == 2 })
+	s.remove()
+	deadline := time.Now().Add(time.Minute)
+	for !s.gone() && time.Now().Before(deadline) {
+		s.agent.Wake()
+		_, _ = s.reconcile()
+		if c.dead {
+			s.boot()
+			c.dead = false
+		}
+	}
+	if !s.gone() {
+		t.Fatalf("%s: still there: %+v", c.said, s.entry())
+	}
+	for _, d := range s.disks[:3] {
+		if out, err := exec.Command("/usr/sbin/wipefs", "--no-act", d).CombinedOutput(); err != nil || len(out) != 0 {
+			t.Errorf("%s: %s is not blank: %v: %s", c.said, d, err, out)
+		}
+	}
+	if files, err := os.ReadDir(s.dir); err != nil || len(files) != 0 {
+		t.Errorf("%s: files are left: %v, %v", c.said, files, err)
+	}
+	return c.said
+}

@@ -1,0 +1,227 @@
+package volumegroup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+// wipeRecord is what is known on the node about the wipe of one disk for one device class. It is written before the disk is.
+type wipeRecord struct {
+	// Class is the UID of the LVMVolumeGroup: the consent.
+	Class string `json:"class"`
+	// ID is the identity of the disk.
+	ID string `json:"id"`
+	// Name, Found and Backup are for people.
+	Name   string    `json:"name"`
+	Found  []string  `json:"found,omitempty"`
+	Backup string    `json:"backup,omitempty"`
+	Time   time.Time `json:"time"`
+	// Done: the disk was wiped. A record that is not done is one that a crash left: what it found may be wiped, nothing else.
+	Done bool `json:"done"`
+}
+
+// wipeRecords keeps the records of a device class in a file on the node.
+type wipeRecords struct{ dir string }
+
+func (r wipeRecords) path(class string) string { return filepath.Join(r.dir, "wiped-"+class+".json") }
+
+func (r wipeRecords) read(class string) ([]wipeRecord, error) {
+	data, err := os.ReadFile(r.path(class))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var records []wipeRecord
+	if err == nil {
+		err = json.Unmarshal(data, &records)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("record of the devices that were wiped for device class %s: %w", class, err)
+	}
+	return records, nil
+}
+
+// put adds a record, or replaces the one of the same consent and disk.
+func (r wipeRecords) put(class string, record wipeRecord) error {
+	records, err := r.read(class)
+	if err != nil {
+		return err
+	}
+	records = slices.DeleteFunc(records, func(o wipeRecord) bool { return o.Class == record.Class && o.ID == record.ID })
+	data, err := json.Marshal(append(records, record))
+	if err != nil {
+		return err
+	}
+	if err := lvmd.ReplaceFile(r.path(class), data); err != nil {
+		return fmt.Errorf("record the wipe of %s for device class %s: %w", record.Name, class, err)
+	}
+	return nil
+}
+
+// forget is for a device class that is gone: the next of its name is another consent.
+func (r wipeRecords) forget(class string) error {
+	if err := os.Remove(r.path(class)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("forget the wipes of device class %s: %w", class, err)
+	}
+	return nil
+}
+
+// wipeKey is by what a disk is known to have been wiped. What a wipe destroys is no identity here: a disk without a serial
+// number is known by the path that names it, so that at most too little is wiped.
+func wipeKey(s Seen, target wipeTarget) string {
+	if id := s.Identities[target.Device.Number]; strings.HasPrefix(id, "wwn:") || strings.HasPrefix(id, "serial:") {
+		return id
+	}
+	return "path:" + target.Path
+}
+
+// wipeRefusal tells why a device that may be wiped by its selector is not, or "".
+func wipeRefusal(w Wanted, s Seen, target wipeTarget) string {
+	if w.WipedBefore {
+		return "devices of this device class were wiped on this node by an earlier version already; nothing is wiped a second time"
+	}
+	if pv, ok := PhysicalVolumes(s.Report)[target.Device.Number]; ok {
+		if why := protected(w, s.Report, pv); why != "" {
+			return why
+		}
+	}
+	key := wipeKey(s, target)
+	for _, record := range s.Wiped {
+		if record.ID != key || record.Class != string(w.UID) {
+			continue
+		}
+		if record.Done || !isSubset(foundOn(target), record.Found) {
+			return fmt.Sprintf("this disk (%s) was wiped for the device class on %s already, and what it carries now came after that; nothing is wiped a second time",
+				key, record.Time.UTC().Format("2006-01-02 15:04 UTC"))
+		}
+	}
+	return ""
+}
+
+// protected tells why a physical volume is not wiped: it belongs to a group of this product, here or from elsewhere.
+func protected(w Wanted, report *lvm.Report, pv device.PV) string {
+	if pv.Group == "" {
+		return ""
+	}
+	vg := report.VG(pv.Group)
+	switch {
+	case vg == nil:
+		return fmt.Sprintf("it is a physical volume of volume group %s, which cannot be examined", pv.Group)
+	case vg.HasTag(v1alpha1.OwnerTag) || tagValue(vg, v1alpha1.ClusterTagPrefix) != "":
+		return fmt.Sprintf("it is a physical volume of volume group %s, which belongs to this product (tags %s)", pv.Group, strings.Join(vg.Tags, ", "))
+	case pv.Group == w.Name:
+		return fmt.Sprintf("it is a physical volume of volume group %s itself", pv.Group)
+	}
+	return ""
+}
+
+func foundOn(target wipeTarget) []string {
+	var found []string
+	for _, r := range target.Reasons {
+		found = append(found, r.String())
+	}
+	slices.Sort(found)
+	return found
+}
+
+func isSubset(list, of []string) bool {
+	return !slices.ContainsFunc(list, func(e string) bool { return !slices.Contains(of, e) })
+}
+
+// wipe destroys what is on one device. The record is written first, and the device looks at itself again in the same call.
+func (r *Reconciler) wipe(ctx context.Context, w Wanted, s Seen, target wipeTarget) error {
+	key := wipeKey(s, target)
+	if err := r.notWipedElsewhere(ctx, w, key); err != nil {
+		return err
+	}
+	now := r.now()
+	record := wipeRecord{
+		Class: string(w.UID), ID: key, Name: target.Path, Found: foundOn(target), Time: now,
+		Backup: filepath.Join(r.StateDir, "wiped", w.Name+"-"+now.UTC().Format("20060102-150405.000")),
+	}
+	if err := r.wipes.put(w.Name, record); err != nil {
+		return err
+	}
+	result, reasons, err := r.Devices.Wipe(ctx, device.WipeOptions{
+		Device: target.Device, PVs: PhysicalVolumes(s.Report), BackupDir: record.Backup,
+		Protected: func(pv device.PV) string { return protected(w, s.Report, pv) },
+	})
+	if len(reasons) > 0 {
+		return fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, w.Node, sentences(reasons))
+	}
+	if err != nil {
+		return fmt.Errorf("wipe device %s of node %s: %w", target.Path, w.Node, err)
+	}
+	record.Done = true
+	if err := r.wipes.put(w.Name, record); err != nil {
+		return err
+	}
+	r.tell(w, corev1.EventTypeWarning, EventDeviceWiped, fmt.Sprintf(
+		"device %s (%s) of node %s was wiped for device class %s, as forceWipeDevicesAndDestroyAllData asks: it carried %s; what was overwritten is kept in %s on the node",
+		target.Path, key, w.Node, w.Name, strings.Join(describeAll(result.Found), ", "), record.Backup))
+	return nil
+}
+
+func describeAll(signatures []device.Signature) []string {
+	var list []string
+	for _, s := range signatures {
+		text := s.Type
+		if s.UUID != "" {
+			text += " " + s.UUID
+		}
+		list = append(list, text)
+	}
+	return list
+}
+
+// notWipedElsewhere asks the record that outlives the Node: a machine that was installed anew has no file of its own.
+func (r *Reconciler) notWipedElsewhere(ctx context.Context, w Wanted, key string) error {
+	records := &corev1.ConfigMap{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: v1alpha1.WipedDevicesConfigMap}, records)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the record of wiped devices (ConfigMap %s) before a wipe: %w", v1alpha1.WipedDevicesConfigMap, err)
+	}
+	entry, ok := records.Data[v1alpha1.WipedDeviceKey(w.Name, key)]
+	if !ok {
+		return nil
+	}
+	known := struct {
+		ClassUID string `json:"classUID"`
+	}{}
+	if err := json.Unmarshal([]byte(entry), &known); err == nil && known.ClassUID != string(w.UID) {
+		return nil
+	}
+	return fmt.Errorf("disk %s of node %s was wiped for device class %s before its Node was registered anew; nothing is wiped a second time: if that is meant, wipe it by hand", key, w.Node, w.Name)
+}
+
+// wipedDevices are the records as the status has them.
+func wipedDevices(w Wanted, s Seen) []v1alpha1.WipedDevice {
+	var list []v1alpha1.WipedDevice
+	for _, record := range s.Wiped {
+		if record.Done && record.Class == string(w.UID) {
+			list = append(list, v1alpha1.WipedDevice{ID: record.ID, Name: record.Name, Found: record.Found, Backup: record.Backup, Time: metav1.NewTime(record.Time.Truncate(time.Second))})
+		}
+	}
+	slices.SortFunc(list, func(a, b v1alpha1.WipedDevice) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}

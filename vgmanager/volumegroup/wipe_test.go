@@ -1,0 +1,190 @@
+package volumegroup
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+var errRead = errors.New("input/output error")
+
+func forced(paths ...string) v1alpha1.LVMVolumeGroupSpec {
+	yes := true
+	s := &v1alpha1.DeviceSelector{ForceWipeDevicesAndDestroyAllData: &yes}
+	for _, p := range paths {
+		s.Paths = append(s.Paths, v1alpha1.DevicePath(p))
+	}
+	return v1alpha1.LVMVolumeGroupSpec{DeviceSelector: s}
+}
+
+// written is a disk with a file system.
+func written(letter string) device.Device {
+	d := disk(letter)
+	d.Signature, d.UUID = "ext4", "fs-"+letter
+	return d
+}
+
+func TestPlanOfWipes(t *testing.T) {
+	spec := forced("/dev/disk/by-id/b")
+	look := func(change func(*Seen)) Seen {
+		s := Seen{Report: report(), Devices: []device.Device{written("b"), written("c")}, Paths: paths("b")}
+		if change != nil {
+			change(&s)
+		}
+		s.Identities = device.Identities(s.Devices)
+		return s
+	}
+	record := wipeRecord{Class: "uid", ID: "serial:serial-b", Done: true}
+	found := foundOn(wipeTarget{Reasons: device.Explain(written("b"), nil)})
+	tests := map[string]struct {
+		spec   v1alpha1.LVMVolumeGroupSpec
+		before bool
+		seen   Seen
+		want   string
+		says   []string
+	}{
+		"consent":                {spec: spec, seen: look(nil), want: "Progressing WipeDevice"},
+		"no consent":             {spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}, seen: look(nil), want: "Failed", says: []string{"carries ext4"}},
+		"blank already":          {spec: spec, seen: look(func(s *Seen) { s.Devices[0] = disk("b") }), want: "Progressing CreateVolumeGroup /dev/sdb"},
+		"once only":              {spec: spec, seen: look(func(s *Seen) { s.Wiped = []wipeRecord{record} }), want: "Failed", says: []string{"serial:serial-b", "nothing is wiped a second time"}},
+		"another disk was wiped": {spec: spec, seen: look(func(s *Seen) { s.Wiped = []wipeRecord{{Class: "uid", ID: "serial:x", Done: true}} }), want: "Progressing WipeDevice"},
+		"for an earlier class":   {spec: spec, seen: look(func(s *Seen) { s.Wiped = []wipeRecord{{Class: "old", ID: record.ID, Done: true}} }), want: "Progressing WipeDevice"},
+		"by an earlier version":  {spec: spec, before: true, seen: look(nil), want: "Failed", says: []string{"by an earlier version"}},
+		"a crash in the middle":  {spec: spec, seen: look(func(s *Seen) { s.Wiped = []wipeRecord{{Class: "uid", ID: record.ID, Found: found}} }), want: "Progressing WipeDevice"},
+		"a crash, and other content meanwhile": {
+			spec: spec, seen: look(func(s *Seen) {
+				s.Wiped = []wipeRecord{{Class: "uid", ID: record.ID, Found: []string{"HasSignature: swap"}}}
+			}),
+			want: "Failed", says: []string{"nothing is wiped a second time"},
+		},
+		"mounted": {spec: spec, seen: look(func(s *Seen) { s.Devices[0].Mountpoints = []string{"/data"} }), want: "Failed", says: []string{"mounted on /data"}},
+		"in use":  {spec: spec, seen: look(func(s *Seen) { s.Devices[0].Children = []device.Child{{Name: "/dev/mapper/x", Type: "crypt"}} }), want: "Failed", says: []string{"used by /dev/mapper/x"}},
+		"of a group of ours": {
+			spec: spec, want: "Failed", says: []string{"physical volume of the volume group vg9"},
+			seen: look(func(s *Seen) {
+				s.Devices[0].Signature = "LVM2_member"
+				s.Report = report(edit(group("b"), func(vg *lvm.VG) { vg.Name = "vg9"; vg.PVs[0].VGName = "vg9" }))
+			}),
+		},
+		"without a serial number it is the path that counts": {
+			spec: spec, want: "Failed", says: []string{"path:/dev/disk/by-id/b"},
+			seen: look(func(s *Seen) {
+				s.Devices[0].Serial = ""
+				s.Wiped = []wipeRecord{{Class: "uid", ID: "path:/dev/disk/by-id/b", Done: true}}
+			}),
+		},
+	}
+	for name, tt := range tests {
+		w := testWanted(tt.spec)
+		w.WipedBefore = tt.before
+		checkPlan(t, name, NewPlan(w, tt.seen), tt.want, tt.says)
+	}
+}
+
+// wipeBench is a node whose first disk carries a file system and may be wiped.
+func wipeBench(t *testing.T) *bench {
+	b := newBench(t, forced("/dev/sdb"))
+	b.devices.list[0].Signature, b.devices.list[0].UUID = "ext4", "fs-1"
+	return b
+}
+
+func TestWipeIsDoneOnceAndRecorded(t *testing.T) {
+	b := wipeBench(t)
+	b.settle()
+	entry := b.wantState(v1alpha1.VGStatusReady)
+	if len(b.devices.wiped) != 1 || len(entry.WipedDevices) != 1 || entry.WipedDevices[0].ID != "serial:/dev/sdb" {
+		t.Errorf("wiped %v, recorded %+v", b.devices.wiped, entry.WipedDevices)
+	}
+	if events := strings.Join(b.drain(), "\n"); !strings.Contains(events, "DeviceWiped") || !strings.Contains(events, "ext4 fs-1") {
+		t.Errorf("got the events %s", events)
+	}
+	b.restart()
+	b.settle()
+	if len(b.devices.wiped) != 1 {
+		t.Errorf("wiped again: %v", b.devices.wiped)
+	}
+}
+
+// TestWipeAfterTheNodeWasRegisteredAnew is the case in which another operator loses data: its record goes with the Node.
+func TestWipeAfterTheNodeWasRegisteredAnew(t *testing.T) {
+	b := wipeBench(t)
+	b.settle()
+	status := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace}}
+	b.ok(b.client.Delete(b.Context(), status))
+	status.ResourceVersion = ""
+	b.ok(b.client.Create(b.Context(), status))
+	// Somebody used the disk for something else, outside of LVM.
+	b.ok(b.lvm.VGRemove(b.Context(), "vg1"))
+	b.ok(b.lvm.PVRemove(b.Context(), "/dev/sdb"))
+	b.devices.list[0].Signature, b.devices.list[0].UUID = "xfs", "fs-2"
+	b.restart()
+	b.settle()
+	b.wantState(v1alpha1.VGStatusFailed, "nothing is wiped a second time")
+	if len(b.devices.wiped) != 1 {
+		t.Errorf("wiped %v", b.devices.wiped)
+	}
+}
+
+func TestWipeAsksTheRecordThatOutlivesTheNode(t *testing.T) {
+	b := wipeBench(t)
+	key := v1alpha1.WipedDeviceKey("vg1", "serial:/dev/sdb")
+	b.ok(b.client.Create(b.Context(), &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.WipedDevicesConfigMap, Namespace: namespace},
+		Data:       map[string]string{key: `{"classUID":"uid"}`},
+	}))
+	for range 5 {
+		if _, err := b.reconcile(); err != nil && !strings.Contains(err.Error(), "nothing is wiped a second time") {
+			t.Fatal(err)
+		}
+	}
+	if len(b.devices.wiped) != 0 {
+		t.Errorf("wiped %v", b.devices.wiped)
+	}
+	b.wantState(v1alpha1.VGStatusFailed, "before its Node was registered anew")
+}
+
+func TestWipeThatCannotBeRecordedIsNotDone(t *testing.T) {
+	b := wipeBench(t)
+	b.agent.Live = failingReader{b.client}
+	for range 5 {
+		_, _ = b.reconcile()
+	}
+	if len(b.devices.wiped) != 0 {
+		t.Errorf("wiped %v without knowing whether that was done before", b.devices.wiped)
+	}
+	b.wantState(v1alpha1.VGStatusFailed, "ConfigMap")
+}
+
+func TestWipeThatFailsIsTriedAgain(t *testing.T) {
+	b := wipeBench(t)
+	b.devices.wipeErr = errors.New("wipefs: no answer")
+	var said []string
+	for range 5 {
+		if _, err := b.reconcile(); err != nil {
+			said = append(said, err.Error())
+		}
+	}
+	if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "wipe device /dev/sdb of node node1") }) {
+		t.Errorf("got %v", said)
+	}
+	b.devices.wipeErr = nil
+	b.settle()
+	b.wantState(v1alpha1.VGStatusReady)
+}
+
+// failingReader cannot read ConfigMaps.
+type failingReader struct{ client.Reader }
+
+func (f failingReader) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	return errors.New("no answer for " + key.String())
+}
