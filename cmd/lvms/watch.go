@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 	"time"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -20,7 +23,7 @@ const reportAge = 10 * time.Minute
 
 // newWatch feels the pulse of the physical volumes of this product's volume groups.
 func newWatch(volumes *lvm.LVM) *watch {
-	pulse := device.NewPulse()
+	pulse, known := device.NewPulse(), map[device.Number]string{}
 	failing := func(ctx context.Context) map[string]error {
 		report, err := volumes.Recent(ctx, reportAge)
 		if err != nil {
@@ -28,7 +31,7 @@ func newWatch(volumes *lvm.LVM) *watch {
 			return nil
 		}
 		failing := map[string]error{}
-		for number, err := range pulse.Check(ctx, beats(report)) {
+		for number, err := range pulse.Check(ctx, beats(report, known)) {
 			failing[string(number)] = err
 		}
 		return failing
@@ -36,18 +39,23 @@ func newWatch(volumes *lvm.LVM) *watch {
 	return &watch{monitor: health.New(health.Options{Mapper: devicemapper.New(), Failing: failing})}
 }
 
-// beats are the devices of the volume groups of this product.
-func beats(report *lvm.Report) []device.Beat {
-	var list []device.Beat
+// beats are the devices of the volume groups of this product. LVM lists a group no more when none of its devices can be read, so
+// what it once listed is remembered as long as the kernel has the device.
+func beats(report *lvm.Report, known map[device.Number]string) []device.Beat {
 	for i := range report.VGs {
-		if !report.VGs[i].HasTag(lvmv1alpha1.OwnerTag) {
-			continue
-		}
 		for _, pv := range report.VGs[i].PVs {
-			if pv.Major != 0 {
-				list = append(list, device.Beat{Number: device.NewNumber(pv.Major, pv.Minor), Path: pv.Name})
+			if number := device.NewNumber(pv.Major, pv.Minor); pv.Major != 0 && report.VGs[i].HasTag(lvmv1alpha1.OwnerTag) {
+				known[number] = pv.Name
 			}
 		}
+	}
+	var list []device.Beat
+	for number, path := range known {
+		if _, err := os.Stat("/sys/dev/block/" + string(number)); errors.Is(err, fs.ErrNotExist) {
+			delete(known, number)
+			continue
+		}
+		list = append(list, device.Beat{Number: number, Path: path})
 	}
 	return list
 }

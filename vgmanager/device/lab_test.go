@@ -766,7 +766,7 @@ func TestLabPulse(t *testing.T) {
 	// A mapping is one sector long at least; the error comes with the first block that is read.
 	name := l.mapping("pulse", fmt.Sprintf("0 200000 linear %s 0", l.disk))
 	p := NewPulse()
-	p.limit = time.Second
+	p.limit = 3 * time.Second
 	device := l.device(name)
 	beats := []Beat{{device.Number, device.KernelName}, {l.device(l.disk).Number, l.disk}}
 	check := func(what string, want string) {
@@ -784,8 +784,8 @@ func TestLabPulse(t *testing.T) {
 	}
 	check("healthy", "")
 	l.sh("/usr/sbin/dmsetup", "suspend", "pulse")
-	check("suspended", "does not answer within 1s")
-	check("suspended still", "does not answer for 1s")
+	check("suspended", "does not answer within 3s")
+	check("suspended still", "does not answer for 3s")
 	if n := p.outstanding(); n != 1 {
 		t.Errorf("%d questions are open", n)
 	}

@@ -63,16 +63,29 @@ func (p *Pulse) Check(ctx context.Context, devices []Beat) map[Number]error {
 		answers[d.Number] = answer
 	}
 	for number, answer := range answers {
-		select {
-		case err := <-answer:
-			if err != nil {
-				failing[number] = err
-			}
-		case <-ctx.Done():
-			failing[number] = fmt.Errorf("does not answer within %s", p.limit)
+		if err := p.wait(ctx, answer); err != nil {
+			failing[number] = err
 		}
 	}
 	return failing
+}
+
+// wait prefers an answer to the end of the time: another device, for which it was waited before, may have used that up.
+func (p *Pulse) wait(ctx context.Context, answer <-chan error) error {
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-answer:
+		return err
+	default:
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return fmt.Errorf("does not answer within %s", p.limit)
+	}
+	return fmt.Errorf("has not answered yet: %w", ctx.Err())
 }
 
 // ask reads in a goroutine of its own, which ends when the kernel gives the device up. It asks nothing, and returns since when, while

@@ -1,6 +1,7 @@
 package device
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -91,6 +92,38 @@ func TestPulseOfADeviceThatIsNotThere(t *testing.T) {
 	p := NewPulse()
 	got := p.Check(t.Context(), []Beat{{"8:0", filepath.Join(t.TempDir(), "sdx")}, {"8:16", os.DevNull}})
 	if got["8:0"] == nil || got["8:16"] == nil {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestPulseOfAHealthyDeviceBesideOneThatHangs(t *testing.T) {
+	hang := make(chan struct{})
+	p := NewPulse()
+	p.sysfs, p.limit = t.TempDir(), 100*time.Millisecond
+	p.read = func(b Beat) error {
+		if b.Path == "hangs" {
+			<-hang
+		}
+		return nil
+	}
+	defer close(hang)
+	devices := []Beat{{"8:0", "hangs"}}
+	for i := range 50 {
+		devices = append(devices, Beat{NewNumber(9, uint32(i)), "well"})
+	}
+	if got := p.Check(t.Context(), devices); len(got) != 1 || got["8:0"] == nil {
+		t.Errorf("got %v", got)
+	}
+}
+
+func TestPulseThatIsNotWaitedForSaysSo(t *testing.T) {
+	hang := make(chan struct{})
+	p := NewPulse()
+	p.sysfs, p.read = t.TempDir(), func(Beat) error { <-hang; return nil }
+	defer close(hang)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if got := p.Check(ctx, []Beat{{"8:0", "x"}}); !errors.Is(got["8:0"], context.Canceled) {
 		t.Errorf("got %v", got)
 	}
 }

@@ -6,6 +6,7 @@ package inventory
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -29,6 +30,8 @@ type Input struct {
 	Probed map[device.Number][]device.Reason
 	// Failing are the devices that give errors or do not answer.
 	Failing map[device.Number]error
+	// Known are the physical volumes that the node's volume groups had when they were last seen, by group.
+	Known map[string][]v1alpha1.PhysicalVolumeStatus
 	// Before is the last list.
 	Before []v1alpha1.DeviceStatus
 	Now    time.Time
@@ -199,6 +202,22 @@ func (b *listing) missing(present []v1alpha1.DeviceStatus) []v1alpha1.DeviceStat
 			there := slices.ContainsFunc(present, func(d v1alpha1.DeviceStatus) bool { return d.PVUUID == pv.UUID })
 			if pv.Missing && !there {
 				list = append(list, b.lost(vg.Name, pv))
+			}
+		}
+	}
+	listed := map[string]bool{}
+	for _, pv := range b.Report.PVs() {
+		listed[pv.UUID] = true
+	}
+	for _, group := range slices.Sorted(maps.Keys(b.Known)) {
+		for _, pv := range b.Known[group] {
+			there := listed[pv.UUID] || slices.ContainsFunc(present, func(d v1alpha1.DeviceStatus) bool { return d.ID != "" && d.ID == pv.DeviceID })
+			if !there {
+				lost := lvm.PV{UUID: pv.UUID}
+				if pv.Size != nil {
+					lost.Size = lvm.Bytes(pv.Size.Value())
+				}
+				list = append(list, b.lost(group, lost))
 			}
 		}
 	}

@@ -120,7 +120,10 @@ func (r *Reconciler) look(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGro
 	condition := metav1.Condition{Type: v1alpha1.ConditionDevicesObserved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDevicesObserved}
 	in, err := r.observe(ctx)
 	if err == nil {
-		in.Before = nodeStatus.Status.Devices
+		in.Before, in.Known = nodeStatus.Status.Devices, map[string][]v1alpha1.PhysicalVolumeStatus{}
+		for _, entry := range nodeStatus.Status.NodeStatus {
+			in.Known[entry.Name] = entry.PhysicalVolumes
+		}
 		nodeStatus.Status.Devices, nodeStatus.Status.DevicesOmitted = Build(in)
 	} else {
 		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonObservationFailed

@@ -1,6 +1,8 @@
 package lvm
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -87,7 +89,12 @@ func FuzzDecodeReport(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(data)
+		// Without the space between, which a fuzzer would be busy with.
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, data); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(compact.Bytes())
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		report, err := decodeReport(data)

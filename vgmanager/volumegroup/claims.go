@@ -18,15 +18,24 @@ const maxClaims = 20
 // nameVolumes completes the problems with the volumes at risk, by the names that people gave them. What cannot be found out is
 // said as it is: a problem is not held back for its decoration.
 func (r *Reconciler) nameVolumes(ctx context.Context, w Wanted, problems []Problem) {
-	var claims map[string]string
+	concerned := func(p Problem) bool { return len(p.Volumes) > 0 || p.WholeClass }
+	if !slices.ContainsFunc(problems, concerned) {
+		return
+	}
+	volumes := r.volumes(ctx)
+	claims := r.claims(ctx, problems, volumes)
 	for i := range problems {
-		if len(problems[i].Volumes) == 0 {
-			continue
+		if problems[i].WholeClass {
+			for _, volume := range volumes {
+				if volume.Spec.DeviceClass == w.Name || volume.Spec.DeviceClass == "" && w.Spec.Default {
+					problems[i].Volumes = append(problems[i].Volumes, volume.Status.VolumeID)
+				}
+			}
+			claims = r.claims(ctx, problems, volumes)
 		}
-		if claims == nil {
-			claims = r.claims(ctx, problems)
+		if len(problems[i].Volumes) > 0 {
+			problems[i].Message += "; volumes at risk: " + atRisk(problems[i].Volumes, claims)
 		}
-		problems[i].Message += "; volumes at risk: " + atRisk(problems[i].Volumes, claims)
 	}
 }
 
@@ -46,23 +55,27 @@ func atRisk(volumes []string, claims map[string]string) string {
 	return strings.Join(names, ", ")
 }
 
+// volumes are the LogicalVolumes of this node.
+func (r *Reconciler) volumes(ctx context.Context) []topolvmv1.LogicalVolume {
+	list := &topolvmv1.LogicalVolumeList{}
+	if err := r.Client.List(ctx, list); err != nil {
+		log.FromContext(ctx).Info("the names of the volumes at risk could not be found out", "error", err.Error())
+		return nil
+	}
+	return slices.DeleteFunc(list.Items, func(v topolvmv1.LogicalVolume) bool { return v.Spec.NodeName != r.Node || v.Status.VolumeID == "" })
+}
+
 // claims returns the PersistentVolumeClaim, "namespace/name", of logical volumes.
-func (r *Reconciler) claims(ctx context.Context, problems []Problem) map[string]string {
+func (r *Reconciler) claims(ctx context.Context, problems []Problem, volumes []topolvmv1.LogicalVolume) map[string]string {
 	claims, wanted := map[string]string{}, map[string]bool{}
 	for _, p := range problems {
 		for _, lv := range p.Volumes {
 			wanted[lv] = len(wanted) < maxClaims || wanted[lv]
 		}
 	}
-	volumes := &topolvmv1.LogicalVolumeList{}
-	if err := r.Client.List(ctx, volumes); err != nil {
-		log.FromContext(ctx).Info("the names of the volumes at risk could not be found out", "error", err.Error())
-		return claims
-	}
-	for i := range volumes.Items {
-		volume := &volumes.Items[i]
-		if lv := volume.Status.VolumeID; volume.Spec.NodeName == r.Node && wanted[lv] {
-			claims[lv] = r.claimOf(ctx, volume)
+	for i := range volumes {
+		if lv := volumes[i].Status.VolumeID; wanted[lv] {
+			claims[lv] = r.claimOf(ctx, &volumes[i])
 		}
 	}
 	return claims

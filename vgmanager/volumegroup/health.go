@@ -39,6 +39,35 @@ func brokenGroup(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	return append(problems, failing(w, s, vg)...)
 }
 
+// wasThere tells whether the node had the volume group, unless somebody gave up every device that it had. LVM does not list a group
+// at all when none of its devices can be read.
+func wasThere(w Wanted, s Seen) bool {
+	for _, pv := range s.Before.PhysicalVolumes {
+		if requestedAction(w, s, nil, lvm.PV{UUID: pv.UUID, Missing: true}) != v1alpha1.DeviceActionRemove {
+			return true
+		}
+	}
+	return s.Class != nil && len(s.Before.PhysicalVolumes) == 0
+}
+
+// lostGroup tells of a volume group that was there. A new one of the same name would be taken for it when its disks come back.
+func lostGroup(w Wanted, s Seen) []Problem {
+	var devices, requests []string
+	for _, pv := range s.Before.PhysicalVolumes {
+		devices = append(devices, fmt.Sprintf("%s (%s)", pv.Name, pv.UUID))
+		requests = append(requests, fmt.Sprintf("{node: %s, device: %s, action: Remove}", w.Node, pv.UUID))
+	}
+	message := fmt.Sprintf("volume group %s was on node %s and is not there any more: none of its devices can be read", w.Name, w.Node)
+	remedy := "attach them again; if they are lost, their data is too: delete the volumes, and take the device class out of the LVMCluster before it is made anew"
+	if len(devices) > 0 {
+		message += ": " + strings.Join(devices, ", ")
+		remedy = "attach them again and see the kernel's log; if they are lost, their data is too: to begin anew with other devices add to the deviceRequests of the device class: " + strings.Join(requests, ", ")
+	}
+	p := deviceProblem(v1alpha1.ReasonDeviceMissing, message+"; "+remedy, nil)
+	p.WholeClass = true
+	return []Problem{p}
+}
+
 // failing returns the devices of the group that are there and give errors.
 func failing(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	var problems []Problem

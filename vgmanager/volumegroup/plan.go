@@ -73,8 +73,9 @@ type Problem struct {
 	// of the setup, which is no matter of health.
 	Condition, Reason string
 	Message           string
-	// Volumes are the logical volumes at risk.
-	Volumes []string
+	// Volumes are the logical volumes at risk; WholeClass: all of the device class are, and LVM cannot list them.
+	Volumes    []string
+	WholeClass bool
 }
 
 // Plan is the verdict on one look at the node: the next change, and what the status says.
@@ -91,6 +92,8 @@ type Plan struct {
 	Devices map[string]deviceNote
 	// Waiting: something happens without the agent, and is to be looked at soon.
 	Waiting bool
+	// Lost: the volume group was there and is not; what the status knew about it is kept.
+	Lost bool
 	// Finished: nothing of a deleted LVMVolumeGroup is left on the node.
 	Finished bool
 }
@@ -117,7 +120,7 @@ func (p Plan) messages() []string {
 //
 // The rules, in words: a volume group is made of blank devices only, and once made it shrinks only by a device that somebody
 // asked to remove and that is empty. A volume group without the owner tag, or of another cluster or node, is never touched.
-// While a disk is missing or appears twice nothing is changed but what brings the redundancy of volumes back. A pool is made
+// One that was there and is not any more is not made anew. While a disk is missing or appears twice nothing is changed but what brings the redundancy of volumes back. A pool is made
 // once, and grows when its volume group grew or when it is to grow by itself. A class is published when volumes can be made in
 // it, and stays published while it is broken, since its volumes have to be found. Removal begins when no volume is left.
 func NewPlan(w Wanted, s Seen) Plan {
@@ -129,6 +132,9 @@ func NewPlan(w Wanted, s Seen) Plan {
 		return Plan{State: v1alpha1.VGStatusFailed, Problems: []Problem{{Event: EventForeignVolumeGroup, Message: problem}}}
 	}
 	chosen := choose(w, s, vg)
+	if vg == nil && wasThere(w, s) {
+		return Plan{State: v1alpha1.VGStatusDegraded, Problems: append(lostGroup(w, s), chosen.problems...), Excluded: chosen.excluded, Lost: true}
+	}
 	if vg == nil {
 		return planCreation(w, s, chosen)
 	}

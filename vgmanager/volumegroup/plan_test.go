@@ -284,6 +284,20 @@ func TestNewPlan(t *testing.T) {
 			want: "Ready",
 		},
 
+		// A group that was there.
+		"all its disks are dead": {
+			spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone, Before: v1alpha1.VGStatus{UUID: "vg", PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
+			want: "Degraded", says: []string{"volume group vg1 was on node n1 and is not there any more", "/dev/sdb (pv-b)", "{node: n1, device: pv-b, action: Remove}"},
+		},
+		"and the status was lost too": {
+			spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone},
+			want: "Degraded", says: []string{"volume group vg1 was on node n1 and is not there any more"},
+		},
+		"and somebody gave them up": {
+			spec: request("pv-b", v1alpha1.DeviceActionRemove), want: "Progressing CreateVolumeGroup /dev/sdd",
+			seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone, Before: v1alpha1.VGStatus{UUID: "vg", PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
+		},
+
 		// What is broken.
 		"a disk is missing": {
 			spec: thin, seen: Seen{Report: report(edit(withPool(group("b", "c"), "a"), lost)), Devices: []device.Device{disk("b"), disk("d")}, Class: thinDone, Names: map[string]string{"pv-c": "/dev/sdc"}},

@@ -815,21 +815,21 @@ func (s *scene) crashBoot(at int, mode string) *crashingRunner {
 	return c
 }
 
-// TestSceneAgentIsKilledAtEveryCommand goes through the life of a thin class again and again, and kills the agent at the first,
+// TestKilledAtEveryCommand goes through the life of a thin class again and again, and kills the agent at the first,
 // the second, the third … command of LVM that changes something. A new agent must always come to the same end.
-func TestSceneAgentIsKilledAtEveryCommand(t *testing.T) {
-	for _, mode := range []string{"before", "after", "in the middle of"} {
+func TestKilledAtEveryCommand(t *testing.T) {
+	// A kill before a command is one after the command that went before.
+	for _, mode := range []string{"after", "in the middle of"} {
 		t.Run(strings.Fields(mode)[0], func(t *testing.T) {
-			for at := 1; ; at++ {
-				said := lifeWithACrash(t, at, mode)
-				if said == "" {
-					t.Logf("%d commands", at-1)
-					if at < 9 {
-						t.Errorf("the life of a class took %d commands: this shows nothing", at-1)
-					}
-					return
+			said := "begin"
+			for at := 1; said != "" && !t.Failed(); at++ {
+				t.Run(fmt.Sprintf("%02d", at), func(t *testing.T) {
+					said = lifeWithACrash(t, at, mode)
+					t.Log(said)
+				})
+				if said == "" && at <= 9 {
+					t.Errorf("the life of a class took %d commands: this shows nothing", at-1)
 				}
-				t.Logf("%d: %s", at, said)
 			}
 		})
 	}
@@ -885,4 +885,122 @@ func lifeWithACrash(t *testing.T, at int, mode string) string {
 		t.Errorf("%s: files are left: %v, %v", c.said, files, err)
 	}
 	return c.said
+}
+
+// contents are what a disk can carry, each made by a program of the node or by its first bytes.
+var contents = map[string]func(s *scene, disk string){
+	"ext4": func(s *scene, disk string) { s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk) },
+	"xfs":  func(s *scene, disk string) { s.sh("/usr/sbin/mkfs.xfs", "-q", "-f", disk) },
+	"swap": func(s *scene, disk string) { s.sh("/usr/sbin/mkswap", disk) },
+	"LVM of another group": func(s *scene, disk string) {
+		s.sh("/usr/sbin/lvm", "vgcreate", "elsewhere", disk)
+	},
+	"crypto_LUKS": func(s *scene, disk string) {
+		s.writeAt(disk, 0, append([]byte("LUKS\xba\xbe\x00\x01"), make([]byte, 584)...))
+	},
+	"ceph_bluestore": func(s *scene, disk string) {
+		s.writeAt(disk, 0, []byte("bluestore block device\n00000000-0000-0000-0000-000000000000\n"))
+	},
+	"a DOS table": func(s *scene, disk string) {
+		table := make([]byte, 512)
+		copy(table[446:], []byte{0, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0x80, 0, 0})
+		table[510], table[511] = 0x55, 0xaa
+		s.writeAt(disk, 0, table)
+	},
+}
+
+func (s *scene) writeAt(disk string, offset int64, data []byte) {
+	s.Helper()
+	f, err := os.OpenFile(disk, os.O_WRONLY, 0)
+	s.ok(err)
+	_, err = f.WriteAt(data, offset)
+	s.ok(err)
+	s.ok(f.Sync())
+	s.ok(f.Close())
+	s.sh("/usr/bin/udevadm", "trigger", "--settle", kernelName(disk))
+}
+
+// TestSceneDiskWithContent names a disk that carries something: without consent not a byte of it changes; with it, it is wiped
+// once, saved before, and used; and what somebody puts there later is left alone again.
+func TestSceneDiskWithContent(t *testing.T) {
+	for name, put := range contents {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+				return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
+			})
+			disk := s.disks[0]
+			put(s, disk)
+			s.settleUdev()
+			sum := s.hash(disk)
+			for range 3 {
+				s.agent.Wake()
+				_, err := s.reconcile()
+				s.ok(err)
+			}
+			e := s.wantState(v1alpha1.VGStatusFailed, disk, nodeName)
+			if len(e.Excluded) != 1 || s.hash(disk) != sum {
+				t.Errorf("the disk changed, or nobody says why it is not used: %+v", e.Excluded)
+			}
+			t.Log(e.Reason)
+
+			yes := true
+			s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector.ForceWipeDevicesAndDestroyAllData = &yes })
+			e = s.ready()
+			if len(e.WipedDevices) != 1 || !strings.HasPrefix(e.WipedDevices[0].ID, "wwn:") || len(e.WipedDevices[0].Found) == 0 {
+				t.Fatalf("the record is %+v", e.WipedDevices)
+			}
+			saved, err := filepath.Glob(filepath.Join(e.WipedDevices[0].Backup, "*.bin"))
+			if err != nil || len(saved) == 0 {
+				t.Errorf("nothing was saved in %s: %v", e.WipedDevices[0].Backup, err)
+			}
+
+			// Somebody takes the disk for something else, and the agent begins anew.
+			s.sh("/usr/sbin/lvm", "vgremove", "--yes", "vg1")
+			s.sh("/usr/sbin/lvm", "pvremove", disk)
+			s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk)
+			s.settleUdev()
+			sum = s.hash(disk)
+			s.boot()
+			for range 4 {
+				s.agent.Wake()
+				_, _ = s.reconcile()
+			}
+			s.wantState(v1alpha1.VGStatusDegraded, "nothing is wiped a second time")
+			if s.hash(disk) != sum {
+				t.Error("it was wiped a second time")
+			}
+		})
+	}
+}
+
+// TestSceneNodeIsRegisteredAnew is the case in which another operator wipes live data: its record goes with the Node.
+func TestSceneNodeIsRegisteredAnew(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		yes := true
+		selector := byPath(s.disks[0])
+		selector.ForceWipeDevicesAndDestroyAllData = &yes
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: selector}
+	})
+	s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", s.disks[0])
+	s.settleUdev()
+	s.ready()
+	volume := s.volume("a", 32<<20)
+	sum := s.fill(volume, 32<<20)
+	status := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace}}
+	s.ok(s.client.Delete(s.Context(), status))
+	status.ResourceVersion = ""
+	s.ok(s.client.Create(s.Context(), status))
+	// The node is installed anew: what the agent had noted is gone too.
+	files, err := os.ReadDir(s.dir)
+	s.ok(err)
+	for _, f := range files {
+		s.ok(os.RemoveAll(filepath.Join(s.dir, f.Name())))
+	}
+	s.boot()
+	s.ready()
+	s.unchanged(volume, sum)
+	if n := len(s.entry().WipedDevices); n != 0 {
+		t.Errorf("%d devices were wiped", n)
+	}
+	s.discard()
 }

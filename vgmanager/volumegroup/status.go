@@ -39,6 +39,9 @@ func newEntry(w Wanted, o outcome, before v1alpha1.VGStatus) v1alpha1.VGStatus {
 		Status: o.plan.State, Reason: strings.Join(o.plan.messages(), "; "),
 	}
 	vg := o.seen.Report.VG(w.Name)
+	if o.plan.Lost {
+		keepLost(&entry, w, o, before)
+	}
 	switch {
 	case o.err != nil:
 		entry.Status = failed(vg != nil)
@@ -53,6 +56,18 @@ func newEntry(w Wanted, o outcome, before v1alpha1.VGStatus) v1alpha1.VGStatus {
 		entry.Conditions = newConditions(w, o.plan, before.Conditions)
 	}
 	return entry
+}
+
+// keepLost keeps what was known about a volume group that is not there any more.
+func keepLost(entry *v1alpha1.VGStatus, w Wanted, o outcome, before v1alpha1.VGStatus) {
+	entry.UUID, entry.Size, entry.PhysicalVolumes = before.UUID, before.Size, slices.Clone(before.PhysicalVolumes)
+	for i := range entry.PhysicalVolumes {
+		pv := &entry.PhysicalVolumes[i]
+		pv.State, pv.MovedPercent, pv.Message = v1alpha1.PhysicalVolumeMissing, nil, ""
+		entry.Devices = append(entry.Devices, pv.Name+" (missing)")
+	}
+	slices.Sort(entry.Devices)
+	entry.Conditions = newConditions(w, o.plan, before.Conditions)
 }
 
 // failed is the state of something that is wrong: a volume group that exists serves its volumes still.

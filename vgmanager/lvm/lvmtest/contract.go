@@ -27,6 +27,18 @@ type LVM interface {
 	LVRemove(ctx context.Context, vg, name string) error
 	LVDeactivate(ctx context.Context, vg, name string) error
 	ThinPoolRemove(ctx context.Context, vg, name string) error
+	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
+	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
+	VGConfigBackup(ctx context.Context, vg, file string) error
+	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
+	VGReduceMissing(ctx context.Context, vg string) error
+	PVSetAllocatable(ctx context.Context, o lvm.PVAllocatableOptions) error
+	PVMoveStart(ctx context.Context, o lvm.PVMoveOptions) error
+	PVMoveResume(ctx context.Context) error
+	PVMoveAbort(ctx context.Context, source string) error
+	CheckRAID(ctx context.Context) error
+	LVRepair(ctx context.Context, vg, name string) error
+	LVRefresh(ctx context.Context, vg, name string) error
 }
 
 var (
@@ -41,6 +53,14 @@ type Bench struct {
 	Disks [3]string
 	// Sign writes a file system on a disk, Clear removes it.
 	Sign, Clear func(t *testing.T, disk string)
+	// The following are for ContractOfDevices only.
+
+	// Detach takes a disk away, Attach brings it back.
+	Detach, Attach func(t *testing.T, disk string)
+	// Slow makes writing to a disk so slow that a move does not end, or fast again.
+	Slow func(t *testing.T, disk string, slow bool)
+	// Copied waits until all moves of the group are done, and all of its RAID volumes are in sync.
+	Copied func(t *testing.T, group string)
 }
 
 // group is the volume group of the contract. It is removed at the end, and the disks are blank again.
@@ -48,10 +68,7 @@ const contractGroup = "contract"
 
 // Contract is what callers rely on, step by step on one volume group. The steps need each other.
 func Contract(t *testing.T, b Bench) {
-	steps := []struct {
-		name string
-		run  func(*testing.T, Bench)
-	}{
+	runSteps(t, b, []contractStep{
 		{"what does not exist is not found", contractNotFound},
 		{"a device with a signature is refused and no device is touched", contractSignature},
 		{"a volume group is made once and extended", contractGroups},
@@ -60,7 +77,15 @@ func Contract(t *testing.T, b Bench) {
 		{"inactive volumes have no device until the group is activated", contractActivation},
 		{"nothing that holds something is removed", contractGuards},
 		{"removal leaves blank disks", contractRemoval},
-	}
+	})
+}
+
+type contractStep struct {
+	name string
+	run  func(*testing.T, Bench)
+}
+
+func runSteps(t *testing.T, b Bench, steps []contractStep) {
 	for _, s := range steps {
 		if !t.Run(s.name, func(t *testing.T) { s.run(t, b) }) {
 			t.FailNow()

@@ -3,10 +3,13 @@
 package lvmtest_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -39,4 +42,86 @@ func TestRealLVMFulfilsTheContract(t *testing.T) {
 		Clear: func(t *testing.T, disk string) { command(t, "/usr/sbin/wipefs", "--quiet", "--all", disk) },
 	})
 	t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand())
+}
+
+// mapped are devices on top of the lab's disks, so that they can break and become slow. They leave out the beginning of a disk:
+// LVM must not see one label on two devices.
+func mapped(t *testing.T) [3]string {
+	t.Helper()
+	command(t, "/usr/sbin/modprobe", "dm-delay")
+	var paths [3]string
+	for i, disk := range labDisks(t) {
+		name := "contract" + string(rune('0'+i))
+		command(t, "/usr/sbin/dmsetup", "create", name, "--table", table(t, disk, "linear", ""))
+		paths[i] = "/dev/mapper/" + name
+	}
+	return paths
+}
+
+const leftOut = 4096
+
+func table(t *testing.T, disk, target, more string) string {
+	t.Helper()
+	out, err := exec.Command("/usr/sbin/blockdev", "--getsz", disk).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sectors, err := strconv.Atoi(strings.TrimSpace(string(out)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if target == "error" {
+		return fmt.Sprintf("0 %d error", sectors-leftOut)
+	}
+	return strings.TrimSpace(fmt.Sprintf("0 %d %s %s %d %s", sectors-leftOut, target, disk, leftOut, more))
+}
+
+// reload gives a mapped device another table.
+func reload(t *testing.T, path, target, more string) {
+	t.Helper()
+	name := strings.TrimPrefix(path, "/dev/mapper/")
+	disk := labDisks(t)[name[len(name)-1]-'0']
+	command(t, "/usr/sbin/dmsetup", "suspend", "--noflush", "--nolockfs", name)
+	command(t, "/usr/sbin/dmsetup", "reload", name, "--table", table(t, disk, target, more))
+	command(t, "/usr/sbin/dmsetup", "resume", name)
+}
+
+func TestRealLVMFulfilsTheContractOfDevices(t *testing.T) {
+	runner := host.NewLocal()
+	l := lvm.New(runner)
+	lvmtest.ContractOfDevices(t, lvmtest.Bench{
+		LVM: l, Disks: mapped(t),
+		Detach: func(t *testing.T, disk string) { reload(t, disk, "error", "") },
+		Attach: func(t *testing.T, disk string) { reload(t, disk, "linear", "") },
+		Slow: func(t *testing.T, disk string, slow bool) {
+			if slow {
+				reload(t, disk, "delay", "100")
+				return
+			}
+			reload(t, disk, "linear", "")
+		},
+		Copied: func(t *testing.T, group string) { waitUntilCopied(t, l, group) },
+	})
+	t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand())
+}
+
+func waitUntilCopied(t *testing.T, l *lvm.LVM, group string) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(300 * time.Millisecond) {
+		report, err := l.Report(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		vg := report.VG(group)
+		done := len(vg.Moves()) == 0
+		for _, lv := range vg.LVs {
+			done = done && (!lv.IsRAID() || lv.SyncPercent != nil && *lv.SyncPercent == 100)
+		}
+		if done {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not copied: %+v", vg.Moves())
+		}
+	}
 }
