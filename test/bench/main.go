@@ -206,7 +206,7 @@ func (b *bench) newDisk(ctx context.Context) error {
 	var times []time.Duration
 	for range repeats {
 		start := time.Now()
-		disk, err := b.node.AddDisk(ctx, lab.DiskSpec{Size: diskSize})
+		disk, err := b.node.AddDisk(ctx, lab.DiskSpec{Name: "extra", Size: diskSize})
 		if err != nil {
 			return err
 		}

@@ -71,7 +71,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		}, `an LVMCluster is looked after in namespace "openshift-lvm-storage" only`),
 		Entry("a path that is not under /dev", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "/dev/ubdb", "/tmp/disk", 1)
-		}, `must be the absolute path of a device, under /dev/`),
+		}, `in body should match '^/dev(/[^/.][^/]*)+$'`),
 		Entry("two defaults", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "- name: thick-ext4", "- name: thick-ext4\n      default: true", 1)
 		}, `at most one device class can be the default`),
@@ -82,6 +82,26 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 			return strings.Replace(s, "overprovisionRatio: 10", "overprovisionRatio: 10, chunkSize: 1Ki", 1)
 		}, `chunkSize`),
 	)
+
+	It("lists the devices of each node without a device class, and changes nothing", func(ctx SpecContext) {
+		Expect(apply(ctx, classes[:strings.Index(classes, "spec:")]+"spec: {}")).To(Succeed())
+		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+		states := func(ctx context.Context) string {
+			return kubectl(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node2", "-o", `jsonpath={range .status.devices[*]}{.name} {.state}{"\n"}{end}`)
+		}
+		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).Should(And(ContainSubstring("/dev/ubdb Available"), ContainSubstring("/dev/ubdc Available"), ContainSubstring("/dev/ubdd Available")))
+		node, err := cluster.Lab.Node("node2")
+		Expect(err).NotTo(HaveOccurred())
+		disk, err := node.AddDisk(ctx, lab.DiskSpec{Name: "extra", Size: 100 * lab.MiB})
+		Expect(err).NotTo(HaveOccurred())
+		start := time.Now()
+		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).WithPolling(200 * time.Millisecond).Should(ContainSubstring(disk.Device + " Available"))
+		AddReportEntry("from a new disk to the status", time.Since(start).Round(100*time.Millisecond).String())
+		Expect(node.RemoveDisk(ctx, disk.Name)).To(Succeed())
+		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).ShouldNot(ContainSubstring(disk.Device))
+		Expect(groups(ctx, "node1")).To(BeEmpty())
+		Expect(groups(ctx, "node2")).To(BeEmpty())
+	}, NodeTimeout(3*time.Minute))
 
 	It("makes the volume groups of each class on the nodes that it selects", func(ctx SpecContext) {
 		start := time.Now()

@@ -48,6 +48,7 @@ func (r *editedRunner) Run(ctx context.Context, name string, args ...string) ([]
 	return r.Runner.Run(ctx, name, args...)
 }
 
+// newLab wants a first disk of 128 MiB or more; the others need 16 MiB.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
@@ -298,7 +299,7 @@ var contents = map[string]struct {
 }{
 	"nothing": {func(*lab, string) {}, nil},
 	"ext4":    {func(l *lab, disk string) { l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", disk) }, []string{"ext4"}},
-	"xfs":     {func(l *lab, disk string) { l.sh("/usr/sbin/mkfs.xfs", "-f", "-q", disk) }, []string{"xfs"}},
+	"xfs":     {func(l *lab, disk string) { l.sh("/usr/sbin/mkfs.xfs", "--unsupported", "-f", "-q", disk) }, []string{"xfs"}},
 	"swap":    {func(l *lab, disk string) { l.sh("/usr/sbin/mkswap", disk) }, []string{"swap"}},
 	"LUKS":    {func(l *lab, disk string) { l.luks(disk) }, []string{"crypto_LUKS"}},
 	"RAID":    {func(l *lab, disk string) { l.raid(disk) }, []string{"linux_raid_member"}},
@@ -393,7 +394,7 @@ var inUse = map[string]struct {
 	"mounted in another namespace": {func(l *lab) string {
 		l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", l.disk)
 		l.settle()
-		l.background("/usr/bin/unshare", "--mount", "--propagation=private", "/bin/sh", "-c", "mount "+l.disk+" "+l.TempDir()+" && echo ready && sleep 1000")
+		l.background("/usr/bin/unshare", "--mount", "--propagation=private", "/bin/sh", "-c", "mount -o ro "+l.disk+" "+l.TempDir()+" && echo ready && sleep 1000")
 		return l.disk
 	}, Busy},
 	"a partition is mounted": {func(l *lab) string {

@@ -21,7 +21,7 @@ func TestPulse(t *testing.T) {
 	}
 	hang, asked := make(chan struct{}), make(chan string, 10)
 	p := NewPulse()
-	p.sysfs, p.limit = dir, 50*time.Millisecond
+	p.sysfs, p.limit = dir, 500*time.Millisecond
 	p.read = func(b Beat) error {
 		asked <- b.Path
 		switch b.Path {
@@ -43,10 +43,9 @@ func TestPulse(t *testing.T) {
 		t.Errorf("got %v", again)
 	}
 	close(hang)
-	close(asked)
 	questions := map[string]int{}
-	for path := range asked {
-		questions[path]++
+	for len(asked) > 0 {
+		questions[<-asked]++
 	}
 	if questions["hangs"] != 1 || questions["good"] != 2 || questions["offline"] != 0 {
 		t.Errorf("asked %v", questions)
@@ -99,7 +98,7 @@ func TestPulseOfADeviceThatIsNotThere(t *testing.T) {
 func TestPulseOfAHealthyDeviceBesideOneThatHangs(t *testing.T) {
 	hang := make(chan struct{})
 	p := NewPulse()
-	p.sysfs, p.limit = t.TempDir(), 100*time.Millisecond
+	p.sysfs, p.limit = t.TempDir(), 500*time.Millisecond
 	p.read = func(b Beat) error {
 		if b.Path == "hangs" {
 			<-hang

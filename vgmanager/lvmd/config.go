@@ -41,6 +41,12 @@ func readConfig(path string) (Config, error) {
 	if err != nil {
 		return empty, fmt.Errorf("read the device classes of the node: %w", err)
 	}
+	return parseConfig(path, data)
+}
+
+// parseConfig reads the content of the file at path.
+func parseConfig(path string, data []byte) (Config, error) {
+	empty := Config{SocketName: topolvm.DefaultLVMdSocket}
 	config := empty
 	if err := yaml.Unmarshal(data, &config); err != nil {
 		return empty, fmt.Errorf("%s: is not a configuration of lvmd: %w", path, err)

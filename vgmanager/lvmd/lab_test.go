@@ -167,7 +167,7 @@ func TestAVolumeOfTheToldCapacitySucceedsInGroupsOfAnyShape(t *testing.T) {
 	b := newBench(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	between := func(low, high int64) int64 { return low + random.Int64N(high-low+1) }
-	for i := range 40 {
+	for i := range 25 {
 		options := levels[random.IntN(len(levels))]
 		sizes := make([]int64, between(5, 8))
 		for j := range sizes {
