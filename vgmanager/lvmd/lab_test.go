@@ -72,7 +72,7 @@ func (b *bench) end(t *testing.T) {
 	must(t, b.lvm.VGRemove(t.Context(), "raid"))
 	for i, name := range b.names {
 		b.run(t, "/usr/sbin/wipefs", "--quiet", "--all", name)
-		b.run(t, "/usr/sbin/dmsetup", "remove", fmt.Sprintf("raid%d", i))
+		b.run(t, "/usr/sbin/dmsetup", "remove", "--retry", fmt.Sprintf("raid%d", i))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
@@ -188,7 +189,7 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 		l.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk)
 	}
 	l.settleUdev()
-	l.settle()
+	l.settleWhenOldEnough()
 	before := l.wantState(v1alpha1.VGStatusReady)
 	if len(before.Devices) != 1 || !excludedFor(before, l.disks[1], "ext4") {
 		t.Errorf("got %+v", before)
@@ -198,7 +199,7 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 	}
 	l.settleUdev()
 	l.boot()
-	l.settle()
+	l.settleWhenOldEnough()
 	after := l.wantState(v1alpha1.VGStatusReady)
 	if len(after.Devices) != len(l.disks) || after.ThinPool.Size.Cmp(before.ThinPool.Size) <= 0 {
 		t.Errorf("got %+v, was %+v", after, before)
@@ -206,10 +207,23 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 	l.cleanUp()
 }
 
+// settleWhenOldEnough waits until the disks have been there for a minute, which the node may have booted less than before.
+func (l *labBench) settleWhenOldEnough() {
+	l.Helper()
+	for range 80 {
+		l.agent.Wake()
+		l.settle()
+		if !strings.Contains(l.entry().Reason, "there for a minute") && !excludedFor(l.entry(), "", "TooYoung") {
+			return
+		}
+		time.Sleep(time.Second)
+	}
+}
+
 // excludedFor tells whether a disk is excluded for a reason that says something.
 func excludedFor(entry v1alpha1.VGStatus, disk, says string) bool {
 	for _, e := range entry.Excluded {
-		if e.Name == disk && strings.Contains(strings.Join(e.Reasons, " "), says) {
+		if (e.Name == disk || disk == "") && strings.Contains(strings.Join(e.Reasons, " "), says) {
 			return true
 		}
 	}

@@ -54,7 +54,7 @@ func removeMovable(t *testing.T, l *lvm.LVM, disks [3]string) {
 	must(t, l.VGRemove(ctx, movingGroup))
 	for _, disk := range disks {
 		command(t, "/usr/sbin/wipefs", "--quiet", "--all", disk)
-		command(t, "/usr/sbin/dmsetup", "remove", filepath.Base(disk))
+		command(t, "/usr/sbin/dmsetup", "remove", "--retry", filepath.Base(disk))
 	}
 }
 
