@@ -184,10 +184,12 @@ func planUpkeep(w Wanted, s Seen, vg *lvm.VG, c choice) Plan {
 }
 
 func stateOf(p Plan) v1alpha1.VGState {
+	// Synchronisation passes by itself.
+	passing := !slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Reason != v1alpha1.ReasonRAIDSyncing })
 	switch {
-	case len(p.Problems) > 0:
+	case !passing:
 		return v1alpha1.VGStatusDegraded
-	case p.Action.Kind != Nothing:
+	case len(p.Problems) > 0 || p.Action.Kind != Nothing:
 		return v1alpha1.VGStatusProgressing
 	}
 	return v1alpha1.VGStatusReady

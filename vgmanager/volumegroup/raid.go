@@ -70,9 +70,10 @@ func wrongRAID(vg *lvm.VG) (failed, degraded, syncing []string) {
 	return failed, degraded, syncing
 }
 
-// raidProblems tells what is wrong with the redundancy. A first synchronisation is not: the volume is whole all the time.
+// raidProblems tells what is wrong with the redundancy. A volume that is being brought in sync, for the first time or again, is not
+// safe yet from the loss of a device.
 func raidProblems(w Wanted, vg *lvm.VG) []Problem {
-	failed, degraded, _ := wrongRAID(vg)
+	failed, degraded, syncing := wrongRAID(vg)
 	var problems []Problem
 	add := func(reason, text string, names []string) {
 		if len(names) > 0 {
@@ -84,6 +85,7 @@ func raidProblems(w Wanted, vg *lvm.VG) []Problem {
 	}
 	add(v1alpha1.ReasonRAIDFailed, "lost more devices than they can bear, so their data cannot be read", failed)
 	add(v1alpha1.ReasonRAIDDegraded, "have lost redundancy and do not bear the loss of another device", degraded)
+	add(v1alpha1.ReasonRAIDSyncing, "are being brought in sync; until then they do not bear the loss of every device", syncing)
 	return problems
 }
 

@@ -214,10 +214,13 @@ func TestPlanOfRedundancy(t *testing.T) {
 			spec: raidSpec("raid5"), seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
 			want: "Failed", says: []string{"needs at least 3 devices for raid5, and 2 can be used"},
 		},
-		"enough devices":            {spec: raidSpec("raid1"), seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")}}, want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc"},
-		"the class has a level":     {spec: raidSpec("raid1"), seen: Seen{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}}, want: "Progressing PublishClass"},
-		"all is well":               {spec: raidSpec("raid1"), seen: seen(edit(group("b", "c"), mirrored("", 100)), "b", "c"), want: "Ready"},
-		"the first synchronisation": {spec: raidSpec("raid1"), seen: seen(edit(group("b", "c"), mirrored("", 40)), "b", "c"), want: "Ready"},
+		"enough devices":        {spec: raidSpec("raid1"), seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")}}, want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc"},
+		"the class has a level": {spec: raidSpec("raid1"), seen: Seen{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}}, want: "Progressing PublishClass"},
+		"all is well":           {spec: raidSpec("raid1"), seen: seen(edit(group("b", "c"), mirrored("", 100)), "b", "c"), want: "Ready"},
+		"a synchronisation": {
+			spec: raidSpec("raid1"), seen: seen(edit(group("b", "c"), mirrored("", 40)), "b", "c"),
+			want: "Progressing", says: []string{"are being brought in sync", "a (40 %)"},
+		},
 		"a device is lost": {
 			spec: raidSpec("raid1"), seen: seen(edit(edit(group("b", "c"), mirrored("partial", 100)), lost), "b"),
 			want: "Degraded", says: []string{"misses the physical volume pv-c", "action: Remove", "lost redundancy", "a (partial)"},
