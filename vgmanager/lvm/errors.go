@@ -120,7 +120,9 @@ var patterns = []struct {
 	// Logical volume name "bad name" is invalid.
 	// Command on LV vg1/lin does not accept LV type linear.
 	// --poolmetadatasize can be used only with thin pools.
-	{regexp.MustCompile(`Invalid argument for|is invalid\.|does not accept LV type|can be used only with thin pools|Error during parsing of command line`), ErrInvalid},
+	// RAID10 currently supports only 2-way mirroring (i.e. '-m 1')
+	// Stripes argument cannot be used with segment type, raid1
+	{regexp.MustCompile(`Invalid argument for|is invalid\.|currently supports only|cannot be used with segment type|does not accept LV type|can be used only with thin pools|Error during parsing of command line`), ErrInvalid},
 	// nsenter: failed to execute /usr/sbin/lvm: No such file or directory
 	{regexp.MustCompile(`^nsenter: failed to execute .*: No such file or directory`), ErrNotInstalled},
 }

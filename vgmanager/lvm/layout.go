@@ -1,8 +1,10 @@
 package lvm
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Move is a running "pvmove".
@@ -121,4 +123,62 @@ func (f *family) top(lv *LV) *LV {
 		lv = parent
 	}
 	return lv
+}
+
+// RAIDFailed tells whether a RAID volume has lost more images than its level bears, so that data of it cannot be read. LVM itself
+// does not tell that apart from a volume that has only lost redundancy: both are "partial", and SyncPercent may say 100 of either.
+// An image counts as lost while a physical volume of it is missing.
+func (v *VG) RAIDFailed(lv *LV) bool {
+	images := v.images(lv)
+	lost := 0
+	for _, image := range images {
+		if v.isLost(image) {
+			lost++
+		}
+	}
+	level, _, _ := strings.Cut(lv.SegType, "_")
+	switch level {
+	case "raid1":
+		return lost > 0 && lost == len(images)
+	case "raid4", "raid5":
+		return lost > 1
+	case "raid6":
+		return lost > 2
+	case "raid10":
+		return v.lostSet(lv, images)
+	}
+	return lost > 0
+}
+
+// lostSet tells whether all copies of some part are lost. The copies of raid10 are images that follow each other.
+func (v *VG) lostSet(lv *LV, images []*LV) bool {
+	if len(images) == 0 || images[0].Size == 0 {
+		return false
+	}
+	copies := max(1, len(images)/max(1, int(lv.Size/images[0].Size)))
+	for set := range slices.Chunk(images, copies) {
+		if !slices.ContainsFunc(set, func(image *LV) bool { return !v.isLost(image) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// images returns the images of a RAID volume, by their number.
+func (v *VG) images(lv *LV) []*LV {
+	var list []*LV
+	for i := range v.Hidden {
+		if part := &v.Hidden[i]; part.Parent == lv.Name && part.Attr.IsImage() {
+			list = append(list, part)
+		}
+	}
+	// LVM sorts names: 10 comes before 2.
+	slices.SortStableFunc(list, func(a, b *LV) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), strings.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+func (v *VG) isLost(lv *LV) bool {
+	return slices.ContainsFunc(v.PVs, func(pv PV) bool { return pv.Missing && slices.Contains(lv.PVs, pv.UUID) })
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -44,6 +45,44 @@ func TestMoveOfAnInactiveVolumeHasNoPercentage(t *testing.T) {
 	}
 	if got := vg.VolumesOn("1"); got != nil {
 		t.Errorf("got %v", got)
+	}
+}
+
+func TestRAIDFailed(t *testing.T) {
+	tests := []struct {
+		level        string
+		data, images int
+		lost         []int
+		failed       bool
+	}{
+		{level: "raid1", data: 1, images: 3, lost: []int{0, 2}},
+		{level: "raid1", data: 1, images: 2, lost: []int{0, 1}, failed: true},
+		{level: "raid4", data: 2, images: 3, lost: []int{2}},
+		{level: "raid5_ls", data: 2, images: 3, lost: []int{2}},
+		{level: "raid5_ls", data: 2, images: 3, lost: []int{0, 2}, failed: true},
+		{level: "raid6_zr", data: 3, images: 5, lost: []int{0, 4}},
+		{level: "raid6_zr", data: 3, images: 5, lost: []int{0, 1, 4}, failed: true},
+		{level: "raid10", data: 2, images: 4, lost: []int{0, 2}},
+		{level: "raid10", data: 2, images: 4, lost: []int{1, 2}},
+		{level: "raid10", data: 2, images: 4, lost: []int{2, 3}, failed: true},
+		{level: "raid10", data: 6, images: 12, lost: []int{9, 10}},
+		{level: "raid10", data: 6, images: 12, lost: []int{10, 11}, failed: true},
+		{level: "raid0", data: 2, images: 2, lost: []int{1}, failed: true},
+		{level: "raid1", data: 1, images: 2},
+		{level: "raid10", data: 2, images: 4},
+	}
+	for _, tt := range tests {
+		lv := LV{Name: "a", SegType: tt.level, Size: Bytes(tt.data) << 22}
+		vg := &VG{LVs: []LV{lv}}
+		for i := range tt.images {
+			uuid := fmt.Sprint(i)
+			vg.PVs = append(vg.PVs, PV{UUID: uuid, Missing: slices.Contains(tt.lost, i)})
+			vg.Hidden = append(vg.Hidden, LV{Name: "a_rimage_" + uuid, Parent: "a", Attr: "iwi-aor---", Size: 4 << 20, PVs: []string{uuid}})
+		}
+		slices.SortFunc(vg.Hidden, func(a, b LV) int { return strings.Compare(a.Name, b.Name) })
+		if got := vg.RAIDFailed(&vg.LVs[0]); got != tt.failed {
+			t.Errorf("%s without %v of %d images: got %t", tt.level, tt.lost, tt.images, got)
+		}
 	}
 }
 

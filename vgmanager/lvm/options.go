@@ -35,7 +35,14 @@ func NewLayout(options []string) (Layout, error) {
 	if err != nil {
 		return Layout{}, err
 	}
-	return newLayout(kind, mirrors, stripes), nil
+	layout := newLayout(kind, mirrors, stripes)
+	switch {
+	case layout.Type == "raid10" && mirrors > 1:
+		return Layout{}, fmt.Errorf("raid10 has %d mirrors, and LVM makes only one: %w", mirrors, ErrInvalid)
+	case layout.Type == "raid1" && stripes > 1:
+		return Layout{}, fmt.Errorf("raid1 has %d stripes, and LVM makes none: %w", stripes, ErrInvalid)
+	}
+	return layout, nil
 }
 
 // newLayout takes -1 for a number that is not given.
@@ -49,7 +56,7 @@ func newLayout(kind string, mirrors, stripes int) Layout {
 		return otherwise
 	}
 	switch {
-	case level == "raid1" && stripes <= 1, kind == "mirror", kind == "" && mirrors > 0 && stripes <= 1:
+	case level == "raid1", kind == "mirror", kind == "" && mirrors > 0 && stripes <= 1:
 		return Layout{Type: "raid1", Images: or(mirrors, 1) + 1, Data: 1, Meta: true}
 	case level == "raid10", kind == "" && mirrors > 0:
 		data := or(stripes, 2)

@@ -45,8 +45,11 @@ func TestNewLayout(t *testing.T) {
 	}
 }
 
-func TestNewLayoutRefusesWhatIsNoNumber(t *testing.T) {
-	for _, options := range []string{"--mirrors x", "--stripes=-1", "-i 1000", "-m 99999999999999999999"} {
+func TestNewLayoutRefusesWhatLVMRefuses(t *testing.T) {
+	for _, options := range []string{
+		"--type raid10 -m 2", "--type raid10 --mirrors=3 --stripes 2", "--type raid1 --stripes 2", "-m 2 -i 2",
+		"--mirrors x", "--stripes=-1", "-i 1000", "-m 99999999999999999999",
+	} {
 		if got, err := NewLayout(strings.Fields(options)); !errors.Is(err, ErrInvalid) {
 			t.Errorf("%s: got %+v, %v", options, got, err)
 		}

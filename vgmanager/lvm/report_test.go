@@ -258,7 +258,7 @@ func seeDegraded(t *testing.T, report *Report) {
 		t.Error(diff)
 	}
 	for name, partial := range map[string]bool{"one": true, "five": true, "thin": false, "lin": false, "pool": false} {
-		if lv := vg.LV(name); lv.Attr.Partial() != partial || (lv.Health == "partial") != partial {
+		if lv := vg.LV(name); lv.Attr.Partial() != partial || (lv.Health == "partial") != partial || vg.RAIDFailed(lv) {
 			t.Errorf("%s: got %+v", name, lv)
 		}
 	}
@@ -272,6 +272,9 @@ func seeMissing(t *testing.T, report *Report) {
 	}
 	if diff := cmp.Diff(want, on(vg)); diff != "" || vg.MissingPVs != 2 {
 		t.Error(vg.MissingPVs, diff)
+	}
+	if vg.RAIDFailed(vg.LV("one")) || !vg.RAIDFailed(vg.LV("five")) {
+		t.Error("raid5 does not bear the loss of two devices, and raid1 lost one")
 	}
 	vg = report.VG("vg2")
 	there, lost := vg.PVs[0], vg.PVs[1]

@@ -65,8 +65,11 @@ func spare(c *DeviceClass) lvm.Bytes {
 	if c.SpareGB == nil {
 		return 0
 	}
-	return lvm.Bytes(*c.SpareGB) << 30
+	return lvm.Bytes(min(*c.SpareGB, maxSpareGB)) << 30
 }
+
+// maxSpareGB is more than any volume group has, and a number of bytes that can be calculated with.
+const maxSpareGB = 1 << 32
 
 // createOptions returns what a class adds to lvcreate, unless an option class takes its place.
 func createOptions(c *DeviceClass) []string {

@@ -283,6 +283,7 @@ func TestARequestDoesNotWaitForEverForAnother(t *testing.T) {
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(upstream))
 	f.Add([]byte("device-classes: [{name: a, volume-group: b, type: thin, thin-pool: {name: p, overprovision-ratio: 1e999}}]"))
+	f.Add([]byte("device-classes: [{name: a, volume-group: b, spare-gb: 18446744073709551615, stripe: 4294967295}]"))
 	f.Add([]byte("{}"))
 	f.Add([]byte("device-classes: {"))
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -299,7 +300,7 @@ func FuzzConfig(f *testing.F) {
 			if err == nil && (layout.Images < 1 || layout.Data < 1) {
 				t.Errorf("got %+v", layout)
 			}
-			if spare(c) < 0 {
+			if spare(c) < 0 || c.SpareGB != nil && *c.SpareGB > 0 && spare(c) == 0 {
 				t.Errorf("the spare of %v is %d", *c.SpareGB, spare(c))
 			}
 		}

@@ -56,7 +56,7 @@ func raidVolumes(vg *lvm.VG) []*lvm.LV {
 func wrongRAID(vg *lvm.VG) (failed, degraded, syncing []string) {
 	for _, lv := range raidVolumes(vg) {
 		switch {
-		case lv.Attr.Active() && lv.SyncPercent == nil:
+		case vg.RAIDFailed(lv):
 			failed = append(failed, lv.Name)
 		case lv.Health != "" && lv.Health != "mismatches exist":
 			degraded = append(degraded, fmt.Sprintf("%s (%s)", lv.Name, lv.Health))

@@ -52,15 +52,21 @@ func mapped(t *testing.T) [3]string {
 	var paths [3]string
 	for i, disk := range labDisks(t) {
 		name := "contract" + string(rune('0'+i))
-		command(t, "/usr/sbin/dmsetup", "create", name, "--table", table(t, disk, "linear", ""))
+		tabled(t, table(t, disk, "linear"), "create", name)
 		paths[i] = "/dev/mapper/" + name
 	}
 	return paths
 }
 
-const leftOut = 4096
+const (
+	// leftOut are the sectors at the beginning of a disk.
+	leftOut = 4096
+	// label are the sectors that LVM writes its metadata to, which stay fast.
+	label = 2048
+)
 
-func table(t *testing.T, disk, target, more string) string {
+// table is that of a device on a disk: "linear"; "slow", on which a write takes a second; or "error".
+func table(t *testing.T, disk, kind string) string {
 	t.Helper()
 	out, err := exec.Command("/usr/sbin/blockdev", "--getsz", disk).Output()
 	if err != nil {
@@ -70,39 +76,64 @@ func table(t *testing.T, disk, target, more string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if target == "error" {
-		return fmt.Sprintf("0 %d error", sectors-leftOut)
+	sectors -= leftOut
+	switch kind {
+	case "error":
+		return fmt.Sprintf("0 %d error\n", sectors)
+	case "slow":
+		return fmt.Sprintf("0 %d linear %s %d\n%d %d delay %s %d 0 %s %d 1000\n", label, disk, leftOut,
+			label, sectors-label, disk, leftOut+label, disk, leftOut+label)
 	}
-	return strings.TrimSpace(fmt.Sprintf("0 %d %s %s %d %s", sectors-leftOut, target, disk, leftOut, more))
+	return fmt.Sprintf("0 %d linear %s %d\n", sectors, disk, leftOut)
+}
+
+// tabled runs dmsetup with a table.
+func tabled(t *testing.T, table string, args ...string) {
+	t.Helper()
+	cmd := exec.Command("/usr/sbin/dmsetup", args...)
+	cmd.Stdin = strings.NewReader(table)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("dmsetup %s: %v: %s", strings.Join(args, " "), err, out)
+	}
 }
 
 // reload gives a mapped device another table.
-func reload(t *testing.T, path, target, more string) {
+func reload(t *testing.T, path, kind string) {
 	t.Helper()
 	name := strings.TrimPrefix(path, "/dev/mapper/")
 	disk := labDisks(t)[name[len(name)-1]-'0']
 	command(t, "/usr/sbin/dmsetup", "suspend", "--noflush", "--nolockfs", name)
-	command(t, "/usr/sbin/dmsetup", "reload", name, "--table", table(t, disk, target, more))
+	tabled(t, table(t, disk, kind), "reload", name)
 	command(t, "/usr/sbin/dmsetup", "resume", name)
 }
 
 func TestRealLVMFulfilsTheContractOfDevices(t *testing.T) {
 	runner := host.NewLocal()
-	l := lvm.New(runner)
+	l, disks := lvm.New(runner), mapped(t)
+	t.Cleanup(func() { unmap(t, disks) })
 	lvmtest.ContractOfDevices(t, lvmtest.Bench{
-		LVM: l, Disks: mapped(t),
-		Detach: func(t *testing.T, disk string) { reload(t, disk, "error", "") },
-		Attach: func(t *testing.T, disk string) { reload(t, disk, "linear", "") },
+		LVM: l, Disks: disks,
+		Detach: func(t *testing.T, disk string) { reload(t, disk, "error") },
+		Attach: func(t *testing.T, disk string) { reload(t, disk, "linear") },
 		Slow: func(t *testing.T, disk string, slow bool) {
 			if slow {
-				reload(t, disk, "delay", "100")
+				reload(t, disk, "slow")
 				return
 			}
-			reload(t, disk, "linear", "")
+			reload(t, disk, "linear")
 		},
 		Copied: func(t *testing.T, group string) { waitUntilCopied(t, l, group) },
 	})
 	t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand())
+}
+
+func unmap(t *testing.T, disks [3]string) {
+	t.Helper()
+	for _, disk := range disks {
+		reload(t, disk, "linear")
+		command(t, "/usr/sbin/wipefs", "--quiet", "--all", disk)
+		command(t, "/usr/sbin/dmsetup", "remove", "--retry", strings.TrimPrefix(disk, "/dev/mapper/"))
+	}
 }
 
 func waitUntilCopied(t *testing.T, l *lvm.LVM, group string) {

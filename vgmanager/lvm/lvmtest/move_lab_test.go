@@ -36,14 +36,14 @@ func movable(t *testing.T, l *lvm.LVM) [3]string {
 		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=1M", "count=32", "oflag=direct")
 	}
 	must(t, l.VGExtend(ctx, lvm.VGExtendOptions{Name: movingGroup, Devices: disks[1:2]}))
-	reload(t, disks[1], "delay", "100")
+	reload(t, disks[1], "slow")
 	t.Cleanup(func() { removeMovable(t, l, disks) })
 	return disks
 }
 
 func removeMovable(t *testing.T, l *lvm.LVM, disks [3]string) {
 	ctx := context.Background()
-	reload(t, disks[1], "linear", "")
+	reload(t, disks[1], "linear")
 	endPollers(t)
 	must(t, l.PVMoveAbort(ctx, disks[0]))
 	for _, name := range []string{"thick", "thin"} {
@@ -52,10 +52,7 @@ func removeMovable(t *testing.T, l *lvm.LVM, disks [3]string) {
 	must(t, l.LVDeactivate(ctx, movingGroup, "pool"))
 	must(t, l.ThinPoolRemove(ctx, movingGroup, "pool"))
 	must(t, l.VGRemove(ctx, movingGroup))
-	for _, disk := range disks {
-		command(t, "/usr/sbin/wipefs", "--quiet", "--all", disk)
-		command(t, "/usr/sbin/dmsetup", "remove", "--retry", filepath.Base(disk))
-	}
+	unmap(t, disks)
 }
 
 // sums are the contents of the volumes, read past the page cache.
@@ -130,7 +127,7 @@ func TestAMoveOutlivesAKillOfTheProcessGroupThatBeganIt(t *testing.T) {
 	if left := pollers(t); len(left) != 1 {
 		t.Fatalf("the processes %v poll the move, want one", left)
 	}
-	reload(t, disks[1], "linear", "")
+	reload(t, disks[1], "linear")
 	waitFor(t, "the move did not end by itself", time.Minute, func() bool { return len(group(t, l).Moves()) == 0 })
 	if after := sums(t); after != before {
 		t.Errorf("the data was %s and is %s", before, after)
@@ -151,7 +148,7 @@ func TestAMoveWhosePollerIsKilledIsResumed(t *testing.T) {
 	if len(moves) != 1 || moves[0].Percent == nil || *moves[0].Percent >= 100 {
 		t.Fatalf("got %+v", moves)
 	}
-	reload(t, disks[1], "linear", "")
+	reload(t, disks[1], "linear")
 	waitFor(t, "the kernel did not copy without a poller", time.Minute, func() bool {
 		m := group(t, l).Moves()
 		return len(m) == 1 && m[0].Percent != nil && *m[0].Percent == 100
@@ -205,7 +202,7 @@ func TestAMoveThatWasDeactivatedIsResumed(t *testing.T) {
 	if moves := group(t, l).Moves(); len(moves) != 1 || moves[0].Percent != nil {
 		t.Fatalf("got %+v", moves)
 	}
-	reload(t, disks[1], "linear", "")
+	reload(t, disks[1], "linear")
 	must(t, l.VGActivate(ctx, movingGroup))
 	if during := sums(t); during != before {
 		t.Errorf("the data was %s and is %s", before, during)
@@ -313,5 +310,43 @@ func TestAMoveKeepsImagesApart(t *testing.T) {
 	must(t, l.VGRemove(ctx, "apart"))
 	for _, disk := range disks {
 		must(t, l.PVRemove(ctx, disk))
+	}
+}
+
+// LVM 2.03.16 prints internal errors about suspended devices when it changes a pool whose data is being moved ("Writing metadata
+// in critical section"). What it does is right all the same.
+func TestAPoolThatIsBeingMovedTakesVolumesAndKeepsItsData(t *testing.T) {
+	l := lvm.New(host.NewLocal())
+	disks := movable(t, l)
+	ctx, before := t.Context(), sums(t)
+	must(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: movingGroup, Source: disks[0]}))
+	more := []string{"one", "two"}
+	for _, name := range more {
+		must(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: movingGroup, Pool: "pool", PoolZeroes: true, Name: name, VirtualSize: 16 << 20}))
+		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=1M", "count=2", "oflag=direct")
+	}
+	must(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: movingGroup, Source: "thin", Name: "snap"}))
+	must(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: movingGroup, Name: "one", Size: 32 << 20}))
+	if moves := group(t, l).Moves(); len(moves) != 1 {
+		t.Fatalf("the move is over: %+v", moves)
+	}
+	reload(t, disks[1], "linear")
+	waitFor(t, "the move did not end", time.Minute, func() bool { return len(group(t, l).Moves()) == 0 })
+	if after := sums(t); after != before {
+		t.Errorf("the data was %s and is %s", before, after)
+	}
+	for _, name := range append(more, "snap") {
+		must(t, l.LVRemove(ctx, movingGroup, name))
+	}
+	// LVM lets thin_check read the metadata when a pool is deactivated, and when it is activated.
+	for _, name := range []string{"thin", "pool"} {
+		must(t, l.LVDeactivate(ctx, movingGroup, name))
+	}
+	must(t, l.VGActivate(ctx, movingGroup))
+	if pool := group(t, l).ThinPool("pool"); pool.Health != "" || pool.CheckNeeded || !pool.Attr.Active() {
+		t.Errorf("got %+v", pool)
+	}
+	if after := sums(t); after != before {
+		t.Errorf("the data was %s and is %s", before, after)
 	}
 }
