@@ -21,14 +21,19 @@ type watch struct{ monitor *health.Monitor }
 // anew, or by hand.
 const reportAge = 10 * time.Minute
 
+// reportWait is how long a report may take, so that an LVM that hangs does not hold up the pulse.
+const reportWait = 2 * time.Second
+
 // newWatch feels the pulse of the physical volumes of this product's volume groups.
 func newWatch(volumes *lvm.LVM) *watch {
 	pulse, known := device.NewPulse(), map[device.Number]string{}
 	failing := func(ctx context.Context) map[string]error {
-		report, err := volumes.Recent(ctx, reportAge)
+		short, cancel := context.WithTimeout(ctx, reportWait)
+		defer cancel()
+		report, err := volumes.Recent(short, reportAge)
 		if err != nil {
-			// Those who look at LVM say so themselves.
-			return nil
+			// Those who look at LVM say so themselves. What hangs LVM is often a device, so those that are known are asked all the more.
+			report = &lvm.Report{}
 		}
 		failing := map[string]error{}
 		for number, err := range pulse.Check(ctx, beats(report, known)) {

@@ -125,8 +125,11 @@ func (c *Controller) volumeGroups(cluster *lvmv1alpha1.LVMCluster, seen Observat
 		done.outcome.add("status", err)
 		return ""
 	}
-	done.classes = classes
-	return reportVolumeGroups(done.conditions, cluster, classes)
+	if done.classes, err = fit(classes); err != nil {
+		done.outcome.add("status", err)
+		return ""
+	}
+	return reportVolumeGroups(done.conditions, cluster, seen, classes)
 }
 
 // protect puts the finalizer on the LVMCluster.
@@ -196,9 +199,16 @@ func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, done report) {
 		c.emitter.Clear(cluster, eventIncomplete.Reason, eventVolumeGroups.Reason)
 		if cluster.Status.State != "" && !cluster.Status.Ready {
 			c.emitter.Clear(cluster, eventSuccess.Reason)
-			c.emitter.Emit(cluster, eventSuccess, "all operands run and all volume groups are ready")
+			c.emitter.Emit(cluster, eventSuccess, success(cluster))
 		}
 	}
+}
+
+func success(cluster *lvmv1alpha1.LVMCluster) string {
+	if len(cluster.Spec.Storage.DeviceClasses) == 0 {
+		return "all operands run; there is no device class, so the devices of the nodes are listed and nothing is done to them"
+	}
+	return "all operands run and all volume groups are ready"
 }
 
 // problems returns the message of VolumeGroupsReady.

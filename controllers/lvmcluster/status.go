@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -140,7 +141,7 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	if reported == nil {
 		return v.awaited("the node has not reported its volume group yet"), nil
 	}
-	if reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation {
+	if reported.Status == lvmv1alpha1.VGStatusReady && reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation {
 		reported.Status, reported.Reason = lvmv1alpha1.VGStatusProgressing, "the node has not seen the last change of the device class yet"
 	}
 	return reported, nil
@@ -173,10 +174,34 @@ func summaryOf(entry *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus {
 	summary := entry.DeepCopy()
 	summary.PhysicalVolumes, summary.WipedDevices = nil, nil
 	summary.Conditions = slices.DeleteFunc(summary.Conditions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionTrue })
+	withConditions(summary)
 	if summary.RAIDStatus != nil {
 		summary.RAIDStatus.LVHealth = nil
 	}
 	return summary
+}
+
+// withConditions makes a volume group degraded whose health is not what its state says. The worse of the two is true.
+func withConditions(summary *lvmv1alpha1.VGStatus) {
+	if summary.Status != lvmv1alpha1.VGStatusReady {
+		return // its reason has the conditions
+	}
+	var wrong []string
+	for _, c := range summary.Conditions {
+		if c.Status == metav1.ConditionFalse {
+			wrong = append(wrong, orReason(c))
+		}
+	}
+	if len(wrong) > 0 {
+		summary.Status, summary.Reason = lvmv1alpha1.VGStatusDegraded, strings.Join(wrong, "; ")
+	}
+}
+
+func orReason(c metav1.Condition) string {
+	if c.Message == "" {
+		return c.Type + ": " + c.Reason
+	}
+	return c.Message
 }
 
 func (v classView) awaited(why string) *lvmv1alpha1.VGStatus {
@@ -227,7 +252,7 @@ var severities = []struct {
 
 // reportVolumeGroups sets VolumeGroupsReady and returns the reason. The worst state gives it; the message has all
 // volume groups that are not ready, worst first.
-func reportVolumeGroups(conditions *condition.Accumulator, cluster *lvmv1alpha1.LVMCluster,
+func reportVolumeGroups(conditions *condition.Accumulator, cluster *lvmv1alpha1.LVMCluster, seen Observation,
 	classes []lvmv1alpha1.DeviceClassStatus,
 ) string {
 	const ready = lvmv1alpha1.ConditionVolumeGroupsReady
@@ -244,13 +269,31 @@ func reportVolumeGroups(conditions *condition.Accumulator, cluster *lvmv1alpha1.
 		conditions.False(ready, reason, firstOf(problems))
 	case len(cluster.Spec.Storage.DeviceClasses) == 0:
 		reason = lvmv1alpha1.ReasonVGsUnmanaged
-		conditions.True(ready, reason, "the LVMCluster has no device class: the node agents list the devices of each node in "+
-			"LVMVolumeGroupNodeStatus.status.devices and change nothing; add a device class to spec.storage.deviceClasses")
+		conditions.True(ready, reason, fmt.Sprintf("the LVMCluster has no device classes: the node agents list the devices of %s in "+
+			"LVMVolumeGroupNodeStatus.status.devices and change nothing; to use devices, add a device class to spec.storage.deviceClasses",
+			seen.listing()))
 	default:
 		reason = lvmv1alpha1.ReasonVGsReady
 		conditions.True(ready, reason, "every device class has its volume group on every node that it selects")
 	}
 	return reason
+}
+
+// listing says how many nodes have listed their devices, of those with a node status.
+func (s Observation) listing() string {
+	listed := 0
+	for _, status := range s.NodeStatuses {
+		if meta.IsStatusConditionTrue(status.Status.Conditions, lvmv1alpha1.ConditionDevicesObserved) {
+			listed++
+		}
+	}
+	if listed < len(s.NodeStatuses) {
+		return fmt.Sprintf("%d of %d nodes", listed, len(s.NodeStatuses))
+	}
+	if listed == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", listed)
 }
 
 // problemsOf words the volume groups of a state. A device class that no node can have counts as progressing.
@@ -259,7 +302,7 @@ func problemsOf(cluster *lvmv1alpha1.LVMCluster, classes []lvmv1alpha1.DeviceCla
 	for _, class := range classes {
 		if len(class.NodeStatus) == 0 && state == lvmv1alpha1.VGStatusProgressing && hasClass(cluster, class.Name) {
 			problems = append(problems, fmt.Sprintf(
-				"device class %s: no node can have it: look at its nodeSelector, and at the taints that spec.tolerations does not tolerate", class.Name))
+				"device class %s: no node can have it: look at its nodeSelector and those of its deviceSelectors, and at the taints that spec.tolerations does not tolerate", class.Name))
 		}
 		if state == lvmv1alpha1.VGStatusFailed && hasClass(cluster, class.Name) && nowhere(class) {
 			problems = append(problems, fmt.Sprintf("device class %s: none of its nodes has a device for it: attach one, or correct its deviceSelector", class.Name))

@@ -1,7 +1,6 @@
 package lvmcluster
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -37,29 +36,14 @@ func withDevice(status lvmv1alpha1.VGStatus) lvmv1alpha1.VGStatus {
 	return status
 }
 
-// TestStatusOfAThousandNodesFitsIntoAnObject: etcd takes 1.5 MiB.
-func TestStatusOfAThousandNodesFitsIntoAnObject(t *testing.T) {
-	var nodes []*corev1.Node
-	reports := map[string][]lvmv1alpha1.VGStatus{}
-	for i := range 1000 {
-		name := fmt.Sprintf("worker-%04d.cluster.example.com", i)
-		entry := vg("vg1", lvmv1alpha1.VGStatusReady, "")
-		for j := range 8 {
-			entry.Devices = append(entry.Devices, fmt.Sprintf("/dev/nvme%dn1", j))
-			entry.PhysicalVolumes = append(entry.PhysicalVolumes, lvmv1alpha1.PhysicalVolumeStatus{UUID: fmt.Sprintf("%032d-%d", i, j), Name: "/dev/nvme0n1", Path: "/dev/disk/by-id/nvme-eui.00253858911b2e0f", State: "Ready"})
-		}
-		entry.Conditions = []metav1.Condition{{Type: "DevicesHealthy", Status: metav1.ConditionTrue, Reason: "DevicesHealthy"}}
-		nodes, reports[name] = append(nodes, readyNode(name, nil)), []lvmv1alpha1.VGStatus{entry}
+// withConditionFalse is a volume group that something is wrong with, whatever its state says.
+func withConditionFalse(status lvmv1alpha1.VGStatus, message string) lvmv1alpha1.VGStatus {
+	status = withDevice(status)
+	status.Conditions = []metav1.Condition{
+		{Type: lvmv1alpha1.ConditionVolumesHealthy, Status: metav1.ConditionTrue, Reason: lvmv1alpha1.ConditionVolumesHealthy},
+		{Type: lvmv1alpha1.ConditionDevicesHealthy, Status: metav1.ConditionFalse, Reason: lvmv1alpha1.ReasonDeviceMissing, Message: message},
 	}
-	cluster := newTestCluster(lvmv1alpha1.DeviceClass{Name: "vg1"})
-	classes, err := deviceClassStatuses(cluster, seenWith(nodes, reports))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := json.Marshal(classes)
-	if err != nil || len(data) > 1<<20 {
-		t.Errorf("%d bytes, %v", len(data), err)
-	}
+	return status
 }
 
 func TestNodeThatNoDeviceSelectorSelectsNeedsNoVolumeGroup(t *testing.T) {
@@ -105,6 +89,9 @@ func TestVolumeGroupsReady(t *testing.T) {
 		"down after ready":      {[]*corev1.Node{a, down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "False/VGsDegraded: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Ready", 2},
 		"down from start":       {[]*corev1.Node{a, down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "False/VGReadinessInProgress: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown) and has not reported its volume group", 2},
 		"down after failed":     {[]*corev1.Node{down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "no device")}}, "False/VGsFailed: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Failed, no device", 1},
+		"ready, not healthy":    {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {withConditionFalse(ready, "device /dev/sdb is missing")}}, "False/VGsDegraded: device class vg1 on node a: device /dev/sdb is missing", 1},
+		"not healthy, no words": {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {withConditionFalse(ready, "")}}, "False/VGsDegraded: device class vg1 on node a: DevicesHealthy: DeviceMissing", 1},
+		"failed, not healthy":   {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {withConditionFalse(vg("vg1", lvmv1alpha1.VGStatusFailed, "no group"), "x")}}, "False/VGsFailed: device class vg1 on node a: no group", 1},
 		"tainted, empty":        {[]*corev1.Node{a, tainted(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "True/VGsReady", 1},
 		"tainted, has one":      {[]*corev1.Node{a, tainted(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "False/VGsDegraded: device class vg1 on node b: the node agent cannot run here any more, nobody looks after the volume group: taint x:NoSchedule is not tolerated: add a toleration to spec.tolerations, or remove the taint; last reported: Ready", 2},
 	} {
@@ -118,7 +105,7 @@ func TestVolumeGroupsReady(t *testing.T) {
 				t.Errorf("shown %+v", classes)
 			}
 			conditions := newConditions(cluster)
-			reportVolumeGroups(conditions, cluster, classes)
+			reportVolumeGroups(conditions, cluster, seenWith(test.nodes, test.reports), classes)
 			got := conditions.Merge(nil, metav1.Now())[1]
 			if text := fmt.Sprintf("%s/%s: %s", got.Status, got.Reason, got.Message); !strings.HasPrefix(text, test.want) {
 				t.Errorf("condition\n%s\nwant\n%s", text, test.want)

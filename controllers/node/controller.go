@@ -10,6 +10,7 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -150,7 +151,15 @@ func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alp
 		if nodes.Has(status.Name) {
 			continue
 		}
-		if err := c.keepRecords(ctx, &status, groups); err != nil {
+		// What was wiped last may not be in the cache yet.
+		live := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+		if err := c.live.Get(ctx, client.ObjectKeyFromObject(&status), live); apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			errs = append(errs, fmt.Errorf("node status %s of a node that is gone: %w", status.Name, err))
+			continue
+		}
+		if err := c.keepRecords(ctx, live, groups); err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -101,5 +103,96 @@ func TestWhatWaitsForAGoneNodeIsReleasedAndNothingElse(t *testing.T) {
 		if client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == exists {
 			t.Errorf("LogicalVolume %s: %v", name, err)
 		}
+	}
+}
+
+func TestWipesAreSavedBeforeTheNodeStatusGoes(t *testing.T) {
+	ctx := t.Context()
+	const namespace = "wipes"
+	api := server.Client
+	create := func(object client.Object) {
+		t.Helper()
+		if err := api.Create(ctx, object); err != nil {
+			t.Fatal(err)
+		}
+	}
+	create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	config, err := server.AsOperator(namespace)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spy, err := env.NewSpy(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "my-lvmcluster", Namespace: namespace}}
+	create(cluster)
+	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace}}
+	create(group)
+	goneStatus := func(node string, ids ...string) {
+		t.Helper()
+		status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: namespace,
+			Labels: map[string]string{lvmv1alpha1.OwnerNameLabel: cluster.Name, labelComponent: "node-status"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: lvmv1alpha1.GroupVersion.String(), Kind: "LVMCluster", Name: cluster.Name,
+				UID: cluster.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true)}}}}
+		create(status)
+		entry := lvmv1alpha1.VGStatus{Name: group.Name}
+		for _, id := range ids {
+			entry.WipedDevices = append(entry.WipedDevices, lvmv1alpha1.WipedDevice{ID: id, Name: "/dev/sdb", Time: metav1.Now()})
+		}
+		status.Status.NodeStatus = []lvmv1alpha1.VGStatus{entry}
+		if err := api.Status().Update(ctx, status); err != nil {
+			t.Fatal(err)
+		}
+	}
+	controller := New(spy, spy, namespace)
+	reconcileTwice := func(want ...string) {
+		t.Helper()
+		for range 2 {
+			if _, err := controller.Reconcile(ctx, reconcile.Request{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if diff := cmp.Diff(want, spy.Writes()); diff != "" {
+			t.Error(diff)
+		}
+	}
+	goneStatus("gone-1", "wwn:1", "wwn:2")
+	full := errors.New("etcd is full")
+	spy.Fail = func(verb string, object any) error {
+		if _, is := object.(*corev1.ConfigMap); is && verb == "create" {
+			return full
+		}
+		return nil
+	}
+	if _, err := controller.Reconcile(ctx, reconcile.Request{}); !errors.Is(err, full) {
+		t.Errorf("error %v", err)
+	}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "gone-1"}, &lvmv1alpha1.LVMVolumeGroupNodeStatus{}); err != nil {
+		t.Errorf("the node status, whose records are not saved: %v", err)
+	}
+	spy.Fail = nil
+	reconcileTwice("create ConfigMap lvms-wiped-devices", "delete LVMVolumeGroupNodeStatus gone-1")
+	goneStatus("gone-2", "wwn:2", "wwn:3")
+	goneStatus("gone-3")
+	reconcileTwice("update ConfigMap lvms-wiped-devices", "delete LVMVolumeGroupNodeStatus gone-2", "delete LVMVolumeGroupNodeStatus gone-3")
+
+	records := &corev1.ConfigMap{}
+	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: lvmv1alpha1.WipedDevicesConfigMap}, records); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for key, value := range records.Data {
+		r := record{}
+		if err := json.Unmarshal([]byte(value), &r); err != nil || r.ClassUID != string(group.UID) || r.Time.IsZero() || key != lvmv1alpha1.WipedDeviceKey("vg1", r.ID) {
+			t.Errorf("%s: %s, %v", key, value, err)
+		}
+		got[r.ID] = r.DeviceClass + " " + r.Node
+	}
+	if diff := cmp.Diff(map[string]string{"wwn:1": "vg1 gone-1", "wwn:2": "vg1 gone-2", "wwn:3": "vg1 gone-2"}, got); diff != "" {
+		t.Error(diff)
+	}
+	if !metav1.IsControlledBy(records, cluster) || records.Labels[labelComponent] != "wiped-devices" || records.Labels[lvmv1alpha1.OwnerNameLabel] != cluster.Name {
+		t.Errorf("%+v", records.ObjectMeta)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +18,15 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// maxRecords is how many devices the record holds: about 250 bytes each, in an object that may have 1 MiB.
-const maxRecords = 4000
+// The record has so many devices, and so many bytes of keys and values: a ConfigMap may have 1 MiB (corev1.MaxSecretSize), and
+// names are of different lengths.
+const (
+	maxRecords     = 4000
+	maxRecordBytes = 900 << 10
+)
+
+// labelComponent says what an object of the product is for.
+const labelComponent = "app.kubernetes.io/component"
 
 // record is what is kept of a wipe when its node is gone.
 type record struct {
@@ -39,12 +47,12 @@ func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVol
 	if err != nil || len(records) == 0 {
 		return err
 	}
-	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.WipedDevicesConfigMap, Namespace: c.namespace}}
+	object := newRecords(c.namespace, status)
 	err = c.live.Get(ctx, client.ObjectKeyFromObject(object), object)
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("record of wiped devices: %w", err)
-	}
 	missing := apierrors.IsNotFound(err)
+	if err != nil && !missing {
+		return fmt.Errorf("record of wiped devices: read ConfigMap %s before those of node %s are added: %w", object.Name, status.Name, err)
+	}
 	if object.Data == nil {
 		object.Data = map[string]string{}
 	}
@@ -52,7 +60,7 @@ func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVol
 		object.Data[key] = value
 	}
 	if dropped := dropOldest(object.Data); dropped > 0 {
-		log.FromContext(ctx).Info("The record of wiped devices is full: the oldest were dropped", "dropped", dropped, "limit", maxRecords)
+		log.FromContext(ctx).Info("The record of wiped devices is full: the oldest were dropped", "configMap", object.Name, "dropped", dropped, "limit", maxRecords, "limitBytes", maxRecordBytes)
 	}
 	if missing {
 		err = c.client.Create(ctx, object)
@@ -63,6 +71,18 @@ func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVol
 		return fmt.Errorf("record of wiped devices: save those of node %s, which is gone: %w", status.Name, err)
 	}
 	return nil
+}
+
+// newRecords begins the record. It belongs to the LVMCluster, as the node status does.
+func newRecords(namespace string, status *lvmv1alpha1.LVMVolumeGroupNodeStatus) *corev1.ConfigMap {
+	labels := maps.Clone(status.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels[labelComponent] = "wiped-devices"
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
+		Name: lvmv1alpha1.WipedDevicesConfigMap, Namespace: namespace, Labels: labels, OwnerReferences: slices.Clone(status.OwnerReferences),
+	}}
 }
 
 // recordsOf words the wipes of a node. Those of a device class that is gone are not needed: the next of its name is another consent.
@@ -88,8 +108,11 @@ func recordsOf(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, groups []lvmv1alpha
 
 // dropOldest keeps the object within its limit, and returns how many it dropped.
 func dropOldest(data map[string]string) int {
-	excess := len(data) - maxRecords
-	if excess <= 0 {
+	size := 0
+	for key, value := range data {
+		size += len(key) + len(value)
+	}
+	if len(data) <= maxRecords && size <= maxRecordBytes {
 		return 0
 	}
 	type aged struct {
@@ -109,8 +132,14 @@ func dropOldest(data map[string]string) int {
 		}
 		return strings.Compare(a.key, b.key)
 	})
-	for _, old := range all[:excess] {
+	dropped := 0
+	for _, old := range all {
+		if len(data) <= maxRecords && size <= maxRecordBytes {
+			break
+		}
+		size -= len(old.key) + len(data[old.key])
 		delete(data, old.key)
+		dropped++
 	}
-	return excess
+	return dropped
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -57,14 +58,45 @@ func TestWipesOutliveTheNode(t *testing.T) {
 }
 
 func TestNodeStatusStaysWhileItsRecordsAreNotSaved(t *testing.T) {
-	c, controller := goneNode(t, interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
-		return errors.New("no space")
-	}})
-	if _, err := controller.Reconcile(t.Context(), reconcile.Request{}); err == nil {
-		t.Error("no error, so no other try")
+	noSpace := errors.New("no space")
+	for name, funcs := range map[string]interceptor.Funcs{
+		"not written": {Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return noSpace }},
+		"not read": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, is := object.(*corev1.ConfigMap); is {
+				return noSpace
+			}
+			return c.Get(ctx, key, object, options...)
+		}},
+	} {
+		c, controller := goneNode(t, funcs)
+		if _, err := controller.Reconcile(t.Context(), reconcile.Request{}); !errors.Is(err, noSpace) {
+			t.Errorf("%s: error %v, so no other try", name, err)
+		}
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "n1"}, &lvmv1alpha1.LVMVolumeGroupNodeStatus{}); err != nil {
+			t.Errorf("%s: the node status: %v", name, err)
+		}
 	}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "n1"}, &lvmv1alpha1.LVMVolumeGroupNodeStatus{}); err != nil {
-		t.Errorf("the node status: %v", err)
+}
+
+func TestRecordsHaveALimitInBytes(t *testing.T) {
+	data := map[string]string{}
+	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i := range 3000 {
+		value, err := json.Marshal(record{Node: strings.Repeat("n", 253), DeviceClass: strings.Repeat("c", 63), Time: begin.Add(time.Duration(i) * time.Hour)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[fmt.Sprintf("%032d", i)] = string(value)
+	}
+	dropped, size := dropOldest(data), 0
+	for key, value := range data {
+		size += len(key) + len(value)
+	}
+	if dropped == 0 || size > maxRecordBytes || size < maxRecordBytes-1000 || data[fmt.Sprintf("%032d", 2999)] == "" || data[fmt.Sprintf("%032d", dropped-1)] != "" {
+		t.Errorf("dropped %d, %d bytes are left", dropped, size)
+	}
+	if again := dropOldest(data); again != 0 {
+		t.Errorf("dropped %d more the second time", again)
 	}
 }
 

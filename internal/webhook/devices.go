@@ -108,11 +108,12 @@ func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 		if size := raid.StripeSize; size != nil && (!between(*size, minStripeSize, maxStripeSize) || bits.OnesCount64(uint64(size.Value())) != 1) {
 			violations = append(violations, field.Invalid(at.Child("raidConfig", "stripeSize"), size.String(), "must be a power of two from 4Ki to 4Mi; leave it out for 64Ki"))
 		}
-		s := class.DeviceSelector
-		if s == nil || !named(s) {
-			continue
+		// Entries of deviceSelectors may hold together on a node, so only all of them are surely too few.
+		count, open := 0, false
+		for _, s := range selections([]lvmv1alpha1.DeviceClass{class}) {
+			count, open = count+len(pathsOf(s.selector)), open || !named(s.selector)
 		}
-		if count := len(s.Paths) + len(s.OptionalPaths); count < raid.MinimumDevices() {
+		if count > 0 && !open && count < raid.MinimumDevices() {
 			violations = append(violations, field.Invalid(at.Child("deviceSelector"), count, fmt.Sprintf(
 				"%s needs at least %d devices on each node, and %d are named: name more of them", raid.Type, raid.MinimumDevices(), count)))
 		}
@@ -124,27 +125,34 @@ func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 // now, or belong to somebody who never asked for that.
 func wipesNew(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
-	known := map[string]map[string]bool{}
-	for _, s := range selections(before) {
-		for _, p := range pathsOf(s.selector) {
-			if known[s.class.Name] == nil {
-				known[s.class.Name] = map[string]bool{}
-			}
-			known[s.class.Name][p] = known[s.class.Name][p] || wipes(s.selector)
-		}
-	}
 	for _, s := range selections(after) {
 		if !wipes(s.selector) {
 			continue
 		}
 		for _, p := range pathsOf(s.selector) {
-			if wiped, there := known[s.class.Name][p]; there && !wiped {
+			if wasThereUnwiped(before, s, p) {
 				violations = append(violations, field.Forbidden(s.at.Child("forceWipeDevicesAndDestroyAllData"), fmt.Sprintf(
 					"%s was in device class %q before, without being wiped, and may hold data by now: wipe it by hand, or use a deviceSelectors entry with this field for new devices only", p, s.class.Name)))
 			}
 		}
 	}
 	return violations
+}
+
+// wasThereUnwiped reports whether a path stood in the device class without consent: for the same nodes, or, where no entry was for
+// just these, for any.
+func wasThereUnwiped(before []lvmv1alpha1.DeviceClass, s selection, path string) bool {
+	unwiped := false
+	for _, o := range selections(before) {
+		if o.class.Name != s.class.Name || !slices.Contains(pathsOf(o.selector), path) {
+			continue
+		}
+		if equality.Semantic.DeepEqual(o.node, s.node) {
+			return !wipes(o.selector)
+		}
+		unwiped = unwiped || !wipes(o.selector)
+	}
+	return unwiped
 }
 
 func wipes(s *lvmv1alpha1.DeviceSelector) bool {
@@ -197,7 +205,8 @@ func takenOut(before []lvmv1alpha1.DeviceClass, after lvmv1alpha1.DeviceClass) a
 			}
 		}
 	}
-	if len(gone) == 0 {
+	if len(gone) == 0 || len(still) == 0 {
+		// Without any path the device class finds its devices by itself, and keeps what it has.
 		return nil
 	}
 	return admission.Warnings{fmt.Sprintf(

@@ -54,6 +54,7 @@ func TestRulesAboutDevices(t *testing.T) {
 		"other nodes":              {"[{name: a, " + inRack + ", deviceSelector: {minSize: 1Gi}}, {name: b, " + strings.Replace(inRack, "[a]", "[b]", 1) + ", deviceSelector: {minSize: 1Gi}}]", nil},
 		"enough devices":           {"[{name: a, raidConfig: {type: raid5}, deviceSelector: {paths: [/dev/a, /dev/b], optionalPaths: [/dev/c]}}]", nil},
 		"too few devices":          {"[{name: a, raidConfig: {type: raid6}, deviceSelector: {paths: [/dev/a, /dev/b]}}]", []string{"raid6 needs at least 5 devices on each node, and 2 are named"}},
+		"too few in all entries":   {"[{name: a, raidConfig: {type: raid6}, deviceSelectors: [{paths: [/dev/a]}, {paths: [/dev/b]}]}]", []string{"raid6 needs at least 5 devices"}},
 		"devices nobody can count": {"[{name: a, raidConfig: {type: raid6}, deviceSelector: {minSize: 1Gi}}]", nil},
 		"a crooked stripe":         {"[{name: a, raidConfig: {type: raid5, stripeSize: 100Ki}}]", []string{"must be a power of two from 4Ki to 4Mi"}},
 		"several without devices":  {"[{name: a}, {name: b, deviceSelectors: [{minSize: 1Gi}]}]", []string{`deviceClasses[0].deviceSelector: Required value: device class "a" would take every unused device`}},

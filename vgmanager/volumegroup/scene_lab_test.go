@@ -186,7 +186,7 @@ func (s *scene) change(edit func(*v1alpha1.LVMVolumeGroupSpec)) {
 // converge reconciles until the status says what is wanted.
 func (s *scene) converge(what string, done func(v1alpha1.VGStatus) bool) v1alpha1.VGStatus {
 	s.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
+	deadline := time.Now().Add(5 * time.Minute)
 	var last error
 	for time.Now().Before(deadline) {
 		s.agent.Wake()
@@ -307,7 +307,7 @@ func (s *scene) discard() {
 		}
 	}
 	s.remove()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for !s.gone() && time.Now().Before(deadline) {
 		s.agent.Wake()
 		_, _ = s.reconcile()
@@ -864,7 +864,7 @@ func lifeWithACrash(t *testing.T, at int, mode string) string {
 	// The pool fills 60 % of three devices, so its part on the third has room on the others.
 	step("two devices", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.Devices) == 2 })
 	s.remove()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(3 * time.Minute)
 	for !s.gone() && time.Now().Before(deadline) {
 		s.agent.Wake()
 		_, _ = s.reconcile()

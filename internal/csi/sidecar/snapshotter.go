@@ -10,8 +10,13 @@ import (
 	snapshotinformers "github.com/kubernetes-csi/external-snapshotter/client/v8/informers/externalversions"
 	snapshotting "github.com/kubernetes-csi/external-snapshotter/v8/pkg/sidecar-controller"
 	csisnapshotter "github.com/kubernetes-csi/external-snapshotter/v8/pkg/snapshotter"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 )
+
+// The library's events are about VolumeSnapshotContents, which client-go's scheme has to know. It is told before anything runs:
+// others read the scheme all the time.
+func init() { utilruntime.Must(snapshotscheme.AddToScheme(scheme.Scheme)) }
 
 // snapshotNamePrefix begins the name of each snapshot; the UID of the VolumeSnapshot follows, whole.
 const snapshotNamePrefix = "snapshot"
@@ -36,10 +41,6 @@ func (s *snapshotter) Start(ctx context.Context) error {
 	}
 	if !driver.controller[csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT] {
 		return fmt.Errorf("snapshotter: the CSI driver on %s does not make snapshots", s.Socket)
-	}
-	// The library's events are about VolumeSnapshotContents, which client-go's scheme has to know.
-	if err := snapshotscheme.AddToScheme(scheme.Scheme); err != nil {
-		return fmt.Errorf("snapshotter: register the snapshot kinds: %w", err)
 	}
 	informers := snapshotinformers.NewSharedInformerFactory(s.Sidecars.snapshots, resyncPeriod)
 	v1, groups := informers.Snapshot().V1(), informers.Groupsnapshot().V1()
