@@ -485,7 +485,10 @@ type LVMClusterStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// deviceClassStatuses has the state of each device class on each of its nodes.
+	// deviceClassStatuses has the state of each device class on each of its nodes. physicalVolumes, wipedDevices, and conditions
+	// that are True are in the LVMVolumeGroupNodeStatus of the node only. Where all of it would be more than 800 KiB, the rest is
+	// left out too, in this order, until it fits: excluded; everything but state and a short reason; volume groups that are Ready;
+	// all but the 1000 worst. The conditions count them all.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -75,7 +75,8 @@ type VGStatus struct {
 	// +optional
 	Status VGState `json:"status,omitempty"`
 
-	// reason says what is wrong and what to do, for every status but Ready.
+	// reason says what is wrong and what to do, for every status but Ready. With Ready it says why the node has no volume
+	// group, and needs none; then there are no devices and no size.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 

@@ -141,7 +141,8 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	if reported == nil {
 		return v.awaited("the node has not reported its volume group yet"), nil
 	}
-	if reported.Status == lvmv1alpha1.VGStatusReady && reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation {
+	// A new wish changes nothing about health: what is broken stays so until somebody has looked again.
+	if reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation && len(unhealthy(reported)) == 0 {
 		reported.Status, reported.Reason = lvmv1alpha1.VGStatusProgressing, "the node has not seen the last change of the device class yet"
 	}
 	return reported, nil
@@ -186,15 +187,20 @@ func withConditions(summary *lvmv1alpha1.VGStatus) {
 	if summary.Status != lvmv1alpha1.VGStatusReady {
 		return // its reason has the conditions
 	}
+	if wrong := unhealthy(summary); len(wrong) > 0 {
+		summary.Status, summary.Reason = lvmv1alpha1.VGStatusDegraded, strings.Join(wrong, "; ")
+	}
+}
+
+// unhealthy returns what the conditions of a volume group say is wrong.
+func unhealthy(entry *lvmv1alpha1.VGStatus) []string {
 	var wrong []string
-	for _, c := range summary.Conditions {
+	for _, c := range entry.Conditions {
 		if c.Status == metav1.ConditionFalse {
 			wrong = append(wrong, orReason(c))
 		}
 	}
-	if len(wrong) > 0 {
-		summary.Status, summary.Reason = lvmv1alpha1.VGStatusDegraded, strings.Join(wrong, "; ")
-	}
+	return wrong
 }
 
 func orReason(c metav1.Condition) string {

@@ -123,6 +123,17 @@ func TestOldReportOfAChangedClassIsProgress(t *testing.T) {
 	}
 }
 
+func TestOldReportOfABrokenGroupStays(t *testing.T) {
+	report := withConditionFalse(vg("vg1", lvmv1alpha1.VGStatusDegraded, "device /dev/sdb is missing"), "device /dev/sdb is missing")
+	report.ObservedGeneration = 1
+	seen := seenWith([]*corev1.Node{readyNode("a", nil)}, map[string][]lvmv1alpha1.VGStatus{"a": {report}})
+	seen.VolumeGroups["vg1"] = lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Generation: 2}}
+	classes := must(deviceClassStatuses(newTestCluster(thin("vg1")), seen))
+	if got := classes[0].NodeStatus[0]; got.Status != lvmv1alpha1.VGStatusDegraded || got.Reason != "device /dev/sdb is missing" {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestClassesAndNodesAreSorted(t *testing.T) {
 	reports := map[string][]lvmv1alpha1.VGStatus{}
 	seen := seenWith([]*corev1.Node{readyNode("a", nil), readyNode("b", nil)}, reports)

@@ -108,51 +108,71 @@ func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 		if size := raid.StripeSize; size != nil && (!between(*size, minStripeSize, maxStripeSize) || bits.OnesCount64(uint64(size.Value())) != 1) {
 			violations = append(violations, field.Invalid(at.Child("raidConfig", "stripeSize"), size.String(), "must be a power of two from 4Ki to 4Mi; leave it out for 64Ki"))
 		}
-		// Entries of deviceSelectors may hold together on a node, so only all of them are surely too few.
-		count, open := 0, false
-		for _, s := range selections([]lvmv1alpha1.DeviceClass{class}) {
-			count, open = count+len(pathsOf(s.selector)), open || !named(s.selector)
+		if !allNamed(class) {
+			continue // how many devices a property selects, only the nodes know
 		}
-		if count > 0 && !open && count < raid.MinimumDevices() {
-			violations = append(violations, field.Invalid(at.Child("deviceSelector"), count, fmt.Sprintf(
+		if count := len(pathsIn(class)); count < raid.MinimumDevices() {
+			violations = append(violations, field.Invalid(devicesAt(class, at), count, fmt.Sprintf(
 				"%s needs at least %d devices on each node, and %d are named: name more of them", raid.Type, raid.MinimumDevices(), count)))
 		}
 	}
 	return violations
 }
 
+// devicesAt is where a device class says which devices it takes.
+func devicesAt(class lvmv1alpha1.DeviceClass, at *field.Path) *field.Path {
+	if class.DeviceSelector != nil {
+		return at.Child("deviceSelector")
+	}
+	return at.Child("deviceSelectors")
+}
+
+// pathsIn are the different paths that a device class names, on any node.
+func pathsIn(class lvmv1alpha1.DeviceClass) []string {
+	var paths []string
+	for _, s := range selections([]lvmv1alpha1.DeviceClass{class}) {
+		paths = append(paths, pathsOf(s.selector)...)
+	}
+	slices.Sort(paths)
+	return slices.Compact(paths)
+}
+
 // wipesNew: consent to destroy what is on devices is for devices that come with it. Those that were there before may have volumes by
-// now, or belong to somebody who never asked for that.
-func wipesNew(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
+// now, or belong to somebody who never asked for that. A device class without an LVMVolumeGroup has not begun: there the consent may
+// still be given.
+func wipesNew(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.LVMVolumeGroup, known inventory) field.ErrorList {
 	var violations field.ErrorList
+	hasBegun := func(class string) bool {
+		return slices.ContainsFunc(begun, func(g lvmv1alpha1.LVMVolumeGroup) bool { return g.Name == class })
+	}
 	for _, s := range selections(after) {
-		if !wipes(s.selector) {
+		if !wipes(s.selector) || !hasBegun(s.class.Name) {
 			continue
 		}
-		for _, p := range pathsOf(s.selector) {
-			if wasThereUnwiped(before, s, p) {
+		for _, u := range usesOf(s) {
+			if known.withoutConsent(before, u) {
 				violations = append(violations, field.Forbidden(s.at.Child("forceWipeDevicesAndDestroyAllData"), fmt.Sprintf(
-					"%s was in device class %q before, without being wiped, and may hold data by now: wipe it by hand, or use a deviceSelectors entry with this field for new devices only", p, s.class.Name)))
+					"%s was in device class %q before, without being wiped, and may hold data by now: wipe it by hand, or use a deviceSelectors entry with this field for new devices only", path.Clean(u.path), s.class.Name)))
 			}
 		}
 	}
 	return violations
 }
 
-// wasThereUnwiped reports whether a path stood in the device class without consent: for the same nodes, or, where no entry was for
-// just these, for any.
-func wasThereUnwiped(before []lvmv1alpha1.DeviceClass, s selection, path string) bool {
-	unwiped := false
-	for _, o := range selections(before) {
-		if o.class.Name != s.class.Name || !slices.Contains(pathsOf(o.selector), path) {
+// withoutConsent reports whether a path was in its device class before without being wiped, on a node where it is meant now.
+func (i inventory) withoutConsent(before []lvmv1alpha1.DeviceClass, now use) bool {
+	for _, s := range selections(before) {
+		if wipes(s.selector) || !slices.ContainsFunc(usesOf(s), func(u use) bool { return u.key() == now.key() }) {
 			continue
 		}
-		if equality.Semantic.DeepEqual(o.node, s.node) {
-			return !wipes(o.selector)
+		onOneNode := func(n corev1.Node) bool {
+			return selectsNode(s.class.NodeSelector, &n) && selectsNode(s.node, &n) && selectsNode(now.node, &n)
 		}
-		unwiped = unwiped || !wipes(o.selector)
+		if s.meets(now.selection) || slices.ContainsFunc(i.nodes, onOneNode) {
+			return true
+		}
 	}
-	return unwiped
+	return false
 }
 
 func wipes(s *lvmv1alpha1.DeviceSelector) bool {
@@ -168,7 +188,7 @@ func pathsOf(s *lvmv1alpha1.DeviceSelector) []string {
 }
 
 // deviceWarnings are about what is allowed and may surprise, on devices.
-func deviceWarnings(before, after []lvmv1alpha1.DeviceClass) admission.Warnings {
+func deviceWarnings(before, after []lvmv1alpha1.DeviceClass, known inventory) admission.Warnings {
 	var all admission.Warnings
 	for _, s := range selections(after) {
 		if wipes(s.selector) {
@@ -179,36 +199,7 @@ func deviceWarnings(before, after []lvmv1alpha1.DeviceClass) admission.Warnings 
 		if pool := class.ThinPoolConfig; pool != nil && pool.AutoExtend != nil && pool.SizePercent == 100 {
 			all = append(all, fmt.Sprintf("device class %q: thinPoolConfig.autoExtend has nothing to take while sizePercent is 100, until a device is added", class.Name))
 		}
-		for _, request := range class.DeviceRequests {
-			if class.DeviceSelector != nil && request.Action == lvmv1alpha1.DeviceActionRemove && slices.Contains(pathsOf(class.DeviceSelector), path.Clean(request.Device)) {
-				all = append(all, fmt.Sprintf("device class %q: %s is to be removed and is still named in the deviceSelector: it is not taken again as long as the request stands; take it out of the selector too", class.Name, request.Device))
-			}
-		}
-		all = append(all, takenOut(before, class)...)
 	}
-	return all
-}
-
-// takenOut tells what happens to a device whose path is not there any more.
-func takenOut(before []lvmv1alpha1.DeviceClass, after lvmv1alpha1.DeviceClass) admission.Warnings {
-	still := map[string]bool{}
-	for _, s := range selections([]lvmv1alpha1.DeviceClass{after}) {
-		for _, p := range pathsOf(s.selector) {
-			still[p] = true
-		}
-	}
-	var gone []string
-	for _, s := range selections(before) {
-		for _, p := range pathsOf(s.selector) {
-			if s.class.Name == after.Name && !still[p] {
-				gone = append(gone, p)
-			}
-		}
-	}
-	if len(gone) == 0 || len(still) == 0 {
-		// Without any path the device class finds its devices by itself, and keeps what it has.
-		return nil
-	}
-	return admission.Warnings{fmt.Sprintf(
-		"device class %q: what is on %s will be moved to the other devices of its node, and the device taken out of the group; put the path back to stop that", after.Name, strings.Join(gone, ", "))}
+	return slices.Concat(all, known.tooFewForRAID(after), known.unusable(after), known.unknownNodes(after), known.stillNamed(after),
+		known.nothingLeft(after), known.takenOut(before, after))
 }

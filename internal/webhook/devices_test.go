@@ -1,14 +1,14 @@
 package webhook
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -38,7 +38,7 @@ func check(t *testing.T, name string, got field.ErrorList, want ...string) {
 }
 
 func TestRulesAboutDevices(t *testing.T) {
-	const inRack = "nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: rack, operator: In, values: [a]}]}]}"
+	inRack := onRack("a")
 	tests := map[string]struct {
 		classes string
 		want    []string
@@ -51,13 +51,15 @@ func TestRulesAboutDevices(t *testing.T) {
 			"[{name: a, deviceSelector: {minSize: 1Gi}}, {name: b, deviceSelector: {minSize: 1024Mi}}]",
 			[]string{`device class "a" looks for the same devices on the same nodes, at spec.storage.deviceClasses[0].deviceSelector`},
 		},
-		"other nodes":              {"[{name: a, " + inRack + ", deviceSelector: {minSize: 1Gi}}, {name: b, " + strings.Replace(inRack, "[a]", "[b]", 1) + ", deviceSelector: {minSize: 1Gi}}]", nil},
-		"enough devices":           {"[{name: a, raidConfig: {type: raid5}, deviceSelector: {paths: [/dev/a, /dev/b], optionalPaths: [/dev/c]}}]", nil},
-		"too few devices":          {"[{name: a, raidConfig: {type: raid6}, deviceSelector: {paths: [/dev/a, /dev/b]}}]", []string{"raid6 needs at least 5 devices on each node, and 2 are named"}},
-		"too few in all entries":   {"[{name: a, raidConfig: {type: raid6}, deviceSelectors: [{paths: [/dev/a]}, {paths: [/dev/b]}]}]", []string{"raid6 needs at least 5 devices"}},
-		"devices nobody can count": {"[{name: a, raidConfig: {type: raid6}, deviceSelector: {minSize: 1Gi}}]", nil},
-		"a crooked stripe":         {"[{name: a, raidConfig: {type: raid5, stripeSize: 100Ki}}]", []string{"must be a power of two from 4Ki to 4Mi"}},
-		"several without devices":  {"[{name: a}, {name: b, deviceSelectors: [{minSize: 1Gi}]}]", []string{`deviceClasses[0].deviceSelector: Required value: device class "a" would take every unused device`}},
+		"other nodes":                          {"[{name: a, " + inRack + ", deviceSelector: {minSize: 1Gi}}, {name: b, " + strings.Replace(inRack, "[a]", "[b]", 1) + ", deviceSelector: {minSize: 1Gi}}]", nil},
+		"enough devices":                       {"[{name: a, raidConfig: {type: raid5}, deviceSelector: {paths: [/dev/a, /dev/b], optionalPaths: [/dev/c]}}]", nil},
+		"too few devices":                      {"[{name: a, raidConfig: {type: raid6}, deviceSelector: {paths: [/dev/a, /dev/b]}}]", []string{"raid6 needs at least 5 devices on each node, and 2 are named"}},
+		"too few devices for a striped mirror": {"[{name: a, raidConfig: {type: raid10, stripes: 2, mirrors: 1}, deviceSelector: {paths: [/dev/a, /dev/b, /dev/c]}}]", []string{"raid10 needs at least 4 devices on each node, and 3 are named"}},
+		"too few devices in all entries":       {"[{name: a, raidConfig: {type: raid1, mirrors: 2}, deviceSelectors: [{" + inRack + ", paths: [/dev/a]}, {" + strings.Replace(inRack, "[a]", "[b]", 1) + ", paths: [/dev/a, /dev/b]}]}]", []string{"deviceClasses[0].deviceSelectors: Invalid value: 2: raid1 needs at least 3 devices"}},
+		"an entry that nobody can count":       {"[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{paths: [/dev/a]}, {minSize: 1Gi}]}]", nil},
+		"devices nobody can count":             {"[{name: a, raidConfig: {type: raid6}, deviceSelector: {minSize: 1Gi}}]", nil},
+		"a crooked stripe":                     {"[{name: a, raidConfig: {type: raid5, stripeSize: 100Ki}}]", []string{"must be a power of two from 4Ki to 4Mi"}},
+		"several without devices":              {"[{name: a}, {name: b, deviceSelectors: [{minSize: 1Gi}]}]", []string{`deviceClasses[0].deviceSelector: Required value: device class "a" would take every unused device`}},
 		"a path on two kinds of nodes": {
 			"[{name: a, deviceSelectors: [{" + inRack + ", paths: [/dev/a]}, {" + strings.Replace(inRack, "[a]", "[b]", 1) + ", paths: [/dev/a]}]}]", nil,
 		},
@@ -75,59 +77,171 @@ func TestRulesAboutDevices(t *testing.T) {
 	}
 }
 
+// onRack is a nodeSelector, to be put into a selector.
+func onRack(name string) string {
+	return "nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: rack, operator: In, values: [" + name + "]}]}]}"
+}
+
+func nodeIn(node, rack string) corev1.Node {
+	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"rack": rack}}}
+}
+
 func TestConsentToWipeIsForNewDevices(t *testing.T) {
-	before := classesOf(t, "[{name: a, deviceSelector: {paths: [/dev/a]}}, {name: w, deviceSelector: {paths: [/dev/w], forceWipeDevicesAndDestroyAllData: true}}]")
+	const (
+		plain  = "[{name: a, deviceSelector: {paths: [/dev/a]}}]"
+		wiping = "[{name: w, deviceSelector: {paths: [/dev/w], forceWipeDevicesAndDestroyAllData: true}}]"
+	)
+	racks := "[{name: a, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}, {" + onRack("b") + ", paths: [/dev/a]}]}]"
 	tests := map[string]struct {
-		after string
-		want  []string
+		before, after string
+		want          []string
 	}{
-		"for a device that is there": {"[{name: a, deviceSelector: {paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}}]", []string{"/dev/a was in device class"}},
-		"by another entry":           {"[{name: a, deviceSelectors: [{paths: [/dev/b], forceWipeDevicesAndDestroyAllData: true}, {paths: [/dev/a]}]}]", nil},
-		"it was there all the time":  {"[{name: w, deviceSelector: {paths: [/dev/w, /dev/x], forceWipeDevicesAndDestroyAllData: true}}]", nil},
-		"a new device class":         {"[{name: n, deviceSelector: {paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}}]", nil},
-		"taken back":                 {"[{name: w, deviceSelector: {paths: [/dev/w]}}]", nil},
+		"for a device that is there":     {plain, "[{name: a, deviceSelector: {paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}}]", []string{"deviceSelector.forceWipeDevicesAndDestroyAllData: Forbidden: /dev/a was in device class"}},
+		"for a device written otherwise": {plain, "[{name: a, deviceSelector: {optionalPaths: [/dev//a], forceWipeDevicesAndDestroyAllData: true}}]", []string{"/dev/a was in device class"}},
+		"by another entry":               {plain, "[{name: a, deviceSelectors: [{paths: [/dev/b], forceWipeDevicesAndDestroyAllData: true}, {paths: [/dev/a]}]}]", nil},
+		"it was there all the time":      {wiping, "[{name: w, deviceSelector: {paths: [/dev/w, /dev/x], forceWipeDevicesAndDestroyAllData: true}}]", nil},
+		"a new device class":             {plain, "[{name: n, deviceSelector: {paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}}]", nil},
+		"taken back":                     {wiping, "[{name: w, deviceSelector: {paths: [/dev/w]}}]", nil},
+		"as it was, by rack":             {racks, racks, nil},
+		"for the other rack":             {racks, strings.Replace(racks, "paths: [/dev/a]}]", "paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}]", 1), []string{"deviceSelectors[1].forceWipe"}},
+		"for a node, by other words": {"[{name: a, deviceSelectors: [{" + onRack("b") + ", paths: [/dev/a]}]}]",
+			"[{name: a, deviceSelectors: [{" + strings.Replace(onRack("b"), "[b]", "[b, c]", 1) + ", paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}]}]", []string{"/dev/a was in device class"}},
 	}
+	known := inventory{nodes: []corev1.Node{nodeIn("n1", "a"), nodeIn("n2", "b")}}
+	begun := []lvmv1alpha1.LVMVolumeGroup{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "w"}}}
 	for name, tt := range tests {
-		check(t, name, wipesNew(before, classesOf(t, tt.after)), tt.want...)
+		before, after := classesOf(t, tt.before), classesOf(t, tt.after)
+		check(t, name, wipesNew(before, after, begun, known), tt.want...)
+		check(t, name+", before anything was done", wipesNew(before, after, nil, known))
+	}
+}
+
+// twoNodes is an inventory: n1 and n2 have the disks sda, with the system, and sdb; the volume group a has n1's sdc and sdd.
+func twoNodes() inventory {
+	system := lvmv1alpha1.DeviceStatus{Name: "/dev/sda", ID: "wwn:s", State: lvmv1alpha1.DeviceInUse, Reasons: []lvmv1alpha1.DeviceReason{
+		{Code: "Mounted", Message: "is mounted on /"}, {Code: "IsOSDisk", Message: "the machine runs from it"}}}
+	blank := lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", KernelName: "/dev/sdb", ByID: []string{"wwn-1", "ata-x"}, ByPath: []string{"pci-1"}, State: lvmv1alpha1.DeviceAvailable}
+	full := lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:9", ByID: []string{"wwn-9"}, State: lvmv1alpha1.DeviceExcluded,
+		Reasons: []lvmv1alpha1.DeviceReason{{Code: "HasSignature", Message: "carries xfs"}}}
+	ours := func(name, uuid string) lvmv1alpha1.DeviceStatus {
+		return lvmv1alpha1.DeviceStatus{Name: name, ID: "wwn:" + uuid, ByID: []string{"wwn-" + uuid}, PVUUID: uuid, VolumeGroup: "a", State: lvmv1alpha1.DeviceInUse,
+			Reasons: []lvmv1alpha1.DeviceReason{{Code: "InVolumeGroup", Message: "of volume group a"}}}
+	}
+	status := func(entries []lvmv1alpha1.VGStatus, devices ...lvmv1alpha1.DeviceStatus) lvmv1alpha1.LVMVolumeGroupNodeStatus {
+		return lvmv1alpha1.LVMVolumeGroupNodeStatus{Status: lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{NodeStatus: entries, Devices: devices}}
+	}
+	gone := lvmv1alpha1.DeviceStatus{Name: "/dev/sde", ID: "wwn:e", ByID: []string{"wwn-e"}, State: lvmv1alpha1.DeviceMissing}
+	group := lvmv1alpha1.VGStatus{Name: "a", PhysicalVolumes: []lvmv1alpha1.PhysicalVolumeStatus{
+		{UUID: "C", Name: "/dev/sdc", DeviceID: "wwn:C", Path: "/dev/disk/by-id/wwn-C"}, {UUID: "D", Name: "/dev/sdd", DeviceID: "wwn:D"}}}
+	return inventory{
+		nodes: []corev1.Node{nodeIn("n1", "a"), nodeIn("n2", "b"), nodeIn("n3", "b")},
+		statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{
+			"n1": status([]lvmv1alpha1.VGStatus{group}, system, blank, ours("/dev/sdc", "C"), ours("/dev/sdd", "D"), gone),
+			"n2": status(nil, system, full),
+		},
 	}
 }
 
 func TestPathsThatAreOneDevice(t *testing.T) {
-	known := inventory{
-		nodes: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, {ObjectMeta: metav1.ObjectMeta{Name: "n2"}}},
-		statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{"n1": {Status: lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Devices: []lvmv1alpha1.DeviceStatus{
-			{Name: "/dev/sda", ID: "wwn:1", ByID: []string{"wwn-1", "ata-x"}, ByPath: []string{"pci-1"}, State: lvmv1alpha1.DeviceAvailable},
-			{Name: "/dev/sdb", ID: "wwn:2", ByID: []string{"wwn-2"}, State: lvmv1alpha1.DeviceAvailable},
-		}}}},
-	}
 	tests := map[string]struct {
-		classes string
-		want    []string
+		before, after string
+		want          []string
 	}{
-		"two devices":               {"[{name: a, deviceSelector: {paths: [/dev/sda, /dev/disk/by-id/wwn-2]}}]", nil},
-		"two names of one":          {"[{name: a, deviceSelector: {paths: [/dev/sda, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]: Invalid value: \"/dev/disk/by-id/wwn-1\": leads to the same device on node n1 (/dev/sda wwn:1) as /dev/sda"}},
-		"in two device classes":     {"[{name: a, deviceSelector: {paths: [/dev/disk/by-path/pci-1]}}, {name: b, deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]", []string{"deviceClasses[1].deviceSelector.optionalPaths[0]"}},
-		"devices that nobody knows": {"[{name: a, deviceSelector: {paths: [/dev/sdx, /dev/sdy]}}]", nil},
+		"two devices":               {"[]", "[{name: a, deviceSelector: {paths: [/dev/sda, /dev/disk/by-id/wwn-1]}}]", nil},
+		"two names of one":          {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]: Invalid value: \"/dev/disk/by-id/wwn-1\": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/sdb at spec.storage.deviceClasses[0].deviceSelector.paths[0]: name it once"}},
+		"in two device classes":     {"[]", "[{name: a, deviceSelector: {paths: [/dev/disk/by-path/pci-1]}}, {name: b, deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]", []string{`deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/disk/by-id/ata-x": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/disk/by-path/pci-1 at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
+		"in classes of other nodes": {"[]", "[{name: a, " + onRack("a") + ", deviceSelector: {paths: [/dev/disk/by-path/pci-1]}}, {name: b, " + onRack("b") + ", deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]", nil},
+		"in entries of other nodes": {"[]", "[{name: a, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/disk/by-path/pci-1]}, {" + onRack("b") + ", paths: [/dev/disk/by-id/ata-x]}]}]", nil},
+		"three names of one":        {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1, /dev/disk/by-id/ata-x]}}]", []string{"paths[1]", "paths[2]"}},
+		"devices that nobody knows": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdx, /dev/sdy]}}]", nil},
+		"a name that is not there":  {"[]", "[{name: a, deviceSelector: {paths: [/dev/sde, /dev/disk/by-id/wwn-e]}}]", nil},
+		"both were there before":    {"[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1, /dev/sdc]}}]", nil},
+		"one was there before":      {"[{name: a, deviceSelector: {paths: [/dev/sdb]}}]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]"}},
 	}
 	for name, tt := range tests {
-		check(t, name, known.onceEach(classesOf(t, tt.classes)), tt.want...)
-		check(t, name+", without an inventory", inventory{}.onceEach(classesOf(t, tt.classes)))
+		before, after := classesOf(t, tt.before), classesOf(t, tt.after)
+		check(t, name, twoNodes().onceEach(before, after), tt.want...)
+		check(t, name+", without an inventory", inventory{}.onceEach(before, after))
 	}
 }
 
 func TestWarningsAboutDevices(t *testing.T) {
-	before := classesOf(t, "[{name: a, deviceSelector: {paths: [/dev/a, /dev/b]}}]")
-	after := classesOf(t, "[{name: a, deviceSelector: {paths: [/dev/a, /dev/c], forceWipeDevicesAndDestroyAllData: true}, deviceRequests: [{node: n, device: /dev/a, action: Remove}]}]")
-	after[0].ThinPoolConfig = &lvmv1alpha1.ThinPoolConfig{SizePercent: 100, AutoExtend: &lvmv1alpha1.AutoExtend{}, ChunkSize: ptr.To(resource.MustParse("64Ki"))}
-	got := strings.Join(deviceWarnings(before, after), "\n")
-	for _, want := range []string{
-		"everything on /dev/a, /dev/c will be destroyed", "autoExtend has nothing to take", "/dev/a is to be removed and is still named", "what is on /dev/b will be moved to the other devices",
-	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got %s, want %q", got, want)
+	const a = `device class "a": `
+	tests := map[string]struct {
+		before, after string
+		want          []string
+	}{
+		"nothing to say": {"[{name: a, deviceSelector: {paths: [/dev/disk/by-id/wwn-1]}}]", "[{name: a, deviceSelector: {paths: [/dev/disk/by-id/wwn-1]}}]", nil},
+		"a wipe": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x], optionalPaths: [/dev//y], forceWipeDevicesAndDestroyAllData: true}}]",
+			[]string{a + "everything on /dev/x, /dev/y will be destroyed, once for each disk, unless it is in use"}},
+		"a pool that cannot grow": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, thinPoolConfig: {name: p, overprovisionRatio: 1, sizePercent: 100, autoExtend: {}}}]",
+			[]string{a + "thinPoolConfig.autoExtend has nothing to take"}},
+		"a pool that can": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, thinPoolConfig: {name: p, overprovisionRatio: 1, sizePercent: 99, autoExtend: {}}}]", nil},
+		"the machine's own disk": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sda]}}]",
+			[]string{"spec.storage.deviceClasses[0].deviceSelector.paths[0]: " + a + "/dev/sda cannot be used on nodes n1, n2: /dev/sda wwn:s IsOSDisk: the machine runs from it"}},
+		"the machine's own disk, to be wiped": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sda], forceWipeDevicesAndDestroyAllData: true}}]",
+			[]string{"everything on /dev/sda", "/dev/sda cannot be used on nodes n1, n2"}},
+		"usable on one node":           {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb]}}]", nil},
+		"usable on no node of a class": {"[]", "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdb]}}]", []string{"/dev/sdb cannot be used on node n2: /dev/sdb wwn:9 HasSignature: carries xfs"}},
+		"to be wiped there":            {"[]", "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdb], forceWipeDevicesAndDestroyAllData: true}}]", []string{"everything on /dev/sdb"}},
+		"in the group already":         {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc]}}]", nil},
+		"in the group of another class": {"[]", "[{name: b, deviceSelector: {paths: [/dev/sdc]}}]",
+			[]string{"/dev/sdc cannot be used on node n1: /dev/sdc wwn:C InVolumeGroup: of volume group a"}},
+		"unknown nodes": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, deviceRequests: [{node: n9, device: /dev/x, action: Cordon}, {node: n1, device: /dev/x, action: Cordon}], adopt: [{node: n8, volumeGroupUUID: u}, {node: n1, volumeGroupUUID: u}]}]",
+			[]string{`deviceRequests[0].node: ` + a + `there is no node "n9"`, `adopt[0].node: ` + a + `there is no node "n8"`}},
+		"removed and named by the same path":    {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc, /dev/sdd]}, deviceRequests: [{node: n1, device: /dev/sdc, action: Remove}]}]", []string{a + "/dev/sdc is to be removed from node n1 and is still named at spec.storage.deviceClasses[0].deviceSelector.paths[0]"}},
+		"removed and named by another path":     {"[]", "[{name: a, deviceSelectors: [{optionalPaths: [/dev/disk/by-id/wwn-C, /dev/sdd]}], deviceRequests: [{node: n1, device: wwn:C, action: Remove}]}]", []string{"wwn:C is to be removed from node n1 and is still named at spec.storage.deviceClasses[0].deviceSelectors[0].optionalPaths[0]"}},
+		"removed by UUID and named":             {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc, /dev/sdd]}, deviceRequests: [{node: n1, device: D, action: Remove}]}]", []string{"D is to be removed from node n1 and is still named at spec.storage.deviceClasses[0].deviceSelector.paths[1]"}},
+		"removed and named for other nodes":     {"[]", "[{name: a, deviceSelectors: [{" + onRack("b") + ", paths: [/dev/sdc]}], deviceRequests: [{node: n1, device: /dev/sdc, action: Remove}]}]", nil},
+		"drained and named":                     {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc, /dev/sdd]}, deviceRequests: [{node: n1, device: /dev/sdc, action: Drain}, {node: n1, device: D, action: Drain}]}]", nil},
+		"every device removed":                  {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, deviceRequests: [{node: n1, device: /dev/disk/by-id/wwn-C, action: Remove}, {node: n1, device: D, action: Remove}]}]", []string{a + "every device of its volume group on node n1 is to be removed"}},
+		"on another node":                       {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, deviceRequests: [{node: n1, device: C, action: Remove}, {node: n2, device: D, action: Remove}]}]", nil},
+		"a path taken out":                      {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]", "[{name: a, deviceSelector: {paths: [/dev/y]}}]", []string{a + "/dev/x was taken out on nodes n1, n2, n3: what is on it will be moved to the other devices of the volume group there"}},
+		"a path made optional":                  {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]", "[{name: a, deviceSelectors: [{paths: [/dev/y], optionalPaths: [/dev//x]}]}]", nil},
+		"a path taken out on some nodes":        {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]", "[{name: a, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/x, /dev/y]}, {" + onRack("b") + ", paths: [/dev/y]}]}]", []string{"/dev/x was taken out on nodes n2, n3"}},
+		"the whole selector taken out":          {"[{name: a, deviceSelector: {paths: [/dev/x]}}]", "[{name: a}]", nil},
+		"the whole device class taken out":      {"[{name: a, deviceSelector: {paths: [/dev/x]}}]", "[]", nil},
+		"too few for the redundancy, by rack":   {"[]", "[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/x, /dev/y]}, {" + onRack("b") + ", paths: [/dev/x]}]}]", []string{a + "raid1 needs at least 2 devices, and fewer are named for nodes n2, n3"}},
+		"enough for the redundancy, everywhere": {"[]", "[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/x, /dev/y]}]}]", nil},
+	}
+	for name, tt := range tests {
+		got := deviceWarnings(classesOf(t, tt.before), classesOf(t, tt.after), twoNodes())
+		if len(got) != len(tt.want) {
+			t.Errorf("%s: got %d warnings\n%s\nwant %d", name, len(got), strings.Join(got, "\n"), len(tt.want))
+			continue
+		}
+		for i, want := range tt.want {
+			if !strings.Contains(got[i], want) {
+				t.Errorf("%s: got\n%s\nwant\n%s", name, got[i], want)
+			}
 		}
 	}
-	if got := deviceWarnings(before, before); len(got) != 0 {
-		t.Errorf("no change: %v", got)
+}
+
+func TestManyNodesAreCounted(t *testing.T) {
+	for want, nodes := range map[string][]string{
+		"node a": {"a"}, "nodes a, b": {"a", "b"}, "nodes a, b, c": {"a", "b", "c"}, "nodes a, b, c and 2 more": {"a", "b", "c", "d", "e"},
+	} {
+		if got := shown(nodes); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestSamplesAreAdmitted(t *testing.T) {
+	samples, err := filepath.Glob("../../config/samples/lvm_*.yaml")
+	if err != nil || len(samples) < 3 {
+		t.Fatalf("samples %q, %v", samples, err)
+	}
+	for _, sample := range samples {
+		data, err := os.ReadFile(sample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cluster := &lvmv1alpha1.LVMCluster{}
+		if err := yaml.UnmarshalStrict(data, cluster); err != nil {
+			t.Fatalf("%s: %v", sample, err)
+		}
+		check(t, sample, validateSpec(cluster.Spec))
 	}
 }

@@ -32,6 +32,7 @@ const testNamespace = env.Namespace
 
 var (
 	testClient client.Client
+	testCache  client.Reader // what the webhook reads
 	heard      = &warningsHeard{}
 )
 
@@ -89,6 +90,7 @@ func run(m *testing.M) (int, error) {
 	if err := (&Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: testNamespace}).SetupWithManager(mgr); err != nil {
 		return 1, err
 	}
+	testCache = mgr.GetCache()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -265,6 +267,111 @@ func TestObjectThatRulesNoLongerAllowCanBeDeleted(t *testing.T) {
 	cluster.Finalizers = nil
 	if err := testClient.Update(t.Context(), cluster); err != nil {
 		t.Error(err)
+	}
+}
+
+// listDevices makes a node that lists its devices, and waits until the webhook knows it.
+func listDevices(t *testing.T, name string, devices ...lvmv1alpha1.DeviceStatus) {
+	t.Helper()
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: testNamespace}}
+	for _, object := range []client.Object{node, status} {
+		if err := testClient.Create(t.Context(), object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := testClient.Delete(context.Background(), object); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	status.Status.Devices = devices
+	if err := testClient.Status().Update(t.Context(), status); err != nil {
+		t.Fatal(err)
+	}
+	for range 600 {
+		seen := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+		nodeSeen := testCache.Get(t.Context(), client.ObjectKeyFromObject(node), &corev1.Node{}) == nil
+		if nodeSeen && testCache.Get(t.Context(), client.ObjectKeyFromObject(status), seen) == nil && len(seen.Status.Devices) == len(devices) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("the webhook does not see the devices")
+}
+
+func TestDevicesThatTheNodesKnow(t *testing.T) {
+	listDevices(t, "worker-1",
+		lvmv1alpha1.DeviceStatus{Name: "/dev/sda", State: lvmv1alpha1.DeviceInUse, Reasons: []lvmv1alpha1.DeviceReason{{Code: "IsOSDisk", Message: "the machine runs from it"}}},
+		lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", ByID: []string{"wwn-1"}, State: lvmv1alpha1.DeviceAvailable})
+	twice := []string{
+		`spec.storage.deviceClasses[1].deviceSelectors[0].paths[0]: Invalid value: "/dev/disk/by-id/wwn-1": leads to the same device on node worker-1 (/dev/sdb wwn:1) as /dev/sdb at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "vg1": a device can belong to one device class, take it out of one of the two`,
+		`spec.storage.deviceClasses[1].deviceSelectors[0].minSize: Invalid value: "1Mi": must be at least 16Mi`,
+		`spec.storage.deviceClasses[1].deviceSelectors[0].transports[0]: Unsupported value: "pigeon"`,
+		`spec.storage.deviceClasses[1].deviceSelectors: Invalid value: 1: raid5 needs at least 3 devices on each node, and 1 are named`,
+	}
+	other := lvmv1alpha1.DeviceClass{Name: "vg2", RAIDConfig: &lvmv1alpha1.RAIDConfig{Type: lvmv1alpha1.RAIDType5},
+		DeviceSelectors: []lvmv1alpha1.NodeDeviceSelector{{DeviceSelector: lvmv1alpha1.DeviceSelector{Paths: []lvmv1alpha1.DevicePath{"/dev/disk/by-id/wwn-1"},
+			MinSize: ptr.To(resource.MustParse("1Mi")), Transports: []lvmv1alpha1.DeviceProperty{"pigeon"}}}}}
+	refused := func(err error) {
+		t.Helper()
+		for _, want := range twice {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("message\n%v\ndoes not have\n%s", err, want)
+			}
+		}
+	}
+	refused(testClient.Create(t.Context(), newCluster(asDefault(class("vg1", "/dev/sdb")), other)))
+
+	cluster := newCluster(asDefault(class("vg1", "/dev/sdb")))
+	create(t, cluster)
+	changed := cluster.DeepCopy()
+	changed.Spec.Storage.DeviceClasses = append(changed.Spec.Storage.DeviceClasses, other)
+	refused(testClient.Update(t.Context(), changed))
+
+	heard.texts = nil
+	changed = cluster.DeepCopy()
+	changed.Spec.Storage.DeviceClasses[0].DeviceSelector.Paths = []lvmv1alpha1.DevicePath{"/dev/sda"}
+	changed.Spec.Storage.DeviceClasses[0].DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: "worker-9", Device: "/dev/sdb", Action: lvmv1alpha1.DeviceActionDrain}}
+	if err := testClient.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		`spec.storage.deviceClasses[0].deviceSelector.paths[0]: device class "vg1": /dev/sda cannot be used on node worker-1: /dev/sda IsOSDisk: the machine runs from it`,
+		`spec.storage.deviceClasses[0].deviceRequests[0].node: device class "vg1": there is no node "worker-9": the request to drain /dev/sdb waits until there is one; correct the name, or take the request out`,
+		`device class "vg1": /dev/sdb was taken out on node worker-1: what is on it will be moved to the other devices of the volume group there, and the device leaves it, unless another path or property chooses it; put the path back to stop that`,
+	}
+	if diff := cmp.Diff(want, heard.texts); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestConsentToWipeOnUpdate(t *testing.T) {
+	wiping := func(cluster *lvmv1alpha1.LVMCluster, paths ...lvmv1alpha1.DevicePath) *lvmv1alpha1.LVMCluster {
+		changed := cluster.DeepCopy()
+		changed.Spec.Storage.DeviceClasses[0].DeviceSelector = &lvmv1alpha1.DeviceSelector{Paths: paths, ForceWipeDevicesAndDestroyAllData: ptr.To(true)}
+		return changed
+	}
+	cluster := newCluster(asDefault(class("vg1", "/dev/sda")))
+	create(t, cluster)
+	heard.texts = nil
+	if err := testClient.Update(t.Context(), wiping(cluster, "/dev/sda"), client.DryRunAll); err != nil {
+		t.Errorf("nothing was done yet: %v", err)
+	}
+	if want := []string{`device class "vg1": everything on /dev/sda will be destroyed, once for each disk, unless it is in use`}; !cmp.Equal(want, heard.texts) {
+		t.Errorf("warnings %q", heard.texts)
+	}
+	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: testNamespace}}
+	if err := testClient.Create(t.Context(), group); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = testClient.Delete(context.Background(), group) })
+	want := `spec.storage.deviceClasses[0].deviceSelector.forceWipeDevicesAndDestroyAllData: Forbidden: /dev/sda was in device class "vg1" before, without being wiped, and may hold data by now: wipe it by hand, or use a deviceSelectors entry with this field for new devices only`
+	if err := testClient.Update(t.Context(), wiping(cluster, "/dev/sda", "/dev/sdb"), client.DryRunAll); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("message\n%v\ndoes not have\n%s", err, want)
+	}
+	if err := testClient.Update(t.Context(), wiping(cluster, "/dev/sdb"), client.DryRunAll); err != nil {
+		t.Errorf("for a new device only: %v", err)
 	}
 }
 

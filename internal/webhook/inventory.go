@@ -13,65 +13,64 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// inventory is what the nodes say about their devices.
+// inventory is what the nodes say about their devices. It can be older than the LVMCluster, or not be there yet: what it does not
+// know, the node agent decides.
 type inventory struct {
 	nodes    []corev1.Node
 	statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus
 }
 
-// onceEach: two paths that lead to one device on a node are one device. Where a node has not listed its devices nothing is known, and
-// the node agent decides.
-func (i inventory) onceEach(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
-	var violations field.ErrorList
-	reported := map[string]bool{}
-	for n := range i.nodes {
-		node := &i.nodes[n]
-		seen := map[string]use{}
-		for _, s := range selections(classes) {
-			if !selectsNode(s.class.NodeSelector, node) || !selectsNode(s.node, node) {
-				continue
-			}
-			for _, u := range usesOf(s) {
-				device := i.deviceAt(node.Name, u.path)
-				if device == "" {
-					continue
-				}
-				other, taken := seen[device]
-				if !taken {
-					seen[device] = u
-					continue
-				}
-				// The same words in two places are told by another rule already.
-				if path.Clean(other.path) != path.Clean(u.path) && !reported[u.at.String()] {
-					reported[u.at.String()] = true
-					violations = append(violations, field.Invalid(u.at, u.path, fmt.Sprintf(
-						"leads to the same device on node %s (%s) as %s at %s: name it once", node.Name, device, other.path, other.at)))
-				}
-			}
+// nodeDevices are the devices of a node by everything that leads to them: names, links, identity, UUID of the physical volume.
+type nodeDevices map[string]*lvmv1alpha1.DeviceStatus
+
+func (i inventory) devicesOf(node string) nodeDevices {
+	devices := nodeDevices{}
+	list := i.statuses[node].Status.Devices
+	for n := range list {
+		if list[n].State == lvmv1alpha1.DeviceMissing {
+			continue
+		}
+		for _, name := range namesOf(&list[n]) {
+			devices[name] = &list[n]
 		}
 	}
-	return violations
+	return devices
 }
 
-// deviceAt returns the device of a node that a path leads to, or "".
-func (i inventory) deviceAt(node, name string) string {
-	for _, d := range i.statuses[node].Status.Devices {
-		if d.State != lvmv1alpha1.DeviceMissing && slices.Contains(namesOf(d), path.Clean(name)) {
-			return strings.TrimSpace(d.Name + " " + d.ID)
+// namesOf are what a device is called by.
+func namesOf(d *lvmv1alpha1.DeviceStatus) []string {
+	names := []string{d.Name}
+	for _, name := range []string{d.KernelName, d.ID, d.PVUUID} {
+		if name != "" {
+			names = append(names, name)
 		}
 	}
-	return ""
-}
-
-func namesOf(d lvmv1alpha1.DeviceStatus) []string {
-	names := []string{d.Name, d.KernelName}
-	for _, l := range d.ByID {
-		names = append(names, "/dev/disk/by-id/"+l)
+	for _, link := range d.ByID {
+		names = append(names, "/dev/disk/by-id/"+link)
 	}
-	for _, l := range d.ByPath {
-		names = append(names, "/dev/disk/by-path/"+l)
+	for _, link := range d.ByPath {
+		names = append(names, "/dev/disk/by-path/"+link)
 	}
 	return names
+}
+
+// at returns the device that a path leads to, or that has a name, an identity or a UUID; nil if none is known.
+func (n nodeDevices) at(name string) *lvmv1alpha1.DeviceStatus {
+	if strings.HasPrefix(name, "/") {
+		name = path.Clean(name)
+	}
+	return n[name]
+}
+
+// usesOn returns the paths that device classes name on a node.
+func usesOn(node *corev1.Node, all []selection) []use {
+	var uses []use
+	for _, s := range all {
+		if selectsNode(s.class.NodeSelector, node) && selectsNode(s.node, node) {
+			uses = append(uses, usesOf(s)...)
+		}
+	}
+	return uses
 }
 
 // selectsNode reports whether a selector surely selects a node. One that cannot be read is not this rule's business.
@@ -81,4 +80,331 @@ func selectsNode(selector *corev1.NodeSelector, node *corev1.Node) bool {
 	}
 	selected, err := nodeaffinity.NewLazyErrorNodeSelector(selector).Match(node)
 	return err == nil && selected
+}
+
+// onceEach: two paths that lead to one device on a node are one device. Paths that both were there before are not judged anew: what
+// a name leads to can change, and the change at hand may be the remedy.
+func (i inventory) onceEach(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
+	var violations field.ErrorList
+	reported, old, all := map[string]bool{}, writtenIn(before), selections(after)
+	for n := range i.nodes {
+		node := &i.nodes[n]
+		devices, seen := i.devicesOf(node.Name), map[*lvmv1alpha1.DeviceStatus]use{}
+		for _, u := range usesOn(node, all) {
+			device := devices.at(u.path)
+			if device == nil {
+				continue
+			}
+			other, taken := seen[device]
+			if !taken {
+				seen[device] = u
+				continue
+			}
+			known := old[u.key()] && old[other.key()]
+			// The same words in two places are told by another rule already.
+			if known || reported[u.at.String()] || path.Clean(other.path) == path.Clean(u.path) {
+				continue
+			}
+			reported[u.at.String()] = true
+			violations = append(violations, field.Invalid(u.at, u.path, fmt.Sprintf(
+				"leads to the same device on node %s (%s) as %s at %s%s", node.Name, calledAs(device), other.path, other.at, remedy(u, other))))
+		}
+	}
+	return violations
+}
+
+func calledAs(d *lvmv1alpha1.DeviceStatus) string { return strings.TrimSpace(d.Name + " " + d.ID) }
+
+func remedy(u, other use) string {
+	if u.class.Name == other.class.Name {
+		return ": name it once"
+	}
+	return fmt.Sprintf(", in device class %q: a device can belong to one device class, take it out of one of the two", other.class.Name)
+}
+
+// key is a path in a device class, wherever it is written there.
+func (u use) key() string { return u.class.Name + " " + path.Clean(u.path) }
+
+func writtenIn(classes []lvmv1alpha1.DeviceClass) map[string]bool {
+	written := map[string]bool{}
+	for _, s := range selections(classes) {
+		for _, u := range usesOf(s) {
+			written[u.key()] = true
+		}
+	}
+	return written
+}
+
+// nodesShown is how many nodes a warning names; it counts the others.
+const nodesShown = 3
+
+func shown(nodes []string) string {
+	noun := "node "
+	if len(nodes) > 1 {
+		noun = "nodes "
+	}
+	if rest := len(nodes) - nodesShown; rest > 0 {
+		return noun + strings.Join(nodes[:nodesShown], ", ") + fmt.Sprintf(" and %d more", rest)
+	}
+	return noun + strings.Join(nodes, ", ")
+}
+
+// unknownNodes tells of requests and consents for nodes that do not exist.
+func (i inventory) unknownNodes(classes []lvmv1alpha1.DeviceClass) []string {
+	exists := func(name string) bool {
+		return slices.ContainsFunc(i.nodes, func(n corev1.Node) bool { return n.Name == name })
+	}
+	var all []string
+	for c, class := range classes {
+		for r, request := range class.DeviceRequests {
+			if !exists(request.Node) {
+				all = append(all, fmt.Sprintf("%s: device class %q: there is no node %q: the request to %s %s waits until there is one; correct the name, or take the request out",
+					classesPath.Index(c).Child("deviceRequests").Index(r).Child("node"), class.Name, request.Node, strings.ToLower(string(request.Action)), request.Device))
+			}
+		}
+		for a, adoption := range class.Adopt {
+			if !exists(adoption.Node) {
+				all = append(all, fmt.Sprintf("%s: device class %q: there is no node %q: volume group %s is adopted on no other node; correct the name, or take the entry out",
+					classesPath.Index(c).Child("adopt").Index(a).Child("node"), class.Name, adoption.Node, adoption.VolumeGroupUUID))
+			}
+		}
+	}
+	return all
+}
+
+// removals returns the devices that a device class gives up on a node, as the requests name them.
+func removals(class lvmv1alpha1.DeviceClass, node string) []string {
+	var devices []string
+	for _, request := range class.DeviceRequests {
+		if request.Node == node && request.Action == lvmv1alpha1.DeviceActionRemove {
+			devices = append(devices, request.Device)
+		}
+	}
+	return devices
+}
+
+// nothingLeft tells of volume groups all of whose devices are to be removed.
+func (i inventory) nothingLeft(classes []lvmv1alpha1.DeviceClass) []string {
+	var all []string
+	for _, class := range classes {
+		for n := range i.nodes {
+			node := i.nodes[n].Name
+			if requested := removals(class, node); len(requested) > 0 && i.takesAll(class.Name, node, requested) {
+				all = append(all, fmt.Sprintf("device class %q: every device of its volume group on node %s is to be removed: the last one stays; to give the volume group up, remove the device class",
+					class.Name, node))
+			}
+		}
+	}
+	return all
+}
+
+// takesAll reports whether requests are about every physical volume that a volume group has.
+func (i inventory) takesAll(class, node string, requested []string) bool {
+	devices := i.devicesOf(node)
+	for _, group := range i.statuses[node].Status.NodeStatus {
+		if group.Name != class || len(group.PhysicalVolumes) == 0 {
+			continue
+		}
+		left := slices.ContainsFunc(group.PhysicalVolumes, func(pv lvmv1alpha1.PhysicalVolumeStatus) bool {
+			return !slices.ContainsFunc(requested, func(name string) bool { return isMeant(devices, name, pv) })
+		})
+		return !left
+	}
+	return false
+}
+
+// isMeant reports whether a request names a physical volume.
+func isMeant(devices nodeDevices, name string, pv lvmv1alpha1.PhysicalVolumeStatus) bool {
+	if name == "" {
+		return false
+	}
+	if name == pv.UUID || name == pv.Name || name == pv.DeviceID || name == pv.Path {
+		return true
+	}
+	device := devices.at(name)
+	return device != nil && device.PVUUID == pv.UUID
+}
+
+// stillNamed tells of devices that are to be removed and stand in the selectors.
+func (i inventory) stillNamed(classes []lvmv1alpha1.DeviceClass) []string {
+	var all []string
+	for _, class := range classes {
+		for _, request := range class.DeviceRequests {
+			if request.Action != lvmv1alpha1.DeviceActionRemove {
+				continue
+			}
+			if at := i.whereNamed(class, classes, request); at != nil {
+				all = append(all, fmt.Sprintf("device class %q: %s is to be removed from node %s and is still named at %s: it is not taken again as long as the request stands; take its path out too",
+					class.Name, request.Device, request.Node, at))
+			}
+		}
+	}
+	return all
+}
+
+// whereNamed returns where a selector names the device of a request, or nil.
+func (i inventory) whereNamed(class lvmv1alpha1.DeviceClass, classes []lvmv1alpha1.DeviceClass, request lvmv1alpha1.DeviceRequest) *field.Path {
+	devices := i.devicesOf(request.Node)
+	meant := devices.at(request.Device)
+	for _, s := range selections(classes) {
+		if s.class.Name != class.Name || !i.holdsOn(s, request.Node) {
+			continue
+		}
+		for _, u := range usesOf(s) {
+			if path.Clean(u.path) == path.Clean(request.Device) || meant != nil && devices.at(u.path) == meant {
+				return u.at
+			}
+		}
+	}
+	return nil
+}
+
+// holdsOn reports whether a selection holds on a node; on one that is not known it may.
+func (i inventory) holdsOn(s selection, node string) bool {
+	at := slices.IndexFunc(i.nodes, func(n corev1.Node) bool { return n.Name == node })
+	return at < 0 || selectsNode(s.class.NodeSelector, &i.nodes[at]) && selectsNode(s.node, &i.nodes[at])
+}
+
+// Codes of docs/reference/devices.md that no name overcomes. The second list is what a wipe does away with.
+var (
+	obstacles = []string{
+		"IsOSDisk", "Mounted", "SwapInUse", "HasHolders", "InVolumeGroup", "ReadOnly", "PartitionReserved", "MultipathMember", "Busy",
+		"DuplicatePV", "UnsupportedType", "LVMInternal", "KubernetesLoop", "TooSmall",
+	}
+	contents = []string{"HasSignature", "HasPartitions", "RAIDMember", "LUKSLocked", "CephBlueStore"}
+)
+
+// obstacle returns what is against a device that a selector names, or "".
+func obstacle(d *lvmv1alpha1.DeviceStatus, class string, wiped bool) string {
+	if d.State == lvmv1alpha1.DeviceAvailable || d.VolumeGroup == class {
+		return ""
+	}
+	codes := obstacles
+	if !wiped {
+		codes = slices.Concat(obstacles, contents)
+	}
+	for _, code := range codes {
+		for _, reason := range d.Reasons {
+			if reason.Code != code {
+				continue
+			}
+			if reason.Message == "" {
+				return code
+			}
+			return code + ": " + reason.Message
+		}
+	}
+	return ""
+}
+
+// unusable tells of paths that lead to devices which cannot be used, on every node that is known to have them.
+func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
+	type finding struct {
+		use
+		nodes  []string
+		reason string
+		usable bool
+	}
+	found, order := map[string]*finding{}, []string(nil)
+	all := selections(classes)
+	for n := range i.nodes {
+		node := &i.nodes[n]
+		devices := i.devicesOf(node.Name)
+		for _, u := range usesOn(node, all) {
+			device := devices.at(u.path)
+			if device == nil {
+				continue
+			}
+			f, known := found[u.at.String()]
+			if !known {
+				f = &finding{use: u}
+				found[u.at.String()] = f
+				order = append(order, u.at.String())
+			}
+			reason := obstacle(device, u.class.Name, wipes(u.selector))
+			if reason == "" {
+				f.usable = true
+				continue
+			}
+			if f.nodes = append(f.nodes, node.Name); f.reason == "" {
+				f.reason = calledAs(device) + " " + reason
+			}
+		}
+	}
+	var warnings []string
+	for _, at := range order {
+		if f := found[at]; !f.usable {
+			warnings = append(warnings, fmt.Sprintf("%s: device class %q: %s cannot be used on %s: %s", at, f.class.Name, f.path, shown(f.nodes), f.reason))
+		}
+	}
+	return warnings
+}
+
+// takenOut tells what happens to devices whose path is not in the selectors of a node any more.
+func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
+	var order []string
+	nodes := map[string][]string{}
+	classOf := map[string]use{}
+	old, all := selections(before), selections(after)
+	for n := range i.nodes {
+		node := &i.nodes[n]
+		still := map[string]bool{}
+		for _, u := range usesOn(node, all) {
+			still[u.key()] = true
+		}
+		for _, u := range usesOn(node, old) {
+			if still[u.key()] || !namesDevices(after, u.class.Name) {
+				continue
+			}
+			if _, known := classOf[u.key()]; !known {
+				classOf[u.key()] = u
+				order = append(order, u.key())
+			}
+			nodes[u.key()] = append(nodes[u.key()], node.Name)
+		}
+	}
+	var warnings []string
+	for _, key := range order {
+		u := classOf[key]
+		warnings = append(warnings, fmt.Sprintf(
+			"device class %q: %s was taken out on %s: what is on it will be moved to the other devices of the volume group there, and the device leaves it, unless another path or property chooses it; put the path back to stop that",
+			u.class.Name, u.path, shown(nodes[key])))
+	}
+	return warnings
+}
+
+// namesDevices reports whether a device class is there and does not take every unused device. One that does keeps what it has.
+func namesDevices(classes []lvmv1alpha1.DeviceClass, name string) bool {
+	return slices.ContainsFunc(classes, func(c lvmv1alpha1.DeviceClass) bool {
+		return c.Name == name && (c.DeviceSelector != nil || len(c.DeviceSelectors) > 0)
+	})
+}
+
+// tooFewForRAID tells of nodes for which fewer devices are named than the redundancy needs. That is no reason to refuse: which
+// nodes there are is not in the hands of who changes the LVMCluster.
+func (i inventory) tooFewForRAID(classes []lvmv1alpha1.DeviceClass) []string {
+	var warnings []string
+	for _, class := range classes {
+		if class.RAIDConfig == nil || !allNamed(class) {
+			continue
+		}
+		var nodes []string
+		for n := range i.nodes {
+			count := len(usesOn(&i.nodes[n], selections([]lvmv1alpha1.DeviceClass{class})))
+			if count > 0 && count < class.RAIDConfig.MinimumDevices() {
+				nodes = append(nodes, i.nodes[n].Name)
+			}
+		}
+		if len(nodes) > 0 {
+			warnings = append(warnings, fmt.Sprintf("device class %q: %s needs at least %d devices, and fewer are named for %s: no volume can be made there",
+				class.Name, class.RAIDConfig.Type, class.RAIDConfig.MinimumDevices(), shown(nodes)))
+		}
+	}
+	return warnings
+}
+
+// allNamed reports whether a device class takes only devices that are named.
+func allNamed(class lvmv1alpha1.DeviceClass) bool {
+	all := selections([]lvmv1alpha1.DeviceClass{class})
+	return len(all) > 0 && !slices.ContainsFunc(all, func(s selection) bool { return !named(s.selector) })
 }

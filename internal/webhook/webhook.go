@@ -59,10 +59,12 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 	if err != nil {
 		return nil, err
 	}
-	violations = append(violations, known.onceEach(cluster.Spec.Storage.DeviceClasses)...)
-	return append(warnings(cluster.Spec), deviceWarnings(nil, cluster.Spec.Storage.DeviceClasses)...), refuse(cluster, violations)
+	classes := cluster.Spec.Storage.DeviceClasses
+	violations = append(violations, known.onceEach(nil, classes)...)
+	return append(warnings(cluster.Spec), deviceWarnings(nil, classes, known)...), refuse(cluster, violations)
 }
 
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroups,namespace=openshift-lvm-storage,verbs=list
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
@@ -92,9 +94,13 @@ func (v *Validator) ValidateUpdate(ctx context.Context, before, after *lvmv1alph
 	if err != nil {
 		return nil, err
 	}
+	begun := &lvmv1alpha1.LVMVolumeGroupList{}
+	if err := v.Live.List(ctx, begun, client.InNamespace(v.Namespace)); err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("list the LVMVolumeGroups, to see which device classes may have data already: %w", err))
+	}
 	old, classes := before.Spec.Storage.DeviceClasses, after.Spec.Storage.DeviceClasses
-	violations := slices.Concat(validateSpec(after.Spec), wipesNew(old, classes), known.onceEach(classes))
-	return append(warnings(after.Spec), deviceWarnings(old, classes)...), refuse(after, violations)
+	violations := slices.Concat(validateSpec(after.Spec), wipesNew(old, classes, begun.Items, known), known.onceEach(old, classes))
+	return append(warnings(after.Spec), deviceWarnings(old, classes, known)...), refuse(after, violations)
 }
 
 // ValidateDelete lets every deletion begin: it waits, visibly, until no volume is left.

@@ -4,6 +4,8 @@ package env
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -37,7 +39,7 @@ func wantRefusal(t *testing.T, err error, want string) {
 	}
 }
 
-func TestCreateIsRefusedWith(t *testing.T) {
+func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 	tests := map[string]struct{ storage, want string }{
 		"path not under /dev": {
 			`{deviceClasses: [{name: vg1, deviceSelector: {paths: [/tmp/disk]}}]}`,
@@ -73,13 +75,88 @@ func TestCreateIsRefusedWith(t *testing.T) {
 		"two stripes of raid6":       {`{deviceClasses: [{name: vg1, raidConfig: {type: raid6, stripes: 2}}]}`, `raid6 needs at least 3 stripes`},
 		"unknown action":             {`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Burn}]}]}`, `supported values: "Cordon", "Drain", "Remove"`},
 		"one device asked for twice": {`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: d, action: Drain}]}]}`, `Duplicate value`},
-		"growth from 10 percent":     {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 10}}}]}`, `should be greater than or equal to 50`},
-		"chunk size with Host":       {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, chunkSizeCalculationPolicy: Host, chunkSize: 64Ki}}]}`, `chunkSize needs chunkSizeCalculationPolicy: Static`},
+		"mirrors beyond LVM's":       {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, mirrors: 10}}]}`, `should be less than or equal to 9`},
+		"no mirror":                  {`{deviceClasses: [{name: vg1, raidConfig: {type: raid10, mirrors: 0}}]}`, `should be greater than or equal to 1`},
+		"one stripe":                 {`{deviceClasses: [{name: vg1, raidConfig: {type: raid5, stripes: 1}}]}`, `should be greater than or equal to 2`},
+		"mirrors of raid6":           {`{deviceClasses: [{name: vg1, raidConfig: {type: raid6, mirrors: 1}}]}`, `mirrors is for raid1 and raid10`},
+		"no level":                   {`{deviceClasses: [{name: vg1, raidConfig: {mirrors: 1}}]}`, `Unsupported value: "": supported values: "raid1"`},
+		"path that is a folder":      {`{deviceClasses: [{name: vg1, deviceSelectors: [{optionalPaths: [/dev/]}]}]}`, `deviceSelectors[0].optionalPaths[0]: Invalid value: "/dev/"`},
+		"path with two slashes":      {`{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev//sda]}}]}`, `paths[0]: Invalid value: "/dev//sda"`},
+		"wipe on some nodes, unnamed": {
+			`{deviceClasses: [{name: vg1, deviceSelectors: [{models: [X], forceWipeDevicesAndDestroyAllData: true}]}]}`, `no device is wiped that nobody named`},
+		"request without a node":   {`{deviceClasses: [{name: vg1, deviceRequests: [{node: "", device: d, action: Drain}]}]}`, `deviceRequests[0].node`},
+		"request without a device": {`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: "", action: Drain}]}]}`, `deviceRequests[0].device`},
+		"adoption without a group": {`{deviceClasses: [{name: vg1, adopt: [{node: n, volumeGroupUUID: ""}]}]}`, `adopt[0].volumeGroupUUID`},
+		"one node adopts two":      {`{deviceClasses: [{name: vg1, adopt: [{node: n, volumeGroupUUID: a}, {node: n, volumeGroupUUID: b}]}]}`, `Duplicate value`},
+		"empty property":           {`{deviceClasses: [{name: vg1, deviceSelector: {models: [""]}}]}`, `deviceSelector.models[0]`},
+		"growth from 96 percent":   {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 96}}}]}`, `should be less than or equal to 95`},
+		"growth by 4 percent":      {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {stepPercent: 4}}}]}`, `should be greater than or equal to 5`},
+		"growth by 101 percent":    {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {stepPercent: 101}}}]}`, `should be less than or equal to 100`},
+		"growth from 10 percent":   {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 10}}}]}`, `should be greater than or equal to 50`},
+		"chunk size with Host":     {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, chunkSizeCalculationPolicy: Host, chunkSize: 64Ki}}]}`, `chunkSize needs chunkSizeCalculationPolicy: Static`},
 	}
+	ctx := context.Background()
+	before := cluster(t, `{deviceClasses: [{name: other}]}`)
+	before.Name = "before"
+	if err := server.Client.Create(ctx, before); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Client.Delete(ctx, before) })
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			wantRefusal(t, server.Client.Create(context.Background(), cluster(t, tt.storage), client.DryRunAll), tt.want)
+			after := cluster(t, tt.storage)
+			changed := before.DeepCopy()
+			changed.Spec = *after.Spec.DeepCopy()
+			wantRefusal(t, server.Client.Create(ctx, after, client.DryRunAll), tt.want)
+			wantRefusal(t, server.Client.Update(ctx, changed, client.DryRunAll), tt.want)
 		})
+	}
+}
+
+func TestAccepted(t *testing.T) {
+	for name, storage := range map[string]string{
+		"no device class":       `{}`,
+		"every property":        `{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, maxSize: 2Gi, rotational: false, models: ["X*"], vendors: [Y], serials: [Z], transports: [nvme], removable: true}}]}`,
+		"one property":          `{deviceClasses: [{name: vg1, deviceSelectors: [{rotational: false}]}]}`,
+		"a mirror":              `{deviceClasses: [{name: vg1, raidConfig: {type: raid1, mirrors: 9}}]}`,
+		"raid4":                 `{deviceClasses: [{name: vg1, raidConfig: {type: raid4, stripes: 60, stripeSize: 4Ki}}]}`,
+		"raid6":                 `{deviceClasses: [{name: vg1, raidConfig: {type: raid6, stripes: 3}}]}`,
+		"raid10":                `{deviceClasses: [{name: vg1, raidConfig: {type: raid10, mirrors: 1, stripes: 2, stripeSize: 4Mi}}]}`,
+		"wipe with a name":      `{deviceClasses: [{name: vg1, deviceSelector: {optionalPaths: [/dev/disk/by-id/x], forceWipeDevicesAndDestroyAllData: true}}]}`,
+		"no wipe, no name":      `{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, forceWipeDevicesAndDestroyAllData: false}}]}`,
+		"limits of growth":      `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 95, stepPercent: 100}}}]}`,
+		"least growth":          `{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 50, stepPercent: 5}}}]}`,
+		"requests":              `{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: e, action: Drain}, {node: m, device: d, action: Remove}], adopt: [{node: n, volumeGroupUUID: u}]}]}`,
+		"empty deviceSelectors": `{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/sda]}, deviceSelectors: []}]}`,
+	} {
+		if err := server.Client.Create(context.Background(), cluster(t, storage), client.DryRunAll); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestSamplesAreAccepted: as they stand in the repository, without a field that does not exist.
+func TestSamplesAreAccepted(t *testing.T) {
+	repository, err := root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	samples, err := filepath.Glob(filepath.Join(repository, "config", "samples", "lvm_*.yaml"))
+	if err != nil || len(samples) < 3 {
+		t.Fatalf("samples %q, %v", samples, err)
+	}
+	for _, sample := range samples {
+		data, err := os.ReadFile(sample)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := &lvmv1alpha1.LVMCluster{}
+		if err := yaml.UnmarshalStrict(data, c); err != nil {
+			t.Errorf("%s: %v", sample, err)
+		}
+		if err := server.Client.Create(context.Background(), c, client.DryRunAll); err != nil {
+			t.Errorf("%s: %v", sample, err)
+		}
 	}
 }
 
@@ -92,6 +169,13 @@ func TestDefaultsAreInTheSchema(t *testing.T) {
 	pool := class.ThinPoolConfig
 	if class.FilesystemType != lvmv1alpha1.FilesystemTypeXFS || class.DeviceDiscoveryPolicy != lvmv1alpha1.DeviceDiscoveryStatic {
 		t.Errorf("class defaults: %+v", class)
+	}
+	grown := cluster(t, `{deviceClasses: [{name: vg1, thinPoolConfig: {name: pool, overprovisionRatio: 10, autoExtend: {}}}]}`)
+	if err := server.Client.Create(context.Background(), grown, client.DryRunAll); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := *grown.Spec.Storage.DeviceClasses[0].ThinPoolConfig.AutoExtend, (lvmv1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}); got != want {
+		t.Errorf("growth defaults: %+v", got)
 	}
 	if pool.SizePercent != 90 || pool.ChunkSizeCalculationPolicy != lvmv1alpha1.SizeCalculationStatic ||
 		pool.MetadataSizeCalculationPolicy != lvmv1alpha1.SizeCalculationHost {
@@ -114,6 +198,16 @@ func TestRedundancyCannotBeChanged(t *testing.T) {
 		changed := c.DeepCopy()
 		change(changed.Spec.Storage.DeviceClasses)
 		wantRefusal(t, server.Client.Update(ctx, changed, client.DryRunAll), name)
+	}
+	for name, change := range map[string]func(*lvmv1alpha1.RAIDConfig){
+		"stripes":     func(r *lvmv1alpha1.RAIDConfig) { r.Stripes = nil },
+		"stripe size": func(r *lvmv1alpha1.RAIDConfig) { r.StripeSize = nil },
+	} {
+		changed := c.DeepCopy()
+		change(changed.Spec.Storage.DeviceClasses[0].RAIDConfig)
+		t.Run(name, func(t *testing.T) {
+			wantRefusal(t, server.Client.Update(ctx, changed, client.DryRunAll), "raidConfig cannot be changed")
+		})
 	}
 	changed := c.DeepCopy()
 	changed.Spec.Storage.DeviceClasses[0].DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: "n", Device: "/dev/sda", Action: lvmv1alpha1.DeviceActionDrain}}

@@ -1,20 +1,27 @@
-// Package devicemapper reads what the kernel knows about mapped devices: of which target they are, and how pools, RAID volumes and
-// moves are doing. It starts no process, and changes nothing.
+// Package devicemapper reads what the kernel knows about mapped devices: which there are, of what they are made, and how pools, RAID
+// volumes and moves are doing. It starts no process, reads no disk, and changes nothing.
 package devicemapper
 
 import (
-	"bytes"
-	"encoding/binary"
+	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
+
+// limit is how long the kernel may take. An answer is in memory, but a thin pool's waits for a lock that is held while its metadata is
+// written, and so for ever if the disk below hangs.
+const limit = 5 * time.Second
+
+// ErrNotFound is about a mapped device that is not there, or not any more.
+var ErrNotFound = errors.New("no such mapped device")
 
 // Device is a mapped device.
 type Device struct {
@@ -24,144 +31,200 @@ type Device struct {
 	UUID string
 	// Number is MAJOR:MINOR.
 	Number string
-	// Suspended: input and output are held back.
-	Suspended bool
+	// Suspended: input and output are held back. ReadOnly: it cannot be written.
+	Suspended, ReadOnly bool
+	// Open is how often it is open: mounted, part of another device, or held by a process.
+	Open int
+	// Event counts what happened to it.
+	Event uint32
+	// Types are the targets that it consists of, each once: linear, thin-pool, raid, mirror, … Only logical volumes have them: to ask
+	// an encrypted device would bring its key into this process.
+	Types []string
 }
+
+// IsVolume tells whether LVM made the device.
+func (d Device) IsVolume() bool { return strings.HasPrefix(d.UUID, "LVM-") }
 
 // Target is a part of a mapped device.
 type Target struct {
+	// Start and Length are in sectors of 512 bytes.
+	Start, Length uint64
 	// Type: linear, thin-pool, raid, mirror, …
 	Type string
 	// Params is the status line, in the target's own format.
 	Params string
 }
 
-// Reader reads mapped devices. It is safe for concurrent use.
-type Reader struct{ sysfs, control string }
+// Reader reads mapped devices. It is safe for concurrent use. No question takes longer than 5 s. A question that the kernel does not
+// answer stays open, in a goroutine and a thread of its own; the same device is not asked again before it is answered, and so there is
+// never more than one for a device, and one for the list.
+type Reader struct {
+	control string
+	limit   time.Duration
+	ioctl   func(control uintptr, command uintptr, buffer []byte) error
 
-// New returns a Reader. The process needs the node's /sys and /dev.
-func New() *Reader { return &Reader{sysfs: "/sys", control: "/dev/mapper/control"} }
+	mu    sync.Mutex
+	asked map[string]time.Time // the questions that were not answered yet
+}
 
-// List returns the mapped devices, sorted by name. One that goes away meanwhile is left out.
-func (r *Reader) List() ([]Device, error) {
-	dirs, err := filepath.Glob(filepath.Join(r.sysfs, "block", "dm-*"))
+// New returns a Reader. The process needs the node's /dev/mapper/control, and to be root there.
+func New() *Reader {
+	return &Reader{control: "/dev/mapper/control", limit: limit, ioctl: ioctl, asked: map[string]time.Time{}}
+}
+
+// List returns the mapped devices, sorted by name. One that goes away meanwhile is left out. It costs one system call, two more for
+// each logical volume, and one for each other device.
+func (r *Reader) List(ctx context.Context) ([]Device, error) {
+	devices, err := ask(ctx, r, "", r.list)
+	if err != nil {
+		return nil, fmt.Errorf("list of mapped devices: %w", err)
+	}
+	return devices, nil
+}
+
+// Status returns the targets of a device, in their order. It does not make a thin pool write its metadata, as `dmsetup status` would.
+// The error is ErrNotFound if it is gone.
+func (r *Reader) Status(ctx context.Context, number string) ([]Target, error) {
+	targets, err := ask(ctx, r, number, func() ([]Target, error) { return r.status(number) })
+	if err != nil {
+		return nil, fmt.Errorf("status of mapped device %s: %w", number, err)
+	}
+	return targets, nil
+}
+
+// ask puts a question in a goroutine of its own, and waits for the answer until the limit.
+func ask[T any](ctx context.Context, r *Reader, about string, question func() (T, error)) (T, error) {
+	var none T
+	r.mu.Lock()
+	since, waiting := r.asked[about]
+	if !waiting {
+		r.asked[about] = time.Now()
+	}
+	r.mu.Unlock()
+	if waiting {
+		return none, fmt.Errorf("the kernel does not answer for %s", time.Since(since).Round(time.Second))
+	}
+	type answer struct {
+		value T
+		err   error
+	}
+	answered := make(chan answer, 1)
+	go func() {
+		value, err := question()
+		r.mu.Lock()
+		delete(r.asked, about)
+		r.mu.Unlock()
+		answered <- answer{value, err}
+	}()
+	ctx, cancel := context.WithTimeout(ctx, r.limit)
+	defer cancel()
+	select {
+	case a := <-answered:
+		return a.value, a.err
+	case <-ctx.Done():
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return none, fmt.Errorf("the kernel does not answer within %s", r.limit)
+		}
+		return none, ctx.Err()
+	}
+}
+
+// list asks for the names, and then about each.
+func (r *Reader) list() ([]Device, error) {
+	control, err := r.open()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(r.sysfs, "block")); err != nil {
-		return nil, fmt.Errorf("list of mapped devices: %w", err)
+	defer func() { _ = control.Close() }()
+	answer, err := r.request(control, commandList, 0, nil)
+	if err != nil {
+		return nil, err
 	}
-	var devices []Device
-	for _, dir := range dirs {
-		d := Device{}
-		var suspended string
-		for file, into := range map[string]*string{"dm/name": &d.Name, "dm/uuid": &d.UUID, "dev": &d.Number, "dm/suspended": &suspended} {
-			text, err := os.ReadFile(filepath.Join(dir, file))
-			if err != nil {
-				d.Number = ""
-				break
-			}
-			*into = strings.TrimSpace(string(text))
+	numbers, err := decodeNumbers(answer)
+	if err != nil {
+		return nil, err
+	}
+	devices := make([]Device, 0, len(numbers))
+	// One for all devices, and not the large one of the list: the kernel copies the whole of it with each question.
+	buffer := make([]byte, firstBuffer)
+	for _, number := range numbers {
+		d, err := r.device(control, number, &buffer)
+		if errors.Is(err, ErrNotFound) {
+			continue
 		}
-		if d.Number != "" {
-			d.Suspended = suspended == "1"
-			devices = append(devices, d)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", numberText(number), err)
 		}
+		devices = append(devices, d)
 	}
 	slices.SortFunc(devices, func(a, b Device) int { return strings.Compare(a.Name, b.Name) })
 	return devices, nil
 }
 
-// The interface of the kernel (include/uapi/linux/dm-ioctl.h, version 4).
-const (
-	headerSize = 312
-	specSize   = 40
-	// commandStatus is DM_TABLE_STATUS: _IOWR(0xfd, 12, struct dm_ioctl).
-	commandStatus  = 3<<30 | headerSize<<16 | 0xfd<<8 | 12
-	flagBufferFull = 1 << 8
-	// flagNoFlush keeps a thin pool from writing its metadata before it answers.
-	flagNoFlush = 1 << 11
-	// firstBuffer has room for the status of any pool; a RAID volume needs less. maxBuffer is for tables of thousands of parts.
-	firstBuffer, maxBuffer = 16 << 10, 4 << 20
-)
+// device asks about one.
+func (r *Reader) device(control *os.File, number uint64, buffer *[]byte) (Device, error) {
+	var err error
+	if *buffer, err = r.request(control, commandDevice, number, *buffer); err != nil {
+		return Device{}, err
+	}
+	d, err := decodeDevice(*buffer)
+	if err != nil || !d.IsVolume() {
+		return d, err
+	}
+	// Its table, and not its status: this never waits for a lock, and thin volumes need no more.
+	if *buffer, err = r.request(control, commandTable, number, *buffer); err != nil {
+		return Device{}, err
+	}
+	d.Types, err = decodeTypes(*buffer)
+	return d, err
+}
 
-// Status returns the targets of a device, in their order. It does not wait for input and output of the device.
-func (r *Reader) Status(number string) ([]Target, error) {
-	control, err := os.OpenFile(r.control, os.O_RDWR|unix.O_CLOEXEC, 0)
+func (r *Reader) status(text string) ([]Target, error) {
+	number, err := parseNumber(text)
 	if err != nil {
-		return nil, fmt.Errorf("status of mapped device %s: %w", number, err)
+		return nil, err
+	}
+	control, err := r.open()
+	if err != nil {
+		return nil, err
 	}
 	defer func() { _ = control.Close() }()
-	for size := firstBuffer; size <= maxBuffer; size *= 4 {
-		buffer, err := request(number, size)
-		if err != nil {
-			return nil, err
-		}
-		_, _, failed := unix.Syscall(unix.SYS_IOCTL, control.Fd(), commandStatus, uintptr(unsafe.Pointer(&buffer[0])))
-		if failed != 0 {
-			return nil, fmt.Errorf("status of mapped device %s: %w", number, failed)
-		}
-		if binary.NativeEndian.Uint32(buffer[28:])&flagBufferFull == 0 {
-			return decodeStatus(buffer)
-		}
+	buffer, err := r.request(control, commandStatus, number, nil)
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("status of mapped device %s: it has more parts than %d bytes can tell", number, maxBuffer)
+	return decodeTargets(buffer)
 }
 
-// request is the question about one device.
-func request(number string, size int) ([]byte, error) {
-	var major, minor uint32
-	if _, err := fmt.Sscanf(number, "%d:%d", &major, &minor); err != nil {
-		return nil, fmt.Errorf("%q is not the number of a device", number)
-	}
-	buffer := make([]byte, size)
-	binary.NativeEndian.PutUint32(buffer[0:], 4)
-	binary.NativeEndian.PutUint32(buffer[12:], uint32(size))
-	binary.NativeEndian.PutUint32(buffer[16:], headerSize)
-	binary.NativeEndian.PutUint32(buffer[28:], flagNoFlush)
-	binary.NativeEndian.PutUint64(buffer[40:], kernelNumber(major, minor))
-	return buffer, nil
+func (r *Reader) open() (*os.File, error) {
+	return os.OpenFile(r.control, os.O_RDWR|unix.O_CLOEXEC, 0)
 }
 
-// kernelNumber is huge_encode_dev (include/linux/kdev_t.h).
-func kernelNumber(major, minor uint32) uint64 {
-	return uint64(minor&0xff | major<<8 | (minor&^0xff)<<12)
+// request puts a question, in a larger buffer each time the answer did not fit, and returns the buffer with the answer.
+func (r *Reader) request(control *os.File, c command, number uint64, buffer []byte) ([]byte, error) {
+	if buffer == nil {
+		buffer = make([]byte, firstBuffer)
+	}
+	for {
+		c.encode(number, buffer)
+		if err := r.ioctl(control.Fd(), c.code(), buffer); errors.Is(err, unix.ENXIO) {
+			return buffer, ErrNotFound
+		} else if err != nil {
+			return buffer, err
+		}
+		if flagsOf(buffer)&flagBufferFull == 0 {
+			return buffer, nil
+		}
+		if len(buffer) >= maxBuffer {
+			return buffer, fmt.Errorf("the answer is longer than %d bytes", maxBuffer)
+		}
+		buffer = make([]byte, 4*len(buffer))
+	}
 }
 
-var errShort = errors.New("answer of device-mapper is cut off")
-
-// decodeStatus reads the answer.
-func decodeStatus(buffer []byte) ([]Target, error) {
-	if len(buffer) < headerSize {
-		return nil, errShort
+func ioctl(control, command uintptr, buffer []byte) error {
+	if _, _, failed := unix.Syscall(unix.SYS_IOCTL, control, command, uintptr(unsafe.Pointer(&buffer[0]))); failed != 0 {
+		return failed
 	}
-	start, count := binary.NativeEndian.Uint32(buffer[16:]), binary.NativeEndian.Uint32(buffer[20:])
-	if uint64(start) > uint64(len(buffer)) {
-		return nil, errShort
-	}
-	data := buffer[start:]
-	var targets []Target
-	offset := uint64(0)
-	for range count {
-		if offset+specSize > uint64(len(data)) {
-			return nil, errShort
-		}
-		spec := data[offset:]
-		params, _, ended := bytes.Cut(spec[specSize:], []byte{0})
-		if !ended {
-			return nil, errShort
-		}
-		kind, _, _ := bytes.Cut(spec[24:40], []byte{0})
-		targets = append(targets, Target{Type: string(kind), Params: string(params)})
-		// For an answer, the offset of the next one counts from the first.
-		next := uint64(binary.NativeEndian.Uint32(spec[20:]))
-		if next <= offset {
-			break
-		}
-		offset = next
-	}
-	if uint32(len(targets)) != count {
-		return nil, errShort
-	}
-	return targets, nil
+	return nil
 }

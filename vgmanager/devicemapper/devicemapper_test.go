@@ -1,140 +1,306 @@
 package devicemapper
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 )
 
-func TestParseThinPool(t *testing.T) {
-	tests := map[string]struct {
-		params string
-		want   ThinPool
-	}{
-		"in order":    {"1 18/1024 512/4096 - rw discard_passdown queue_if_no_space - 1024", ThinPool{Mode: "rw", MetadataPercent: 1, DataPercent: 12}},
-		"out of data": {"4 20/1024 4096/4096 - out_of_data_space discard_passdown error_if_no_space - 1024", ThinPool{Mode: "out_of_data_space", MetadataPercent: 1, DataPercent: 100}},
-		"read-only":   {"4 512/512 10/4096 - ro discard_passdown queue_if_no_space needs_check 1024", ThinPool{Mode: "ro", NeedsCheck: true, MetadataPercent: 100}},
-		"failed":      {"Fail", ThinPool{Mode: "Fail"}},
-		"no answer":   {"Error", ThinPool{Mode: "Error"}},
-	}
-	for name, tt := range tests {
-		got, err := ParseThinPool(tt.params)
-		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v, %s", name, err, diff)
-		}
-	}
-	for _, bad := range []string{"", "1 2 3", "1 x/1 1/1 - rw", "1 2/1 1/1 - rw -", "1 1/0 1/1 - rw -", "1 1/1 1/1 - - -"} {
-		if got, err := ParseThinPool(bad); err == nil {
-			t.Errorf("%q: got %+v", bad, got)
-		}
-	}
+// mapped is a device as a kernel of a test has it.
+type mapped struct {
+	number     uint64
+	name, uuid string
+	flags      uint32
+	targets    []Target // as status tells them
+	table      []Target // as the table tells them
 }
 
-func TestParseRAID(t *testing.T) {
-	tests := map[string]RAID{
-		"raid1 2 AA 65536/65536 idle 0 0 -":        {Level: "raid1", Health: "AA", InSync: true},
-		"raid1 2 AD 65536/65536 idle 0 0 -":        {Level: "raid1", Health: "AD", InSync: true},
-		"raid5_ls 3 Aaa 1024/65536 recover 0 0 -":  {Level: "raid5_ls", Health: "Aaa"},
-		"raid6_zr 5 AA-AA 65536/65536 idle 0 0 - ": {Level: "raid6_zr", Health: "AA-AA", InSync: true},
-	}
-	for params, want := range tests {
-		got, err := ParseRAID(params)
-		if diff := cmp.Diff(want, got); err != nil || diff != "" {
-			t.Errorf("%s: %v, %s", params, err, diff)
-		}
-	}
-	for _, bad := range []string{"", "raid1 2 A 1/1", "raid1 2 AX 1/1", "raid1 2 AA 1", "raid1 two AA 1/1"} {
-		if got, err := ParseRAID(bad); err == nil {
-			t.Errorf("%q: got %+v", bad, got)
-		}
-	}
+// kernel answers as drivers/md/dm-ioctl.c does, by the same structures.
+type kernel struct {
+	devices []mapped
+	calls   atomic.Int32
+	hangs   chan struct{} // a status waits for it
+	err     error
 }
 
-// answer is what the kernel gives for some targets.
-func answer(targets ...Target) []byte {
-	buffer := make([]byte, headerSize)
-	binary.NativeEndian.PutUint32(buffer[16:], headerSize)
-	binary.NativeEndian.PutUint32(buffer[20:], uint32(len(targets)))
+// newReader returns a Reader that asks the kernel of a test.
+func newReader(t testing.TB, k *kernel) *Reader {
+	t.Helper()
+	r := New()
+	r.control = filepath.Join(t.TempDir(), "control")
+	if err := os.WriteFile(r.control, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.ioctl = k.ioctl
+	return r
+}
+
+func (k *kernel) ioctl(_, code uintptr, buffer []byte) error {
+	k.calls.Add(1)
+	if k.err != nil {
+		return k.err
+	}
+	if got := binary.NativeEndian.Uint32(buffer[atDataSize:]); int(got) != len(buffer) || buffer[0] != 4 {
+		return unix.EINVAL
+	}
+	if code == commandList.code() {
+		write(buffer, 0, listData(k.devices))
+		return nil
+	}
+	for _, d := range k.devices {
+		if d.number == binary.NativeEndian.Uint64(buffer[atNumber:]) {
+			return k.about(d, code, buffer)
+		}
+	}
+	return unix.ENXIO
+}
+
+func (k *kernel) about(d mapped, code uintptr, buffer []byte) error {
+	asked := flagsOf(buffer)
+	copy(buffer[atName:], d.name+"\x00")
+	copy(buffer[atUUID:], d.uuid+"\x00")
+	binary.NativeEndian.PutUint32(buffer[atFlags:], d.flags)
+	if code == commandDevice.code() {
+		return nil
+	}
+	if asked&flagNoFlush == 0 {
+		return errors.New("a thin pool would write its metadata")
+	}
+	targets := d.targets
+	if asked&flagStatusTable != 0 {
+		targets = d.table
+	} else if k.hangs != nil {
+		<-k.hangs
+	}
+	write(buffer, len(targets), targetData(targets))
+	return nil
+}
+
+// write puts an answer behind the header, or says that it does not fit.
+func write(buffer []byte, count int, data []byte) {
+	if headerSize+len(data) > len(buffer) {
+		binary.NativeEndian.PutUint32(buffer[atFlags:], flagBufferFull)
+		return
+	}
+	binary.NativeEndian.PutUint32(buffer[atDataStart:], headerSize)
+	binary.NativeEndian.PutUint32(buffer[atDataSize:], uint32(headerSize+len(data)))
+	binary.NativeEndian.PutUint32(buffer[atCount:], uint32(count))
+	copy(buffer[headerSize:], data)
+}
+
+func listData(devices []mapped) []byte {
+	var data []byte
+	for i, d := range devices {
+		entry := make([]byte, nameSize, 64)
+		binary.NativeEndian.PutUint64(entry, d.number)
+		entry = aligned(append(append(entry, d.name...), 0))
+		if i < len(devices)-1 {
+			binary.NativeEndian.PutUint32(entry[8:], uint32(len(entry)))
+		}
+		data = append(data, entry...)
+	}
+	return data
+}
+
+func targetData(targets []Target) []byte {
 	var data []byte
 	for _, target := range targets {
 		spec := make([]byte, specSize, 256)
+		binary.NativeEndian.PutUint64(spec, target.Start)
+		binary.NativeEndian.PutUint64(spec[8:], target.Length)
 		copy(spec[24:], target.Type)
-		spec = append(append(spec, target.Params...), 0)
-		for len(spec)%8 != 0 {
-			spec = append(spec, 0)
-		}
+		spec = aligned(append(append(spec, target.Params...), 0))
 		binary.NativeEndian.PutUint32(spec[20:], uint32(len(data)+len(spec)))
 		data = append(data, spec...)
 	}
-	return append(buffer, data...)
+	return data
 }
 
-func TestDecodeStatus(t *testing.T) {
-	want := []Target{{"linear", ""}, {"thin-pool", "1 18/1024 512/4096 - rw"}, {"raid", "raid1 2 AA 1/1"}}
-	got, err := decodeStatus(answer(want...))
-	if diff := cmp.Diff(want, got); err != nil || diff != "" {
-		t.Errorf("%v, %s", err, diff)
+func aligned(data []byte) []byte {
+	for len(data)%8 != 0 {
+		data = append(data, 0)
 	}
-	whole := answer(want...)
-	for _, cut := range []int{0, 100, headerSize, headerSize + 10, headerSize + specSize, len(whole) - 20} {
-		if got, err := decodeStatus(whole[:cut]); err == nil {
-			t.Errorf("%d bytes: got %v", cut, got)
-		}
-	}
+	return data
+}
+
+// answer is a buffer with targets in it.
+func answer(targets ...Target) []byte {
+	data := targetData(targets)
+	buffer := make([]byte, headerSize+len(data))
+	write(buffer, len(targets), data)
+	return buffer
+}
+
+func listAnswer(devices ...mapped) []byte {
+	data := listData(devices)
+	buffer := make([]byte, headerSize+len(data))
+	write(buffer, 0, data)
+	return buffer
+}
+
+// example has what a node has: a pool with a RAID volume below it, a volume in it, a suspended volume and an encrypted disk.
+func example() *kernel {
+	return &kernel{devices: []mapped{
+		{number: 254<<8 | 3, name: "vg1-t", uuid: "LVM-a", table: []Target{{Type: "thin"}}, targets: []Target{{Type: "thin", Params: "0 -"}}},
+		{number: 254 << 8, name: "vg1-p_tdata", uuid: "LVM-b-tdata", table: []Target{{Type: "raid"}}},
+		{number: 254<<8 | 1, name: "vg1-p-tpool", uuid: "LVM-c-tpool", table: []Target{{Type: "thin-pool"}},
+			targets: []Target{{Length: 2048, Type: "thin-pool", Params: "1 18/1024 512/4096 - rw no_discard_passdown queue_if_no_space - 1024 "}}},
+		{number: 254<<8 | 1<<20 | 2, name: "vg1-l", uuid: "LVM-d", flags: flagSuspended | flagReadOnly,
+			table: []Target{{Type: "linear"}, {Start: 8, Type: "linear"}, {Start: 16, Type: "striped"}}},
+		{number: 253 << 8, name: "secret", uuid: "CRYPT-LUKS2-e", table: []Target{{Type: "crypt", Params: "key"}}},
+		{number: 254<<8 | 9, name: "vg1-new", uuid: "LVM-f"},
+	}}
 }
 
 func TestList(t *testing.T) {
-	dir := t.TempDir()
-	write := func(path, text string) {
-		path = filepath.Join(dir, path)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	k := example()
+	got, err := newReader(t, k).List(t.Context())
+	want := []Device{
+		{Name: "secret", UUID: "CRYPT-LUKS2-e", Number: "253:0"},
+		{Name: "vg1-l", UUID: "LVM-d", Number: "254:258", Suspended: true, ReadOnly: true, Types: []string{"linear", "striped"}},
+		{Name: "vg1-new", UUID: "LVM-f", Number: "254:9"},
+		{Name: "vg1-p-tpool", UUID: "LVM-c-tpool", Number: "254:1", Types: []string{"thin-pool"}},
+		{Name: "vg1-p_tdata", UUID: "LVM-b-tdata", Number: "254:0", Types: []string{"raid"}},
+		{Name: "vg1-t", UUID: "LVM-a", Number: "254:3", Types: []string{"thin"}},
 	}
-	for file, text := range map[string]string{"dm/name": "vg1-a\n", "dm/uuid": "LVM-x\n", "dev": "253:0\n", "dm/suspended": "1\n"} {
-		write("block/dm-0/"+file, text)
-	}
-	write("block/dm-1/dev", "253:1\n") // It goes away in this moment.
-	r := &Reader{sysfs: dir}
-	got, err := r.List()
-	if diff := cmp.Diff([]Device{{Name: "vg1-a", UUID: "LVM-x", Number: "253:0", Suspended: true}}, got); err != nil || diff != "" {
+	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
 	}
-	if got, err := (&Reader{sysfs: filepath.Join(dir, "nosuch")}).List(); err == nil {
-		t.Errorf("a folder that cannot be read has the devices %v", got)
-	}
-	if got, err := (&Reader{control: filepath.Join(dir, "nosuch")}).Status("253:0"); err == nil {
-		t.Errorf("a device-mapper that is not there says %v", got)
+	// One for the names, two for each of five volumes, and one for the encrypted disk, whose key nobody asked for.
+	if calls := k.calls.Load(); calls != 12 {
+		t.Errorf("%d system calls, want 12", calls)
 	}
 }
 
-func FuzzDecodeStatus(f *testing.F) {
-	f.Add(answer(Target{"thin-pool", "1 18/1024 512/4096 - rw"}))
-	f.Add(answer(Target{"linear", ""}, Target{"raid", "raid1 2 AA 1/1"})[:headerSize+specSize+4])
-	f.Fuzz(func(t *testing.T, data []byte) {
-		targets, err := decodeStatus(data)
-		if err != nil && targets != nil {
-			t.Error("an error, and targets")
-		}
-	})
+func TestAnEmptyListIsNoError(t *testing.T) {
+	if got, err := newReader(t, &kernel{}).List(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("got %v, %v", got, err)
+	}
 }
 
-func FuzzParse(f *testing.F) {
-	f.Add("1 18/1024 512/4096 - rw discard_passdown queue_if_no_space - 1024")
-	f.Add("raid1 2 AA 65536/65536 idle 0 0 -")
-	f.Add("Fail")
-	f.Fuzz(func(t *testing.T, params string) {
-		if p, err := ParseThinPool(params); err == nil && (p.Mode == "" || p.DataPercent < 0 || p.DataPercent > 100 || p.MetadataPercent > 100) {
-			t.Errorf("%q: %+v", params, p)
+func TestADeviceThatGoesAwayIsLeftOut(t *testing.T) {
+	k := example()
+	r := newReader(t, k)
+	r.ioctl = func(control, code uintptr, buffer []byte) error {
+		if binary.NativeEndian.Uint64(buffer[atNumber:]) == 254<<8|3 {
+			return unix.ENXIO
 		}
-		if r, err := ParseRAID(params); err == nil && r.Health == "" && r.Level != "" && len(params) == 0 {
-			t.Errorf("%q: %+v", params, r)
+		return k.ioctl(control, code, buffer)
+	}
+	got, err := r.List(t.Context())
+	if err != nil || len(got) != len(k.devices)-1 {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := r.Status(t.Context(), "254:3"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestAnAnswerThatDoesNotFitIsAskedForAgain(t *testing.T) {
+	k := &kernel{}
+	for i := range uint64(1000) {
+		k.devices = append(k.devices, mapped{number: 254<<8 | i&0xff | i&^0xff<<12, name: fmt.Sprintf("vg1-%040d", i), uuid: "LVM-x", table: []Target{{Type: "thin"}}})
+	}
+	k.devices[7].targets = []Target{{Type: "x", Params: strings.Repeat("y", 100<<10)}}
+	r := newReader(t, k)
+	if got, err := r.List(t.Context()); err != nil || len(got) != 1000 {
+		t.Errorf("%d devices, %v", len(got), err)
+	}
+	if got, err := r.Status(t.Context(), "254:7"); err != nil || len(got[0].Params) != 100<<10 {
+		t.Errorf("%v", err)
+	}
+	r.ioctl = func(_, _ uintptr, buffer []byte) error {
+		binary.NativeEndian.PutUint32(buffer[atFlags:], flagBufferFull)
+		return nil
+	}
+	if got, err := r.List(t.Context()); err == nil || !strings.Contains(err.Error(), "longer than") {
+		t.Errorf("got %v, %v of an answer that never fits", got, err)
+	}
+}
+
+func TestWhatCannotBeReadIsAnError(t *testing.T) {
+	r := New()
+	r.control = filepath.Join(t.TempDir(), "nosuch")
+	if got, err := r.List(t.Context()); err == nil {
+		t.Errorf("got %v", got)
+	}
+	if got, err := r.Status(t.Context(), "253:0"); err == nil || errors.Is(err, ErrNotFound) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	k := example()
+	k.err = unix.EPERM
+	for range 2 {
+		if got, err := newReader(t, k).List(t.Context()); !errors.Is(err, unix.EPERM) || got != nil {
+			t.Errorf("got %v, %v", got, err)
 		}
-	})
+	}
+	for _, number := range []string{"", "1", "x:1", "1:", "5000:1", "1:2:3", "-1:0"} {
+		if got, err := newReader(t, example()).Status(t.Context(), number); err == nil {
+			t.Errorf("%q: got %v", number, got)
+		}
+	}
+}
+
+func TestADeviceThatHangsIsAskedOnce(t *testing.T) {
+	k := example()
+	k.hangs = make(chan struct{})
+	r := newReader(t, k)
+	r.limit = 10 * time.Millisecond
+	for i := range 3 {
+		if got, err := r.Status(t.Context(), "254:1"); err == nil || !strings.Contains(err.Error(), "does not answer") {
+			t.Errorf("got %v, %v", got, err)
+		}
+		if calls := k.calls.Load(); calls != 1 {
+			t.Errorf("round %d: %d questions for one device", i, calls)
+		}
+	}
+	r.limit = limit
+	if _, err := r.List(t.Context()); err != nil {
+		t.Errorf("the others: %v", err)
+	}
+	close(k.hangs)
+	for end := time.Now().Add(5 * time.Second); ; time.Sleep(time.Millisecond) {
+		if _, err := r.Status(t.Context(), "254:1"); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("it answers again, and is not asked: %v", err)
+		}
+	}
+}
+
+func TestTheContextEndsAQuestion(t *testing.T) {
+	k := example()
+	k.hangs = make(chan struct{})
+	defer close(k.hangs)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := newReader(t, k).Status(ctx, "254:1"); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// BenchmarkList is about 1,000 thin volumes, without what the kernel itself needs.
+func BenchmarkList(b *testing.B) {
+	k := example()
+	for i := range uint64(1000) {
+		k.devices = append(k.devices, mapped{number: 254<<8 | 16 | i<<20, name: fmt.Sprintf("vg1-%d", i), uuid: "LVM-x", table: []Target{{Type: "thin", Params: "254:1 1"}}})
+	}
+	r := newReader(b, k)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := r.List(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(k.calls.Load())/float64(b.N), "ioctls/op")
 }

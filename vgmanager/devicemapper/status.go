@@ -7,43 +7,76 @@ import (
 	"strings"
 )
 
-// ThinPool is the status of a thin pool (Linux, Documentation/admin-guide/device-mapper/thin-provisioning.rst).
+// The modes of a thin pool.
+const (
+	ModeReadWrite = "rw"
+	ModeReadOnly  = "ro"
+	// ModeOutOfData: writes that need new blocks wait, or fail if ErrorIfNoSpace.
+	ModeOutOfData = "out_of_data_space"
+	// ModeFailed: out of use. ModeError: its status could not be read.
+	ModeFailed, ModeError = "Fail", "Error"
+)
+
+// ThinPool is the status of a thin pool (Linux, Documentation/admin-guide/device-mapper/thin-provisioning.rst). Only Mode is known
+// when that is ModeFailed or ModeError.
 type ThinPool struct {
-	// Mode: rw, ro, out_of_data_space; Fail when the pool is out of use, Error when its status could not be read.
 	Mode string
-	// NeedsCheck: the metadata is marked for thin_check.
+	// NeedsCheck: the metadata is marked for thin_check, and can be written only after it.
 	NeedsCheck bool
-	// MetadataPercent and DataPercent are how full it is, in whole percent, rounded down; 0 when it failed.
-	MetadataPercent, DataPercent int
+	// ErrorIfNoSpace: a write that finds no space fails at once.
+	ErrorIfNoSpace bool
+	TransactionID  uint64
+	// UsedMetadata and TotalMetadata are in blocks of 4 KiB; UsedData and TotalData in blocks of the pool.
+	UsedMetadata, TotalMetadata, UsedData, TotalData uint64
+	// MetadataLowWaterMark is in blocks of 4 KiB; 0 on kernels before 4.19.
+	MetadataLowWaterMark uint64
 }
 
-// ParseThinPool reads the status line of a thin pool.
+// DataPercent is how full the data is, in whole percent, rounded down; 0 when that is not known.
+func (p ThinPool) DataPercent() int { return percent(p.UsedData, p.TotalData) }
+
+// MetadataPercent is the same of the metadata.
+func (p ThinPool) MetadataPercent() int { return percent(p.UsedMetadata, p.TotalMetadata) }
+
+func percent(used, total uint64) int {
+	if total == 0 {
+		return 0
+	}
+	return int(used * 100 / total)
+}
+
+// ParseThinPool reads the status line of a thin pool:
+//
+//	TRANSACTION USED/TOTAL(metadata) USED/TOTAL(data) HELD-ROOT rw|ro|out_of_data_space DISCARD error|queue_if_no_space needs_check|- LOW
 func ParseThinPool(params string) (ThinPool, error) {
 	fields := strings.Fields(params)
-	if len(fields) == 1 && (fields[0] == "Fail" || fields[0] == "Error") {
+	if len(fields) == 1 && (fields[0] == ModeFailed || fields[0] == ModeError) {
 		return ThinPool{Mode: fields[0]}, nil
 	}
 	if len(fields) < 5 {
 		return ThinPool{}, fmt.Errorf("status of a thin pool is %q", params)
 	}
-	metadata, err := fraction(fields[1])
-	if err != nil {
-		return ThinPool{}, err
+	if !slices.Contains([]string{ModeReadWrite, ModeReadOnly, ModeOutOfData}, fields[4]) {
+		return ThinPool{}, fmt.Errorf("status of a thin pool is %q: %q is no mode", params, fields[4])
 	}
-	data, err := fraction(fields[2])
-	if err != nil {
-		return ThinPool{}, err
+	rest := fields[5:]
+	p := ThinPool{Mode: fields[4], NeedsCheck: slices.Contains(rest, "needs_check"), ErrorIfNoSpace: slices.Contains(rest, "error_if_no_space")}
+	var err error
+	if p.TransactionID, err = strconv.ParseUint(fields[0], 10, 64); err != nil {
+		return ThinPool{}, fmt.Errorf("status of a thin pool is %q: its transaction: %w", params, err)
 	}
-	pool := ThinPool{MetadataPercent: metadata, DataPercent: data, NeedsCheck: slices.Contains(fields, "needs_check")}
-	for _, mode := range []string{"rw", "ro", "out_of_data_space"} {
-		if slices.Contains(fields[4:], mode) {
-			pool.Mode = mode
+	if p.UsedMetadata, p.TotalMetadata, err = fraction(fields[1]); err != nil {
+		return ThinPool{}, fmt.Errorf("status of a thin pool is %q: its metadata: %w", params, err)
+	}
+	if p.UsedData, p.TotalData, err = fraction(fields[2]); err != nil {
+		return ThinPool{}, fmt.Errorf("status of a thin pool is %q: its data: %w", params, err)
+	}
+	if len(rest) >= 4 {
+		if p.MetadataLowWaterMark, err = strconv.ParseUint(rest[3], 10, 64); err != nil {
+			return ThinPool{}, fmt.Errorf("status of a thin pool is %q: its low water mark: %w", params, err)
 		}
 	}
-	if pool.Mode == "" {
-		return ThinPool{}, fmt.Errorf("status of a thin pool is %q: it has no mode", params)
-	}
-	return pool, nil
+	return p, nil
 }
 
 // RAID is the status of a RAID volume (Linux, Documentation/admin-guide/device-mapper/dm-raid.rst).
@@ -52,11 +85,18 @@ type RAID struct {
 	Level string
 	// Health has a letter for each device: A in sync, a alive and not in sync, D failed, - not there.
 	Health string
-	// InSync: nothing is left to synchronise.
-	InSync bool
+	// SyncedSectors of TotalSectors are done.
+	SyncedSectors, TotalSectors uint64
+	// Action: idle, frozen, resync, recover, check, repair, reshape; empty on kernels before 3.11, which do not tell it.
+	Action string
+	// MismatchCount is how many sectors the last check found to differ.
+	MismatchCount uint64
 }
 
-// ParseRAID reads the status line of a RAID volume.
+// InSync tells whether nothing is left to synchronise.
+func (r RAID) InSync() bool { return r.SyncedSectors == r.TotalSectors }
+
+// ParseRAID reads the status line of a RAID volume: LEVEL DEVICES HEALTH SYNCED/TOTAL ACTION MISMATCHES …
 func ParseRAID(params string) (RAID, error) {
 	fields := strings.Fields(params)
 	if len(fields) < 4 {
@@ -66,25 +106,57 @@ func ParseRAID(params string) (RAID, error) {
 	if err != nil || devices != len(fields[2]) || strings.Trim(fields[2], "AaD-") != "" {
 		return RAID{}, fmt.Errorf("status of a RAID volume is %q: its health is not a letter for each device", params)
 	}
-	synced, total, ok := strings.Cut(fields[3], "/")
-	if !ok || !isNumber(synced) || !isNumber(total) {
-		return RAID{}, fmt.Errorf("status of a RAID volume is %q: %q is not SYNCED/TOTAL", params, fields[3])
+	r := RAID{Level: fields[0], Health: fields[2]}
+	if r.SyncedSectors, r.TotalSectors, err = fraction(fields[3]); err != nil {
+		return RAID{}, fmt.Errorf("status of a RAID volume is %q: what is in sync: %w", params, err)
 	}
-	return RAID{Level: fields[0], Health: fields[2], InSync: synced == total}, nil
+	if len(fields) > 4 {
+		r.Action = fields[4]
+	}
+	if len(fields) > 5 {
+		if r.MismatchCount, err = strconv.ParseUint(fields[5], 10, 64); err != nil {
+			return RAID{}, fmt.Errorf("status of a RAID volume is %q: its mismatches: %w", params, err)
+		}
+	}
+	return r, nil
 }
 
-func isNumber(text string) bool {
-	_, err := strconv.ParseUint(text, 10, 64)
-	return err == nil
+// Mirror is the status of a mirror, which is how LVM moves extents from one device to another (Linux, drivers/md/dm-raid1.c).
+type Mirror struct {
+	// Health has a letter for each device: A alive, D write failed, S out of sync, R read failed, F flush failed, U unknown.
+	Health string
+	// SyncedRegions of TotalRegions are copied.
+	SyncedRegions, TotalRegions uint64
 }
 
-// fraction reads USED/TOTAL as percent.
-func fraction(text string) (int, error) {
-	used, total, ok := strings.Cut(text, "/")
-	u, err1 := strconv.ParseUint(used, 10, 56)
-	t, err2 := strconv.ParseUint(total, 10, 56)
-	if !ok || err1 != nil || err2 != nil || t == 0 || u > t {
-		return 0, fmt.Errorf("%q is not USED/TOTAL", text)
+// ParseMirror reads the status line of a mirror: DEVICES NUMBER… SYNCED/TOTAL 1 HEALTH LOG…
+func ParseMirror(params string) (Mirror, error) {
+	fields := strings.Fields(params)
+	if len(fields) == 0 {
+		return Mirror{}, fmt.Errorf("status of a mirror is empty")
 	}
-	return int(u * 100 / t), nil
+	devices, err := strconv.ParseUint(fields[0], 10, 16)
+	at := int(devices) + 1
+	if err != nil || devices == 0 || len(fields) < at+3 {
+		return Mirror{}, fmt.Errorf("status of a mirror is %q: it does not name as many devices as it says", params)
+	}
+	m := Mirror{Health: fields[at+2]}
+	if fields[at+1] != "1" || len(m.Health) != int(devices) || strings.Trim(m.Health, "ADSRFU") != "" {
+		return Mirror{}, fmt.Errorf("status of a mirror is %q: its health is not a letter for each device", params)
+	}
+	if m.SyncedRegions, m.TotalRegions, err = fraction(fields[at]); err != nil {
+		return Mirror{}, fmt.Errorf("status of a mirror is %q: what is in sync: %w", params, err)
+	}
+	return m, nil
+}
+
+// fraction reads PART/WHOLE. Parts are below 2^56, so that a hundredfold one can be counted.
+func fraction(text string) (part, whole uint64, err error) {
+	before, after, ok := strings.Cut(text, "/")
+	part, err1 := strconv.ParseUint(before, 10, 56)
+	whole, err2 := strconv.ParseUint(after, 10, 56)
+	if !ok || err1 != nil || err2 != nil || whole == 0 || part > whole {
+		return 0, 0, fmt.Errorf("%q is not a part of a whole", text)
+	}
+	return part, whole, nil
 }

@@ -4,8 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 )
@@ -15,22 +19,35 @@ type mapper struct {
 	devices []devicemapper.Device
 	err     error
 	status  map[string]string
-	asked   int
+
+	mu    sync.Mutex
+	asked []string
 }
 
-func (m *mapper) List() ([]devicemapper.Device, error) { return m.devices, m.err }
+func (m *mapper) List(context.Context) ([]devicemapper.Device, error) {
+	if m.err != nil {
+		return nil, m.err
+	}
+	return m.devices, nil
+}
 
-func (m *mapper) Status(number string) ([]devicemapper.Target, error) {
-	m.asked++
+func (m *mapper) Status(_ context.Context, number string) ([]devicemapper.Target, error) {
+	m.mu.Lock()
+	m.asked = append(m.asked, number)
+	m.mu.Unlock()
 	text, ok := m.status[number]
-	if !ok {
-		return nil, errors.New("no such device")
+	switch {
+	case !ok:
+		return nil, fmt.Errorf("%s: %w", number, devicemapper.ErrNotFound)
+	case text == "broken":
+		return nil, fmt.Errorf("the kernel does not answer for %d s", time.Now().UnixNano())
 	}
-	kind := "thin-pool"
-	if text != "" && text[0] == 'r' {
-		kind = "raid"
+	for _, d := range m.devices {
+		if d.Number == number {
+			return []devicemapper.Target{{Type: d.Types[0], Params: text}}, nil
+		}
 	}
-	return []devicemapper.Target{{Type: kind, Params: text}}, nil
+	return nil, errors.New("asked about what is not listed")
 }
 
 func pool(data, metadata int, mode string) string {
@@ -46,93 +63,229 @@ type watched struct {
 }
 
 func newWatched() *watched {
-	w := &watched{mapper: &mapper{status: map[string]string{"253:1": pool(50, 10, "rw"), "253:2": "raid1 2 AA 64/64 idle 0 0 -"}, devices: []devicemapper.Device{
-		{Name: "vg1-pool", UUID: "LVM-abcd-tpool", Number: "253:1"}, {Name: "vg1-r", UUID: "LVM-efgh", Number: "253:2"},
-		{Name: "vg1-r_rimage_0", UUID: "LVM-ijkl-real", Number: "253:3"}, {Name: "secret", UUID: "CRYPT-x", Number: "253:4"},
-	}}}
+	w := &watched{mapper: &mapper{
+		status: map[string]string{"253:1": pool(50, 10, "rw"), "253:2": "raid1 2 AA 64/64 idle 0 0 -", "253:6": "2 8:0 8:16 1/80 1 AA 1 core"},
+		devices: []devicemapper.Device{
+			{Name: "vg1-p-tpool", UUID: "LVM-abcd-tpool", Number: "253:1", Types: []string{"thin-pool"}},
+			{Name: "vg1-p_tdata", UUID: "LVM-efgh-tdata", Number: "253:2", Types: []string{"raid"}},
+			{Name: "vg1-p_tdata_rimage_0", UUID: "LVM-ijkl", Number: "253:3", Types: []string{"linear"}},
+			{Name: "vg1-t", UUID: "LVM-mnop", Number: "253:4", Types: []string{"thin"}},
+			{Name: "other", UUID: "other-x", Number: "253:5", Types: []string{"raid"}},
+			{Name: "vg1-pvmove0", UUID: "LVM-qrst", Number: "253:6", Types: []string{"mirror"}},
+		}}}
 	w.Monitor = New(Options{Mapper: w.mapper, Failing: func(context.Context) map[string]error { return w.failing }})
 	w.Subscribe(func() { w.told++ })
 	w.round(context.Background())
 	return w
 }
 
+// rounds makes some.
+func (w *watched) rounds(t *testing.T, n int) {
+	t.Helper()
+	for range n {
+		w.round(t.Context())
+	}
+}
+
 func TestWhatIsTold(t *testing.T) {
 	tests := map[string]struct {
 		change func(*watched)
+		rounds int // within which it must be told
 		want   int
 	}{
-		"nothing":                   {func(*watched) {}, 0},
-		"a device fails":            {func(w *watched) { w.failing = map[string]error{"8:0": errors.New("x")} }, 1},
-		"a pool is read-only":       {func(w *watched) { w.mapper.status["253:1"] = pool(50, 10, "ro") }, 1},
-		"a pool fails":              {func(w *watched) { w.mapper.status["253:1"] = "Fail" }, 1},
-		"a pool fills a little":     {func(w *watched) { w.mapper.status["253:1"] = pool(51, 10, "rw") }, 0},
-		"a pool fills":              {func(w *watched) { w.mapper.status["253:1"] = pool(52, 10, "rw") }, 1},
-		"its metadata fill":         {func(w *watched) { w.mapper.status["253:1"] = pool(50, 91, "rw") }, 1},
-		"a leg is lost":             {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 AD 64/64 idle 0 0 -" }, 1},
-		"synchronisation begins":    {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 Aa 0/64 recover 0 0 -" }, 1},
-		"the status cannot be read": {func(w *watched) { delete(w.mapper.status, "253:2") }, 1},
-		"the list cannot be read":   {func(w *watched) { w.mapper.err = errors.New("x") }, 1},
-		"a volume is suspended":     {func(w *watched) { w.mapper.devices[1].Suspended = true }, 1},
+		"nothing":                    {func(*watched) {}, 5, 0},
+		"a device fails":             {func(w *watched) { w.failing = map[string]error{"8:0": errors.New("x")} }, 1, 1},
+		"a pool is read-only":        {func(w *watched) { w.mapper.status["253:1"] = pool(50, 10, "ro") }, 1, 1},
+		"a pool is out of space":     {func(w *watched) { w.mapper.status["253:1"] = pool(50, 10, "out_of_data_space") }, 1, 1},
+		"a pool needs a check":       {func(w *watched) { w.mapper.status["253:1"] = "1 10/100 50/100 - rw x queue_if_no_space needs_check 1" }, 1, 1},
+		"a pool fails":               {func(w *watched) { w.mapper.status["253:1"] = "Fail" }, 1, 1},
+		"a pool fills a little":      {func(w *watched) { w.mapper.status["253:1"] = pool(54, 14, "rw") }, 5, 0},
+		"a pool fills":               {func(w *watched) { w.mapper.status["253:1"] = pool(55, 10, "rw") }, 1, 1},
+		"its metadata fill":          {func(w *watched) { w.mapper.status["253:1"] = pool(50, 91, "rw") }, 1, 1},
+		"a leg is lost":              {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 AD 64/64 idle 0 0 -" }, 1, 1},
+		"synchronisation begins":     {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 Aa 0/64 recover 0 0 -" }, 1, 1},
+		"the first synchronisation":  {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 AA 8/64 resync 0 0 -" }, 1, 1},
+		"a check begins":             {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 AA 64/64 check 0 0 -" }, 5, 0},
+		"a move goes on":             {func(w *watched) { w.mapper.status["253:6"] = "2 8:0 8:16 7/80 1 AA 1 core" }, 5, 0},
+		"a move cannot write":        {func(w *watched) { w.mapper.status["253:6"] = "2 8:0 8:16 7/80 1 AD 1 core" }, 1, 1},
+		"a move is done":             {func(w *watched) { w.mapper.status["253:6"] = "2 8:0 8:16 80/80 1 AA 1 core" }, 1, 1},
+		"the status cannot be read":  {func(w *watched) { w.mapper.status["253:2"] = "broken" }, 1, 1},
+		"the status makes no sense":  {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 A" }, 1, 1},
+		"a volume goes away":         {func(w *watched) { delete(w.mapper.status, "253:2") }, 1, 1},
+		"the list cannot be read":    {func(w *watched) { w.mapper.err = errors.New("x") }, 3, 1},
+		"it could not be read twice": {func(w *watched) { w.mapper.err = errors.New("x") }, 2, 0},
+		"a volume is suspended":      {func(w *watched) { w.mapper.devices[3].Suspended = true }, 2, 1},
+		"it was for a moment":        {func(w *watched) { w.mapper.devices[3].Suspended = true }, 1, 0},
+		"another's is suspended":     {func(w *watched) { w.mapper.devices[4].Suspended = true }, 5, 0},
 	}
 	for name, tt := range tests {
 		w := newWatched()
+		w.rounds(t, 2)
 		tt.change(w)
-		for range 3 {
-			w.round(t.Context())
+		w.rounds(t, tt.rounds)
+		if w.told != tt.want {
+			t.Errorf("%s: told %d times in %d rounds, want %d", name, w.told, tt.rounds, tt.want)
 		}
-		if got := w.told; got < tt.want || tt.want == 0 && got != 0 || got > 2 {
-			t.Errorf("%s: told %d times, want %d", name, got, tt.want)
+		if tt.want == 0 {
+			continue
 		}
+		w.rounds(t, 5)
+		if w.told != tt.want {
+			t.Errorf("%s: it stayed so, and was told %d times, want %d", name, w.told, tt.want)
+		}
+	}
+}
+
+func TestADeviceThatFailsFromTheBeginningIsTold(t *testing.T) {
+	w := &watched{mapper: &mapper{}}
+	w.Monitor = New(Options{Mapper: w.mapper, Failing: func(context.Context) map[string]error { return map[string]error{"8:0": errors.New("x")} }})
+	w.Subscribe(func() { w.told++ })
+	w.rounds(t, 3)
+	if w.told != 1 {
+		t.Errorf("told %d times, want 1", w.told)
+	}
+}
+
+func TestWhatCouldNotBeReadStaysAsItWas(t *testing.T) {
+	w := newWatched()
+	w.mapper.devices[3].Suspended = true
+	w.failing = map[string]error{"8:0": errors.New("x")}
+	w.rounds(t, 2)
+	before := w.Snapshot()
+	if before.Err != nil || before.Time.IsZero() || len(before.Pools) != 1 || len(before.RAIDs) != 1 || len(before.Mirrors) != 1 {
+		t.Fatalf("got %+v", before)
+	}
+	w.mapper.err = errors.New("no list")
+	w.rounds(t, 5)
+	after := w.Snapshot()
+	if after.Err == nil || !strings.Contains(after.Err.Error(), "no list") {
+		t.Errorf("the error is %v", after.Err)
+	}
+	if diff := cmp.Diff(before.Pools, after.Pools) + cmp.Diff(before.RAIDs, after.RAIDs) + cmp.Diff(before.Suspended, after.Suspended); diff != "" {
+		t.Errorf("a failed read changed what was known: %s", diff)
+	}
+	if len(w.Failing()) != 1 || !w.Suspended()["253:4"] {
+		t.Errorf("failing %v, suspended %v", w.Failing(), w.Suspended())
+	}
+	told := w.told
+	w.mapper.err = nil
+	w.rounds(t, 1)
+	if w.Snapshot().Err != nil || w.told != told+1 {
+		t.Errorf("it can be read again: %v, told %d times", w.Snapshot().Err, w.told-told)
+	}
+}
+
+func TestDevicesThatDoNotAnswerHoldNothingUp(t *testing.T) {
+	w := newWatched()
+	w.rounds(t, 1)
+	w.failingLimit = time.Millisecond
+	release, calls := make(chan struct{}), 0
+	w.Options.Failing = func(context.Context) map[string]error {
+		calls++
+		<-release
+		return map[string]error{"8:0": errors.New("late")}
+	}
+	w.mapper.status["253:1"] = pool(50, 10, "ro")
+	w.rounds(t, 1)
+	if w.told != 1 || w.Snapshot().Pools["vg1-p-tpool"].Mode != "ro" {
+		t.Errorf("told %d times of the pool, which is %+v", w.told, w.Snapshot().Pools)
+	}
+	w.rounds(t, 2)
+	if w.told != 2 || w.Snapshot().Err == nil {
+		t.Errorf("told %d times, %v: three rounds saw no device", w.told, w.Snapshot().Err)
+	}
+	close(release)
+	w.failingLimit = 5 * time.Second
+	w.rounds(t, 1)
+	if calls != 1 || len(w.Failing()) != 1 {
+		t.Errorf("asked %d times, want once; failing are %v", calls, w.Failing())
 	}
 }
 
 func TestProgressAloneIsNotTold(t *testing.T) {
 	w := newWatched()
 	w.mapper.status["253:2"] = "raid1 2 Aa 0/64 recover 0 0 -"
-	w.round(t.Context())
+	w.rounds(t, 1)
 	told := w.told
 	for i := range 60 {
 		w.mapper.status["253:2"] = fmt.Sprintf("raid1 2 Aa %d/64 recover 0 0 -", i)
-		w.round(t.Context())
+		w.rounds(t, 1)
 	}
 	if w.told != told {
 		t.Errorf("told %d times of percents", w.told-told)
 	}
 }
 
-func TestAFillThatGoesUpAndDownIsToldOnce(t *testing.T) {
-	w := newWatched()
-	for i := range 20 {
-		w.mapper.status["253:1"] = pool(94+i%2, 10, "rw")
-		w.round(t.Context())
+func TestLevels(t *testing.T) {
+	tests := map[string]struct{ fills, want []int }{
+		"it fills":                   {[]int{0, 4, 5, 9, 10, 89, 90, 91, 92, 100}, []int{0, 0, 5, 5, 10, 85, 90, 91, 92, 100}},
+		"it empties":                 {[]int{100, 99, 98, 97, 90, 87, 80}, []int{100, 100, 100, 99, 92, 85, 80}},
+		"up and down around 80":      {[]int{79, 80, 79, 80, 78, 80, 77}, []int{75, 80, 80, 80, 80, 80, 75}},
+		"up and down around 95":      {[]int{94, 95, 94, 95, 93, 95}, []int{94, 95, 95, 95, 95, 95}},
+		"everything is deleted":      {[]int{98, 0}, []int{98, 0}},
+		"it begins between two ones": {[]int{83}, []int{80}},
 	}
-	if w.told > 2 {
-		t.Errorf("told %d times", w.told)
+	for name, tt := range tests {
+		l, got := levels{}, []int{}
+		for _, fill := range tt.fills {
+			l["x"] = l.next("x", fill)
+			got = append(got, l["x"])
+		}
+		if diff := cmp.Diff(tt.want, got); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestAVolumeThatIsRemovedMeanwhileIsNotUnreadable(t *testing.T) {
+	w := newWatched()
+	delete(w.mapper.status, "253:2")
+	w.rounds(t, 1)
+	if seen := w.Snapshot(); len(seen.Unreadable) != 0 || len(seen.RAIDs) != 0 {
+		t.Errorf("got %+v", seen)
+	}
+	w.mapper.status["253:1"] = "broken"
+	w.rounds(t, 1)
+	if seen := w.Snapshot(); seen.Unreadable["vg1-p-tpool"] == nil || len(seen.Pools) != 0 {
+		t.Errorf("got %+v", seen)
+	}
+}
+
+func TestAPoolThatIsGoneLeavesNoLevel(t *testing.T) {
+	l := levels{}
+	l.pools(map[string]devicemapper.ThinPool{"p": {Mode: "rw", UsedData: 9, TotalData: 10}})
+	l.pools(nil)
+	if len(l) != 0 {
+		t.Errorf("left: %v", l)
 	}
 }
 
 func TestAMomentOfSuspensionIsNotHeld(t *testing.T) {
 	w := newWatched()
 	w.mapper.devices[1].Suspended = true
-	w.round(t.Context())
+	w.rounds(t, 1)
 	if len(w.Suspended()) != 0 {
 		t.Error("one round is LVM's own work")
 	}
-	w.round(t.Context())
+	w.rounds(t, 1)
 	if !w.Suspended()["253:2"] {
 		t.Error("two rounds are too long")
 	}
 	w.mapper.devices[1].Suspended = false
-	w.round(t.Context())
+	w.rounds(t, 1)
 	if len(w.Suspended()) != 0 {
 		t.Error("it goes on")
 	}
 }
 
-func TestPartsAreNotAsked(t *testing.T) {
+func TestOnlyWhatHasAStateIsAsked(t *testing.T) {
 	w := newWatched()
-	if w.mapper.asked != 2 {
-		t.Errorf("asked about %d devices, want the pool and the RAID volume", w.mapper.asked)
+	got := map[string]bool{}
+	for _, number := range w.mapper.asked {
+		got[number] = true
+	}
+	if diff := cmp.Diff(map[string]bool{"253:1": true, "253:2": true, "253:6": true}, got); diff != "" {
+		t.Errorf("want the pool, the RAID volume below it, and the move: %s", diff)
 	}
 }
 
@@ -142,9 +295,29 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- w.Start(ctx) }()
-	time.Sleep(10 * time.Millisecond)
+	before := w.Snapshot().Time
+	for end := time.Now().Add(5 * time.Second); !w.Snapshot().Time.After(before); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it makes no rounds")
+		}
+	}
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// BenchmarkRound is about 1,000 thin volumes in one pool, without what the kernel itself needs.
+func BenchmarkRound(b *testing.B) {
+	w := newWatched()
+	for i := range 1000 {
+		w.mapper.devices = append(w.mapper.devices, devicemapper.Device{
+			Name: fmt.Sprintf("vg1-%d", i), UUID: "LVM-x", Number: fmt.Sprintf("254:%d", i), Types: []string{"thin"}})
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		w.mapper.asked = w.mapper.asked[:0]
+		w.round(b.Context())
+	}
+	b.ReportMetric(float64(len(w.mapper.asked)), "statuses/op")
 }

@@ -140,17 +140,29 @@ func (l *Listener) isVolume(e Event) bool {
 	return volume
 }
 
-// settle waits until a burst of messages is over, and tells the subscribers if it changed something.
+// settle waits until a burst of messages is over, and tells the subscribers if it changed something. If udev is still at work by then,
+// what it will find out comes without a message of the kernel, so the wait begins anew.
 func (l *Listener) settle(ctx context.Context, heard <-chan struct{}, failed <-chan error) error {
+	again := make(chan struct{})
+	close(again)
+	next := heard
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case err := <-failed:
 			return fmt.Errorf("listen to the kernel's messages about devices: %w", err)
-		case <-heard:
+		case <-next:
 		}
-		if l.waitForQuiet(ctx, heard) && l.learn() {
+		if !l.waitForQuiet(ctx, heard) {
+			return nil
+		}
+		// Before learn: what udev finds out after this is looked for again.
+		next = heard
+		if l.udevIsBusy() {
+			next = again
+		}
+		if l.learn() {
 			l.tell()
 		}
 	}
@@ -239,8 +251,11 @@ func (l *Listener) holders(dir string) []string {
 // record is what udev found out, without what it counts and times.
 func (l *Listener) record(number string) []string {
 	data, err := os.ReadFile(filepath.Join(l.udev, "data", "b"+number))
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err != nil {
+		return []string{err.Error()}
 	}
 	var list []string
 	for _, line := range strings.Split(string(data), "\n") {

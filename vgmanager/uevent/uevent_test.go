@@ -163,6 +163,47 @@ func TestABurstIsToldOnceAndAfterUdev(t *testing.T) {
 	}
 }
 
+// TestUdevThatTakesLongIsLookedAtAgain: what it finds out at the end comes without a message of the kernel.
+func TestUdevThatTakesLongIsLookedAtAgain(t *testing.T) {
+	n := newNode(t)
+	n.l.longest = 3 * n.l.quiet
+	told := make(chan struct{}, 10)
+	n.l.Subscribe(func() { told <- struct{}{} })
+	ctx, cancel := context.WithCancel(t.Context())
+	heard, failed, ended := make(chan struct{}, 1), make(chan error, 1), make(chan error, 1)
+	go func() { ended <- n.l.settle(ctx, heard, failed) }()
+	n.write("udev/queue", "")
+	n.disk("sdb", "8:16", "")
+	heard <- struct{}{}
+	<-told // It took too long.
+	n.disk("sdb", "8:16", "E:ID_FS_TYPE=ext4\n")
+	if err := os.Remove(filepath.Join(n.dir, "udev/queue")); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-told:
+	case <-time.After(10 * time.Second):
+		t.Error("what udev found out later was not told")
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestARecordThatCannotBeReadIsNotAnEmptyOne(t *testing.T) {
+	n := newNode(t)
+	n.disk("sdb", "8:16", "")
+	n.l.learn()
+	if err := os.Remove(filepath.Join(n.dir, "udev/data/b8:16")); err != nil {
+		t.Fatal(err)
+	}
+	n.write("udev/data/b8:16/x", "") // A folder: it is there, and gives an error.
+	if !n.l.learn() {
+		t.Error("a record of udev that cannot be read counts as empty")
+	}
+}
+
 func TestASocketThatFailsIsAnError(t *testing.T) {
 	n := newNode(t)
 	failed := make(chan error, 1)

@@ -1,0 +1,206 @@
+package devicemapper
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The interface of the kernel: include/uapi/linux/dm-ioctl.h, version 4. It reads and writes one buffer: struct dm_ioctl, and behind it
+// the answer.
+const (
+	headerSize = 312
+	// specSize is of struct dm_target_spec, which stands before the parameters of each target.
+	specSize = 40
+	// nameSize is of struct dm_name_list, without the name.
+	nameSize = 12
+
+	// Offsets in struct dm_ioctl.
+	atDataSize, atDataStart, atCount, atOpen, atFlags, atEvent, atNumber, atName, atUUID = 12, 16, 20, 24, 28, 32, 40, 48, 176
+	// The sizes of the texts in it.
+	nameLength, uuidLength = 128, 129
+
+	flagReadOnly    = 1 << 0
+	flagSuspended   = 1 << 1
+	flagStatusTable = 1 << 4 // the table instead of the status
+	flagBufferFull  = 1 << 8
+	flagNoFlush     = 1 << 11 // a thin pool does not write its metadata before it answers
+
+	// firstBuffer has room for the status of any pool and of a RAID volume. maxBuffer is for 100,000 devices, or a table of as many parts.
+	firstBuffer, maxBuffer = 4 << 10, 16 << 20
+)
+
+// command is a question to the kernel.
+type command struct{ number, flags uint32 }
+
+var (
+	commandList   = command{number: 2}                                        // DM_LIST_DEVICES
+	commandDevice = command{number: 7}                                        // DM_DEV_STATUS
+	commandStatus = command{number: 12, flags: flagNoFlush}                   // DM_TABLE_STATUS
+	commandTable  = command{number: 12, flags: flagNoFlush | flagStatusTable} // the same, which then does not look at the state
+)
+
+// code is _IOWR(0xfd, number, struct dm_ioctl).
+func (c command) code() uintptr { return 3<<30 | headerSize<<16 | 0xfd<<8 | uintptr(c.number) }
+
+// encode writes the question about a device, none for number 0. The buffer has room for the header.
+func (c command) encode(number uint64, buffer []byte) {
+	clear(buffer[:headerSize])
+	binary.NativeEndian.PutUint32(buffer, 4)
+	binary.NativeEndian.PutUint32(buffer[atDataSize:], uint32(len(buffer)))
+	binary.NativeEndian.PutUint32(buffer[atDataStart:], headerSize)
+	binary.NativeEndian.PutUint32(buffer[atFlags:], c.flags)
+	binary.NativeEndian.PutUint64(buffer[atNumber:], number)
+}
+
+var errShort = errors.New("the answer of device-mapper is cut off")
+
+func flagsOf(buffer []byte) uint32 { return binary.NativeEndian.Uint32(buffer[atFlags:]) }
+
+// answerOf is what stands behind the header.
+func answerOf(buffer []byte) ([]byte, error) {
+	if len(buffer) < headerSize {
+		return nil, errShort
+	}
+	start, size := binary.NativeEndian.Uint32(buffer[atDataStart:]), binary.NativeEndian.Uint32(buffer[atDataSize:])
+	if start < headerSize || size < start || uint64(size) > uint64(len(buffer)) {
+		return nil, errShort
+	}
+	return buffer[start:size], nil
+}
+
+// decodeNumbers reads the answer to commandList.
+func decodeNumbers(buffer []byte) ([]uint64, error) {
+	data, err := answerOf(buffer)
+	if err != nil {
+		return nil, err
+	}
+	// The kernel ends its answer here when there is no device at all.
+	if len(data) == 0 {
+		return nil, nil
+	}
+	var numbers []uint64
+	for {
+		if len(data) < nameSize {
+			return nil, errShort
+		}
+		number, next := binary.NativeEndian.Uint64(data), binary.NativeEndian.Uint32(data[8:])
+		if number == 0 {
+			return numbers, nil // The same.
+		}
+		numbers = append(numbers, number)
+		if next == 0 {
+			return numbers, nil
+		}
+		// It counts from this one.
+		if next < nameSize || uint64(next) > uint64(len(data)) {
+			return nil, errShort
+		}
+		data = data[next:]
+	}
+}
+
+// decodeDevice reads the header of an answer.
+func decodeDevice(buffer []byte) (Device, error) {
+	if len(buffer) < headerSize {
+		return Device{}, errShort
+	}
+	flags := flagsOf(buffer)
+	return Device{
+		Name:      text(buffer[atName : atName+nameLength]),
+		UUID:      text(buffer[atUUID : atUUID+uuidLength]),
+		Number:    numberText(binary.NativeEndian.Uint64(buffer[atNumber:])),
+		Suspended: flags&flagSuspended != 0,
+		ReadOnly:  flags&flagReadOnly != 0,
+		Open:      int(int32(binary.NativeEndian.Uint32(buffer[atOpen:]))),
+		Event:     binary.NativeEndian.Uint32(buffer[atEvent:]),
+	}, nil
+}
+
+// decodeTargets reads the answer to commandStatus.
+func decodeTargets(buffer []byte) ([]Target, error) {
+	var targets []Target
+	err := eachTarget(buffer, func(spec, params []byte) {
+		targets = append(targets, Target{
+			Start: binary.NativeEndian.Uint64(spec), Length: binary.NativeEndian.Uint64(spec[8:]),
+			Type: text(spec[24:specSize]), Params: string(params),
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return targets, nil
+}
+
+// decodeTypes reads the answer to commandTable.
+func decodeTypes(buffer []byte) ([]string, error) {
+	var types []string
+	err := eachTarget(buffer, func(spec, _ []byte) {
+		if kind := text(spec[24:specSize]); !slices.Contains(types, kind) {
+			types = append(types, kind)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return types, nil
+}
+
+func eachTarget(buffer []byte, read func(spec, params []byte)) error {
+	if len(buffer) < headerSize {
+		return errShort
+	}
+	count, offset := binary.NativeEndian.Uint32(buffer[atCount:]), uint64(0)
+	if count == 0 {
+		return nil // Made, and without a table yet: the kernel then writes the header alone.
+	}
+	data, err := answerOf(buffer)
+	if err != nil {
+		return err
+	}
+	for range count {
+		if offset+specSize > uint64(len(data)) {
+			return errShort
+		}
+		spec := data[offset:]
+		params, _, ended := bytes.Cut(spec[specSize:], []byte{0})
+		if !ended {
+			return errShort
+		}
+		read(spec, params)
+		// In an answer, the offset of the next one counts from the first.
+		next := uint64(binary.NativeEndian.Uint32(spec[20:]))
+		if next < offset+specSize {
+			return errShort
+		}
+		offset = next
+	}
+	return nil
+}
+
+// text ends at the first zero byte.
+func text(field []byte) string {
+	before, _, _ := bytes.Cut(field, []byte{0})
+	return string(before)
+}
+
+// numberText reads huge_encode_dev (include/linux/kdev_t.h).
+func numberText(number uint64) string {
+	major, minor := number>>8&0xfff, number&0xff|number>>12&0xfff00
+	return strconv.FormatUint(major, 10) + ":" + strconv.FormatUint(minor, 10)
+}
+
+// parseNumber is the way back.
+func parseNumber(number string) (uint64, error) {
+	first, second, ok := strings.Cut(number, ":")
+	major, err1 := strconv.ParseUint(first, 10, 12)
+	minor, err2 := strconv.ParseUint(second, 10, 20)
+	if !ok || err1 != nil || err2 != nil {
+		return 0, fmt.Errorf("%q is not the number of a device, MAJOR:MINOR", number)
+	}
+	return minor&0xff | major<<8 | minor&^0xff<<12, nil
+}
