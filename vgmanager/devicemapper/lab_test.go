@@ -61,13 +61,13 @@ func TestLabAgreesWithDmsetup(t *testing.T) {
 	run(t, "lvcreate", "-qqy", "-V32M", "-T", "seen/p", "-nt")
 	run(t, "lvcreate", "-qqy", "--type", "mirror", "--mirrorlog", "core", "-m1", "-L8M", "-nm", "seen")
 	run(t, "lvcreate", "-qqy", "-L8M", "-nl", "seen")
+	run(t, "udevadm", "settle") // which would wait for a look at what is suspended
 	run(t, "dmsetup", "suspend", "seen-l")
 	t.Cleanup(func() { run(t, "dmsetup", "resume", "seen-l") })
 
 	// RAID that syncs and udev that opens devices change what is compared: what counts is a look at a moment of rest.
 	const info = "name,uuid,major,minor,open,events,attr"
 	dmsetup := func() string {
-		run(t, "udevadm", "settle")
 		return run(t, "dmsetup", "info", "-c", "--noheadings", "--separator", "/", "-o", info) + run(t, "dmsetup", "status", "--noflush")
 	}
 	var devices []Device
