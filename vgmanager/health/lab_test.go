@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,6 +21,7 @@ import (
 type scene struct {
 	*testing.T
 	monitor *Monitor
+	disk    string
 	pvs     [2]string // names of device-mapper
 	told    atomic.Int32
 }
@@ -33,7 +35,7 @@ func newScene(t *testing.T) *scene {
 	if disk == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node, of 320 MiB")
 	}
-	s := &scene{T: t, pvs: [2]string{"leg0", "leg1"}}
+	s := &scene{T: t, disk: disk, pvs: [2]string{"leg0", "leg1"}}
 	for _, module := range []string{"dm-mod", "dm-raid", "dm-thin-pool", "dm-mirror"} {
 		s.run("modprobe", module)
 	}
@@ -66,6 +68,23 @@ func newScene(t *testing.T) *scene {
 
 func (s *scene) healthy(disk string, i int) string {
 	return fmt.Sprintf("0 %d linear %s %d", sectors, disk, start+i*sectors)
+}
+
+// slow lets each write beyond LVM's label take half a second, so that a move is not over before anybody looks.
+func (s *scene) slow(i int) {
+	s.Helper()
+	const label = 2048
+	s.run("modprobe", "dm-delay")
+	disk, from := s.disk, start+i*sectors
+	table := filepath.Join(s.TempDir(), "table")
+	text := fmt.Sprintf("0 %d linear %s %d\n%d %d delay %s %d 0 %s %d 500\n", label, disk, from,
+		label, sectors-label, disk, from+label, disk, from+label)
+	if err := os.WriteFile(table, []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	s.run("dmsetup", "suspend", "--noflush", "--nolockfs", s.pvs[i])
+	s.run("dmsetup", "load", s.pvs[i], table)
+	s.run("dmsetup", "resume", s.pvs[i])
 }
 
 func (s *scene) run(program string, args ...string) string {
@@ -214,6 +233,7 @@ func TestLabASuspendedVolume(t *testing.T) {
 func TestLabAMove(t *testing.T) {
 	s := newScene(t)
 	s.run("lvcreate", "-qqy", "-L100M", "-nl", "hv", "/dev/mapper/leg0")
+	s.slow(1)
 	s.atRest()
 	s.run("pvmove", "-qq", "-b", "-i60", "/dev/mapper/leg0", "/dev/mapper/leg1")
 	t.Cleanup(func() { s.run("pvmove", "-qq", "--abort") })

@@ -57,7 +57,7 @@ func lostGroup(w Wanted, s Seen) []Problem {
 		devices = append(devices, fmt.Sprintf("%s (%s)", pv.Name, pv.UUID))
 		requests = append(requests, fmt.Sprintf("{node: %s, device: %s, action: Remove}", w.Node, pv.UUID))
 	}
-	message := fmt.Sprintf("volume group %s was on node %s and is not there any more: none of its devices can be read", w.Name, w.Node)
+	message := fmt.Sprintf("volume group %s was on node %s and is not there any more: none of its physical volumes is found", w.Name, w.Node)
 	remedy := "attach them again; if they are lost, their data is too: delete the volumes, and take the device class out of the LVMCluster before it is made anew"
 	if len(devices) > 0 {
 		message += ": " + strings.Join(devices, ", ")

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -710,6 +711,69 @@ func (s *scene) writeSome(volume string, size int64) {
 	_ = f.Close()
 }
 
+// TestScenePoolOutOfMetadata fills the metadata of a pool by many small writes.
+func TestScenePoolOutOfMetadata(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(90)
+		spec.DeviceSelector = byPath(s.disks[:2]...)
+		spec.ThinPoolConfig.ChunkSize, spec.ThinPoolConfig.MetadataSizeCalculationPolicy = quantityOf("64Ki"), v1alpha1.SizeCalculationStatic
+		spec.ThinPoolConfig.MetadataSize, spec.ThinPoolConfig.OverprovisionRatio = quantityOf("2Mi"), 100
+		return spec
+	})
+	s.ready()
+	volume := s.volume("a", 120<<20)
+	s.fill(volume, 120<<20)
+	// LVM makes no snapshot when a quarter of the metadata is left. What fills the rest is writes to the snapshots that there are;
+	// here it is snapshots that LVM does not know, which is quicker.
+	table := strings.Fields(s.output("dmsetup", "table", "vg1-a"))
+	for i := 1000; strings.Contains(s.output("dmsetup", "status", "vg1-pool-tpool"), " rw "); i++ {
+		if i == 1300 {
+			t.Fatalf("not full: %s", s.output("dmsetup", "status", "vg1-pool-tpool"))
+		}
+		name, id := fmt.Sprintf("extra%d", i), strconv.Itoa(i)
+		s.sh("/usr/sbin/dmsetup", "suspend", "vg1-a")
+		_ = exec.Command("/usr/sbin/dmsetup", "message", "vg1-pool-tpool", "0", "create_snap "+id+" "+table[4]).Run()
+		s.sh("/usr/sbin/dmsetup", "resume", "vg1-a")
+		if exec.Command("/usr/sbin/dmsetup", "create", name, "--table", strings.Join(append(table[:4:4], id), " ")).Run() != nil {
+			break
+		}
+		// Each of these writes costs blocks of metadata, and hardly any data.
+		s.scatter("/dev/mapper/"+name, 16)
+		_ = exec.Command("/usr/sbin/dmsetup", "remove", "--retry", name).Run()
+	}
+	t.Log(s.output("dmsetup", "status", "vg1-pool-tpool"))
+	s.converge("a pool without metadata", func(e v1alpha1.VGStatus) bool {
+		c := meta.FindStatusCondition(e.Conditions, v1alpha1.ConditionThinPoolHealthy)
+		return c != nil && c.Status == metav1.ConditionFalse && slices.Contains([]string{
+			v1alpha1.ReasonThinPoolOutOfMetadata, v1alpha1.ReasonThinPoolNeedsCheck, v1alpha1.ReasonThinPoolReadOnly, v1alpha1.ReasonThinPoolFailed,
+		}, c.Reason)
+	})
+	e := s.entry()
+	t.Logf("metadata %d %%, data %d %%, %s", e.ThinPool.MetadataPercent, e.ThinPool.DataPercent, e.Reason[:min(300, len(e.Reason))])
+	if e.Status == v1alpha1.VGStatusReady || s.capacity() != 0 {
+		t.Errorf("it is %s, and the scheduler is told %d bytes", e.Status, s.capacity())
+	}
+}
+
+func (s *scene) output(program string, args ...string) string {
+	s.Helper()
+	out, err := exec.Command("/usr/sbin/"+program, args...).CombinedOutput()
+	s.ok(err)
+	return string(out)
+}
+
+// scatter writes blocks all over a volume. That writes fail is what the test is about.
+func (s *scene) scatter(volume string, blocks int64) {
+	s.Helper()
+	f, err := os.OpenFile(volume, os.O_WRONLY, 0)
+	s.ok(err)
+	defer func() { _ = f.Close() }()
+	for i := range blocks {
+		_, _ = f.WriteAt(make([]byte, 4096), i*(120<<20)/blocks)
+	}
+	_ = f.Sync()
+}
+
 // crashingRunner ends the agent at the nth command that changes something: before it, in the middle, or right after it.
 type crashingRunner struct {
 	real interface {
@@ -838,4 +902,118 @@ func lifeWithACrash(t *testing.T, at int, mode string) string {
 		t.Errorf("%s: files are left: %v, %v", c.said, files, err)
 	}
 	return c.said
+}
+
+// contents are what a disk can carry, each made by a program of the node or by its first bytes.
+var contents = map[string]func(s *scene, disk string){
+	"ext4": func(s *scene, disk string) { s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk) },
+	"swap": func(s *scene, disk string) { s.sh("/usr/sbin/mkswap", disk) },
+	"crypto_LUKS": func(s *scene, disk string) {
+		s.writeAt(disk, 0, append([]byte("LUKS\xba\xbe\x00\x01"), make([]byte, 584)...))
+	},
+	"ceph_bluestore": func(s *scene, disk string) {
+		s.writeAt(disk, 0, []byte("bluestore block device\n00000000-0000-0000-0000-000000000000\n"))
+	},
+	"a DOS table": func(s *scene, disk string) {
+		table := make([]byte, 512)
+		copy(table[446:], []byte{0, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0x80, 0, 0})
+		table[510], table[511] = 0x55, 0xaa
+		s.writeAt(disk, 0, table)
+	},
+}
+
+func (s *scene) writeAt(disk string, offset int64, data []byte) {
+	s.Helper()
+	f, err := os.OpenFile(disk, os.O_WRONLY, 0)
+	s.ok(err)
+	_, err = f.WriteAt(data, offset)
+	s.ok(err)
+	s.ok(f.Sync())
+	s.ok(f.Close())
+	s.sh("/usr/bin/udevadm", "trigger", "--settle", kernelName(disk))
+}
+
+// TestSceneDiskWithContent names a disk that carries something: without consent not a byte of it changes; with it, it is wiped
+// once, saved before, and used; and what somebody puts there later is left alone again.
+func TestSceneDiskWithContent(t *testing.T) {
+	for name, put := range contents {
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+				return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
+			})
+			disk := s.disks[0]
+			put(s, disk)
+			s.settleUdev()
+			sum := s.hash(disk)
+			for range 3 {
+				s.agent.Wake()
+				_, err := s.reconcile()
+				s.ok(err)
+			}
+			e := s.wantState(v1alpha1.VGStatusFailed, disk, nodeName)
+			if len(e.Excluded) != 1 || s.hash(disk) != sum {
+				t.Errorf("the disk changed, or nobody says why it is not used: %+v", e.Excluded)
+			}
+			t.Log(e.Reason)
+
+			yes := true
+			s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector.ForceWipeDevicesAndDestroyAllData = &yes })
+			e = s.ready()
+			if len(e.WipedDevices) != 1 || !strings.HasPrefix(e.WipedDevices[0].ID, "wwn:") || len(e.WipedDevices[0].Found) == 0 {
+				t.Fatalf("the record is %+v", e.WipedDevices)
+			}
+			saved, err := filepath.Glob(filepath.Join(e.WipedDevices[0].Backup, "*.bin"))
+			if err != nil || len(saved) == 0 {
+				t.Errorf("nothing was saved in %s: %v", e.WipedDevices[0].Backup, err)
+			}
+
+			// Somebody takes the disk for something else, and the agent begins anew.
+			s.sh("/usr/sbin/lvm", "vgremove", "--yes", "vg1")
+			s.sh("/usr/sbin/lvm", "pvremove", disk)
+			s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk)
+			s.sh("/usr/bin/udevadm", "trigger", "--settle", kernelName(disk))
+			sum = s.hash(disk)
+			s.boot()
+			for range 4 {
+				s.agent.Wake()
+				_, _ = s.reconcile()
+			}
+			s.wantState(v1alpha1.VGStatusDegraded, "nothing is wiped a second time")
+			if s.hash(disk) != sum {
+				t.Error("it was wiped a second time")
+			}
+		})
+	}
+}
+
+// TestSceneNodeIsRegisteredAnew is the case in which another operator wipes live data: its record goes with the Node.
+func TestSceneNodeIsRegisteredAnew(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		yes := true
+		selector := byPath(s.disks[0])
+		selector.ForceWipeDevicesAndDestroyAllData = &yes
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: selector}
+	})
+	s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", s.disks[0])
+	s.settleUdev()
+	s.ready()
+	volume := s.volume("a", 32<<20)
+	sum := s.fill(volume, 32<<20)
+	status := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace}}
+	s.ok(s.client.Delete(s.Context(), status))
+	status.ResourceVersion = ""
+	s.ok(s.client.Create(s.Context(), status))
+	// The node is installed anew: what the agent had noted is gone too.
+	files, err := os.ReadDir(s.dir)
+	s.ok(err)
+	for _, f := range files {
+		s.ok(os.RemoveAll(filepath.Join(s.dir, f.Name())))
+	}
+	s.boot()
+	s.ready()
+	s.unchanged(volume, sum)
+	if n := len(s.entry().WipedDevices); n != 0 {
+		t.Errorf("%d devices were wiped", n)
+	}
+	s.discard()
 }

@@ -30,7 +30,7 @@ func movable(t *testing.T, l *lvm.LVM) [3]string {
 	ctx, disks := t.Context(), mapped(t)
 	must(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: movingGroup, Devices: disks[:1]}))
 	must(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: movingGroup, Name: "thick", Size: 32 << 20}))
-	must(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: movingGroup, Name: "pool", PercentFree: 20, MetadataSize: 4 << 20}))
+	must(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: movingGroup, Name: "pool", PercentFree: 60, MetadataSize: 4 << 20}))
 	must(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: movingGroup, Pool: "pool", PoolZeroes: true, Name: "thin", VirtualSize: 32 << 20}))
 	for _, name := range []string{"thick", "thin"} {
 		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=1M", "count=32", "oflag=direct")
