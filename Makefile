@@ -46,11 +46,9 @@ test-unit: ## Tables, plans, decoders, builders, import rules. Runs anywhere.
 test-fuzz: ## Every decoder with made-up input, for a bounded time.
 	@hack/test-fuzz
 
-# The provisioner library changes the scheme of client-go while others read it: its tests run without the race detector.
 .PHONY: test-env
 test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etcd.
-	@assets=$$($(LAB) programs | sed -n '/kubernetes-/p') && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/webhook/... ./internal/apply/... ./internal/platform/... && \
-	KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "side-car tests" go test -tags env -count 1 ./internal/csi/...
+	@assets=$$($(LAB) programs | sed -n '/kubernetes-/p') && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/...
 
 .PHONY: test-lab
 test-lab: packages ## The lab itself, and the LVM contract on real LVM in a bare node.

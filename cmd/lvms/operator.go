@@ -134,7 +134,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err := addControllers(mgr, namespace, image, found); err != nil {
 		return err
 	}
-	closeSidecars, err := addCSI(mgr, namespace, podName, found, o)
+	closeSidecars, err := addCSI(ctx, mgr, namespace, podName, found, o)
 	if err != nil {
 		return err
 	}
@@ -215,7 +215,7 @@ func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Pl
 }
 
 // addCSI adds the CSI controller and the sidecars that call it, all in this process.
-func addCSI(mgr ctrl.Manager, namespace, podName string, found platform.Platform, o operatorOptions) (closeSidecars func(), err error) {
+func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform, o operatorOptions) (closeSidecars func(), err error) {
 	controller, err := driver.NewControllerServer(mgr, driver.ControllerServerSettings{
 		MinimumAllocationSettings: driver.MinimumAllocationSettings{
 			Filesystem: map[string]driver.Quantity{
@@ -234,7 +234,7 @@ func addCSI(mgr ctrl.Manager, namespace, podName string, found platform.Platform
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {
 		return nil, err
 	}
-	sidecars, err := sidecar.New(sidecar.Options{
+	sidecars, err := sidecar.New(ctx, sidecar.Options{
 		Config: mgr.GetConfig(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket, Namespace: namespace, PodName: podName,
 		Snapshots: found.Snapshots, Metrics: metrics.Registry, CapacityPollInterval: o.capacityInterval,
 	})

@@ -111,12 +111,12 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sidecars, err := New(Options{Config: operator, Driver: driver, Socket: socket, Namespace: namespace, PodName: "operator",
+	ctx, cancel := context.WithCancel(context.Background())
+	sidecars, err := New(ctx, Options{Config: operator, Driver: driver, Socket: socket, Namespace: namespace, PodName: "operator",
 		Snapshots: true, Metrics: prometheus.NewRegistry(), CapacityPollInterval: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	ended := &sync.WaitGroup{}
 	for _, runnable := range append(sidecars.Runnables(), NewGRPCServer(server, socket)) {
 		ended.Go(func() {

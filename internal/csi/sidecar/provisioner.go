@@ -25,7 +25,46 @@ const (
 )
 
 // provisioner makes and deletes volumes for claims and publishes capacity: external-provisioner as a Runnable.
-type provisioner struct{ *Sidecars }
+type provisioner struct {
+	*Sidecars
+	// volumes is the controller of claims and PersistentVolumes, current what it calls once the CSI driver answers.
+	volumes *controller.ProvisionController
+	current *latePlugin
+}
+
+// latePlugin is a provisioner that is known only when the CSI driver has said what it can, while the library's controller has to
+// be made before that. The controller calls nothing before it runs.
+type latePlugin struct{ completePlugin }
+
+// completePlugin is all that the library's controller asks its provisioner for.
+type completePlugin interface {
+	controller.BlockProvisioner
+	controller.Qualifier
+}
+
+func newProvisioner(ctx context.Context, s *Sidecars) (*provisioner, error) {
+	p := &provisioner{Sidecars: s, current: &latePlugin{}}
+	metrics, err := p.volumeMetrics()
+	if err != nil {
+		return nil, err
+	}
+	storage, core := p.informers.Storage().V1(), p.informers.Core().V1()
+	p.volumes = controller.NewProvisionController(ctx, p.client, p.Driver, p.current,
+		controller.LeaderElection(false),
+		controller.FailedProvisionThreshold(0),
+		controller.FailedDeleteThreshold(0),
+		controller.RateLimiter(limiter[string]()),
+		controller.RetryIntervalMax(retryMax),
+		controller.Threadiness(p.Workers),
+		controller.CreateProvisionedPVLimiter(workqueue.DefaultTypedControllerRateLimiter[string]()),
+		controller.ClaimsInformer(core.PersistentVolumeClaims().Informer()),
+		controller.VolumesInformer(core.PersistentVolumes().Informer()),
+		controller.ClassesInformer(storage.StorageClasses().Informer()),
+		controller.AddFinalizer(true),
+		controller.MetricsInstance(metrics),
+	)
+	return p, nil
+}
 
 // NeedLeaderElection is true: two provisioners would make two volumes for one claim.
 func (p *provisioner) NeedLeaderElection() bool { return true }
@@ -49,10 +88,11 @@ func (p *provisioner) Start(ctx context.Context) error {
 	if err != nil {
 		return endedOr(ctx, err)
 	}
-	volumes, err := p.volumes(ctx, capacities.refreshing(plugin))
-	if err != nil {
-		return err
+	refreshing, ok := capacities.refreshing(plugin).(completePlugin)
+	if !ok {
+		return fmt.Errorf("the library's provisioner %T decides no more which claims are its own, or whether it makes block volumes", plugin)
 	}
+	p.current.completePlugin = refreshing
 	claims := p.informers.Core().V1().PersistentVolumeClaims()
 	clones := provisioning.NewCloningProtectionController(p.client, claims.Lister(), claims.Informer(),
 		queue[string]("cloning-claims"), driver.controller)
@@ -63,7 +103,7 @@ func (p *provisioner) Start(ctx context.Context) error {
 		return nil
 	}
 	workers := &sync.WaitGroup{}
-	volumes.ControllerWaitGroup(workers)
+	p.volumes.ControllerWaitGroup(workers)
 	workers.Go(func() { capacities.run(ctx, workers) })
 	if clones != nil {
 		workers.Go(func() { clones.Run(ctx, 1, workers) })
@@ -71,7 +111,7 @@ func (p *provisioner) Start(ctx context.Context) error {
 	if restores != nil {
 		workers.Go(func() { restores.Run(ctx, workers) })
 	}
-	workers.Go(func() { volumes.Run(ctx) })
+	workers.Go(func() { p.volumes.Run(ctx) })
 	workers.Wait()
 	return nil
 }
@@ -100,29 +140,6 @@ func (p *provisioner) plugin(driver capabilities) controller.Provisioner {
 // identity marks the volumes that this process makes.
 func (p *provisioner) identity() string {
 	return fmt.Sprintf("%d-%s-%s", time.Now().UnixMilli(), p.PodName, p.Driver)
-}
-
-// volumes returns the controller of claims and PersistentVolumes.
-func (p *provisioner) volumes(ctx context.Context, plugin controller.Provisioner) (*controller.ProvisionController, error) {
-	metrics, err := p.volumeMetrics()
-	if err != nil {
-		return nil, err
-	}
-	storage, core := p.informers.Storage().V1(), p.informers.Core().V1()
-	return controller.NewProvisionController(ctx, p.client, p.Driver, plugin,
-		controller.LeaderElection(false),
-		controller.FailedProvisionThreshold(0),
-		controller.FailedDeleteThreshold(0),
-		controller.RateLimiter(limiter[string]()),
-		controller.RetryIntervalMax(retryMax),
-		controller.Threadiness(p.Workers),
-		controller.CreateProvisionedPVLimiter(workqueue.DefaultTypedControllerRateLimiter[string]()),
-		controller.ClaimsInformer(core.PersistentVolumeClaims().Informer()),
-		controller.VolumesInformer(core.PersistentVolumes().Informer()),
-		controller.ClassesInformer(storage.StorageClasses().Informer()),
-		controller.AddFinalizer(true),
-		controller.MetricsInstance(metrics),
-	), nil
 }
 
 func (p *provisioner) volumeMetrics() (libmetrics.Metrics, error) {

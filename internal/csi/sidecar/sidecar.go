@@ -4,6 +4,7 @@
 package sidecar
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -69,14 +70,16 @@ type Options struct {
 // Sidecars share a connection, clients and informers.
 type Sidecars struct {
 	Options
-	connection *grpc.ClientConn
-	client     kubernetes.Interface
-	snapshots  snapshotclient.Interface
-	informers  informers.SharedInformerFactory
+	connection  *grpc.ClientConn
+	client      kubernetes.Interface
+	snapshots   snapshotclient.Interface
+	informers   informers.SharedInformerFactory
+	provisioner *provisioner
 }
 
-// New prepares the side-cars. Nothing is connected or watched before they start.
-func New(options Options) (*Sidecars, error) {
+// New prepares the side-cars, for a process that ends with the context. Nothing is connected or watched before they start. Call it
+// before anything else runs: libraries add to client-go's scheme, which has no lock.
+func New(ctx context.Context, options Options) (*Sidecars, error) {
 	if options.Workers == 0 {
 		options.Workers = defaultWorkers
 	}
@@ -98,19 +101,23 @@ func New(options Options) (*Sidecars, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Sidecars{
+	s := &Sidecars{
 		Options:    options,
 		connection: connection,
 		client:     client,
 		snapshots:  snapshots,
 		informers: informers.NewSharedInformerFactoryWithOptions(client, resyncPeriod,
 			informers.WithTransform(withoutManagedFields)),
-	}, nil
+	}
+	if s.provisioner, err = newProvisioner(ctx, s); err != nil {
+		return nil, errors.Join(err, connection.Close())
+	}
+	return s, nil
 }
 
 // Runnables returns the side-cars that the cluster has a use for.
 func (s *Sidecars) Runnables() []manager.Runnable {
-	runnables := []manager.Runnable{&provisioner{s}, &resizer{s}}
+	runnables := []manager.Runnable{s.provisioner, &resizer{s}}
 	if s.Snapshots {
 		runnables = append(runnables, &snapshotter{s})
 	}
