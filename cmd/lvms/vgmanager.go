@@ -129,7 +129,7 @@ func addVolumeGroups(ctx context.Context, mgr ctrl.Manager, nodeName, namespace 
 	groups := volumegroup.New(volumegroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
 		Node: nodeName, Namespace: namespace, Cluster: cluster,
-		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Wake, StateDir: stateDir,
+		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Changed, StateDir: stateDir,
 	})
 	events := uevent.New()
 	for _, wake := range []func(){groups.Wake, list.Wake} {

@@ -68,6 +68,9 @@ func run(ctx context.Context, image string, rest time.Duration) (err error) {
 	if err := c.Install(ctx, image); err != nil {
 		return err
 	}
+	if b.token, err = b.metricsToken(ctx); err != nil {
+		return err
+	}
 	// Discovery mode: the agent runs, and a device class can be measured without the start of a Pod in it.
 	if err := b.apply(ctx, nil); err != nil {
 		return err
@@ -86,6 +89,7 @@ type bench struct {
 	lab     *lab.Lab
 	node    *lab.Node
 	cluster *story.Cluster
+	token   string // of an account that may read metrics
 }
 
 // apply sets the device classes of the LVMCluster.
@@ -133,13 +137,14 @@ func (b *bench) waitForDevices(ctx context.Context) error {
 // disk, with the commands of LVM that make the same.
 func (b *bench) groupAgainstLVM(ctx context.Context) error {
 	var ours, bare []time.Duration
+	var cost map[string]float64
 	for range repeats {
 		took, err := b.bareLVM(ctx)
 		if err != nil {
 			return err
 		}
 		bare = append(bare, took)
-		if took, err = b.deviceClass(ctx); err != nil {
+		if took, cost, err = b.deviceClass(ctx); err != nil {
 			return err
 		}
 		ours = append(ours, took)
@@ -149,6 +154,8 @@ func (b *bench) groupAgainstLVM(ctx context.Context) error {
 	us, they := ours[repeats/2], bare[repeats/2]
 	fmt.Printf("from LVMCluster to Ready: %v, the bare commands of LVM: %v, medians of %d, ratio %.2f\n",
 		us.Round(time.Millisecond), they.Round(time.Millisecond), repeats, float64(us)/float64(they))
+	fmt.Println("for that the agent started or wrote:")
+	printCosts(cost)
 	return nil
 }
 
@@ -178,27 +185,35 @@ func (b *bench) exec(ctx context.Context, command ...string) error {
 	return nil
 }
 
-func (b *bench) deviceClass(ctx context.Context) (time.Duration, error) {
+func (b *bench) deviceClass(ctx context.Context) (time.Duration, map[string]float64, error) {
 	class := v1alpha1.DeviceClass{
 		Name: className, Default: true, DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/ubdb"}},
 		ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10},
 	}
+	before, err := b.counters(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
 	start := time.Now()
 	if err := b.apply(ctx, []v1alpha1.DeviceClass{class}); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	ready := func(s *v1alpha1.LVMVolumeGroupNodeStatus) bool {
 		return len(s.Status.NodeStatus) == 1 && s.Status.NodeStatus[0].Status == v1alpha1.VGStatusReady && s.Status.NodeStatus[0].ThinPool != nil
 	}
 	if err := b.until(ctx, "the volume group", ready); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	took := time.Since(start)
+	after, err := b.counters(ctx)
+	if err != nil {
+		return 0, nil, err
+	}
 	object := &v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "bench", Namespace: story.OperatorNamespace}}
 	if err := b.cluster.Remove(ctx, object, 3*time.Minute); err != nil {
-		return 0, err
+		return 0, nil, err
 	}
-	return took, errors.Join(b.apply(ctx, nil), b.waitForDevices(ctx))
+	return took, difference(before, after), errors.Join(b.apply(ctx, nil), b.waitForDevices(ctx))
 }
 
 // newDisk measures from the moment at which a disk is attached to its entry in the status.
@@ -242,32 +257,40 @@ func (b *bench) atRest(ctx context.Context, rest time.Duration) error {
 	if err := b.cluster.WaitReady(ctx, "bench"); err != nil {
 		return err
 	}
-	token, err := b.metricsToken(ctx)
-	if err != nil {
-		return err
-	}
 	// What the setup left to do is no rest.
 	if err := sleep(ctx, 90*time.Second); err != nil {
 		return err
 	}
-	before, err := b.counters(ctx, token)
+	before, err := b.counters(ctx)
 	if err != nil {
 		return err
 	}
 	if err := sleep(ctx, rest); err != nil {
 		return err
 	}
-	after, err := b.counters(ctx, token)
+	after, err := b.counters(ctx)
 	if err != nil {
 		return err
 	}
 	fmt.Printf("in %v at rest the agent started or wrote:\n", rest)
-	for _, name := range slices.Sorted(maps.Keys(after)) {
-		if n := after[name] - before[name]; n > 0 {
-			fmt.Printf("  %6.0f  %s\n", n, name)
+	printCosts(difference(before, after))
+	return nil
+}
+
+func difference(before, after map[string]float64) map[string]float64 {
+	more := map[string]float64{}
+	for name, n := range after {
+		if n > before[name] {
+			more[name] = n - before[name]
 		}
 	}
-	return nil
+	return more
+}
+
+func printCosts(costs map[string]float64) {
+	for _, name := range slices.Sorted(maps.Keys(costs)) {
+		fmt.Printf("  %6.0f  %s\n", costs[name], name)
+	}
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
@@ -297,7 +320,7 @@ func (b *bench) metricsToken(ctx context.Context) (string, error) {
 }
 
 // counters reads the counters of processes and of writing requests from the agent's metrics.
-func (b *bench) counters(ctx context.Context, token string) (map[string]float64, error) {
+func (b *bench) counters(ctx context.Context) (map[string]float64, error) {
 	pods := &corev1.PodList{}
 	if err := b.cluster.List(ctx, pods, client.InNamespace(story.OperatorNamespace), client.MatchingLabels{"app.kubernetes.io/name": "vg-manager"}); err != nil {
 		return nil, err
@@ -310,7 +333,7 @@ func (b *bench) counters(ctx context.Context, token string) (map[string]float64,
 	if err != nil {
 		return nil, err
 	}
-	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Authorization", "Bearer "+b.token)
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		return nil, err

@@ -60,7 +60,9 @@ type Reconciler struct {
 	Options
 	now  func() time.Time
 	wake chan event.GenericEvent
-	last atomic.Int64 // of the last call of Wake, in nanoseconds of Unix time
+	last atomic.Int64 // of the last call of Wake or Changed, in nanoseconds of Unix time
+	// settling: a look is coming for what this agent changed.
+	settling atomic.Bool
 	// probed are the results of reading devices that nothing is known against, by fingerprint: such a device is read again
 	// only when something about it changed, or something happened.
 	probed map[device.Number]probe
@@ -86,6 +88,8 @@ const (
 	whileWaiting = 10 * time.Second
 	// afterConflict lets the cache catch up.
 	afterConflict = time.Second
+	// settling is how long changes of our own may take. More of them follow, and each ends with a look that serves here too.
+	settling = 2 * time.Second
 )
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroups,verbs=get;list;watch
@@ -217,9 +221,24 @@ func (r *Reconciler) write(ctx context.Context, before, after *v1alpha1.LVMVolum
 	return r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
+// Changed asks for a look soon: this agent changed a volume group. It never blocks.
+func (r *Reconciler) Changed() {
+	r.last.Store(r.now().UnixNano())
+	if r.settling.CompareAndSwap(false, true) {
+		time.AfterFunc(settling, func() {
+			r.settling.Store(false)
+			r.ask()
+		})
+	}
+}
+
 // Wake asks for a new look: a device came, went or changed. It never blocks.
 func (r *Reconciler) Wake() {
 	r.last.Store(r.now().UnixNano())
+	r.ask()
+}
+
+func (r *Reconciler) ask() {
 	select {
 	case r.wake <- event.GenericEvent{Object: &v1alpha1.LVMVolumeGroupNodeStatus{}}:
 	default:

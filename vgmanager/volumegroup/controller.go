@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -164,6 +165,9 @@ const (
 	// maxAge of a look that may lead to nothing. It is less than resync, so that each look is a new one, but the volume
 	// groups of a node share it.
 	maxAge = 50 * time.Second
+	// sameLook is how old a look may be that leads to something that takes nothing away. It has the last change in it that was made
+	// through this LVM, and devices that are to be used are read in any case.
+	sameLook = 2 * time.Second
 	// moveStalls is after how long without progress a move of extents is taken to have lost the process that polls it. LVM's
 	// poller looks every 5 s; a disk that needs longer than this for a percent gets a second poller, which does no harm.
 	moveStalls = 2 * time.Minute
@@ -215,16 +219,20 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	}
 	if !ours {
 		// Before anything is done on the node, so that nothing can be forgotten there.
-		return ctrl.Result{RequeueAfter: afterChange}, r.patchFinalizers(ctx, object, func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
+		object, err = r.patchFinalizers(ctx, object, func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
+		if err != nil {
+			return ctrl.Result{}, err
+		}
 	}
 	return r.step(ctx, object)
 }
 
-// patchFinalizers holds the optimistic lock, since a patch of the list replaces what other nodes put there.
-func (r *Reconciler) patchFinalizers(ctx context.Context, object *v1alpha1.LVMVolumeGroup, change func(client.Object)) error {
+// patchFinalizers holds the optimistic lock, since a patch of the list replaces what other nodes put there. It returns the object
+// as it is then.
+func (r *Reconciler) patchFinalizers(ctx context.Context, object *v1alpha1.LVMVolumeGroup, change func(client.Object)) (*v1alpha1.LVMVolumeGroup, error) {
 	next := object.DeepCopy()
 	change(next)
-	return r.Client.Patch(ctx, next, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
+	return next, r.Client.Patch(ctx, next, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
 }
 
 // outcome is what one step came to.
@@ -265,10 +273,6 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup) 
 		return ctrl.Result{}, fmt.Errorf("node status %s: %w", r.Node, err)
 	}
 	before := entryOf(nodeStatus, w.Name)
-	if before.ObservedGeneration != w.Generation {
-		// Somebody has just asked for this, perhaps for a disk that came a moment ago: look at the node as it is now.
-		r.unsettled[w.Name] = true
-	}
 	o := r.change(ctx, w, before)
 	if o.plan.Finished {
 		return ctrl.Result{}, r.finish(ctx, object, nodeStatus)
@@ -289,44 +293,65 @@ func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 	return NewWanted(object, list.Items, node, r.Cluster)
 }
 
-// change looks twice where there is something to do: the first look may be up to a minute old. The second is new and
-// includes the devices themselves. Right after a change the first look is new already.
+// additions are the changes that take nothing away from anybody.
+var additions = []Kind{CreateVG, CreatePool, PublishClass}
+
+// change looks, plans and acts. A look that may be up to a minute old leads to nothing: where there is something to do, the node
+// is looked at again, and each device that is to be used is read. That a class is published changes nothing on the node, so what
+// comes after it needs no other look.
 func (r *Reconciler) change(ctx context.Context, w Wanted, before v1alpha1.VGStatus) outcome {
 	age := min(maxAge, r.wake.age(r.now()))
-	if r.unsettled[w.Name] {
+	switch {
+	case before.ObservedGeneration != w.Generation:
+		// Somebody has just asked for this, perhaps for a disk that came a moment ago: look at the node as it is now.
 		age = 0
+	case r.unsettled[w.Name]:
+		age = min(age, sameLook)
 	}
 	seen, err := r.observe(ctx, w, before, age)
 	if err != nil {
 		return outcome{blind: true, err: err}
 	}
 	plan := NewPlan(w, seen)
-	due := plan.Action.Kind != Nothing || plan.Finished
-	if due && (age != 0 || len(plan.Action.Devices) > 0) {
-		candidates := plan.Action.Devices
+	enough := age <= sameLook && slices.Contains(additions, plan.Action.Kind)
+	if age != 0 && !enough && (plan.Action.Kind != Nothing || plan.Finished) {
 		if seen, err = r.observe(ctx, w, before, 0); err != nil {
 			return outcome{blind: true, err: err}
 		}
-		r.probe(ctx, &seen, candidates)
 		plan = NewPlan(w, seen)
+	}
+	if len(plan.Action.Devices) > 0 {
+		r.probe(ctx, &seen, plan.Action.Devices)
+		plan = NewPlan(w, seen)
+	}
+	if plan.Action.Kind == PublishClass {
+		if err := r.act(ctx, w, seen, plan.Action); err != nil {
+			return outcome{seen: seen, plan: plan, err: err}
+		}
+		seen.Class = &plan.Action.Class
+		plan = NewPlan(w, seen)
+		r.changed()
 	}
 	r.unsettled[w.Name] = plan.Action.Kind != Nothing
 	if plan.Action.Kind == Nothing {
 		return outcome{seen: seen, plan: plan}
 	}
 	err = r.act(ctx, w, seen, plan.Action)
+	r.changed()
+	return outcome{seen: seen, plan: plan, acted: err == nil, err: err}
+}
+
+func (r *Reconciler) changed() {
 	if r.Changed != nil {
 		r.Changed()
 	}
-	return outcome{seen: seen, plan: plan, acted: err == nil, err: err}
 }
 
 // publish writes the status, tells of a change and picks the time of the next look.
 func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGroup, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted, o outcome) (ctrl.Result, error) {
 	if nodeStatus.Name != "" {
-		before := entryOf(nodeStatus, w.Name)
-		after := newEntry(w, o, before)
-		if err := r.writeEntry(ctx, nodeStatus, after); err != nil {
+		before, after, err := r.writeEntry(ctx, nodeStatus, w, o)
+		if err != nil {
 			return ctrl.Result{}, err
 		}
 		r.event(object, before, after, o.event())
@@ -353,7 +378,7 @@ func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 		}
 	}
 	finalizer := v1alpha1.NodeCleanupFinalizer(r.Node)
-	err := r.patchFinalizers(ctx, object, func(o client.Object) { controllerutil.RemoveFinalizer(o, finalizer) })
+	_, err := r.patchFinalizers(ctx, object, func(o client.Object) { controllerutil.RemoveFinalizer(o, finalizer) })
 	return client.IgnoreNotFound(err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -213,18 +214,20 @@ func wholePercent(p *float64) int32 {
 	return int32(math.Ceil(*p))
 }
 
-// writeEntry writes an entry if it differs from what is there. Only this agent writes the status of its node; the
-// optimistic lock is for the operator, which changes the object's metadata.
-func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, entry v1alpha1.VGStatus) error {
-	return r.patchEntries(ctx, nodeStatus, func(entries []v1alpha1.VGStatus) []v1alpha1.VGStatus {
-		return append(withoutEntry(entries, entry.Name), entry)
+// writeEntry writes the entry of a volume group if it differs from what is there, and returns what was there and what is.
+func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted, o outcome) (before, after v1alpha1.VGStatus, err error) {
+	err = r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
+		before = entryOf(status, w.Name)
+		after = newEntry(w, o, before)
+		return append(withoutEntry(status.Status.NodeStatus, w.Name), after)
 	})
+	return before, after, err
 }
 
 // removeEntry removes an entry.
 func (r *Reconciler) removeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) error {
-	return r.patchEntries(ctx, nodeStatus, func(entries []v1alpha1.VGStatus) []v1alpha1.VGStatus {
-		return withoutEntry(entries, name)
+	return r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
+		return withoutEntry(status.Status.NodeStatus, name)
 	})
 }
 
@@ -232,12 +235,27 @@ func withoutEntry(entries []v1alpha1.VGStatus, name string) []v1alpha1.VGStatus 
 	return slices.DeleteFunc(slices.Clone(entries), func(e v1alpha1.VGStatus) bool { return e.Name == name })
 }
 
-func (r *Reconciler) patchEntries(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, change func([]v1alpha1.VGStatus) []v1alpha1.VGStatus) error {
-	next := nodeStatus.DeepCopy()
-	next.Status.NodeStatus = change(next.Status.NodeStatus)
-	slices.SortFunc(next.Status.NodeStatus, func(a, b v1alpha1.VGStatus) int { return strings.Compare(a.Name, b.Name) })
-	if equality.Semantic.DeepEqual(nodeStatus.Status, next.Status) {
-		return nil
+// patchTries is how often an entry is written over a status that somebody else has just written.
+const patchTries = 4
+
+// patchEntries holds the optimistic lock: the list of devices is in the same object, and the operator changes its metadata. What
+// another wrote in between is read from the API server, since the cache may take a moment to have it.
+func (r *Reconciler) patchEntries(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, change func(*v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus) error {
+	for try := 1; ; try++ {
+		next := nodeStatus.DeepCopy()
+		next.Status.NodeStatus = change(nodeStatus)
+		slices.SortFunc(next.Status.NodeStatus, func(a, b v1alpha1.VGStatus) int { return strings.Compare(a.Name, b.Name) })
+		if equality.Semantic.DeepEqual(nodeStatus.Status, next.Status) {
+			return nil
+		}
+		err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(nodeStatus, client.MergeFromWithOptimisticLock{}))
+		if !apierrors.IsConflict(err) || try == patchTries {
+			return err
+		}
+		latest := &v1alpha1.LVMVolumeGroupNodeStatus{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(nodeStatus), latest); err != nil {
+			return client.IgnoreNotFound(err) // The operator removed it: there is nobody to tell.
+		}
+		nodeStatus = latest
 	}
-	return r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(nodeStatus, client.MergeFromWithOptimisticLock{}))
 }
