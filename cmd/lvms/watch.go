@@ -82,3 +82,6 @@ func (w *watch) Suspended() map[device.Number]bool {
 	}
 	return suspended
 }
+
+// Unknown implements Health of volumegroup.
+func (w *watch) Unknown(group string) error { return w.monitor.Unknown(group) }

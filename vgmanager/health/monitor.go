@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -60,6 +61,8 @@ type Snapshot struct {
 	Mirrors map[string]devicemapper.Mirror
 	// Unreadable has those of them whose state could not be read, by the name of device-mapper.
 	Unreadable map[string]error
+	// Blind is Err once it lasts for blindRounds: what the rest says is too old to be called the truth.
+	Blind error
 }
 
 // Monitor looks at the node until it ends. It is safe for concurrent use.
@@ -106,6 +109,20 @@ func (m *Monitor) Failing() map[string]error { return maps.Clone(m.Snapshot().Fa
 
 // Suspended returns a copy of that of the Snapshot.
 func (m *Monitor) Suspended() map[string]bool { return maps.Clone(m.Snapshot().Suspended) }
+
+// Unknown returns why nothing is known about the health of a volume group, or of some of its volumes; nil if all is known.
+func (m *Monitor) Unknown(group string) error {
+	seen := m.Snapshot()
+	list := []error{seen.Blind}
+	// Device-mapper's names double the hyphens of the group and of the volume, and join them with one.
+	prefix := strings.ReplaceAll(group, "-", "--") + "-"
+	for _, name := range slices.Sorted(maps.Keys(seen.Unreadable)) {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && !strings.HasPrefix(rest, "-") {
+			list = append(list, fmt.Errorf("state of %s: %w", name, seen.Unreadable[name]))
+		}
+	}
+	return errors.Join(list...)
+}
 
 // Start looks until ctx ends. It implements manager.Runnable.
 func (m *Monitor) Start(ctx context.Context) error {
@@ -161,6 +178,10 @@ func (m *Monitor) look(ctx context.Context) Snapshot {
 	m.blind++
 	if seen.Err == nil {
 		m.blind = 0
+	}
+	seen.Blind = nil
+	if m.blind >= blindRounds {
+		seen.Blind = seen.Err
 	}
 	seen.Time = time.Now()
 	return seen

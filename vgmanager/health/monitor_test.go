@@ -321,3 +321,35 @@ func BenchmarkRound(b *testing.B) {
 	}
 	b.ReportMetric(float64(len(w.mapper.asked)), "statuses/op")
 }
+
+func TestUnknown(t *testing.T) {
+	w := newWatched()
+	if err := errors.Join(w.Unknown("vg1"), w.Unknown("vg2")); err != nil {
+		t.Errorf("all is known, and yet %v", err)
+	}
+	w.mapper.status["253:1"] = "broken"
+	w.rounds(t, 1)
+	if err := w.Unknown("vg1"); err == nil || !strings.Contains(err.Error(), "vg1-p-tpool") {
+		t.Errorf("got %v", err)
+	}
+	// vg1-p would be the group of which device-mapper says vg1--p.
+	if err := errors.Join(w.Unknown("vg"), w.Unknown("vg1-p")); err != nil {
+		t.Errorf("of other groups: %v", err)
+	}
+	w.mapper.status["253:1"] = pool(50, 10, "rw")
+	w.rounds(t, 1)
+	w.mapper.err = errors.New("no answer")
+	w.rounds(t, blindRounds-1)
+	if err := w.Unknown("vg1"); err != nil {
+		t.Errorf("a moment is enough: %v", err)
+	}
+	w.rounds(t, 1)
+	if err := w.Unknown("vg2"); err == nil || !strings.Contains(err.Error(), "no answer") {
+		t.Errorf("got %v", err)
+	}
+	w.mapper.err = nil
+	w.rounds(t, 1)
+	if err := w.Unknown("vg1"); err != nil {
+		t.Errorf("it is known again, and yet %v", err)
+	}
+}

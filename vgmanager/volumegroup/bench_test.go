@@ -92,10 +92,12 @@ func (f *fakeDevices) Wipe(_ context.Context, o device.WipeOptions) (device.Wipe
 type fakeHealth struct {
 	failing   map[device.Number]error
 	suspended map[device.Number]bool
+	unknown   error
 }
 
 func (f *fakeHealth) Failing() map[device.Number]error  { return f.failing }
 func (f *fakeHealth) Suspended() map[device.Number]bool { return f.suspended }
+func (f *fakeHealth) Unknown(string) error              { return f.unknown }
 
 // bench is a node with two blank disks, and an API server with what the operator makes.
 type bench struct {

@@ -97,6 +97,8 @@ type Health interface {
 	Failing() map[device.Number]error
 	// Suspended are the logical volumes that have been suspended for longer than LVM's own work takes.
 	Suspended() map[device.Number]bool
+	// Unknown is why nothing is known about the health of a volume group, or of some of its volumes; nil if all is known.
+	Unknown(group string) error
 }
 
 // Classes are the device classes in which volumes can be made.

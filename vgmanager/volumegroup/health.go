@@ -143,10 +143,11 @@ func isUnder(d device.Device, pv lvm.PV) bool {
 // rules of their own.
 func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	var broken, held, names []string
+	suspended := heldVolumes(s, vg)
 	for i := range vg.LVs {
 		lv := &vg.LVs[i]
 		switch {
-		case lv.Major != 0 && s.Held[device.NewNumber(lv.Major, lv.Minor)]:
+		case slices.Contains(suspended, lv.Name):
 			held = append(held, lv.Name)
 		case lv.Health != "" && !lv.Attr.IsThinPool() && !lv.IsRAID():
 			broken, names = append(broken, fmt.Sprintf("%s (%s)", lv.Name, lv.Health)), append(names, lv.Name)
@@ -171,6 +172,35 @@ func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
 			Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy, Reason: v1alpha1.ReasonVolumesSuspended, Volumes: held,
 			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are suspended, so whoever uses them waits: %s; if nothing is at work on them, run on the node: dmsetup resume",
 				w.Name, w.Node, joined(held)),
+		})
+	}
+	return problems
+}
+
+// heldVolumes are the visible volumes that are suspended, or a part of which is: who uses one waits in either case.
+func heldVolumes(s Seen, vg *lvm.VG) []string {
+	var names []string
+	for _, list := range [][]lvm.LV{vg.LVs, vg.Hidden} {
+		for i := range list {
+			lv := &list[i]
+			if lv.Major != 0 && s.Held[device.NewNumber(lv.Major, lv.Minor)] {
+				names = append(names, topOf(vg, lv))
+			}
+		}
+	}
+	return names
+}
+
+// blindness tells that the kernel does not answer, so that "healthy" would be a guess.
+func blindness(w Wanted, s Seen) []Problem {
+	if s.Blind == nil {
+		return nil
+	}
+	var problems []Problem
+	for _, kind := range healthConditions(w) {
+		problems = append(problems, Problem{
+			Event: EventObserveFailed, Condition: kind, Reason: v1alpha1.ReasonObservationFailed, Unknown: true,
+			Message: fmt.Sprintf("the health of volume group %s on node %s is not known: %v: see the kernel's log and the log of the node agent", w.Name, w.Node, s.Blind),
 		})
 	}
 	return problems

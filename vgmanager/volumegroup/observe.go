@@ -29,6 +29,8 @@ type Seen struct {
 	Failing map[device.Number]error
 	// Held are the logical volumes that are suspended for longer than LVM's own work takes.
 	Held map[device.Number]bool
+	// Blind is why the health of the volume group is not known.
+	Blind error
 	// Stale are the logical volumes that the kernel still maps to a device that is gone, though it is back under another number.
 	Stale []string
 	// Unattended are the moves of extents that nobody polls.
@@ -95,6 +97,7 @@ func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGSt
 	s.Identities, s.Watched = device.Identities(s.Devices), r.watch(s.Devices)
 	s.Stale = r.stale(s.Report.VG(w.Name))
 	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
+	s.Blind = r.Health.Unknown(w.Name)
 	if w.Spec.RAIDConfig != nil && s.Report.VG(w.Name) == nil {
 		s.NoRAID = r.LVM.CheckRAID(ctx)
 	}

@@ -73,6 +73,8 @@ type Problem struct {
 	// of the setup, which is no matter of health.
 	Condition, Reason string
 	Message           string
+	// Unknown: it makes the condition Unknown, not False.
+	Unknown bool
 	// Volumes are the logical volumes at risk; WholeClass: all of the device class are, and LVM cannot list them.
 	Volumes    []string
 	WholeClass bool
@@ -111,7 +113,9 @@ func (p Plan) event() EventReason {
 func (p Plan) messages() []string {
 	var list []string
 	for _, problem := range p.Problems {
-		list = append(list, problem.Message)
+		if !slices.Contains(list, problem.Message) {
+			list = append(list, problem.Message)
+		}
 	}
 	return list
 }
@@ -174,7 +178,7 @@ func planUpkeep(w Wanted, s Seen, vg *lvm.VG, c choice) Plan {
 	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
 	p := Plan{Excluded: c.excluded, Devices: requests.notes, Waiting: c.waiting || requests.waiting}
-	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg), poolProblems(w, s, vg), raidProblems(w, vg))
+	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg), poolProblems(w, s, vg), raidProblems(w, vg), blindness(w, s))
 	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {

@@ -102,6 +102,9 @@ func newConditions(w Wanted, p Plan, before []metav1.Condition) []metav1.Conditi
 				messages = append(messages, problem.Message)
 				if len(messages) == 1 {
 					c.Status, c.Reason = metav1.ConditionFalse, problem.Reason
+					if problem.Unknown {
+						c.Status = metav1.ConditionUnknown
+					}
 				}
 			}
 		}
