@@ -144,6 +144,14 @@ func cannotGrow(w Wanted, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 	return problems
 }
 
+// clearCheck lets LVM's thin_check take the mark away from metadata that it finds sound (thin_check(8)); not every distribution's
+// lvm.conf does.
+const clearCheck = `global/thin_check_options=["-q","--clear-needs-check-flag"]`
+
+// checkPool is what to do about metadata that the kernel could not write.
+const checkPool = "stop the Pods that use its volumes and run on the node: vgchange --activate n %[1]s, then vgchange --activate y --config '" +
+	clearCheck + "' %[1]s, which checks the metadata; if that fails: lvconvert --repair %[1]s/%[2]s"
+
 // poolRules are in the order of gravity. They have the volume group and the pool as arguments of their text.
 var poolRules = []struct {
 	broken          func(Seen, *lvm.ThinPool) bool
@@ -160,19 +168,19 @@ var poolRules = []struct {
 	}, {
 		func(_ Seen, p *lvm.ThinPool) bool { return p.CheckNeeded },
 		v1alpha1.ReasonThinPoolNeedsCheck,
-		"is marked for a check: deactivate its volumes and run on the node: lvconvert --repair %[1]s/%[2]s",
-	}, {
-		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == "metadata_read_only" },
-		v1alpha1.ReasonThinPoolReadOnly,
-		"has read-only metadata after an error: deactivate its volumes and run on the node: lvconvert --repair %[1]s/%[2]s",
-	}, {
-		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == outOfData || atLeast(p.DataPercent, 100) },
-		v1alpha1.ReasonThinPoolOutOfData,
-		"is full, so writes to its volumes fail: delete volumes, or add a device to the device class (volume group %[1]s, pool %[2]s)",
+		"is marked for a check: " + checkPool,
 	}, {
 		func(_ Seen, p *lvm.ThinPool) bool { return atLeast(p.MetadataPercent, 100) },
 		v1alpha1.ReasonThinPoolOutOfMetadata,
 		"has no space left for metadata: run on the node: lvextend --poolmetadatasize +1g %[1]s/%[2]s",
+	}, {
+		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == "metadata_read_only" },
+		v1alpha1.ReasonThinPoolReadOnly,
+		"has read-only metadata after an error: " + checkPool,
+	}, {
+		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == outOfData || atLeast(p.DataPercent, 100) },
+		v1alpha1.ReasonThinPoolOutOfData,
+		"is full, so writes to its volumes fail: delete volumes, or add a device to the device class (volume group %[1]s, pool %[2]s)",
 	}, {
 		func(s Seen, p *lvm.ThinPool) bool { return p.Major != 0 && s.Held[device.NewNumber(p.Major, p.Minor)] },
 		v1alpha1.ReasonThinPoolFailed,

@@ -421,6 +421,14 @@ func TestSceneLostDiskOfAPlainGroup(t *testing.T) {
 				t.Errorf("the scheduler is told %d bytes of a group that LVM does not change", s.capacity())
 			}
 			rescan()
+			e = s.converge("Ready, or a pool to be checked", func(e v1alpha1.VGStatus) bool {
+				return isReady(e) || falseCondition(e, v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolNeedsCheck) != nil
+			})
+			if !isReady(e) {
+				// The kernel could not write the metadata while the disk was away. This is what the message advises.
+				s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
+				s.sh("/usr/sbin/lvm", "vgchange", "--activate", "y", "--config", clearCheck, "vg1")
+			}
 			s.ready()
 			s.discard()
 		})
