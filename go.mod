@@ -9,7 +9,7 @@ require (
 	github.com/onsi/ginkgo/v2 v2.32.1
 	github.com/topolvm/topolvm v0.41.0
 	k8s.io/kubelet v0.36.1
-	k8s.io/mount-utils v0.36.1 // indirect
+	k8s.io/mount-utils v0.36.1
 	sigs.k8s.io/controller-runtime v0.24.1
 )
 

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
@@ -159,10 +160,7 @@ func addVolumes(mgr ctrl.Manager, nodeName string, engine *lvmd.Engine) error {
 	if err := mgr.Add(runners.NewMetricsExporter(engine, mgr.GetClient(), nodeName)); err != nil {
 		return err
 	}
-	node, err := driver.NewNodeServer(nodeName, engine, engine, mgr)
-	if err != nil {
-		return err
-	}
+	node := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Volumes: engine})
 	server := grpc.NewServer()
 	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
 	csi.RegisterNodeServer(server, node)

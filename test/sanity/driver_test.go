@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -86,10 +87,7 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) er
 	if err := manager.Add(runners.NewMetricsExporter(engine, manager.GetClient(), nodeName)); err != nil {
 		return err
 	}
-	service, err := driver.NewNodeServer(nodeName, engine, engine, manager)
-	if err != nil {
-		return err
-	}
+	service := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: manager.GetClient(), Volumes: engine})
 	return serve(manager, socket, func(s *grpc.Server) { csi.RegisterNodeServer(s, service) })
 }
 

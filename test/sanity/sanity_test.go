@@ -1,7 +1,7 @@
 //go:build lab
 
 // Package sanity runs the conformance tests of the CSI community against the driver as the product wires it: TopoLVM's
-// controller and node service, our engine behind them, a real API server, and real LVM on the disks of a bare lab node.
+// controller, our node service and engine, a real API server, and real LVM on the disks of a bare lab node.
 // hack/test-bare brings it there.
 package sanity
 
@@ -131,8 +131,6 @@ var notOffered = []string{
 	"ListVolumes not supported",
 	"Modify Volume not supported",
 	"Modify volume not supported",
-	"NodeStageVolume not supported",
-	"NodeUnstageVolume not supported",
 	"Service does not have single node multi writer capability",
 }
 

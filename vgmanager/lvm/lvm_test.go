@@ -58,12 +58,16 @@ func TestCommands(t *testing.T) {
 		"vgextend vg1 /dev/sdd": func(l *LVM) error {
 			return l.VGExtend(ctx, VGExtendOptions{Name: "vg1", Devices: []string{"/dev/sdd"}})
 		},
-		"vgremove vg1":                   func(l *LVM) error { return l.VGRemove(ctx, "vg1") },
-		"vgchange --activate y vg1":      func(l *LVM) error { return l.VGActivate(ctx, "vg1") },
-		"pvremove /dev/sdb":              func(l *LVM) error { return l.PVRemove(ctx, "/dev/sdb") },
-		"lvmdevices --deldev /dev/sdb":   func(l *LVM) error { return l.DevicesFileRemove(ctx, "/dev/sdb") },
-		"lvremove --yes vg1/a":           func(l *LVM) error { return l.LVRemove(ctx, "vg1", "a") },
-		"lvremove vg1/pool":              func(l *LVM) error { return l.ThinPoolRemove(ctx, "vg1", "pool") },
+		"vgremove vg1":                 func(l *LVM) error { return l.VGRemove(ctx, "vg1") },
+		"vgchange --activate y vg1":    func(l *LVM) error { return l.VGActivate(ctx, "vg1") },
+		"pvremove /dev/sdb":            func(l *LVM) error { return l.PVRemove(ctx, "/dev/sdb") },
+		"lvmdevices --deldev /dev/sdb": func(l *LVM) error { return l.DevicesFileRemove(ctx, "/dev/sdb") },
+		"lvremove --yes vg1/a":         func(l *LVM) error { return l.LVRemove(ctx, "vg1", "a") },
+		"lvremove vg1/pool":            func(l *LVM) error { return l.ThinPoolRemove(ctx, "vg1", "pool") },
+		"lvchange --activate y vg1/a":  func(l *LVM) error { return l.LVActivate(ctx, "vg1", "a") },
+		"lvchange --addtag x --addtag y --deltag z vg1/a": func(l *LVM) error {
+			return l.LVChangeTags(ctx, LVTagOptions{VG: "vg1", Name: "a", Add: []string{"x", "y"}, Remove: []string{"z"}})
+		},
 		"lvchange --activate n vg1/pool": func(l *LVM) error { return l.LVDeactivate(ctx, "vg1", "pool") },
 		"lvextend --size 8388608b vg1/a": func(l *LVM) error {
 			return l.LVExtend(ctx, LVExtendOptions{VG: "vg1", Name: "a", Size: 8 << 20})

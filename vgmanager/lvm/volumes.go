@@ -156,3 +156,30 @@ func (l *LVM) ThinPoolRemove(ctx context.Context, vg, name string) error {
 func (l *LVM) LVDeactivate(ctx context.Context, vg, name string) error {
 	return l.change(ctx, "deactivate logical volume "+fullName(vg, name), "lvchange", "--activate", "n", fullName(vg, name))
 }
+
+// LVActivate activates a logical volume. One that is active already is no error.
+//
+// Not -K: the activation-skip flag was set by somebody who wants the volume inactive.
+func (l *LVM) LVActivate(ctx context.Context, vg, name string) error {
+	return l.change(ctx, "activate logical volume "+fullName(vg, name), "lvchange", "--activate", "y", fullName(vg, name))
+}
+
+// LVTagOptions describe a change of the tags of a logical volume.
+type LVTagOptions struct {
+	VG, Name string
+	// Add and Remove are tags: letters, digits and _ + . - / = ! : & # (lvm(8)), at most 1024 characters.
+	Add, Remove []string
+}
+
+// LVChangeTags adds and removes tags in one command, which is one commit of LVM's metadata. A tag that is there already, or gone
+// already, is no error. Nothing to add or remove is nothing done.
+func (l *LVM) LVChangeTags(ctx context.Context, o LVTagOptions) error {
+	if len(o.Add)+len(o.Remove) == 0 {
+		return nil
+	}
+	args := append([]string{"lvchange"}, tagArguments(o.Add)...)
+	for _, tag := range o.Remove {
+		args = append(args, "--deltag", tag)
+	}
+	return l.change(ctx, "change the tags of logical volume "+fullName(o.VG, o.Name), append(args, fullName(o.VG, o.Name))...)
+}

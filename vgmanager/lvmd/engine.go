@@ -38,6 +38,8 @@ type Creator interface {
 type Changer interface {
 	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
 	LVRemove(ctx context.Context, vg, name string) error
+	LVActivate(ctx context.Context, vg, name string) error
+	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
 }
 
 // LVM is what the engine needs of LVM.

@@ -3,6 +3,7 @@ package lvmtest
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -25,7 +26,9 @@ type LVM interface {
 	LVCreateThinPool(ctx context.Context, o lvm.ThinPoolOptions) error
 	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
 	LVRemove(ctx context.Context, vg, name string) error
+	LVActivate(ctx context.Context, vg, name string) error
 	LVDeactivate(ctx context.Context, vg, name string) error
+	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
 	ThinPoolRemove(ctx context.Context, vg, name string) error
 	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
 	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
@@ -214,6 +217,20 @@ func contractActivation(t *testing.T, b Bench) {
 	_, vg := look(t, b)
 	if lv := vg.LV("thin"); lv.Attr.Active() || lv.Major != 0 || lv.Path == "" || lv.DataPercent != nil {
 		t.Errorf("got %+v", lv)
+	}
+	for range 2 {
+		ok(t, l.LVActivate(ctx, contractGroup, "thin"))
+		ok(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "thin", Add: []string{"lvms.formatted=ext4", "b"}, Remove: []string{"none"}}))
+	}
+	ok(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "thin", Remove: []string{"b"}}))
+	want(t, l.LVActivate(ctx, contractGroup, "nosuch"), lvm.ErrNotFound)
+	want(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "nosuch", Add: []string{"b"}}), lvm.ErrNotFound)
+	_, vg = look(t, b)
+	if lv := vg.LV("thin"); !lv.Attr.Active() || lv.Major == 0 || !slices.Equal(lv.Tags, []string{"lvms.formatted=ext4", "x"}) {
+		t.Errorf("got %+v", lv)
+	}
+	if vg.LV("thick").Attr.Active() {
+		t.Error("more than one volume was activated")
 	}
 	ok(t, l.VGActivate(ctx, contractGroup))
 	_, vg = look(t, b)

@@ -328,3 +328,35 @@ func (f *Fake) LVDeactivate(_ context.Context, vg, name string) error {
 	v.on = false
 	return nil
 }
+
+// LVActivate implements lvm.LVM.
+func (f *Fake) LVActivate(_ context.Context, vg, name string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, v, err := f.find("LVActivate", vg, name)
+	if err != nil {
+		return err
+	}
+	v.on = true
+	return nil
+}
+
+// LVChangeTags implements lvm.LVM.
+func (f *Fake) LVChangeTags(_ context.Context, o lvm.LVTagOptions) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(o.Add)+len(o.Remove) == 0 {
+		return nil
+	}
+	_, v, err := f.find("LVChangeTags", o.VG, o.Name)
+	if err != nil {
+		return err
+	}
+	for _, tag := range o.Add {
+		if strings.ContainsAny(tag, " ,@") {
+			return fmt.Errorf("tag %q: %w", tag, lvm.ErrInvalid)
+		}
+	}
+	v.Tags = retag(v.Tags, o.Add, o.Remove)
+	return nil
+}

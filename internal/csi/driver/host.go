@@ -1,0 +1,260 @@
+package driver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	mount "k8s.io/mount-utils"
+	utilexec "k8s.io/utils/exec"
+)
+
+const (
+	// probeTimeout is for a look at a device; checkTimeout and formatTimeout are for what goes over the whole of it.
+	probeTimeout  = 30 * time.Second
+	checkTimeout  = 30 * time.Minute
+	formatTimeout = 10 * time.Minute
+)
+
+// deviceNumber is that of a block device; zero for none.
+type deviceNumber struct{ major, minor uint32 }
+
+func (n deviceNumber) String() string { return fmt.Sprintf("%d:%d", n.major, n.minor) }
+
+// hostDisks is what the node service does to devices and mounts. Tests of its rules have another one.
+type hostDisks interface {
+	// number returns the device that a path leads to.
+	number(path string) (deviceNumber, error)
+	// probe reads a device and returns what it carries. An error means that it is not known.
+	probe(ctx context.Context, path string) (content, error)
+	format(ctx context.Context, mkfs []string, path string) error
+	// check repairs what can be repaired without a question; an error is about what cannot.
+	check(ctx context.Context, path, fileSystem string) error
+	mount(source, target, fileSystem string, options []string) error
+	// unmount unmounts and removes a mount point. One that is gone is no error.
+	unmount(path string) error
+	isMountPoint(path string) (bool, error)
+	// mounted returns the device whose file system is mounted at a folder; zero if the folder is no mount point.
+	mounted(path string) (deviceNumber, error)
+	// shows returns the device of a device file, or of the file system that a folder is in.
+	shows(path string) (deviceNumber, error)
+	setMode(path string, mode os.FileMode) error
+	// grow makes a mounted file system as large as its device; always also where nothing seems to be missing.
+	grow(device, path string, always bool) error
+}
+
+type host struct {
+	mounter mount.Interface
+	resizer *mount.ResizeFs
+}
+
+func newHost() host {
+	// The agent's container has no systemd to ask.
+	return host{mounter: mount.NewWithoutSystemd(""), resizer: mount.NewResizeFs(utilexec.New())}
+}
+
+func (host) number(path string) (deviceNumber, error) {
+	var stat unix.Stat_t
+	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
+		return deviceNumber{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return deviceNumber{}, fmt.Errorf("%s is no block device", path)
+	}
+	return deviceNumber{unix.Major(stat.Rdev), unix.Minor(stat.Rdev)}, nil
+}
+
+func (h host) shows(path string) (deviceNumber, error) {
+	var stat unix.Stat_t
+	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
+		return deviceNumber{}, err
+	}
+	if stat.Mode&unix.S_IFMT == unix.S_IFBLK {
+		return deviceNumber{unix.Major(stat.Rdev), unix.Minor(stat.Rdev)}, nil
+	}
+	return deviceNumber{unix.Major(stat.Dev), unix.Minor(stat.Dev)}, nil
+}
+
+func (h host) isMountPoint(path string) (bool, error) {
+	there, err := h.mounter.IsMountPoint(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	return there, err
+}
+
+func (h host) mounted(path string) (deviceNumber, error) {
+	there, err := h.isMountPoint(path)
+	if err != nil || !there {
+		return deviceNumber{}, err
+	}
+	var stat unix.Stat_t
+	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
+		return deviceNumber{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if stat.Mode&unix.S_IFMT != unix.S_IFDIR {
+		return deviceNumber{}, nil
+	}
+	return deviceNumber{unix.Major(stat.Dev), unix.Minor(stat.Dev)}, nil
+}
+
+func sizeOf(path string) (int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = f.Close() }()
+	return f.Seek(0, io.SeekEnd)
+}
+
+// readable is how much is read at both ends of a device: where file systems, RAID and partition tables have what they are known by.
+const readable = 1 << 20
+
+// probe reads first, past the page cache: blkid gives the same exit status for a blank device and for one that gives errors.
+func (host) probe(ctx context.Context, path string) (content, error) {
+	if err := readEnds(path); err != nil {
+		return content{}, err
+	}
+	out, err := run(ctx, probeTimeout, "blkid", "--probe", "--output", "export", path)
+	return parseBlkid(out, err)
+}
+
+func readEnds(path string) error {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECT, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = f.Close() }()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	// Memory of the kernel's is aligned, as O_DIRECT wants it.
+	buffer, err := unix.Mmap(-1, 0, readable, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Munmap(buffer) }()
+	for _, at := range []int64{0, max(0, size-readable)} {
+		n, err := f.ReadAt(buffer[:min(size, readable)], at)
+		if err != nil {
+			return fmt.Errorf("read at %d: %w", at, err)
+		}
+		if int64(n) != min(size, readable) {
+			return fmt.Errorf("read at %d: only %d bytes came", at, n)
+		}
+	}
+	return nil
+}
+
+// The exit statuses of blkid(8).
+const (
+	blkidNothing   = 2
+	blkidAmbiguous = 8
+)
+
+// parseBlkid understands the answer of blkid --probe.
+func parseBlkid(out []byte, err error) (content, error) {
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit) && exit.ExitCode() == blkidNothing && len(bytes.TrimSpace(out)) == 0:
+		return content{}, nil
+	case errors.As(err, &exit) && exit.ExitCode() == blkidAmbiguous:
+		return content{}, errors.New("it carries more than one kind of content: see wipefs --no-act")
+	case err != nil:
+		return content{}, err
+	}
+	values := map[string]string{}
+	for line := range strings.Lines(string(out)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok {
+			values[key] = value
+		}
+	}
+	switch {
+	case values["TYPE"] != "":
+		return content{kind: values["TYPE"], fileSystem: values["USAGE"] == "filesystem"}, nil
+	case values["PTTYPE"] != "":
+		return content{kind: "a partition table (" + values["PTTYPE"] + ")"}, nil
+	}
+	return content{}, fmt.Errorf("blkid says neither that it is blank nor what it carries: %q", out)
+}
+
+func (host) format(ctx context.Context, mkfs []string, path string) error {
+	_, err := run(ctx, formatTimeout, mkfs[0], append(mkfs[1:len(mkfs):len(mkfs)], path)...)
+	return err
+}
+
+// fsckRepaired is the exit status of fsck(8) for errors that it corrected.
+const fsckRepaired = 1
+
+// check is for the ext family only: XFS replays its log at the mount, and fsck.xfs does nothing.
+func (host) check(ctx context.Context, path, fileSystem string) error {
+	if !strings.HasPrefix(fileSystem, "ext") || isHeld(path) {
+		return nil
+	}
+	_, err := run(ctx, checkTimeout, "e2fsck", "-p", path)
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == fsckRepaired {
+		return nil
+	}
+	return err
+}
+
+// isHeld tells whether a device is mounted somewhere, in whatever namespace: then the kernel looks after the file system.
+func isHeld(path string) bool {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_EXCL, 0)
+	if err == nil {
+		_ = f.Close()
+	}
+	return errors.Is(err, unix.EBUSY)
+}
+
+func (h host) mount(source, target, fileSystem string, options []string) error {
+	return h.mounter.Mount(source, target, fileSystem, options)
+}
+
+func (h host) unmount(path string) error {
+	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	const resolveLinks = true
+	return mount.CleanupMountPoint(path, h.mounter, resolveLinks)
+}
+
+func (host) setMode(path string, mode os.FileMode) error { return os.Chmod(path, mode) }
+
+func (h host) grow(device, path string, always bool) error {
+	if !always {
+		needed, err := h.resizer.NeedResize(device, path)
+		if err != nil || !needed {
+			return err
+		}
+	}
+	_, err := h.resizer.Resize(device, path)
+	return err
+}
+
+// run runs a program of the agent's image. What it printed is in the error.
+func run(ctx context.Context, limit time.Duration, program string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.WaitDelay = time.Second // A child that keeps the pipes open must not keep us.
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err == nil {
+		return out, nil
+	}
+	if ctx.Err() != nil {
+		err = errors.Join(err, ctx.Err())
+	}
+	said := strings.Join(strings.Fields(stderr.String()+" "+string(out)), " ")
+	return out, fmt.Errorf("%s: %w: %s", program, err, said)
+}

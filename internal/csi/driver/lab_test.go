@@ -1,0 +1,180 @@
+//go:build lab
+
+package driver
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// mapping is a device on a lab node's disk whose table a test changes.
+type mapping struct {
+	*testing.T
+	disk string
+	host host
+}
+
+const (
+	mapped = "/dev/mapper/volume"
+	size   = 700 << 11 // in sectors
+)
+
+func newMapping(t *testing.T) *mapping {
+	t.Helper()
+	disk, _, _ := strings.Cut(os.Getenv("LVMS_TEST_DISKS"), ",")
+	if disk == "" {
+		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node, of 800 MiB")
+	}
+	m := &mapping{T: t, disk: disk, host: newHost()}
+	m.sh("modprobe", "dm-mod")
+	m.sh("dd", "if=/dev/zero", "of="+disk, "bs=1M", "count=8", "conv=fsync")
+	m.sh("dmsetup", "create", "volume", "--table", m.linear(0, size))
+	t.Cleanup(func() {
+		_ = exec.Command("umount", "--all-targets", mapped).Run()
+		m.sh("dmsetup", "remove", "--retry", "--force", "volume")
+	})
+	return m
+}
+
+func (m *mapping) linear(start, length int) string {
+	return fmt.Sprintf("%d %d linear %s %d", start, length, m.disk, start)
+}
+
+func (m *mapping) sh(program string, args ...string) {
+	m.Helper()
+	if out, err := exec.Command(program, args...).CombinedOutput(); err != nil {
+		m.Fatalf("%s %s: %v: %s", program, strings.Join(args, " "), err, out)
+	}
+}
+
+// table replaces the table. Buffered blocks of the device are dropped.
+func (m *mapping) table(lines ...string) {
+	m.Helper()
+	file := filepath.Join(m.TempDir(), "table")
+	m.ok(os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600))
+	m.sh("udevadm", "settle")
+	m.sh("dmsetup", "suspend", "volume")
+	m.sh("dmsetup", "load", "volume", file)
+	m.sh("dmsetup", "resume", "volume")
+	_ = exec.Command("blockdev", "--flushbufs", mapped).Run()
+}
+
+func (m *mapping) ok(err error) {
+	m.Helper()
+	if err != nil {
+		m.Fatal(err)
+	}
+}
+
+func (m *mapping) wantContent(want content) {
+	m.Helper()
+	got, err := m.host.probe(m.Context(), mapped)
+	if err != nil || got != want {
+		m.Errorf("got %+v, %v, want %+v", got, err, want)
+	}
+}
+
+func TestLabProbe(t *testing.T) {
+	m := newMapping(t)
+	m.wantContent(content{})
+	for _, kind := range []string{"ext4", "xfs"} {
+		m.ok(m.host.format(t.Context(), fileSystems[kind].mkfs, mapped))
+		m.wantContent(content{kind, true})
+		m.sh("wipefs", "--all", mapped)
+	}
+	f, err := os.OpenFile(mapped, os.O_WRONLY, 0)
+	m.ok(err)
+	_, err = f.WriteAt(append([]byte("LUKS\xba\xbe\x00\x01"), make([]byte, 584)...), 0)
+	m.ok(err)
+	m.ok(f.Sync())
+	m.ok(f.Close())
+	m.wantContent(content{kind: "crypto_LUKS"})
+}
+
+// TestLabAVolumeThatCannotBeReadIsNotBlank: blkid alone ends for a device that gives errors as for a blank one.
+func TestLabAVolumeThatCannotBeReadIsNotBlank(t *testing.T) {
+	m := newMapping(t)
+	m.ok(m.host.format(t.Context(), fileSystems["ext4"].mkfs, mapped))
+	const some = 2048
+	for name, table := range map[string][]string{
+		"nothing can be read":   {fmt.Sprintf("0 %d error", size)},
+		"not the beginning":     {fmt.Sprintf("0 %d error", some), m.linear(some, size-some)},
+		"not the end":           {m.linear(0, size-some), fmt.Sprintf("%d %d error", size-some, some)},
+		"not the first few MiB": {m.linear(0, 8), fmt.Sprintf("8 %d error", some), m.linear(some+8, size-some-8)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m.table(table...)
+			if got, err := m.host.probe(t.Context(), mapped); err == nil {
+				t.Errorf("got %+v", got)
+			}
+		})
+	}
+	m.table(m.linear(0, size))
+	m.wantContent(content{"ext4", true})
+}
+
+func TestLabLifeOfAFileSystem(t *testing.T) {
+	for _, kind := range []string{"ext4", "xfs"} {
+		t.Run(kind, func(t *testing.T) {
+			m := newMapping(t)
+			m.table(m.linear(0, size/2))
+			m.sh("wipefs", "--all", mapped)
+			m.ok(m.host.format(t.Context(), fileSystems[kind].mkfs, mapped))
+			folder := t.TempDir()
+			if number, err := m.host.mounted(folder); err != nil || number != (deviceNumber{}) {
+				t.Errorf("before the mount: %s, %v", number, err)
+			}
+			m.ok(m.host.mount(mapped, folder, kind, fileSystems[kind].mount))
+			number, err := m.host.number(mapped)
+			m.ok(err)
+			for what, f := range map[string]func(string) (deviceNumber, error){"mounted": m.host.mounted, "shows": m.host.shows} {
+				if got, err := f(folder); err != nil || got != number {
+					t.Errorf("%s: %s, %v, want %s", what, got, err, number)
+				}
+			}
+			m.ok(m.host.setMode(folder, rootMode))
+			m.ok(os.WriteFile(filepath.Join(folder, "a"), []byte("data"), 0o600))
+			m.ok(os.Chmod(folder, 0o700))
+			before, err := usageOf(folder)
+			m.ok(err)
+
+			// While it is mounted nobody else checks it.
+			m.ok(m.host.check(t.Context(), mapped, kind))
+			m.table(m.linear(0, size))
+			m.ok(m.host.grow(mapped, folder, false))
+			after, err := usageOf(folder)
+			m.ok(err)
+			if after[0].Total < before[0].Total*3/2 {
+				t.Errorf("it had %d bytes and has %d", before[0].Total, after[0].Total)
+			}
+			for range 2 {
+				m.ok(m.host.unmount(folder))
+			}
+			m.ok(m.host.check(t.Context(), mapped, kind))
+			m.ok(os.MkdirAll(folder, 0o750))
+			m.ok(m.host.mount(mapped, folder, kind, fileSystems[kind].mount))
+			info, err := os.Stat(folder)
+			m.ok(err)
+			if data, err := os.ReadFile(filepath.Join(folder, "a")); err != nil || string(data) != "data" || info.Mode().Perm() != 0o700 {
+				t.Errorf("got %q, %v, mode %s", data, err, info.Mode())
+			}
+			m.ok(m.host.unmount(folder))
+		})
+	}
+}
+
+func TestLabABrokenExt4IsNotCalledRepaired(t *testing.T) {
+	m := newMapping(t)
+	m.ok(m.host.format(t.Context(), fileSystems["ext4"].mkfs, mapped))
+	m.ok(m.host.check(t.Context(), mapped, "ext4"))
+	// The root directory is no directory any more: e2fsck asks before it repairs that.
+	m.sh("debugfs", "-w", "-R", "clri <2>", mapped)
+	m.sh("debugfs", "-w", "-R", "ssv state 2", mapped) // what the kernel writes when it finds errors
+	if err := m.host.check(t.Context(), mapped, "ext4"); err == nil {
+		t.Error("a file system without a root is called well")
+	}
+}

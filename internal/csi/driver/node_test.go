@@ -1,0 +1,441 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// fakeVolumes is a node with one logical volume.
+type fakeVolumes struct {
+	lv        *proto.LogicalVolume
+	err       error
+	wrong     string
+	tagErr    error
+	activated int
+}
+
+func (f *fakeVolumes) GetLVList(context.Context, *proto.GetLVListRequest, ...grpc.CallOption) (*proto.GetLVListResponse, error) {
+	return &proto.GetLVListResponse{Volumes: []*proto.LogicalVolume{f.lv}}, f.err
+}
+
+func (f *fakeVolumes) ActivateLV(context.Context, string, string) error {
+	f.activated++
+	f.lv.Attr, f.lv.DevMajor, f.lv.DevMinor = "-wi-a-----", 254, 7
+	return nil
+}
+
+func (f *fakeVolumes) TagLV(_ context.Context, _, _ string, add, remove []string) error {
+	if f.tagErr != nil {
+		return f.tagErr
+	}
+	f.lv.Tags = slices.DeleteFunc(append(f.lv.Tags, add...), func(t string) bool { return slices.Contains(remove, t) })
+	return nil
+}
+
+func (f *fakeVolumes) Condition(context.Context, string, string) (string, error) {
+	return f.wrong, f.err
+}
+
+// fakeHost keeps mounts by path.
+type fakeHost struct {
+	device  deviceNumber
+	found   content
+	errors  map[string]error // by the name of the method
+	mounts  map[string]deviceNumber
+	options map[string]string
+	did     []string
+}
+
+func (f *fakeHost) do(what, detail string) error {
+	f.did = append(f.did, what+detail)
+	return f.errors[what]
+}
+
+func (f *fakeHost) number(string) (deviceNumber, error) { return f.device, f.errors["number"] }
+func (f *fakeHost) probe(context.Context, string) (content, error) {
+	return f.found, f.errors["probe"]
+}
+func (f *fakeHost) format(_ context.Context, mkfs []string, _ string) error {
+	err := f.do("format", " "+mkfs[0])
+	f.found = content{kind: strings.TrimPrefix(mkfs[0], "mkfs."), fileSystem: true}
+	return err
+}
+func (f *fakeHost) check(_ context.Context, _, fs string) error { return f.do("check", " "+fs) }
+func (f *fakeHost) mount(source, target, fs string, options []string) error {
+	if err := f.do("mount", fmt.Sprintf(" %s %s", fs, strings.Join(options, ","))); err != nil {
+		return err
+	}
+	f.mounts[target] = f.device
+	return nil
+}
+func (f *fakeHost) unmount(path string) error {
+	if _, there := f.mounts[path]; there {
+		delete(f.mounts, path)
+		return f.do("unmount", "")
+	}
+	return nil
+}
+func (f *fakeHost) isMountPoint(path string) (bool, error) {
+	_, there := f.mounts[path]
+	return there, f.errors["isMountPoint"]
+}
+func (f *fakeHost) mounted(path string) (deviceNumber, error) {
+	return f.mounts[path], f.errors["mounted"]
+}
+func (f *fakeHost) shows(path string) (deviceNumber, error) { return f.mounts[path], f.errors["shows"] }
+func (f *fakeHost) setMode(string, os.FileMode) error       { return f.do("setMode", "") }
+func (f *fakeHost) grow(_, _ string, always bool) error     { return f.do("grow", fmt.Sprint(" ", always)) }
+
+type bench struct {
+	*testing.T
+	server  *NodeServer
+	volumes *fakeVolumes
+	host    *fakeHost
+	staging string
+	target  string
+}
+
+const id = "8a6e"
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := topolvmv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	object := &topolvmv1.LogicalVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}, Spec: topolvmv1.LogicalVolumeSpec{NodeName: "node1", DeviceClass: "vg1"},
+		Status: topolvmv1.LogicalVolumeStatus{VolumeID: id},
+	}
+	dir := t.TempDir()
+	b := &bench{
+		T: t, staging: filepath.Join(dir, "staging"), target: filepath.Join(dir, "target"),
+		volumes: &fakeVolumes{lv: &proto.LogicalVolume{Name: id, Path: "/dev/vg1/" + id, Attr: "-wi-a-----", DevMajor: 254, DevMinor: 7}},
+		host:    &fakeHost{device: deviceNumber{254, 7}, errors: map[string]error{}, mounts: map[string]deviceNumber{}},
+	}
+	b.server = NewNodeServer(NodeOptions{Node: "node1", Volumes: b.volumes,
+		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(object).Build()})
+	b.server.host = b.host
+	return b
+}
+
+func capability(fs string, mode csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability {
+	return &csi.VolumeCapability{
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fs, MountFlags: []string{"noatime"}}},
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: mode},
+	}
+}
+
+var writer = csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
+
+func (b *bench) stage(fs string, mode csi.VolumeCapability_AccessMode_Mode) error {
+	b.host.did = nil
+	_, err := b.server.NodeStageVolume(b.Context(), &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging, VolumeCapability: capability(fs, mode)})
+	return err
+}
+
+func (b *bench) wantCode(err error, code codes.Code, says ...string) {
+	b.Helper()
+	if status.Code(err) != code {
+		b.Fatalf("got %v, want %s", err, code)
+	}
+	for _, s := range says {
+		if !strings.Contains(err.Error(), s) {
+			b.Errorf("%q should say %q", err, s)
+		}
+	}
+}
+
+func (b *bench) wantDid(want ...string) {
+	b.Helper()
+	if !slices.Equal(b.host.did, want) {
+		b.Errorf("did %q, want %q", b.host.did, want)
+	}
+}
+
+func TestDecide(t *testing.T) {
+	formatted, formatting := []string{formattedTag + "ext4"}, []string{formattingTag + "xfs"}
+	for name, test := range map[string]struct {
+		found    content
+		tags     []string
+		want     string
+		readOnly bool
+		code     codes.Code
+		decision decision
+	}{
+		"new":                          {decision: decision{"ext4", true}},
+		"new, xfs":                     {want: "xfs", decision: decision{"xfs", true}},
+		"new, of a kind not supported": {want: "vfat", code: codes.InvalidArgument},
+		"new, read-only":               {readOnly: true, code: codes.FailedPrecondition},
+		"used":                         {found: content{"ext4", true}, tags: formatted, want: "ext4", decision: decision{"ext4", false}},
+		"used by an older version":     {found: content{"xfs", true}, want: "xfs", decision: decision{"xfs", false}},
+		"used, no kind asked for":      {found: content{"xfs", true}, decision: decision{"xfs", false}},
+		"used, another kind":           {found: content{"xfs", true}, want: "ext4", code: codes.FailedPrecondition},
+		"lost its file system":         {tags: formatted, want: "ext4", code: codes.DataLoss},
+		"half formatted":               {found: content{"xfs", true}, tags: formatting, want: "xfs", decision: decision{"xfs", true}},
+		"half formatted, asks another": {found: content{"xfs", true}, tags: formatting, want: "ext4", decision: decision{"ext4", true}},
+		"half formatted, unknown":      {found: content{"xfs", true}, tags: formatting, decision: decision{"ext4", true}},
+		"both tags":                    {found: content{"ext4", true}, tags: append(formatting, formatted...), want: "ext4", decision: decision{"ext4", false}},
+		"both tags and nothing on it":  {tags: append(formatting, formatted...), want: "ext4", code: codes.DataLoss},
+		"LUKS":                         {found: content{"crypto_LUKS", false}, want: "ext4", code: codes.FailedPrecondition},
+		"a partition table":            {found: content{"a partition table (gpt)", false}, code: codes.FailedPrecondition},
+		"a RAID member":                {found: content{"linux_raid_member", false}, want: "xfs", code: codes.FailedPrecondition},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := decide(volume{id: id, lv: &proto.LogicalVolume{Tags: test.tags}}, test.found, test.want, test.readOnly)
+			if status.Code(err) != test.code || got != test.decision {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestStageFormatsOnce(t *testing.T) {
+	b := newBench(t)
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+	b.wantDid("format mkfs.ext4", "mount ext4 noatime", "setMode")
+	if !slices.Equal(b.volumes.lv.Tags, []string{formattedTag + "ext4"}) {
+		t.Errorf("got the tags %q", b.volumes.lv.Tags)
+	}
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+	b.wantDid()
+
+	b.unstage()
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+	b.wantDid("check ext4", "mount ext4 noatime", "grow false")
+
+	// Its file system vanishes, as it does when a disk comes back with zeros.
+	b.unstage()
+	b.host.found = content{}
+	b.wantCode(b.stage("ext4", writer), codes.DataLoss, id, "ext4")
+	b.wantDid()
+}
+
+func (b *bench) unstage() {
+	b.Helper()
+	for range 2 {
+		_, err := b.server.NodeUnstageVolume(b.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging})
+		b.wantCode(err, codes.OK)
+	}
+}
+
+// TestStageAfterACrash ends the agent after each step of the first use.
+func TestStageAfterACrash(t *testing.T) {
+	for _, at := range []string{"format", "mount", "setMode"} {
+		t.Run(at, func(t *testing.T) {
+			b := newBench(t)
+			b.host.errors[at] = errors.New("killed")
+			b.wantCode(b.stage("xfs", writer), codes.Internal, "node1", "killed")
+			b.host.errors[at] = nil
+			b.wantCode(b.stage("xfs", writer), codes.OK)
+			if !slices.Equal(b.volumes.lv.Tags, []string{formattedTag + "xfs"}) || !slices.Contains(b.host.did, "setMode") {
+				t.Errorf("got the tags %q, did %q", b.volumes.lv.Tags, b.host.did)
+			}
+		})
+	}
+}
+
+func TestNothingIsFormattedThatIsNotNoted(t *testing.T) {
+	b := newBench(t)
+	b.volumes.tagErr = status.Error(codes.Unavailable, "LVM is locked")
+	b.wantCode(b.stage("ext4", writer), codes.Unavailable, "LVM is locked")
+	b.wantDid()
+}
+
+func TestStageWhenTheReadFails(t *testing.T) {
+	for _, name := range []string{"probe", "number", "mounted"} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.host.errors[name] = errors.New("input/output error")
+			b.wantCode(b.stage("ext4", writer), codes.Internal, id, "input/output error")
+			b.wantDid()
+		})
+	}
+	b := newBench(t)
+	b.volumes.err = status.Error(codes.Unavailable, "volume group vg1 is not there")
+	b.wantCode(b.stage("ext4", writer), codes.Unavailable, "vg1")
+	b.wantDid()
+}
+
+func TestABrokenFileSystemIsNotMounted(t *testing.T) {
+	b := newBench(t)
+	b.host.found, b.host.errors["check"] = content{"ext4", true}, errors.New("UNEXPECTED INCONSISTENCY")
+	b.wantCode(b.stage("ext4", writer), codes.FailedPrecondition, "UNEXPECTED INCONSISTENCY", id, "node1")
+	b.wantDid("check ext4")
+}
+
+func TestStageOfAnInactiveVolume(t *testing.T) {
+	b := newBench(t)
+	b.volumes.lv.Attr, b.volumes.lv.DevMajor, b.volumes.lv.DevMinor = "-wi-------", 0, 0
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+	if b.volumes.activated != 1 {
+		t.Errorf("activated %d times", b.volumes.activated)
+	}
+}
+
+func TestAPathThatLeadsElsewhereIsRefused(t *testing.T) {
+	b := newBench(t)
+	b.host.device = deviceNumber{254, 8}
+	b.wantCode(b.stage("ext4", writer), codes.Internal, "254:8", "254:7")
+	b.wantDid()
+}
+
+func TestReadOnly(t *testing.T) {
+	b := newBench(t)
+	b.host.found = content{"xfs", true}
+	b.wantCode(b.stage("xfs", csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY), codes.OK)
+	b.wantDid("check xfs", "mount xfs noatime,nouuid,ro")
+}
+
+func (b *bench) publish(block, readOnly bool) error {
+	b.host.did = nil
+	c := capability("ext4", writer)
+	if block {
+		c.AccessType = &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}
+	}
+	_, err := b.server.NodePublishVolume(b.Context(), &csi.NodePublishVolumeRequest{
+		VolumeId: id, StagingTargetPath: b.staging, TargetPath: b.target, VolumeCapability: c, Readonly: readOnly})
+	return err
+}
+
+func TestPublish(t *testing.T) {
+	b := newBench(t)
+	b.wantCode(b.publish(false, false), codes.FailedPrecondition, "is not mounted")
+	if _, err := os.Stat(b.target); err == nil {
+		t.Error("there is a folder that a Pod could write to")
+	}
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+	b.wantCode(b.publish(false, true), codes.OK)
+	b.wantDid("mount  bind,ro")
+	b.wantCode(b.publish(false, true), codes.OK)
+	b.wantDid()
+	b.host.mounts[b.target] = deviceNumber{8, 1}
+	b.wantCode(b.publish(false, false), codes.Internal, "8:1")
+	for range 2 {
+		_, err := b.server.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: b.target})
+		b.wantCode(err, codes.OK)
+	}
+}
+
+func TestPublishOfABlockVolume(t *testing.T) {
+	b := newBench(t)
+	b.wantCode(b.publish(true, false), codes.OK)
+	b.wantDid("mount  bind")
+	b.wantCode(b.publish(true, false), codes.OK)
+	b.wantDid()
+}
+
+func TestTwoCallsForOneVolume(t *testing.T) {
+	b := newBench(t)
+	if err := b.server.busy.enter(id); err != nil {
+		t.Fatal(err)
+	}
+	b.wantCode(b.stage("ext4", writer), codes.Aborted, id)
+	b.wantCode(b.publish(false, false), codes.Aborted, id)
+	if err := b.server.busy.enter("another"); err != nil {
+		t.Errorf("another volume waits: %v", err)
+	}
+	b.server.busy.leave(id)
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+}
+
+func TestExpand(t *testing.T) {
+	b := newBench(t)
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+	expand := func(path string) error {
+		b.host.did = nil
+		_, err := b.server.NodeExpandVolume(t.Context(), &csi.NodeExpandVolumeRequest{VolumeId: id, VolumePath: path})
+		return err
+	}
+	b.wantCode(expand(b.staging), codes.OK)
+	b.wantDid("grow true")
+	b.wantCode(expand(b.target), codes.FailedPrecondition, "0:0")
+	b.wantDid()
+}
+
+func TestStats(t *testing.T) {
+	b := newBench(t)
+	stats := func(path string) (*csi.NodeGetVolumeStatsResponse, error) {
+		return b.server.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: path})
+	}
+	got, err := stats(t.TempDir())
+	b.wantCode(err, codes.OK)
+	if got.VolumeCondition.Abnormal || len(got.Usage) == 0 || got.Usage[0].Total == 0 {
+		t.Errorf("got %+v", got)
+	}
+	b.volumes.wrong = "thin pool vg1/pool is full"
+	if got, err = stats(t.TempDir()); err != nil || !got.VolumeCondition.Abnormal || got.VolumeCondition.Message != b.volumes.wrong {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	_, err = stats(filepath.Join(t.TempDir(), "none"))
+	b.wantCode(err, codes.NotFound)
+	b.volumes.err = status.Error(codes.Unavailable, "no answer")
+	_, err = stats(t.TempDir())
+	b.wantCode(err, codes.Unavailable)
+}
+
+func exited(t *testing.T, code int) error {
+	t.Helper()
+	err := exec.Command("/bin/sh", "-c", fmt.Sprint("exit ", code)).Run()
+	return fmt.Errorf("blkid: %w: ", err)
+}
+
+func TestParseBlkid(t *testing.T) {
+	for name, test := range map[string]struct {
+		out   string
+		code  int
+		want  content
+		fails bool
+	}{
+		"blank":                             {code: 2},
+		"ext4":                              {out: "DEVNAME=/dev/vg1/a\nUUID=x\nBLOCK_SIZE=4096\nTYPE=ext4\nUSAGE=filesystem\n", want: content{"ext4", true}},
+		"LUKS":                              {out: "DEVNAME=/dev/vg1/a\nUUID=x\nTYPE=crypto_LUKS\nUSAGE=crypto\n", want: content{kind: "crypto_LUKS"}},
+		"GPT":                               {out: "DEVNAME=/dev/vg1/a\nPTUUID=x\nPTTYPE=gpt\n", want: content{kind: "a partition table (gpt)"}},
+		"two at once":                       {code: 8, fails: true},
+		"no permission":                     {code: 1, fails: true},
+		"an answer, and that there is none": {out: "DEVNAME=/dev/vg1/a\n", code: 2, fails: true},
+		"no answer":                         {fails: true},
+		"half an answer":                    {out: "DEVNAME=/dev/vg1/a\n", fails: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			if test.code != 0 {
+				err = exited(t, test.code)
+			}
+			got, err := parseBlkid([]byte(test.out), err)
+			if got != test.want || (err != nil) != test.fails {
+				t.Errorf("got %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestReadEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(path, make([]byte, 3<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := readEnds(path); err != nil && !strings.Contains(err.Error(), "invalid argument") { // Some file systems have no O_DIRECT.
+		t.Error(err)
+	}
+	if err := readEnds(path + "none"); err == nil {
+		t.Error("what is not there can be read")
+	}
+}

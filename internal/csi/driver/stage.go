@@ -1,0 +1,235 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// The tags of a logical volume that say how far its file system is. Each ends with the type.
+const (
+	// formattingTag: the volume was found blank and is being formatted. No Pod has had it, so that can begin anew.
+	formattingTag = "lvms.formatting="
+	// formattedTag: the volume has had a file system. It never gets another one.
+	formattedTag = "lvms.formatted="
+)
+
+const (
+	defaultFileSystem = "ext4"
+	// rootMode of a new file system lets every Pod write, and gives what is made there to the group of the folder. It is set once:
+	// what the owner sets later stays.
+	rootMode = 0o777 | os.ModeSetgid
+)
+
+// fileSystems are those that can be made, with what is added to mkfs and to the options of mount.
+var fileSystems = map[string]struct{ mkfs, mount []string }{
+	"ext4": {mkfs: []string{"mkfs.ext4", "-q", "-F", "-m0"}},
+	// A snapshot has the UUID of its source, and XFS mounts a UUID once only unless it is told otherwise (xfs(5)).
+	"xfs": {mkfs: []string{"mkfs.xfs", "-q", "-f"}, mount: []string{"nouuid"}},
+}
+
+// NodeStageVolume makes a volume ready for Pods: its device is there, and a file system is made if there never was one, checked,
+// mounted and as large as the device.
+func (s *NodeServer) NodeStageVolume(ctx context.Context, request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	staging, capability := request.GetStagingTargetPath(), request.GetVolumeCapability()
+	if err := checkRequest(request.GetVolumeId(), staging, "staging_target_path", capability); err != nil {
+		return nil, err
+	}
+	if err := s.busy.enter(request.GetVolumeId()); err != nil {
+		return nil, err
+	}
+	defer s.busy.leave(request.GetVolumeId())
+	v, err := s.device(ctx, request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	if capability.GetMount() != nil {
+		if err := s.stage(ctx, v, staging, capability); err != nil {
+			return nil, err
+		}
+	}
+	return &csi.NodeStageVolumeResponse{}, nil
+}
+
+func (s *NodeServer) stage(ctx context.Context, v volume, staging string, capability *csi.VolumeCapability) error {
+	if err := os.MkdirAll(staging, 0o750); err != nil {
+		return status.Errorf(codes.Internal, "mount point %s: %v", staging, err)
+	}
+	mounted, err := s.host.mounted(staging)
+	if err != nil {
+		return status.Errorf(codes.Internal, "volume %s: %v", v.id, err)
+	}
+	if mounted != (deviceNumber{}) && mounted != numberOf(v) {
+		return status.Errorf(codes.Internal, "%s is a mount point of device %s, not of volume %s", staging, mounted, v.id)
+	}
+	want := capability.GetMount().GetFsType()
+	begun, _ := v.tagged(formattingTag)
+	if mounted == (deviceNumber{}) {
+		if want, begun, err = s.mountFileSystem(ctx, v, staging, want, capability); err != nil {
+			return err
+		}
+	}
+	if begun != "" {
+		// The root gets its mode before anything says that the file system is complete.
+		if err := s.host.setMode(staging, rootMode); err != nil {
+			return status.Errorf(codes.Internal, "mode of the root of volume %s on node %s: %v", v.id, s.Node, err)
+		}
+		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{formattedTag + begun}, []string{formattingTag + begun}); err != nil {
+			return fmt.Errorf("note that volume %s on node %s is formatted: %w", v.id, s.Node, err)
+		}
+	}
+	return nil
+}
+
+// mountFileSystem returns the type that was mounted, and the same again if the file system is new.
+func (s *NodeServer) mountFileSystem(ctx context.Context, v volume, staging, want string, capability *csi.VolumeCapability) (mounted, begun string, err error) {
+	path := v.lv.GetPath()
+	found, err := s.host.probe(ctx, path)
+	if err != nil {
+		// Whether it is blank is not known, so it is neither formatted nor mounted.
+		return "", "", status.Errorf(codes.Internal, "volume %s (%s) on node %s cannot be read: %v", v.id, path, s.Node, err)
+	}
+	readOnly := readsOnly(capability)
+	d, err := decide(v, found, want, readOnly)
+	if err != nil {
+		return "", "", err
+	}
+	if d.format {
+		if err := s.format(ctx, v, d.fileSystem); err != nil {
+			return "", "", err
+		}
+		begun = d.fileSystem
+	} else if err := s.host.check(ctx, path, d.fileSystem); err != nil {
+		return "", "", status.Errorf(codes.FailedPrecondition, "the %s file system of volume %s (%s) on node %s is broken: %v", d.fileSystem, v.id, path, s.Node, err)
+	}
+	options := append(slices.Clone(capability.GetMount().GetMountFlags()), fileSystems[d.fileSystem].mount...)
+	if readOnly {
+		options = append(options, "ro")
+	}
+	if err := s.host.mount(path, staging, d.fileSystem, options); err != nil {
+		return "", "", status.Errorf(codes.Internal, "mount volume %s (%s) on node %s: %v", v.id, path, s.Node, err)
+	}
+	if !d.format && !readOnly {
+		// A copy may be larger than its source, and a volume may have grown while it was not in use.
+		if err := s.host.grow(path, staging, false); err != nil {
+			return "", "", status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v", v.id, s.Node, err)
+		}
+	}
+	return d.fileSystem, begun, nil
+}
+
+// format notes what it is about to do: a crash in the middle leaves half a file system, which must not be taken for data.
+func (s *NodeServer) format(ctx context.Context, v volume, fileSystem string) error {
+	if begun, ok := v.tagged(formattingTag); !ok || begun != fileSystem {
+		var old []string
+		if ok {
+			old = []string{formattingTag + begun}
+		}
+		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{formattingTag + fileSystem}, old); err != nil {
+			return fmt.Errorf("note that volume %s on node %s is being formatted: %w", v.id, s.Node, err)
+		}
+	}
+	if err := s.host.format(ctx, fileSystems[fileSystem].mkfs, v.lv.GetPath()); err != nil {
+		return status.Errorf(codes.Internal, "format volume %s (%s) on node %s: %v", v.id, v.lv.GetPath(), s.Node, err)
+	}
+	return nil
+}
+
+// content is what a device carries.
+type content struct {
+	// kind is libblkid's word: "ext4", "crypto_LUKS", …; "" for a blank device.
+	kind string
+	// fileSystem tells whether it can be mounted.
+	fileSystem bool
+}
+
+// decision is what to do with a volume.
+type decision struct {
+	fileSystem string
+	format     bool
+}
+
+// decide is the rule by which data is safe: only a volume that was read, is blank, and never had a file system is formatted.
+func decide(v volume, found content, want string, readOnly bool) (decision, error) {
+	formatted, was := v.tagged(formattedTag)
+	_, begun := v.tagged(formattingTag)
+	if want == "" {
+		want = defaultFileSystem
+		if found.fileSystem && !begun {
+			want = found.kind
+		}
+	}
+	_, known := fileSystems[want]
+	switch {
+	case found.kind == "" && was:
+		return decision{}, status.Errorf(codes.DataLoss,
+			"volume %s had a file system (%s) and has none any more: it is not formatted a second time; look at its disks, and restore it from a snapshot or a backup", v.id, formatted)
+	case begun && !was || found.kind == "":
+		if !known {
+			return decision{}, status.Errorf(codes.InvalidArgument, "volume %s: file system %s is not supported: use ext4 or xfs", v.id, want)
+		}
+		if readOnly {
+			return decision{}, status.Errorf(codes.FailedPrecondition, "volume %s has no file system yet, and is to be used read-only: write to it first", v.id)
+		}
+		return decision{fileSystem: want, format: true}, nil
+	case !found.fileSystem:
+		return decision{}, status.Errorf(codes.FailedPrecondition,
+			"volume %s carries %s, which is no file system: use it as a block volume; if nothing needs what is on it, run on the node: wipefs --all %s", v.id, found.kind, v.lv.GetPath())
+	case found.kind != want:
+		return decision{}, status.Errorf(codes.FailedPrecondition,
+			"volume %s has the file system %s, and %s is asked for: correct csi.storage.k8s.io/fstype of the StorageClass; nothing is formatted a second time", v.id, found.kind, want)
+	}
+	return decision{fileSystem: want}, nil
+}
+
+// NodeUnstageVolume unmounts a volume that no Pod uses any more. One that was never staged is no error.
+func (s *NodeServer) NodeUnstageVolume(_ context.Context, request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+	if err := s.unmount(request.GetVolumeId(), request.GetStagingTargetPath(), "staging_target_path"); err != nil {
+		return nil, err
+	}
+	return &csi.NodeUnstageVolumeResponse{}, nil
+}
+
+// NodeExpandVolume grows a file system to the size of its device. A block volume has grown already.
+func (s *NodeServer) NodeExpandVolume(ctx context.Context, request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	path := request.GetVolumePath()
+	if request.GetVolumeId() == "" {
+		return nil, status.Error(codes.InvalidArgument, "no volume_id is given")
+	}
+	if path == "" {
+		return nil, status.Error(codes.InvalidArgument, "no volume_path is given")
+	}
+	if r := request.GetCapacityRange(); r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0 || r.GetLimitBytes() > 0 && r.GetLimitBytes() < r.GetRequiredBytes() {
+		return nil, status.Errorf(codes.InvalidArgument, "a size of %d to %d bytes cannot be", r.GetRequiredBytes(), r.GetLimitBytes())
+	}
+	if err := s.busy.enter(request.GetVolumeId()); err != nil {
+		return nil, err
+	}
+	defer s.busy.leave(request.GetVolumeId())
+	v, err := s.device(ctx, request.GetVolumeId())
+	if err != nil {
+		return nil, err
+	}
+	number, err := s.host.shows(path)
+	if err != nil {
+		return nil, status.Errorf(codeOfPath(err), "volume %s at %s: %v", v.id, path, err)
+	}
+	if number != numberOf(v) {
+		return nil, status.Errorf(codes.FailedPrecondition, "%s on node %s shows device %s, not volume %s", path, s.Node, number, v.id)
+	}
+	mounted, err := s.host.mounted(path)
+	if err != nil {
+		return nil, status.Errorf(codes.Internal, "volume %s: %v", v.id, err)
+	}
+	if mounted == numberOf(v) {
+		if err := s.host.grow(v.lv.GetPath(), path, true); err != nil {
+			return nil, status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v", v.id, s.Node, err)
+		}
+	}
+	return &csi.NodeExpandVolumeResponse{}, nil
+}

@@ -1,0 +1,83 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"os"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// NodeGetVolumeStats tells the size, the use and the condition of a volume. It starts no process: the kubelet asks for each volume
+// once a minute.
+func (s *NodeServer) NodeGetVolumeStats(ctx context.Context, request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+	id, path := request.GetVolumeId(), request.GetVolumePath()
+	if id == "" {
+		return nil, status.Error(codes.InvalidArgument, "no volume_id is given")
+	}
+	if path == "" {
+		return nil, status.Error(codes.InvalidArgument, "no volume_path is given")
+	}
+	class, err := s.classOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	usage, err := usageOf(path)
+	if err != nil {
+		return nil, status.Errorf(codeOfPath(err), "volume %s at %s: %v", id, path, err)
+	}
+	wrong, err := s.Volumes.Condition(ctx, class, id)
+	if err != nil {
+		return nil, err
+	}
+	condition := &csi.VolumeCondition{Abnormal: wrong != "", Message: wrong}
+	if wrong == "" {
+		condition.Message = "healthy"
+	}
+	return &csi.NodeGetVolumeStatsResponse{Usage: usage, VolumeCondition: condition}, nil
+}
+
+func codeOfPath(err error) codes.Code {
+	if errors.Is(err, os.ErrNotExist) {
+		return codes.NotFound
+	}
+	return codes.Internal
+}
+
+// usageOf returns bytes and inodes of a file system, or the size of a device.
+func usageOf(path string) ([]*csi.VolumeUsage, error) {
+	var stat unix.Stat_t
+	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
+		return nil, err
+	}
+	if stat.Mode&unix.S_IFMT == unix.S_IFBLK {
+		size, err := sizeOf(path)
+		return []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: size}}, err
+	}
+	var fs unix.Statfs_t
+	if err := retry(func() error { return unix.Statfs(path, &fs) }); err != nil {
+		return nil, err
+	}
+	usage := []*csi.VolumeUsage{{
+		Unit: csi.VolumeUsage_BYTES, Total: int64(fs.Blocks) * int64(fs.Frsize),
+		Used: int64(fs.Blocks-fs.Bfree) * int64(fs.Frsize), Available: int64(fs.Bavail) * int64(fs.Frsize),
+	}}
+	if fs.Files > 0 { // A file system without a fixed number of inodes says 0.
+		usage = append(usage, &csi.VolumeUsage{
+			Unit: csi.VolumeUsage_INODES, Total: int64(fs.Files), Used: int64(fs.Files - fs.Ffree), Available: int64(fs.Ffree),
+		})
+	}
+	return usage, nil
+}
+
+// retry makes a system call again that a signal interrupted.
+func retry(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}

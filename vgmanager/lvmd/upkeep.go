@@ -1,0 +1,95 @@
+package lvmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+const (
+	// conditionAge is how old a report may be that the health of a volume is told from: more than the minute in which the node is
+	// looked at anyway, so that a question about health starts no process.
+	conditionAge = 2 * time.Minute
+	// nearlyFull is the percentage of a pool's data or metadata from which its volumes are not called healthy.
+	nearlyFull = 95
+)
+
+// ActivateLV makes the device of a volume, for example after LVM did not activate its volume group at boot.
+func (e *Engine) ActivateLV(ctx context.Context, class, name string) error {
+	return e.upkeep(ctx, class, name, func(vg string) error { return e.lvm.LVActivate(ctx, vg, name) })
+}
+
+// TagLV adds and removes tags of a volume, in one commit of LVM's metadata.
+func (e *Engine) TagLV(ctx context.Context, class, name string, add, remove []string) error {
+	return e.upkeep(ctx, class, name, func(vg string) error {
+		return e.lvm.LVChangeTags(ctx, lvm.LVTagOptions{VG: vg, Name: name, Add: add, Remove: remove})
+	})
+}
+
+// upkeep runs a command on a volume that exists. It takes no room, so it waits for nothing but LVM's own lock.
+func (e *Engine) upkeep(ctx context.Context, class, name string, command func(vg string) error) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	l, err := e.locate(ctx, class, requestAge)
+	if err != nil {
+		return err
+	}
+	if l.volume(name) == nil {
+		return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
+	}
+	return statusOf(command(l.vg.Name))
+}
+
+// Condition tells what is wrong with a volume, in words; "" if nothing is. It may be as old as conditionAge.
+func (e *Engine) Condition(ctx context.Context, class, name string) (string, error) {
+	l, err := e.locate(ctx, class, conditionAge)
+	if err != nil {
+		return "", err
+	}
+	lv := l.volume(name)
+	if lv == nil {
+		return "", status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
+	}
+	wrongs := l.wrongs(lv)
+	slices.Sort(wrongs)
+	return strings.Join(wrongs, "; "), nil
+}
+
+func (l located) wrongs(lv *lvm.LV) []string {
+	var wrongs []string
+	for _, pv := range l.vg.PVs {
+		if pv.Missing && slices.Contains(l.vg.VolumesOn(pv.UUID), lv.Name) {
+			wrongs = append(wrongs, fmt.Sprintf("the device with physical volume %s is missing", pv.UUID))
+		}
+	}
+	if lv.Health != "" {
+		wrongs = append(wrongs, fmt.Sprintf("logical volume %s/%s is %s", l.vg.Name, lv.Name, lv.Health))
+	}
+	if l.pool == nil {
+		return wrongs
+	}
+	if l.pool.Health != "" || l.pool.CheckNeeded {
+		wrongs = append(wrongs, fmt.Sprintf("thin pool %s/%s is broken: %s", l.vg.Name, l.pool.Name, poolState(l.pool)))
+	}
+	for what, percent := range map[string]*float64{"data": l.pool.DataPercent, "metadata": l.pool.MetadataPercent} {
+		if percent != nil && *percent >= nearlyFull {
+			wrongs = append(wrongs, fmt.Sprintf("the %s of thin pool %s/%s is %.0f %% full: writes fail when it is full", what, l.vg.Name, l.pool.Name, *percent))
+		}
+	}
+	return wrongs
+}
+
+func poolState(p *lvm.ThinPool) string {
+	if p.Health == "" {
+		return "check needed"
+	}
+	return p.Health
+}
