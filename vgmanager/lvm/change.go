@@ -15,13 +15,23 @@ const stopTimeout = 10 * time.Second
 // change runs one command that changes something. A caller that gives up before it began stops it; after that only the
 // time limit does, since a half-done change is worse than a late one.
 func (l *LVM) change(ctx context.Context, object string, args ...string) error {
+	return l.apply(ctx, object, "", nil, args)
+}
+
+// changeVolume runs a command on volumes of one volume group. If it succeeds, and what it did to the group is known, the report that
+// is kept stays in use, with the effect in it: it does not become younger by that.
+func (l *LVM) changeVolume(ctx context.Context, object, vg string, e effect, args ...string) error {
+	return l.apply(ctx, object, vg, e, append(args[:1:1], append(l.devicesOf(vg), args[1:]...)...))
+}
+
+func (l *LVM) apply(ctx context.Context, object, vg string, e effect, args []string) error {
 	if err := l.enter(ctx, object, args); err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
 	go func() {
 		defer l.leave()
-		ended <- l.run(ctx, args)
+		ended <- l.run(ctx, vg, e, args)
 	}()
 	last := time.NewTimer(writeTimeout + stopTimeout)
 	defer last.Stop()
@@ -34,12 +44,15 @@ func (l *LVM) change(ctx context.Context, object string, args ...string) error {
 	}
 }
 
-func (l *LVM) run(ctx context.Context, args []string) error {
+func (l *LVM) run(ctx context.Context, vg string, e effect, args []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	l.forget()
-	defer l.forget()
+	before, at := l.forget()
 	_, err := l.runner.Run(ctx, program, args...)
+	l.forget()
+	if err == nil && e != nil {
+		l.keep(amended(before, vg, e), at)
+	}
 	return err
 }
 
@@ -79,10 +92,21 @@ func (l *LVM) named() string {
 	return l.inChange
 }
 
-// forget drops the report that is kept: a change begins or ends.
-func (l *LVM) forget() {
+// forget drops the report that is kept, and returns it with its time: a change begins or ends.
+func (l *LVM) forget() (*Report, time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	before := l.recent
 	l.changes++
 	l.recent = nil
+	return before, l.recentAt
+}
+
+// keep keeps a report, unless a newer one was read meanwhile.
+func (l *LVM) keep(report *Report, at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if report != nil && l.recent == nil {
+		l.recent, l.recentAt = report, at
+	}
 }

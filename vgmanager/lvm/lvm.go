@@ -39,11 +39,13 @@ type LVM struct {
 	recentAt time.Time
 	// running is the report that is being read; next is the one that is read when it ends.
 	running, next *flight
+	// well are the volume groups whose devices may be named to commands.
+	well map[string]bool
 }
 
 // New returns LVM behind a Runner.
 func New(runner host.Runner) *LVM {
-	return &LVM{runner: runner, now: time.Now, changing: make(chan struct{}, 1)}
+	return &LVM{runner: runner, now: time.Now, changing: make(chan struct{}, 1), well: map[string]bool{}}
 }
 
 // ignore returns nil for an error that wraps one of the sentinels.

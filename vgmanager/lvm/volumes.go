@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 func bytesArgument(b Bytes) string { return strconv.FormatInt(int64(b), 10) + "b" }
@@ -38,7 +39,7 @@ func (l *LVM) LVCreateThick(ctx context.Context, o ThickOptions) error {
 	args := []string{"lvcreate", "--name", o.Name, "--size", bytesArgument(o.Size), "--wipesignatures", "y", "--yes"}
 	args = append(append(args, tagArguments(o.Tags)...), o.Options...)
 	args = append(append(args, o.VG), o.Devices...)
-	return l.change(ctx, "create logical volume "+fullName(o.VG, o.Name), args...)
+	return l.changeVolume(ctx, "create logical volume "+fullName(o.VG, o.Name), o.VG, newThick(o), args...)
 }
 
 // ThinOptions describe a new volume in a thin pool.
@@ -65,7 +66,7 @@ func (l *LVM) LVCreateThin(ctx context.Context, o ThinOptions) error {
 	}
 	args = append(append(args, tagArguments(o.Tags)...), o.Options...)
 	args = append(args, "--thinpool", fullName(o.VG, o.Pool))
-	return l.change(ctx, "create thin volume "+fullName(o.VG, o.Name), args...)
+	return l.changeVolume(ctx, "create thin volume "+fullName(o.VG, o.Name), o.VG, newThin(o), args...)
 }
 
 // SnapshotOptions describe a snapshot of a thin volume.
@@ -84,7 +85,7 @@ func (l *LVM) LVCreateSnapshot(ctx context.Context, o SnapshotOptions) error {
 		args = append(args, "--permission", "r")
 	}
 	args = append(append(args, tagArguments(o.Tags)...), fullName(o.VG, o.Source))
-	return l.change(ctx, "create snapshot "+fullName(o.VG, o.Name), args...)
+	return l.changeVolume(ctx, "create snapshot "+fullName(o.VG, o.Name), o.VG, newSnapshot(o), args...)
 }
 
 // ThinPoolOptions describe a new thin pool.
@@ -126,7 +127,7 @@ type LVExtendOptions struct {
 // Not --resizefs: the file system is grown by the node service of the CSI driver, where it is mounted.
 func (l *LVM) LVExtend(ctx context.Context, o LVExtendOptions) error {
 	args := append([]string{"lvextend", "--size", bytesArgument(o.Size), fullName(o.VG, o.Name)}, o.Devices...)
-	return l.change(ctx, "extend logical volume "+fullName(o.VG, o.Name), args...)
+	return l.changeVolume(ctx, "extend logical volume "+fullName(o.VG, o.Name), o.VG, grown(o), args...)
 }
 
 // ThinPoolMetadataExtend makes the metadata of a thin pool larger by add bytes, rounded up to whole extents, and the spare that LVM
@@ -136,12 +137,26 @@ func (l *LVM) ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add B
 		"lvextend", "--poolmetadatasize", "+"+bytesArgument(add), fullName(vg, pool))
 }
 
-// LVRemove removes a logical volume, active or not. One that is open gives ErrInUse.
-// The caller makes sure that it is not a thin pool: --yes would remove all its volumes.
+// LVRemove removes logical volumes of one volume group in one command, active or not. One that is open gives ErrInUse; LVM goes on
+// with the others, so after an error any of them may be gone.
+// The caller makes sure that none is a thin pool: --yes would remove all its volumes.
 //
 // --yes: LVM asks for each active volume. Not --force: it adds nothing but skipping checks.
-func (l *LVM) LVRemove(ctx context.Context, vg, name string) error {
-	return l.change(ctx, "remove logical volume "+fullName(vg, name), "lvremove", "--yes", fullName(vg, name))
+func (l *LVM) LVRemove(ctx context.Context, vg string, names ...string) error {
+	args := []string{"lvremove", "--yes"}
+	for _, name := range names {
+		args = append(args, fullName(vg, name))
+	}
+	return l.changeVolume(ctx, "remove logical volume "+fullNames(vg, names), vg, removed(names), args...)
+}
+
+// fullNames is for messages: of many volumes the first are named.
+func fullNames(vg string, names []string) string {
+	const shown = 3
+	if len(names) <= shown {
+		return fullName(vg, strings.Join(names, ", "+vg+"/"))
+	}
+	return fmt.Sprintf("%s and %d more", fullName(vg, strings.Join(names[:shown], ", "+vg+"/")), len(names)-shown)
 }
 
 // ThinPoolRemove removes an inactive thin pool that has no volumes; with one it fails with ErrNotEmpty.
@@ -181,5 +196,5 @@ func (l *LVM) LVChangeTags(ctx context.Context, o LVTagOptions) error {
 	for _, tag := range o.Remove {
 		args = append(args, "--deltag", tag)
 	}
-	return l.change(ctx, "change the tags of logical volume "+fullName(o.VG, o.Name), append(args, fullName(o.VG, o.Name))...)
+	return l.changeVolume(ctx, "change the tags of logical volume "+fullName(o.VG, o.Name), o.VG, tagged(o), append(args, fullName(o.VG, o.Name))...)
 }

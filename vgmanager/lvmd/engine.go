@@ -37,7 +37,7 @@ type Creator interface {
 // Changer changes and removes logical volumes.
 type Changer interface {
 	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
-	LVRemove(ctx context.Context, vg, name string) error
+	LVRemove(ctx context.Context, vg string, names ...string) error
 	LVActivate(ctx context.Context, vg, name string) error
 	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
 }

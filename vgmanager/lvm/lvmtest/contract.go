@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -25,7 +28,7 @@ type LVM interface {
 	LVCreateSnapshot(ctx context.Context, o lvm.SnapshotOptions) error
 	LVCreateThinPool(ctx context.Context, o lvm.ThinPoolOptions) error
 	LVExtend(ctx context.Context, o lvm.LVExtendOptions) error
-	LVRemove(ctx context.Context, vg, name string) error
+	LVRemove(ctx context.Context, vg string, names ...string) error
 	LVActivate(ctx context.Context, vg, name string) error
 	LVDeactivate(ctx context.Context, vg, name string) error
 	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
@@ -41,6 +44,7 @@ type LVM interface {
 	PVMoveAbort(ctx context.Context, source string) error
 	CheckRAID(ctx context.Context) error
 	LVRepair(ctx context.Context, vg, name string) error
+	NameDevices(vg string, well bool)
 	LVRefresh(ctx context.Context, vg, name string) error
 }
 
@@ -78,6 +82,7 @@ func Contract(t *testing.T, b Bench) {
 		{"thick volumes have whole extents", contractThick},
 		{"thin volumes and snapshots live in a pool", contractThin},
 		{"inactive volumes have no device until the group is activated", contractActivation},
+		{"what is remembered after a change is what a new report says", contractView},
 		{"nothing that holds something is removed", contractGuards},
 		{"removal leaves blank disks", contractRemoval},
 	})
@@ -239,6 +244,58 @@ func contractActivation(t *testing.T, b Bench) {
 			t.Errorf("got %+v", lv)
 		}
 	}
+}
+
+// contractView changes volumes of a group whose devices are named, and compares what is kept with a new report.
+func contractView(t *testing.T, b Bench) {
+	ctx, l := t.Context(), b.LVM
+	steps := []struct {
+		name   string
+		change func() error
+	}{
+		{"thin volume", func() error {
+			return l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "v1", VirtualSize: 10<<20 + 512, Tags: []string{"b", "a"}})
+		}},
+		{"snapshot", func() error {
+			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v1", Name: "v2", ReadOnly: true, Tags: []string{"c"}})
+		}},
+		{"clone", func() error {
+			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v2", Name: "v3"})
+		}},
+		{"growth", func() error { return l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "v3", Size: 30<<20 + 512}) }},
+		{"tags", func() error {
+			return l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "v1", Add: []string{"a", "0"}, Remove: []string{"b"}})
+		}},
+		{"thick volume", func() error {
+			return l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "w1", Size: 8 << 20, Tags: []string{"d"}})
+		}},
+		{"removal of several", func() error { return l.LVRemove(ctx, contractGroup, "v1", "v2", "v3") }},
+		{"removal of a thick volume", func() error { return l.LVRemove(ctx, contractGroup, "w1") }},
+	}
+	l.NameDevices(contractGroup, true)
+	defer l.NameDevices(contractGroup, false)
+	for _, step := range steps {
+		look(t, b)
+		ok(t, step.change())
+		kept, err := l.Recent(ctx, time.Hour)
+		ok(t, err)
+		_, fresh := look(t, b)
+		if diff := cmp.Diff(essence(fresh), essence(kept.VG(contractGroup))); diff != "" {
+			t.Errorf("after %s: what is kept is not what is there (-there +kept):\n%s", step.name, diff)
+		}
+	}
+}
+
+// essence is what of a group does not change by itself, without what LVM makes up: UUIDs and device numbers.
+func essence(vg *lvm.VG) lvm.VG {
+	e := *vg
+	e.LVs = slices.Clone(vg.LVs)
+	for i := range e.LVs {
+		lv := &e.LVs[i]
+		lv.UUID, lv.Major, lv.Minor, lv.DataPercent, lv.MetadataPercent = "", 0, 0, nil, nil
+	}
+	slices.SortFunc(e.LVs, func(a, b lvm.LV) int { return strings.Compare(a.Name, b.Name) })
+	return e
 }
 
 func contractGuards(t *testing.T, b Bench) {

@@ -55,6 +55,8 @@ type volume struct {
 	on   bool
 	// parts are where its extents are: its own ones, or those of its hidden parts.
 	parts []*part
+	// open: something has it open.
+	open bool
 	// stale: an image of it was written without, while its disk was away.
 	stale bool
 }

@@ -2,6 +2,7 @@ package lvmtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -274,17 +275,27 @@ func (f *Fake) find(command, vg, name string) (*group, *volume, error) {
 	return g, v, nil
 }
 
-// LVRemove implements lvm.LVM.
-func (f *Fake) LVRemove(_ context.Context, vg, name string) error {
+// LVRemove implements lvm.LVM. Like LVM it goes on with the others after one that fails.
+func (f *Fake) LVRemove(_ context.Context, vg string, names ...string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g, err := f.changeIncomplete("LVRemove", vg)
 	if err != nil {
 		return err
 	}
+	var failures []error
+	for _, name := range names {
+		failures = append(failures, f.remove(g, vg, name))
+	}
+	return errors.Join(failures...)
+}
+
+func (f *Fake) remove(g *group, vg, name string) error {
 	switch v := g.lvs[name]; {
 	case v == nil:
 		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrNotFound)
+	case v.open:
+		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrInUse)
 	case f.isLocked(g, v):
 		return fmt.Errorf("logical volume %s/%s: %w", vg, name, lvm.ErrMoving)
 	}
@@ -295,6 +306,16 @@ func (f *Fake) LVRemove(_ context.Context, vg, name string) error {
 	}
 	delete(g.lvs, name)
 	return nil
+}
+
+// NameDevices implements lvm.LVM. What is named to LVM changes nothing but its speed.
+func (f *Fake) NameDevices(string, bool) {}
+
+// Open makes a volume one that is in use.
+func (f *Fake) Open(vg, name string, open bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.groups[vg].lvs[name].open = open
 }
 
 // ThinPoolRemove implements lvm.LVM.

@@ -1,0 +1,187 @@
+package lvm
+
+import (
+	"slices"
+)
+
+// effect is what a change has done to its volume group. It changes the copy that it gets, and returns false if only LVM can tell how
+// things are now.
+type effect func(vg *VG) bool
+
+// amended returns a copy of a report with an effect on one volume group; nil if that cannot be told.
+func amended(r *Report, vg string, e effect) *Report {
+	if r == nil {
+		return nil
+	}
+	next := &Report{VGs: slices.Clone(r.VGs), Unassigned: r.Unassigned}
+	group := next.VG(vg)
+	if group == nil {
+		return nil
+	}
+	group.LVs, group.PVs = slices.Clone(group.LVs), slices.Clone(group.PVs)
+	if !e(group) {
+		return nil
+	}
+	return next
+}
+
+// newThin is the effect of a new thin volume. It takes nothing from the group: what it will have comes out of its pool.
+func newThin(o ThinOptions) effect {
+	return func(vg *VG) bool {
+		if vg.ThinPool(o.Pool) == nil || len(o.Options) > 0 {
+			return false
+		}
+		vg.LVs = append(vg.LVs, LV{
+			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: o.VirtualSize.RoundUp(vg.ExtentSize), Attr: "Vwi-a-tz--",
+			Tags: sorted(o.Tags), PoolName: o.Pool, SegType: "thin",
+		})
+		return true
+	}
+}
+
+// newSnapshot is the effect of a new thin snapshot.
+func newSnapshot(o SnapshotOptions) effect {
+	return func(vg *VG) bool {
+		source := vg.LV(o.Source)
+		if source == nil || !source.Attr.IsThinVolume() {
+			return false
+		}
+		attr := LVAttr("Vwi-a-tz--")
+		if o.ReadOnly {
+			attr = "Vri-a-tz--"
+		}
+		vg.LVs = append(vg.LVs, LV{
+			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: source.Size, Attr: attr,
+			Tags: sorted(o.Tags), PoolName: source.PoolName, Origin: o.Source, SegType: "thin",
+		})
+		return true
+	}
+}
+
+// newThick is the effect of a new thick volume where there is no choice of where it is: one run of free extents in the group.
+func newThick(o ThickOptions) effect {
+	return func(vg *VG) bool {
+		pv := onlyArea(vg)
+		size := o.Size.RoundUp(vg.ExtentSize)
+		if pv == nil || len(o.Options) > 0 || size > pv.Free {
+			return false
+		}
+		pv.Free, pv.Used, vg.Free = pv.Free-size, pv.Used+size, vg.Free-size
+		pv.FreeAreas = nil
+		if pv.Free > 0 {
+			pv.FreeAreas = []Bytes{pv.Free}
+		}
+		vg.LVs = append(vg.LVs, LV{
+			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: size, Attr: "-wi-a-----", Tags: sorted(o.Tags), SegType: "linear", PVs: []string{pv.UUID},
+		})
+		return true
+	}
+}
+
+// onlyArea returns the physical volume that has all free extents of the group in one run.
+func onlyArea(vg *VG) *PV {
+	var only *PV
+	for i := range vg.PVs {
+		pv := &vg.PVs[i]
+		switch {
+		case pv.Free == 0:
+		case only != nil || !pv.Allocatable || pv.Missing || len(pv.FreeAreas) != 1:
+			return nil
+		default:
+			only = pv
+		}
+	}
+	return only
+}
+
+// grown is the effect of the growth of a thin volume.
+func grown(o LVExtendOptions) effect {
+	return func(vg *VG) bool {
+		lv := vg.LV(o.Name)
+		if lv == nil || !lv.Attr.IsThinVolume() {
+			return false
+		}
+		lv.Size = o.Size.RoundUp(vg.ExtentSize)
+		return true
+	}
+}
+
+// removed is the effect of the removal of thin volumes. What they had of their pool is free in it.
+func removed(names []string) effect {
+	return func(vg *VG) bool {
+		for _, name := range names {
+			lv := vg.LV(name)
+			if lv == nil || !lv.Attr.IsThinVolume() {
+				return false
+			}
+		}
+		vg.LVs = slices.DeleteFunc(vg.LVs, func(lv LV) bool { return slices.Contains(names, lv.Name) })
+		for i := range vg.LVs {
+			if slices.Contains(names, vg.LVs[i].Origin) {
+				vg.LVs[i].Origin = ""
+			}
+		}
+		return true
+	}
+}
+
+// tagged is the effect of a change of tags.
+func tagged(o LVTagOptions) effect {
+	return func(vg *VG) bool {
+		lv := vg.LV(o.Name)
+		if lv == nil {
+			return false
+		}
+		// The old list is of the report before.
+		tags := slices.DeleteFunc(slices.Clone(lv.Tags), func(t string) bool { return slices.Contains(o.Remove, t) || slices.Contains(o.Add, t) })
+		lv.Tags = sorted(append(tags, o.Add...))
+		return true
+	}
+}
+
+// sorted returns tags as LVM reports them.
+func sorted(tags []string) []string {
+	tags = slices.Clone(tags)
+	slices.Sort(tags)
+	return slices.Compact(tags)
+}
+
+func devicePath(vg, lv string) string { return "/dev/" + vg + "/" + lv }
+
+// maxNamed is how many devices are named to a command. With more, scanning all is not much slower, and the command line stays short.
+const maxNamed = 64
+
+// NameDevices tells whether commands for volumes of a group may name the group's devices to LVM (--devices), so that it does not
+// look at all devices of the node. That is for a group that is known to be well: LVM then does not see, and so does not complain,
+// that another device claims to be one of them.
+func (l *LVM) NameDevices(vg string, well bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !well {
+		delete(l.well, vg)
+		return
+	}
+	l.well[vg] = true
+}
+
+// devicesOf returns the options that name the devices of a group; none if they are not known for certain. LVM reads the label of each, so
+// that a device that took over a name since is not taken for the one it was: the group is then not found or not complete.
+func (l *LVM) devicesOf(vg string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.well[vg] || l.recent == nil {
+		return nil
+	}
+	group := l.recent.VG(vg)
+	if group == nil || group.MissingPVs > 0 || len(group.PVs) > maxNamed {
+		return nil
+	}
+	var args []string
+	for _, pv := range group.PVs {
+		if pv.Missing || pv.Major == 0 {
+			return nil
+		}
+		args = append(args, "--devices", pv.Name)
+	}
+	return args
+}
