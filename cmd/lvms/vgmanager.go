@@ -24,6 +24,7 @@ import (
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/inventory"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -118,12 +119,12 @@ func addVolumeGroups(ctx context.Context, mgr ctrl.Manager, nodeName, namespace 
 	if err := metrics.Registry.Register(commandCollector{started: runner.Started()}); err != nil {
 		return nil, err
 	}
-	volumes, devices := lvm.New(runner), device.New(runner)
-	engine, err := lvmd.New(volumes, lvmdConfig)
+	volumes, devices, kernel := lvm.New(runner), device.New(runner), devicemapper.New()
+	engine, err := lvmd.New(volumes, kernel, lvmdConfig)
 	if err != nil {
 		return nil, err
 	}
-	watch := newWatch(volumes)
+	watch := newWatch(volumes, kernel)
 	list := inventory.New(inventory.Options{
 		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster, LVM: volumes, Devices: devices, Health: watch,
 	})

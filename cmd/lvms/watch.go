@@ -25,7 +25,7 @@ const reportAge = 10 * time.Minute
 const reportWait = 2 * time.Second
 
 // newWatch feels the pulse of the physical volumes of this product's volume groups.
-func newWatch(volumes *lvm.LVM) *watch {
+func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader) *watch {
 	pulse, known := device.NewPulse(), map[device.Number]string{}
 	failing := func(ctx context.Context) map[string]error {
 		short, cancel := context.WithTimeout(ctx, reportWait)
@@ -41,7 +41,7 @@ func newWatch(volumes *lvm.LVM) *watch {
 		}
 		return failing
 	}
-	return &watch{monitor: health.New(health.Options{Mapper: devicemapper.New(), Failing: failing})}
+	return &watch{monitor: health.New(health.Options{Mapper: kernel, Failing: failing})}
 }
 
 // beats are the devices of the volume groups of this product. LVM lists a group no more when none of its devices can be read, so

@@ -42,7 +42,7 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 	t.Helper()
 	must(t, cluster.Client.Create(t.Context(), node()))
 	s := sockets{controller: filepath.Join(dir, "controller.sock"), node: filepath.Join(dir, "node.sock")}
-	engine, err := lvmd.New(storage, filepath.Join(dir, "lvmd.yaml"))
+	engine, err := lvmd.New(storage, nil, filepath.Join(dir, "lvmd.yaml"))
 	must(t, err)
 	must(t, engine.SetClasses(deviceClasses()))
 

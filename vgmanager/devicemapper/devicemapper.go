@@ -85,7 +85,11 @@ func (r *Reader) List(ctx context.Context) ([]Device, error) {
 // Status returns the targets of a device, in their order. It does not make a thin pool write its metadata, as `dmsetup status` would.
 // The error is ErrNotFound if it is gone.
 func (r *Reader) Status(ctx context.Context, number string) ([]Target, error) {
-	targets, err := ask(ctx, r, number, func() ([]Target, error) { return r.status(number) })
+	parsed, err := parseNumber(number)
+	if err != nil {
+		return nil, err
+	}
+	targets, err := ask(ctx, r, number, func() ([]Target, error) { return r.status(subject{number: parsed}) })
 	if err != nil {
 		return nil, fmt.Errorf("status of mapped device %s: %w", number, err)
 	}
@@ -136,7 +140,7 @@ func (r *Reader) list() ([]Device, error) {
 		return nil, err
 	}
 	defer func() { _ = control.Close() }()
-	answer, err := r.request(control, commandList, 0, nil)
+	answer, err := r.request(control, commandList, subject{}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +168,7 @@ func (r *Reader) list() ([]Device, error) {
 // device asks about one.
 func (r *Reader) device(control *os.File, number uint64, buffer *[]byte) (Device, error) {
 	var err error
-	if *buffer, err = r.request(control, commandDevice, number, *buffer); err != nil {
+	if *buffer, err = r.request(control, commandDevice, subject{number: number}, *buffer); err != nil {
 		return Device{}, err
 	}
 	d, err := decodeDevice(*buffer)
@@ -172,24 +176,78 @@ func (r *Reader) device(control *os.File, number uint64, buffer *[]byte) (Device
 		return d, err
 	}
 	// Its table, and not its status: this never waits for a lock, and thin volumes need no more.
-	if *buffer, err = r.request(control, commandTable, number, *buffer); err != nil {
+	if *buffer, err = r.request(control, commandTable, subject{number: number}, *buffer); err != nil {
 		return Device{}, err
 	}
 	d.Types, err = decodeTypes(*buffer)
 	return d, err
 }
 
-func (r *Reader) status(text string) ([]Target, error) {
-	number, err := parseNumber(text)
-	if err != nil {
-		return nil, err
+// ThinPool returns the state of the thin pool of a volume group. The error is ErrNotFound if it is not active.
+func (r *Reader) ThinPool(ctx context.Context, vg, pool string) (ThinPool, error) {
+	var err error
+	// A pool without active volumes has no layer of its own.
+	for _, name := range []string{volumeName(vg, pool) + "-tpool", volumeName(vg, pool)} {
+		var state ThinPool
+		if state, err = r.thinPool(ctx, name); !errors.Is(err, ErrNotFound) {
+			return state, err
+		}
 	}
+	return ThinPool{}, err
+}
+
+func (r *Reader) thinPool(ctx context.Context, name string) (ThinPool, error) {
+	if len(name) >= nameLength {
+		return ThinPool{}, fmt.Errorf("thin pool %s: its name is longer than device-mapper's", name)
+	}
+	targets, err := ask(ctx, r, name, func() ([]Target, error) { return r.status(subject{name: name}) })
+	if err != nil {
+		return ThinPool{}, fmt.Errorf("status of thin pool %s: %w", name, err)
+	}
+	if len(targets) != 1 || targets[0].Type != "thin-pool" {
+		return ThinPool{}, fmt.Errorf("mapped device %s is no thin pool: %w", name, ErrNotFound)
+	}
+	return ParseThinPool(targets[0].Params)
+}
+
+// Volume returns the device of a logical volume. The error is ErrNotFound if it is not active.
+func (r *Reader) Volume(ctx context.Context, vg, lv string) (Device, error) {
+	name := volumeName(vg, lv)
+	if len(name) >= nameLength {
+		return Device{}, fmt.Errorf("logical volume %s/%s: its name is longer than device-mapper's", vg, lv)
+	}
+	d, err := ask(ctx, r, name, func() (Device, error) {
+		control, err := r.open()
+		if err != nil {
+			return Device{}, err
+		}
+		defer func() { _ = control.Close() }()
+		answer, err := r.request(control, commandDevice, subject{name: name}, nil)
+		if err != nil {
+			return Device{}, err
+		}
+		return decodeDevice(answer)
+	})
+	if err != nil {
+		return Device{}, fmt.Errorf("device of logical volume %s/%s: %w", vg, lv, err)
+	}
+	return d, nil
+}
+
+// volumeName is what device-mapper calls a logical volume: LVM doubles the hyphens of both names and joins them with one
+// (libdm/libdm-string.c, dm_build_dm_name).
+func volumeName(vg, lv string) string {
+	double := func(name string) string { return strings.ReplaceAll(name, "-", "--") }
+	return double(vg) + "-" + double(lv)
+}
+
+func (r *Reader) status(about subject) ([]Target, error) {
 	control, err := r.open()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = control.Close() }()
-	buffer, err := r.request(control, commandStatus, number, nil)
+	buffer, err := r.request(control, commandStatus, about, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -201,12 +259,12 @@ func (r *Reader) open() (*os.File, error) {
 }
 
 // request puts a question, in a larger buffer each time the answer did not fit, and returns the buffer with the answer.
-func (r *Reader) request(control *os.File, c command, number uint64, buffer []byte) ([]byte, error) {
+func (r *Reader) request(control *os.File, c command, about subject, buffer []byte) ([]byte, error) {
 	if buffer == nil {
 		buffer = make([]byte, firstBuffer)
 	}
 	for {
-		c.encode(number, buffer)
+		c.encode(about, buffer)
 		if err := r.ioctl(control.Fd(), c.code(), buffer); errors.Is(err, unix.ENXIO) {
 			return buffer, ErrNotFound
 		} else if err != nil {

@@ -94,6 +94,22 @@ func TestLabAgreesWithDmsetup(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 	}
 
+	if pool, err := r.ThinPool(t.Context(), "seen", "p"); err != nil || pool.Mode != ModeReadWrite || pool.TotalMetadata == 0 {
+		t.Errorf("thin pool by its name: %+v, %v", pool, err)
+	}
+	if _, err := r.ThinPool(t.Context(), "seen", "l"); !errors.Is(err, ErrNotFound) {
+		t.Errorf("a volume that is no pool: %v", err)
+	}
+	for _, d := range devices {
+		if d.Name != "seen-t" {
+			continue
+		}
+		one, err := r.Volume(t.Context(), "seen", "t")
+		one.Types = d.Types // which only the list asks for
+		if diff := cmp.Diff(d, one); err != nil || diff != "" {
+			t.Errorf("a volume by its name: %v (-list +got):\n%s", err, diff)
+		}
+	}
 	kinds := map[string]bool{}
 	var got []string
 	for _, d := range devices {
@@ -196,7 +212,7 @@ func message(t *testing.T, number, text string) {
 	const sectorSize = 8 // of struct dm_target_msg, before the text
 	buffer := make([]byte, firstBuffer)
 	c := command{number: 14} // DM_TARGET_MSG
-	c.encode(to, buffer)
+	c.encode(subject{number: to}, buffer)
 	copy(buffer[headerSize+sectorSize:], text)
 	if err := ioctl(control.Fd(), c.code(), buffer); err != nil {
 		t.Fatalf("message %q: %v", text, err)

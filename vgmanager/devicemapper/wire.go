@@ -47,14 +47,21 @@ var (
 // code is _IOWR(0xfd, number, struct dm_ioctl).
 func (c command) code() uintptr { return 3<<30 | headerSize<<16 | 0xfd<<8 | uintptr(c.number) }
 
-// encode writes the question about a device, none for number 0. The buffer has room for the header.
-func (c command) encode(number uint64, buffer []byte) {
+// subject is what a question is about: a device by its number, or by its name, or none.
+type subject struct {
+	number uint64
+	name   string
+}
+
+// encode writes the question. The buffer has room for the header.
+func (c command) encode(about subject, buffer []byte) {
 	clear(buffer[:headerSize])
 	binary.NativeEndian.PutUint32(buffer, 4)
 	binary.NativeEndian.PutUint32(buffer[atDataSize:], uint32(len(buffer)))
 	binary.NativeEndian.PutUint32(buffer[atDataStart:], headerSize)
 	binary.NativeEndian.PutUint32(buffer[atFlags:], c.flags)
-	binary.NativeEndian.PutUint64(buffer[atNumber:], number)
+	binary.NativeEndian.PutUint64(buffer[atNumber:], about.number)
+	copy(buffer[atName:atName+nameLength-1], about.name)
 }
 
 var errShort = errors.New("the answer of device-mapper is cut off")

@@ -1,6 +1,7 @@
 package lvmd
 
 import (
+	"context"
 	"math"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
@@ -9,10 +10,10 @@ import (
 )
 
 // room returns how many bytes of new volumes the class can take now, without the spare: in a thick class with images (RAID,
-// stripes) how large a single one can be, after redundancy. It is nothing where LVM would refuse every new volume, so that the
+// stripes) how large a single one can be, after redundancy. It is nothing where every new volume would be refused, so that the
 // scheduler looks elsewhere.
 func (l located) room() lvm.Bytes {
-	if l.vg.MissingPVs > 0 {
+	if l.refusal() != "" {
 		return 0
 	}
 	if l.pool == nil {
@@ -22,17 +23,8 @@ func (l located) room() lvm.Bytes {
 		}
 		return createRoom(layout, l.vg)
 	}
-	if poolIsFull(l.pool) {
-		return 0
-	}
 	limit := lvm.Bytes(math.Floor(l.class.ThinPoolConfig.OverprovisionRatio * float64(l.pool.Size)))
 	return max(0, limit-l.pool.VirtualSize())
-}
-
-// poolIsFull tells whether LVM takes no new volume into the pool: out of data or metadata, or marked for repair.
-func poolIsFull(p *lvm.ThinPool) bool {
-	full := func(percent *float64) bool { return percent != nil && *percent >= 100 }
-	return p.Health != "" || p.CheckNeeded || full(p.DataPercent) || full(p.MetadataPercent)
 }
 
 // capacity is what the scheduler is told: the room without the spare.
@@ -42,20 +34,18 @@ func (l located) capacity() uint64 {
 
 // watchResponse is the state of all classes. A class whose volume group cannot be seen has no item: its last known
 // size stays, and requests for it say what is wrong.
-func watchResponse(set *classSet, report *lvm.Report) *proto.WatchResponse {
+func watchResponse(ctx context.Context, kernel Kernel, set *classSet, report *lvm.Report) *proto.WatchResponse {
 	response := &proto.WatchResponse{}
 	for i := range set.classes {
 		l, err := resolve(set, &set.classes[i], report)
 		if err != nil {
 			continue
 		}
+		l.now(ctx, kernel)
 		response.Items = append(response.Items, watchItem(l))
 		if l.class.Default {
 			response.FreeBytes = l.capacity()
 		}
-	}
-	for _, name := range set.gone {
-		response.Items = append(response.Items, &proto.WatchItem{DeviceClass: name})
 	}
 	return response
 }
@@ -70,8 +60,8 @@ func watchItem(l located) *proto.WatchItem {
 	// TopoLVM's metrics expect the free space of the volume group here, and the pool's beside it.
 	item.FreeBytes = uint64(l.vg.Free)
 	item.ThinPool = &proto.ThinPoolItem{
-		DataPercent:        percent(l.pool.DataPercent),
-		MetadataPercent:    percent(l.pool.MetadataPercent),
+		DataPercent:        percent(l.fill.data),
+		MetadataPercent:    percent(l.fill.metadata),
 		OverprovisionBytes: l.capacity(),
 		SizeBytes:          uint64(l.pool.Size),
 	}

@@ -21,9 +21,6 @@ type OptionClass = types.LvcreateOptionClass
 type classSet struct {
 	classes []DeviceClass
 	options map[string][]string
-	// gone are classes that were here since the process began. The watchers are told once more that they have no space,
-	// since nothing else takes their capacity from the Node.
-	gone []string
 }
 
 // find returns a class by name; the empty name is the default class.
@@ -39,21 +36,7 @@ func (s *classSet) find(name string) (*DeviceClass, bool) {
 
 // with returns the set with other classes.
 func (s *classSet) with(classes []DeviceClass) *classSet {
-	next := &classSet{classes: classes, options: s.options}
-	for _, name := range append(names(s.classes), s.gone...) {
-		if _, ok := next.find(name); !ok && !slices.Contains(next.gone, name) {
-			next.gone = append(next.gone, name)
-		}
-	}
-	return next
-}
-
-func names(classes []DeviceClass) []string {
-	var list []string
-	for i := range classes {
-		list = append(list, classes[i].Name)
-	}
-	return list
+	return &classSet{classes: classes, options: s.options}
 }
 
 // isThin tells which kind a class is; TopoLVM takes an empty type for thick.

@@ -3,8 +3,10 @@ package lvmd
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -38,4 +40,16 @@ func codeOf(err error) codes.Code {
 		}
 	}
 	return codes.Internal
+}
+
+// elsewhere turns what stands against a new volume on this node, and may not on another, into the code on which the scheduler is asked
+// again. A volume group that another command has locked is not among it: that passes.
+func elsewhere(err error) error {
+	switch {
+	case err == nil || errors.Is(err, lvm.ErrBusy):
+		return err
+	case slices.Contains([]codes.Code{codes.NotFound, codes.FailedPrecondition, codes.Unavailable}, status.Code(err)):
+		return &codedError{code: codes.ResourceExhausted, err: err}
+	}
+	return err
 }

@@ -107,7 +107,7 @@ func TestWriteConfigLeavesAnUnchangedFileAndNoOtherFiles(t *testing.T) {
 
 func TestPublishThatCannotWriteChangesNothingAndIsTriedAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "topolvm")
-	e, err := New(lvmtest.New(), filepath.Join(dir, "lvmd.yaml"))
+	e, err := New(lvmtest.New(), nil, filepath.Join(dir, "lvmd.yaml"))
 	must(t, err)
 	if err := e.Publish(thickClass("a")); err == nil {
 		t.Fatal("want an error while the directory is missing")
@@ -123,7 +123,7 @@ func TestPublishThatCannotWriteChangesNothingAndIsTriedAgain(t *testing.T) {
 }
 
 func TestPublishAndWithdraw(t *testing.T) {
-	e, err := New(lvmtest.New(), "")
+	e, err := New(lvmtest.New(), nil, "")
 	must(t, err)
 	first, second := thickClass("b"), thickClass("a")
 	first.Default, second.Default = true, true
@@ -177,4 +177,12 @@ func TestValidate(t *testing.T) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
+}
+
+func names(classes []DeviceClass) []string {
+	var list []string
+	for i := range classes {
+		list = append(list, classes[i].Name)
+	}
+	return list
 }

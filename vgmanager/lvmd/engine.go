@@ -7,7 +7,7 @@ package lvmd
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +25,8 @@ import (
 type Reader interface {
 	// Recent returns a report that includes every change of this process and is not older than maxAge.
 	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
+	// Report returns a report whose reading began after the call.
+	Report(ctx context.Context) (*lvm.Report, error)
 }
 
 // Creator makes logical volumes.
@@ -50,9 +52,9 @@ type LVM interface {
 }
 
 const (
-	// requestAge is how old a report may be that a request is answered from. It only matters for changes by other
-	// programs; it lets the steps of one request, and requests that come together, share a report.
-	requestAge = 5 * time.Second
+	// viewAge is how old a report may be that a request is answered from. It has every change of this process in it, and the agent
+	// reads it anew once a minute. It only matters for changes by other programs: what is refused because of it is looked at anew first.
+	viewAge = 75 * time.Second
 	// refreshAge is how old the capacity that watchers were told may become.
 	refreshAge = time.Minute
 	// turnTimeout is how long a request waits for the ones before it.
@@ -74,6 +76,9 @@ type Engine struct {
 	// the last of it.
 	admitting turn
 
+	// kernel is asked for what changes without LVM; nil for what the report says.
+	kernel   Kernel
+	removals removals
 	watchers watchers
 }
 
@@ -83,9 +88,9 @@ var (
 )
 
 // New returns an engine with the device classes of the file at path, which need not exist.
-// An empty path is for an engine that keeps its classes in memory only.
-func New(l LVM, path string) (*Engine, error) {
-	e := &Engine{lvm: l, path: path, admitting: newTurn()}
+// An empty path is for an engine that keeps its classes in memory only. Without a kernel to ask, how full a pool is stands in the last report.
+func New(l LVM, kernel Kernel, path string) (*Engine, error) {
+	e := &Engine{lvm: l, kernel: kernel, path: path, admitting: newTurn()}
 	if path != "" {
 		config, err := readConfig(path)
 		if err != nil {
@@ -204,20 +209,62 @@ type located struct {
 	set   *classSet
 	vg    *lvm.VG
 	pool  *lvm.ThinPool // nil for a thick class
+	fill  fill
 }
 
+// reader is one of the ways to get a report.
+type reader func(ctx context.Context) (*lvm.Report, error)
+
+// view answers from what is known.
+func (e *Engine) view(ctx context.Context) (*lvm.Report, error) { return e.lvm.Recent(ctx, viewAge) }
+
 // locate finds a class, its volume group and its pool.
-func (e *Engine) locate(ctx context.Context, name string, maxAge time.Duration) (located, error) {
+func (e *Engine) locate(ctx context.Context, name string, read reader) (located, error) {
 	set := e.classes.Load()
 	class, ok := set.find(name)
 	if !ok {
 		return located{}, status.Errorf(codes.NotFound, "device class %q is not known on this node", name)
 	}
-	report, err := e.lvm.Recent(ctx, maxAge)
+	report, err := read(ctx)
 	if err != nil {
 		return located{}, statusOf(err)
 	}
-	return resolve(set, class, report)
+	l, err := resolve(set, class, report)
+	if err == nil {
+		l.now(ctx, e.kernel)
+	}
+	return l, err
+}
+
+// with takes a step on a class as the view has it. If the step is refused, or LVM has another opinion than the view, the step is taken
+// once more on a report read anew: other programs change volume groups too, and a disk may have got another name.
+func (e *Engine) with(ctx context.Context, class string, step func(l located) error) error {
+	err := e.once(ctx, class, e.view, step)
+	if err == nil || !mayBeOutdated(err) || ctx.Err() != nil {
+		return err
+	}
+	return e.once(ctx, class, e.lvm.Report, step)
+}
+
+func (e *Engine) once(ctx context.Context, class string, read reader, step func(l located) error) error {
+	l, err := e.locate(ctx, class, read)
+	if err != nil {
+		return err
+	}
+	return step(l)
+}
+
+// mayBeOutdated tells whether an error may come of a view that is not true any more. What took its time is not tried again.
+func mayBeOutdated(err error) bool {
+	if errors.Is(err, lvm.ErrBusy) || errors.Is(err, lvm.ErrInUse) {
+		return false
+	}
+	switch status.Code(err) {
+	case codes.NotFound, codes.AlreadyExists, codes.ResourceExhausted, codes.FailedPrecondition, codes.OutOfRange, codes.InvalidArgument,
+		codes.Unavailable, codes.Internal:
+		return true
+	}
+	return false
 }
 
 func resolve(set *classSet, class *DeviceClass, report *lvm.Report) (located, error) {
@@ -229,6 +276,7 @@ func resolve(set *classSet, class *DeviceClass, report *lvm.Report) (located, er
 		if l.pool = l.vg.ThinPool(class.ThinPoolConfig.Name); l.pool == nil {
 			return l, status.Errorf(codes.Unavailable, "device class %s: volume group %s has no thin pool %s", class.Name, class.VolumeGroup, class.ThinPoolConfig.Name)
 		}
+		l.fill = fill{data: l.pool.DataPercent, metadata: l.pool.MetadataPercent}
 	}
 	return l, nil
 }
@@ -242,10 +290,23 @@ func (l located) volume(name string) *lvm.LV {
 	return lv
 }
 
-// statusOf is the one table from errors of LVM to gRPC codes.
+// statusOf is the one table from errors of LVM to gRPC codes. The cause stays in it.
 func statusOf(err error) error {
 	if err == nil {
 		return nil
 	}
-	return status.Error(codeOf(err), fmt.Sprint(err))
+	return &codedError{code: codeOf(err), err: err}
 }
+
+// codedError is an error with a gRPC code.
+type codedError struct {
+	code codes.Code
+	err  error
+}
+
+func (e *codedError) Error() string { return e.err.Error() }
+
+func (e *codedError) Unwrap() error { return e.err }
+
+// GRPCStatus makes it known to gRPC.
+func (e *codedError) GRPCStatus() *status.Status { return status.New(e.code, e.err.Error()) }

@@ -46,7 +46,7 @@ func newEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 	must(t, fake.VGCreate(ctx, lvm.VGCreateOptions{Name: "thick", Devices: []string{"/dev/a"}}))
 	must(t, fake.VGCreate(ctx, lvm.VGCreateOptions{Name: "thin", Devices: []string{"/dev/b"}}))
 	must(t, fake.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: "thin", Name: "pool", PercentFree: 50}))
-	e, err := New(fake, filepath.Join(t.TempDir(), "lvmd.yaml"))
+	e, err := New(fake, nil, filepath.Join(t.TempDir(), "lvmd.yaml"))
 	must(t, err)
 	thin := thinClass("thin", 10)
 	thin.Default = true
@@ -81,7 +81,7 @@ func TestCreateLV(t *testing.T) {
 		"all of the group":     {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: gib + 4*mib}, gib + 4*mib, codes.OK},
 		"more than the group":  {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: gib + 4*mib + 1}, 0, codes.ResourceExhausted},
 		"more than the ratio":  {&proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 6 * gib}, 0, codes.ResourceExhausted},
-		"an unknown class":     {&proto.CreateLVRequest{Name: "a", DeviceClass: "nosuch", SizeBytes: gib}, 0, codes.NotFound},
+		"an unknown class":     {&proto.CreateLVRequest{Name: "a", DeviceClass: "nosuch", SizeBytes: gib}, 0, codes.ResourceExhausted},
 		"an unknown option":    {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", LvcreateOptionClass: "x", SizeBytes: gib}, 0, codes.InvalidArgument},
 		"no size":              {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick"}, 0, codes.InvalidArgument},
 		"a negative size":      {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: -1}, 0, codes.InvalidArgument},
@@ -136,9 +136,9 @@ func TestCreateLVWhenTheReadFailsMakesNothing(t *testing.T) {
 
 func TestErrorsOfLVMBecomeCodes(t *testing.T) {
 	for sentinel, code := range map[error]codes.Code{
-		lvm.ErrNoSpace: codes.ResourceExhausted, lvm.ErrInUse: codes.FailedPrecondition, lvm.ErrExists: codes.AlreadyExists,
-		lvm.ErrNotInstalled: codes.Unavailable, lvm.ErrMissingPV: codes.FailedPrecondition, lvm.ErrInvalid: codes.InvalidArgument,
-		lvm.ErrNotFound: codes.NotFound, errors.New("something"): codes.Internal,
+		lvm.ErrNoSpace: codes.ResourceExhausted, lvm.ErrInUse: codes.ResourceExhausted, lvm.ErrExists: codes.AlreadyExists,
+		lvm.ErrNotInstalled: codes.ResourceExhausted, lvm.ErrMissingPV: codes.ResourceExhausted, lvm.ErrInvalid: codes.InvalidArgument,
+		lvm.ErrNotFound: codes.ResourceExhausted, lvm.ErrBusy: codes.Unavailable, errors.New("something"): codes.Internal,
 	} {
 		e, fake := newEngine(t)
 		fake.Fail("LVCreateThick", sentinel)
@@ -344,7 +344,7 @@ func TestGetFreeBytesKeepsTheSpareBack(t *testing.T) {
 
 func TestNewReadsTheFileOfTheProcessBefore(t *testing.T) {
 	e, fake := newEngine(t)
-	again, err := New(fake, e.path)
+	again, err := New(fake, nil, e.path)
 	must(t, err)
 	if diff := cmp.Diff(e.classes.Load().classes, again.classes.Load().classes); diff != "" {
 		t.Error(diff)
@@ -352,7 +352,7 @@ func TestNewReadsTheFileOfTheProcessBefore(t *testing.T) {
 	if err := os.WriteFile(e.path, []byte("device-classes: {"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(fake, e.path); err == nil || !strings.Contains(err.Error(), e.path) {
+	if _, err := New(fake, nil, e.path); err == nil || !strings.Contains(err.Error(), e.path) {
 		t.Errorf("a broken file gave %v", err)
 	}
 }

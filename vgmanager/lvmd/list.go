@@ -2,16 +2,20 @@ package lvmd
 
 import (
 	"context"
+	"fmt"
+	"strings"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
 // GetLVList returns the volumes of a class: those of its thin pool, or all thick ones of its volume group.
 func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest, _ ...grpc.CallOption) (*proto.GetLVListResponse, error) {
-	l, err := e.locate(ctx, in.GetDeviceClass(), requestAge)
+	l, err := e.locate(ctx, in.GetDeviceClass(), e.view)
 	if err != nil {
 		return nil, err
 	}
@@ -24,6 +28,42 @@ func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest, _ ..
 	return response, nil
 }
 
+// FindLV returns a volume of a class with all eight fields. An active one has its device number. NotFound: it does not exist.
+func (e *Engine) FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	var found *proto.LogicalVolume
+	err := e.with(ctx, class, func(l located) error {
+		lv := l.volume(name)
+		if lv == nil || !l.has(lv) {
+			return status.Errorf(codes.NotFound, "device class %s has no logical volume %s in volume group %s", l.class.Name, name, l.vg.Name)
+		}
+		found = message(lv)
+		if lv.Major != 0 || !lv.Attr.Active() {
+			return nil
+		}
+		return e.number(ctx, l, found)
+	})
+	return found, err
+}
+
+// number asks the kernel for the device of a volume that was made since the last report.
+func (e *Engine) number(ctx context.Context, l located, lv *proto.LogicalVolume) error {
+	unknown := status.Errorf(codes.NotFound, "the device of logical volume %s/%s is not known", l.vg.Name, lv.GetName())
+	if e.kernel == nil {
+		return unknown
+	}
+	device, err := e.kernel.Volume(ctx, l.vg.Name, lv.GetName())
+	if err != nil || !strings.HasPrefix(device.UUID, "LVM-"+strings.ReplaceAll(l.vg.UUID, "-", "")) {
+		return unknown
+	}
+	if _, err := fmt.Sscanf(device.Number, "%d:%d", &lv.DevMajor, &lv.DevMinor); err != nil {
+		return unknown
+	}
+	return nil
+}
+
 // has tells whether a volume belongs to the class.
 func (l located) has(lv *lvm.LV) bool {
 	if l.pool != nil {
@@ -34,7 +74,7 @@ func (l located) has(lv *lvm.LV) bool {
 
 // GetFreeBytes returns the capacity of a class: what new volumes may have together, without the spare.
 func (e *Engine) GetFreeBytes(ctx context.Context, in *proto.GetFreeBytesRequest, _ ...grpc.CallOption) (*proto.GetFreeBytesResponse, error) {
-	l, err := e.locate(ctx, in.GetDeviceClass(), requestAge)
+	l, err := e.locate(ctx, in.GetDeviceClass(), e.view)
 	if err != nil {
 		return nil, err
 	}

@@ -172,7 +172,7 @@ func newRAIDEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 		fake.AddDisk(d, lvm.Bytes(401*mib), uint32(16*(i+1)))
 	}
 	must(t, fake.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "raid", Devices: devices}))
-	e, err := New(fake, "")
+	e, err := New(fake, nil, "")
 	must(t, err)
 	class := thickClass("raid")
 	class.LVCreateOptions = RAIDOptions("raid5", 0, 2, 64<<10)

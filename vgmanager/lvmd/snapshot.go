@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc"
@@ -28,26 +30,37 @@ func (e *Engine) CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapsho
 		return nil, err
 	}
 	defer e.admitting.leave()
-	l, err := e.locate(ctx, in.GetDeviceClass(), requestAge)
+	var made *proto.LogicalVolume
+	err := e.with(ctx, in.GetDeviceClass(), func(l located) (err error) {
+		made, err = e.snapshotIn(ctx, l, in)
+		return err
+	})
 	if err != nil {
 		return nil, err
+	}
+	return &proto.CreateLVSnapshotResponse{Snapshot: made}, nil
+}
+
+func (e *Engine) snapshotIn(ctx context.Context, l located, in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
+	if present := l.vg.LV(in.GetName()); present != nil {
+		return e.existingSnapshot(ctx, l, present, in)
 	}
 	source, size, err := l.source(in)
 	if err != nil {
 		return nil, err
 	}
-	if present := l.vg.LV(in.GetName()); present != nil {
-		return existingSnapshot(l, present, size)
+	if err := l.open(); err != nil {
+		return nil, err
 	}
 	if err := l.admit(size, l.room()); err != nil {
 		return nil, err
 	}
-	if err := e.snapshot(ctx, l, in, source.Size, size); err != nil {
+	if err := e.snapshot(ctx, l, in, source, size); err != nil {
 		return nil, statusOf(err)
 	}
 	log.FromContext(ctx).Info("snapshot created", "deviceClass", l.class.Name, "lv", in.GetName(), "source", source.Name, "size", int64(size))
 	e.watchers.notify()
-	return &proto.CreateLVSnapshotResponse{Snapshot: &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}}, nil
+	return &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}, nil
 }
 
 func checkSnapshotRequest(in *proto.CreateLVSnapshotRequest) error {
@@ -85,20 +98,47 @@ func (l located) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, 
 	return source, size, nil
 }
 
-func existingSnapshot(l located, present *lvm.LV, size lvm.Bytes) (*proto.CreateLVSnapshotResponse, error) {
-	response, err := existing(l, present, size)
-	if err != nil {
+// existingSnapshot answers a request that was answered before, perhaps by a process that was killed before the snapshot had grown. The
+// source may be gone by now.
+func (e *Engine) existingSnapshot(ctx context.Context, l located, present *lvm.LV, in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
+	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
+	ours := l.pool != nil && present.PoolName == l.pool.Name && (present.Origin == "" || present.Origin == in.GetSourceVolume())
+	if !ours {
+		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s exists and is another one", l.vg.Name, present.Name)
+	}
+	if present.Size >= size {
+		return message(present), nil
+	}
+	if _, err := l.admitGrowth(present, size-present.Size); err != nil {
 		return nil, err
 	}
-	return &proto.CreateLVSnapshotResponse{Snapshot: response.GetVolume()}, nil
+	if err := e.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: l.vg.Name, Name: present.Name, Size: size}); err != nil {
+		return nil, statusOf(err)
+	}
+	e.watchers.notify()
+	return &proto.LogicalVolume{Name: present.Name, SizeBytes: int64(size)}, nil
+}
+
+// formatTags begin the tags that say how far the file system on a volume is.
+const formatTags = "lvms.format"
+
+// inherited returns the tags of a snapshot: those that are about what is on a volume are as true of its copy.
+func inherited(tags []string, source *lvm.LV) []string {
+	tags = slices.Clone(tags)
+	for _, tag := range source.Tags {
+		if tag == TagNew || strings.HasPrefix(tag, formatTags) {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
 }
 
 // snapshot makes the snapshot and grows it. If it cannot grow it is removed again, so that the next try begins anew.
-func (e *Engine) snapshot(ctx context.Context, l located, in *proto.CreateLVSnapshotRequest, from, to lvm.Bytes) error {
+func (e *Engine) snapshot(ctx context.Context, l located, in *proto.CreateLVSnapshotRequest, source *lvm.LV, to lvm.Bytes) error {
 	err := e.lvm.LVCreateSnapshot(ctx, lvm.SnapshotOptions{
-		VG: l.vg.Name, Source: in.GetSourceVolume(), Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro", Tags: in.GetTags(),
+		VG: l.vg.Name, Source: source.Name, Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro", Tags: inherited(in.GetTags(), source),
 	})
-	if err != nil || to == from {
+	if err != nil || to == source.Size {
 		return err
 	}
 	err = e.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: l.vg.Name, Name: in.GetName(), Size: to})

@@ -13,13 +13,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-const (
-	// conditionAge is how old a report may be that the health of a volume is told from: more than the minute in which the node is
-	// looked at anyway, so that a question about health starts no process.
-	conditionAge = 2 * time.Minute
-	// nearlyFull is the percentage of a pool's data or metadata from which its volumes are not called healthy.
-	nearlyFull = 95
-)
+// conditionAge is how old a report may be that the health of a volume is told from: more than the minute in which the node is
+// looked at anyway, so that a question about health starts no process.
+const conditionAge = 2 * time.Minute
 
 // ActivateLV makes the device of a volume, for example after LVM did not activate its volume group at boot.
 func (e *Engine) ActivateLV(ctx context.Context, class, name string) error {
@@ -38,19 +34,17 @@ func (e *Engine) upkeep(ctx context.Context, class, name string, command func(vg
 	if err := checkName(name); err != nil {
 		return err
 	}
-	l, err := e.locate(ctx, class, requestAge)
-	if err != nil {
-		return err
-	}
-	if l.volume(name) == nil {
-		return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
-	}
-	return statusOf(command(l.vg.Name))
+	return e.with(ctx, class, func(l located) error {
+		if l.volume(name) == nil {
+			return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
+		}
+		return statusOf(command(l.vg.Name))
+	})
 }
 
 // Condition tells what is wrong with a volume, in words; "" if nothing is. It may be as old as conditionAge.
 func (e *Engine) Condition(ctx context.Context, class, name string) (string, error) {
-	l, err := e.locate(ctx, class, conditionAge)
+	l, err := e.locate(ctx, class, func(ctx context.Context) (*lvm.Report, error) { return e.lvm.Recent(ctx, conditionAge) })
 	if err != nil {
 		return "", err
 	}
@@ -79,8 +73,8 @@ func (l located) wrongs(lv *lvm.LV) []string {
 	if l.pool.Health != "" || l.pool.CheckNeeded {
 		wrongs = append(wrongs, fmt.Sprintf("thin pool %s/%s is broken: %s", l.vg.Name, l.pool.Name, poolState(l.pool)))
 	}
-	for what, percent := range map[string]*float64{"data": l.pool.DataPercent, "metadata": l.pool.MetadataPercent} {
-		if percent != nil && *percent >= nearlyFull {
+	for what, percent := range map[string]*float64{"data": l.fill.data, "metadata": l.fill.metadata} {
+		if percent != nil && *percent >= highWater {
 			wrongs = append(wrongs, fmt.Sprintf("the %s of thin pool %s/%s is %.0f %% full: writes fail when it is full", what, l.vg.Name, l.pool.Name, *percent))
 		}
 	}

@@ -3,6 +3,7 @@ package lvmd
 import (
 	"context"
 	"regexp"
+	"slices"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc"
@@ -39,8 +40,8 @@ func checkRequest(name string, size int64) error {
 // The size in the response is the actual one: requests are rounded up to whole extents of the volume group. The device
 // number is 0, since nobody asks for it and it would take one more report.
 //
-// Codes: NotFound (class), InvalidArgument, AlreadyExists, ResourceExhausted (another node may have the space), and those
-// of codeTable.
+// Codes: ResourceExhausted (this node cannot have the volume now, another one may: no such class here, no room, a pool that is
+// nearly full, a device that is missing), InvalidArgument, AlreadyExists, and those of codeTable.
 func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest, _ ...grpc.CallOption) (*proto.CreateLVResponse, error) {
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
 		return nil, err
@@ -49,17 +50,32 @@ func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest, _ ...g
 		return nil, err
 	}
 	defer e.admitting.leave()
-	l, err := e.locate(ctx, in.GetDeviceClass(), requestAge)
+	var response *proto.CreateLVResponse
+	err := e.with(ctx, in.GetDeviceClass(), func(l located) (err error) {
+		response, err = e.createIn(ctx, l, in)
+		return err
+	})
 	if err != nil {
-		return nil, err
+		return nil, elsewhere(err)
 	}
+	return response, nil
+}
+
+func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequest) (*proto.CreateLVResponse, error) {
 	options, err := l.options(in.GetLvcreateOptionClass())
 	if err != nil {
 		return nil, err
 	}
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
 	if present := l.vg.LV(in.GetName()); present != nil {
-		return existing(l, present, size)
+		response, err := existing(l, present, size)
+		unused := slices.Contains(in.GetTags(), TagNew) && slices.Contains(present.Tags, TagNew)
+		if err != nil || l.zeroed() || !unused {
+			return response, err
+		}
+		if l, err = e.beginAnew(ctx, l, present.Name); err != nil {
+			return nil, err
+		}
 	}
 	devices, err := l.admitNew(size, options)
 	if err != nil {
@@ -76,6 +92,23 @@ func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest, _ ...g
 	return &proto.CreateLVResponse{Volume: &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}}, nil
 }
 
+// TagNew is on a volume from the command that makes it until it is given to somebody for the first time. What is on such a volume is
+// not anybody's: a file system that is half made may be made anew. Who asks for a volume with this tag takes it off (TagLV).
+const TagNew = "lvms.new"
+
+// beginAnew removes a volume that was never used, and may not have been wiped: the process, or the node, may have ended while the
+// command that made it was at that. It may hold what an earlier volume has written.
+func (e *Engine) beginAnew(ctx context.Context, l located, name string) (located, error) {
+	log.FromContext(ctx).Info("logical volume is made anew: it was never used, and may not have been wiped", "deviceClass", l.class.Name, "lv", name)
+	if err := e.lvm.LVRemove(ctx, l.vg.Name, name); err != nil {
+		return l, statusOf(err)
+	}
+	return e.locate(ctx, l.class.Name, e.view)
+}
+
+// zeroed tells whether new volumes read as zeroes from the beginning.
+func (l located) zeroed() bool { return l.pool != nil && l.pool.Zeroes }
+
 func (e *Engine) create(ctx context.Context, l located, in *proto.CreateLVRequest, size lvm.Bytes, options, devices []string) error {
 	if l.pool == nil {
 		return e.lvm.LVCreateThick(ctx, lvm.ThickOptions{
@@ -90,7 +123,7 @@ func (e *Engine) create(ctx context.Context, l located, in *proto.CreateLVReques
 
 // created reads the size of a volume that was made with options: stripes and RAID round it further.
 func (e *Engine) created(ctx context.Context, l located, name string) (*proto.CreateLVResponse, error) {
-	report, err := e.lvm.Recent(ctx, requestAge)
+	report, err := e.view(ctx)
 	if err != nil {
 		return nil, statusOf(err)
 	}
@@ -138,7 +171,10 @@ func (l located) admit(size, room lvm.Bytes) error {
 // admitNew refuses a new volume that does not fit. It returns the devices to name to LVM for one with redundancy that fits on as
 // many as it has images: the loss of a device then touches one image of it only.
 func (l located) admitNew(size lvm.Bytes, options []string) ([]string, error) {
-	if l.pool != nil || l.vg.MissingPVs > 0 {
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	if l.pool != nil {
 		return nil, l.admit(size, l.room())
 	}
 	layout, err := lvm.NewLayout(options)
@@ -157,57 +193,14 @@ func (l located) admitNew(size lvm.Bytes, options []string) ([]string, error) {
 
 // admitGrowth refuses what a volume cannot grow by, and returns the devices to name to LVM.
 func (l located) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
-	if l.pool != nil || l.vg.MissingPVs > 0 {
+	if err := l.open(); err != nil {
+		return nil, err
+	}
+	if l.pool != nil {
 		return nil, l.admit(more, l.room())
 	}
 	g := growthOf(l.vg, lv, createOptions(l.class))
 	return g.devices, l.admit(more, g.room)
-}
-
-// RemoveLV removes a volume. NotFound means that it does not exist, which callers take for success; therefore a volume group
-// that cannot be seen is Unavailable, and a class that is not known FailedPrecondition: the volume may well exist.
-func (e *Engine) RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, _ ...grpc.CallOption) (*proto.Empty, error) {
-	if err := checkName(in.GetName()); err != nil {
-		return nil, err
-	}
-	if err := e.admitting.enter(ctx); err != nil {
-		return nil, err
-	}
-	defer e.admitting.leave()
-	l, err := e.locate(ctx, in.GetDeviceClass(), requestAge)
-	if status.Code(err) == codes.NotFound {
-		return nil, status.Errorf(codes.FailedPrecondition,
-			"device class %q is not known on this node, so whether logical volume %s exists is not known either", in.GetDeviceClass(), in.GetName())
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := l.removable(in.GetName()); err != nil {
-		return nil, err
-	}
-	if err := e.lvm.LVRemove(ctx, l.vg.Name, in.GetName()); err != nil {
-		return nil, statusOf(err)
-	}
-	log.FromContext(ctx).Info("logical volume removed", "deviceClass", l.class.Name, "lv", in.GetName())
-	e.watchers.notify()
-	return &proto.Empty{}, nil
-}
-
-// removable refuses what lvremove --yes would take other volumes with: a thin pool, and the origin of a thick snapshot.
-func (l located) removable(name string) error {
-	lv := l.vg.LV(name)
-	if lv == nil {
-		return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
-	}
-	if lv.Attr.IsThinPool() {
-		return status.Errorf(codes.InvalidArgument, "logical volume %s/%s is a thin pool, not a volume", l.vg.Name, name)
-	}
-	for i := range l.vg.LVs {
-		if other := &l.vg.LVs[i]; other.Origin == name && !other.Attr.IsThinVolume() {
-			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s has the snapshot %s, which would be lost", l.vg.Name, name, other.Name)
-		}
-	}
-	return nil
 }
 
 // ResizeLV grows a volume. One that has the requested size or more stays as it is. The response has the actual size.
@@ -219,30 +212,38 @@ func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest, _ ...g
 		return nil, err
 	}
 	defer e.admitting.leave()
-	l, err := e.locate(ctx, in.GetDeviceClass(), requestAge)
+	var actual int64
+	err := e.with(ctx, in.GetDeviceClass(), func(l located) (err error) {
+		actual, err = e.resizeIn(ctx, l, in)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
+	return &proto.ResizeLVResponse{SizeBytes: actual}, nil
+}
+
+func (e *Engine) resizeIn(ctx context.Context, l located, in *proto.ResizeLVRequest) (int64, error) {
 	lv := l.volume(in.GetName())
 	if lv == nil {
-		return nil, status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, in.GetName())
+		return 0, status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, in.GetName())
 	}
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
 	if size <= lv.Size {
-		return &proto.ResizeLVResponse{SizeBytes: int64(lv.Size)}, nil
+		return int64(lv.Size), nil
 	}
 	devices, err := l.admitGrowth(lv, size-lv.Size)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	if err := e.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: l.vg.Name, Name: lv.Name, Size: size, Devices: devices}); err != nil {
-		return nil, statusOf(err)
+		return 0, statusOf(err)
 	}
 	log.FromContext(ctx).Info("logical volume extended", "deviceClass", l.class.Name, "lv", lv.Name, "size", int64(size))
 	e.watchers.notify()
 	if lv.IsRAID() || lv.SegType == "striped" {
 		grown, err := e.created(ctx, l, lv.Name)
-		return &proto.ResizeLVResponse{SizeBytes: grown.GetVolume().GetSizeBytes()}, err
+		return grown.GetVolume().GetSizeBytes(), err
 	}
-	return &proto.ResizeLVResponse{SizeBytes: int64(size)}, nil
+	return int64(size), nil
 }

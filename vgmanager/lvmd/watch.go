@@ -82,9 +82,9 @@ func (s *stream) Recv() (*proto.WatchResponse, error) {
 		case <-s.notices:
 		}
 		set := s.engine.classes.Load()
-		report, err := s.engine.lvm.Recent(s.ctx, requestAge)
+		report, err := s.engine.view(s.ctx)
 		if err == nil {
-			return watchResponse(set, report), nil
+			return watchResponse(s.ctx, s.engine.kernel, set, report), nil
 		}
 		log.FromContext(s.ctx).Error(err, "capacity could not be read")
 		time.AfterFunc(retryWatch, s.notify)

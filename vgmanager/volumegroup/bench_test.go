@@ -152,7 +152,7 @@ func (b *bench) addDisk(path string, minor uint32) {
 // restart begins a new process on the node.
 func (b *bench) restart() {
 	b.Helper()
-	engine, err := lvmd.New(b.lvm, filepath.Join(b.dir, "lvmd.yaml"))
+	engine, err := lvmd.New(b.lvm, nil, filepath.Join(b.dir, "lvmd.yaml"))
 	b.ok(err)
 	b.engine = engine
 	b.agent = New(b.options(b.lvm, b.devices))

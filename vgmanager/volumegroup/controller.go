@@ -39,6 +39,8 @@ type Groups interface {
 	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
 	VGReduceMissing(ctx context.Context, name string) error
 	VGRemove(ctx context.Context, name string) error
+	// NameDevices tells whether the devices of a group may be named to commands for its volumes: it was looked at, and is well.
+	NameDevices(vg string, well bool)
 }
 
 // Pools changes thin pools.
@@ -276,6 +278,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup) 
 	}
 	before := entryOf(nodeStatus, w.Name)
 	o := r.change(ctx, w, before)
+	r.LVM.NameDevices(w.Name, !o.blind && o.err == nil && o.plan.State == v1alpha1.VGStatusReady && len(o.plan.Problems) == 0)
 	if o.plan.Finished {
 		return ctrl.Result{}, r.finish(ctx, object, nodeStatus)
 	}

@@ -47,7 +47,7 @@ func newLabBench(t *testing.T, spec func(disks []string) v1alpha1.LVMVolumeGroup
 func (l *labBench) boot() {
 	l.Helper()
 	real := lvm.New(l.runner)
-	engine, err := lvmd.New(real, filepath.Join(l.dir, "lvmd.yaml"))
+	engine, err := lvmd.New(real, nil, filepath.Join(l.dir, "lvmd.yaml"))
 	l.ok(err)
 	l.engine = engine
 	l.agent = New(l.options(real, device.New(l.runner)))

@@ -833,7 +833,7 @@ func (s *scene) crashBoot(at int, mode string) *crashingRunner {
 	s.Helper()
 	c := &crashingRunner{real: s.runner, at: at, mode: mode}
 	real := lvm.New(c)
-	engine, err := lvmd.New(real, filepath.Join(s.dir, "lvmd.yaml"))
+	engine, err := lvmd.New(real, nil, filepath.Join(s.dir, "lvmd.yaml"))
 	s.ok(err)
 	s.engine = engine
 	s.agent = New(s.options(real, device.New(s.runner)))

@@ -18,15 +18,17 @@ import (
 	"github.com/topolvm/topolvm"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
 // Volumes are the logical volumes of this node.
 type Volumes interface {
-	GetLVList(ctx context.Context, in *proto.GetLVListRequest, options ...grpc.CallOption) (*proto.GetLVListResponse, error)
+	// FindLV returns a volume with its device number, if it is active; NotFound if there is none.
+	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
 	ActivateLV(ctx context.Context, class, name string) error
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
 	// Condition is what is wrong with a volume, in words; "" if nothing is. It starts no process.
@@ -108,21 +110,28 @@ func (v volume) tagged(prefix string) (string, bool) {
 	return "", false
 }
 
+// beginnings are the tags that say that nobody has had the volume yet.
+func (v volume) beginnings() []string {
+	var tags []string
+	for _, tag := range v.lv.GetTags() {
+		if tag == lvmd.TagNew || strings.HasPrefix(tag, formattingTag) {
+			tags = append(tags, tag)
+		}
+	}
+	return tags
+}
+
 // find returns a volume of this node. NotFound: there is none, in the API or in LVM.
 func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
 	class, err := s.classOf(ctx, id)
 	if err != nil {
 		return volume{}, err
 	}
-	list, err := s.Volumes.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: class})
+	lv, err := s.Volumes.FindLV(ctx, class, id)
 	if err != nil {
 		return volume{}, fmt.Errorf("volume %s on node %s: %w", id, s.Node, err)
 	}
-	at := slices.IndexFunc(list.GetVolumes(), func(lv *proto.LogicalVolume) bool { return lv.GetName() == id })
-	if at < 0 {
-		return volume{}, status.Errorf(codes.NotFound, "device class %s of node %s has no logical volume %s", class, s.Node, id)
-	}
-	return volume{id: id, class: class, lv: list.GetVolumes()[at]}, nil
+	return volume{id: id, class: class, lv: lv}, nil
 }
 
 // classOf returns the device class of a volume.
@@ -197,7 +206,7 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context, request *csi.NodePub
 		options = append(options, "ro")
 	}
 	if capability.GetBlock() != nil {
-		err = s.publishBlock(v, target, options)
+		err = s.publishBlock(ctx, v, target, options)
 	} else {
 		err = s.publishMount(v, request.GetStagingTargetPath(), target, options)
 	}
@@ -207,7 +216,13 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context, request *csi.NodePub
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-func (s *NodeServer) publishBlock(v volume, target string, options []string) error {
+func (s *NodeServer) publishBlock(ctx context.Context, v volume, target string, options []string) error {
+	if old := v.beginnings(); len(old) > 0 {
+		// From here on what is on it is somebody's.
+		if err := s.Volumes.TagLV(ctx, v.class, v.id, nil, old); err != nil {
+			return fmt.Errorf("note that volume %s on node %s is used: %w", v.id, s.Node, err)
+		}
+	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
 		return status.Errorf(codes.Internal, "folder of %s: %v", target, err)
 	}

@@ -14,7 +14,6 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,8 +30,11 @@ type fakeVolumes struct {
 	activated int
 }
 
-func (f *fakeVolumes) GetLVList(context.Context, *proto.GetLVListRequest, ...grpc.CallOption) (*proto.GetLVListResponse, error) {
-	return &proto.GetLVListResponse{Volumes: []*proto.LogicalVolume{f.lv}}, f.err
+func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalVolume, error) {
+	if f.err == nil && f.lv.GetName() != name {
+		return nil, status.Errorf(codes.NotFound, "no logical volume %s", name)
+	}
+	return f.lv, f.err
 }
 
 func (f *fakeVolumes) ActivateLV(context.Context, string, string) error {

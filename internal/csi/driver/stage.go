@@ -13,7 +13,8 @@ import (
 
 // The tags of a logical volume that say how far its file system is. Each ends with the type.
 const (
-	// formattingTag: the volume was found blank and is being formatted. No Pod has had it, so that can begin anew.
+	// formattingTag: the volume was found blank and is being formatted. No Pod has had it, so that can begin anew. A volume that was
+	// made empty by this version has lvmd.TagNew instead, from the beginning.
 	formattingTag = "lvms.formatting="
 	// formattedTag: the volume has had a file system. It never gets another one.
 	formattedTag = "lvms.formatted="
@@ -67,72 +68,81 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, capabi
 	if mounted != (deviceNumber{}) && mounted != numberOf(v) {
 		return status.Errorf(codes.Internal, "%s is a mount point of device %s, not of volume %s", staging, mounted, v.id)
 	}
-	want := capability.GetMount().GetFsType()
-	begun, _ := v.tagged(formattingTag)
+	kind := v.begunType(capability.GetMount().GetFsType())
+	isNew := len(v.beginnings()) > 0
 	if mounted == (deviceNumber{}) {
-		if want, begun, err = s.mountFileSystem(ctx, v, staging, want, capability); err != nil {
+		if kind, isNew, err = s.mountFileSystem(ctx, &v, staging, capability); err != nil {
 			return err
 		}
 	}
-	if begun != "" {
+	if isNew {
 		// The root gets its mode before anything says that the file system is complete.
 		if err := s.host.setMode(staging, rootMode); err != nil {
 			return status.Errorf(codes.Internal, "mode of the root of volume %s on node %s: %v", v.id, s.Node, err)
 		}
-		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{formattedTag + begun}, []string{formattingTag + begun}); err != nil {
+		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{formattedTag + kind}, v.beginnings()); err != nil {
 			return fmt.Errorf("note that volume %s on node %s is formatted: %w", v.id, s.Node, err)
 		}
 	}
 	return nil
 }
 
-// mountFileSystem returns the type that was mounted, and the same again if the file system is new.
-func (s *NodeServer) mountFileSystem(ctx context.Context, v volume, staging, want string, capability *csi.VolumeCapability) (mounted, begun string, err error) {
+// begunType is the file system of a volume that was mounted, and not noted as formatted, before the process ended.
+func (v volume) begunType(want string) string {
+	if begun, ok := v.tagged(formattingTag); ok {
+		return begun
+	}
+	if want == "" {
+		return defaultFileSystem
+	}
+	return want
+}
+
+// mountFileSystem returns the type that was mounted, and whether the file system is new.
+func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging string, capability *csi.VolumeCapability) (kind string, isNew bool, err error) {
 	path := v.lv.GetPath()
 	found, err := s.host.probe(ctx, path)
 	if err != nil {
 		// Whether it is blank is not known, so it is neither formatted nor mounted.
-		return "", "", status.Errorf(codes.Internal, "volume %s (%s) on node %s cannot be read: %v", v.id, path, s.Node, err)
+		return "", false, status.Errorf(codes.Internal, "volume %s (%s) on node %s cannot be read: %v", v.id, path, s.Node, err)
 	}
 	readOnly := readsOnly(capability)
-	d, err := decide(v, found, want, readOnly)
+	d, err := decide(*v, found, capability.GetMount().GetFsType(), readOnly)
 	if err != nil {
-		return "", "", err
+		return "", false, err
 	}
 	if d.format {
 		if err := s.format(ctx, v, d.fileSystem); err != nil {
-			return "", "", err
+			return "", false, err
 		}
-		begun = d.fileSystem
 	} else if err := s.host.check(ctx, path, d.fileSystem); err != nil {
-		return "", "", status.Errorf(codes.FailedPrecondition, "the %s file system of volume %s (%s) on node %s is broken: %v", d.fileSystem, v.id, path, s.Node, err)
+		return "", false, status.Errorf(codes.FailedPrecondition, "the %s file system of volume %s (%s) on node %s is broken: %v", d.fileSystem, v.id, path, s.Node, err)
 	}
 	options := append(slices.Clone(capability.GetMount().GetMountFlags()), fileSystems[d.fileSystem].mount...)
 	if readOnly {
 		options = append(options, "ro")
 	}
 	if err := s.host.mount(path, staging, d.fileSystem, options); err != nil {
-		return "", "", status.Errorf(codes.Internal, "mount volume %s (%s) on node %s: %v", v.id, path, s.Node, err)
+		return "", false, status.Errorf(codes.Internal, "mount volume %s (%s) on node %s: %v", v.id, path, s.Node, err)
 	}
 	if !d.format && !readOnly {
 		// A copy may be larger than its source, and a volume may have grown while it was not in use.
 		if err := s.host.grow(path, staging, false); err != nil {
-			return "", "", status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v", v.id, s.Node, err)
+			return "", false, status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v", v.id, s.Node, err)
 		}
 	}
-	return d.fileSystem, begun, nil
+	return d.fileSystem, d.format, nil
 }
 
-// format notes what it is about to do: a crash in the middle leaves half a file system, which must not be taken for data.
-func (s *NodeServer) format(ctx context.Context, v volume, fileSystem string) error {
-	if begun, ok := v.tagged(formattingTag); !ok || begun != fileSystem {
-		var old []string
-		if ok {
-			old = []string{formattingTag + begun}
-		}
-		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{formattingTag + fileSystem}, old); err != nil {
+// format notes what it is about to do: a crash in the middle leaves half a file system, which must not be taken for data. On a volume
+// that is new that is noted already.
+func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string) error {
+	if len(v.beginnings()) == 0 {
+		tag := formattingTag + fileSystem
+		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{tag}, nil); err != nil {
 			return fmt.Errorf("note that volume %s on node %s is being formatted: %w", v.id, s.Node, err)
 		}
+		v.lv.Tags = append(slices.Clone(v.lv.Tags), tag)
 	}
 	if err := s.host.format(ctx, fileSystems[fileSystem].mkfs, v.lv.GetPath()); err != nil {
 		return status.Errorf(codes.Internal, "format volume %s (%s) on node %s: %v", v.id, v.lv.GetPath(), s.Node, err)
@@ -157,7 +167,7 @@ type decision struct {
 // decide is the rule by which data is safe: only a volume that was read, is blank, and never had a file system is formatted.
 func decide(v volume, found content, want string, readOnly bool) (decision, error) {
 	formatted, was := v.tagged(formattedTag)
-	_, begun := v.tagged(formattingTag)
+	begun := len(v.beginnings()) > 0
 	if want == "" {
 		want = defaultFileSystem
 		if found.fileSystem && !begun {

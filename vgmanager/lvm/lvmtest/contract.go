@@ -262,7 +262,9 @@ func contractView(t *testing.T, b Bench) {
 		{"clone", func() error {
 			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v2", Name: "v3"})
 		}},
-		{"growth", func() error { return l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "v3", Size: 30<<20 + 512}) }},
+		{"growth", func() error {
+			return l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "v3", Size: 30<<20 + 512})
+		}},
 		{"tags", func() error {
 			return l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "v1", Add: []string{"a", "0"}, Remove: []string{"b"}})
 		}},

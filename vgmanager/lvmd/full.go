@@ -1,0 +1,109 @@
+package lvmd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// Kernel tells what the kernel knows of volumes at this moment: devicemapper.Reader does, without a process.
+type Kernel interface {
+	ThinPool(ctx context.Context, vg, pool string) (devicemapper.ThinPool, error)
+	Volume(ctx context.Context, vg, lv string) (devicemapper.Device, error)
+}
+
+// highWater is the percentage of a pool's data or metadata from which it takes no new volume, no snapshot and no growth: what is left
+// is for the volumes that it has promised already.
+const highWater = 95
+
+// LVM itself refuses new volumes in a pool whose metadata has less than 4 MiB free, or less than a quarter if that is smaller
+// (lib/metadata/thin_manip.c, pool_below_threshold).
+const (
+	metadataReserve      = lvm.Bytes(4) << 20
+	metadataReserveShare = 0.25
+)
+
+// metadataMark is highWater for the metadata of a pool.
+func metadataMark(size lvm.Bytes) float64 {
+	if size <= 0 {
+		return highWater
+	}
+	reserve := min(metadataReserveShare, float64(metadataReserve)/float64(size))
+	return min(highWater, 100*(1-reserve))
+}
+
+// fill is how full a pool is, in percent; nil where that is not known, as of a pool that is not active.
+type fill struct{ data, metadata *float64 }
+
+// now replaces what the report says about the fill of the pool by what the kernel says at this moment: writes of Pods change it, and
+// no report tells. A pool that the kernel does not have, or that does not answer, stays as it was reported.
+func (l *located) now(ctx context.Context, kernel Kernel) {
+	if l.pool == nil {
+		return
+	}
+	l.fill = fill{data: l.pool.DataPercent, metadata: l.pool.MetadataPercent}
+	if kernel == nil {
+		return
+	}
+	state, err := kernel.ThinPool(ctx, l.vg.Name, l.pool.Name)
+	if err != nil {
+		return
+	}
+	if state.TotalData > 0 && state.TotalMetadata > 0 {
+		data := 100 * float64(state.UsedData) / float64(state.TotalData)
+		metadata := 100 * float64(state.UsedMetadata) / float64(state.TotalMetadata)
+		l.fill = fill{data: &data, metadata: &metadata}
+	}
+	if state.Mode != devicemapper.ModeReadWrite && l.pool.Health == "" {
+		pool := *l.pool
+		pool.Health = state.Mode
+		l.pool = &pool
+	}
+	if state.NeedsCheck && !l.pool.CheckNeeded {
+		pool := *l.pool
+		pool.CheckNeeded = true
+		l.pool = &pool
+	}
+}
+
+// refusal tells why the class takes no new volume, no snapshot and no growth at all; "" if it does.
+func (l located) refusal() string {
+	if l.vg.MissingPVs > 0 {
+		return fmt.Sprintf("volume group %s lacks %d of its physical volumes: attach or replace the device", l.vg.Name, l.vg.MissingPVs)
+	}
+	if l.pool == nil {
+		return ""
+	}
+	name := l.vg.Name + "/" + l.pool.Name
+	if l.pool.Health != "" || l.pool.CheckNeeded {
+		return fmt.Sprintf("thin pool %s is out of order: %s", name, poolState(l.pool))
+	}
+	var full []string
+	for _, part := range []struct {
+		name    string
+		percent *float64
+		mark    float64
+	}{{"data", l.fill.data, highWater}, {"metadata", l.fill.metadata, metadataMark(l.pool.MetadataSize)}} {
+		if part.percent != nil && *part.percent >= part.mark {
+			full = append(full, fmt.Sprintf("its %s is %.1f %% full, and the limit is %.0f %%", part.name, *part.percent, part.mark))
+		}
+	}
+	if len(full) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("thin pool %s: %s: add a device to the device class, or delete volumes or snapshots", name, strings.Join(full, ", and "))
+}
+
+// open refuses what needs room in a class that has none to give, whatever the size.
+func (l located) open() error {
+	if refusal := l.refusal(); refusal != "" {
+		return status.Errorf(codes.ResourceExhausted, "device class %s: %s", l.class.Name, refusal)
+	}
+	return nil
+}

@@ -1,0 +1,152 @@
+package lvmd
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// maxTogether is how many volumes are removed by one command. It commits the metadata of the group once for each, and has to be done
+// within its time limit.
+const maxTogether = 32
+
+// removal is a request to remove a volume, and its answer.
+type removal struct {
+	class, name string
+	answer      chan error
+}
+
+// removals are the requests that wait for their turn. One command removes those of a class that came together.
+type removals struct {
+	mu      sync.Mutex
+	waiting []*removal
+}
+
+func (r *removals) add(one *removal) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.waiting = append(r.waiting, one)
+}
+
+// drop takes a request back. It returns false if somebody is at it already.
+func (r *removals) drop(one *removal) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before := len(r.waiting)
+	r.waiting = slices.DeleteFunc(r.waiting, func(other *removal) bool { return other == one })
+	return len(r.waiting) < before
+}
+
+// take takes the requests for the class of one that waits, that one among them.
+func (r *removals) take(one *removal) []*removal {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !slices.Contains(r.waiting, one) {
+		return nil
+	}
+	together := []*removal{one}
+	for _, other := range r.waiting {
+		if other != one && other.class == one.class && len(together) < maxTogether {
+			together = append(together, other)
+		}
+	}
+	r.waiting = slices.DeleteFunc(r.waiting, func(other *removal) bool { return slices.Contains(together, other) })
+	return together
+}
+
+// RemoveLV removes a volume. NotFound means that it does not exist, which callers take for success; therefore a volume group
+// that cannot be seen is Unavailable, and a class that is not known FailedPrecondition: the volume may well exist.
+//
+// Requests that come together share a command.
+func (e *Engine) RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, _ ...grpc.CallOption) (*proto.Empty, error) {
+	if err := checkName(in.GetName()); err != nil {
+		return nil, err
+	}
+	one := &removal{class: in.GetDeviceClass(), name: in.GetName(), answer: make(chan error, 1)}
+	e.removals.add(one)
+	if err := e.admitting.enter(ctx); err != nil {
+		if e.removals.drop(one) {
+			return nil, err
+		}
+		return answered(<-one.answer)
+	}
+	// The turn before may have answered for this one too.
+	if together := e.removals.take(one); together != nil {
+		e.remove(ctx, together)
+	}
+	e.admitting.leave()
+	return answered(<-one.answer)
+}
+
+func answered(err error) (*proto.Empty, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &proto.Empty{}, nil
+}
+
+// remove removes volumes of one class, and answers each request. A caller that gives up leaves the others with their answers.
+func (e *Engine) remove(ctx context.Context, together []*removal) {
+	ctx = context.WithoutCancel(ctx)
+	if len(together) > 1 {
+		names := make([]string, 0, len(together))
+		for _, one := range together {
+			if !slices.Contains(names, one.name) {
+				names = append(names, one.name)
+			}
+		}
+		err := e.once(ctx, together[0].class, e.view, func(l located) error { return e.removeFrom(ctx, l, names) })
+		if err == nil {
+			for _, one := range together {
+				one.answer <- nil
+			}
+			return
+		}
+		log.FromContext(ctx).Info("logical volumes are removed one by one", "deviceClass", together[0].class, "volumes", len(names), "cause", err.Error())
+	}
+	for _, one := range together {
+		err := e.with(ctx, one.class, func(l located) error { return e.removeFrom(ctx, l, []string{one.name}) })
+		if _, known := e.classes.Load().find(one.class); !known {
+			err = status.Errorf(codes.FailedPrecondition,
+				"device class %q is not known on this node, so whether logical volume %s exists is not known either", one.class, one.name)
+		}
+		one.answer <- err
+	}
+}
+
+func (e *Engine) removeFrom(ctx context.Context, l located, names []string) error {
+	for _, name := range names {
+		if err := l.removable(name); err != nil {
+			return err
+		}
+	}
+	if err := e.lvm.LVRemove(ctx, l.vg.Name, names...); err != nil {
+		return statusOf(err)
+	}
+	log.FromContext(ctx).Info("logical volumes removed", "deviceClass", l.class.Name, "lvs", names)
+	e.watchers.notify()
+	return nil
+}
+
+// removable refuses what lvremove --yes would take other volumes with: a thin pool, and the origin of a thick snapshot.
+func (l located) removable(name string) error {
+	lv := l.vg.LV(name)
+	if lv == nil {
+		return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
+	}
+	if lv.Attr.IsThinPool() {
+		return status.Errorf(codes.InvalidArgument, "logical volume %s/%s is a thin pool, not a volume", l.vg.Name, name)
+	}
+	for i := range l.vg.LVs {
+		if other := &l.vg.LVs[i]; other.Origin == name && !other.Attr.IsThinVolume() {
+			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s has the snapshot %s, which would be lost", l.vg.Name, name, other.Name)
+		}
+	}
+	return nil
+}

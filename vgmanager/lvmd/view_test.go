@@ -1,0 +1,272 @@
+package lvmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+)
+
+// outdated is an LVM whose view is that of a moment long gone.
+type outdated struct {
+	*lvmtest.Fake
+	view *lvm.Report
+}
+
+func (o *outdated) Recent(context.Context, time.Duration) (*lvm.Report, error) { return o.view, nil }
+
+// outdatedEngine returns an engine that knows nothing of what happens after this call.
+func outdatedEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
+	t.Helper()
+	e, fake := newEngine(t)
+	view, err := fake.Report(t.Context())
+	must(t, err)
+	e.lvm = &outdated{Fake: fake, view: view}
+	return e, fake
+}
+
+// Another program has changed the volume groups. What the engine answers is as true as if it had just looked.
+func TestAnOutdatedViewLeadsToNoWrongAnswer(t *testing.T) {
+	ctx := t.Context()
+	e, fake := outdatedEngine(t)
+	must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "others", VirtualSize: lvm.Bytes(4 * mib)}))
+	for _, name := range []string{"others", "nosuch"} {
+		want := codes.OK
+		if name == "nosuch" {
+			want = codes.NotFound
+		}
+		_, err := e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: name, DeviceClass: "thin", SizeBytes: 8 * mib})
+		wantCode(t, "resize "+name, err, want)
+		_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", SourceVolume: name, DeviceClass: "thin", AccessType: "rw"})
+		wantCode(t, "snapshot of "+name, err, codes.OK) // the second time it is there
+		_, err = e.FindLV(ctx, "thin", name)
+		wantCode(t, "find "+name, err, want)
+		_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: name, DeviceClass: "thin"})
+		wantCode(t, "remove "+name, err, want)
+	}
+	response, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 4 * mib})
+	must(t, err)
+	again, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 4 * mib})
+	if err != nil || again.GetVolume().GetSizeBytes() != response.GetVolume().GetSizeBytes() {
+		t.Errorf("the second time: %v, %v", again, err)
+	}
+}
+
+func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
+	const volumes = 10
+	ctx := t.Context()
+	e, fake := newEngine(t)
+	for i := range volumes {
+		must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: fmt.Sprint("v", i), VirtualSize: lvm.Bytes(mib)}))
+	}
+	fake.Open("thin", "v3", true)
+	must(t, e.admitting.enter(ctx))
+	errs := make([]error, volumes+1)
+	var all sync.WaitGroup
+	for i := range errs {
+		all.Go(func() {
+			_, errs[i] = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: fmt.Sprint("v", i), DeviceClass: "thin"})
+		})
+	}
+	for {
+		e.removals.mu.Lock()
+		n := len(e.removals.waiting)
+		e.removals.mu.Unlock()
+		if n == len(errs) {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	e.admitting.leave()
+	all.Wait()
+	for i, err := range errs {
+		want := codes.OK
+		switch i {
+		case 3:
+			want = codes.FailedPrecondition
+		case volumes:
+			want = codes.NotFound
+		}
+		wantCode(t, fmt.Sprint("v", i), err, want)
+	}
+	list, err := e.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "thin"})
+	if err != nil || len(list.GetVolumes()) != 1 {
+		t.Errorf("got %v, %v", list, err)
+	}
+
+	fake.Open("thin", "v3", false)
+	must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "w", VirtualSize: lvm.Bytes(mib)}))
+	before := fake.Calls()["LVRemove"]
+	together := []*removal{{class: "thin", name: "v3", answer: make(chan error, 1)}, {class: "thin", name: "w", answer: make(chan error, 1)}}
+	e.remove(ctx, together)
+	if err := errors.Join(<-together[0].answer, <-together[1].answer); err != nil || fake.Calls()["LVRemove"] != before+1 {
+		t.Errorf("%d commands, %v", fake.Calls()["LVRemove"]-before, err)
+	}
+}
+
+// A caller that gives up while it waits has removed nothing.
+func TestARemovalThatIsGivenUpIsNotMade(t *testing.T) {
+	e, fake := newEngine(t)
+	must(t, fake.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "a", VirtualSize: lvm.Bytes(mib)}))
+	must(t, e.admitting.enter(t.Context()))
+	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	_, err := e.RemoveLV(short, &proto.RemoveLVRequest{Name: "a", DeviceClass: "thin"})
+	wantCode(t, "given up", err, codes.DeadlineExceeded)
+	e.admitting.leave()
+	if len(e.removals.waiting) != 0 || fake.Calls()["LVRemove"] != 0 {
+		t.Error("the volume was removed, or will be")
+	}
+}
+
+// kernel is one thin pool.
+type kernel struct {
+	pool devicemapper.ThinPool
+	err  error
+}
+
+func (k *kernel) ThinPool(context.Context, string, string) (devicemapper.ThinPool, error) {
+	return k.pool, k.err
+}
+
+func (k *kernel) Volume(context.Context, string, string) (devicemapper.Device, error) {
+	return devicemapper.Device{}, devicemapper.ErrNotFound
+}
+
+func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
+	pool := func(mode string, data, metadata uint64, check bool) devicemapper.ThinPool {
+		return devicemapper.ThinPool{Mode: mode, UsedData: data, TotalData: 1000, UsedMetadata: metadata, TotalMetadata: 1000, NeedsCheck: check}
+	}
+	for name, tt := range map[string]struct {
+		kernel kernel
+		says   string
+	}{
+		"below both marks": {kernel{pool: pool("rw", 949, 749, false)}, ""},
+		"data":             {kernel{pool: pool("rw", 950, 0, false)}, "its data is 95.0 % full, and the limit is 95 %"},
+		"metadata":         {kernel{pool: pool("rw", 0, 750, false)}, "its metadata is 75.0 % full, and the limit is 75 %"},
+		"both":             {kernel{pool: pool("rw", 1000, 1000, false)}, "its data is 100.0 % full, and the limit is 95 %, and its metadata"},
+		"read-only":        {kernel{pool: pool("ro", 0, 0, false)}, "is out of order: ro"},
+		"failed":           {kernel{pool: devicemapper.ThinPool{Mode: "Fail"}}, "is out of order: Fail"},
+		"to be checked":    {kernel{pool: pool("rw", 0, 0, true)}, "check needed"},
+		"not active":       {kernel{err: devicemapper.ErrNotFound}, ""},
+		"no answer":        {kernel{err: errors.New("the kernel does not answer")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := t.Context()
+			e, _ := newEngine(t)
+			e.kernel = nil
+			_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "before", DeviceClass: "thin", SizeBytes: mib})
+			must(t, err)
+			e.kernel = &tt.kernel
+			_, create := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib})
+			_, snapshot := e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "before", AccessType: "ro"})
+			_, grow := e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "before", DeviceClass: "thin", SizeBytes: 40 * mib})
+			for what, err := range map[string]error{"create": create, "snapshot": snapshot, "grow": grow} {
+				want := codes.OK
+				if tt.says != "" {
+					want = codes.ResourceExhausted
+				}
+				wantCode(t, what, err, want)
+				if !strings.Contains(fmt.Sprint(err), tt.says) {
+					t.Errorf("%s: %v does not say %q", what, err, tt.says)
+				}
+			}
+			free, err := e.GetFreeBytes(ctx, &proto.GetFreeBytesRequest{DeviceClass: "thin"})
+			if err != nil || (free.GetFreeBytes() == 0) != (tt.says != "") {
+				t.Errorf("capacity: %d, %v", free.GetFreeBytes(), err)
+			}
+			// What is there stays in use, and can be removed.
+			if _, err := e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "before", DeviceClass: "thin"}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+func TestMetadataMark(t *testing.T) {
+	for size, want := range map[int64]float64{0: 95, 2 * mib: 75, 16 * mib: 75, 32 * mib: 87.5, 80 * mib: 95, gib: 95} {
+		if got := metadataMark(lvm.Bytes(size)); got != want {
+			t.Errorf("%d MiB: got %g, want %g", size/mib, got, want)
+		}
+	}
+}
+
+// The process, or the node, ends between lvcreate and the answer: a thick volume may not have been wiped.
+func TestAThickVolumeThatWasNotFinishedIsMadeAnew(t *testing.T) {
+	ctx := t.Context()
+	e, fake := newEngine(t)
+	request := func(class string, tags ...string) *proto.CreateLVRequest {
+		return &proto.CreateLVRequest{Name: "a", DeviceClass: class, SizeBytes: mib, Tags: tags}
+	}
+	for _, class := range []string{"thick", "thin"} {
+		for range 2 {
+			_, err := e.CreateLV(ctx, request(class, "lvms.uid=a", TagNew))
+			must(t, err)
+		}
+	}
+	calls := fake.Calls()
+	if calls["LVCreateThick"] != 2 || calls["LVRemove"] != 1 {
+		t.Errorf("the thick volume: %v", calls)
+	}
+	if calls["LVCreateThin"] != 1 {
+		t.Errorf("a thin volume reads as zeroes from the beginning: %v", calls)
+	}
+	must(t, e.TagLV(ctx, "thick", "a", []string{"lvms.formatted=ext4"}, []string{TagNew}))
+	if _, err := e.CreateLV(ctx, request("thick", TagNew)); err != nil || fake.Calls()["LVRemove"] != 1 {
+		t.Errorf("a volume that is used was removed, or %v", err)
+	}
+}
+
+func TestASnapshotThatHadNotGrownGrows(t *testing.T) {
+	ctx := t.Context()
+	e, fake := newEngine(t)
+	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 8 * mib, Tags: []string{"lvms.formatted=xfs", "lvms.pvc=x/y"}})
+	must(t, err)
+	must(t, fake.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: "thin", Source: "a", Name: "b"}))
+	for range 2 {
+		response, err := e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "b", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw", SizeBytes: 20 * mib})
+		if err != nil || response.GetSnapshot().GetSizeBytes() != 20*mib {
+			t.Errorf("got %v, %v", response, err)
+		}
+	}
+	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "a", DeviceClass: "thin", SourceVolume: "b", AccessType: "rw", SizeBytes: 20 * mib})
+	must(t, err) // LVM forgets where a copy came from when its source is gone
+	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "b", DeviceClass: "thin", SourceVolume: "c", AccessType: "rw", SizeBytes: 20 * mib})
+	wantCode(t, "a copy of another volume", err, codes.AlreadyExists)
+
+	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "c", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw", Tags: []string{"lvms.pvc=x/z"}})
+	must(t, err)
+	lv, err := e.FindLV(ctx, "thin", "c")
+	if err != nil || !slices.Contains(lv.GetTags(), "lvms.formatted=xfs") || slices.Contains(lv.GetTags(), "lvms.pvc=x/y") {
+		t.Errorf("got the tags %q, %v", lv.GetTags(), err)
+	}
+}
+
+func TestElsewhereKeepsWhatAnotherNodeCannotHelp(t *testing.T) {
+	for err, want := range map[error]codes.Code{
+		statusOf(lvm.ErrBusy):                            codes.Unavailable,
+		statusOf(lvm.ErrExists):                          codes.AlreadyExists,
+		statusOf(context.DeadlineExceeded):               codes.DeadlineExceeded,
+		statusOf(lvm.ErrDuplicatePV):                     codes.ResourceExhausted,
+		status.Error(codes.Unavailable, "no such group"): codes.ResourceExhausted,
+	} {
+		if got := status.Code(elsewhere(err)); got != want {
+			t.Errorf("%v: got %s, want %s", err, got, want)
+		}
+	}
+	if elsewhere(nil) != nil {
+		t.Error("nil became an error")
+	}
+}
