@@ -17,6 +17,11 @@ const (
 	NodeFinalizer = "topolvm.io/node"
 	// DeviceClassParameter is the StorageClass parameter that names the device class.
 	DeviceClassParameter = "topolvm.io/device-class"
+	// OptionClassParameter is the StorageClass parameter that names a class of lvcreate options.
+	OptionClassParameter = "topolvm.io/lvcreate-option-class"
+	// MkfsOptionsParameter is the StorageClass parameter, and the key in the context of a volume, with options for mkfs, separated by
+	// spaces.
+	MkfsOptionsParameter = "lvm.topolvm.io/mkfs-options"
 	// FilesystemTypeParameter is the StorageClass parameter that names the file system.
 	FilesystemTypeParameter = "csi.storage.k8s.io/fstype"
 	// StorageClassPrefix precedes the device class in the names of StorageClass and VolumeSnapshotClass.
@@ -29,6 +34,30 @@ const (
 	ClassTagPrefix = "lvms.class="
 	// NodeTagPrefix precedes the node in the LVM tag that says where a volume group is in use.
 	NodeTagPrefix = "lvms.node="
+	// The LVM tags of a logical volume: the UID of its LogicalVolume, its PersistentVolume or VolumeSnapshotContent, and the
+	// namespace and name of the claim or VolumeSnapshot that it was made for. ClusterTagPrefix is on it too.
+	VolumeUIDTagPrefix   = "lvms.uid="
+	VolumeNameTagPrefix  = "lvms.pv="
+	VolumeClaimTagPrefix = "lvms.pvc="
+	// NewTag is the LVM tag of a logical volume that nobody has used yet: what is on it may be made anew.
+	NewTag = "lvms.new"
+	// FormattingTagPrefix and FormattedTagPrefix precede the type of a file system that is being made on a logical volume, or that
+	// was made on it.
+	FormattingTagPrefix = "lvms.formatting="
+	FormattedTagPrefix  = "lvms.formatted="
+	// ClaimAnnotation on a LogicalVolume names what it was made for, as NAMESPACE/NAME.
+	ClaimAnnotation = "lvm.topolvm.io/claim"
+	// ConditionAnnotation on a LogicalVolume says what is wrong with its logical volume. A healthy one has none.
+	ConditionAnnotation = "lvm.topolvm.io/condition"
+	// LogicalVolumeFinalizer keeps a LogicalVolume until its logical volume is removed.
+	LogicalVolumeFinalizer = "topolvm.io/logicalvolume"
+	// PendingDeletionAnnotation on a LogicalVolume keeps the node agent away from it.
+	PendingDeletionAnnotation = "topolvm.io/pendingdeletion"
+	// ResizeRequestedAnnotation on a LogicalVolume has the time of the last request to grow it.
+	ResizeRequestedAnnotation = "topolvm.io/resize-requested-at"
+	// CreatedByLabel on a LogicalVolume tells who made it.
+	CreatedByLabel      = "app.kubernetes.io/created-by"
+	CreatedByController = "topolvm-controller"
 	// ClusterIDNamespace is the namespace whose UID is the identity of a cluster.
 	ClusterIDNamespace = "kube-system"
 

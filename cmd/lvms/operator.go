@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
@@ -12,7 +11,6 @@ import (
 	"github.com/topolvm/topolvm/pkg/driver"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/discovery"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -24,6 +22,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
 	"github.com/lvm-storage/lvm-operator/controllers/node"
+	"github.com/lvm-storage/lvm-operator/internal/csi/capacity"
+	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/webhook"
@@ -45,7 +45,6 @@ type operatorOptions struct {
 	webhookPort                    int
 	webhookCertDir                 string
 	leaderElect                    bool
-	capacityInterval               time.Duration
 }
 
 func operatorCommand() *cobra.Command {
@@ -64,7 +63,6 @@ func operatorCommand() *cobra.Command {
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
 		"folder with tls.crt and tls.key of the webhook, made by OpenShift's service CA or OLM; without it the operator makes and rotates them itself")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "let one of several operators act; admission is served by all")
-	flags.DurationVar(&o.capacityInterval, "capacity-poll-interval", 0, "how often the capacity that the scheduler sees is read anew; 0 is the default of 10 seconds")
 	return command
 }
 
@@ -134,7 +132,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err := addControllers(mgr, namespace, image, found); err != nil {
 		return err
 	}
-	closeSidecars, err := addCSI(ctx, mgr, namespace, podName, found, o)
+	closeSidecars, err := addCSI(ctx, mgr, namespace, podName, found)
 	if err != nil {
 		return err
 	}
@@ -215,17 +213,12 @@ func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Pl
 }
 
 // addCSI adds the CSI controller and the sidecars that call it, all in this process.
-func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform, o operatorOptions) (closeSidecars func(), err error) {
-	controller, err := driver.NewControllerServer(mgr, driver.ControllerServerSettings{
-		MinimumAllocationSettings: driver.MinimumAllocationSettings{
-			Filesystem: map[string]driver.Quantity{
-				"ext4": driver.Quantity(resource.MustParse("32Mi")),
-				"xfs":  driver.Quantity(resource.MustParse("300Mi")),
-			},
-			Block: driver.Quantity(resource.MustParse("8Mi")),
-		},
-	})
-	if err != nil {
+func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform) (closeSidecars func(), err error) {
+	controller := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{Client: mgr.GetClient(), Live: mgr.GetAPIReader()})
+	if err := controller.Watch(ctx, mgr.GetCache()); err != nil {
+		return nil, err
+	}
+	if err := capacity.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {
 		return nil, err
 	}
 	server := grpc.NewServer()
@@ -235,8 +228,8 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 		return nil, err
 	}
 	sidecars, err := sidecar.New(ctx, sidecar.Options{
-		Config: mgr.GetConfig(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket, Namespace: namespace, PodName: podName,
-		Snapshots: found.Snapshots, Metrics: metrics.Registry, CapacityPollInterval: o.capacityInterval,
+		Config: mgr.GetConfig(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket, PodName: podName,
+		Snapshots: found.Snapshots, Metrics: metrics.Registry,
 	})
 	if err != nil {
 		return nil, err

@@ -7,9 +7,8 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
-	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/driver"
-	"github.com/topolvm/topolvm/pkg/runners"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -23,10 +22,12 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/inventory"
+	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	"github.com/lvm-storage/lvm-operator/vgmanager/uevent"
@@ -79,42 +80,51 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return err
 	}
 	defer release()
+	live, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return err
+	}
+	volumes, err := logicalvolume.Selector(ctx, live, nodeName)
+	if err != nil {
+		return err
+	}
+	cluster, err := clusterID(ctx, live)
+	if err != nil {
+		return err
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
 		Metrics:                metricsOptions(o.metricsAddress, o.metricsCertDir),
 		HealthProbeBindAddress: o.healthAddress,
-		Cache:                  cache.Options{ByObject: agentCache(nodeName, namespace)},
+		Cache:                  cache.Options{ByObject: agentCache(nodeName, namespace, volumes)},
 	})
 	if err != nil {
 		return err
 	}
-	engine, err := addVolumeGroups(ctx, mgr, nodeName, namespace)
+	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster)
 	if err != nil {
 		return err
 	}
-	if err := addVolumes(mgr, nodeName, engine); err != nil {
+	if err := addVolumes(mgr, nodeName, cluster, engine); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
 }
 
-// agentCache limits what the agent holds to its own node and namespace.
-func agentCache(nodeName, namespace string) map[client.Object]cache.ByObject {
+// agentCache limits what the agent holds to its own node and namespace. volumes selects the LogicalVolumes of the node.
+func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.Object]cache.ByObject {
 	own := fields.OneTermEqualSelector("metadata.name", nodeName)
 	inNamespace := map[string]cache.Config{namespace: {}}
 	return map[client.Object]cache.ByObject{
 		&corev1.Node{}:                          {Field: own},
+		&topolvmv1.LogicalVolume{}:              {Field: volumes},
 		&lvmv1alpha1.LVMVolumeGroup{}:           {Namespaces: inNamespace},
 		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}: {Namespaces: inNamespace, Field: own},
 	}
 }
 
 // addVolumeGroups adds what looks after devices and volume groups: the reconciler of each, and what wakes them.
-func addVolumeGroups(ctx context.Context, mgr ctrl.Manager, nodeName, namespace string) (*lvmd.Engine, error) {
-	cluster, err := clusterID(ctx, mgr.GetAPIReader())
-	if err != nil {
-		return nil, err
-	}
+func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string) (*lvmd.Engine, error) {
 	runner := host.NewNamespace()
 	if err := metrics.Registry.Register(commandCollector{started: runner.Started()}); err != nil {
 		return nil, err
@@ -138,6 +148,7 @@ func addVolumeGroups(ctx context.Context, mgr ctrl.Manager, nodeName, namespace 
 		events.Subscribe(wake)
 		watch.monitor.Subscribe(wake)
 	}
+	watch.monitor.Subscribe(engine.Changed)
 	err = errors.Join(mgr.Add(engine), mgr.Add(manager.RunnableFunc(watch.monitor.Start)), mgr.Add(manager.RunnableFunc(events.Start)),
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
 	return engine, err
@@ -152,13 +163,14 @@ func clusterID(ctx context.Context, reader client.Reader) (string, error) {
 	return string(namespace.UID), nil
 }
 
-// addVolumes adds what serves volumes: TopoLVM's controller of LogicalVolumes, the CSI node service, its registration with
-// the kubelet, and the capacity on the Node and in the metrics.
-func addVolumes(mgr ctrl.Manager, nodeName string, engine *lvmd.Engine) error {
-	if err := topolvmcontroller.SetupLogicalVolumeReconcilerWithServices(mgr, mgr.GetClient(), nodeName, engine, engine); err != nil {
-		return err
-	}
-	if err := mgr.Add(runners.NewMetricsExporter(engine, mgr.GetClient(), nodeName)); err != nil {
+// addVolumes adds what serves volumes: the reconciler of LogicalVolumes, the CSI node service, its registration with the kubelet, and
+// the capacity on the Node and in the metrics.
+func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine) error {
+	volumes := logicalvolume.New(logicalvolume.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine, Recorder: mgr.GetEventRecorder("vg-manager"),
+	})
+	offer := capacity.New(mgr.GetClient(), nodeName, engine)
+	if err := errors.Join(volumes.SetupWithManager(mgr), mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {
 		return err
 	}
 	node := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Volumes: engine})

@@ -29,6 +29,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 		&lvmv1alpha1.LVMVolumeGroup{}:           here,
 		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}: here,
 		&appsv1.DaemonSet{}:                     here,
+		&storagev1.CSIStorageCapacity{}:         here,
 	}
 }
 

@@ -10,12 +10,9 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/topolvm/topolvm"
-	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
 	"github.com/topolvm/topolvm/pkg/driver"
-	"github.com/topolvm/topolvm/pkg/runners"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -27,6 +24,9 @@ import (
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
@@ -42,7 +42,7 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 	t.Helper()
 	must(t, cluster.Client.Create(t.Context(), node()))
 	s := sockets{controller: filepath.Join(dir, "controller.sock"), node: filepath.Join(dir, "node.sock")}
-	engine, err := lvmd.New(storage, nil, filepath.Join(dir, "lvmd.yaml"))
+	engine, err := lvmd.New(storage, devicemapper.New(), filepath.Join(dir, "lvmd.yaml"))
 	must(t, err)
 	must(t, engine.SetClasses(deviceClasses()))
 
@@ -58,7 +58,7 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 	return s
 }
 
-// node is this node as the kubelet registers it, with the topology of the driver. The exporter adds the capacity.
+// node is this node as the kubelet registers it, with the topology of the driver. The agent adds the capacity.
 func node() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:        nodeName,
@@ -81,10 +81,14 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) er
 	if err := manager.Add(engine); err != nil {
 		return err
 	}
-	if err := topolvmcontroller.SetupLogicalVolumeReconcilerWithServices(manager, manager.GetClient(), nodeName, engine, engine); err != nil {
+	volumes := logicalvolume.New(logicalvolume.Options{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Node: nodeName, Cluster: "sanity", Volumes: engine,
+		Recorder: manager.GetEventRecorder("vg-manager"),
+	})
+	if err := volumes.SetupWithManager(manager); err != nil {
 		return err
 	}
-	if err := manager.Add(runners.NewMetricsExporter(engine, manager.GetClient(), nodeName)); err != nil {
+	if err := manager.Add(capacity.New(manager.GetClient(), nodeName, engine)); err != nil {
 		return err
 	}
 	service := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: manager.GetClient(), Volumes: engine})
@@ -93,16 +97,8 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) er
 
 // addControllerService adds what the operator runs: see addCSI in cmd/lvms/operator.go.
 func addControllerService(manager ctrl.Manager, socket string) error {
-	service, err := driver.NewControllerServer(manager, driver.ControllerServerSettings{
-		MinimumAllocationSettings: driver.MinimumAllocationSettings{
-			Filesystem: map[string]driver.Quantity{
-				"ext4": driver.Quantity(resource.MustParse("32Mi")),
-				"xfs":  driver.Quantity(resource.MustParse("300Mi")),
-			},
-			Block: driver.Quantity(resource.MustParse("8Mi")),
-		},
-	})
-	if err != nil {
+	service := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{Client: manager.GetClient(), Live: manager.GetAPIReader()})
+	if err := service.Watch(context.Background(), manager.GetCache()); err != nil {
 		return err
 	}
 	return serve(manager, socket, func(s *grpc.Server) { csi.RegisterControllerServer(s, service) })

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // columns of the report, by subreport. chunk_size and zero stand with the segments since LVM refuses columns of segments
@@ -18,7 +19,7 @@ var columns = []struct{ report, names string }{
 		"pv_allocatable,pv_tags"},
 	{"lv", "lv_name,lv_uuid,lv_path,lv_size,lv_attr,lv_tags,lv_kernel_major,lv_kernel_minor,pool_lv,origin," +
 		"data_percent,metadata_percent,lv_metadata_size,lv_health_status,lv_check_needed," +
-		"sync_percent,lv_parent,move_pv_uuid"},
+		"sync_percent,lv_parent,move_pv_uuid,lv_time"},
 	{"seg", "lv_uuid,segtype,chunk_size,zero"},
 	{"pvseg", "pv_uuid,lv_uuid,pvseg_start,pvseg_size"},
 }
@@ -28,12 +29,15 @@ var columns = []struct{ report, names string }{
 // volume group without a row would look as if it were empty. Not --foreign, --shared: what belongs to other hosts is left alone.
 // Not pv_duplicate: LVM prints it for no physical volume of a group, whatever is attached.
 func reportArguments() []string {
-	args := []string{"fullreport", "--all", "--reportformat", "json", "--units", "b", "--nosuffix"}
+	args := []string{"fullreport", "--all", "--reportformat", "json", "--units", "b", "--nosuffix", "--config", timeFormat}
 	for _, c := range columns {
 		args = append(args, "--configreport", c.report, "-o", c.names)
 	}
 	return args
 }
+
+// timeFormat makes LVM print times as seconds since 1970, whatever lvm.conf says (lvm.conf(5), report/time_format).
+const timeFormat = `report{time_format="%s"}`
 
 // cell is a value of a report: a string, or a number where LVM prints json_std.
 type cell string
@@ -103,6 +107,20 @@ func (r row) number(name string) uint32 {
 		r.fail(name, fmt.Sprintf("is %q, want a number", value))
 	}
 	return uint32(max(n, 0))
+}
+
+// time reads seconds since 1970; an empty cell is the zero time, as for a volume that an old LVM made.
+func (r row) time(name string) time.Time {
+	text := r.text(name)
+	if text == "" {
+		return time.Time{}
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seconds < 0 {
+		r.fail(name, fmt.Sprintf("is %q, want seconds since 1970", text))
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
 }
 
 func (r row) percent(name string) *float64 {
@@ -241,6 +259,7 @@ func decodeLV(r row) LV {
 		SyncPercent: r.percent("sync_percent"),
 		Parent:      unbracketed(r.text("lv_parent")),
 		MoveSource:  r.text("move_pv_uuid"),
+		Created:     r.time("lv_time"),
 	}
 }
 

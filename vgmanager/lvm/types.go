@@ -3,6 +3,7 @@ package lvm
 import (
 	"slices"
 	"strings"
+	"time"
 )
 
 // Bytes is a size in bytes.
@@ -170,6 +171,8 @@ type LV struct {
 	// PVs are the UUIDs of the physical volumes on which the volume's own extents are, sorted. A RAID volume or a pool has none
 	// itself: its parts have them.
 	PVs []string
+	// Created is when the volume was made, as LVM noted it; zero where it did not.
+	Created time.Time
 	// MoveSource is the UUID of the physical volume that a running move empties.
 	MoveSource string
 }

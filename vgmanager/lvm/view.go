@@ -2,6 +2,7 @@ package lvm
 
 import (
 	"slices"
+	"time"
 )
 
 // effect is what a change has done to its volume group. It changes the copy that it gets, and returns false if only LVM can tell how
@@ -33,7 +34,7 @@ func newThin(o ThinOptions) effect {
 		}
 		vg.LVs = append(vg.LVs, LV{
 			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: o.VirtualSize.RoundUp(vg.ExtentSize), Attr: "Vwi-a-tz--",
-			Tags: sorted(o.Tags), PoolName: o.Pool, SegType: "thin",
+			Tags: sorted(o.Tags), PoolName: o.Pool, SegType: "thin", Created: time.Now(),
 		})
 		return true
 	}
@@ -52,7 +53,7 @@ func newSnapshot(o SnapshotOptions) effect {
 		}
 		vg.LVs = append(vg.LVs, LV{
 			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: source.Size, Attr: attr,
-			Tags: sorted(o.Tags), PoolName: source.PoolName, Origin: o.Source, SegType: "thin",
+			Tags: sorted(o.Tags), PoolName: source.PoolName, Origin: o.Source, SegType: "thin", Created: time.Now(),
 		})
 		return true
 	}
@@ -72,7 +73,7 @@ func newThick(o ThickOptions) effect {
 			pv.FreeAreas = []Bytes{pv.Free}
 		}
 		vg.LVs = append(vg.LVs, LV{
-			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: size, Attr: "-wi-a-----", Tags: sorted(o.Tags), SegType: "linear", PVs: []string{pv.UUID},
+			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: size, Attr: "-wi-a-----", Tags: sorted(o.Tags), SegType: "linear", PVs: []string{pv.UUID}, Created: time.Now(),
 		})
 		return true
 	}

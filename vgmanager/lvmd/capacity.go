@@ -32,6 +32,49 @@ func (l located) capacity() uint64 {
 	return uint64(max(0, l.room()-spare(l.class)))
 }
 
+// ClassState is what a device class has to offer. Sizes are bytes.
+type ClassState struct {
+	Name    string
+	Default bool
+	// Err is why nothing is known of it: its volume group or its pool is not there.
+	Err error
+	// Capacity is what new volumes can have: in a thick class with redundancy a single one, in a thin class all of them together.
+	Capacity uint64
+	// Size and Free are of the volume group, before redundancy.
+	Size, Free uint64
+	// Thin tells whether the rest is known. The percentages are nil while the pool is not active.
+	Thin                         bool
+	PoolSize                     uint64
+	DataPercent, MetadataPercent *float64
+}
+
+// States returns the state of all classes, sorted by name.
+func (e *Engine) States(ctx context.Context) ([]ClassState, error) {
+	set := e.classes.Load()
+	report, err := e.view(ctx)
+	if err != nil {
+		return nil, err
+	}
+	states := make([]ClassState, 0, len(set.classes))
+	for i := range set.classes {
+		class := &set.classes[i]
+		state := ClassState{Name: class.Name, Default: class.Default, Thin: isThin(class)}
+		l, err := resolve(set, class, report)
+		if err != nil {
+			state.Err = err
+			states = append(states, state)
+			continue
+		}
+		l.now(ctx, e.kernel)
+		state.Capacity, state.Size, state.Free = l.capacity(), uint64(l.vg.Size), uint64(l.vg.Free)
+		if l.pool != nil {
+			state.PoolSize, state.DataPercent, state.MetadataPercent = uint64(l.pool.Size), l.fill.data, l.fill.metadata
+		}
+		states = append(states, state)
+	}
+	return states, nil
+}
+
 // watchResponse is the state of all classes. A class whose volume group cannot be seen has no item: its last known
 // size stays, and requests for it say what is wrong.
 func watchResponse(ctx context.Context, kernel Kernel, set *classSet, report *lvm.Report) *proto.WatchResponse {

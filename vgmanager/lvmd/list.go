@@ -48,6 +48,20 @@ func (e *Engine) FindLV(ctx context.Context, class, name string) (*proto.Logical
 	return found, err
 }
 
+// Exists tells whether any volume group of the node that can be seen now has a volume of this name, whatever its class.
+func (e *Engine) Exists(ctx context.Context, name string) (bool, error) {
+	report, err := e.lvm.Report(ctx)
+	if err != nil {
+		return false, statusOf(err)
+	}
+	for i := range report.VGs {
+		if report.VGs[i].LV(name) != nil {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
 // number asks the kernel for the device of a volume that was made since the last report.
 func (e *Engine) number(ctx context.Context, l located, lv *proto.LogicalVolume) error {
 	unknown := status.Errorf(codes.NotFound, "the device of logical volume %s/%s is not known", l.vg.Name, lv.GetName())

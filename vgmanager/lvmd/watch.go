@@ -18,8 +18,9 @@ import (
 // watchers are the open streams. A stream has room for one notice: notices that come while it has one are the same notice,
 // and nobody who gives one ever waits.
 type watchers struct {
-	mu   sync.Mutex
-	open map[*stream]struct{}
+	mu          sync.Mutex
+	open        map[*stream]struct{}
+	subscribers []func()
 }
 
 func (w *watchers) add(s *stream) {
@@ -43,7 +44,21 @@ func (w *watchers) notify() {
 	for s := range w.open {
 		s.notify()
 	}
+	for _, changed := range w.subscribers {
+		changed()
+	}
 }
+
+// Subscribe adds a function that is called after each change of capacity by this engine, and once a minute while Start runs. It must not
+// block.
+func (e *Engine) Subscribe(changed func()) {
+	e.watchers.mu.Lock()
+	defer e.watchers.mu.Unlock()
+	e.watchers.subscribers = append(e.watchers.subscribers, changed)
+}
+
+// Changed tells the watchers that something else has changed the capacity. It never blocks.
+func (e *Engine) Changed() { e.watchers.notify() }
 
 // Watch returns a stream of the capacity of all classes: the present state at once, and again after every change of this
 // engine, after a change of its classes, and once a minute while Start runs. It ends with ctx, as Canceled.

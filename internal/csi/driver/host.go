@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -45,6 +46,8 @@ type hostDisks interface {
 	mounted(path string) (deviceNumber, error)
 	// shows returns the device of a device file, or of the file system that a folder is in.
 	shows(path string) (deviceNumber, error)
+	// mountPoints returns where a device, or the file system on it, can be seen.
+	mountPoints(number deviceNumber) ([]string, error)
 	setMode(path string, mode os.FileMode) error
 	// grow makes a mounted file system as large as its device; always also where nothing seems to be missing.
 	grow(device, path string, always bool) error
@@ -103,6 +106,29 @@ func (h host) mounted(path string) (deviceNumber, error) {
 		return deviceNumber{}, nil
 	}
 	return deviceNumber{unix.Major(stat.Dev), unix.Minor(stat.Dev)}, nil
+}
+
+// mountInfo is the table of the mounts of this process (proc_pid_mountinfo(5)).
+const mountInfo = "/proc/self/mountinfo"
+
+func (h host) mountPoints(number deviceNumber) ([]string, error) {
+	table, err := mount.ParseMountInfo(mountInfo)
+	if err != nil {
+		return nil, err
+	}
+	var points []string
+	for _, m := range table {
+		is := deviceNumber{uint32(m.Major), uint32(m.Minor)} == number
+		if !is && strings.HasPrefix(filepath.Base(m.Root), "dm-") {
+			// A device file that is bound to a target.
+			shown, err := h.shows(m.MountPoint)
+			is = err == nil && shown == number
+		}
+		if is {
+			points = append(points, m.MountPoint)
+		}
+	}
+	return points, nil
 }
 
 func sizeOf(path string) (int64, error) {

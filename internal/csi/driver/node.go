@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 // Volumes are the logical volumes of this node.
@@ -75,7 +75,7 @@ func (b *busy) leave(volume string) { b.volumes.Delete(volume) }
 func (s *NodeServer) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
 	return &csi.NodeGetInfoResponse{
 		NodeId:             s.Node,
-		AccessibleTopology: &csi.Topology{Segments: map[string]string{topolvm.GetTopologyNodeKey(): s.Node}},
+		AccessibleTopology: &csi.Topology{Segments: map[string]string{v1alpha1.TopologyNodeKey: s.Node}},
 	}, nil
 }
 
@@ -87,6 +87,7 @@ func (s *NodeServer) NodeGetCapabilities(context.Context, *csi.NodeGetCapabiliti
 		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
 		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
 		csi.NodeServiceCapability_RPC_VOLUME_CONDITION,
+		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
 	} {
 		response.Capabilities = append(response.Capabilities, &csi.NodeServiceCapability{
 			Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: kind}},
@@ -114,7 +115,7 @@ func (v volume) tagged(prefix string) (string, bool) {
 func (v volume) beginnings() []string {
 	var tags []string
 	for _, tag := range v.lv.GetTags() {
-		if tag == lvmd.TagNew || strings.HasPrefix(tag, formattingTag) {
+		if tag == v1alpha1.NewTag || strings.HasPrefix(tag, v1alpha1.FormattingTagPrefix) {
 			tags = append(tags, tag)
 		}
 	}
@@ -134,14 +135,15 @@ func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
 	return volume{id: id, class: class, lv: lv}, nil
 }
 
-// classOf returns the device class of a volume.
+// classOf returns the device class of a volume. Its ID is the UID of its object: so it is known also while the cache has not seen yet
+// that the status says so.
 func (s *NodeServer) classOf(ctx context.Context, id string) (string, error) {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return "", status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
 	}
 	for i := range list.Items {
-		if lv := &list.Items[i]; lv.Status.VolumeID == id && lv.Spec.NodeName == s.Node {
+		if lv := &list.Items[i]; lv.Spec.NodeName == s.Node && (lv.Status.VolumeID == id || string(lv.UID) == id) {
 			return lv.Spec.DeviceClass, nil
 		}
 	}
@@ -201,6 +203,11 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context, request *csi.NodePub
 	if err != nil {
 		return nil, err
 	}
+	if capability.GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER {
+		if err := s.checkAlone(v, target, request.GetStagingTargetPath()); err != nil {
+			return nil, err
+		}
+	}
 	options := []string{"bind"}
 	if request.GetReadonly() || readsOnly(capability) {
 		options = append(options, "ro")
@@ -214,6 +221,21 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context, request *csi.NodePub
 		return nil, err
 	}
 	return &csi.NodePublishVolumeResponse{}, nil
+}
+
+// checkAlone refuses to give a volume for one writer to a second one. The first may ask again.
+func (s *NodeServer) checkAlone(v volume, target, staging string) error {
+	points, err := s.host.mountPoints(numberOf(v))
+	if err != nil {
+		return status.Errorf(codes.Internal, "mounts of volume %s: %v", v.id, err)
+	}
+	if slices.Contains(points, target) {
+		return nil
+	}
+	if at := slices.IndexFunc(points, func(p string) bool { return p != staging }); at >= 0 {
+		return status.Errorf(codes.FailedPrecondition, "volume %s is for a single writer, and is in use at %s", v.id, points[at])
+	}
+	return nil
 }
 
 func (s *NodeServer) publishBlock(ctx context.Context, v volume, target string, options []string) error {

@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 // fakeVolumes is a node with one logical volume.
@@ -63,6 +65,7 @@ type fakeHost struct {
 	mounts  map[string]deviceNumber
 	options map[string]string
 	did     []string
+	mkfs    string
 }
 
 func (f *fakeHost) do(what, detail string) error {
@@ -76,6 +79,7 @@ func (f *fakeHost) probe(context.Context, string) (content, error) {
 }
 func (f *fakeHost) format(_ context.Context, mkfs []string, _ string) error {
 	err := f.do("format", " "+mkfs[0])
+	f.mkfs = strings.Join(mkfs, " ")
 	f.found = content{kind: strings.TrimPrefix(mkfs[0], "mkfs."), fileSystem: true}
 	return err
 }
@@ -102,8 +106,17 @@ func (f *fakeHost) mounted(path string) (deviceNumber, error) {
 	return f.mounts[path], f.errors["mounted"]
 }
 func (f *fakeHost) shows(path string) (deviceNumber, error) { return f.mounts[path], f.errors["shows"] }
-func (f *fakeHost) setMode(string, os.FileMode) error       { return f.do("setMode", "") }
-func (f *fakeHost) grow(_, _ string, always bool) error     { return f.do("grow", fmt.Sprint(" ", always)) }
+func (f *fakeHost) mountPoints(number deviceNumber) ([]string, error) {
+	var points []string
+	for path, n := range f.mounts {
+		if n == number {
+			points = append(points, path)
+		}
+	}
+	return points, f.errors["mountPoints"]
+}
+func (f *fakeHost) setMode(string, os.FileMode) error   { return f.do("setMode", "") }
+func (f *fakeHost) grow(_, _ string, always bool) error { return f.do("grow", fmt.Sprint(" ", always)) }
 
 type bench struct {
 	*testing.T
@@ -173,7 +186,7 @@ func (b *bench) wantDid(want ...string) {
 }
 
 func TestDecide(t *testing.T) {
-	formatted, formatting := []string{formattedTag + "ext4"}, []string{formattingTag + "xfs"}
+	formatted, formatting := []string{v1alpha1.FormattedTagPrefix + "ext4"}, []string{v1alpha1.FormattingTagPrefix + "xfs"}
 	for name, test := range map[string]struct {
 		found    content
 		tags     []string
@@ -213,7 +226,7 @@ func TestStageFormatsOnce(t *testing.T) {
 	b := newBench(t)
 	b.wantCode(b.stage("ext4", writer), codes.OK)
 	b.wantDid("format mkfs.ext4", "mount ext4 noatime", "setMode")
-	if !slices.Equal(b.volumes.lv.Tags, []string{formattedTag + "ext4"}) {
+	if !slices.Equal(b.volumes.lv.Tags, []string{v1alpha1.FormattedTagPrefix + "ext4"}) {
 		t.Errorf("got the tags %q", b.volumes.lv.Tags)
 	}
 	b.wantCode(b.stage("ext4", writer), codes.OK)
@@ -247,7 +260,7 @@ func TestStageAfterACrash(t *testing.T) {
 			b.wantCode(b.stage("xfs", writer), codes.Internal, "node1", "killed")
 			b.host.errors[at] = nil
 			b.wantCode(b.stage("xfs", writer), codes.OK)
-			if !slices.Equal(b.volumes.lv.Tags, []string{formattedTag + "xfs"}) || !slices.Contains(b.host.did, "setMode") {
+			if !slices.Equal(b.volumes.lv.Tags, []string{v1alpha1.FormattedTagPrefix + "xfs"}) || !slices.Contains(b.host.did, "setMode") {
 				t.Errorf("got the tags %q, did %q", b.volumes.lv.Tags, b.host.did)
 			}
 		})
@@ -440,4 +453,77 @@ func TestReadEnds(t *testing.T) {
 	if err := readEnds(path + "none"); err == nil {
 		t.Error("what is not there can be read")
 	}
+}
+
+// A volume that was made empty by this version carries its mark from the beginning: no command more before mkfs.
+func TestStageOfANewVolume(t *testing.T) {
+	for _, at := range []string{"", "format", "mount", "setMode"} {
+		b := newBench(t)
+		b.volumes.lv.Tags = []string{"lvms.uid=x", v1alpha1.NewTag}
+		if at != "" {
+			b.host.errors[at] = errors.New("killed")
+			if err := b.stage("xfs", writer); err == nil {
+				t.Fatal("no error")
+			}
+			if !slices.Equal(b.volumes.lv.Tags, []string{"lvms.uid=x", v1alpha1.NewTag}) {
+				t.Errorf("killed at %s: the tags are %q", at, b.volumes.lv.Tags)
+			}
+			delete(b.host.errors, at)
+		}
+		b.wantCode(b.stage("xfs", writer), codes.OK)
+		if want := []string{"lvms.uid=x", v1alpha1.FormattedTagPrefix + "xfs"}; !slices.Equal(b.volumes.lv.Tags, want) {
+			t.Errorf("killed at %q: the tags are %q", at, b.volumes.lv.Tags)
+		}
+		b.unstage()
+		b.wantCode(b.stage("xfs", writer), codes.OK)
+		if slices.ContainsFunc(b.host.did, func(d string) bool { return strings.HasPrefix(d, "format") }) {
+			t.Errorf("killed at %q: formatted a second time: %q", at, b.host.did)
+		}
+	}
+}
+
+func TestABlockVolumeIsNotNewAnyMoreWhenAPodHasIt(t *testing.T) {
+	b := newBench(t)
+	b.volumes.lv.Tags = []string{v1alpha1.NewTag, "lvms.uid=x"}
+	b.volumes.tagErr = errors.New("LVM is busy")
+	if err := b.publish(true, false); err == nil || len(b.host.mounts) > 0 {
+		t.Errorf("got %v and %v", err, b.host.mounts)
+	}
+	b.volumes.tagErr = nil
+	b.wantCode(b.publish(true, false), codes.OK)
+	if !slices.Equal(b.volumes.lv.Tags, []string{"lvms.uid=x"}) {
+		t.Errorf("got %q", b.volumes.lv.Tags)
+	}
+}
+
+func TestMkfsOptions(t *testing.T) {
+	b := newBench(t)
+	_, err := b.server.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging,
+		VolumeCapability: capability("ext4", writer), VolumeContext: map[string]string{v1alpha1.MkfsOptionsParameter: "-N 1000  -E lazy_itable_init=0"}})
+	b.wantCode(err, codes.OK)
+	if want := "mkfs.ext4 -q -F -m0 -N 1000 -E lazy_itable_init=0"; b.host.mkfs != want {
+		t.Errorf("got %q, want %q", b.host.mkfs, want)
+	}
+	b = newBench(t)
+	_, err = b.server.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging,
+		VolumeCapability: capability("ext4", writer), VolumeContext: map[string]string{v1alpha1.MkfsOptionsParameter: "/dev/sda"}})
+	b.wantCode(err, codes.InvalidArgument, "/dev/sda")
+	if len(b.host.did) > 0 {
+		t.Errorf("did %q", b.host.did)
+	}
+}
+
+func TestASingleWriterIsSingle(t *testing.T) {
+	b := newBench(t)
+	single := capability("ext4", csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
+	b.wantCode(b.stage("ext4", csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER), codes.OK)
+	publish := func(target string) error {
+		_, err := b.server.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{VolumeId: id, StagingTargetPath: b.staging, TargetPath: target, VolumeCapability: single})
+		return err
+	}
+	b.wantCode(publish(b.target), codes.OK)
+	b.wantCode(publish(b.target), codes.OK)
+	b.wantCode(publish(b.target+"2"), codes.FailedPrecondition, b.target)
+	b.host.errors["mountPoints"] = errors.New("unreadable")
+	b.wantCode(publish(b.target+"2"), codes.Internal, "unreadable")
 }

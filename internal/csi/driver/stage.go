@@ -3,21 +3,16 @@ package driver
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-)
 
-// The tags of a logical volume that say how far its file system is. Each ends with the type.
-const (
-	// formattingTag: the volume was found blank and is being formatted. No Pod has had it, so that can begin anew. A volume that was
-	// made empty by this version has lvmd.TagNew instead, from the beginning.
-	formattingTag = "lvms.formatting="
-	// formattedTag: the volume has had a file system. It never gets another one.
-	formattedTag = "lvms.formatted="
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 const (
@@ -27,11 +22,47 @@ const (
 	rootMode = 0o777 | os.ModeSetgid
 )
 
-// fileSystems are those that can be made, with what is added to mkfs and to the options of mount.
-var fileSystems = map[string]struct{ mkfs, mount []string }{
-	"ext4": {mkfs: []string{"mkfs.ext4", "-q", "-F", "-m0"}},
+// fileSystem is a kind that can be made.
+type fileSystem struct {
+	// mkfs is the command without the device, mount what is added to the options of mount.
+	mkfs, mount []string
+	// minimum is the least size in bytes.
+	minimum int64
+}
+
+var fileSystems = map[string]fileSystem{
+	"ext4": {mkfs: []string{"mkfs.ext4", "-q", "-F", "-m0"}, minimum: 32 * mebi},
 	// A snapshot has the UUID of its source, and XFS mounts a UUID once only unless it is told otherwise (xfs(5)).
-	"xfs": {mkfs: []string{"mkfs.xfs", "-q", "-f"}, mount: []string{"nouuid"}},
+	"xfs": {mkfs: []string{"mkfs.xfs", "-q", "-f"}, mount: []string{"nouuid"}, minimum: 300 * mebi},
+}
+
+// supported names the file systems, for messages.
+func supported() string { return strings.Join(slices.Sorted(maps.Keys(fileSystems)), ", ") }
+
+// maxMkfsOptions bounds what a StorageClass can hand to mkfs.
+const maxMkfsOptions = 32
+
+// mkfsOptions splits the parameter of a StorageClass. No shell sees it: a quote is a quote. What would name a device is refused.
+func mkfsOptions(parameter string) ([]string, error) {
+	options := strings.Fields(parameter)
+	if len(options) > maxMkfsOptions {
+		return nil, status.Errorf(codes.InvalidArgument, "%s has %d words, more than the limit of %d", v1alpha1.MkfsOptionsParameter, len(options), maxMkfsOptions)
+	}
+	for _, option := range options {
+		if strings.HasPrefix(option, "/") {
+			return nil, status.Errorf(codes.InvalidArgument, "%s has %q: paths are not for options of mkfs", v1alpha1.MkfsOptionsParameter, option)
+		}
+	}
+	return options, nil
+}
+
+// contextOf is what of a StorageClass the node has to know.
+func contextOf(parameters map[string]string) map[string]string {
+	options := parameters[v1alpha1.MkfsOptionsParameter]
+	if options == "" {
+		return nil
+	}
+	return map[string]string{v1alpha1.MkfsOptionsParameter: options}
 }
 
 // NodeStageVolume makes a volume ready for Pods: its device is there, and a file system is made if there never was one, checked,
@@ -50,14 +81,14 @@ func (s *NodeServer) NodeStageVolume(ctx context.Context, request *csi.NodeStage
 		return nil, err
 	}
 	if capability.GetMount() != nil {
-		if err := s.stage(ctx, v, staging, capability); err != nil {
+		if err := s.stage(ctx, v, staging, request); err != nil {
 			return nil, err
 		}
 	}
 	return &csi.NodeStageVolumeResponse{}, nil
 }
 
-func (s *NodeServer) stage(ctx context.Context, v volume, staging string, capability *csi.VolumeCapability) error {
+func (s *NodeServer) stage(ctx context.Context, v volume, staging string, request *csi.NodeStageVolumeRequest) error {
 	if err := os.MkdirAll(staging, 0o750); err != nil {
 		return status.Errorf(codes.Internal, "mount point %s: %v", staging, err)
 	}
@@ -68,10 +99,10 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, capabi
 	if mounted != (deviceNumber{}) && mounted != numberOf(v) {
 		return status.Errorf(codes.Internal, "%s is a mount point of device %s, not of volume %s", staging, mounted, v.id)
 	}
-	kind := v.begunType(capability.GetMount().GetFsType())
+	kind := v.begunType(request.GetVolumeCapability().GetMount().GetFsType())
 	isNew := len(v.beginnings()) > 0
 	if mounted == (deviceNumber{}) {
-		if kind, isNew, err = s.mountFileSystem(ctx, &v, staging, capability); err != nil {
+		if kind, isNew, err = s.mountFileSystem(ctx, &v, staging, request); err != nil {
 			return err
 		}
 	}
@@ -80,7 +111,7 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, capabi
 		if err := s.host.setMode(staging, rootMode); err != nil {
 			return status.Errorf(codes.Internal, "mode of the root of volume %s on node %s: %v", v.id, s.Node, err)
 		}
-		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{formattedTag + kind}, v.beginnings()); err != nil {
+		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{v1alpha1.FormattedTagPrefix + kind}, v.beginnings()); err != nil {
 			return fmt.Errorf("note that volume %s on node %s is formatted: %w", v.id, s.Node, err)
 		}
 	}
@@ -89,7 +120,7 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, capabi
 
 // begunType is the file system of a volume that was mounted, and not noted as formatted, before the process ended.
 func (v volume) begunType(want string) string {
-	if begun, ok := v.tagged(formattingTag); ok {
+	if begun, ok := v.tagged(v1alpha1.FormattingTagPrefix); ok {
 		return begun
 	}
 	if want == "" {
@@ -99,7 +130,8 @@ func (v volume) begunType(want string) string {
 }
 
 // mountFileSystem returns the type that was mounted, and whether the file system is new.
-func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging string, capability *csi.VolumeCapability) (kind string, isNew bool, err error) {
+func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging string, request *csi.NodeStageVolumeRequest) (kind string, isNew bool, err error) {
+	capability := request.GetVolumeCapability()
 	path := v.lv.GetPath()
 	found, err := s.host.probe(ctx, path)
 	if err != nil {
@@ -112,7 +144,11 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 		return "", false, err
 	}
 	if d.format {
-		if err := s.format(ctx, v, d.fileSystem); err != nil {
+		options, err := mkfsOptions(request.GetVolumeContext()[v1alpha1.MkfsOptionsParameter])
+		if err != nil {
+			return "", false, err
+		}
+		if err := s.format(ctx, v, d.fileSystem, options); err != nil {
 			return "", false, err
 		}
 	} else if err := s.host.check(ctx, path, d.fileSystem); err != nil {
@@ -136,15 +172,15 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 
 // format notes what it is about to do: a crash in the middle leaves half a file system, which must not be taken for data. On a volume
 // that is new that is noted already.
-func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string) error {
+func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, options []string) error {
 	if len(v.beginnings()) == 0 {
-		tag := formattingTag + fileSystem
+		tag := v1alpha1.FormattingTagPrefix + fileSystem
 		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{tag}, nil); err != nil {
 			return fmt.Errorf("note that volume %s on node %s is being formatted: %w", v.id, s.Node, err)
 		}
 		v.lv.Tags = append(slices.Clone(v.lv.Tags), tag)
 	}
-	if err := s.host.format(ctx, fileSystems[fileSystem].mkfs, v.lv.GetPath()); err != nil {
+	if err := s.host.format(ctx, append(slices.Clone(fileSystems[fileSystem].mkfs), options...), v.lv.GetPath()); err != nil {
 		return status.Errorf(codes.Internal, "format volume %s (%s) on node %s: %v", v.id, v.lv.GetPath(), s.Node, err)
 	}
 	return nil
@@ -166,7 +202,7 @@ type decision struct {
 
 // decide is the rule by which data is safe: only a volume that was read, is blank, and never had a file system is formatted.
 func decide(v volume, found content, want string, readOnly bool) (decision, error) {
-	formatted, was := v.tagged(formattedTag)
+	formatted, was := v.tagged(v1alpha1.FormattedTagPrefix)
 	begun := len(v.beginnings()) > 0
 	if want == "" {
 		want = defaultFileSystem
@@ -181,7 +217,7 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 			"volume %s had a file system (%s) and has none any more: it is not formatted a second time; look at its disks, and restore it from a snapshot or a backup", v.id, formatted)
 	case begun && !was || found.kind == "":
 		if !known {
-			return decision{}, status.Errorf(codes.InvalidArgument, "volume %s: file system %s is not supported: use ext4 or xfs", v.id, want)
+			return decision{}, status.Errorf(codes.InvalidArgument, "volume %s: file system %s is not supported: use %s", v.id, want, supported())
 		}
 		if readOnly {
 			return decision{}, status.Errorf(codes.FailedPrecondition, "volume %s has no file system yet, and is to be used read-only: write to it first", v.id)

@@ -35,10 +35,13 @@ func (s *NodeServer) NodeGetVolumeStats(ctx context.Context, request *csi.NodeGe
 	}
 	condition := &csi.VolumeCondition{Abnormal: wrong != "", Message: wrong}
 	if wrong == "" {
-		condition.Message = "healthy"
+		condition.Message = healthy
 	}
 	return &csi.NodeGetVolumeStatsResponse{Usage: usage, VolumeCondition: condition}, nil
 }
+
+// healthy is the message of a condition that is not abnormal.
+const healthy = "healthy"
 
 func codeOfPath(err error) codes.Code {
 	if errors.Is(err, os.ErrNotExist) {

@@ -24,7 +24,7 @@ const (
 	orphanSweepInterval = 5 * time.Minute
 )
 
-// provisioner makes and deletes volumes for claims and publishes capacity: external-provisioner as a Runnable.
+// provisioner makes and deletes volumes for claims: external-provisioner as a Runnable.
 type provisioner struct {
 	*Sidecars
 	// volumes is the controller of claims and PersistentVolumes, current what it calls once the CSI driver answers.
@@ -83,16 +83,11 @@ func (p *provisioner) Start(ctx context.Context) error {
 	if err != nil {
 		return endedOr(ctx, err)
 	}
-	plugin := p.plugin(driver)
-	capacities, err := p.newCapacity(ctx)
-	if err != nil {
-		return endedOr(ctx, err)
-	}
-	refreshing, ok := capacities.refreshing(plugin).(completePlugin)
+	plugin, ok := p.plugin(driver).(completePlugin)
 	if !ok {
 		return fmt.Errorf("the library's provisioner %T decides no more which claims are its own, or whether it makes block volumes", plugin)
 	}
-	p.current.completePlugin = refreshing
+	p.current.completePlugin = plugin
 	claims := p.informers.Core().V1().PersistentVolumeClaims()
 	clones := provisioning.NewCloningProtectionController(p.client, claims.Lister(), claims.Informer(),
 		queue[string]("cloning-claims"), driver.controller)
@@ -104,7 +99,6 @@ func (p *provisioner) Start(ctx context.Context) error {
 	}
 	workers := &sync.WaitGroup{}
 	p.volumes.ControllerWaitGroup(workers)
-	workers.Go(func() { capacities.run(ctx, workers) })
 	if clones != nil {
 		workers.Go(func() { clones.Run(ctx, 1, workers) })
 	}
@@ -122,7 +116,7 @@ func (p *provisioner) plugin(driver capabilities) controller.Provisioner {
 		migratedPlugin    = ""
 		strictTopology    = false
 		immediateTopology = true
-		extraMetadata     = false
+		extraMetadata     = true
 		defaultFSType     = ""
 		publishReadOnly   = false
 		guardVolumeMode   = true

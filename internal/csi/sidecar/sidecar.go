@@ -1,4 +1,4 @@
-// Package sidecar runs the CSI side-car controllers inside the operator: provisioner with storage capacity, resizer
+// Package sidecar runs the CSI side-car controllers inside the operator: provisioner, resizer
 // and snapshotter, each a manager.Runnable over one connection to the CSI controller in the same process; and what
 // both programs need to be a CSI driver: the gRPC server of a socket and the registration with the kubelet.
 package sidecar
@@ -39,10 +39,6 @@ const (
 
 	// defaultWorkers is how many volumes are worked on at a time; a worker only waits for a node agent.
 	defaultWorkers = 100
-
-	// defaultCapacityPollInterval is how often the capacity of each node is read. It is read in this process from
-	// what the node agents have published; the API is written only when a value has changed.
-	defaultCapacityPollInterval = 10 * time.Second
 )
 
 // Options of the side-cars.
@@ -53,16 +49,12 @@ type Options struct {
 	Driver string
 	// Socket of the CSI controller.
 	Socket string
-	// Namespace and PodName are those of this process: CSIStorageCapacity objects are made in the namespace and
-	// belong to the Deployment of the pod.
-	Namespace string
-	PodName   string
+	// PodName is that of this process, for the mark on the volumes that it makes.
+	PodName string
 	// Snapshots: the cluster has the VolumeSnapshot API.
 	Snapshots bool
 	// Workers is how many volumes are worked on at a time; 100 when not set.
 	Workers int
-	// CapacityPollInterval is how often capacity is read; 10 s when not set.
-	CapacityPollInterval time.Duration
 	// Metrics is where the metrics of the side-cars are registered.
 	Metrics prometheus.Registerer
 }
@@ -82,9 +74,6 @@ type Sidecars struct {
 func New(ctx context.Context, options Options) (*Sidecars, error) {
 	if options.Workers == 0 {
 		options.Workers = defaultWorkers
-	}
-	if options.CapacityPollInterval == 0 {
-		options.CapacityPollInterval = defaultCapacityPollInterval
 	}
 	if err := waitForWorkers(); err != nil {
 		return nil, err

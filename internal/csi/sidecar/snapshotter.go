@@ -45,7 +45,7 @@ func (s *snapshotter) Start(ctx context.Context) error {
 	informers := snapshotinformers.NewSharedInformerFactory(s.Sidecars.snapshots, resyncPeriod)
 	v1, groups := informers.Snapshot().V1(), informers.Groupsnapshot().V1()
 	const (
-		extraMetadata  = false
+		extraMetadata  = true
 		groupSnapshots = false
 	)
 	controller := snapshotting.NewCSISnapshotSideCarController(

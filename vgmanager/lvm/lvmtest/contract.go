@@ -294,7 +294,7 @@ func essence(vg *lvm.VG) lvm.VG {
 	e.LVs = slices.Clone(vg.LVs)
 	for i := range e.LVs {
 		lv := &e.LVs[i]
-		lv.UUID, lv.Major, lv.Minor, lv.DataPercent, lv.MetadataPercent = "", 0, 0, nil, nil
+		lv.UUID, lv.Major, lv.Minor, lv.DataPercent, lv.MetadataPercent, lv.Created = "", 0, 0, nil, nil, time.Time{}
 	}
 	slices.SortFunc(e.LVs, func(a, b lvm.LV) int { return strings.Compare(a.Name, b.Name) })
 	return e

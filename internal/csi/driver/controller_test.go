@@ -1,0 +1,579 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// cluster is an API server with nodes whose agents answer at once, as each test wants.
+type cluster struct {
+	*testing.T
+	api    client.Client
+	server *ControllerServer
+	// agent is what the agents do about an object that was written; nil for agents that make what they are asked for.
+	agent func(lv *topolvmv1.LogicalVolume)
+	mu    sync.Mutex
+	uids  int
+	fail  map[string]error
+}
+
+func newCluster(t *testing.T, nodes ...client.Object) *cluster {
+	scheme := runtime.NewScheme()
+	c := &cluster{T: t, fail: map[string]error{}}
+	c.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme)))
+	c.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
+		WithIndex(&topolvmv1.LogicalVolume{}, VolumeIDField, VolumeIDOf).WithObjects(nodes...).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
+				if err := c.failure("create"); err != nil {
+					return err
+				}
+				c.mu.Lock()
+				c.uids++
+				o.SetUID(types.UID(fmt.Sprint("uid-", c.uids)))
+				c.mu.Unlock()
+				o.SetCreationTimestamp(metav1.Now())
+				err := w.Create(ctx, o, options...)
+				c.changed(o.GetName())
+				return err
+			},
+			Delete: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+				if err := c.failure("delete"); err != nil {
+					return err
+				}
+				err := w.Delete(ctx, o, options...)
+				c.changed(o.GetName())
+				return err
+			},
+			Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+				err := w.Patch(ctx, o, p, options...)
+				c.changed(o.GetName())
+				return err
+			},
+			List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+				if err := c.failure("list"); err != nil {
+					return err
+				}
+				return w.List(ctx, list, options...)
+			},
+		}).Build()
+	c.server = NewControllerServer(ControllerOptions{Client: c.api, Live: c.api})
+	return c
+}
+
+func (c *cluster) failure(call string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.fail[call]
+}
+
+func (c *cluster) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}
+
+// changed lets the agent act, and wakes who waits.
+func (c *cluster) changed(name string) {
+	lv := &topolvmv1.LogicalVolume{}
+	if err := c.api.Get(context.Background(), client.ObjectKey{Name: name}, lv); err == nil {
+		if c.agent != nil {
+			c.agent(lv)
+		} else {
+			c.serve(lv)
+		}
+	}
+	c.server.waiters.wake(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name}})
+}
+
+// serve does what an agent does that has room for everything.
+func (c *cluster) serve(lv *topolvmv1.LogicalVolume) {
+	lv.Status.VolumeID, lv.Status.Code = string(lv.UID), codes.OK
+	// LVM rounds up to extents.
+	size := (lv.Spec.Size.Value() + 4*mebi - 1) / (4 * mebi) * (4 * mebi)
+	lv.Status.CurrentSize = resource.NewQuantity(size, resource.BinarySI)
+	c.answer(lv)
+}
+
+// refuse answers with a code.
+func (c *cluster) refuse(code codes.Code) func(*topolvmv1.LogicalVolume) {
+	return func(lv *topolvmv1.LogicalVolume) {
+		lv.Status.Code, lv.Status.Message = code, "because"
+		c.answer(lv)
+	}
+}
+
+func (c *cluster) answer(lv *topolvmv1.LogicalVolume) {
+	if err := c.api.Status().Update(context.Background(), lv); err != nil && !apierrors.IsNotFound(err) {
+		c.Error(err)
+	}
+}
+
+func (c *cluster) get(name string) *topolvmv1.LogicalVolume {
+	lv := &topolvmv1.LogicalVolume{}
+	if err := c.api.Get(c.Context(), client.ObjectKey{Name: name}, lv); apierrors.IsNotFound(err) {
+		return nil
+	} else if err != nil {
+		c.Fatal(err)
+	}
+	return lv
+}
+
+func offering(name string, capacities map[string]string) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}}}
+	for class, bytes := range capacities {
+		node.Annotations[v1alpha1.CapacityAnnotationPrefix+class] = bytes
+	}
+	return node
+}
+
+func mountCapability(kind string) *csi.VolumeCapability {
+	return &csi.VolumeCapability{
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: kind}},
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+	}
+}
+
+func on(nodes ...string) *csi.TopologyRequirement {
+	r := &csi.TopologyRequirement{}
+	for _, node := range nodes {
+		r.Requisite = append(r.Requisite, &csi.Topology{Segments: map[string]string{v1alpha1.TopologyNodeKey: node}})
+	}
+	return r
+}
+
+func wanted(name string, size int64, nodes ...string) *csi.CreateVolumeRequest {
+	r := &csi.CreateVolumeRequest{
+		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: size}, VolumeCapabilities: []*csi.VolumeCapability{mountCapability("")},
+		Parameters: map[string]string{v1alpha1.DeviceClassParameter: "ssd", claimNamespaceKey: "ns", claimNameKey: "data"},
+	}
+	if len(nodes) > 0 {
+		r.AccessibilityRequirements = on(nodes...)
+	}
+	return r
+}
+
+func copyOf(name, volume string, size int64, nodes ...string) *csi.CreateVolumeRequest {
+	r := wanted(name, size, nodes...)
+	r.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: volume}}}
+	return r
+}
+
+func wantCode(t *testing.T, what string, err error, code codes.Code) {
+	t.Helper()
+	if status.Code(err) != code {
+		t.Errorf("%s: got %v, want %s", what, err, code)
+	}
+}
+
+func TestCreateVolumeIsTheSameHoweverOftenItIsCalled(t *testing.T) {
+	c := newCluster(t)
+	for range 3 {
+		response, err := c.server.CreateVolume(t.Context(), wanted("PVC-1", 33*mebi, "node1"))
+		c.must(err)
+		v := response.GetVolume()
+		if v.GetVolumeId() != "uid-1" || v.GetCapacityBytes() != 36*mebi || v.GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
+			t.Errorf("got %v", v)
+		}
+	}
+	lv := c.get("pvc-1")
+	if lv.Spec.NodeName != "node1" || lv.Spec.DeviceClass != "ssd" || lv.Annotations[v1alpha1.ClaimAnnotation] != "ns/data" || len(lv.Finalizers) != 0 {
+		t.Errorf("got %+v", lv)
+	}
+	// The answer names the node where the volume is, whatever is asked for by now.
+	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 33*mebi, "node2"))
+	if err != nil || response.GetVolume().GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
+		t.Errorf("got %v, %v", response, err)
+	}
+	_, err = c.server.CreateVolume(t.Context(), wanted("pvc-1", 99*mebi, "node1"))
+	wantCode(t, "another size", err, codes.AlreadyExists)
+	other := wanted("pvc-1", 33*mebi, "node1")
+	other.Parameters[v1alpha1.DeviceClassParameter] = "hdd"
+	_, err = c.server.CreateVolume(t.Context(), other)
+	wantCode(t, "another class", err, codes.AlreadyExists)
+}
+
+func TestCreateVolumeRefuses(t *testing.T) {
+	c := newCluster(t)
+	for name, tt := range map[string]struct {
+		change func(*csi.CreateVolumeRequest)
+		code   codes.Code
+	}{
+		"no name":         {func(r *csi.CreateVolumeRequest) { r.Name = "" }, codes.InvalidArgument},
+		"no capabilities": {func(r *csi.CreateVolumeRequest) { r.VolumeCapabilities = nil }, codes.InvalidArgument},
+		"unknown fs":      {func(r *csi.CreateVolumeRequest) { r.VolumeCapabilities[0] = mountCapability("zfs") }, codes.InvalidArgument},
+		"many writers": {func(r *csi.CreateVolumeRequest) {
+			r.VolumeCapabilities[0].AccessMode.Mode = csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
+		}, codes.InvalidArgument},
+		"negative":        {func(r *csi.CreateVolumeRequest) { r.CapacityRange.RequiredBytes = -1 }, codes.InvalidArgument},
+		"more than limit": {func(r *csi.CreateVolumeRequest) { r.CapacityRange.LimitBytes = mebi }, codes.OutOfRange},
+		"limit below xfs": {func(r *csi.CreateVolumeRequest) {
+			r.VolumeCapabilities[0] = mountCapability("xfs")
+			r.CapacityRange.LimitBytes = 200 * mebi
+		}, codes.OutOfRange},
+		"no such source": {func(r *csi.CreateVolumeRequest) { r.VolumeContentSource = copyOf("", "nosuch", 0).VolumeContentSource }, codes.NotFound},
+		"empty source":   {func(r *csi.CreateVolumeRequest) { r.VolumeContentSource = copyOf("", "", 0).VolumeContentSource }, codes.NotFound},
+		"unknown topology": {func(r *csi.CreateVolumeRequest) {
+			r.AccessibilityRequirements = &csi.TopologyRequirement{Requisite: []*csi.Topology{{}}}
+		}, codes.InvalidArgument},
+		"no node has it":  {func(r *csi.CreateVolumeRequest) { r.AccessibilityRequirements = nil }, codes.ResourceExhausted},
+		"a path for mkfs": {func(r *csi.CreateVolumeRequest) { r.Parameters[v1alpha1.MkfsOptionsParameter] = "-I 128 /dev/sda" }, codes.InvalidArgument},
+		"too much for mkfs": {func(r *csi.CreateVolumeRequest) {
+			r.Parameters[v1alpha1.MkfsOptionsParameter] = strings.Repeat("-x ", 40)
+		}, codes.InvalidArgument},
+	} {
+		request := wanted("pvc-1", 100*mebi, "node1")
+		tt.change(request)
+		_, err := c.server.CreateVolume(t.Context(), request)
+		wantCode(t, name, err, tt.code)
+	}
+	if c.get("pvc-1") != nil {
+		t.Error("something was written down")
+	}
+}
+
+// What a node refuses is withdrawn before the answer, so that the scheduler can choose another one; and it is not the answer to a later call.
+func TestARefusalIsWithdrawnAndNotRepeated(t *testing.T) {
+	c := newCluster(t)
+	for _, code := range []codes.Code{codes.ResourceExhausted, codes.Internal, codes.InvalidArgument} {
+		c.agent = c.refuse(code)
+		_, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 33*mebi, "node1"))
+		wantCode(t, "refused", err, code)
+		if !strings.Contains(err.Error(), "node1: because") || c.get("pvc-1") != nil {
+			t.Errorf("got %v and %v", err, c.get("pvc-1"))
+		}
+	}
+	// The operator ended before it could withdraw.
+	c.agent = nil
+	c.must(c.api.Create(t.Context(), &topolvmv1.LogicalVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-2"},
+		Spec:       topolvmv1.LogicalVolumeSpec{Name: "pvc-2", NodeName: "node1", DeviceClass: "ssd", Size: *resource.NewQuantity(33*mebi, resource.BinarySI)},
+	}))
+	old := c.get("pvc-2")
+	old.Spec.Size = *resource.NewQuantity(33*mebi/sector*sector, resource.BinarySI)
+	old.Status = topolvmv1.LogicalVolumeStatus{Code: codes.ResourceExhausted, Message: "long ago"}
+	c.answer(old)
+	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-2", 33*mebi, "node1"))
+	if err != nil || response.GetVolume().GetVolumeId() == string(old.UID) {
+		t.Errorf("got %v, %v", response, err)
+	}
+}
+
+// The selected node of a claim has changed while the first one had not answered.
+func TestAVolumeThatAnotherNodeHasNotMadeIsMadeHere(t *testing.T) {
+	c := newCluster(t)
+	c.agent = func(*topolvmv1.LogicalVolume) {}
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	withFinalizer := func(lv *topolvmv1.LogicalVolume) {
+		if len(lv.Finalizers) == 0 && lv.DeletionTimestamp.IsZero() {
+			lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+			c.must(c.api.Update(context.Background(), lv))
+		}
+	}
+	c.agent = withFinalizer
+	_, err := c.server.CreateVolume(short, wanted("pvc-1", 33*mebi, "node1"))
+	wantCode(t, "an agent that is slow", err, codes.DeadlineExceeded)
+	c.agent = func(lv *topolvmv1.LogicalVolume) {
+		if !lv.DeletionTimestamp.IsZero() {
+			lv.Finalizers = nil
+			c.must(c.api.Update(context.Background(), lv))
+			return
+		}
+		c.serve(lv)
+	}
+	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 33*mebi, "node2"))
+	if err != nil || response.GetVolume().GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node2" {
+		t.Errorf("got %v, %v", response, err)
+	}
+}
+
+// Nothing was made where the agent has not even seen the object, so another node can do it.
+func TestANodeWithoutAgentSendsTheClaimElsewhere(t *testing.T) {
+	c := newCluster(t)
+	c.agent = func(*topolvmv1.LogicalVolume) {}
+	short, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	_, err := c.server.CreateVolume(short, wanted("pvc-1", 33*mebi, "node1"))
+	wantCode(t, "no agent", err, codes.ResourceExhausted)
+	if c.get("pvc-1") != nil || !strings.Contains(err.Error(), "node1") {
+		t.Errorf("%v; the object is %v", err, c.get("pvc-1"))
+	}
+}
+
+func TestCopiesAreWhereTheirSourceIs(t *testing.T) {
+	c := newCluster(t)
+	source, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node2"))
+	c.must(err)
+	id := source.GetVolume().GetVolumeId()
+	response, err := c.server.CreateVolume(t.Context(), copyOf("pvc-2", id, 80*mebi, "node1", "node2"))
+	c.must(err)
+	lv := c.get("pvc-2")
+	if lv.Spec.Source != "pvc-1" || lv.Spec.AccessType != "rw" || lv.Spec.NodeName != "node2" || response.GetVolume().GetContentSource() == nil {
+		t.Errorf("got %+v", lv.Spec)
+	}
+	_, err = c.server.CreateVolume(t.Context(), copyOf("pvc-3", id, 80*mebi, "node1"))
+	wantCode(t, "elsewhere", err, codes.ResourceExhausted)
+	_, err = c.server.CreateVolume(t.Context(), copyOf("pvc-3", id, 39*mebi, "node2"))
+	wantCode(t, "smaller", err, codes.OutOfRange)
+	other := copyOf("pvc-3", id, 80*mebi, "node2")
+	other.Parameters[v1alpha1.DeviceClassParameter] = "hdd"
+	_, err = c.server.CreateVolume(t.Context(), other)
+	wantCode(t, "another class", err, codes.InvalidArgument)
+	_, err = c.server.CreateVolume(t.Context(), copyOf("pvc-1", id, 40*mebi, "node2"))
+	wantCode(t, "a name that is taken", err, codes.AlreadyExists)
+}
+
+func TestSnapshots(t *testing.T) {
+	c := newCluster(t)
+	source, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node2"))
+	c.must(err)
+	id := source.GetVolume().GetVolumeId()
+	request := &csi.CreateSnapshotRequest{Name: "Snapshot-1", SourceVolumeId: id}
+	first, err := c.server.CreateSnapshot(t.Context(), request)
+	c.must(err)
+	// The volume grows; the snapshot stays as it is.
+	_, err = c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 80 * mebi}})
+	c.must(err)
+	again, err := c.server.CreateSnapshot(t.Context(), request)
+	c.must(err)
+	a, b := first.GetSnapshot(), again.GetSnapshot()
+	if a.GetSnapshotId() != b.GetSnapshotId() || !a.GetCreationTime().AsTime().Equal(b.GetCreationTime().AsTime()) || b.GetSizeBytes() != 40*mebi || !b.GetReadyToUse() {
+		t.Errorf("got %v, then %v", a, b)
+	}
+	for name, r := range map[string]*csi.CreateSnapshotRequest{"no name": {SourceVolumeId: id}, "no source": {Name: "x"}} {
+		_, err := c.server.CreateSnapshot(t.Context(), r)
+		wantCode(t, name, err, codes.InvalidArgument)
+	}
+	_, err = c.server.CreateSnapshot(t.Context(), &csi.CreateSnapshotRequest{Name: "x", SourceVolumeId: "nosuch"})
+	wantCode(t, "no such source", err, codes.NotFound)
+	list, err := c.server.ListVolumes(t.Context(), &csi.ListVolumesRequest{})
+	if err != nil || len(list.GetEntries()) != 1 {
+		t.Errorf("a snapshot is no volume: %v, %v", list, err)
+	}
+	for range 2 {
+		_, err = c.server.DeleteSnapshot(t.Context(), &csi.DeleteSnapshotRequest{SnapshotId: a.GetSnapshotId()})
+		c.must(err)
+	}
+	if c.get("snapshot-1") != nil || c.get("pvc-1") == nil {
+		t.Error("the wrong object was deleted, or none")
+	}
+}
+
+func TestDeleteVolume(t *testing.T) {
+	c := newCluster(t)
+	_, err := c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{})
+	wantCode(t, "no id", err, codes.InvalidArgument)
+	_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: "nosuch"})
+	c.must(err)
+	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node1"))
+	c.must(err)
+	id := response.GetVolume().GetVolumeId()
+	c.fail["list"] = errors.New("no connection")
+	_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+	wantCode(t, "a read that fails is not: does not exist", err, codes.Unavailable)
+	delete(c.fail, "list")
+	// The node is slow.
+	lv := c.get("pvc-1")
+	lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+	c.must(c.api.Update(t.Context(), lv))
+	c.agent = func(lv *topolvmv1.LogicalVolume) { c.refuse(codes.FailedPrecondition)(lv) }
+	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	_, err = c.server.DeleteVolume(short, &csi.DeleteVolumeRequest{VolumeId: id})
+	wantCode(t, "in use", err, codes.DeadlineExceeded)
+	if !strings.Contains(err.Error(), "because") {
+		t.Errorf("the reason is missing: %v", err)
+	}
+	lv = c.get("pvc-1")
+	lv.Finalizers = nil
+	c.must(c.api.Update(t.Context(), lv))
+	for range 2 {
+		_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+		c.must(err)
+	}
+}
+
+func TestExpansion(t *testing.T) {
+	c := newCluster(t)
+	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node1"))
+	c.must(err)
+	id := response.GetVolume().GetVolumeId()
+	expand := func(size int64) (*csi.ControllerExpandVolumeResponse, error) {
+		return c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: size}})
+	}
+	// Larger than what there is: refused, and taken back.
+	c.agent = func(lv *topolvmv1.LogicalVolume) {
+		if lv.Spec.Size.Value() > 1<<30 && lv.Status.Code == codes.OK {
+			c.refuse(codes.ResourceExhausted)(lv)
+		} else if lv.Spec.Size.Value() <= 1<<30 && !has(lv, lv.Spec.Size.Value()) {
+			c.serve(lv)
+		}
+	}
+	for range 2 {
+		_, err = expand(1 << 40)
+		wantCode(t, "too large", err, codes.ResourceExhausted)
+		if lv := c.get("pvc-1"); lv.Spec.Size.Value() != 40*mebi || lv.Status.Code != codes.OK {
+			t.Errorf("the request stands: %+v", lv)
+		}
+	}
+	// The claim asks for less then (RecoverVolumeExpansionFailure).
+	for range 2 {
+		grown, err := expand(50 * mebi)
+		if err != nil || grown.GetCapacityBytes() != 52*mebi || !grown.GetNodeExpansionRequired() {
+			t.Errorf("got %v, %v", grown, err)
+		}
+	}
+	if grown, err := expand(10 * mebi); err != nil || grown.GetCapacityBytes() != 52*mebi {
+		t.Errorf("smaller than it is: %v, %v", grown, err)
+	}
+	block, err := c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
+		VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: mebi}, VolumeCapability: &csi.VolumeCapability{AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}},
+	})
+	if err != nil || block.GetNodeExpansionRequired() {
+		t.Errorf("a block volume: %v, %v", block, err)
+	}
+	for name, r := range map[string]*csi.ControllerExpandVolumeRequest{
+		"no id": {CapacityRange: &csi.CapacityRange{RequiredBytes: 1}}, "no size": {VolumeId: id},
+		"negative": {VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: -1}},
+	} {
+		_, err := c.server.ControllerExpandVolume(t.Context(), r)
+		wantCode(t, name, err, codes.InvalidArgument)
+	}
+	_, err = c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: "nosuch", CapacityRange: &csi.CapacityRange{RequiredBytes: 1}})
+	wantCode(t, "no such volume", err, codes.NotFound)
+
+	// An error of an older version stands in the status, and so does its size.
+	lv := c.get("pvc-1")
+	lv.Spec.Size = *resource.NewQuantity(1<<40, resource.BinarySI)
+	c.must(c.api.Update(t.Context(), lv))
+	lv.Status.Code, lv.Status.Message, lv.Status.CurrentSize = codes.ResourceExhausted, "long ago", nil
+	c.answer(lv)
+	if grown, err := expand(60 * mebi); err != nil || grown.GetCapacityBytes() != 60*mebi {
+		t.Errorf("an old error was repeated, or an old size was in the way: %v, %v", grown, err)
+	}
+}
+
+func TestGetCapacity(t *testing.T) {
+	c := newCluster(t, offering("node1", map[string]string{"ssd": "1000000", "00default": "7"}), offering("node2", map[string]string{"ssd": "3000000"}), offering("node3", map[string]string{"ssd": "junk"}))
+	c.agent = func(*topolvmv1.LogicalVolume) {}
+	c.must(c.api.Create(t.Context(), &topolvmv1.LogicalVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "asked"},
+		Spec:       topolvmv1.LogicalVolumeSpec{Name: "asked", NodeName: "node2", DeviceClass: "ssd", Size: resource.MustParse("1000000")},
+	}))
+	at := func(node string) *csi.Topology {
+		return &csi.Topology{Segments: map[string]string{v1alpha1.TopologyNodeKey: node}}
+	}
+	for name, tt := range map[string]struct {
+		class     string
+		topology  *csi.Topology
+		sum, most int64
+	}{
+		"all nodes":      {"ssd", nil, 3000000, 2000000},
+		"one":            {"ssd", at("node1"), 1000000, 1000000},
+		"with a request": {"ssd", at("node2"), 2000000, 2000000},
+		"junk":           {"ssd", at("node3"), 0, 0},
+		"unknown node":   {"ssd", at("node9"), 0, 0},
+		"unknown class":  {"x", nil, 0, 0},
+		"default class":  {"", at("node1"), 7, 7},
+		"other topology": {"ssd", &csi.Topology{Segments: map[string]string{"zone": "a"}}, 0, 0},
+	} {
+		r, err := c.server.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: map[string]string{v1alpha1.DeviceClassParameter: tt.class}, AccessibleTopology: tt.topology})
+		if err != nil || r.GetAvailableCapacity() != tt.sum || r.GetMaximumVolumeSize().GetValue() != tt.most {
+			t.Errorf("%s: got %v, %v", name, r, err)
+		}
+	}
+	// Without a scheduler the node with the most room is taken.
+	c.agent = nil
+	request := wanted("pvc-1", 900000)
+	request.VolumeCapabilities = []*csi.VolumeCapability{{
+		AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}},
+		AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
+	}}
+	_, err := c.server.CreateVolume(t.Context(), request)
+	wantCode(t, "no node has 8 MiB", err, codes.ResourceExhausted)
+}
+
+func TestListVolumesPageByPage(t *testing.T) {
+	c := newCluster(t)
+	for i := range 5 {
+		_, err := c.server.CreateVolume(t.Context(), wanted(fmt.Sprint("pvc-", i), 40*mebi, "node1"))
+		c.must(err)
+	}
+	lv := c.get("pvc-3")
+	lv.Annotations[v1alpha1.ConditionAnnotation] = "the device is missing"
+	c.must(c.api.Update(t.Context(), lv))
+	var seen []string
+	token := ""
+	for range 5 {
+		r, err := c.server.ListVolumes(t.Context(), &csi.ListVolumesRequest{MaxEntries: 2, StartingToken: token})
+		c.must(err)
+		for _, e := range r.GetEntries() {
+			seen = append(seen, fmt.Sprint(e.GetVolume().GetVolumeId(), " ", e.GetStatus().GetVolumeCondition().GetAbnormal()))
+		}
+		if token = r.GetNextToken(); token == "" {
+			break
+		}
+	}
+	if got := strings.Join(seen, ","); got != "uid-1 false,uid-2 false,uid-3 false,uid-4 true,uid-5 false" {
+		t.Errorf("got %s", got)
+	}
+	_, err := c.server.ListVolumes(t.Context(), &csi.ListVolumesRequest{StartingToken: "junk"})
+	wantCode(t, "a token of somebody else", err, codes.Aborted)
+	_, err = c.server.ListVolumes(t.Context(), &csi.ListVolumesRequest{MaxEntries: -1})
+	wantCode(t, "negative", err, codes.InvalidArgument)
+}
+
+func TestSizes(t *testing.T) {
+	mount := []*csi.VolumeCapability{mountCapability("ext4")}
+	for name, tt := range map[string]struct {
+		required, limit int64
+		want            int64
+		code            codes.Code
+	}{
+		"rounded up":         {33*mebi + 1, 0, 33*mebi + sector, codes.OK},
+		"nothing asked":      {0, 0, 1 << 30, codes.OK},
+		"only a limit":       {0, 100*mebi + 1, 100 * mebi, codes.OK},
+		"a high limit":       {0, 1 << 40, 1 << 30, codes.OK},
+		"below the minimum":  {1, 0, 32 * mebi, codes.OK},
+		"the limit is low":   {1, 2, 0, codes.OutOfRange},
+		"rounded over":       {40*mebi + 1, 40*mebi + 2, 0, codes.OutOfRange},
+		"exactly the limit":  {40 * mebi, 40 * mebi, 40 * mebi, codes.OK},
+		"a negative request": {-1, 0, 0, codes.InvalidArgument},
+		"a negative limit":   {0, -1, 0, codes.InvalidArgument},
+	} {
+		got, err := requestedSize(&csi.CapacityRange{RequiredBytes: tt.required, LimitBytes: tt.limit}, mount)
+		if got != tt.want || status.Code(err) != tt.code {
+			t.Errorf("%s: got %d, %v", name, got, err)
+		}
+	}
+}
+
+func TestASecondCallForTheSameVolumeIsSentAway(t *testing.T) {
+	c := newCluster(t)
+	c.must(c.server.busy.enter("pvc-1"))
+	_, err := c.server.CreateVolume(t.Context(), wanted("PVC-1", 40*mebi, "node1"))
+	wantCode(t, "at work", err, codes.Aborted)
+}

@@ -1,0 +1,128 @@
+package driver
+
+import (
+	"context"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	clientretry "k8s.io/client-go/util/retry"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// ControllerExpandVolume grows a volume. After a request that failed, the object asks for the size that the volume has: the node does
+// not go on trying, and a smaller request is answered from what is there.
+func (s *ControllerServer) ControllerExpandVolume(ctx context.Context, request *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+	id := request.GetVolumeId()
+	if id == "" {
+		return nil, status.Error(codes.InvalidArgument, "no volume_id is given")
+	}
+	required, limit, err := bounds(request.GetCapacityRange())
+	if err != nil {
+		return nil, err
+	}
+	if required == 0 && limit == 0 {
+		return nil, status.Error(codes.InvalidArgument, "no capacity_range is given")
+	}
+	if err := s.busy.enter(id); err != nil {
+		return nil, err
+	}
+	defer s.busy.leave(id)
+	lv, err := s.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if lv == nil {
+		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", id)
+	}
+	size, err := s.grow(ctx, lv, max(1, (required+sector-1)/sector)*sector)
+	if err != nil {
+		return nil, err
+	}
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: request.GetVolumeCapability().GetBlock() == nil}, nil
+}
+
+// grow asks the node for a size and waits for it.
+func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume, size int64) (int64, error) {
+	asked, err := s.ask(ctx, lv, size)
+	if err != nil {
+		return 0, err
+	}
+	if has(asked, size) {
+		return asked.Status.CurrentSize.Value(), nil
+	}
+	waiting, cancel := inTime(ctx)
+	defer cancel()
+	last, err := s.await(waiting, lv.Name, func(now *topolvmv1.LogicalVolume) (bool, error) {
+		if now == nil || now.UID != lv.UID {
+			return false, status.Errorf(codes.NotFound, "volume %s was deleted", lv.Name)
+		}
+		if now.Spec.Size.Value() != size {
+			return false, nil // The cache is behind.
+		}
+		return has(now, size) || isRefusal(now.Status.Code), nil
+	})
+	switch {
+	case err == nil && has(last, size):
+		return last.Status.CurrentSize.Value(), nil
+	case err == nil:
+		refusal := status.Errorf(last.Status.Code, "node %s: %s", last.Spec.NodeName, last.Status.Message)
+		if _, err := s.ask(ctx, lv, 0); err != nil {
+			return 0, status.Errorf(codes.Unavailable, "%s; and the request could not be taken back: %v", refusal, err)
+		}
+		return 0, refusal
+	case waiting.Err() != nil:
+		return 0, slow(last, lv.Name, "grown", waiting.Err())
+	}
+	return 0, err
+}
+
+// has tells whether a volume has a size.
+func has(lv *topolvmv1.LogicalVolume, size int64) bool {
+	return lv.Status.CurrentSize != nil && lv.Status.CurrentSize.Value() >= size
+}
+
+// ask writes down the size that a volume shall have: at least the one that it has. An answer that stands in the status is taken away
+// first; the node writes none to an object that has changed since it was read, so an answer after this is to this request.
+func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume, size int64) (*topolvmv1.LogicalVolume, error) {
+	now := &topolvmv1.LogicalVolume{}
+	err := clientretry.RetryOnConflict(clientretry.DefaultBackoff, func() error {
+		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
+			return err
+		}
+		want := size
+		if has(now, size) {
+			want = now.Status.CurrentSize.Value()
+		}
+		if now.Status.Code != codes.OK {
+			before := now.DeepCopy()
+			now.Status.Code, now.Status.Message = codes.OK, ""
+			if err := s.Client.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+				return err
+			}
+		}
+		if now.Spec.Size.Value() == want || want == 0 {
+			return nil
+		}
+		before := now.DeepCopy()
+		now.Spec.Size = *resource.NewQuantity(want, resource.BinarySI)
+		if now.Annotations == nil {
+			now.Annotations = map[string]string{}
+		}
+		now.Annotations[v1alpha1.ResizeRequestedAnnotation] = time.Now().UTC().String()
+		return s.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", lv.Name)
+	case err != nil:
+		return nil, status.Errorf(codes.Unavailable, "write LogicalVolume %s: %v", lv.Name, err)
+	}
+	return now, nil
+}

@@ -1,0 +1,154 @@
+package driver
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// place chooses the node of a volume. A copy is where its source is; else it is the scheduler's choice, or without one the node with
+// the most room.
+func (s *ControllerServer) place(ctx context.Context, wish *topolvmv1.LogicalVolume, request *csi.CreateVolumeRequest) error {
+	requirement := request.GetAccessibilityRequirements()
+	if wish.Spec.Source != "" {
+		if requisite := nodesOf(requirement.GetRequisite()); len(requisite) > 0 && !slices.Contains(requisite, wish.Spec.NodeName) {
+			return status.Errorf(codes.ResourceExhausted, "the volume is a copy of %s, and so can be on node %s only", wish.Spec.Source, wish.Spec.NodeName)
+		}
+		return nil
+	}
+	if requirement != nil {
+		nodes := append(nodesOf(requirement.GetPreferred()), nodesOf(requirement.GetRequisite())...)
+		if len(nodes) == 0 {
+			return status.Errorf(codes.InvalidArgument, "the accessibility requirements name no node (%s)", v1alpha1.TopologyNodeKey)
+		}
+		wish.Spec.NodeName = nodes[0]
+		return nil
+	}
+	node, room, err := s.roomiest(ctx, wish.Spec.DeviceClass)
+	if err != nil {
+		return err
+	}
+	if node == "" || room < wish.Spec.Size.Value() {
+		return status.Errorf(codes.ResourceExhausted, "no node has room for %d bytes in device class %q; the most is %d bytes", wish.Spec.Size.Value(), wish.Spec.DeviceClass, room)
+	}
+	wish.Spec.NodeName = node
+	return nil
+}
+
+func nodesOf(terms []*csi.Topology) []string {
+	var nodes []string
+	for _, term := range terms {
+		if node := term.GetSegments()[v1alpha1.TopologyNodeKey]; node != "" {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+func (s *ControllerServer) roomiest(ctx context.Context, class string) (string, int64, error) {
+	nodes := &corev1.NodeList{}
+	if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return "", 0, status.Errorf(codes.Unavailable, "list Nodes: %v", err)
+	}
+	pending, err := s.pending(ctx, class)
+	if err != nil {
+		return "", 0, err
+	}
+	best, most := "", int64(0)
+	for i := range nodes.Items {
+		node := &nodes.Items[i]
+		if room := CapacityOf(node, class) - pending[node.Name]; room > most && !node.Spec.Unschedulable {
+			best, most = node.Name, room
+		}
+	}
+	return best, most, nil
+}
+
+// defaultClassKey stands for the default device class in the annotations of a Node.
+const defaultClassKey = "00default"
+
+// CapacityOf returns what a node has told about a device class, in bytes; 0 if nothing. An empty class is the default one.
+func CapacityOf(node client.Object, class string) int64 {
+	if class == "" {
+		class = defaultClassKey
+	}
+	room, err := strconv.ParseInt(node.GetAnnotations()[v1alpha1.CapacityAnnotationPrefix+class], 10, 64)
+	if err != nil || room < 0 {
+		return 0
+	}
+	return room
+}
+
+// Offers tells whether a node has told about a device class at all.
+func Offers(node client.Object, class string) bool {
+	if class == "" {
+		class = defaultClassKey
+	}
+	_, ok := node.GetAnnotations()[v1alpha1.CapacityAnnotationPrefix+class]
+	return ok
+}
+
+// pending are the bytes of a class that each node has been asked for, and has not made or refused yet: what it tells includes them not.
+func (s *ControllerServer) pending(ctx context.Context, class string) (map[string]int64, error) {
+	list := &topolvmv1.LogicalVolumeList{}
+	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
+	}
+	return Pending(list.Items, class), nil
+}
+
+// Pending are the bytes of a class that each node has been asked for and has not made or refused yet.
+func Pending(volumes []topolvmv1.LogicalVolume, class string) map[string]int64 {
+	pending := map[string]int64{}
+	for i := range volumes {
+		lv := &volumes[i]
+		if lv.Spec.DeviceClass == class && IsPending(lv) {
+			pending[lv.Spec.NodeName] += lv.Spec.Size.Value()
+		}
+	}
+	return pending
+}
+
+// IsPending tells whether a node has been asked for a volume and has not made or refused it yet.
+func IsPending(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && !isRefusal(lv.Status.Code)
+}
+
+// GetCapacity returns what new volumes of a class can have, on one node or on all, and how large a single one can be.
+func (s *ControllerServer) GetCapacity(ctx context.Context, request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+	class := request.GetParameters()[v1alpha1.DeviceClassParameter]
+	pending, err := s.pending(ctx, class)
+	if err != nil {
+		return nil, err
+	}
+	nodes := &corev1.NodeList{}
+	if topology := request.GetAccessibleTopology(); topology != nil {
+		node := &corev1.Node{}
+		err := s.Client.Get(ctx, client.ObjectKey{Name: topology.GetSegments()[v1alpha1.TopologyNodeKey]}, node)
+		if client.IgnoreNotFound(err) != nil && !apierrors.IsInvalid(err) {
+			return nil, status.Errorf(codes.Unavailable, "Node: %v", err)
+		}
+		if err == nil {
+			nodes.Items = append(nodes.Items, *node)
+		}
+	} else if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, status.Errorf(codes.Unavailable, "list Nodes: %v", err)
+	}
+	var sum, most int64
+	for i := range nodes.Items {
+		room := max(0, CapacityOf(&nodes.Items[i], class)-pending[nodes.Items[i].Name])
+		sum, most = sum+room, max(most, room)
+	}
+	return &csi.GetCapacityResponse{AvailableCapacity: sum, MaximumVolumeSize: wrapperspb.Int64(most)}, nil
+}

@@ -1,0 +1,65 @@
+package driver
+
+import (
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Sizes in bytes.
+const (
+	mebi = int64(1) << 20
+	// defaultSize is for a request without a size.
+	defaultSize = int64(1) << 30
+	// sector is what every size is a multiple of.
+	sector = 4096
+	// minimumBlock is the least size of a block volume.
+	minimumBlock = 8 * mebi
+)
+
+// requestedSize returns the size that satisfies a request: not less than its file system needs, and a multiple of a sector.
+func requestedSize(r *csi.CapacityRange, capabilities []*csi.VolumeCapability) (int64, error) {
+	required, limit, err := bounds(r)
+	if err != nil {
+		return 0, err
+	}
+	least := int64(0)
+	for _, c := range capabilities {
+		least = max(least, minimumOf(c))
+	}
+	if required == 0 {
+		required = defaultSize
+		if limit > 0 {
+			required = min(required, limit/sector*sector)
+		}
+	}
+	size := (max(required, least, 1) + sector - 1) / sector * sector
+	if limit > 0 && size > limit {
+		return 0, status.Errorf(codes.OutOfRange, "a volume of at most %d bytes is asked for, and it would have %d: its file system needs %d, and sizes are multiples of %d",
+			limit, size, least, sector)
+	}
+	return size, nil
+}
+
+func minimumOf(c *csi.VolumeCapability) int64 {
+	if c.GetBlock() != nil {
+		return minimumBlock
+	}
+	kind := c.GetMount().GetFsType()
+	if kind == "" {
+		kind = defaultFileSystem
+	}
+	return fileSystems[kind].minimum
+}
+
+// bounds are the limits of a request; 0 for none.
+func bounds(r *csi.CapacityRange) (required, limit int64, err error) {
+	required, limit = r.GetRequiredBytes(), r.GetLimitBytes()
+	switch {
+	case required < 0 || limit < 0:
+		return 0, 0, status.Errorf(codes.InvalidArgument, "a size of %d to %d bytes cannot be", required, limit)
+	case limit > 0 && required > limit:
+		return 0, 0, status.Errorf(codes.OutOfRange, "at least %d and at most %d bytes cannot be had at once", required, limit)
+	}
+	return required, limit, nil
+}

@@ -1,0 +1,189 @@
+package capacity
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+type classes struct {
+	states  []lvmd.ClassState
+	err     error
+	changed func()
+}
+
+func (c *classes) States(context.Context) ([]lvmd.ClassState, error) { return c.states, c.err }
+func (c *classes) Subscribe(changed func())                          { c.changed = changed }
+
+type world struct {
+	*testing.T
+	classes *classes
+	client  client.Client
+	patches int
+	*Publisher
+}
+
+func newWorld(t *testing.T, present map[string]string) *world {
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	w := &world{T: t, classes: &classes{}}
+	w.client = fake.NewClientBuilder().WithScheme(scheme).
+		WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: present}}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+				w.patches++
+				return c.Patch(ctx, o, p, options...)
+			},
+		}).Build()
+	w.Publisher = New(w.client, "node1", w.classes)
+	return w
+}
+
+func (w *world) annotations() map[string]string {
+	w.Helper()
+	node := &corev1.Node{}
+	if err := w.client.Get(w.Context(), client.ObjectKey{Name: "node1"}, node); err != nil {
+		w.Fatal(err)
+	}
+	return node.Annotations
+}
+
+func TestTheNodeHasWhatItsClassesOfferAndNothingElse(t *testing.T) {
+	w := newWorld(t, map[string]string{"capacity.topolvm.io/old": "5", "capacity.topolvm.io/00default": "7", "other": "x"})
+	w.classes.states = []lvmd.ClassState{{Name: "a", Capacity: 10}, {Name: "b", Capacity: 20, Default: true}, {Name: "lost", Err: errors.New("no group")}}
+	for range 2 {
+		if err := w.publish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[string]string{
+		"capacity.topolvm.io/a": "10", "capacity.topolvm.io/b": "20", "capacity.topolvm.io/00default": "20", "capacity.topolvm.io/lost": "0", "other": "x",
+	}
+	if got := w.annotations(); !maps.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	if w.patches != 1 {
+		t.Errorf("%d writes, although nothing changed after the first", w.patches)
+	}
+	w.classes.states = nil
+	if err := w.publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := w.annotations(); !maps.Equal(got, map[string]string{"other": "x"}) {
+		t.Errorf("without classes: %v", got)
+	}
+}
+
+// While LVM cannot be read, the last that was known counts for a while. Then the scheduler is sent elsewhere.
+func TestAReadThatFailsIsNotEmpty(t *testing.T) {
+	w := newWorld(t, map[string]string{"capacity.topolvm.io/a": "1"})
+	now := time.Now()
+	w.now = func() time.Time { return now }
+	w.seenAt = now
+	w.classes.err = errors.New("LVM hangs")
+	if err := w.publish(t.Context()); err == nil || w.annotations()["capacity.topolvm.io/a"] != "1" {
+		t.Errorf("before anything was seen: %v, %v", err, w.annotations())
+	}
+	w.classes.states, w.classes.err = []lvmd.ClassState{{Name: "a", Capacity: 10}}, nil
+	if err := w.publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	w.classes.err = errors.New("LVM hangs")
+	for _, step := range []struct {
+		after time.Duration
+		want  string
+	}{{0, "10"}, {blindAfter - time.Second, "10"}, {2 * time.Second, "0"}, {time.Hour, "0"}} {
+		now = now.Add(step.after)
+		if err := w.publish(t.Context()); err == nil || w.annotations()["capacity.topolvm.io/a"] != step.want {
+			t.Errorf("after %s: %v, %v", step.after, err, w.annotations())
+		}
+	}
+	if testutil.CollectAndCount(w.Publisher) != 0 {
+		t.Error("there are metrics of what is not known")
+	}
+}
+
+func TestChangesAreWrittenWithinSeconds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- w.Start(ctx) }()
+		time.Sleep(10 * time.Second)
+		w.classes.states = []lvmd.ClassState{{Name: "a", Capacity: 10}}
+		w.classes.changed()
+		time.Sleep(1100 * time.Millisecond)
+		if got := w.annotations()["capacity.topolvm.io/a"]; got != "10" {
+			t.Errorf("a second after a change: %q", got)
+		}
+		// A pool that Pods fill tells nobody.
+		w.classes.states = []lvmd.ClassState{{Name: "a"}}
+		time.Sleep(4100 * time.Millisecond)
+		if got := w.annotations()["capacity.topolvm.io/a"]; got != "0" {
+			t.Errorf("seconds after a pool was full: %q", got)
+		}
+		before := w.patches
+		time.Sleep(10 * time.Minute)
+		if w.patches != before {
+			t.Errorf("%d writes in ten minutes at rest", w.patches-before)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestMetrics(t *testing.T) {
+	w := newWorld(t, nil)
+	data, metadata := 12.5, 3.0
+	w.classes.states = []lvmd.ClassState{
+		{Name: "thick", Capacity: 10, Size: 100, Free: 12},
+		{Name: "thin", Capacity: 1000, Size: 200, Free: 20, Thin: true, PoolSize: 180, DataPercent: &data, MetadataPercent: &metadata},
+		{Name: "lost", Err: errors.New("no group")},
+	}
+	if err := w.publish(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := `
+# HELP topolvm_thinpool_data_percent LVM VG Thin Pool data usage percent
+# TYPE topolvm_thinpool_data_percent gauge
+topolvm_thinpool_data_percent{device_class="thin",node="node1"} 12.5
+# HELP topolvm_thinpool_metadata_percent LVM VG Thin Pool metadata usage percent
+# TYPE topolvm_thinpool_metadata_percent gauge
+topolvm_thinpool_metadata_percent{device_class="thin",node="node1"} 3
+# HELP topolvm_thinpool_overprovisioned_available LVM VG Thin Pool bytes available with overprovisioning
+# TYPE topolvm_thinpool_overprovisioned_available gauge
+topolvm_thinpool_overprovisioned_available{device_class="thin",node="node1"} 1000
+# HELP topolvm_thinpool_size_bytes LVM VG Thin Pool raw size bytes
+# TYPE topolvm_thinpool_size_bytes gauge
+topolvm_thinpool_size_bytes{device_class="thin",node="node1"} 180
+# HELP topolvm_volumegroup_available_bytes LVM VG available bytes under lvmd management
+# TYPE topolvm_volumegroup_available_bytes gauge
+topolvm_volumegroup_available_bytes{device_class="thick",node="node1"} 10
+topolvm_volumegroup_available_bytes{device_class="thin",node="node1"} 20
+# HELP topolvm_volumegroup_size_bytes LVM VG size bytes under lvmd management
+# TYPE topolvm_volumegroup_size_bytes gauge
+topolvm_volumegroup_size_bytes{device_class="thick",node="node1"} 100
+topolvm_volumegroup_size_bytes{device_class="thin",node="node1"} 200
+`
+	if err := testutil.CollectAndCompare(w.Publisher, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}

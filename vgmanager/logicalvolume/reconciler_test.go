@@ -1,0 +1,491 @@
+package logicalvolume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"github.com/topolvm/topolvm/pkg/lvmd/types"
+	"google.golang.org/grpc/codes"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8stypes "k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+const mib = int64(1) << 20
+
+// world is a node with a thick and a thin class, and an API server. Both outlive the agent.
+type world struct {
+	*testing.T
+	lvm    *lvmtest.Fake
+	api    client.Client
+	scheme *runtime.Scheme
+	// point is called before and after each command that changes something, and each write to the API. An error ends the process.
+	point func(what string) error
+	uids  int
+}
+
+func newWorld(t *testing.T) *world {
+	w := &world{T: t, lvm: lvmtest.New(), scheme: runtime.NewScheme()}
+	w.must(topolvmv1.AddToScheme(w.scheme))
+	w.lvm.AddDisk("/dev/a", lvm.Bytes(1<<30), 16)
+	w.lvm.AddDisk("/dev/b", lvm.Bytes(1<<30), 32)
+	w.must(w.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "thick", Devices: []string{"/dev/a"}}))
+	w.must(w.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "thin", Devices: []string{"/dev/b"}}))
+	w.must(w.lvm.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: "thin", Name: "pool", PercentFree: 50}))
+	w.api = fake.NewClientBuilder().WithScheme(w.scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
+		WithInterceptorFuncs(interceptor.Funcs{
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+				return w.around("patch", func() error { return c.Patch(ctx, o, p, options...) })
+			},
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+				return w.around("patch "+sub, func() error { return c.SubResource(sub).Patch(ctx, o, p, options...) })
+			},
+		}).Build()
+	return w
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) around(what string, do func() error) error {
+	if w.point == nil {
+		return do()
+	}
+	if err := w.point("before " + what); err != nil {
+		return err
+	}
+	err := do()
+	return errors.Join(err, w.point("after "+what))
+}
+
+// agent is a new process.
+func (w *world) agent() *Reconciler {
+	w.Helper()
+	engine, err := lvmd.New(commands{w.lvm, w}, nil, "")
+	w.must(err)
+	w.must(engine.SetClasses([]lvmd.DeviceClass{
+		{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick},
+		{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin, ThinPoolConfig: &types.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}},
+	}))
+	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine, Recorder: events.NewFakeRecorder(100)})
+}
+
+// commands stops at the points of LVM's changes.
+type commands struct {
+	lvmd.LVM
+	w *world
+}
+
+func (c commands) LVCreateThick(ctx context.Context, o lvm.ThickOptions) error {
+	return c.w.around("lvcreate thick", func() error { return c.LVM.LVCreateThick(ctx, o) })
+}
+
+func (c commands) LVCreateThin(ctx context.Context, o lvm.ThinOptions) error {
+	return c.w.around("lvcreate thin", func() error { return c.LVM.LVCreateThin(ctx, o) })
+}
+
+func (c commands) LVCreateSnapshot(ctx context.Context, o lvm.SnapshotOptions) error {
+	return c.w.around("lvcreate snapshot", func() error { return c.LVM.LVCreateSnapshot(ctx, o) })
+}
+
+func (c commands) LVExtend(ctx context.Context, o lvm.LVExtendOptions) error {
+	return c.w.around("lvextend", func() error { return c.LVM.LVExtend(ctx, o) })
+}
+
+func (c commands) LVRemove(ctx context.Context, vg string, names ...string) error {
+	return c.w.around("lvremove", func() error { return c.LVM.LVRemove(ctx, vg, names...) })
+}
+
+func (c commands) LVActivate(ctx context.Context, vg, name string) error {
+	return c.w.around("lvchange", func() error { return c.LVM.LVActivate(ctx, vg, name) })
+}
+
+func (c commands) LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error {
+	return c.w.around("lvchange", func() error { return c.LVM.LVChangeTags(ctx, o) })
+}
+
+// ask makes an object as the CSI controller does.
+func (w *world) ask(name string, spec topolvmv1.LogicalVolumeSpec) {
+	w.Helper()
+	w.uids++
+	spec.Name = name
+	if spec.NodeName == "" {
+		spec.NodeName = "node1"
+	}
+	w.must(w.api.Create(w.Context(), &topolvmv1.LogicalVolume{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, UID: k8stypes.UID(fmt.Sprintf("uid-%s-%d", name, w.uids)), Annotations: map[string]string{v1alpha1.ClaimAnnotation: "ns/" + name},
+		},
+		Spec: spec,
+	}))
+}
+
+func (w *world) get(name string) *topolvmv1.LogicalVolume {
+	w.Helper()
+	lv := &topolvmv1.LogicalVolume{}
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Name: name}, lv))
+	return lv
+}
+
+// run reconciles until nothing changes any more, or the process ends.
+func (w *world) run(r *Reconciler, name string) error {
+	var err error
+	for range 6 {
+		if _, err = r.Reconcile(w.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}}); errors.Is(err, errKilled) {
+			return err
+		}
+	}
+	return err
+}
+
+// volumes are the logical volumes of the node, as "NAME SIZE-IN-MIB".
+func (w *world) volumes() []string {
+	w.Helper()
+	report, err := w.lvm.Report(w.Context())
+	w.must(err)
+	var list []string
+	for _, vg := range report.VGs {
+		for _, lv := range vg.LVs {
+			if !lv.Attr.IsThinPool() {
+				list = append(list, fmt.Sprintf("%s/%s %d", vg.Name, lv.Name, int64(lv.Size)/mib))
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func size(mibs int64) resource.Quantity { return *resource.NewQuantity(mibs*mib, resource.BinarySI) }
+
+func thin(mibs int64) topolvmv1.LogicalVolumeSpec {
+	return topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Size: size(mibs)}
+}
+
+func (w *world) see(what string, want ...string) {
+	w.Helper()
+	if got := w.volumes(); !slices.Equal(got, want) {
+		w.Errorf("%s: the node has %q, want %q", what, got, want)
+	}
+}
+
+var errKilled = errors.New("killed")
+
+// operation is what is asked of the agent, after what was before.
+type operation struct {
+	before, ask func(w *world)
+	objects     []string
+	want        []string // the volumes in the end
+}
+
+var operations = map[string]operation{
+	"create thin":  {ask: func(w *world) { w.ask("a", thin(10)) }, objects: []string{"a"}, want: []string{"thin/uid-a-1 12"}},
+	"create thick": {ask: func(w *world) { w.ask("a", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(10)}) }, objects: []string{"a"}, want: []string{"thick/uid-a-1 12"}},
+	"expand": {
+		before: func(w *world) { w.ask("a", thin(10)) },
+		ask: func(w *world) {
+			lv := w.get("a")
+			lv.Spec.Size = size(21)
+			w.must(w.api.Update(w.Context(), lv))
+		},
+		objects: []string{"a"}, want: []string{"thin/uid-a-1 24"},
+	},
+	"snapshot": {
+		before: func(w *world) { w.ask("a", thin(10)) },
+		ask: func(w *world) {
+			spec := thin(12)
+			spec.Source, spec.AccessType = "a", "ro"
+			w.ask("b", spec)
+		},
+		objects: []string{"a", "b"}, want: []string{"thin/uid-a-1 12", "thin/uid-b-2 12"},
+	},
+	"clone into a larger size": {
+		before: func(w *world) { w.ask("a", thin(10)) },
+		ask: func(w *world) {
+			spec := thin(40)
+			spec.Source, spec.AccessType = "a", "rw"
+			w.ask("b", spec)
+		},
+		objects: []string{"a", "b"}, want: []string{"thin/uid-a-1 12", "thin/uid-b-2 40"},
+	},
+	"delete": {
+		before: func(w *world) { w.ask("a", thin(10)); w.ask("b", thin(10)) },
+		ask: func(w *world) {
+			w.must(w.api.Delete(w.Context(), w.get("a")))
+		},
+		objects: []string{"a", "b"}, want: []string{"thin/uid-b-2 12"},
+	},
+	"delete before it was made": {
+		ask: func(w *world) {
+			w.ask("a", thin(10))
+			lv := w.get("a")
+			lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
+			w.must(w.api.Update(w.Context(), lv))
+			w.must(w.api.Delete(w.Context(), lv))
+		},
+		objects: []string{"a"},
+	},
+	"a volume that was not finished": {
+		before: func(w *world) { w.ask("a", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(10)}) },
+		ask: func(w *world) {
+			lv := w.get("a")
+			lv.Status = topolvmv1.LogicalVolumeStatus{}
+			w.must(w.api.Status().Update(w.Context(), lv))
+		},
+		objects: []string{"a"}, want: []string{"thick/uid-a-1 12"},
+	},
+}
+
+// TestKilledAtEveryPoint ends the process before and after every command of LVM and every write to the API. The points are those that
+// the operation passes when nothing stops it, so a new command is a new point.
+func TestKilledAtEveryPoint(t *testing.T) {
+	for name, o := range operations {
+		t.Run(name, func(t *testing.T) {
+			points := o.count(t)
+			if len(points) < 2 {
+				t.Fatalf("only the points %q", points)
+			}
+			t.Logf("%d points: %q", len(points), points)
+			for at := range points {
+				o.killedAt(t, at)
+			}
+		})
+	}
+}
+
+// start prepares the world of an operation.
+func (o operation) start(t *testing.T) *world {
+	w := newWorld(t)
+	if o.before != nil {
+		o.before(w)
+		for _, object := range o.objects {
+			w.must(w.run(w.agent(), object))
+		}
+	}
+	o.ask(w)
+	return w
+}
+
+func (o operation) count(t *testing.T) []string {
+	w := o.start(t)
+	var points []string
+	w.point = func(what string) error {
+		points = append(points, what)
+		return nil
+	}
+	for _, object := range o.objects {
+		w.must(w.run(w.agent(), object))
+	}
+	o.check(w, "undisturbed")
+	return points
+}
+
+func (o operation) killedAt(t *testing.T, at int) {
+	w := o.start(t)
+	passed, where := 0, ""
+	w.point = func(what string) error {
+		passed++
+		if passed <= at {
+			return nil
+		}
+		// Nothing that this process does from here on has an effect.
+		if where == "" {
+			where = what
+		}
+		return errKilled
+	}
+	for _, object := range o.objects {
+		_ = w.run(w.agent(), object)
+	}
+	w.point = nil
+	for _, object := range o.objects {
+		if err := w.run(w.agent(), object); err != nil {
+			t.Errorf("killed %s (point %d): the next process: %v", where, at, err)
+		}
+	}
+	o.check(w, fmt.Sprintf("killed %s (point %d)", where, at))
+}
+
+// check looks for exactly one volume for each object, and none without.
+func (o operation) check(w *world, what string) {
+	w.Helper()
+	w.see(what, o.want...)
+	list := &topolvmv1.LogicalVolumeList{}
+	w.must(w.api.List(w.Context(), list))
+	if len(list.Items) != len(o.want) {
+		w.Errorf("%s: %d objects for %d volumes", what, len(list.Items), len(o.want))
+	}
+	for _, lv := range list.Items {
+		volume := fmt.Sprintf("%s/%s %d", lv.Spec.DeviceClass, lv.Status.VolumeID, lv.Status.CurrentSize.Value()/mib)
+		if !slices.Contains(o.want, volume) || lv.Status.Code != codes.OK || lv.Status.Message != "" {
+			w.Errorf("%s: the status of %s is %+v", what, lv.Name, lv.Status)
+		}
+	}
+}
+
+func TestTagsSayWhoseAVolumeIs(t *testing.T) {
+	w := newWorld(t)
+	w.ask("a", thin(4))
+	w.must(w.run(w.agent(), "a"))
+	report, err := w.lvm.Report(t.Context())
+	w.must(err)
+	got := report.VG("thin").LV("uid-a-1").Tags
+	slices.Sort(got)
+	if want := []string{"lvms.cluster=c1", "lvms.new", "lvms.pv=a", "lvms.pvc=ns/a", "lvms.uid=uid-a-1"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	for text, want := range map[string]bool{"ns/claim-1.x": true, "": false, "a b": false, "a,b": false, "@x": false, strings.Repeat("x", 600): false} {
+		if isTag(text) != want {
+			t.Errorf("isTag(%q) is %t", text, !want)
+		}
+	}
+	if v1alpha1.NewTag != lvmd.TagNew || !strings.HasPrefix(v1alpha1.FormattedTagPrefix, "lvms.format") || !strings.HasPrefix(v1alpha1.FormattingTagPrefix, "lvms.format") {
+		t.Error("the engine knows other tags than the API")
+	}
+}
+
+func TestObjectsOfOthersAreLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	spec := thin(4)
+	spec.NodeName = "node2"
+	w.ask("elsewhere", spec)
+	w.ask("pending", thin(4))
+	lv := w.get("pending")
+	lv.Annotations[v1alpha1.PendingDeletionAnnotation] = "true"
+	w.must(w.api.Update(t.Context(), lv))
+	r := w.agent()
+	w.must(errors.Join(w.run(r, "elsewhere"), w.run(r, "pending"), w.run(r, "nosuch")))
+	w.see("others")
+}
+
+func TestRefusals(t *testing.T) {
+	for name, tt := range map[string]struct {
+		spec topolvmv1.LogicalVolumeSpec
+		code codes.Code
+	}{
+		"too large":          {thin(100_000), codes.ResourceExhausted},
+		"no such class":      {topolvmv1.LogicalVolumeSpec{DeviceClass: "nosuch", Size: size(4)}, codes.ResourceExhausted},
+		"no such options":    {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", LvcreateOptionClass: "nosuch", Size: size(4)}, codes.InvalidArgument},
+		"no such source":     {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "nosuch", AccessType: "rw", Size: size(4)}, codes.NotFound},
+		"unknown access":     {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "there", AccessType: "x", Size: size(8)}, codes.InvalidArgument},
+		"smaller than":       {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "there", AccessType: "rw", Size: size(4)}, codes.OutOfRange},
+		"copy in thick":      {topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Source: "there", AccessType: "rw", Size: size(8)}, codes.Unimplemented},
+		"source not made":    {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "notyet", AccessType: "rw", Size: size(8)}, codes.FailedPrecondition},
+		"source on another":  {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "elsewhere", AccessType: "rw", Size: size(8)}, codes.FailedPrecondition},
+		"nothing at all":     {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin"}, codes.InvalidArgument},
+		"larger than source": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "there", AccessType: "rw", Size: size(100_000)}, codes.ResourceExhausted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			r := w.agent()
+			w.ask("there", thin(8))
+			w.must(w.run(r, "there"))
+			w.ask("notyet", thin(8))
+			other := thin(8)
+			other.NodeName = "node2"
+			w.ask("elsewhere", other)
+			w.ask("a", tt.spec)
+			w.must(w.run(r, "a"))
+			if lv := w.get("a"); lv.Status.Code != tt.code || lv.Status.Message == "" || lv.Status.VolumeID != "" {
+				t.Errorf("got %+v, want %s", lv.Status, tt.code)
+			}
+			w.see("refused", "thin/uid-there-1 8")
+			w.must(w.api.Delete(t.Context(), w.get("a")))
+			w.must(w.run(r, "a"))
+			if err := w.api.Get(t.Context(), client.ObjectKey{Name: "a"}, &topolvmv1.LogicalVolume{}); err == nil {
+				t.Error("a refused object cannot be deleted")
+			}
+		})
+	}
+}
+
+// What may pass by itself is told, and tried again.
+func TestFailuresThatPassAreTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	r := w.agent()
+	w.lvm.Fail("LVCreateThin", lvm.ErrBusy)
+	w.ask("a", thin(8))
+	if err := w.run(r, "a"); err == nil || w.get("a").Status.Code != codes.Unavailable {
+		t.Errorf("got %v and %+v", err, w.get("a").Status)
+	}
+	w.lvm.Fail("LVCreateThin", nil)
+	w.must(w.run(r, "a"))
+	if lv := w.get("a"); lv.Status.Code != codes.OK || lv.Status.Message != "" || lv.Status.VolumeID == "" {
+		t.Errorf("got %+v", lv.Status)
+	}
+}
+
+// A read that fails says nothing about what is there.
+func TestNothingIsRemovedOrForgottenWhenTheReadFails(t *testing.T) {
+	w := newWorld(t)
+	r := w.agent()
+	w.ask("a", thin(8))
+	w.must(w.run(r, "a"))
+	w.must(w.api.Delete(t.Context(), w.get("a")))
+	w.lvm.Fail("Report", errors.New("exit status 5"))
+	if err := w.run(r, "a"); err == nil {
+		t.Error("no error")
+	}
+	if lv := w.get("a"); len(lv.Finalizers) != 1 || lv.Status.Code == codes.OK {
+		t.Errorf("got %+v", lv)
+	}
+	w.lvm.Fail("Report", nil)
+	w.see("the read failed", "thin/uid-a-1 8")
+	w.lvm.Open("thin", "uid-a-1", true)
+	if err := w.run(r, "a"); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("got %v", err)
+	}
+	w.lvm.Open("thin", "uid-a-1", false)
+	w.must(w.run(r, "a"))
+	w.see("removed")
+}
+
+// A status from a backup, or from an editor, names the volume of another object.
+func TestAVolumeOfAnotherObjectIsNotRemoved(t *testing.T) {
+	w := newWorld(t)
+	r := w.agent()
+	w.ask("a", thin(8))
+	w.ask("b", thin(8))
+	w.must(errors.Join(w.run(r, "a"), w.run(r, "b")))
+	lv := w.get("b")
+	lv.Status.VolumeID = "uid-a-1"
+	w.must(w.api.Status().Update(t.Context(), lv))
+	w.must(w.api.Delete(t.Context(), lv))
+	if err := w.run(r, "b"); err == nil || !strings.Contains(err.Error(), "LogicalVolume a") {
+		t.Errorf("got %v", err)
+	}
+	w.see("both are there", "thin/uid-a-1 8", "thin/uid-b-2 8")
+}
+
+func TestASizeThatIsNotKnownIsFoundOut(t *testing.T) {
+	w := newWorld(t)
+	r := w.agent()
+	w.ask("a", thin(10))
+	w.must(w.run(r, "a"))
+	lv := w.get("a")
+	lv.Status.CurrentSize = nil
+	w.must(w.api.Status().Update(t.Context(), lv))
+	w.must(w.run(r, "a"))
+	if got := w.get("a").Status.CurrentSize; got == nil || got.Value() != 12*mib {
+		t.Errorf("got %v", got)
+	}
+}
