@@ -66,6 +66,41 @@ const (
 	VGStatusDegraded    VGState = "Degraded"
 )
 
+// OrphanKind says what is there of an orphan.
+// +kubebuilder:validation:Enum=LogicalVolume;Object
+type OrphanKind string
+
+// The kinds of orphans. LogicalVolume: LVM has it, and no object asks for it. Object: a LogicalVolume object says that it was made, and
+// LVM does not have it.
+const (
+	OrphanLogicalVolume OrphanKind = "LogicalVolume"
+	OrphanObject        OrphanKind = "Object"
+)
+
+// MaxOrphans is how many orphans of a device class stand in the status.
+const MaxOrphans = 32
+
+// OrphanStatus is a logical volume without an object, or an object without a logical volume.
+type OrphanStatus struct {
+	// kind is LogicalVolume or Object: what is there.
+	Kind OrphanKind `json:"kind"`
+
+	// name of the logical volume or of the object.
+	Name string `json:"name"`
+
+	// size of the logical volume, or the one in the object.
+	// +optional
+	Size *resource.Quantity `json:"size,omitempty"`
+
+	// created is when the logical volume or the object was made.
+	// +optional
+	Created *metav1.Time `json:"created,omitempty"`
+
+	// claim is what it was made for, as NAMESPACE/NAME, where that is known.
+	// +optional
+	Claim string `json:"claim,omitempty"`
+}
+
 // VGStatus is a volume group on a node.
 type VGStatus struct {
 	// name of the device class and its volume group.
@@ -116,6 +151,17 @@ type VGStatus struct {
 	// +optional
 	// +listType=atomic
 	Excluded []ExcludedDevice `json:"excluded,omitempty"`
+
+	// orphans are logical volumes without a LogicalVolume object, and LogicalVolume objects without a logical volume, sorted: the first
+	// 32 of them. Nothing removes them but you.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	Orphans []OrphanStatus `json:"orphans,omitempty"`
+
+	// orphanCount is how many orphans there are.
+	// +optional
+	OrphanCount int32 `json:"orphanCount,omitempty"`
 
 	// size of the volume group.
 	// +optional

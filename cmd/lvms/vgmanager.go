@@ -138,18 +138,22 @@ func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string) (*lv
 	list := inventory.New(inventory.Options{
 		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster, LVM: volumes, Devices: devices, Health: watch,
 	})
+	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, States: engine, Recorder: mgr.GetEventRecorder("vg-manager"),
+	})
 	groups := volumegroup.New(volumegroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
 		Node: nodeName, Namespace: namespace, Cluster: cluster,
-		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Changed, StateDir: stateDir,
+		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Changed, Orphans: audit.Orphans, StateDir: stateDir,
 	})
 	events := uevent.New()
 	for _, wake := range []func(){groups.Wake, list.Wake} {
 		events.Subscribe(wake)
 		watch.monitor.Subscribe(wake)
 	}
+	// A change of health is one of capacity too, and of what is wrong with volumes.
 	watch.monitor.Subscribe(engine.Changed)
-	err = errors.Join(mgr.Add(engine), mgr.Add(manager.RunnableFunc(watch.monitor.Start)), mgr.Add(manager.RunnableFunc(events.Start)),
+	err = errors.Join(metrics.Registry.Register(audit), mgr.Add(audit), mgr.Add(engine), mgr.Add(manager.RunnableFunc(watch.monitor.Start)), mgr.Add(manager.RunnableFunc(events.Start)),
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
 	return engine, err
 }

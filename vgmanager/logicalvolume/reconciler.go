@@ -164,7 +164,7 @@ func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (siz
 	if lv.Spec.Source == "" {
 		response, err := r.Volumes.CreateLV(ctx, &proto.CreateLVRequest{
 			Name: name(lv), DeviceClass: lv.Spec.DeviceClass, LvcreateOptionClass: lv.Spec.LvcreateOptionClass, SizeBytes: bytes,
-			Tags: append(r.tags(lv), v1alpha1.NewTag),
+			Tags: append(tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]), v1alpha1.NewTag),
 		})
 		return response.GetVolume().GetSizeBytes(), err
 	}
@@ -173,7 +173,8 @@ func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (siz
 		return 0, err
 	}
 	response, err := r.Volumes.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{
-		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source, AccessType: lv.Spec.AccessType, SizeBytes: bytes, Tags: r.tags(lv),
+		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source, AccessType: lv.Spec.AccessType, SizeBytes: bytes,
+		Tags: tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]),
 	})
 	return response.GetSnapshot().GetSizeBytes(), err
 }
@@ -209,12 +210,12 @@ func name(lv *topolvmv1.LogicalVolume) string {
 	return string(lv.UID)
 }
 
-// tags say whose a logical volume is, to whoever finds it on a disk.
-func (r *Reconciler) tags(lv *topolvmv1.LogicalVolume) []string {
+// tagsOf say whose a logical volume is, to whoever finds it on a disk.
+func tagsOf(lv *topolvmv1.LogicalVolume, cluster, claim string) []string {
 	tags := []string{
-		v1alpha1.VolumeUIDTagPrefix + string(lv.UID), v1alpha1.VolumeNameTagPrefix + lv.Name, v1alpha1.ClusterTagPrefix + r.Cluster,
+		v1alpha1.VolumeUIDTagPrefix + string(lv.UID), v1alpha1.VolumeNameTagPrefix + lv.Name, v1alpha1.ClusterTagPrefix + cluster,
 	}
-	if claim := lv.Annotations[v1alpha1.ClaimAnnotation]; isTag(claim) {
+	if isTag(claim) {
 		tags = append(tags, v1alpha1.VolumeClaimTagPrefix+claim)
 	}
 	return tags

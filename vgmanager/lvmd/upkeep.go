@@ -52,9 +52,57 @@ func (e *Engine) Condition(ctx context.Context, class, name string) (string, err
 	if lv == nil {
 		return "", status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
 	}
+	return l.condition(lv), nil
+}
+
+// VolumeState is a volume as the node has it.
+type VolumeState struct {
+	Class, VolumeGroup, Name string
+	// Size is in bytes.
+	Size int64
+	Tags []string
+	// Created is zero where LVM did not note it.
+	Created time.Time
+	// Condition is what is wrong with it, in words; "" if nothing is.
+	Condition string
+}
+
+// Volumes returns the volumes of all classes; and every class, with the reason if it cannot be seen. It may be as old as conditionAge.
+func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes map[string]error, err error) {
+	set := e.classes.Load()
+	report, err := e.lvm.Recent(ctx, conditionAge)
+	if err != nil {
+		return nil, nil, statusOf(err)
+	}
+	classes = map[string]error{}
+	for i := range set.classes {
+		l, err := resolve(set, &set.classes[i], report)
+		classes[set.classes[i].Name] = err
+		if set.classes[i].Default {
+			classes[""] = err
+		}
+		if err != nil {
+			continue
+		}
+		l.now(ctx, e.kernel)
+		for j := range l.vg.LVs {
+			lv := &l.vg.LVs[j]
+			if !l.has(lv) {
+				continue
+			}
+			volumes = append(volumes, VolumeState{
+				Class: l.class.Name, VolumeGroup: l.vg.Name, Name: lv.Name, Size: int64(lv.Size), Tags: lv.Tags, Created: lv.Created,
+				Condition: l.condition(lv),
+			})
+		}
+	}
+	return volumes, classes, nil
+}
+
+func (l located) condition(lv *lvm.LV) string {
 	wrongs := l.wrongs(lv)
 	slices.Sort(wrongs)
-	return strings.Join(wrongs, "; "), nil
+	return strings.Join(wrongs, "; ")
 }
 
 func (l located) wrongs(lv *lvm.LV) []string {
@@ -75,7 +123,7 @@ func (l located) wrongs(lv *lvm.LV) []string {
 	}
 	for what, percent := range map[string]*float64{"data": l.fill.data, "metadata": l.fill.metadata} {
 		if percent != nil && *percent >= highWater {
-			wrongs = append(wrongs, fmt.Sprintf("the %s of thin pool %s/%s is %.0f %% full: writes fail when it is full", what, l.vg.Name, l.pool.Name, *percent))
+			wrongs = append(wrongs, fmt.Sprintf("the %s of thin pool %s/%s is %d %% full or more: writes fail when it is full", what, l.vg.Name, l.pool.Name, highWater))
 		}
 	}
 	return wrongs

@@ -24,7 +24,7 @@ func TestWrongs(t *testing.T) {
 		"well, in a pool": {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", DataPercent: percent(94.9), MetadataPercent: percent(3)}}},
 		"partial":         {lv: lvm.LV{Health: "partial", PVs: []string{"u1"}}, pvs: []lvm.PV{{UUID: "u1", Missing: true}}, says: []string{"u1 is missing", "vg/a is partial"}},
 		"another disk":    {lv: lvm.LV{PVs: []string{"u2"}}, pvs: []lvm.PV{{UUID: "u1", Missing: true}, {UUID: "u2"}}},
-		"full pool":       {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", DataPercent: percent(95), MetadataPercent: percent(100)}}, says: []string{"data of thin pool vg/pool is 95 %", "metadata of thin pool vg/pool is 100 %"}},
+		"full pool":       {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", DataPercent: percent(95), MetadataPercent: percent(100)}}, says: []string{"data of thin pool vg/pool is 95 %", "metadata of thin pool vg/pool is 95 %"}},
 		"broken pool":     {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", Health: "metadata_read_only"}}, says: []string{"vg/pool is broken: metadata_read_only"}},
 		"unchecked pool":  {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", CheckNeeded: true}}, says: []string{"check needed"}},
 	} {

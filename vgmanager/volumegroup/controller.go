@@ -126,6 +126,8 @@ type Options struct {
 	Devices   Devices
 	Classes   Classes
 	Health    Health
+	// Orphans returns the logical volumes of a class without an object, and the objects without a logical volume; nil for none.
+	Orphans func(class string) []v1alpha1.OrphanStatus
 	// Changed is called after each change on the node.
 	Changed func()
 	// StateDir is a directory of the node that outlives the agent: the one of lvmd.yaml.

@@ -222,9 +222,20 @@ func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVol
 	err = r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
 		before = entryOf(status, w.Name)
 		after = newEntry(w, o, before)
+		r.addOrphans(&after)
 		return append(withoutEntry(status.Status.NodeStatus, w.Name), after)
 	})
 	return before, after, err
+}
+
+// addOrphans puts what has no counterpart into an entry, bounded.
+func (r *Reconciler) addOrphans(entry *v1alpha1.VGStatus) {
+	if r.Orphans == nil {
+		return
+	}
+	orphans := r.Orphans(entry.Name)
+	entry.OrphanCount = int32(len(orphans))
+	entry.Orphans = orphans[:min(len(orphans), v1alpha1.MaxOrphans)]
 }
 
 // removeEntry removes an entry.

@@ -1,0 +1,374 @@
+package logicalvolume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+const (
+	// auditInterval is how often objects and logical volumes are compared when nothing happens. That starts no process.
+	auditInterval = time.Minute
+	// auditGap is the least time between two audits.
+	auditGap = 2 * time.Second
+	// settleTime is how long something must have been an orphan before it is called one: what is being made or removed is none.
+	settleTime = 30 * time.Second
+)
+
+// States are the logical volumes of this node as they are: lvmd.Engine.
+type States interface {
+	// Volumes returns those of all classes; and every class, with the reason if it cannot be seen.
+	Volumes(ctx context.Context) (volumes []lvmd.VolumeState, classes map[string]error, err error)
+	Subscribe(changed func())
+	TagLV(ctx context.Context, class, name string, add, remove []string) error
+}
+
+// Auditor compares objects with logical volumes. It tells of what has no counterpart, and writes on each object what is wrong with its
+// logical volume. It tags the logical volumes that an older version has made. It removes nothing. It is a prometheus.Collector too.
+type Auditor struct {
+	AuditorOptions
+	now     func() time.Time
+	notices chan struct{}
+
+	// since is when something was first found without a counterpart; told are those of which an event has told. Only audit uses them.
+	since map[string]time.Time
+	told  map[string]bool
+
+	mu      sync.Mutex
+	orphans map[string][]v1alpha1.OrphanStatus // by device class
+}
+
+// AuditorOptions are what an Auditor needs.
+type AuditorOptions struct {
+	// Client reads LogicalVolumes and the Node from a cache, Live from the API server.
+	Client client.Client
+	Live   client.Reader
+	// Node is the name of this node, Cluster the identity of the Kubernetes cluster.
+	Node, Cluster string
+	States        States
+	Recorder      event.Recorder
+}
+
+// NewAuditor returns an Auditor.
+func NewAuditor(o AuditorOptions) *Auditor {
+	a := &Auditor{
+		AuditorOptions: o, now: time.Now, notices: make(chan struct{}, 1),
+		since: map[string]time.Time{}, told: map[string]bool{}, orphans: map[string][]v1alpha1.OrphanStatus{},
+	}
+	o.States.Subscribe(a.Wake)
+	return a
+}
+
+// Wake asks for an audit soon. It never blocks.
+func (a *Auditor) Wake() {
+	select {
+	case a.notices <- struct{}{}:
+	default:
+	}
+}
+
+// Orphans returns those of a device class, sorted.
+func (a *Auditor) Orphans(class string) []v1alpha1.OrphanStatus {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.orphans[class])
+}
+
+// NeedLeaderElection tells the manager that every node has its own.
+func (a *Auditor) NeedLeaderElection() bool { return false }
+
+// Start audits until ctx ends. It implements manager.Runnable.
+func (a *Auditor) Start(ctx context.Context) error {
+	for {
+		if err := a.audit(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "logical volumes and their objects could not be compared", "node", a.Node)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(auditGap):
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(auditInterval):
+		case <-a.notices:
+		}
+	}
+}
+
+// audit looks once. What cannot be seen is not missing.
+func (a *Auditor) audit(ctx context.Context) error {
+	// The objects are read last: one comes before its logical volume, and goes after it.
+	volumes, classes, err := a.States.Volumes(ctx)
+	if err != nil {
+		return err
+	}
+	list := &topolvmv1.LogicalVolumeList{}
+	if err := a.Client.List(ctx, list); err != nil {
+		return fmt.Errorf("list LogicalVolumes: %w", err)
+	}
+	objects := slices.DeleteFunc(list.Items, func(lv topolvmv1.LogicalVolume) bool { return lv.Spec.NodeName != a.Node })
+	found := compare(volumes, classes, objects)
+	a.settle(found, classes)
+	a.tell(ctx, found, objects)
+	return errors.Join(a.mark(ctx, objects, conditions(volumes, classes, objects)), a.adopt(ctx, volumes, objects))
+}
+
+// orphan is one with its device class.
+type orphan struct {
+	class string
+	v1alpha1.OrphanStatus
+}
+
+func (o orphan) key() string { return o.class + "/" + string(o.Kind) + "/" + o.Name }
+
+// compare returns what has no counterpart.
+func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []topolvmv1.LogicalVolume) []orphan {
+	wanted, there := map[string]bool{}, map[string]bool{}
+	for i := range objects {
+		wanted[name(&objects[i])] = true
+	}
+	var found []orphan
+	for _, v := range volumes {
+		there[v.Name] = true
+		if wanted[v.Name] {
+			continue
+		}
+		o := orphan{class: v.Class, OrphanStatus: v1alpha1.OrphanStatus{
+			Kind: v1alpha1.OrphanLogicalVolume, Name: v.VolumeGroup + "/" + v.Name, Size: resource.NewQuantity(v.Size, resource.BinarySI), Claim: claimOf(v.Tags),
+		}}
+		if !v.Created.IsZero() {
+			o.Created = &metav1.Time{Time: v.Created}
+		}
+		found = append(found, o)
+	}
+	for i := range objects {
+		lv := &objects[i]
+		problem, known := classes[lv.Spec.DeviceClass]
+		if lv.Status.VolumeID == "" || there[lv.Status.VolumeID] || problem != nil || !known || !lv.DeletionTimestamp.IsZero() {
+			continue
+		}
+		size := lv.Spec.Size.DeepCopy()
+		found = append(found, orphan{class: lv.Spec.DeviceClass, OrphanStatus: v1alpha1.OrphanStatus{
+			Kind: v1alpha1.OrphanObject, Name: lv.Name, Size: &size, Created: &lv.CreationTimestamp, Claim: lv.Annotations[v1alpha1.ClaimAnnotation],
+		}})
+	}
+	slices.SortFunc(found, func(a, b orphan) int { return strings.Compare(a.key(), b.key()) })
+	return found
+}
+
+func claimOf(tags []string) string {
+	for _, tag := range tags {
+		if claim, ok := strings.CutPrefix(tag, v1alpha1.VolumeClaimTagPrefix); ok {
+			return claim
+		}
+	}
+	return ""
+}
+
+// settle keeps those that have been orphans for a while.
+func (a *Auditor) settle(found []orphan, classes map[string]error) {
+	since, orphans := map[string]time.Time{}, map[string][]v1alpha1.OrphanStatus{}
+	for class, problem := range classes {
+		if class != "" && problem == nil {
+			orphans[class] = nil
+		}
+	}
+	for _, o := range found {
+		first, known := a.since[o.key()]
+		if !known {
+			first = a.now()
+			// The time to look again, at the latest.
+			time.AfterFunc(settleTime+auditGap, a.Wake)
+		}
+		since[o.key()] = first
+		if a.now().Sub(first) >= settleTime {
+			orphans[o.class] = append(orphans[o.class], o.OrphanStatus)
+		}
+	}
+	a.since = since
+	a.mu.Lock()
+	a.orphans = orphans
+	a.mu.Unlock()
+}
+
+// The events about orphans.
+var (
+	orphanVolume = event.Warning("OrphanLogicalVolume", "Audit",
+		"logical volume %s on node %s (%s bytes%s) has no LogicalVolume object: it takes room and is used by nobody of this cluster; nothing removes it but you: if its data is not needed, run on the node: lvremove %s")
+	orphanObject = event.Warning("LogicalVolumeMissing", "Audit",
+		"node %s does not have the logical volume of this object: was it removed by hand, or its disks replaced? Restore the data from a backup into a new claim, then delete this one")
+)
+
+// tell sends an event about each orphan, once.
+func (a *Auditor) tell(ctx context.Context, found []orphan, objects []topolvmv1.LogicalVolume) {
+	told := map[string]bool{}
+	for _, o := range found {
+		if a.now().Sub(a.since[o.key()]) < settleTime {
+			continue
+		}
+		told[o.key()] = true
+		if a.told[o.key()] {
+			continue
+		}
+		log.FromContext(ctx).Info("orphan", "deviceClass", o.class, "kind", o.Kind, "name", o.Name, "claim", o.Claim)
+		a.send(ctx, o, objects)
+	}
+	a.told = told
+}
+
+func (a *Auditor) send(ctx context.Context, o orphan, objects []topolvmv1.LogicalVolume) {
+	if o.Kind == v1alpha1.OrphanObject {
+		at := slices.IndexFunc(objects, func(lv topolvmv1.LogicalVolume) bool { return lv.Name == o.Name })
+		a.Recorder.Eventf(&objects[at], nil, orphanObject.Type, orphanObject.Reason, orphanObject.Action, orphanObject.Text, a.Node)
+		return
+	}
+	node := &corev1.Node{}
+	if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Node}, node); err != nil {
+		log.FromContext(ctx).Error(err, "no event can be sent about an orphan", "node", a.Node)
+		return
+	}
+	claim := ""
+	if o.Claim != "" {
+		claim = ", made for " + o.Claim
+	}
+	a.Recorder.Eventf(node, nil, orphanVolume.Type, orphanVolume.Reason, orphanVolume.Action, orphanVolume.Text, o.Name, a.Node, o.Size, claim, o.Name)
+}
+
+// conditions returns what is wrong with the logical volume of each object, by the name of the object.
+func conditions(volumes []lvmd.VolumeState, classes map[string]error, objects []topolvmv1.LogicalVolume) map[string]string {
+	states := map[string]lvmd.VolumeState{}
+	for _, v := range volumes {
+		states[v.Name] = v
+	}
+	wrong := map[string]string{}
+	for i := range objects {
+		lv := &objects[i]
+		problem, known := classes[lv.Spec.DeviceClass]
+		if lv.Status.VolumeID == "" || !lv.DeletionTimestamp.IsZero() {
+			continue
+		}
+		state, there := states[lv.Status.VolumeID]
+		switch {
+		case !known:
+			wrong[lv.Name] = fmt.Sprintf("device class %s is not set up on node %s", lv.Spec.DeviceClass, lv.Spec.NodeName)
+		case problem != nil:
+			wrong[lv.Name] = status.Convert(problem).Message()
+		case !there:
+			wrong[lv.Name] = fmt.Sprintf("node %s has no logical volume %s", lv.Spec.NodeName, lv.Status.VolumeID)
+		case state.Condition != "":
+			wrong[lv.Name] = state.Condition
+		}
+	}
+	return wrong
+}
+
+// mark writes on each object what is wrong with its logical volume, where that has changed.
+func (a *Auditor) mark(ctx context.Context, objects []topolvmv1.LogicalVolume, wrong map[string]string) error {
+	var errs []error
+	for i := range objects {
+		lv := &objects[i]
+		text, marked := lv.Annotations[v1alpha1.ConditionAnnotation]
+		want := wrong[lv.Name]
+		if text == want && marked == (want != "") {
+			continue
+		}
+		before := lv.DeepCopy()
+		delete(lv.Annotations, v1alpha1.ConditionAnnotation)
+		if want != "" {
+			if lv.Annotations == nil {
+				lv.Annotations = map[string]string{}
+			}
+			lv.Annotations[v1alpha1.ConditionAnnotation] = want
+		}
+		errs = append(errs, client.IgnoreNotFound(a.Client.Patch(ctx, lv, client.MergeFrom(before))))
+	}
+	return errors.Join(errs...)
+}
+
+var orphansDesc = prometheus.NewDesc("lvms_orphan_logical_volumes",
+	"Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), and of LogicalVolume objects without a logical volume (kind=Object).",
+	[]string{"node", "device_class", "kind"}, nil)
+
+// Describe implements prometheus.Collector.
+func (a *Auditor) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- orphansDesc }
+
+// Collect implements prometheus.Collector. A device class that cannot be seen has no series.
+func (a *Auditor) Collect(metrics chan<- prometheus.Metric) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for class, orphans := range a.orphans {
+		count := map[v1alpha1.OrphanKind]int{v1alpha1.OrphanLogicalVolume: 0, v1alpha1.OrphanObject: 0}
+		for _, o := range orphans {
+			count[o.Kind]++
+		}
+		for kind, n := range count {
+			metrics <- prometheus.MustNewConstMetric(orphansDesc, prometheus.GaugeValue, float64(n), a.Node, class, string(kind))
+		}
+	}
+}
+
+// maxAdopted is how many volumes are tagged in one audit: each is a command.
+const maxAdopted = 10
+
+// adopt tags the logical volumes of objects that an older version has made without.
+func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects []topolvmv1.LogicalVolume) error {
+	owners := map[string]*topolvmv1.LogicalVolume{}
+	for i := range objects {
+		if lv := &objects[i]; lv.Status.VolumeID != "" && lv.DeletionTimestamp.IsZero() {
+			owners[lv.Status.VolumeID] = lv
+		}
+	}
+	adopted := 0
+	for _, v := range volumes {
+		owner := owners[v.Name]
+		tagged := slices.ContainsFunc(v.Tags, func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.VolumeUIDTagPrefix) })
+		if owner == nil || tagged {
+			continue
+		}
+		if adopted++; adopted > maxAdopted {
+			a.Wake()
+			return nil
+		}
+		claim, err := a.claim(ctx, owner)
+		if err != nil {
+			return err
+		}
+		if err := a.States.TagLV(ctx, v.Class, v.Name, tagsOf(owner, a.Cluster, claim), nil); err != nil {
+			return fmt.Errorf("tag logical volume %s: %w", v.Name, err)
+		}
+		log.FromContext(ctx).Info("logical volume of an older version is tagged", "deviceClass", v.Class, "lv", v.Name, "claim", claim)
+	}
+	return nil
+}
+
+// claim is what a volume was made for. Where its object does not say so, the PersistentVolume, which has the same name, does.
+func (a *Auditor) claim(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
+	if claim := lv.Annotations[v1alpha1.ClaimAnnotation]; claim != "" {
+		return claim, nil
+	}
+	volume := &corev1.PersistentVolume{}
+	err := a.Live.Get(ctx, client.ObjectKey{Name: lv.Name}, volume)
+	if err != nil || volume.Spec.ClaimRef == nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return volume.Spec.ClaimRef.Namespace + "/" + volume.Spec.ClaimRef.Name, nil
+}

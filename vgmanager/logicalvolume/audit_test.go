@@ -1,0 +1,188 @@
+package logicalvolume
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+// auditor returns one over the engine of a world, with a clock.
+func (w *world) auditor() (*Auditor, *events.FakeRecorder, *time.Time) {
+	w.Helper()
+	w.must(corev1.AddToScheme(w.scheme))
+	w.must(w.api.Create(w.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1"}}))
+	engine, ok := w.agent().Volumes.(*lvmd.Engine)
+	if !ok {
+		w.Fatal("another engine")
+	}
+	recorder, now := events.NewFakeRecorder(100), time.Now()
+	a := NewAuditor(AuditorOptions{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", States: engine, Recorder: recorder})
+	a.now = func() time.Time { return now }
+	return a, recorder, &now
+}
+
+func said(r *events.FakeRecorder) []string {
+	var list []string
+	for {
+		select {
+		case e := <-r.Events:
+			list = append(list, e)
+		default:
+			slices.Sort(list)
+			return list
+		}
+	}
+}
+
+func TestOrphansAreToldAndNotTouched(t *testing.T) {
+	w := newWorld(t)
+	a, recorder, now := w.auditor()
+	for _, name := range []string{"a", "b"} {
+		w.ask(name, thin(8))
+		w.must(w.run(w.agent(), name))
+	}
+	other := thin(8)
+	other.NodeName = "node2"
+	w.ask("elsewhere", other)
+	w.must(w.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "byhand", VirtualSize: lvm.Bytes(4 * mib), Tags: []string{"lvms.pvc=ns/old"}}))
+	w.must(w.lvm.LVRemove(t.Context(), "thin", "uid-b-2"))
+
+	w.must(a.audit(t.Context()))
+	if len(a.Orphans("thin"))+len(said(recorder)) != 0 {
+		t.Error("what is a moment old may be in the making")
+	}
+	*now = now.Add(settleTime)
+	for range 2 {
+		w.must(a.audit(t.Context()))
+	}
+	var got []string
+	for _, o := range a.Orphans("thin") {
+		got = append(got, fmt.Sprint(o.Kind, " ", o.Name, " ", o.Size, " ", o.Claim))
+	}
+	if want := []string{"LogicalVolume thin/byhand 4Mi ns/old", "Object b 8Mi ns/b"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	events := said(recorder)
+	if len(events) != 2 || !strings.Contains(events[0], "LogicalVolumeMissing") || !strings.Contains(events[1], "made for ns/old") || !strings.Contains(events[1], "lvremove thin/byhand") {
+		t.Errorf("got %q", events)
+	}
+	if n := testutil.CollectAndCount(a); n != 4 {
+		t.Errorf("%d series, want two for each class", n)
+	}
+	want := `
+# HELP lvms_orphan_logical_volumes Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), and of LogicalVolume objects without a logical volume (kind=Object).
+# TYPE lvms_orphan_logical_volumes gauge
+lvms_orphan_logical_volumes{device_class="thick",kind="LogicalVolume",node="node1"} 0
+lvms_orphan_logical_volumes{device_class="thick",kind="Object",node="node1"} 0
+lvms_orphan_logical_volumes{device_class="thin",kind="LogicalVolume",node="node1"} 1
+lvms_orphan_logical_volumes{device_class="thin",kind="Object",node="node1"} 1
+`
+	if err := testutil.CollectAndCompare(a, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	w.see("nothing is removed", "thin/byhand 4", "thin/uid-a-1 8")
+	w.must(w.lvm.LVRemove(t.Context(), "thin", "byhand"))
+	w.must(a.audit(t.Context()))
+	if len(a.Orphans("thin")) != 1 {
+		t.Errorf("got %+v", a.Orphans("thin"))
+	}
+}
+
+func TestWhatCannotBeSeenIsNoOrphan(t *testing.T) {
+	w := newWorld(t)
+	a, recorder, now := w.auditor()
+	w.ask("a", thin(8))
+	w.must(w.run(w.agent(), "a"))
+	w.must(a.audit(t.Context()))
+	w.lvm.Fail("Report", errors.New("exit status 5"))
+	if err := a.audit(t.Context()); err == nil {
+		t.Error("no error")
+	}
+	w.lvm.Fail("Report", nil)
+	w.lvm.Detach("/dev/b")
+	*now = now.Add(time.Hour)
+	for range 2 {
+		w.must(a.audit(t.Context()))
+		*now = now.Add(time.Hour)
+	}
+	if len(a.Orphans("thin")) != 0 || len(said(recorder)) != 0 {
+		t.Errorf("got %+v", a.Orphans("thin"))
+	}
+	if got := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; got == "" {
+		t.Error("nothing is said about a volume whose disk is away")
+	}
+	w.lvm.Attach("/dev/b")
+	w.must(a.audit(t.Context()))
+	if _, still := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; still {
+		t.Error("the condition stays although all is well")
+	}
+}
+
+func TestConditions(t *testing.T) {
+	object := func(name, class string) topolvmv1.LogicalVolume {
+		return topolvmv1.LogicalVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topolvmv1.LogicalVolumeSpec{NodeName: "node1", DeviceClass: class},
+			Status: topolvmv1.LogicalVolumeStatus{VolumeID: name + "-id"},
+		}
+	}
+	got := conditions(
+		[]lvmd.VolumeState{{Name: "well-id"}, {Name: "ill-id", Condition: "the device is missing"}},
+		map[string]error{"": nil, "a": nil, "lost": errors.New("no such group")},
+		[]topolvmv1.LogicalVolume{object("well", ""), object("ill", "a"), object("gone", "a"), object("away", "lost"), object("unknown", "x"), {}},
+	)
+	want := map[string]string{"ill": "the device is missing", "gone": "node node1 has no logical volume gone-id", "away": "no such group", "unknown": "device class x is not set up on node node1"}
+	if len(got) != len(want) {
+		t.Errorf("got %q", got)
+	}
+	for name, text := range want {
+		if got[name] != text {
+			t.Errorf("%s: got %q, want %q", name, got[name], text)
+		}
+	}
+}
+
+// Volumes of an older version have no tags, and their objects no annotation.
+func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
+	w := newWorld(t)
+	a, _, _ := w.auditor()
+	for _, name := range []string{"a", "b"} {
+		w.ask(name, thin(8))
+		lv := w.get(name)
+		lv.Annotations = nil
+		w.must(w.api.Update(t.Context(), lv))
+		w.must(w.run(w.agent(), name))
+		w.lvm.Edit("thin", string(lv.UID), func(lv *lvm.LV) { lv.Tags = nil })
+	}
+	w.must(w.api.Create(t.Context(), &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "data"}},
+	}))
+	w.must(a.audit(t.Context()))
+	commands := w.lvm.Calls()["LVChangeTags"]
+	w.must(a.audit(t.Context()))
+	if commands != 2 || w.lvm.Calls()["LVChangeTags"] != commands {
+		t.Errorf("%d commands, then %d", commands, w.lvm.Calls()["LVChangeTags"])
+	}
+	report, err := w.lvm.Report(t.Context())
+	w.must(err)
+	got := report.VG("thin").LV("uid-a-1").Tags
+	slices.Sort(got)
+	if want := []string{"lvms.cluster=c1", "lvms.pv=a", "lvms.pvc=ns/data", "lvms.uid=uid-a-1"}; !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+	if slices.Contains(report.VG("thin").LV("uid-b-2").Tags, lvmd.TagNew) {
+		t.Error("a volume that may be in use was called new")
+	}
+}
