@@ -1,4 +1,5 @@
-// Command lvms is LVM Storage: `lvms operator` is the cluster's operator, `lvms vgmanager` the agent of a node.
+// Command lvms is LVM Storage: `lvms operator` is the cluster's operator, `lvms vgmanager` the agent of a node, and `lvms lvmd` the
+// engine of a node for TopoLVM's own components.
 package main
 
 import (
@@ -54,7 +55,7 @@ func command() *cobra.Command {
 		ctrl.SetLogger(logger)
 		klog.SetLogger(logger)
 	}
-	root.AddCommand(operatorCommand(), vgmanagerCommand())
+	root.AddCommand(operatorCommand(), vgmanagerCommand(), lvmdCommand())
 	return root
 }
 

@@ -97,9 +97,29 @@ func (n *Namespace) Run(ctx context.Context, name string, args ...string) ([]byt
 // Started returns the counter of the processes that were started.
 func (n *Namespace) Started() *Counter { return &n.started }
 
+// Prefixed runs every program as one command: what it was given, with the arguments of the program behind it. It is for configurations
+// that say how LVM is to be run.
+type Prefixed struct {
+	started Counter
+	command []string
+}
+
+// NewPrefixed returns a Runner for a command, whose first word is an absolute path and whose last is the program itself.
+func NewPrefixed(command []string) (*Prefixed, error) {
+	if len(command) == 0 || !filepath.IsAbs(command[0]) {
+		return nil, errors.New("the first word must be the absolute path of a program")
+	}
+	return &Prefixed{command: command}, nil
+}
+
+// Run implements Runner. The command that was given says which program runs.
+func (p *Prefixed) Run(ctx context.Context, _ string, args ...string) ([]byte, error) {
+	return run(ctx, &p.started, p.command[:len(p.command)-1], p.command[len(p.command)-1], args)
+}
+
 func run(ctx context.Context, started *Counter, prefix []string, name string, args []string) ([]byte, error) {
 	failure := &Error{Command: strings.Join(append([]string{name}, args...), " "), ExitCode: -1}
-	if !filepath.IsAbs(name) {
+	if len(prefix) == 0 && !filepath.IsAbs(name) {
 		failure.Err = errors.New("the path of a program must be absolute")
 		return nil, failure
 	}

@@ -113,3 +113,19 @@ func TestNamespaceEntersWithoutForking(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+func TestPrefixedRunsTheCommandThatItWasGiven(t *testing.T) {
+	r, err := NewPrefixed([]string{"/usr/bin/env", "LVMS=x", "/bin/echo"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.Run(t.Context(), "/usr/sbin/lvm", "vgs", "a b")
+	if err != nil || string(out) != "vgs a b\n" {
+		t.Errorf("got %q, %v", out, err)
+	}
+	for _, command := range [][]string{nil, {"lvm"}} {
+		if _, err := NewPrefixed(command); err == nil {
+			t.Errorf("%q was taken", command)
+		}
+	}
+}

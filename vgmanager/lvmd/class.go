@@ -1,7 +1,6 @@
 package lvmd
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -73,43 +72,49 @@ const maxClassName = 63
 
 // validate holds TopoLVM's rules for a set of classes, except that there may be none.
 func validate(classes []DeviceClass) error {
-	seen, targets, defaults := map[string]bool{}, map[string]string{}, 0
+	seen, targets, byDefault := map[string]bool{}, map[string]string{}, ""
 	for i := range classes {
 		c := &classes[i]
-		if err := validateClass(c); err != nil {
-			return err
+		wrong := func(key, format string, args ...any) error {
+			return &configError{key: fmt.Sprintf("device-classes[%d].%s", i, key), problem: fmt.Sprintf("device class %q: ", c.Name) + fmt.Sprintf(format, args...)}
+		}
+		if key, problem := validateClass(c); problem != "" {
+			return wrong(key, "%s", problem)
 		}
 		if seen[c.Name] {
-			return fmt.Errorf("device class %s: is listed twice", c.Name)
+			return wrong("name", "is listed twice")
 		}
 		if other, taken := targets[target(c)]; taken {
-			return fmt.Errorf("device class %s: has the same volume group or thin pool (%s) as %s", c.Name, target(c), other)
+			return wrong("volume-group", "has the same volume group or thin pool (%s) as %s", target(c), other)
+		}
+		if c.Default && byDefault != "" {
+			return wrong("default", "%s is the default already", byDefault)
 		}
 		seen[c.Name], targets[target(c)] = true, c.Name
 		if c.Default {
-			defaults++
+			byDefault = c.Name
 		}
-	}
-	if defaults > 1 {
-		return errors.New("several device classes are the default")
 	}
 	return nil
 }
 
-func validateClass(c *DeviceClass) error {
+// validateClass returns the key that is wrong, and what is wrong with it.
+func validateClass(c *DeviceClass) (key, problem string) {
 	switch {
 	case len(c.Name) > maxClassName || !classNamePattern.MatchString(c.Name):
-		return fmt.Errorf("device class %q: is not a valid name", c.Name)
+		return "name", fmt.Sprintf("is not a valid name: up to %d letters, digits, dots, dashes and underscores, with a letter or digit at both ends", maxClassName)
 	case c.VolumeGroup == "":
-		return fmt.Errorf("device class %s: has no volume group", c.Name)
+		return "volume-group", "has no volume group"
 	case !slices.Contains([]types.DeviceType{"", types.TypeThick, types.TypeThin}, c.Type):
-		return fmt.Errorf("device class %s: has the unknown type %q", c.Name, c.Type)
+		return "type", fmt.Sprintf("has the unknown type %q, want thick or thin", c.Type)
+	case !stripeSizePattern.MatchString(c.StripeSize):
+		return "stripe-size", fmt.Sprintf("has the stripe size %q, want a number and a unit, for example 64k", c.StripeSize)
 	case isThin(c) && (c.ThinPoolConfig == nil || c.ThinPoolConfig.Name == ""):
-		return fmt.Errorf("device class %s: is thin and names no thin pool", c.Name)
-	case isThin(c) && c.ThinPoolConfig.OverprovisionRatio < 1:
-		return fmt.Errorf("device class %s: has an overprovision ratio of %g, below 1", c.Name, c.ThinPoolConfig.OverprovisionRatio)
+		return "thin-pool", "is thin and names no thin pool"
+	case isThin(c) && !(c.ThinPoolConfig.OverprovisionRatio >= 1):
+		return "thin-pool.overprovision-ratio", fmt.Sprintf("has an overprovision ratio of %g, below 1", c.ThinPoolConfig.OverprovisionRatio)
 	}
-	return nil
+	return "", ""
 }
 
 // target is what two classes must not share.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 
 // Config is lvmd.yaml in TopoLVM's format. Nodes that ran another engine have one, and TopoLVM's own lvmd can read ours.
 type Config struct {
-	// SocketName is not used by this engine; it is kept for TopoLVM's.
+	// SocketName is where `lvms lvmd` listens. The node agent does not use it, and keeps it for TopoLVM's lvmd.
 	SocketName    string        `json:"socket-name"`
 	DeviceClasses []DeviceClass `json:"device-classes"`
 	OptionClasses []OptionClass `json:"lvcreate-option-classes,omitempty"`
@@ -27,32 +28,74 @@ const maxConfig = 2 << 20
 // readConfig reads a configuration. A file that does not exist is an empty configuration.
 func readConfig(path string) (Config, error) {
 	empty := Config{SocketName: topolvm.DefaultLVMdSocket}
-	info, err := os.Stat(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return empty, nil
 	}
+	data, err := readLimited(path)
 	if err != nil {
-		return empty, fmt.Errorf("read the device classes of the node: %w", err)
-	}
-	if info.Size() > maxConfig {
-		return empty, fmt.Errorf("%s: has %d bytes, more than the limit of %d", path, info.Size(), maxConfig)
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return empty, fmt.Errorf("read the device classes of the node: %w", err)
+		return empty, err
 	}
 	return parseConfig(path, data)
 }
 
+// readLimited reads a file of at most maxConfig bytes.
+func readLimited(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the device classes of the node: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	data, err := io.ReadAll(io.LimitReader(file, maxConfig+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the device classes of the node: %w", err)
+	}
+	if len(data) > maxConfig {
+		return nil, fmt.Errorf("%s: has more than the limit of %d bytes", path, maxConfig)
+	}
+	return data, nil
+}
+
+// ReadConfig reads a configuration that somebody has written: what is not known, not valid or not there is an error, with line and key.
+func ReadConfig(path string) (Config, error) {
+	if _, err := os.Stat(path); err != nil {
+		return Config{}, fmt.Errorf("configuration of lvmd: %w", err)
+	}
+	data, err := readLimited(path)
+	if err != nil {
+		return Config{}, err
+	}
+	const strict = true
+	config, err := decodeConfig(path, data, strict)
+	if err == nil && len(config.DeviceClasses) == 0 {
+		err = fmt.Errorf("%s: device-classes: there is none", path)
+	}
+	return config, err
+}
+
 // parseConfig reads the content of the file at path.
 func parseConfig(path string, data []byte) (Config, error) {
+	const strict = false
+	return decodeConfig(path, data, strict)
+}
+
+func decodeConfig(path string, data []byte, strict bool) (Config, error) {
 	empty := Config{SocketName: topolvm.DefaultLVMdSocket}
 	config := empty
+	found, err := checkForm(data, strict)
+	if err != nil {
+		return empty, fmt.Errorf("%s: %w", path, err)
+	}
 	if err := yaml.Unmarshal(data, &config); err != nil {
 		return empty, fmt.Errorf("%s: is not a configuration of lvmd: %w", path, err)
 	}
 	if err := validate(config.DeviceClasses); err != nil {
-		return empty, fmt.Errorf("%s: %w", path, err)
+		return empty, fmt.Errorf("%s: %w", path, found.at(err))
+	}
+	for i := range config.OptionClasses {
+		if config.OptionClasses[i].Name == "" {
+			err := &configError{key: fmt.Sprintf("lvcreate-option-classes[%d].name", i), problem: "is missing"}
+			return empty, fmt.Errorf("%s: %w", path, found.at(err))
+		}
 	}
 	return config, nil
 }

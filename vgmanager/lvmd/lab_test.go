@@ -34,7 +34,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node")
 	}
 	l := lvm.New(host.NewLocal())
-	e, err := New(l, "")
+	e, err := New(l, nil, "")
 	must(t, err)
 	return &bench{lvm: l, engine: e, disk: disk}
 }
@@ -253,4 +253,18 @@ func (b *bench) waitForSync(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	t.Fatal("the volume is not in sync")
+}
+
+// TestLabTopoLVMsOwnClientsAreServed is TestTopoLVMsOwnClientsAreServed on real LVM.
+func TestLabTopoLVMsOwnClientsAreServed(t *testing.T) {
+	b := newBench(t)
+	must(t, b.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "served", Devices: []string{b.disk}}))
+	must(t, b.lvm.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: "served", Name: "pool", PercentFree: 50}))
+	class := thinClass("served", 1)
+	must(t, b.engine.SetClasses([]DeviceClass{class}))
+	must(t, b.engine.Check(t.Context()))
+	useAsTopoLVM(t, dial(t, b.engine), "served")
+	must(t, b.lvm.LVRemove(t.Context(), "served", "pool"))
+	must(t, b.lvm.VGRemove(t.Context(), "served"))
+	must(t, b.lvm.PVRemove(t.Context(), b.disk))
 }

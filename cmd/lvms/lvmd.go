@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+func lvmdCommand() *cobra.Command {
+	var path string
+	command := &cobra.Command{
+		Use:   "lvmd",
+		Short: "Serve device classes on a socket, for TopoLVM's own node service",
+		Args:  cobra.NoArgs,
+		RunE:  func(*cobra.Command, []string) error { return runLVMd(ctrl.SetupSignalHandler(), path) },
+	}
+	command.PersistentFlags().StringVar(&path, "config", lvmdConfig, "the configuration, in TopoLVM's format")
+	command.AddCommand(&cobra.Command{
+		Use:   "health",
+		Short: "Ask the server of the configuration whether it serves",
+		Args:  cobra.NoArgs,
+		RunE:  func(command *cobra.Command, _ []string) error { return askLVMd(command.Context(), path) },
+	})
+	return command
+}
+
+// runLVMd serves until ctx ends. Every device class must have its volume group: whoever wrote the file is told at once if one has not.
+func runLVMd(ctx context.Context, path string) error {
+	config, err := lvmd.ReadConfig(path)
+	if err != nil {
+		return err
+	}
+	var runner host.Runner = host.NewNamespace()
+	if len(config.CommandPrefix) > 0 {
+		if runner, err = host.NewPrefixed(config.CommandPrefix); err != nil {
+			return fmt.Errorf("%s: lvm-command-prefix: %w", path, err)
+		}
+	}
+	engine, err := lvmd.New(lvm.New(runner), devicemapper.New(), path)
+	if err != nil {
+		return err
+	}
+	if err := engine.Check(ctx); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	server := grpc.NewServer()
+	engine.Serve(server)
+	ended := make(chan error, 1)
+	go func() { ended <- engine.Start(ctx) }()
+	err = sidecar.NewGRPCServer(server, config.SocketName).Start(ctx)
+	return errors.Join(err, <-ended)
+}
+
+// healthTimeout is how long a server may take to say that it serves.
+const healthTimeout = 10 * time.Second
+
+func askLVMd(ctx context.Context, path string) error {
+	config, err := lvmd.ReadConfig(path)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
+	defer cancel()
+	connection, err := grpc.NewClient("passthrough:///"+config.SocketName, grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, socket string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+		}))
+	if err != nil {
+		return err
+	}
+	defer func() { _ = connection.Close() }()
+	response, err := healthpb.NewHealthClient(connection).Check(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		return fmt.Errorf("lvmd on %s: %w", config.SocketName, err)
+	}
+	if response.GetStatus() != healthpb.HealthCheckResponse_SERVING {
+		return fmt.Errorf("lvmd on %s says %s", config.SocketName, response.GetStatus())
+	}
+	_, err = fmt.Fprintln(os.Stdout, "lvmd serves on", config.SocketName)
+	return err
+}
