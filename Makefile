@@ -63,6 +63,10 @@ test-e2e: packages image ## User stories on a real cluster with real LVM.
 bench-node: packages ## Processes and API writes at rest, time to see a disk, time to a volume group against bare LVM, on a lab node.
 	@hack/bench-node
 
+.PHONY: bench-volumes
+bench-volumes: packages ## Create, remove, snapshot, grow, publish: against bare LVM and TopoLVM's lvmd, on a lab node. Prints a table.
+	@hack/bench-volumes
+
 ##@ Build
 
 IMAGE := $(LVMS_CACHE)/image/lvms-operator.tar

@@ -1,7 +1,7 @@
 //go:build lab
 
-// Package sanity runs the conformance tests of the CSI community against the driver as the product wires it: TopoLVM's
-// controller, our node service and engine, a real API server, and real LVM on the disks of a bare lab node.
+// Package sanity runs the conformance tests of the CSI community against the driver as the product wires it: controller
+// and node service, engine, a real API server, and real LVM on the disks of a bare lab node.
 // hack/test-bare brings it there.
 package sanity
 
@@ -37,13 +37,16 @@ func TestSanity(t *testing.T) {
 	t.Logf("%3.0f s: the driver is up", time.Since(begun).Seconds())
 
 	gomega.RegisterFailHandler(ginkgo.Fail)
-	thin, thick := testConfig(dir, sockets, thinClass), testConfig(dir, sockets, thickClass)
+	thin := testConfig(dir, sockets, thinClass)
 	var contexts []*sanity.TestContext
 	ginkgo.Describe(thinClass, func() { contexts = append(contexts, sanity.GinkgoTest(&thin)) })
-	ginkgo.Describe(thickClass, func() {
-		contexts = append(contexts, sanity.GinkgoTest(&thick))
-		refusesSnapshots(&thick)
-	})
+	for _, class := range withoutSnapshots {
+		config := testConfig(dir, sockets, class)
+		ginkgo.Describe(class, func() {
+			contexts = append(contexts, sanity.GinkgoTest(&config))
+			refusesSnapshots(&config)
+		})
+	}
 	ginkgo.ReportAfterSuite("every spec ran that applies", func(report ginkgo.Report) { checkReport(t, report) })
 	suite, reporter := ginkgo.GinkgoConfiguration()
 	reporter.NoColor = true
@@ -93,12 +96,15 @@ func testConfig(dir string, s sockets, class string) sanity.TestConfig {
 	return config
 }
 
+// withoutSnapshots are the classes of thick volumes.
+var withoutSnapshots = []string{thickClass, raidClass}
+
 // exception is a spec that does not apply, and why.
 type exception struct{ spec, reason string }
 
 const onlyThin = "LVM makes snapshots of this kind in a thin pool only; a thick class answers Unimplemented, which refusesSnapshots tests"
 
-// notForThick are the specs that make a snapshot or a clone. TopoLVM has one set of capabilities for all its classes, so the
+// notForThick are the specs that make a snapshot or a clone. The driver has one set of capabilities for all its classes, so the
 // specs cannot know. Those of the same kind that only send bad requests do run.
 var notForThick = []exception{
 	{"CreateVolume should create volume from an existing source snapshot", onlyThin},
@@ -109,16 +115,16 @@ var notForThick = []exception{
 	{"CreateSnapshot [Controller Server] should succeed when creating snapshot with maximum-length name", onlyThin},
 }
 
-// patterns are the exceptions of the thick class as Ginkgo takes them: it puts the name of the suite in front of the texts.
+// patterns are the exceptions of the thick classes as Ginkgo takes them: it puts the name of the suite in front of the texts.
 func patterns(exceptions []exception) []string {
 	var list []string
 	for _, e := range exceptions {
-		list = append(list, "^"+suiteName+" "+thickClass+" .*"+regexp.QuoteMeta(e.spec))
+		list = append(list, "^"+suiteName+" ("+strings.Join(withoutSnapshots, "|")+") .*"+regexp.QuoteMeta(e.spec))
 	}
 	return list
 }
 
-// notOffered are csi-sanity's words for what TopoLVM's driver does not claim to have. A new one in here is a capability that
+// notOffered are csi-sanity's words for what the driver does not claim to have. A new one in here is a capability that
 // was lost.
 var notOffered = []string{
 	"Controller Publish, UnpublishVolume not supported",
@@ -128,10 +134,8 @@ var notOffered = []string{
 	"GetSnapshot not supported",
 	"GroupControllerService not supported",
 	"ListSnapshots not supported",
-	"ListVolumes not supported",
 	"Modify Volume not supported",
 	"Modify volume not supported",
-	"Service does not have single node multi writer capability",
 }
 
 // result is what happened to the specs of one class.
@@ -144,7 +148,10 @@ type result struct {
 // checkReport lists what was skipped and why. It fails for a reason that is in none of the lists, and for a spec in notForThick
 // that there is not.
 func checkReport(t *testing.T, report ginkgo.Report) {
-	results, used := map[string]*result{thinClass: {skipped: map[string][]string{}}, thickClass: {skipped: map[string][]string{}}}, map[string]bool{}
+	results, used := map[string]*result{}, map[string]bool{}
+	for _, class := range append([]string{thinClass}, withoutSnapshots...) {
+		results[class] = &result{skipped: map[string][]string{}}
+	}
 	for _, spec := range report.SpecReports {
 		if class, text, _ := strings.Cut(spec.FullText(), " "); spec.LeafNodeType == types.NodeTypeIt {
 			results[class].add(t, class, text, spec, used)
@@ -152,7 +159,7 @@ func checkReport(t *testing.T, report ginkgo.Report) {
 	}
 	for _, e := range notForThick {
 		if !used[e.spec] {
-			t.Errorf("no spec of the thick class is called %q: take it out of the list", e.spec)
+			t.Errorf("no spec of the thick classes is called %q: take it out of the list", e.spec)
 		}
 	}
 	for class, r := range results {
@@ -180,7 +187,7 @@ func (r *result) add(t *testing.T, class, text string, spec types.SpecReport, us
 // reasonOf tells why a spec was skipped, and whether that is a reason we know.
 func reasonOf(class, text string, spec types.SpecReport, used map[string]bool) (reason string, known bool) {
 	for _, e := range notForThick {
-		if class == thickClass && strings.Contains(text, e.spec) {
+		if slices.Contains(withoutSnapshots, class) && strings.Contains(text, e.spec) {
 			used[e.spec] = true
 			return e.reason, true
 		}

@@ -20,23 +20,26 @@ import (
 const (
 	thinClass  = "thin"
 	thickClass = "thick"
+	raidClass  = "raid"
 	poolName   = "pool"
 )
 
-// prepareDisks makes a volume group for each class, of one disk each. Everything on the disks is lost.
+// prepareDisks makes a volume group for each class, of one disk each, and of two for that with redundancy. Everything on the disks
+// is lost.
 func prepareDisks(t *testing.T) *lvm.LVM {
 	t.Helper()
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
-	if len(disks) < 2 {
-		t.Fatal("LVMS_TEST_DISKS must name two blank disks of a lab node")
+	if len(disks) < 4 {
+		t.Fatal("LVMS_TEST_DISKS must name four blank disks of a lab node")
 	}
 	runner := host.NewLocal()
 	t.Cleanup(func() { t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand()) })
 	storage := lvm.New(runner)
-	for i, group := range []string{thinClass, thickClass} {
-		if err := storage.VGCreate(t.Context(), lvm.VGCreateOptions{Name: group, Devices: disks[i : i+1]}); err != nil {
+	for group, devices := range map[string][]string{thinClass: disks[:1], thickClass: disks[1:2], raidClass: disks[2:4]} {
+		if err := storage.VGCreate(t.Context(), lvm.VGCreateOptions{Name: group, Devices: devices}); err != nil {
 			t.Fatal(err)
 		}
+		storage.NameDevices(group, true)
 	}
 	if err := storage.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: thinClass, Name: poolName, PercentFree: 90}); err != nil {
 		t.Fatal(err)
@@ -44,7 +47,7 @@ func prepareDisks(t *testing.T) *lvm.LVM {
 	return storage
 }
 
-// deviceClasses are what the agent would publish for the two volume groups.
+// deviceClasses are what the agent would publish for the volume groups.
 func deviceClasses() []lvmd.DeviceClass {
 	return []lvmd.DeviceClass{
 		{
@@ -52,6 +55,7 @@ func deviceClasses() []lvmd.DeviceClass {
 			ThinPoolConfig: &types.ThinPoolConfig{Name: poolName, OverprovisionRatio: 10},
 		},
 		{Name: thickClass, VolumeGroup: thickClass, Type: types.TypeThick},
+		{Name: raidClass, VolumeGroup: raidClass, Type: types.TypeThick, LVCreateOptions: lvmd.RAIDOptions("raid1", 1, 0, 0)},
 	}
 }
 
@@ -69,7 +73,7 @@ func checkNothingIsLeft(t *testing.T, cluster *env.Env, storage *lvm.LVM) {
 			}
 		}
 	}
-	for _, group := range []string{thinClass, thickClass} {
+	for _, group := range []string{thinClass, thickClass, raidClass} {
 		if report.VG(group) == nil {
 			t.Errorf("volume group %s is gone", group)
 		}

@@ -58,8 +58,8 @@ func New(c client.Client, namespace string) *Reconciler {
 	return &Reconciler{client: c, namespace: namespace}
 }
 
-// NodeField is the index of LogicalVolumes by their node.
-const NodeField = "spec.nodeName"
+// NodeField is the index of LogicalVolumes by their node. TopoLVM has one of its own in the same cache.
+const NodeField = "lvms:node"
 
 // NodeOf is the key of a LogicalVolume in NodeField.
 func NodeOf(object client.Object) []string {

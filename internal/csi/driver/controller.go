@@ -39,7 +39,7 @@ type ControllerServer struct {
 }
 
 // VolumeIDField is the index of LogicalVolumes by their volume ID.
-const VolumeIDField = "status.volumeID"
+const VolumeIDField = "lvms:volumeID"
 
 // NewControllerServer returns the controller service.
 func NewControllerServer(o ControllerOptions) *ControllerServer {
