@@ -128,6 +128,8 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Entry("thick, Block", NodeTimeout(8*time.Minute), story.Volume{Class: "lvms-thick-ext4", Block: true}),
 	)
 
+	volumeStories()
+
 	It("has the data of a Pod after its node was rebooted, and after it lost power", func(ctx SpecContext) {
 		v := story.Volume{Namespace: namespace, Name: "reboot", Class: "lvms-thin-ext4", Size: "512Mi"} // on node1
 		Expect(cluster.Claim(ctx, v)).To(Succeed())

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -36,6 +37,9 @@ type ControllerServer struct {
 	ControllerOptions
 	waiters waiters
 	busy    busy
+	// placing is held while a node is chosen; placed are the volumes, by name, that a call has chosen one for.
+	placing sync.Mutex
+	placed  sync.Map
 }
 
 // VolumeIDField is the index of LogicalVolumes by their volume ID.
@@ -118,6 +122,7 @@ func (s *ControllerServer) CreateVolume(ctx context.Context, request *csi.Create
 		return nil, err
 	}
 	defer s.busy.leave(wish.Name)
+	defer s.placed.Delete(wish.Name)
 	lv, err := s.realize(ctx, wish, func() error { return s.place(ctx, wish, request) })
 	if err != nil {
 		return nil, err

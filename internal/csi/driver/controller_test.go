@@ -577,3 +577,22 @@ func TestASecondCallForTheSameVolumeIsSentAway(t *testing.T) {
 	_, err := c.server.CreateVolume(t.Context(), wanted("PVC-1", 40*mebi, "node1"))
 	wantCode(t, "at work", err, codes.Aborted)
 }
+
+// The cache knows nothing yet of what was chosen a moment ago.
+func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
+	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(400 * mebi)}), offering("node2", map[string]string{"ssd": fmt.Sprint(390 * mebi)}))
+	c.agent = func(*topolvmv1.LogicalVolume) {}
+	count := map[string]int{}
+	for i := range 8 {
+		wish, err := c.server.wishOf(t.Context(), wanted(fmt.Sprint("pvc-", i), 90*mebi))
+		c.must(err)
+		c.must(c.server.place(t.Context(), wish, &csi.CreateVolumeRequest{}))
+		count[wish.Spec.NodeName]++
+	}
+	if count["node1"] != 4 || count["node2"] != 4 {
+		t.Errorf("got %v", count)
+	}
+	wish, err := c.server.wishOf(t.Context(), wanted("pvc-9", 90*mebi))
+	c.must(err)
+	wantCode(t, "more than there is", c.server.place(t.Context(), wish, &csi.CreateVolumeRequest{}), codes.ResourceExhausted)
+}

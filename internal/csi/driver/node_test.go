@@ -63,7 +63,6 @@ type fakeHost struct {
 	found   content
 	errors  map[string]error // by the name of the method
 	mounts  map[string]deviceNumber
-	options map[string]string
 	did     []string
 	mkfs    string
 }

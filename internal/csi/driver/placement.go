@@ -35,6 +35,10 @@ func (s *ControllerServer) place(ctx context.Context, wish *topolvmv1.LogicalVol
 		wish.Spec.NodeName = nodes[0]
 		return nil
 	}
+	// One after another, so that claims that come together do not all choose the same node.
+	s.placing.Lock()
+	defer s.placing.Unlock()
+	s.placed.Delete(wish.Name)
 	node, room, err := s.roomiest(ctx, wish.Spec.DeviceClass)
 	if err != nil {
 		return err
@@ -43,6 +47,7 @@ func (s *ControllerServer) place(ctx context.Context, wish *topolvmv1.LogicalVol
 		return status.Errorf(codes.ResourceExhausted, "no node has room for %d bytes in device class %q; the most is %d bytes", wish.Spec.Size.Value(), wish.Spec.DeviceClass, room)
 	}
 	wish.Spec.NodeName = node
+	s.placed.Store(wish.Name, wish.DeepCopy())
 	return nil
 }
 
@@ -105,7 +110,19 @@ func (s *ControllerServer) pending(ctx context.Context, class string) (map[strin
 	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
 	}
-	return Pending(list.Items, class), nil
+	pending := Pending(list.Items, class)
+	known := map[string]bool{}
+	for i := range list.Items {
+		known[list.Items[i].Name] = true
+	}
+	// What this process has just chosen a node for is not in the cache yet.
+	s.placed.Range(func(name, wish any) bool {
+		if lv, ok := wish.(*topolvmv1.LogicalVolume); ok && !known[lv.Name] && lv.Spec.DeviceClass == class {
+			pending[lv.Spec.NodeName] += lv.Spec.Size.Value()
+		}
+		return true
+	})
+	return pending, nil
 }
 
 // Pending are the bytes of a class that each node has been asked for and has not made or refused yet.

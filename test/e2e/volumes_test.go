@@ -1,0 +1,394 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// volumeStories are about what stands between a claim and lvcreate. They run with the device classes of the other stories.
+func volumeStories() {
+	It("gives 50 claims at once what there is and no more, whoever is killed meanwhile", givesWhatThereIs, NodeTimeout(10*time.Minute))
+	It("serves several Pods, read-only mounts, ephemeral volumes, clones and options of mkfs", servesEveryKind, NodeTimeout(8*time.Minute))
+	It("grows by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(5*time.Minute))
+	It("keeps other volumes well when a pool is full, says what to do, and goes on when the pool has grown", survivesAFullPool, NodeTimeout(8*time.Minute))
+	It("has what was synced when a node loses power under load", survivesPowerCuts, NodeTimeout(15*time.Minute))
+}
+
+const raceClass = "race"
+
+// givesWhatThereIs asks for 50 volumes of which each fits, and all of them do not. Agents and operator are killed in between.
+func givesWhatThereIs(ctx SpecContext) {
+	const size, claims = 200 << 20, 50
+	immediate := storagev1.VolumeBindingImmediate
+	Expect(cluster.Create(ctx, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: raceClass}, Provisioner: lvmv1alpha1.DriverName, VolumeBindingMode: &immediate,
+		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4", lvmv1alpha1.FilesystemTypeParameter: "ext4"},
+	})).To(Succeed())
+	before := capacities(ctx, "thick-ext4")
+	fit := 0
+	for _, bytes := range before {
+		fit += int(bytes / size)
+	}
+	Expect(fit).To(And(BeNumerically(">", 20), BeNumerically("<", claims)), "%v", before)
+
+	for i := range claims {
+		Expect(cluster.Claim(ctx, story.Volume{Namespace: namespace, Name: fmt.Sprint("race-", i), Class: raceClass, Size: fmt.Sprint(size)})).To(Succeed())
+	}
+	for range 3 {
+		time.Sleep(3 * time.Second)
+		kill(ctx, "lvms vgmanager")
+		kill(ctx, "lvms operator")
+	}
+	Eventually(func() int { return len(handles(ctx)) }).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(2 * time.Second).Should(Equal(fit))
+
+	By("comparing objects with logical volumes")
+	consistent := func(g Gomega) {
+		want := handles(ctx)
+		g.Expect(want).To(HaveLen(fit))
+		g.Expect(volumesOf(ctx, "thick-ext4")).To(ConsistOf(want), "one logical volume for each PersistentVolume, and none without")
+		var objects topolvmv1.LogicalVolumeList
+		g.Expect(cluster.List(ctx, &objects)).To(Succeed())
+		var made []string
+		for _, lv := range objects.Items {
+			if lv.Spec.DeviceClass == "thick-ext4" && lv.Status.VolumeID != "" {
+				made = append(made, lv.Status.VolumeID)
+			}
+		}
+		g.Expect(made).To(ConsistOf(want))
+	}
+	Eventually(consistent).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(2 * time.Second).Should(Succeed())
+	Consistently(consistent).WithContext(ctx).WithTimeout(5 * time.Second).WithPolling(time.Second).Should(Succeed())
+
+	By("deleting all of them at once")
+	kubectl(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
+	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal(before))
+	Eventually(func() map[string]int64 { return scheduled(ctx, "lvms-thick-ext4") }).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal(before))
+	Eventually(func() []string { return handles(ctx) }).WithContext(ctx).WithTimeout(time.Minute).Should(BeEmpty())
+	kubectl(ctx, "delete", "storageclass", raceClass)
+	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+}
+
+// kill ends programs on both nodes as the kernel does when memory is short.
+func kill(ctx context.Context, program string) {
+	GinkgoHelper()
+	for _, name := range []string{"node1", "node2"} {
+		node, err := cluster.Lab.Node(name)
+		Expect(err).NotTo(HaveOccurred())
+		_, _ = node.Exec(ctx, "pkill", "-KILL", "-f", program) // it may run on the other node only, or not yet again
+	}
+}
+
+// handles are those of the volumes that claims of the race have.
+func handles(ctx context.Context) []string {
+	GinkgoHelper()
+	var list corev1.PersistentVolumeList
+	Expect(cluster.List(ctx, &list)).To(Succeed())
+	var handles []string
+	for _, pv := range list.Items {
+		if pv.Spec.StorageClassName == raceClass && pv.Spec.CSI != nil {
+			handles = append(handles, pv.Spec.CSI.VolumeHandle)
+		}
+	}
+	return handles
+}
+
+// volumesOf are the logical volumes of a thick class on both nodes.
+func volumesOf(ctx context.Context, group string) []string {
+	GinkgoHelper()
+	var list []string
+	for _, node := range []string{"node1", "node2"} {
+		list = append(list, strings.Fields(onNode(ctx, node, "lvs", "--noheadings", "-o", "lv_name", group))...)
+	}
+	return list
+}
+
+// capacities are what the nodes tell of a device class, in bytes.
+func capacities(ctx context.Context, class string) map[string]int64 {
+	GinkgoHelper()
+	var nodes corev1.NodeList
+	Expect(cluster.List(ctx, &nodes)).To(Succeed())
+	found := map[string]int64{}
+	for _, node := range nodes.Items {
+		if value, ok := node.Annotations[lvmv1alpha1.CapacityAnnotationPrefix+class]; ok {
+			bytes, err := strconv.ParseInt(value, 10, 64)
+			Expect(err).NotTo(HaveOccurred())
+			found[node.Name] = bytes
+		}
+	}
+	return found
+}
+
+// scheduled is what the scheduler sees of a StorageClass, in bytes by node.
+func scheduled(ctx context.Context, class string) map[string]int64 {
+	GinkgoHelper()
+	var list storagev1.CSIStorageCapacityList
+	Expect(cluster.List(ctx, &list, client.InNamespace(story.OperatorNamespace))).To(Succeed())
+	found := map[string]int64{}
+	for _, c := range list.Items {
+		if c.StorageClassName == class {
+			found[c.NodeTopology.MatchLabels[lvmv1alpha1.TopologyNodeKey]] = c.Capacity.Value()
+		}
+	}
+	return found
+}
+
+// kinds are Pods and claims that ask for all that a volume can be.
+const kinds = `
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: with-options}
+provisioner: topolvm.io
+volumeBindingMode: WaitForFirstConsumer
+allowVolumeExpansion: true
+mountOptions: [noatime]
+parameters: {topolvm.io/device-class: thin-ext4, csi.storage.k8s.io/fstype: ext4, lvm.topolvm.io/mkfs-options: "-N 4096"}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: shared, namespace: stories}
+spec: {storageClassName: with-options, accessModes: [ReadWriteOnce], resources: {requests: {storage: 256Mi}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: writer, namespace: stories}
+spec:
+  terminationGracePeriodSeconds: 1
+  securityContext: {fsGroup: 4711}
+  containers:
+  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"], securityContext: {runAsUser: 4712}, volumeMounts: [{name: data, mountPath: /data}]}
+  volumes: [{name: data, persistentVolumeClaim: {claimName: shared}}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: reader, namespace: stories}
+spec:
+  terminationGracePeriodSeconds: 1
+  nodeName: node1
+  containers:
+  - {name: main, image: REGISTRY/busybox:1, command: [sh, -c, "trap exit TERM; sleep 86400 & wait"], volumeMounts: [{name: data, mountPath: /data}, {name: scratch, mountPath: /scratch}]}
+  volumes:
+  - {name: data, persistentVolumeClaim: {claimName: shared, readOnly: true}}
+  - name: scratch
+    ephemeral: {volumeClaimTemplate: {spec: {storageClassName: lvms-thin-xfs, accessModes: [ReadWriteOncePod], resources: {requests: {storage: 320Mi}}}}}
+`
+
+// clone is a larger copy of the shared volume.
+const clone = `
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: clone, namespace: stories}
+spec: {storageClassName: with-options, accessModes: [ReadWriteOnce], resources: {requests: {storage: 512Mi}}, dataSource: {kind: PersistentVolumeClaim, name: shared}}
+`
+
+func servesEveryKind(ctx SpecContext) {
+	Expect(apply(ctx, strings.ReplaceAll(kinds, "REGISTRY", cluster.Lab.Registry()))).To(Succeed())
+	for _, pod := range []string{"writer", "reader"} {
+		Expect(cluster.WaitRunning(ctx, namespace, pod)).To(Succeed())
+	}
+	in := func(pod, line string) (string, error) {
+		out, err := cluster.Shell(ctx, namespace, pod, line)
+		return strings.TrimSpace(out), err
+	}
+	Expect(in("writer", "head -c 8388608 /dev/urandom > /data/file && sync && stat -c %g /data/file")).To(Equal("4711"), "fsGroup")
+	sum, err := in("writer", "sha256sum < /data/file")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(in("reader", "sha256sum < /data/file")).To(Equal(sum), "another Pod of the node sees the same")
+	_, err = in("reader", "echo x > /data/other")
+	Expect(err).To(MatchError(ContainSubstring("Read-only file system")))
+	Expect(in("reader", "mount | grep ' /scratch '")).To(ContainSubstring("xfs"))
+	Expect(in("writer", "mount | grep ' /data '")).To(ContainSubstring("noatime"))
+	Expect(in("writer", "df -i /data | tail -1 | awk '{print $2}'")).To(Equal("4096"), "mkfs -N")
+
+	By("cloning the volume, and deleting the source")
+	Expect(apply(ctx, clone)).To(Succeed())
+	v := story.Volume{Namespace: namespace, Name: "clone"}
+	Expect(cluster.StartPod(ctx, v, "clone")).To(Succeed())
+	for _, pod := range []string{"writer", "reader"} {
+		Expect(cluster.StopPod(ctx, namespace, pod)).To(Succeed())
+	}
+	Expect(cluster.Unclaim(ctx, story.Volume{Namespace: namespace, Name: "shared"})).To(Succeed())
+	Expect(in("clone", "sha256sum < /data/file")).To(Equal(sum))
+	Expect(in("clone", "df -m /data | tail -1 | awk '{print ($2 > 400)}'")).To(Equal("1"), "the file system has the size of the clone")
+	Eventually(func() string { return kubectl(ctx, "get", "pvc", "-n", namespace, "-o", "name") }).WithContext(ctx).WithTimeout(time.Minute).
+		Should(Equal("persistentvolumeclaim/clone"), "the ephemeral volume went with its Pod")
+	Expect(cluster.StopPod(ctx, namespace, "clone")).To(Succeed())
+	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+	kubectl(ctx, "delete", "storageclass", "with-options")
+}
+
+// recoversFromALargeRequest asks for more than there is and then for less (RecoverVolumeExpansionFailure).
+func recoversFromALargeRequest(ctx SpecContext) {
+	v := story.Volume{Namespace: namespace, Name: "greedy", Class: "lvms-thick-ext4", Size: "128Mi"}
+	Expect(cluster.Claim(ctx, v)).To(Succeed())
+	Expect(cluster.StartPod(ctx, v, "greedy")).To(Succeed())
+	sum, err := cluster.Write(ctx, v, "greedy")
+	Expect(err).NotTo(HaveOccurred())
+	ask := func(size string) {
+		GinkgoHelper()
+		kubectl(ctx, "patch", "pvc", "-n", namespace, "greedy", "--type=merge", "-p", `{"spec":{"resources":{"requests":{"storage":"`+size+`"}}}}`)
+	}
+	ask("500Gi")
+	Eventually(kubectl).WithContext(ctx).WithArguments("get", "events", "-n", namespace, "--field-selector", "involvedObject.name=greedy").
+		WithTimeout(time.Minute).Should(And(ContainSubstring("VolumeResizeFailed"), ContainSubstring("are free in volume group thick-ext4")))
+	ask("256Mi")
+	Eventually(kubectl).WithContext(ctx).WithArguments("get", "pvc", "-n", namespace, "greedy", "-o", "jsonpath={.status.capacity.storage}").
+		WithTimeout(3 * time.Minute).Should(Equal("256Mi"))
+	Expect(cluster.Checksum(ctx, v, "greedy")).To(Equal(sum))
+	Expect(cluster.StopPod(ctx, namespace, "greedy")).To(Succeed())
+	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+}
+
+// survivesAFullPool fills a small pool from a Pod.
+func survivesAFullPool(ctx SpecContext) {
+	first := addDisk(ctx, "node1", "small")
+	change(ctx, func(storage *lvmv1alpha1.Storage) {
+		storage.DeviceClasses = append(storage.DeviceClasses, lvmv1alpha1.DeviceClass{
+			Name: "small", FilesystemType: lvmv1alpha1.FilesystemTypeExt4,
+			NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}},
+			}}}},
+			DeviceSelector: &lvmv1alpha1.DeviceSelector{Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath(first.Device)}},
+			ThinPoolConfig: &lvmv1alpha1.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10, SizePercent: 90},
+		})
+	})
+	waitStatus(ctx, "small", "node1", lvmv1alpha1.VGStatusReady)
+	other := story.Volume{Namespace: namespace, Name: "other", Class: "lvms-thin-ext4", Size: "512Mi"}
+	full := story.Volume{Namespace: namespace, Name: "full", Class: "lvms-small", Size: "600Mi"}
+	for _, v := range []story.Volume{other, full} {
+		Expect(cluster.Claim(ctx, v)).To(Succeed())
+		Expect(cluster.StartPod(ctx, v, v.Name)).To(Succeed())
+	}
+	sum, err := cluster.Write(ctx, full, "full")
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).WithTimeout(10 * time.Second).Should(BeNumerically(">", 0))
+
+	By("writing more than the pool has")
+	written := make(chan error, 1)
+	go func() {
+		defer GinkgoRecover()
+		_, err := cluster.Shell(ctx, namespace, "full", "dd if=/dev/zero of=/data/more bs=1M count=250 conv=fsync 2>&1")
+		written <- err
+	}()
+	poolCondition := func() string {
+		return kubectl(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node1", "-o",
+			`jsonpath={range .status.nodeStatus[?(@.name=="small")].conditions[?(@.type=="ThinPoolHealthy")]}{.status} {.message}{end}`)
+	}
+	Eventually(poolCondition).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
+		Should(And(HavePrefix("False"), ContainSubstring(namespace+"/full"), Not(ContainSubstring(namespace+"/other"))))
+	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).WithTimeout(10 * time.Second).Should(BeZero())
+	Expect(cluster.Write(ctx, other, "other")).NotTo(BeEmpty(), "a volume of another class is written as ever")
+
+	By("adding a disk to the class")
+	second := addDisk(ctx, "node1", "more")
+	change(ctx, func(storage *lvmv1alpha1.Storage) {
+		at := slices.IndexFunc(storage.DeviceClasses, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == "small" })
+		selector := storage.DeviceClasses[at].DeviceSelector
+		selector.Paths = append(selector.Paths, lvmv1alpha1.DevicePath(second.Device))
+	})
+	Eventually(written).WithContext(ctx).WithTimeout(90*time.Second).Should(Receive(Succeed()), "the write goes on")
+	Eventually(poolCondition).WithContext(ctx).WithTimeout(time.Minute).Should(HavePrefix("True"))
+	Expect(cluster.Checksum(ctx, full, "full")).To(Equal(sum))
+
+	for _, v := range []story.Volume{other, full} {
+		Expect(cluster.StopPod(ctx, namespace, v.Name)).To(Succeed())
+		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+	}
+	removeClass(ctx, "small")
+	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+	for _, name := range []string{"small", "more"} {
+		removeDisk(ctx, "node1", name)
+	}
+}
+
+// counter writes numbers, each synced before it is said.
+const counter = `i=$(cat /data/n 2>/dev/null || echo 0); trap exit TERM
+while true; do i=$((i+1)); echo $i > /data/new && sync && mv /data/new /data/n && sync && echo $i; head -c 65536 /dev/urandom > /data/load; done`
+
+// powerCuts is how often the power is cut; LVMS_POWER_CUTS says another number.
+func powerCuts() int {
+	if n, err := strconv.Atoi(os.Getenv("LVMS_POWER_CUTS")); err == nil {
+		return n
+	}
+	return 2
+}
+
+func survivesPowerCuts(ctx SpecContext) {
+	volumes := []story.Volume{
+		{Namespace: namespace, Name: "count-ext4", Class: "lvms-thin-ext4", Size: "256Mi"},
+		{Namespace: namespace, Name: "count-xfs", Class: "lvms-thin-xfs", Size: "320Mi"},
+	}
+	for _, v := range volumes {
+		Expect(cluster.Claim(ctx, v)).To(Succeed())
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: v.Name},
+			Spec: corev1.PodSpec{
+				NodeSelector: map[string]string{"zone": "a"}, TerminationGracePeriodSeconds: ptr.To(int64(1)),
+				Containers: []corev1.Container{{
+					Name: "main", Image: cluster.Lab.Registry() + "/busybox:1", Command: []string{"/bin/sh", "-c", counter},
+					VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+					Resources:    corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}},
+				}},
+				Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
+					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.Name}}}},
+			},
+		}
+		Expect(cluster.Create(ctx, pod)).To(Succeed())
+	}
+	node, err := cluster.Lab.Node("node1")
+	Expect(err).NotTo(HaveOccurred())
+	last := map[string]int{}
+	for cut := range powerCuts() {
+		said := map[string]int{}
+		for _, v := range volumes {
+			Eventually(func(g Gomega) {
+				out, err := cluster.Kubectl(ctx, nil, "logs", "-n", namespace, v.Name, "--tail=1")
+				g.Expect(err).NotTo(HaveOccurred())
+				said[v.Name], err = strconv.Atoi(strings.TrimSpace(out))
+				g.Expect(err).NotTo(HaveOccurred())
+				g.Expect(said[v.Name]).To(BeNumerically(">", last[v.Name]+3))
+			}).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(time.Second).Should(Succeed())
+		}
+		Expect(node.PowerCut(ctx)).To(Succeed())
+		Expect(node.Start(ctx)).To(Succeed())
+		for _, v := range volumes {
+			var has int
+			Eventually(func() (err error) {
+				var out string
+				if out, err = cluster.Shell(ctx, namespace, v.Name, "cat /data/n"); err == nil {
+					has, err = strconv.Atoi(strings.TrimSpace(out))
+				}
+				return err
+			}).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(time.Second).Should(Succeed())
+			Expect(has).To(BeNumerically(">=", said[v.Name]), "cut %d: %s", cut+1, v.Name)
+			last[v.Name] = has
+		}
+	}
+	AddReportEntry("power cuts", fmt.Sprint(powerCuts(), ", the last numbers ", slices.Sorted(maps.Values(last))))
+	for _, v := range volumes {
+		Expect(cluster.StopPod(ctx, namespace, v.Name)).To(Succeed())
+		Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+	}
+	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+}
