@@ -47,12 +47,12 @@ func (l *LVM) apply(ctx context.Context, object, vg string, e effect, args []str
 func (l *LVM) run(ctx context.Context, vg string, e effect, args []string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
-	before, at := l.forget()
+	l.begin()
 	_, err := l.runner.Run(ctx, program, args...)
-	l.forget()
-	if err == nil && e != nil {
-		l.keep(amended(before, vg, e), at)
+	if err != nil {
+		e = nil
 	}
+	l.end(vg, e)
 	return err
 }
 
@@ -92,21 +92,23 @@ func (l *LVM) named() string {
 	return l.inChange
 }
 
-// forget drops the report that is kept, and returns it with its time: a change begins or ends.
-func (l *LVM) forget() (*Report, time.Time) {
+// begin notes that a change runs. Until it ends, what was kept before it is as true as anything.
+func (l *LVM) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	before := l.recent
 	l.changes++
-	l.recent = nil
-	return before, l.recentAt
+	l.inProgress = true
 }
 
-// keep keeps a report, unless a newer one was read meanwhile.
-func (l *LVM) keep(report *Report, at time.Time) {
+// end notes that the change has ended. The report that is kept goes on with its effect, or is dropped where that is not known.
+func (l *LVM) end(vg string, e effect) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if report != nil && l.recent == nil {
-		l.recent, l.recentAt = report, at
+	l.changes++
+	l.inProgress = false
+	if e == nil {
+		l.recent = nil
+		return
 	}
+	l.recent = amended(l.recent, vg, e)
 }

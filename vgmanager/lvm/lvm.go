@@ -35,8 +35,10 @@ type LVM struct {
 	// inChange is the change that runs, for the errors of those that wait for it.
 	inChange string
 	changes  uint64 // number of changes that began or ended
-	recent   *Report
-	recentAt time.Time
+	// inProgress: a change has begun and not ended.
+	inProgress bool
+	recent     *Report
+	recentAt   time.Time
 	// running is the report that is being read; next is the one that is read when it ends.
 	running, next *flight
 	// well are the volume groups whose devices may be named to commands.

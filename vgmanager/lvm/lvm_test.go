@@ -244,7 +244,8 @@ func TestReportThatOverlapsAChangeIsNotKept(t *testing.T) {
 	record := r.answer
 	l := New(r)
 	r.answer = func(ctx context.Context, args []string) ([]byte, error) {
-		l.forget()
+		l.begin()
+		l.end("", nil)
 		return record(ctx, args)
 	}
 	if _, err := l.Report(t.Context()); err != nil {

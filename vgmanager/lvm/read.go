@@ -79,11 +79,11 @@ func (l *LVM) read() (*Report, error) {
 // theReport is what errors call it.
 const theReport = "report of the node's volume groups"
 
-// land keeps a report, unless a change began or ended since it was started: it may show either state. Then it starts the next.
+// land keeps a report, unless a change ran since it was started: it may show either state. Then it starts the next.
 func (l *LVM) land(f *flight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f.err == nil && l.changes == f.begun {
+	if f.err == nil && l.changes == f.begun && !l.inProgress {
 		l.recent, l.recentAt = f.report, l.now()
 	}
 	close(f.done)

@@ -134,3 +134,57 @@ func TestDevicesAreNamedOnlyForAGroupThatIsWell(t *testing.T) {
 		}
 	}
 }
+
+// Who reads while a change runs gets what was before it, and starts no process for it.
+func TestAReaderDuringAChangeCostsNoReport(t *testing.T) {
+	r := reporting(t, "volumes")
+	record := r.answer
+	l := New(r)
+	report, err := l.Recent(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vg, pool := poolOf(t, report)
+	r.answer = func(ctx context.Context, args []string) ([]byte, error) {
+		if args[0] == "lvcreate" {
+			during, err := l.Recent(ctx, time.Hour)
+			if err != nil || during.VG(vg.Name).LV("new") != nil {
+				t.Errorf("during the change: %v", err)
+			}
+		}
+		return record(ctx, args)
+	}
+	if err := l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new", VirtualSize: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := l.Recent(t.Context(), time.Hour); err != nil || after.VG(vg.Name).LV("new") == nil || r.reports() != 1 {
+		t.Errorf("%d reports, %v", r.reports(), err)
+	}
+}
+
+// A report whose reading began while a change ran shows either state, and is not kept: the change would be in it twice, or not at all.
+func TestAReportThatBeganDuringAChangeIsNotKept(t *testing.T) {
+	r := reporting(t, "volumes")
+	record := r.answer
+	l := New(r)
+	report, err := l.Recent(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vg, pool := poolOf(t, report)
+	r.answer = func(ctx context.Context, args []string) ([]byte, error) {
+		if args[0] == "lvcreate" {
+			if _, err := l.Report(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+		return record(ctx, args)
+	}
+	if err := l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new", VirtualSize: 1 << 20}); err != nil {
+		t.Fatal(err)
+	}
+	after, err := l.Recent(t.Context(), time.Hour)
+	if err != nil || len(after.VG(vg.Name).LVs) != len(vg.LVs)+1 {
+		t.Errorf("got %d volumes, want %d: %v", len(after.VG(vg.Name).LVs), len(vg.LVs)+1, err)
+	}
+}

@@ -272,22 +272,12 @@ func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalV
 	waiting, cancel := inTime(ctx)
 	defer cancel()
 	for {
-		present := &topolvmv1.LogicalVolume{}
-		err := s.Live.Get(ctx, client.ObjectKeyFromObject(wish), present)
-		if client.IgnoreNotFound(err) != nil {
-			return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", wish.Name, err)
+		present, err := s.writeDown(ctx, wish, place)
+		if err != nil {
+			return nil, err
 		}
-		if apierrors.IsNotFound(err) {
-			if err := place(); err != nil {
-				return nil, err
-			}
-			present = wish.DeepCopy()
-			if err := s.Client.Create(ctx, present); apierrors.IsAlreadyExists(err) {
-				continue
-			} else if err != nil {
-				return nil, status.Errorf(codes.Unavailable, "write LogicalVolume %s: %v", wish.Name, err)
-			}
-			return s.awaitCreation(ctx, waiting, present)
+		if present == nil {
+			return s.awaitCreation(ctx, waiting, wish.DeepCopy())
 		}
 		again, err := s.reuse(waiting, wish, present, place)
 		if err != nil {
@@ -297,6 +287,33 @@ func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalV
 			return s.awaitCreation(ctx, waiting, present)
 		}
 	}
+}
+
+// writeDown makes the object of a wish. It returns the one that is there already, as the API server has it, or nil.
+func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.LogicalVolume, place func() error) (*topolvmv1.LogicalVolume, error) {
+	cached := &topolvmv1.LogicalVolume{}
+	err := s.Client.Get(ctx, client.ObjectKeyFromObject(wish), cached)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", wish.Name, err)
+	}
+	if apierrors.IsNotFound(err) {
+		if err := place(); err != nil {
+			return nil, err
+		}
+		wish.UID, wish.ResourceVersion = "", ""
+		if err := s.Client.Create(ctx, wish); err == nil {
+			return nil, nil
+		} else if !apierrors.IsAlreadyExists(err) {
+			return nil, status.Errorf(codes.Unavailable, "write LogicalVolume %s: %v", wish.Name, err)
+		}
+	}
+	present := &topolvmv1.LogicalVolume{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(wish), present); apierrors.IsNotFound(err) {
+		return nil, status.Errorf(codes.Aborted, "LogicalVolume %s has just been deleted", wish.Name)
+	} else if err != nil {
+		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", wish.Name, err)
+	}
+	return present, nil
 }
 
 // reuse looks at an object that is there already. It returns true when the object is gone, and is to be made again.
@@ -406,16 +423,22 @@ func (s *ControllerServer) withdraw(ctx context.Context, lv *topolvmv1.LogicalVo
 
 // awaitGone waits until an object does not exist any more, also on the API server.
 func (s *ControllerServer) awaitGone(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	last, err := s.await(ctx, lv.Name, func(now *topolvmv1.LogicalVolume) (bool, error) { return now == nil || now.UID != lv.UID, nil })
+	seen := false
+	last, err := s.await(ctx, lv.Name, func(now *topolvmv1.LogicalVolume) (bool, error) {
+		is := now != nil && now.UID == lv.UID
+		seen = seen || is
+		return !is, nil
+	})
 	if ctx.Err() != nil {
 		if last == nil {
 			last = lv
 		}
 		return slow(last, lv.Name, "removed", ctx.Err())
 	}
-	if err != nil {
+	if err != nil || seen {
 		return err
 	}
+	// The cache has never had it: it may be behind.
 	live := &topolvmv1.LogicalVolume{}
 	err = s.Live.Get(ctx, client.ObjectKeyFromObject(lv), live)
 	switch {

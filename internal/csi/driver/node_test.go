@@ -59,12 +59,12 @@ func (f *fakeVolumes) Condition(context.Context, string, string) (string, error)
 
 // fakeHost keeps mounts by path.
 type fakeHost struct {
-	device  deviceNumber
-	found   content
-	errors  map[string]error // by the name of the method
-	mounts  map[string]deviceNumber
-	did     []string
-	mkfs    string
+	device deviceNumber
+	found  content
+	errors map[string]error // by the name of the method
+	mounts map[string]deviceNumber
+	did    []string
+	mkfs   string
 }
 
 func (f *fakeHost) do(what, detail string) error {
