@@ -1,5 +1,5 @@
 // Command bench measures the node agent on a lab node, in one run: what it costs at rest, how soon a new disk shows, and how
-// long a device class takes against the bare commands of LVM. Machines are shared and noisy: times are given as a ratio
+// long a device class takes against the bare commands of LVM; or a burst of claims over two nodes. Machines are shared and noisy: times are given as a ratio
 // where there is something to compare with; processes and API calls are exact.
 package main
 
@@ -43,12 +43,17 @@ const (
 func main() {
 	image := flag.String("image", "", "OCI archive of the operator's image")
 	rest := flag.Duration("rest", 10*time.Minute, "how long the node is watched at rest")
+	burst := flag.Bool("burst", false, "measure only 50 claims at once, over two nodes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := run(ctx, *image, *rest); err != nil {
+	measure := func() error { return run(ctx, *image, *rest) }
+	if *burst {
+		measure = func() error { return runBurst(ctx, *image) }
+	}
+	if err := measure(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}

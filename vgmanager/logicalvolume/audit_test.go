@@ -107,12 +107,12 @@ func TestWhatCannotBeSeenIsNoOrphan(t *testing.T) {
 	w.ask("a", thin(8))
 	w.must(w.run(w.agent(), "a"))
 	w.must(a.audit(t.Context()))
-	w.lvm.Fail("Report", errors.New("exit status 5"))
+	w.fake.Fail("Report", errors.New("exit status 5"))
 	if err := a.audit(t.Context()); err == nil {
 		t.Error("no error")
 	}
-	w.lvm.Fail("Report", nil)
-	w.lvm.Detach("/dev/b")
+	w.fake.Fail("Report", nil)
+	w.fake.Detach("/dev/b")
 	*now = now.Add(time.Hour)
 	for range 2 {
 		w.must(a.audit(t.Context()))
@@ -124,7 +124,7 @@ func TestWhatCannotBeSeenIsNoOrphan(t *testing.T) {
 	if got := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; got == "" {
 		t.Error("nothing is said about a volume whose disk is away")
 	}
-	w.lvm.Attach("/dev/b")
+	w.fake.Attach("/dev/b")
 	w.must(a.audit(t.Context()))
 	if _, still := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; still {
 		t.Error("the condition stays although all is well")
@@ -164,16 +164,16 @@ func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 		lv.Annotations = nil
 		w.must(w.api.Update(t.Context(), lv))
 		w.must(w.run(w.agent(), name))
-		w.lvm.Edit("thin", string(lv.UID), func(lv *lvm.LV) { lv.Tags = nil })
+		w.fake.Edit("thin", string(lv.UID), func(lv *lvm.LV) { lv.Tags = nil })
 	}
 	w.must(w.api.Create(t.Context(), &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "data"}},
 	}))
 	w.must(a.audit(t.Context()))
-	commands := w.lvm.Calls()["LVChangeTags"]
+	commands := w.fake.Calls()["LVChangeTags"]
 	w.must(a.audit(t.Context()))
-	if commands != 2 || w.lvm.Calls()["LVChangeTags"] != commands {
-		t.Errorf("%d commands, then %d", commands, w.lvm.Calls()["LVChangeTags"])
+	if commands != 2 || w.fake.Calls()["LVChangeTags"] != commands {
+		t.Errorf("%d commands, then %d", commands, w.fake.Calls()["LVChangeTags"])
 	}
 	report, err := w.lvm.Report(t.Context())
 	w.must(err)

@@ -32,7 +32,8 @@ const mib = int64(1) << 20
 // world is a node with a thick and a thin class, and an API server. Both outlive the agent.
 type world struct {
 	*testing.T
-	lvm    *lvmtest.Fake
+	lvm    lvmtest.LVM
+	fake   *lvmtest.Fake // lvm, where it is one
 	api    client.Client
 	scheme *runtime.Scheme
 	// point is called before and after each command that changes something, and each write to the API. An error ends the process.
@@ -41,13 +42,33 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
-	w := &world{T: t, lvm: lvmtest.New(), scheme: runtime.NewScheme()}
+	f := lvmtest.New()
+	f.AddDisk("/dev/a", lvm.Bytes(1<<30), 16)
+	f.AddDisk("/dev/b", lvm.Bytes(1<<30), 32)
+	prepare(t, f, "/dev/a", "/dev/b")
+	w := newWorldOn(t, f)
+	w.fake = f
+	return w
+}
+
+// prepare makes the volume groups of the classes on two blank disks.
+func prepare(t *testing.T, l lvmtest.LVM, thick, thin string) {
+	t.Helper()
+	for _, err := range []error{
+		l.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "thick", Devices: []string{thick}}),
+		l.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "thin", Devices: []string{thin}}),
+		l.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: "thin", Name: "pool", PercentFree: 50}),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// newWorldOn returns a world with the volume groups of prepare.
+func newWorldOn(t *testing.T, l lvmtest.LVM) *world {
+	w := &world{T: t, lvm: l, scheme: runtime.NewScheme()}
 	w.must(topolvmv1.AddToScheme(w.scheme))
-	w.lvm.AddDisk("/dev/a", lvm.Bytes(1<<30), 16)
-	w.lvm.AddDisk("/dev/b", lvm.Bytes(1<<30), 32)
-	w.must(w.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "thick", Devices: []string{"/dev/a"}}))
-	w.must(w.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "thin", Devices: []string{"/dev/b"}}))
-	w.must(w.lvm.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: "thin", Name: "pool", PercentFree: 50}))
 	w.api = fake.NewClientBuilder().WithScheme(w.scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
@@ -92,7 +113,7 @@ func (w *world) agent() *Reconciler {
 
 // commands stops at the points of LVM's changes.
 type commands struct {
-	lvmd.LVM
+	lvmtest.LVM
 	w *world
 }
 
@@ -257,24 +278,25 @@ var operations = map[string]operation{
 
 // TestKilledAtEveryPoint ends the process before and after every command of LVM and every write to the API. The points are those that
 // the operation passes when nothing stops it, so a new command is a new point.
-func TestKilledAtEveryPoint(t *testing.T) {
+func TestKilledAtEveryPoint(t *testing.T) { killAtEveryPoint(t, newWorld) }
+
+func killAtEveryPoint(t *testing.T, world func(*testing.T) *world) {
 	for name, o := range operations {
 		t.Run(name, func(t *testing.T) {
-			points := o.count(t)
+			points := o.count(world(t))
 			if len(points) < 2 {
 				t.Fatalf("only the points %q", points)
 			}
 			t.Logf("%d points: %q", len(points), points)
 			for at := range points {
-				o.killedAt(t, at)
+				o.killedAt(world(t), at)
 			}
 		})
 	}
 }
 
 // start prepares the world of an operation.
-func (o operation) start(t *testing.T) *world {
-	w := newWorld(t)
+func (o operation) start(w *world) {
 	if o.before != nil {
 		o.before(w)
 		for _, object := range o.objects {
@@ -282,11 +304,10 @@ func (o operation) start(t *testing.T) *world {
 		}
 	}
 	o.ask(w)
-	return w
 }
 
-func (o operation) count(t *testing.T) []string {
-	w := o.start(t)
+func (o operation) count(w *world) []string {
+	o.start(w)
 	var points []string
 	w.point = func(what string) error {
 		points = append(points, what)
@@ -299,8 +320,8 @@ func (o operation) count(t *testing.T) []string {
 	return points
 }
 
-func (o operation) killedAt(t *testing.T, at int) {
-	w := o.start(t)
+func (o operation) killedAt(w *world, at int) {
+	o.start(w)
 	passed, where := 0, ""
 	w.point = func(what string) error {
 		passed++
@@ -319,7 +340,7 @@ func (o operation) killedAt(t *testing.T, at int) {
 	w.point = nil
 	for _, object := range o.objects {
 		if err := w.run(w.agent(), object); err != nil {
-			t.Errorf("killed %s (point %d): the next process: %v", where, at, err)
+			w.Errorf("killed %s (point %d): the next process: %v", where, at, err)
 		}
 	}
 	o.check(w, fmt.Sprintf("killed %s (point %d)", where, at))
@@ -422,12 +443,12 @@ func TestRefusals(t *testing.T) {
 func TestFailuresThatPassAreTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	r := w.agent()
-	w.lvm.Fail("LVCreateThin", lvm.ErrBusy)
+	w.fake.Fail("LVCreateThin", lvm.ErrBusy)
 	w.ask("a", thin(8))
 	if err := w.run(r, "a"); err == nil || w.get("a").Status.Code != codes.Unavailable {
 		t.Errorf("got %v and %+v", err, w.get("a").Status)
 	}
-	w.lvm.Fail("LVCreateThin", nil)
+	w.fake.Fail("LVCreateThin", nil)
 	w.must(w.run(r, "a"))
 	if lv := w.get("a"); lv.Status.Code != codes.OK || lv.Status.Message != "" || lv.Status.VolumeID == "" {
 		t.Errorf("got %+v", lv.Status)
@@ -441,20 +462,20 @@ func TestNothingIsRemovedOrForgottenWhenTheReadFails(t *testing.T) {
 	w.ask("a", thin(8))
 	w.must(w.run(r, "a"))
 	w.must(w.api.Delete(t.Context(), w.get("a")))
-	w.lvm.Fail("Report", errors.New("exit status 5"))
+	w.fake.Fail("Report", errors.New("exit status 5"))
 	if err := w.run(r, "a"); err == nil {
 		t.Error("no error")
 	}
 	if lv := w.get("a"); len(lv.Finalizers) != 1 || lv.Status.Code == codes.OK {
 		t.Errorf("got %+v", lv)
 	}
-	w.lvm.Fail("Report", nil)
+	w.fake.Fail("Report", nil)
 	w.see("the read failed", "thin/uid-a-1 8")
-	w.lvm.Open("thin", "uid-a-1", true)
+	w.fake.Open("thin", "uid-a-1", true)
 	if err := w.run(r, "a"); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("got %v", err)
 	}
-	w.lvm.Open("thin", "uid-a-1", false)
+	w.fake.Open("thin", "uid-a-1", false)
 	w.must(w.run(r, "a"))
 	w.see("removed")
 }

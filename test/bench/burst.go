@@ -1,0 +1,153 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+const (
+	burstClaims = 50
+	burstClass  = "burst"
+	burstSize   = "64Mi"
+)
+
+// runBurst compares 50 claims at once, over two nodes, with a loop of lvcreate on each of the nodes, in parallel: from the claims to the
+// PersistentVolumes that are bound to them, and from their deletion to the last logical volume.
+func runBurst(ctx context.Context, image string) (err error) {
+	l, err := lab.Up(ctx, lab.Options{Name: "bench-burst", Nodes: 2, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: os.Stdout})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, l.Down(context.WithoutCancel(ctx))) }()
+	c, err := story.Open(l)
+	if err != nil {
+		return err
+	}
+	if err := c.Install(ctx, image); err != nil {
+		return err
+	}
+	b := &bench{lab: l, node: l.Nodes()[0], cluster: c}
+	class := v1alpha1.DeviceClass{
+		Name: className, Default: true, DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/ubdb"}},
+		ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10},
+	}
+	if err := b.apply(ctx, []v1alpha1.DeviceClass{class}); err != nil {
+		return err
+	}
+	if err := c.WaitReady(ctx, "bench"); err != nil {
+		return err
+	}
+	immediate := storagev1.VolumeBindingImmediate
+	err = c.Create(ctx, &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{Name: burstClass}, Provisioner: v1alpha1.DriverName, VolumeBindingMode: &immediate,
+		Parameters: map[string]string{v1alpha1.DeviceClassParameter: className},
+	})
+	if err != nil {
+		return err
+	}
+	bareCreate, err := b.onBothNodes(ctx, `lvcreate -T bench/pool -n bare-$i -V 64m -W y -y`)
+	if err != nil {
+		return err
+	}
+	bareRemove, err := b.onBothNodes(ctx, `lvremove -f bench/bare-$i`)
+	if err != nil {
+		return err
+	}
+	create, err := b.claims(ctx)
+	if err != nil {
+		return err
+	}
+	remove, err := b.unclaims(ctx)
+	if err != nil {
+		return err
+	}
+	print := func(what string, ours, bare time.Duration) {
+		fmt.Printf("| %s | %.1f s | %.2f |\n", what, bare.Seconds(), float64(ours)/float64(bare))
+	}
+	fmt.Print("\n| over two nodes | loop of the bare command on each | LVMS ÷ bare |\n|---|---|---|\n")
+	print(fmt.Sprintf("%d claims at once, until the last is bound", burstClaims), create, bareCreate)
+	print(fmt.Sprintf("%d claims deleted at once, until the last PersistentVolume is gone", burstClaims), remove, bareRemove)
+	return nil
+}
+
+// onBothNodes runs a command 25 times on each node, in a shell there, at the same time.
+func (b *bench) onBothNodes(ctx context.Context, command string) (time.Duration, error) {
+	line := fmt.Sprintf("for i in $(seq %d); do %s >/dev/null 2>&1 || exit 1; done", burstClaims/2, command)
+	failed := make(chan error, len(b.lab.Nodes()))
+	start := time.Now()
+	for _, node := range b.lab.Nodes() {
+		go func() {
+			_, err := node.Exec(ctx, "sh", "-c", line)
+			failed <- err
+		}()
+	}
+	var errs []error
+	for range b.lab.Nodes() {
+		errs = append(errs, <-failed)
+	}
+	return time.Since(start), errors.Join(errs...)
+}
+
+func (b *bench) claims(ctx context.Context) (time.Duration, error) {
+	start := time.Now()
+	for i := range burstClaims {
+		err := b.cluster.Claim(ctx, story.Volume{Namespace: "default", Name: fmt.Sprint("burst-", i), Class: burstClass, Size: burstSize})
+		if err != nil {
+			return 0, err
+		}
+	}
+	err := b.count(ctx, func() (int, error) {
+		list := &corev1.PersistentVolumeClaimList{}
+		err := b.cluster.List(ctx, list, client.InNamespace("default"))
+		pending := 0
+		for _, claim := range list.Items {
+			if claim.Status.Phase != corev1.ClaimBound {
+				pending++
+			}
+		}
+		return pending, err
+	})
+	return time.Since(start), err
+}
+
+func (b *bench) unclaims(ctx context.Context) (time.Duration, error) {
+	start := time.Now()
+	if err := b.cluster.DeleteAllOf(ctx, &corev1.PersistentVolumeClaim{}, client.InNamespace("default")); err != nil {
+		return 0, err
+	}
+	err := b.count(ctx, func() (int, error) {
+		list := &corev1.PersistentVolumeList{}
+		err := b.cluster.List(ctx, list)
+		return len(list.Items), err
+	})
+	return time.Since(start), err
+}
+
+// count waits until nothing is left.
+func (b *bench) count(ctx context.Context, left func() (int, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	for {
+		n, err := left()
+		if err == nil && n == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d volumes are left: %w (%v)", n, ctx.Err(), err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,38 @@
+//go:build lab
+
+package logicalvolume
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// TestLabKilledAtEveryPoint is TestKilledAtEveryPoint on real LVM.
+func TestLabKilledAtEveryPoint(t *testing.T) {
+	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
+	if len(disks) < 2 {
+		t.Fatal("LVMS_TEST_DISKS must name two blank disks of a lab node")
+	}
+	real := lvm.New(host.NewLocal())
+	prepare(t, real, disks[0], disks[1])
+	for _, group := range []string{"thick", "thin"} {
+		real.NameDevices(group, true)
+	}
+	killAtEveryPoint(t, func(t *testing.T) *world {
+		w := newWorldOn(t, real)
+		report, err := real.Report(t.Context())
+		w.must(err)
+		for i := range report.VGs {
+			for _, lv := range report.VGs[i].LVs {
+				if !lv.Attr.IsThinPool() {
+					w.must(real.LVRemove(t.Context(), report.VGs[i].Name, lv.Name))
+				}
+			}
+		}
+		return w
+	})
+}
