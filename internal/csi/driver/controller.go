@@ -12,6 +12,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -370,6 +371,12 @@ func isRefusal(code codes.Code) bool {
 
 // awaitCreation waits for the node to make a volume. What the node refuses is withdrawn.
 func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, wish *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
+	lost := s.lost(ctx, wish.Spec.NodeName)
+	if lost {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(waiting, lostWait)
+		defer cancel()
+	}
 	seen := false
 	lv, err := s.await(waiting, wish.Name, func(lv *topolvmv1.LogicalVolume) (bool, error) {
 		switch {
@@ -391,7 +398,7 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, wish *top
 			log.FromContext(ctx).Info("a refused LogicalVolume stays for now", "logicalVolume", lv.Name, "cause", err.Error())
 		}
 		return nil, refusal
-	case waiting.Err() != nil && ctx.Err() == nil:
+	case waiting.Err() != nil && ctx.Err() == nil && lost:
 		return nil, s.giveUp(ctx, lv, wish)
 	case waiting.Err() != nil:
 		return nil, slow(lv, wish.Name, "made", waiting.Err())
@@ -399,7 +406,24 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, wish *top
 	return nil, err
 }
 
-// giveUp answers a call whose node did not. If its agent has not even seen the object, nothing was made, and another node may do it.
+// lostWait is how long a call waits for a node that is not ready: others wait for their turn behind it.
+const lostWait = 10 * time.Second
+
+// lost tells whether a node is gone, or its kubelet does not report: it is not likely to answer soon.
+func (s *ControllerServer) lost(ctx context.Context, name string) bool {
+	node := &corev1.Node{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status != corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// giveUp answers a call whose node is lost. If its agent has not even seen the object, nothing was made, and another node may do it.
 func (s *ControllerServer) giveUp(ctx context.Context, lv, wish *topolvmv1.LogicalVolume) error {
 	late := slow(lv, wish.Name, "made", context.DeadlineExceeded)
 	if lv == nil || len(lv.Finalizers) > 0 || lv.Spec.Source != "" {
@@ -410,7 +434,7 @@ func (s *ControllerServer) giveUp(ctx context.Context, lv, wish *topolvmv1.Logic
 	if err := s.Client.Delete(ctx, lv, exact); err != nil {
 		return late
 	}
-	return status.Errorf(codes.ResourceExhausted, "node %s does not answer: its vg-manager is not running", lv.Spec.NodeName)
+	return status.Errorf(codes.ResourceExhausted, "node %s is not ready and does not answer", lv.Spec.NodeName)
 }
 
 // withdraw deletes an object, and waits until the node has removed what it may have made.

@@ -283,8 +283,7 @@ func TestARefusalIsWithdrawnAndNotRepeated(t *testing.T) {
 
 // The selected node of a claim has changed while the first one had not answered.
 func TestAVolumeThatAnotherNodeHasNotMadeIsMadeHere(t *testing.T) {
-	c := newCluster(t)
-	c.agent = func(*topolvmv1.LogicalVolume) {}
+	c := newCluster(t, offering("node1", nil), offering("node2", nil))
 	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	withFinalizer := func(lv *topolvmv1.LogicalVolume) {
@@ -311,15 +310,22 @@ func TestAVolumeThatAnotherNodeHasNotMadeIsMadeHere(t *testing.T) {
 }
 
 // Nothing was made where the agent has not even seen the object, so another node can do it.
-func TestANodeWithoutAgentSendsTheClaimElsewhere(t *testing.T) {
-	c := newCluster(t)
+func TestALostNodeSendsTheClaimElsewhere(t *testing.T) {
+	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
+		n := offering(name, nil)
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+		return n
+	}
+	c := newCluster(t, node("ready", corev1.ConditionTrue), node("silent", corev1.ConditionUnknown))
 	c.agent = func(*topolvmv1.LogicalVolume) {}
-	short, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
-	defer cancel()
-	_, err := c.server.CreateVolume(short, wanted("pvc-1", 33*mebi, "node1"))
-	wantCode(t, "no agent", err, codes.ResourceExhausted)
-	if c.get("pvc-1") != nil || !strings.Contains(err.Error(), "node1") {
-		t.Errorf("%v; the object is %v", err, c.get("pvc-1"))
+	for name, want := range map[string]codes.Code{"ready": codes.DeadlineExceeded, "silent": codes.ResourceExhausted, "gone": codes.ResourceExhausted} {
+		short, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+		_, err := c.server.CreateVolume(short, wanted("pvc-"+name, 33*mebi, name))
+		cancel()
+		wantCode(t, name, err, want)
+		if (c.get("pvc-"+name) == nil) != (want == codes.ResourceExhausted) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v; the object is %v", name, err, c.get("pvc-"+name))
+		}
 	}
 }
 
