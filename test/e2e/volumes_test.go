@@ -45,6 +45,14 @@ func givesWhatThereIs(ctx SpecContext) {
 		ObjectMeta: metav1.ObjectMeta{Name: raceClass}, Provisioner: lvmv1alpha1.DriverName, VolumeBindingMode: &immediate,
 		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4", lvmv1alpha1.FilesystemTypeParameter: "ext4"},
 	})).To(Succeed())
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(time.Minute).Should(BeEmpty())
+	free := map[string]int64{}
+	for _, node := range []string{"node1", "node2"} {
+		bytes, err := strconv.ParseInt(onNode(ctx, node, "vgs", "--noheadings", "--units", "b", "--nosuffix", "-o", "vg_free", "thick-ext4"), 10, 64)
+		Expect(err).NotTo(HaveOccurred())
+		free[node] = bytes
+	}
+	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal(free))
 	before := capacities(ctx, "thick-ext4")
 	fit := 0
 	for _, bytes := range before {

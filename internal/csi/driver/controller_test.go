@@ -598,6 +598,9 @@ func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 	if count["node1"] != 4 || count["node2"] != 4 {
 		t.Errorf("got %v", count)
 	}
+	if room, most, err := c.server.roomiest(t.Context(), "ssd", []string{"node2", "node3"}); err != nil || room != "node2" || most != 30*mebi {
+		t.Errorf("got %s, %d, %v", room, most, err)
+	}
 	wish, err := c.server.wishOf(t.Context(), wanted("pvc-9", 90*mebi))
 	c.must(err)
 	wantCode(t, "more than there is", c.server.place(t.Context(), wish, &csi.CreateVolumeRequest{}), codes.ResourceExhausted)

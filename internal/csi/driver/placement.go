@@ -17,8 +17,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// place chooses the node of a volume. A copy is where its source is; else it is the scheduler's choice, or without one the node with
-// the most room.
+// place chooses the node of a volume. A copy is where its source is. The scheduler's choice is one node; where there are several, or
+// none is named, it is the one with the most room.
 func (s *ControllerServer) place(ctx context.Context, wish *topolvmv1.LogicalVolume, request *csi.CreateVolumeRequest) error {
 	requirement := request.GetAccessibilityRequirements()
 	if wish.Spec.Source != "" {
@@ -27,19 +27,21 @@ func (s *ControllerServer) place(ctx context.Context, wish *topolvmv1.LogicalVol
 		}
 		return nil
 	}
-	if requirement != nil {
-		nodes := append(nodesOf(requirement.GetPreferred()), nodesOf(requirement.GetRequisite())...)
-		if len(nodes) == 0 {
-			return status.Errorf(codes.InvalidArgument, "the accessibility requirements name no node (%s)", v1alpha1.TopologyNodeKey)
-		}
-		wish.Spec.NodeName = nodes[0]
+	allowed := append(nodesOf(requirement.GetPreferred()), nodesOf(requirement.GetRequisite())...)
+	slices.Sort(allowed)
+	allowed = slices.Compact(allowed)
+	switch {
+	case requirement != nil && len(allowed) == 0:
+		return status.Errorf(codes.InvalidArgument, "the accessibility requirements name no node (%s)", v1alpha1.TopologyNodeKey)
+	case len(allowed) == 1:
+		wish.Spec.NodeName = allowed[0]
 		return nil
 	}
 	// One after another, so that claims that come together do not all choose the same node.
 	s.placing.Lock()
 	defer s.placing.Unlock()
 	s.placed.Delete(wish.Name)
-	node, room, err := s.roomiest(ctx, wish.Spec.DeviceClass)
+	node, room, err := s.roomiest(ctx, wish.Spec.DeviceClass, allowed)
 	if err != nil {
 		return err
 	}
@@ -61,7 +63,8 @@ func nodesOf(terms []*csi.Topology) []string {
 	return nodes
 }
 
-func (s *ControllerServer) roomiest(ctx context.Context, class string) (string, int64, error) {
+// roomiest returns the node with the most room for a class, of those that are allowed; of all if none is named.
+func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed []string) (string, int64, error) {
 	nodes := &corev1.NodeList{}
 	if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return "", 0, status.Errorf(codes.Unavailable, "list Nodes: %v", err)
@@ -73,7 +76,10 @@ func (s *ControllerServer) roomiest(ctx context.Context, class string) (string, 
 	best, most := "", int64(0)
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if room := CapacityOf(node, class) - pending[node.Name]; room > most && !node.Spec.Unschedulable {
+		if node.Spec.Unschedulable || len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
+			continue
+		}
+		if room := CapacityOf(node, class) - pending[node.Name]; room > most {
 			best, most = node.Name, room
 		}
 	}

@@ -113,8 +113,9 @@ func (p *provisioner) Start(ctx context.Context) error {
 // plugin returns the part that calls the CSI controller.
 func (p *provisioner) plugin(driver capabilities) controller.Provisioner {
 	var (
-		migratedPlugin    = ""
-		strictTopology    = false
+		migratedPlugin = ""
+		// The scheduler's choice comes alone; without one all nodes come.
+		strictTopology    = true
 		immediateTopology = true
 		extraMetadata     = true
 		defaultFSType     = ""
