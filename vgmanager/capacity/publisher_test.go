@@ -5,6 +5,8 @@ import (
 	"errors"
 	"maps"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,19 +23,31 @@ import (
 )
 
 type classes struct {
+	mu      sync.Mutex
 	states  []lvmd.ClassState
 	err     error
 	changed func()
 }
 
-func (c *classes) States(context.Context) ([]lvmd.ClassState, error) { return c.states, c.err }
-func (c *classes) Subscribe(changed func())                          { c.changed = changed }
+func (c *classes) States(context.Context) ([]lvmd.ClassState, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.states, c.err
+}
+
+func (c *classes) set(states ...lvmd.ClassState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.states = states
+}
+
+func (c *classes) Subscribe(changed func()) { c.changed = changed }
 
 type world struct {
 	*testing.T
 	classes *classes
 	client  client.Client
-	patches int
+	patches atomic.Int32
 	*Publisher
 }
 
@@ -47,7 +61,7 @@ func newWorld(t *testing.T, present map[string]string) *world {
 		WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: present}}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
-				w.patches++
+				w.patches.Add(1)
 				return c.Patch(ctx, o, p, options...)
 			},
 		}).Build()
@@ -78,8 +92,8 @@ func TestTheNodeHasWhatItsClassesOfferAndNothingElse(t *testing.T) {
 	if got := w.annotations(); !maps.Equal(got, want) {
 		t.Errorf("got %v", got)
 	}
-	if w.patches != 1 {
-		t.Errorf("%d writes, although nothing changed after the first", w.patches)
+	if w.patches.Load() != 1 {
+		t.Errorf("%d writes, although nothing changed after the first", w.patches.Load())
 	}
 	w.classes.states = nil
 	if err := w.publish(t.Context()); err != nil {
@@ -126,22 +140,22 @@ func TestChangesAreWrittenWithinSeconds(t *testing.T) {
 		ended := make(chan error)
 		go func() { ended <- w.Start(ctx) }()
 		time.Sleep(10 * time.Second)
-		w.classes.states = []lvmd.ClassState{{Name: "a", Capacity: 10}}
+		w.classes.set(lvmd.ClassState{Name: "a", Capacity: 10})
 		w.classes.changed()
 		time.Sleep(1100 * time.Millisecond)
 		if got := w.annotations()["capacity.topolvm.io/a"]; got != "10" {
 			t.Errorf("a second after a change: %q", got)
 		}
 		// A pool that Pods fill tells nobody.
-		w.classes.states = []lvmd.ClassState{{Name: "a"}}
+		w.classes.set(lvmd.ClassState{Name: "a"})
 		time.Sleep(4100 * time.Millisecond)
 		if got := w.annotations()["capacity.topolvm.io/a"]; got != "0" {
 			t.Errorf("seconds after a pool was full: %q", got)
 		}
-		before := w.patches
+		before := w.patches.Load()
 		time.Sleep(10 * time.Minute)
-		if w.patches != before {
-			t.Errorf("%d writes in ten minutes at rest", w.patches-before)
+		if w.patches.Load() != before {
+			t.Errorf("%d writes in ten minutes at rest", w.patches.Load()-before)
 		}
 		cancel()
 		if err := <-ended; err != nil {
