@@ -11,7 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// TestLabKilledAtEveryPoint is TestKilledAtEveryPoint on real LVM.
+// TestLabKilledAtEveryPoint is TestKilledAtEveryPoint on real LVM, before and after its commands.
 func TestLabKilledAtEveryPoint(t *testing.T) {
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
 	if len(disks) < 2 {
@@ -34,5 +34,5 @@ func TestLabKilledAtEveryPoint(t *testing.T) {
 			}
 		}
 		return w
-	})
+	}, func(point string) bool { return strings.Contains(point, " lv") })
 }

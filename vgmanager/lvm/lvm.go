@@ -43,6 +43,8 @@ type LVM struct {
 	running, next *flight
 	// well are the volume groups whose devices may be named to commands.
 	well map[string]bool
+	// namesUnknown: the node's LVM is older than 2.03.12 and has no --devices.
+	namesUnknown bool
 }
 
 // New returns LVM behind a Runner.

@@ -170,7 +170,7 @@ func (l *LVM) NameDevices(vg string, well bool) {
 func (l *LVM) devicesOf(vg string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.well[vg] || l.recent == nil {
+	if !l.well[vg] || l.recent == nil || l.namesUnknown {
 		return nil
 	}
 	group := l.recent.VG(vg)

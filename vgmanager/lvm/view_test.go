@@ -188,3 +188,33 @@ func TestAReportThatBeganDuringAChangeIsNotKept(t *testing.T) {
 		t.Errorf("got %d volumes, want %d: %v", len(after.VG(vg.Name).LVs), len(vg.LVs)+1, err)
 	}
 }
+
+// LVM before 2.03.12 does not know the option.
+func TestDevicesAreNotNamedToAnOldLVM(t *testing.T) {
+	r := reporting(t, "volumes")
+	record := r.answer
+	r.answer = func(ctx context.Context, args []string) ([]byte, error) {
+		if strings.Contains(strings.Join(args, " "), "--devices") {
+			return nil, &host.Error{Err: errors.New("exit status 3"), Stderr: "lvremove: unrecognized option '--devices'\n  Error during parsing of command line."}
+		}
+		return record(ctx, args)
+	}
+	l := New(r)
+	report, err := l.Recent(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := report.VGs[0].Name
+	l.NameDevices(name, true)
+	if err := l.LVRemove(t.Context(), name, "a"); !errors.Is(err, ErrInvalid) {
+		t.Errorf("got %v", err)
+	}
+	for range 2 {
+		if _, err := l.Recent(t.Context(), time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.LVRemove(t.Context(), name, "a"); err != nil {
+			t.Error(err)
+		}
+	}
+}
