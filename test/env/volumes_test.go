@@ -1,0 +1,40 @@
+//go:build env
+
+package env
+
+import (
+	"context"
+	"testing"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
+)
+
+// An agent watches the LogicalVolumes of its own node only.
+func TestLogicalVolumesOfANodeAreSelected(t *testing.T) {
+	for name, node := range map[string]string{"of-a": "a", "of-b": "b"} {
+		lv := &topolvmv1.LogicalVolume{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, Size: resource.MustParse("1Gi"), LvcreateOptionClass: "kept"},
+		}
+		if err := server.Client.Create(t.Context(), lv); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = server.Client.Delete(context.Background(), lv) })
+		if lv.Spec.LvcreateOptionClass != "kept" {
+			t.Error("the CRD drops the option class")
+		}
+	}
+	selector, err := logicalvolume.Selector(t.Context(), server.Client, "a")
+	if err != nil || selector == nil {
+		t.Fatalf("got %v, %v: the CRD does not let the API server select", selector, err)
+	}
+	list := &topolvmv1.LogicalVolumeList{}
+	if err := server.Client.List(t.Context(), list, client.MatchingFieldsSelector{Selector: selector}); err != nil || len(list.Items) != 1 || list.Items[0].Name != "of-a" {
+		t.Errorf("got %+v, %v", list.Items, err)
+	}
+}
