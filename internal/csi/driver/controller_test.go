@@ -605,3 +605,26 @@ func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 	c.must(err)
 	wantCode(t, "more than there is", c.server.place(t.Context(), wish, &csi.CreateVolumeRequest{}), codes.ResourceExhausted)
 }
+
+// With immediate binding all nodes are named, in any order.
+func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T) {
+	c := newCluster(t, offering("node1", map[string]string{"ssd": "1000000000"}), offering("node2", map[string]string{"ssd": "3000000000"}), offering("node3", map[string]string{"ssd": "9000000000"}))
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}}
+	c.must(c.api.Create(t.Context(), claim))
+	place := func() string {
+		t.Helper()
+		request := wanted("pvc-1", 90*mebi, "node1", "node2")
+		wish, err := c.server.wishOf(t.Context(), request)
+		c.must(err)
+		c.must(c.server.place(t.Context(), wish, request))
+		return wish.Spec.NodeName
+	}
+	if got := place(); got != "node2" {
+		t.Errorf("nobody has chosen: got %s", got)
+	}
+	claim.Annotations = map[string]string{selectedNode: "node1"}
+	c.must(c.api.Update(t.Context(), claim))
+	if got := place(); got != "node1" {
+		t.Errorf("the scheduler has chosen node1: got %s", got)
+	}
+}

@@ -17,8 +17,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// place chooses the node of a volume. A copy is where its source is. The scheduler's choice is one node; where there are several, or
-// none is named, it is the one with the most room.
+// place chooses the node of a volume. A copy is where its source is. The scheduler's choice comes first in the request; where the
+// scheduler has not chosen, it is the node with the most room of those that are named, or of all.
 func (s *ControllerServer) place(ctx context.Context, wish *topolvmv1.LogicalVolume, request *csi.CreateVolumeRequest) error {
 	requirement := request.GetAccessibilityRequirements()
 	if wish.Spec.Source != "" {
@@ -28,14 +28,18 @@ func (s *ControllerServer) place(ctx context.Context, wish *topolvmv1.LogicalVol
 		return nil
 	}
 	allowed := append(nodesOf(requirement.GetPreferred()), nodesOf(requirement.GetRequisite())...)
-	slices.Sort(allowed)
-	allowed = slices.Compact(allowed)
-	switch {
-	case requirement != nil && len(allowed) == 0:
+	if requirement != nil && len(allowed) == 0 {
 		return status.Errorf(codes.InvalidArgument, "the accessibility requirements name no node (%s)", v1alpha1.TopologyNodeKey)
-	case len(allowed) == 1:
-		wish.Spec.NodeName = allowed[0]
-		return nil
+	}
+	if len(allowed) > 0 {
+		free, err := s.unscheduled(ctx, request.GetParameters())
+		if err != nil {
+			return err
+		}
+		if !free {
+			wish.Spec.NodeName = allowed[0]
+			return nil
+		}
 	}
 	// One after another, so that claims that come together do not all choose the same node.
 	s.placing.Lock()
@@ -51,6 +55,25 @@ func (s *ControllerServer) place(ctx context.Context, wish *topolvmv1.LogicalVol
 	wish.Spec.NodeName = node
 	s.placed.Store(wish.Name, wish.DeepCopy())
 	return nil
+}
+
+// selectedNode is the annotation by which the scheduler names the node of a claim's first Pod.
+const selectedNode = "volume.kubernetes.io/selected-node"
+
+// unscheduled tells whether a volume is made before the scheduler has chosen a node for a Pod that uses it.
+func (s *ControllerServer) unscheduled(ctx context.Context, parameters map[string]string) (bool, error) {
+	claim := &corev1.PersistentVolumeClaim{}
+	if parameters[claimNameKey] == "" {
+		return false, nil
+	}
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: parameters[claimNamespaceKey], Name: parameters[claimNameKey]}, claim)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, status.Errorf(codes.Unavailable, "claim %s: %v", claimOf(parameters), err)
+	}
+	return claim.Annotations[selectedNode] == "", nil
 }
 
 func nodesOf(terms []*csi.Topology) []string {

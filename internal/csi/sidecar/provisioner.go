@@ -114,8 +114,8 @@ func (p *provisioner) Start(ctx context.Context) error {
 func (p *provisioner) plugin(driver capabilities) controller.Provisioner {
 	var (
 		migratedPlugin = ""
-		// The scheduler's choice comes alone; without one all nodes come.
-		strictTopology    = true
+		// All nodes are named with the scheduler's choice: the Pod of a copy follows its volume to the node of the source.
+		strictTopology    = false
 		immediateTopology = true
 		extraMetadata     = true
 		defaultFSType     = ""
