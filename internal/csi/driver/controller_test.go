@@ -440,7 +440,7 @@ func TestExpansion(t *testing.T) {
 	}
 	for range 2 {
 		_, err = expand(1 << 40)
-		wantCode(t, "too large", err, codes.ResourceExhausted)
+		wantCode(t, "too large", err, codes.OutOfRange)
 		if lv := c.get("pvc-1"); lv.Spec.Size.Value() != 40*mebi || lv.Status.Code != codes.OK {
 			t.Errorf("the request stands: %+v", lv)
 		}

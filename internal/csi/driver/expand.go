@@ -72,7 +72,7 @@ func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume
 	case err == nil && has(last, size):
 		return last.Status.CurrentSize.Value(), nil
 	case err == nil:
-		refusal := status.Errorf(last.Status.Code, "node %s: %s", last.Spec.NodeName, last.Status.Message)
+		refusal := status.Errorf(expandCode(last.Status.Code), "node %s: %s", last.Spec.NodeName, last.Status.Message)
 		if _, err := s.ask(ctx, lv, 0); err != nil {
 			return 0, status.Errorf(codes.Unavailable, "%s; and the request could not be taken back: %v", refusal, err)
 		}
@@ -81,6 +81,15 @@ func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume
 		return 0, slow(last, lv.Name, "grown", waiting.Err())
 	}
 	return 0, err
+}
+
+// expandCode is the code of a refused growth. No other node can help, so that there is no room is a size that cannot be had: the resizer
+// then takes a smaller request (external-resizer, isInfeasibleError; KEP-1790).
+func expandCode(code codes.Code) codes.Code {
+	if code == codes.ResourceExhausted {
+		return codes.OutOfRange
+	}
+	return code
 }
 
 // has tells whether a volume has a size.
