@@ -107,12 +107,20 @@ func grown(o LVExtendOptions) effect {
 	}
 }
 
-// removed is the effect of the removal of thin volumes. What they had of their pool is free in it.
+// notablyFull is the percentage of a pool from which a removal is taken to change more than the list of volumes.
+const notablyFull = 90
+
+// removed is the effect of the removal of thin volumes. What they had of their pool is free in it, which may be what a pool that is full
+// or stopped needs: then only LVM can tell how it is now.
 func removed(names []string) effect {
 	return func(vg *VG) bool {
 		for _, name := range names {
 			lv := vg.LV(name)
 			if lv == nil || !lv.Attr.IsThinVolume() {
+				return false
+			}
+			pool := vg.LV(lv.PoolName)
+			if pool == nil || pool.Health != "" || pool.CheckNeeded || atLeast(pool.DataPercent, notablyFull) || atLeast(pool.MetadataPercent, notablyFull) {
 				return false
 			}
 		}
@@ -125,6 +133,8 @@ func removed(names []string) effect {
 		return true
 	}
 }
+
+func atLeast(percent *float64, mark float64) bool { return percent != nil && *percent >= mark }
 
 // tagged is the effect of a change of tags.
 func tagged(o LVTagOptions) effect {

@@ -218,3 +218,21 @@ func TestDevicesAreNotNamedToAnOldLVM(t *testing.T) {
 		}
 	}
 }
+
+// A volume is removed because its pool is full: the pool is not full then.
+func TestARemovalFromAFullPoolCostsAReport(t *testing.T) {
+	r := reporting(t, "full")
+	l := New(r)
+	report, err := l.Recent(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vg, pool := poolOf(t, report)
+	name := vg.ThinPool(pool).Volumes[0].Name
+	if err := l.LVRemove(t.Context(), vg.Name, name); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Recent(t.Context(), time.Hour); err != nil || r.reports() != 2 {
+		t.Errorf("%d reports, %v", r.reports(), err)
+	}
+}
