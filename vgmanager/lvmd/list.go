@@ -15,17 +15,35 @@ import (
 
 // GetLVList returns the volumes of a class: those of its thin pool, or all thick ones of its volume group.
 func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest, _ ...grpc.CallOption) (*proto.GetLVListResponse, error) {
-	l, err := e.locate(ctx, in.GetDeviceClass(), e.view)
+	var response *proto.GetLVListResponse
+	err := e.with(ctx, in.GetDeviceClass(), func(l located) error {
+		response = &proto.GetLVListResponse{}
+		for i := range l.vg.LVs {
+			lv := &l.vg.LVs[i]
+			if !l.has(lv) {
+				continue
+			}
+			volume, err := e.complete(ctx, l, lv)
+			if err != nil {
+				return err
+			}
+			response.Volumes = append(response.Volumes, volume)
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	response := &proto.GetLVListResponse{}
-	for i := range l.vg.LVs {
-		if lv := &l.vg.LVs[i]; l.has(lv) {
-			response.Volumes = append(response.Volumes, message(lv))
-		}
-	}
 	return response, nil
+}
+
+// complete returns a volume with its device number: one that was made since the last report has it from the kernel.
+func (e *Engine) complete(ctx context.Context, l located, lv *lvm.LV) (*proto.LogicalVolume, error) {
+	volume := message(lv)
+	if lv.Major != 0 || !lv.Attr.Active() {
+		return volume, nil
+	}
+	return volume, e.number(ctx, l, volume)
 }
 
 // FindLV returns a volume of a class with all eight fields. An active one has its device number. NotFound: it does not exist.
@@ -39,11 +57,9 @@ func (e *Engine) FindLV(ctx context.Context, class, name string) (*proto.Logical
 		if lv == nil || !l.has(lv) {
 			return status.Errorf(codes.NotFound, "device class %s has no logical volume %s in volume group %s", l.class.Name, name, l.vg.Name)
 		}
-		found = message(lv)
-		if lv.Major != 0 || !lv.Attr.Active() {
-			return nil
-		}
-		return e.number(ctx, l, found)
+		var err error
+		found, err = e.complete(ctx, l, lv)
+		return err
 	})
 	return found, err
 }
