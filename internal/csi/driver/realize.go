@@ -1,0 +1,224 @@
+package driver
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// This file brings LogicalVolumes to be, and away: written down once, waited for, withdrawn when refused.
+
+// realize makes a wish true, or finds that it is. place completes it with a node before it is written down.
+func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalVolume, place func() error) (*topolvmv1.LogicalVolume, error) {
+	waiting, cancel := inTime(ctx)
+	defer cancel()
+	for {
+		present, err := s.writeDown(ctx, wish, place)
+		if err != nil {
+			return nil, err
+		}
+		if present == nil {
+			return s.awaitCreation(ctx, waiting, wish.DeepCopy())
+		}
+		again, err := s.reuse(waiting, wish, present, place)
+		if err != nil {
+			return nil, err
+		}
+		if !again {
+			return s.awaitCreation(ctx, waiting, present)
+		}
+	}
+}
+
+// writeDown makes the object of a wish. It returns the one that is there already, as the API server has it, or nil.
+func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.LogicalVolume, place func() error) (*topolvmv1.LogicalVolume, error) {
+	cached := &topolvmv1.LogicalVolume{}
+	err := s.Client.Get(ctx, client.ObjectKeyFromObject(wish), cached)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", wish.Name, err)
+	}
+	if apierrors.IsNotFound(err) {
+		if err := place(); err != nil {
+			return nil, err
+		}
+		wish.UID, wish.ResourceVersion = "", ""
+		if err := s.Client.Create(ctx, wish); err == nil {
+			return nil, nil
+		} else if !apierrors.IsAlreadyExists(err) {
+			return nil, status.Errorf(codes.Unavailable, "write LogicalVolume %s: %v", wish.Name, err)
+		}
+	}
+	present := &topolvmv1.LogicalVolume{}
+	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(wish), present); apierrors.IsNotFound(err) {
+		return nil, status.Errorf(codes.Aborted, "LogicalVolume %s has just been deleted", wish.Name)
+	} else if err != nil {
+		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", wish.Name, err)
+	}
+	return present, nil
+}
+
+// reuse looks at an object that is there already. It returns true when the object is gone, and is to be made again.
+func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvmv1.LogicalVolume, place func() error) (bool, error) {
+	switch {
+	case !present.DeletionTimestamp.IsZero():
+		return true, s.awaitGone(waiting, present)
+	case !compatible(wish, present):
+		return false, status.Errorf(codes.AlreadyExists, "volume %s exists and is another one than the one asked for: %s", wish.Name, differences(wish, present))
+	case present.Status.VolumeID != "":
+		return false, nil
+	}
+	// An answer to an earlier call says nothing about this one.
+	if isRefusal(present.Status.Code) {
+		return true, s.withdraw(waiting, present)
+	}
+	if err := place(); err != nil {
+		return false, err
+	}
+	if wish.Spec.NodeName != present.Spec.NodeName {
+		return true, s.withdraw(waiting, present)
+	}
+	return false, nil
+}
+
+func compatible(wish, present *topolvmv1.LogicalVolume) bool { return differences(wish, present) == "" }
+
+// differences are what tells two volumes of one name apart. The size of a snapshot is that of its source, which may have grown since.
+func differences(wish, present *topolvmv1.LogicalVolume) string {
+	var list []string
+	add := func(what, want, have string) {
+		if want != have {
+			list = append(list, fmt.Sprintf("%s %q instead of %q", what, have, want))
+		}
+	}
+	add("source", wish.Spec.Source, present.Spec.Source)
+	add("device class", wish.Spec.DeviceClass, present.Spec.DeviceClass)
+	add("access", wish.Spec.AccessType, present.Spec.AccessType)
+	add("lvcreate option class", wish.Spec.LvcreateOptionClass, present.Spec.LvcreateOptionClass)
+	if wish.Spec.AccessType != accessSnapshot {
+		add("size", wish.Spec.Size.String(), present.Spec.Size.String())
+	}
+	return strings.Join(list, ", ")
+}
+
+// isRefusal tells whether a node has said no, and will not try again.
+func isRefusal(code codes.Code) bool {
+	switch code {
+	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted, codes.Unknown:
+		return false
+	}
+	return true
+}
+
+// awaitCreation waits for the node to make a volume. What the node refuses is withdrawn.
+func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, wish *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
+	lost := s.lost(ctx, wish.Spec.NodeName)
+	if lost {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(waiting, lostWait)
+		defer cancel()
+	}
+	seen := false
+	lv, err := s.await(waiting, wish.Name, func(lv *topolvmv1.LogicalVolume) (bool, error) {
+		switch {
+		case lv == nil && seen:
+			return false, status.Errorf(codes.Aborted, "LogicalVolume %s was deleted while its volume was made", wish.Name)
+		case lv == nil || lv.UID != wish.UID:
+			return false, nil // The cache is behind.
+		}
+		seen = true
+		return lv.Status.VolumeID != "" || isRefusal(lv.Status.Code), nil
+	})
+	switch {
+	case err == nil && lv.Status.VolumeID != "":
+		return lv, nil
+	case err == nil:
+		refusal := status.Errorf(lv.Status.Code, "node %s: %s", lv.Spec.NodeName, lv.Status.Message)
+		if err := s.withdraw(waiting, lv); err != nil {
+			// The next call finds the answer of this one, and withdraws it.
+			log.FromContext(ctx).Info("a refused LogicalVolume stays for now", "logicalVolume", lv.Name, "cause", err.Error())
+		}
+		return nil, refusal
+	case waiting.Err() != nil && ctx.Err() == nil && lost:
+		return nil, s.giveUp(ctx, lv, wish)
+	case waiting.Err() != nil:
+		return nil, slow(lv, wish.Name, "made", waiting.Err())
+	}
+	return nil, err
+}
+
+// lostWait is how long a call waits for a node that is not ready: others wait for their turn behind it.
+const lostWait = 10 * time.Second
+
+// lost tells whether a node is gone, or its kubelet does not report: it is not likely to answer soon.
+func (s *ControllerServer) lost(ctx context.Context, name string) bool {
+	node := &corev1.Node{}
+	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return apierrors.IsNotFound(err)
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status != corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// giveUp answers a call whose node is lost. If its agent has not even seen the object, nothing was made, and another node may do it.
+func (s *ControllerServer) giveUp(ctx context.Context, lv, wish *topolvmv1.LogicalVolume) error {
+	late := slow(lv, wish.Name, "made", context.DeadlineExceeded)
+	if lv == nil || len(lv.Finalizers) > 0 || lv.Spec.Source != "" {
+		return late
+	}
+	// The agent puts its finalizer on before it makes anything: with the version of the object that is not possible in between.
+	exact := client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion}
+	if err := s.Client.Delete(ctx, lv, exact); err != nil {
+		return late
+	}
+	return status.Errorf(codes.ResourceExhausted, "node %s is not ready and does not answer", lv.Spec.NodeName)
+}
+
+// withdraw deletes an object, and waits until the node has removed what it may have made.
+func (s *ControllerServer) withdraw(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	if err := s.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID}); client.IgnoreNotFound(err) != nil {
+		return status.Errorf(codes.Unavailable, "delete LogicalVolume %s: %v", lv.Name, err)
+	}
+	return s.awaitGone(ctx, lv)
+}
+
+// awaitGone waits until an object does not exist any more, also on the API server.
+func (s *ControllerServer) awaitGone(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	seen := false
+	last, err := s.await(ctx, lv.Name, func(now *topolvmv1.LogicalVolume) (bool, error) {
+		is := now != nil && now.UID == lv.UID
+		seen = seen || is
+		return !is, nil
+	})
+	if ctx.Err() != nil {
+		if last == nil {
+			last = lv
+		}
+		return slow(last, lv.Name, "removed", ctx.Err())
+	}
+	if err != nil || seen {
+		return err
+	}
+	// The cache has never had it: it may be behind.
+	live := &topolvmv1.LogicalVolume{}
+	err = s.Live.Get(ctx, client.ObjectKeyFromObject(lv), live)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && live.UID != lv.UID:
+		return nil
+	case err != nil:
+		return status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", lv.Name, err)
+	}
+	return status.Errorf(codes.Aborted, "volume %s is being removed", lv.Name)
+}
