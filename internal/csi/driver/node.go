@@ -238,12 +238,21 @@ func (s *NodeServer) checkAlone(v volume, target, staging string) error {
 	return nil
 }
 
+// markUsed takes off the tags that say that nobody has had the volume: from here on what is on it is somebody's.
+func (s *NodeServer) markUsed(ctx context.Context, v volume) error {
+	old := v.beginnings()
+	if len(old) == 0 {
+		return nil
+	}
+	if err := s.Volumes.TagLV(ctx, v.class, v.id, nil, old); err != nil {
+		return fmt.Errorf("note that volume %s on node %s is used: %w", v.id, s.Node, err)
+	}
+	return nil
+}
+
 func (s *NodeServer) publishBlock(ctx context.Context, v volume, target string, options []string) error {
-	if old := v.beginnings(); len(old) > 0 {
-		// From here on what is on it is somebody's.
-		if err := s.Volumes.TagLV(ctx, v.class, v.id, nil, old); err != nil {
-			return fmt.Errorf("note that volume %s on node %s is used: %w", v.id, s.Node, err)
-		}
+	if err := s.markUsed(ctx, v); err != nil {
+		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(target), 0o750); err != nil {
 		return status.Errorf(codes.Internal, "folder of %s: %v", target, err)

@@ -36,7 +36,10 @@ func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalV
 	if f.err == nil && f.lv.GetName() != name {
 		return nil, status.Errorf(codes.NotFound, "no logical volume %s", name)
 	}
-	return f.lv, f.err
+	return &proto.LogicalVolume{
+		Name: f.lv.GetName(), DevMajor: f.lv.GetDevMajor(), DevMinor: f.lv.GetDevMinor(), Tags: slices.Clone(f.lv.GetTags()),
+		SizeBytes: f.lv.GetSizeBytes(), Path: f.lv.GetPath(), Attr: f.lv.GetAttr(),
+	}, f.err
 }
 
 func (f *fakeVolumes) ActivateLV(context.Context, string, string) error {
@@ -454,7 +457,6 @@ func TestReadEnds(t *testing.T) {
 	}
 }
 
-// A volume that was made empty by this version carries its mark from the beginning: no command more before mkfs.
 func TestStageOfANewVolume(t *testing.T) {
 	for _, at := range []string{"", "format", "mount", "setMode"} {
 		b := newBench(t)
@@ -464,7 +466,7 @@ func TestStageOfANewVolume(t *testing.T) {
 			if err := b.stage("xfs", writer); err == nil {
 				t.Fatal("no error")
 			}
-			if !slices.Equal(b.volumes.lv.Tags, []string{"lvms.uid=x", v1alpha1.NewTag}) {
+			if !slices.Equal(b.volumes.lv.Tags, []string{"lvms.uid=x", v1alpha1.FormattingTagPrefix + "xfs"}) {
 				t.Errorf("killed at %s: the tags are %q", at, b.volumes.lv.Tags)
 			}
 			delete(b.host.errors, at)
@@ -525,4 +527,19 @@ func TestASingleWriterIsSingle(t *testing.T) {
 	b.wantCode(publish(b.target+"2"), codes.FailedPrecondition, b.target)
 	b.host.errors["mountPoints"] = errors.New("unreadable")
 	b.wantCode(publish(b.target+"2"), codes.Internal, "unreadable")
+}
+
+// Metadata of LVM from before the first use was restored: the tag says new, and there is data.
+func TestANewVolumeWithAFileSystemIsNotFormatted(t *testing.T) {
+	b := newBench(t)
+	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+	b.host.found = content{kind: "xfs", fileSystem: true}
+	b.wantCode(b.stage("xfs", writer), codes.OK)
+	if slices.ContainsFunc(b.host.did, func(d string) bool { return strings.HasPrefix(d, "format") }) || len(b.volumes.lv.Tags) != 0 {
+		t.Errorf("did %q, the tags are %q", b.host.did, b.volumes.lv.Tags)
+	}
+	b = newBench(t)
+	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
+	b.host.found = content{kind: "ext4", fileSystem: true}
+	b.wantCode(b.stage("xfs", writer), codes.FailedPrecondition, "ext4")
 }

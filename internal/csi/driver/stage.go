@@ -100,7 +100,7 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 		return status.Errorf(codes.Internal, "%s is a mount point of device %s, not of volume %s", staging, mounted, v.id)
 	}
 	kind := v.begunType(request.GetVolumeCapability().GetMount().GetFsType())
-	isNew := len(v.beginnings()) > 0
+	_, isNew := v.tagged(v1alpha1.FormattingTagPrefix)
 	if mounted == (deviceNumber{}) {
 		if kind, isNew, err = s.mountFileSystem(ctx, &v, staging, request); err != nil {
 			return err
@@ -114,8 +114,9 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{v1alpha1.FormattedTagPrefix + kind}, v.beginnings()); err != nil {
 			return fmt.Errorf("note that volume %s on node %s is formatted: %w", v.id, s.Node, err)
 		}
+		return nil
 	}
-	return nil
+	return s.markUsed(ctx, v)
 }
 
 // begunType is the file system of a volume that was mounted, and not noted as formatted, before the process ended.
@@ -170,15 +171,17 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 	return d.fileSystem, d.format, nil
 }
 
-// format notes what it is about to do: a crash in the middle leaves half a file system, which must not be taken for data. On a volume
-// that is new that is noted already.
+// format notes what it is about to do: a crash in the middle leaves half a file system, which must not be taken for data. The tag of a
+// new volume does not do for that: it stays for longer, and old metadata of LVM that is restored (vgcfgrestore) has it again on a volume
+// that has been used since.
 func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, options []string) error {
-	if len(v.beginnings()) == 0 {
-		tag := v1alpha1.FormattingTagPrefix + fileSystem
-		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{tag}, nil); err != nil {
+	tag := v1alpha1.FormattingTagPrefix + fileSystem
+	if !slices.Contains(v.lv.GetTags(), tag) {
+		old := v.beginnings()
+		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{tag}, old); err != nil {
 			return fmt.Errorf("note that volume %s on node %s is being formatted: %w", v.id, s.Node, err)
 		}
-		v.lv.Tags = append(slices.Clone(v.lv.Tags), tag)
+		v.lv.Tags = append(slices.DeleteFunc(slices.Clone(v.lv.Tags), func(t string) bool { return slices.Contains(old, t) }), tag)
 	}
 	if err := s.host.format(ctx, append(slices.Clone(fileSystems[fileSystem].mkfs), options...), v.lv.GetPath()); err != nil {
 		return status.Errorf(codes.Internal, "format volume %s (%s) on node %s: %v", v.id, v.lv.GetPath(), s.Node, err)
@@ -203,7 +206,7 @@ type decision struct {
 // decide is the rule by which data is safe: only a volume that was read, is blank, and never had a file system is formatted.
 func decide(v volume, found content, want string, readOnly bool) (decision, error) {
 	formatted, was := v.tagged(v1alpha1.FormattedTagPrefix)
-	begun := len(v.beginnings()) > 0
+	_, begun := v.tagged(v1alpha1.FormattingTagPrefix)
 	if want == "" {
 		want = defaultFileSystem
 		if found.fileSystem && !begun {
