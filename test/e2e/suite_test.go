@@ -27,7 +27,13 @@ var (
 func TestEndToEnd(t *testing.T) {
 	RegisterFailHandler(Fail)
 	RunSpecs(t, "LVM Storage")
+	if t.Failed() {
+		t.Log(lastWords.String())
+	}
 }
+
+// lastWords say in a few lines what failed, and how the cluster stood: the end of a long log is what is read first.
+var lastWords strings.Builder
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(image).NotTo(BeEmpty(), "LVMS_IMAGE names the archive of the operator's image: run `make test-e2e`")
@@ -45,6 +51,18 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 var _ = JustAfterEach(func(ctx SpecContext) {
 	if !CurrentSpecReport().Failed() || cluster == nil {
 		return
+	}
+	report := CurrentSpecReport()
+	fmt.Fprintf(&lastWords, "%s\n%s\n", report.LeafNodeText, shortened(report.FailureMessage(), 1500))
+	for _, args := range []string{
+		"get pods -n " + story.OperatorNamespace, "get logicalvolume --sort-by=.spec.nodeName -o wide", "get pvc -A --no-headers",
+		"get events -A --field-selector=type=Warning --sort-by=.lastTimestamp --no-headers",
+	} {
+		out, err := cluster.Kubectl(ctx, nil, strings.Fields(args)...)
+		if err != nil {
+			out = err.Error()
+		}
+		fmt.Fprintf(&lastWords, "--- kubectl %s\n%s\n", args, shortened(out, 3000))
 	}
 	for _, args := range []string{
 		"get pods -A -o wide", "get lvmcluster,lvmvg,lvmvgns -A -o yaml", "get pvc,pv,volumesnapshot,logicalvolume -A",
@@ -65,6 +83,15 @@ var _ = JustAfterEach(func(ctx SpecContext) {
 	dir := filepath.Join(cache, "e2e-logs", time.Now().UTC().Format("20060102T150405"))
 	fmt.Fprintf(GinkgoWriter, "logs of the lab: %s %v\n", dir, cluster.Lab.CollectLogs(ctx, dir))
 }, NodeTimeout(2*time.Minute))
+
+// shortened keeps the end of a text, which is the newest of a list.
+func shortened(text string, limit int) string {
+	text = strings.TrimSpace(text)
+	if len(text) <= limit {
+		return text
+	}
+	return "…" + text[len(text)-limit:]
+}
 
 // onNode runs a command on a node and returns what it prints.
 func onNode(ctx context.Context, name string, args ...string) string {

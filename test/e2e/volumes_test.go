@@ -68,7 +68,10 @@ func givesWhatThereIs(ctx SpecContext) {
 		kill(ctx, "lvms vgmanager")
 		kill(ctx, "lvms operator")
 	}
-	Eventually(func() int { return len(handles(ctx)) }).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(2 * time.Second).Should(Equal(fit))
+	Eventually(func() int { return len(handles(ctx)) }).WithContext(ctx).WithTimeout(5*time.Minute).WithPolling(2*time.Second).Should(Equal(fit),
+		func() string {
+			return fmt.Sprintf("told before %v, told now %v, volumes %d", before, capacities(ctx, "thick-ext4"), len(volumesOf(ctx, "thick-ext4")))
+		})
 
 	By("comparing objects with logical volumes")
 	consistent := func(g Gomega) {

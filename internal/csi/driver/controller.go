@@ -121,7 +121,7 @@ func (s *ControllerServer) CreateVolume(ctx context.Context, request *csi.Create
 	}
 	defer s.busy.leave(wish.Name)
 	defer s.placed.Delete(wish.Name)
-	lv, err := s.realize(ctx, wish, func() error { return s.place(ctx, wish, request) })
+	lv, err := s.realize(ctx, wish, func(present *topolvmv1.LogicalVolume) error { return s.place(ctx, wish, present, request) })
 	if err != nil {
 		return nil, err
 	}

@@ -283,8 +283,9 @@ func TestARefusalIsWithdrawnAndNotRepeated(t *testing.T) {
 
 // The selected node of a claim has changed while the first one had not answered.
 func TestAVolumeThatAnotherNodeHasNotMadeIsMadeHere(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, offering("node1", nil), offering("node2", nil))
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	withFinalizer := func(lv *topolvmv1.LogicalVolume) {
 		if len(lv.Finalizers) == 0 && lv.DeletionTimestamp.IsZero() {
@@ -316,16 +317,20 @@ func TestALostNodeSendsTheClaimElsewhere(t *testing.T) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
 		return n
 	}
-	c := newCluster(t, node("ready", corev1.ConditionTrue), node("silent", corev1.ConditionUnknown))
-	c.agent = func(*topolvmv1.LogicalVolume) {}
 	for name, want := range map[string]codes.Code{"ready": codes.DeadlineExceeded, "silent": codes.ResourceExhausted, "gone": codes.ResourceExhausted} {
-		short, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
-		_, err := c.server.CreateVolume(short, wanted("pvc-"+name, 33*mebi, name))
-		cancel()
-		wantCode(t, name, err, want)
-		if (c.get("pvc-"+name) == nil) != (want == codes.ResourceExhausted) || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v; the object is %v", name, err, c.get("pvc-"+name))
-		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCluster(t, node("ready", corev1.ConditionTrue), node("silent", corev1.ConditionUnknown))
+			c.agent = func(*topolvmv1.LogicalVolume) {}
+			// A quarter of it is left for the answer: enough on a busy machine too.
+			short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
+			defer cancel()
+			_, err := c.server.CreateVolume(short, wanted("pvc-1", 33*mebi, name))
+			wantCode(t, name, err, want)
+			if (c.get("pvc-1") == nil) != (want == codes.ResourceExhausted) || !strings.Contains(err.Error(), name) {
+				t.Errorf("%v; the object is %v", err, c.get("pvc-1"))
+			}
+		})
 	}
 }
 
@@ -389,6 +394,7 @@ func TestSnapshots(t *testing.T) {
 }
 
 func TestDeleteVolume(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t)
 	_, err := c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{})
 	wantCode(t, "no id", err, codes.InvalidArgument)
@@ -406,7 +412,7 @@ func TestDeleteVolume(t *testing.T) {
 	lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}
 	c.must(c.api.Update(t.Context(), lv))
 	c.agent = func(lv *topolvmv1.LogicalVolume) { c.refuse(codes.FailedPrecondition)(lv) }
-	short, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	short, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err = c.server.DeleteVolume(short, &csi.DeleteVolumeRequest{VolumeId: id})
 	wantCode(t, "in use", err, codes.DeadlineExceeded)
@@ -592,7 +598,7 @@ func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 	for i := range 8 {
 		wish, err := c.server.wishOf(t.Context(), wanted(fmt.Sprint("pvc-", i), 90*mebi))
 		c.must(err)
-		c.must(c.server.place(t.Context(), wish, &csi.CreateVolumeRequest{}))
+		c.must(c.server.place(t.Context(), wish, nil, &csi.CreateVolumeRequest{}))
 		count[wish.Spec.NodeName]++
 	}
 	if count["node1"] != 4 || count["node2"] != 4 {
@@ -603,7 +609,29 @@ func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 	}
 	wish, err := c.server.wishOf(t.Context(), wanted("pvc-9", 90*mebi))
 	c.must(err)
-	wantCode(t, "more than there is", c.server.place(t.Context(), wish, &csi.CreateVolumeRequest{}), codes.ResourceExhausted)
+	wantCode(t, "more than there is", c.server.place(t.Context(), wish, nil, &csi.CreateVolumeRequest{}), codes.ResourceExhausted)
+}
+
+// The call for a volume ended before its node answered. The room that the next call finds is that which the volume itself will take.
+func TestAVolumeThatIsBeingMadeKeepsItsNode(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(100 * mebi)}), offering("node2", map[string]string{"ssd": fmt.Sprint(20 * mebi)}))
+	c.agent = func(*topolvmv1.LogicalVolume) {}
+	for _, nodes := range [][]string{nil, {"node1", "node2"}} {
+		short, cancel := context.WithTimeout(t.Context(), time.Second)
+		_, err := c.server.CreateVolume(short, wanted("pvc-1", 90*mebi))
+		cancel()
+		wantCode(t, "an agent that is slow", err, codes.DeadlineExceeded)
+		first := c.get("pvc-1")
+		c.must(c.api.Create(t.Context(), offering(fmt.Sprint("larger-", len(nodes)), map[string]string{"ssd": fmt.Sprint(900 * mebi)})))
+		short, cancel = context.WithTimeout(t.Context(), time.Second)
+		_, err = c.server.CreateVolume(short, wanted("pvc-1", 90*mebi, nodes...))
+		cancel()
+		wantCode(t, "the same call again", err, codes.DeadlineExceeded)
+		if again := c.get("pvc-1"); again == nil || again.UID != first.UID {
+			t.Errorf("%v: got %v instead of %v", nodes, again, first)
+		}
+	}
 }
 
 // With immediate binding all nodes are named, in any order.
@@ -616,7 +644,7 @@ func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T)
 		request := wanted("pvc-1", 90*mebi, "node1", "node2")
 		wish, err := c.server.wishOf(t.Context(), request)
 		c.must(err)
-		c.must(c.server.place(t.Context(), wish, request))
+		c.must(c.server.place(t.Context(), wish, nil, request))
 		return wish.Spec.NodeName
 	}
 	if got := place(); got != "node2" {

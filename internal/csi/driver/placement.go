@@ -18,8 +18,9 @@ import (
 )
 
 // place chooses the node of a volume. A copy is where its source is. The scheduler's choice comes first in the request; where the
-// scheduler has not chosen, it is the node with the most room of those that are named, or of all.
-func (s *ControllerServer) place(ctx context.Context, wish *topolvmv1.LogicalVolume, request *csi.CreateVolumeRequest) error {
+// scheduler has not chosen, it is the node with the most room of those that are named, or of all. A node that an earlier call has
+// asked (present, nil if none) stays the node unless it is not allowed any more: it may make the volume at any moment.
+func (s *ControllerServer) place(ctx context.Context, wish, present *topolvmv1.LogicalVolume, request *csi.CreateVolumeRequest) error {
 	requirement := request.GetAccessibilityRequirements()
 	if wish.Spec.Source != "" {
 		if requisite := nodesOf(requirement.GetRequisite()); len(requisite) > 0 && !slices.Contains(requisite, wish.Spec.NodeName) {
@@ -40,6 +41,10 @@ func (s *ControllerServer) place(ctx context.Context, wish *topolvmv1.LogicalVol
 			wish.Spec.NodeName = allowed[0]
 			return nil
 		}
+	}
+	if present != nil && (len(allowed) == 0 || slices.Contains(allowed, present.Spec.NodeName)) {
+		wish.Spec.NodeName = present.Spec.NodeName
+		return nil
 	}
 	// One after another, so that claims that come together do not all choose the same node.
 	s.placing.Lock()

@@ -17,8 +17,11 @@ import (
 
 // This file brings LogicalVolumes to be, and away: written down once, waited for, withdrawn when refused.
 
+// placer completes a wish with a node. It is given the object of an earlier call that no node has answered yet, or nil.
+type placer func(present *topolvmv1.LogicalVolume) error
+
 // realize makes a wish true, or finds that it is. place completes it with a node before it is written down.
-func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalVolume, place func() error) (*topolvmv1.LogicalVolume, error) {
+func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalVolume, place placer) (*topolvmv1.LogicalVolume, error) {
 	waiting, cancel := inTime(ctx)
 	defer cancel()
 	for {
@@ -40,14 +43,14 @@ func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalV
 }
 
 // writeDown makes the object of a wish. It returns the one that is there already, as the API server has it, or nil.
-func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.LogicalVolume, place func() error) (*topolvmv1.LogicalVolume, error) {
+func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.LogicalVolume, place placer) (*topolvmv1.LogicalVolume, error) {
 	cached := &topolvmv1.LogicalVolume{}
 	err := s.Client.Get(ctx, client.ObjectKeyFromObject(wish), cached)
 	if client.IgnoreNotFound(err) != nil {
 		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", wish.Name, err)
 	}
 	if apierrors.IsNotFound(err) {
-		if err := place(); err != nil {
+		if err := place(nil); err != nil {
 			return nil, err
 		}
 		wish.UID, wish.ResourceVersion = "", ""
@@ -67,7 +70,7 @@ func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.Logica
 }
 
 // reuse looks at an object that is there already. It returns true when the object is gone, and is to be made again.
-func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvmv1.LogicalVolume, place func() error) (bool, error) {
+func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvmv1.LogicalVolume, place placer) (bool, error) {
 	switch {
 	case !present.DeletionTimestamp.IsZero():
 		return true, s.awaitGone(waiting, present)
@@ -80,7 +83,7 @@ func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvm
 	if isRefusal(present.Status.Code) {
 		return true, s.withdraw(waiting, present)
 	}
-	if err := place(); err != nil {
+	if err := place(present); err != nil {
 		return false, err
 	}
 	if wish.Spec.NodeName != present.Spec.NodeName {

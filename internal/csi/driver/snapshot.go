@@ -38,7 +38,7 @@ func (s *ControllerServer) CreateSnapshot(ctx context.Context, request *csi.Crea
 	wish := newWish(name, sizeOfVolume(source), claimOf(request.GetParameters()))
 	wish.Spec.Source, wish.Spec.AccessType = source.Name, accessSnapshot
 	wish.Spec.DeviceClass, wish.Spec.NodeName = source.Spec.DeviceClass, source.Spec.NodeName
-	lv, err := s.realize(ctx, wish, func() error { return nil })
+	lv, err := s.realize(ctx, wish, func(*topolvmv1.LogicalVolume) error { return nil })
 	if err != nil {
 		return nil, err
 	}
