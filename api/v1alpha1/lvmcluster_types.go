@@ -383,6 +383,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.sizePercent == oldSelf.sizePercent",message="sizePercent cannot be changed after the thin pool was made"
 // +kubebuilder:validation:XValidation:rule="self.chunkSizeCalculationPolicy == oldSelf.chunkSizeCalculationPolicy && has(self.chunkSize) == has(oldSelf.chunkSize) && (!has(self.chunkSize) || self.chunkSize == oldSelf.chunkSize)",message="the chunk size cannot be changed after the thin pool was made"
 // +kubebuilder:validation:XValidation:rule="self.metadataSizeCalculationPolicy == oldSelf.metadataSizeCalculationPolicy && has(self.metadataSize) == has(oldSelf.metadataSize) && (!has(self.metadataSize) || self.metadataSize == oldSelf.metadataSize)",message="the metadata size cannot be changed after the thin pool was made"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoExtend) || self.autoExtend.thresholdPercent <= self.highWaterMarkPercent",message="autoExtend.thresholdPercent is above highWaterMarkPercent: the pool would refuse new volumes before it grows"
 // +kubebuilder:validation:XValidation:rule="!has(self.chunkSize) || self.chunkSizeCalculationPolicy == 'Static'",message="chunkSize needs chunkSizeCalculationPolicy: Static"
 // +kubebuilder:validation:XValidation:rule="!has(self.metadataSize) || self.metadataSizeCalculationPolicy == 'Static'",message="metadataSize needs metadataSizeCalculationPolicy: Static"
 type ThinPoolConfig struct {
@@ -403,6 +404,14 @@ type ThinPoolConfig struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	OverprovisionRatio int `json:"overprovisionRatio"`
+
+	// highWaterMarkPercent of data or metadata in use is where the pool takes no new volume, no snapshot and no growth, so that the
+	// volumes that it has keep what is left. 100 lets it take new ones until it is full.
+	// +kubebuilder:validation:Minimum=50
+	// +kubebuilder:validation:Maximum=100
+	// +kubebuilder:default=95
+	// +optional
+	HighWaterMarkPercent int `json:"highWaterMarkPercent,omitempty"`
 
 	// chunkSizeCalculationPolicy: Static takes chunkSize, Host leaves it to LVM.
 	// +kubebuilder:validation:Enum=Host;Static

@@ -67,22 +67,23 @@ const (
 )
 
 // OrphanKind says what is there of an orphan.
-// +kubebuilder:validation:Enum=LogicalVolume;Object
+// +kubebuilder:validation:Enum=LogicalVolume;Object;Unclaimed
 type OrphanKind string
 
 // The kinds of orphans. LogicalVolume: LVM has it, and no object asks for it. Object: a LogicalVolume object says that it was made, and
-// LVM does not have it.
+// LVM does not have it. Unclaimed: both are there, and no PersistentVolume, no snapshot and no claim knows them.
 const (
 	OrphanLogicalVolume OrphanKind = "LogicalVolume"
 	OrphanObject        OrphanKind = "Object"
+	OrphanUnclaimed     OrphanKind = "Unclaimed"
 )
 
 // MaxOrphans is how many orphans of a device class stand in the status.
 const MaxOrphans = 32
 
-// OrphanStatus is a logical volume without an object, or an object without a logical volume.
+// OrphanStatus is a logical volume without an object, an object without a logical volume, or both without anything that uses them.
 type OrphanStatus struct {
-	// kind is LogicalVolume or Object: what is there.
+	// kind is LogicalVolume or Object: what is there; Unclaimed where both are.
 	Kind OrphanKind `json:"kind"`
 
 	// name of the logical volume or of the object.
@@ -152,8 +153,8 @@ type VGStatus struct {
 	// +listType=atomic
 	Excluded []ExcludedDevice `json:"excluded,omitempty"`
 
-	// orphans are logical volumes without a LogicalVolume object, and LogicalVolume objects without a logical volume, sorted: the first
-	// 32 of them. Nothing removes them but you.
+	// orphans are logical volumes without a LogicalVolume object, LogicalVolume objects without a logical volume, and volumes that no
+	// PersistentVolume, no snapshot and no claim knows, sorted: the first 32 of them. Nothing removes them but you.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32

@@ -49,6 +49,8 @@ const (
 	ClaimAnnotation = "lvm.topolvm.io/claim"
 	// ConditionAnnotation on a LogicalVolume says what is wrong with its logical volume. A healthy one has none.
 	ConditionAnnotation = "lvm.topolvm.io/condition"
+	// UnclaimedAnnotation on a LogicalVolume says "true" where no PersistentVolume, no snapshot and no claim knows its volume.
+	UnclaimedAnnotation = "lvm.topolvm.io/unclaimed"
 	// LogicalVolumeFinalizer keeps a LogicalVolume until its logical volume is removed.
 	LogicalVolumeFinalizer = "topolvm.io/logicalvolume"
 	// PendingDeletionAnnotation on a LogicalVolume keeps the node agent away from it.

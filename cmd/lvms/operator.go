@@ -25,6 +25,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/capacity"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/webhook"
 )
@@ -219,6 +220,12 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 		return nil, err
 	}
 	if err := capacity.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {
+		return nil, err
+	}
+	left := unclaimed.New(unclaimed.Options{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Snapshots: found.Snapshots, Recorder: mgr.GetEventRecorder("lvms-operator"),
+	})
+	if err := mgr.Add(left); err != nil {
 		return nil, err
 	}
 	server := grpc.NewServer()

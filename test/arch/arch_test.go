@@ -47,7 +47,7 @@ var rules = []rule{
 	{folder: "vgmanager/inventory",
 		ours:  []string{"api", "vgmanager/lvm", "vgmanager/device", "vgmanager/volumegroup"},
 		never: []string{module + "controllers", module + "internal/csi"}},
-	{folder: "internal/csi", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
+	{folder: "internal/csi", ours: []string{"api", "internal/event"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/apply", never: []string{module + "api"}},
 	{folder: "internal/condition", never: []string{module + "api"}},
 	{folder: "internal/event", never: []string{module + "api"}},

@@ -52,7 +52,7 @@ func deviceClasses() []lvmd.DeviceClass {
 	return []lvmd.DeviceClass{
 		{
 			Name: thinClass, VolumeGroup: thinClass, Type: types.TypeThin, Default: true,
-			ThinPoolConfig: &types.ThinPoolConfig{Name: poolName, OverprovisionRatio: 10},
+			ThinPoolConfig: &lvmd.ThinPoolConfig{Name: poolName, OverprovisionRatio: 10},
 		},
 		{Name: thickClass, VolumeGroup: thickClass, Type: types.TypeThick},
 		{Name: raidClass, VolumeGroup: raidClass, Type: types.TypeThick, LVCreateOptions: lvmd.RAIDOptions("raid1", 1, 0, 0)},

@@ -40,7 +40,7 @@ type States interface {
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
 }
 
-// Auditor compares objects with logical volumes. It tells of what has no counterpart, and writes on each object what is wrong with its
+// Auditor compares objects with logical volumes. It tells of what has no counterpart or nobody who uses it, and writes on each object what is wrong with its
 // logical volume. It tags the logical volumes that an older version has made. It removes nothing. It is a prometheus.Collector too.
 type Auditor struct {
 	AuditorOptions
@@ -140,7 +140,7 @@ type orphan struct {
 
 func (o orphan) key() string { return o.class + "/" + string(o.Kind) + "/" + o.Name }
 
-// compare returns what has no counterpart.
+// compare returns what has no counterpart, and what the operator has marked as unclaimed.
 func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []topolvmv1.LogicalVolume) []orphan {
 	wanted, there := map[string]bool{}, map[string]bool{}
 	for i := range objects {
@@ -163,12 +163,19 @@ func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []top
 	for i := range objects {
 		lv := &objects[i]
 		problem, known := classes[lv.Spec.DeviceClass]
-		if lv.Status.VolumeID == "" || there[lv.Status.VolumeID] || problem != nil || !known || !lv.DeletionTimestamp.IsZero() {
+		if lv.Status.VolumeID == "" || problem != nil || !known || !lv.DeletionTimestamp.IsZero() {
 			continue
+		}
+		kind := v1alpha1.OrphanObject
+		if there[lv.Status.VolumeID] {
+			if _, unclaimed := lv.Annotations[v1alpha1.UnclaimedAnnotation]; !unclaimed {
+				continue
+			}
+			kind = v1alpha1.OrphanUnclaimed
 		}
 		size := lv.Spec.Size.DeepCopy()
 		found = append(found, orphan{class: lv.Spec.DeviceClass, OrphanStatus: v1alpha1.OrphanStatus{
-			Kind: v1alpha1.OrphanObject, Name: lv.Name, Size: &size, Created: &lv.CreationTimestamp, Claim: lv.Annotations[v1alpha1.ClaimAnnotation],
+			Kind: kind, Name: lv.Name, Size: &size, Created: &lv.CreationTimestamp, Claim: lv.Annotations[v1alpha1.ClaimAnnotation],
 		}})
 	}
 	slices.SortFunc(found, func(a, b orphan) int { return strings.Compare(a.key(), b.key()) })
@@ -236,6 +243,9 @@ func (a *Auditor) tell(ctx context.Context, found []orphan, objects []topolvmv1.
 }
 
 func (a *Auditor) send(ctx context.Context, o orphan, objects []topolvmv1.LogicalVolume) {
+	if o.Kind == v1alpha1.OrphanUnclaimed {
+		return // Who has found it has told of it.
+	}
 	if o.Kind == v1alpha1.OrphanObject {
 		at := slices.IndexFunc(objects, func(lv topolvmv1.LogicalVolume) bool { return lv.Name == o.Name })
 		a.Recorder.Eventf(&objects[at], nil, orphanObject.Type, orphanObject.Reason, orphanObject.Action, orphanObject.Text, a.Node)
@@ -305,7 +315,7 @@ func (a *Auditor) mark(ctx context.Context, objects []topolvmv1.LogicalVolume, w
 }
 
 var orphansDesc = prometheus.NewDesc("lvms_orphan_logical_volumes",
-	"Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), and of LogicalVolume objects without a logical volume (kind=Object).",
+	"Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without a logical volume (kind=Object), and of volumes that no PersistentVolume, no snapshot and no claim knows (kind=Unclaimed).",
 	[]string{"node", "device_class", "kind"}, nil)
 
 // Describe implements prometheus.Collector.
@@ -316,7 +326,7 @@ func (a *Auditor) Collect(metrics chan<- prometheus.Metric) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for class, orphans := range a.orphans {
-		count := map[v1alpha1.OrphanKind]int{v1alpha1.OrphanLogicalVolume: 0, v1alpha1.OrphanObject: 0}
+		count := map[v1alpha1.OrphanKind]int{v1alpha1.OrphanLogicalVolume: 0, v1alpha1.OrphanObject: 0, v1alpha1.OrphanUnclaimed: 0}
 		for _, o := range orphans {
 			count[o.Kind]++
 		}

@@ -50,10 +50,13 @@ func said(r *events.FakeRecorder) []string {
 func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	w := newWorld(t)
 	a, recorder, now := w.auditor()
-	for _, name := range []string{"a", "b"} {
+	for _, name := range []string{"a", "b", "unclaimed"} {
 		w.ask(name, thin(8))
 		w.must(w.run(w.agent(), name))
 	}
+	marked := w.get("unclaimed")
+	marked.Annotations[v1alpha1.UnclaimedAnnotation] = "true"
+	w.must(w.api.Update(t.Context(), marked))
 	other := thin(8)
 	other.NodeName = "node2"
 	w.ask("elsewhere", other)
@@ -72,31 +75,33 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	for _, o := range a.Orphans("thin") {
 		got = append(got, fmt.Sprint(o.Kind, " ", o.Name, " ", o.Size, " ", o.Claim))
 	}
-	if want := []string{"LogicalVolume thin/byhand 4Mi ns/old", "Object b 8Mi ns/b"}; !slices.Equal(got, want) {
+	if want := []string{"LogicalVolume thin/byhand 4Mi ns/old", "Object b 8Mi ns/b", "Unclaimed unclaimed 8Mi ns/unclaimed"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	events := said(recorder)
 	if len(events) != 2 || !strings.Contains(events[0], "LogicalVolumeMissing") || !strings.Contains(events[1], "made for ns/old") || !strings.Contains(events[1], "lvremove thin/byhand") {
 		t.Errorf("got %q", events)
 	}
-	if n := testutil.CollectAndCount(a); n != 4 {
-		t.Errorf("%d series, want two for each class", n)
+	if n := testutil.CollectAndCount(a); n != 6 {
+		t.Errorf("%d series, want three for each class", n)
 	}
 	want := `
-# HELP lvms_orphan_logical_volumes Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), and of LogicalVolume objects without a logical volume (kind=Object).
+# HELP lvms_orphan_logical_volumes Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without a logical volume (kind=Object), and of volumes that no PersistentVolume, no snapshot and no claim knows (kind=Unclaimed).
 # TYPE lvms_orphan_logical_volumes gauge
 lvms_orphan_logical_volumes{device_class="thick",kind="LogicalVolume",node="node1"} 0
 lvms_orphan_logical_volumes{device_class="thick",kind="Object",node="node1"} 0
+lvms_orphan_logical_volumes{device_class="thick",kind="Unclaimed",node="node1"} 0
 lvms_orphan_logical_volumes{device_class="thin",kind="LogicalVolume",node="node1"} 1
 lvms_orphan_logical_volumes{device_class="thin",kind="Object",node="node1"} 1
+lvms_orphan_logical_volumes{device_class="thin",kind="Unclaimed",node="node1"} 1
 `
 	if err := testutil.CollectAndCompare(a, strings.NewReader(want)); err != nil {
 		t.Error(err)
 	}
-	w.see("nothing is removed", "thin/byhand 4", "thin/uid-a-1 8")
+	w.see("nothing is removed", "thin/byhand 4", "thin/uid-a-1 8", "thin/uid-unclaimed-3 8")
 	w.must(w.lvm.LVRemove(t.Context(), "thin", "byhand"))
 	w.must(a.audit(t.Context()))
-	if len(a.Orphans("thin")) != 1 {
+	if len(a.Orphans("thin")) != 2 {
 		t.Errorf("got %+v", a.Orphans("thin"))
 	}
 }

@@ -106,7 +106,7 @@ func (w *world) agent() *Reconciler {
 	w.must(err)
 	w.must(engine.SetClasses([]lvmd.DeviceClass{
 		{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick},
-		{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin, ThinPoolConfig: &types.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}},
+		{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin, ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}},
 	}))
 	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine, Recorder: events.NewFakeRecorder(100)})
 }

@@ -47,7 +47,7 @@ var (
 	aNumber  = scalar("a number", func(tag, _ string) bool { return tag == "!!int" || tag == "!!float" })
 	texts    = &kind{want: "a list of texts", item: aText}
 	manyGB   = scalar("a whole number of GiB", func(_, value string) bool { _, err := strconv.ParseUint(value, 10, 64); return err == nil })
-	aPool    = &kind{want: "an object", fields: map[string]*kind{"name": aText, "overprovision-ratio": aNumber}}
+	aPool    = &kind{want: "an object", fields: map[string]*kind{"name": aText, "overprovision-ratio": aNumber, "high-water-mark-percent": aCount}}
 	aClass   = &kind{want: "an object", fields: classFields}
 	anOption = &kind{want: "an object", fields: map[string]*kind{"name": aText, "options": texts}}
 

@@ -10,8 +10,32 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// DeviceClass is a device class in TopoLVM's words: a volume group for thick volumes, or a thin pool for thin ones.
-type DeviceClass = types.DeviceClass
+// DeviceClass is a device class in TopoLVM's words: a volume group for thick volumes, or a thin pool for thin ones. Its keys are those
+// of TopoLVM's lvmd.yaml (pkg/lvmd/types), and high-water-mark-percent of the pool, which a stock lvmd overlooks.
+type DeviceClass struct {
+	Name        string `json:"name"`
+	VolumeGroup string `json:"volume-group"`
+	Default     bool   `json:"default"`
+	// SpareGB is what the capacity leaves out, in GiB.
+	SpareGB *uint64 `json:"spare-gb"`
+	// Stripe is a number of devices, StripeSize a number and a unit, for example 64k.
+	Stripe          *uint    `json:"stripe"`
+	StripeSize      string   `json:"stripe-size"`
+	LVCreateOptions []string `json:"lvcreate-options"`
+	// Type is thick when empty.
+	Type           types.DeviceType `json:"type"`
+	ThinPoolConfig *ThinPoolConfig  `json:"thin-pool"`
+}
+
+// ThinPoolConfig is the thin pool of a device class, and how far it is used.
+type ThinPoolConfig struct {
+	Name string `json:"name"`
+	// OverprovisionRatio times the size of the pool is what its volumes may have together; at least 1.
+	OverprovisionRatio float64 `json:"overprovision-ratio"`
+	// HighWaterMarkPercent of data or metadata in use is where the pool takes nothing new; 0 stands for DefaultHighWaterMark, 100 is
+	// when it is full.
+	HighWaterMarkPercent int `json:"high-water-mark-percent,omitempty"`
+}
 
 // OptionClass is a named set of options of lvcreate that a StorageClass can ask for.
 type OptionClass = types.LvcreateOptionClass
@@ -113,6 +137,8 @@ func validateClass(c *DeviceClass) (key, problem string) {
 		return "thin-pool", "is thin and names no thin pool"
 	case isThin(c) && !(c.ThinPoolConfig.OverprovisionRatio >= 1):
 		return "thin-pool.overprovision-ratio", fmt.Sprintf("has an overprovision ratio of %g, below 1", c.ThinPoolConfig.OverprovisionRatio)
+	case isThin(c) && (c.ThinPoolConfig.HighWaterMarkPercent < 0 || c.ThinPoolConfig.HighWaterMarkPercent > 100):
+		return "thin-pool.high-water-mark-percent", fmt.Sprintf("has a high-water mark of %d %%, want one from 1 to 100", c.ThinPoolConfig.HighWaterMarkPercent)
 	}
 	return "", ""
 }

@@ -54,7 +54,7 @@ func TestReadConfigOfUpstream(t *testing.T) {
 		SocketName: "/run/topolvm/lvmd.sock",
 		DeviceClasses: []DeviceClass{
 			{Name: "raid", VolumeGroup: "raid", Type: types.TypeThick, SpareGB: &zero, LVCreateOptions: []string{"--type", "raid1", "-m", "1"}},
-			{Name: "vg1", VolumeGroup: "vg1", Default: true, Type: types.TypeThin, ThinPoolConfig: &types.ThinPoolConfig{Name: "thin-pool-1", OverprovisionRatio: 10}},
+			{Name: "vg1", VolumeGroup: "vg1", Default: true, Type: types.TypeThin, ThinPoolConfig: &ThinPoolConfig{Name: "thin-pool-1", OverprovisionRatio: 10}},
 		},
 		OptionClasses: []OptionClass{{Name: "ssd", Options: []string{"--type=raid1"}}},
 	}
@@ -160,9 +160,9 @@ func TestValidate(t *testing.T) {
 		ok      bool
 	}{
 		"none":                         {nil, true},
-		"one thick and two thin pools": {[]DeviceClass{{Name: "a", VolumeGroup: "vg"}, thinClass("vg", 1), {Name: "c", VolumeGroup: "vg", Type: types.TypeThin, ThinPoolConfig: &types.ThinPoolConfig{Name: "p2", OverprovisionRatio: 1}}}, true},
+		"one thick and two thin pools": {[]DeviceClass{{Name: "a", VolumeGroup: "vg"}, thinClass("vg", 1), {Name: "c", VolumeGroup: "vg", Type: types.TypeThin, ThinPoolConfig: &ThinPoolConfig{Name: "p2", OverprovisionRatio: 1}}}, true},
 		"two thick in one group":       {[]DeviceClass{{Name: "a", VolumeGroup: "vg"}, {Name: "b", VolumeGroup: "vg"}}, false},
-		"one pool twice":               {[]DeviceClass{thinClass("a", 1), {Name: "b", VolumeGroup: "a", Type: types.TypeThin, ThinPoolConfig: &types.ThinPoolConfig{Name: "pool", OverprovisionRatio: 1}}}, false},
+		"one pool twice":               {[]DeviceClass{thinClass("a", 1), {Name: "b", VolumeGroup: "a", Type: types.TypeThin, ThinPoolConfig: &ThinPoolConfig{Name: "pool", OverprovisionRatio: 1}}}, false},
 		"one name twice":               {[]DeviceClass{{Name: "a", VolumeGroup: "x"}, {Name: "a", VolumeGroup: "y"}}, false},
 		"two defaults":                 {[]DeviceClass{{Name: "a", VolumeGroup: "x", Default: true}, {Name: "b", VolumeGroup: "y", Default: true}}, false},
 		"no name":                      {bad(func(c *DeviceClass) { c.Name = "" }), false},

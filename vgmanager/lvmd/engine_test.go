@@ -31,7 +31,7 @@ func thickClass(name string) DeviceClass {
 func thinClass(name string, ratio float64) DeviceClass {
 	return DeviceClass{
 		Name: name, VolumeGroup: name, Type: types.TypeThin,
-		ThinPoolConfig: &types.ThinPoolConfig{Name: "pool", OverprovisionRatio: ratio},
+		ThinPoolConfig: &ThinPoolConfig{Name: "pool", OverprovisionRatio: ratio},
 	}
 }
 

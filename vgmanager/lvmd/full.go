@@ -18,9 +18,17 @@ type Kernel interface {
 	Volume(ctx context.Context, vg, lv string) (devicemapper.Device, error)
 }
 
-// highWater is the percentage of a pool's data or metadata from which it takes no new volume, no snapshot and no growth: what is left
-// is for the volumes that it has promised already.
-const highWater = 95
+// DefaultHighWaterMark is the percentage of a pool's data or metadata from which it takes no new volume, no snapshot and no growth: what
+// is left is for the volumes that it has promised already.
+const DefaultHighWaterMark = 95
+
+// highWater is that percentage of a class.
+func highWater(c *DeviceClass) float64 {
+	if c.ThinPoolConfig == nil || c.ThinPoolConfig.HighWaterMarkPercent == 0 {
+		return DefaultHighWaterMark
+	}
+	return float64(c.ThinPoolConfig.HighWaterMarkPercent)
+}
 
 // LVM itself refuses new volumes in a pool whose metadata has less than 4 MiB free, or less than a quarter if that is smaller
 // (lib/metadata/thin_manip.c, pool_below_threshold).
@@ -29,13 +37,13 @@ const (
 	metadataReserveShare = 0.25
 )
 
-// metadataMark is highWater for the metadata of a pool.
-func metadataMark(size lvm.Bytes) float64 {
+// metadataMark is the mark for the metadata of a pool: that of LVM where it is lower.
+func metadataMark(size lvm.Bytes, mark float64) float64 {
 	if size <= 0 {
-		return highWater
+		return mark
 	}
 	reserve := min(metadataReserveShare, float64(metadataReserve)/float64(size))
-	return min(highWater, 100*(1-reserve))
+	return min(mark, 100*(1-reserve))
 }
 
 // fill is how full a pool is, in percent; nil where that is not known, as of a pool that is not active.
@@ -85,11 +93,12 @@ func (l located) refusal() string {
 		return fmt.Sprintf("thin pool %s is out of order: %s", name, poolState(l.pool))
 	}
 	var full []string
+	mark := highWater(l.class)
 	for _, part := range []struct {
 		name    string
 		percent *float64
 		mark    float64
-	}{{"data", l.fill.data, highWater}, {"metadata", l.fill.metadata, metadataMark(l.pool.MetadataSize)}} {
+	}{{"data", l.fill.data, mark}, {"metadata", l.fill.metadata, metadataMark(l.pool.MetadataSize, mark)}} {
 		if part.percent != nil && *part.percent >= part.mark {
 			full = append(full, fmt.Sprintf("its %s is %.1f %% full, and the limit is %.0f %%", part.name, *part.percent, part.mark))
 		}

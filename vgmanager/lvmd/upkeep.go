@@ -122,12 +122,15 @@ func (l located) wrongs(lv *lvm.LV) []string {
 		wrongs = append(wrongs, fmt.Sprintf("thin pool %s/%s is broken: %s", l.vg.Name, l.pool.Name, poolState(l.pool)))
 	}
 	for what, percent := range map[string]*float64{"data": l.fill.data, "metadata": l.fill.metadata} {
-		if percent != nil && *percent >= highWater {
-			wrongs = append(wrongs, fmt.Sprintf("the %s of thin pool %s/%s is %d %% full or more: writes fail when it is full", what, l.vg.Name, l.pool.Name, highWater))
+		if percent != nil && *percent >= nearlyFull {
+			wrongs = append(wrongs, fmt.Sprintf("the %s of thin pool %s/%s is %d %% full or more: writes fail when it is full", what, l.vg.Name, l.pool.Name, nearlyFull))
 		}
 	}
 	return wrongs
 }
+
+// nearlyFull is the percentage of a pool from which its volumes are not called well, wherever its high-water mark is.
+const nearlyFull = 95
 
 func poolState(p *lvm.ThinPool) string {
 	if p.Health == "" {

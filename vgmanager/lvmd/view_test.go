@@ -152,21 +152,36 @@ func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 	for name, tt := range map[string]struct {
 		kernel kernel
 		says   string
+		mark   int
 	}{
-		"below both marks": {kernel{pool: pool("rw", 949, 749, false)}, ""},
-		"data":             {kernel{pool: pool("rw", 950, 0, false)}, "its data is 95.0 % full, and the limit is 95 %"},
-		"metadata":         {kernel{pool: pool("rw", 0, 750, false)}, "its metadata is 75.0 % full, and the limit is 75 %"},
-		"both":             {kernel{pool: pool("rw", 1000, 1000, false)}, "its data is 100.0 % full, and the limit is 95 %, and its metadata"},
-		"read-only":        {kernel{pool: pool("ro", 0, 0, false)}, "is out of order: ro"},
-		"failed":           {kernel{pool: devicemapper.ThinPool{Mode: "Fail"}}, "is out of order: Fail"},
-		"to be checked":    {kernel{pool: pool("rw", 0, 0, true)}, "check needed"},
-		"not active":       {kernel{err: devicemapper.ErrNotFound}, ""},
-		"no answer":        {kernel{err: errors.New("the kernel does not answer")}, ""},
+		"below a low mark":             {kernel{pool: pool("rw", 599, 599, false)}, "", 60},
+		"above a low mark":             {kernel{pool: pool("rw", 600, 600, false)}, "its data is 60.0 % full, and the limit is 60 %, and its metadata is 60.0 % full, and the limit is 60 %", 60},
+		"no mark":                      {kernel{pool: pool("rw", 999, 0, false)}, "", 100},
+		"full, no mark":                {kernel{pool: pool("rw", 1000, 0, false)}, "its data is 100.0 % full, and the limit is 100 %", 100},
+		"no mark, but for that of LVM": {kernel{pool: pool("rw", 0, 750, false)}, "its metadata is 75.0 % full, and the limit is 75 %", 100},
+		"below both marks":             {kernel{pool: pool("rw", 949, 749, false)}, "", 0},
+		"data":                         {kernel{pool: pool("rw", 950, 0, false)}, "its data is 95.0 % full, and the limit is 95 %", 0},
+		"metadata":                     {kernel{pool: pool("rw", 0, 750, false)}, "its metadata is 75.0 % full, and the limit is 75 %", 0},
+		"both":                         {kernel{pool: pool("rw", 1000, 1000, false)}, "its data is 100.0 % full, and the limit is 95 %, and its metadata", 0},
+		"read-only":                    {kernel{pool: pool("ro", 0, 0, false)}, "is out of order: ro", 0},
+		"failed":                       {kernel{pool: devicemapper.ThinPool{Mode: "Fail"}}, "is out of order: Fail", 0},
+		"to be checked":                {kernel{pool: pool("rw", 0, 0, true)}, "check needed", 0},
+		"not active":                   {kernel{err: devicemapper.ErrNotFound}, "", 0},
+		"no answer":                    {kernel{err: errors.New("the kernel does not answer")}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
 			e, _ := newEngine(t)
 			e.kernel = nil
+			classes := slices.Clone(e.classes.Load().classes)
+			for i := range classes {
+				if c := classes[i].ThinPoolConfig; c != nil {
+					marked := *c
+					marked.HighWaterMarkPercent = tt.mark
+					classes[i].ThinPoolConfig = &marked
+				}
+			}
+			must(t, e.SetClasses(classes))
 			_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "before", DeviceClass: "thin", SizeBytes: mib})
 			must(t, err)
 			e.kernel = &tt.kernel
@@ -197,7 +212,7 @@ func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 
 func TestMetadataMark(t *testing.T) {
 	for size, want := range map[int64]float64{0: 95, 2 * mib: 75, 16 * mib: 75, 32 * mib: 87.5, 80 * mib: 95, gib: 95} {
-		if got := metadataMark(lvm.Bytes(size)); got != want {
+		if got := metadataMark(lvm.Bytes(size), DefaultHighWaterMark); got != want {
 			t.Errorf("%d MiB: got %g, want %g", size/mib, got, want)
 		}
 	}

@@ -250,7 +250,11 @@ func classOf(w Wanted, present *lvmd.DeviceClass) lvmd.DeviceClass {
 	class.Name, class.VolumeGroup, class.Default = w.Name, w.Name, w.Spec.Default
 	if pool := w.Spec.ThinPoolConfig; pool != nil {
 		class.Type = types.TypeThin
-		class.ThinPoolConfig = &types.ThinPoolConfig{Name: pool.Name, OverprovisionRatio: float64(pool.OverprovisionRatio)}
+		class.ThinPoolConfig = &lvmd.ThinPoolConfig{Name: pool.Name, OverprovisionRatio: float64(pool.OverprovisionRatio)}
+		// The usual mark is not written down: the file stays one that other versions and a stock lvmd know.
+		if pool.HighWaterMarkPercent != lvmd.DefaultHighWaterMark {
+			class.ThinPoolConfig.HighWaterMarkPercent = pool.HighWaterMarkPercent
+		}
 		return class
 	}
 	var none uint64

@@ -87,7 +87,7 @@ var (
 	selector  = &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/disk/by-id/b"}}
 	thinSpec  = &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10}
 	thickDone = thickPublished()
-	thinDone  = &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", Type: types.TypeThin, ThinPoolConfig: &types.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}}
+	thinDone  = &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", Type: types.TypeThin, ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}}
 )
 
 func thickPublished() *lvmd.DeviceClass {
@@ -259,6 +259,14 @@ func TestNewPlan(t *testing.T) {
 		"a changed ratio is published": {
 			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 5}},
 			seen: Seen{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing PublishClass",
+		},
+		"a changed mark is published": {
+			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10, HighWaterMarkPercent: 80}},
+			seen: Seen{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing PublishClass",
+		},
+		"the usual mark is none that is written down": {
+			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10, HighWaterMarkPercent: 95}},
+			seen: Seen{Report: report(withPool(group("b"))), Devices: []device.Device{disk("b")}, Class: thinDone}, want: "Ready",
 		},
 		"a changed default is published": {
 			spec: v1alpha1.LVMVolumeGroupSpec{Default: true, ThinPoolConfig: thinSpec},

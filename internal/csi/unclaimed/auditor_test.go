@@ -1,0 +1,254 @@
+package unclaimed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+type recorder []string
+
+func (r *recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
+	*r = append(*r, reason+": "+fmt.Sprintf(note, args...))
+}
+
+func volume(name, claim string) *topolvmv1.LogicalVolume {
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
+	lv.Spec.NodeName, lv.Status.VolumeID = "node1", "handle-"+name
+	if claim != "" {
+		lv.Annotations = map[string]string{v1alpha1.ClaimAnnotation: claim}
+	}
+	return lv
+}
+
+func persistent(name, driver, handle string) *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: handle}
+	return pv
+}
+
+func claim(name, uid string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(uid)}}
+}
+
+func content(name string, object map[string]any) *unstructured.Unstructured {
+	object["apiVersion"], object["kind"] = "snapshot.storage.k8s.io/v1", "VolumeSnapshotContent"
+	u := &unstructured.Unstructured{Object: object}
+	u.SetName(name)
+	return u
+}
+
+type setup struct {
+	*testing.T
+	*Auditor
+	events recorder
+	fail   string // the kind whose reads fail
+	writes int
+}
+
+func newSetup(t *testing.T, snapshots bool, objects ...client.Object) *setup {
+	s := &setup{T: t}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	failing := func(object any) error {
+		kind := fmt.Sprintf("%T", object)
+		if u, ok := object.(*unstructured.UnstructuredList); ok {
+			kind = u.GetKind()
+		}
+		if s.fail != "" && strings.Contains(kind, s.fail) {
+			return errors.New("the API server does not answer")
+		}
+		return nil
+	}
+	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			if err := failing(list); err != nil {
+				return err
+			}
+			return w.List(ctx, list, options...)
+		},
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			if err := failing(o); err != nil {
+				return err
+			}
+			return w.Get(ctx, key, o, options...)
+		},
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			s.writes++
+			return w.Patch(ctx, o, p, options...)
+		},
+	}).Build()
+	s.Auditor = New(Options{Client: api, Live: api, Snapshots: snapshots, Recorder: &s.events})
+	return s
+}
+
+// look audits once, at a time after the first one, and returns the names that are marked.
+func (s *setup) look(after time.Duration) (marked string, again bool) {
+	s.Helper()
+	s.now = func() time.Time { return time.Unix(1000, 0).Add(after) }
+	again, err := s.audit(s.Context())
+	if (err != nil) != (s.fail != "") {
+		s.Fatalf("got %v while %q fails", err, s.fail)
+	}
+	return s.marked(), again
+}
+
+func (s *setup) marked() string {
+	s.Helper()
+	fail := s.fail
+	s.fail = ""
+	defer func() { s.fail = fail }()
+	list := &topolvmv1.LogicalVolumeList{}
+	if err := s.Client.List(s.Context(), list); err != nil {
+		s.Fatal(err)
+	}
+	var names []string
+	for _, lv := range list.Items {
+		if lv.Annotations[v1alpha1.UnclaimedAnnotation] == "true" {
+			names = append(names, lv.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}
+
+func TestWhoIsUnclaimed(t *testing.T) {
+	unmade := volume("pvc-unmade", "")
+	unmade.Status.VolumeID = ""
+	going := volume("pvc-going", "")
+	going.Finalizers, going.DeletionTimestamp = []string{"topolvm.io/logicalvolume"}, &metav1.Time{Time: time.Unix(1, 0)}
+	objects := []client.Object{
+		unmade, going,
+		volume("pvc-bound", ""), persistent("pvc-bound", v1alpha1.DriverName, "handle-pvc-bound"),
+		volume("old-name", ""), persistent("static", v1alpha1.DriverName, "handle-old-name"),
+		volume("pvc-foreign", ""), persistent("pvc-foreign", "other.io", "handle-pvc-foreign"),
+		volume("pvc-c1", "shop/pending"), claim("pending", "c1"),
+		volume("pvc-c2", "shop/again"), claim("again", "c9"),
+		volume("pvc-c3", "shop/gone"),
+		volume("snapshot-ready", ""), volume("snapshot-making", ""), volume("snapshot-static", ""), volume("snapshot-left", ""),
+	}
+	contents := []client.Object{
+		content("a", map[string]any{"status": map[string]any{"snapshotHandle": "handle-snapshot-ready"}}),
+		content("b", map[string]any{"spec": map[string]any{"volumeSnapshotRef": map[string]any{"uid": "making"}}}),
+		content("c", map[string]any{"spec": map[string]any{"source": map[string]any{"snapshotHandle": "handle-snapshot-static"}}}),
+	}
+	for name, tt := range map[string]struct {
+		s    *setup
+		want string
+	}{
+		"with snapshots":    {newSetup(t, true, append(contents, objects...)...), "pvc-c2 pvc-c3 pvc-foreign snapshot-left"},
+		"without snapshots": {newSetup(t, false, objects...), "pvc-c2 pvc-c3 pvc-foreign"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, again := tt.s.look(0); got != "" || !again {
+				t.Errorf("at once: got %q, %v", got, again)
+			}
+			if got, again := tt.s.look(settleTime - time.Second); got != "" || !again {
+				t.Errorf("before they have settled: got %q, %v", got, again)
+			}
+			for range 2 {
+				if got, again := tt.s.look(settleTime); got != tt.want || again {
+					t.Errorf("got %q, %v, want %q", got, again, tt.want)
+				}
+			}
+			many := len(strings.Fields(tt.want))
+			if tt.s.writes != many || len(tt.s.events) != many || !strings.Contains(tt.s.events[0], "kubectl delete logicalvolume pvc-c2") {
+				t.Errorf("%d writes, events %q", tt.s.writes, tt.s.events)
+			}
+		})
+	}
+}
+
+func TestAMarkGoesWhenTheVolumeIsClaimedAgain(t *testing.T) {
+	s := newSetup(t, true, volume("pvc-1", ""))
+	s.look(0)
+	if got, _ := s.look(settleTime); got != "pvc-1" {
+		t.Fatalf("got %q", got)
+	}
+	if err := s.Client.Create(t.Context(), persistent("restored", v1alpha1.DriverName, "handle-pvc-1")); err != nil {
+		t.Fatal(err)
+	}
+	if got, again := s.look(2 * settleTime); got != "" || again {
+		t.Errorf("got %q, %v", got, again)
+	}
+}
+
+func TestAReadThatFailsChangesNoMark(t *testing.T) {
+	for _, kind := range []string{"LogicalVolumeList", "PersistentVolumeList", "VolumeSnapshotContentList", "PersistentVolumeClaim"} {
+		marked := volume("pvc-a", "")
+		marked.Annotations = map[string]string{v1alpha1.UnclaimedAnnotation: "true"}
+		s := newSetup(t, true, marked, persistent("a", v1alpha1.DriverName, "handle-pvc-a"), volume("pvc-b", "shop/gone"))
+		s.look(0)
+		s.fail = kind
+		before := s.marked()
+		if got, _ := s.look(2 * settleTime); got != before {
+			t.Errorf("%s: got %q after %q", kind, got, before)
+		}
+		s.fail = ""
+		if got, _ := s.look(2 * settleTime); got != "pvc-b" {
+			t.Errorf("%s: got %q when reads succeed again", kind, got)
+		}
+	}
+}
+
+func TestAllPagesAreRead(t *testing.T) {
+	objects := []client.Object{}
+	for i := range 3 {
+		objects = append(objects, persistent(fmt.Sprint("pv-", i), v1alpha1.DriverName, fmt.Sprint("handle-pvc-", i)), volume(fmt.Sprint("pvc-", i), ""))
+	}
+	s := newSetup(t, false, objects...)
+	all := &corev1.PersistentVolumeList{}
+	if err := s.Client.List(t.Context(), all); err != nil {
+		t.Fatal(err)
+	}
+	var asked []string
+	s.Live = pageReader{Reader: s.Client, all: all.Items, asked: &asked}
+	s.look(0)
+	if got, again := s.look(settleTime); got != "" || again {
+		t.Errorf("got %q, %v", got, again)
+	}
+	if got := strings.Join(asked, " "); got != "500/ 500/1 500/2 500/ 500/1 500/2" {
+		t.Errorf("asked for %q", got)
+	}
+}
+
+// pageReader gives out one PersistentVolume at a time.
+type pageReader struct {
+	client.Reader
+	all   []corev1.PersistentVolume
+	asked *[]string
+}
+
+func (r pageReader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	o := (&client.ListOptions{}).ApplyOptions(options)
+	*r.asked = append(*r.asked, fmt.Sprintf("%d/%s", o.Limit, o.Continue))
+	at := 0
+	if _, err := fmt.Sscan(o.Continue, &at); err != nil && o.Continue != "" {
+		return err
+	}
+	volumes, ok := list.(*corev1.PersistentVolumeList)
+	if !ok {
+		return fmt.Errorf("a list of %T", list)
+	}
+	volumes.Items = r.all[at : at+1]
+	if at+1 < len(r.all) {
+		volumes.Continue = fmt.Sprint(at + 1)
+	}
+	return nil
+}
