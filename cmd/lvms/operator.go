@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,12 +32,11 @@ import (
 )
 
 const (
-	csiSocket          = "/run/topolvm/csi-topolvm.sock"
-	managerContainer   = "manager"
-	webhookSecret      = "lvms-operator-webhook-server-cert"
-	webhookService     = "lvms-operator-webhook-service"
-	webhookConfig      = "lvms-operator-webhook"
-	leaderElectionLock = "lvms-operator-leader"
+	csiSocket        = "/run/topolvm/csi-topolvm.sock"
+	managerContainer = "manager"
+	webhookSecret    = "lvms-operator-webhook-server-cert"
+	webhookService   = "lvms-operator-webhook-service"
+	webhookConfig    = "lvms-operator-webhook"
 )
 
 // operatorOptions are the flags of `lvms operator`.
@@ -107,17 +107,23 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		return err
 	}
 
+	lock, err := newLeaderLock(config, namespace, podName)
+	if err != nil {
+		return err
+	}
 	certificates := newCertificates(direct, namespace, o)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                        scheme,
-		Metrics:                       metricsOptions(o.metricsAddress, o.metricsCertDir),
-		HealthProbeBindAddress:        o.healthAddress,
-		WebhookServer:                 certificates.server(o),
-		Cache:                         cache.Options{ByObject: lvmcluster.CacheByObject(namespace)},
-		LeaderElection:                o.leaderElect,
-		LeaderElectionID:              leaderElectionLock,
-		LeaderElectionNamespace:       namespace,
-		LeaderElectionReleaseOnCancel: true,
+		Scheme:                              scheme,
+		Metrics:                             metricsOptions(o.metricsAddress, o.metricsCertDir),
+		HealthProbeBindAddress:              o.healthAddress,
+		WebhookServer:                       certificates.server(o),
+		Cache:                               cache.Options{ByObject: lvmcluster.CacheByObject(namespace)},
+		LeaderElection:                      o.leaderElect,
+		LeaderElectionResourceLockInterface: lock,
+		LeaderElectionReleaseOnCancel:       true,
+		LeaseDuration:                       ptr.To(leaseDuration),
+		RenewDeadline:                       ptr.To(renewDeadline),
+		RetryPeriod:                         ptr.To(retryPeriod),
 	})
 	if err != nil {
 		return err

@@ -25,6 +25,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
 // Volumes are the logical volumes of this node: lvmd.Engine.
@@ -34,6 +35,8 @@ type Volumes interface {
 	ResizeLV(ctx context.Context, in *proto.ResizeLVRequest, options ...grpc.CallOption) (*proto.ResizeLVResponse, error)
 	RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, options ...grpc.CallOption) (*proto.Empty, error)
 	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
+	// Discard removes a volume that lvmd.ErrUnfinished was about.
+	Discard(ctx context.Context, class, name string) error
 	// Exists tells whether any volume group of the node has a volume of this name.
 	Exists(ctx context.Context, name string) (bool, error)
 }
@@ -106,8 +109,20 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	if !lv.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, r.remove(ctx, lv)
 	}
-	if err := r.mark(ctx, lv); err != nil {
+	marked, err := r.mark(ctx, lv)
+	if err != nil {
 		return ctrl.Result{}, err
+	}
+	if lv.Status.VolumeID == "" && !refused(lv.Status.Code) && !marked {
+		// The cache may be behind: the volume may have been made a moment ago, or be gone already. What was marked just now was fresh.
+		now := &topolvmv1.LogicalVolume{}
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+		if now.UID != lv.UID || !now.DeletionTimestamp.IsZero() {
+			return ctrl.Result{}, nil // The cache will tell.
+		}
+		lv = now
 	}
 	switch {
 	case lv.Status.VolumeID == "" && refused(lv.Status.Code):
@@ -121,8 +136,9 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	return ctrl.Result{}, nil
 }
 
-// mark puts the finalizer and the label on an object that came without: before anything is made, so that nothing can be forgotten.
-func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+// mark puts the finalizer and the label on an object that came without: before anything is made, so that nothing can be forgotten. It
+// tells whether it did: then the object is as the API server has it.
+func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
 	before := lv.DeepCopy()
 	controllerutil.AddFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
 	if lv.Labels[v1alpha1.CreatedByLabel] == "" {
@@ -132,9 +148,9 @@ func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) erro
 		lv.Labels[v1alpha1.CreatedByLabel] = v1alpha1.CreatedByController
 	}
 	if len(before.Finalizers) == len(lv.Finalizers) && len(before.Labels) == len(lv.Labels) {
-		return nil
+		return false, nil
 	}
-	return r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return true, r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // refused tells whether a code is an answer that does not change by trying again. The others are told too, and tried again.
@@ -149,6 +165,14 @@ func refused(code codes.Code) bool {
 // create makes the logical volume. If it is there already, it was made by a process that did not come to say so.
 func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	size, err := r.make(ctx, lv)
+	if errors.Is(err, lvmd.ErrUnfinished) {
+		if err := r.disown(ctx, lv); err != nil {
+			return ctrl.Result{}, err
+		}
+		if err = r.Volumes.Discard(ctx, lv.Spec.DeviceClass, name(lv)); err == nil {
+			size, err = r.make(ctx, lv)
+		}
+	}
 	if err != nil {
 		r.events.Emit(lv, createFailed, r.Node, message(err))
 		return r.fail(ctx, lv, err)
@@ -157,6 +181,15 @@ func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 		s.VolumeID, s.CurrentSize = name(lv), resource.NewQuantity(size, resource.BinarySI)
 		s.Code, s.Message = codes.OK, ""
 	})
+}
+
+// disown makes sure that nobody was told of a volume, and that nobody will be: a write of a process that has ended since may still be on
+// its way to the API server. That write is for the object as it was; this one changes it.
+func (r *Reconciler) disown(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	before := lv.DeepCopy()
+	lv.Status.Code = codes.Aborted
+	lv.Status.Message = fmt.Sprintf("%v: the logical volume is made anew (%s)", lvmd.ErrUnfinished, time.Now().UTC().Format(time.RFC3339Nano))
+	return r.Client.Status().Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (size int64, err error) {

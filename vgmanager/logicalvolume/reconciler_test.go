@@ -11,6 +11,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	"google.golang.org/grpc/codes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -513,4 +514,93 @@ func TestASizeThatIsNotKnownIsFoundOut(t *testing.T) {
 	if got := w.get("a").Status.CurrentSize; got == nil || got.Value() != 12*mib {
 		t.Errorf("got %v", got)
 	}
+}
+
+// late is a cache that is behind: it has an object as it was.
+type late struct {
+	client.Client
+	object *topolvmv1.LogicalVolume
+}
+
+func (l late) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if lv, ok := object.(*topolvmv1.LogicalVolume); ok && key.Name == l.object.Name {
+		l.object.DeepCopyInto(lv)
+		return nil
+	}
+	return l.Client.Get(ctx, key, object, options...)
+}
+
+// The status is written, the volume is in use by whoever was told of it, and the cache has not heard of either.
+func TestACacheThatIsBehindMakesNothingTwice(t *testing.T) {
+	for _, class := range []string{"thick", "thin"} {
+		w := newWorld(t)
+		w.ask("a", topolvmv1.LogicalVolumeSpec{DeviceClass: class, Size: size(8)})
+		r := w.agent()
+		var versions []*topolvmv1.LogicalVolume
+		versions = append(versions, w.get("a"))
+		w.point = func(string) error { versions = append(versions, w.get("a")); return nil }
+		w.must(w.run(r, "a"))
+		w.point = func(what string) error { w.Errorf("%s: %s", class, what); return nil }
+		made := w.get("a")
+		for _, old := range versions {
+			if old.ResourceVersion == made.ResourceVersion {
+				continue
+			}
+			r.Client = late{w.api, old}
+			if len(old.Finalizers) == 0 {
+				w.point = nil // It tries to put on the finalizer, which is refused.
+			}
+			w.must(w.run(r, "a"))
+		}
+		if now := w.get("a"); now.ResourceVersion != made.ResourceVersion {
+			t.Errorf("%s: the object was changed: %+v", class, now)
+		}
+		w.point = nil
+		w.see("made once", class+"/uid-a-1 8")
+
+		w.must(w.api.Delete(t.Context(), made))
+		r.Client = w.api
+		w.must(w.run(r, "a"))
+		for _, old := range versions {
+			r.Client = late{w.api, old}
+			_ = w.run(r, "a") // A write to an object that is gone may fail.
+		}
+		w.see("an object that is gone is not served")
+	}
+}
+
+// A write of the process before comes to the API server after the new one has looked.
+func TestAnAnswerThatComesLateIsNotTaken(t *testing.T) {
+	w := newWorld(t)
+	w.ask("a", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(8)})
+	var before, after *topolvmv1.LogicalVolume
+	dead := false
+	w.point = func(what string) error {
+		if dead = dead || what == "after lvcreate thick"; dead {
+			return errKilled
+		}
+		return nil
+	}
+	if err := w.run(w.agent(), "a"); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	before = w.get("a")
+	after = before.DeepCopy()
+	after.Status.VolumeID = string(after.UID)
+	told := false
+	w.point = func(what string) error {
+		if what == "before lvremove" {
+			err := w.api.Status().Patch(t.Context(), after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+			if told = true; !apierrors.IsConflict(err) {
+				t.Errorf("the volume that is being removed is announced: %v", err)
+			}
+		}
+		return nil
+	}
+	w.must(w.run(w.agent(), "a"))
+	if !told || w.get("a").Status.VolumeID == "" || w.get("a").Status.Code != codes.OK {
+		t.Errorf("got %v and %+v", told, w.get("a").Status)
+	}
+	w.point = nil
+	w.see("made anew", "thick/uid-a-1 8")
 }

@@ -226,21 +226,37 @@ func TestAThickVolumeThatWasNotFinishedIsMadeAnew(t *testing.T) {
 		return &proto.CreateLVRequest{Name: "a", DeviceClass: class, SizeBytes: mib, Tags: tags}
 	}
 	for _, class := range []string{"thick", "thin"} {
-		for range 2 {
-			_, err := e.CreateLV(ctx, request(class, "lvms.uid=a", TagNew))
-			must(t, err)
+		_, err := e.CreateLV(ctx, request(class, "lvms.uid=a", TagNew))
+		must(t, err)
+	}
+	if _, err := e.CreateLV(ctx, request("thin", "lvms.uid=a", TagNew)); err != nil {
+		t.Errorf("a thin volume reads as zeroes from the beginning: %v", err)
+	}
+	for range 2 {
+		_, err := e.CreateLV(ctx, request("thick", "lvms.uid=a", TagNew))
+		if wantCode(t, "again", err, codes.Aborted); !errors.Is(err, ErrUnfinished) {
+			t.Errorf("got %v", err)
 		}
 	}
-	calls := fake.Calls()
-	if calls["LVCreateThick"] != 2 || calls["LVRemove"] != 1 {
-		t.Errorf("the thick volume: %v", calls)
+	if calls := fake.Calls(); calls["LVRemove"] != 0 {
+		t.Errorf("it was removed, though somebody may have been told of it: %v", calls)
 	}
-	if calls["LVCreateThin"] != 1 {
-		t.Errorf("a thin volume reads as zeroes from the beginning: %v", calls)
+	for range 2 {
+		must(t, e.Discard(ctx, "thick", "a"))
+	}
+	_, err := e.CreateLV(ctx, request("thick", "lvms.uid=a", TagNew))
+	must(t, err)
+	if calls := fake.Calls(); calls["LVCreateThick"] != 2 || calls["LVRemove"] != 1 || calls["LVCreateThin"] != 1 {
+		t.Errorf("got %v", calls)
 	}
 	must(t, e.TagLV(ctx, "thick", "a", []string{"lvms.formatted=ext4"}, []string{TagNew}))
-	if _, err := e.CreateLV(ctx, request("thick", TagNew)); err != nil || fake.Calls()["LVRemove"] != 1 {
-		t.Errorf("a volume that is used was removed, or %v", err)
+	_, err = e.CreateLV(ctx, request("thick", TagNew))
+	must(t, err)
+	wantCode(t, "a volume that is used", e.Discard(ctx, "thick", "a"), codes.FailedPrecondition)
+	wantCode(t, "no such class", e.Discard(ctx, "nosuch", "a"), codes.NotFound)
+	fake.Fail("Report", errors.New("no answer"))
+	if err := e.Discard(ctx, "thick", "a"); err == nil || fake.Calls()["LVRemove"] != 1 {
+		t.Errorf("what cannot be seen is removed, or %v", err)
 	}
 }
 

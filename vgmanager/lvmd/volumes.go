@@ -2,6 +2,8 @@ package lvmd
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -70,12 +72,10 @@ func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequ
 	if present := l.vg.LV(in.GetName()); present != nil {
 		response, err := existing(l, present, size)
 		unused := slices.Contains(in.GetTags(), TagNew) && slices.Contains(present.Tags, TagNew)
-		if err != nil || l.zeroed() || !unused {
-			return response, err
+		if err == nil && unused && !l.zeroed() {
+			return nil, &codedError{code: codes.Aborted, err: fmt.Errorf("logical volume %s/%s: %w", l.vg.Name, present.Name, ErrUnfinished)}
 		}
-		if l, err = e.beginAnew(ctx, l, present.Name); err != nil {
-			return nil, err
-		}
+		return response, err
 	}
 	devices, err := l.admitNew(size, options)
 	if err != nil {
@@ -96,14 +96,30 @@ func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequ
 // not anybody's: a file system that is half made may be made anew. Who asks for a volume with this tag takes it off (TagLV).
 const TagNew = "lvms.new"
 
-// beginAnew removes a volume that was never used, and may not have been wiped: the process, or the node, may have ended while the
-// command that made it was at that. It may hold what an earlier volume has written.
-func (e *Engine) beginAnew(ctx context.Context, l located, name string) (located, error) {
-	log.FromContext(ctx).Info("logical volume is made anew: it was never used, and may not have been wiped", "deviceClass", l.class.Name, "lv", name)
-	if err := e.lvm.LVRemove(ctx, l.vg.Name, name); err != nil {
-		return l, statusOf(err)
+// ErrUnfinished is of a volume that was never used, and may not have been wiped: the process, or the node, may have ended while the
+// command that made it was at that. It may hold what an earlier volume has written. Who has told nobody of it calls Discard.
+var ErrUnfinished = errors.New("an earlier attempt to make it may have been cut off")
+
+// Discard removes a volume that carries TagNew, so that it can be made anew. One that does not is left alone, and FailedPrecondition says
+// so. One that is not there is no error. It looks at LVM itself before, with a process.
+func (e *Engine) Discard(ctx context.Context, class, name string) error {
+	if err := e.admitting.enter(ctx); err != nil {
+		return err
 	}
-	return e.locate(ctx, l.class.Name, e.view)
+	defer e.admitting.leave()
+	l, err := e.locate(ctx, class, e.lvm.Report)
+	if err != nil {
+		return err
+	}
+	lv := l.volume(name)
+	if lv == nil {
+		return nil
+	}
+	if !slices.Contains(lv.Tags, TagNew) {
+		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s may have been used: it is not made anew", l.vg.Name, name)
+	}
+	log.FromContext(ctx).Info("logical volume is made anew: it was never used, and may not have been wiped", "deviceClass", l.class.Name, "lv", name)
+	return statusOf(e.lvm.LVRemove(ctx, l.vg.Name, name))
 }
 
 // zeroed tells whether new volumes read as zeroes from the beginning.

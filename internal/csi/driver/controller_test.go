@@ -71,6 +71,11 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 				c.changed(o.GetName())
 				return err
 			},
+			SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+				err := w.SubResource(sub).Patch(ctx, o, p, options...)
+				c.changed(o.GetName())
+				return err
+			},
 			List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 				if err := c.failure("list"); err != nil {
 					return err

@@ -66,7 +66,16 @@ func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume
 		if now.Spec.Size.Value() != size {
 			return false, nil // The cache is behind.
 		}
-		return has(now, size) || isRefusal(now.Status.Code), nil
+		if has(now, size) || !isRefusal(now.Status.Code) {
+			return has(now, size), nil
+		}
+		// It may be the answer that was taken away: the cache may be behind.
+		live := &topolvmv1.LogicalVolume{}
+		if err := s.Live.Get(waiting, client.ObjectKeyFromObject(lv), live); err != nil {
+			return false, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", lv.Name, err)
+		}
+		*now = *live
+		return has(now, size) || now.Spec.Size.Value() == size && isRefusal(now.Status.Code), nil
 	})
 	switch {
 	case err == nil && has(last, size):
@@ -97,11 +106,13 @@ func has(lv *topolvmv1.LogicalVolume, size int64) bool {
 	return lv.Status.CurrentSize != nil && lv.Status.CurrentSize.Value() >= size
 }
 
-// ask writes down the size that a volume shall have: at least the one that it has. An answer that stands in the status is taken away
-// first; the node writes none to an object that has changed since it was read, so an answer after this is to this request.
+// ask writes down the size that a volume shall have: at least the one that it has; 0 takes back what was asked for. Then it takes away
+// the answer to an earlier request. In this order the node does not try the earlier one once more; and it writes no answer to an object
+// that has changed since it was read.
 func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume, size int64) (*topolvmv1.LogicalVolume, error) {
-	now := &topolvmv1.LogicalVolume{}
+	var now *topolvmv1.LogicalVolume
 	err := clientretry.RetryOnConflict(clientretry.DefaultBackoff, func() error {
+		now = &topolvmv1.LogicalVolume{}
 		if err := s.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
 			return err
 		}
@@ -109,23 +120,10 @@ func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
 		if has(now, size) {
 			want = now.Status.CurrentSize.Value()
 		}
-		if now.Status.Code != codes.OK {
-			before := now.DeepCopy()
-			now.Status.Code, now.Status.Message = codes.OK, ""
-			if err := s.Client.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-				return err
-			}
+		if err := s.resize(ctx, now, want); err != nil {
+			return err
 		}
-		if now.Spec.Size.Value() == want || want == 0 {
-			return nil
-		}
-		before := now.DeepCopy()
-		now.Spec.Size = *resource.NewQuantity(want, resource.BinarySI)
-		if now.Annotations == nil {
-			now.Annotations = map[string]string{}
-		}
-		now.Annotations[v1alpha1.ResizeRequestedAnnotation] = time.Now().UTC().String()
-		return s.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+		return s.clear(ctx, now)
 	})
 	switch {
 	case apierrors.IsNotFound(err):
@@ -134,4 +132,28 @@ func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
 		return nil, status.Errorf(codes.Unavailable, "write LogicalVolume %s: %v", lv.Name, err)
 	}
 	return now, nil
+}
+
+// clear takes an answer away.
+func (s *ControllerServer) clear(ctx context.Context, now *topolvmv1.LogicalVolume) error {
+	if now.Status.Code == codes.OK {
+		return nil
+	}
+	before := now.DeepCopy()
+	now.Status.Code, now.Status.Message = codes.OK, ""
+	return s.Client.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+}
+
+// resize writes down a size; 0 leaves the one that is there.
+func (s *ControllerServer) resize(ctx context.Context, now *topolvmv1.LogicalVolume, size int64) error {
+	if now.Spec.Size.Value() == size || size == 0 {
+		return nil
+	}
+	before := now.DeepCopy()
+	now.Spec.Size = *resource.NewQuantity(size, resource.BinarySI)
+	if now.Annotations == nil {
+		now.Annotations = map[string]string{}
+	}
+	now.Annotations[v1alpha1.ResizeRequestedAnnotation] = time.Now().UTC().String()
+	return s.Client.Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }

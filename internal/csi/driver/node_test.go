@@ -30,6 +30,7 @@ type fakeVolumes struct {
 	wrong     string
 	tagErr    error
 	activated int
+	points    *points // nil lets everything pass
 }
 
 func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalVolume, error) {
@@ -44,16 +45,20 @@ func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalV
 
 func (f *fakeVolumes) ActivateLV(context.Context, string, string) error {
 	f.activated++
-	f.lv.Attr, f.lv.DevMajor, f.lv.DevMinor = "-wi-a-----", 254, 7
-	return nil
+	return f.points.pass(func() error {
+		f.lv.Attr, f.lv.DevMajor, f.lv.DevMinor = "-wi-a-----", 254, 7
+		return nil
+	}, nil)
 }
 
 func (f *fakeVolumes) TagLV(_ context.Context, _, _ string, add, remove []string) error {
 	if f.tagErr != nil {
 		return f.tagErr
 	}
-	f.lv.Tags = slices.DeleteFunc(append(f.lv.Tags, add...), func(t string) bool { return slices.Contains(remove, t) })
-	return nil
+	return f.points.pass(func() error {
+		f.lv.Tags = slices.DeleteFunc(append(f.lv.Tags, add...), func(t string) bool { return slices.Contains(remove, t) })
+		return nil
+	}, nil)
 }
 
 func (f *fakeVolumes) Condition(context.Context, string, string) (string, error) {
@@ -68,6 +73,10 @@ type fakeHost struct {
 	mounts map[string]deviceNumber
 	did    []string
 	mkfs   string
+	points *points // nil lets everything pass
+	// formats is how often mkfs ran; usable tells whether a Pod could have written.
+	formats int
+	usable  bool
 }
 
 func (f *fakeHost) do(what, detail string) error {
@@ -80,23 +89,34 @@ func (f *fakeHost) probe(context.Context, string) (content, error) {
 	return f.found, f.errors["probe"]
 }
 func (f *fakeHost) format(_ context.Context, mkfs []string, _ string) error {
-	err := f.do("format", " "+mkfs[0])
-	f.mkfs = strings.Join(mkfs, " ")
-	f.found = content{kind: strings.TrimPrefix(mkfs[0], "mkfs."), fileSystem: true}
-	return err
-}
-func (f *fakeHost) check(_ context.Context, _, fs string) error { return f.do("check", " "+fs) }
-func (f *fakeHost) mount(source, target, fs string, options []string) error {
-	if err := f.do("mount", fmt.Sprintf(" %s %s", fs, strings.Join(options, ","))); err != nil {
+	made := content{kind: strings.TrimPrefix(mkfs[0], "mkfs."), fileSystem: true}
+	return f.points.pass(func() error {
+		err := f.do("format", " "+mkfs[0])
+		f.mkfs = strings.Join(mkfs, " ")
+		f.formats++
+		f.found = made
 		return err
-	}
-	f.mounts[target] = f.device
-	return nil
+	}, func() { f.found = made })
+}
+func (f *fakeHost) check(_ context.Context, _, fs string) error {
+	return f.points.pass(func() error { return f.do("check", " "+fs) }, nil)
+}
+func (f *fakeHost) mount(source, target, fs string, options []string) error {
+	return f.points.pass(func() error {
+		if err := f.do("mount", fmt.Sprintf(" %s %s", fs, strings.Join(options, ","))); err != nil {
+			return err
+		}
+		f.mounts[target] = f.device
+		f.usable = true
+		return nil
+	}, nil)
 }
 func (f *fakeHost) unmount(path string) error {
 	if _, there := f.mounts[path]; there {
-		delete(f.mounts, path)
-		return f.do("unmount", "")
+		return f.points.pass(func() error {
+			delete(f.mounts, path)
+			return f.do("unmount", "")
+		}, nil)
 	}
 	return nil
 }
@@ -117,8 +137,12 @@ func (f *fakeHost) mountPoints(number deviceNumber) ([]string, error) {
 	}
 	return points, f.errors["mountPoints"]
 }
-func (f *fakeHost) setMode(string, os.FileMode) error   { return f.do("setMode", "") }
-func (f *fakeHost) grow(_, _ string, always bool) error { return f.do("grow", fmt.Sprint(" ", always)) }
+func (f *fakeHost) setMode(string, os.FileMode) error {
+	return f.points.pass(func() error { return f.do("setMode", "") }, nil)
+}
+func (f *fakeHost) grow(_, _ string, always bool) error {
+	return f.points.pass(func() error { return f.do("grow", fmt.Sprint(" ", always)) }, nil)
+}
 
 type bench struct {
 	*testing.T
