@@ -11,13 +11,11 @@ import (
 // leaderElectionLock is the name of the Lease that the acting operator holds.
 const leaderElectionLock = "lvms-operator-leader"
 
-// How long the Lease holds, until when it must have been renewed, and how often that is tried. An API server that is away for a minute and
-// a half, as while it is upgraded on a single node, ends no operator. The first two are OpenShift's recommendation (enhancements,
-// CONVENTIONS.md, high availability); another operator takes over sooner after an orderly end.
+// How long the Lease holds, until when it must have been renewed, and how often that is tried: another operator takes over within 20 s.
 const (
-	leaseDuration = 137 * time.Second
-	renewDeadline = 107 * time.Second
-	retryPeriod   = 5 * time.Second
+	leaseDuration = 15 * time.Second
+	renewDeadline = 10 * time.Second
+	retryPeriod   = 2 * time.Second
 )
 
 // newLeaderLock returns the lock of the acting operator. Its holder is the Pod, not the process: a container that was killed is started
