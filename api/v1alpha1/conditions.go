@@ -2,6 +2,9 @@ package v1alpha1
 
 // Condition types of an LVMCluster.
 const (
+	// ConditionReady tells whether state is Ready; its reason is the state, or ReasonDeletionPending; its message has what
+	// is wrong.
+	ConditionReady = "Ready"
 	// ConditionResourcesAvailable tells whether every operand of the LVMCluster is applied as wanted.
 	ConditionResourcesAvailable = "ResourcesAvailable"
 	// ConditionVolumeGroupsReady tells whether each device class has its volume group on every node it selects.

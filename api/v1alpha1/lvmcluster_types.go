@@ -13,8 +13,11 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=lvmc
 // +kubebuilder:printcolumn:name="Status",type=string,JSONPath=`.status.state`
-// +kubebuilder:printcolumn:name="Volume groups",type=string,JSONPath=`.status.conditions[?(@.type=="VolumeGroupsReady")].reason`
+// +kubebuilder:printcolumn:name="Volume groups",type=string,JSONPath=`.status.volumeGroups`
+// +kubebuilder:printcolumn:name="Size",type=string,JSONPath=`.status.size`
+// +kubebuilder:printcolumn:name="Free",type=string,JSONPath=`.status.free`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].message`
 type LVMCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -488,7 +491,20 @@ type LVMClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: ResourcesAvailable and VolumeGroupsReady.
+	// volumeGroups tells how many volume groups are Ready, of how many, as "5/6".
+	// +optional
+	VolumeGroups string `json:"volumeGroups,omitempty"`
+
+	// size of all volume groups together, rounded down to whole Mi or Gi.
+	// +optional
+	Size *resource.Quantity `json:"size,omitempty"`
+
+	// free is the part of size that holds nothing yet: the free space of volume groups and of thin pools. Redundancy and a high-water
+	// mark take of it, so it is more than what new volumes can have.
+	// +optional
+	Free *resource.Quantity `json:"free,omitempty"`
+
+	// conditions: Ready, ResourcesAvailable and VolumeGroupsReady.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -61,6 +61,7 @@ type report struct {
 	conditions *condition.Accumulator
 	state      lvmv1alpha1.LVMState
 	classes    []lvmv1alpha1.DeviceClassStatus
+	overview   *overview // nil if nobody could look
 	outcome    outcome
 	gone       bool
 }
@@ -86,6 +87,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		c.emitter.Forget(cluster)
 		return reconcile.Result{}, nil
 	}
+	done.conclude(cluster)
 	c.emit(cluster, done)
 	return done.outcome.result(), errors.Join(done.outcome.err(), c.writeStatus(ctx, cluster, done))
 }
@@ -125,6 +127,8 @@ func (c *Controller) volumeGroups(cluster *lvmv1alpha1.LVMCluster, seen Observat
 		done.outcome.add("status", err)
 		return ""
 	}
+	o := overviewOf(classes)
+	done.overview = &o
 	if done.classes, err = fit(classes); err != nil {
 		done.outcome.add("status", err)
 		return ""
@@ -154,7 +158,13 @@ func (c *Controller) writeStatus(ctx context.Context, cluster *lvmv1alpha1.LVMCl
 		State:               done.state,
 		ObservedGeneration:  cluster.Generation,
 		Conditions:          done.conditions.Merge(before.Status.Conditions, metav1.NewTime(c.now())),
+		VolumeGroups:        before.Status.VolumeGroups,
+		Size:                before.Status.Size,
+		Free:                before.Status.Free,
 		DeviceClassStatuses: done.classes,
+	}
+	if done.overview != nil {
+		done.overview.write(&cluster.Status)
 	}
 	if equality.Semantic.DeepEqual(before.Status, cluster.Status) {
 		return nil
@@ -194,7 +204,8 @@ func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, done report) {
 	case len(done.outcome.failures) > 0:
 		c.emitter.Emit(cluster, eventIncomplete, strings.Join(done.outcome.failures, "; "))
 	case done.state == lvmv1alpha1.LVMStatusFailed || done.state == lvmv1alpha1.LVMStatusDegraded:
-		c.emitter.Emit(cluster, eventVolumeGroups, done.problems())
+		problems, _ := done.problems()
+		c.emitter.Emit(cluster, eventVolumeGroups, problems)
 	case done.state == lvmv1alpha1.LVMStatusReady:
 		c.emitter.Clear(cluster, eventIncomplete.Reason, eventVolumeGroups.Reason)
 		if cluster.Status.State != "" && !cluster.Status.Ready {
@@ -211,14 +222,14 @@ func success(cluster *lvmv1alpha1.LVMCluster) string {
 	return "all operands run and all volume groups are ready"
 }
 
-// problems returns the message of VolumeGroupsReady.
-func (d report) problems() string {
+// problems returns the message of VolumeGroupsReady, and whether that is True.
+func (d report) problems() (message string, none bool) {
 	for _, condition := range d.conditions.Merge(nil, metav1.Time{}) {
 		if condition.Type == lvmv1alpha1.ConditionVolumeGroupsReady {
-			return condition.Message
+			return condition.Message, condition.Status == metav1.ConditionTrue
 		}
 	}
-	return ""
+	return "", false
 }
 
 func (c *Controller) emitLeaving(cluster *lvmv1alpha1.LVMCluster, seen Observation) {

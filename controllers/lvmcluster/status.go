@@ -19,7 +19,7 @@ import (
 const problemsShown = 10
 
 func newConditions(cluster *lvmv1alpha1.LVMCluster) *condition.Accumulator {
-	return condition.New(cluster.Generation, lvmv1alpha1.ConditionResourcesAvailable, lvmv1alpha1.ConditionVolumeGroupsReady)
+	return condition.New(cluster.Generation, lvmv1alpha1.ConditionReady, lvmv1alpha1.ConditionResourcesAvailable, lvmv1alpha1.ConditionVolumeGroupsReady)
 }
 
 // outcome is what the managers returned.

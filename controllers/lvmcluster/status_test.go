@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -106,7 +107,7 @@ func TestVolumeGroupsReady(t *testing.T) {
 			}
 			conditions := newConditions(cluster)
 			reportVolumeGroups(conditions, cluster, seenWith(test.nodes, test.reports), classes)
-			got := conditions.Merge(nil, metav1.Now())[1]
+			got := meta.FindStatusCondition(conditions.Merge(nil, metav1.Now()), lvmv1alpha1.ConditionVolumeGroupsReady)
 			if text := fmt.Sprintf("%s/%s: %s", got.Status, got.Reason, got.Message); !strings.HasPrefix(text, test.want) {
 				t.Errorf("condition\n%s\nwant\n%s", text, test.want)
 			}

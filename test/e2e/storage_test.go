@@ -108,6 +108,8 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(apply(ctx, classes)).To(Succeed())
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 		AddReportEntry("from apply to Ready", time.Since(start).Round(100*time.Millisecond).String())
+		kubectl(ctx, "wait", "lvmcluster/"+clusterName, "-n", story.OperatorNamespace, "--for=condition=Ready", "--timeout=30s")
+		Expect(kubectl(ctx, "get", "lvmcluster", "-n", story.OperatorNamespace)).To(MatchRegexp(clusterName+` +Ready +6/6 +23Gi +23Gi `), "is it fine, and how much is left")
 		Expect(groups(ctx, "node1")).To(ConsistOf("thick-ext4", "thin-ext4", "thin-xfs"))
 		Expect(groups(ctx, "node2")).To(ConsistOf("thick-ext4", "thick-xfs", "thin-xfs"))
 		Expect(kubectl(ctx, "get", "storageclass", "-o", "name")).To(Equal(strings.Join([]string{

@@ -1,0 +1,80 @@
+package lvmcluster
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// overview is what an administrator asks first: is it fine, and how much is left.
+type overview struct {
+	// ready volume groups, of how many.
+	ready, groups int
+	// size of the volume groups, and what of it holds nothing yet, in bytes. Known tells whether any group has said so.
+	size, free int64
+	known      bool
+}
+
+func overviewOf(classes []lvmv1alpha1.DeviceClassStatus) overview {
+	var o overview
+	for _, class := range classes {
+		for i := range class.NodeStatus {
+			entry := &class.NodeStatus[i]
+			o.groups++
+			if stateOf(entry.VGStatus) == lvmv1alpha1.VGStatusReady {
+				o.ready++
+			}
+			if entry.Size == nil || entry.Free == nil {
+				continue
+			}
+			o.known = true
+			o.size += entry.Size.Value()
+			o.free += entry.Free.Value()
+			if pool := entry.ThinPool; pool != nil && pool.Free != nil {
+				o.free += pool.Free.Value()
+			}
+		}
+	}
+	return o
+}
+
+// write puts it into the status. A status that nobody could look at anew keeps what it has.
+func (o overview) write(status *lvmv1alpha1.LVMClusterStatus) {
+	status.VolumeGroups = fmt.Sprintf("%d/%d", o.ready, o.groups)
+	status.Size, status.Free = nil, nil
+	if o.known {
+		status.Size, status.Free = inWholeUnits(o.size), inWholeUnits(o.free)
+	}
+}
+
+// inWholeUnits rounds down to what a person reads: to GiB from 10 GiB on, else to MiB.
+func inWholeUnits(bytes int64) *resource.Quantity {
+	const mebi, gibi = 1 << 20, 1 << 30
+	unit := int64(mebi)
+	if bytes >= 10*gibi {
+		unit = gibi
+	}
+	return resource.NewQuantity(bytes/unit*unit, resource.BinarySI)
+}
+
+// conclude sets the condition Ready, for `kubectl wait`, from all that was found.
+func (d *report) conclude(cluster *lvmv1alpha1.LVMCluster) {
+	const ready = lvmv1alpha1.ConditionReady
+	why := slices.Concat(d.outcome.failures, d.outcome.waits)
+	switch {
+	case d.state == lvmv1alpha1.LVMStatusReady:
+		d.conditions.True(ready, string(d.state), success(cluster))
+	case !cluster.DeletionTimestamp.IsZero():
+		d.conditions.False(ready, lvmv1alpha1.ReasonDeletionPending, strings.Join(append([]string{"the LVMCluster is being deleted"}, why...), ": "))
+	default:
+		if problems, none := d.problems(); !none && problems != "" {
+			why = append(why, problems)
+		}
+		d.conditions.False(ready, string(cmp.Or(d.state, lvmv1alpha1.LVMStatusUnknown)), strings.Join(why, "; "))
+	}
+}
