@@ -1,0 +1,65 @@
+package webhook
+
+import (
+	"fmt"
+	"slices"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// poolsClosed tells of thin pools that a change lets take nothing new: more is promised already than the overprovision ratio allows, or
+// more is written than the high-water mark. Nothing that exists changes by it.
+func (i inventory) poolsClosed(before, after []lvmv1alpha1.DeviceClass) []string {
+	var all []string
+	for n, class := range after {
+		config := class.ThinPoolConfig
+		at := slices.IndexFunc(before, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class.Name })
+		if config == nil || at < 0 || before[at].ThinPoolConfig == nil {
+			continue
+		}
+		old, path := before[at].ThinPoolConfig, classesPath.Index(n).Child("thinPoolConfig")
+		if config.OverprovisionRatio < old.OverprovisionRatio {
+			// Divided, since the product of two limits may be too large.
+			nodes := i.nodesOfPools(class.Name, func(pool *lvmv1alpha1.ThinPoolStatus) bool {
+				return (promised(pool)-1)/int64(config.OverprovisionRatio) >= pool.Size.Value()
+			})
+			if len(nodes) > 0 {
+				all = append(all, fmt.Sprintf("%s: device class %q: the volumes on %s have more together than %d times the size of their thin pool: they stay, and no new volume, no snapshot and no growth is possible there until there is room",
+					path.Child("overprovisionRatio"), class.Name, shown(nodes), config.OverprovisionRatio))
+			}
+		}
+		if mark := int32(config.HighWaterMarkPercent); mark < int32(old.HighWaterMarkPercent) {
+			nodes := i.nodesOfPools(class.Name, func(pool *lvmv1alpha1.ThinPoolStatus) bool {
+				return max(pool.DataPercent, pool.MetadataPercent) >= mark
+			})
+			if len(nodes) > 0 {
+				all = append(all, fmt.Sprintf("%s: device class %q: thin pools are fuller than %d %% on %s: no new volume, no snapshot and no growth is possible there until there is room",
+					path.Child("highWaterMarkPercent"), class.Name, mark, shown(nodes)))
+			}
+		}
+	}
+	return all
+}
+
+// promised is what the volumes of a pool may have together, in bytes; 0 where that is not known.
+func promised(pool *lvmv1alpha1.ThinPoolStatus) int64 {
+	if pool.VirtualSize == nil {
+		return 0
+	}
+	return pool.VirtualSize.Value()
+}
+
+// nodesOfPools are the nodes, sorted, whose thin pool of a device class is so.
+func (i inventory) nodesOfPools(class string, is func(*lvmv1alpha1.ThinPoolStatus) bool) []string {
+	var nodes []string
+	for node, status := range i.statuses {
+		for n := range status.Status.NodeStatus {
+			entry := &status.Status.NodeStatus[n]
+			if entry.Name == class && entry.ThinPool != nil && is(entry.ThinPool) {
+				nodes = append(nodes, node)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}

@@ -1,0 +1,52 @@
+package webhook
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+func TestPoolsThatAChangeCloses(t *testing.T) {
+	pool := func(class, size, virtual string, data, metadata int32) lvmv1alpha1.LVMVolumeGroupNodeStatus {
+		entry := lvmv1alpha1.VGStatus{Name: class, ThinPool: &lvmv1alpha1.ThinPoolStatus{Name: "p", Size: resource.MustParse(size), DataPercent: data, MetadataPercent: metadata}}
+		if virtual != "" {
+			q := resource.MustParse(virtual)
+			entry.ThinPool.VirtualSize = &q
+		}
+		status := lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+		status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "thick"}, entry}
+		return status
+	}
+	known := inventory{statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{
+		"n3": pool("a", "10Gi", "21Gi", 80, 10), "n1": pool("a", "10Gi", "50Gi", 10, 70), "n2": pool("a", "10Gi", "20Gi", 69, 69),
+		"n4": pool("b", "10Gi", "99Gi", 99, 99), "n5": pool("a", "8Ei", "", 0, 0), "n6": {},
+	}}
+	const before = "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 10, highWaterMarkPercent: 95}}]"
+	for name, tt := range map[string]struct {
+		before, after string
+		want          []string
+	}{
+		"nothing changes": {before, before, nil},
+		"a lower ratio":   {before, "[{name: x}, {name: a, thinPoolConfig: {name: p, overprovisionRatio: 2, highWaterMarkPercent: 95}}]", []string{`spec.storage.deviceClasses[1].thinPoolConfig.overprovisionRatio: device class "a": the volumes on nodes n1, n3 have more together than 2 times`}},
+		"still enough":    {before, "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 5, highWaterMarkPercent: 95}}]", nil},
+		"a higher ratio":  {"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1}}]", "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 2}}]", nil},
+		"a lower mark":    {before, "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 10, highWaterMarkPercent: 70}}]", []string{"highWaterMarkPercent: device class \"a\": thin pools are fuller than 70 % on nodes n1, n3"}},
+		"both":            {before, "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 4, highWaterMarkPercent: 75}}]", []string{"on node n1 have more", "75 % on node n3"}},
+		"a new class":     {"[]", "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1}}]", nil},
+		"a thick class":   {"[{name: a}]", "[{name: a}]", nil},
+	} {
+		got := known.poolsClosed(classesOf(t, tt.before), classesOf(t, tt.after))
+		if len(got) != len(tt.want) {
+			t.Errorf("%s: got %q", name, got)
+			continue
+		}
+		for i, want := range tt.want {
+			if !strings.Contains(got[i], want) {
+				t.Errorf("%s: got\n%s\nwant\n%s", name, got[i], want)
+			}
+		}
+	}
+}
