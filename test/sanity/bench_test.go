@@ -3,6 +3,7 @@
 package sanity
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"github.com/topolvm/topolvm"
 	topolvmlvmd "github.com/topolvm/topolvm/pkg/lvmd"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -90,9 +92,14 @@ func newVolumeBench(t *testing.T) *volumeBench {
 	must(t, err)
 	must(t, engine.SetClasses(deviceClasses()))
 	topolvmlvmd.SetLVMCommandPrefix([]string{"/usr/sbin/lvm"})
-	var classes []*lvmd.DeviceClass
+	var classes []*types.DeviceClass
 	for _, class := range deviceClasses() {
-		classes = append(classes, &class)
+		// The keys are the same.
+		data, err := json.Marshal(class)
+		must(t, err)
+		theirs := &types.DeviceClass{}
+		must(t, json.Unmarshal(data, theirs))
+		classes = append(classes, theirs)
 	}
 	volumes, groups := topolvmlvmd.NewEmbeddedServiceClients(t.Context(), classes, nil)
 	drain(t, groups)
