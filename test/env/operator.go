@@ -18,53 +18,92 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// operatorUser is the ServiceAccount of the operator.
-const operatorUser = "system:serviceaccount:" + Namespace + ":lvms-operator"
+// The ServiceAccounts of the product.
+const (
+	operatorUser = "system:serviceaccount:" + Namespace + ":lvms-operator"
+	agentUser    = "system:serviceaccount:" + Namespace + ":vg-manager"
+)
 
 // AsOperator returns a configuration that may do what config/rbac/operator_role.yaml lets the operator do, and nothing
 // else. The rules for the operator's namespace hold in the given one.
 func (e *Env) AsOperator(namespace string) (*rest.Config, error) {
-	repository, err := root()
+	return e.as(operatorUser, "operator_role.yaml", namespace, nil)
+}
+
+// AsNodeAgent returns a configuration that may do what config/rbac lets the node agent of a node do. An empty node is a token that is
+// bound to none.
+func (e *Env) AsNodeAgent(node string) (*rest.Config, error) {
+	objects, err := manifests("vg_manager_policy.yaml")
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(filepath.Join(repository, "config", "rbac", "operator_role.yaml"))
-	if err != nil {
-		return nil, fmt.Errorf("the operator's roles: %w", err)
-	}
-	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), len(data)); ; {
-		role := &unstructured.Unstructured{}
-		if err := decoder.Decode(role); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return nil, fmt.Errorf("the operator's roles: %w", err)
+	for _, object := range objects {
+		if err := e.create(object); err != nil {
+			return nil, err
 		}
+	}
+	var extra map[string][]string
+	if node != "" {
+		extra = map[string][]string{"authentication.kubernetes.io/node-name": {node}}
+	}
+	return e.as(agentUser, "vg_manager_role.yaml", Namespace, extra)
+}
+
+func (e *Env) as(user, roles, namespace string, extra map[string][]string) (*rest.Config, error) {
+	objects, err := manifests(roles)
+	if err != nil {
+		return nil, err
+	}
+	for _, role := range objects {
 		if role.GetNamespace() == Namespace {
 			role.SetNamespace(namespace)
 		}
-		if err := e.bind(role); err != nil {
+		if err := e.bind(role, user); err != nil {
 			return nil, err
 		}
 	}
 	config := rest.CopyConfig(e.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: operatorUser,
-		Groups: []string{"system:serviceaccounts", "system:authenticated"}}
+	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}, Extra: extra}
 	return config, nil
 }
 
-// bind makes a role and gives it to the operator.
-func (e *Env) bind(role *unstructured.Unstructured) error {
-	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: operatorUser}}
+// manifests reads a file of config/rbac.
+func manifests(name string) ([]*unstructured.Unstructured, error) {
+	repository, err := root()
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(filepath.Join(repository, "config", "rbac", name))
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), len(data)); ; {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		objects = append(objects, object)
+	}
+}
+
+// bind makes a role and gives it to a user.
+func (e *Env) bind(role *unstructured.Unstructured, user string) error {
+	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.GetKind(), Name: role.GetName()}
 	meta := metav1.ObjectMeta{Name: role.GetName(), Namespace: role.GetNamespace()}
 	var binding client.Object = &rbacv1.ClusterRoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref}
 	if role.GetNamespace() != "" {
 		binding = &rbacv1.RoleBinding{ObjectMeta: meta, Subjects: subjects, RoleRef: ref}
 	}
-	for _, object := range []client.Object{role, binding} {
-		if err := e.Client.Create(context.Background(), object); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("%s %s: %w", object.GetObjectKind().GroupVersionKind().Kind, object.GetName(), err)
-		}
+	return errors.Join(e.create(role), e.create(binding))
+}
+
+func (e *Env) create(object client.Object) error {
+	if err := e.Client.Create(context.Background(), object); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("%s %s: %w", object.GetObjectKind().GroupVersionKind().Kind, object.GetName(), err)
 	}
 	return nil
 }

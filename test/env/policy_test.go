@@ -1,0 +1,119 @@
+//go:build env
+
+package env
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// A node agent that somebody has taken over reaches no other node.
+func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
+	ctx := t.Context()
+	agent := func(node string) client.Client {
+		config, err := server.AsNodeAgent(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	own, other, unbound := agent("n1"), agent("n2"), agent("")
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "lv"}, Spec: topolvmv1.LogicalVolumeSpec{Name: "lv", NodeName: "n1", DeviceClass: "a", Size: resource.MustParse("1Gi")}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"a": "1"}, Labels: map[string]string{"zone": "a"}}}
+	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: Namespace}}
+	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: Namespace, Finalizers: []string{lvmv1alpha1.NodeCleanupPrefix + "n2"}}}
+	for _, object := range []client.Object{lv, node, status, group} {
+		if err := server.Client.Create(ctx, object); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			object.SetFinalizers(nil)
+			object.SetResourceVersion("")
+			_ = server.Client.Update(context.Background(), object)
+			_ = server.Client.Delete(context.Background(), object)
+		})
+	}
+	patch := func(object client.Object, body string, status bool) func(c client.Client) error {
+		return func(c client.Client) error {
+			target, p := object.DeepCopyObject().(client.Object), client.RawPatch("application/merge-patch+json", []byte(body))
+			if status {
+				return c.Status().Patch(ctx, target, p)
+			}
+			return c.Patch(ctx, target, p)
+		}
+	}
+	allowed := map[string]func(client.Client) error{
+		"finalizer of a LogicalVolume":     patch(lv, `{"metadata":{"finalizers":["topolvm.io/logicalvolume"],"annotations":{"lvm.topolvm.io/condition":"x"}}}`, false),
+		"status of a LogicalVolume":        patch(lv, `{"status":{"volumeID":"x"}}`, true),
+		"node status":                      patch(status, `{"status":{"conditions":[]}}`, true),
+		"own finalizer on a volume group":  patch(group, `{"metadata":{"finalizers":["`+lvmv1alpha1.NodeCleanupPrefix+`n2","`+lvmv1alpha1.NodeCleanupPrefix+`n1"]}}`, false),
+		"own finalizer off a volume group": patch(group, `{"metadata":{"finalizers":["`+lvmv1alpha1.NodeCleanupPrefix+`n2"]}}`, false),
+		"capacity on the Node":             patch(node, `{"metadata":{"annotations":{"capacity.topolvm.io/a":"1","capacity.topolvm.io/b":"2"}}}`, false),
+		"capacity off the Node":            patch(node, `{"metadata":{"annotations":{"capacity.topolvm.io/b":null}}}`, false),
+	}
+	refused := map[string]func(client.Client) error{
+		"size of a LogicalVolume":             patch(lv, `{"spec":{"size":"2Gi"}}`, false),
+		"node of a LogicalVolume":             patch(lv, `{"spec":{"nodeName":"n2"}}`, false),
+		"finalizer of another node":           patch(group, `{"metadata":{"finalizers":null}}`, false),
+		"spec of a volume group":              patch(group, `{"spec":{"default":true}}`, false),
+		"labels of a volume group":            patch(group, `{"metadata":{"labels":{"a":"b"}}}`, false),
+		"labels of the Node":                  patch(node, `{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`, false),
+		"spec of the Node":                    patch(node, `{"spec":{"unschedulable":true}}`, false),
+		"another annotation of the Node":      patch(node, `{"metadata":{"annotations":{"a":"2"}}}`, false),
+		"another annotation taken off a Node": patch(node, `{"metadata":{"annotations":{"a":null}}}`, false),
+	}
+	denied := func(err error) bool { return err != nil && strings.Contains(err.Error(), "a node agent") }
+	// The API server needs a moment until roles and policies hold.
+	holds := func() bool {
+		ready := allowed["node status"](own) == nil && allowed["status of a LogicalVolume"](own) == nil && allowed["capacity off the Node"](own) == nil &&
+			allowed["own finalizer off a volume group"](own) == nil && denied(allowed["node status"](other)) && denied(allowed["status of a LogicalVolume"](other)) &&
+			denied(refused["spec of the Node"](own)) && denied(refused["spec of a volume group"](own))
+		for _, undo := range []func(client.Client) error{patch(node, `{"spec":{"unschedulable":null}}`, false), patch(group, `{"spec":{"default":false}}`, false)} {
+			if err := undo(server.Client); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return ready
+	}
+	for deadline := time.Now().Add(time.Minute); !holds(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the policies do not hold")
+		}
+	}
+	for _, what := range []string{"finalizer of a LogicalVolume", "status of a LogicalVolume", "node status", "own finalizer on a volume group", "own finalizer off a volume group", "capacity on the Node", "capacity off the Node"} {
+		for name, c := range map[string]client.Client{"another node": other, "no node": unbound} {
+			if what == "own finalizer off a volume group" {
+				continue // It changes nothing any more.
+			}
+			if err := allowed[what](c); !denied(err) {
+				t.Errorf("%s from %s: %v", what, name, err)
+			}
+		}
+		if err := allowed[what](own); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	for what, do := range refused {
+		if err := do(own); !denied(err) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if err := do(server.Client); err != nil && !strings.Contains(err.Error(), "mmutable") {
+			t.Errorf("%s by an administrator: %v", what, err)
+		}
+	}
+}
