@@ -23,6 +23,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
 	"github.com/lvm-storage/lvm-operator/controllers/node"
+	"github.com/lvm-storage/lvm-operator/controllers/standby"
 	"github.com/lvm-storage/lvm-operator/internal/csi/capacity"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
@@ -46,6 +47,7 @@ type operatorOptions struct {
 	webhookPort                    int
 	webhookCertDir                 string
 	leaderElect                    bool
+	standbys                       int
 }
 
 func operatorCommand() *cobra.Command {
@@ -64,6 +66,7 @@ func operatorCommand() *cobra.Command {
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
 		"folder with tls.crt and tls.key of the webhook, made by OpenShift's service CA or OLM; without it the operator makes and rotates them itself")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "let one of several operators act; admission is served by all")
+	flags.IntVar(&o.standbys, "standbys", 1, "how many further operators are kept ready, 0 to 2, each on a node of its own; fewer where there are fewer nodes")
 	return command
 }
 
@@ -77,6 +80,9 @@ func operatorCommand() *cobra.Command {
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
 func runOperator(ctx context.Context, o operatorOptions) error {
+	if o.standbys < 0 || o.standbys > 2 {
+		return fmt.Errorf("--standbys is %d: give 0, 1 or 2", o.standbys)
+	}
 	namespace, err := environment("NAMESPACE")
 	if err != nil {
 		return err
@@ -135,6 +141,11 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	}
 	if err := certificates.addTo(mgr); err != nil {
 		return err
+	}
+	if o.leaderElect {
+		if err := standby.New(mgr.GetClient(), mgr.GetAPIReader(), namespace, o.standbys).SetupWithManager(mgr); err != nil {
+			return err
+		}
 	}
 	if err := addControllers(mgr, namespace, image, found); err != nil {
 		return err

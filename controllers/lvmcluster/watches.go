@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -29,6 +30,8 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 		&lvmv1alpha1.LVMVolumeGroup{}:           here,
 		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}: here,
 		&appsv1.DaemonSet{}:                     here,
+		&appsv1.Deployment{}:                    here,
+		&policyv1.PodDisruptionBudget{}:         here,
 		&storagev1.CSIStorageCapacity{}:         here,
 	}
 }

@@ -132,6 +132,8 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	volumeStories()
 
+	It("goes on with another operator when the node of the first loses power", takesOver, NodeTimeout(10*time.Minute))
+
 	It("has the data of a Pod after its node was rebooted, and after it lost power", func(ctx SpecContext) {
 		v := story.Volume{Namespace: namespace, Name: "reboot", Class: "lvms-thin-ext4", Size: "512Mi"} // on node1
 		Expect(cluster.Claim(ctx, v)).To(Succeed())

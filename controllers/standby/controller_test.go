@@ -1,0 +1,96 @@
+package standby
+
+import (
+	"encoding/json"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func primary() *appsv1.Deployment {
+	labels := map[string]string{"app.kubernetes.io/name": "lvms-operator"}
+	one := int32(1)
+	return &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Name: Primary, Namespace: "lvms", UID: "u", Labels: labels},
+		Spec: appsv1.DeploymentSpec{
+			Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": "lvms-operator", "app.kubernetes.io/part-of": "lvms"}},
+				Spec: corev1.PodSpec{
+					ServiceAccountName: "lvms-operator", NodeSelector: map[string]string{"os": "linux"},
+					Tolerations: []corev1.Toleration{{Key: "infra", Operator: corev1.TolerationOpExists}},
+					Containers:  []corev1.Container{{Name: "manager", Image: "x@sha256:1", Args: []string{"operator"}}},
+				},
+			},
+		},
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	node := func(os string, taints ...string) corev1.Node {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"os": os}}}
+		for _, key := range taints {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
+		}
+		return n
+	}
+	cordoned := node("linux", corev1.TaintNodeUnschedulable)
+	cordoned.Spec.Unschedulable = true
+	avoided := node("linux")
+	avoided.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}
+	for name, tt := range map[string]struct {
+		nodes []corev1.Node
+		want  int
+	}{
+		"none":                      {nil, 0},
+		"one":                       {[]corev1.Node{node("linux")}, 1},
+		"another system":            {[]corev1.Node{node("linux"), node("windows")}, 1},
+		"a taint":                   {[]corev1.Node{node("linux"), node("linux", "gpu")}, 1},
+		"a taint that is tolerated": {[]corev1.Node{node("linux"), node("linux", "infra")}, 2},
+		"away for a while":          {[]corev1.Node{node("linux", corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady), cordoned, avoided}, 3},
+	} {
+		if got, err := placesFor(&primary().Spec.Template, tt.nodes); err != nil || got != tt.want {
+			t.Errorf("%s: got %d, %v, want %d", name, got, err, tt.want)
+		}
+	}
+}
+
+func TestTheCopyIsApart(t *testing.T) {
+	original := primary()
+	wanted, err := copyOf(original, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(wanted)
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := &appsv1.Deployment{}
+	if err := json.Unmarshal(data, copied); err != nil {
+		t.Fatal(err)
+	}
+	spec, pod := copied.Spec, copied.Spec.Template
+	if *spec.Replicas != 2 || copied.Name != Name || copied.OwnerReferences[0].UID != "u" || spec.Strategy.RollingUpdate.MaxSurge.IntValue() != 0 {
+		t.Errorf("got %s", data)
+	}
+	for key, value := range original.Spec.Selector.MatchLabels {
+		if pod.Labels[key] != value || spec.Selector.MatchLabels[key] != value {
+			t.Errorf("the Service would not find it: %v", pod.Labels)
+		}
+	}
+	if pod.Labels[Label] != "true" || spec.Selector.MatchLabels[Label] != "true" || pod.Labels["app.kubernetes.io/part-of"] != "lvms" {
+		t.Errorf("got the labels %v", pod.Labels)
+	}
+	if _, changed := original.Spec.Selector.MatchLabels[Label]; changed || original.Spec.Template.Spec.Affinity != nil {
+		t.Error("the original was changed")
+	}
+	terms := pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if len(terms) != 1 || terms[0].TopologyKey != corev1.LabelHostname || terms[0].LabelSelector.MatchLabels["app.kubernetes.io/name"] != "lvms-operator" || len(terms[0].LabelSelector.MatchLabels) != 1 {
+		t.Errorf("got %+v", terms)
+	}
+	if pod.Spec.Containers[0].Image != "x@sha256:1" || pod.Spec.ServiceAccountName != "lvms-operator" || len(pod.Spec.Tolerations) != 1 {
+		t.Errorf("got %+v", pod.Spec)
+	}
+}
