@@ -46,6 +46,8 @@ const (
 	fieldOwner = "lvms-operator-standby"
 	// nodePrefix begins the taints by which Kubernetes says what a node suffers. They come and go, and so count for nothing here.
 	nodePrefix = "node.kubernetes.io/"
+	// olmPrefix begins the labels of the Operator Lifecycle Manager.
+	olmPrefix = "olm."
 )
 
 // Controller keeps the copy.
@@ -154,8 +156,9 @@ func copyOf(primary *appsv1.Deployment, replicas int32) (*applyappsv1.Deployment
 	template.Spec.WithAffinity(affinity.WithPodAntiAffinity(applycorev1.PodAntiAffinity().WithRequiredDuringSchedulingIgnoredDuringExecution(apart)))
 	selector[Label] = "true"
 	template.WithLabels(map[string]string{Label: "true"})
+	maps.DeleteFunc(template.Labels, func(key, _ string) bool { return strings.HasPrefix(key, olmPrefix) })
 	return applyappsv1.Deployment(Name, primary.Namespace).
-		WithLabels(primary.Labels).
+		WithLabels(labelsOf(primary)).
 		WithOwnerReferences(owner(primary)).
 		WithSpec(applyappsv1.DeploymentSpec().
 			WithReplicas(replicas).
@@ -169,10 +172,18 @@ func copyOf(primary *appsv1.Deployment, replicas int32) (*applyappsv1.Deployment
 // budgetFor lets one operator at a time be evicted.
 func budgetFor(primary *appsv1.Deployment) *applypolicyv1.PodDisruptionBudgetApplyConfiguration {
 	return applypolicyv1.PodDisruptionBudget(Name, primary.Namespace).
-		WithLabels(primary.Labels).
+		WithLabels(labelsOf(primary)).
 		WithOwnerReferences(owner(primary)).
 		WithSpec(applypolicyv1.PodDisruptionBudgetSpec().WithMaxUnavailable(intstr.FromInt32(1)).
 			WithSelector(applymetav1.LabelSelector().WithMatchLabels(primary.Spec.Selector.MatchLabels)))
+}
+
+// labelsOf are the labels that say what the primary Deployment is part of. Those of OLM say whose it is: OLM deletes what has them and is
+// in no ClusterServiceVersion.
+func labelsOf(primary *appsv1.Deployment) map[string]string {
+	labels := maps.Clone(primary.Labels)
+	maps.DeleteFunc(labels, func(key, _ string) bool { return !strings.HasPrefix(key, "app.kubernetes.io/") })
+	return labels
 }
 
 func owner(primary *appsv1.Deployment) *applymetav1.OwnerReferenceApplyConfiguration {

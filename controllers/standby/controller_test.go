@@ -59,6 +59,8 @@ func TestPlaces(t *testing.T) {
 
 func TestTheCopyIsApart(t *testing.T) {
 	original := primary()
+	original.Labels = map[string]string{"app.kubernetes.io/name": "lvms-operator", "olm.owner": "lvms.v1", "operators.coreos.com/lvms.ns": ""}
+	original.Spec.Template.Labels["olm.managed"] = "true"
 	wanted, err := copyOf(original, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +87,9 @@ func TestTheCopyIsApart(t *testing.T) {
 	}
 	if _, changed := original.Spec.Selector.MatchLabels[Label]; changed || original.Spec.Template.Spec.Affinity != nil {
 		t.Error("the original was changed")
+	}
+	if len(copied.Labels) != 1 || len(pod.Labels) != 3 {
+		t.Errorf("OLM would take it for its own: %v, %v", copied.Labels, pod.Labels)
 	}
 	terms := pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	if len(terms) != 1 || terms[0].TopologyKey != corev1.LabelHostname || terms[0].LabelSelector.MatchLabels["app.kubernetes.io/name"] != "lvms-operator" || len(terms[0].LabelSelector.MatchLabels) != 1 {
