@@ -65,7 +65,6 @@ type Storage struct {
 // +kubebuilder:validation:XValidation:rule="has(self.raidConfig) == has(oldSelf.raidConfig)",message="raidConfig cannot be added to or removed from an existing device class: its volumes already have or lack redundancy; use a new device class"
 // +kubebuilder:validation:XValidation:rule="!has(self.raidConfig) || !has(self.thinPoolConfig)",message="raidConfig and thinPoolConfig exclude each other: volumes with redundancy are thick"
 // +kubebuilder:validation:XValidation:rule="!has(self.deviceSelectors) || self.deviceSelectors.size() == 0 || !has(self.deviceSelector)",message="deviceSelector and deviceSelectors exclude each other: put the one into the list of the others"
-// +kubebuilder:validation:XValidation:rule="has(self.nodeSelector) == has(oldSelf.nodeSelector) && (!has(self.nodeSelector) || self.nodeSelector == oldSelf.nodeSelector)",message="nodeSelector cannot be changed: nodes that it no longer selects would keep their volumes"
 type DeviceClass struct {
 	// name of the device class, of its volume group on each node, and of its StorageClass after the prefix "lvms-".
 	// +kubebuilder:validation:MinLength=1

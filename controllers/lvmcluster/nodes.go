@@ -3,6 +3,7 @@ package lvmcluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,17 @@ type placement struct {
 	// selectors are those of the device classes; nil among them selects every node.
 	selectors   []*corev1.NodeSelector
 	tolerations []corev1.Toleration
+}
+
+// reduced leaves out selectors that are there already, and puts the others into an order that is the same each time.
+func (p placement) reduced() placement {
+	if slices.Contains(p.selectors, nil) {
+		p.selectors = []*corev1.NodeSelector{nil}
+		return p
+	}
+	slices.SortFunc(p.selectors, func(a, b *corev1.NodeSelector) int { return strings.Compare(a.String(), b.String()) })
+	p.selectors = slices.CompactFunc(p.selectors, func(a, b *corev1.NodeSelector) bool { return a.String() == b.String() })
+	return p
 }
 
 // allows returns "" if the node agent can run on a node, or why it cannot and what to do.

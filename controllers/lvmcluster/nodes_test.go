@@ -1,6 +1,7 @@
 package lvmcluster
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 
@@ -67,5 +68,50 @@ func TestPlacementIncludesClassesThatAreLeaving(t *testing.T) {
 	nodes, err := seen.agentNodes(cluster)
 	if err != nil || len(nodes) != 2 || nodes[0].Name != "a" || nodes[1].Name != "b" {
 		t.Errorf("nodes %v, error %v", nodes, err)
+	}
+}
+
+// A node that a device class left keeps its agent as long as it keeps something of the class.
+func TestPlacementIncludesNodesThatHaveVolumes(t *testing.T) {
+	cluster := newTestCluster(on(thick("vg1"), "disks"), on(thick("vg2"), "disks"))
+	group := func(name string, nodes ...string) lvmv1alpha1.LVMVolumeGroup {
+		g := lvmv1alpha1.LVMVolumeGroup{}
+		g.Name = name
+		for _, node := range nodes {
+			g.Finalizers = append(g.Finalizers, lvmv1alpha1.NodeCleanupFinalizer(node))
+		}
+		return g
+	}
+	long := strings.Repeat("long-name.", 20) + "x"
+	seen := Observation{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{"vg1": group("vg1", "a", "b", long, "gone"), "vg2": group("vg2", "a", "b")}}
+	seen.Nodes = append(seen.Nodes, *readyNode("a", map[string]string{"disks": ""}), *readyNode("b", nil), *readyNode("c", nil), *readyNode(long, nil))
+	nodes, err := seen.agentNodes(cluster)
+	if err != nil || len(nodes) != 3 || nodes[1].Name != "b" || nodes[2].Name != long {
+		t.Errorf("nodes %v, error %v", nodes, err)
+	}
+	first, again := seen.placement(cluster), seen.placement(cluster)
+	if len(first.selectors) != 3 || !reflect.DeepEqual(first, again) {
+		t.Errorf("got %v, then %v", first.selectors, again.selectors)
+	}
+	all := newTestCluster(thick("vg1"), on(thick("vg2"), "disks"))
+	if p := seen.placement(all); len(p.selectors) != 1 || p.selectors[0] != nil {
+		t.Errorf("every node is selected, and the agent is for %v", p.selectors)
+	}
+	reports := map[string][]lvmv1alpha1.VGStatus{"b": {vg("vg1", lvmv1alpha1.VGStatusReady, "not selected any more")}}
+	for node, entries := range reports {
+		status := lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+		status.Status.NodeStatus = entries
+		seen.NodeStatuses = map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{node: status}
+	}
+	classes, err := deviceClassStatuses(cluster, seen)
+	if err != nil || len(classes) != 2 {
+		t.Fatal(classes, err)
+	}
+	shown := map[string]lvmv1alpha1.VGState{}
+	for _, entry := range classes[0].NodeStatus {
+		shown[entry.Node] = entry.Status
+	}
+	if shown["b"] != lvmv1alpha1.VGStatusReady || shown["c"] != "" {
+		t.Errorf("got %v", shown)
 	}
 }

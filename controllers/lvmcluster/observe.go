@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -106,12 +107,32 @@ func (s Observation) placement(cluster *lvmv1alpha1.LVMCluster) placement {
 		p.selectors = append(p.selectors, nil)
 	}
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
-		p.selectors = append(p.selectors, class.NodeSelector)
+		p.selectors = append(append(p.selectors, class.NodeSelector), s.holders(class.Name, class.NodeSelector)...)
 	}
 	for _, leaving := range s.Leaving {
-		p.selectors = append(p.selectors, leaving.VolumeGroup.Spec.NodeSelector)
+		selector := leaving.VolumeGroup.Spec.NodeSelector
+		p.selectors = append(append(p.selectors, selector), s.holders(leaving.VolumeGroup.Name, selector)...)
 	}
-	return p
+	return p.reduced()
+}
+
+// holders select the nodes that a device class does not select any more, and that still have something of it: their volumes are served.
+func (s Observation) holders(class string, selector *corev1.NodeSelector) []*corev1.NodeSelector {
+	var all []*corev1.NodeSelector
+	for i := range s.Nodes {
+		node := &s.Nodes[i]
+		selected, err := selects(selector, node)
+		if err == nil && !selected && slices.Contains(s.VolumeGroups[class].Finalizers, lvmv1alpha1.NodeCleanupFinalizer(node.Name)) {
+			all = append(all, onlyNode(node.Name))
+		}
+	}
+	return all
+}
+
+func onlyNode(name string) *corev1.NodeSelector {
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
+		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
+	}}}}
 }
 
 // agentNodes returns the nodes on which the node agent runs.

@@ -66,7 +66,10 @@ func deviceClassStatuses(cluster *lvmv1alpha1.LVMCluster, seen Observation) ([]l
 	var all []lvmv1alpha1.DeviceClassStatus
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
 		view := classView{name: class.Name, group: seen.VolumeGroups[class.Name], seen: seen, byNode: class.DeviceSelectors,
-			placement: placement{selectors: []*corev1.NodeSelector{class.NodeSelector}, tolerations: cluster.Spec.Tolerations}}
+			placement: placement{
+				selectors:   append([]*corev1.NodeSelector{class.NodeSelector}, seen.holders(class.Name, class.NodeSelector)...),
+				tolerations: cluster.Spec.Tolerations,
+			}}
 		status, err := view.status()
 		if err != nil {
 			return nil, err
@@ -126,8 +129,8 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !hasSelector {
-		return outOfReach(reported, "no deviceSelectors entry of the device class selects the node any more, nobody looks after the volume group"), nil
+	if !hasSelector && reported == nil {
+		return nil, nil
 	}
 	if obstacle != "" {
 		return outOfReach(reported, "the node agent cannot run here any more, nobody looks after the volume group: "+obstacle), nil

@@ -201,5 +201,5 @@ func deviceWarnings(before, after []lvmv1alpha1.DeviceClass, known inventory) ad
 		}
 	}
 	return slices.Concat(all, known.tooFewForRAID(after), known.unusable(after), known.unknownNodes(after), known.stillNamed(after),
-		known.nothingLeft(after), known.takenOut(before, after), known.poolsClosed(before, after))
+		known.nothingLeft(after), known.takenOut(before, after), known.poolsClosed(before, after), known.nodesLeft(before, after))
 }

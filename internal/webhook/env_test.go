@@ -207,11 +207,6 @@ func TestImmutableFieldsNameTheRemedy(t *testing.T) {
 		"file system": {class("vg1", "/dev/sda"),
 			func(c *lvmv1alpha1.DeviceClass) { c.FilesystemType = lvmv1alpha1.FilesystemTypeExt4 },
 			"fstype cannot be changed: StorageClass parameters are immutable; use a new device class"},
-		"node selector": {class("vg1", "/dev/sda"),
-			func(c *lvmv1alpha1.DeviceClass) {
-				c.NodeSelector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{}}}
-			},
-			"nodeSelector cannot be changed: nodes that it no longer selects would keep their volumes"},
 		"chunk size": {withPool(class("vg1", "/dev/sda"), func(*lvmv1alpha1.ThinPoolConfig) {}),
 			func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.ChunkSize = ptr.To(resource.MustParse("128Ki")) },
 			"the chunk size cannot be changed after the thin pool was made"},

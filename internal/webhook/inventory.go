@@ -374,6 +374,33 @@ func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
 }
 
 // namesDevices reports whether a device class is there and does not take every unused device. One that does keeps what it has.
+// nodesLeft tells of nodes that a change of the nodeSelector leaves, and that have a volume group of the class.
+func (i inventory) nodesLeft(before, after []lvmv1alpha1.DeviceClass) []string {
+	var all []string
+	for n, class := range after {
+		at := slices.IndexFunc(before, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class.Name })
+		if at < 0 {
+			continue
+		}
+		var nodes []string
+		for k := range i.nodes {
+			node := &i.nodes[k]
+			if selectsNode(before[at].NodeSelector, node) && !selectsNode(class.NodeSelector, node) && i.hasGroup(class.Name, node.Name) {
+				nodes = append(nodes, node.Name)
+			}
+		}
+		if len(nodes) > 0 {
+			all = append(all, fmt.Sprintf("%s: device class %q does not select %s any more: volumes that are there stay and are served, no new ones are made, and a volume group without volumes is removed",
+				classesPath.Index(n).Child("nodeSelector"), class.Name, shown(nodes)))
+		}
+	}
+	return all
+}
+
+func (i inventory) hasGroup(class, node string) bool {
+	return slices.ContainsFunc(i.statuses[node].Status.NodeStatus, func(entry lvmv1alpha1.VGStatus) bool { return entry.Name == class && len(entry.Devices) > 0 })
+}
+
 func namesDevices(classes []lvmv1alpha1.DeviceClass, name string) bool {
 	return slices.ContainsFunc(classes, func(c lvmv1alpha1.DeviceClass) bool {
 		return c.Name == name && (c.DeviceSelector != nil || len(c.DeviceSelectors) > 0)

@@ -50,3 +50,29 @@ func TestPoolsThatAChangeCloses(t *testing.T) {
 		}
 	}
 }
+
+func TestNodesThatAChangeLeaves(t *testing.T) {
+	known := twoNodes()
+	entry := lvmv1alpha1.VGStatus{Name: "a", Devices: []string{"/dev/sdc"}}
+	for _, name := range []string{"n1", "n2"} {
+		status := known.statuses[name]
+		status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "b"}, entry}
+		known.statuses[name] = status
+	}
+	for name, tt := range map[string]struct {
+		before, after string
+		want          string
+	}{
+		"one leaves":        {"[{name: a}]", "[{name: x}, {name: a, " + onRack("a") + "}]", `spec.storage.deviceClasses[1].nodeSelector: device class "a" does not select node n2 any more`},
+		"all leave":         {"[{name: a}]", "[{name: a, " + onRack("z") + "}]", "nodes n1, n2 any more"},
+		"more come":         {"[{name: a, " + onRack("a") + "}]", "[{name: a}]", ""},
+		"one that has none": {"[{name: b}]", "[{name: b, " + onRack("a") + "}]", ""},
+		"a new class":       {"[]", "[{name: a, " + onRack("a") + "}]", ""},
+		"the same":          {"[{name: a, " + onRack("a") + "}]", "[{name: a, " + onRack("a") + "}]", ""},
+	} {
+		got := strings.Join(known.nodesLeft(classesOf(t, tt.before), classesOf(t, tt.after)), "\n")
+		if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
+	}
+}

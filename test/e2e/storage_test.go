@@ -134,6 +134,8 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	It("goes on with another operator when the node of the first loses power", takesOver, NodeTimeout(10*time.Minute))
 
+	It("keeps the volumes of a node that a device class leaves", leavesANode, NodeTimeout(10*time.Minute))
+
 	It("has the data of a Pod after its node was rebooted, and after it lost power", func(ctx SpecContext) {
 		v := story.Volume{Namespace: namespace, Name: "reboot", Class: "lvms-thin-ext4", Size: "512Mi"} // on node1
 		Expect(cluster.Claim(ctx, v)).To(Succeed())

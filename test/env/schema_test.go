@@ -231,7 +231,6 @@ func TestUpdateIsRefusedWith(t *testing.T) {
 	}{
 		"another file system":   {func(c *lvmv1alpha1.DeviceClass) { c.FilesystemType = "ext4" }, "fstype cannot be changed"},
 		"no thin pool any more": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig = nil }, "thinPoolConfig cannot be added to or removed from"},
-		"no node selector":      {func(c *lvmv1alpha1.DeviceClass) { c.NodeSelector = nil }, "nodeSelector cannot be changed"},
 		"another pool name":     {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.Name = "x" }, "name of the thin pool cannot be changed"},
 		"another size percent":  {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.SizePercent = 60 }, "sizePercent cannot be changed"},
 		"no chunk size":         {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.ChunkSize = nil }, "the chunk size cannot be changed"},
@@ -253,9 +252,10 @@ func TestUpdateIsRefusedWith(t *testing.T) {
 			wantRefusal(t, server.Client.Update(ctx, changed, client.DryRunAll), tt.want)
 		})
 	}
-	t.Run("but the overprovision ratio may change", func(t *testing.T) {
+	t.Run("but the overprovision ratio and the nodes may change", func(t *testing.T) {
 		changed := c.DeepCopy()
 		changed.Spec.Storage.DeviceClasses[0].ThinPoolConfig.OverprovisionRatio = 20
+		changed.Spec.Storage.DeviceClasses[0].NodeSelector = nil
 		if err := server.Client.Update(ctx, changed, client.DryRunAll); err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ var (
 
 	classFields = map[string]*kind{
 		"name": aText, "volume-group": aText, "default": aFlag, "spare-gb": manyGB, "stripe": aCount, "stripe-size": aText,
-		"lvcreate-options": texts, "type": aText, "thin-pool": aPool,
+		"lvcreate-options": texts, "type": aText, "thin-pool": aPool, "closed": aText,
 	}
 
 	// aConfig is the whole file (TopoLVM, docs/lvmd.md and cmd/lvmd/app/config.go).

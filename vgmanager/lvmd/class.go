@@ -11,7 +11,7 @@ import (
 )
 
 // DeviceClass is a device class in TopoLVM's words: a volume group for thick volumes, or a thin pool for thin ones. Its keys are those
-// of TopoLVM's lvmd.yaml (pkg/lvmd/types), and high-water-mark-percent of the pool, which a stock lvmd overlooks.
+// of TopoLVM's lvmd.yaml (pkg/lvmd/types), and two of ours, which a stock lvmd overlooks.
 type DeviceClass struct {
 	Name        string `json:"name"`
 	VolumeGroup string `json:"volume-group"`
@@ -25,6 +25,8 @@ type DeviceClass struct {
 	// Type is thick when empty.
 	Type           types.DeviceType `json:"type"`
 	ThinPoolConfig *ThinPoolConfig  `json:"thin-pool"`
+	// Closed says why the class takes no new volume, no snapshot and no growth; empty if it does. Not a key of TopoLVM.
+	Closed string `json:"closed,omitempty"`
 }
 
 // ThinPoolConfig is the thin pool of a device class, and how far it is used.

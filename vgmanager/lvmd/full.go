@@ -82,6 +82,9 @@ func (l *located) now(ctx context.Context, kernel Kernel) {
 
 // refusal tells why the class takes no new volume, no snapshot and no growth at all; "" if it does.
 func (l located) refusal() string {
+	if l.class.Closed != "" {
+		return l.class.Closed
+	}
 	if l.vg.MissingPVs > 0 {
 		return fmt.Sprintf("volume group %s lacks %d of its physical volumes: attach or replace the device", l.vg.Name, l.vg.MissingPVs)
 	}

@@ -220,7 +220,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
 	}
-	if !selected {
+	if !selected && !ours {
 		return ctrl.Result{}, nil
 	}
 	if !ours {
@@ -376,8 +376,14 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGrou
 
 // finish lets the LVMVolumeGroup go, as far as this node is concerned. The finalizer is last.
 func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) error {
-	if err := errors.Join(r.released.forget(object.Name), r.removed.forget(object.Name), r.wipes.forget(object.Name)); err != nil {
+	if err := errors.Join(r.released.forget(object.Name), r.removed.forget(object.Name)); err != nil {
 		return err
+	}
+	// A node that left and comes back has the same consent, and that is for once.
+	if !object.DeletionTimestamp.IsZero() {
+		if err := r.wipes.forget(object.Name); err != nil {
+			return err
+		}
 	}
 	if nodeStatus.Name != "" {
 		if err := r.removeEntry(ctx, nodeStatus, object.Name); err != nil {

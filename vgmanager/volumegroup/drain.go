@@ -115,7 +115,7 @@ func deviceOf(s Seen, pv lvm.PV) device.Device {
 // not about what a path leads to at the moment: a link that is away for a while takes nothing out.
 func pathTakenOut(w Wanted, s Seen, pv lvm.PV) bool {
 	noted := beforeOf(s, pv.UUID).Path
-	if noted == "" || pv.Missing || writtenPaths(w.Selectors)[path.Clean(noted)] {
+	if noted == "" || w.Leaving || pv.Missing || writtenPaths(w.Selectors)[path.Clean(noted)] {
 		return false
 	}
 	number := numberOf(pv)

@@ -128,8 +128,11 @@ func (p Plan) messages() []string {
 // once, and grows when its volume group grew or when it is to grow by itself. A class is published when volumes can be made in
 // it, and stays published while it is broken, since its volumes have to be found. Removal begins when no volume is left.
 func NewPlan(w Wanted, s Seen) Plan {
-	if w.Deleting {
+	switch {
+	case w.Deleting:
 		return planRemoval(w, s)
+	case w.Leaving:
+		return planLeaving(w, s)
 	}
 	vg := s.Report.VG(w.Name)
 	if problem := foreign(w, vg); problem != "" {
@@ -247,7 +250,10 @@ func classOf(w Wanted, present *lvmd.DeviceClass) lvmd.DeviceClass {
 	if present != nil {
 		class = *present
 	}
-	class.Name, class.VolumeGroup, class.Default = w.Name, w.Name, w.Spec.Default
+	class.Name, class.VolumeGroup, class.Default, class.Closed = w.Name, w.Name, w.Spec.Default && !w.Leaving, ""
+	if w.Leaving {
+		class.Closed = fmt.Sprintf("the device class does not select node %s any more", w.Node)
+	}
 	if pool := w.Spec.ThinPoolConfig; pool != nil {
 		class.Type = types.TypeThin
 		class.ThinPoolConfig = &lvmd.ThinPoolConfig{Name: pool.Name, OverprovisionRatio: float64(pool.OverprovisionRatio)}

@@ -40,6 +40,35 @@ func planRemoval(w Wanted, s Seen) Plan {
 	return withdrawn(s, p)
 }
 
+// planLeaving is for a node that the device class does not select any more. Volumes that are there stay, are served and looked after;
+// new ones are refused. When the last is deleted, the volume group is removed as with its device class. One whose devices are away may
+// have volumes, and is waited for.
+func planLeaving(w Wanted, s Seen) Plan {
+	vg := s.Report.VG(w.Name)
+	if vg == nil && vanished(s) {
+		return Plan{State: v1alpha1.VGStatusDegraded, Problems: lostGroup(w, s), Lost: true}
+	}
+	if vg == nil || notOurs(w, vg) != "" {
+		return planRemoval(w, s)
+	}
+	volumes := userVolumes(w, vg)
+	if len(volumes) == 0 {
+		return planRemoval(w, s)
+	}
+	p := planUpkeep(w, s, vg, choice{})
+	if p.State == v1alpha1.VGStatusReady {
+		p.Note = fmt.Sprintf("the device class does not select node %s any more: its volumes stay (%s), no new ones are made, and the volume group is removed when the last is deleted", w.Node, joined(volumes))
+	}
+	return p
+}
+
+// vanished tells whether a volume group that was there is gone, and not by our doing: what we remove is noted before.
+func vanished(s Seen) bool {
+	return s.Class != nil || slices.ContainsFunc(s.Before.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
+		return !slices.Contains(s.Released, pv.UUID)
+	})
+}
+
 // withdrawn puts the withdrawal of the class before anything else: no volume shall be made in what is being removed.
 func withdrawn(s Seen, p Plan) Plan {
 	if s.Class == nil {

@@ -2,14 +2,19 @@ package volumegroup
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
 func TestRemovalLeavesBlankDisks(t *testing.T) {
@@ -95,10 +100,6 @@ func TestRemovalOnANodeThatIsNotSelectedAnyMore(t *testing.T) {
 	b.ok(b.client.Get(t.Context(), client.ObjectKey{Name: nodeName}, node))
 	node.Labels = nil
 	b.ok(b.client.Update(t.Context(), node))
-	b.settle()
-	if b.lvm.Calls()["VGRemove"] != 0 {
-		t.Fatal("a label took the volume group away")
-	}
 	b.remove()
 	b.settle()
 	if !b.gone() {
@@ -117,4 +118,102 @@ func TestRemovalWithoutNodeStatus(t *testing.T) {
 		t.Error("the LVMVolumeGroup is still there")
 	}
 	b.wantBlankDisks()
+}
+
+// label puts a label on the node, or takes it away.
+func (b *bench) label(value string) {
+	b.Helper()
+	node := &corev1.Node{}
+	b.ok(b.client.Get(b.Context(), client.ObjectKey{Name: nodeName}, node))
+	node.Labels = nil
+	if value != "" {
+		node.Labels = map[string]string{"disks": value}
+	}
+	b.ok(b.client.Update(b.Context(), node))
+}
+
+func (b *bench) make(name string) error {
+	_, err := b.engine.CreateLV(b.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "vg1", SizeBytes: 1 << 20})
+	return err
+}
+
+func TestANodeThatIsNotSelectedAnyMoreKeepsItsVolumes(t *testing.T) {
+	b := newBench(t, withSelector(thinOf(90)))
+	b.settle()
+	b.ok(b.make("pvc-1"))
+	b.label("")
+	b.addDisk("/dev/sdz", 200)
+	for range 2 {
+		b.settle()
+		b.wantState(v1alpha1.VGStatusReady, "does not select node", "pvc-1")
+	}
+	if err := b.make("pvc-2"); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "does not select node") {
+		t.Errorf("a new volume: %v", err)
+	}
+	b.restart()
+	b.settle()
+	if err := b.make("pvc-2"); err == nil || b.lvm.Calls()["VGRemove"]+b.lvm.Calls()["VGExtend"] != 0 {
+		t.Errorf("got %v, %v", err, b.lvm.Calls())
+	}
+	b.label("yes")
+	b.settle()
+	if reason := b.wantState(v1alpha1.VGStatusReady).Reason; reason != "" || b.make("pvc-2") != nil {
+		t.Errorf("the node is selected again, and says %q", reason)
+	}
+
+	b.label("")
+	b.settle()
+	for _, name := range []string{"pvc-1", "pvc-2"} {
+		b.ok(b.lvm.LVRemove(t.Context(), "vg1", name))
+	}
+	b.settle()
+	if len(b.object().Finalizers) != 0 || b.entry().Status != "" {
+		t.Errorf("nothing is left there, and the node says %+v, %v", b.entry(), b.object().Finalizers)
+	}
+	b.wantBlankDisks()
+	b.label("yes")
+	b.settle()
+	b.wantState(v1alpha1.VGStatusReady)
+	b.ok(b.make("pvc-3"))
+}
+
+func TestLeavingContinuesAfterACrashAtAnyPoint(t *testing.T) {
+	for steps := range 8 {
+		b := newBench(t, withSelector(thinOf(90)))
+		b.settle()
+		b.label("")
+		for range steps {
+			if _, err := b.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.restart()
+		b.settle()
+		if len(b.object().Finalizers) != 0 || b.entry().Status != "" {
+			t.Errorf("after %d steps: %+v, %v", steps, b.entry(), b.object().Finalizers)
+		}
+		b.wantBlankDisks()
+	}
+}
+
+// Nobody knows whether the group has volumes.
+func TestAGroupThatIsAwayIsNotLeft(t *testing.T) {
+	seen := Seen{Report: report(), Class: thinDone}
+	seen.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}
+	w := Wanted{Name: "vg1", Node: "node1", Leaving: true}
+	for _, class := range []*lvmd.DeviceClass{thinDone, nil} {
+		seen.Class = class
+		if p := NewPlan(w, seen); p.State != v1alpha1.VGStatusDegraded || p.Finished || !p.Lost || p.Action.Kind != Nothing {
+			t.Errorf("got %+v", p)
+		}
+	}
+	seen.Released = []string{"pv-b"}
+	if p := NewPlan(w, seen); !p.Finished {
+		t.Errorf("what was removed is waited for: %+v", p)
+	}
+}
+
+func withSelector(spec v1alpha1.LVMVolumeGroupSpec) v1alpha1.LVMVolumeGroupSpec {
+	spec.NodeSelector = selecting("disks", "yes").NodeSelector
+	return spec
 }

@@ -33,6 +33,8 @@ type Wanted struct {
 	WipedBefore bool
 	// Deleting: the volume group is to be removed from the node.
 	Deleting bool
+	// Leaving: the device class does not select the node any more. What is in the volume group stays, and nothing new comes in.
+	Leaving bool
 }
 
 // WipedAnnotationPrefix begins the annotation by which other versions note, on a LVMVolumeGroup, that they wiped its devices on
@@ -47,9 +49,11 @@ func NewWanted(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, n
 	}
 	_, w.WipedBefore = object.Annotations[WipedAnnotationPrefix+node.Name]
 	var err error
-	if w.Selectors, _, err = Applies(&object.Spec, node); err != nil {
+	var applies bool
+	if w.Selectors, applies, err = Applies(&object.Spec, node); err != nil {
 		return w, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
 	}
+	w.Leaving = !applies && !w.Deleting
 	for i := range all {
 		selectors, applies, err := Applies(&all[i].Spec, node)
 		if err != nil {

@@ -1,0 +1,62 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"slices"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// leavesANode takes the node of a Pod out of the device class whose volume it writes to, and later in again.
+func leavesANode(ctx SpecContext) {
+	const class = "thick-ext4"
+	v := story.Volume{Namespace: namespace, Name: "left-behind", Class: "lvms-" + class, Size: "256Mi"}
+	Expect(cluster.Claim(ctx, v)).To(Succeed())
+	Expect(cluster.StartPod(ctx, v, "first")).To(Succeed())
+	sum, err := cluster.Write(ctx, v, "first")
+	Expect(err).NotTo(HaveOccurred())
+	node := kubectl(ctx, "get", "pod", "-n", namespace, "first", "-o", "jsonpath={.spec.nodeName}")
+	without := func(nodes ...string) {
+		GinkgoHelper()
+		change(ctx, func(storage *lvmv1alpha1.Storage) {
+			at := slices.IndexFunc(storage.DeviceClasses, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class })
+			storage.DeviceClasses[at].NodeSelector = nil
+			if len(nodes) > 0 {
+				storage.DeviceClasses[at].NodeSelector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: nodes},
+				}}}}
+			}
+		})
+	}
+	reason := func() string { return waitStatus(ctx, class, node, lvmv1alpha1.VGStatusReady).Reason }
+
+	By("taking the node out")
+	without(node)
+	Eventually(reason).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(ContainSubstring("does not select node " + node + " any more"))
+	Eventually(func() int64 { return scheduled(ctx, v.Class)[node] }).WithContext(ctx).WithTimeout(20 * time.Second).Should(BeZero())
+	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+
+	By("using the volume there all the same")
+	Expect(cluster.StopPod(ctx, namespace, "first")).To(Succeed())
+	Expect(cluster.StartPod(ctx, v, "second")).To(Succeed())
+	Expect(cluster.Checksum(ctx, v, "second")).To(Equal(sum))
+
+	By("deleting the last volume there")
+	Expect(cluster.StopPod(ctx, namespace, "second")).To(Succeed())
+	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
+	Eventually(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).ShouldNot(ContainElement(class))
+	Expect(onNode(ctx, node, "wipefs", "--no-act", "/dev/ubdc")).To(BeEmpty(), "the disk is blank again")
+
+	By("taking the node in again")
+	without()
+	Eventually(reason).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
+	Expect(groups(ctx, node)).To(ContainElement(class))
+	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+}
