@@ -4,6 +4,7 @@ package env
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		}
 		return c
 	}
-	own, other, unbound := agent("n1"), agent("n2"), agent("")
+	long := strings.Repeat("long-name.", 20) + "x"
+	own, other, unbound, longNamed := agent("n1"), agent("n2"), agent(""), agent(long)
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "lv"}, Spec: topolvmv1.LogicalVolumeSpec{Name: "lv", NodeName: "n1", DeviceClass: "a", Size: resource.MustParse("1Gi")}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"a": "1"}, Labels: map[string]string{"zone": "a"}}}
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: Namespace}}
@@ -106,6 +108,13 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		}
 		if err := allowed[what](own); err != nil {
 			t.Errorf("%s: %v", what, err)
+		}
+	}
+	// A finalizer has no room for a long name.
+	for finalizer, want := range map[string]bool{lvmv1alpha1.NodeCleanupFinalizer(long): false, lvmv1alpha1.NodeCleanupPrefix + "n1": true, lvmv1alpha1.NodeCleanupFinalizer(strings.Repeat("other.", 20) + "x"): true} {
+		body := fmt.Sprintf(`{"metadata":{"finalizers":[%q,%q]}}`, lvmv1alpha1.NodeCleanupPrefix+"n2", finalizer)
+		if err := patch(group, body, false)(longNamed); denied(err) != want {
+			t.Errorf("%s by the agent of a node with a long name: %v", finalizer, err)
 		}
 	}
 	for what, do := range refused {
