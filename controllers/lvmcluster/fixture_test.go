@@ -32,7 +32,7 @@ func thin(name string) lvmv1alpha1.DeviceClass {
 	class.Default = true
 	class.FilesystemType = lvmv1alpha1.FilesystemTypeExt4
 	class.ThinPoolConfig = &lvmv1alpha1.ThinPoolConfig{
-		Name: "pool", SizePercent: 90, OverprovisionRatio: 10,
+		Name: "pool", SizePercent: 90, OverprovisionRatio: 10, HighWaterMarkPercent: 95,
 		ChunkSizeCalculationPolicy:    lvmv1alpha1.SizeCalculationStatic,
 		MetadataSizeCalculationPolicy: lvmv1alpha1.SizeCalculationHost,
 	}
