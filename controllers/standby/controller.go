@@ -137,11 +137,11 @@ func keepsAway(taint *corev1.Taint) bool {
 func copyOf(primary *appsv1.Deployment, replicas int32) (*applyappsv1.DeploymentApplyConfiguration, error) {
 	data, err := json.Marshal(primary.Spec.Template)
 	if err != nil {
-		return nil, fmt.Errorf("Pods of Deployment %s: %w", Primary, err)
+		return nil, fmt.Errorf("pods of Deployment %s: %w", Primary, err)
 	}
 	template := &applycorev1.PodTemplateSpecApplyConfiguration{}
 	if err := json.Unmarshal(data, template); err != nil {
-		return nil, fmt.Errorf("Pods of Deployment %s: %w", Primary, err)
+		return nil, fmt.Errorf("pods of Deployment %s: %w", Primary, err)
 	}
 	selector := maps.Clone(primary.Spec.Selector.MatchLabels)
 	if selector == nil {
