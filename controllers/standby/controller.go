@@ -77,7 +77,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, nil // What it owns goes with it.
 	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("Deployment %s/%s: %w", c.namespace, Primary, err)
+		return reconcile.Result{}, fmt.Errorf("read Deployment %s/%s: %w", c.namespace, Primary, err)
 	}
 	nodes := &corev1.NodeList{}
 	if err := c.client.List(ctx, nodes); err != nil {
