@@ -309,7 +309,7 @@ func survivesAFullPool(ctx SpecContext) {
 	for _, v := range full {
 		go func() {
 			defer GinkgoRecover()
-			_, err := cluster.Shell(ctx, namespace, v.Name, "dd if=/dev/zero of=/data/more bs=1M count=150 conv=fsync 2>&1")
+			_, err := cluster.Shell(ctx, namespace, v.Name, "dd if=/dev/zero of=/data/more bs=1M count=100 conv=fsync 2>&1")
 			written <- err
 		}()
 	}
