@@ -3,6 +3,7 @@
 package volumegroup
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -185,8 +186,10 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 	spec := thinOf(90)
 	spec.DeviceDiscoveryPolicy = v1alpha1.DeviceDiscoveryDynamic
 	l := newLabBench(t, func([]string) v1alpha1.LVMVolumeGroupSpec { return spec })
-	for _, disk := range l.disks[1:] {
-		l.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk)
+	for i, disk := range l.disks[1:] {
+		// The kernel takes one random file system in 256 for an Acorn partition table, which has a checksum of one byte and is looked for
+		// among the group descriptors; these depend on the UUID.
+		l.sh("/usr/sbin/mkfs.ext4", "-q", "-F", "-U", fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", i), disk)
 	}
 	l.settleUdev()
 	l.settleWhenOldEnough()
