@@ -92,8 +92,8 @@ func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequ
 	return &proto.CreateLVResponse{Volume: &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}}, nil
 }
 
-// TagNew is on a volume from the command that makes it until it is given to somebody for the first time. What is on such a volume is
-// not anybody's: a file system that is half made may be made anew. Who asks for a volume with this tag takes it off (TagLV).
+// TagNew is on a volume from the command that makes it until it is given to somebody for the first time. Such a
+// volume can be removed and made anew (Discard). Who asks for a volume with this tag takes it off (TagLV).
 const TagNew = "lvms.new"
 
 // ErrUnfinished is of a volume that was never used, and may not have been wiped: the process, or the node, may have ended while the

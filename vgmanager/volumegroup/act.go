@@ -237,6 +237,9 @@ func (r *Reconciler) removePVs(ctx context.Context, w Wanted, a Action) error {
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	if w.Leaving {
+		return nil // Until the status has been written, the notes tell a group that was removed from one that is away.
+	}
 	return r.released.forget(w.Name)
 }
 

@@ -223,6 +223,14 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	if !selected && !ours {
 		return ctrl.Result{}, nil
 	}
+	if !selected {
+		// The cache may be behind: what this node has left already would come back as an entry that nobody removes.
+		live := &v1alpha1.LVMVolumeGroup{}
+		err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), live)
+		if err != nil || !controllerutil.ContainsFinalizer(live, finalizer) {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
 	if !ours {
 		// Before anything is done on the node, so that nothing can be forgotten there.
 		object, err = r.patchFinalizers(ctx, object, func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
@@ -376,17 +384,18 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGrou
 
 // finish lets the LVMVolumeGroup go, as far as this node is concerned. The finalizer is last.
 func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) error {
+	// The entry goes before the notes: it names physical volumes, and without the notes they would count as lost (planLeaving).
+	if nodeStatus.Name != "" {
+		if err := r.removeEntry(ctx, nodeStatus, object.Name); err != nil {
+			return err
+		}
+	}
 	if err := errors.Join(r.released.forget(object.Name), r.removed.forget(object.Name)); err != nil {
 		return err
 	}
 	// A node that left and comes back has the same consent, and that is for once.
 	if !object.DeletionTimestamp.IsZero() {
 		if err := r.wipes.forget(object.Name); err != nil {
-			return err
-		}
-	}
-	if nodeStatus.Name != "" {
-		if err := r.removeEntry(ctx, nodeStatus, object.Name); err != nil {
 			return err
 		}
 	}

@@ -1,6 +1,7 @@
 package volumegroup
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -188,6 +190,39 @@ func TestLeavingContinuesAfterACrashAtAnyPoint(t *testing.T) {
 			}
 		}
 		b.restart()
+		b.settle()
+		if len(b.object().Finalizers) != 0 || b.entry().Status != "" {
+			t.Errorf("after %d steps: %+v, %v", steps, b.entry(), b.object().Finalizers)
+		}
+		b.wantBlankDisks()
+	}
+}
+
+// The API server is away while the last notes and the entry go.
+func TestLeavingContinuesWhenTheStatusCannotBeWritten(t *testing.T) {
+	for steps := range 8 {
+		b := newBench(t, withSelector(thinOf(90)))
+		b.settle()
+		b.label("")
+		for range steps {
+			if _, err := b.reconcile(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		works := b.agent.Client
+		api, ok := b.client.(client.WithWatch)
+		if !ok {
+			t.Fatal("another client")
+		}
+		b.agent.Client = interceptor.NewClient(api, interceptor.Funcs{
+			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+				return errors.New("the API server is away")
+			},
+		})
+		for range 6 {
+			_, _ = b.reconcile()
+		}
+		b.agent.Client = works
 		b.settle()
 		if len(b.object().Finalizers) != 0 || b.entry().Status != "" {
 			t.Errorf("after %d steps: %+v, %v", steps, b.entry(), b.object().Finalizers)
