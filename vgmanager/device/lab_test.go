@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -677,6 +678,110 @@ func (l *lab) scsi(options ...string) []string {
 		l.Fatalf("got the SCSI disks %v, want two", names)
 	}
 	return names
+}
+
+// array runs a mirror of two disks, by the kernel's own interface (Linux, Documentation/admin-guide/md.rst), and returns its name.
+func (l *lab) array(members []string) string {
+	l.Helper()
+	const array = "md9"
+	l.sh("/usr/sbin/modprobe", "raid1")
+	set := func(file, value string) {
+		l.Helper()
+		l.ok(os.WriteFile(file, []byte(value), 0o200))
+	}
+	set("/sys/module/md_mod/parameters/new_array", array)
+	dir := "/sys/block/" + array + "/md/"
+	set(dir+"metadata_version", "none")
+	set(dir+"level", "raid1")
+	set(dir+"raid_disks", "2")
+	for slot, member := range members {
+		l.raid(member)
+		l.settle()
+		set(dir+"new_dev", string(l.device(member).Number))
+		of := dir + "dev-" + filepath.Base(member) + "/"
+		set(of+"offset", "2048")
+		set(of+"slot", strconv.Itoa(slot))
+	}
+	set(dir+"component_size", "32768")
+	set(dir+"array_state", "active")
+	l.Cleanup(func() {
+		l.settle()
+		set(dir+"array_state", "clear")
+	})
+	l.settle()
+	return "/dev/" + array
+}
+
+// TestLabArrayThatRuns: the members are not touched, whatever was allowed, and the array is a disk like any other.
+func TestLabArrayThatRuns(t *testing.T) {
+	l := newLab(t)
+	members := l.scsi()
+	array := l.array(members)
+	for _, member := range members {
+		l.isLeftAlone(member, HasHolders, RAIDMember)
+	}
+	l.canBeUsed(array, "raid1")
+}
+
+// TestLabMultipath is one disk that is seen twice.
+func TestLabMultipath(t *testing.T) {
+	l := newLab(t)
+	paths := l.scsi("per_host_store=0", "vpd_use_hostno=0")
+	l.sh("/usr/sbin/modprobe", "--all", "dm-multipath", "dm-round-robin")
+	table := "0 131072 multipath 0 0 1 1 round-robin 0 2 1"
+	for _, path := range paths {
+		table += " " + string(l.device(path).Number) + " 1000"
+	}
+	l.sh("/usr/sbin/dmsetup", "create", "mpatha", "--uuid", "mpath-36001", "--table", table)
+	l.Cleanup(func() {
+		l.settle()
+		l.sh("/usr/sbin/dmsetup", "remove", "--retry", "mpatha")
+	})
+	l.settle()
+	for _, path := range paths {
+		l.isLeftAlone(path, HasHolders, MultipathMember)
+	}
+	l.canBeUsed("/dev/mapper/mpatha", "mpath")
+	// What is on the disk shows on each path, and the disk is still the one to use.
+	l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", "/dev/mapper/mpatha")
+	l.settle()
+	for _, path := range paths {
+		l.isLeftAlone(path, HasHolders, MultipathMember)
+	}
+	if d := l.device("/dev/mapper/mpatha"); d.Identity() != "dm:mpath-36001" {
+		t.Errorf("got the identity %q", d.Identity())
+	}
+	if _, reasons, err := l.n.Wipe(t.Context(), l.options("/dev/mapper/mpatha")); err != nil || len(reasons) != 0 {
+		t.Errorf("wipe of the disk: %v, %v", reasons, err)
+	}
+	l.canBeUsed("/dev/mapper/mpatha", "mpath")
+}
+
+// isLeftAlone wants a device to be neither eligible nor wiped, for all of these reasons.
+func (l *lab) isLeftAlone(name string, codes ...Code) {
+	l.Helper()
+	d, before := l.device(name), l.sum(name)
+	reasons := Explain(d, nil)
+	_, refused, err := l.n.Wipe(l.Context(), l.options(name))
+	l.ok(err)
+	for _, code := range codes {
+		is := func(r Reason) bool { return r.Code == code }
+		if !slices.ContainsFunc(reasons, is) || len(refused) == 0 {
+			l.Errorf("%s: explained by %v, wipe refused for %v; want %s", name, reasons, refused, code)
+		}
+	}
+	if l.sum(name) != before {
+		l.Errorf("%s was changed", name)
+	}
+}
+
+// canBeUsed wants nothing to speak against a device.
+func (l *lab) canBeUsed(name, kind string) {
+	l.Helper()
+	d := l.device(name)
+	if reasons := append(Explain(d, nil), l.n.Probe(l.Context(), d)...); d.Type != kind || len(reasons) != 0 {
+		l.Errorf("%s is of type %s, and not used for %v", name, d.Type, reasons)
+	}
 }
 
 func TestLabIdentityOfADiskThatIsPulled(t *testing.T) {

@@ -30,7 +30,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// scene is a node with six SCSI disks that can be pulled and plugged in again. The last one is a bystander: it has content that
+// scene is a node with seven SCSI disks that can be pulled and plugged in again. The last one is a bystander: it has content that
 // nobody named, and each scene proves at its end that not a byte of it changed.
 type scene struct {
 	*labBench
@@ -38,7 +38,7 @@ type scene struct {
 	sum       string
 }
 
-const sceneDisks = 6
+const sceneDisks = 7
 
 // newScene begins with blank disks. A selector names them by their links under /dev/disk/by-id.
 func newScene(t *testing.T, spec func(s *scene) v1alpha1.LVMVolumeGroupSpec) *scene {
@@ -334,7 +334,7 @@ func raidScene(kind v1alpha1.RAIDType, disks int) func(*scene) v1alpha1.LVMVolum
 
 // TestSceneRAIDSurvivesAPulledDisk pulls a disk of each level while it is written to, and replaces it.
 func TestSceneRAIDSurvivesAPulledDisk(t *testing.T) {
-	for kind, disks := range map[v1alpha1.RAIDType]int{v1alpha1.RAIDType1: 2, v1alpha1.RAIDType4: 3, v1alpha1.RAIDType5: 3, v1alpha1.RAIDType10: 4} {
+	for kind, disks := range map[v1alpha1.RAIDType]int{v1alpha1.RAIDType1: 2, v1alpha1.RAIDType4: 3, v1alpha1.RAIDType5: 3, v1alpha1.RAIDType6: 5, v1alpha1.RAIDType10: 4} {
 		t.Run(string(kind), func(t *testing.T) {
 			s := newScene(t, raidScene(kind, disks))
 			s.ready()
