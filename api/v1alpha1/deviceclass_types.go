@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -65,6 +66,11 @@ type DeviceClass struct {
 	// +optional
 	RAIDConfig *RAIDConfig `json:"raidConfig,omitempty"`
 
+	// storageClassOptions are for the StorageClass lvms-NAME. What a StorageClass cannot change, they cannot either: only
+	// additionalLabels.
+	// +optional
+	StorageClassOptions *StorageClassOptions `json:"storageClassOptions,omitempty"`
+
 	// deviceRequests ask for something to be done with single devices of the device class. A request holds as long as it
 	// stands here: to take it out cancels what is not finished yet.
 	// +optional
@@ -100,6 +106,65 @@ const (
 	DeviceDiscoveryStatic  DeviceDiscoveryPolicy = "Static"
 	DeviceDiscoveryDynamic DeviceDiscoveryPolicy = "Dynamic"
 )
+
+// StorageClassOptions are what can be chosen about the StorageClass of a device class.
+type StorageClassOptions struct {
+	// reclaimPolicy is what becomes of a volume whose claim is deleted: Delete, or Retain; Delete when not set.
+	// +kubebuilder:validation:Enum=Delete;Retain
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="reclaimPolicy cannot be changed: a StorageClass keeps what it was made with; use a new device class"
+	// +optional
+	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy `json:"reclaimPolicy,omitempty"`
+
+	// volumeBindingMode is when a volume is made: WaitForFirstConsumer, on the node of the first Pod that uses the claim, or
+	// Immediate, on the node with the most room; WaitForFirstConsumer when not set.
+	// +kubebuilder:validation:Enum=WaitForFirstConsumer;Immediate
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="volumeBindingMode cannot be changed: a StorageClass keeps what it was made with; use a new device class"
+	// +optional
+	VolumeBindingMode storagev1.VolumeBindingMode `json:"volumeBindingMode,omitempty"`
+
+	// additionalParameters of the StorageClass. The device class and the file system are parameters already, and not to be given here.
+	// +kubebuilder:validation:MaxProperties=16
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="additionalParameters cannot be changed: a StorageClass keeps what it was made with; use a new device class"
+	// +optional
+	AdditionalParameters map[string]string `json:"additionalParameters,omitempty"`
+
+	// additionalLabels of the StorageClass. They can be changed.
+	// +kubebuilder:validation:MaxProperties=16
+	// +optional
+	AdditionalLabels map[string]string `json:"additionalLabels,omitempty"`
+}
+
+// Reclaim is the reclaim policy of the StorageClass.
+func (o *StorageClassOptions) Reclaim() corev1.PersistentVolumeReclaimPolicy {
+	if o == nil || o.ReclaimPolicy == "" {
+		return corev1.PersistentVolumeReclaimDelete
+	}
+	return o.ReclaimPolicy
+}
+
+// Binding is the binding mode of the StorageClass.
+func (o *StorageClassOptions) Binding() storagev1.VolumeBindingMode {
+	if o == nil || o.VolumeBindingMode == "" {
+		return storagev1.VolumeBindingWaitForFirstConsumer
+	}
+	return o.VolumeBindingMode
+}
+
+// Parameters are those that were added, or nil.
+func (o *StorageClassOptions) Parameters() map[string]string {
+	if o == nil {
+		return nil
+	}
+	return o.AdditionalParameters
+}
+
+// Labels are those that were added, or nil.
+func (o *StorageClassOptions) Labels() map[string]string {
+	if o == nil {
+		return nil
+	}
+	return o.AdditionalLabels
+}
 
 // DevicePath is the absolute path of a block device, or of a link to one.
 //
@@ -332,7 +397,6 @@ const (
 // +kubebuilder:validation:XValidation:rule="self.name == oldSelf.name",message="name of the thin pool cannot be changed: the pools exist"
 // +kubebuilder:validation:XValidation:rule="self.sizePercent == oldSelf.sizePercent",message="sizePercent cannot be changed after the thin pool was made"
 // +kubebuilder:validation:XValidation:rule="self.chunkSizeCalculationPolicy == oldSelf.chunkSizeCalculationPolicy && has(self.chunkSize) == has(oldSelf.chunkSize) && (!has(self.chunkSize) || self.chunkSize == oldSelf.chunkSize)",message="the chunk size cannot be changed after the thin pool was made"
-// +kubebuilder:validation:XValidation:rule="self.metadataSizeCalculationPolicy == oldSelf.metadataSizeCalculationPolicy && has(self.metadataSize) == has(oldSelf.metadataSize) && (!has(self.metadataSize) || self.metadataSize == oldSelf.metadataSize)",message="the metadata size cannot be changed after the thin pool was made"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoExtend) || self.autoExtend.thresholdPercent <= self.highWaterMarkPercent",message="autoExtend.thresholdPercent is above highWaterMarkPercent: the pool would refuse new volumes before it grows"
 // +kubebuilder:validation:XValidation:rule="!has(self.chunkSize) || self.chunkSizeCalculationPolicy == 'Static'",message="chunkSize needs chunkSizeCalculationPolicy: Static"
 // +kubebuilder:validation:XValidation:rule="!has(self.metadataSize) || self.metadataSizeCalculationPolicy == 'Static'",message="metadataSize needs metadataSizeCalculationPolicy: Static"
@@ -373,13 +437,14 @@ type ThinPoolConfig struct {
 	// +optional
 	ChunkSize *resource.Quantity `json:"chunkSize,omitempty"`
 
-	// metadataSizeCalculationPolicy: Static takes metadataSize, Host leaves it to LVM.
+	// metadataSizeCalculationPolicy: Static takes metadataSize, Host leaves it to LVM. It can be changed; a pool that has less metadata
+	// than metadataSize then gets more.
 	// +kubebuilder:validation:Enum=Host;Static
 	// +kubebuilder:default=Host
 	// +optional
 	MetadataSizeCalculationPolicy SizeCalculationPolicy `json:"metadataSizeCalculationPolicy,omitempty"`
 
-	// metadataSize of the pool, from 2Mi to 16Gi; 1Gi when not set.
+	// metadataSize of the pool, from 2Mi to 16Gi; 1Gi when not set. It can be raised, and the pool follows.
 	// +optional
 	MetadataSize *resource.Quantity `json:"metadataSize,omitempty"`
 

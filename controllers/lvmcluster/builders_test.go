@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/yaml"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -28,6 +29,7 @@ func TestOperandsAreAsInTheGoldenFiles(t *testing.T) {
 		"csidriver":               newCSIDriver(cluster),
 		"storageclass-default":    newStorageClass(cluster, thin("vg1"), true),
 		"storageclass":            newStorageClass(cluster, thick("vg2"), false),
+		"storageclass-options":    newStorageClass(cluster, retained("vg3"), false),
 		"volumesnapshotclass":     newVolumeSnapshotClass(cluster, thin("vg1")),
 		"lvmvolumegroup":          group,
 		"nodestatus":              ownedOperand(cluster, "LVMVolumeGroupNodeStatus", "node-1", "node-status"),
@@ -38,6 +40,16 @@ func TestOperandsAreAsInTheGoldenFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, operand) })
 	}
+}
+
+// retained is a device class with everything that can be chosen about its StorageClass.
+func retained(name string) lvmv1alpha1.DeviceClass {
+	class := thick(name)
+	class.StorageClassOptions = &lvmv1alpha1.StorageClassOptions{
+		ReclaimPolicy: corev1.PersistentVolumeReclaimRetain, VolumeBindingMode: storagev1.VolumeBindingImmediate,
+		AdditionalParameters: map[string]string{lvmv1alpha1.MkfsOptionsParameter: "-K"}, AdditionalLabels: map[string]string{"tier": "slow"},
+	}
+	return class
 }
 
 func must[T any](value T, err error) T {

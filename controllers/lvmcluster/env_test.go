@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -97,6 +98,64 @@ func TestDriftIsRepaired(t *testing.T) {
 	w.must(w.get(group, "vg1"))
 	if group.Spec.DeviceSelector == nil {
 		t.Error("deviceSelector not restored")
+	}
+}
+
+func TestStorageClassAsItWasChosen(t *testing.T) {
+	w := newWorld(t, retained("vg1"))
+	_, err := w.reconcile()
+	w.must(err)
+	made := &storagev1.StorageClass{}
+	w.must(w.get(made, "lvms-vg1"))
+	if *made.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain || *made.VolumeBindingMode != storagev1.VolumeBindingImmediate ||
+		made.Parameters[lvmv1alpha1.MkfsOptionsParameter] != "-K" || made.Labels["tier"] != "slow" {
+		t.Errorf("got %+v", made)
+	}
+	w.cluster.Spec.Storage.DeviceClasses[0].StorageClassOptions.AdditionalLabels = map[string]string{"rack": "a"}
+	w.must(w.api.Update(w.Context(), w.cluster))
+	_, err = w.reconcile()
+	w.must(err)
+	made = &storagev1.StorageClass{}
+	w.must(w.get(made, "lvms-vg1"))
+	if _, left := made.Labels["tier"]; left || made.Labels["rack"] != "a" || made.Labels[lvmv1alpha1.OwnerNameLabel] == "" {
+		t.Errorf("labels %v", made.Labels)
+	}
+}
+
+// TestStorageClassThatIsAnother: one that somebody made by hand is left alone, and the message says what to do.
+func TestStorageClassThatIsAnother(t *testing.T) {
+	for name, test := range map[string]struct {
+		provisioner string
+		want        string
+	}{
+		"ours":   {lvmv1alpha1.DriverName, `StorageClass lvms-vg1 is there and cannot be changed: parameter csi.storage.k8s.io/fstype is "xfs", and not "ext4", parameter mine is "yes", and not "", reclaimPolicy is Retain, and not Delete, volumeBindingMode is Immediate, and not WaitForFirstConsumer; set storageClassOptions of the device class vg1 to what it has, or delete the StorageClass`},
+		"theirs": {"ebs.csi.aws.com", "StorageClass lvms-vg1 is there and belongs to the provisioner ebs.csi.aws.com: delete it, or give the device class vg1 another name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, thin("vg1"))
+			other := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}, Provisioner: test.provisioner,
+				ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimRetain), VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate),
+				Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "vg1", lvmv1alpha1.FilesystemTypeParameter: "xfs", "mine": "yes"}}
+			w.make(other)
+			if _, err := w.reconcile(); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+			now := &storagev1.StorageClass{}
+			w.must(w.get(now, "lvms-vg1"))
+			if now.ResourceVersion != other.ResourceVersion {
+				t.Error("it was changed")
+			}
+			if !w.exists(&appsv1.DaemonSet{}, vgManagerName) {
+				t.Error("the others were not made")
+			}
+			w.must(w.api.Delete(w.Context(), other))
+			_, err := w.reconcile()
+			w.must(err)
+			w.must(w.get(now, "lvms-vg1"))
+			if now.UID == other.UID || *now.ReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
+				t.Error("it was not made anew")
+			}
+		})
 	}
 }
 

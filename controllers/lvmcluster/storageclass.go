@@ -4,11 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	applystoragev1 "k8s.io/client-go/applyconfigurations/storage/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -37,7 +41,11 @@ func (topolvmStorageClass) EnsureCreated(r Reconciler, ctx context.Context, clus
 	otherDefault := hasOtherDefault(all.Items, cluster)
 	var errs []error
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
-		errs = append(errs, r.Applier.Apply(ctx, newStorageClass(cluster, class, class.Default && !otherDefault)))
+		err := conflict(class, all.Items)
+		if err == nil {
+			err = r.Applier.Apply(ctx, newStorageClass(cluster, class, class.Default && !otherDefault))
+		}
+		errs = append(errs, err)
 	}
 	keep := func(object client.Object) bool { return r.Seen.keptByName(cluster, object.GetName()) }
 	return errors.Join(append(errs,
@@ -73,21 +81,69 @@ func isClassOf(cluster *lvmv1alpha1.LVMCluster, storageClass string) bool {
 	return false
 }
 
+// conflict tells of a StorageClass that is there and differs in what nothing can change. It is left alone: somebody made it like that,
+// and claims may count on it.
+func conflict(class lvmv1alpha1.DeviceClass, present []storagev1.StorageClass) error {
+	name := lvmv1alpha1.StorageClassName(class.Name)
+	at := slices.IndexFunc(present, func(c storagev1.StorageClass) bool { return c.Name == name && c.DeletionTimestamp.IsZero() })
+	if at < 0 {
+		return nil
+	}
+	is := &present[at]
+	if is.Provisioner != lvmv1alpha1.DriverName {
+		return fmt.Errorf("StorageClass %s is there and belongs to the provisioner %s: delete it, or give the device class %s another name", name, is.Provisioner, class.Name)
+	}
+	var differ []string
+	want := parametersOf(class)
+	for _, key := range slices.Sorted(maps.Keys(union(want, is.Parameters))) {
+		if want[key] != is.Parameters[key] {
+			differ = append(differ, fmt.Sprintf("parameter %s is %q, and not %q", key, is.Parameters[key], want[key]))
+		}
+	}
+	if policy := ptr.Deref(is.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete); policy != class.StorageClassOptions.Reclaim() {
+		differ = append(differ, fmt.Sprintf("reclaimPolicy is %s, and not %s", policy, class.StorageClassOptions.Reclaim()))
+	}
+	if mode := ptr.Deref(is.VolumeBindingMode, storagev1.VolumeBindingImmediate); mode != class.StorageClassOptions.Binding() {
+		differ = append(differ, fmt.Sprintf("volumeBindingMode is %s, and not %s", mode, class.StorageClassOptions.Binding()))
+	}
+	if len(differ) == 0 {
+		return nil
+	}
+	return fmt.Errorf("StorageClass %s is there and cannot be changed: %s; set storageClassOptions of the device class %s to what it has, or delete the StorageClass, which is then made anew: volumes that exist stay as they are",
+		name, strings.Join(differ, ", "), class.Name)
+}
+
+func union(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// parametersOf the StorageClass of a device class.
+func parametersOf(class lvmv1alpha1.DeviceClass) map[string]string {
+	parameters := maps.Clone(class.StorageClassOptions.Parameters())
+	if parameters == nil {
+		parameters = map[string]string{}
+	}
+	parameters[lvmv1alpha1.DeviceClassParameter] = class.Name
+	parameters[lvmv1alpha1.FilesystemTypeParameter] = string(class.FilesystemType)
+	return parameters
+}
+
 // newStorageClass builds the StorageClass of a device class.
 func newStorageClass(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceClass, isDefault bool,
 ) *applystoragev1.StorageClassApplyConfiguration {
+	options := class.StorageClassOptions
 	return applystoragev1.StorageClass(lvmv1alpha1.StorageClassName(class.Name)).
+		WithLabels(options.Labels()).
 		WithLabels(labels(cluster, "storage-class")).
 		WithAnnotations(map[string]string{
 			annotationDescription:  descriptionOfClass,
 			annotationDefaultClass: strconv.FormatBool(isDefault),
 		}).
 		WithProvisioner(lvmv1alpha1.DriverName).
-		WithParameters(map[string]string{
-			lvmv1alpha1.DeviceClassParameter:    class.Name,
-			lvmv1alpha1.FilesystemTypeParameter: string(class.FilesystemType),
-		}).
-		WithReclaimPolicy(corev1.PersistentVolumeReclaimDelete).
-		WithVolumeBindingMode(storagev1.VolumeBindingWaitForFirstConsumer).
+		WithParameters(parametersOf(class)).
+		WithReclaimPolicy(options.Reclaim()).
+		WithVolumeBindingMode(options.Binding()).
 		WithAllowVolumeExpansion(true)
 }

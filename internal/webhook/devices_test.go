@@ -82,6 +82,11 @@ func onRack(name string) string {
 	return "nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: rack, operator: In, values: [" + name + "]}]}]}"
 }
 
+// onNode is a nodeSelector for one node.
+func onNode(name string) string {
+	return "nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [" + name + "]}]}]}"
+}
+
 func nodeIn(node, rack string) corev1.Node {
 	return corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Labels: map[string]string{"rack": rack}}}
 }
@@ -147,16 +152,18 @@ func TestPathsThatAreOneDevice(t *testing.T) {
 		before, after string
 		want          []string
 	}{
-		"two devices":               {"[]", "[{name: a, deviceSelector: {paths: [/dev/sda, /dev/disk/by-id/wwn-1]}}]", nil},
-		"two names of one":          {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]: Invalid value: \"/dev/disk/by-id/wwn-1\": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/sdb at spec.storage.deviceClasses[0].deviceSelector.paths[0]: name it once"}},
-		"in two device classes":     {"[]", "[{name: a, deviceSelector: {paths: [/dev/disk/by-path/pci-1]}}, {name: b, deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]", []string{`deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/disk/by-id/ata-x": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/disk/by-path/pci-1 at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
-		"in classes of other nodes": {"[]", "[{name: a, " + onRack("a") + ", deviceSelector: {paths: [/dev/disk/by-path/pci-1]}}, {name: b, " + onRack("b") + ", deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]", nil},
-		"in entries of other nodes": {"[]", "[{name: a, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/disk/by-path/pci-1]}, {" + onRack("b") + ", paths: [/dev/disk/by-id/ata-x]}]}]", nil},
-		"three names of one":        {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1, /dev/disk/by-id/ata-x]}}]", []string{"paths[1]", "paths[2]"}},
-		"devices that nobody knows": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdx, /dev/sdy]}}]", nil},
-		"a name that is not there":  {"[]", "[{name: a, deviceSelector: {paths: [/dev/sde, /dev/disk/by-id/wwn-e]}}]", nil},
-		"both were there before":    {"[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1, /dev/sdc]}}]", nil},
-		"one was there before":      {"[{name: a, deviceSelector: {paths: [/dev/sdb]}}]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]"}},
+		"two devices":                                       {"[]", "[{name: a, deviceSelector: {paths: [/dev/sda, /dev/disk/by-id/wwn-1]}}]", nil},
+		"two names of one":                                  {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]: Invalid value: \"/dev/disk/by-id/wwn-1\": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/sdb at spec.storage.deviceClasses[0].deviceSelector.paths[0]: name it once"}},
+		"in two device classes":                             {"[]", "[{name: a, deviceSelector: {paths: [/dev/disk/by-path/pci-1]}}, {name: b, deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]", []string{`deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/disk/by-id/ata-x": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/disk/by-path/pci-1 at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
+		"in classes of other nodes":                         {"[]", "[{name: a, " + onRack("a") + ", deviceSelector: {paths: [/dev/disk/by-path/pci-1]}}, {name: b, " + onRack("b") + ", deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]", nil},
+		"in entries of other nodes":                         {"[]", "[{name: a, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/disk/by-path/pci-1]}, {" + onRack("b") + ", paths: [/dev/disk/by-id/ata-x]}]}]", nil},
+		"three names of one":                                {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1, /dev/disk/by-id/ata-x]}}]", []string{"paths[1]", "paths[2]"}},
+		"devices that nobody knows":                         {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdx, /dev/sdy]}}]", nil},
+		"a name that is not there":                          {"[]", "[{name: a, deviceSelector: {paths: [/dev/sde, /dev/disk/by-id/wwn-e]}}]", nil},
+		"both were there before":                            {"[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1, /dev/sdc]}}]", nil},
+		"one path by two selectors":                         {"[]", "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdx]}}, {name: b, " + onNode("n3") + ", deviceSelector: {paths: [/dev/sdx]}}]", []string{`deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sdx": leads to the same device on node n3 as /dev/sdx at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
+		"one path by two equal selectors is told elsewhere": {"[]", "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdx]}}, {name: b, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdx]}}]", nil},
+		"one was there before":                              {"[{name: a, deviceSelector: {paths: [/dev/sdb]}}]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]"}},
 	}
 	for name, tt := range tests {
 		before, after := classesOf(t, tt.before), classesOf(t, tt.after)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -131,6 +133,11 @@ func withPool(class lvmv1alpha1.DeviceClass, change func(*lvmv1alpha1.ThinPoolCo
 	return class
 }
 
+func withOptions(class lvmv1alpha1.DeviceClass, options lvmv1alpha1.StorageClassOptions) lvmv1alpha1.DeviceClass {
+	class.StorageClassOptions = &options
+	return class
+}
+
 // TestRefusals shows what a user reads, from the schema and from the webhook alike.
 func TestRefusals(t *testing.T) {
 	elsewhere := newCluster(asDefault(class("vg1", "/dev/sda")))
@@ -207,6 +214,20 @@ func TestImmutableFieldsNameTheRemedy(t *testing.T) {
 		"file system": {class("vg1", "/dev/sda"),
 			func(c *lvmv1alpha1.DeviceClass) { c.FilesystemType = lvmv1alpha1.FilesystemTypeExt4 },
 			"fstype cannot be changed: StorageClass parameters are immutable; use a new device class"},
+		"reclaim policy": {withOptions(class("vg1", "/dev/sda"), lvmv1alpha1.StorageClassOptions{ReclaimPolicy: corev1.PersistentVolumeReclaimDelete}),
+			func(c *lvmv1alpha1.DeviceClass) {
+				c.StorageClassOptions.ReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+			},
+			"reclaimPolicy cannot be changed: a StorageClass keeps what it was made with; use a new device class"},
+		"binding mode": {withOptions(class("vg1", "/dev/sda"), lvmv1alpha1.StorageClassOptions{VolumeBindingMode: storagev1.VolumeBindingImmediate}),
+			func(c *lvmv1alpha1.DeviceClass) { c.StorageClassOptions = nil },
+			"storageClassOptions.volumeBindingMode: Invalid value: \"WaitForFirstConsumer\": was Immediate, and StorageClass lvms-vg1 cannot be changed"},
+		"parameters": {withOptions(class("vg1", "/dev/sda"), lvmv1alpha1.StorageClassOptions{AdditionalParameters: map[string]string{"a": "b"}}),
+			func(c *lvmv1alpha1.DeviceClass) { c.StorageClassOptions.AdditionalParameters["a"] = "c" },
+			"additionalParameters cannot be changed"},
+		"the last device class": {class("vg1", "/dev/sda"),
+			func(c *lvmv1alpha1.DeviceClass) { c.Name = "" }, // and so it is taken out
+			"the last device class cannot be removed: delete the LVMCluster instead"},
 		"chunk size": {withPool(class("vg1", "/dev/sda"), func(*lvmv1alpha1.ThinPoolConfig) {}),
 			func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.ChunkSize = ptr.To(resource.MustParse("128Ki")) },
 			"the chunk size cannot be changed after the thin pool was made"},
@@ -215,6 +236,7 @@ func TestImmutableFieldsNameTheRemedy(t *testing.T) {
 			cluster := newCluster(asDefault(test.before))
 			create(t, cluster)
 			test.change(&cluster.Spec.Storage.DeviceClasses[0])
+			cluster.Spec.Storage.DeviceClasses = slices.DeleteFunc(cluster.Spec.Storage.DeviceClasses, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == "" })
 			if err := testClient.Update(t.Context(), cluster); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("message %v\ndoes not have %s", err, test.want)
 			}

@@ -82,35 +82,47 @@ func selectsNode(selector *corev1.NodeSelector, node *corev1.Node) bool {
 	return err == nil && selected
 }
 
-// onceEach: two paths that lead to one device on a node are one device. Paths that both were there before are not judged anew: what
-// a name leads to can change, and the change at hand may be the remedy.
-func (i inventory) onceEach(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
+// onceEach: two paths that lead to one device on a node are one device, and a path that selectors for different nodes have is, on a
+// node that both of them select. Paths that both were there before are not judged anew: what a name leads to, and what a label
+// selects, can change, and the change at hand may be the remedy.
+func (i inventory) onceEach(old, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
-	reported, old, all := map[string]bool{}, writtenIn(before), selections(after)
+	reported, written, all := map[string]bool{}, writtenIn(old), selections(after)
 	for n := range i.nodes {
 		node := &i.nodes[n]
-		devices, seen := i.devicesOf(node.Name), map[*lvmv1alpha1.DeviceStatus]use{}
+		devices, seen := i.devicesOf(node.Name), map[string]use{}
 		for _, u := range usesOn(node, all) {
 			device := devices.at(u.path)
-			if device == nil {
-				continue
+			what := path.Clean(u.path)
+			if device != nil {
+				what = device.Name
 			}
-			other, taken := seen[device]
+			other, taken := seen[what]
 			if !taken {
-				seen[device] = u
+				seen[what] = u
 				continue
 			}
-			known := old[u.key()] && old[other.key()]
-			// The same words in two places are told by another rule already.
-			if known || reported[u.at.String()] || path.Clean(other.path) == path.Clean(u.path) {
-				continue
+			wereThere := written[u.key()] && written[other.key()]
+			if wereThere || reported[u.at.String()] || u.same(other) && u.meets(other.selection) {
+				continue // Where the same words surely meet, another rule has told it already.
 			}
 			reported[u.at.String()] = true
 			violations = append(violations, field.Invalid(u.at, u.path, fmt.Sprintf(
-				"leads to the same device on node %s (%s) as %s at %s%s", node.Name, calledAs(device), other.path, other.at, remedy(u, other))))
+				"leads to the same device on node %s%s as %s at %s%s", node.Name, known(device), other.path, other.at, remedy(u, other))))
 		}
 	}
 	return violations
+}
+
+// same reports whether two places have the same words.
+func (u use) same(other use) bool { return path.Clean(u.path) == path.Clean(other.path) }
+
+// known is what is known of a device, in brackets; "" if nothing is.
+func known(d *lvmv1alpha1.DeviceStatus) string {
+	if d == nil {
+		return ""
+	}
+	return " (" + calledAs(d) + ")"
 }
 
 func calledAs(d *lvmv1alpha1.DeviceStatus) string { return strings.TrimSpace(d.Name + " " + d.ID) }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
@@ -39,6 +42,34 @@ func (i inventory) poolsClosed(before, after []lvmv1alpha1.DeviceClass) []string
 		}
 	}
 	return all
+}
+
+// metadataKept: the metadata of a thin pool can grow and never shrink.
+func metadataKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
+	var violations field.ErrorList
+	for n, class := range after {
+		at := slices.IndexFunc(before, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class.Name })
+		if at < 0 {
+			continue
+		}
+		was, is := metadataAsked(before[at].ThinPoolConfig), metadataAsked(class.ThinPoolConfig)
+		if was != nil && is != nil && is.Cmp(*was) < 0 {
+			violations = append(violations, field.Invalid(classesPath.Index(n).Child("thinPoolConfig", "metadataSize"), is.String(), fmt.Sprintf(
+				"was %s: the metadata of a thin pool can only grow", was.String())))
+		}
+	}
+	return violations
+}
+
+// metadataAsked is the metadata size that a thin pool is to have, or nil if that is left to LVM.
+func metadataAsked(config *lvmv1alpha1.ThinPoolConfig) *resource.Quantity {
+	switch {
+	case config == nil || config.MetadataSizeCalculationPolicy != lvmv1alpha1.SizeCalculationStatic:
+		return nil
+	case config.MetadataSize == nil:
+		return resource.NewQuantity(lvmv1alpha1.DefaultMetadataSize, resource.BinarySI)
+	}
+	return config.MetadataSize
 }
 
 // promised is what the volumes of a pool may have together, in bytes; 0 where that is not known.

@@ -76,3 +76,23 @@ func TestNodesThatAChangeLeaves(t *testing.T) {
 		}
 	}
 }
+
+func TestMetadataOnlyGrows(t *testing.T) {
+	of := func(config string) string { return "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1" + config + "}}]" }
+	const static = ", metadataSizeCalculationPolicy: Static"
+	tests := map[string]struct {
+		before, after string
+		want          []string
+	}{
+		"grows":                   {static + ", metadataSize: 1Gi", static + ", metadataSize: 2Gi", nil},
+		"shrinks":                 {static + ", metadataSize: 2Gi", static + ", metadataSize: 1Gi", []string{"thinPoolConfig.metadataSize: Invalid value: \"1Gi\": was 2Gi: the metadata of a thin pool can only grow"}},
+		"shrinks to the default":  {static + ", metadataSize: 2Gi", static, []string{"was 2Gi"}},
+		"below the default":       {static, static + ", metadataSize: 512Mi", []string{"was 1Gi"}},
+		"left to LVM":             {static + ", metadataSize: 2Gi", "", nil},
+		"not left to LVM":         {"", static + ", metadataSize: 2Mi", nil},
+		"the same in other words": {static + ", metadataSize: 1Gi", static + ", metadataSize: 1024Mi", nil},
+	}
+	for name, tt := range tests {
+		check(t, name, metadataKept(classesOf(t, of(tt.before)), classesOf(t, of(tt.after))), tt.want...)
+	}
+}

@@ -31,7 +31,7 @@ var classesPath = field.NewPath("spec", "storage", "deviceClasses")
 // validateSpec returns what is wrong with a spec beyond what the schema of the kind refuses by itself.
 func validateSpec(spec lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	classes := spec.Storage.DeviceClasses
-	return slices.Concat(devicesNamed(classes), pathsOnce(classes), propertiesPossible(classes), propertiesDiffer(classes), raidPossible(classes), sizesPossible(classes))
+	return slices.Concat(devicesNamed(classes), pathsOnce(classes), propertiesPossible(classes), propertiesDiffer(classes), raidPossible(classes), sizesPossible(classes), optionsPossible(classes))
 }
 
 // inNamespace: the operator looks into one namespace only.
@@ -163,7 +163,7 @@ func warnings(spec lvmv1alpha1.LVMClusterSpec) admission.Warnings {
 	}
 	for _, class := range classes {
 		if class.DeviceSelector == nil && len(class.DeviceSelectors) == 0 {
-			all = append(all, fmt.Sprintf("device class %q has no deviceSelector: every unused device of its nodes will be taken", class.Name))
+			all = append(all, fmt.Sprintf("device class %q has no deviceSelector: every unused device of its nodes will be taken%s", class.Name, later(class)))
 		}
 		if pool := class.ThinPoolConfig; pool != nil && pool.SizePercent > highSizePercent {
 			all = append(all, fmt.Sprintf(
@@ -172,6 +172,14 @@ func warnings(spec lvmv1alpha1.LVMClusterSpec) admission.Warnings {
 		}
 	}
 	return all
+}
+
+// later says what becomes of devices that are not there yet.
+func later(class lvmv1alpha1.DeviceClass) string {
+	if class.DeviceDiscoveryPolicy == lvmv1alpha1.DeviceDiscoveryDynamic {
+		return ", also each one that is plugged in later"
+	}
+	return ""
 }
 
 func anyDefault(classes []lvmv1alpha1.DeviceClass) bool {

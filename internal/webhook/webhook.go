@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -26,7 +27,7 @@ import (
 
 // Validator decides about LVMClusters.
 type Validator struct {
-	// Live reads LVMClusters. It is not a cache: two clusters created one right after the other must meet.
+	// Live reads LVMClusters and StorageClasses. It is not a cache: two clusters created one right after the other must meet.
 	Live client.Reader
 	// Cached reads nodes and their devices.
 	Cached client.Reader
@@ -65,6 +66,7 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 }
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroups,namespace=openshift-lvm-storage,verbs=list
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 
@@ -98,8 +100,13 @@ func (v *Validator) ValidateUpdate(ctx context.Context, before, after *lvmv1alph
 	if err := v.Live.List(ctx, begun, client.InNamespace(v.Namespace)); err != nil {
 		return nil, apierrors.NewInternalError(fmt.Errorf("list the LVMVolumeGroups, to see which device classes may have data already: %w", err))
 	}
+	present := &storagev1.StorageClassList{}
+	if err := v.Live.List(ctx, present); err != nil {
+		return nil, apierrors.NewInternalError(fmt.Errorf("list the StorageClasses, to see what cannot be changed: %w", err))
+	}
 	old, classes := before.Spec.Storage.DeviceClasses, after.Spec.Storage.DeviceClasses
-	violations := slices.Concat(validateSpec(after.Spec), wipesNew(old, classes, begun.Items, known), known.onceEach(old, classes))
+	violations := slices.Concat(validateSpec(after.Spec), classesKept(old, classes), optionsKept(old, classes, present.Items), metadataKept(old, classes),
+		wipesNew(old, classes, begun.Items, known), known.onceEach(old, classes))
 	return append(warnings(after.Spec), deviceWarnings(old, classes, known)...), refuse(after, violations)
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,7 +22,7 @@ import (
 // TestWhatCannotBeReadIsNotEmpty: without what the rules need nothing is admitted, and the message says what could not be read.
 func TestWhatCannotBeReadIsNotEmpty(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), lvmv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), lvmv1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	before := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "my-lvmcluster", Namespace: "ns"}}
@@ -36,6 +37,7 @@ func TestWhatCannotBeReadIsNotEmpty(t *testing.T) {
 		{list: &corev1.NodeList{}, create: true, update: true, says: "list the nodes"},
 		{list: &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, create: true, update: true, says: "list the node statuses"},
 		{list: &lvmv1alpha1.LVMVolumeGroupList{}, update: true, says: "list the LVMVolumeGroups"},
+		{list: &storagev1.StorageClassList{}, update: true, says: "list the StorageClasses"},
 	} {
 		reader := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {

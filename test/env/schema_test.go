@@ -55,6 +55,9 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 			`name at least one device in paths or optionalPaths`},
 		"name with a capital":        {`{deviceClasses: [{name: VG1}]}`, `spec.storage.deviceClasses[0].name: Invalid value: "VG1"`},
 		"name beyond an annotation":  {`{deviceClasses: [{name: ` + strings.Repeat("a", 64) + `}]}`, `Too long: may not be more than 63`},
+		"unknown reclaim policy":     {`{deviceClasses: [{name: vg1, storageClassOptions: {reclaimPolicy: Recycle}}]}`, `supported values: "Delete", "Retain"`},
+		"unknown binding mode":       {`{deviceClasses: [{name: vg1, storageClassOptions: {volumeBindingMode: Never}}]}`, `supported values: "WaitForFirstConsumer", "Immediate"`},
+		"seventeen labels":           {`{deviceClasses: [{name: vg1, storageClassOptions: {additionalLabels: {a: "", b: "", c: "", d: "", e: "", f: "", g: "", h: "", i: "", j: "", k: "", l: "", m: "", n: "", o: "", p: "", q: ""}}}]}`, `additionalLabels: Too many: 17`},
 		"unknown file system":        {`{deviceClasses: [{name: vg1, fstype: btrfs}]}`, `supported values: "xfs", "ext4"`},
 		"no overprovision ratio":     {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 0}}]}`, `should be greater than or equal to 1`},
 		"overprovision ratio of 101": {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 101}}]}`, `should be less than or equal to 100`},
@@ -120,6 +123,7 @@ func TestAccepted(t *testing.T) {
 	for name, storage := range map[string]string{
 		"no device class":       `{}`,
 		"every property":        `{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, maxSize: 2Gi, rotational: false, models: ["X*"], vendors: [Y], serials: [Z], transports: [nvme], removable: true}}]}`,
+		"a StorageClass":        `{deviceClasses: [{name: vg1, storageClassOptions: {reclaimPolicy: Retain, volumeBindingMode: Immediate, additionalParameters: {a: b}, additionalLabels: {c: d}}}]}`,
 		"one property":          `{deviceClasses: [{name: vg1, deviceSelectors: [{rotational: false}]}]}`,
 		"a mirror":              `{deviceClasses: [{name: vg1, raidConfig: {type: raid1, mirrors: 9}}]}`,
 		"raid4":                 `{deviceClasses: [{name: vg1, raidConfig: {type: raid4, stripes: 60, stripeSize: 4Ki}}]}`,
@@ -234,10 +238,6 @@ func TestUpdateIsRefusedWith(t *testing.T) {
 		"another pool name":     {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.Name = "x" }, "name of the thin pool cannot be changed"},
 		"another size percent":  {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.SizePercent = 60 }, "sizePercent cannot be changed"},
 		"no chunk size":         {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.ChunkSize = nil }, "the chunk size cannot be changed"},
-		"another metadata policy": {func(c *lvmv1alpha1.DeviceClass) {
-			c.ThinPoolConfig.MetadataSizeCalculationPolicy = "Host"
-			c.ThinPoolConfig.MetadataSize = nil
-		}, "the metadata size cannot be changed"},
 	}
 	ctx := context.Background()
 	c := cluster(t, before)

@@ -46,14 +46,42 @@ func extendedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPoo
 	return pool.Size + step
 }
 
-// metadataStep returns what autoExtend adds to the metadata of a pool, or 0.
+// metadataStep returns what is to be added to the metadata of a pool, or 0: by autoExtend, or because metadataSize asks for it.
 func metadataStep(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
-	if !growsAt(config, pool.MetadataPercent) || vg.ExtentSize == 0 {
+	if vg.ExtentSize == 0 {
 		return 0
 	}
-	step := (pool.MetadataSize / 100 * lvm.Bytes(config.AutoExtend.StepPercent)).RoundUp(vg.ExtentSize)
-	step = min(max(step, vg.ExtentSize), vg.FreeOn("")/vg.ExtentSize*vg.ExtentSize, (maxPoolMetadata-pool.MetadataSize)/vg.ExtentSize*vg.ExtentSize)
+	room := vg.FreeOn("") / vg.ExtentSize * vg.ExtentSize
+	step := metadataLacking(config, vg, pool)
+	if step > room {
+		step = 0 // All or nothing: data may need what is left.
+	}
+	if growsAt(config, pool.MetadataPercent) {
+		own := (pool.MetadataSize / 100 * lvm.Bytes(config.AutoExtend.StepPercent)).RoundUp(vg.ExtentSize)
+		step = max(step, own, vg.ExtentSize)
+	}
+	step = min(step, room, (maxPoolMetadata-pool.MetadataSize)/vg.ExtentSize*vg.ExtentSize)
 	return max(step, 0)
+}
+
+// metadataLacking is how much less metadata a pool has than the device class asks for; 0 if it leaves that to LVM.
+func metadataLacking(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
+	if vg.ExtentSize == 0 {
+		return 0
+	}
+	want := min(metadataWanted(config).RoundUp(vg.ExtentSize), maxPoolMetadata/vg.ExtentSize*vg.ExtentSize)
+	return max(want-pool.MetadataSize, 0)
+}
+
+// metadataWanted is the size that the device class asks for; 0 if it leaves that to LVM.
+func metadataWanted(config *v1alpha1.ThinPoolConfig) lvm.Bytes {
+	switch {
+	case config.MetadataSizeCalculationPolicy != v1alpha1.SizeCalculationStatic:
+		return 0
+	case config.MetadataSize == nil:
+		return lvm.Bytes(v1alpha1.DefaultMetadataSize)
+	}
+	return lvm.Bytes(config.MetadataSize.Value())
 }
 
 func growsAt(config *v1alpha1.ThinPoolConfig, percent *float64) bool {
@@ -86,12 +114,7 @@ func poolOptions(w Wanted) lvm.ThinPoolOptions {
 			o.ChunkSize = lvm.Bytes(config.ChunkSize.Value())
 		}
 	}
-	if config.MetadataSizeCalculationPolicy == v1alpha1.SizeCalculationStatic {
-		o.MetadataSize = lvm.Bytes(v1alpha1.DefaultMetadataSize)
-		if config.MetadataSize != nil {
-			o.MetadataSize = lvm.Bytes(config.MetadataSize.Value())
-		}
-	}
+	o.MetadataSize = metadataWanted(config)
 	return o
 }
 
@@ -135,6 +158,11 @@ func cannotGrow(w Wanted, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
 			"thin pool %s/%s on node %s is %d %% full, and volume group %s has no space left for autoExtend: add a device to the device class, or delete volumes",
 			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), w.Name)))
+	}
+	if lacking := metadataLacking(config, vg, pool); lacking > 0 && metadataStep(config, vg, pool) == 0 {
+		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
+			"the metadata of thin pool %s/%s on node %s has %d bytes, metadataSize asks for %d more, and volume group %s has no space left: add a device to the device class, or delete volumes",
+			w.Name, pool.Name, w.Node, pool.MetadataSize, lacking, w.Name)))
 	}
 	if growsAt(config, pool.MetadataPercent) && metadataStep(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(

@@ -6,6 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -170,5 +171,45 @@ func TestAutoExtend(t *testing.T) {
 	}
 	if a := poolAction(&v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90}, &[]lvm.VG{filled(99, 99, 0)}[0]); a.Kind != Nothing {
 		t.Errorf("a pool without autoExtend grows: %+v", a)
+	}
+}
+
+func TestMetadataFollowsTheSpec(t *testing.T) {
+	const mib = lvm.Bytes(1 << 20)
+	of := func(policy v1alpha1.SizeCalculationPolicy, size string) *v1alpha1.ThinPoolConfig {
+		config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, MetadataSizeCalculationPolicy: policy}
+		if size != "" {
+			config.MetadataSize = ptr.To(resource.MustParse(size))
+		}
+		return config
+	}
+	// with is a pool with 4 MiB of metadata, in a group with so much free space.
+	with := func(free lvm.Bytes) lvm.VG {
+		return edit(withPool(group("b"), "a"), func(vg *lvm.VG) { vg.Free, vg.PVs[0].Free = free, free })
+	}
+	tests := map[string]struct {
+		config *v1alpha1.ThinPoolConfig
+		free   lvm.Bytes
+		want   Action
+		says   string
+	}{
+		"left to LVM":           {config: of(v1alpha1.SizeCalculationHost, ""), free: gib},
+		"has it":                {config: of(v1alpha1.SizeCalculationStatic, "4Mi"), free: gib},
+		"has more":              {config: of(v1alpha1.SizeCalculationStatic, "2Mi"), free: gib},
+		"up to an extent":       {config: of(v1alpha1.SizeCalculationStatic, "5Mi"), free: 900 * mib, want: Action{Kind: ExtendMeta, Size: 4 * mib}},
+		"more":                  {config: of(v1alpha1.SizeCalculationStatic, "100Mi"), free: 900 * mib, want: Action{Kind: ExtendMeta, Size: 96 * mib}},
+		"the default":           {config: of(v1alpha1.SizeCalculationStatic, ""), free: gib, want: Action{Kind: ExtendMeta, Size: 1020 * mib}},
+		"beyond what LVM gives": {config: of(v1alpha1.SizeCalculationStatic, "16Gi"), free: 20 * gib, want: Action{Kind: ExtendMeta, Size: maxPoolMetadata/(4*mib)*(4*mib) - 4*mib}},
+		"all or nothing":        {config: of(v1alpha1.SizeCalculationStatic, "100Mi"), free: 92 * mib, says: "has 4194304 bytes, metadataSize asks for 100663296 more, and volume group vg1 has no space left"},
+	}
+	for name, tt := range tests {
+		vg := with(tt.free)
+		if a := poolAction(tt.config, &vg); a.Kind != tt.want.Kind || a.Size != tt.want.Size {
+			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, a.Size, tt.want.Kind, tt.want.Size)
+		}
+		problems := cannotGrow(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: tt.config}), &vg, vg.ThinPool("pool"))
+		if tt.says == "" && len(problems) > 0 || tt.says != "" && (len(problems) != 1 || !strings.Contains(problems[0].Message, tt.says)) {
+			t.Errorf("%s: got the problems %+v", name, problems)
+		}
 	}
 }

@@ -23,6 +23,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
@@ -720,6 +722,34 @@ func (s *scene) writeSome(volume string, size int64) {
 }
 
 // TestScenePoolOutOfMetadata fills the metadata of a pool by many small writes.
+// TestSceneMetadataGrowsWhenAsked: a pool with volumes gets the metadata that the spec asks for later, or all stays as it is.
+func TestSceneMetadataGrowsWhenAsked(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		spec := thinOf(50)
+		spec.DeviceSelector = byPath(s.disks[0])
+		return spec
+	})
+	before := s.ready().ThinPool.MetadataSize.Value()
+	sum := s.fill(s.volume("a", 32<<20), 32<<20)
+	ask := func(size string) {
+		s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
+			spec.ThinPoolConfig.MetadataSizeCalculationPolicy = v1alpha1.SizeCalculationStatic
+			spec.ThinPoolConfig.MetadataSize = ptr.To(resource.MustParse(size))
+		})
+	}
+	if before >= 13<<20 {
+		t.Fatalf("the pool has %d bytes of metadata already", before)
+	}
+	ask("13Mi")
+	s.converge("grown to whole extents", func(e v1alpha1.VGStatus) bool { return isReady(e) && e.ThinPool.MetadataSize.Value() == 16<<20 })
+	ask("1Gi")
+	s.says(v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolCannotGrow, "metadataSize asks for 1056964608 more")
+	ask("13Mi")
+	s.converge("ready again", func(e v1alpha1.VGStatus) bool { return isReady(e) && e.ThinPool.MetadataSize.Value() == 16<<20 })
+	s.unchanged("/dev/vg1/a", sum)
+	s.discard()
+}
+
 func TestScenePoolOutOfMetadata(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		spec := thinOf(90)
