@@ -68,6 +68,8 @@ const (
 	// NodeStatusFinalizer stands on node statuses of clusters that were taken over. Nothing sets it any more: the
 	// finalizer by which a node keeps its LVMVolumeGroups protects it.
 	NodeStatusFinalizer = "delete-protection.lvm.openshift.io"
+	// VolumeGroupFinalizer stands on LVMVolumeGroups of clusters that were taken over. Nothing sets it any more.
+	VolumeGroupFinalizer = "lvm.openshift.io/lvmvolumegroup"
 	// NodeCleanupPrefix begins the finalizer by which each node keeps an LVMVolumeGroup.
 	NodeCleanupPrefix = "cleanup.vgmanager.node.topolvm.io/"
 

@@ -41,7 +41,7 @@ func New(c client.Client, live client.Reader, recorder event.Recorder, options O
 	return &Controller{
 		client:   c,
 		live:     live,
-		applier:  apply.New(c, fieldOwner),
+		applier:  apply.New(c, fieldOwner, predecessor),
 		emitter:  event.NewEmitter(recorder),
 		options:  options,
 		managers: newManagers(options),

@@ -15,6 +15,7 @@ import (
 // Names of operands and of their labels.
 const (
 	fieldOwner     = "lvms-operator"
+	predecessor    = "lvms" // the field manager of versions that wrote operands by updates
 	partOf         = "lvms-provisioner"
 	vgManagerName  = "vg-manager"
 	sccName        = "lvms-vgmanager"

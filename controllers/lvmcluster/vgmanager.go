@@ -3,6 +3,7 @@ package lvmcluster
 import (
 	"context"
 	"fmt"
+	"maps"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,6 +25,9 @@ func (vgManager) GetName() string { return "vgManager" }
 
 // EnsureCreated applies the DaemonSet and waits until its pods run.
 func (vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	if err := replaceOther(r, ctx, cluster); err != nil {
+		return err
+	}
 	if err := r.Applier.Apply(ctx, newDaemonSet(cluster, r.Seen.placement(cluster), r.Options)); err != nil {
 		return err
 	}
@@ -36,6 +40,20 @@ func (vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1
 		return fmt.Errorf("DaemonSet %s: read its status: %w", vgManagerName, err)
 	}
 	return rollout(daemonSet)
+}
+
+// replaceOther deletes a DaemonSet that selects other pods than ours does, which cannot be changed: one of an old version. Pods that use
+// volumes do not notice.
+func replaceOther(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	daemonSet := &appsv1.DaemonSet{}
+	err := r.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: vgManagerName}, daemonSet)
+	if apierrors.IsNotFound(err) || err == nil && maps.Equal(daemonSet.Spec.Selector.MatchLabels, podLabels()) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("DaemonSet %s: read before apply: %w", vgManagerName, err)
+	}
+	return r.Applier.Delete(ctx, r.Live, daemonSet)
 }
 
 // rollout returns a WaitError while not every node has a ready pod of the wanted shape.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,7 +27,7 @@ func (lvmVG) GetName() string { return "lvmVG" }
 
 // EnsureCreated applies the LVMVolumeGroups and deletes those of device classes that are gone and unused.
 func (m lvmVG) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	var errs []error
+	errs := []error{r.releaseOld(ctx, slices.Collect(maps.Values(r.Seen.VolumeGroups)))}
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
 		group, err := newLVMVolumeGroup(cluster, class)
 		if err == nil {
@@ -35,6 +37,16 @@ func (m lvmVG) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1al
 	}
 	for _, leaving := range r.Seen.Leaving {
 		errs = append(errs, m.remove(r, ctx, leaving))
+	}
+	return errors.Join(errs...)
+}
+
+// releaseOld takes off the finalizer of old versions, which nobody would: that of each node keeps the object as long as it is needed.
+func (r Reconciler) releaseOld(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup) error {
+	var errs []error
+	for _, group := range groups {
+		_, err := r.Applier.Release(ctx, &group, func(finalizer string) bool { return finalizer == lvmv1alpha1.VolumeGroupFinalizer })
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -73,7 +85,15 @@ func inUse(class string, users Users) error {
 
 // EnsureDeleted deletes all LVMVolumeGroups of the LVMCluster and waits for the node agents.
 func (lvmVG) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	groups := &lvmv1alpha1.LVMVolumeGroupList{}
+	if err := r.Live.List(ctx, groups, client.InNamespace(cluster.Namespace)); err != nil {
+		return fmt.Errorf("list LVMVolumeGroups to delete them: %w", err)
+	}
 	keep := func(object client.Object) bool { return !belongs(object, cluster) }
+	ours := slices.DeleteFunc(groups.Items, func(group lvmv1alpha1.LVMVolumeGroup) bool { return keep(&group) })
+	if err := r.releaseOld(ctx, ours); err != nil {
+		return err
+	}
 	return r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupList{}, keep, client.InNamespace(cluster.Namespace))
 }
 

@@ -170,7 +170,7 @@ func (w *world) playRemoval(class string) {
 	}
 	group := &lvmv1alpha1.LVMVolumeGroup{}
 	w.must(w.get(group, class))
-	group.Finalizers = nil
+	group.Finalizers = slices.DeleteFunc(group.Finalizers, func(f string) bool { return strings.HasPrefix(f, lvmv1alpha1.NodeCleanupPrefix) })
 	w.must(w.api.Update(w.Context(), group))
 }
 

@@ -19,8 +19,9 @@ import (
 
 // Applier applies and deletes objects as one field owner.
 type Applier struct {
-	client client.Client
-	owner  client.FieldOwner
+	client       client.Client
+	owner        client.FieldOwner
+	predecessors []string
 
 	mu      sync.Mutex
 	applied map[reference]state
@@ -45,9 +46,10 @@ type state struct {
 	resourceVersion string
 }
 
-// New returns an Applier. The client may read from a cache.
-func New(c client.Client, owner string) *Applier {
-	return &Applier{client: c, owner: client.FieldOwner(owner), applied: map[reference]state{}}
+// New returns an Applier. The client may read from a cache. Predecessors are field managers that wrote the same objects before, by
+// updates; what they set below spec is taken over.
+func New(c client.Client, owner string, predecessors ...string) *Applier {
+	return &Applier{client: c, owner: client.FieldOwner(owner), predecessors: predecessors, applied: map[reference]state{}}
 }
 
 // Apply makes an object have the given fields and takes them from whoever else had set them. Fields that an earlier
@@ -61,12 +63,17 @@ func (a *Applier) Apply(ctx context.Context, wanted runtime.ApplyConfiguration) 
 		return err
 	}
 	ref := refer(object)
-	version, err := a.version(ctx, ref)
+	present, err := a.present(ctx, ref)
 	if err != nil {
 		return fmt.Errorf("%s: read before apply: %w", ref, err)
 	}
-	if version != "" && a.recall(ref) == (state{digest, version}) {
-		return nil
+	if present != nil {
+		if a.recall(ref) == (state{digest, present.GetResourceVersion()}) {
+			return nil
+		}
+		if err := a.succeed(ctx, ref, present); err != nil {
+			return err
+		}
 	}
 	configuration := client.ApplyConfigurationFromUnstructured(object)
 	if err := a.client.Apply(ctx, configuration, a.owner, client.ForceOwnership); err != nil {
@@ -89,14 +96,14 @@ func encode(wanted runtime.ApplyConfiguration) (*unstructured.Unstructured, [sha
 	return object, sha256.Sum256(data), nil
 }
 
-// version returns the resource version of an object, or "" if there is no such object.
-func (a *Applier) version(ctx context.Context, ref reference) (string, error) {
+// present returns an object as it is, or nil if there is none.
+func (a *Applier) present(ctx context.Context, ref reference) (client.Object, error) {
 	object := a.empty(ref.GroupVersionKind)
 	err := a.client.Get(ctx, ref.ObjectKey, object)
 	if apierrors.IsNotFound(err) {
-		return "", nil
+		return nil, nil
 	}
-	return object.GetResourceVersion(), err
+	return object, err
 }
 
 // empty returns an object to read into: of the typed kind if the scheme has it, because then the read shares the

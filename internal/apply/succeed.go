@@ -1,0 +1,111 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+)
+
+// succeed makes the fields below spec that a predecessor had set ours, so that the apply which follows removes those that are not
+// wanted any more. A server keeps a field as long as any manager has it (Kubernetes, server-side apply, "Transferring ownership").
+// metadata is not ours to take: other writers of the predecessor's name may have put finalizers there.
+func (a *Applier) succeed(ctx context.Context, ref reference, object client.Object) error {
+	entries, changed, err := takeOver(object.GetManagedFields(), a.predecessors, string(a.owner))
+	if err != nil {
+		return fmt.Errorf("%s: fields of the predecessor: %w", ref, err)
+	}
+	if !changed {
+		return nil
+	}
+	// With the version, so that nobody's fields are lost that were set meanwhile.
+	patch, err := json.Marshal([]map[string]any{
+		{"op": "replace", "path": "/metadata/managedFields", "value": entries},
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": object.GetResourceVersion()},
+	})
+	if err != nil {
+		return fmt.Errorf("%s: fields of the predecessor: %w", ref, err)
+	}
+	target := &metav1.PartialObjectMetadata{}
+	target.SetGroupVersionKind(ref.GroupVersionKind)
+	target.SetName(ref.Name)
+	target.SetNamespace(ref.Namespace)
+	if err := a.client.Patch(ctx, target, client.RawPatch(types.JSONPatchType, patch), a.owner); err != nil {
+		return fmt.Errorf("%s: take over from %v: %w", ref, a.predecessors, err)
+	}
+	return nil
+}
+
+// takeOver moves what predecessors set below spec to the entry of the owner, and reports whether there was anything.
+func takeOver(entries []metav1.ManagedFieldsEntry, predecessors []string, owner string) ([]metav1.ManagedFieldsEntry, bool, error) {
+	entries = slices.Clone(entries)
+	taken, version := fieldpath.NewSet(), ""
+	for i := range entries {
+		e := &entries[i]
+		if e.Operation != metav1.ManagedFieldsOperationUpdate || e.Subresource != "" || !slices.Contains(predecessors, e.Manager) {
+			continue
+		}
+		fields, err := decode(e)
+		if err != nil {
+			return nil, false, err
+		}
+		spec := below(fields, "spec")
+		if spec.Empty() {
+			continue
+		}
+		taken, version = taken.Union(spec), e.APIVersion
+		if e.FieldsV1, err = encodeFields(fields.Difference(spec)); err != nil {
+			return nil, false, err
+		}
+	}
+	if taken.Empty() {
+		return nil, false, nil
+	}
+	at := slices.IndexFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
+		return e.Manager == owner && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && e.APIVersion == version
+	})
+	if at < 0 {
+		now := metav1.Now()
+		entries = append(entries, metav1.ManagedFieldsEntry{
+			Manager: owner, Operation: metav1.ManagedFieldsOperationApply, APIVersion: version, Time: &now, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}})
+		at = len(entries) - 1
+	}
+	own, err := decode(&entries[at])
+	if err != nil {
+		return nil, false, err
+	}
+	if entries[at].FieldsV1, err = encodeFields(own.Union(taken)); err != nil {
+		return nil, false, err
+	}
+	return slices.DeleteFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return string(e.FieldsV1.Raw) == "{}" }), true, nil
+}
+
+// below returns the fields whose path begins with a name.
+func below(all *fieldpath.Set, name string) *fieldpath.Set {
+	found := fieldpath.NewSet()
+	all.Iterate(func(p fieldpath.Path) {
+		if len(p) > 0 && p[0].FieldName != nil && *p[0].FieldName == name {
+			found.Insert(p.Copy())
+		}
+	})
+	return found
+}
+
+func decode(e *metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
+	fields := fieldpath.NewSet()
+	if e.FieldsV1 == nil {
+		return fields, nil
+	}
+	return fields, fields.FromJSON(bytes.NewReader(e.FieldsV1.Raw))
+}
+
+func encodeFields(fields *fieldpath.Set) (*metav1.FieldsV1, error) {
+	raw, err := fields.ToJSON()
+	return &metav1.FieldsV1{Raw: raw}, err
+}
