@@ -56,8 +56,8 @@ test-lab: packages ## The lab itself, and the LVM contract on real LVM in a bare
 	@hack/test-bare
 
 .PHONY: test-e2e
-test-e2e: packages image ## User stories on a real cluster with real LVM.
-	@LVMS_IMAGE=$(IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
+test-e2e: packages image upstream-image ## User stories on a real cluster with real LVM.
+	@LVMS_IMAGE=$(IMAGE) LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
 
 .PHONY: bench-node
 bench-node: packages ## Processes and API writes at rest, time to see a disk, time to a volume group against bare LVM, on a lab node.
@@ -78,6 +78,14 @@ build: $(BIN)/lvms ## Build the operator's program.
 image: $(BIN)/lvms $(BIN)/image ## Write the operator's image as an OCI archive, without a container engine.
 	@rm -rf $(LVMS_CACHE)/rootfs && hack/rootfs.sh $(LVMS_CACHE)/rootfs && mkdir -p $(dir $(IMAGE))
 	@$(BIN)/image -rootfs $(LVMS_CACHE)/rootfs -binary $(BIN)/lvms -version $(VERSION) -out $(IMAGE)
+
+# A stand-in for upstream's node agent, for the story of taking a cluster over.
+UPSTREAM_IMAGE := $(LVMS_CACHE)/image/upstream.tar
+
+.PHONY: upstream-image
+upstream-image: image
+	@go build -o $(BIN)/upstream ./test/upstream/agent
+	@$(BIN)/image -rootfs $(LVMS_CACHE)/rootfs -binary $(BIN)/upstream -version $(VERSION) -title upstream -out $(UPSTREAM_IMAGE)
 
 # Go decides what is stale.
 .PHONY: $(BIN)/lvms $(BIN)/image $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck

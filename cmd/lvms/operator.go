@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"os"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
@@ -28,6 +29,7 @@ import (
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
+	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/webhook"
 )
@@ -206,7 +208,8 @@ func (c webhookCertificates) addTo(mgr ctrl.Manager) error {
 
 func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Platform) error {
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found})
+		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found,
+			UpgradeGate: olm.NewGate(mgr.GetClient(), namespace, os.Getenv(olm.ConditionName))})
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err
 	}

@@ -64,6 +64,9 @@ type report struct {
 	overview   *overview // nil if nobody could look
 	outcome    outcome
 	gone       bool
+	// observed: the nodes could be looked at, and obstacles are what speaks against an upgrade.
+	observed  bool
+	obstacles []string
 }
 
 // Reconcile applies the LVMCluster, or deletes what belongs to it, and writes its status once.
@@ -71,7 +74,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	cluster := &lvmv1alpha1.LVMCluster{}
 	err := c.client.Get(ctx, request.NamespacedName, cluster)
 	if apierrors.IsNotFound(err) {
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, c.options.UpgradeGate.Say(ctx, nil)
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("LVMCluster %s: read: %w", request.NamespacedName, err)
@@ -85,11 +88,15 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if done.gone {
 		c.emitter.Forget(cluster)
-		return reconcile.Result{}, nil
+		return reconcile.Result{}, c.options.UpgradeGate.Say(ctx, nil)
 	}
 	done.conclude(cluster)
 	c.emit(cluster, done)
-	return done.outcome.result(), errors.Join(done.outcome.err(), c.writeStatus(ctx, cluster, done))
+	err = c.writeStatus(ctx, cluster, done)
+	if done.observed {
+		err = errors.Join(err, c.options.UpgradeGate.Say(ctx, done.obstacles))
+	}
+	return done.outcome.result(), errors.Join(done.outcome.err(), err)
 }
 
 // create lets every manager apply its operands, each one whatever came of the others.
@@ -104,6 +111,7 @@ func (c *Controller) create(ctx context.Context, r Reconciler, cluster *lvmv1alp
 		r.Seen = seen
 		c.ensureCreated(ctx, r, cluster, &done.outcome)
 		volumeGroups = c.volumeGroups(cluster, seen, &done)
+		done.observed, done.obstacles = true, upgradeObstacles(seen)
 		c.emitLeaving(cluster, seen)
 	}
 	done.outcome.report(done.conditions)

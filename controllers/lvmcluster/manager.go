@@ -10,6 +10,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 )
 
@@ -45,6 +46,8 @@ type Options struct {
 	Image string
 	// Platform is what the cluster is and has.
 	Platform platform.Platform
+	// UpgradeGate is told whether an upgrade may come; nil where nobody asks.
+	UpgradeGate *olm.Gate
 }
 
 // newManagers returns the managers in the order of creation.

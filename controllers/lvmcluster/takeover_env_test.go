@@ -3,6 +3,7 @@
 package lvmcluster
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,8 +15,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/test/upstream"
 )
 
@@ -160,4 +163,41 @@ func fresh[T client.Object](w *world, wanted any, into T) T {
 	w.must(w.api.Get(w.Context(), client.ObjectKeyFromObject(into), into))
 	w.must(w.api.Delete(w.Context(), into))
 	return into
+}
+
+// TestUpgradeWaitsForWhatGoesOn: the OperatorCondition is here without OLM.
+func TestUpgradeWaitsForWhatGoesOn(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	condition := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
+	condition.SetAPIVersion("operators.coreos.com/v2")
+	condition.SetKind("OperatorCondition")
+	condition.SetNamespace("ns")
+	condition.SetName("c")
+	olmServer := fake.NewClientBuilder().WithObjects(condition).Build()
+	w.controller.options.UpgradeGate = olm.NewGate(olmServer, "ns", "c")
+	says := func(want string) {
+		t.Helper()
+		now := condition.DeepCopy()
+		w.must(olmServer.Get(t.Context(), client.ObjectKeyFromObject(condition), now))
+		list, _, _ := unstructured.NestedSlice(now.Object, "spec", "conditions")
+		if len(list) != 1 || !strings.Contains(fmt.Sprint(list[0]), want) {
+			t.Errorf("got %v, want %s", list, want)
+		}
+	}
+	w.settle()
+	says("status:True")
+	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+	w.must(w.get(status, "a"))
+	status.Status.NodeStatus[0].Status, status.Status.NodeStatus[0].Reason = lvmv1alpha1.VGStatusDegraded, "disk x is gone"
+	w.must(w.api.Status().Update(t.Context(), status))
+	_, err := w.reconcile()
+	w.must(err)
+	says("device class vg1 on node a: degraded: disk x is gone")
+	w.must(w.api.Delete(t.Context(), w.cluster))
+	w.must(w.get(w.cluster, w.cluster.Name))
+	w.cluster.Finalizers = nil
+	w.must(w.api.Update(t.Context(), w.cluster))
+	_, err = w.reconcile()
+	w.must(err)
+	says("status:True")
 }

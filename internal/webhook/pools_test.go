@@ -78,7 +78,9 @@ func TestNodesThatAChangeLeaves(t *testing.T) {
 }
 
 func TestMetadataOnlyGrows(t *testing.T) {
-	of := func(config string) string { return "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1" + config + "}}]" }
+	of := func(config string) string {
+		return "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1" + config + "}}]"
+	}
 	const static = ", metadataSizeCalculationPolicy: Static"
 	tests := map[string]struct {
 		before, after string

@@ -51,6 +51,7 @@ var rules = []rule{
 	{folder: "internal/apply", never: []string{module + "api"}},
 	{folder: "internal/condition", never: []string{module + "api"}},
 	{folder: "internal/event", never: []string{module + "api"}},
+	{folder: "internal/olm", never: []string{module + "api"}},
 	{folder: "internal/platform", never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/webhook", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/version", never: kubernetes},

@@ -80,7 +80,8 @@ func (c *Cluster) Install(ctx context.Context, archive string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.Kubectl(ctx, strings.NewReader(manifests), "apply", "--server-side", "-f", "-"); err != nil {
+	// What another installer or version has set is taken over.
+	if _, err := c.Kubectl(ctx, strings.NewReader(manifests), "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
 		return err
 	}
 	_, err = c.Kubectl(ctx, nil, "-n", OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=180s")

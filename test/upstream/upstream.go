@@ -16,6 +16,11 @@ import (
 //go:embed objects.yaml
 var objects string
 
+// CRDs are upstream's, as a manifest.
+//
+//go:embed crds.yaml
+var CRDs string
+
 // FieldManager is the one that upstream writes as.
 const FieldManager = "lvms"
 

@@ -1,0 +1,50 @@
+package lvmcluster
+
+import (
+	"fmt"
+	"slices"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// upgradeObstacles tells what had better end before the operator and its agents are replaced: data that moves, redundancy that is not
+// whole, devices that are being prepared. All of it goes on after a restart; but who looks after it should not change meanwhile.
+func upgradeObstacles(seen Observation) []string {
+	var all []string
+	for node, status := range seen.NodeStatuses {
+		for i := range status.Status.NodeStatus {
+			entry := &status.Status.NodeStatus[i]
+			if what := unsettled(seen, entry); what != "" {
+				all = append(all, fmt.Sprintf("device class %s on node %s: %s", entry.Name, node, what))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// unsettled tells what goes on in a volume group, or "".
+func unsettled(seen Observation, entry *lvmv1alpha1.VGStatus) string {
+	for _, pv := range entry.PhysicalVolumes {
+		if pv.State == lvmv1alpha1.PhysicalVolumeDraining {
+			return fmt.Sprintf("device %s is being emptied", pv.Name)
+		}
+	}
+	if raid := entry.RAIDStatus; raid != nil && raid.MinSyncPercent != nil && *raid.MinSyncPercent < 100 {
+		return fmt.Sprintf("redundancy is being restored (%d %%)", *raid.MinSyncPercent)
+	}
+	switch {
+	case entry.Status == lvmv1alpha1.VGStatusDegraded:
+		return "degraded: " + entry.Reason
+	case entry.Status == lvmv1alpha1.VGStatusProgressing && stays(seen, entry.Name):
+		return "its devices are being prepared"
+	}
+	return ""
+}
+
+// stays reports whether a device class is there to stay. One that waits for its last volume may do so for weeks.
+func stays(seen Observation, class string) bool {
+	group, known := seen.VolumeGroups[class]
+	leaving := slices.ContainsFunc(seen.Leaving, func(l Leaving) bool { return l.VolumeGroup.Name == class })
+	return known && group.DeletionTimestamp.IsZero() && !leaving
+}

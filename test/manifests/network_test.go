@@ -1,0 +1,92 @@
+// Package manifests holds what the manifests of config have to fit together in.
+package manifests
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// read returns the objects of a kind in a file of the repository.
+func read[T any](t *testing.T, kind, file string) []T {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []T
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		object := unstructured.Unstructured{}
+		if err := decoder.Decode(&object); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if object.GetKind() != kind {
+			continue
+		}
+		var typed T
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &typed, true); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all = append(all, typed)
+	}
+	if len(all) == 0 {
+		t.Fatalf("%s has no %s", file, kind)
+	}
+	return all
+}
+
+// TestServicesAreReachedAndNothingElse: the network policies let in what a Service leads to, and no other port of a Pod.
+func TestServicesAreReachedAndNothingElse(t *testing.T) {
+	operator := read[appsv1.Deployment](t, "Deployment", "config/manager/deployment.yaml")[0].Spec.Template
+	agent := read[appsv1.DaemonSet](t, "DaemonSet", "controllers/lvmcluster/testdata/daemonset-openshift.yaml")[0].Spec.Template
+	services := read[corev1.Service](t, "Service", "config/manager/services.yaml")
+	policies := read[networkingv1.NetworkPolicy](t, "NetworkPolicy", "config/network/policies.yaml")
+	for _, pod := range []corev1.PodTemplateSpec{operator, agent} {
+		var served, allowed []int32
+		for _, service := range services {
+			if !labels.SelectorFromSet(service.Spec.Selector).Matches(labels.Set(pod.Labels)) {
+				continue
+			}
+			for _, port := range service.Spec.Ports {
+				at := slices.IndexFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == port.TargetPort.StrVal })
+				if at < 0 {
+					t.Errorf("Service %s leads to port %s, which the Pod does not have", service.Name, port.TargetPort.StrVal)
+					continue
+				}
+				served = append(served, pod.Spec.Containers[0].Ports[at].ContainerPort)
+			}
+		}
+		covered := 0
+		for _, policy := range policies {
+			if !labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(labels.Set(pod.Labels)) {
+				continue
+			}
+			covered++
+			for _, rule := range policy.Spec.Ingress {
+				for _, port := range rule.Ports {
+					allowed = append(allowed, port.Port.IntVal)
+				}
+			}
+		}
+		slices.Sort(served)
+		slices.Sort(allowed)
+		if covered != 2 || !slices.Equal(served, allowed) {
+			t.Errorf("Pods %v: Services lead to %v, %d policies allow %v", pod.Labels, served, covered, allowed)
+		}
+	}
+}
