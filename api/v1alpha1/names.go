@@ -13,7 +13,7 @@ const (
 	TopologyNodeKey = "topology.topolvm.io/node"
 	// CapacityAnnotationPrefix begins the annotations of a Node with the free bytes of each device class.
 	CapacityAnnotationPrefix = "capacity.topolvm.io/"
-	// NodeFinalizer stands on each Node that runs the node agent.
+	// NodeFinalizer stands on a Node that asks for its claims to go with it, and on Nodes of clusters that were taken over.
 	NodeFinalizer = "topolvm.io/node"
 	// DeviceClassParameter is the StorageClass parameter that names the device class.
 	DeviceClassParameter = "topolvm.io/device-class"
@@ -51,6 +51,8 @@ const (
 	ConditionAnnotation = "lvm.topolvm.io/condition"
 	// UnclaimedAnnotation on a LogicalVolume says "true" where no PersistentVolume, no snapshot and no claim knows its volume.
 	UnclaimedAnnotation = "lvm.topolvm.io/unclaimed"
+	// ReleaseClaimsAnnotation on a Node says "true" where the claims of its volumes are to be deleted with it.
+	ReleaseClaimsAnnotation = "lvm.topolvm.io/release-claims"
 	// LogicalVolumeFinalizer keeps a LogicalVolume until its logical volume is removed.
 	LogicalVolumeFinalizer = "topolvm.io/logicalvolume"
 	// PendingDeletionAnnotation on a LogicalVolume keeps the node agent away from it.

@@ -220,8 +220,7 @@ func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Pl
 	if err := validator.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	// true: a Node that is deleted keeps its claims, since its disks and the data on them may come back with it.
-	if err := topolvmcontroller.SetupNodeReconciler(mgr, mgr.GetClient(), true); err != nil {
+	if err := node.NewClaims(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator")).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := topolvmcontroller.SetupPersistentVolumeClaimReconciler(mgr, mgr.GetClient(), mgr.GetAPIReader()); err != nil {

@@ -10,17 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
-const (
-	// pageSize is how many objects are read at a time.
-	pageSize = 500
-	// namesShown is how many of a list a message names; it counts the others.
-	namesShown = 5
-)
+// namesShown is how many of a list a message names; it counts the others.
+const namesShown = 5
 
 // Users are the objects that still use storage.
 type Users struct {
@@ -126,7 +122,7 @@ func (r Reconciler) deviceClassOfStorageClass(ctx context.Context) (func(string)
 // logicalVolumes returns the LogicalVolumes of a scope, and collects the handles of their volumes.
 func (r Reconciler) logicalVolumes(ctx context.Context, in scope, handles sets.Set[string]) ([]string, error) {
 	var names []string
-	err := pages(ctx, r.Live, func(list *topolvmv1.LogicalVolumeList) {
+	err := paging.Each(ctx, r.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for _, volume := range list.Items {
 			if in.has(volume.Spec.DeviceClass) {
 				names = append(names, volume.Name+" on node "+volume.Spec.NodeName)
@@ -143,7 +139,7 @@ func (r Reconciler) persistentVolumes(ctx context.Context,
 	wanted func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool,
 ) ([]string, error) {
 	var names []string
-	err := pages(ctx, r.Live, func(list *corev1.PersistentVolumeList) {
+	err := paging.Each(ctx, r.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for _, volume := range list.Items {
 			source := volume.Spec.CSI
 			if source != nil && source.Driver == lvmv1alpha1.DriverName && wanted(source, volume.Spec.StorageClassName) {
@@ -157,7 +153,7 @@ func (r Reconciler) persistentVolumes(ctx context.Context,
 // claims returns the claims whose StorageClass is wanted.
 func (r Reconciler) claims(ctx context.Context, wanted func(storageClass string) bool) ([]string, error) {
 	var names []string
-	err := pages(ctx, r.Live, func(list *corev1.PersistentVolumeClaimList) {
+	err := paging.Each(ctx, r.Live, &corev1.PersistentVolumeClaimList{}, func(list *corev1.PersistentVolumeClaimList) {
 		for _, claim := range list.Items {
 			if wanted(storageClassOf(&claim)) {
 				names = append(names, claim.Namespace+"/"+claim.Name)
@@ -176,29 +172,6 @@ func storageClassOf(claim *corev1.PersistentVolumeClaim) string {
 		return *claim.Spec.StorageClassName
 	}
 	return ""
-}
-
-// list is a type of list, as a pointer to its struct.
-type list[T any] interface {
-	*T
-	client.ObjectList
-}
-
-// pages reads a list from the API server in pages and calls each for every page. A page is a new object: decoding
-// into the last one would leave what the next does not overwrite.
-func pages[T any, L list[T]](ctx context.Context, reader client.Reader, each func(L)) error {
-	options := &client.ListOptions{Limit: pageSize}
-	for {
-		page := L(new(T))
-		if err := reader.List(ctx, page, options); err != nil {
-			return fmt.Errorf("list %T: %w", page, err)
-		}
-		each(page)
-		options.Continue = page.GetContinue()
-		if options.Continue == "" {
-			return nil
-		}
-	}
 }
 
 func sorted(names []string) []string {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
 const (
@@ -28,8 +29,6 @@ const (
 	interval = 10 * time.Minute
 	// settleTime is how long a volume must have been unclaimed before it is marked: what is being made or removed is not.
 	settleTime = 2 * time.Minute
-	// page is how many objects are read at once.
-	page = 500
 )
 
 // The names that the side-cars give to what they make end with the UID of what they make it for (external-provisioner and
@@ -155,7 +154,7 @@ func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, kn
 // being made for them.
 func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 	known := map[string]bool{}
-	err := pages(ctx, a.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
+	err := paging.Each(ctx, a.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
 			if source := list.Items[i].Spec.CSI; source != nil && source.Driver == v1alpha1.DriverName {
 				known[source.VolumeHandle] = true
@@ -168,7 +167,7 @@ func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 	contents := &unstructured.UnstructuredList{}
 	contents.SetAPIVersion("snapshot.storage.k8s.io/v1")
 	contents.SetKind("VolumeSnapshotContentList")
-	return known, pages(ctx, a.Live, contents, func(list *unstructured.UnstructuredList) {
+	return known, paging.Each(ctx, a.Live, contents, func(list *unstructured.UnstructuredList) {
 		for i := range list.Items {
 			content := list.Items[i].Object
 			for _, path := range [][]string{{"status", "snapshotHandle"}, {"spec", "source", "snapshotHandle"}} {
@@ -181,24 +180,6 @@ func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 			}
 		}
 	})
-}
-
-// pages reads all objects of a kind, which an empty list names, page by page.
-func pages[L client.ObjectList](ctx context.Context, reader client.Reader, empty L, each func(L)) error {
-	next := ""
-	for {
-		list, ok := empty.DeepCopyObject().(L)
-		if !ok {
-			return fmt.Errorf("%T does not copy to its own type", empty)
-		}
-		if err := reader.List(ctx, list, client.Limit(page), client.Continue(next)); err != nil {
-			return fmt.Errorf("list %T: %w", list, err)
-		}
-		each(list)
-		if next = list.GetContinue(); next == "" {
-			return nil
-		}
-	}
 }
 
 var found = event.Warning("UnclaimedLogicalVolume", "Audit",

@@ -1,0 +1,170 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	lvmsevent "github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
+)
+
+// Claims deletes the claims of a Node that is removed, if somebody asked for it: whose machine is lost wants new volumes on other
+// nodes. Without that, claims stay, since disks come back more often than not, and what is on them with them.
+//
+// A Node asks by Kubernetes' taint out-of-service (KEP-2268) or by an annotation. It then gets a finalizer, so that its removal is
+// seen. A Node that is removed in the moment in which it begins to ask keeps its claims: the safe side.
+type Claims struct {
+	client   client.Client
+	live     client.Reader
+	recorder lvmsevent.Recorder
+}
+
+// NewClaims returns a Claims. The client may read from a cache; live must not.
+func NewClaims(c client.Client, live client.Reader, recorder lvmsevent.Recorder) *Claims {
+	return &Claims{client: c, live: live, recorder: recorder}
+}
+
+// lost is told about a claim before it is deleted.
+var lost = lvmsevent.Warning("NodeRemoved", "Release",
+	"the claim is deleted, since node %s, which has its volume, was removed with %s; the data is still on the node's disks, if they are whole")
+
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=list
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;delete
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=list
+
+// Reconcile looks at one Node.
+func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	node := &corev1.Node{}
+	if err := c.client.Get(ctx, request.NamespacedName, node); err != nil {
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	why, asked := asksForRelease(node)
+	held := slices.Contains(node.Finalizers, lvmv1alpha1.NodeFinalizer)
+	switch {
+	case node.DeletionTimestamp.IsZero() && asked == held:
+		return reconcile.Result{}, nil
+	case node.DeletionTimestamp.IsZero() && asked:
+		return reconcile.Result{}, c.setFinalizer(ctx, node, true)
+	case !held:
+		return reconcile.Result{}, nil
+	case !node.DeletionTimestamp.IsZero() && asked:
+		if err := c.deleteClaims(ctx, node.Name, why); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{}, c.setFinalizer(ctx, node, false)
+}
+
+// asksForRelease tells whether the claims of a Node go with it, and by what it says so.
+func asksForRelease(node *corev1.Node) (string, bool) {
+	for _, taint := range node.Spec.Taints {
+		if taint.Key == corev1.TaintNodeOutOfService {
+			return "the taint " + taint.Key, true
+		}
+	}
+	if node.Annotations[lvmv1alpha1.ReleaseClaimsAnnotation] == "true" {
+		return "the annotation " + lvmv1alpha1.ReleaseClaimsAnnotation, true
+	}
+	return "", false
+}
+
+func (c *Claims) setFinalizer(ctx context.Context, node *corev1.Node, on bool) error {
+	after := node.DeepCopy()
+	after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return f == lvmv1alpha1.NodeFinalizer })
+	if on {
+		after.Finalizers = append(after.Finalizers, lvmv1alpha1.NodeFinalizer)
+	}
+	// The lock, since the patch replaces the list of finalizers.
+	patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
+	if err := client.IgnoreNotFound(c.client.Patch(ctx, after, patch, client.FieldOwner(fieldOwner))); err != nil {
+		return fmt.Errorf("finalizer of node %s: %w", node.Name, err)
+	}
+	return nil
+}
+
+// deleteClaims deletes the claims that are bound to volumes of a node. What becomes of a volume then is for the reclaim policy of its
+// PersistentVolume to say.
+func (c *Claims) deleteClaims(ctx context.Context, node, why string) error {
+	handles := sets.New[string]()
+	if err := paging.Each(ctx, c.live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
+		for i := range list.Items {
+			if lv := &list.Items[i]; lv.Spec.NodeName == node && lv.Status.VolumeID != "" {
+				handles.Insert(lv.Status.VolumeID)
+			}
+		}
+	}); err != nil {
+		return fmt.Errorf("claims of node %s, which is removed: %w", node, err)
+	}
+	var references []corev1.ObjectReference
+	if err := paging.Each(ctx, c.live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
+		for i := range list.Items {
+			pv := &list.Items[i]
+			if source := pv.Spec.CSI; source != nil && source.Driver == lvmv1alpha1.DriverName && handles.Has(source.VolumeHandle) && pv.Spec.ClaimRef != nil {
+				references = append(references, *pv.Spec.ClaimRef)
+			}
+		}
+	}); err != nil {
+		return fmt.Errorf("claims of node %s, which is removed: %w", node, err)
+	}
+	var errs []error
+	for _, reference := range references {
+		errs = append(errs, c.deleteClaim(ctx, reference, node, why))
+	}
+	return errors.Join(errs...)
+}
+
+// deleteClaim deletes the very claim that a PersistentVolume is bound to, and no later one of its name.
+func (c *Claims) deleteClaim(ctx context.Context, reference corev1.ObjectReference, node, why string) error {
+	claim := &corev1.PersistentVolumeClaim{}
+	err := c.live.Get(ctx, types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}, claim)
+	if apierrors.IsNotFound(err) || err == nil && (claim.UID != reference.UID || !claim.DeletionTimestamp.IsZero()) {
+		return nil
+	}
+	if err == nil {
+		c.recorder.Eventf(claim, nil, lost.Type, lost.Reason, lost.Action, lost.Text, node, why)
+		err = client.IgnoreNotFound(c.client.Delete(ctx, claim, client.Preconditions{UID: &reference.UID}))
+	}
+	if err != nil {
+		return fmt.Errorf("claim %s/%s of node %s, which is removed: %w", reference.Namespace, reference.Name, node, err)
+	}
+	log.FromContext(ctx).Info("Deleted a claim whose node is removed", "claim", reference.Namespace+"/"+reference.Name, "node", node, "asked by", why)
+	return nil
+}
+
+// SetupWithManager starts the controller with the manager.
+func (c *Claims) SetupWithManager(mgr manager.Manager) error {
+	concerned := func(object client.Object) bool {
+		node, ok := object.(*corev1.Node)
+		if !ok {
+			return false
+		}
+		_, asked := asksForRelease(node)
+		return asked || slices.Contains(node.Finalizers, lvmv1alpha1.NodeFinalizer)
+	}
+	return builder.ControllerManagedBy(mgr).
+		Named("node-claims").
+		Watches(&corev1.Node{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(e event.CreateEvent) bool { return concerned(e.Object) },
+			UpdateFunc: func(e event.UpdateEvent) bool { return concerned(e.ObjectNew) },
+			DeleteFunc: func(event.DeleteEvent) bool { return false },
+		})).
+		Complete(c)
+}

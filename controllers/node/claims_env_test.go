@@ -1,0 +1,232 @@
+//go:build env
+
+package node
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/env"
+)
+
+type said []string
+
+func (s *said) Eventf(about, _ runtime.Object, _, reason, _, note string, args ...any) {
+	object, _ := about.(client.Object)
+	*s = append(*s, object.GetName()+" "+reason+" "+fmt.Sprintf(note, args...))
+}
+
+// loss is a node with two bound claims, and what is not its business: a claim on another node, and one of another driver.
+type loss struct {
+	*testing.T
+	spy    *env.Spy
+	claims *Claims
+	events *said
+	ns     string
+	node   *corev1.Node
+}
+
+func newLoss(t *testing.T, name string) *loss {
+	t.Helper()
+	config, err := server.AsOperator(env.Namespace)
+	l := &loss{T: t, events: &said{}, ns: "loss-" + name, node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}}
+	l.must(err)
+	l.spy, err = env.NewSpy(config)
+	l.must(err)
+	l.claims = NewClaims(l.spy, l.spy, l.events)
+	l.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.ns}})
+	l.create(l.node)
+	l.volume("one", name, lvmv1alpha1.DriverName)
+	l.volume("two", name, lvmv1alpha1.DriverName)
+	l.volume("elsewhere", "other-"+name, lvmv1alpha1.DriverName)
+	l.volume("foreign", name, "other.example.com")
+	return l
+}
+
+func (l *loss) must(err error) {
+	l.Helper()
+	if err != nil {
+		l.Fatal(err)
+	}
+}
+
+func (l *loss) create(object client.Object) {
+	l.Helper()
+	l.must(server.Client.Create(l.Context(), object))
+}
+
+// volume makes a claim with a PersistentVolume and a LogicalVolume.
+func (l *loss) volume(name, node, driver string) {
+	l.Helper()
+	id := l.ns + "-" + name
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: topolvmv1.LogicalVolumeSpec{Name: id, NodeName: node, Size: resource.MustParse("1Gi")}}
+	l.create(lv)
+	lv.Status.VolumeID = id
+	l.must(server.Client.Status().Update(l.Context(), lv))
+	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: l.ns},
+		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: modes, VolumeName: id, Resources: corev1.VolumeResourceRequirements{Requests: size}}}
+	l.create(claim)
+	l.create(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: corev1.PersistentVolumeSpec{
+		Capacity: size, AccessModes: modes,
+		ClaimRef:               &corev1.ObjectReference{Namespace: l.ns, Name: name, UID: claim.UID},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: id}},
+	}})
+}
+
+func (l *loss) reconcile() error {
+	l.Helper()
+	_, err := l.claims.Reconcile(l.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(l.node)})
+	return err
+}
+
+// edit changes the Node as it is now.
+func (l *loss) edit(change func(*corev1.Node)) {
+	l.Helper()
+	node := &corev1.Node{}
+	l.must(server.Client.Get(l.Context(), client.ObjectKeyFromObject(l.node), node))
+	change(node)
+	l.must(server.Client.Update(l.Context(), node))
+}
+
+func (l *loss) remove() {
+	l.Helper()
+	l.must(server.Client.Delete(l.Context(), l.node))
+}
+
+// left are the claims that nobody has deleted. A claim has a finalizer as long as a Pod uses it; here none has.
+func (l *loss) left() []string {
+	l.Helper()
+	list := &corev1.PersistentVolumeClaimList{}
+	l.must(server.Client.List(l.Context(), list, client.InNamespace(l.ns)))
+	var names []string
+	for _, claim := range list.Items {
+		if claim.DeletionTimestamp.IsZero() {
+			names = append(names, claim.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (l *loss) nodeIsGone() bool {
+	l.Helper()
+	return apierrors.IsNotFound(server.Client.Get(l.Context(), client.ObjectKeyFromObject(l.node), &corev1.Node{}))
+}
+
+func taint(key string, effect corev1.TaintEffect) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: effect}) }
+}
+
+func annotate(value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { n.Annotations = map[string]string{lvmv1alpha1.ReleaseClaimsAnnotation: value} }
+}
+
+// TestWhatBecomesOfClaimsWithTheirNode is the table of what can be with a Node when it is removed.
+func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
+	all, others := []string{"elsewhere", "foreign", "one", "two"}, []string{"elsewhere", "foreign"}
+	outOfService := taint(corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute)
+	tests := map[string]struct {
+		states []func(*corev1.Node)
+		want   []string
+		says   string
+	}{
+		"healthy":       {nil, all, ""},
+		"cordoned":      {[]func(*corev1.Node){func(n *corev1.Node) { n.Spec.Unschedulable = true }}, all, ""},
+		"unreachable":   {[]func(*corev1.Node){taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, all, ""},
+		"not-ready":     {[]func(*corev1.Node){taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)}, all, ""},
+		"tainted":       {[]func(*corev1.Node){taint("mine", corev1.TaintEffectNoExecute)}, all, ""},
+		"relabelled":    {[]func(*corev1.Node){func(n *corev1.Node) { n.Labels = map[string]string{"disks": "none"} }}, all, ""},
+		"of-upstream":   {[]func(*corev1.Node){func(n *corev1.Node) { n.Finalizers = []string{lvmv1alpha1.NodeFinalizer} }}, all, ""},
+		"annotated-no":  {[]func(*corev1.Node){annotate("false")}, all, ""},
+		"out-of-order":  {[]func(*corev1.Node){outOfService}, others, "the taint node.kubernetes.io/out-of-service"},
+		"annotated":     {[]func(*corev1.Node){annotate("true")}, others, "the annotation lvm.topolvm.io/release-claims"},
+		"both":          {[]func(*corev1.Node){annotate("true"), outOfService, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, others, "the taint"},
+		"back-in-order": {[]func(*corev1.Node){outOfService, func(n *corev1.Node) { n.Spec.Taints = nil }}, all, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			l := newLoss(t, name)
+			for _, change := range tt.states {
+				l.edit(change)
+				for range 2 {
+					l.must(l.reconcile())
+				}
+			}
+			if diff := cmp.Diff(all, l.left()); diff != "" {
+				t.Errorf("while the Node is there: %s", diff)
+			}
+			l.remove()
+			for range 2 {
+				l.must(l.reconcile())
+			}
+			if diff := cmp.Diff(tt.want, l.left()); diff != "" {
+				t.Error(diff)
+			}
+			if !l.nodeIsGone() {
+				t.Error("the Node is kept")
+			}
+			if tt.says == "" && len(*l.events) != 0 || tt.says != "" && (len(*l.events) != 2 || !strings.Contains((*l.events)[0], "one NodeRemoved the claim is deleted, since node "+name) || !strings.Contains((*l.events)[1], tt.says)) {
+				t.Errorf("events %q", *l.events)
+			}
+			// The machine comes back, under a Node that asks for nothing: what is left stays.
+			l.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			l.create(l.node)
+			l.must(l.reconcile())
+			if diff := cmp.Diff(tt.want, l.left()); diff != "" {
+				t.Errorf("after it came back: %s", diff)
+			}
+		})
+	}
+}
+
+func TestNodeIsKeptUntilItsClaimsAreDeleted(t *testing.T) {
+	l := newLoss(t, "half")
+	l.edit(annotate("true"))
+	l.must(l.reconcile())
+	l.remove()
+	away := errors.New("the API server is away")
+	for _, call := range []string{"list *v1.LogicalVolumeList", "list *v1.PersistentVolumeList", "get *v1.PersistentVolumeClaim", "delete *v1.PersistentVolumeClaim"} {
+		l.spy.Fail = func(verb string, object any) error {
+			if fmt.Sprintf("%s %T", verb, object) == call {
+				return away
+			}
+			return nil
+		}
+		if err := l.reconcile(); !errors.Is(err, away) || !strings.Contains(err.Error(), "half") {
+			t.Errorf("%s: got %v", call, err)
+		}
+		if l.nodeIsGone() || len(l.left()) != 4 {
+			t.Fatalf("%s: the Node is gone, or claims are: %v", call, l.left())
+		}
+	}
+	// A claim that was made anew under the name is not the one that is meant.
+	l.spy.Fail = nil
+	claim := &corev1.PersistentVolumeClaim{}
+	key := client.ObjectKey{Namespace: l.ns, Name: "one"}
+	l.must(server.Client.Get(t.Context(), key, claim))
+	claim.Finalizers = nil
+	l.must(server.Client.Update(t.Context(), claim))
+	l.must(server.Client.Delete(t.Context(), claim))
+	claim.ResourceVersion, claim.UID = "", ""
+	l.create(claim)
+	l.must(l.reconcile())
+	if diff := cmp.Diff([]string{"elsewhere", "foreign", "one"}, l.left()); diff != "" || !l.nodeIsGone() {
+		t.Errorf("%s, node gone: %v", diff, l.nodeIsGone())
+	}
+}
