@@ -3,10 +3,14 @@
 package main
 
 import (
+	"crypto/tls"
 	"flag"
 	"fmt"
+	"net"
 	"os"
+	"strconv"
 
+	configv1 "github.com/openshift/api/config/v1"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -20,6 +24,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 )
 
@@ -29,6 +34,7 @@ func init() {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(lvmv1alpha1.AddToScheme(scheme))
 	utilruntime.Must(topolvmv1.AddToScheme(scheme))
+	utilruntime.Must(configv1.Install(scheme))
 }
 
 func main() {
@@ -61,13 +67,22 @@ func command() *cobra.Command {
 
 // metricsOptions serves metrics over TLS, to those whom the API server lets read them.
 // With certDir the certificate is the one in that folder and is read again when it changes; without, it is self-signed.
-func metricsOptions(address, certDir string) metricsserver.Options {
+func metricsOptions(address, certDir string, profile *tlsprofile.Follower) metricsserver.Options {
 	return metricsserver.Options{
 		BindAddress:    address,
 		SecureServing:  true,
 		CertDir:        certDir,
+		TLSOpts:        []func(*tls.Config){profile.Configure},
 		FilterProvider: filters.WithAuthenticationAndAuthorization,
 	}
+}
+
+// pprofAddress is where profiles are served: on this Pod's own loopback, or nowhere for port 0. Nobody is asked who he is there.
+func pprofAddress(port uint16) string {
+	if port == 0 {
+		return "0"
+	}
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))
 }
 
 // environment returns the value of a variable that the pod has to set.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"maps"
 	"os"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -31,6 +32,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/webhook"
 )
 
@@ -50,6 +52,7 @@ type operatorOptions struct {
 	webhookCertDir                 string
 	leaderElect                    bool
 	standbys                       int
+	pprofPort                      uint16
 }
 
 func operatorCommand() *cobra.Command {
@@ -64,6 +67,7 @@ func operatorCommand() *cobra.Command {
 	flags.StringVar(&o.metricsAddress, "diagnostics-address", ":8443", "address of the metrics, over TLS")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key of the metrics; without it they are self-signed")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for Go's profiles (net/http/pprof); 0 for none")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhook")
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
 		"folder with tls.crt and tls.key of the webhook, made by OpenShift's service CA or OLM; without it the operator makes and rotates them itself")
@@ -119,13 +123,14 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err != nil {
 		return err
 	}
-	certificates := newCertificates(direct, namespace, o)
+	certificates, profile := newCertificates(direct, namespace, o), tlsprofile.New()
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              scheme,
-		Metrics:                             metricsOptions(o.metricsAddress, o.metricsCertDir),
+		Metrics:                             metricsOptions(o.metricsAddress, o.metricsCertDir, profile),
 		HealthProbeBindAddress:              o.healthAddress,
-		WebhookServer:                       certificates.server(o),
-		Cache:                               cache.Options{ByObject: lvmcluster.CacheByObject(namespace)},
+		PprofBindAddress:                    pprofAddress(o.pprofPort),
+		WebhookServer:                       certificates.server(o, profile),
+		Cache:                               cache.Options{ByObject: operatorCache(namespace, found)},
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
@@ -135,6 +140,11 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	})
 	if err != nil {
 		return err
+	}
+	if found.TLSProfile {
+		if err := profile.Watch(ctx, mgr.GetCache()); err != nil {
+			return err
+		}
 	}
 	if !found.Snapshots {
 		if err := mgr.Add(platform.RestartWhenSnapshotsAppear(discoveryClient)); err != nil {
@@ -158,6 +168,15 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	}
 	defer closeSidecars()
 	return mgr.Start(ctx)
+}
+
+// operatorCache limits what the operator holds to what it needs.
+func operatorCache(namespace string, found platform.Platform) map[client.Object]cache.ByObject {
+	objects := lvmcluster.CacheByObject(namespace)
+	if found.TLSProfile {
+		maps.Copy(objects, tlsprofile.CacheByObject())
+	}
+	return objects
 }
 
 func ownImage(ctx context.Context, reader client.Reader, namespace, podName string) (string, error) {
@@ -188,10 +207,10 @@ func newCertificates(direct client.Client, namespace string, o operatorOptions) 
 	})}
 }
 
-func (c webhookCertificates) server(o operatorOptions) ctrlwebhook.Server {
-	options := ctrlwebhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir}
+func (c webhookCertificates) server(o operatorOptions, profile *tlsprofile.Follower) ctrlwebhook.Server {
+	options := ctrlwebhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir, TLSOpts: []func(*tls.Config){profile.Configure}}
 	if c.own != nil {
-		options.TLSOpts = []func(*tls.Config){c.own.Configure}
+		options.TLSOpts = append(options.TLSOpts, c.own.Configure)
 	}
 	return ctrlwebhook.NewServer(options)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
@@ -12,6 +13,8 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +25,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
@@ -45,6 +50,7 @@ const (
 // vgmanagerOptions are the flags of `lvms vgmanager`.
 type vgmanagerOptions struct {
 	metricsAddress, metricsCertDir, healthAddress string
+	pprofPort                                     uint16
 }
 
 func vgmanagerCommand() *cobra.Command {
@@ -58,6 +64,7 @@ func vgmanagerCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over TLS")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key of the metrics; without it they are self-signed")
+	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for Go's profiles (net/http/pprof); 0 for none")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	return command
 }
@@ -92,14 +99,28 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
+	hasProfile, err := hasTLSProfile(config)
+	if err != nil {
+		return err
+	}
+	objects, profile := agentCache(nodeName, namespace, volumes), tlsprofile.New()
+	if hasProfile {
+		maps.Copy(objects, tlsprofile.CacheByObject())
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
-		Metrics:                metricsOptions(o.metricsAddress, o.metricsCertDir),
+		Metrics:                metricsOptions(o.metricsAddress, o.metricsCertDir, profile),
 		HealthProbeBindAddress: o.healthAddress,
-		Cache:                  cache.Options{ByObject: agentCache(nodeName, namespace, volumes)},
+		PprofBindAddress:       pprofAddress(o.pprofPort),
+		Cache:                  cache.Options{ByObject: objects},
 	})
 	if err != nil {
 		return err
+	}
+	if hasProfile {
+		if err := profile.Watch(ctx, mgr.GetCache()); err != nil {
+			return err
+		}
 	}
 	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster)
 	if err != nil {
@@ -109,6 +130,14 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+func hasTLSProfile(config *rest.Config) (bool, error) {
+	apis, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return false, err
+	}
+	return platform.HasTLSProfile(apis)
 }
 
 // agentCache limits what the agent holds to its own node and namespace. volumes selects the LogicalVolumes of the node.

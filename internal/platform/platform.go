@@ -31,6 +31,8 @@ type Platform struct {
 	SCC bool
 	// Snapshots: the cluster has the VolumeSnapshot API.
 	Snapshots bool
+	// TLSProfile: the cluster says how TLS is to be served.
+	TLSProfile bool
 	// SingleNode: the cluster had one node when this was found.
 	SingleNode bool
 }
@@ -39,6 +41,7 @@ type Platform struct {
 type resource struct{ groupVersion, kind string }
 
 var (
+	apiServers      = resource{"config.openshift.io/v1", "APIServer"}
 	infrastructures = resource{"config.openshift.io/v1", "Infrastructure"}
 	constraints     = resource{"security.openshift.io/v1", "SecurityContextConstraints"}
 	snapshots       = resource{"snapshot.storage.k8s.io/v1", "VolumeSnapshot"}
@@ -58,6 +61,9 @@ func Detect(ctx context.Context, apis discovery.DiscoveryInterface, reader clien
 	if found.Snapshots, err = has(apis, snapshots); err != nil {
 		return Platform{}, err
 	}
+	if found.TLSProfile, err = HasTLSProfile(apis); err != nil {
+		return Platform{}, err
+	}
 	if found.Kind, err = kind(ctx, apis, reader); err != nil {
 		return Platform{}, err
 	}
@@ -66,6 +72,9 @@ func Detect(ctx context.Context, apis discovery.DiscoveryInterface, reader clien
 	}
 	return found, nil
 }
+
+// HasTLSProfile reports whether the cluster says how TLS is to be served.
+func HasTLSProfile(apis discovery.DiscoveryInterface) (bool, error) { return has(apis, apiServers) }
 
 // has reports whether the API server serves a kind. Only "not found" means that it does not.
 func has(apis discovery.DiscoveryInterface, wanted resource) (bool, error) {

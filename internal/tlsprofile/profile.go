@@ -1,0 +1,109 @@
+// Package tlsprofile serves TLS as the cluster asks for it: by the profile that OpenShift's administrator sets for all servers, followed
+// while the process runs.
+package tlsprofile
+
+import (
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	configv1 "github.com/openshift/api/config/v1"
+)
+
+// settings are what a profile comes to in Go. The cipher suites of TLS 1.3 cannot be chosen there (crypto/tls, Config.CipherSuites).
+type settings struct {
+	minVersion   uint16
+	cipherSuites []uint16
+}
+
+// Follower configures servers by the profile that it was told last.
+type Follower struct{ current atomic.Pointer[settings] }
+
+// New returns a Follower. As long as it was told nothing, TLS 1.2 is the least, and Go chooses the cipher suites.
+func New() *Follower {
+	f := &Follower{}
+	f.current.Store(&settings{minVersion: tls.VersionTLS12})
+	return f
+}
+
+// Configure makes a server's configuration follow. A connection is served by what holds when it begins.
+func (f *Follower) Configure(server *tls.Config) {
+	server.MinVersion = tls.VersionTLS12
+	server.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		now := f.current.Load()
+		config := server.Clone()
+		config.GetConfigForClient = nil
+		config.MinVersion, config.CipherSuites = now.minVersion, now.cipherSuites
+		return config, nil
+	}
+}
+
+// Set follows a profile; nil is OpenShift's default. One that cannot be served is refused, and the last one holds.
+func (f *Follower) Set(profile *configv1.TLSSecurityProfile) error {
+	next, err := translate(specOf(profile))
+	if err != nil {
+		return err
+	}
+	f.current.Store(next)
+	return nil
+}
+
+// specOf returns what a profile stands for. One without a type, or with a type that is not known, is Intermediate
+// (openshift/api, config/v1, TLSSecurityProfile).
+func specOf(profile *configv1.TLSSecurityProfile) configv1.TLSProfileSpec {
+	if profile != nil {
+		if profile.Type == configv1.TLSProfileCustomType && profile.Custom != nil {
+			return profile.Custom.TLSProfileSpec
+		}
+		if spec, known := configv1.TLSProfiles[profile.Type]; known {
+			return *spec
+		}
+	}
+	return *configv1.TLSProfiles[configv1.TLSProfileIntermediateType]
+}
+
+var versions = map[configv1.TLSProtocolVersion]uint16{
+	configv1.VersionTLS10: tls.VersionTLS10, configv1.VersionTLS11: tls.VersionTLS11,
+	configv1.VersionTLS12: tls.VersionTLS12, configv1.VersionTLS13: tls.VersionTLS13,
+}
+
+// suites are the cipher suites that Go has, by OpenSSL's names (ciphers(1)), without RC4 and 3DES.
+var suites = map[string]uint16{
+	"ECDHE-ECDSA-AES128-GCM-SHA256": tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+	"ECDHE-RSA-AES128-GCM-SHA256":   tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+	"ECDHE-ECDSA-AES256-GCM-SHA384": tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+	"ECDHE-RSA-AES256-GCM-SHA384":   tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+	"ECDHE-ECDSA-CHACHA20-POLY1305": tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+	"ECDHE-RSA-CHACHA20-POLY1305":   tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+	"ECDHE-ECDSA-AES128-SHA256":     tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256,
+	"ECDHE-RSA-AES128-SHA256":       tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256,
+	"ECDHE-ECDSA-AES128-SHA":        tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA,
+	"ECDHE-RSA-AES128-SHA":          tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA,
+	"ECDHE-ECDSA-AES256-SHA":        tls.TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA,
+	"ECDHE-RSA-AES256-SHA":          tls.TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA,
+	"AES128-GCM-SHA256":             tls.TLS_RSA_WITH_AES_128_GCM_SHA256,
+	"AES256-GCM-SHA384":             tls.TLS_RSA_WITH_AES_256_GCM_SHA384,
+	"AES128-SHA256":                 tls.TLS_RSA_WITH_AES_128_CBC_SHA256,
+	"AES128-SHA":                    tls.TLS_RSA_WITH_AES_128_CBC_SHA,
+	"AES256-SHA":                    tls.TLS_RSA_WITH_AES_256_CBC_SHA,
+}
+
+// translate returns what Go can do of a profile.
+func translate(spec configv1.TLSProfileSpec) (*settings, error) {
+	version, known := versions[spec.MinTLSVersion]
+	if !known {
+		return nil, fmt.Errorf("TLS profile: minTLSVersion %q is not known", spec.MinTLSVersion)
+	}
+	next := &settings{minVersion: version}
+	for _, name := range spec.Ciphers {
+		if suite, known := suites[name]; known {
+			next.cipherSuites = append(next.cipherSuites, suite)
+		}
+	}
+	// Without any, Go would choose by itself, which is not what was asked for.
+	if version < tls.VersionTLS13 && len(next.cipherSuites) == 0 {
+		return nil, fmt.Errorf("TLS profile: none of the ciphers %q can be served with TLS 1.2: choose others, or minTLSVersion VersionTLS13", slices.Clone(spec.Ciphers))
+	}
+	return next, nil
+}

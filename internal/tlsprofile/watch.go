@@ -1,0 +1,50 @@
+package tlsprofile
+
+import (
+	"context"
+	"fmt"
+
+	configv1 "github.com/openshift/api/config/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// apiServer is the name of the object with the profile.
+const apiServer = "cluster"
+
+// +kubebuilder:rbac:groups=config.openshift.io,resources=apiservers,resourceNames=cluster,verbs=get;list;watch
+
+// CacheByObject limits a manager's cache to the one object with the profile.
+func CacheByObject() map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{&configv1.APIServer{}: {Field: fields.OneTermEqualSelector("metadata.name", apiServer)}}
+}
+
+// Watch follows the profile of the cluster, whose API must be there. It returns before the profile is known.
+func (f *Follower) Watch(ctx context.Context, c cache.Cache) error {
+	informer, err := c.GetInformer(ctx, &configv1.APIServer{}, cache.BlockUntilSynced(false))
+	if err == nil {
+		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc:    func(object any) { f.follow(ctx, object) },
+			UpdateFunc: func(_, object any) { f.follow(ctx, object) },
+			DeleteFunc: func(any) { f.follow(ctx, &configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: apiServer}}) },
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("watch the TLS profile (apiservers.config.openshift.io %s): %w", apiServer, err)
+	}
+	return nil
+}
+
+func (f *Follower) follow(ctx context.Context, object any) {
+	server, ok := object.(*configv1.APIServer)
+	if !ok || server.Name != apiServer {
+		return
+	}
+	if err := f.Set(server.Spec.TLSSecurityProfile); err != nil {
+		log.FromContext(ctx).Error(err, "The TLS profile of the cluster cannot be followed: the last one holds", "apiserver", apiServer)
+	}
+}
