@@ -67,6 +67,10 @@ bench-node: packages ## Processes and API writes at rest, time to see a disk, ti
 bench-volumes: packages ## Create, remove, snapshot, grow, publish: against bare LVM and TopoLVM's lvmd, on a lab node. Prints a table.
 	@hack/bench-volumes
 
+.PHONY: bench-scale
+bench-scale: packages $(BIN)/lvms $(LAB) ## The operator with 1,000 nodes and 20,000 volumes: memory, requests, times. Prints a table.
+	@hack/bench-scale
+
 ##@ Build
 
 IMAGE := $(LVMS_CACHE)/image/lvms-operator.tar

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
+	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -33,6 +34,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
+	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/internal/webhook"
 )
 
@@ -130,7 +132,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		HealthProbeBindAddress:              o.healthAddress,
 		PprofBindAddress:                    pprofAddress(o.pprofPort),
 		WebhookServer:                       certificates.server(o, profile),
-		Cache:                               cache.Options{ByObject: operatorCache(namespace, found)},
+		Cache:                               cache.Options{ByObject: operatorCache(namespace, found), DefaultTransform: trim.Any},
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
@@ -173,6 +175,11 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 // operatorCache limits what the operator holds to what it needs.
 func operatorCache(namespace string, found platform.Platform) map[client.Object]cache.ByObject {
 	objects := lvmcluster.CacheByObject(namespace)
+	for object, transform := range map[client.Object]toolscache.TransformFunc{
+		&corev1.Node{}: trim.Node, &corev1.PersistentVolumeClaim{}: trim.Claim, &corev1.PersistentVolume{}: trim.Volume,
+	} {
+		objects[object] = cache.ByObject{Transform: transform}
+	}
 	if found.TLSProfile {
 		maps.Copy(objects, tlsprofile.CacheByObject())
 	}
@@ -273,7 +280,7 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 		return nil, err
 	}
 	sidecars, err := sidecar.New(ctx, sidecar.Options{
-		Config: mgr.GetConfig(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket, PodName: podName,
+		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket, PodName: podName,
 		Snapshots: found.Snapshots, Metrics: metrics.Registry,
 	})
 	if err != nil {

@@ -20,16 +20,20 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/trim"
 )
 
 // CacheByObject limits the manager's cache to what the controller may read: namespaced kinds in one namespace.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	here := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
+	// Of these it matters who set which field: what a predecessor set is taken over.
+	whole, status := here, here
+	whole.Transform, status.Transform = trim.Whole, trim.NodeStatus
 	return map[client.Object]cache.ByObject{
 		&lvmv1alpha1.LVMCluster{}:               here,
-		&lvmv1alpha1.LVMVolumeGroup{}:           here,
-		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}: here,
-		&appsv1.DaemonSet{}:                     here,
+		&lvmv1alpha1.LVMVolumeGroup{}:           whole,
+		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}: status,
+		&appsv1.DaemonSet{}:                     whole,
 		&appsv1.Deployment{}:                    here,
 		&policyv1.PodDisruptionBudget{}:         here,
 		&storagev1.CSIStorageCapacity{}:         here,

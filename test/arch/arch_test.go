@@ -55,6 +55,7 @@ var rules = []rule{
 	{folder: "internal/paging", never: []string{module + "api"}},
 	{folder: "internal/platform", never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/tlsprofile", never: []string{module + "api"}},
+	{folder: "internal/trim", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/webhook", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/version", never: kubernetes},
 	{folder: "controllers", ours: []string{"api", "internal"}, never: []string{module + "vgmanager"}},

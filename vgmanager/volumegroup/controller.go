@@ -5,6 +5,7 @@ package volumegroup
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -197,9 +199,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	result, err := r.reconcile(ctx, object)
 	if apierrors.IsConflict(err) {
 		// The cache was behind; what was done on the node is done, and is seen again.
-		return ctrl.Result{RequeueAfter: afterConflict}, nil
+		return ctrl.Result{RequeueAfter: spread(len(object.Finalizers))}, nil
 	}
 	return result, err
+}
+
+// spread is when a write that met another one is tried again: the later, the more nodes may be doing the same.
+func spread(nodes int) time.Duration {
+	const each = 10 * time.Millisecond
+	return afterConflict + rand.N(time.Duration(nodes+1)*each)
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (ctrl.Result, error) {
@@ -233,12 +241,32 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	}
 	if !ours {
 		// Before anything is done on the node, so that nothing can be forgotten there.
-		object, err = r.patchFinalizers(ctx, object, func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
-		if err != nil {
+		if object, err = r.hold(ctx, object, finalizer); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	return r.step(ctx, object)
+}
+
+// hold puts the finalizer of this node on an LVMVolumeGroup, and returns the object as it is then. The finalizers of all nodes are one
+// list: it is appended to and not replaced, so that a thousand nodes which begin at once are not in each other's way. The API server
+// takes no new finalizer for an object that is being deleted.
+func (r *Reconciler) hold(ctx context.Context, object *v1alpha1.LVMVolumeGroup, finalizer string) (*v1alpha1.LVMVolumeGroup, error) {
+	live := &v1alpha1.LVMVolumeGroup{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
+		return nil, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
+	}
+	switch {
+	case controllerutil.ContainsFinalizer(live, finalizer):
+		return live, nil
+	case len(live.Finalizers) == 0:
+		return r.patchFinalizers(ctx, live, func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
+	}
+	patch, err := json.Marshal([]map[string]string{{"op": "add", "path": "/metadata/finalizers/-", "value": finalizer}})
+	if err != nil {
+		return nil, err
+	}
+	return live, r.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch))
 }
 
 // patchFinalizers holds the optimistic lock, since a patch of the list replaces what other nodes put there. It returns the object

@@ -21,6 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/test/env"
@@ -112,12 +113,17 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	sidecars, err := New(ctx, Options{Config: operator, Driver: driver, Socket: socket, PodName: "operator",
+	objects, err := cache.New(operator, cache.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sidecars, err := New(ctx, Options{Config: operator, Cache: objects, Driver: driver, Socket: socket, PodName: "operator",
 		Snapshots: true, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ended := &sync.WaitGroup{}
+	ended.Go(func() { _ = objects.Start(ctx) })
 	for _, runnable := range append(sidecars.Runnables(), NewGRPCServer(server, socket)) {
 		ended.Go(func() {
 			if err := runnable.Start(ctx); err != nil {

@@ -2,11 +2,85 @@ package sidecar
 
 import (
 	"context"
+	"fmt"
+	"reflect"
 
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
+	"k8s.io/client-go/informers/core"
+	"k8s.io/client-go/informers/internalinterfaces"
+	"k8s.io/client-go/informers/storage"
+	"k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// synced waits until all informers of a factory have their objects, and reports false if the context ended before.
+// watched are the kinds that the side-cars look at.
+var watched = []client.Object{
+	&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Node{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
+}
+
+// managed gives the side-cars, which are written for a factory of informers, those of a manager: the process holds each object once.
+type managed struct {
+	informers.SharedInformerFactory // for what nobody asks it
+	cache                           cache.Cache
+	known                           map[reflect.Type]toolscache.SharedIndexInformer
+}
+
+// newManaged asks for the informers. The manager starts them.
+func newManaged(ctx context.Context, kube kubernetes.Interface, c cache.Cache) (*managed, error) {
+	m := &managed{SharedInformerFactory: informers.NewSharedInformerFactory(kube, 0), cache: c, known: map[reflect.Type]toolscache.SharedIndexInformer{}}
+	for _, object := range watched {
+		informer, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("informer of %T for the CSI side-cars: %w", object, err)
+		}
+		whole, ok := informer.(toolscache.SharedIndexInformer)
+		if !ok {
+			return nil, fmt.Errorf("informer of %T for the CSI side-cars: the manager's cache has a %T", object, informer)
+		}
+		m.known[reflect.TypeOf(object)] = whole
+	}
+	return m, nil
+}
+
+// InformerFor returns the manager's informer of a kind.
+func (m *managed) InformerFor(object runtime.Object, _ internalinterfaces.NewInformerFunc) toolscache.SharedIndexInformer {
+	informer, ok := m.known[reflect.TypeOf(object)]
+	if !ok {
+		// Known when the process starts, before anything is done: a side-car of another version looks at another kind.
+		panic(fmt.Sprintf("a CSI side-car asks for an informer of %T, which internal/csi/sidecar does not list", object))
+	}
+	return informer
+}
+
+// Core returns informers of the core kinds.
+func (m *managed) Core() core.Interface { return core.New(m, metav1.NamespaceAll, nil) }
+
+// Storage returns informers of the kinds of storage.k8s.io.
+func (m *managed) Storage() storage.Interface { return storage.New(m, metav1.NamespaceAll, nil) }
+
+// Start does nothing: the manager starts its informers.
+func (m *managed) Start(<-chan struct{}) {}
+
+// StartWithContext does nothing, as Start.
+func (m *managed) StartWithContext(context.Context) {}
+
+// WaitForCacheSync waits for the informers.
+func (m *managed) WaitForCacheSync(stop <-chan struct{}) map[reflect.Type]bool {
+	synced := map[reflect.Type]bool{}
+	for kind, informer := range m.known {
+		synced[kind] = toolscache.WaitForCacheSync(stop, informer.HasSynced)
+	}
+	return synced
+}
+
+var _ internalinterfaces.SharedInformerFactory = &managed{}
+
 func synced(ctx context.Context, factory informers.SharedInformerFactory) bool {
 	for _, ok := range factory.WaitForCacheSync(ctx.Done()) {
 		if !ok {

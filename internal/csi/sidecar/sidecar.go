@@ -12,12 +12,12 @@ import (
 	snapshotclient "github.com/kubernetes-csi/external-snapshotter/client/v8/clientset/versioned"
 	"github.com/prometheus/client_golang/prometheus"
 	"google.golang.org/grpc"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
@@ -45,6 +45,8 @@ const (
 type Options struct {
 	// Config reaches the API server.
 	Config *rest.Config
+	// Cache has what the side-cars look at: a manager's, which starts it.
+	Cache cache.Cache
 	// Driver is the name of the CSI driver.
 	Driver string
 	// Socket of the CSI controller.
@@ -86,6 +88,10 @@ func New(ctx context.Context, options Options) (*Sidecars, error) {
 	if err != nil {
 		return nil, fmt.Errorf("snapshot client of the CSI side-cars: %w", err)
 	}
+	factory, err := newManaged(ctx, client, options.Cache)
+	if err != nil {
+		return nil, err
+	}
 	connection, err := dial(options.Socket, options.Driver, options.Metrics)
 	if err != nil {
 		return nil, err
@@ -95,8 +101,7 @@ func New(ctx context.Context, options Options) (*Sidecars, error) {
 		connection: connection,
 		client:     client,
 		snapshots:  snapshots,
-		informers: informers.NewSharedInformerFactoryWithOptions(client, resyncPeriod,
-			informers.WithTransform(withoutManagedFields)),
+		informers:  factory,
 	}
 	if s.provisioner, err = newProvisioner(ctx, s); err != nil {
 		return nil, errors.Join(err, connection.Close())
@@ -135,14 +140,6 @@ func limited(config *rest.Config, userAgent, contentType string) *rest.Config {
 	limited.Burst = clientBurst
 	limited.ContentType = contentType
 	return limited
-}
-
-// withoutManagedFields drops what no side-car reads and is half of what an informer keeps.
-func withoutManagedFields(object any) (any, error) {
-	if accessor, err := meta.Accessor(object); err == nil {
-		accessor.SetManagedFields(nil)
-	}
-	return object, nil
 }
 
 // register registers a collector. One that is there already stays: a second start of a side-car counts on.

@@ -1,0 +1,202 @@
+// Package trim makes what a cache holds small: objects lose what nobody here reads. An object is trimmed only while it rests; one that is
+// being made, changed or deleted is held whole, since some libraries write back what they find in a cache.
+package trim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// Any drops who set which field, which is a third of an object.
+func Any(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
+		accessor.SetFinalizers(shared(accessor.GetFinalizers()))
+	}
+	return object, nil
+}
+
+// Whole keeps everything.
+func Whole(object any) (any, error) { return object, nil }
+
+// Node keeps what decides about placement, readiness and capacity.
+func Node(object any) (any, error) {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return Any(object)
+	}
+	node.ManagedFields, node.Finalizers = nil, shared(node.Finalizers)
+	maps.DeleteFunc(node.Annotations, func(key, _ string) bool {
+		return !strings.HasPrefix(key, v1alpha1.CapacityAnnotationPrefix) && key != v1alpha1.ReleaseClaimsAnnotation
+	})
+	conditions := slices.DeleteFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type != corev1.NodeReady })
+	// A node reports every few minutes, and that it did is nothing new.
+	for i := range conditions {
+		conditions[i].LastHeartbeatTime = metav1.Time{}
+	}
+	node.Status = corev1.NodeStatus{Conditions: slices.Clip(conditions)}
+	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints, Unschedulable: node.Spec.Unschedulable}
+	return node, nil
+}
+
+// NodeStatus keeps of the devices by what they are called, and why they are not used.
+func NodeStatus(object any) (any, error) {
+	status, ok := object.(*v1alpha1.LVMVolumeGroupNodeStatus)
+	if !ok {
+		return Any(object)
+	}
+	status.ManagedFields = nil
+	for i := range status.Status.Devices {
+		d := &status.Status.Devices[i]
+		*d = v1alpha1.DeviceStatus{
+			Name: d.Name, ID: d.ID, KernelName: d.KernelName, ByID: d.ByID, ByPath: d.ByPath, VolumeGroup: d.VolumeGroup, PVUUID: d.PVUUID, State: d.State, Reasons: d.Reasons,
+		}
+	}
+	return status, nil
+}
+
+// protection are the finalizers of a claim or a PersistentVolume that rests.
+var protection = []string{"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"}
+
+func rests(object metav1.Object) bool {
+	return object.GetDeletionTimestamp() == nil && !slices.ContainsFunc(object.GetFinalizers(), func(f string) bool { return !slices.Contains(protection, f) })
+}
+
+// Claim keeps of a bound claim that has the size it asks for to which volume it is bound.
+func Claim(object any) (any, error) {
+	claim, ok := object.(*corev1.PersistentVolumeClaim)
+	if !ok {
+		return Any(object)
+	}
+	claim.ManagedFields = nil
+	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+	status := &claim.Status
+	if status.Phase != corev1.ClaimBound || !rests(claim) || asked.Cmp(has) > 0 || len(status.Conditions)+len(status.AllocatedResourceStatuses) > 0 || status.ModifyVolumeStatus != nil {
+		return claim, nil
+	}
+	claim.ObjectMeta = identity(claim)
+	claim.Spec = corev1.PersistentVolumeClaimSpec{StorageClassName: sharedPointer(claim.Spec.StorageClassName), VolumeName: claim.Spec.VolumeName}
+	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}
+	return claim, nil
+}
+
+// provisionedBy is the annotation by which a PersistentVolume is known to be a driver's.
+const provisionedBy = "pv.kubernetes.io/provisioned-by"
+
+// Volume keeps of a bound PersistentVolume what it takes to grow it, and of one of another driver hardly anything.
+func Volume(object any) (any, error) {
+	volume, ok := object.(*corev1.PersistentVolume)
+	if !ok {
+		return Any(object)
+	}
+	volume.ManagedFields = nil
+	if volume.Status.Phase != corev1.VolumeBound || !rests(volume) {
+		return volume, nil
+	}
+	annotations := volume.Annotations[provisionedBy]
+	volume.ObjectMeta = identity(volume)
+	spec := volume.Spec
+	volume.Spec, volume.Status = corev1.PersistentVolumeSpec{StorageClassName: text(spec.StorageClassName)}, corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound}
+	if spec.CSI == nil || spec.CSI.Driver != v1alpha1.DriverName {
+		return volume, nil
+	}
+	if annotations != "" {
+		volume.Annotations = annotated(annotations)
+	}
+	volume.Spec.Capacity, volume.Spec.AccessModes, volume.Spec.VolumeMode = capacity(spec.Capacity), modes(spec.AccessModes), mode(spec.VolumeMode)
+	volume.Spec.PersistentVolumeReclaimPolicy, volume.Spec.MountOptions = spec.PersistentVolumeReclaimPolicy, spec.MountOptions
+	if ref := spec.ClaimRef; ref != nil {
+		volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: text(ref.Kind), APIVersion: text(ref.APIVersion), Namespace: text(ref.Namespace), Name: ref.Name, UID: ref.UID}
+	}
+	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: spec.CSI.VolumeHandle, FSType: text(spec.CSI.FSType), ReadOnly: spec.CSI.ReadOnly}
+	return volume, nil
+}
+
+func identity(object metav1.Object) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: object.GetName(), Namespace: text(object.GetNamespace()), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(), Finalizers: shared(object.GetFinalizers()),
+	}
+}
+
+// What many objects have the same of is held once. Nobody changes what a cache holds.
+var (
+	lists      sync.Map // of strings by their words
+	capacities sync.Map
+	marks      sync.Map
+	pointers   sync.Map
+)
+
+func text(s string) string { return unique.Make(s).Value() }
+
+func sharedPointer(s *string) *string {
+	if s == nil {
+		return nil
+	}
+	return once(&pointers, *s, s)
+}
+
+// kinds is how many different values are held once: what has more is not the same in many objects.
+const kinds = 1000
+
+// once returns the value that is held for a key, and holds the given one if there is none.
+func once[T any](held *sync.Map, key string, value T) T {
+	if found, ok := held.Load(key); ok {
+		if same, ok := found.(T); ok {
+			return same
+		}
+		return value
+	}
+	n := 0
+	held.Range(func(any, any) bool { n++; return n < kinds })
+	if n < kinds {
+		held.Store(key, value)
+	}
+	return value
+}
+
+func shared(list []string) []string {
+	if len(list) == 0 {
+		return nil
+	}
+	return once(&lists, strings.Join(list, "\n"), slices.Clip(list))
+}
+
+func modes(list []corev1.PersistentVolumeAccessMode) []corev1.PersistentVolumeAccessMode {
+	if len(list) != 1 || list[0] != corev1.ReadWriteOnce {
+		return list
+	}
+	return readWriteOnce
+}
+
+var (
+	readWriteOnce = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+	filesystem    = corev1.PersistentVolumeFilesystem
+)
+
+func mode(m *corev1.PersistentVolumeMode) *corev1.PersistentVolumeMode {
+	if m != nil && *m == filesystem {
+		return &filesystem
+	}
+	return m
+}
+
+func capacity(list corev1.ResourceList) corev1.ResourceList {
+	size, ok := list[corev1.ResourceStorage]
+	if !ok || len(list) != 1 {
+		return list
+	}
+	return once(&capacities, size.String(), list)
+}
+
+func annotated(provisioner string) map[string]string {
+	return once(&marks, provisioner, map[string]string{provisionedBy: provisioner})
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// agents play the node agents: what they write and watch, with nothing on a node. What they know comes from one cache, and each watches
+// beside that as a real one does, and throws away what it gets.
+type agents struct {
+	*cluster
+	cache cache.Cache
+	known client.Client
+	// heard is what the API server has sent to all of them, in bytes; read and written how often they read and wrote, conflicts how often in vain.
+	heard, read, written, conflicts atomic.Int64
+	// busy is one lock a node: LVM is one.
+	busy []sync.Mutex
+}
+
+// volumeTime is how long a node takes for a volume.
+const volumeTime = 100 * time.Millisecond
+
+func newAgents(c *cluster) *agents { return &agents{cluster: c, busy: make([]sync.Mutex, c.nodes)} }
+
+// start watches and serves until ctx ends.
+func (a *agents) start(ctx context.Context) error {
+	var err error
+	if a.cache, err = cache.New(a.config, cache.Options{Scheme: clientgoscheme.Scheme}); err != nil {
+		return err
+	}
+	if a.known, err = client.New(a.config, client.Options{Scheme: clientgoscheme.Scheme, Cache: &client.CacheOptions{Reader: a.cache}}); err != nil {
+		return err
+	}
+	volumes, err := a.cache.GetInformer(ctx, &topolvmv1.LogicalVolume{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return err
+	}
+	if _, err := volumes.AddEventHandler(toolscache.ResourceEventHandlerFuncs{AddFunc: func(object any) {
+		if lv, ok := object.(*topolvmv1.LogicalVolume); ok && lv.Status.VolumeID == "" {
+			go a.makeVolume(ctx, lv.DeepCopy())
+		}
+	}}); err != nil {
+		return err
+	}
+	for _, object := range []client.Object{&v1alpha1.LVMVolumeGroup{}, &v1alpha1.LVMVolumeGroupNodeStatus{}} {
+		if _, err := a.cache.GetInformer(ctx, object, cache.BlockUntilSynced(false)); err != nil {
+			return err
+		}
+	}
+	go func() { _ = a.cache.Start(ctx) }()
+	if !a.cache.WaitForCacheSync(ctx) {
+		return ctx.Err()
+	}
+	// A connection carries 100 watches at most (HTTP/2, SETTINGS_MAX_CONCURRENT_STREAMS of net/http).
+	transports := make([]*http.Client, (a.nodes+99)/100)
+	for i := range transports {
+		config := rest.CopyConfig(a.config)
+		config.Dial = nil
+		config.UserAgent = fmt.Sprintf("agents-%d", i)
+		if transports[i], err = rest.HTTPClientFor(config); err != nil {
+			return err
+		}
+	}
+	for i := range a.nodes {
+		go a.listen(ctx, transports[i/100])
+	}
+	return nil
+}
+
+// listen is the watch of an agent on the LVMVolumeGroups.
+func (a *agents) listen(ctx context.Context, transport *http.Client) {
+	url := a.config.Host + "/apis/lvm.topolvm.io/v1alpha1/namespaces/" + namespace + "/lvmvolumegroups?watch=true&allowWatchBookmarks=true"
+	for ctx.Err() == nil {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return
+		}
+		response, err := transport.Do(request)
+		if err != nil {
+			time.Sleep(time.Second)
+			continue
+		}
+		_, _ = io.Copy(counter{&a.heard}, response.Body)
+		_ = response.Body.Close()
+	}
+}
+
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) Write(p []byte) (int, error) {
+	c.n.Add(int64(len(p)))
+	return len(p), nil
+}
+
+// setUp is what the agent of a node does when its device classes are new.
+func (a *agents) setUp(ctx context.Context, i int) error {
+	node := nodeName(i)
+	for _, class := range classes {
+		if err := a.hold(ctx, node, class); err != nil {
+			return err
+		}
+	}
+	return a.writeStatus(ctx, node, func(status *v1alpha1.LVMVolumeGroupNodeStatusStatus) {
+		status.NodeStatus = nil
+		for _, class := range classes {
+			status.NodeStatus = append(status.NodeStatus, a.entry(i, class))
+		}
+		slices.SortFunc(status.NodeStatus, func(x, y v1alpha1.VGStatus) int { return len(x.Name) - len(y.Name) })
+		for n := range 6 {
+			capacity := resource.MustParse("1Ti")
+			status.Devices = append(status.Devices, v1alpha1.DeviceStatus{Name: fmt.Sprintf("/dev/sd%c", 'a'+n), ID: fmt.Sprintf("wwn:0x5000c500%08x", i*6+n), Type: "disk",
+				ByID: []string{fmt.Sprintf("ata-ST1000NM0008_%08x", i*6+n), fmt.Sprintf("wwn-0x5000c500%08x", i*6+n)}, ByPath: []string{fmt.Sprintf("pci-0000:00:1f.2-ata-%d", n)},
+				Size: &capacity, Model: "ST1000NM0008", Vendor: "ATA", Serial: fmt.Sprintf("%08x", i*6+n), WWN: fmt.Sprintf("0x5000c500%08x", i*6+n), Transport: "sata", State: v1alpha1.DeviceInUse})
+		}
+	})
+}
+
+func (a *agents) entry(i int, class string) v1alpha1.VGStatus {
+	whole, free := resource.MustParse("1Ti"), resource.MustParse("102Gi")
+	id := fmt.Sprintf("%s-%04d", class, i)
+	now := metav1.Now()
+	entry := v1alpha1.VGStatus{Name: class, Status: v1alpha1.VGStatusReady, ObservedGeneration: 1, UUID: id, Devices: []string{"/dev/sdb"}, Size: &whole, Free: &free,
+		PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: id, Name: "/dev/sdb", DeviceID: "wwn:" + id, Path: "/dev/disk/by-id/wwn-" + id, Size: &whole, Free: &free, State: v1alpha1.PhysicalVolumeReady}}}
+	for _, kind := range []string{v1alpha1.ConditionDevicesHealthy, v1alpha1.ConditionVolumesHealthy, v1alpha1.ConditionThinPoolHealthy} {
+		entry.Conditions = append(entry.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, LastTransitionTime: now, ObservedGeneration: 1})
+	}
+	return entry
+}
+
+// hold puts the finalizer of a node on a LVMVolumeGroup, as the agents do it.
+func (a *agents) hold(ctx context.Context, node, class string) error {
+	finalizer := v1alpha1.NodeCleanupFinalizer(node)
+	_, err := wait(ctx, "", time.Second, func() (bool, string, error) {
+		group := &v1alpha1.LVMVolumeGroup{}
+		if err := a.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, group); err != nil {
+			return false, "", err
+		}
+		a.read.Add(1)
+		if slices.Contains(group.Finalizers, finalizer) {
+			return true, "", nil
+		}
+		next := group.DeepCopy()
+		next.Finalizers = append(next.Finalizers, finalizer)
+		patch := client.MergeFromWithOptions(group, client.MergeFromWithOptimisticLock{})
+		if len(group.Finalizers) > 0 {
+			patch = client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"add","path":"/metadata/finalizers/-","value":%q}]`, finalizer))
+		}
+		err := a.Patch(ctx, next, patch)
+		if apierrors.IsConflict(err) {
+			a.conflicts.Add(1)
+			return false, "conflict", nil
+		}
+		a.written.Add(1)
+		return err == nil, "", err
+	})
+	return err
+}
+
+// writeStatus changes the status of a node.
+func (a *agents) writeStatus(ctx context.Context, node string, change func(*v1alpha1.LVMVolumeGroupNodeStatusStatus)) error {
+	_, err := wait(ctx, "", 500*time.Millisecond, func() (bool, string, error) {
+		status := &v1alpha1.LVMVolumeGroupNodeStatus{}
+		if err := a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: node}, status); err != nil {
+			return false, "", err
+		}
+		next := status.DeepCopy()
+		change(&next.Status)
+		a.written.Add(1)
+		err := a.known.Status().Patch(ctx, next, client.MergeFromWithOptions(status, client.MergeFromWithOptimisticLock{}))
+		return err == nil, "", err
+	})
+	return err
+}
+
+// makeVolume is what the agent does for a new LogicalVolume, one after another on a node.
+func (a *agents) makeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume) {
+	i := -1
+	if _, err := fmt.Sscanf(lv.Spec.NodeName, "worker-%d.", &i); err != nil || i < 0 || i >= a.nodes {
+		return
+	}
+	a.busy[i].Lock()
+	defer a.busy[i].Unlock()
+	marked := lv.DeepCopy()
+	marked.Finalizers = append(marked.Finalizers, v1alpha1.LogicalVolumeFinalizer)
+	if err := a.Patch(ctx, marked, client.MergeFrom(lv)); err != nil {
+		return
+	}
+	time.Sleep(volumeTime)
+	made := marked.DeepCopy()
+	made.Status = topolvmv1.LogicalVolumeStatus{VolumeID: string(lv.UID), CurrentSize: &lv.Spec.Size}
+	_ = a.Status().Patch(ctx, made, client.MergeFrom(marked))
+}

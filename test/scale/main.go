@@ -1,0 +1,90 @@
+// Command scale measures the operator with a thousand nodes: a real API server and the real operator's process, and agents that are
+// played, since their LVM is not what is measured. Machines are shared and noisy; what is counted is exact.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// options say how large the cluster is.
+type options struct {
+	binary, assets, work   string
+	nodes, volumes, claims int
+	rest                   time.Duration
+}
+
+// classes are the device classes. Every node has all of them.
+var classes = []string{"fast", "slow", "thick", "cold"}
+
+func main() {
+	var o options
+	flag.StringVar(&o.binary, "binary", "", "the operator's program")
+	flag.StringVar(&o.assets, "assets", "", "folder with etcd, kube-apiserver and kube-controller-manager")
+	flag.StringVar(&o.work, "work", "", "folder for logs")
+	flag.IntVar(&o.nodes, "nodes", 1000, "nodes")
+	flag.IntVar(&o.volumes, "volumes", 20000, "volumes that are there already, each with LogicalVolume, PersistentVolume and claim")
+	flag.IntVar(&o.claims, "claims", 1000, "claims that are made at once")
+	flag.DurationVar(&o.rest, "rest", 2*time.Minute, "how long it is watched at rest")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	defer cancel()
+	if err := run(ctx, o); err != nil {
+		fmt.Fprintln(os.Stderr, "scale:", err)
+		os.Exit(1)
+	}
+}
+
+// report is the table, row by row.
+type report struct{ rows [][2]string }
+
+func (r *report) add(what, format string, args ...any) {
+	value := fmt.Sprintf(format, args...)
+	r.rows = append(r.rows, [2]string{what, value})
+	fmt.Printf("%s  %s: %s\n", time.Now().UTC().Format("15:04:05"), what, value)
+}
+
+func (r *report) print() {
+	fmt.Println("\n| measured | value |\n|---|---|")
+	for _, row := range r.rows {
+		fmt.Printf("| %s | %s |\n", row[0], row[1])
+	}
+}
+
+func progress(format string, args ...any) {
+	fmt.Printf("%s  … %s\n", time.Now().UTC().Format("15:04:05"), fmt.Sprintf(format, args...))
+}
+
+func run(ctx context.Context, o options) (err error) {
+	c, err := startCluster(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.stop()) }()
+	ctx, c.giveUp = context.WithCancelCause(ctx)
+	defer c.giveUp(nil)
+	r := &report{}
+	if err := c.populate(ctx); err != nil {
+		return err
+	}
+	if err := c.startControllerManager(ctx); err != nil {
+		return err
+	}
+	nodes := newAgents(c)
+	for _, step := range []func(context.Context, *agents, *report) error{c.measureStart, c.measureRest, c.measureChange, c.measureClaims, c.measureRestart} {
+		if err := step(ctx, nodes, r); err != nil {
+			r.print()
+			return err
+		}
+	}
+	r.print()
+	return nil
+}
