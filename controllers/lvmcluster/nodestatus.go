@@ -33,6 +33,9 @@ func (lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster 
 	wanted := sets.New[string]()
 	for _, node := range nodes {
 		wanted.Insert(node.Name)
+		if present, ok := r.Seen.NodeStatuses[node.Name]; ok && isMarked(&present, cluster) {
+			continue
+		}
 		status := ownedOperand(cluster, "LVMVolumeGroupNodeStatus", node.Name, "node-status")
 		errs = append(errs, r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(status)))
 	}
@@ -42,6 +45,17 @@ func (lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster 
 	}
 	return errors.Join(append(errs, r.Applier.Prune(ctx, r.Client,
 		&lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keep, client.InNamespace(cluster.Namespace)))...)
+}
+
+// isMarked reports whether a node status has all that the operator gives it: so that a thousand of them need not be written when the
+// operator starts.
+func isMarked(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, cluster *lvmv1alpha1.LVMCluster) bool {
+	for key, value := range labels(cluster, "node-status") {
+		if status.Labels[key] != value {
+			return false
+		}
+	}
+	return metav1.IsControlledBy(status, cluster)
 }
 
 // EnsureDeleted deletes all node statuses, and the record of devices that were wiped on nodes that are gone. The finalizer that clusters of old versions have on them is taken off:

@@ -5,6 +5,7 @@ package apply
 import (
 	"context"
 	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"sync"
@@ -42,8 +43,24 @@ func (r reference) String() string {
 
 // state is what was applied, and the version of the object that came of it.
 type state struct {
-	wanted          [sha256.Size]byte
-	resourceVersion string
+	wanted  [sha256.Size]byte
+	version string
+}
+
+// versionOf changes with everything that an apply could be about. The resource version of an object changes with its status too, which
+// others write: where the object counts the changes of its spec, that is taken, with the metadata.
+func versionOf(object client.Object) string {
+	if object.GetGeneration() == 0 {
+		return object.GetResourceVersion()
+	}
+	data, err := json.Marshal([]any{
+		object.GetUID(), object.GetGeneration(), object.GetLabels(), object.GetAnnotations(), object.GetOwnerReferences(), object.GetDeletionTimestamp(),
+	})
+	if err != nil {
+		return object.GetResourceVersion()
+	}
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
 }
 
 // New returns an Applier. The client may read from a cache. Predecessors are field managers that wrote the same objects before, by
@@ -55,8 +72,8 @@ func New(c client.Client, owner string, predecessors ...string) *Applier {
 // Apply makes an object have the given fields and takes them from whoever else had set them. Fields that an earlier
 // call gave and this one does not are removed.
 //
-// Nothing is sent while the object still is what the last call made of it: the same wish and the same resource
-// version. Any change by anyone brings a new version, and so the wish is sent again.
+// Nothing is sent while the object still is what the last call made of it: the same wish and the same version. Any change of spec or
+// metadata by anyone brings a new version, and so the wish is sent again.
 func (a *Applier) Apply(ctx context.Context, wanted runtime.ApplyConfiguration) error {
 	object, digest, err := encode(wanted)
 	if err != nil {
@@ -68,7 +85,7 @@ func (a *Applier) Apply(ctx context.Context, wanted runtime.ApplyConfiguration) 
 		return fmt.Errorf("%s: read before apply: %w", ref, err)
 	}
 	if present != nil {
-		if a.recall(ref) == (state{digest, present.GetResourceVersion()}) {
+		if a.recall(ref) == (state{digest, versionOf(present)}) {
 			return nil
 		}
 		if err := a.succeed(ctx, ref, present); err != nil {
@@ -79,7 +96,7 @@ func (a *Applier) Apply(ctx context.Context, wanted runtime.ApplyConfiguration) 
 	if err := a.client.Apply(ctx, configuration, a.owner, client.ForceOwnership); err != nil {
 		return fmt.Errorf("%s: apply: %w", ref, err)
 	}
-	a.remember(ref, state{digest, object.GetResourceVersion()})
+	a.remember(ref, state{digest, versionOf(object)})
 	return nil
 }
 

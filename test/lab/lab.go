@@ -55,6 +55,9 @@ func (l *Lab) State() string { return l.spec.State }
 // Kubeconfig is a file with the administrator's access. Its address is inside of the lab: see [Lab.Command].
 func (l *Lab) Kubeconfig() string { return filepath.Join(l.spec.State, spec.CertDir, spec.Kubeconfig) }
 
+// AuditLog is a file with what Pods asked the API server for, an event of audit.k8s.io/v1 a line.
+func (l *Lab) AuditLog() string { return filepath.Join(l.spec.State, spec.AuditLog) }
+
 // Registry is the lab's image registry as its nodes name it, for example "registry.lab:5000". It has pause:1 and busybox:1 from the start.
 func (l *Lab) Registry() string { return spec.Registry }
 

@@ -151,10 +151,13 @@ func (a *agents) hold(ctx context.Context, node, class string) error {
 	finalizer := v1alpha1.NodeCleanupFinalizer(node)
 	_, err := wait(ctx, "", time.Second, func() (bool, string, error) {
 		group := &v1alpha1.LVMVolumeGroup{}
+		if err := a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, group); err != nil {
+			return false, "", err // not there yet
+		}
+		a.read.Add(1)
 		if err := a.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, group); err != nil {
 			return false, "", err
 		}
-		a.read.Add(1)
 		if slices.Contains(group.Finalizers, finalizer) {
 			return true, "", nil
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -70,7 +69,7 @@ func (c *cluster) measureStart(ctx context.Context, a *agents, r *report) error 
 		return err
 	}
 	// After the LVMCluster, which nobody could admit yet.
-	if err := c.apply(ctx, filepath.Join("config", "webhook", "manifests.yaml")); err != nil {
+	if err := c.registerWebhook(ctx); err != nil {
 		return err
 	}
 	progress("starting the operator and %d agents", c.nodes)

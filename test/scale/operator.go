@@ -18,10 +18,12 @@ import (
 	"syscall"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
@@ -92,14 +94,25 @@ func objects(file string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// apply makes the objects of a manifest.
-func (c *cluster) apply(ctx context.Context, file string) error {
+// registerWebhook makes the configuration that the operator fills in. There is no Service by which it could be called, so it is for
+// new LVMClusters only, of which none comes.
+func (c *cluster) registerWebhook(ctx context.Context) error {
+	file := filepath.Join("config", "webhook", "manifests.yaml")
 	all, err := objects(file)
 	if err != nil {
 		return err
 	}
 	for _, object := range all {
-		if err := c.Create(ctx, object); err != nil {
+		configuration := &admissionv1.ValidatingWebhookConfiguration{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, configuration); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		for i := range configuration.Webhooks {
+			for j := range configuration.Webhooks[i].Rules {
+				configuration.Webhooks[i].Rules[j].Operations = []admissionv1.OperationType{admissionv1.Create}
+			}
+		}
+		if err := c.Create(ctx, configuration); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 	}

@@ -655,6 +655,19 @@ func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T)
 	if got := place(); got != "node2" {
 		t.Errorf("nobody has chosen: got %s", got)
 	}
+	// A node that does not answer any more has the most room for ever.
+	away := &corev1.Node{}
+	c.must(c.api.Get(t.Context(), client.ObjectKey{Name: "node2"}, away))
+	away.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
+	c.must(c.api.Status().Update(t.Context(), away))
+	if got := place(); got != "node1" {
+		t.Errorf("node2 is away: got %s", got)
+	}
+	away.Status.Conditions[0].Status = corev1.ConditionTrue
+	c.must(c.api.Status().Update(t.Context(), away))
+	if got := place(); got != "node2" {
+		t.Errorf("node2 is back: got %s", got)
+	}
 	claim.Annotations = map[string]string{selectedNode: "node1"}
 	c.must(c.api.Update(t.Context(), claim))
 	if got := place(); got != "node1" {

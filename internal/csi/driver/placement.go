@@ -104,7 +104,7 @@ func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed [
 	best, most := "", int64(0)
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if node.Spec.Unschedulable || len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
+		if node.Spec.Unschedulable || isAway(node) || len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
 			continue
 		}
 		if room := CapacityOf(node, class) - pending[node.Name]; room > most {
@@ -112,6 +112,16 @@ func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed [
 		}
 	}
 	return best, most, nil
+}
+
+// isAway tells whether a node has stopped to report: what it said about its room is of no use then. One that never reported is not away.
+func isAway(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status != corev1.ConditionTrue
+		}
+	}
+	return false
 }
 
 // defaultClassKey stands for the default device class in the annotations of a Node.

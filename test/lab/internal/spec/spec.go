@@ -92,13 +92,15 @@ type Lab struct {
 
 // Files of a lab's state folder, relative to it.
 const (
-	File        = "lab.json"
-	LockFile    = "lock"
-	PidFile     = "pid"
-	Socket      = "control.sock"
-	Kubeconfig  = "admin.kubeconfig"
-	LogDir      = "log"
-	CertDir     = "certs"
+	File       = "lab.json"
+	LockFile   = "lock"
+	PidFile    = "pid"
+	Socket     = "control.sock"
+	Kubeconfig = "admin.kubeconfig"
+	LogDir     = "log"
+	CertDir    = "certs"
+	// AuditLog has what Pods asked the API server for.
+	AuditLog    = "audit.log"
 	BinaryFile  = "lab"
 	RunDir      = "run"
 	RegistryDir = "registry"
