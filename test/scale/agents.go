@@ -111,6 +111,26 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// holdForOthers puts the finalizers of all nodes but the first few on the LVMVolumeGroups, in one write each: that of each node goes to
+// all agents, and a thousand that begin within a minute are more than an API server on two processors takes.
+func (a *agents) holdForOthers(ctx context.Context) error {
+	for _, class := range classes {
+		if _, err := wait(ctx, "LVMVolumeGroup "+class, time.Second, func() (bool, string, error) {
+			group := &v1alpha1.LVMVolumeGroup{}
+			if err := a.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, group); err != nil {
+				return false, "", err
+			}
+			for i := a.holding; i < a.nodes; i++ {
+				group.Finalizers = append(group.Finalizers, v1alpha1.NodeCleanupFinalizer(nodeName(i)))
+			}
+			return true, "", a.Update(ctx, group)
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // setUp is what the agent of a node does when its device classes are new.
 func (a *agents) setUp(ctx context.Context, i int) error {
 	node := nodeName(i)

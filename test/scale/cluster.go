@@ -69,7 +69,7 @@ func startCluster(ctx context.Context, o options) (*cluster, error) {
 	}}
 	api := c.server.ControlPlane.GetAPIServer()
 	api.Configure().Set("audit-policy-file", filepath.Join(o.work, "policy.yaml")).Set("audit-log-path", o.audit()).
-		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "1000").Set("enable-priority-and-fairness", "false")
+		Set("max-requests-inflight", "2000").Set("max-mutating-requests-inflight", "1000")
 	c.server.ControlPlane.Etcd = &envtest.Etcd{}
 	c.server.ControlPlane.Etcd.Configure().Set("unsafe-no-fsync", "true").Set("quota-backend-bytes", "8589934592")
 	config, err := c.server.Start()

@@ -17,7 +17,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-const mebibyte = 1 << 20
+const (
+	mebibyte = 1 << 20
+	// startUp is the time in which the agents start.
+	startUp = time.Minute
+)
 
 var clusterKey = client.ObjectKey{Namespace: namespace, Name: "scale"}
 
@@ -81,10 +85,21 @@ func (c *cluster) measureStart(ctx context.Context, a *agents, r *report) error 
 		return err
 	}
 	go c.playDaemonSet(ctx)
-	if err := eachAtOnce(ctx, c.nodes, func(i int) error { return a.setUp(ctx, i) }); err != nil {
+	if err := a.holdForOthers(ctx); err != nil {
 		return err
 	}
-	r.add("agents set up", "%.0f s, %d reads, %d writes, %d conflicts, %d MiB sent to their watches", time.Since(begun).Seconds(), a.read.Load(), a.written.Load(), a.conflicts.Load(), a.heard.Load()/mebibyte)
+	if err := eachAtOnce(ctx, c.nodes, func(i int) error {
+		// A DaemonSet's Pods do not start in the same second.
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Duration(i) * startUp / time.Duration(c.nodes)):
+		}
+		return a.setUp(ctx, i)
+	}); err != nil {
+		return err
+	}
+	r.add("agents set up, within a minute", "%.0f s, %d reads, %d writes, %d conflicts, %d MiB sent to their watches", time.Since(begun).Seconds(), a.read.Load(), a.written.Load(), a.conflicts.Load(), a.heard.Load()/mebibyte)
 	if _, err := wait(ctx, "the LVMCluster is Ready", 200*time.Millisecond, c.isReady(ctx)); err != nil {
 		return err
 	}

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
@@ -65,7 +66,7 @@ func (driverController) ControllerGetCapabilities(context.Context, *csi.Controll
 }
 
 func (driverController) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
-	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: r.GetName(), CapacityBytes: r.GetCapacityRange().GetRequiredBytes(),
+	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: r.GetName(), CapacityBytes: r.GetCapacityRange().GetRequiredBytes(), ContentSource: r.GetVolumeContentSource(),
 		AccessibleTopology: r.GetAccessibilityRequirements().GetPreferred()[:1]}}, nil
 }
 
@@ -113,7 +114,9 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	objects, err := cache.New(operator, cache.Options{Scheme: scheme})
+	objects, err := cache.New(operator, cache.Options{Scheme: scheme, DefaultTransform: trim.Any, ByObject: map[client.Object]cache.ByObject{
+		&corev1.PersistentVolumeClaim{}: {Transform: trim.Claim}, &corev1.PersistentVolume{}: {Transform: trim.Volume}, &corev1.Node{}: {Transform: trim.Node},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +153,8 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	eventually(t, "the expansion", func() bool {
 		return api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume) == nil && volume.Spec.Capacity.Storage().Cmp(resource.MustParse("2Gi")) == 0
 	})
+
+	copyOf(t, api, create, claim, volume)
 
 	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-1"}, Spec: snapshotv1.VolumeSnapshotContentSpec{
 		Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete, VolumeSnapshotClassName: ptr.To("lvms-vg1"),
@@ -229,6 +234,51 @@ func expand(t *testing.T, api client.Client, claim *corev1.PersistentVolumeClaim
 	before = claim.DeepCopy()
 	claim.Spec.Resources.Requests[corev1.ResourceStorage] = resource.MustParse("2Gi")
 	must(api.Patch(t.Context(), claim, client.MergeFrom(before)))
+}
+
+// copyOf makes a claim for a copy of a claim that rests, and of which the cache holds hardly anything.
+func copyOf(t *testing.T, api client.Client, create func(...client.Object), source *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(api.Get(t.Context(), client.ObjectKeyFromObject(source), source))
+	before := source.DeepCopy()
+	source.Labels = map[string]string{"mine": "yes"}
+	must(api.Patch(t.Context(), source, client.MergeFrom(before)))
+	before = source.DeepCopy()
+	source.Status.Capacity, source.Status.Conditions, source.Status.AllocatedResourceStatuses = source.Spec.Resources.Requests, nil, nil
+	must(api.Status().Patch(t.Context(), source, client.MergeFrom(before)))
+	must(api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume))
+	beforeVolume := volume.DeepCopy()
+	volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: source.Namespace, Name: source.Name, UID: source.UID}
+	must(api.Patch(t.Context(), volume, client.MergeFrom(beforeVolume)))
+	beforeVolume = volume.DeepCopy()
+	volume.Status.Phase = corev1.VolumeBound
+	must(api.Status().Patch(t.Context(), volume, client.MergeFrom(beforeVolume)))
+
+	smaller := source.DeepCopy()
+	smaller.ObjectMeta = metav1.ObjectMeta{Name: "smaller", Namespace: source.Namespace, Annotations: map[string]string{
+		"volume.kubernetes.io/storage-provisioner": driver, "volume.kubernetes.io/selected-node": "a"}}
+	smaller.Spec.VolumeName, smaller.Status = "", corev1.PersistentVolumeClaimStatus{}
+	smaller.Spec.DataSource, smaller.Spec.DataSourceRef = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: source.Name}, nil
+	smaller.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	clone := smaller.DeepCopy()
+	clone.Name, clone.Spec.Resources.Requests = "clone", source.Spec.Resources.Requests
+	create(smaller, clone)
+	eventually(t, "a PersistentVolume of the copy", func() bool {
+		return api.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(clone.UID)}, &corev1.PersistentVolume{}) == nil
+	})
+	must(api.Get(t.Context(), client.ObjectKeyFromObject(source), source))
+	if source.Labels["mine"] != "yes" || len(source.Spec.AccessModes) != 1 {
+		t.Errorf("the source of the copy has lost something: %+v", source)
+	}
+	if err := api.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(smaller.UID)}, &corev1.PersistentVolume{}); err == nil {
+		t.Error("a copy that is smaller than its source was made")
+	}
 }
 
 // eventually waits for what the side-cars, which have their own pace, do.

@@ -127,7 +127,7 @@ func (p *provisioner) plugin(driver capabilities) controller.Provisioner {
 		p.client, operationTimeout, p.identity(), volumeNamePrefix, wholeUID, p.connection, p.Sidecars.snapshots,
 		p.Driver, driver.plugin, driver.controller, migratedPlugin, strictTopology, immediateTopology,
 		csitranslation.New(), storage.StorageClasses().Lister(), storage.CSINodes().Lister(), core.Nodes().Lister(),
-		core.PersistentVolumeClaims().Lister(), nil, nil, extraMetadata, defaultFSType, nil, publishReadOnly,
+		wholeClaims{core.PersistentVolumeClaims().Lister(), p.client}, nil, nil, extraMetadata, defaultFSType, nil, publishReadOnly,
 		guardVolumeMode, provisioning.NewInMemoryStore(),
 	)
 }
