@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -73,7 +72,7 @@ func takeOver(entries []metav1.ManagedFieldsEntry, predecessors []string, owner 
 	if at < 0 {
 		now := metav1.Now()
 		entries = append(entries, metav1.ManagedFieldsEntry{
-			Manager: owner, Operation: metav1.ManagedFieldsOperationApply, APIVersion: version, Time: &now, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")}})
+			Manager: owner, Operation: metav1.ManagedFieldsOperationApply, APIVersion: version, Time: &now, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}")})
 		at = len(entries) - 1
 	}
 	own, err := decode(&entries[at])
@@ -83,7 +82,7 @@ func takeOver(entries []metav1.ManagedFieldsEntry, predecessors []string, owner 
 	if entries[at].FieldsV1, err = encodeFields(own.Union(taken)); err != nil {
 		return nil, false, err
 	}
-	return slices.DeleteFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return string(e.FieldsV1.Raw) == "{}" }), true, nil
+	return slices.DeleteFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return e.FieldsV1.GetRawString() == "{}" }), true, nil
 }
 
 // below returns the fields whose path begins with a name.
@@ -102,10 +101,10 @@ func decode(e *metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	if e.FieldsV1 == nil {
 		return fields, nil
 	}
-	return fields, fields.FromJSON(bytes.NewReader(e.FieldsV1.Raw))
+	return fields, fields.FromJSON(e.FieldsV1.GetRawReader())
 }
 
 func encodeFields(fields *fieldpath.Set) (*metav1.FieldsV1, error) {
 	raw, err := fields.ToJSON()
-	return &metav1.FieldsV1{Raw: raw}, err
+	return metav1.NewFieldsV1(string(raw)), err
 }

@@ -55,9 +55,11 @@ func TestClaim(t *testing.T) {
 	}
 	now := metav1.Now()
 	for name, change := range map[string]func(*corev1.PersistentVolumeClaim){
-		"pending":               func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending },
-		"asks for more":         func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = of("2Gi") },
-		"says something":        func(c *corev1.PersistentVolumeClaim) { c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing"}} },
+		"pending":       func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending },
+		"asks for more": func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = of("2Gi") },
+		"says something": func(c *corev1.PersistentVolumeClaim) {
+			c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing"}}
+		},
 		"is being deleted":      func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &now },
 		"somebody waits for it": func(c *corev1.PersistentVolumeClaim) { c.Finalizers = append(c.Finalizers, "topolvm.io/pvc") },
 		"is being grown": func(c *corev1.PersistentVolumeClaim) {

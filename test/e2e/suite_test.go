@@ -20,9 +20,8 @@ import (
 )
 
 var (
-	suiteLab *lab.Lab
-	cluster  *story.Cluster
-	image    = os.Getenv("LVMS_IMAGE")
+	cluster *story.Cluster
+	image   = os.Getenv("LVMS_IMAGE")
 )
 
 func TestEndToEnd(t *testing.T) {
@@ -44,7 +43,6 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	})
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) { Expect(l.Down(ctx)).To(Succeed()) })
-	suiteLab = l
 	cluster, err = story.Open(l)
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(10*time.Minute))
