@@ -1,4 +1,4 @@
-// Command scale measures the operator with a thousand nodes: a real API server and the real operator's process, and agents that are
+// Command scale measures the operator with many nodes: a real API server and the real operator's process, and agents that are
 // played, since their LVM is not what is measured. Machines are shared and noisy; what is counted is exact.
 package main
 
@@ -28,9 +28,9 @@ func main() {
 	flag.StringVar(&o.binary, "binary", "", "the operator's program")
 	flag.StringVar(&o.assets, "assets", "", "folder with etcd, kube-apiserver and kube-controller-manager")
 	flag.StringVar(&o.work, "work", "", "folder for logs")
-	flag.IntVar(&o.nodes, "nodes", 1000, "nodes")
-	flag.IntVar(&o.volumes, "volumes", 20000, "volumes that are there already, each with LogicalVolume, PersistentVolume and claim")
-	flag.IntVar(&o.claims, "claims", 1000, "claims that are made at once")
+	flag.IntVar(&o.nodes, "nodes", 200, "nodes")
+	flag.IntVar(&o.volumes, "volumes", 4000, "volumes that are there already, each with LogicalVolume, PersistentVolume and claim")
+	flag.IntVar(&o.claims, "claims", 200, "claims that are made at once")
 	flag.IntVar(&o.holding, "holding", 100, "nodes whose agents put their finalizers on by themselves")
 	flag.DurationVar(&o.rest, "rest", 2*time.Minute, "how long it is watched at rest")
 	flag.Parse()
