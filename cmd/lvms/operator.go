@@ -246,7 +246,7 @@ func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Pl
 	if err := validator.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := node.NewClaims(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator")).SetupWithManager(mgr); err != nil {
+	if err := node.NewClaims(mgr.GetClient(), mgr.GetAPIReader(), namespace, mgr.GetEventRecorder("lvms-operator")).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	if err := topolvmcontroller.SetupPersistentVolumeClaimReconciler(mgr, mgr.GetClient(), mgr.GetAPIReader()); err != nil {

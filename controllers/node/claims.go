@@ -31,14 +31,15 @@ import (
 // A Node asks by Kubernetes' taint out-of-service (KEP-2268) or by an annotation. It then gets a finalizer, so that its removal is
 // seen. A Node that is removed in the moment in which it begins to ask keeps its claims: the safe side.
 type Claims struct {
-	client   client.Client
-	live     client.Reader
-	recorder lvmsevent.Recorder
+	client    client.Client
+	live      client.Reader
+	namespace string
+	recorder  lvmsevent.Recorder
 }
 
 // NewClaims returns a Claims. The client may read from a cache; live must not.
-func NewClaims(c client.Client, live client.Reader, recorder lvmsevent.Recorder) *Claims {
-	return &Claims{client: c, live: live, recorder: recorder}
+func NewClaims(c client.Client, live client.Reader, namespace string, recorder lvmsevent.Recorder) *Claims {
+	return &Claims{client: c, live: live, namespace: namespace, recorder: recorder}
 }
 
 // lost is told about a claim before it is deleted.
@@ -49,6 +50,7 @@ var lost = lvmsevent.Warning("NodeRemoved", "Release",
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=list
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;delete
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=list
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=list
 
 // Reconcile looks at one Node.
 func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -62,6 +64,10 @@ func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	case node.DeletionTimestamp.IsZero() && asked == held:
 		return reconcile.Result{}, nil
 	case node.DeletionTimestamp.IsZero() && asked:
+		// Without an LVMCluster there are no claims to delete, and soon perhaps nobody who would take the finalizer off.
+		if used, err := c.used(ctx); err != nil || !used {
+			return reconcile.Result{}, err
+		}
 		return reconcile.Result{}, c.setFinalizer(ctx, node, true)
 	case !held:
 		return reconcile.Result{}, nil
@@ -71,6 +77,15 @@ func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 		}
 	}
 	return reconcile.Result{}, c.setFinalizer(ctx, node, false)
+}
+
+// used tells whether there is an LVMCluster that stays.
+func (c *Claims) used(ctx context.Context) (bool, error) {
+	clusters := &lvmv1alpha1.LVMClusterList{}
+	if err := c.live.List(ctx, clusters, client.InNamespace(c.namespace)); err != nil {
+		return false, fmt.Errorf("list LVMClusters: %w", err)
+	}
+	return slices.ContainsFunc(clusters.Items, func(cluster lvmv1alpha1.LVMCluster) bool { return cluster.DeletionTimestamp.IsZero() }), nil
 }
 
 // asksForRelease tells whether the claims of a Node go with it, and by what it says so.

@@ -3,6 +3,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -47,7 +48,7 @@ func newLoss(t *testing.T, name string) *loss {
 	l.must(err)
 	l.spy, err = env.NewSpy(config)
 	l.must(err)
-	l.claims = NewClaims(l.spy, l.spy, l.events)
+	l.claims = NewClaims(l.spy, l.spy, env.Namespace, l.events)
 	l.create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: l.ns}})
 	l.create(l.node)
 	l.volume("one", name, lvmv1alpha1.DriverName)
@@ -141,6 +142,7 @@ func annotate(value string) func(*corev1.Node) {
 func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
 	all, others := []string{"elsewhere", "foreign", "one", "two"}, []string{"elsewhere", "foreign"}
 	outOfService := taint(corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute)
+	inUse(t)
 	tests := map[string]struct {
 		states []func(*corev1.Node)
 		want   []string
@@ -195,7 +197,32 @@ func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
 	}
 }
 
+// inUse makes an LVMCluster for the time of a test.
+func inUse(t *testing.T) {
+	t.Helper()
+	cluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "in-use", Namespace: env.Namespace}}
+	if err := server.Client.Create(t.Context(), cluster); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Client.Delete(context.Background(), cluster) })
+}
+
+// TestNothingIsPutOnANodeWithoutAnLVMCluster: nobody would take it off after the operator.
+func TestNothingIsPutOnANodeWithoutAnLVMCluster(t *testing.T) {
+	l := newLoss(t, "unused")
+	l.edit(annotate("true"))
+	l.must(l.reconcile())
+	if writes := l.spy.Writes(); len(writes) != 0 {
+		t.Errorf("wrote %q", writes)
+	}
+	l.remove()
+	if !l.nodeIsGone() {
+		t.Error("the Node is kept")
+	}
+}
+
 func TestNodeIsKeptUntilItsClaimsAreDeleted(t *testing.T) {
+	inUse(t)
 	l := newLoss(t, "half")
 	l.edit(annotate("true"))
 	l.must(l.reconcile())
