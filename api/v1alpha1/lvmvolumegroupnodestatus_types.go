@@ -47,7 +47,8 @@ type LVMVolumeGroupNodeStatusStatus struct {
 	// +optional
 	DevicesOmitted int32 `json:"devicesOmitted,omitempty"`
 
-	// nodeStatus has the volume group of each device class on this node, sorted by name.
+	// nodeStatus has the volume group of each device class on this node, sorted by name. As long as a device class has an entry here,
+	// its LVMVolumeGroup is kept.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -64,6 +65,8 @@ const (
 	VGStatusReady       VGState = "Ready"
 	VGStatusFailed      VGState = "Failed"
 	VGStatusDegraded    VGState = "Degraded"
+	// VGStatusRemoved: the volume group is gone from the node, and its entry is about to be.
+	VGStatusRemoved VGState = "Removed"
 )
 
 // OrphanKind says what is there of an orphan.
@@ -107,7 +110,7 @@ type VGStatus struct {
 	// name of the device class and its volume group.
 	Name string `json:"name"`
 
-	// status in one word: Progressing, Ready, Failed or Degraded.
+	// status in one word: Progressing, Ready, Failed, Degraded or Removed.
 	// +optional
 	Status VGState `json:"status,omitempty"`
 

@@ -67,12 +67,11 @@ const (
 
 	// LVMClusterFinalizer keeps an LVMCluster until its operands are gone.
 	LVMClusterFinalizer = "lvmcluster.topolvm.io"
-	// NodeStatusFinalizer stands on node statuses of clusters that were taken over. Nothing sets it any more: the
-	// finalizer by which a node keeps its LVMVolumeGroups protects it.
+	// NodeStatusFinalizer keeps a node status as long as it tells of a volume group.
 	NodeStatusFinalizer = "delete-protection.lvm.openshift.io"
-	// VolumeGroupFinalizer stands on LVMVolumeGroups of clusters that were taken over. Nothing sets it any more.
+	// VolumeGroupFinalizer keeps an LVMVolumeGroup as long as a node status tells of its volume group.
 	VolumeGroupFinalizer = "lvm.openshift.io/lvmvolumegroup"
-	// NodeCleanupPrefix begins the finalizer by which each node keeps an LVMVolumeGroup.
+	// NodeCleanupPrefix begins the finalizer by which each node of upstream LVMS keeps an LVMVolumeGroup. Nothing sets it any more.
 	NodeCleanupPrefix = "cleanup.vgmanager.node.topolvm.io/"
 
 	// OwnerNameLabel and its siblings mark cluster-scoped operands with the LVMCluster they belong to.
@@ -94,22 +93,12 @@ func WipedDeviceKey(deviceClass, id string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// maxNameSegment is the limit of the part after the slash of a qualified name (Kubernetes, validation.IsQualifiedName).
-const maxNameSegment = 63
-
 // StorageClassName returns the name of the StorageClass, and of the VolumeSnapshotClass, of a device class.
 func StorageClassName(deviceClass string) string {
 	return StorageClassPrefix + deviceClass
 }
 
-// NodeCleanupFinalizer returns the finalizer by which a node keeps an LVMVolumeGroup.
-// The name of a node may have up to 253 characters, the last part of a finalizer 63: a longer name is cut and
-// completed with a hash of the whole.
+// NodeCleanupFinalizer returns the finalizer by which a node of upstream LVMS keeps an LVMVolumeGroup.
 func NodeCleanupFinalizer(node string) string {
-	if len(node) <= maxNameSegment {
-		return NodeCleanupPrefix + node
-	}
-	sum := sha256.Sum256([]byte(node))
-	hash := hex.EncodeToString(sum[:])[:12]
-	return NodeCleanupPrefix + node[:maxNameSegment-len(hash)-1] + "-" + hash
+	return NodeCleanupPrefix + node
 }

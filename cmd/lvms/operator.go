@@ -78,6 +78,13 @@ func operatorCommand() *cobra.Command {
 	return command
 }
 
+// The operator's requests a second to the API server, which by default are 20 (controller-runtime, client/config): a node status for each of a
+// thousand nodes would take a minute. The API server itself is fair among its clients (KEP-1040).
+const (
+	clientQPS   = 100
+	clientBurst = 200
+)
+
 // The operator reads its own pod for the image that the node agents get.
 // +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=pods,verbs=get
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-lvm-storage,resources=leases,verbs=get;create;update
@@ -103,6 +110,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err != nil {
 		return err
 	}
+	config.QPS, config.Burst = clientQPS, clientBurst
 	direct, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return err

@@ -73,13 +73,13 @@ type report struct {
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	cluster := &lvmv1alpha1.LVMCluster{}
 	err := c.client.Get(ctx, request.NamespacedName, cluster)
+	r := Reconciler{Client: c.client, Live: c.live, Applier: c.applier, Options: c.options}
 	if apierrors.IsNotFound(err) {
-		return reconcile.Result{}, c.options.UpgradeGate.Say(ctx, nil)
+		return reconcile.Result{}, errors.Join(r.releaseLeft(ctx, request.Namespace), c.options.UpgradeGate.Say(ctx, nil))
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("LVMCluster %s: read: %w", request.NamespacedName, err)
 	}
-	r := Reconciler{Client: c.client, Live: c.live, Applier: c.applier, Options: c.options}
 	var done report
 	if cluster.DeletionTimestamp.IsZero() {
 		done = c.create(ctx, r, cluster)

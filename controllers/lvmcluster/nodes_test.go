@@ -74,16 +74,17 @@ func TestPlacementIncludesClassesThatAreLeaving(t *testing.T) {
 // A node that a device class left keeps its agent as long as it keeps something of the class.
 func TestPlacementIncludesNodesThatHaveVolumes(t *testing.T) {
 	cluster := newTestCluster(on(thick("vg1"), "disks"), on(thick("vg2"), "disks"))
-	group := func(name string, nodes ...string) lvmv1alpha1.LVMVolumeGroup {
-		g := lvmv1alpha1.LVMVolumeGroup{}
-		g.Name = name
-		for _, node := range nodes {
-			g.Finalizers = append(g.Finalizers, lvmv1alpha1.NodeCleanupFinalizer(node))
-		}
-		return g
-	}
 	long := strings.Repeat("long-name.", 20) + "x"
-	seen := Observation{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{"vg1": group("vg1", "a", "b", long, "gone"), "vg2": group("vg2", "a", "b")}}
+	seen := Observation{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{}, NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}}
+	for _, node := range []string{"a", long, "gone"} {
+		status := lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+		status.Status.NodeStatus = []lvmv1alpha1.VGStatus{vg("vg1", lvmv1alpha1.VGStatusReady, "")}
+		seen.NodeStatuses[node] = status
+	}
+	// Upstream was there, and its node status does not say so.
+	group := lvmv1alpha1.LVMVolumeGroup{}
+	group.Finalizers = []string{lvmv1alpha1.NodeCleanupFinalizer("b")}
+	seen.VolumeGroups["vg2"] = group
 	seen.Nodes = append(seen.Nodes, *readyNode("a", map[string]string{"disks": ""}), *readyNode("b", nil), *readyNode("c", nil), *readyNode(long, nil))
 	nodes, err := seen.agentNodes(cluster)
 	if err != nil || len(nodes) != 3 || nodes[1].Name != "b" || nodes[2].Name != long {

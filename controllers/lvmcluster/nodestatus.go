@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,18 +34,20 @@ func (lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster 
 	wanted := sets.New[string]()
 	for _, node := range nodes {
 		wanted.Insert(node.Name)
-		if present, ok := r.Seen.NodeStatuses[node.Name]; ok && isMarked(&present, cluster) {
+		present, ok := r.Seen.NodeStatuses[node.Name]
+		if ok && isMarked(&present, cluster) {
 			continue
 		}
 		status := ownedOperand(cluster, "LVMVolumeGroupNodeStatus", node.Name, "node-status")
+		protect(status, &present, lvmv1alpha1.NodeStatusFinalizer)
 		errs = append(errs, r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(status)))
 	}
 	keep := func(object client.Object) bool {
 		status, ok := object.(*lvmv1alpha1.LVMVolumeGroupNodeStatus)
 		return wanted.Has(object.GetName()) || ok && len(status.Status.NodeStatus) > 0 || !belongs(object, cluster)
 	}
-	return errors.Join(append(errs, r.Applier.Prune(ctx, r.Client,
-		&lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keep, client.InNamespace(cluster.Namespace)))...)
+	prune := r.Applier.Prune(ctx, r.Client, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keep, client.InNamespace(cluster.Namespace))
+	return errors.Join(append(errs, prune, r.releaseNodeStatuses(ctx, r.Seen.NodeStatuses))...)
 }
 
 // isMarked reports whether a node status has all that the operator gives it: so that a thousand of them need not be written when the
@@ -55,10 +58,10 @@ func isMarked(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, cluster *lvmv1alpha1
 			return false
 		}
 	}
-	return metav1.IsControlledBy(status, cluster)
+	return metav1.IsControlledBy(status, cluster) && (slices.ContainsFunc(status.Finalizers, isNodeStatusFinalizer) || !status.DeletionTimestamp.IsZero())
 }
 
-// EnsureDeleted deletes all node statuses, and the record of devices that were wiped on nodes that are gone. The finalizer that clusters of old versions have on them is taken off:
+// EnsureDeleted deletes all node statuses, and the record of devices that were wiped on nodes that are gone. The finalizer is taken off:
 // the volume groups that it was for are gone by now.
 func (lvmVGNodeStatus) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}

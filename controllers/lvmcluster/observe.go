@@ -122,11 +122,17 @@ func (s Observation) holders(class string, selector *corev1.NodeSelector) []*cor
 	for i := range s.Nodes {
 		node := &s.Nodes[i]
 		selected, err := selects(selector, node)
-		if err == nil && !selected && slices.Contains(s.VolumeGroups[class].Finalizers, lvmv1alpha1.NodeCleanupFinalizer(node.Name)) {
+		if err == nil && !selected && s.takesPart(node.Name, class) {
 			all = append(all, onlyNode(node.Name))
 		}
 	}
 	return all
+}
+
+// takesPart reports whether a node has something of a device class, or had under upstream LVMS.
+func (s Observation) takesPart(node, class string) bool {
+	status := s.NodeStatuses[node]
+	return entryIn(&status, class) != nil || slices.Contains(s.VolumeGroups[class].Finalizers, lvmv1alpha1.NodeCleanupFinalizer(node))
 }
 
 func onlyNode(name string) *corev1.NodeSelector {

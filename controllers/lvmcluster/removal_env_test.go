@@ -45,7 +45,7 @@ func TestRemovedClassStaysWhileItIsUsed(t *testing.T) {
 	if diff := cmp.Diff([]string{"delete StorageClass lvms-vg2", "delete LVMVolumeGroup vg2"}, deletes); diff != "" {
 		t.Error(diff)
 	}
-	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "LVMVolumeGroup "+w.cluster.Namespace+"/vg2 (held by cleanup.vgmanager.node.topolvm.io/a, cleanup.vgmanager.node.topolvm.io/b)") {
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "LVMVolumeGroup vg2 is being deleted: its volume group is being removed from 2 nodes: a, b") {
 		t.Error(got)
 	}
 	w.playRemoval("vg2")
@@ -112,7 +112,7 @@ func TestDeletionWaitsForVolumesAndThenGoesInOrder(t *testing.T) {
 		"patch status LVMCluster my-lvmcluster"}, w.spy.Writes()); diff != "" {
 		t.Error(diff)
 	}
-	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "vg1 (held by cleanup.vgmanager.node.topolvm.io/a") {
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "LVMVolumeGroup vg1 is being deleted: its volume group is being removed from 2 nodes: a, b") {
 		t.Error(got)
 	}
 	w.playRemoval("vg1")
@@ -121,7 +121,8 @@ func TestDeletionWaitsForVolumesAndThenGoesInOrder(t *testing.T) {
 	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "CSI driver topolvm.io is still registered on 2 nodes: a, b") {
 		t.Error(got)
 	}
-	if diff := cmp.Diff([]string{"delete LVMVolumeGroupNodeStatus a", "delete LVMVolumeGroupNodeStatus b", "delete DaemonSet vg-manager",
+	if diff := cmp.Diff([]string{"patch LVMVolumeGroup vg1", "patch LVMVolumeGroupNodeStatus a", "patch LVMVolumeGroupNodeStatus b",
+		"delete LVMVolumeGroupNodeStatus a", "delete LVMVolumeGroupNodeStatus b", "delete DaemonSet vg-manager",
 		"patch status LVMCluster my-lvmcluster"}, w.spy.Writes()); diff != "" {
 		t.Error(diff)
 	}

@@ -165,12 +165,12 @@ func (v classView) hasSelector(node *corev1.Node) (bool, error) {
 
 // reported returns what the agent of a node has said, or nil.
 func (v classView) reported(node string) *lvmv1alpha1.VGStatus {
-	for _, entry := range v.seen.NodeStatuses[node].Status.NodeStatus {
-		if entry.Name == v.name {
-			return summaryOf(&entry)
-		}
+	status := v.seen.NodeStatuses[node]
+	entry := entryIn(&status, v.name)
+	if entry == nil || entry.Status == lvmv1alpha1.VGStatusRemoved {
+		return nil
 	}
-	return nil
+	return summaryOf(entry)
 }
 
 // summaryOf leaves out what only the node status has: one object holds all nodes, and has a limit.

@@ -73,7 +73,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 	if len(group.Spec.DeviceSelector.OptionalPaths) != 0 {
 		t.Errorf("optional paths are left: %v", group.Spec.DeviceSelector)
 	}
-	if !slices.Equal(group.Finalizers, []string{"cleanup.vgmanager.node.topolvm.io/a"}) || len(group.Annotations) == 0 {
+	if !slices.Equal(slices.Sorted(slices.Values(group.Finalizers)), []string{"cleanup.vgmanager.node.topolvm.io/a", lvmv1alpha1.VolumeGroupFinalizer}) || len(group.Annotations) == 0 {
 		t.Errorf("finalizers %v, annotations %v", group.Finalizers, group.Annotations)
 	}
 
@@ -95,6 +95,10 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 		t.Errorf("second reconcile wrote %q", writes)
 	}
 	w.settle()
+	w.must(w.get(group, "vg1"))
+	if !slices.Equal(group.Finalizers, []string{lvmv1alpha1.VolumeGroupFinalizer}) {
+		t.Errorf("our agents have answered, and the finalizers are %v", group.Finalizers)
+	}
 
 	// And it can be removed to the last object, finalizers of old versions included.
 	w.must(w.api.Delete(t.Context(), w.cluster))

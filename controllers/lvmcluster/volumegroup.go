@@ -14,10 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/apply"
 )
 
-// lvmVG keeps one LVMVolumeGroup for each device class. Deleting one makes the node agents remove its volume groups;
-// their finalizers keep it until that is done.
+// lvmVG keeps one LVMVolumeGroup for each device class. Deleting one makes the node agents remove its volume groups; it stays until that
+// is done.
 type lvmVG struct{}
 
 // GetName names the manager.
@@ -27,26 +28,18 @@ func (lvmVG) GetName() string { return "lvmVG" }
 
 // EnsureCreated applies the LVMVolumeGroups and deletes those of device classes that are gone and unused.
 func (m lvmVG) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	errs := []error{r.releaseOld(ctx, slices.Collect(maps.Values(r.Seen.VolumeGroups)))}
+	errs := []error{r.releaseVolumeGroups(ctx, slices.Collect(maps.Values(r.Seen.VolumeGroups)), r.Seen.NodeStatuses)}
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
 		group, err := newLVMVolumeGroup(cluster, class)
 		if err == nil {
+			present := r.Seen.VolumeGroups[class.Name]
+			protect(group, &present, lvmv1alpha1.VolumeGroupFinalizer)
 			err = r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(group))
 		}
 		errs = append(errs, err)
 	}
 	for _, leaving := range r.Seen.Leaving {
 		errs = append(errs, m.remove(r, ctx, leaving))
-	}
-	return errors.Join(errs...)
-}
-
-// releaseOld takes off the finalizer of old versions, which nobody would: that of each node keeps the object as long as it is needed.
-func (r Reconciler) releaseOld(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup) error {
-	var errs []error
-	for _, group := range groups {
-		_, err := r.Applier.Release(ctx, &group, func(finalizer string) bool { return finalizer == lvmv1alpha1.VolumeGroupFinalizer })
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -73,7 +66,15 @@ func (lvmVG) remove(r Reconciler, ctx context.Context, leaving Leaving) error {
 	if !users.None() {
 		return inUse(group.Name, users)
 	}
-	return r.Applier.Delete(ctx, r.Live, group)
+	return told(r.Applier.Delete(ctx, r.Live, group), awaitNodes(group, r.Seen.NodeStatuses))
+}
+
+// told says what an object waits for that is still there, where that is known.
+func told(err, why error) error {
+	if remaining := (*apply.RemainingError)(nil); errors.As(err, &remaining) && why != nil {
+		return why
+	}
+	return err
 }
 
 // inUse says that a device class cannot be removed yet.
@@ -89,12 +90,20 @@ func (lvmVG) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alph
 	if err := r.Live.List(ctx, groups, client.InNamespace(cluster.Namespace)); err != nil {
 		return fmt.Errorf("list LVMVolumeGroups to delete them: %w", err)
 	}
-	keep := func(object client.Object) bool { return !belongs(object, cluster) }
-	ours := slices.DeleteFunc(groups.Items, func(group lvmv1alpha1.LVMVolumeGroup) bool { return keep(&group) })
-	if err := r.releaseOld(ctx, ours); err != nil {
+	statuses, err := r.nodeStatuses(ctx, cluster.Namespace)
+	if err != nil {
 		return err
 	}
-	return r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupList{}, keep, client.InNamespace(cluster.Namespace))
+	keep := func(object client.Object) bool { return !belongs(object, cluster) }
+	ours := slices.DeleteFunc(groups.Items, func(group lvmv1alpha1.LVMVolumeGroup) bool { return keep(&group) })
+	if err := r.releaseVolumeGroups(ctx, ours, statuses); err != nil {
+		return err
+	}
+	var why []error
+	for i := range ours {
+		why = append(why, awaitNodes(&ours[i], statuses))
+	}
+	return told(r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupList{}, keep, client.InNamespace(cluster.Namespace)), errors.Join(why...))
 }
 
 // newLVMVolumeGroup builds the LVMVolumeGroup of a device class. A device class that is the only one is the default.

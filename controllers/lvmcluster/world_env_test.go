@@ -140,7 +140,7 @@ func (w *world) playDaemonSet() {
 	w.must(w.api.Status().Update(w.Context(), daemonSet))
 }
 
-// playAgents puts a finalizer on each LVMVolumeGroup and reports it ready, on each node.
+// playAgents reports each LVMVolumeGroup ready, on each node.
 func (w *world) playAgents() {
 	w.Helper()
 	groups := &lvmv1alpha1.LVMVolumeGroupList{}
@@ -150,8 +150,6 @@ func (w *world) playAgents() {
 	for _, status := range statuses.Items {
 		for i := range groups.Items {
 			group := &groups.Items[i]
-			group.Finalizers = append(group.Finalizers, lvmv1alpha1.NodeCleanupFinalizer(status.Name))
-			w.must(w.api.Update(w.Context(), group))
 			status.Status.NodeStatus = append(status.Status.NodeStatus, lvmv1alpha1.VGStatus{
 				Name: group.Name, Status: lvmv1alpha1.VGStatusReady, ObservedGeneration: group.Generation, Devices: []string{"/dev/sdb"}})
 		}
@@ -168,10 +166,6 @@ func (w *world) playRemoval(class string) {
 		status.Status.NodeStatus = slices.DeleteFunc(status.Status.NodeStatus, func(s lvmv1alpha1.VGStatus) bool { return s.Name == class })
 		w.must(w.api.Status().Update(w.Context(), &status))
 	}
-	group := &lvmv1alpha1.LVMVolumeGroup{}
-	w.must(w.get(group, class))
-	group.Finalizers = slices.DeleteFunc(group.Finalizers, func(f string) bool { return strings.HasPrefix(f, lvmv1alpha1.NodeCleanupPrefix) })
-	w.must(w.api.Update(w.Context(), group))
 }
 
 func (w *world) condition(conditionType string) string {

@@ -50,8 +50,8 @@ func New(c client.Client, live client.Reader, namespace string) *Controller {
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
 
-// Reconcile releases everything that waits for nodes that are gone. The request says nothing: a finalizer may hold a
-// hash of a node's name, so a finalizer is known to be of a gone node by being of none of those that exist.
+// Reconcile releases everything that waits for nodes that are gone. The request says nothing: what is of a gone node is known by being of
+// none of those that exist.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	// What names nodes is read first, and then the nodes, from the API server: a node always precedes its finalizer,
 	// so a finalizer that was read belongs to a node that was there by then.
@@ -102,8 +102,8 @@ func (c *Controller) nodes(ctx context.Context) (sets.Set[string], error) {
 	return names, nil
 }
 
-// releaseVolumeGroups takes the finalizers of gone nodes off the LVMVolumeGroups. If such a node comes back, its agent
-// puts the finalizer on again and looks after the volume group that is still on its disks.
+// releaseVolumeGroups takes the finalizers that upstream's agents put on for gone nodes off the LVMVolumeGroups. If such a node comes back,
+// its agent looks after the volume group that is still on its disks.
 func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup, nodes sets.Set[string]) error {
 	existing := sets.New[string]()
 	for node := range nodes {
@@ -142,7 +142,7 @@ func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolv
 	return errors.Join(errs...)
 }
 
-// deleteNodeStatuses deletes the node statuses of gone nodes, with the finalizer that old versions put on them.
+// deleteNodeStatuses deletes the node statuses of gone nodes, with their finalizer.
 func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alpha1.LVMVolumeGroupNodeStatus,
 	groups []lvmv1alpha1.LVMVolumeGroup, nodes sets.Set[string],
 ) error {

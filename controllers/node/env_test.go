@@ -49,8 +49,7 @@ func TestWhatWaitsForAGoneNodeIsReleasedAndNothingElse(t *testing.T) {
 		create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Finalizers: []string{
-		lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.NodeCleanupFinalizer(longName),
-		lvmv1alpha1.NodeCleanupFinalizer("gone"), lvmv1alpha1.NodeCleanupFinalizer(longName + ".gone"), "somebody.example.com/elses"}}}
+		lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.NodeCleanupFinalizer("gone"), lvmv1alpha1.VolumeGroupFinalizer, "somebody.example.com/elses"}}}
 	create(group)
 	for _, name := range []string{"here", "gone"} {
 		create(&lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Finalizers: []string{lvmv1alpha1.NodeStatusFinalizer}}})
@@ -94,7 +93,7 @@ func TestWhatWaitsForAGoneNodeIsReleasedAndNothingElse(t *testing.T) {
 	if err := api.Get(ctx, client.ObjectKeyFromObject(group), group); err != nil {
 		t.Fatal(err)
 	}
-	left := []string{lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.NodeCleanupFinalizer(longName), "somebody.example.com/elses"}
+	left := []string{lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.VolumeGroupFinalizer, "somebody.example.com/elses"}
 	if diff := cmp.Diff(left, group.Finalizers); diff != "" {
 		t.Error(diff)
 	}

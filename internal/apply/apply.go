@@ -54,7 +54,7 @@ func versionOf(object client.Object) string {
 		return object.GetResourceVersion()
 	}
 	data, err := json.Marshal([]any{
-		object.GetUID(), object.GetGeneration(), object.GetLabels(), object.GetAnnotations(), object.GetOwnerReferences(), object.GetDeletionTimestamp(),
+		object.GetUID(), object.GetGeneration(), object.GetLabels(), object.GetAnnotations(), object.GetFinalizers(), object.GetOwnerReferences(), object.GetDeletionTimestamp(),
 	})
 	if err != nil {
 		return object.GetResourceVersion()

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -111,31 +110,11 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// holdForOthers puts the finalizers of all nodes but the first few on the LVMVolumeGroups, in one write each: that of each node goes to
-// all agents, and a thousand that begin within a minute are more than an API server on two processors takes.
-func (a *agents) holdForOthers(ctx context.Context) error {
-	for _, class := range classes {
-		if _, err := wait(ctx, "LVMVolumeGroup "+class, time.Second, func() (bool, string, error) {
-			group := &v1alpha1.LVMVolumeGroup{}
-			if err := a.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, group); err != nil {
-				return false, "", err
-			}
-			for i := a.holding; i < a.nodes; i++ {
-				group.Finalizers = append(group.Finalizers, v1alpha1.NodeCleanupFinalizer(nodeName(i)))
-			}
-			return true, "", a.Update(ctx, group)
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // setUp is what the agent of a node does when its device classes are new.
 func (a *agents) setUp(ctx context.Context, i int) error {
 	node := nodeName(i)
 	for _, class := range classes {
-		if err := a.hold(ctx, node, class); err != nil {
+		if err := a.takePart(ctx, node, class); err != nil {
 			return err
 		}
 	}
@@ -166,33 +145,30 @@ func (a *agents) entry(i int, class string) v1alpha1.VGStatus {
 	return entry
 }
 
-// hold puts the finalizer of a node on a LVMVolumeGroup, as the agents do it.
-func (a *agents) hold(ctx context.Context, node, class string) error {
-	finalizer := v1alpha1.NodeCleanupFinalizer(node)
+// takePart writes that a node takes part in a class, and reads the class, as the agents do it.
+func (a *agents) takePart(ctx context.Context, node, class string) error {
+	if _, err := wait(ctx, "", time.Second, func() (bool, string, error) {
+		err := a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, &v1alpha1.LVMVolumeGroup{})
+		return err == nil, "", err // not there yet
+	}); err != nil {
+		return err
+	}
 	_, err := wait(ctx, "", time.Second, func() (bool, string, error) {
-		group := &v1alpha1.LVMVolumeGroup{}
-		if err := a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, group); err != nil {
-			return false, "", err // not there yet
-		}
-		a.read.Add(1)
-		if err := a.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, group); err != nil {
+		a.read.Add(2)
+		status := &v1alpha1.LVMVolumeGroupNodeStatus{}
+		if err := a.Get(ctx, client.ObjectKey{Namespace: namespace, Name: node}, status); err != nil {
 			return false, "", err
 		}
-		if slices.Contains(group.Finalizers, finalizer) {
-			return true, "", nil
-		}
-		next := group.DeepCopy()
-		next.Finalizers = append(next.Finalizers, finalizer)
-		patch := client.MergeFromWithOptions(group, client.MergeFromWithOptimisticLock{})
-		if len(group.Finalizers) > 0 {
-			patch = client.RawPatch(types.JSONPatchType, fmt.Appendf(nil, `[{"op":"add","path":"/metadata/finalizers/-","value":%q}]`, finalizer))
-		}
-		err := a.Patch(ctx, next, patch)
-		if apierrors.IsConflict(err) {
-			a.conflicts.Add(1)
-			return false, "conflict", nil
+		next := status.DeepCopy()
+		next.Status.NodeStatus = append(next.Status.NodeStatus, v1alpha1.VGStatus{Name: class, Status: v1alpha1.VGStatusProgressing, Reason: "begins"})
+		if err := a.Status().Patch(ctx, next, client.MergeFromWithOptions(status, client.MergeFromWithOptimisticLock{})); err != nil {
+			if apierrors.IsConflict(err) {
+				a.conflicts.Add(1)
+			}
+			return false, "", err
 		}
 		a.written.Add(1)
+		err := a.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, &v1alpha1.LVMVolumeGroup{})
 		return err == nil, "", err
 	})
 	return err

@@ -15,9 +15,9 @@ import (
 
 // options say how large the cluster is.
 type options struct {
-	binary, assets, work            string
-	nodes, volumes, claims, holding int
-	rest                            time.Duration
+	binary, assets, work   string
+	nodes, volumes, claims int
+	rest                   time.Duration
 }
 
 // classes are the device classes. Every node has all of them.
@@ -31,7 +31,6 @@ func main() {
 	flag.IntVar(&o.nodes, "nodes", 200, "nodes")
 	flag.IntVar(&o.volumes, "volumes", 4000, "volumes that are there already, each with LogicalVolume, PersistentVolume and claim")
 	flag.IntVar(&o.claims, "claims", 200, "claims that are made at once")
-	flag.IntVar(&o.holding, "holding", 100, "nodes whose agents put their finalizers on by themselves")
 	flag.DurationVar(&o.rest, "rest", 2*time.Minute, "how long it is watched at rest")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -85,9 +85,6 @@ func (c *cluster) measureStart(ctx context.Context, a *agents, r *report) error 
 		return err
 	}
 	go c.playDaemonSet(ctx)
-	if err := a.holdForOthers(ctx); err != nil {
-		return err
-	}
 	if err := eachAtOnce(ctx, c.nodes, func(i int) error {
 		// A DaemonSet's Pods do not start in the same second.
 		select {

@@ -130,8 +130,8 @@ func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	}
 	b.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).WithInterceptorFuncs(counting).WithObjects(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{"disks": "yes"}}},
-		&v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Generation: 3, UID: "uid"}, Spec: spec},
-		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace}},
+		&v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Generation: 3, UID: "uid", Finalizers: []string{v1alpha1.VolumeGroupFinalizer}}, Spec: spec},
+		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace, UID: "status-1"}},
 	).Build()
 	b.restart()
 	return b
@@ -229,10 +229,29 @@ func (b *bench) remove() {
 	b.ok(b.client.Delete(b.Context(), b.object()))
 }
 
-// gone tells whether the LVMVolumeGroup is gone.
+// gone plays the operator, and tells whether the LVMVolumeGroup is gone.
 func (b *bench) gone() bool {
-	err := b.client.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: "vg1"}, &v1alpha1.LVMVolumeGroup{})
-	return apierrors.IsNotFound(err)
+	b.Helper()
+	object := &v1alpha1.LVMVolumeGroup{}
+	err := b.client.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: "vg1"}, object)
+	if apierrors.IsNotFound(err) {
+		return true
+	}
+	b.ok(err)
+	if object.DeletionTimestamp.IsZero() || b.takesPart() || len(object.Finalizers) != 1 {
+		return false
+	}
+	object.Finalizers = nil
+	b.ok(b.client.Update(b.Context(), object))
+	return true
+}
+
+// takesPart tells whether the node says that it has something of the device class.
+func (b *bench) takesPart() bool {
+	b.Helper()
+	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
+	b.ok(client.IgnoreNotFound(b.client.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: nodeName}, status)))
+	return hasEntry(status, "vg1")
 }
 
 func (b *bench) wantBlankDisks() {

@@ -5,8 +5,6 @@ package volumegroup
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -14,11 +12,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
@@ -148,15 +144,17 @@ type Reconciler struct {
 	unsettled map[string]bool
 	firstSeen map[device.Number]time.Time
 	moves     map[string]move
-	now       func() time.Time
-	wake      waker
+	// parts are the device classes that this process may change something for.
+	parts map[string]part
+	now   func() time.Time
+	wake  waker
 }
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
 	return &Reconciler{
 		Options: o, released: releases{dir: o.StateDir}, removed: removals{dir: o.StateDir}, wipes: wipeRecords{dir: o.StateDir}, names: map[string]string{},
-		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{}, now: time.Now, wake: newWaker(),
+		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{}, parts: map[string]part{}, now: time.Now, wake: newWaker(),
 	}
 }
 
@@ -181,8 +179,7 @@ const (
 	moveStalls = 2 * time.Minute
 )
 
-// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroups,verbs=get;list;watch;patch
-// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroups/finalizers,verbs=update
+// +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroups,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,namespace=openshift-lvm-storage,resources=events,verbs=create;patch
@@ -193,32 +190,35 @@ const (
 // Reconcile brings the volume group of one LVMVolumeGroup one step further.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := &v1alpha1.LVMVolumeGroup{}
-	if err := r.Client.Get(ctx, req.NamespacedName, object); err != nil {
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+	err := r.Client.Get(ctx, req.NamespacedName, object)
+	switch {
+	case apierrors.IsNotFound(err):
+		err = r.dropPart(ctx, req.NamespacedName)
+	case err == nil:
+		var result ctrl.Result
+		if result, err = r.reconcile(ctx, object); err == nil {
+			return result, nil
+		}
 	}
-	result, err := r.reconcile(ctx, object)
 	if apierrors.IsConflict(err) {
 		// The cache was behind; what was done on the node is done, and is seen again.
-		return ctrl.Result{RequeueAfter: spread(len(object.Finalizers))}, nil
+		return ctrl.Result{RequeueAfter: afterConflict}, nil
 	}
-	return result, err
-}
-
-// spread is when a write that met another one is tried again: the later, the more nodes may be doing the same.
-func spread(nodes int) time.Duration {
-	const each = 10 * time.Millisecond
-	return afterConflict + rand.N(time.Duration(nodes+1)*each)
+	return ctrl.Result{}, err
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (ctrl.Result, error) {
-	finalizer := v1alpha1.NodeCleanupFinalizer(r.Node)
-	ours := controllerutil.ContainsFinalizer(object, finalizer)
+	nodeStatus, err := r.nodeStatus(ctx, r.Client)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
 	if !object.DeletionTimestamp.IsZero() {
-		if !ours {
-			return ctrl.Result{}, nil
-		}
 		// The nodeSelector has no say here: what this node made it removes, even if it is not selected any more.
-		return r.step(ctx, object)
+		ours, err := r.takesPart(ctx, object, nodeStatus)
+		if !ours || err != nil {
+			return ctrl.Result{}, err
+		}
+		return r.step(ctx, object, nodeStatus)
 	}
 	node := &corev1.Node{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
@@ -228,53 +228,20 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
 	}
-	if !selected && !ours {
-		return ctrl.Result{}, nil
-	}
 	if !selected {
-		// The cache may be behind: what this node has left already would come back as an entry that nobody removes.
-		live := &v1alpha1.LVMVolumeGroup{}
-		err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), live)
-		if err != nil || !controllerutil.ContainsFinalizer(live, finalizer) {
-			return ctrl.Result{}, client.IgnoreNotFound(err)
-		}
-	}
-	if !ours {
-		// Before anything is done on the node, so that nothing can be forgotten there.
-		if object, err = r.hold(ctx, object, finalizer); err != nil {
+		if ours, err := r.takesPart(ctx, object, nodeStatus); !ours || err != nil {
 			return ctrl.Result{}, err
 		}
 	}
-	return r.step(ctx, object)
-}
-
-// hold puts the finalizer of this node on an LVMVolumeGroup, and returns the object as it is then. The finalizers of all nodes are one
-// list: it is appended to and not replaced, so that a thousand nodes which begin at once are not in each other's way. The API server
-// takes no new finalizer for an object that is being deleted.
-func (r *Reconciler) hold(ctx context.Context, object *v1alpha1.LVMVolumeGroup, finalizer string) (*v1alpha1.LVMVolumeGroup, error) {
-	live := &v1alpha1.LVMVolumeGroup{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), live); err != nil {
-		return nil, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
+	if nodeStatus.Name == "" {
+		// The operator makes it, and a change on the node that nobody can see is not made.
+		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
-	switch {
-	case controllerutil.ContainsFinalizer(live, finalizer):
-		return live, nil
-	case len(live.Finalizers) == 0:
-		return r.patchFinalizers(ctx, live, func(o client.Object) { controllerutil.AddFinalizer(o, finalizer) })
+	nodeStatus, err = r.takePart(ctx, object, nodeStatus)
+	if nodeStatus == nil || err != nil {
+		return ctrl.Result{}, err
 	}
-	patch, err := json.Marshal([]map[string]string{{"op": "add", "path": "/metadata/finalizers/-", "value": finalizer}})
-	if err != nil {
-		return nil, err
-	}
-	return live, r.Client.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch))
-}
-
-// patchFinalizers holds the optimistic lock, since a patch of the list replaces what other nodes put there. It returns the object
-// as it is then.
-func (r *Reconciler) patchFinalizers(ctx context.Context, object *v1alpha1.LVMVolumeGroup, change func(client.Object)) (*v1alpha1.LVMVolumeGroup, error) {
-	next := object.DeepCopy()
-	change(next)
-	return next, r.Client.Patch(ctx, next, client.MergeFromWithOptions(object, client.MergeFromWithOptimisticLock{}))
+	return r.step(ctx, object, nodeStatus)
 }
 
 // outcome is what one step came to.
@@ -300,25 +267,16 @@ func (o outcome) event() EventReason {
 }
 
 // step looks, plans, acts and reports.
-func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (ctrl.Result, error) {
+func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) (ctrl.Result, error) {
 	w, err := r.wanted(ctx, object)
 	if err != nil {
 		return ctrl.Result{}, err
-	}
-	nodeStatus := &v1alpha1.LVMVolumeGroupNodeStatus{}
-	err = r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Node}, nodeStatus)
-	if apierrors.IsNotFound(err) && !w.Deleting {
-		// The operator makes it, and a change on the node that nobody can see is not made.
-		return ctrl.Result{RequeueAfter: whileWaiting}, nil
-	}
-	if client.IgnoreNotFound(err) != nil {
-		return ctrl.Result{}, fmt.Errorf("node status %s: %w", r.Node, err)
 	}
 	before := entryOf(nodeStatus, w.Name)
 	o := r.change(ctx, w, before)
 	r.LVM.NameDevices(w.Name, !o.blind && o.err == nil && o.plan.State == v1alpha1.VGStatusReady && len(o.plan.Problems) == 0)
 	if o.plan.Finished {
-		return ctrl.Result{}, r.finish(ctx, object, nodeStatus)
+		return r.finish(ctx, object, nodeStatus)
 	}
 	r.nameVolumes(ctx, w, o.plan.Problems)
 	return r.publish(ctx, object, nodeStatus, w, o)
@@ -408,28 +366,6 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGrou
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
 	return ctrl.Result{RequeueAfter: jitter(resync)}, nil
-}
-
-// finish lets the LVMVolumeGroup go, as far as this node is concerned. The finalizer is last.
-func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) error {
-	// The entry goes before the notes: it names physical volumes, and without the notes they would count as lost (planLeaving).
-	if nodeStatus.Name != "" {
-		if err := r.removeEntry(ctx, nodeStatus, object.Name); err != nil {
-			return err
-		}
-	}
-	if err := errors.Join(r.released.forget(object.Name), r.removed.forget(object.Name)); err != nil {
-		return err
-	}
-	// A node that left and comes back has the same consent, and that is for once.
-	if !object.DeletionTimestamp.IsZero() {
-		if err := r.wipes.forget(object.Name); err != nil {
-			return err
-		}
-	}
-	finalizer := v1alpha1.NodeCleanupFinalizer(r.Node)
-	_, err := r.patchFinalizers(ctx, object, func(o client.Object) { controllerutil.RemoveFinalizer(o, finalizer) })
-	return client.IgnoreNotFound(err)
 }
 
 // jitter keeps the nodes of a cluster from looking at the API server in step.

@@ -3,10 +3,12 @@ package volumegroup
 import (
 	"context"
 	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -26,7 +28,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("volumegroup").
 		// Finalizers of other nodes change the object without changing the generation; a deletion changes it.
 		For(&v1alpha1.LVMVolumeGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownCreated())).
+		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.partsChanged())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownLabelsChanged())).
 		WatchesRawSource(source.Channel(r.wake.events, handler.EnqueueRequestsFromMapFunc(r.all))).
 		// One at a time, since LVM is one.
@@ -60,25 +62,45 @@ func (r *Reconciler) Wake() {
 	}
 }
 
-// all returns every LVMVolumeGroup: each may be for this node.
+// all returns every LVMVolumeGroup, since each may be for this node, and those that this node takes part in: one may be gone.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &v1alpha1.LVMVolumeGroupList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
 		// The list is read from the cache; what it misses comes with the resync.
 		return nil
 	}
-	var requests []reconcile.Request
+	names := sets.New[string]()
 	for i := range list.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		names.Insert(list.Items[i].Name)
+	}
+	if nodeStatus, err := r.nodeStatus(ctx, r.Client); err == nil {
+		names.Insert(classesOf(nodeStatus)...)
+	}
+	var requests []reconcile.Request
+	for _, name := range sets.List(names) {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: r.Namespace, Name: name}})
 	}
 	return requests
 }
 
-// ownCreated lets pass that the operator made the node status of this node.
-func (r *Reconciler) ownCreated() predicate.Predicate {
+// classesOf are the names of the device classes that a node takes part in.
+func classesOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) []string {
+	var names []string
+	for _, entry := range nodeStatus.Status.NodeStatus {
+		names = append(names, entry.Name)
+	}
+	return names
+}
+
+// partsChanged lets pass that the operator made the node status of this node, and that the node takes part in another device class.
+func (r *Reconciler) partsChanged() predicate.Predicate {
 	return predicate.Funcs{
-		CreateFunc:  func(e event.CreateEvent) bool { return e.Object.GetName() == r.Node },
-		UpdateFunc:  func(event.UpdateEvent) bool { return false },
+		CreateFunc: func(e event.CreateEvent) bool { return e.Object.GetName() == r.Node },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, wasStatus := e.ObjectOld.(*v1alpha1.LVMVolumeGroupNodeStatus)
+			after, isStatus := e.ObjectNew.(*v1alpha1.LVMVolumeGroupNodeStatus)
+			return wasStatus && isStatus && after.Name == r.Node && !slices.Equal(classesOf(before), classesOf(after))
+		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

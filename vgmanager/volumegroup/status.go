@@ -238,15 +238,24 @@ func (r *Reconciler) addOrphans(entry *v1alpha1.VGStatus) {
 	entry.Orphans = orphans[:min(len(orphans), v1alpha1.MaxOrphans)]
 }
 
-// removeEntry removes an entry.
-func (r *Reconciler) removeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) error {
+// replaceEntry writes an entry, whatever it was before; nil removes it.
+func (r *Reconciler) replaceEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string, entry *v1alpha1.VGStatus) error {
 	return r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
-		return withoutEntry(status.Status.NodeStatus, name)
+		entries := withoutEntry(status.Status.NodeStatus, name)
+		if entry != nil {
+			entries = append(entries, *entry)
+		}
+		return entries
 	})
 }
 
 func withoutEntry(entries []v1alpha1.VGStatus, name string) []v1alpha1.VGStatus {
 	return slices.DeleteFunc(slices.Clone(entries), func(e v1alpha1.VGStatus) bool { return e.Name == name })
+}
+
+func sorted(entries []v1alpha1.VGStatus) []v1alpha1.VGStatus {
+	slices.SortFunc(entries, func(a, b v1alpha1.VGStatus) int { return strings.Compare(a.Name, b.Name) })
+	return entries
 }
 
 // patchTries is how often an entry is written over a status that somebody else has just written.
@@ -257,8 +266,7 @@ const patchTries = 4
 func (r *Reconciler) patchEntries(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, change func(*v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus) error {
 	for try := 1; ; try++ {
 		next := nodeStatus.DeepCopy()
-		next.Status.NodeStatus = change(nodeStatus)
-		slices.SortFunc(next.Status.NodeStatus, func(a, b v1alpha1.VGStatus) int { return strings.Compare(a.Name, b.Name) })
+		next.Status.NodeStatus = sorted(change(nodeStatus))
 		if equality.Semantic.DeepEqual(nodeStatus.Status, next.Status) {
 			return nil
 		}

@@ -1,0 +1,164 @@
+package lvmcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
+)
+
+// A node takes part in a device class as long as its node status has an entry with the name of the class (vgmanager/volumegroup, part.go).
+// One finalizer on the LVMVolumeGroup stands for all nodes, so that a thousand of them need not write one object.
+
+// protect puts a finalizer on an operand. An object that somebody has deleted takes no new one, and keeps the one that it has.
+func protect(operand *unstructured.Unstructured, present client.Object, finalizer string) {
+	if present.GetDeletionTimestamp().IsZero() || slices.Contains(present.GetFinalizers(), finalizer) {
+		operand.SetFinalizers([]string{finalizer})
+	}
+}
+
+// entryIn returns what a node status says about a device class, or nil.
+func entryIn(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, class string) *lvmv1alpha1.VGStatus {
+	for i := range status.Status.NodeStatus {
+		if status.Status.NodeStatus[i].Name == class {
+			return &status.Status.NodeStatus[i]
+		}
+	}
+	return nil
+}
+
+// releaseVolumeGroups takes off LVMVolumeGroups the finalizers that nothing needs any more.
+func (r Reconciler) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup, statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
+	var errs []error
+	for _, group := range groups {
+		releasable := func(finalizer string) bool {
+			node, ofNode := strings.CutPrefix(finalizer, lvmv1alpha1.NodeCleanupPrefix)
+			status, known := statuses[node]
+			return ofNode && known && answers(&group, entryIn(&status, group.Name))
+		}
+		err := r.releaseVolumeGroup(ctx, &group, statuses)
+		if err == nil {
+			_, err = r.Applier.Release(ctx, &group, releasable)
+		}
+		if apierrors.IsConflict(err) {
+			err = nil // The change that was met is an event.
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// answers reports whether an entry takes the place of the finalizer of a node of upstream LVMS: it is from an agent of ours (theirs know
+// no generation), and the LVMVolumeGroup is kept for it. One that was being deleted when we came takes no further finalizer: there the node
+// says that it is done.
+func answers(group *lvmv1alpha1.LVMVolumeGroup, entry *lvmv1alpha1.VGStatus) bool {
+	switch {
+	case entry == nil || entry.ObservedGeneration == 0:
+		return false
+	case slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer):
+		return true
+	}
+	return !group.DeletionTimestamp.IsZero() && entry.Status == lvmv1alpha1.VGStatusRemoved
+}
+
+// releaseVolumeGroup lets an LVMVolumeGroup go that is being deleted, when no node takes part in it any more. The cache says whether it is
+// worth to ask; the API server has the answer.
+func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup, cached map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
+	if group.DeletionTimestamp.IsZero() || !slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) || len(nodesIn(cached, group.Name)) > 0 {
+		return nil
+	}
+	taking := 0
+	err := paging.Each(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, func(page *lvmv1alpha1.LVMVolumeGroupNodeStatusList) {
+		for i := range page.Items {
+			if entryIn(&page.Items[i], group.Name) != nil {
+				taking++
+			}
+		}
+	}, client.InNamespace(group.Namespace))
+	if err != nil {
+		return fmt.Errorf("LVMVolumeGroup %s: find the nodes that have something of it: %w", group.Name, err)
+	}
+	if taking > 0 {
+		return nil // The cache is about to have it.
+	}
+	_, err = r.Applier.Release(ctx, group, func(finalizer string) bool { return finalizer == lvmv1alpha1.VolumeGroupFinalizer })
+	return err
+}
+
+// nodesIn are the nodes that take part in a device class, sorted.
+func nodesIn(statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, class string) []string {
+	var nodes []string
+	for node, status := range statuses {
+		if entryIn(&status, class) != nil {
+			nodes = append(nodes, node)
+		}
+	}
+	slices.Sort(nodes)
+	return nodes
+}
+
+// awaitNodes says for which nodes an LVMVolumeGroup is kept that is being deleted.
+func awaitNodes(group *lvmv1alpha1.LVMVolumeGroup, statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
+	nodes := sets.New(nodesIn(statuses, group.Name)...)
+	for _, finalizer := range group.Finalizers {
+		if node, ofNode := strings.CutPrefix(finalizer, lvmv1alpha1.NodeCleanupPrefix); ofNode {
+			nodes.Insert(node)
+		}
+	}
+	if nodes.Len() == 0 {
+		return nil
+	}
+	return waitFor([]string{fmt.Sprintf("LVMVolumeGroup %s is being deleted: its volume group is being removed from %s", group.Name, counted("node", sets.List(nodes)))})
+}
+
+// releaseNodeStatuses lets node statuses go that are being deleted and tell of nothing. One that tells of a volume group stays, also when
+// somebody deleted it: it is what keeps the LVMVolumeGroup. The version that was read is sent along, so an entry that came since stops it.
+func (r Reconciler) releaseNodeStatuses(ctx context.Context, statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
+	var errs []error
+	for _, node := range slices.Sorted(maps.Keys(statuses)) {
+		status := statuses[node]
+		if status.DeletionTimestamp.IsZero() || len(status.Status.NodeStatus) > 0 {
+			continue
+		}
+		if _, err := r.Applier.Release(ctx, &status, isNodeStatusFinalizer); err != nil && !apierrors.IsConflict(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// nodeStatuses reads the node statuses from the cache.
+func (r Reconciler) nodeStatuses(ctx context.Context, namespace string) (map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, error) {
+	list := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
+	if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+		return nil, fmt.Errorf("list LVMVolumeGroupNodeStatuses: %w", err)
+	}
+	statuses := make(map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, len(list.Items))
+	for _, status := range list.Items {
+		statuses[status.Name] = status
+	}
+	return statuses, nil
+}
+
+// releaseLeft is for a namespace without an LVMCluster, which somebody took the finalizer off: what tells of nothing does not stay for ever.
+func (r Reconciler) releaseLeft(ctx context.Context, namespace string) error {
+	statuses, err := r.nodeStatuses(ctx, namespace)
+	if err != nil {
+		return err
+	}
+	groups := &lvmv1alpha1.LVMVolumeGroupList{}
+	if err := r.Client.List(ctx, groups, client.InNamespace(namespace)); err != nil {
+		return fmt.Errorf("list LVMVolumeGroups: %w", err)
+	}
+	return errors.Join(r.releaseVolumeGroups(ctx, groups.Items, statuses), r.releaseNodeStatuses(ctx, statuses))
+}

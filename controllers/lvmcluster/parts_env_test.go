@@ -1,0 +1,183 @@
+//go:build env
+
+package lvmcluster
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// newParts is a world with one node agent that has a volume group, on node a, and a Reconciler to ask.
+func newParts(t *testing.T) (*world, Reconciler, *lvmv1alpha1.LVMVolumeGroup) {
+	t.Helper()
+	w := newWorld(t, thin("vg1"))
+	w.settle()
+	group := &lvmv1alpha1.LVMVolumeGroup{}
+	w.must(w.get(group, "vg1"))
+	return w, Reconciler{Client: w.spy, Live: w.spy, Applier: w.controller.applier, Options: w.controller.options}, group
+}
+
+func (w *world) say(node string, entries ...lvmv1alpha1.VGStatus) {
+	w.Helper()
+	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+	w.must(w.get(status, node))
+	status.Status.NodeStatus = entries
+	w.must(w.api.Status().Update(w.Context(), status))
+}
+
+// A node may have begun a moment ago, and the cache does not know yet.
+func TestAVolumeGroupIsLetGoOnlyByTheAPIServersAnswer(t *testing.T) {
+	w, r, group := newParts(t)
+	w.must(w.api.Delete(t.Context(), group))
+	w.must(w.get(group, "vg1"))
+	groups, none := []lvmv1alpha1.LVMVolumeGroup{*group}, map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+	w.must(r.releaseVolumeGroups(t.Context(), groups, none))
+	if !w.exists(group, "vg1") {
+		t.Fatal("two nodes have something of it")
+	}
+	w.playRemoval("vg1")
+	away := errors.New("the API server is away")
+	w.spy.Fail = func(verb string, object any) error {
+		if _, is := object.(*lvmv1alpha1.LVMVolumeGroupNodeStatusList); is && verb == "list" {
+			return away
+		}
+		return nil
+	}
+	if err := r.releaseVolumeGroups(t.Context(), groups, none); !errors.Is(err, away) || !w.exists(group, "vg1") {
+		t.Errorf("error %v", err)
+	}
+	w.spy.Fail = nil
+	for range 2 {
+		w.must(r.releaseVolumeGroups(t.Context(), groups, none))
+	}
+	if w.exists(group, "vg1") {
+		t.Errorf("nobody has anything of it, and it has %v", group.Finalizers)
+	}
+}
+
+// Somebody deletes what keeps the LVMVolumeGroup.
+func TestANodeStatusThatTellsOfAVolumeGroupStays(t *testing.T) {
+	w, _, _ := newParts(t)
+	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+	w.must(w.get(status, "a"))
+	was := status.UID
+	w.must(w.api.Delete(t.Context(), status))
+	w.cluster.Labels = map[string]string{"some": "change"}
+	for range 3 {
+		_, err := w.reconcile()
+		w.must(err)
+	}
+	if w.must(w.get(status, "a")); status.UID != was || len(status.Status.NodeStatus) != 1 {
+		t.Fatalf("got %+v", status)
+	}
+	w.say("a")
+	for range 2 {
+		_, err := w.reconcile()
+		w.must(err)
+	}
+	if w.must(w.get(status, "a")); status.UID == was || !slices.Contains(status.Finalizers, lvmv1alpha1.NodeStatusFinalizer) {
+		t.Errorf("it should have been made anew: %+v", status.ObjectMeta)
+	}
+}
+
+// Somebody takes finalizers off.
+func TestFinalizersComeBack(t *testing.T) {
+	w, _, group := newParts(t)
+	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+	w.must(w.get(status, "a"))
+	for _, object := range []client.Object{group, status} {
+		object.SetFinalizers(nil)
+		w.must(w.api.Update(t.Context(), object))
+	}
+	_, err := w.reconcile()
+	w.must(err)
+	w.must(w.get(group, "vg1"))
+	w.must(w.get(status, "a"))
+	if len(group.Finalizers) != 1 || len(status.Finalizers) != 1 {
+		t.Errorf("got %v and %v", group.Finalizers, status.Finalizers)
+	}
+	w.spy.Writes()
+	_, err = w.reconcile()
+	w.must(err)
+	if writes := w.spy.Writes(); len(writes) != 0 {
+		t.Errorf("at rest it wrote %q", writes)
+	}
+}
+
+// An LVMVolumeGroup that was being deleted when upstream was replaced takes no finalizer but those that it has.
+func TestAVolumeGroupThatUpstreamWasDeleting(t *testing.T) {
+	w, r, group := newParts(t)
+	ofA, ofB := lvmv1alpha1.NodeCleanupFinalizer("a"), lvmv1alpha1.NodeCleanupFinalizer("b")
+	group.Finalizers = []string{ofA, ofB}
+	w.must(w.api.Update(t.Context(), group))
+	w.must(w.api.Delete(t.Context(), group))
+	release := func(want ...string) {
+		t.Helper()
+		w.must(w.get(group, "vg1"))
+		statuses, err := r.nodeStatuses(t.Context(), w.cluster.Namespace)
+		w.must(err)
+		w.must(r.releaseVolumeGroups(t.Context(), []lvmv1alpha1.LVMVolumeGroup{*group}, statuses))
+		got := &lvmv1alpha1.LVMVolumeGroup{}
+		w.must(client.IgnoreNotFound(w.get(got, "vg1")))
+		if !slices.Equal(got.Finalizers, want) {
+			t.Errorf("got %v, want %v", got.Finalizers, want)
+		}
+	}
+	release(ofA, ofB)
+	w.say("a", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved, ObservedGeneration: 2})
+	release(ofB)
+	w.say("b") // Which is no answer.
+	release(ofB)
+	w.say("b", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved})
+	release(ofB)
+	// The class is in the spec still: nothing but the wish is written meanwhile.
+	_, err := w.reconcile()
+	w.must(err)
+	w.say("b", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved, ObservedGeneration: 2})
+	release()
+	_, err = w.reconcile()
+	w.must(err)
+	w.must(w.get(group, "vg1"))
+	if !slices.Equal(group.Finalizers, []string{lvmv1alpha1.VolumeGroupFinalizer}) {
+		t.Errorf("the new one has %v", group.Finalizers)
+	}
+}
+
+// Somebody took the finalizer off the LVMCluster, and the garbage collector deleted what belonged to it.
+func TestWithoutAnLVMClusterNothingStaysThatTellsOfNothing(t *testing.T) {
+	w, _, group := newParts(t)
+	w.cluster.Finalizers = nil
+	w.must(w.api.Update(t.Context(), w.cluster))
+	w.must(w.api.Delete(t.Context(), w.cluster))
+	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+	w.must(w.get(status, "a"))
+	for _, object := range []client.Object{group, status} {
+		w.must(w.api.Delete(t.Context(), object))
+	}
+	left := func() string {
+		t.Helper()
+		_, err := w.reconcile()
+		w.must(err)
+		var names []string
+		for name, object := range map[string]client.Object{"vg1": &lvmv1alpha1.LVMVolumeGroup{}, "a": &lvmv1alpha1.LVMVolumeGroupNodeStatus{}, "b": &lvmv1alpha1.LVMVolumeGroupNodeStatus{}} {
+			if w.exists(object, name) {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		return strings.Join(names, " ")
+	}
+	if got := left(); got != "a b vg1" {
+		t.Errorf("left are %s", got)
+	}
+	w.playRemoval("vg1")
+	if got := left(); got != "b" {
+		t.Errorf("left are %s", got)
+	}
+}

@@ -1,0 +1,260 @@
+package volumegroup
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+var errAway = errors.New("the API server is away")
+
+// staleGroup lets the agent's cache have an LVMVolumeGroup as it was.
+func (b *bench) staleGroup() {
+	b.Helper()
+	old := b.object()
+	b.agent.Client = interceptor.NewClient(b.watching(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if group, is := object.(*v1alpha1.LVMVolumeGroup); is {
+				old.DeepCopyInto(group)
+				return nil
+			}
+			return c.Get(ctx, key, object, options...)
+		},
+	})
+}
+
+func (b *bench) watching() client.WithWatch {
+	b.Helper()
+	api, ok := b.client.(client.WithWatch)
+	if !ok {
+		b.Fatal("another client")
+	}
+	return api
+}
+
+// changes is how often a command was called that changes the node.
+func (b *bench) changes() int {
+	n := 0
+	for command, calls := range b.lvm.Calls() {
+		if command != "Report" {
+			n += calls
+		}
+	}
+	return n
+}
+
+func TestNothingIsDoneOnANodeThatDoesNotSaySo(t *testing.T) {
+	for name, broken := range map[string]interceptor.Funcs{
+		"the entry cannot be written": {SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return errAway
+		}},
+		"the node status cannot be read": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, is := object.(*v1alpha1.LVMVolumeGroupNodeStatus); is {
+				return errAway
+			}
+			return c.Get(ctx, key, object, options...)
+		}},
+		"the LVMVolumeGroup cannot be read": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			if _, is := object.(*v1alpha1.LVMVolumeGroup); is {
+				return errAway
+			}
+			return c.Get(ctx, key, object, options...)
+		}},
+	} {
+		b := newBench(t, thinOf(90))
+		works := b.client
+		away := interceptor.NewClient(b.watching(), broken)
+		b.agent.Live = away
+		if broken.SubResourcePatch != nil {
+			b.agent.Client = away
+		}
+		for range 3 {
+			if _, err := b.reconcile(); !errors.Is(err, errAway) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if b.changes() != 0 {
+			t.Errorf("%s: %v", name, b.lvm.Calls())
+		}
+		b.agent.Client, b.agent.Live = works, works
+		b.settle()
+		b.wantState(v1alpha1.VGStatusReady)
+	}
+}
+
+// The operator looked before this node said that it takes part, and let the LVMVolumeGroup go; the agent's cache has it still.
+func TestAClassThatIsBeingRemovedIsNotBegun(t *testing.T) {
+	for name, gone := range map[string]bool{"it is being deleted": false, "it is gone": true} {
+		b := newBench(t, thinOf(90))
+		b.staleGroup()
+		b.remove()
+		if gone && !b.gone() {
+			t.Fatal("the operator should have let it go")
+		}
+		for range 3 {
+			if result, err := b.reconcile(); err != nil || result.RequeueAfter != 0 {
+				t.Errorf("%s: %v, %v", name, result, err)
+			}
+		}
+		if b.changes() != 0 || !b.takesPart() {
+			t.Errorf("%s: %v, %+v", name, b.lvm.Calls(), b.entry())
+		}
+		b.agent.Client = b.client
+		b.settle()
+		if !b.gone() || b.takesPart() {
+			t.Errorf("%s: the cache has caught up, and the node says %+v", name, b.entry())
+		}
+		b.wantBlankDisks()
+	}
+}
+
+// A class of the same name is another class.
+func TestAClassThatWasMadeAnewIsTakenPartInAnew(t *testing.T) {
+	b := newBench(t, thinOf(90))
+	b.settle()
+	reads := 0
+	b.agent.Live = interceptor.NewClient(b.watching(), interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+			reads++
+			return c.Get(ctx, key, object, options...)
+		},
+	})
+	b.settle()
+	if reads != 0 {
+		t.Errorf("at rest %d reads from the API server", reads)
+	}
+	status := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace}}
+	b.ok(b.client.Delete(t.Context(), status))
+	status.ResourceVersion, status.UID = "", "status-2"
+	b.ok(b.client.Create(t.Context(), status))
+	b.settle()
+	if reads == 0 || !b.takesPart() {
+		t.Errorf("the node status is another one, and after %d reads it has %+v", reads, b.entry())
+	}
+	b.wantState(v1alpha1.VGStatusReady)
+}
+
+// What upstream's agents put on an LVMVolumeGroup only the operator takes off, when it reads that it may.
+func TestAFinalizerOfUpstreamIsAnsweredInTheEntry(t *testing.T) {
+	for name, deleted := range map[string]bool{"the class is removed": true, "the class does not select the node": false} {
+		b := newBench(t, withSelector(thinOf(90)))
+		object := b.object()
+		object.Finalizers = []string{v1alpha1.NodeCleanupFinalizer("other"), v1alpha1.NodeCleanupFinalizer(nodeName)}
+		b.ok(b.client.Update(t.Context(), object))
+		b.settle()
+		b.wantState(v1alpha1.VGStatusReady)
+		if deleted {
+			b.remove()
+		} else {
+			b.label("")
+		}
+		for range 2 {
+			b.restart() // It is the entry that remembers.
+			if result := b.settle(); result.RequeueAfter != whileWaiting {
+				t.Errorf("%s: looks again after %s", name, result.RequeueAfter)
+			}
+			b.wantState(v1alpha1.VGStatusRemoved)
+		}
+		b.wantBlankDisks()
+		object = b.object()
+		object.Finalizers = []string{v1alpha1.NodeCleanupFinalizer("other")}
+		b.ok(b.client.Update(t.Context(), object))
+		b.settle()
+		if b.takesPart() {
+			t.Errorf("%s: %+v", name, b.entry())
+		}
+	}
+}
+
+// Somebody took the finalizers off by hand.
+func TestAVolumeGroupWithoutItsObjectIsStillTold(t *testing.T) {
+	b := newBench(t, thinOf(90))
+	b.settle()
+	b.ok(b.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "vg1", Pool: "pool", Name: "pvc-1", VirtualSize: 1 << 20}))
+	object := b.object()
+	object.Finalizers = nil
+	b.ok(b.client.Update(t.Context(), object))
+	b.remove()
+	b.settle()
+	if entry := b.entry(); entry.UUID == "" {
+		t.Errorf("got %+v", entry)
+	}
+	requests := b.agent.all(t.Context(), nil)
+	if len(requests) != 1 || requests[0].Name != "vg1" {
+		t.Errorf("after a restart nobody looks: %v", requests)
+	}
+}
+
+func TestAnEventForThePartsOfThisNode(t *testing.T) {
+	b := newBench(t, thinOf(90))
+	status := func(node string, classes ...string) *v1alpha1.LVMVolumeGroupNodeStatus {
+		s := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: node}}
+		for _, class := range classes {
+			s.Status.NodeStatus = append(s.Status.NodeStatus, v1alpha1.VGStatus{Name: class})
+		}
+		return s
+	}
+	passes := b.agent.partsChanged().Update
+	for name, tc := range map[string]struct {
+		before, after client.Object
+		want          bool
+	}{
+		"more":         {status(nodeName), status(nodeName, "a"), true},
+		"fewer":        {status(nodeName, "a", "b"), status(nodeName, "a"), true},
+		"the same":     {status(nodeName, "a"), status(nodeName, "a"), false},
+		"of others":    {status("other"), status("other", "a"), false},
+		"another kind": {&corev1.Node{}, &corev1.Node{}, false},
+	} {
+		if got := passes(event.UpdateEvent{ObjectOld: tc.before, ObjectNew: tc.after}); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// The API server is away at each write of the end, and the process restarts each time.
+func TestTheEndOfAPartContinuesAfterAFailureOfEachWrite(t *testing.T) {
+	for failing := range 4 {
+		b := newBench(t, thinOf(90))
+		b.settle()
+		b.remove()
+		writes := 0
+		away := interceptor.NewClient(b.watching(), interceptor.Funcs{
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+				if entries := o.(*v1alpha1.LVMVolumeGroupNodeStatus).Status.NodeStatus; len(entries) == 0 || entries[0].Status == v1alpha1.VGStatusRemoved {
+					if writes++; writes == failing+1 || failing == 3 && slices.Contains([]int{1, 2, 4, 5}, writes) {
+						return errAway
+					}
+				}
+				return c.SubResource(sub).Patch(ctx, o, p, options...)
+			},
+		})
+		for range 40 {
+			b.agent.Client = away
+			if _, err := b.reconcile(); err != nil {
+				if !errors.Is(err, errAway) {
+					t.Fatal(err)
+				}
+				b.restart()
+			}
+		}
+		if !b.gone() || b.takesPart() {
+			t.Errorf("write %d fails: %+v", failing, b.entry())
+		}
+		b.wantBlankDisks()
+		err := b.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "vg1"}, &v1alpha1.LVMVolumeGroup{})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
