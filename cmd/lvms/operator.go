@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
@@ -111,6 +112,8 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		return err
 	}
 	config.QPS, config.Burst = clientQPS, clientBurst
+	// Upstream's finalizers have no path, and the API server remarks on that each time.
+	config.WarningHandlerWithContext = logf.NewKubeAPIWarningLogger(logf.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	direct, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		return err

@@ -66,9 +66,15 @@ func golden(t *testing.T, name string, object any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join("testdata", name+".yaml")
+	goldenText(t, name+".yaml", string(got))
+}
+
+// goldenText compares a text with a file in testdata, or writes it.
+func goldenText(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,7 +82,7 @@ func golden(t *testing.T, name string, object any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("%s (-want +got); if it is meant, run the test with -update:\n%s", file, diff)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -22,7 +23,7 @@ func (csiNode) GetName() string { return "csiNode" }
 // EnsureCreated waits until the driver is registered on every node with a node agent.
 func (csiNode) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	csiNodes := &storagev1.CSINodeList{}
-	if err := r.Client.List(ctx, csiNodes); err != nil {
+	if err := r.Client.List(ctx, csiNodes, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list CSINodes: %w", err)
 	}
 	nodes, err := r.Seen.agentNodes(cluster)

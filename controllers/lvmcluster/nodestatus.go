@@ -42,12 +42,12 @@ func (lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster 
 		protect(status, &present, lvmv1alpha1.NodeStatusFinalizer)
 		errs = append(errs, r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(status)))
 	}
-	keep := func(object client.Object) bool {
-		status, ok := object.(*lvmv1alpha1.LVMVolumeGroupNodeStatus)
-		return wanted.Has(object.GetName()) || ok && len(status.Status.NodeStatus) > 0 || !belongs(object, cluster)
+	for name, status := range r.Seen.NodeStatuses {
+		if !wanted.Has(name) && len(status.Status.NodeStatus) == 0 && belongs(&status, cluster) {
+			errs = append(errs, r.Applier.Delete(ctx, r.Client, status.DeepCopy()))
+		}
 	}
-	prune := r.Applier.Prune(ctx, r.Client, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keep, client.InNamespace(cluster.Namespace))
-	return errors.Join(append(errs, prune, r.releaseNodeStatuses(ctx, r.Seen.NodeStatuses))...)
+	return errors.Join(append(errs, r.releaseNodeStatuses(ctx, r.Seen.NodeStatuses))...)
 }
 
 // isMarked reports whether a node status has all that the operator gives it: so that a thousand of them need not be written when the

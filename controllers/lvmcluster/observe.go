@@ -13,7 +13,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// Observation is what a reconcile has found before it changes anything.
+// Observation is what a reconcile has found before it changes anything. Nodes and node statuses are those of the cache, of which there may be
+// thousands: who changes one copies it first.
 type Observation struct {
 	// Nodes of the cluster, sorted by name.
 	Nodes []corev1.Node
@@ -35,23 +36,17 @@ type Leaving struct {
 // observe reads what a reconcile needs. An error of one read is an error of all: a list that could not be read must
 // not pass for an empty one.
 func (r Reconciler) observe(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) (Observation, error) {
-	seen := Observation{
-		NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{},
-		VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{},
-	}
+	seen := Observation{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{}}
 	nodes := &corev1.NodeList{}
-	if err := r.Client.List(ctx, nodes); err != nil {
+	if err := r.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return seen, fmt.Errorf("list nodes: %w", err)
 	}
 	seen.Nodes = nodes.Items
 	slices.SortFunc(seen.Nodes, func(a, b corev1.Node) int { return strings.Compare(a.Name, b.Name) })
 
-	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
-	if err := r.Client.List(ctx, statuses, client.InNamespace(cluster.Namespace)); err != nil {
-		return seen, fmt.Errorf("list LVMVolumeGroupNodeStatuses: %w", err)
-	}
-	for _, status := range statuses.Items {
-		seen.NodeStatuses[status.Name] = status
+	var err error
+	if seen.NodeStatuses, err = r.nodeStatuses(ctx, cluster.Namespace); err != nil {
+		return seen, err
 	}
 	groups := &lvmv1alpha1.LVMVolumeGroupList{}
 	if err := r.Client.List(ctx, groups, client.InNamespace(cluster.Namespace)); err != nil {
@@ -62,7 +57,6 @@ func (r Reconciler) observe(ctx context.Context, cluster *lvmv1alpha1.LVMCluster
 			seen.VolumeGroups[group.Name] = group
 		}
 	}
-	var err error
 	seen.Leaving, err = r.leaving(ctx, cluster, seen.VolumeGroups)
 	return seen, err
 }

@@ -130,17 +130,17 @@ func (r Reconciler) releaseNodeStatuses(ctx context.Context, statuses map[string
 		if status.DeletionTimestamp.IsZero() || len(status.Status.NodeStatus) > 0 {
 			continue
 		}
-		if _, err := r.Applier.Release(ctx, &status, isNodeStatusFinalizer); err != nil && !apierrors.IsConflict(err) {
+		if _, err := r.Applier.Release(ctx, status.DeepCopy(), isNodeStatusFinalizer); err != nil && !apierrors.IsConflict(err) {
 			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// nodeStatuses reads the node statuses from the cache.
+// nodeStatuses reads the node statuses from the cache, and does not copy them: they must not be changed.
 func (r Reconciler) nodeStatuses(ctx context.Context, namespace string) (map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, error) {
 	list := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
-	if err := r.Client.List(ctx, list, client.InNamespace(namespace)); err != nil {
+	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list LVMVolumeGroupNodeStatuses: %w", err)
 	}
 	statuses := make(map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, len(list.Items))

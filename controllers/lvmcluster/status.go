@@ -65,7 +65,7 @@ func (o *outcome) report(conditions *condition.Accumulator) {
 func deviceClassStatuses(cluster *lvmv1alpha1.LVMCluster, seen Observation) ([]lvmv1alpha1.DeviceClassStatus, error) {
 	var all []lvmv1alpha1.DeviceClassStatus
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
-		view := classView{name: class.Name, group: seen.VolumeGroups[class.Name], seen: seen, byNode: class.DeviceSelectors,
+		view := classView{name: class.Name, group: seen.VolumeGroups[class.Name], seen: seen, selector: class.NodeSelector, byNode: class.DeviceSelectors,
 			placement: placement{
 				selectors:   append([]*corev1.NodeSelector{class.NodeSelector}, seen.holders(class.Name, class.NodeSelector)...),
 				tolerations: cluster.Spec.Tolerations,
@@ -95,6 +95,7 @@ type classView struct {
 	name      string
 	group     lvmv1alpha1.LVMVolumeGroup
 	seen      Observation
+	selector  *corev1.NodeSelector
 	placement placement
 	// byNode are the selectors that hold on some of the nodes each.
 	byNode  []lvmv1alpha1.NodeDeviceSelector
@@ -129,7 +130,11 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !hasSelector && reported == nil {
+	selected, err := selects(v.selector, node)
+	if err != nil {
+		return nil, err
+	}
+	if reported == nil && (!hasSelector || !selected) {
 		return nil, nil
 	}
 	if obstacle != "" {
@@ -147,6 +152,9 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	// A new wish changes nothing about health: what is broken stays so until somebody has looked again.
 	if reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation && len(unhealthy(reported)) == 0 {
 		reported.Status, reported.Reason = lvmv1alpha1.VGStatusProgressing, "the node has not seen the last change of the device class yet"
+	}
+	if node.Spec.Unschedulable && reported.Status == lvmv1alpha1.VGStatusReady && reported.Reason == "" {
+		reported.Reason = "the node is cordoned: Pods that run there keep their volumes, and no new ones come"
 	}
 	return reported, nil
 }

@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -24,6 +26,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
 const (
@@ -53,10 +56,13 @@ func New(c client.Client, live client.Reader, namespace string) *Controller {
 // Reconcile releases everything that waits for nodes that are gone. The request says nothing: what is of a gone node is known by being of
 // none of those that exist.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	// What names nodes is read first, and then the nodes, from the API server: a node always precedes its finalizer,
-	// so a finalizer that was read belongs to a node that was there by then.
-	groups, statuses, volumes, err := c.read(ctx)
+	// What names nodes is read first, and then the nodes, from the API server: a node always precedes what names it, so what was read
+	// belongs to a node that was there by then.
+	named, err := c.read(ctx)
 	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if missing, err := c.missing(ctx, named); !missing || err != nil {
 		return reconcile.Result{}, err
 	}
 	nodes, err := c.nodes(ctx)
@@ -64,40 +70,75 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, errors.Join(
-		c.releaseVolumeGroups(ctx, groups, nodes),
-		c.releaseLogicalVolumes(ctx, volumes, nodes),
-		c.deleteNodeStatuses(ctx, statuses, groups, nodes),
+		c.releaseVolumeGroups(ctx, named.groups, nodes),
+		c.releaseLogicalVolumes(ctx, named.volumes, nodes),
+		c.deleteNodeStatuses(ctx, named.statuses, named.groups, nodes),
 	)
 }
 
-func (c *Controller) read(ctx context.Context) ([]lvmv1alpha1.LVMVolumeGroup, []lvmv1alpha1.LVMVolumeGroupNodeStatus,
-	[]topolvmv1.LogicalVolume, error,
-) {
+// naming is what names nodes, as it is in the cache: it must not be changed.
+type naming struct {
+	groups   []lvmv1alpha1.LVMVolumeGroup
+	statuses []lvmv1alpha1.LVMVolumeGroupNodeStatus
+	// volumes are the LogicalVolumes that are being deleted.
+	volumes []topolvmv1.LogicalVolume
+}
+
+func (c *Controller) read(ctx context.Context) (naming, error) {
 	groups := &lvmv1alpha1.LVMVolumeGroupList{}
-	if err := c.client.List(ctx, groups, client.InNamespace(c.namespace)); err != nil {
-		return nil, nil, nil, fmt.Errorf("list LVMVolumeGroups: %w", err)
+	if err := c.client.List(ctx, groups, client.InNamespace(c.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return naming{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
 	}
 	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
-	if err := c.client.List(ctx, statuses, client.InNamespace(c.namespace)); err != nil {
-		return nil, nil, nil, fmt.Errorf("list LVMVolumeGroupNodeStatuses: %w", err)
+	if err := c.client.List(ctx, statuses, client.InNamespace(c.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return naming{}, fmt.Errorf("list LVMVolumeGroupNodeStatuses: %w", err)
 	}
 	volumes := &topolvmv1.LogicalVolumeList{}
-	if err := c.client.List(ctx, volumes); err != nil {
-		return nil, nil, nil, fmt.Errorf("list LogicalVolumes: %w", err)
+	if err := c.client.List(ctx, volumes, client.UnsafeDisableDeepCopy); err != nil {
+		return naming{}, fmt.Errorf("list LogicalVolumes: %w", err)
 	}
-	return groups.Items, statuses.Items, volumes.Items, nil
+	deleted := slices.DeleteFunc(volumes.Items, func(v topolvmv1.LogicalVolume) bool { return v.DeletionTimestamp.IsZero() })
+	return naming{groups.Items, statuses.Items, deleted}, nil
+}
+
+// missing tells whether something names a node that is not in the cache. If not, the API server need not be asked for all nodes.
+func (c *Controller) missing(ctx context.Context, n naming) (bool, error) {
+	nodes := &corev1.NodeList{}
+	if err := c.client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return false, fmt.Errorf("list nodes: %w", err)
+	}
+	named := sets.New[string]()
+	for _, group := range n.groups {
+		for _, finalizer := range group.Finalizers {
+			if node, ofNode := strings.CutPrefix(finalizer, lvmv1alpha1.NodeCleanupPrefix); ofNode {
+				named.Insert(node)
+			}
+		}
+	}
+	for _, status := range n.statuses {
+		named.Insert(status.Name)
+	}
+	for _, volume := range n.volumes {
+		named.Insert(volume.Spec.NodeName)
+	}
+	for i := range nodes.Items {
+		named.Delete(nodes.Items[i].Name)
+	}
+	return named.Len() > 0, nil
 }
 
 // nodes returns the names of the nodes that exist.
 func (c *Controller) nodes(ctx context.Context) (sets.Set[string], error) {
+	names := sets.New[string]()
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	if err := c.live.List(ctx, list); err != nil {
+	err := paging.Each(ctx, c.live, list, func(page *metav1.PartialObjectMetadataList) {
+		for i := range page.Items {
+			names.Insert(page.Items[i].Name)
+		}
+	})
+	if err != nil {
 		return nil, fmt.Errorf("list nodes: %w", err)
-	}
-	names := sets.New[string]()
-	for _, node := range list.Items {
-		names.Insert(node.Name)
 	}
 	return names, nil
 }
@@ -115,7 +156,7 @@ func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alph
 	var errs []error
 	for _, group := range groups {
 		gone := slices.DeleteFunc(slices.Clone(group.Finalizers), func(f string) bool { return !ofGoneNode(f) })
-		released, err := c.applier.Release(ctx, &group, ofGoneNode)
+		released, err := c.applier.Release(ctx, group.DeepCopy(), ofGoneNode)
 		errs = append(errs, err)
 		if released {
 			log.FromContext(ctx).Info("Released an LVMVolumeGroup from nodes that are gone", "deviceClass", group.Name, "finalizers", gone)
@@ -129,10 +170,10 @@ func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alph
 func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolvmv1.LogicalVolume, nodes sets.Set[string]) error {
 	var errs []error
 	for _, volume := range volumes {
-		if volume.DeletionTimestamp.IsZero() || nodes.Has(volume.Spec.NodeName) {
+		if nodes.Has(volume.Spec.NodeName) {
 			continue
 		}
-		released, err := c.applier.Release(ctx, &volume, func(f string) bool { return f == logicalVolumeFinalizer })
+		released, err := c.applier.Release(ctx, volume.DeepCopy(), func(f string) bool { return f == logicalVolumeFinalizer })
 		errs = append(errs, err)
 		if released {
 			log.FromContext(ctx).Info("Let a deleted LogicalVolume go whose node is gone: if the node comes back, the logical volume is still on its disks",
@@ -163,8 +204,8 @@ func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alp
 			errs = append(errs, err)
 			continue
 		}
-		_, err := c.applier.Release(ctx, &status, func(f string) bool { return f == lvmv1alpha1.NodeStatusFinalizer })
-		errs = append(errs, err, c.delete(ctx, &status))
+		_, err := c.applier.Release(ctx, live, func(f string) bool { return f == lvmv1alpha1.NodeStatusFinalizer })
+		errs = append(errs, err, c.delete(ctx, live))
 	}
 	return errors.Join(errs...)
 }
@@ -178,18 +219,27 @@ func (c *Controller) delete(ctx context.Context, status *lvmv1alpha1.LVMVolumeGr
 	return err
 }
 
+// gather is how long events are gathered: a thousand nodes that come within a minute are looked at together.
+const gather = time.Second
+
 // SetupWithManager starts the controller with the manager. Whatever may have to be released wakes it, all as one.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
-	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{}}
-	})
 	return builder.ControllerManagedBy(mgr).
 		Named("node").
-		Watches(&corev1.Node{}, wake, builder.WithPredicates(onlyDeleted())).
-		Watches(&lvmv1alpha1.LVMVolumeGroup{}, wake, builder.WithPredicates(notDeleted())).
-		Watches(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, wake, builder.WithPredicates(onlyCreated())).
-		Watches(&topolvmv1.LogicalVolume{}, wake, builder.WithPredicates(beingDeleted())).
+		Watches(&corev1.Node{}, later, builder.WithPredicates(onlyDeleted())).
+		Watches(&lvmv1alpha1.LVMVolumeGroup{}, later, builder.WithPredicates(notDeleted())).
+		Watches(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, later, builder.WithPredicates(onlyCreated())).
+		Watches(&topolvmv1.LogicalVolume{}, later, builder.WithPredicates(beingDeleted())).
 		Complete(c)
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// later wakes the controller when events have been gathered.
+var later = handler.Funcs{
+	CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(reconcile.Request{}, gather) },
+	UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(reconcile.Request{}, gather) },
+	DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(reconcile.Request{}, gather) },
 }
 
 func onlyDeleted() predicate.Predicate {

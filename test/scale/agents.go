@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"sync"
@@ -29,8 +31,9 @@ type agents struct {
 	*cluster
 	cache cache.Cache
 	known client.Client
-	// heard is what the API server has sent to all of them, in bytes; read and written how often they read and wrote, conflicts how often in vain.
-	heard, read, written, conflicts atomic.Int64
+	// heard is what the API server has sent to all of them, in bytes; watches how often they began to listen; read and written how often
+	// they read and wrote, conflicts how often in vain.
+	heard, watches, read, written, conflicts atomic.Int64
 	// busy is one lock a node: LVM is one.
 	busy []sync.Mutex
 }
@@ -93,13 +96,16 @@ func (a *agents) listen(ctx context.Context, transport *http.Client) {
 		if err != nil {
 			return
 		}
-		response, err := transport.Do(request)
-		if err != nil {
-			time.Sleep(time.Second)
-			continue
+		a.watches.Add(1)
+		if response, err := transport.Do(request); err == nil {
+			_, _ = io.Copy(counter{&a.heard}, response.Body)
+			_ = response.Body.Close()
 		}
-		_, _ = io.Copy(counter{&a.heard}, response.Body)
-		_ = response.Body.Close()
+		// As client-go's reflectors do: a server that refuses has enough to do.
+		select {
+		case <-ctx.Done():
+		case <-time.After(time.Second + rand.N(time.Second)):
+		}
 	}
 }
 
@@ -148,7 +154,8 @@ func (a *agents) entry(i int, class string) v1alpha1.VGStatus {
 // takePart writes that a node takes part in a class, and reads the class, as the agents do it.
 func (a *agents) takePart(ctx context.Context, node, class string) error {
 	if _, err := wait(ctx, "", time.Second, func() (bool, string, error) {
-		err := a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, &v1alpha1.LVMVolumeGroup{})
+		err := errors.Join(a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, &v1alpha1.LVMVolumeGroup{}),
+			a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: node}, &v1alpha1.LVMVolumeGroupNodeStatus{}))
 		return err == nil, "", err // not there yet
 	}); err != nil {
 		return err

@@ -96,7 +96,7 @@ func (c *cluster) measureStart(ctx context.Context, a *agents, r *report) error 
 	}); err != nil {
 		return err
 	}
-	r.add("agents set up, within a minute", "%.0f s, %d reads, %d writes, %d conflicts, %d MiB sent to their watches", time.Since(begun).Seconds(), a.read.Load(), a.written.Load(), a.conflicts.Load(), a.heard.Load()/mebibyte)
+	r.add("agents set up, within a minute", "%.0f s, %d reads, %d writes, %d conflicts, %d watches, %d MiB sent to them", time.Since(begun).Seconds(), a.read.Load(), a.written.Load(), a.conflicts.Load(), a.watches.Load(), a.heard.Load()/mebibyte)
 	if _, err := wait(ctx, "the LVMCluster is Ready", 200*time.Millisecond, c.isReady(ctx)); err != nil {
 		return err
 	}
