@@ -9,6 +9,7 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
 	"github.com/topolvm/topolvm/pkg/driver"
 	"google.golang.org/grpc"
@@ -188,6 +189,7 @@ func operatorCache(namespace string, found platform.Platform) map[client.Object]
 	objects := lvmcluster.CacheByObject(namespace)
 	for object, transform := range map[client.Object]toolscache.TransformFunc{
 		&corev1.Node{}: trim.Node, &corev1.PersistentVolumeClaim{}: trim.Claim, &corev1.PersistentVolume{}: trim.Volume,
+		&topolvmv1.LogicalVolume{}: trim.LogicalVolume,
 	} {
 		objects[object] = cache.ByObject{Transform: transform}
 	}

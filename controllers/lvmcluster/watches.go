@@ -27,8 +27,8 @@ import (
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	here := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
 	// Of these it matters who set which field: what a predecessor set is taken over.
-	whole, status := here, here
-	whole.Transform, status.Transform = trim.Whole, trim.NodeStatus
+	whole, status, capacity := here, here, here
+	whole.Transform, status.Transform, capacity.Transform = trim.Whole, trim.NodeStatus, trim.Capacity
 	return map[client.Object]cache.ByObject{
 		&lvmv1alpha1.LVMCluster{}:               here,
 		&lvmv1alpha1.LVMVolumeGroup{}:           whole,
@@ -36,7 +36,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 		&appsv1.DaemonSet{}:                     whole,
 		&appsv1.Deployment{}:                    here,
 		&policyv1.PodDisruptionBudget{}:         here,
-		&storagev1.CSIStorageCapacity{}:         here,
+		&storagev1.CSIStorageCapacity{}:         capacity,
 	}
 }
 

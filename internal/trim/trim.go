@@ -9,7 +9,10 @@ import (
 	"sync"
 	"unique"
 
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -121,6 +124,67 @@ func Volume(object any) (any, error) {
 	return volume, nil
 }
 
+// LogicalVolume keeps of one that was made, and has the size that is asked for, where it is and what is wrong with it.
+func LogicalVolume(object any) (any, error) {
+	lv, ok := object.(*topolvmv1.LogicalVolume)
+	if !ok {
+		return Any(object)
+	}
+	lv.ManagedFields = nil
+	status := &lv.Status
+	if lv.DeletionTimestamp != nil || status.VolumeID == "" || status.Code != codes.OK || status.CurrentSize == nil || status.CurrentSize.Cmp(lv.Spec.Size) != 0 {
+		return lv, nil
+	}
+	annotations := map[string]string{}
+	for _, key := range []string{v1alpha1.ConditionAnnotation, v1alpha1.UnclaimedAnnotation} {
+		if value, ok := lv.Annotations[key]; ok {
+			annotations[key] = value
+		}
+	}
+	if len(annotations) == 0 {
+		annotations = nil
+	}
+	made := lv.CreationTimestamp
+	lv.ObjectMeta = identity(lv)
+	lv.CreationTimestamp, lv.Annotations = made, annotations
+	lv.Spec.NodeName, lv.Spec.DeviceClass = text(lv.Spec.NodeName), text(lv.Spec.DeviceClass)
+	lv.Spec.LvcreateOptionClass, lv.Spec.AccessType = text(lv.Spec.LvcreateOptionClass), text(lv.Spec.AccessType)
+	if lv.Spec.Name == lv.Name {
+		lv.Spec.Name = lv.Name // The same bytes once.
+	}
+	if status.VolumeID == string(lv.UID) {
+		status.VolumeID = string(lv.UID)
+	}
+	status.CurrentSize = &lv.Spec.Size
+	return lv, nil
+}
+
+// Capacity keeps of a CSIStorageCapacity what a node has for a StorageClass; what many of them have the same of is held once.
+func Capacity(object any) (any, error) {
+	capacity, ok := object.(*storagev1.CSIStorageCapacity)
+	if !ok {
+		return Any(object)
+	}
+	capacity.ManagedFields = nil
+	capacity.StorageClassName, capacity.Namespace = text(capacity.StorageClassName), text(capacity.Namespace)
+	capacity.Labels = sharedMap(capacity.Labels)
+	if capacity.Capacity != nil && capacity.MaximumVolumeSize != nil && capacity.Capacity.Cmp(*capacity.MaximumVolumeSize) == 0 {
+		capacity.MaximumVolumeSize = capacity.Capacity
+	}
+	return capacity, nil
+}
+
+func sharedMap(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	var words []string
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		words = append(words, key, m[key])
+	}
+	return once(&marks, strings.Join(words, "\n"), m)
+}
+
 func identity(object metav1.Object) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: object.GetName(), Namespace: text(object.GetNamespace()), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(), Finalizers: shared(object.GetFinalizers()),
@@ -198,5 +262,5 @@ func capacity(list corev1.ResourceList) corev1.ResourceList {
 }
 
 func annotated(provisioner string) map[string]string {
-	return once(&marks, provisioner, map[string]string{provisionedBy: provisioner})
+	return sharedMap(map[string]string{provisionedBy: provisioner})
 }

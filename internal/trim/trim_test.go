@@ -1,11 +1,16 @@
 package trim
 
 import (
+	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -151,9 +156,61 @@ func TestNodeStatus(t *testing.T) {
 	}
 }
 
+func madeVolume() *topolvmv1.LogicalVolume {
+	size := resource.MustParse("1Gi")
+	return &topolvmv1.LogicalVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", UID: "u", ResourceVersion: "7", CreationTimestamp: metav1.NewTime(time.Unix(1, 0)), Labels: map[string]string{"a": "b"},
+			Finalizers: []string{v1alpha1.LogicalVolumeFinalizer}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
+			Annotations: map[string]string{v1alpha1.ClaimAnnotation: "ns/c", v1alpha1.UnclaimedAnnotation: "true"}},
+		Spec:   topolvmv1.LogicalVolumeSpec{Name: "pvc-1", NodeName: "n", DeviceClass: "d", Size: size},
+		Status: topolvmv1.LogicalVolumeStatus{VolumeID: "u", CurrentSize: &size},
+	}
+}
+
+func TestLogicalVolume(t *testing.T) {
+	want := madeVolume()
+	want.Labels, want.ManagedFields = nil, nil
+	want.Annotations = map[string]string{v1alpha1.UnclaimedAnnotation: "true"}
+	if diff := cmp.Diff(want, twice(t, LogicalVolume, madeVolume())); diff != "" {
+		t.Error(diff)
+	}
+	now := metav1.Now()
+	for name, busy := range map[string]func(*topolvmv1.LogicalVolume){
+		"is being made":    func(v *topolvmv1.LogicalVolume) { v.Status.VolumeID = "" },
+		"is being deleted": func(v *topolvmv1.LogicalVolume) { v.DeletionTimestamp = &now },
+		"is to grow":       func(v *topolvmv1.LogicalVolume) { v.Spec.Size = resource.MustParse("2Gi") },
+		"was refused":      func(v *topolvmv1.LogicalVolume) { v.Status.Code = codes.ResourceExhausted },
+		"has no size":      func(v *topolvmv1.LogicalVolume) { v.Status.CurrentSize = nil },
+	} {
+		lv := madeVolume()
+		busy(lv)
+		want := lv.DeepCopy()
+		want.ManagedFields = nil
+		if diff := cmp.Diff(want, twice(t, LogicalVolume, lv)); diff != "" {
+			t.Errorf("one that %s: %s", name, diff)
+		}
+	}
+}
+
+func TestCapacity(t *testing.T) {
+	capacity := func(node string) *storagev1.CSIStorageCapacity {
+		size := resource.MustParse("1Gi")
+		same := size.DeepCopy()
+		return &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: "n", Labels: map[string]string{"a": "b", "c": "d"}},
+			NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{"node": node}}, StorageClassName: "s", Capacity: &size, MaximumVolumeSize: &same}
+	}
+	a, b := twice(t, Capacity, capacity("a")), twice(t, Capacity, capacity("b"))
+	if diff := cmp.Diff(capacity("a"), a); diff != "" {
+		t.Error(diff)
+	}
+	if reflect.ValueOf(a.Labels).Pointer() != reflect.ValueOf(b.Labels).Pointer() || a.Capacity != a.MaximumVolumeSize {
+		t.Error("what is the same is held twice")
+	}
+}
+
 // TestWhatIsNotKnown: the end of a watch hands in other things than objects.
 func TestWhatIsNotKnown(t *testing.T) {
-	for _, transform := range []func(any) (any, error){Any, Whole, Node, NodeStatus, Claim, Volume} {
+	for _, transform := range []func(any) (any, error){Any, Whole, Node, NodeStatus, Claim, Volume, LogicalVolume, Capacity} {
 		if got, err := transform("no object"); err != nil || got != "no object" {
 			t.Errorf("got %v, %v", got, err)
 		}

@@ -38,7 +38,10 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 			Name: "e2e-openshift", Nodes: 1, OpenShift: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: GinkgoWriter,
 		})
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) { Expect(l.Down(ctx)).To(Succeed()) })
+		DeferCleanup(func(ctx SpecContext) {
+			noteRights(l)
+			Expect(l.Down(ctx)).To(Succeed())
+		})
 		openshift, err = story.Open(l)
 		Expect(err).NotTo(HaveOccurred())
 		// OpenShift has this class from its installation.

@@ -136,6 +136,10 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	It("keeps the volumes of a node that a device class leaves", leavesANode, NodeTimeout(10*time.Minute))
 
+	It("has the volumes of a Node that was deleted and comes back with its disks", comesBack, NodeTimeout(8*time.Minute))
+
+	It("shows its metrics to who may read them, and to nobody else", showsMetrics, NodeTimeout(2*time.Minute))
+
 	It("has the data of a Pod after its node was rebooted, and after it lost power", func(ctx SpecContext) {
 		v := story.Volume{Namespace: namespace, Name: "reboot", Class: "lvms-thin-ext4", Size: "512Mi"} // on node1
 		Expect(cluster.Claim(ctx, v)).To(Succeed())

@@ -20,8 +20,9 @@ import (
 )
 
 var (
-	cluster *story.Cluster
-	image   = os.Getenv("LVMS_IMAGE")
+	cluster  *story.Cluster
+	suiteLab *lab.Lab
+	image    = os.Getenv("LVMS_IMAGE")
 )
 
 func TestEndToEnd(t *testing.T) {
@@ -42,6 +43,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 		Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}, {Size: 4 * lab.GiB}, {Size: 4 * lab.GiB}},
 	})
 	Expect(err).NotTo(HaveOccurred())
+	suiteLab = l
 	DeferCleanup(func(ctx SpecContext) { Expect(l.Down(ctx)).To(Succeed()) })
 	cluster, err = story.Open(l)
 	Expect(err).NotTo(HaveOccurred())

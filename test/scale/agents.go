@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,8 @@ type agents struct {
 	// heard is what the API server has sent to all of them, in bytes; watches how often they began to listen; read and written how often
 	// they read and wrote, conflicts how often in vain.
 	heard, watches, read, written, conflicts atomic.Int64
+	// deaf tells once why a watch ended.
+	deaf sync.Once
 	// busy is one lock a node: LVM is one.
 	busy []sync.Mutex
 }
@@ -90,16 +93,25 @@ func (a *agents) start(ctx context.Context) error {
 
 // listen is the watch of an agent on the LVMVolumeGroups.
 func (a *agents) listen(ctx context.Context, transport *http.Client) {
-	url := a.config.Host + "/apis/lvm.topolvm.io/v1alpha1/namespaces/" + namespace + "/lvmvolumegroups?watch=true&allowWatchBookmarks=true"
+	url := strings.TrimSuffix(a.config.Host, "/") + "/apis/lvm.topolvm.io/v1alpha1/namespaces/" + namespace + "/lvmvolumegroups?watch=true&allowWatchBookmarks=true"
 	for ctx.Err() == nil {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
 			return
 		}
 		a.watches.Add(1)
-		if response, err := transport.Do(request); err == nil {
-			_, _ = io.Copy(counter{&a.heard}, response.Body)
+		response, err := transport.Do(request)
+		if err == nil && response.StatusCode != http.StatusOK {
+			err = errors.New(response.Status)
+		}
+		if err == nil {
+			_, err = io.Copy(counter{&a.heard}, response.Body)
+		}
+		if response != nil {
 			_ = response.Body.Close()
+		}
+		if err != nil && ctx.Err() == nil {
+			a.deaf.Do(func() { progress("an agent's watch ends: %v", err) })
 		}
 		// As client-go's reflectors do: a server that refuses has enough to do.
 		select {

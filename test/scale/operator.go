@@ -126,7 +126,7 @@ func (c *cluster) startOperator(ctx context.Context) error {
 		return err
 	}
 	command := exec.CommandContext(ctx, c.binary, "operator", "--diagnostics-address=127.0.0.1:18443", "--webhook-port=19443", "--health-probe-bind-address="+healthAddress, "--standbys=0", "--pprof-port=16060")
-	command.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig, "NAMESPACE="+namespace, "NAME="+podName, "GOMEMLIMIT=90MiB", "GOMAXPROCS=2")
+	command.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig, "NAMESPACE="+namespace, "NAME="+podName, "GOGC=25", "GOMAXPROCS=2")
 	command.Stdout, command.Stderr = log, log
 	// Where the operator has the socket of its CSI controller.
 	if err := os.MkdirAll("/run/topolvm", 0o755); err != nil {

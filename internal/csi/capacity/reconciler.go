@@ -61,6 +61,17 @@ func New(c client.Client, namespace string) *Reconciler {
 // NodeField is the index of LogicalVolumes by their node. TopoLVM has one of its own in the same cache.
 const NodeField = "lvms:node"
 
+// capacityField is the index of CSIStorageCapacities of this driver by the node that they are about.
+const capacityField = "lvms:node"
+
+// capacityOf is the key of a CSIStorageCapacity in capacityField.
+func capacityOf(object client.Object) []string {
+	if node := nodeOfCapacity(object); node != "" && object.GetLabels()[driverLabel] == v1alpha1.DriverName {
+		return []string{node}
+	}
+	return nil
+}
+
 // NodeOf is the key of a LogicalVolume in NodeField.
 func NodeOf(object client.Object) []string {
 	if lv, ok := object.(*topolvmv1.LogicalVolume); ok {
@@ -81,15 +92,12 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	list := &storagev1.CSIStorageCapacityList{}
-	if err := r.client.List(ctx, list, client.InNamespace(r.namespace), client.MatchingLabels{driverLabel: v1alpha1.DriverName}); err != nil {
+	if err := r.client.List(ctx, list, client.InNamespace(r.namespace), client.MatchingFields{capacityField: req.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list CSIStorageCapacities: %w", err)
 	}
 	var errs []error
 	for i := range list.Items {
 		present := &list.Items[i]
-		if nodeOfCapacity(present) != req.Name {
-			continue
-		}
 		errs = append(errs, r.correct(ctx, present, want))
 		delete(want, present.Name)
 	}
@@ -190,6 +198,9 @@ func nodeOfCapacity(object client.Object) string {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &topolvmv1.LogicalVolume{}, NodeField, NodeOf); err != nil {
 		return fmt.Errorf("index of LogicalVolumes by node: %w", err)
+	}
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &storagev1.CSIStorageCapacity{}, capacityField, capacityOf); err != nil {
+		return fmt.Errorf("index of CSIStorageCapacities by node: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("capacity").

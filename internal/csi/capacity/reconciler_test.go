@@ -40,7 +40,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		w.writes++
 		return do()
 	}
-	w.api = fake.NewClientBuilder().WithScheme(scheme).WithIndex(&topolvmv1.LogicalVolume{}, NodeField, NodeOf).WithObjects(objects...).
+	w.api = fake.NewClientBuilder().WithScheme(scheme).WithIndex(&topolvmv1.LogicalVolume{}, NodeField, NodeOf).
+		WithIndex(&storagev1.CSIStorageCapacity{}, capacityField, capacityOf).WithObjects(objects...).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
 				return write(func() error { return c.Create(ctx, o, options...) })

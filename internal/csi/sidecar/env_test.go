@@ -50,7 +50,11 @@ func (driverIdentity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) 
 }
 
 // driverController is a CSI controller that makes what it is asked for, on the node that is asked for.
-type driverController struct{ controllerService }
+type driverController struct {
+	controllerService
+	// requisites has for each kind of volume, copy or not, how many nodes it was asked for with.
+	requisites *sync.Map
+}
 
 func (driverController) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
 	response := &csi.ControllerGetCapabilitiesResponse{}
@@ -65,7 +69,8 @@ func (driverController) ControllerGetCapabilities(context.Context, *csi.Controll
 	return response, nil
 }
 
-func (driverController) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (d driverController) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+	d.requisites.Store(r.GetVolumeContentSource() != nil, len(r.GetAccessibilityRequirements().GetRequisite()))
 	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: r.GetName(), CapacityBytes: r.GetCapacityRange().GetRequiredBytes(), ContentSource: r.GetVolumeContentSource(),
 		AccessibleTopology: r.GetAccessibilityRequirements().GetPreferred()[:1]}}, nil
 }
@@ -108,7 +113,8 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "csi.sock")
 	server := grpc.NewServer()
 	csi.RegisterIdentityServer(server, driverIdentity{})
-	csi.RegisterControllerServer(server, driverController{})
+	requisites := &sync.Map{}
+	csi.RegisterControllerServer(server, driverController{requisites: requisites})
 	operator, err := apiServer.AsOperator(namespace)
 	if err != nil {
 		t.Fatal(err)
@@ -155,6 +161,11 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	})
 
 	copyOf(t, api, create, claim, volume)
+	for isCopy, want := range map[bool]int{false: 1, true: 2} {
+		if got, _ := requisites.Load(isCopy); got != want {
+			t.Errorf("a volume (copy: %v) is asked for with %v nodes, want %d", isCopy, got, want)
+		}
+	}
 
 	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-1"}, Spec: snapshotv1.VolumeSnapshotContentSpec{
 		Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete, VolumeSnapshotClassName: ptr.To("lvms-vg1"),

@@ -8,6 +8,7 @@ import (
 
 	provisioning "github.com/kubernetes-csi/external-provisioner/v6/pkg/controller"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	csitranslation "k8s.io/csi-translation-lib"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -34,7 +35,21 @@ type provisioner struct {
 
 // latePlugin is a provisioner that is known only when the CSI driver has said what it can, while the library's controller has to
 // be made before that. The controller calls nothing before it runs.
-type latePlugin struct{ completePlugin }
+type latePlugin struct {
+	completePlugin
+	// copies makes the volumes that are copies of others. A copy is where its source is, so it is asked for with all nodes, and its Pod
+	// follows it there. All others are asked for with the node that the scheduler chose: a thousand nodes in each request would take a
+	// megabyte of memory for each volume that is being made.
+	copies controller.Provisioner
+}
+
+// Provision makes a volume.
+func (p *latePlugin) Provision(ctx context.Context, options controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+	if claim := options.PVC.Spec; claim.DataSource != nil || claim.DataSourceRef != nil {
+		return p.copies.Provision(ctx, options)
+	}
+	return p.completePlugin.Provision(ctx, options)
+}
 
 // completePlugin is all that the library's controller asks its provisioner for.
 type completePlugin interface {
@@ -83,11 +98,11 @@ func (p *provisioner) Start(ctx context.Context) error {
 	if err != nil {
 		return endedOr(ctx, err)
 	}
-	plugin, ok := p.plugin(driver).(completePlugin)
+	plugin, ok := p.plugin(driver, onlyScheduled).(completePlugin)
 	if !ok {
 		return fmt.Errorf("the library's provisioner %T decides no more which claims are its own, or whether it makes block volumes", plugin)
 	}
-	p.current.completePlugin = plugin
+	p.current.completePlugin, p.current.copies = plugin, p.plugin(driver, allNodes)
 	claims := p.informers.Core().V1().PersistentVolumeClaims()
 	clones := provisioning.NewCloningProtectionController(p.client, claims.Lister(), claims.Informer(),
 		queue[string]("cloning-claims"), driver.controller)
@@ -110,12 +125,16 @@ func (p *provisioner) Start(ctx context.Context) error {
 	return nil
 }
 
+// The nodes that a volume is asked for with, where the scheduler has chosen one (the library's strictTopology).
+const (
+	onlyScheduled = true
+	allNodes      = false
+)
+
 // plugin returns the part that calls the CSI controller.
-func (p *provisioner) plugin(driver capabilities) controller.Provisioner {
+func (p *provisioner) plugin(driver capabilities, strictTopology bool) controller.Provisioner {
 	var (
-		migratedPlugin = ""
-		// All nodes are named with the scheduler's choice: the Pod of a copy follows its volume to the node of the source.
-		strictTopology    = false
+		migratedPlugin    = ""
 		immediateTopology = true
 		extraMetadata     = true
 		defaultFSType     = ""

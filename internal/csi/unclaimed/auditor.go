@@ -135,12 +135,21 @@ func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, kn
 	case strings.HasPrefix(lv.Name, snapshotPrefix) && !a.Snapshots:
 		return false, nil // Nobody can tell.
 	}
-	namespace, name, named := strings.Cut(lv.Annotations[v1alpha1.ClaimAnnotation], "/")
+	// The cache has not all of it.
+	live := &topolvmv1.LogicalVolume{}
+	err := a.Live.Get(ctx, client.ObjectKeyFromObject(lv), live)
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("LogicalVolume %s: %w", lv.Name, err)
+	}
+	namespace, name, named := strings.Cut(live.Annotations[v1alpha1.ClaimAnnotation], "/")
 	if !named {
 		return true, nil
 	}
 	claim := &corev1.PersistentVolumeClaim{}
-	err := a.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, claim)
+	err = a.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, claim)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
@@ -190,16 +199,14 @@ func (a *Auditor) mark(ctx context.Context, cached *topolvmv1.LogicalVolume, unc
 	if _, marked := cached.Annotations[v1alpha1.UnclaimedAnnotation]; marked == unclaimed {
 		return nil
 	}
-	lv := cached.DeepCopy()
+	// The cache has not all annotations: only this one is named.
+	value := "null"
 	if unclaimed {
-		if lv.Annotations == nil {
-			lv.Annotations = map[string]string{}
-		}
-		lv.Annotations[v1alpha1.UnclaimedAnnotation] = "true"
-	} else {
-		delete(lv.Annotations, v1alpha1.UnclaimedAnnotation)
+		value = `"true"`
 	}
-	if err := a.Client.Patch(ctx, lv, client.MergeFrom(cached)); err != nil {
+	lv := cached.DeepCopy()
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, v1alpha1.UnclaimedAnnotation, value))
+	if err := a.Client.Patch(ctx, lv, patch); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("mark LogicalVolume %s: %w", lv.Name, err))
 	}
 	if unclaimed {

@@ -10,6 +10,7 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/trim"
 )
 
 type recorder []string
@@ -30,6 +32,8 @@ func (r *recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string
 func volume(name, claim string) *topolvmv1.LogicalVolume {
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
 	lv.Spec.NodeName, lv.Status.VolumeID = "node1", "handle-"+name
+	lv.Spec.Size = resource.MustParse("1Gi")
+	lv.Status.CurrentSize = &lv.Spec.Size
 	if claim != "" {
 		lv.Annotations = map[string]string{v1alpha1.ClaimAnnotation: claim}
 	}
@@ -95,7 +99,19 @@ func newSetup(t *testing.T, snapshots bool, objects ...client.Object) *setup {
 			return w.Patch(ctx, o, p, options...)
 		},
 	}).Build()
-	s.Auditor = New(Options{Client: api, Live: api, Snapshots: snapshots, Recorder: &s.events})
+	// The operator's cache has trimmed objects.
+	cached := interceptor.NewClient(api, interceptor.Funcs{
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := w.List(ctx, list, options...)
+			if volumes, ok := list.(*topolvmv1.LogicalVolumeList); ok {
+				for i := range volumes.Items {
+					_, _ = trim.LogicalVolume(&volumes.Items[i])
+				}
+			}
+			return err
+		},
+	})
+	s.Auditor = New(Options{Client: cached, Live: api, Snapshots: snapshots, Recorder: &s.events})
 	return s
 }
 
@@ -176,16 +192,30 @@ func TestWhoIsUnclaimed(t *testing.T) {
 }
 
 func TestAMarkGoesWhenTheVolumeIsClaimedAgain(t *testing.T) {
-	s := newSetup(t, true, volume("pvc-1", ""))
+	s := newSetup(t, true, volume("pvc-1", "shop/gone"))
 	s.look(0)
 	if got, _ := s.look(settleTime); got != "pvc-1" {
 		t.Fatalf("got %q", got)
+	}
+	whole := func() map[string]string {
+		t.Helper()
+		lv := &topolvmv1.LogicalVolume{}
+		if err := s.Live.Get(t.Context(), client.ObjectKey{Name: "pvc-1"}, lv); err != nil {
+			t.Fatal(err)
+		}
+		return lv.Annotations
+	}
+	if got := whole(); got[v1alpha1.ClaimAnnotation] != "shop/gone" {
+		t.Errorf("what the cache has not is lost: %v", got)
 	}
 	if err := s.Client.Create(t.Context(), persistent("restored", v1alpha1.DriverName, "handle-pvc-1")); err != nil {
 		t.Fatal(err)
 	}
 	if got, again := s.look(2 * settleTime); got != "" || again {
 		t.Errorf("got %q, %v", got, again)
+	}
+	if got := whole(); got[v1alpha1.ClaimAnnotation] != "shop/gone" {
+		t.Errorf("what the cache has not is lost: %v", got)
 	}
 }
 

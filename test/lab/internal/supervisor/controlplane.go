@@ -58,7 +58,7 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 		"--proxy-client-cert-file", cert("front-proxy.crt"), "--proxy-client-key-file", cert("front-proxy.key"),
 		"--service-account-key-file", cert("sa.pub"), "--service-account-signing-key-file", cert("sa.key"),
 		"--service-account-issuer", "https://kubernetes.default.svc."+spec.ClusterDomain,
-		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", "NodeRestriction", "--allow-privileged",
+		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", s.admissionPlugins(), "--allow-privileged",
 		"--service-cluster-ip-range", spec.ServiceCIDR,
 		// webhooks and aggregated APIs are reached at the pods' addresses: there is no kube-proxy on this side
 		"--enable-aggregator-routing",
@@ -87,4 +87,13 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 	}
 	_, err = s.essential("scheduler", "kube-scheduler", "--kubeconfig", cert("scheduler.kubeconfig"), "--leader-elect=false")
 	return err
+}
+
+// admissionPlugins are those beyond the defaults. OpenShift lets nobody block the deletion of an owner whose finalizers he may not change.
+func (s *supervisor) admissionPlugins() string {
+	plugins := "NodeRestriction"
+	if s.OpenShift {
+		plugins += ",OwnerReferencesPermissionEnforcement"
+	}
+	return plugins
 }

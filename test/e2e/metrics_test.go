@@ -1,0 +1,88 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+const reader = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: metrics-reader, namespace: default}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: metrics-reader}
+rules: [{nonResourceURLs: [/metrics], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: metrics-reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: metrics-reader}
+subjects: [{kind: ServiceAccount, name: metrics-reader, namespace: default}]
+`
+
+// showsMetrics asks operator and agents for their metrics: as nobody, as somebody without the right, and as Prometheus does.
+func showsMetrics(ctx SpecContext) {
+	Expect(apply(ctx, reader)).To(Succeed())
+	defer func() {
+		_, _ = cluster.Kubectl(ctx, nil, "delete", "sa/metrics-reader", "clusterrole/metrics-reader", "clusterrolebinding/metrics-reader", "-n", "default")
+	}()
+	tokens := map[string]string{
+		"nobody":   "",
+		"somebody": kubectl(ctx, "create", "token", "-n", "default", "default"),
+		"reader":   kubectl(ctx, "create", "token", "-n", "default", "metrics-reader"),
+	}
+	web := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+		DialContext: cluster.Lab.Dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
+	ask := func(address, token string) (string, string) {
+		GinkgoHelper()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
+		Expect(err).NotTo(HaveOccurred())
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		response, err := web.Do(request)
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { _ = response.Body.Close() }()
+		body, err := io.ReadAll(response.Body)
+		Expect(err).NotTo(HaveOccurred())
+		return response.Status, string(body)
+	}
+	list := &corev1.PodList{}
+	Expect(cluster.List(ctx, list, client.InNamespace(story.OperatorNamespace))).To(Succeed())
+	asked := map[string]bool{}
+	for _, pod := range list.Items {
+		name := pod.Labels["app.kubernetes.io/name"]
+		for _, port := range pod.Spec.Containers[0].Ports {
+			if port.Name != "metrics" {
+				continue
+			}
+			asked[name] = true
+			address := fmt.Sprintf("%s:%d", pod.Status.PodIP, port.ContainerPort)
+			for who, want := range map[string]string{"nobody": "401 Unauthorized", "somebody": "403 Forbidden", "reader": "200 OK"} {
+				status, body := ask(address, tokens[who])
+				Expect(status).To(Equal(want), "%s asks %s", who, pod.Name)
+				if who == "reader" {
+					Expect(body).To(ContainSubstring("controller_runtime_reconcile_total"), "metrics of %s", pod.Name)
+				} else {
+					Expect(body).NotTo(ContainSubstring("controller_runtime"))
+				}
+			}
+		}
+	}
+	Expect(asked).To(Equal(map[string]bool{"lvms-operator": true, "vg-manager": true}))
+}
