@@ -68,7 +68,7 @@ bench-volumes: packages ## Create, remove, snapshot, grow, publish: against bare
 	@hack/bench-volumes
 
 .PHONY: bench-scale
-bench-scale: packages $(BIN)/lvms $(LAB) ## The operator with 200 nodes and 4,000 volumes that are played: memory, requests, times. Prints a table.
+bench-scale: packages $(BIN)/lvms $(LAB) ## The operator with 1,000 nodes and 20,000 volumes that are played: memory, requests, times. Prints a table.
 	@hack/bench-scale
 
 ##@ Build
