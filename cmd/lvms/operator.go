@@ -144,7 +144,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		HealthProbeBindAddress:              o.healthAddress,
 		PprofBindAddress:                    pprofAddress(o.pprofPort),
 		WebhookServer:                       certificates.server(o, profile),
-		Cache:                               cache.Options{ByObject: operatorCache(namespace, found), DefaultTransform: trim.Any},
+		Cache:                               cache.Options{ByObject: operatorCache(namespace, found), DefaultTransform: trim.Any, NewInformer: trim.NewInformer},
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
@@ -188,8 +188,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 func operatorCache(namespace string, found platform.Platform) map[client.Object]cache.ByObject {
 	objects := lvmcluster.CacheByObject(namespace)
 	for object, transform := range map[client.Object]toolscache.TransformFunc{
-		&corev1.Node{}: trim.Node, &corev1.PersistentVolumeClaim{}: trim.Claim, &corev1.PersistentVolume{}: trim.Volume,
-		&topolvmv1.LogicalVolume{}: trim.LogicalVolume,
+		&corev1.Node{}: trim.Node, &topolvmv1.LogicalVolume{}: trim.LogicalVolume,
 	} {
 		objects[object] = cache.ByObject{Transform: transform}
 	}

@@ -1,5 +1,5 @@
-// Package trim makes what a cache holds small: objects lose what nobody here reads. An object is trimmed only while it rests; one that is
-// being made, changed or deleted is held whole, since some libraries write back what they find in a cache.
+// Package trim makes what a cache holds small: claims and PersistentVolumes are held only while something happens to them, and then whole,
+// since some libraries write back what they find in a cache; other objects lose what nobody here reads.
 package trim
 
 import (
@@ -67,63 +67,6 @@ func NodeStatus(object any) (any, error) {
 	return status, nil
 }
 
-// protection are the finalizers of a claim or a PersistentVolume that rests.
-var protection = []string{"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"}
-
-func rests(object metav1.Object) bool {
-	return object.GetDeletionTimestamp() == nil && !slices.ContainsFunc(object.GetFinalizers(), func(f string) bool { return !slices.Contains(protection, f) })
-}
-
-// Claim keeps of a bound claim that has the size it asks for to which volume it is bound.
-func Claim(object any) (any, error) {
-	claim, ok := object.(*corev1.PersistentVolumeClaim)
-	if !ok {
-		return Any(object)
-	}
-	claim.ManagedFields = nil
-	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
-	status := &claim.Status
-	if status.Phase != corev1.ClaimBound || !rests(claim) || asked.Cmp(has) > 0 || len(status.Conditions)+len(status.AllocatedResourceStatuses) > 0 || status.ModifyVolumeStatus != nil {
-		return claim, nil
-	}
-	claim.ObjectMeta = identity(claim)
-	claim.Spec = corev1.PersistentVolumeClaimSpec{StorageClassName: sharedPointer(claim.Spec.StorageClassName), VolumeName: claim.Spec.VolumeName}
-	claim.Status = corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound}
-	return claim, nil
-}
-
-// provisionedBy is the annotation by which a PersistentVolume is known to be a driver's.
-const provisionedBy = "pv.kubernetes.io/provisioned-by"
-
-// Volume keeps of a bound PersistentVolume what it takes to grow it, and of one of another driver hardly anything.
-func Volume(object any) (any, error) {
-	volume, ok := object.(*corev1.PersistentVolume)
-	if !ok {
-		return Any(object)
-	}
-	volume.ManagedFields = nil
-	if volume.Status.Phase != corev1.VolumeBound || !rests(volume) {
-		return volume, nil
-	}
-	annotations := volume.Annotations[provisionedBy]
-	volume.ObjectMeta = identity(volume)
-	spec := volume.Spec
-	volume.Spec, volume.Status = corev1.PersistentVolumeSpec{StorageClassName: text(spec.StorageClassName)}, corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound}
-	if spec.CSI == nil || spec.CSI.Driver != v1alpha1.DriverName {
-		return volume, nil
-	}
-	if annotations != "" {
-		volume.Annotations = annotated(annotations)
-	}
-	volume.Spec.Capacity, volume.Spec.AccessModes, volume.Spec.VolumeMode = capacity(spec.Capacity), modes(spec.AccessModes), mode(spec.VolumeMode)
-	volume.Spec.PersistentVolumeReclaimPolicy, volume.Spec.MountOptions = spec.PersistentVolumeReclaimPolicy, spec.MountOptions
-	if ref := spec.ClaimRef; ref != nil {
-		volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: text(ref.Kind), APIVersion: text(ref.APIVersion), Namespace: text(ref.Namespace), Name: ref.Name, UID: ref.UID}
-	}
-	volume.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: spec.CSI.VolumeHandle, FSType: text(spec.CSI.FSType), ReadOnly: spec.CSI.ReadOnly}
-	return volume, nil
-}
-
 // LogicalVolume keeps of one that was made, and has the size that is asked for, where it is and what is wrong with it.
 func LogicalVolume(object any) (any, error) {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
@@ -182,7 +125,7 @@ func sharedMap(m map[string]string) map[string]string {
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		words = append(words, key, m[key])
 	}
-	return once(&marks, strings.Join(words, "\n"), m)
+	return once(&labels, strings.Join(words, "\n"), m)
 }
 
 func identity(object metav1.Object) metav1.ObjectMeta {
@@ -191,22 +134,10 @@ func identity(object metav1.Object) metav1.ObjectMeta {
 	}
 }
 
-// What many objects have the same of is held once. Nobody changes what a cache holds.
-var (
-	lists      sync.Map // of strings by their words
-	capacities sync.Map
-	marks      sync.Map
-	pointers   sync.Map
-)
+// What many objects have the same of is held once, by its words. Nobody changes what a cache holds.
+var lists, labels sync.Map
 
 func text(s string) string { return unique.Make(s).Value() }
-
-func sharedPointer(s *string) *string {
-	if s == nil {
-		return nil
-	}
-	return once(&pointers, *s, s)
-}
 
 // kinds is how many different values are held once: what has more is not the same in many objects.
 const kinds = 1000
@@ -232,35 +163,4 @@ func shared(list []string) []string {
 		return nil
 	}
 	return once(&lists, strings.Join(list, "\n"), slices.Clip(list))
-}
-
-func modes(list []corev1.PersistentVolumeAccessMode) []corev1.PersistentVolumeAccessMode {
-	if len(list) != 1 || list[0] != corev1.ReadWriteOnce {
-		return list
-	}
-	return readWriteOnce
-}
-
-var (
-	readWriteOnce = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
-	filesystem    = corev1.PersistentVolumeFilesystem
-)
-
-func mode(m *corev1.PersistentVolumeMode) *corev1.PersistentVolumeMode {
-	if m != nil && *m == filesystem {
-		return &filesystem
-	}
-	return m
-}
-
-func capacity(list corev1.ResourceList) corev1.ResourceList {
-	size, ok := list[corev1.ResourceStorage]
-	if !ok || len(list) != 1 {
-		return list
-	}
-	return once(&capacities, size.String(), list)
-}
-
-func annotated(provisioner string) map[string]string {
-	return sharedMap(map[string]string{provisionedBy: provisioner})
 }

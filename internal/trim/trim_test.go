@@ -13,14 +13,9 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
-
-func of(size string) corev1.ResourceList {
-	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
-}
 
 // twice trims, and trims what came of it: a cache may hand an object in again.
 func twice[T any](t *testing.T, transform func(any) (any, error), object T) T {
@@ -38,94 +33,6 @@ func twice[T any](t *testing.T, transform func(any) (any, error), object T) T {
 		t.Errorf("trimmed twice: %s", diff)
 	}
 	return first
-}
-
-func boundClaim() *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n", UID: "u", ResourceVersion: "7", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"c": "d"},
-			Finalizers: []string{"kubernetes.io/pvc-protection"}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}}},
-		Spec:   corev1.PersistentVolumeClaimSpec{VolumeName: "v", StorageClassName: ptr.To("s"), AccessModes: readWriteOnce, Resources: corev1.VolumeResourceRequirements{Requests: of("1Gi")}},
-		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: of("1Gi"), AccessModes: readWriteOnce},
-	}
-}
-
-func TestClaim(t *testing.T) {
-	want := &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "n", UID: "u", ResourceVersion: "7", Finalizers: []string{"kubernetes.io/pvc-protection"}},
-		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "v", StorageClassName: ptr.To("s")},
-		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
-	}
-	if diff := cmp.Diff(want, twice(t, Claim, boundClaim())); diff != "" {
-		t.Error(diff)
-	}
-	now := metav1.Now()
-	for name, change := range map[string]func(*corev1.PersistentVolumeClaim){
-		"pending":       func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending },
-		"asks for more": func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = of("2Gi") },
-		"says something": func(c *corev1.PersistentVolumeClaim) {
-			c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing"}}
-		},
-		"is being deleted":      func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &now },
-		"somebody waits for it": func(c *corev1.PersistentVolumeClaim) { c.Finalizers = append(c.Finalizers, "topolvm.io/pvc") },
-		"is being grown": func(c *corev1.PersistentVolumeClaim) {
-			c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{"storage": corev1.PersistentVolumeClaimNodeResizePending}
-		},
-		"is being modified": func(c *corev1.PersistentVolumeClaim) { c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{} },
-	} {
-		claim := boundClaim()
-		change(claim)
-		want := claim.DeepCopy()
-		want.ManagedFields = nil
-		if diff := cmp.Diff(want, twice(t, Claim, claim)); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-	}
-}
-
-func boundVolume(driver string) *corev1.PersistentVolume {
-	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "u", ResourceVersion: "7", Annotations: map[string]string{provisionedBy: driver, "x": "y"}, Labels: map[string]string{"a": "b"},
-			Finalizers: []string{"kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"}},
-		Spec: corev1.PersistentVolumeSpec{Capacity: of("1Gi"), AccessModes: readWriteOnce, StorageClassName: "s", VolumeMode: ptr.To(filesystem), PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-			ClaimRef:               &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: "n", Name: "c", UID: "cu", ResourceVersion: "6"},
-			NodeAffinity:           &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{}},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: "h", FSType: "xfs", VolumeAttributes: map[string]string{"a": "b"}}}},
-		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound, LastPhaseTransitionTime: ptr.To(metav1.Now())},
-	}
-}
-
-func TestVolume(t *testing.T) {
-	got := twice(t, Volume, boundVolume(v1alpha1.DriverName))
-	want := boundVolume(v1alpha1.DriverName)
-	want.Labels, want.Spec.NodeAffinity, want.Spec.CSI.VolumeAttributes, want.Status.LastPhaseTransitionTime, want.Spec.ClaimRef.ResourceVersion = nil, nil, nil, nil, ""
-	delete(want.Annotations, "x")
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
-	}
-	foreign := twice(t, Volume, boundVolume("other.example.com"))
-	if foreign.Spec.CSI != nil || foreign.Name != "v" || foreign.Spec.StorageClassName != "s" || foreign.Annotations != nil {
-		t.Errorf("of another driver: %+v", foreign)
-	}
-	now := metav1.Now()
-	for name, change := range map[string]func(*corev1.PersistentVolume){
-		"released":         func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeReleased },
-		"is being deleted": func(v *corev1.PersistentVolume) { v.DeletionTimestamp = &now },
-		"is waited for":    func(v *corev1.PersistentVolume) { v.Finalizers = append(v.Finalizers, "x/y") },
-	} {
-		volume := boundVolume(v1alpha1.DriverName)
-		change(volume)
-		want := volume.DeepCopy()
-		if diff := cmp.Diff(want, twice(t, Volume, volume)); diff != "" {
-			t.Errorf("%s: %s", name, diff)
-		}
-	}
-	// Values that are held once are not changed by who comes later.
-	other := boundVolume(v1alpha1.DriverName)
-	other.Spec.Capacity = of("2Gi")
-	twice(t, Volume, other)
-	if size := got.Spec.Capacity.Storage().String(); size != "1Gi" {
-		t.Errorf("the first volume has %s now", size)
-	}
 }
 
 func TestNode(t *testing.T) {
@@ -210,7 +117,7 @@ func TestCapacity(t *testing.T) {
 
 // TestWhatIsNotKnown: the end of a watch hands in other things than objects.
 func TestWhatIsNotKnown(t *testing.T) {
-	for _, transform := range []func(any) (any, error){Any, Whole, Node, NodeStatus, Claim, Volume, LogicalVolume, Capacity} {
+	for _, transform := range []func(any) (any, error){Any, Whole, Node, NodeStatus, LogicalVolume, Capacity} {
 		if got, err := transform("no object"); err != nil || got != "no object" {
 			t.Errorf("got %v, %v", got, err)
 		}

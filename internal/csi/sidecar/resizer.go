@@ -34,7 +34,7 @@ func (r *resizer) Start(ctx context.Context) error {
 	}
 	// The driver grows volumes that are in use, so no pods are watched to hold an expansion back.
 	const waitForPods = false
-	controller := resizing.NewResizeController(r.Driver, plugin, r.client, resyncPeriod, r.informers,
+	controller := resizing.NewResizeController(r.Driver, plugin, r.client, resyncPeriod, r.informers.forResizer(r.client),
 		limiter[string](), waitForPods, retryMax)
 	r.informers.StartWithContext(ctx)
 	workers := &sync.WaitGroup{}

@@ -14,7 +14,6 @@ import (
 	"google.golang.org/grpc"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -67,7 +66,7 @@ type Sidecars struct {
 	connection  *grpc.ClientConn
 	client      kubernetes.Interface
 	snapshots   snapshotclient.Interface
-	informers   informers.SharedInformerFactory
+	informers   *managed
 	provisioner *provisioner
 }
 

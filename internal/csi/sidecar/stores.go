@@ -1,0 +1,63 @@
+package sidecar
+
+import (
+	"context"
+	"maps"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	toolscache "k8s.io/client-go/tools/cache"
+)
+
+// forResizer are the informers as the resizer needs them: it looks for the PersistentVolume of a claim, which rests and so is not held, and
+// it writes into the stores, which follow the API server by themselves.
+func (m *managed) forResizer(client kubernetes.Interface) *managed {
+	other := *m
+	other.known = maps.Clone(m.known)
+	for kind, live := range map[reflect.Type]func(store) toolscache.Store{
+		reflect.TypeFor[*corev1.PersistentVolume]():      func(s store) toolscache.Store { return wholeVolumes{s, client} },
+		reflect.TypeFor[*corev1.PersistentVolumeClaim](): func(s store) toolscache.Store { return s },
+	} {
+		informer := m.known[kind]
+		other.known[kind] = withStore{informer, live(store{informer.GetStore()})}
+	}
+	return &other
+}
+
+// withStore is an informer with another store.
+type withStore struct {
+	toolscache.SharedIndexInformer
+	store toolscache.Store
+}
+
+// GetStore returns the other store.
+func (i withStore) GetStore() toolscache.Store { return i.store }
+
+// store leaves it to the informer to change it: what came to rest meanwhile would be put in again, for nobody to take out.
+type store struct{ toolscache.Store }
+
+// Update does nothing.
+func (store) Update(any) error { return nil }
+
+// wholeVolumes reads from the API server the PersistentVolumes that are not held.
+type wholeVolumes struct {
+	store
+	client kubernetes.Interface
+}
+
+// GetByKey returns a PersistentVolume by its name.
+func (s wholeVolumes) GetByKey(name string) (any, bool, error) {
+	if held, ok, err := s.store.GetByKey(name); ok || err != nil {
+		return held, ok, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	defer cancel()
+	volume, err := s.client.CoreV1().PersistentVolumes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
+	}
+	return volume, err == nil, err
+}

@@ -1,0 +1,174 @@
+package trim
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
+)
+
+func of(size string) corev1.ResourceList {
+	return corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+}
+
+func boundClaim(name string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: "u", Finalizers: []string{"kubernetes.io/pvc-protection"}},
+		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "v", StorageClassName: ptr.To("s"), Resources: corev1.VolumeResourceRequirements{Requests: of("1Gi")}},
+		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: of("1Gi")},
+	}
+}
+
+func boundVolume(name string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"}},
+		Status:     corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+	}
+}
+
+func TestWhatRests(t *testing.T) {
+	if !Rests(boundClaim("c")) || !Rests(boundVolume("v")) || Rests(&corev1.Node{}) {
+		t.Error("a bound claim and its PersistentVolume rest")
+	}
+	now := metav1.Now()
+	for name, change := range map[string]func(*corev1.PersistentVolumeClaim){
+		"is pending":    func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimPending },
+		"is lost":       func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost },
+		"asks for more": func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = of("2Gi") },
+		"says something": func(c *corev1.PersistentVolumeClaim) {
+			c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing"}}
+		},
+		"is being deleted": func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &now },
+		"is waited for":    func(c *corev1.PersistentVolumeClaim) { c.Finalizers = append(c.Finalizers, "topolvm.io/pvc") },
+		"is the source of copy": func(c *corev1.PersistentVolumeClaim) {
+			c.Finalizers = append(c.Finalizers, "provisioner.storage.kubernetes.io/cloning-protection")
+		},
+		"is being grown": func(c *corev1.PersistentVolumeClaim) {
+			c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{"storage": corev1.PersistentVolumeClaimNodeResizePending}
+		},
+		"is being modified": func(c *corev1.PersistentVolumeClaim) { c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{} },
+	} {
+		claim := boundClaim("c")
+		if change(claim); Rests(claim) {
+			t.Errorf("a claim that %s rests", name)
+		}
+	}
+	for name, change := range map[string]func(*corev1.PersistentVolume){
+		"is released":      func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeReleased },
+		"is not bound yet": func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumePending },
+		"is being deleted": func(v *corev1.PersistentVolume) { v.DeletionTimestamp = &now },
+		"is waited for":    func(v *corev1.PersistentVolume) { v.Finalizers = append(v.Finalizers, "x/y") },
+	} {
+		volume := boundVolume("v")
+		if change(volume); Rests(volume) {
+			t.Errorf("a PersistentVolume that %s rests", name)
+		}
+	}
+}
+
+// source is an API server with one list and one watch.
+type source struct {
+	list  runtime.Object
+	watch *watch.FakeWatcher
+}
+
+func (s source) List(metav1.ListOptions) (runtime.Object, error)   { return s.list.DeepCopyObject(), nil }
+func (s source) Watch(metav1.ListOptions) (watch.Interface, error) { return s.watch, nil }
+func (s source) IsWatchListSemanticsUnSupported() bool             { return true }
+func pendingClaim(name string) *corev1.PersistentVolumeClaim {
+	c := boundClaim(name)
+	c.Status.Phase = corev1.ClaimPending
+	return c
+}
+func releasedVolume(name string) *corev1.PersistentVolume {
+	v := boundVolume(name)
+	v.Status.Phase = corev1.VolumeReleased
+	return v
+}
+func runUntilSynced(t *testing.T, i toolscache.SharedIndexInformer) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var ended sync.WaitGroup
+	ended.Go(func() { i.RunWithContext(ctx) })
+	t.Cleanup(func() { cancel(); ended.Wait() })
+	if !toolscache.WaitForCacheSync(ctx.Done(), i.HasSynced) {
+		t.Fatal("it does not begin")
+	}
+}
+
+// An informer holds what moves, whatever way an object takes: from the list, by an event, to rest and back.
+func TestAnInformerHoldsWhatMoves(t *testing.T) {
+	s := source{&corev1.PersistentVolumeClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.PersistentVolumeClaim{*boundClaim("rests"), *pendingClaim("moves")}}, watch.NewFake()}
+	informer := NewInformer(s, &corev1.PersistentVolumeClaim{}, 0, toolscache.Indexers{})
+	runUntilSynced(t, informer)
+	holds := func(want ...string) {
+		t.Helper()
+		var got []string
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+			got = informer.GetStore().ListKeys()
+			slices.Sort(got)
+			if slices.Equal(got, want) {
+				return
+			}
+		}
+		t.Errorf("it holds %s, want %s", strings.Join(got, " "), want)
+	}
+	holds("n/moves")
+	s.watch.Add(boundClaim("another"))
+	s.watch.Add(pendingClaim("third"))
+	holds("n/moves", "n/third")
+	s.watch.Modify(boundClaim("moves"))
+	holds("n/third")
+	grows := boundClaim("rests")
+	grows.Spec.Resources.Requests = of("2Gi")
+	s.watch.Modify(grows)
+	holds("n/rests", "n/third")
+	s.watch.Modify(boundClaim("rests"))
+	s.watch.Modify(boundClaim("rests"))
+	s.watch.Delete(pendingClaim("third"))
+	holds()
+}
+
+func TestAnInformerOfVolumesAndOneOfNodes(t *testing.T) {
+	volumes := source{&corev1.PersistentVolumeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.PersistentVolume{*boundVolume("rests"), *releasedVolume("moves")}}, watch.NewFake()}
+	nodes := source{&corev1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, watch.NewFake()}
+	for want, informer := range map[string]toolscache.SharedIndexInformer{
+		"moves": NewInformer(volumes, &corev1.PersistentVolume{}, 0, toolscache.Indexers{}),
+		"a":     NewInformer(nodes, &corev1.Node{}, 0, toolscache.Indexers{}),
+	} {
+		runUntilSynced(t, informer)
+		if got := informer.GetStore().ListKeys(); !slices.Equal(got, []string{want}) {
+			t.Errorf("it holds %v, want %s", got, want)
+		}
+	}
+}
+
+// A watch that nobody reads any more ends.
+func TestAWatchEndsWhenItIsStopped(t *testing.T) {
+	s := source{&corev1.PersistentVolumeClaimList{}, watch.NewFake()}
+	w, err := moving{s}.Watch(metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.watch.Add(pendingClaim("a")) // It is on its way out.
+	w.Stop()
+	w.Stop()
+	select {
+	case _, open := <-w.ResultChan():
+		for open {
+			_, open = <-w.ResultChan()
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it goes on")
+	}
+}
