@@ -90,8 +90,6 @@ const (
 // The operator reads its own pod for the image that the node agents get.
 // +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=pods,verbs=get
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-lvm-storage,resources=leases,verbs=get;create;update
-// +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=events,verbs=create;patch
-// +kubebuilder:rbac:groups=events.k8s.io,namespace=openshift-lvm-storage,resources=events,verbs=create;patch
 // Metrics are for those whom the API server lets read them.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create

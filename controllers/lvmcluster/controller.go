@@ -49,11 +49,12 @@ func New(c client.Client, live client.Reader, recorder event.Recorder, options O
 	}
 }
 
-// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=list;watch;patch
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters/status,namespace=openshift-lvm-storage,verbs=patch
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters/finalizers,namespace=openshift-lvm-storage,verbs=update
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=nodes;persistentvolumes;persistentvolumeclaims,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims,verbs=list
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // report is what a reconcile comes to: the conditions and the rest of the status, and when to look again.

@@ -18,7 +18,7 @@ type csiNode struct{}
 // GetName names the manager.
 func (csiNode) GetName() string { return "csiNode" }
 
-// +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=list;watch
 
 // EnsureCreated waits until the driver is registered on every node with a node agent.
 func (csiNode) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {

@@ -3,6 +3,7 @@
 package lvmcluster
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,14 +36,15 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	w := newWorld(t)
 	_, err := w.reconcile()
 	w.must(err)
-	want := []string{
+	want := slices.Concat([]string{
 		"patch LVMCluster my-lvmcluster",
 		"apply SecurityContextConstraints lvms-vgmanager",
 		"apply CSIDriver topolvm.io",
+	}, ofPolicies("apply"), []string{
 		"apply LVMVolumeGroupNodeStatus a", "apply LVMVolumeGroupNodeStatus b",
 		"apply DaemonSet vg-manager",
 		"patch status LVMCluster my-lvmcluster",
-	}
+	})
 	if diff := cmp.Diff(want, w.spy.Writes()); diff != "" {
 		t.Errorf("first reconcile (-want +got):\n%s", diff)
 	}

@@ -4,11 +4,13 @@ package lvmcluster
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -23,17 +25,18 @@ func TestFirstReconcileCreatesOperandsAndSecondWritesNothing(t *testing.T) {
 	w := newWorld(t, thin("vg1"), thick("vg2"))
 	_, err := w.reconcile()
 	w.must(err)
-	want := []string{
+	want := slices.Concat([]string{
 		"patch LVMCluster my-lvmcluster",
 		"apply SecurityContextConstraints lvms-vgmanager",
 		"apply CSIDriver topolvm.io",
 		"apply StorageClass lvms-vg1", "apply StorageClass lvms-vg2",
 		"apply VolumeSnapshotClass lvms-vg1",
+	}, ofPolicies("apply"), []string{
 		"apply LVMVolumeGroup vg1", "apply LVMVolumeGroup vg2",
 		"apply LVMVolumeGroupNodeStatus a", "apply LVMVolumeGroupNodeStatus b",
 		"apply DaemonSet vg-manager",
 		"patch status LVMCluster my-lvmcluster",
-	}
+	})
 	if diff := cmp.Diff(want, w.spy.Writes()); diff != "" {
 		t.Errorf("first reconcile (-want +got):\n%s", diff)
 	}
@@ -81,6 +84,12 @@ func TestDriftIsRepaired(t *testing.T) {
 	w.must(w.get(group, "vg1"))
 	group.Spec.DeviceSelector = nil
 	w.must(w.api.Update(w.Context(), group))
+	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
+	w.must(w.get(policy, "lvms-vg-manager-nodes"))
+	policy.Spec.Validations = policy.Spec.Validations[:1]
+	w.must(w.api.Update(w.Context(), policy))
+	w.must(w.get(binding, "lvms-vg-manager-nodes"))
+	w.must(w.api.Delete(w.Context(), binding))
 
 	_, err := w.reconcile()
 	w.must(err)
@@ -98,6 +107,12 @@ func TestDriftIsRepaired(t *testing.T) {
 	w.must(w.get(group, "vg1"))
 	if group.Spec.DeviceSelector == nil {
 		t.Error("deviceSelector not restored")
+	}
+	if w.must(w.get(policy, "lvms-vg-manager-nodes")); len(policy.Spec.Validations) != 2 || !w.exists(binding, "lvms-vg-manager-nodes") {
+		t.Errorf("the agents are not held to their nodes: %v", policy.Spec.Validations)
+	}
+	if want := "system:serviceaccount:" + w.cluster.Namespace + ":vg-manager"; !strings.Contains(policy.Spec.MatchConditions[0].Expression, want) {
+		t.Errorf("the policy is not about %s: %v", want, policy.Spec.MatchConditions)
 	}
 }
 

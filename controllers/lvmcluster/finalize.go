@@ -26,7 +26,7 @@ func deletionOrder(options Options) []deleter {
 	if options.Platform.Snapshots {
 		order = append(order, topolvmVolumeSnapshotClass{})
 	}
-	order = append(order, unusedGate{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{}, nodeTraces{}, csiDriver{})
+	order = append(order, unusedGate{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{}, nodeTraces{}, agentPolicies{}, csiDriver{})
 	if options.Platform.SCC {
 		order = append(order, openshiftSccs{})
 	}

@@ -60,7 +60,7 @@ func newManagers(options Options) []Manager {
 	if options.Platform.Snapshots {
 		managers = append(managers, topolvmVolumeSnapshotClass{})
 	}
-	return append(managers, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{})
+	return append(managers, agentPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{})
 }
 
 // WaitError tells what an operand waits for. It is no failure.

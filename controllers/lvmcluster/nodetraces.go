@@ -20,7 +20,7 @@ type nodeTraces struct{}
 // GetName names the step.
 func (nodeTraces) GetName() string { return "nodeTraces" }
 
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;patch
 
 // EnsureDeleted cleans the Nodes. The agents must be gone, or they write it anew.
 func (nodeTraces) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {

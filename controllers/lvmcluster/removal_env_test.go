@@ -129,8 +129,8 @@ func TestDeletionWaitsForVolumesAndThenGoesInOrder(t *testing.T) {
 	w.must(w.api.DeleteAllOf(w.Context(), &storagev1.CSINode{}))
 	_, err = w.reconcile()
 	w.must(err)
-	if diff := cmp.Diff([]string{"delete CSIDriver topolvm.io", "delete SecurityContextConstraints lvms-vgmanager",
-		"patch LVMCluster my-lvmcluster"}, w.spy.Writes()); diff != "" {
+	if diff := cmp.Diff(append(ofPolicies("delete"), "delete CSIDriver topolvm.io", "delete SecurityContextConstraints lvms-vgmanager",
+		"patch LVMCluster my-lvmcluster"), w.spy.Writes()); diff != "" {
 		t.Error(diff)
 	}
 	if w.exists(&lvmv1alpha1.LVMCluster{}, w.cluster.Name) {

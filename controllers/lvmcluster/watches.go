@@ -56,6 +56,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&storagev1.CSIDriver{}, wake, builder.WithPredicates(owned())).
 		Watches(&storagev1.CSINode{}, wake, builder.WithPredicates(registrationChanged())).
 		Watches(&corev1.Node{}, wake, builder.WithPredicates(nodeChanged()))
+	for _, kind := range []string{policyKind, policyBindingKind} {
+		b = b.WatchesMetadata(metadataOf(policyAPIVersion, kind), wake, builder.WithPredicates(owned()))
+	}
 	if c.options.Platform.Snapshots {
 		b = b.WatchesMetadata(metadataOf(snapshotAPIVersion, snapshotClassKind), wake, builder.WithPredicates(owned()))
 	}

@@ -168,6 +168,15 @@ func (w *world) playRemoval(class string) {
 	}
 }
 
+// ofPolicies are the writes of the admission policies.
+func ofPolicies(verb string) []string {
+	var writes []string
+	for _, of := range []string{"logicalvolumes", "nodestatuses", "nodes"} {
+		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-vg-manager-"+of, verb+" ValidatingAdmissionPolicyBinding lvms-vg-manager-"+of)
+	}
+	return writes
+}
+
 func (w *world) condition(conditionType string) string {
 	w.Helper()
 	condition := meta.FindStatusCondition(w.cluster.Status.Conditions, conditionType)
@@ -183,6 +192,7 @@ func (w *world) clean() {
 	w.spy.Fail = nil
 	for _, object := range []client.Object{
 		&topolvmv1.LogicalVolume{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSIDriver{},
+		metadataOf(policyAPIVersion, policyKind), metadataOf(policyAPIVersion, policyBindingKind),
 		&storagev1.CSINode{}, &corev1.Node{}, metadataOf(snapshotAPIVersion, snapshotClassKind), metadataOf(sccAPIVersion, sccKind),
 	} {
 		if err := w.api.DeleteAllOf(ctx, object); err != nil {

@@ -46,7 +46,7 @@ func NewClaims(c client.Client, live client.Reader, namespace string, recorder l
 var lost = lvmsevent.Warning("NodeRemoved", "Release",
 	"the claim is deleted, since node %s, which has its volume, was removed with %s; the data is still on the node's disks, if they are whole")
 
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=list
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;delete
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=list

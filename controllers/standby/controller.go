@@ -67,7 +67,7 @@ func New(c client.Client, live client.Reader, namespace string, most int) *Contr
 
 // +kubebuilder:rbac:groups=apps,namespace=openshift-lvm-storage,resources=deployments,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=policy,namespace=openshift-lvm-storage,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 
 // Reconcile makes the copy what it should be. The request says nothing.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {

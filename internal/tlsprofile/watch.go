@@ -16,7 +16,7 @@ import (
 // apiServer is the name of the object with the profile.
 const apiServer = "cluster"
 
-// +kubebuilder:rbac:groups=config.openshift.io,resources=apiservers,resourceNames=cluster,verbs=get;list;watch
+// +kubebuilder:rbac:groups=config.openshift.io,resources=apiservers,resourceNames=cluster,verbs=list;watch
 
 // CacheByObject limits a manager's cache to the one object with the profile.
 func CacheByObject() map[client.Object]cache.ByObject {

@@ -23,7 +23,7 @@ import (
 
 // +kubebuilder:webhookconfiguration:mutating=false,name=lvms-operator-webhook
 // +kubebuilder:webhook:path=/validate-lvm-topolvm-io-v1alpha1-lvmcluster,mutating=false,failurePolicy=fail,sideEffects=None,groups=lvm.topolvm.io,resources=lvmclusters,verbs=create;update,versions=v1alpha1,name=vlvmcluster.kb.io,admissionReviewVersions=v1,serviceName=lvms-operator-webhook-service,serviceNamespace=openshift-lvm-storage
-// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=get;list;watch
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=list;watch
 
 // Validator decides about LVMClusters.
 type Validator struct {
@@ -68,7 +68,7 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroups,namespace=openshift-lvm-storage,verbs=list
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=list
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 
 // inventory reads what the nodes say about their devices.
 func (v *Validator) inventory(ctx context.Context) (inventory, error) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -77,9 +78,9 @@ func showsMetrics(ctx SpecContext) {
 				status, body := ask(address, tokens[who])
 				Expect(status).To(Equal(want), "%s asks %s", who, pod.Name)
 				if who == "reader" {
-					Expect(body).To(ContainSubstring("controller_runtime_reconcile_total"), "metrics of %s", pod.Name)
+					Expect(strings.Contains(body, "\nrest_client_requests_total{")).To(BeTrue(), "metrics of %s", pod.Name)
 				} else {
-					Expect(body).NotTo(ContainSubstring("controller_runtime"))
+					Expect(body).NotTo(ContainSubstring("rest_client"))
 				}
 			}
 		}

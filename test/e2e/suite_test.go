@@ -14,6 +14,7 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/format"
 
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
@@ -27,6 +28,7 @@ var (
 
 func TestEndToEnd(t *testing.T) {
 	RegisterFailHandler(Fail)
+	format.MaxLength = 0 // What failed is read to its end.
 	RunSpecs(t, "LVM Storage")
 	if t.Failed() {
 		t.Log(lastWords.String())

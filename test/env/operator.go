@@ -27,13 +27,28 @@ const (
 // AsOperator returns a configuration that may do what config/rbac/operator_role.yaml lets the operator do, and nothing
 // else. The rules for the operator's namespace hold in the given one.
 func (e *Env) AsOperator(namespace string) (*rest.Config, error) {
+	if err := e.bind(cached(), operatorUser); err != nil {
+		return nil, err
+	}
 	return e.as(operatorUser, "operator_role.yaml", namespace, nil)
+}
+
+// cached is the right to read one by one what the operator reads from its cache, and may only list and watch: tests have no cache.
+func cached() *unstructured.Unstructured {
+	role := &unstructured.Unstructured{Object: map[string]any{"rules": []any{
+		map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"lvm.topolvm.io"}, "resources": []any{"lvmclusters"}, "verbs": []any{"get"}},
+	}}}
+	role.SetAPIVersion("rbac.authorization.k8s.io/v1")
+	role.SetKind("ClusterRole")
+	role.SetName("cached-by-the-operator")
+	return role
 }
 
 // AsNodeAgent returns a configuration that may do what config/rbac lets the node agent of a node do. An empty node is a token that is
 // bound to none.
 func (e *Env) AsNodeAgent(node string) (*rest.Config, error) {
-	objects, err := manifests("vg_manager_policy.yaml")
+	objects, err := manifests("controllers/lvmcluster/agentpolicies.yaml")
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +65,7 @@ func (e *Env) AsNodeAgent(node string) (*rest.Config, error) {
 }
 
 func (e *Env) as(user, roles, namespace string, extra map[string][]string) (*rest.Config, error) {
-	objects, err := manifests(roles)
+	objects, err := manifests(filepath.Join("config", "rbac", roles))
 	if err != nil {
 		return nil, err
 	}
@@ -67,13 +82,13 @@ func (e *Env) as(user, roles, namespace string, extra map[string][]string) (*res
 	return config, nil
 }
 
-// manifests reads a file of config/rbac.
+// manifests reads a file of the repository.
 func manifests(name string) ([]*unstructured.Unstructured, error) {
 	repository, err := root()
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile(filepath.Join(repository, "config", "rbac", name))
+	data, err := os.ReadFile(filepath.Join(repository, name))
 	if err != nil {
 		return nil, err
 	}

@@ -80,9 +80,9 @@ func NodeOf(object client.Object) []string {
 	return nil
 }
 
-// +kubebuilder:rbac:groups=storage.k8s.io,resources=csistoragecapacities,namespace=openshift-lvm-storage,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csistoragecapacities,namespace=openshift-lvm-storage,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch
 
 // Reconcile brings the objects of a node to what the node offers. The name of the request is that of the node.

@@ -50,7 +50,7 @@ func NewControllerServer(o ControllerOptions) *ControllerServer {
 
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
-// +kubebuilder:rbac:groups="",resources=nodes;persistentvolumeclaims,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=nodes;persistentvolumeclaims,verbs=list;watch
 
 // Watch prepares the cache: the index by volume ID, and the watch that wakes calls. Call it before the cache starts.
 func (s *ControllerServer) Watch(ctx context.Context, c cache.Cache) error {

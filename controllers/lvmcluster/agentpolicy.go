@@ -1,0 +1,85 @@
+package lvmcluster
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+const (
+	policyAPIVersion  = "admissionregistration.k8s.io/v1"
+	policyKind        = "ValidatingAdmissionPolicy"
+	policyBindingKind = "ValidatingAdmissionPolicyBinding"
+)
+
+// agentPolicies keeps what holds node agents to their own nodes. OLM installs no such objects, and they have the operator's namespace in
+// them: so they are operands, there before the first agent and gone after the last.
+type agentPolicies struct{}
+
+//go:embed agentpolicies.yaml
+var agentPolicyFile []byte
+
+// suggestedNamespace is the one that the file names.
+const suggestedNamespace = "openshift-lvm-storage"
+
+// GetName names the manager.
+func (agentPolicies) GetName() string { return "agentPolicies" }
+
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=list;watch
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-vg-manager-logicalvolumes;lvms-vg-manager-nodestatuses;lvms-vg-manager-nodes,verbs=get;create;patch;delete
+
+// EnsureCreated applies the policies and their bindings.
+func (agentPolicies) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	objects, err := newAgentPolicies(cluster)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, object := range objects {
+		errs = append(errs, r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(object)))
+	}
+	return errors.Join(errs...)
+}
+
+// EnsureDeleted deletes the bindings and the policies.
+func (agentPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	objects, err := newAgentPolicies(cluster)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, object := range objects {
+		metadata := metadataOf(object.GetAPIVersion(), object.GetKind())
+		metadata.ObjectMeta = metav1.ObjectMeta{Name: object.GetName()}
+		errs = append(errs, r.Applier.Delete(ctx, r.Live, metadata))
+	}
+	return errors.Join(errs...)
+}
+
+// newAgentPolicies builds the policies for the agents of the operator's namespace.
+func newAgentPolicies(cluster *lvmv1alpha1.LVMCluster) ([]*unstructured.Unstructured, error) {
+	file := bytes.ReplaceAll(agentPolicyFile, []byte("system:serviceaccount:"+suggestedNamespace+":"), []byte("system:serviceaccount:"+cluster.Namespace+":"))
+	var objects []*unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file), len(file)); ; {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("admission policies of the node agents: %w", err)
+		}
+		object.SetLabels(labels(cluster, "agent-policy"))
+		objects = append(objects, object)
+	}
+}
