@@ -92,7 +92,7 @@ upstream-image: image
 	@$(BIN)/image -rootfs $(LVMS_CACHE)/rootfs -binary $(BIN)/upstream -version $(VERSION) -title upstream -out $(UPSTREAM_IMAGE)
 
 # Go decides what is stale.
-.PHONY: $(BIN)/lvms $(BIN)/image $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck
+.PHONY: $(BIN)/lvms $(BIN)/image $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle
 $(BIN)/lvms:
 	@hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 $(BIN)/image:
@@ -101,12 +101,22 @@ $(LAB):
 	@hack/step "build lab" go build -o $@ ./test/lab/cmd/lab
 $(BIN)/controller-gen:
 	@cd hack/tools && go build -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
+$(BIN)/bundle:
+	@cd hack/bundle && go build -o $@ .
 $(BIN)/staticcheck:
 	@cd hack/tools && go build -o $@ honnef.co/go/tools/cmd/staticcheck
 
 .PHONY: generate
-generate: $(BIN)/controller-gen ## Write the generated files anew: deep copies, CRDs, RBAC, webhook.
+generate: $(BIN)/controller-gen ## Write the generated files anew: deep copies, CRDs, RBAC, webhook; and the bundle from them.
 	@hack/generate $(BIN)/controller-gen
+	@$(MAKE) bundle
+
+# A release names its image by digest.
+BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator:v$(VERSION)
+
+.PHONY: bundle
+bundle: $(BIN)/bundle ## Write the OLM bundle from config/: make bundle VERSION=X.Y.Z BUNDLE_IMAGE=NAME@sha256:...
+	@$(BIN)/bundle -version $(VERSION) -image $(BUNDLE_IMAGE) -out bundle
 
 ##@ Checks
 
@@ -119,8 +129,9 @@ lint: $(BIN)/staticcheck ## gofmt, go vet and staticcheck.
 	@hack/step "staticcheck" $(BIN)/staticcheck -tags $(TAGS) ./...
 
 .PHONY: verify
-verify: $(BIN)/controller-gen ## Fail where a generated file is stale.
-	@hack/step "verify generated files" hack/verify $(BIN)/controller-gen
+verify: $(BIN)/controller-gen $(BIN)/bundle ## Fail where a generated file is stale, or the bundle is not what OLM's validators want.
+	@hack/step "verify generated files" hack/verify $(BIN)/controller-gen $(BIN)/bundle -version $(VERSION) -image $(BUNDLE_IMAGE)
+	@cd hack/bundle && ../step "bundle tests" go test ./...
 
 ##@ Look around
 

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/operator-framework/api/pkg/manifests"
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	"github.com/operator-framework/api/pkg/validation"
+	interfaces "github.com/operator-framework/api/pkg/validation/interfaces"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const image = "quay.io/lvm-storage/lvms-operator@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+func newBundle(t *testing.T) (string, *manifests.Bundle) {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "bundle")
+	o := options{repository: "../..", out: dir, version: "1.2.3", image: image, maintainer: "LVM Storage", mail: "lvm-storage@users.noreply.github.com", url: "https://github.com/lvm-storage/lvm-operator"}
+	if err := run(o); err != nil {
+		t.Fatal(err)
+	}
+	bundle, err := manifests.GetBundleFromDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir, bundle
+}
+
+// What operator-sdk and the catalogs check: nothing is wrong, and nothing is remarked on. The validator of architectures asks a container
+// engine for images, and is left out.
+func TestValidators(t *testing.T) {
+	_, bundle := newBundle(t)
+	objects := bundle.ObjectsToValidate()
+	for _, object := range bundle.Objects {
+		objects = append(objects, object)
+	}
+	for name, validator := range map[string]interfaces.Validator{
+		"ClusterServiceVersion": validation.ClusterServiceVersionValidator, "CustomResourceDefinition": validation.CustomResourceDefinitionValidator,
+		"Bundle": validation.BundleValidator, "OperatorHub": validation.OperatorHubV2Validator, "Capabilities": validation.StandardCapabilitiesValidator,
+		"Categories": validation.StandardCategoriesValidator, "Object": validation.ObjectValidator, "OperatorGroup": validation.OperatorGroupValidator,
+		"AlphaDeprecatedAPIs": validation.AlphaDeprecatedAPIsValidator, "GoodPractices": validation.GoodPracticesValidator,
+	} {
+		for _, result := range validator.Validate(objects...) {
+			for _, problem := range slices.Concat(result.Errors, result.Warnings) {
+				t.Errorf("%s: %v", name, problem)
+			}
+		}
+	}
+}
+
+// What operator-sdk's scorecard looks at.
+func TestScorecard(t *testing.T) {
+	_, bundle := newBundle(t)
+	var examples []struct {
+		Kind     string
+		Spec     map[string]any
+		Metadata struct{ Name, Namespace string }
+	}
+	if err := json.Unmarshal([]byte(bundle.CSV.Annotations["alm-examples"]), &examples); err != nil {
+		t.Fatal(err)
+	}
+	for _, owned := range bundle.CSV.Spec.CustomResourceDefinitions.Owned {
+		if !slices.ContainsFunc(examples, func(e struct {
+			Kind     string
+			Spec     map[string]any
+			Metadata struct{ Name, Namespace string }
+		}) bool {
+			return e.Kind == owned.Kind
+		}) {
+			t.Errorf("%s has no example", owned.Kind)
+		}
+		if len(owned.Resources) == 0 || owned.DisplayName == "" || owned.Description == "" {
+			t.Errorf("%s says too little: %+v", owned.Kind, owned)
+		}
+		crd := bundle.V1CRDs[slices.IndexFunc(bundle.V1CRDs, func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Spec.Names.Kind == owned.Kind })]
+		schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+		described := map[string]bool{}
+		for _, d := range owned.SpecDescriptors {
+			described["spec."+d.Path] = d.DisplayName != "" && d.Description != ""
+		}
+		for _, d := range owned.StatusDescriptors {
+			described["status."+d.Path] = d.DisplayName != "" && d.Description != ""
+		}
+		for _, part := range []string{"spec", "status"} {
+			for name := range schema.Properties[part].Properties {
+				if !described[part+"."+name] {
+					t.Errorf("%s.%s.%s has no descriptor, or one that says nothing", owned.Kind, part, name)
+				}
+			}
+		}
+	}
+	for _, e := range examples {
+		if e.Kind == "LVMCluster" && (e.Spec == nil || e.Metadata.Namespace != namespace) {
+			t.Errorf("example %+v", e)
+		}
+	}
+}
+
+// What a person sees first, and what the certification asks for.
+func TestTheCSVSaysWhatItIs(t *testing.T) {
+	dir, bundle := newBundle(t)
+	csv := bundle.CSV
+	if csv.Name != "lvms-operator.v1.2.3" || csv.Annotations["olm.skipRange"] != ">=1.1.0 <1.2.3" || bundle.DefaultChannel != "stable-1.2" || !slices.Equal(bundle.Channels, []string{"stable-1.2", "candidate"}) {
+		t.Errorf("%s %s %s %v", csv.Name, csv.Annotations["olm.skipRange"], bundle.DefaultChannel, bundle.Channels)
+	}
+	for _, feature := range []string{"disconnected", "fips-compliant", "proxy-aware", "tls-profiles", "token-auth-aws", "token-auth-azure", "token-auth-gcp", "csi", "cni", "cnf"} {
+		if answer := csv.Annotations["features.operators.openshift.io/"+feature]; answer != "true" && answer != "false" {
+			t.Errorf("feature %s is answered %q", feature, answer)
+		}
+	}
+	for _, mode := range csv.Spec.InstallModes {
+		own := mode.Type == v1alpha1.InstallModeTypeOwnNamespace || mode.Type == v1alpha1.InstallModeTypeAllNamespaces
+		if mode.Supported != own {
+			t.Errorf("install mode %+v", mode)
+		}
+	}
+	var suggested struct {
+		Metadata struct {
+			Name                string
+			Labels, Annotations map[string]string
+		}
+	}
+	if err := json.Unmarshal([]byte(csv.Annotations["operatorframework.io/suggested-namespace-template"]), &suggested); err != nil {
+		t.Fatal(err)
+	}
+	if suggested.Metadata.Name != namespace || suggested.Metadata.Annotations["workload.openshift.io/allowed"] != "management" || suggested.Metadata.Labels["pod-security.kubernetes.io/enforce"] != "privileged" {
+		t.Errorf("suggested namespace %+v", suggested)
+	}
+	var internal []string
+	if err := json.Unmarshal([]byte(csv.Annotations["operators.operatorframework.io/internal-objects"]), &internal); err != nil {
+		t.Fatal(err)
+	}
+	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
+		if hidden := slices.Contains(internal, owned.Name); hidden == (owned.Kind == "LVMCluster") {
+			t.Errorf("%s: hidden from people: %v", owned.Name, hidden)
+		}
+	}
+	// Every image is in relatedImages, by digest.
+	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		data, readErr := os.ReadFile(path)
+		if err != nil || readErr != nil || !strings.Contains(path, "manifests") {
+			return err
+		}
+		var object map[string]any
+		if err := yaml.Unmarshal(data, &object); err != nil {
+			return err
+		}
+		for _, found := range imagesIn(object) {
+			if found != csv.Spec.RelatedImages[0].Image || !strings.Contains(found, "@sha256:") {
+				t.Errorf("%s names the image %s, which is not in relatedImages", filepath.Base(path), found)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// imagesIn are the values of all fields called image.
+func imagesIn(value any) []string {
+	var images []string
+	switch v := value.(type) {
+	case map[string]any:
+		for key, inner := range v {
+			if text, ok := inner.(string); ok && key == "image" {
+				images = append(images, text)
+			}
+			images = append(images, imagesIn(inner)...)
+		}
+	case []any:
+		for _, inner := range v {
+			images = append(images, imagesIn(inner)...)
+		}
+	}
+	return images
+}
+
+// The rights in the bundle are those of config/rbac, the webhook that of config/webhook, and OLM's certificate is read.
+func TestTheInstallationIsThatOfTheManifests(t *testing.T) {
+	_, bundle := newBundle(t)
+	details := bundle.CSV.Spec.InstallStrategy.StrategySpec
+	for _, permissions := range [][]v1alpha1.StrategyDeploymentPermissions{details.Permissions, details.ClusterPermissions} {
+		if len(permissions) != 2 || permissions[0].ServiceAccountName != operator || permissions[1].ServiceAccountName != agent || len(permissions[0].Rules) < 5 || len(permissions[1].Rules) < 3 {
+			t.Errorf("got %+v", permissions)
+		}
+	}
+	container := details.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
+	if container.Image != image || !slices.Contains(container.Args, "--webhook-cert-dir="+olmCertificates) {
+		t.Errorf("got %s %v", container.Image, container.Args)
+	}
+	webhooks := bundle.CSV.Spec.WebhookDefinitions
+	if len(webhooks) != 1 || *webhooks[0].WebhookPath != "/validate-lvm-topolvm-io-v1alpha1-lvmcluster" || len(webhooks[0].Rules) != 1 || webhooks[0].TargetPort.IntVal != 9443 {
+		t.Errorf("got %+v", webhooks)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*options)
+		says   string
+	}{
+		"no version":    {func(o *options) { o.version = "" }, `-version ""`},
+		"not a version": {func(o *options) { o.version = "v1" }, `-version "v1"`},
+		"no image":      {func(o *options) { o.image = "" }, "-image"},
+		"no repository": {func(o *options) { o.repository = t.TempDir() }, "has no files"},
+	} {
+		o := options{repository: "../..", out: filepath.Join(t.TempDir(), "bundle"), version: "1.2.3", image: image}
+		tc.change(&o)
+		if err := run(o); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for name, want := range map[string]string{"overprovisionRatio": "Overprovision ratio", "fstype": "File system type", "name": "Name"} {
+		if got := (field{name: name}).displayName(); got != want {
+			t.Errorf("%s is %q", name, got)
+		}
+	}
+}

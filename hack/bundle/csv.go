@@ -1,0 +1,232 @@
+package main
+
+import (
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/blang/semver/v4"
+	"github.com/operator-framework/api/pkg/lib/version"
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+const (
+	packageName = "lvms-operator"
+	namespace   = "openshift-lvm-storage"
+	operator    = "lvms-operator"
+	agent       = "vg-manager"
+	// minKube has tokens that name the node of a Pod, which the policies of the agents read.
+	minKube = "1.30.0"
+	// olmCertificates is where OLM mounts the certificate of a webhook.
+	olmCertificates = "/tmp/k8s-webhook-server/serving-certs"
+)
+
+// architectures are those that there are images for.
+var architectures = []string{"amd64"}
+
+var (
+	//go:embed description.md
+	description string
+	//go:embed icon.svg
+	icon []byte
+)
+
+// newCSV builds the ClusterServiceVersion.
+func newCSV(o options, v semver.Version, s *source) (*v1alpha1.ClusterServiceVersion, error) {
+	install, err := newInstall(o, s)
+	if err != nil {
+		return nil, err
+	}
+	webhooks, err := newWebhooks(s)
+	if err != nil {
+		return nil, err
+	}
+	owned, err := newOwned(s)
+	if err != nil {
+		return nil, err
+	}
+	annotations, err := csvAnnotations(o, s)
+	if err != nil {
+		return nil, err
+	}
+	labels := map[string]string{"operatorframework.io/os.linux": "supported"}
+	for _, arch := range architectures {
+		labels["operatorframework.io/arch."+arch] = "supported"
+	}
+	return &v1alpha1.ClusterServiceVersion{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.ClusterServiceVersionAPIVersion, Kind: v1alpha1.ClusterServiceVersionKind},
+		ObjectMeta: metav1.ObjectMeta{Name: packageName + ".v" + v.String(), Namespace: "placeholder", Annotations: annotations, Labels: labels},
+		Spec: v1alpha1.ClusterServiceVersionSpec{
+			DisplayName:               "LVM Storage",
+			Description:               strings.TrimSpace(description) + "\n",
+			Version:                   version.OperatorVersion{Version: v},
+			Maturity:                  "stable",
+			MinKubeVersion:            minKube,
+			Keywords:                  []string{"storage", "LVM", "local storage", "logical volumes", "thin provisioning", "snapshot", "CSI", "edge", "TopoLVM"},
+			Provider:                  v1alpha1.AppLink{Name: o.maintainer, URL: o.url},
+			Maintainers:               []v1alpha1.Maintainer{{Name: o.maintainer, Email: o.mail}},
+			Links:                     []v1alpha1.AppLink{{Name: "Source", URL: o.url}, {Name: "Documentation", URL: o.url + "/tree/main/docs"}},
+			Icon:                      []v1alpha1.Icon{{Data: base64.StdEncoding.EncodeToString(icon), MediaType: "image/svg+xml"}},
+			InstallModes:              installModes(),
+			InstallStrategy:           install,
+			CustomResourceDefinitions: v1alpha1.CustomResourceDefinitions{Owned: owned},
+			WebhookDefinitions:        webhooks,
+			RelatedImages:             []v1alpha1.RelatedImage{{Name: operator, Image: o.image}},
+		},
+	}, nil
+}
+
+// installModes: the operator acts in its own namespace, and what it asks of others does not depend on which are watched.
+func installModes() []v1alpha1.InstallMode {
+	return []v1alpha1.InstallMode{
+		{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true},
+		{Type: v1alpha1.InstallModeTypeSingleNamespace, Supported: false},
+		{Type: v1alpha1.InstallModeTypeMultiNamespace, Supported: false},
+		{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true},
+	}
+}
+
+// newInstall builds the deployment with the rights of the ServiceAccounts.
+func newInstall(o options, s *source) (v1alpha1.NamedInstallStrategy, error) {
+	deployment, err := find[appsv1.Deployment](s.manager, "Deployment", operator)
+	if err != nil {
+		return v1alpha1.NamedInstallStrategy{}, err
+	}
+	container := &deployment.Spec.Template.Spec.Containers[0]
+	container.Image = o.image
+	container.Args = append(container.Args, "--webhook-cert-dir="+olmCertificates)
+	deployment.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: runsOn(architectures...)}
+	details := v1alpha1.StrategyDetailsDeployment{DeploymentSpecs: []v1alpha1.StrategyDeploymentSpec{{Name: operator, Label: deployment.Labels, Spec: deployment.Spec}}}
+	for _, account := range []string{operator, agent} {
+		here, everywhere, err := rightsOf(s, account)
+		if err != nil {
+			return v1alpha1.NamedInstallStrategy{}, err
+		}
+		details.Permissions = append(details.Permissions, v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: here})
+		details.ClusterPermissions = append(details.ClusterPermissions, v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: everywhere})
+	}
+	return v1alpha1.NamedInstallStrategy{StrategyName: v1alpha1.InstallStrategyNameDeployment, StrategySpec: details}, nil
+}
+
+// rightsOf are the rights of a ServiceAccount in the operator's namespace, and in all. OLM knows no others: what an account may in a certain
+// other namespace, of objects that are named, it may in all.
+func rightsOf(s *source, account string) (here, everywhere []rbacv1.PolicyRule, err error) {
+	clusterRole, err := find[rbacv1.ClusterRole](s.rbac, "ClusterRole", account)
+	if err != nil {
+		return nil, nil, err
+	}
+	everywhere = clusterRole.Rules
+	for _, object := range s.rbac {
+		if object.GetKind() != "Role" || object.GetName() != account {
+			continue
+		}
+		role, err := find[rbacv1.Role]([]*unstructured.Unstructured{object}, "Role", account)
+		if err != nil {
+			return nil, nil, err
+		}
+		if role.Namespace == namespace {
+			here = append(here, role.Rules...)
+			continue
+		}
+		for _, rule := range role.Rules {
+			if len(rule.ResourceNames) == 0 {
+				return nil, nil, fmt.Errorf("Role %s in namespace %s has a right on all %s: in a bundle that would be one in all namespaces", account, role.Namespace, strings.Join(rule.Resources, ", "))
+			}
+			everywhere = append(everywhere, rule)
+		}
+	}
+	return here, everywhere, nil
+}
+
+// runsOn are the nodes that there is an image for.
+func runsOn(architectures ...string) *corev1.NodeAffinity {
+	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+		MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: architectures},
+			{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"linux"}},
+		},
+	}}}}
+}
+
+// newWebhooks turns the webhooks of config/webhook into OLM's, which makes their Service and certificate.
+func newWebhooks(s *source) ([]v1alpha1.WebhookDescription, error) {
+	configuration, err := find[admissionv1.ValidatingWebhookConfiguration](s.webhooks, "ValidatingWebhookConfiguration", "lvms-operator-webhook")
+	if err != nil {
+		return nil, err
+	}
+	var all []v1alpha1.WebhookDescription
+	for _, webhook := range configuration.Webhooks {
+		port := intstr.FromInt32(9443)
+		all = append(all, v1alpha1.WebhookDescription{
+			GenerateName: webhook.Name, Type: v1alpha1.ValidatingAdmissionWebhook, DeploymentName: operator, ContainerPort: 443, TargetPort: &port,
+			Rules: webhook.Rules, FailurePolicy: webhook.FailurePolicy, MatchPolicy: webhook.MatchPolicy, SideEffects: webhook.SideEffects,
+			TimeoutSeconds: webhook.TimeoutSeconds, AdmissionReviewVersions: webhook.AdmissionReviewVersions, WebhookPath: webhook.ClientConfig.Service.Path,
+		})
+	}
+	return all, nil
+}
+
+// csvAnnotations are what OperatorHub, the console and the certification read.
+func csvAnnotations(o options, s *source) (map[string]string, error) {
+	examples, err := examplesOf(s)
+	if err != nil {
+		return nil, err
+	}
+	first, err := find[unstructured.Unstructured](s.samples[:1], "LVMCluster", s.samples[0].GetName())
+	if err != nil {
+		return nil, err
+	}
+	suggested, err := find[corev1.Namespace](s.manager, "Namespace", namespace)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]string{
+		"alm-examples":   examples,
+		"capabilities":   "Seamless Upgrades",
+		"categories":     "Storage",
+		"containerImage": o.image,
+		"description":    "Volumes of LVM on the disks of the cluster's nodes, with snapshots, clones, expansion and redundancy.",
+		"repository":     o.url,
+		"support":        o.maintainer,
+		"olm.skipRange":  o.skipRange,
+		"operatorframework.io/suggested-namespace":          namespace,
+		"operatorframework.io/suggested-namespace-template": text(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": suggested.Name, "labels": suggested.Labels, "annotations": suggested.Annotations}}),
+		"operatorframework.io/initialization-resource":      text(first.Object),
+		"operators.operatorframework.io/internal-objects":   text([]string{"logicalvolumes.topolvm.io", "lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io"}),
+		"operators.operatorframework.io/operator-type":      "standalone",
+		"operators.openshift.io/valid-subscription":         text([]string{"OpenShift Kubernetes Engine", "OpenShift Container Platform", "OpenShift Platform Plus"}),
+		"operator.openshift.io/uninstall-message":           "Delete the LVMCluster first, and wait until it is gone: it waits for the last volume, and removes the volume groups from the nodes. An operator that is uninstalled before leaves agents and volume groups as they are, and takes them over when it is installed again.",
+		"features.operators.openshift.io/disconnected":      "true",
+		"features.operators.openshift.io/fips-compliant":    "false",
+		"features.operators.openshift.io/proxy-aware":       "false",
+		"features.operators.openshift.io/tls-profiles":      "true",
+		"features.operators.openshift.io/token-auth-aws":    "false",
+		"features.operators.openshift.io/token-auth-azure":  "false",
+		"features.operators.openshift.io/token-auth-gcp":    "false",
+		"features.operators.openshift.io/csi":               "true",
+		"features.operators.openshift.io/cni":               "false",
+		"features.operators.openshift.io/cnf":               "false",
+	}
+	if o.created != "" {
+		all["createdAt"] = o.created
+	}
+	return all, nil
+}
+
+// text is a value as JSON in one line.
+func text(value any) string {
+	data, err := json.Marshal(value)
+	if err != nil {
+		panic(fmt.Sprintf("%T as JSON: %v", value, err)) // Values of this file.
+	}
+	return string(data)
+}

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/operator-framework/api/pkg/operators/v1alpha1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// kinds are the owned kinds, the one that people make first, with what the console shows about them.
+var kinds = []struct {
+	name, displayName, description string
+	// resources are the kinds that an object leads to.
+	resources []v1alpha1.APIResourceReference
+	// example is for a kind that nobody makes by hand; LVMCluster has those of config/samples.
+	example map[string]any
+}{
+	{"LVMCluster", "LVM cluster", "The local storage of the cluster: device classes, each with a volume group on the nodes that it selects and a StorageClass.",
+		resources("apps/v1 DaemonSet", "storage.k8s.io/v1 StorageClass", "storage.k8s.io/v1 CSIDriver", "lvm.topolvm.io/v1alpha1 LVMVolumeGroup", "lvm.topolvm.io/v1alpha1 LVMVolumeGroupNodeStatus"), nil},
+	{"LVMVolumeGroup", "LVM volume group", "A device class as the node agents read it. The operator makes it from the LVMCluster; change it there.",
+		resources("lvm.topolvm.io/v1alpha1 LVMVolumeGroupNodeStatus"),
+		map[string]any{"spec": map[string]any{"default": true, "thinPoolConfig": map[string]any{"name": "thin-pool-1", "sizePercent": 90, "overprovisionRatio": 10}}}},
+	{"LVMVolumeGroupNodeStatus", "LVM volume group node status", "What one node says of its devices and volume groups. It has the name of the node; the operator makes it.",
+		resources("v1 Node"), map[string]any{}},
+	{"LogicalVolume", "Logical volume", "A volume, or a snapshot, and the node that it is on. The CSI driver makes it.",
+		resources("v1 PersistentVolume"), map[string]any{"spec": map[string]any{"name": "pvc-6d2c9bd5-0000-4000-8000-1234567890ab", "nodeName": "node1", "deviceClass": "vg1", "size": "1Gi"}}},
+}
+
+// resources reads "group/version Kind".
+func resources(names ...string) []v1alpha1.APIResourceReference {
+	var all []v1alpha1.APIResourceReference
+	for _, name := range names {
+		groupVersion, kind, _ := strings.Cut(name, " ")
+		version := groupVersion[strings.LastIndex(groupVersion, "/")+1:]
+		all = append(all, v1alpha1.APIResourceReference{Kind: kind, Version: version})
+	}
+	return all
+}
+
+// newOwned describes the kinds with the fields of their schemas.
+func newOwned(s *source) ([]v1alpha1.CRDDescription, error) {
+	var owned []v1alpha1.CRDDescription
+	for _, kind := range kinds {
+		crd, err := crdOf(s, kind.name)
+		if err != nil {
+			return nil, err
+		}
+		version := crd.Spec.Versions[0]
+		description := v1alpha1.CRDDescription{
+			Name: crd.Name, Kind: kind.name, Version: version.Name, DisplayName: kind.displayName, Description: kind.description, Resources: kind.resources,
+		}
+		schema := version.Schema.OpenAPIV3Schema
+		for _, f := range fieldsOf(schema.Properties["spec"], "") {
+			description.SpecDescriptors = append(description.SpecDescriptors, v1alpha1.SpecDescriptor{
+				Path: f.path, DisplayName: f.displayName(), Description: f.description(), XDescriptors: f.specControls()})
+		}
+		for _, f := range fieldsOf(schema.Properties["status"], "") {
+			description.StatusDescriptors = append(description.StatusDescriptors, v1alpha1.StatusDescriptor{
+				Path: f.path, DisplayName: f.displayName(), Description: f.description(), XDescriptors: f.statusControls()})
+		}
+		owned = append(owned, description)
+	}
+	return owned, nil
+}
+
+func crdOf(s *source, kind string) (*apiextensionsv1.CustomResourceDefinition, error) {
+	for _, object := range s.crds {
+		crd, err := find[apiextensionsv1.CustomResourceDefinition](s.crds, "CustomResourceDefinition", object.GetName())
+		if err != nil {
+			return nil, err
+		}
+		if crd.Spec.Names.Kind == kind {
+			return crd, nil
+		}
+	}
+	return nil, fmt.Errorf("config/crd has no kind %s", kind)
+}
+
+// examplesOf are one or more objects of each kind.
+func examplesOf(s *source) (string, error) {
+	var examples []any
+	for _, sample := range s.samples {
+		examples = append(examples, sample.Object)
+	}
+	for _, kind := range kinds {
+		if kind.example == nil {
+			continue
+		}
+		crd, err := crdOf(s, kind.name)
+		if err != nil {
+			return "", err
+		}
+		example := &unstructured.Unstructured{Object: map[string]any{}}
+		for key, value := range kind.example {
+			example.Object[key] = value
+		}
+		example.SetAPIVersion(crd.Spec.Group + "/" + crd.Spec.Versions[0].Name)
+		example.SetKind(kind.name)
+		example.SetName("example")
+		if crd.Spec.Scope == apiextensionsv1.NamespaceScoped {
+			example.SetNamespace(namespace)
+		}
+		examples = append(examples, example.Object)
+	}
+	return text(examples), nil
+}
+
+// field is a field that a person sets or reads.
+type field struct {
+	path   string
+	name   string
+	schema apiextensionsv1.JSONSchemaProps
+}
+
+// whole are fields of Kubernetes' own types, which the console knows by themselves.
+var whole = []string{"nodeSelector", "tolerations", "conditions"}
+
+// fieldsOf walks a schema. The console finds the fields of a list's elements by its first (path[0].field).
+func fieldsOf(schema apiextensionsv1.JSONSchemaProps, prefix string) []field {
+	var fields []field
+	for name, property := range schema.Properties {
+		f := field{path: prefix + name, name: name, schema: property}
+		fields = append(fields, f)
+		switch {
+		case slices.Contains(whole, name):
+		case property.Type == "object":
+			fields = append(fields, fieldsOf(property, f.path+".")...)
+		case property.Type == "array" && property.Items != nil && property.Items.Schema != nil:
+			fields = append(fields, fieldsOf(*property.Items.Schema, f.path+"[0].")...)
+		}
+	}
+	slices.SortFunc(fields, func(a, b field) int { return cmp.Compare(a.path, b.path) })
+	return fields
+}
+
+// names are those that cannot be read off the field.
+var names = map[string]string{
+	"fstype": "File system type", "uuid": "UUID", "volumeGroupUUID": "Volume group UUID", "pvUUID": "Physical volume UUID", "id": "ID", "volumeID": "Volume ID",
+	"deviceID": "Device ID", "wwn": "WWN", "byID": "By-id links", "byPath": "By-path links", "raidConfig": "RAID configuration", "raidStatus": "RAID status", "lvHealth": "Health of logical volumes",
+}
+
+// displayName is the name of the field in words: "overprovisionRatio" is "Overprovision ratio".
+func (f field) displayName() string {
+	if name, ok := names[f.name]; ok {
+		return name
+	}
+	var words strings.Builder
+	for i, r := range f.name {
+		switch {
+		case i == 0:
+			words.WriteRune(unicode.ToUpper(r))
+		case unicode.IsUpper(r):
+			words.WriteRune(' ')
+			words.WriteRune(unicode.ToLower(r))
+		default:
+			words.WriteRune(r)
+		}
+	}
+	return words.String()
+}
+
+// description is what the API says about the field, without its name at the beginning.
+func (f field) description() string {
+	text := strings.Join(strings.Fields(f.schema.Description), " ")
+	if rest, ok := strings.CutPrefix(text, f.name+" "); ok && rest != "" {
+		text = f.displayName() + " " + rest
+	}
+	if text == "" {
+		text = f.displayName() + "."
+	}
+	return text
+}
+
+const ui = "urn:alm:descriptor:com.tectonic.ui:"
+
+// specControls say how the console's form asks for a field.
+func (f field) specControls() []string {
+	var controls []string
+	switch {
+	case len(f.schema.Enum) > 0:
+		for _, value := range f.schema.Enum {
+			controls = append(controls, ui+"select:"+strings.Trim(string(value.Raw), `"`))
+		}
+	case f.schema.Type == "boolean":
+		controls = append(controls, ui+"booleanSwitch")
+	case f.schema.Type == "integer":
+		controls = append(controls, ui+"number")
+	case f.schema.Type == "string":
+		controls = append(controls, ui+"text")
+	}
+	if group, _, nested := strings.Cut(f.path, "[0]."); nested {
+		controls = append(controls, ui+"arrayFieldGroup:"+group)
+	} else if at := strings.LastIndex(f.path, "."); at > 0 {
+		controls = append(controls, ui+"fieldGroup:"+f.path[:at])
+	}
+	return controls
+}
+
+// statusControls say how the console shows a field.
+func (f field) statusControls() []string {
+	switch f.path {
+	case "conditions":
+		return []string{"urn:alm:descriptor:io.kubernetes.conditions"}
+	case "state":
+		return []string{"urn:alm:descriptor:io.kubernetes.phase"}
+	}
+	return []string{"urn:alm:descriptor:text"}
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/yaml"
+)
+
+// source is what the repository says.
+type source struct {
+	crds, rbac, manager, policies, webhooks []*unstructured.Unstructured
+	// samples are the LVMClusters of config/samples, the recommended one first.
+	samples []*unstructured.Unstructured
+}
+
+// read reads config/.
+func read(repository string) (*source, error) {
+	s := &source{}
+	for folder, into := range map[string]*[]*unstructured.Unstructured{
+		"crd": &s.crds, "rbac": &s.rbac, "manager": &s.manager, "network": &s.policies, "webhook": &s.webhooks, "samples": &s.samples,
+	} {
+		files, err := filepath.Glob(filepath.Join(repository, "config", folder, "*.yaml"))
+		if err != nil || len(files) == 0 {
+			return nil, errors.Join(err, fmt.Errorf("config/%s has no files", folder))
+		}
+		slices.Sort(files)
+		for _, file := range files {
+			if filepath.Base(file) == "kustomization.yaml" {
+				continue
+			}
+			objects, err := readFile(file)
+			if err != nil {
+				return nil, err
+			}
+			*into = append(*into, objects...)
+		}
+	}
+	// OLM puts namespaced objects into the namespace that the operator is installed in.
+	for _, object := range s.policies {
+		object.SetNamespace("")
+	}
+	return s, nil
+}
+
+func readFile(file string) ([]*unstructured.Unstructured, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var objects []*unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), len(data)); ; {
+		object := &unstructured.Unstructured{}
+		err := decoder.Decode(object)
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		objects = append(objects, object)
+	}
+}
+
+// services are those that OLM does not make itself: it has one of its own for the webhook.
+func (s *source) services() []*unstructured.Unstructured {
+	var services []*unstructured.Unstructured
+	for _, object := range s.manager {
+		if object.GetKind() == "Service" && !strings.Contains(object.GetName(), "webhook") {
+			service := object.DeepCopy()
+			service.SetNamespace("")
+			services = append(services, service)
+		}
+	}
+	return services
+}
+
+// find returns the one object of a kind and name, as its type.
+func find[T any](objects []*unstructured.Unstructured, kind, name string) (*T, error) {
+	for _, object := range objects {
+		if object.GetKind() == kind && object.GetName() == name {
+			typed := new(T)
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
+				return nil, fmt.Errorf("%s %s: %w", kind, name, err)
+			}
+			return typed, nil
+		}
+	}
+	return nil, fmt.Errorf("config has no %s %s", kind, name)
+}
