@@ -49,15 +49,18 @@ var exercised = map[right]bool{}
 
 // elsewhere are rights for what no story here comes to, or not each time, with who does.
 var elsewhere = map[string]string{
-	"lvms-operator may create configmaps in openshift-lvm-storage":                            wipesAreSaved,
-	"lvms-operator may update configmaps lvms-wiped-devices in openshift-lvm-storage":         wipesAreSaved,
-	"lvms-operator may delete configmaps lvms-wiped-devices in openshift-lvm-storage":         wipesAreSaved,
-	"lvms-operator may delete persistentvolumeclaims in all namespaces":                       "controllers/node, claims of a Node that asks for it",
-	"lvms-operator may patch events.events.k8s.io in all namespaces":                          repeats,
-	"lvms-operator may patch events in all namespaces":                                        repeats,
-	"vg-manager may patch events.events.k8s.io in openshift-lvm-storage":                      repeats,
-	"vg-manager may patch events.events.k8s.io in all namespaces":                             repeats,
-	"lvms-operator may update lvmclusters/finalizers.lvm.topolvm.io in openshift-lvm-storage": "the API server of OpenShift (OwnerReferencesPermissionEnforcement)",
+	"lvms-operator may create configmaps in openshift-lvm-storage":                                wipesAreSaved,
+	"lvms-operator may update configmaps lvms-wiped-devices in openshift-lvm-storage":             wipesAreSaved,
+	"lvms-operator may delete configmaps lvms-wiped-devices in openshift-lvm-storage":             wipesAreSaved,
+	"lvms-operator may delete persistentvolumeclaims in all namespaces":                           "controllers/node, claims of a Node that asks for it",
+	"lvms-operator may patch events.events.k8s.io in all namespaces":                              repeats,
+	"lvms-operator may patch events in all namespaces":                                            repeats,
+	"vg-manager may patch events.events.k8s.io in openshift-lvm-storage":                          repeats,
+	"vg-manager may patch events.events.k8s.io in all namespaces":                                 repeats,
+	"lvms-operator may patch nodes in all namespaces":                                             "controllers/node, claims of a Node that asks for it",
+	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage": "internal/webhook, a certificate that is about to end",
+	"vg-manager may get configmaps lvms-wiped-devices in openshift-lvm-storage":                   "vgmanager/volumegroup, wipes on nodes that are gone",
+	"lvms-operator may update lvmclusters/finalizers.lvm.topolvm.io in openshift-lvm-storage":     "the API server of OpenShift (OwnerReferencesPermissionEnforcement)",
 }
 
 const (

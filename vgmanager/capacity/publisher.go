@@ -65,7 +65,7 @@ func (p *Publisher) notify() {
 	}
 }
 
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
 
 // Start publishes until ctx ends. It implements manager.Runnable.
 func (p *Publisher) Start(ctx context.Context) error {

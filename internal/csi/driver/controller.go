@@ -48,7 +48,7 @@ func NewControllerServer(o ControllerOptions) *ControllerServer {
 	return &ControllerServer{ControllerOptions: o}
 }
 
-// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes;persistentvolumeclaims,verbs=list;watch
 
