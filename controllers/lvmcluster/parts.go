@@ -27,6 +27,21 @@ func protect(operand *unstructured.Unstructured, present client.Object, finalize
 	}
 }
 
+// protectPresent puts the finalizer on an LVMVolumeGroup that is not applied any more: one of a device class that was taken out of the spec
+// before this version came.
+func (r Reconciler) protectPresent(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup) error {
+	if !group.DeletionTimestamp.IsZero() || slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) {
+		return nil
+	}
+	before := group.DeepCopy()
+	group.Finalizers = append(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer)
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Patch(ctx, group, patch, client.FieldOwner(fieldOwner)); err != nil {
+		return fmt.Errorf("LVMVolumeGroup %s: add finalizer: %w", group.Name, err)
+	}
+	return nil
+}
+
 // entryIn returns what a node status says about a device class, or nil.
 func entryIn(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, class string) *lvmv1alpha1.VGStatus {
 	for i := range status.Status.NodeStatus {

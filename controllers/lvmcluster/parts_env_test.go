@@ -149,6 +149,26 @@ func TestAVolumeGroupThatUpstreamWasDeleting(t *testing.T) {
 	}
 }
 
+// A device class that upstream's LVMCluster had lost, and that is still used.
+func TestAClassThatWasLeavingUnderUpstreamIsKeptForItsNodes(t *testing.T) {
+	w := newWorld(t, thin("vg1"), thick("vg2"))
+	w.settle()
+	defer w.volume("data", "vg2")()
+	group := &lvmv1alpha1.LVMVolumeGroup{}
+	w.must(w.get(group, "vg2"))
+	group.Finalizers = []string{lvmv1alpha1.NodeCleanupFinalizer("a")}
+	w.must(w.api.Update(t.Context(), group))
+	w.cluster.Spec.Storage.DeviceClasses = w.cluster.Spec.Storage.DeviceClasses[:1]
+	w.must(w.api.Update(t.Context(), w.cluster))
+	for range 2 {
+		_, err := w.reconcile()
+		w.must(err)
+	}
+	if w.must(w.get(group, "vg2")); !slices.Equal(group.Finalizers, []string{lvmv1alpha1.VolumeGroupFinalizer}) || group.Spec.DeviceSelector == nil {
+		t.Errorf("got %v, %+v", group.Finalizers, group.Spec)
+	}
+}
+
 // Somebody took the finalizer off the LVMCluster, and the garbage collector deleted what belonged to it.
 func TestWithoutAnLVMClusterNothingStaysThatTellsOfNothing(t *testing.T) {
 	w, _, group := newParts(t)

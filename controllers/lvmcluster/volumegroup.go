@@ -48,6 +48,9 @@ func (m lvmVG) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1al
 // after the StorageClass is gone: a claim that came in between has its volume by now.
 func (lvmVG) remove(r Reconciler, ctx context.Context, leaving Leaving) error {
 	group := leaving.VolumeGroup.DeepCopy()
+	if err := r.protectPresent(ctx, group); err != nil {
+		return err
+	}
 	if users := leaving.Users; !users.None() {
 		return inUse(group.Name, users)
 	}
