@@ -9,13 +9,11 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
-	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	topolvmcontroller "github.com/topolvm/topolvm/pkg/controller"
 	"github.com/topolvm/topolvm/pkg/driver"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/discovery"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -33,6 +31,7 @@ import (
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
+	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
@@ -135,14 +134,14 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err != nil {
 		return err
 	}
-	certificates, profile := newCertificates(direct, namespace, o), tlsprofile.New()
+	certificates, profile, volumes := newCertificates(direct, namespace, o), tlsprofile.New(), &trim.Volumes{}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              scheme,
 		Metrics:                             metricsOptions(o.metricsAddress, o.metricsCertDir, profile),
 		HealthProbeBindAddress:              o.healthAddress,
 		PprofBindAddress:                    pprofAddress(o.pprofPort),
 		WebhookServer:                       certificates.server(o, profile),
-		Cache:                               cache.Options{ByObject: operatorCache(namespace, found), DefaultTransform: trim.Any, NewInformer: trim.NewInformer},
+		Cache:                               cache.Options{ByObject: operatorCache(namespace, found), DefaultTransform: trim.Any, NewInformer: volumes.NewInformer},
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
@@ -174,22 +173,21 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err := addControllers(mgr, namespace, image, found); err != nil {
 		return err
 	}
-	closeSidecars, err := addCSI(ctx, mgr, namespace, podName, found)
+	closeSidecars, err := addCSI(ctx, mgr, namespace, podName, found, volumes)
 	if err != nil {
 		return err
 	}
 	defer closeSidecars()
+	if err := mgr.Add(footprint.Reducer{}); err != nil {
+		return err
+	}
 	return mgr.Start(ctx)
 }
 
 // operatorCache limits what the operator holds to what it needs.
 func operatorCache(namespace string, found platform.Platform) map[client.Object]cache.ByObject {
 	objects := lvmcluster.CacheByObject(namespace)
-	for object, transform := range map[client.Object]toolscache.TransformFunc{
-		&corev1.Node{}: trim.Node, &topolvmv1.LogicalVolume{}: trim.LogicalVolume,
-	} {
-		objects[object] = cache.ByObject{Transform: transform}
-	}
+	objects[&corev1.Node{}] = cache.ByObject{Transform: trim.Node}
 	if found.TLSProfile {
 		maps.Copy(objects, tlsprofile.CacheByObject())
 	}
@@ -269,8 +267,8 @@ func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Pl
 }
 
 // addCSI adds the CSI controller and the sidecars that call it, all in this process.
-func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform) (closeSidecars func(), err error) {
-	controller := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{Client: mgr.GetClient(), Live: mgr.GetAPIReader()})
+func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform, volumes *trim.Volumes) (closeSidecars func(), err error) {
+	controller := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), NameOf: volumes.Name})
 	if err := controller.Watch(ctx, mgr.GetCache()); err != nil {
 		return nil, err
 	}

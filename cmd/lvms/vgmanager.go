@@ -25,6 +25,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
@@ -182,7 +183,7 @@ func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string) (*lv
 	}
 	// A change of health is one of capacity too, and of what is wrong with volumes.
 	watch.monitor.Subscribe(engine.Changed)
-	err = errors.Join(metrics.Registry.Register(audit), mgr.Add(audit), mgr.Add(engine), mgr.Add(manager.RunnableFunc(watch.monitor.Start)), mgr.Add(manager.RunnableFunc(events.Start)),
+	err = errors.Join(metrics.Registry.Register(audit), mgr.Add(audit), mgr.Add(engine), mgr.Add(footprint.Reducer{}), mgr.Add(manager.RunnableFunc(watch.monitor.Start)), mgr.Add(manager.RunnableFunc(events.Start)),
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
 	return engine, err
 }

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,26 +16,65 @@ import (
 	"k8s.io/client-go/util/watchlist"
 )
 
-// NewInformer makes the informers of a cache (controller-runtime, cache.Options.NewInformer). Those of claims and PersistentVolumes hold
-// only what moves: what rests is for nobody here to act on, and there are tens of thousands of it. For whoever watches, an object that
-// comes to rest is deleted, and one that begins to move is new.
-func NewInformer(source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+// Volumes makes the informers of a cache, and knows by their IDs the LogicalVolumes that it does not hold. The zero value is ready.
+type Volumes struct {
+	mu    sync.RWMutex
+	names map[string]string
+}
+
+// NewInformer makes an informer (controller-runtime, cache.Options.NewInformer). Those of claims, PersistentVolumes and LogicalVolumes
+// hold only what moves: what rests is for nobody here to act on, and there are tens of thousands of it. For whoever watches, an object
+// that comes to rest is deleted, and one that begins to move is new.
+func (v *Volumes) NewInformer(source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	switch object.(type) {
-	case *corev1.PersistentVolumeClaim, *corev1.PersistentVolume:
-		source = moving{source}
+	case *corev1.PersistentVolumeClaim, *corev1.PersistentVolume, *topolvmv1.LogicalVolume:
+		source = moving{source, v}
 	}
 	return toolscache.NewSharedIndexInformer(source, object, resync, indexers)
 }
 
-// Rests tells whether a claim or a PersistentVolume is as it is to be. Other objects never rest.
+// Name returns the name of the LogicalVolume with a volume ID, "" where none has been seen. It may have been deleted since.
+func (v *Volumes) Name(id string) string {
+	v.mu.RLock()
+	defer v.mu.RUnlock()
+	return v.names[id]
+}
+
+// note keeps what is to be known of an object.
+func (v *Volumes) note(kind watch.EventType, object runtime.Object) {
+	lv, ok := object.(*topolvmv1.LogicalVolume)
+	if !ok || lv.Status.VolumeID == "" {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if kind == watch.Deleted {
+		delete(v.names, lv.Status.VolumeID)
+		return
+	}
+	if v.names == nil {
+		v.names = map[string]string{}
+	}
+	v.names[lv.Status.VolumeID] = lv.Name
+}
+
+// Rests tells whether a claim, a PersistentVolume or a LogicalVolume is as it is to be. Other objects never rest.
 func Rests(object runtime.Object) bool {
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:
 		return claimRests(o)
 	case *corev1.PersistentVolume:
 		return volumeRests(o)
+	case *topolvmv1.LogicalVolume:
+		return logicalVolumeRests(o)
 	}
 	return false
+}
+
+// logicalVolumeRests: it was made, has the size that is asked for, and nobody wants it away.
+func logicalVolumeRests(lv *topolvmv1.LogicalVolume) bool {
+	status := &lv.Status
+	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK && status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0
 }
 
 // claimRests: it is bound, has the size that it asks for, and nothing is going on with it.
@@ -56,7 +97,10 @@ func unheld(object metav1.Object) bool {
 }
 
 // moving leaves out what rests.
-type moving struct{ toolscache.ListerWatcher }
+type moving struct {
+	toolscache.ListerWatcher
+	volumes *Volumes
+}
 
 var _ toolscache.ListerWatcherWithContext = moving{}
 
@@ -73,6 +117,11 @@ func (m moving) ListWithContext(ctx context.Context, options metav1.ListOptions)
 		l.Items = slices.Clip(slices.DeleteFunc(l.Items, func(c corev1.PersistentVolumeClaim) bool { return claimRests(&c) }))
 	case *corev1.PersistentVolumeList:
 		l.Items = slices.Clip(slices.DeleteFunc(l.Items, func(v corev1.PersistentVolume) bool { return volumeRests(&v) }))
+	case *topolvmv1.LogicalVolumeList:
+		for i := range l.Items {
+			m.volumes.note(watch.Added, &l.Items[i])
+		}
+		l.Items = slices.Clip(slices.DeleteFunc(l.Items, func(v topolvmv1.LogicalVolume) bool { return logicalVolumeRests(&v) }))
 	}
 	return list, err
 }
@@ -88,7 +137,7 @@ func (m moving) WatchWithContext(ctx context.Context, options metav1.ListOptions
 	if err != nil {
 		return nil, err
 	}
-	w := &movingWatch{source: source, events: make(chan watch.Event), stopped: make(chan struct{})}
+	w := &movingWatch{source: source, volumes: m.volumes, events: make(chan watch.Event), stopped: make(chan struct{})}
 	go w.run()
 	return w, nil
 }
@@ -101,6 +150,7 @@ func (m moving) IsWatchListSemanticsUnSupported() bool {
 // movingWatch passes the events of what moves.
 type movingWatch struct {
 	source  watch.Interface
+	volumes *Volumes
 	events  chan watch.Event
 	stopped chan struct{}
 	once    sync.Once
@@ -118,6 +168,7 @@ func (w *movingWatch) Stop() {
 func (w *movingWatch) run() {
 	defer close(w.events)
 	for event := range w.source.ResultChan() {
+		w.volumes.note(event.Type, event.Object)
 		if (event.Type == watch.Added || event.Type == watch.Modified) && Rests(event.Object) {
 			if event.Type == watch.Added {
 				continue

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/utils/ptr"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 func of(size string) corev1.ResourceList {
@@ -109,7 +113,7 @@ func runUntilSynced(t *testing.T, i toolscache.SharedIndexInformer) {
 // An informer holds what moves, whatever way an object takes: from the list, by an event, to rest and back.
 func TestAnInformerHoldsWhatMoves(t *testing.T) {
 	s := source{&corev1.PersistentVolumeClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.PersistentVolumeClaim{*boundClaim("rests"), *pendingClaim("moves")}}, watch.NewFake()}
-	informer := NewInformer(s, &corev1.PersistentVolumeClaim{}, 0, toolscache.Indexers{})
+	informer := new(Volumes).NewInformer(s, &corev1.PersistentVolumeClaim{}, 0, toolscache.Indexers{})
 	runUntilSynced(t, informer)
 	holds := func(want ...string) {
 		t.Helper()
@@ -143,8 +147,8 @@ func TestAnInformerOfVolumesAndOneOfNodes(t *testing.T) {
 	volumes := source{&corev1.PersistentVolumeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.PersistentVolume{*boundVolume("rests"), *releasedVolume("moves")}}, watch.NewFake()}
 	nodes := source{&corev1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, watch.NewFake()}
 	for want, informer := range map[string]toolscache.SharedIndexInformer{
-		"moves": NewInformer(volumes, &corev1.PersistentVolume{}, 0, toolscache.Indexers{}),
-		"a":     NewInformer(nodes, &corev1.Node{}, 0, toolscache.Indexers{}),
+		"moves": new(Volumes).NewInformer(volumes, &corev1.PersistentVolume{}, 0, toolscache.Indexers{}),
+		"a":     new(Volumes).NewInformer(nodes, &corev1.Node{}, 0, toolscache.Indexers{}),
 	} {
 		runUntilSynced(t, informer)
 		if got := informer.GetStore().ListKeys(); !slices.Equal(got, []string{want}) {
@@ -153,10 +157,72 @@ func TestAnInformerOfVolumesAndOneOfNodes(t *testing.T) {
 	}
 }
 
+func logicalVolume(name string) *topolvmv1.LogicalVolume {
+	size := resource.MustParse("1Gi")
+	return &topolvmv1.LogicalVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{v1alpha1.LogicalVolumeFinalizer}},
+		Spec:       topolvmv1.LogicalVolumeSpec{Name: name, Size: size},
+		Status:     topolvmv1.LogicalVolumeStatus{VolumeID: "id-" + name, CurrentSize: &size},
+	}
+}
+
+func TestWhichLogicalVolumesRest(t *testing.T) {
+	larger := logicalVolume("v")
+	larger.Status.CurrentSize = ptr.To(resource.MustParse("2Gi"))
+	if !Rests(logicalVolume("v")) || !Rests(larger) {
+		t.Error("one that was made rests")
+	}
+	now := metav1.Now()
+	for name, change := range map[string]func(*topolvmv1.LogicalVolume){
+		"is being made":    func(v *topolvmv1.LogicalVolume) { v.Status.VolumeID = "" },
+		"is being deleted": func(v *topolvmv1.LogicalVolume) { v.DeletionTimestamp = &now },
+		"is to grow":       func(v *topolvmv1.LogicalVolume) { v.Spec.Size = resource.MustParse("2Gi") },
+		"was refused":      func(v *topolvmv1.LogicalVolume) { v.Status.Code = codes.ResourceExhausted },
+		"has no size":      func(v *topolvmv1.LogicalVolume) { v.Status.CurrentSize = nil },
+	} {
+		v := logicalVolume("v")
+		if change(v); Rests(v) {
+			t.Errorf("a LogicalVolume that %s rests", name)
+		}
+	}
+}
+
+// Those that are not held are known by their IDs, until they are deleted.
+func TestLogicalVolumesAreKnownByTheirIDs(t *testing.T) {
+	s := source{&topolvmv1.LogicalVolumeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []topolvmv1.LogicalVolume{*logicalVolume("listed")}}, watch.NewFake()}
+	volumes := &Volumes{}
+	informer := volumes.NewInformer(s, &topolvmv1.LogicalVolume{}, 0, toolscache.Indexers{})
+	runUntilSynced(t, informer)
+	knows := func(id, want string) {
+		t.Helper()
+		got := "?"
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && got != want; time.Sleep(5 * time.Millisecond) {
+			got = volumes.Name(id)
+		}
+		if got != want {
+			t.Errorf("%s is %q, want %q", id, got, want)
+		}
+	}
+	knows("id-listed", "listed")
+	knows("id-made", "")
+	unmade := logicalVolume("made")
+	unmade.Status.VolumeID = ""
+	s.watch.Add(unmade)
+	s.watch.Modify(logicalVolume("made"))
+	knows("id-made", "made")
+	if held := informer.GetStore().ListKeys(); len(held) != 0 {
+		t.Errorf("it holds %v", held)
+	}
+	s.watch.Delete(logicalVolume("made"))
+	s.watch.Delete(logicalVolume("listed"))
+	knows("id-made", "")
+	knows("id-listed", "")
+}
+
 // A watch that nobody reads any more ends.
 func TestAWatchEndsWhenItIsStopped(t *testing.T) {
 	s := source{&corev1.PersistentVolumeClaimList{}, watch.NewFake()}
-	w, err := moving{s}.Watch(metav1.ListOptions{})
+	w, err := moving{s, &Volumes{}}.Watch(metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

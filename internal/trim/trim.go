@@ -1,5 +1,5 @@
-// Package trim makes what a cache holds small: claims and PersistentVolumes are held only while something happens to them, and then whole,
-// since some libraries write back what they find in a cache; other objects lose what nobody here reads.
+// Package trim makes what a cache holds small: claims, PersistentVolumes and LogicalVolumes are held only while something happens to them,
+// and then whole, since some libraries write back what they find in a cache; other objects lose what nobody here reads.
 package trim
 
 import (
@@ -9,8 +9,6 @@ import (
 	"sync"
 	"unique"
 
-	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -51,55 +49,29 @@ func Node(object any) (any, error) {
 	return node, nil
 }
 
-// NodeStatus keeps of the devices by what they are called, and why they are not used.
+// NodeStatus leaves the inventory of devices out, which only admission reads, and not from a cache.
 func NodeStatus(object any) (any, error) {
 	status, ok := object.(*v1alpha1.LVMVolumeGroupNodeStatus)
 	if !ok {
 		return Any(object)
 	}
-	status.ManagedFields = nil
-	for i := range status.Status.Devices {
-		d := &status.Status.Devices[i]
-		*d = v1alpha1.DeviceStatus{
-			Name: d.Name, ID: d.ID, KernelName: d.KernelName, ByID: d.ByID, ByPath: d.ByPath, VolumeGroup: d.VolumeGroup, PVUUID: d.PVUUID, State: d.State, Reasons: d.Reasons,
-		}
+	status.ManagedFields, status.Finalizers = nil, shared(status.Finalizers)
+	status.Status.Devices = nil
+	words(status.Status.Conditions)
+	for i := range status.Status.NodeStatus {
+		class := &status.Status.NodeStatus[i]
+		class.Name, class.Status, class.Reason = text(class.Name), text(class.Status), text(class.Reason)
+		words(class.Conditions)
 	}
 	return status, nil
 }
 
-// LogicalVolume keeps of one that was made, and has the size that is asked for, where it is and what is wrong with it.
-func LogicalVolume(object any) (any, error) {
-	lv, ok := object.(*topolvmv1.LogicalVolume)
-	if !ok {
-		return Any(object)
+// words holds once what conditions say.
+func words(conditions []metav1.Condition) {
+	for i := range conditions {
+		c := &conditions[i]
+		c.Type, c.Status, c.Reason, c.Message = text(c.Type), text(c.Status), text(c.Reason), text(c.Message)
 	}
-	lv.ManagedFields = nil
-	status := &lv.Status
-	if lv.DeletionTimestamp != nil || status.VolumeID == "" || status.Code != codes.OK || status.CurrentSize == nil || status.CurrentSize.Cmp(lv.Spec.Size) != 0 {
-		return lv, nil
-	}
-	annotations := map[string]string{}
-	for _, key := range []string{v1alpha1.ConditionAnnotation, v1alpha1.UnclaimedAnnotation} {
-		if value, ok := lv.Annotations[key]; ok {
-			annotations[key] = value
-		}
-	}
-	if len(annotations) == 0 {
-		annotations = nil
-	}
-	made := lv.CreationTimestamp
-	lv.ObjectMeta = identity(lv)
-	lv.CreationTimestamp, lv.Annotations = made, annotations
-	lv.Spec.NodeName, lv.Spec.DeviceClass = text(lv.Spec.NodeName), text(lv.Spec.DeviceClass)
-	lv.Spec.LvcreateOptionClass, lv.Spec.AccessType = text(lv.Spec.LvcreateOptionClass), text(lv.Spec.AccessType)
-	if lv.Spec.Name == lv.Name {
-		lv.Spec.Name = lv.Name // The same bytes once.
-	}
-	if status.VolumeID == string(lv.UID) {
-		status.VolumeID = string(lv.UID)
-	}
-	status.CurrentSize = &lv.Spec.Size
-	return lv, nil
 }
 
 // Capacity keeps of a CSIStorageCapacity what a node has for a StorageClass; what many of them have the same of is held once.
@@ -111,6 +83,10 @@ func Capacity(object any) (any, error) {
 	capacity.ManagedFields = nil
 	capacity.StorageClassName, capacity.Namespace = text(capacity.StorageClassName), text(capacity.Namespace)
 	capacity.Labels = sharedMap(capacity.Labels)
+	// A node has one for each StorageClass.
+	if capacity.NodeTopology != nil {
+		capacity.NodeTopology.MatchLabels = sharedMap(capacity.NodeTopology.MatchLabels)
+	}
 	if capacity.Capacity != nil && capacity.MaximumVolumeSize != nil && capacity.Capacity.Cmp(*capacity.MaximumVolumeSize) == 0 {
 		capacity.MaximumVolumeSize = capacity.Capacity
 	}
@@ -128,19 +104,13 @@ func sharedMap(m map[string]string) map[string]string {
 	return once(&labels, strings.Join(words, "\n"), m)
 }
 
-func identity(object metav1.Object) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Name: object.GetName(), Namespace: text(object.GetNamespace()), UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(), Finalizers: shared(object.GetFinalizers()),
-	}
-}
-
 // What many objects have the same of is held once, by its words. Nobody changes what a cache holds.
 var lists, labels sync.Map
 
-func text(s string) string { return unique.Make(s).Value() }
+func text[T ~string](s T) T { return unique.Make(s).Value() }
 
 // kinds is how many different values are held once: what has more is not the same in many objects.
-const kinds = 1000
+const kinds = 5000
 
 // once returns the value that is held for a key, and holds the given one if there is none.
 func once[T any](held *sync.Map, key string, value T) T {

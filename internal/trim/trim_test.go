@@ -4,11 +4,8 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	topolvmv1 "github.com/topolvm/topolvm/api/v1"
-	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -56,46 +53,12 @@ func TestNodeStatus(t *testing.T) {
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	status.Status.Devices = []v1alpha1.DeviceStatus{{Name: "/dev/sda", ID: "wwn:1", ByID: []string{"x"}, State: v1alpha1.DeviceInUse, Model: "M", Signatures: []v1alpha1.DeviceSignature{{Type: "xfs"}},
 		Reasons: []v1alpha1.DeviceReason{{Code: "Mounted"}}}}
-	got := twice(t, NodeStatus, status).Status.Devices[0]
-	want := v1alpha1.DeviceStatus{Name: "/dev/sda", ID: "wwn:1", ByID: []string{"x"}, State: v1alpha1.DeviceInUse, Reasons: []v1alpha1.DeviceReason{{Code: "Mounted"}}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	status.Finalizers = []string{v1alpha1.NodeStatusFinalizer}
+	status.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "vg1", Status: v1alpha1.VGStatusReady, Reason: "r", Devices: []string{"/dev/sda"}, Conditions: []metav1.Condition{{Type: "t", Message: "m"}}}}
+	want := status.DeepCopy()
+	want.Status.Devices = nil
+	if diff := cmp.Diff(want, twice(t, NodeStatus, status)); diff != "" {
 		t.Error(diff)
-	}
-}
-
-func madeVolume() *topolvmv1.LogicalVolume {
-	size := resource.MustParse("1Gi")
-	return &topolvmv1.LogicalVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pvc-1", UID: "u", ResourceVersion: "7", CreationTimestamp: metav1.NewTime(time.Unix(1, 0)), Labels: map[string]string{"a": "b"},
-			Finalizers: []string{v1alpha1.LogicalVolumeFinalizer}, ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}},
-			Annotations: map[string]string{v1alpha1.ClaimAnnotation: "ns/c", v1alpha1.UnclaimedAnnotation: "true"}},
-		Spec:   topolvmv1.LogicalVolumeSpec{Name: "pvc-1", NodeName: "n", DeviceClass: "d", Size: size},
-		Status: topolvmv1.LogicalVolumeStatus{VolumeID: "u", CurrentSize: &size},
-	}
-}
-
-func TestLogicalVolume(t *testing.T) {
-	want := madeVolume()
-	want.Labels, want.ManagedFields = nil, nil
-	want.Annotations = map[string]string{v1alpha1.UnclaimedAnnotation: "true"}
-	if diff := cmp.Diff(want, twice(t, LogicalVolume, madeVolume())); diff != "" {
-		t.Error(diff)
-	}
-	now := metav1.Now()
-	for name, busy := range map[string]func(*topolvmv1.LogicalVolume){
-		"is being made":    func(v *topolvmv1.LogicalVolume) { v.Status.VolumeID = "" },
-		"is being deleted": func(v *topolvmv1.LogicalVolume) { v.DeletionTimestamp = &now },
-		"is to grow":       func(v *topolvmv1.LogicalVolume) { v.Spec.Size = resource.MustParse("2Gi") },
-		"was refused":      func(v *topolvmv1.LogicalVolume) { v.Status.Code = codes.ResourceExhausted },
-		"has no size":      func(v *topolvmv1.LogicalVolume) { v.Status.CurrentSize = nil },
-	} {
-		lv := madeVolume()
-		busy(lv)
-		want := lv.DeepCopy()
-		want.ManagedFields = nil
-		if diff := cmp.Diff(want, twice(t, LogicalVolume, lv)); diff != "" {
-			t.Errorf("one that %s: %s", name, diff)
-		}
 	}
 }
 
@@ -117,7 +80,7 @@ func TestCapacity(t *testing.T) {
 
 // TestWhatIsNotKnown: the end of a watch hands in other things than objects.
 func TestWhatIsNotKnown(t *testing.T) {
-	for _, transform := range []func(any) (any, error){Any, Whole, Node, NodeStatus, LogicalVolume, Capacity} {
+	for _, transform := range []func(any) (any, error){Any, Whole, Node, NodeStatus, Capacity} {
 		if got, err := transform("no object"); err != nil || got != "no object" {
 			t.Errorf("got %v, %v", got, err)
 		}

@@ -16,8 +16,21 @@ import (
 // inventory is what the nodes say about their devices. It can be older than the LVMCluster, or not be there yet: what it does not
 // know, the node agent decides.
 type inventory struct {
-	nodes    []corev1.Node
+	nodes []corev1.Node
+	// statuses by node; of the devices in them what identities leaves.
 	statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus
+}
+
+// identities are what devices are called by, and why they are not used: a thousand nodes have tens of thousands.
+func identities(devices []lvmv1alpha1.DeviceStatus) []lvmv1alpha1.DeviceStatus {
+	kept := make([]lvmv1alpha1.DeviceStatus, len(devices))
+	for i := range devices {
+		d := &devices[i]
+		kept[i] = lvmv1alpha1.DeviceStatus{
+			Name: d.Name, ID: d.ID, KernelName: d.KernelName, ByID: d.ByID, ByPath: d.ByPath, VolumeGroup: d.VolumeGroup, PVUUID: d.PVUUID, State: d.State, Reasons: d.Reasons,
+		}
+	}
+	return kept
 }
 
 // nodeDevices are the devices of a node by everything that leads to them: names, links, identity, UUID of the physical volume.

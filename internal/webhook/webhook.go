@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
 // +kubebuilder:webhookconfiguration:mutating=false,name=lvms-operator-webhook
@@ -29,7 +30,7 @@ import (
 type Validator struct {
 	// Live reads LVMClusters and StorageClasses. It is not a cache: two clusters created one right after the other must meet.
 	Live client.Reader
-	// Cached reads nodes and their devices.
+	// Cached reads nodes. What devices they have is not in a cache.
 	Cached client.Reader
 	// Namespace is the one where an LVMCluster is looked after.
 	Namespace string
@@ -72,16 +73,20 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 
 // inventory reads what the nodes say about their devices.
 func (v *Validator) inventory(ctx context.Context) (inventory, error) {
-	nodes, statuses := &corev1.NodeList{}, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
+	nodes := &corev1.NodeList{}
 	if err := v.Cached.List(ctx, nodes); err != nil {
 		return inventory{}, apierrors.NewInternalError(fmt.Errorf("list the nodes, to see which devices are meant: %w", err))
 	}
-	if err := v.Cached.List(ctx, statuses, client.InNamespace(v.Namespace)); err != nil {
-		return inventory{}, apierrors.NewInternalError(fmt.Errorf("list the node statuses, to see which devices are meant: %w", err))
-	}
 	known := inventory{nodes: nodes.Items, statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}}
-	for _, status := range statuses.Items {
-		known.statuses[status.Name] = status
+	err := paging.Each(ctx, v.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, func(list *lvmv1alpha1.LVMVolumeGroupNodeStatusList) {
+		for i := range list.Items {
+			status := list.Items[i]
+			status.ManagedFields, status.Status.Devices = nil, identities(status.Status.Devices)
+			known.statuses[status.Name] = status
+		}
+	}, client.InNamespace(v.Namespace))
+	if err != nil {
+		return inventory{}, apierrors.NewInternalError(fmt.Errorf("list the node statuses, to see which devices are meant: %w", err))
 	}
 	return known, nil
 }

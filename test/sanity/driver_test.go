@@ -23,6 +23,7 @@ import (
 
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
@@ -50,8 +51,9 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 		&corev1.Node{}: {Field: fields.OneTermEqualSelector("metadata.name", nodeName)},
 	}})
 	must(t, addNodeService(agent, engine, s.node))
-	operator := newManager(t, cluster, cache.Options{})
-	must(t, addControllerService(operator, s.controller))
+	volumes := &trim.Volumes{}
+	operator := newManager(t, cluster, cache.Options{NewInformer: volumes.NewInformer})
+	must(t, addControllerService(operator, volumes, s.controller))
 	start(t, agent)
 	start(t, operator)
 	waitForCapacity(t, cluster.Client)
@@ -96,8 +98,8 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) er
 }
 
 // addControllerService adds what the operator runs: see addCSI in cmd/lvms/operator.go.
-func addControllerService(manager ctrl.Manager, socket string) error {
-	service := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{Client: manager.GetClient(), Live: manager.GetAPIReader()})
+func addControllerService(manager ctrl.Manager, volumes *trim.Volumes, socket string) error {
+	service := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{Client: manager.GetClient(), Live: manager.GetAPIReader(), NameOf: volumes.Name})
 	if err := service.Watch(context.Background(), manager.GetCache()); err != nil {
 		return err
 	}

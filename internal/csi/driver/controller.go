@@ -18,13 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
 // ControllerOptions are what a ControllerServer needs.
 type ControllerOptions struct {
-	// Client reads from a cache, with LogicalVolumes indexed by VolumeIDField, and Live from the API server.
+	// Client reads from a cache, which has only those LogicalVolumes with which something happens, and Live from the API server.
 	Client client.Client
 	Live   client.Reader
+	// NameOf returns the name of the LogicalVolume with a volume ID, "" if it does not know. It may be wrong.
+	NameOf func(volumeID string) string
 }
 
 // ControllerServer is the CSI controller service (CSI specification v1.12, "Controller Service RPC"): it writes down what is asked for
@@ -40,9 +43,6 @@ type ControllerServer struct {
 	placed  sync.Map
 }
 
-// VolumeIDField is the index of LogicalVolumes by their volume ID.
-const VolumeIDField = "lvms:volumeID"
-
 // NewControllerServer returns the controller service.
 func NewControllerServer(o ControllerOptions) *ControllerServer {
 	return &ControllerServer{ControllerOptions: o}
@@ -52,25 +52,14 @@ func NewControllerServer(o ControllerOptions) *ControllerServer {
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes;persistentvolumeclaims,verbs=list;watch
 
-// Watch prepares the cache: the index by volume ID, and the watch that wakes calls. Call it before the cache starts.
+// Watch adds the watch that wakes calls. Call it before the cache starts.
 func (s *ControllerServer) Watch(ctx context.Context, c cache.Cache) error {
-	if err := c.IndexField(ctx, &topolvmv1.LogicalVolume{}, VolumeIDField, VolumeIDOf); err != nil {
-		return fmt.Errorf("index of LogicalVolumes: %w", err)
-	}
 	informer, err := c.GetInformer(ctx, &topolvmv1.LogicalVolume{})
 	if err != nil {
 		return fmt.Errorf("watch of LogicalVolumes: %w", err)
 	}
 	_, err = informer.AddEventHandler(s.waiters.handler())
 	return err
-}
-
-// VolumeIDOf is the key of a LogicalVolume in VolumeIDField.
-func VolumeIDOf(object client.Object) []string {
-	if lv, ok := object.(*topolvmv1.LogicalVolume); ok && lv.Status.VolumeID != "" {
-		return []string{lv.Status.VolumeID}
-	}
-	return nil
 }
 
 // answerMargin is how long before the end of a call its wait ends, so that the caller learns the reason.
@@ -234,35 +223,27 @@ func (s *ControllerServer) find(ctx context.Context, id string) (*topolvmv1.Logi
 	if id == "" {
 		return nil, nil
 	}
-	list := &topolvmv1.LogicalVolumeList{}
-	if err := s.Client.List(ctx, list, client.MatchingFields{VolumeIDField: id}); err != nil {
-		return nil, status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
-	}
-	if len(list.Items) > 0 {
-		return &list.Items[0], nil
+	if name := s.NameOf(id); name != "" {
+		lv, err := s.live(ctx, name)
+		if err != nil || lv != nil && lv.Status.VolumeID == id {
+			return lv, err
+		}
 	}
 	return s.findLive(ctx, id)
 }
 
-// page is how many objects are read from the API server at a time.
-const page = 500
-
-// findLive reads all, in case the cache is behind: that something does not exist is said only if that is so.
-func (s *ControllerServer) findLive(ctx context.Context, id string) (*topolvmv1.LogicalVolume, error) {
-	list := &topolvmv1.LogicalVolumeList{}
-	for {
-		if err := s.Live.List(ctx, list, client.Limit(page), client.Continue(list.Continue)); err != nil {
-			return nil, status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
+// findLive reads all, in case the watch is behind: that something does not exist is said only if that is so.
+func (s *ControllerServer) findLive(ctx context.Context, id string) (found *topolvmv1.LogicalVolume, err error) {
+	err = paging.Until(ctx, s.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) bool {
+		if at := slices.IndexFunc(list.Items, func(lv topolvmv1.LogicalVolume) bool { return lv.Status.VolumeID == id }); at >= 0 {
+			found = list.Items[at].DeepCopy()
 		}
-		for i := range list.Items {
-			if list.Items[i].Status.VolumeID == id {
-				return &list.Items[i], nil
-			}
-		}
-		if list.Continue == "" {
-			return nil, nil
-		}
+		return found != nil
+	})
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
 	}
+	return found, nil
 }
 
 // DeleteVolume removes a volume. One that does not exist is no error.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -24,18 +25,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/trim"
 )
 
 // cluster is an API server with nodes whose agents answer at once, as each test wants.
 type cluster struct {
 	*testing.T
-	api    client.Client
+	api    client.WithWatch
 	server *ControllerServer
 	// agent is what the agents do about an object that was written; nil for agents that make what they are asked for.
 	agent func(lv *topolvmv1.LogicalVolume)
 	mu    sync.Mutex
 	uids  int
-	fail  map[string]error
+	// seen are the names of volumes by their IDs, as the watch has told them.
+	seen sync.Map
+	fail map[string]error
 }
 
 func newCluster(t *testing.T, nodes ...client.Object) *cluster {
@@ -43,48 +47,91 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 	c := &cluster{T: t, fail: map[string]error{}}
 	c.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme)))
 	c.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
-		WithIndex(&topolvmv1.LogicalVolume{}, VolumeIDField, VolumeIDOf).WithObjects(nodes...).
-		WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
-				if err := c.failure("create"); err != nil {
-					return err
-				}
-				c.mu.Lock()
-				c.uids++
-				o.SetUID(types.UID(fmt.Sprint("uid-", c.uids)))
-				c.mu.Unlock()
-				o.SetCreationTimestamp(metav1.Now())
-				err := w.Create(ctx, o, options...)
-				c.changed(o.GetName())
+		WithObjects(nodes...).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			if err := c.failure("create"); err != nil {
 				return err
-			},
-			Delete: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-				if err := c.failure("delete"); err != nil {
-					return err
-				}
-				err := w.Delete(ctx, o, options...)
-				c.changed(o.GetName())
+			}
+			c.mu.Lock()
+			c.uids++
+			o.SetUID(types.UID(fmt.Sprint("uid-", c.uids)))
+			c.mu.Unlock()
+			o.SetCreationTimestamp(metav1.Now())
+			err := w.Create(ctx, o, options...)
+			c.changed(o.GetName())
+			return err
+		},
+		Delete: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			if err := c.failure("delete"); err != nil {
 				return err
-			},
-			Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
-				err := w.Patch(ctx, o, p, options...)
-				c.changed(o.GetName())
-				return err
-			},
-			SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
-				err := w.SubResource(sub).Patch(ctx, o, p, options...)
-				c.changed(o.GetName())
-				return err
-			},
-			List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-				if err := c.failure("list"); err != nil {
-					return err
-				}
-				return w.List(ctx, list, options...)
-			},
-		}).Build()
-	c.server = NewControllerServer(ControllerOptions{Client: c.api, Live: c.api})
+			}
+			err := w.Delete(ctx, o, options...)
+			c.changed(o.GetName())
+			return err
+		},
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			err := w.Patch(ctx, o, p, options...)
+			c.changed(o.GetName())
+			return err
+		},
+		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			err := w.SubResource(sub).Patch(ctx, o, p, options...)
+			c.changed(o.GetName())
+			return err
+		},
+		List: c.list,
+	}).Build()
+	c.server = NewControllerServer(ControllerOptions{Client: cached(c.api), Live: c.api, NameOf: c.nameOf})
 	return c
+}
+
+// cached is a client that does not see the LogicalVolumes that rest, as the one of the operator.
+func cached(api client.WithWatch) client.Client {
+	return interceptor.NewClient(api, interceptor.Funcs{
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			err := w.Get(ctx, key, o, options...)
+			if lv, ok := o.(*topolvmv1.LogicalVolume); ok && err == nil && trim.Rests(lv) {
+				return apierrors.NewNotFound(topolvmv1.GroupVersion.WithResource("logicalvolumes").GroupResource(), key.Name)
+			}
+			return err
+		},
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			err := w.List(ctx, list, options...)
+			if l, ok := list.(*topolvmv1.LogicalVolumeList); ok {
+				l.Items = slices.DeleteFunc(l.Items, func(lv topolvmv1.LogicalVolume) bool { return trim.Rests(&lv) })
+			}
+			return err
+		},
+	})
+}
+
+// list is the API server's, with pages of two. It leaves what it does not say in the object that it is given, as the decoder does.
+func (c *cluster) list(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+	if err := c.failure("list"); err != nil {
+		return err
+	}
+	o := (&client.ListOptions{}).ApplyOptions(options)
+	next := list.GetContinue()
+	if err := w.List(ctx, list, options...); err != nil || o.Limit == 0 {
+		return err
+	}
+	list.SetContinue(next)
+	l, ok := list.(*topolvmv1.LogicalVolumeList)
+	if !ok {
+		return nil
+	}
+	l.Items = slices.DeleteFunc(l.Items, func(lv topolvmv1.LogicalVolume) bool { return lv.Name <= o.Continue })
+	if len(l.Items) > 2 {
+		l.Items = l.Items[:2]
+		l.Continue = l.Items[1].Name
+	}
+	return nil
+}
+
+func (c *cluster) nameOf(id string) string {
+	name, _ := c.seen.Load(id)
+	text, _ := name.(string)
+	return text
 }
 
 func (c *cluster) failure(call string) error {
@@ -102,15 +149,23 @@ func (c *cluster) must(err error) {
 
 // changed lets the agent act, and wakes who waits.
 func (c *cluster) changed(name string) {
-	lv := &topolvmv1.LogicalVolume{}
-	if err := c.api.Get(context.Background(), client.ObjectKey{Name: name}, lv); err == nil {
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	err := c.api.Get(context.Background(), client.ObjectKey{Name: name}, lv)
+	if err == nil {
 		if c.agent != nil {
 			c.agent(lv)
 		} else {
 			c.serve(lv)
 		}
 	}
-	c.server.waiters.wake(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name}})
+	if lv.Status.VolumeID != "" {
+		c.seen.Store(lv.Status.VolumeID, name)
+	}
+	if err != nil || trim.Rests(lv) {
+		c.server.waiters.remove(lv)
+	} else {
+		c.server.waiters.wake(lv)
+	}
 }
 
 // serve does what an agent does that has room for everything.
@@ -210,6 +265,13 @@ func TestCreateVolumeIsTheSameHoweverOftenItIsCalled(t *testing.T) {
 	// The answer names the node where the volume is, whatever is asked for by now.
 	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 33*mebi, "node2"))
 	if err != nil || response.GetVolume().GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
+		t.Errorf("got %v, %v", response, err)
+	}
+	// Also when no node has room any more.
+	anywhere := wanted("pvc-1", 33*mebi)
+	anywhere.AccessibilityRequirements = nil
+	response, err = c.server.CreateVolume(t.Context(), anywhere)
+	if err != nil || response.GetVolume().GetVolumeId() != "uid-1" {
 		t.Errorf("got %v, %v", response, err)
 	}
 	_, err = c.server.CreateVolume(t.Context(), wanted("pvc-1", 99*mebi, "node1"))
@@ -398,6 +460,17 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
+// failingReads is an API server that does not answer.
+type failingReads struct{ client.Reader }
+
+func (failingReads) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("no connection")
+}
+
+func (failingReads) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("no connection")
+}
+
 func TestDeleteVolume(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -408,10 +481,12 @@ func TestDeleteVolume(t *testing.T) {
 	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 40*mebi, "node1"))
 	c.must(err)
 	id := response.GetVolume().GetVolumeId()
-	c.fail["list"] = errors.New("no connection")
-	_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
-	wantCode(t, "a read that fails is not: does not exist", err, codes.Unavailable)
-	delete(c.fail, "list")
+	c.server.Live = failingReads{c.api}
+	for _, id := range []string{id, "never-seen"} {
+		_, err = c.server.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: id})
+		wantCode(t, "a read that fails is not: does not exist", err, codes.Unavailable)
+	}
+	c.server.Live = c.api
 	// The node is slow.
 	lv := c.get("pvc-1")
 	lv.Finalizers = []string{v1alpha1.LogicalVolumeFinalizer}

@@ -50,6 +50,8 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context, request *
 
 // grow asks the node for a size and waits for it.
 func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume, size int64) (int64, error) {
+	joined := s.waiters.join(lv.Name)
+	defer joined.leave()
 	asked, err := s.ask(ctx, lv, size)
 	if err != nil {
 		return 0, err
@@ -59,24 +61,7 @@ func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume
 	}
 	waiting, cancel := inTime(ctx)
 	defer cancel()
-	last, err := s.await(waiting, lv.Name, func(now *topolvmv1.LogicalVolume) (bool, error) {
-		if now == nil || now.UID != lv.UID {
-			return false, status.Errorf(codes.NotFound, "volume %s was deleted", lv.Name)
-		}
-		if now.Spec.Size.Value() != size {
-			return false, nil // The cache is behind.
-		}
-		if has(now, size) || !isRefusal(now.Status.Code) {
-			return has(now, size), nil
-		}
-		// It may be the answer that was taken away: the cache may be behind.
-		live := &topolvmv1.LogicalVolume{}
-		if err := s.Live.Get(waiting, client.ObjectKeyFromObject(lv), live); err != nil {
-			return false, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", lv.Name, err)
-		}
-		*now = *live
-		return has(now, size) || now.Spec.Size.Value() == size && isRefusal(now.Status.Code), nil
-	})
+	last, err := s.await(waiting, joined, asked, func(now *topolvmv1.LogicalVolume) (bool, error) { return s.grown(waiting, asked, now, size) })
 	switch {
 	case err == nil && has(last, size):
 		return last.Status.CurrentSize.Value(), nil
@@ -87,9 +72,29 @@ func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume
 		}
 		return 0, refusal
 	case waiting.Err() != nil:
-		return 0, slow(last, lv.Name, "grown", waiting.Err())
+		return 0, slow(last, "grown", waiting.Err())
 	}
 	return 0, err
+}
+
+// grown tells whether a node has answered that it shall give a volume a size, and by what.
+func (s *ControllerServer) grown(ctx context.Context, asked, now *topolvmv1.LogicalVolume, size int64) (bool, error) {
+	switch {
+	case now == nil:
+		return false, status.Errorf(codes.NotFound, "volume %s was deleted", asked.Name)
+	case now.Spec.Size.Value() != size:
+		return false, nil // The watch is behind.
+	case has(now, size):
+		return true, nil
+	case !isRefusal(now.Status.Code):
+		return false, nil
+	}
+	// It may be the answer that was taken away: the watch may be behind.
+	live, err := s.same(ctx, asked)
+	if err != nil {
+		return false, err
+	}
+	return live != nil && live.ResourceVersion == now.ResourceVersion, nil
 }
 
 // expandCode is the code of a refused growth. No other node can help, so that there is no room is a size that cannot be had: the resizer

@@ -2,7 +2,6 @@ package driver
 
 import (
 	"context"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -10,9 +9,9 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
 // maxEntries is how many volumes a page has if the caller does not say.
@@ -28,33 +27,37 @@ func (s *ControllerServer) ListVolumes(ctx context.Context, request *csi.ListVol
 	if err != nil {
 		return nil, err
 	}
-	list := &topolvmv1.LogicalVolumeList{}
-	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
-	}
-	volumes := make([]*topolvmv1.LogicalVolume, 0, len(list.Items))
-	for i := range list.Items {
-		if lv := &list.Items[i]; lv.Status.VolumeID != "" && lv.Spec.AccessType != accessSnapshot && lv.Name > after {
-			volumes = append(volumes, lv)
-		}
-	}
-	slices.SortFunc(volumes, func(a, b *topolvmv1.LogicalVolume) int { return strings.Compare(a.Name, b.Name) })
 	limit := int(request.GetMaxEntries())
 	if limit == 0 {
 		limit = maxEntries
 	}
 	response := &csi.ListVolumesResponse{}
-	if len(volumes) > limit {
-		volumes = volumes[:limit]
-		response.NextToken = tokenPrefix + volumes[limit-1].Name
-	}
-	for _, lv := range volumes {
-		response.Entries = append(response.Entries, &csi.ListVolumesResponse_Entry{
-			Volume: &csi.Volume{VolumeId: lv.Status.VolumeID, CapacityBytes: sizeOfVolume(lv), AccessibleTopology: []*csi.Topology{topologyOf(lv)}},
-			Status: &csi.ListVolumesResponse_VolumeStatus{VolumeCondition: conditionOf(lv)},
-		})
+	// The API server lists in the order of names.
+	err = paging.Until(ctx, s.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) bool {
+		for i := range list.Items {
+			lv := &list.Items[i]
+			if lv.Status.VolumeID == "" || lv.Spec.AccessType == accessSnapshot || lv.Name <= after {
+				continue
+			}
+			if len(response.Entries) == limit {
+				response.NextToken = tokenPrefix + after
+				return true
+			}
+			response.Entries, after = append(response.Entries, entryOf(lv)), lv.Name
+		}
+		return false
+	})
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
 	}
 	return response, nil
+}
+
+func entryOf(lv *topolvmv1.LogicalVolume) *csi.ListVolumesResponse_Entry {
+	return &csi.ListVolumesResponse_Entry{
+		Volume: &csi.Volume{VolumeId: lv.Status.VolumeID, CapacityBytes: sizeOfVolume(lv), AccessibleTopology: []*csi.Topology{topologyOf(lv)}},
+		Status: &csi.ListVolumesResponse_VolumeStatus{VolumeCondition: conditionOf(lv)},
+	}
 }
 
 // tokenPrefix tells a token of ours from any other text.

@@ -24,49 +24,52 @@ type placer func(present *topolvmv1.LogicalVolume) error
 func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalVolume, place placer) (*topolvmv1.LogicalVolume, error) {
 	waiting, cancel := inTime(ctx)
 	defer cancel()
+	joined := s.waiters.join(wish.Name)
+	defer joined.leave()
 	for {
 		present, err := s.writeDown(ctx, wish, place)
 		if err != nil {
 			return nil, err
 		}
 		if present == nil {
-			return s.awaitCreation(ctx, waiting, wish.DeepCopy())
+			return s.awaitCreation(ctx, waiting, joined, wish.DeepCopy())
 		}
 		again, err := s.reuse(waiting, wish, present, place)
 		if err != nil {
 			return nil, err
 		}
 		if !again {
-			return s.awaitCreation(ctx, waiting, present)
+			return s.awaitCreation(ctx, waiting, joined, present)
 		}
 	}
 }
 
 // writeDown makes the object of a wish. It returns the one that is there already, as the API server has it, or nil.
 func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.LogicalVolume, place placer) (*topolvmv1.LogicalVolume, error) {
-	cached := &topolvmv1.LogicalVolume{}
-	err := s.Client.Get(ctx, client.ObjectKeyFromObject(wish), cached)
+	err := s.Client.Get(ctx, client.ObjectKeyFromObject(wish), &topolvmv1.LogicalVolume{})
 	if client.IgnoreNotFound(err) != nil {
 		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", wish.Name, err)
 	}
+	var refused error
 	if apierrors.IsNotFound(err) {
-		if err := place(nil); err != nil {
-			return nil, err
-		}
-		wish.UID, wish.ResourceVersion = "", ""
-		if err := s.Client.Create(ctx, wish); err == nil {
-			return nil, nil
-		} else if !apierrors.IsAlreadyExists(err) {
-			return nil, status.Errorf(codes.Unavailable, "write LogicalVolume %s: %v", wish.Name, err)
+		// It may have been made long ago, and there be no room for it any more.
+		if refused = place(nil); refused == nil {
+			wish.UID, wish.ResourceVersion = "", ""
+			if err := s.Client.Create(ctx, wish); err == nil {
+				return nil, nil
+			} else if !apierrors.IsAlreadyExists(err) {
+				return nil, status.Errorf(codes.Unavailable, "write LogicalVolume %s: %v", wish.Name, err)
+			}
 		}
 	}
-	present := &topolvmv1.LogicalVolume{}
-	if err := s.Live.Get(ctx, client.ObjectKeyFromObject(wish), present); apierrors.IsNotFound(err) {
-		return nil, status.Errorf(codes.Aborted, "LogicalVolume %s has just been deleted", wish.Name)
-	} else if err != nil {
-		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", wish.Name, err)
+	present, err := s.live(ctx, wish.Name)
+	switch {
+	case present != nil || err != nil:
+		return present, err
+	case refused != nil:
+		return nil, refused
 	}
-	return present, nil
+	return nil, status.Errorf(codes.Aborted, "LogicalVolume %s has just been deleted", wish.Name)
 }
 
 // reuse looks at an object that is there already. It returns true when the object is gone, and is to be made again.
@@ -122,22 +125,17 @@ func isRefusal(code codes.Code) bool {
 }
 
 // awaitCreation waits for the node to make a volume. What the node refuses is withdrawn.
-func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, wish *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
+func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *waiter, wish *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
 	lost := s.lost(ctx, wish.Spec.NodeName)
 	if lost {
 		var cancel context.CancelFunc
 		waiting, cancel = context.WithTimeout(waiting, lostWait)
 		defer cancel()
 	}
-	seen := false
-	lv, err := s.await(waiting, wish.Name, func(lv *topolvmv1.LogicalVolume) (bool, error) {
-		switch {
-		case lv == nil && seen:
+	lv, err := s.await(waiting, joined, wish, func(lv *topolvmv1.LogicalVolume) (bool, error) {
+		if lv == nil {
 			return false, status.Errorf(codes.Aborted, "LogicalVolume %s was deleted while its volume was made", wish.Name)
-		case lv == nil || lv.UID != wish.UID:
-			return false, nil // The cache is behind.
 		}
-		seen = true
 		return lv.Status.VolumeID != "" || isRefusal(lv.Status.Code), nil
 	})
 	switch {
@@ -151,9 +149,9 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, wish *top
 		}
 		return nil, refusal
 	case waiting.Err() != nil && ctx.Err() == nil && lost:
-		return nil, s.giveUp(ctx, lv, wish)
+		return nil, s.giveUp(ctx, lv)
 	case waiting.Err() != nil:
-		return nil, slow(lv, wish.Name, "made", waiting.Err())
+		return nil, slow(lv, "made", waiting.Err())
 	}
 	return nil, err
 }
@@ -176,9 +174,9 @@ func (s *ControllerServer) lost(ctx context.Context, name string) bool {
 }
 
 // giveUp answers a call whose node is lost. If its agent has not even seen the object, nothing was made, and another node may do it.
-func (s *ControllerServer) giveUp(ctx context.Context, lv, wish *topolvmv1.LogicalVolume) error {
-	late := slow(lv, wish.Name, "made", context.DeadlineExceeded)
-	if lv == nil || len(lv.Finalizers) > 0 || lv.Spec.Source != "" {
+func (s *ControllerServer) giveUp(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	late := slow(lv, "made", context.DeadlineExceeded)
+	if len(lv.Finalizers) > 0 || lv.Spec.Source != "" {
 		return late
 	}
 	// The agent puts its finalizer on before it makes anything: with the version of the object that is not possible in between.
@@ -197,31 +195,17 @@ func (s *ControllerServer) withdraw(ctx context.Context, lv *topolvmv1.LogicalVo
 	return s.awaitGone(ctx, lv)
 }
 
-// awaitGone waits until an object does not exist any more, also on the API server.
+// awaitGone waits until an object does not exist any more.
 func (s *ControllerServer) awaitGone(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
-	seen := false
-	last, err := s.await(ctx, lv.Name, func(now *topolvmv1.LogicalVolume) (bool, error) {
-		is := now != nil && now.UID == lv.UID
-		seen = seen || is
-		return !is, nil
-	})
-	if ctx.Err() != nil {
-		if last == nil {
-			last = lv
-		}
-		return slow(last, lv.Name, "removed", ctx.Err())
-	}
-	if err != nil || seen {
+	joined := s.waiters.join(lv.Name)
+	defer joined.leave()
+	now, err := s.same(ctx, lv)
+	if err != nil || now == nil {
 		return err
 	}
-	// The cache has never had it: it may be behind.
-	live := &topolvmv1.LogicalVolume{}
-	err = s.Live.Get(ctx, client.ObjectKeyFromObject(lv), live)
-	switch {
-	case apierrors.IsNotFound(err) || err == nil && live.UID != lv.UID:
-		return nil
-	case err != nil:
-		return status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", lv.Name, err)
+	last, err := s.await(ctx, joined, now, func(now *topolvmv1.LogicalVolume) (bool, error) { return now == nil, nil })
+	if ctx.Err() != nil && last != nil {
+		return slow(last, "removed", ctx.Err())
 	}
-	return status.Errorf(codes.Aborted, "volume %s is being removed", lv.Name)
+	return err
 }

@@ -16,46 +16,72 @@ import (
 // waiters are calls that wait for a LogicalVolume to change. The watch wakes them.
 type waiters struct {
 	mu   sync.Mutex
-	open map[string]map[chan struct{}]bool
+	open map[string]map[*waiter]bool
 }
 
-// join returns a channel that has something in it after each change of an object.
-func (w *waiters) join(name string) (changed chan struct{}, leave func()) {
+// waiter is told the last that happened to an object.
+type waiter struct {
+	name  string
+	last  chan news
+	leave func()
+}
+
+// news are what the watch tells about an object. unsure: it may be gone, or be as it is to be, which the cache does not hold.
+type news struct {
+	lv           *topolvmv1.LogicalVolume
+	gone, unsure bool
+}
+
+// join begins to wait for an object. Who joins before it writes misses no answer.
+func (w *waiters) join(name string) *waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.open == nil {
-		w.open = map[string]map[chan struct{}]bool{}
+		w.open = map[string]map[*waiter]bool{}
 	}
 	if w.open[name] == nil {
-		w.open[name] = map[chan struct{}]bool{}
+		w.open[name] = map[*waiter]bool{}
 	}
-	changed = make(chan struct{}, 1)
-	w.open[name][changed] = true
-	return changed, func() {
+	joined := &waiter{name: name, last: make(chan news, 1)}
+	joined.leave = func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		delete(w.open[name], changed)
+		delete(w.open[name], joined)
 		if len(w.open[name]) == 0 {
 			delete(w.open, name)
 		}
 	}
+	w.open[name][joined] = true
+	return joined
 }
 
 func (w *waiters) wake(object any) {
-	if gone, ok := object.(cache.DeletedFinalStateUnknown); ok {
-		object = gone.Obj
+	if lv, ok := object.(*topolvmv1.LogicalVolume); ok {
+		w.tell(news{lv: lv})
 	}
-	lv, ok := object.(*topolvmv1.LogicalVolume)
-	if !ok {
-		return
+}
+
+// remove is told what has left the cache. What is kept by a finalizer, and is not to be deleted, has only come to rest.
+func (w *waiters) remove(object any) {
+	last, missed := object.(cache.DeletedFinalStateUnknown)
+	if missed {
+		object = last.Obj
 	}
+	if lv, ok := object.(*topolvmv1.LogicalVolume); ok {
+		gone := !missed && lv.DeletionTimestamp != nil
+		w.tell(news{lv: lv, gone: gone, unsure: missed || !gone && len(lv.Finalizers) == 0})
+	}
+}
+
+func (w *waiters) tell(n news) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for changed := range w.open[lv.Name] {
+	for joined := range w.open[n.lv.Name] {
 		select {
-		case changed <- struct{}{}:
+		case <-joined.last:
 		default:
 		}
+		joined.last <- n // There is room: nobody else sends.
 	}
 }
 
@@ -64,42 +90,67 @@ func (w *waiters) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    w.wake,
 		UpdateFunc: func(_, after any) { w.wake(after) },
-		DeleteFunc: w.wake,
+		DeleteFunc: w.remove,
 	}
 }
 
-// await waits until done says so about an object, which is nil while the cache does not have it. The last that was seen comes with an
-// error too.
-func (s *ControllerServer) await(ctx context.Context, name string, done func(lv *topolvmv1.LogicalVolume) (bool, error)) (*topolvmv1.LogicalVolume, error) {
-	changed, leave := s.waiters.join(name)
-	defer leave()
+// await waits until done says so about an object, of which first is known; it is nil when it is gone. The last that was seen comes with
+// an error too.
+func (s *ControllerServer) await(ctx context.Context, joined *waiter, first *topolvmv1.LogicalVolume, done func(lv *topolvmv1.LogicalVolume) (bool, error)) (*topolvmv1.LogicalVolume, error) {
+	lv := first
 	for {
-		lv := &topolvmv1.LogicalVolume{}
-		err := s.Client.Get(ctx, client.ObjectKey{Name: name}, lv)
-		switch {
-		case apierrors.IsNotFound(err):
-			lv = nil
-		case err != nil:
-			return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", name, err)
-		}
 		if over, err := done(lv); over || err != nil {
 			return lv, err
 		}
 		select {
-		case <-changed:
+		case n := <-joined.last:
+			now, err := s.read(ctx, first, n)
+			if err != nil {
+				return lv, err
+			}
+			lv = now
 		case <-ctx.Done():
 			return lv, ctx.Err()
 		}
 	}
 }
 
-// slow is the error of a call whose time is over, with what is known about the reason.
-func slow(lv *topolvmv1.LogicalVolume, name, what string, cause error) error {
-	code := status.FromContextError(cause).Code()
-	if lv == nil {
-		return status.Errorf(code, "volume %s is not %s yet", name, what)
+// read is what news say about an object; where they do not, or are about another one of the same name, what the API server says.
+func (s *ControllerServer) read(ctx context.Context, known *topolvmv1.LogicalVolume, n news) (*topolvmv1.LogicalVolume, error) {
+	switch {
+	case n.unsure || n.lv.UID != known.UID:
+		return s.same(ctx, known)
+	case n.gone:
+		return nil, nil
 	}
-	return status.Errorf(code, "volume %s is not %s yet: %s", name, what, reasonOf(lv))
+	return n.lv, nil
+}
+
+// live returns a LogicalVolume as the API server has it; nil if there is none.
+func (s *ControllerServer) live(ctx context.Context, name string) (*topolvmv1.LogicalVolume, error) {
+	lv := &topolvmv1.LogicalVolume{}
+	err := s.Live.Get(ctx, client.ObjectKey{Name: name}, lv)
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", name, err)
+	}
+	return lv, nil
+}
+
+// same returns an object as the API server has it; nil if it is gone, and there is at most another one of its name.
+func (s *ControllerServer) same(ctx context.Context, known *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
+	lv, err := s.live(ctx, known.Name)
+	if err != nil || lv == nil || lv.UID != known.UID {
+		return nil, err
+	}
+	return lv, nil
+}
+
+// slow is the error of a call whose time is over, with what is known about the reason.
+func slow(lv *topolvmv1.LogicalVolume, what string, cause error) error {
+	return status.Errorf(status.FromContextError(cause).Code(), "volume %s is not %s yet: %s", lv.Name, what, reasonOf(lv))
 }
 
 // reasonOf tells what holds a volume up.

@@ -120,7 +120,7 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	objects, err := cache.New(operator, cache.Options{Scheme: scheme, DefaultTransform: trim.Any, NewInformer: trim.NewInformer, ByObject: map[client.Object]cache.ByObject{
+	objects, err := cache.New(operator, cache.Options{Scheme: scheme, DefaultTransform: trim.Any, NewInformer: new(trim.Volumes).NewInformer, ByObject: map[client.Object]cache.ByObject{
 		&corev1.Node{}: {Transform: trim.Node},
 	}})
 	if err != nil {

@@ -40,8 +40,8 @@ const (
 
 // Options are what an Auditor needs.
 type Options struct {
-	// Client reads LogicalVolumes from a cache, and writes. Live reads from the API server.
-	Client client.Client
+	// Client writes, and Live reads from the API server.
+	Client client.Writer
 	Live   client.Reader
 	// Snapshots: the cluster has the VolumeSnapshot API.
 	Snapshots bool
@@ -88,43 +88,46 @@ func (a *Auditor) Start(ctx context.Context) error {
 
 // audit looks once. again tells that something has not been unclaimed for long enough. A read that fails changes no mark.
 func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
-	// The LogicalVolumes are read first: one comes before what knows it, and goes before that.
-	list := &topolvmv1.LogicalVolumeList{}
-	if err := a.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return false, fmt.Errorf("list LogicalVolumes: %w", err)
-	}
-	if len(list.Items) == 0 {
-		return false, nil
-	}
 	known, err := a.known(ctx)
 	if err != nil {
 		return false, err
 	}
 	since := map[types.UID]time.Time{}
 	var errs []error
-	for i := range list.Items {
-		lv := &list.Items[i]
-		unclaimed, err := a.unclaimed(ctx, lv, known)
-		if err != nil {
-			errs = append(errs, err)
-			if first, ok := a.since[lv.UID]; ok {
-				since[lv.UID] = first
-			}
-			continue
+	// What was made after its PersistentVolume was looked for is seen as unclaimed once, and is not marked for that.
+	err = paging.Each(ctx, a.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
+		for i := range list.Items {
+			early, err := a.judge(ctx, &list.Items[i], known, since)
+			again, errs = again || early, append(errs, err)
 		}
-		if unclaimed {
-			if since[lv.UID] = a.since[lv.UID]; since[lv.UID].IsZero() {
-				since[lv.UID] = a.now()
-			}
-			if _, marked := lv.Annotations[v1alpha1.UnclaimedAnnotation]; !marked && a.now().Sub(since[lv.UID]) < settleTime {
-				again = true
-				continue
-			}
-		}
-		errs = append(errs, a.mark(ctx, lv, unclaimed))
+	})
+	if err != nil {
+		return again, fmt.Errorf("list LogicalVolumes: %w", err)
 	}
 	a.since = since
 	return again, errors.Join(errs...)
+}
+
+// judge brings the mark of a LogicalVolume to what is true, and notes since when it is unclaimed. early tells that this is not long enough.
+func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool, since map[types.UID]time.Time) (early bool, err error) {
+	first, before := a.since[lv.UID]
+	unclaimed, err := a.unclaimed(ctx, lv, known)
+	if err != nil {
+		if before {
+			since[lv.UID] = first
+		}
+		return false, err
+	}
+	if unclaimed {
+		if !before {
+			first = a.now()
+		}
+		since[lv.UID] = first
+		if _, marked := lv.Annotations[v1alpha1.UnclaimedAnnotation]; !marked && a.now().Sub(first) < settleTime {
+			return true, nil
+		}
+	}
+	return false, a.mark(ctx, lv, unclaimed)
 }
 
 // unclaimed tells whether a volume that was made is known to nothing.
@@ -135,21 +138,12 @@ func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, kn
 	case strings.HasPrefix(lv.Name, snapshotPrefix) && !a.Snapshots:
 		return false, nil // Nobody can tell.
 	}
-	// The cache has not all of it.
-	live := &topolvmv1.LogicalVolume{}
-	err := a.Live.Get(ctx, client.ObjectKeyFromObject(lv), live)
-	if apierrors.IsNotFound(err) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("LogicalVolume %s: %w", lv.Name, err)
-	}
-	namespace, name, named := strings.Cut(live.Annotations[v1alpha1.ClaimAnnotation], "/")
+	namespace, name, named := strings.Cut(lv.Annotations[v1alpha1.ClaimAnnotation], "/")
 	if !named {
 		return true, nil
 	}
 	claim := &corev1.PersistentVolumeClaim{}
-	err = a.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, claim)
+	err := a.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, claim)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
@@ -194,17 +188,15 @@ func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 var found = event.Warning("UnclaimedLogicalVolume", "Audit",
 	"no PersistentVolume, no snapshot and no claim knows this volume on node %s (%s): it takes room; if its data is not needed, run: kubectl delete logicalvolume %s")
 
-// mark brings the mark of a LogicalVolume to what is true.
-func (a *Auditor) mark(ctx context.Context, cached *topolvmv1.LogicalVolume, unclaimed bool) error {
-	if _, marked := cached.Annotations[v1alpha1.UnclaimedAnnotation]; marked == unclaimed {
+// mark marks a LogicalVolume, or takes its mark away.
+func (a *Auditor) mark(ctx context.Context, lv *topolvmv1.LogicalVolume, unclaimed bool) error {
+	if _, marked := lv.Annotations[v1alpha1.UnclaimedAnnotation]; marked == unclaimed {
 		return nil
 	}
-	// The cache has not all annotations: only this one is named.
 	value := "null"
 	if unclaimed {
 		value = `"true"`
 	}
-	lv := cached.DeepCopy()
 	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, v1alpha1.UnclaimedAnnotation, value))
 	if err := a.Client.Patch(ctx, lv, patch); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("mark LogicalVolume %s: %w", lv.Name, err))

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/trim"
 )
 
 type recorder []string
@@ -99,19 +98,7 @@ func newSetup(t *testing.T, snapshots bool, objects ...client.Object) *setup {
 			return w.Patch(ctx, o, p, options...)
 		},
 	}).Build()
-	// The operator's cache has trimmed objects.
-	cached := interceptor.NewClient(api, interceptor.Funcs{
-		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
-			err := w.List(ctx, list, options...)
-			if volumes, ok := list.(*topolvmv1.LogicalVolumeList); ok {
-				for i := range volumes.Items {
-					_, _ = trim.LogicalVolume(&volumes.Items[i])
-				}
-			}
-			return err
-		},
-	})
-	s.Auditor = New(Options{Client: cached, Live: api, Snapshots: snapshots, Recorder: &s.events})
+	s.Auditor = New(Options{Client: api, Live: api, Snapshots: snapshots, Recorder: &s.events})
 	return s
 }
 
@@ -132,7 +119,7 @@ func (s *setup) marked() string {
 	s.fail = ""
 	defer func() { s.fail = fail }()
 	list := &topolvmv1.LogicalVolumeList{}
-	if err := s.Client.List(s.Context(), list); err != nil {
+	if err := s.Live.List(s.Context(), list); err != nil {
 		s.Fatal(err)
 	}
 	var names []string
@@ -243,42 +230,41 @@ func TestAllPagesAreRead(t *testing.T) {
 		objects = append(objects, persistent(fmt.Sprint("pv-", i), v1alpha1.DriverName, fmt.Sprint("handle-pvc-", i)), volume(fmt.Sprint("pvc-", i), ""))
 	}
 	s := newSetup(t, false, objects...)
-	all := &corev1.PersistentVolumeList{}
-	if err := s.Client.List(t.Context(), all); err != nil {
-		t.Fatal(err)
-	}
 	var asked []string
-	s.Live = pageReader{Reader: s.Client, all: all.Items, asked: &asked}
-	s.look(0)
-	if got, again := s.look(settleTime); got != "" || again {
-		t.Errorf("got %q, %v", got, again)
+	s.Live = pageReader{Reader: s.Live, asked: &asked}
+	if again, err := s.audit(t.Context()); again || err != nil {
+		t.Errorf("got %v, %v", again, err)
 	}
-	if got := strings.Join(asked, " "); got != "500/ 500/1 500/2 500/ 500/1 500/2" {
+	if got := strings.Join(asked, " "); got != "PV 500/ PV 500/1 PV 500/2 LV 500/ LV 500/1 LV 500/2" {
 		t.Errorf("asked for %q", got)
 	}
 }
 
-// pageReader gives out one PersistentVolume at a time.
+// pageReader gives out one object at a time.
 type pageReader struct {
 	client.Reader
-	all   []corev1.PersistentVolume
 	asked *[]string
 }
 
-func (r pageReader) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+func (r pageReader) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	o := (&client.ListOptions{}).ApplyOptions(options)
-	*r.asked = append(*r.asked, fmt.Sprintf("%d/%s", o.Limit, o.Continue))
 	at := 0
 	if _, err := fmt.Sscan(o.Continue, &at); err != nil && o.Continue != "" {
 		return err
 	}
-	volumes, ok := list.(*corev1.PersistentVolumeList)
-	if !ok {
-		return fmt.Errorf("a list of %T", list)
+	if err := r.Reader.List(ctx, list); err != nil {
+		return err
 	}
-	volumes.Items = r.all[at : at+1]
-	if at+1 < len(r.all) {
-		volumes.Continue = fmt.Sprint(at + 1)
+	kind, n := "", 0
+	switch l := list.(type) {
+	case *corev1.PersistentVolumeList:
+		kind, n, l.Items = "PV", len(l.Items), l.Items[at:at+1]
+	case *topolvmv1.LogicalVolumeList:
+		kind, n, l.Items = "LV", len(l.Items), l.Items[at:at+1]
+	}
+	*r.asked = append(*r.asked, fmt.Sprintf("%s %d/%s", kind, o.Limit, o.Continue))
+	if at+1 < n {
+		list.SetContinue(fmt.Sprint(at + 1))
 	}
 	return nil
 }

@@ -1,0 +1,98 @@
+package driver
+
+import (
+	"testing"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// What leaves the cache has come to rest or is gone, and where the watch does not tell, the API server is asked.
+func TestWhatLeavesTheCacheIsNotTakenForGone(t *testing.T) {
+	now := metav1.Now()
+	object := func(change func(*topolvmv1.LogicalVolume)) *topolvmv1.LogicalVolume {
+		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1", Finalizers: []string{v1alpha1.LogicalVolumeFinalizer}}}
+		lv.Status.VolumeID = "watched"
+		if change != nil {
+			change(lv)
+		}
+		return lv
+	}
+	deleted := object(func(lv *topolvmv1.LogicalVolume) { lv.DeletionTimestamp = &now })
+	free := object(func(lv *topolvmv1.LogicalVolume) { lv.Finalizers = nil })
+	another := object(func(lv *topolvmv1.LogicalVolume) { lv.UID = "uid-2" })
+	for name, tt := range map[string]struct {
+		tell    func(*waiters)
+		present bool   // on the API server
+		want    string // the volume ID that is seen, - for gone
+	}{
+		"it changes":                               {func(w *waiters) { w.wake(object(nil)) }, true, "watched"},
+		"it comes to rest":                         {func(w *waiters) { w.remove(object(nil)) }, true, "watched"},
+		"it is deleted":                            {func(w *waiters) { w.remove(deleted) }, true, "-"},
+		"nothing keeps it, and it is there":        {func(w *waiters) { w.remove(free) }, true, "live"},
+		"nothing keeps it, and it is gone":         {func(w *waiters) { w.remove(free) }, false, "-"},
+		"the watch missed the end, and it rests":   {func(w *waiters) { w.remove(cache.DeletedFinalStateUnknown{Obj: deleted}) }, true, "live"},
+		"the watch missed the end, and it is gone": {func(w *waiters) { w.remove(cache.DeletedFinalStateUnknown{Obj: object(nil)}) }, false, "-"},
+		"another one of its name is there":         {func(w *waiters) { w.wake(another) }, false, "-"},
+		"another one of its name was there":        {func(w *waiters) { w.remove(another) }, true, "live"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(t)
+			c.agent = func(*topolvmv1.LogicalVolume) {}
+			known := object(func(lv *topolvmv1.LogicalVolume) { lv.UID, lv.Status.VolumeID = "", "" })
+			c.must(c.api.Create(t.Context(), known)) // It gets the first UID.
+			known.Status.VolumeID = "live"
+			c.must(c.api.Status().Update(t.Context(), known))
+			if !tt.present {
+				known.Finalizers = nil
+				c.must(c.api.Update(t.Context(), known))
+				c.must(c.api.Delete(t.Context(), known))
+			}
+			joined := c.server.waiters.join("v")
+			defer joined.leave()
+			tt.tell(&c.server.waiters)
+			calls := 0
+			lv, err := c.server.await(t.Context(), joined, known, func(*topolvmv1.LogicalVolume) (bool, error) { calls++; return calls > 1, nil })
+			got := "-"
+			if lv != nil {
+				got = lv.Status.VolumeID
+			}
+			if err != nil || got != tt.want {
+				t.Errorf("got %s, %v; want %s", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// Who waits is told the last, however often something happens meanwhile, and nobody waits for who does not read.
+func TestTheLastNewsCount(t *testing.T) {
+	w := &waiters{}
+	joined := w.join("v")
+	for _, id := range []string{"1", "2", "3"} {
+		w.wake(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Status: topolvmv1.LogicalVolumeStatus{VolumeID: id}})
+	}
+	if n := <-joined.last; n.lv.Status.VolumeID != "3" {
+		t.Errorf("got %s", n.lv.Status.VolumeID)
+	}
+	joined.leave()
+	if len(w.open) != 0 {
+		t.Errorf("%d are still open", len(w.open))
+	}
+}
+
+// A read that fails is neither gone nor there.
+func TestAReadThatFailsWhileWaiting(t *testing.T) {
+	c := newCluster(t)
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1"}}
+	joined := c.server.waiters.join("v")
+	defer joined.leave()
+	c.server.waiters.remove(lv)
+	c.server.Live = failingReads{c.api}
+	seen, err := c.server.await(t.Context(), joined, lv, func(now *topolvmv1.LogicalVolume) (bool, error) { return now == nil, nil })
+	if err == nil || seen == nil {
+		t.Errorf("got %v, %v", seen, err)
+	}
+}

@@ -1,0 +1,113 @@
+// Package footprint gives back, when a program has started, the memory that only its start needed: what was allocated to fill caches, and
+// the pages of the program's own file with code and tables that ran once. They are half of what a small cluster's operator has resident.
+package footprint
+
+import (
+	"bufio"
+	"context"
+	"debug/elf"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+const (
+	// settle is when a start is over: caches are filled, and what they found has been acted on.
+	settle = 2 * time.Minute
+	// interval is for what was needed once since: a burst of volumes, a lost connection to the API server.
+	interval = 10 * time.Minute
+)
+
+// Reducer is a manager's runnable that gives memory back when a start is over, and now and then. It implements manager.Runnable.
+type Reducer struct{}
+
+// NeedLeaderElection is false: also who waits has started.
+func (Reducer) NeedLeaderElection() bool { return false }
+
+// Start gives memory back until ctx ends. That this is not possible is no failure.
+func (Reducer) Start(ctx context.Context) error {
+	for wait := settle; ; wait = interval {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(wait):
+		}
+		if err := Reduce(); err != nil {
+			log.FromContext(ctx).Info("memory that only the start needed stays resident", "cause", err.Error())
+			return nil
+		}
+	}
+}
+
+// Reduce gives back what can be given back now. Pages that are used again are read again from the page cache, or the file.
+func Reduce() error {
+	debug.FreeOSMemory()
+	if err := unchanged("/proc/self/exe"); err != nil {
+		return err
+	}
+	exe, err := os.Readlink("/proc/self/exe")
+	if err != nil {
+		return err
+	}
+	maps, err := os.Open("/proc/self/maps")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = maps.Close() }()
+	mappings, err := readOnly(maps, exe)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, m := range mappings {
+		if _, _, errno := unix.Syscall(unix.SYS_MADVISE, m.from, m.to-m.from, unix.MADV_DONTNEED); errno != 0 {
+			errs = append(errs, fmt.Errorf("madvise %x-%x: %w", m.from, m.to, errno))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unchanged refuses a program that the loader writes into before it makes it read-only (relocations): those pages are not in the file.
+func unchanged(path string) error {
+	file, err := elf.Open(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if file.Type != elf.ET_EXEC {
+		return fmt.Errorf("%s is %s: it was built to be relocated", path, file.Type)
+	}
+	for _, segment := range file.Progs {
+		if segment.Type == elf.PT_GNU_RELRO {
+			return fmt.Errorf("%s has relocations", path)
+		}
+	}
+	return nil
+}
+
+type mapping struct{ from, to uintptr }
+
+// readOnly returns the mappings of a file that nobody can write to (proc_pid_maps(5)). What can be written to differs from the file.
+func readOnly(maps io.Reader, path string) ([]mapping, error) {
+	var found []mapping
+	lines := bufio.NewScanner(maps)
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		if len(fields) < 6 || strings.Join(fields[5:], " ") != path || fields[1] != "r-xp" && fields[1] != "r--p" {
+			continue
+		}
+		var m mapping
+		if _, err := fmt.Sscanf(fields[0], "%x-%x", &m.from, &m.to); err != nil || m.to <= m.from {
+			return nil, fmt.Errorf("mapping %q: %w", lines.Text(), errors.Join(err, unix.EINVAL))
+		}
+		found = append(found, m)
+	}
+	return found, lines.Err()
+}
