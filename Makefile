@@ -56,8 +56,8 @@ test-lab: packages ## The lab itself, and the LVM contract on real LVM in a bare
 	@hack/test-bare
 
 .PHONY: test-e2e
-test-e2e: packages image upstream-image ## User stories on a real cluster with real LVM.
-	@LVMS_IMAGE=$(IMAGE) LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
+test-e2e: packages image upstream-image next-image $(BIN)/bundle $(BIN)/catalog ## User stories on a real cluster with real LVM.
+	@LVMS_IMAGE=$(IMAGE) LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
 
 .PHONY: bench-node
 bench-node: packages ## Processes and API writes at rest, time to see a disk, time to a volume group against bare LVM, on a lab node.
@@ -91,8 +91,17 @@ upstream-image: image
 	@go build -o $(BIN)/upstream ./test/upstream/agent
 	@$(BIN)/image -rootfs $(LVMS_CACHE)/rootfs -binary $(BIN)/upstream -version $(VERSION) -title upstream -out $(UPSTREAM_IMAGE)
 
+# The release that is to follow this one, for the story of an upgrade: the same program with another number.
+NEXT_VERSION := 0.2.0
+NEXT_IMAGE := $(LVMS_CACHE)/image/next.tar
+
+.PHONY: next-image
+next-image: image
+	@go build -ldflags "$(LDFLAGS:%$(VERSION)=%$(NEXT_VERSION))" -o $(BIN)/lvms-next ./cmd/lvms
+	@$(BIN)/image -rootfs $(LVMS_CACHE)/rootfs -binary $(BIN)/lvms-next -version $(NEXT_VERSION) -out $(NEXT_IMAGE)
+
 # Go decides what is stale.
-.PHONY: $(BIN)/lvms $(BIN)/image $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle
+.PHONY: $(BIN)/lvms $(BIN)/image $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle $(BIN)/catalog
 $(BIN)/lvms:
 	@hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 $(BIN)/image:
@@ -103,6 +112,8 @@ $(BIN)/controller-gen:
 	@cd hack/tools && go build -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
 $(BIN)/bundle:
 	@cd hack/bundle && go build -o $@ .
+$(BIN)/catalog:
+	@cd hack/bundle && go build -o $@ ./catalog
 $(BIN)/staticcheck:
 	@cd hack/tools && go build -o $@ honnef.co/go/tools/cmd/staticcheck
 

@@ -9,6 +9,7 @@ import (
 const (
 	openShiftAPI   = "github.com/openshift/api"
 	snapshotClient = "github.com/kubernetes-csi/external-snapshotter/client/v8"
+	operatorAPI    = "github.com/operator-framework/api"
 )
 
 // crdFiles are where modules that the operator uses anyway keep their custom resource definitions.
@@ -23,14 +24,21 @@ var openShiftCRDs = []string{
 func addonCRDs(ctx context.Context, o Options) ([]string, error) {
 	var files []string
 	if o.Snapshots {
-		found, err := moduleFiles(ctx, snapshotClient, "config/crd/*snapshot.storage*.yaml")
+		found, err := moduleFiles(ctx, ".", snapshotClient, "config/crd/*snapshot.storage*.yaml")
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	if o.OLM {
+		found, err := moduleFiles(ctx, olmSet().module, operatorAPI, "crds/operators.coreos.com_*.yaml")
 		if err != nil {
 			return nil, err
 		}
 		files = append(files, found...)
 	}
 	if o.OpenShift {
-		found, err := moduleFiles(ctx, openShiftAPI, openShiftCRDs...)
+		found, err := moduleFiles(ctx, ".", openShiftAPI, openShiftCRDs...)
 		if err != nil {
 			return nil, err
 		}
@@ -39,13 +47,14 @@ func addonCRDs(ctx context.Context, o Options) ([]string, error) {
 	return files, nil
 }
 
-// moduleFiles finds files in a module by patterns, each of which has to match.
-func moduleFiles(ctx context.Context, module string, patterns ...string) ([]string, error) {
+// moduleFiles finds files in a module by patterns, each of which has to match. user is the folder, in the repository, of the module whose
+// go.mod pins it.
+func moduleFiles(ctx context.Context, user, module string, patterns ...string) ([]string, error) {
 	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
-	dir, err := goCommand(ctx, root, "list", "-m", "-f", "{{.Dir}}", module)
+	dir, err := goCommand(ctx, filepath.Join(root, user), "list", "-m", "-f", "{{.Dir}}", module)
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,9 @@ type Options struct {
 	OpenShift bool
 	// Snapshots adds the custom resources of volume snapshots, and the snapshot controller.
 	Snapshots bool
+	// OLM adds the Operator Lifecycle Manager: its custom resources, its operators in the namespace olm, which is that of the global
+	// catalogs, and the images registry.lab:5000/opm:1 and olm-util:1.
+	OLM bool
 	// CRDs are further files with custom resource definitions to apply before the lab is up.
 	CRDs []string
 	// Progress takes a line for every step, with the time it took. None by default.
@@ -85,8 +88,8 @@ func (o Options) validate() error {
 	if o.MemoryMB < minMemoryMB {
 		errs = append(errs, fmt.Errorf("%d MB of memory: want at least %d", o.MemoryMB, minMemoryMB))
 	}
-	if o.Bare && (o.OpenShift || o.Snapshots || len(o.CRDs) > 0) {
-		errs = append(errs, errors.New("bare nodes have no API server for OpenShift's, snapshots' or other resources"))
+	if o.Bare && (o.OpenShift || o.Snapshots || o.OLM || len(o.CRDs) > 0) {
+		errs = append(errs, errors.New("bare nodes have no API server for OpenShift's, snapshots', OLM's or other resources"))
 	}
 	return errors.Join(append(errs, uml.CheckPath(o.State), validateDisks(o.Disks))...)
 }

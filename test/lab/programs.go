@@ -30,6 +30,8 @@ type set struct {
 	programs []program
 	// versioned programs have the version of this module stamped in, as Kubernetes's own build does.
 	versionOf string
+	// tags are build tags.
+	tags string
 	// key adds to what the cache's key is made of. By default that is go.mod and go.sum of the module.
 	key func(ctx context.Context, root string, s set) (string, error)
 }
@@ -53,10 +55,10 @@ func containerdSet() set {
 	return s
 }
 
-// containerSet is the lab's own: what a pod's sandbox runs, and what starts containers.
+// containerSet is the lab's own: what a pod's sandbox runs, what starts containers, and what asks a catalog whether it serves.
 func containerSet() set {
 	s := set{name: "container", module: ".", key: sourceKey}
-	for _, p := range []string{"pause", "ocirun"} {
+	for _, p := range []string{"pause", "ocirun", "grpc_health_probe"} {
 		s.programs = append(s.programs, program{p, modulePath + "/test/lab/programs/" + p})
 	}
 	return s
@@ -65,6 +67,23 @@ func containerSet() set {
 func snapshotSet() set {
 	const pkg = "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller"
 	return set{name: "snapshot-controller", module: ".", programs: []program{{"snapshot-controller", pkg}}, key: sourceKey}
+}
+
+// olmSet leaves out what opm links C libraries for: it reads no images of container engines.
+func olmSet() set {
+	const manager = "github.com/operator-framework/operator-lifecycle-manager/"
+	return set{
+		name: "olm", module: "test/lab/programs/olm", tags: "containers_image_openpgp,json1,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
+		programs: []program{
+			{"olm", manager + "cmd/olm"}, {"catalog", manager + "cmd/catalog"}, {"copy-content", manager + "cmd/copy-content"}, {"cpb", manager + "util/cpb"},
+			{"opm", "github.com/operator-framework/operator-registry/cmd/opm"},
+		},
+	}
+}
+
+// OLMPrograms builds the programs of the Operator Lifecycle Manager that are not in the cache yet and returns their folder, opm among them.
+func OLMPrograms(ctx context.Context, w io.Writer) (string, error) {
+	return olmSet().ensure(ctx, w)
 }
 
 // Programs builds the programs that are not in the cache yet and returns the folder with etcd, kube-apiserver and kubectl, which can be the
@@ -78,13 +97,16 @@ func Programs(ctx context.Context, w io.Writer) (string, error) {
 
 // AllPrograms builds everything that a lab can run, and returns the folders.
 func AllPrograms(ctx context.Context, w io.Writer) ([]string, error) {
-	return ensureAll(ctx, w, kubernetesSet(), containerdSet(), containerSet(), snapshotSet())
+	return ensureAll(ctx, w, kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet())
 }
 
 func clusterPrograms(ctx context.Context, o Options) ([]string, error) {
 	sets := []set{kubernetesSet(), containerdSet(), containerSet()}
 	if o.Snapshots {
 		sets = append(sets, snapshotSet())
+	}
+	if o.OLM {
+		sets = append(sets, olmSet())
 	}
 	return ensureAll(ctx, o.Progress, sets...)
 }
@@ -155,7 +177,7 @@ func (s set) cached(ctx context.Context) (dir, root string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%v\n%s", text, version, s.programs, buildFlags("")))
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%v\n%s", text, version, s.programs, s.buildFlags("")))
 	parent := filepath.Join(cache, "lab", "programs")
 	return filepath.Join(parent, s.name+"-"+hex.EncodeToString(sum[:8])), root, os.MkdirAll(parent, 0o755)
 }
@@ -214,13 +236,17 @@ func sourceOf(dir string) (string, error) {
 	return text.String(), nil
 }
 
-func buildFlags(version string) []string {
+func (s set) buildFlags(version string) []string {
 	ldflags := "-s -w"
 	if parts := strings.Split(strings.TrimPrefix(version, "v"), "."); len(parts) == 3 {
 		const v = "k8s.io/component-base/version."
 		ldflags += fmt.Sprintf(" -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", v, version, v, parts[0], v, parts[1])
 	}
-	return []string{"build", "-buildvcs=false", "-ldflags", ldflags}
+	flags := []string{"build", "-buildvcs=false", "-ldflags", ldflags}
+	if s.tags != "" {
+		flags = append(flags, "-tags", s.tags)
+	}
+	return flags
 }
 
 func (s set) build(ctx context.Context, w io.Writer, root, dir string, p program) error {
@@ -230,7 +256,7 @@ func (s set) build(ctx context.Context, w io.Writer, root, dir string, p program
 		return err
 	}
 	fmt.Fprintf(w, "        building %s …\n", p.name)
-	if _, err := goCommand(ctx, filepath.Join(root, s.module), append(buildFlags(version), "-o", filepath.Join(dir, p.name), p.pkg)...); err != nil {
+	if _, err := goCommand(ctx, filepath.Join(root, s.module), append(s.buildFlags(version), "-o", filepath.Join(dir, p.name), p.pkg)...); err != nil {
 		return fmt.Errorf("build %s: %w", p.name, err)
 	}
 	fmt.Fprintf(w, "        built %s (%.0fs)\n", p.name, time.Since(begin).Seconds())

@@ -74,22 +74,22 @@ func TestVersionIsWhatGoModPins(t *testing.T) {
 	if err != nil || !strings.HasPrefix(version, "v1.") {
 		t.Fatalf("got %q, %v", version, err)
 	}
-	if flags := strings.Join(buildFlags(version), " "); !strings.Contains(flags, "gitVersion="+version) || !strings.Contains(flags, "gitMajor=1 ") {
+	if flags := strings.Join(kubernetesSet().buildFlags(version), " "); !strings.Contains(flags, "gitVersion="+version) || !strings.Contains(flags, "gitMajor=1 ") {
 		t.Errorf("flags %s", flags)
 	}
 }
 
 func TestAddonCRDsAreInTheModuleCache(t *testing.T) {
-	files, err := addonCRDs(context.Background(), Options{OpenShift: true, Snapshots: true})
+	files, err := addonCRDs(context.Background(), Options{OpenShift: true, Snapshots: true, OLM: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"volumesnapshots.yaml", "volumesnapshotcontents", "securitycontextconstraints", "infrastructures-Default", "apiservers-Default", "consoleplugins"} {
+	for _, want := range []string{"volumesnapshots.yaml", "volumesnapshotcontents", "securitycontextconstraints", "infrastructures-Default", "apiservers-Default", "consoleplugins", "clusterserviceversions", "catalogsources"} {
 		if !strings.Contains(strings.Join(files, "\n"), want) {
 			t.Errorf("no %s in %v", want, files)
 		}
 	}
-	if _, err := moduleFiles(context.Background(), openShiftAPI, "no/such/*.yaml"); err == nil {
+	if _, err := moduleFiles(context.Background(), ".", openShiftAPI, "no/such/*.yaml"); err == nil {
 		t.Error("a pattern without files is no error")
 	}
 }

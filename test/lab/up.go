@@ -96,7 +96,7 @@ func start(ctx context.Context, o Options) (*Lab, error) {
 func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	s := spec.Lab{
 		Name: o.Name, State: o.State, Binary: filepath.Join(o.State, spec.BinaryFile), MemoryMB: o.MemoryMB,
-		Bare: o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, CRDs: o.CRDs, Owned: !o.Detached,
+		Bare: o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, OLM: o.OLM, CRDs: o.CRDs, Owned: !o.Detached,
 		FirstCPU: rand.IntN(1024),
 	}
 	for i := 1; i <= o.Nodes; i++ {

@@ -59,6 +59,7 @@ func (f *flags) addTo(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.Bare, "bare", false, "nodes without Kubernetes")
 	cmd.Flags().BoolVar(&o.OpenShift, "openshift", false, "add OpenShift's custom resources, and objects that say what the cluster is")
 	cmd.Flags().BoolVar(&o.Snapshots, "snapshots", false, "add volume snapshots and their controller")
+	cmd.Flags().BoolVar(&o.OLM, "olm", false, "add the Operator Lifecycle Manager")
 	cmd.Flags().StringSliceVar(&o.CRDs, "crds", nil, "files with further custom resource definitions")
 }
 

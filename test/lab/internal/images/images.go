@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -27,15 +28,17 @@ import (
 // BusyboxProgram is Debian's static busybox.
 const BusyboxProgram = "/usr/bin/busybox"
 
-// Busybox is an image of Debian's busybox with a link for each of the commands that it has.
-func Busybox(applets []string) (v1.Image, error) {
+// Busybox is an image of Debian's busybox with a link for each of the commands that it has, and of further files (path in the image to path here).
+func Busybox(applets []string, more map[string]string) (v1.Image, error) {
 	links := map[string]string{}
 	for _, applet := range applets {
 		if applet != "busybox" {
 			links["bin/"+applet] = "busybox"
 		}
 	}
-	return build([]string{"/bin/sh"}, map[string]string{"bin/busybox": BusyboxProgram}, links)
+	files := map[string]string{"bin/busybox": BusyboxProgram}
+	maps.Copy(files, more)
+	return build([]string{"/bin/sh"}, files, links)
 }
 
 // Pause is the image of a pod's sandbox.

@@ -80,6 +80,7 @@ type Lab struct {
 	Bare      bool     `json:"bare,omitempty"`
 	OpenShift bool     `json:"openShift,omitempty"`
 	Snapshots bool     `json:"snapshots,omitempty"`
+	OLM       bool     `json:"olm,omitempty"`
 	// FirstCPU is where the nodes begin to be given processors, so that labs do not all begin with the same one.
 	FirstCPU int `json:"firstCPU"`
 	// CRDs are files that are applied, and waited for, before the lab is up.

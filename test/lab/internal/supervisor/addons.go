@@ -25,6 +25,11 @@ func (s *supervisor) addons(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.OLM {
+		if err := s.step(ctx, "Operator Lifecycle Manager", s.lifecycleManager); err != nil {
+			return err
+		}
+	}
 	if s.OpenShift {
 		return s.step(ctx, "OpenShift's objects", s.openShift)
 	}
@@ -73,7 +78,7 @@ func (s *supervisor) applyCRDs(ctx context.Context) error {
 
 // snapshotController runs beside the control plane: it needs no node.
 func (s *supervisor) snapshotController(context.Context) error {
-	_, err := s.essential("snapshot-controller", "snapshot-controller",
+	_, err := s.essential("snapshot-controller", "snapshot-controller", nil,
 		"--kubeconfig", cert("snapshot-controller.kubeconfig"), "--leader-election=false")
 	return err
 }

@@ -40,6 +40,7 @@ func (s *supervisor) certificates() error {
 		"controller-manager":  {User: "system:kube-controller-manager"},
 		"scheduler":           {User: "system:kube-scheduler"},
 		"snapshot-controller": {User: "snapshot-controller", Groups: []string{masters}},
+		"olm":                 {User: "olm", Groups: []string{masters}},
 	} {
 		if err := s.issue(spec.CertDir, name, request); err != nil {
 			return err

@@ -36,14 +36,14 @@ func cert(name string) string { return filepath.Join(spec.CertDir, name) }
 
 // controlPlane starts etcd and the API server, and the rest when they answer.
 func (s *supervisor) controlPlane(ctx context.Context) error {
-	if _, err := s.essential("etcd", "etcd", "--data-dir", "etcd", "--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
+	if _, err := s.essential("etcd", "etcd", nil, "--data-dir", "etcd", "--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
 		"--listen-peer-urls", "http://127.0.0.1:2380", "--unsafe-no-fsync", "--log-level", "warn"); err != nil {
 		return err
 	}
 	if err := os.WriteFile(auditPolicyFile, []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
-	api, err := s.essential("apiserver", "kube-apiserver",
+	api, err := s.essential("apiserver", "kube-apiserver", nil,
 		"--audit-policy-file", auditPolicyFile, "--audit-log-path", spec.AuditLog,
 		"--etcd-servers", etcdURL,
 		"--bind-address", spec.HostIP, "--advertise-address", spec.HostIP, "--secure-port", "6443",
@@ -75,7 +75,7 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 	if err := api.await(ctx, "API server", apiServerLimit, s.kube.ready); err != nil {
 		return err
 	}
-	if _, err := s.essential("controller-manager", "kube-controller-manager",
+	if _, err := s.essential("controller-manager", "kube-controller-manager", nil,
 		"--kubeconfig", cert("controller-manager.kubeconfig"), "--leader-elect=false", "--use-service-account-credentials",
 		"--service-account-private-key-file", cert("sa.key"), "--root-ca-file", cert("ca.crt"),
 		// As on OpenShift. With the default of 20 a second, the binding of 50 claims takes longer than making their volumes.
@@ -85,7 +85,7 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 	); err != nil {
 		return err
 	}
-	_, err = s.essential("scheduler", "kube-scheduler", "--kubeconfig", cert("scheduler.kubeconfig"), "--leader-elect=false")
+	_, err = s.essential("scheduler", "kube-scheduler", nil, "--kubeconfig", cert("scheduler.kubeconfig"), "--leader-elect=false")
 	return err
 }
 

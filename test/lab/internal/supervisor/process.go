@@ -99,8 +99,8 @@ func tail(path string) string {
 }
 
 // essential launches a program that the lab is no use without. When it ends the lab's status says so.
-func (s *supervisor) essential(name, program string, args ...string) (*process, error) {
-	p, err := s.launch(name, program, args, nil)
+func (s *supervisor) essential(name, program string, env []string, args ...string) (*process, error) {
+	p, err := s.launch(name, program, args, env)
 	if err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func (s *supervisor) registry(ctx context.Context) error {
 	return parallel(ctx, func(ctx context.Context) error {
 		return pushBuilt(ctx, pusher, "pause", func() (v1.Image, error) { return images.Pause(program) })
 	}, func(ctx context.Context) error {
-		return pushBuilt(ctx, pusher, "busybox", func() (v1.Image, error) { return images.Busybox(s.Busybox) })
+		return pushBuilt(ctx, pusher, "busybox", func() (v1.Image, error) { return images.Busybox(s.Busybox, nil) })
 	})
 }
 

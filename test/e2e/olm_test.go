@@ -1,0 +1,237 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/olm"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// The operator as an administrator gets it: from a catalog, through the Operator Lifecycle Manager. There is no second release yet: what is
+// released here as the next version is this one with another number, and its predecessor's CRD lacks a column.
+var _ = Describe("LVM Storage from a catalog", Ordered, func() {
+	var (
+		c         olm.Cluster
+		publisher olm.Publisher
+		images    map[string]string
+		before    map[string]bool
+		disks     string
+	)
+	data := story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
+
+	BeforeAll(func(ctx SpecContext) {
+		l, err := lab.Up(ctx, lab.Options{Name: "e2e-olm", Nodes: 1, OLM: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: GinkgoWriter})
+		Expect(err).NotTo(HaveOccurred())
+		DeferCleanup(func(ctx SpecContext) { Expect(l.Down(ctx)).To(Succeed()) })
+		opened, err := story.Open(l)
+		Expect(err).NotTo(HaveOccurred())
+		c = olm.Cluster{Cluster: opened}
+		publisher = newPublisher(ctx, l)
+		images = map[string]string{}
+		for version, archive := range map[string]string{"0.1.0": image, "0.2.0": os.Getenv("LVMS_NEXT_IMAGE")} {
+			Expect(archive).NotTo(BeEmpty(), "LVMS_IMAGE and LVMS_NEXT_IMAGE name archives of the operator's image: run `make test-e2e`")
+			images[version], err = l.LoadImage(ctx, archive, l.Registry()+"/lvms-operator:v"+version)
+			Expect(err).NotTo(HaveOccurred())
+		}
+		_, err = c.Kubectl(ctx, nil, "create", "namespace", story.OperatorNamespace)
+		Expect(err).NotTo(HaveOccurred())
+		before, err = c.Objects(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		disks = single{opened}.node(ctx, contentOfDisks)
+	}, NodeTimeout(6*time.Minute))
+
+	AfterEach(func(ctx SpecContext) {
+		if CurrentSpecReport().Failed() {
+			for _, args := range []string{
+				"get catalogsources,subscriptions,installplans,csv,operatorgroups -A -o wide", "get pods,jobs -A -o wide", "get events -A",
+				"describe csv -n " + story.OperatorNamespace, "logs -n " + story.OperatorNamespace + " deployment/lvms-operator --tail=60",
+			} {
+				out, err := c.Kubectl(ctx, nil, strings.Fields(args)...)
+				fmt.Fprintf(GinkgoWriter, "--- kubectl %s\n%s%v\n", args, out, err)
+			}
+		}
+	})
+
+	publish := func(ctx context.Context, releases ...olm.Release) {
+		GinkgoHelper()
+		for _, release := range releases {
+			Expect(publisher.Publish(ctx, release)).To(Succeed())
+		}
+		catalog, err := publisher.PublishCatalog(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(c.Serve(ctx, catalog)).To(Succeed())
+	}
+
+	It("is installed with a Subscription, and serves volumes", func(ctx SpecContext) {
+		publish(ctx, olm.Release{Version: "0.1.0", Image: images["0.1.0"], Change: withoutColumns})
+		Expect(c.Subscribe(ctx, olm.OwnNamespace, "candidate")).To(Succeed())
+		Expect(c.WaitInstalled(ctx, "0.1.0")).To(Succeed())
+		Expect(columnsOf(ctx, c)).To(BeEmpty())
+		Expect(c.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
+		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		Expect(c.Claim(ctx, data)).To(Succeed())
+		single{c.Cluster}.startWriting(ctx, data.Name)
+		single{c.Cluster}.stillWrites(ctx)
+	}, NodeTimeout(8*time.Minute))
+
+	It("refuses an LVMCluster by a webhook whose certificate is OLM's", func(ctx SpecContext) {
+		_, err := c.Kubectl(ctx, strings.NewReader(`{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster, metadata: {name: second, namespace: `+story.OperatorNamespace+`},
+  spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`), "apply", "-f", "-")
+		Expect(err).To(MatchError(ContainSubstring("my-lvmcluster")))
+	}, NodeTimeout(time.Minute))
+
+	It("is upgraded through its channel while a Pod writes and a volume is being made", func(ctx SpecContext) {
+		publish(ctx, olm.Release{Version: "0.2.0", Image: images["0.2.0"]})
+		Eventually(func() (map[string]string, error) { phases, _, err := c.Versions(ctx); return phases, err }).WithContext(ctx).
+			WithTimeout(3*time.Minute).WithPolling(time.Second).Should(HaveKey(olm.PackageName+".v0.2.0"), "OLM finds the new version")
+		during := story.Volume{Namespace: "default", Name: "during", Class: "lvms-vg1", Size: "256Mi"}
+		Expect(c.Claim(ctx, during)).To(Succeed())
+		Expect(c.StartPod(ctx, during, "during")).To(Succeed())
+		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
+		Expect(columnsOf(ctx, c)).NotTo(BeEmpty(), "the CRD has its new shape")
+		agentsFollow(ctx, c, images["0.2.0"])
+		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		single{c.Cluster}.stillWrites(ctx)
+		Expect(c.StopPod(ctx, "default", "during")).To(Succeed())
+		Expect(c.Unclaim(ctx, during)).To(Succeed())
+	}, NodeTimeout(8*time.Minute))
+
+	It("goes on when a version is broken, and with the one that mends it", func(ctx SpecContext) {
+		missing := images["0.2.0"][:strings.Index(images["0.2.0"], "@")] + "@sha256:" + strings.Repeat("0", 64)
+		publish(ctx, olm.Release{Version: "0.2.1", Image: missing})
+		Eventually(func() (map[string]string, error) { phases, _, err := c.Versions(ctx); return phases, err }).WithContext(ctx).
+			WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HaveKeyWithValue(olm.PackageName+".v0.2.1", "Installing"))
+		during := story.Volume{Namespace: "default", Name: "broken", Class: "lvms-vg1", Size: "256Mi"}
+		Expect(c.Claim(ctx, during)).To(Succeed())
+		Expect(c.StartPod(ctx, during, "broken")).To(Succeed(), "the old operator still makes volumes")
+		single{c.Cluster}.stillWrites(ctx)
+		publish(ctx, olm.Release{Version: "0.2.2", Image: images["0.2.0"]})
+		Expect(c.WaitInstalled(ctx, "0.2.2")).To(Succeed())
+		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		single{c.Cluster}.stillWrites(ctx)
+		Expect(c.StopPod(ctx, "default", "broken")).To(Succeed())
+		Expect(c.Unclaim(ctx, during)).To(Succeed())
+	}, NodeTimeout(12*time.Minute))
+
+	It("is uninstalled while volumes are there, and takes them over when it is installed for all namespaces", func(ctx SpecContext) {
+		Expect(c.Unsubscribe(ctx)).To(Succeed())
+		single{c.Cluster}.stillWrites(ctx)
+		Expect(c.Subscribe(ctx, olm.AllNamespaces, "stable-0.2")).To(Succeed())
+		Expect(c.WaitInstalled(ctx, "0.2.2")).To(Succeed())
+		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		single{c.Cluster}.stillWrites(ctx)
+	}, NodeTimeout(6*time.Minute))
+
+	It("keeps the LVMCluster while a volume is there, and leaves nothing without", func(ctx SpecContext) {
+		lvmCluster := &lvmv1alpha1.LVMCluster{}
+		key := client.ObjectKey{Namespace: story.OperatorNamespace, Name: "my-lvmcluster"}
+		Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())
+		Expect(c.Delete(ctx, lvmCluster)).To(Succeed())
+		Eventually(func() string {
+			Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())
+			var says []string
+			for _, condition := range lvmCluster.Status.Conditions {
+				says = append(says, condition.Message)
+			}
+			return strings.Join(says, "; ")
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("default/data"), "what keeps it is named")
+		single{c.Cluster}.stillWrites(ctx)
+
+		Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
+		Expect(c.Unclaim(ctx, data)).To(Succeed())
+		Expect(c.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
+		Expect(c.Unsubscribe(ctx)).To(Succeed())
+		Eventually(func() ([]string, error) {
+			after, err := c.Objects(ctx)
+			return leftOver(before, after), err
+		}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(), "what is left in the API")
+		Expect(single{c.Cluster}.node(ctx, contentOfDisks)).To(Equal(disks))
+	}, NodeTimeout(8*time.Minute))
+})
+
+// contentOfDisks tells what is on the disks of a node, and what of the operator is in its folders.
+const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings; ls /etc/topolvm /run/topolvm /run/lvms 2>/dev/null || true`
+
+func newPublisher(ctx context.Context, l *lab.Lab) olm.Publisher {
+	GinkgoHelper()
+	root, err := lab.Root()
+	Expect(err).NotTo(HaveOccurred())
+	programs, err := lab.OLMPrograms(ctx, GinkgoWriter)
+	Expect(err).NotTo(HaveOccurred())
+	cache, err := lab.CacheDir()
+	Expect(err).NotTo(HaveOccurred())
+	return olm.Publisher{
+		Bundle: filepath.Join(cache, "bin", "bundle"), Catalog: filepath.Join(cache, "bin", "catalog"), OPM: filepath.Join(programs, "opm"),
+		Repository: root, Dir: GinkgoT().TempDir(),
+		Push: func(ctx context.Context, name string, image v1.Image) (string, error) {
+			return l.PushImage(ctx, l.Registry()+"/"+name, image)
+		},
+	}
+}
+
+// withoutColumns takes from the CRD of LVMClusters the columns of its table, as an older version may lack them.
+func withoutColumns(bundle string) error {
+	files, err := filepath.Glob(filepath.Join(bundle, "manifests", "lvmclusters.*"))
+	if err != nil || len(files) != 1 {
+		return fmt.Errorf("files of the CRD: %v %w", files, err)
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		return err
+	}
+	from, to := bytes.Index(data, []byte("  - additionalPrinterColumns:\n")), bytes.Index(data, []byte("\n    name: v1alpha1\n"))
+	if from < 0 || to < from {
+		return fmt.Errorf("%s has no columns", files[0])
+	}
+	return os.WriteFile(files[0], slices.Concat(data[:from], []byte("  - name: v1alpha1\n"), data[to+len("\n    name: v1alpha1\n"):]), 0o644)
+}
+
+func columnsOf(ctx context.Context, c olm.Cluster) []apiextensionsv1.CustomResourceColumnDefinition {
+	GinkgoHelper()
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	Expect(c.Get(ctx, client.ObjectKey{Name: "lvmclusters.lvm.topolvm.io"}, crd)).To(Succeed())
+	return crd.Spec.Versions[0].AdditionalPrinterColumns
+}
+
+// agentsFollow waits until the node agents run an image.
+func agentsFollow(ctx context.Context, c olm.Cluster, image string) {
+	GinkgoHelper()
+	agents := &appsv1.DaemonSet{}
+	Eventually(func() bool {
+		Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"}, agents)).To(Succeed())
+		status := agents.Status
+		return slices.ContainsFunc(agents.Spec.Template.Spec.Containers, func(container corev1.Container) bool { return container.Image == image }) &&
+			status.ObservedGeneration == agents.Generation && status.UpdatedNumberScheduled == 1 && status.NumberReady == 1
+	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agents follow")
+}
+
+// leftOver are the objects that were not there before, but those that OLM leaves of every operator: the CRDs of its kinds.
+func leftOver(before, after map[string]bool) []string {
+	var left []string
+	for object := range after {
+		if !before[object] && !strings.HasPrefix(object, "customresourcedefinitions ") {
+			left = append(left, object)
+		}
+	}
+	slices.Sort(left)
+	return left
+}

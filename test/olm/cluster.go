@@ -1,0 +1,183 @@
+package olm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+const (
+	// PackageName is the operator's name in a catalog.
+	PackageName = "lvms-operator"
+	// catalogNamespace is where catalogs are that all namespaces can use.
+	catalogNamespace = "olm"
+	catalogName      = "lvms"
+)
+
+// Cluster is a lab's cluster with OLM, as an administrator sees it.
+type Cluster struct{ *story.Cluster }
+
+// Mode is the way in which OLM installs the operator.
+type Mode string
+
+// The install modes that the bundle names.
+const (
+	OwnNamespace  Mode = "OwnNamespace"
+	AllNamespaces Mode = "AllNamespaces"
+)
+
+func (c Cluster) apply(ctx context.Context, manifest string) error {
+	_, err := c.Kubectl(ctx, strings.NewReader(manifest), "apply", "-f", "-")
+	return err
+}
+
+// Serve makes a catalog of an image, or gives the one that is there another image, and waits until OLM reads it.
+func (c Cluster) Serve(ctx context.Context, image string) error {
+	if err := c.apply(ctx, fmt.Sprintf(`
+apiVersion: operators.coreos.com/v1alpha1
+kind: CatalogSource
+metadata: {name: %s, namespace: %s}
+spec:
+  sourceType: grpc
+  displayName: LVM Storage
+  image: %s
+  grpcPodConfig: {securityContextConfig: legacy, extractContent: {catalogDir: %s}}
+`, catalogName, catalogNamespace, image, CatalogDir)); err != nil {
+		return err
+	}
+	return story.Wait(ctx, "catalog READY", func(ctx context.Context) (bool, string, error) {
+		source, err := c.read(ctx, "CatalogSource", catalogNamespace, catalogName)
+		if err != nil {
+			return false, "", err
+		}
+		state, _, _ := unstructured.NestedString(source.Object, "status", "connectionState", "lastObservedState")
+		return state == "READY", fmt.Sprint(source.Object["status"]), nil
+	})
+}
+
+// Subscribe asks OLM for the operator from a channel, as the console does when somebody clicks Install.
+func (c Cluster) Subscribe(ctx context.Context, mode Mode, channel string) error {
+	target := "{}"
+	if mode == OwnNamespace {
+		target = "{targetNamespaces: [" + story.OperatorNamespace + "]}"
+	}
+	return c.apply(ctx, fmt.Sprintf(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: operators.coreos.com/v1
+kind: OperatorGroup
+metadata: {name: lvms, namespace: %[1]s}
+spec: %[2]s
+---
+apiVersion: operators.coreos.com/v1alpha1
+kind: Subscription
+metadata: {name: %[3]s, namespace: %[1]s}
+spec: {name: %[3]s, channel: %[4]s, source: %[5]s, sourceNamespace: %[6]s, installPlanApproval: Automatic}
+`, story.OperatorNamespace, target, PackageName, channel, catalogName, catalogNamespace))
+}
+
+// WaitInstalled waits until a version is installed, and is the only one.
+func (c Cluster) WaitInstalled(ctx context.Context, version string) error {
+	return story.Wait(ctx, "version "+version+" Succeeded", func(ctx context.Context) (bool, string, error) {
+		phases, seen, err := c.Versions(ctx)
+		return err == nil && len(phases) == 1 && phases[PackageName+".v"+version] == "Succeeded", seen, err
+	})
+}
+
+// Versions returns the phases of the ClusterServiceVersions in the operator's namespace by their names, and what they and the Subscription say.
+func (c Cluster) Versions(ctx context.Context) (phases map[string]string, seen string, err error) {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kindOf("ClusterServiceVersionList"))
+	if err := c.List(ctx, list, client.InNamespace(story.OperatorNamespace)); err != nil {
+		return nil, "", err
+	}
+	phases = map[string]string{}
+	for _, csv := range list.Items {
+		phase, _, _ := unstructured.NestedString(csv.Object, "status", "phase")
+		message, _, _ := unstructured.NestedString(csv.Object, "status", "message")
+		phases[csv.GetName()] = phase
+		seen += fmt.Sprintf("%s %s: %s; ", csv.GetName(), phase, message)
+	}
+	subscription, err := c.read(ctx, "Subscription", story.OperatorNamespace, PackageName)
+	if client.IgnoreNotFound(err) != nil {
+		return nil, "", err
+	}
+	if err == nil {
+		conditions, _, _ := unstructured.NestedSlice(subscription.Object, "status", "conditions")
+		state, _, _ := unstructured.NestedString(subscription.Object, "status", "state")
+		seen += fmt.Sprintf("Subscription %s %v", state, conditions)
+	}
+	return phases, seen, nil
+}
+
+// Unsubscribe uninstalls the operator as the console does: the Subscription and the ClusterServiceVersion. It waits until its Pod is gone.
+func (c Cluster) Unsubscribe(ctx context.Context) error {
+	for _, kind := range []string{"subscriptions.operators.coreos.com", "clusterserviceversions.operators.coreos.com", "operatorgroups.operators.coreos.com"} {
+		if _, err := c.Kubectl(ctx, nil, "delete", kind, "--all", "-n", story.OperatorNamespace, "--timeout=60s"); err != nil {
+			return err
+		}
+	}
+	_, err := c.Kubectl(ctx, nil, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=lvms-operator", "-n", story.OperatorNamespace, "--timeout=60s")
+	return err
+}
+
+func (c Cluster) read(ctx context.Context, kind, namespace, name string) (*unstructured.Unstructured, error) {
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(kindOf(kind))
+	return object, c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, object)
+}
+
+func kindOf(kind string) schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: kind}
+}
+
+// Objects returns all that the API server has, as RESOURCE NAMESPACE/NAME, but what it, its nodes and OLM make by themselves.
+func (c Cluster) Objects(ctx context.Context) (map[string]bool, error) {
+	resources, err := c.Clientset.Discovery().ServerPreferredResources()
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]bool{}
+	for _, group := range resources {
+		version, err := schema.ParseGroupVersion(group.GroupVersion)
+		if err != nil {
+			return nil, err
+		}
+		for _, resource := range group.APIResources {
+			if transient(resource.Name) || !strings.Contains(fmt.Sprint(resource.Verbs), "list") {
+				continue
+			}
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(version.WithKind(resource.Kind + "List"))
+			if err := c.List(ctx, list); err != nil {
+				if apimeta.IsNoMatchError(err) {
+					continue // It was removed meanwhile.
+				}
+				return nil, fmt.Errorf("list %s: %w", resource.Name, err)
+			}
+			for _, object := range list.Items {
+				all[resource.Name+" "+object.GetNamespace()+"/"+object.GetName()] = true
+			}
+		}
+	}
+	return all, nil
+}
+
+// transient are resources of which nobody can say that the operator left them: records, leases, and what OLM works with.
+func transient(resource string) bool {
+	switch resource {
+	case "events", "leases", "endpointslices", "endpoints", "controllerrevisions", "componentstatuses",
+		"installplans", "catalogsources", "olmconfigs", "operators", "jobs", "pods", "configmaps":
+		return true
+	}
+	return false
+}

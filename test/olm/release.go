@@ -1,0 +1,159 @@
+// Package olm makes releases of the operator for a lab as a publisher does: bundles, their images, and a catalog of them.
+package olm
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"sigs.k8s.io/yaml"
+)
+
+// CatalogDir is where a catalog's image has the catalog.
+const CatalogDir = "/configs"
+
+// toolLimit is for one run of a tool.
+const toolLimit = 2 * time.Minute
+
+// Publisher makes releases in a folder.
+type Publisher struct {
+	// Bundle and Catalog are the programs of hack/bundle, OPM is opm.
+	Bundle, Catalog, OPM string
+	// Repository is the checkout, Dir a folder for what is made.
+	Repository, Dir string
+	// Push pushes an image to the registry as NAME, and returns its reference by digest.
+	Push func(ctx context.Context, name string, image v1.Image) (string, error)
+}
+
+// Release says what is released.
+type Release struct {
+	// Version is X.Y.Z, Image that of the operator.
+	Version, Image string
+	// Change changes the bundle, a folder, before its image is made. It may be nil.
+	Change func(bundle string) error
+}
+
+// Publish makes a bundle and its image, and adds it to the catalog.
+func (p Publisher) Publish(ctx context.Context, r Release) error {
+	bundle := filepath.Join(p.Dir, "bundle-"+r.Version)
+	if err := run(ctx, p.Bundle, "-repository", p.Repository, "-version", r.Version, "-image", r.Image, "-out", bundle); err != nil {
+		return err
+	}
+	if r.Change != nil {
+		if err := r.Change(bundle); err != nil {
+			return err
+		}
+	}
+	image, err := BundleImage(bundle)
+	if err != nil {
+		return err
+	}
+	reference, err := p.Push(ctx, "lvms-operator-bundle:v"+r.Version, image)
+	if err != nil {
+		return err
+	}
+	return run(ctx, p.Catalog, "-opm", p.OPM, "-bundle", bundle, "-image", reference, "-out", p.catalog())
+}
+
+// PublishCatalog makes an image of the catalog as it is now, and returns its reference.
+func (p Publisher) PublishCatalog(ctx context.Context) (string, error) {
+	image, err := folderImage(map[string]string{CatalogDir: p.catalog()}, map[string]string{"operators.operatorframework.io.index.configs.v1": CatalogDir})
+	if err != nil {
+		return "", err
+	}
+	return p.Push(ctx, "lvms-catalog:latest", image)
+}
+
+func (p Publisher) catalog() string { return filepath.Join(p.Dir, "catalog") }
+
+func run(ctx context.Context, program string, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, toolLimit)
+	defer cancel()
+	if out, err := exec.CommandContext(ctx, program, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", filepath.Base(program), err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// BundleImage is the image of a bundle (registry+v1): its files, and its annotations as labels.
+func BundleImage(bundle string) (v1.Image, error) {
+	data, err := os.ReadFile(filepath.Join(bundle, "metadata", "annotations.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	var metadata struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := yaml.UnmarshalStrict(data, &metadata); err != nil {
+		return nil, fmt.Errorf("annotations of %s: %w", bundle, err)
+	}
+	return folderImage(map[string]string{"/": bundle}, metadata.Annotations)
+}
+
+// folderImage is an image of one layer with folders (path in the image to folder here), for no processor in particular but this one.
+func folderImage(folders, labels map[string]string) (v1.Image, error) {
+	var layer bytes.Buffer
+	w := tar.NewWriter(&layer)
+	for at, folder := range folders {
+		if err := addFolder(w, at, folder); err != nil {
+			return nil, err
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	content, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	if err != nil {
+		return nil, err
+	}
+	image, err := mutate.AppendLayers(empty.Image, content)
+	if err != nil {
+		return nil, err
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config.OS, config.Architecture, config.Config.Labels = "linux", "amd64", labels
+	return mutate.ConfigFile(image, config)
+}
+
+func addFolder(w *tar.Writer, at, folder string) error {
+	return filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		relative, err := filepath.Rel(folder, file)
+		if err != nil {
+			return err
+		}
+		name := path.Join(at, filepath.ToSlash(relative))[1:]
+		if entry.IsDir() {
+			if name == "" {
+				return nil
+			}
+			return w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name + "/", Mode: 0o755})
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(data))}); err != nil {
+			return err
+		}
+		_, err = w.Write(data)
+		return err
+	})
+}
