@@ -78,10 +78,36 @@ IMAGE := $(LVMS_CACHE)/image/lvms-operator.tar
 .PHONY: build
 build: $(BIN)/lvms ## Build the operator's program.
 
+# Debian's package lists are read once and kept with the packages, so that a second build has the same packages and needs
+# no network. true reads them anew: a release wants today's.
+DEBIAN_UPDATE ?= false
+# The commit goes into the provenance, where nothing is changed on top of it.
+REVISION ?= $(shell [ -n "$$(git status --porcelain 2>&1)" ] || git rev-parse HEAD)
+
+# $(call rootfs,ARCH): the files of the image's first layer, from Debian's packages for that architecture.
+rootfs = $(BIN)/rootfs -arch $(1) -update=$(DEBIAN_UPDATE) -cache $(LVMS_CACHE)/debian -out $(LVMS_CACHE)/rootfs-$(1)
+# $(call write-image,ARCH,PROGRAM,ARCHIVE): and the archive, with its list of components and its provenance beside it.
+write-image = $(BIN)/image -arch $(1) -rootfs $(LVMS_CACHE)/rootfs-$(1) -packages $(LVMS_CACHE)/rootfs-$(1).packages.json \
+	-binary $(2) -version $(VERSION) -revision "$(REVISION)" -out $(3)
+
 .PHONY: image
-image: $(BIN)/lvms $(BIN)/image ## Write the operator's image as an OCI archive, without a container engine.
-	@rm -rf $(LVMS_CACHE)/rootfs && hack/rootfs.sh $(LVMS_CACHE)/rootfs && mkdir -p $(dir $(IMAGE))
-	@$(BIN)/image -rootfs $(LVMS_CACHE)/rootfs -binary $(BIN)/lvms -version $(VERSION) -out $(IMAGE)
+image: $(BIN)/lvms $(BIN)/rootfs $(BIN)/image ## Write the operator's image as an OCI archive, without a container engine.
+	@mkdir -p $(dir $(IMAGE)) && $(call rootfs,amd64)
+	@$(call write-image,amd64,$(BIN)/lvms,$(IMAGE))
+
+ARCHES := amd64 arm64 ppc64le s390x
+IMAGES := $(ARCHES:%=$(LVMS_CACHE)/image/lvms-operator-%.tar)
+
+.PHONY: images
+images: $(IMAGES) ## The same for amd64, arm64, ppc64le and s390x, and one archive with all of them.
+	@$(BIN)/image -index -out $(LVMS_CACHE)/image/lvms-operator-index.tar $(IMAGES)
+
+.PHONY: $(IMAGES) $(ARCHES:%=$(BIN)/lvms-%)
+$(IMAGES): $(LVMS_CACHE)/image/lvms-operator-%.tar: $(BIN)/lvms-% $(BIN)/rootfs $(BIN)/image
+	@mkdir -p $(dir $@) && $(call rootfs,$*)
+	@$(call write-image,$*,$<,$@)
+$(ARCHES:%=$(BIN)/lvms-%): $(BIN)/lvms-%:
+	@GOARCH=$* hack/step "build lvms for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 
 # A stand-in for upstream's node agent, for the story of taking a cluster over.
 UPSTREAM_IMAGE := $(LVMS_CACHE)/image/upstream.tar
@@ -89,7 +115,7 @@ UPSTREAM_IMAGE := $(LVMS_CACHE)/image/upstream.tar
 .PHONY: upstream-image
 upstream-image: image
 	@go build -o $(BIN)/upstream ./test/upstream/agent
-	@$(BIN)/image -rootfs $(LVMS_CACHE)/rootfs -binary $(BIN)/upstream -version $(VERSION) -title upstream -out $(UPSTREAM_IMAGE)
+	@$(call write-image,amd64,$(BIN)/upstream,$(UPSTREAM_IMAGE)) -title upstream
 
 # The release that is to follow this one, for the story of an upgrade: the same program with another number.
 NEXT_VERSION := 0.2.0
@@ -98,14 +124,16 @@ NEXT_IMAGE := $(LVMS_CACHE)/image/next.tar
 .PHONY: next-image
 next-image: image
 	@go build -ldflags "$(LDFLAGS:%$(VERSION)=%$(NEXT_VERSION))" -o $(BIN)/lvms-next ./cmd/lvms
-	@$(BIN)/image -rootfs $(LVMS_CACHE)/rootfs -binary $(BIN)/lvms-next -version $(NEXT_VERSION) -out $(NEXT_IMAGE)
+	@$(call write-image,amd64,$(BIN)/lvms-next,$(NEXT_IMAGE)) -version $(NEXT_VERSION)
 
 # Go decides what is stale.
-.PHONY: $(BIN)/lvms $(BIN)/image $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle $(BIN)/catalog
+.PHONY: $(BIN)/lvms $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle $(BIN)/catalog
 $(BIN)/lvms:
 	@hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 $(BIN)/image:
 	@go build -o $@ ./hack/image
+$(BIN)/rootfs:
+	@go build -o $@ ./hack/rootfs
 $(LAB):
 	@hack/step "build lab" go build -o $@ ./test/lab/cmd/lab
 $(BIN)/controller-gen:

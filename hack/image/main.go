@@ -1,51 +1,85 @@
 // Command image writes an OCI image archive without a container engine: one layer with the files of a folder, one with
-// the program. The same input gives the same digest: files are sorted and carry no time.
+// the program. Beside it come a list of what is in the image (SPDX) and a statement of what it was built from (SLSA
+// provenance). The same input gives the same bytes: files are sorted and carry no time, and no name of the machine.
+//
+// With -index it writes one archive from those of several architectures.
 package main
 
 import (
-	"archive/tar"
-	"bytes"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
-	"io/fs"
 	"os"
-	"path/filepath"
+	"strconv"
 	"strings"
+	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/empty"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-	"github.com/google/go-containerregistry/pkg/v1/tarball"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
+// maxSize keeps the image small: whoever adds something large finds out here.
+const maxSize = 60_000_000
+
 type options struct {
-	rootfs, binary, out, arch, version, title string
+	rootfs, packages, binary, out, arch, version, release, title, revision string
+	created                                                                time.Time
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.rootfs, "rootfs", "", "folder with the files of the first layer")
+	flag.StringVar(&o.packages, "packages", "", "list of the Debian packages in -rootfs, as hack/rootfs writes it")
 	flag.StringVar(&o.binary, "binary", "", "program, which becomes /lvms and the entry point")
 	flag.StringVar(&o.out, "out", "", "archive to write (OCI image layout, tar)")
 	flag.StringVar(&o.arch, "arch", "amd64", "architecture of the files")
 	flag.StringVar(&o.version, "version", "", "version label")
+	flag.StringVar(&o.release, "release", "1", "release label: which build of the version")
 	flag.StringVar(&o.title, "title", "lvms-operator", "title label")
+	flag.StringVar(&o.revision, "revision", "", "commit that the program was built from; empty where it is not known, or where there are changes on top")
+	index := flag.Bool("index", false, "write -out from the archives that are named as arguments, one for each architecture")
 	flag.Parse()
-	if err := run(o); err != nil {
+	if err := runCommandLine(o, *index, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
 		os.Exit(1)
 	}
 }
 
+func runCommandLine(o options, index bool, archives []string) error {
+	if index {
+		return runIndex(o.out, archives)
+	}
+	var err error
+	if o.created, err = creationTime(os.Getenv("SOURCE_DATE_EPOCH")); err != nil {
+		return err
+	}
+	return run(o)
+}
+
+// creationTime is not the time at which it runs: two builds of the same would differ.
+func creationTime(epoch string) (time.Time, error) {
+	if epoch == "" {
+		return time.Unix(0, 0).UTC(), nil
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("SOURCE_DATE_EPOCH=%q: give it as seconds since 1970: %w", epoch, err)
+	}
+	return time.Unix(seconds, 0).UTC(), nil
+}
+
 func run(o options) error {
-	if o.binary == "" || o.out == "" {
-		return errors.New("-binary and -out are needed")
+	if o.binary == "" || !strings.HasSuffix(o.out, ".tar") {
+		return errors.New("-binary and -out are needed, and the archive's name must end with .tar")
+	}
+	parts, err := readComponents(o)
+	if err != nil {
+		return err
 	}
 	image, err := build(o)
+	if err != nil {
+		return err
+	}
+	sizes, err := checkSize(o, image)
 	if err != nil {
 		return err
 	}
@@ -53,177 +87,52 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	size, err := compressedSize(image)
-	if err != nil {
+	if err := writeDocuments(o, digest, parts); err != nil {
 		return err
 	}
-	if err := writeArchive(image, o.out); err != nil {
+	if err := writeArchive(o.out, appendImage(image)); err != nil {
 		return fmt.Errorf("write %s: %w", o.out, err)
 	}
-	fmt.Printf("%s %s, %.1f MB compressed\n", o.out, digest, float64(size)/1e6)
+	fmt.Printf("%s %s, %s\n", o.out, digest, sizes)
 	return nil
 }
 
-func build(o options) (v1.Image, error) {
-	var layers []mutate.Addendum
-	if o.rootfs != "" {
-		files, err := tarFolder(o.rootfs)
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", o.rootfs, err)
-		}
-		layers = append(layers, addendum(files, "hack/rootfs.sh"))
+// writeDocuments writes what belongs to the image beside it.
+func writeDocuments(o options, digest v1.Hash, parts components) error {
+	base := strings.TrimSuffix(o.out, ".tar")
+	if err := writeJSON(base+".spdx.json", newSBOM(o, digest, parts)); err != nil {
+		return err
 	}
-	program, err := tarProgram(o.binary)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", o.binary, err)
-	}
-	layers = append(layers, addendum(program, "cmd/lvms"))
-
-	image, err := mutate.Append(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1), layers...)
-	if err != nil {
-		return nil, err
-	}
-	config, err := image.ConfigFile()
-	if err != nil {
-		return nil, err
-	}
-	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", o.arch
-	config.Config.Entrypoint = []string{"/lvms"}
-	config.Config.User = "65532:65532"
-	config.Config.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	config.Config.Labels = map[string]string{
-		"org.opencontainers.image.title":    o.title,
-		"org.opencontainers.image.version":  o.version,
-		"org.opencontainers.image.licenses": "Apache-2.0",
-	}
-	return mutate.ConfigFile(image, config)
-}
-
-func addendum(content []byte, createdBy string) mutate.Addendum {
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
-		return io.NopCloser(bytes.NewReader(content)), nil
-	}, tarball.WithMediaType(types.OCILayer))
-	if err != nil {
-		panic(err) // a reader over memory cannot fail
-	}
-	return mutate.Addendum{Layer: layer, MediaType: types.OCILayer, History: v1.History{CreatedBy: createdBy}}
-}
-
-func tarFolder(root string) ([]byte, error) {
-	var buffer bytes.Buffer
-	w := tar.NewWriter(&buffer)
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || path == root {
-			return err
-		}
-		name, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
-		}
-		return addFile(w, path, name, entry)
-	})
-	if err := errors.Join(err, w.Close()); err != nil {
-		return nil, err
-	}
-	return buffer.Bytes(), nil
-}
-
-func addFile(w *tar.Writer, path, name string, entry fs.DirEntry) error {
-	info, err := entry.Info()
+	statement, err := newProvenance(o, digest, parts)
 	if err != nil {
 		return err
 	}
-	header := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), Format: tar.FormatPAX}
-	switch {
-	case entry.IsDir():
-		header.Typeflag, header.Name = tar.TypeDir, name+"/"
-		if info.Mode()&fs.ModeSticky != 0 {
-			header.Mode |= 0o1000
-		}
-		return w.WriteHeader(header)
-	case info.Mode()&fs.ModeSymlink != 0:
-		header.Typeflag = tar.TypeSymlink
-		if header.Linkname, err = os.Readlink(path); err != nil {
-			return err
-		}
-		return w.WriteHeader(header)
-	case info.Mode().IsRegular():
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return writeFile(w, header, content)
-	}
-	return fmt.Errorf("%s: neither a file nor a folder nor a link", path)
+	return writeJSON(base+".provenance.json", statement)
 }
 
-func writeFile(w *tar.Writer, header *tar.Header, content []byte) error {
-	header.Typeflag, header.Size = tar.TypeReg, int64(len(content))
-	if err := w.WriteHeader(header); err != nil {
-		return err
-	}
-	_, err := w.Write(content)
-	return err
-}
-
-func tarProgram(path string) ([]byte, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	var buffer bytes.Buffer
-	w := tar.NewWriter(&buffer)
-	if err := writeFile(w, &tar.Header{Name: "lvms", Mode: 0o755, Format: tar.FormatPAX}, content); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return buffer.Bytes(), nil
-}
-
-func compressedSize(image v1.Image) (int64, error) {
+// checkSize describes the compressed size with its parts, and refuses an image that is too large.
+func checkSize(o options, image v1.Image) (string, error) {
 	layers, err := image.Layers()
 	if err != nil {
-		return 0, err
+		return "", err
 	}
 	var sum int64
-	for _, layer := range layers {
+	var parts []string
+	for i, layer := range layers {
 		size, err := layer.Size()
 		if err != nil {
-			return 0, err
+			return "", err
 		}
 		sum += size
+		name := "program"
+		if i < len(layers)-1 {
+			name = "file system"
+		}
+		parts = append(parts, fmt.Sprintf("%s %.1f MB", name, float64(size)/1e6))
 	}
-	return sum, nil
-}
-
-// writeArchive writes the image as a tar of an OCI image layout, complete or not at all.
-func writeArchive(image v1.Image, out string) error {
-	folder, err := os.MkdirTemp(filepath.Dir(out), ".image-")
-	if err != nil {
-		return err
+	text := fmt.Sprintf("%.1f MB compressed (%s)", float64(sum)/1e6, strings.Join(parts, ", "))
+	if sum > maxSize {
+		return "", fmt.Errorf("%s for %s: %s is more than %d MB: find out what grew, or raise maxSize in hack/image/main.go", o.title, o.arch, text, maxSize/1_000_000)
 	}
-	defer os.RemoveAll(folder)
-	tree := filepath.Join(folder, "layout")
-	path, err := layout.Write(tree, empty.Index)
-	if err != nil {
-		return err
-	}
-	if err := path.AppendImage(image); err != nil {
-		return err
-	}
-	content, err := tarFolder(tree)
-	if err != nil {
-		return err
-	}
-	if !strings.HasSuffix(out, ".tar") {
-		return fmt.Errorf("the archive's name must end with .tar")
-	}
-	temporary := filepath.Join(folder, "image.tar")
-	if err := os.WriteFile(temporary, content, 0o644); err != nil {
-		return err
-	}
-	return os.Rename(temporary, out)
+	return text, nil
 }

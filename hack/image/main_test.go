@@ -1,39 +1,60 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
-	"testing"
-
-	"github.com/google/go-containerregistry/pkg/v1/layout"
-	"github.com/google/go-containerregistry/pkg/v1/mutate"
-
 	"archive/tar"
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
+const packages = `{"distribution": "debian-12", "architecture": "amd64", "packages": [
+  {"name": "libstdc++6", "version": "12.2.0-14+deb12u1", "architecture": "amd64", "source": "gcc-12", "sourceVersion": "12.2.0-14+deb12u1", "sha256": "ab"},
+  {"name": "mount", "version": "2.38.1-5", "architecture": "amd64", "source": "util-linux", "sourceVersion": "2.38.1-5", "sha256": "cd"}]}`
+
+// newFolder has this test itself as the program: it is one, with Go modules in it.
 func newFolder(t *testing.T) options {
 	t.Helper()
 	dir := t.TempDir()
 	root := filepath.Join(dir, "rootfs")
+	program, err := os.Executable()
 	for _, err := range []error{
+		err,
 		os.MkdirAll(filepath.Join(root, "usr", "bin"), 0o755),
 		os.WriteFile(filepath.Join(root, "usr", "bin", "mount"), []byte("mount"), 0o755),
 		os.Symlink("usr/bin", filepath.Join(root, "bin")),
-		os.WriteFile(filepath.Join(dir, "lvms"), []byte("program"), 0o755),
+		os.WriteFile(filepath.Join(dir, "packages.json"), []byte(packages), 0o644),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return options{rootfs: root, binary: filepath.Join(dir, "lvms"), out: filepath.Join(dir, "image.tar"), arch: "amd64", version: "1.2.3"}
+	return options{rootfs: root, packages: filepath.Join(dir, "packages.json"), binary: program, out: filepath.Join(dir, "image.tar"),
+		arch: runtime.GOARCH, version: "1.2.3", release: "1", title: "lvms-operator", created: time.Unix(0, 0).UTC()}
+}
+
+// withTextProgram is for tests that only look at the image: it is packed much faster.
+func withTextProgram(t *testing.T, o options) options {
+	t.Helper()
+	o.binary = filepath.Join(filepath.Dir(o.out), "lvms")
+	if err := os.WriteFile(o.binary, []byte("program"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return o
 }
 
 func TestImageHoldsFolderAndProgram(t *testing.T) {
-	o := newFolder(t)
-	image, err := build(o)
+	image, err := build(withTextProgram(t, newFolder(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,45 +66,121 @@ func TestImageHoldsFolderAndProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Config.User != "65532:65532" || config.Config.Labels["org.opencontainers.image.version"] != "1.2.3" {
-		t.Errorf("config %+v", config.Config)
+	if config.Config.User != "65532:65532" || config.Config.Labels["org.opencontainers.image.version"] != "1.2.3" || config.Architecture != runtime.GOARCH {
+		t.Errorf("config %+v", config)
+	}
+	var history []string
+	for _, entry := range config.History {
+		history = append(history, entry.CreatedBy)
+	}
+	if want := []string{"hack/rootfs -arch " + runtime.GOARCH, "go build -o /lvms"}; !slices.Equal(history, want) {
+		t.Errorf("history %q, want %q", history, want)
 	}
 }
 
-func TestArchiveIsReadableAndReproducible(t *testing.T) {
+func TestEveryFileIsReproducible(t *testing.T) {
 	o := newFolder(t)
-	var archives [2][]byte
-	for i := range archives {
+	base := strings.TrimSuffix(o.out, ".tar")
+	var first map[string]string
+	for range 2 {
 		if err := run(o); err != nil {
 			t.Fatal(err)
 		}
-		content, err := os.ReadFile(o.out)
-		if err != nil {
-			t.Fatal(err)
+		files := map[string]string{}
+		for _, name := range []string{o.out, base + ".spdx.json", base + ".provenance.json"} {
+			content, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[name] = string(content)
+			if strings.Contains(files[name], filepath.Dir(o.out)) && name != o.out {
+				t.Errorf("%s has a path of this machine in it", filepath.Base(name))
+			}
+			if first != nil && first[name] != files[name] {
+				t.Errorf("%s: two builds differ", filepath.Base(name))
+			}
 		}
-		archives[i] = content
+		first = files
 	}
-	if !slices.Equal(archives[0], archives[1]) {
-		t.Error("two builds differ")
-	}
-	file, err := os.Open(o.out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if names := tarNames(t, file); !slices.Contains(names, "index.json") || !slices.Contains(names, "oci-layout") {
+	if names := tarNames(t, strings.NewReader(first[o.out])); !slices.Contains(names, "index.json") || !slices.Contains(names, "oci-layout") {
 		t.Errorf("not an OCI layout: %v", names)
 	}
 }
 
-func TestMissingProgramIsNamed(t *testing.T) {
-	o := newFolder(t)
-	o.binary += "-absent"
-	if err := run(o); err == nil || !errors.Is(err, os.ErrNotExist) {
+func TestWrongInputIsNamedAndNothingWritten(t *testing.T) {
+	other := map[string]string{"amd64": "arm64"}[runtime.GOARCH]
+	if other == "" {
+		other = "amd64"
+	}
+	tests := map[string]struct {
+		change func(*options)
+		want   string
+	}{
+		"no program":               {func(o *options) { o.binary += "-absent" }, "-absent"},
+		"program is a text":        {func(o *options) { o.binary = o.packages }, "packages.json"},
+		"program of another kind":  {func(o *options) { o.arch = other }, "GOARCH=" + other},
+		"architecture unknown":     {func(o *options) { o.arch = "riscv64" }, "riscv64"},
+		"no folder":                {func(o *options) { o.rootfs += "-absent" }, "rootfs-absent"},
+		"no packages":              {func(o *options) { o.packages = "" }, "-packages"},
+		"packages cannot be read":  {func(o *options) { o.packages += "-absent" }, "packages.json-absent"},
+		"packages are of no kind":  {func(o *options) { o.packages = o.binary }, "packages in the image"},
+		"archive of another kind":  {func(o *options) { o.out = strings.TrimSuffix(o.out, ".tar") }, ".tar"},
+		"archive's folder missing": {func(o *options) { o.out = filepath.Join(filepath.Dir(o.out), "absent", "image.tar") }, "absent"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			o := newFolder(t)
+			test.change(&o)
+			if err := run(o); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one with %q", err, test.want)
+			}
+			if _, err := os.Stat(o.out); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("an archive: %v", err)
+			}
+		})
+	}
+}
+
+// sizedLayer says that it is large.
+type sizedLayer struct {
+	v1.Layer
+	size int64
+}
+
+func (l sizedLayer) Size() (int64, error) { return l.size, nil }
+
+type sizedImage struct {
+	v1.Image
+	sizes []int64
+}
+
+func (i sizedImage) Layers() ([]v1.Layer, error) {
+	var layers []v1.Layer
+	for _, size := range i.sizes {
+		layers = append(layers, sizedLayer{static.NewLayer(nil, types.OCILayer), size})
+	}
+	return layers, nil
+}
+
+func TestSizeIsToldWithItsPartsAndLimited(t *testing.T) {
+	o := options{title: "lvms-operator", arch: "s390x"}
+	got, err := checkSize(o, sizedImage{sizes: []int64{4_000_000, 56_000_000}})
+	if want := "60.0 MB compressed (file system 4.0 MB, program 56.0 MB)"; err != nil || got != want {
+		t.Errorf("%q, %v, want %q", got, err, want)
+	}
+	_, err = checkSize(o, sizedImage{sizes: []int64{4_000_000, 56_000_001}})
+	if err == nil || !strings.Contains(err.Error(), "lvms-operator for s390x") || !strings.Contains(err.Error(), "more than 60 MB") {
 		t.Errorf("error %v", err)
 	}
-	if _, err := layout.FromPath(o.out); err == nil {
-		t.Error("an archive was written")
+}
+
+func TestCreationTime(t *testing.T) {
+	tests := map[string]string{"": "1970-01-01T00:00:00Z", "1700000000": "2023-11-14T22:13:20Z", "yesterday": ""}
+	for epoch, want := range tests {
+		got, err := creationTime(epoch)
+		if (err == nil) != (want != "") || err == nil && got.Format(time.RFC3339) != want {
+			t.Errorf("%q: %s, %v, want %q", epoch, got, err, want)
+		}
 	}
 }
 

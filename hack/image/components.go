@@ -1,0 +1,115 @@
+package main
+
+import (
+	"debug/buildinfo"
+	"debug/elf"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+)
+
+// components are what an image is made of.
+type components struct {
+	distribution string // of the packages: debian-12
+	packages     []debianPackage
+	goVersion    string // without "go"
+	main         goModule
+	modules      []goModule // without the main one
+}
+
+// debianPackage is a line of what hack/rootfs writes.
+type debianPackage struct {
+	Name, Version, Architecture, Source, SourceVersion, SHA256 string
+}
+
+type goModule struct {
+	path, version string
+	sum           string // h1:..., as in go.sum; the main module has none
+}
+
+func readComponents(o options) (components, error) {
+	var c components
+	if (o.rootfs == "") != (o.packages == "") {
+		return c, errors.New("-rootfs and -packages go together: without the packages the list of components would not be complete")
+	}
+	if err := c.readPackages(o.packages); err != nil {
+		return c, fmt.Errorf("packages in the image: %w", err)
+	}
+	if err := checkMachine(o.binary, o.arch); err != nil {
+		return c, err
+	}
+	info, err := buildinfo.ReadFile(o.binary)
+	if err != nil {
+		return c, fmt.Errorf("modules of Go in %s: %w", o.binary, err)
+	}
+	c.readModules(info, o.version)
+	return c, nil
+}
+
+func (c *components) readPackages(path string) error {
+	if path == "" {
+		return nil
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var list struct {
+		Distribution string
+		Packages     []debianPackage
+	}
+	if err := json.Unmarshal(content, &list); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	if len(list.Packages) == 0 {
+		return fmt.Errorf("%s names none: write it anew with hack/rootfs", path)
+	}
+	c.distribution, c.packages = list.Distribution, list.Packages
+	return nil
+}
+
+func (c *components) readModules(info *debug.BuildInfo, version string) {
+	c.goVersion, _, _ = strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
+	// Go does not know the version of what it builds in a working tree.
+	c.main = goModule{path: info.Main.Path, version: "v" + version}
+	for _, m := range info.Deps {
+		c.modules = append(c.modules, builtFrom(m))
+	}
+	slices.SortFunc(c.modules, func(a, b goModule) int { return strings.Compare(a.path+"@"+a.version, b.path+"@"+b.version) })
+}
+
+// builtFrom is the module that was compiled. One that a folder of the machine stands in for keeps its own name, without
+// a version: the folder's name means nothing elsewhere.
+func builtFrom(m *debug.Module) goModule {
+	switch {
+	case m.Replace == nil:
+		return goModule{path: m.Path, version: m.Version, sum: m.Sum}
+	case strings.HasPrefix(m.Replace.Path, ".") || filepath.IsAbs(m.Replace.Path):
+		return goModule{path: m.Path}
+	}
+	return goModule{path: m.Replace.Path, version: m.Replace.Version, sum: m.Replace.Sum}
+}
+
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64, "s390x": elf.EM_S390}
+
+// checkMachine keeps a program of another architecture out of the image: it would only show on a node.
+func checkMachine(path, arch string) error {
+	want, known := machines[arch]
+	if !known {
+		return fmt.Errorf("-arch %q is not one that the image is built for", arch)
+	}
+	f, err := elf.Open(path)
+	if err != nil {
+		return fmt.Errorf("-binary %s: %w", path, err)
+	}
+	defer f.Close()
+	if f.Machine != want {
+		return fmt.Errorf("-binary %s is for %s, and the image for %s: build it with GOARCH=%s", path, f.Machine, arch, arch)
+	}
+	return nil
+}

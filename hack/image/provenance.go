@@ -1,0 +1,101 @@
+package main
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// An in-toto statement with SLSA provenance: https://slsa.dev/spec/v1.0/provenance. It has no time and no name of a
+// machine, so that whoever builds the same gets the same. It is not signed: a release's builder does that.
+
+type statement struct {
+	Type          string     `json:"_type"`
+	Subject       []resource `json:"subject"`
+	PredicateType string     `json:"predicateType"`
+	Predicate     provenance `json:"predicate"`
+}
+
+type provenance struct {
+	Definition buildDefinition `json:"buildDefinition"`
+	Run        runDetails      `json:"runDetails"`
+}
+
+type buildDefinition struct {
+	BuildType    string            `json:"buildType"`
+	External     map[string]string `json:"externalParameters"`
+	Dependencies []resource        `json:"resolvedDependencies"`
+}
+
+type runDetails struct {
+	Builder struct {
+		ID string `json:"id"`
+	} `json:"builder"`
+}
+
+type resource struct {
+	Name        string            `json:"name,omitempty"`
+	URI         string            `json:"uri,omitempty"`
+	Digest      map[string]string `json:"digest,omitempty"`
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+const builder = project + "/blob/main/hack/image"
+
+func newProvenance(o options, digest v1.Hash, c components) (statement, error) {
+	dependencies, err := resolvedDependencies(o, c)
+	if err != nil {
+		return statement{}, err
+	}
+	s := statement{
+		Type:          "https://in-toto.io/Statement/v1",
+		Subject:       []resource{{Name: o.title, Digest: map[string]string{digest.Algorithm: digest.Hex}}},
+		PredicateType: "https://slsa.dev/provenance/v1",
+		Predicate: provenance{Definition: buildDefinition{
+			BuildType:    builder + "@v1",
+			External:     map[string]string{"version": o.version, "release": o.release, "arch": o.arch},
+			Dependencies: dependencies,
+		}},
+	}
+	s.Predicate.Run.Builder.ID = builder
+	return s, nil
+}
+
+func resolvedDependencies(o options, c components) ([]resource, error) {
+	var found []resource
+	if o.revision != "" {
+		found = append(found, resource{Name: c.main.path, URI: "git+" + project, Digest: map[string]string{"gitCommit": o.revision}})
+	}
+	found = append(found, resource{Name: "go", URI: c.standardLibrary().purl()})
+	for _, p := range c.packages {
+		found = append(found, resource{Name: p.Name, URI: p.purl(c.distribution), Digest: map[string]string{"sha256": p.SHA256}})
+	}
+	for _, m := range c.modules {
+		r := resource{Name: m.path, URI: m.purl()}
+		if m.sum != "" {
+			sum, err := dirHash(m.sum)
+			if err != nil {
+				return nil, fmt.Errorf("module %s: %w", m.path, err)
+			}
+			r.Digest, r.Annotations = map[string]string{"dirHash": sum}, map[string]string{"goSum": m.sum}
+		}
+		found = append(found, r)
+	}
+	return found, nil
+}
+
+// dirHash is the sum of go.sum as in-toto writes it: in hexadecimal digits.
+func dirHash(sum string) (string, error) {
+	encoded, found := strings.CutPrefix(sum, "h1:")
+	if !found {
+		return "", fmt.Errorf("its sum %q is none of h1", sum)
+	}
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return "", fmt.Errorf("its sum %q: %w", sum, err)
+	}
+	return hex.EncodeToString(raw), nil
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// The part of SPDX 2.3 that is written: https://spdx.github.io/spdx-spec/v2.3/.
+
+type spdxDocument struct {
+	Version       string             `json:"spdxVersion"`
+	DataLicense   string             `json:"dataLicense"`
+	ID            string             `json:"SPDXID"`
+	Name          string             `json:"name"`
+	Namespace     string             `json:"documentNamespace"`
+	CreationInfo  spdxCreation       `json:"creationInfo"`
+	Packages      []spdxPackage      `json:"packages"`
+	Relationships []spdxRelationship `json:"relationships"`
+}
+
+type spdxCreation struct {
+	Created  string   `json:"created"`
+	Creators []string `json:"creators"`
+}
+
+type spdxPackage struct {
+	ID               string          `json:"SPDXID"`
+	Name             string          `json:"name"`
+	Version          string          `json:"versionInfo,omitempty"`
+	Supplier         string          `json:"supplier"`
+	Download         string          `json:"downloadLocation"`
+	FilesAnalyzed    bool            `json:"filesAnalyzed"`
+	LicenseConcluded string          `json:"licenseConcluded"`
+	LicenseDeclared  string          `json:"licenseDeclared"`
+	Copyright        string          `json:"copyrightText"`
+	SourceInfo       string          `json:"sourceInfo,omitempty"`
+	Purpose          string          `json:"primaryPackagePurpose,omitempty"`
+	Checksums        []spdxChecksum  `json:"checksums,omitempty"`
+	References       []spdxReference `json:"externalRefs"`
+}
+
+type spdxChecksum struct {
+	Algorithm string `json:"algorithm"`
+	Value     string `json:"checksumValue"`
+}
+
+type spdxReference struct {
+	Category string `json:"referenceCategory"`
+	Type     string `json:"referenceType"`
+	Locator  string `json:"referenceLocator"`
+}
+
+type spdxRelationship struct {
+	Element string `json:"spdxElementId"`
+	Type    string `json:"relationshipType"`
+	Related string `json:"relatedSpdxElement"`
+}
+
+const (
+	unknown    = "NOASSERTION"
+	documentID = "SPDXRef-DOCUMENT"
+	ourLicense = "Apache-2.0"
+)
+
+// newSBOM lists what is in the image. The namespace has the image's digest in it: another image has another one, and
+// the same image the same.
+func newSBOM(o options, digest v1.Hash, c components) spdxDocument {
+	d := spdxDocument{
+		Version:     "SPDX-2.3",
+		DataLicense: "CC0-1.0",
+		ID:          documentID,
+		Name:        o.title + "-" + o.version + "-" + o.arch,
+		Namespace:   project + "/spdx/" + o.title + "-" + digest.Hex,
+		CreationInfo: spdxCreation{
+			Created:  o.created.Format(time.RFC3339),
+			Creators: []string{"Organization: " + vendor, "Tool: hack-image-" + o.version},
+		},
+	}
+	image := d.add("", "DESCRIBES", imageComponent(o, digest))
+	for _, p := range c.packages {
+		d.add(image, "CONTAINS", debianComponent(p, c.distribution))
+	}
+	program := newComponent(c.main.path, c.main.version, c.main.purl())
+	program.Supplier, program.LicenseDeclared, program.Purpose = "Organization: "+vendor, ourLicense, "APPLICATION"
+	main := d.add(image, "CONTAINS", program)
+	for _, m := range append([]goModule{c.standardLibrary()}, c.modules...) {
+		component := newComponent(m.path, m.version, m.purl())
+		if m.sum != "" {
+			component.SourceInfo = "go.sum " + m.sum
+		}
+		d.add(main, "DEPENDS_ON", component)
+	}
+	return d
+}
+
+// add gives the component its identifier and says how another one relates to it; the document itself, if none is named.
+func (d *spdxDocument) add(element, relation string, p spdxPackage) string {
+	if element == "" {
+		element = d.ID
+	}
+	p.ID = fmt.Sprintf("SPDXRef-Package-%d-%s", len(d.Packages), strings.Map(identifierRune, p.Name))
+	d.Packages = append(d.Packages, p)
+	d.Relationships = append(d.Relationships, spdxRelationship{Element: element, Type: relation, Related: p.ID})
+	return p.ID
+}
+
+// identifierRune keeps what SPDX allows in an identifier.
+func identifierRune(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
+		return r
+	}
+	return '-'
+}
+
+// newComponent says nothing of licences: those of packages are in the image's /licenses, as their authors wrote them.
+func newComponent(name, version, purl string) spdxPackage {
+	return spdxPackage{
+		Name: name, Version: version, Supplier: unknown, Download: unknown,
+		LicenseConcluded: unknown, LicenseDeclared: unknown, Copyright: unknown,
+		References: []spdxReference{{Category: "PACKAGE-MANAGER", Type: "purl", Locator: purl}},
+	}
+}
+
+func imageComponent(o options, digest v1.Hash) spdxPackage {
+	p := newComponent(o.title, o.version, imagePurl(o.title, o.arch, digest))
+	p.Supplier, p.Purpose = "Organization: "+vendor, "CONTAINER"
+	p.Checksums = []spdxChecksum{{Algorithm: "SHA256", Value: digest.Hex}}
+	return p
+}
+
+func debianComponent(p debianPackage, distribution string) spdxPackage {
+	component := newComponent(p.Name, p.Version, p.purl(distribution))
+	component.Supplier = "Organization: Debian"
+	component.SourceInfo = "built from the source package " + p.Source + " " + p.SourceVersion
+	component.Checksums = []spdxChecksum{{Algorithm: "SHA256", Value: p.SHA256}}
+	return component
+}
+
+// standardLibrary has a name by which scanners know what was found in Go itself.
+func (c components) standardLibrary() goModule { return goModule{path: "stdlib", version: c.goVersion} }
+
+func writeJSON(path string, value any) error {
+	var content bytes.Buffer
+	encoder := json.NewEncoder(&content)
+	encoder.SetIndent("", "  ")
+	// A package URL has "&" in it, which people are to read as such.
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return os.WriteFile(path, content.Bytes(), 0o644)
+}

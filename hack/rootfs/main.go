@@ -1,0 +1,123 @@
+// Command rootfs writes the files of the first layer of the operator's image: the programs that the node agent's CSI
+// service runs inside its container, with the shared libraries that they need, from Debian's packages. The packages are
+// those of the image's architecture, whatever the machine's is; nothing is installed and no root is needed. `make image`
+// and the Containerfile both run it, so that both images hold the same files.
+package main
+
+import (
+	"context"
+	"debug/elf"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// roots are the packages that hold the programs. Their dependencies hold the libraries.
+var roots = []string{"e2fsprogs", "mount", "util-linux", "xfsprogs"}
+
+// programs are all that the image has besides the operator's own program.
+var programs = []string{
+	// LVM runs in the host's namespaces.
+	"nsenter",
+	// A volume is published.
+	"mount", "umount", "fsck", "e2fsck", "fsck.ext4",
+	// A volume gets its file system.
+	"blkid", "wipefs", "mke2fs", "mkfs.ext4", "mkfs.xfs",
+	// A volume grows. resize2fs asks for e2fsck where a file system is not clean.
+	"findmnt", "blockdev", "resize2fs", "dumpe2fs", "xfs_growfs", "xfs_io",
+}
+
+// architecture is one that the image is built for.
+type architecture struct {
+	debian  string // Debian's name for it
+	triplet string // the folder of its libraries
+	machine elf.Machine
+}
+
+// The keys are Go's names, which are those of the image's platform too.
+var architectures = map[string]architecture{
+	"amd64":   {"amd64", "x86_64-linux-gnu", elf.EM_X86_64},
+	"arm64":   {"arm64", "aarch64-linux-gnu", elf.EM_AARCH64},
+	"ppc64le": {"ppc64el", "powerpc64le-linux-gnu", elf.EM_PPC64},
+	"s390x":   {"s390x", "s390x-linux-gnu", elf.EM_S390},
+}
+
+type options struct {
+	arch, out, packages, cache, license string
+	update                              bool
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.arch, "arch", "", "architecture of the image: "+strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
+	flag.StringVar(&o.out, "out", "", "folder to write; one that was written before is replaced")
+	flag.StringVar(&o.packages, "packages", "", "file that lists the packages which files came from; empty for the folder's name with .packages.json")
+	flag.StringVar(&o.cache, "cache", "", "folder for Debian's package lists and packages")
+	flag.StringVar(&o.license, "license", "LICENSE", "the project's licence")
+	flag.BoolVar(&o.update, "update", false, "read Debian's package lists anew, also where the cache has them")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := build(ctx, o, runCommand); err != nil {
+		fmt.Fprintln(os.Stderr, "rootfs:", err)
+		os.Exit(1)
+	}
+}
+
+// build fetches, selects and writes.
+func build(ctx context.Context, o options, run command) error {
+	arch, err := o.complete()
+	if err != nil {
+		return err
+	}
+	license, err := os.ReadFile(o.license)
+	if err != nil {
+		return fmt.Errorf("the project's licence: %w", err)
+	}
+	if err := mayReplace(o); err != nil {
+		return err
+	}
+	debs, err := fetch(ctx, run, filepath.Join(o.cache, arch.debian), arch, o.update)
+	if err != nil {
+		return fmt.Errorf("packages of Debian for %s: %w", o.arch, err)
+	}
+	files, err := unpack(ctx, run, debs)
+	if err != nil {
+		return fmt.Errorf("packages of Debian for %s: %w", o.arch, err)
+	}
+	image, err := selectFiles(files, arch, license, readELF)
+	if err != nil {
+		return fmt.Errorf("files for %s: %w", o.arch, err)
+	}
+	list, err := describe(ctx, run, arch, usedDebs(image, debs))
+	if err != nil {
+		return fmt.Errorf("packages of Debian for %s: %w", o.arch, err)
+	}
+	return write(o, image, list)
+}
+
+// complete checks the options, and fills in what follows from others.
+func (o *options) complete() (architecture, error) {
+	arch, known := architectures[o.arch]
+	if !known {
+		return arch, fmt.Errorf("-arch %q: the image is built for %s", o.arch, strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
+	}
+	if o.out == "" || o.cache == "" {
+		return arch, errors.New("-out and -cache name the folders to write to")
+	}
+	// apt takes relative paths from its own root.
+	var errs [2]error
+	o.cache, errs[0] = filepath.Abs(o.cache)
+	o.out, errs[1] = filepath.Abs(o.out)
+	if o.packages == "" {
+		o.packages = o.out + ".packages.json"
+	}
+	return arch, errors.Join(errs[:]...)
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// topLinks lead into /usr.
+var topLinks = []string{"bin", "sbin", "lib", "lib64"}
+
+// folders are there although no package's file lies in them: what the container mounts over, and what programs expect.
+var folders = []string{"usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "tmp", "proc", "sys", "dev",
+	"run/topolvm", "registration", "var/lib/kubelet", "var/lock"}
+
+// selection gathers the files of the image.
+type selection struct {
+	from  tree
+	arch  architecture
+	read  func(content []byte) (dynamic, error)
+	image tree
+}
+
+func selectFiles(from tree, arch architecture, license []byte, read func([]byte) (dynamic, error)) (tree, error) {
+	s := &selection{from: from, arch: arch, read: read, image: ownFiles(license)}
+	var errs []error
+	for _, name := range programs {
+		errs = append(errs, s.addProgram(name))
+	}
+	errs = append(errs, s.addConfiguration("etc/mke2fs.conf"))
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return s.image, s.addCopyrights()
+}
+
+// ownFiles come from no package.
+func ownFiles(license []byte) tree {
+	text := func(content string) file { return file{mode: 0o644, content: []byte(content)} }
+	files := tree{
+		"etc/passwd":       text("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"),
+		"etc/group":        text("root:x:0:\nnonroot:x:65532:\n"),
+		"etc/mtab":         {mode: fs.ModeSymlink, link: "/proc/mounts"},
+		"licenses/LICENSE": text(string(license)),
+	}
+	for _, name := range topLinks {
+		files[name] = file{mode: fs.ModeSymlink, link: "usr/" + name}
+	}
+	return files
+}
+
+func (s *selection) addProgram(name string) error {
+	for _, folder := range []string{"usr/sbin", "usr/bin"} {
+		at := path.Join(folder, name)
+		if _, found := s.from[at]; found {
+			return s.addWithLink(at)
+		}
+	}
+	return fmt.Errorf("the program %s is in none of the packages %s or what they depend on: add its package to roots in hack/rootfs/main.go",
+		name, strings.Join(roots, ", "))
+}
+
+// addWithLink adds the file that the path leads to and, where that has another name, a link beside it as Debian has it.
+func (s *selection) addWithLink(at string) error {
+	real, err := s.from.resolve(at)
+	if err != nil {
+		return err
+	}
+	if real != at {
+		target, err := filepath.Rel(path.Dir(at), real)
+		if err != nil {
+			return err
+		}
+		s.image[at] = file{mode: fs.ModeSymlink, link: target}
+	}
+	return s.addBinary(real)
+}
+
+// addBinary adds a program or library, and all that it needs.
+func (s *selection) addBinary(at string) error {
+	if _, done := s.image[at]; done {
+		return nil
+	}
+	f := s.from[at]
+	s.image[at] = f
+	d, err := s.read(f.content)
+	if err != nil {
+		return fmt.Errorf("/%s: %w", at, err)
+	}
+	if d.machine != s.arch.machine {
+		return fmt.Errorf("/%s is for %s, and not for %s", at, d.machine, s.arch.machine)
+	}
+	errs := []error{s.addInterpreter(at, d.interpreter)}
+	for _, name := range d.needed {
+		errs = append(errs, s.addLibrary(at, name))
+	}
+	return errors.Join(errs...)
+}
+
+func (s *selection) addLibrary(by, name string) error {
+	for _, folder := range []string{path.Join("usr/lib", s.arch.triplet), "usr/lib"} {
+		at := path.Join(folder, name)
+		if _, found := s.from[at]; found {
+			return s.addWithLink(at)
+		}
+	}
+	return fmt.Errorf("/%s (%s) needs the library %s, which no package has that it depends on: add its package to roots in hack/rootfs/main.go",
+		by, filepath.Base(s.from[by].deb), name)
+}
+
+// addInterpreter adds the dynamic linker, whose path is fixed in every program of an architecture.
+func (s *selection) addInterpreter(by, name string) error {
+	if name == "" {
+		return nil
+	}
+	real, err := s.from.resolve(name)
+	if err != nil {
+		return fmt.Errorf("/%s (%s): its dynamic linker: %w", by, filepath.Base(s.from[by].deb), err)
+	}
+	if at := merged(name); at != real {
+		s.image[at] = file{mode: fs.ModeSymlink, link: "/" + real}
+	}
+	return s.addBinary(real)
+}
+
+func (s *selection) addConfiguration(at string) error {
+	f, found := s.from[at]
+	if !found {
+		return fmt.Errorf("/%s is in no package", at)
+	}
+	s.image[at] = f
+	return nil
+}
+
+// addCopyrights adds the copyright file of each package that a file came from. The folder may be a link to that of
+// another package of the same source.
+func (s *selection) addCopyrights() error {
+	var debs []string
+	for _, f := range s.image {
+		if f.deb != "" && !slices.Contains(debs, f.deb) {
+			debs = append(debs, f.deb)
+		}
+	}
+	for _, deb := range debs {
+		name := packageOf(deb)
+		at, err := s.from.resolve(path.Join("usr/share/doc", name, "copyright"))
+		if err != nil {
+			return fmt.Errorf("the copyright of package %s: %w", name, err)
+		}
+		f := s.from[at]
+		f.mode, f.deb = 0o644, deb
+		s.image[path.Join("licenses", name, "copyright")] = f
+	}
+	return nil
+}
+
+// packageOf is the first part of NAME_VERSION_ARCH.deb.
+func packageOf(deb string) string {
+	name, _, _ := strings.Cut(filepath.Base(deb), "_")
+	return name
+}
