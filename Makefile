@@ -48,7 +48,7 @@ test-fuzz: ## Every decoder with made-up input, for a bounded time.
 
 .PHONY: test-env
 test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etcd.
-	@assets=$$($(LAB) programs | sed -n '/kubernetes-/p') && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/...
+	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/...
 
 .PHONY: test-lab
 test-lab: packages ## The lab itself, and the LVM contract on real LVM in a bare node.
@@ -148,7 +148,7 @@ $(BIN)/staticcheck:
 .PHONY: generate
 generate: $(BIN)/controller-gen ## Write the generated files anew: deep copies, CRDs, RBAC, webhook; and the bundle from them.
 	@hack/generate $(BIN)/controller-gen
-	@$(MAKE) bundle
+	@$(MAKE) bundle catalog
 
 # A release names its image by digest.
 BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator:v$(VERSION)
@@ -156,6 +156,14 @@ BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator:v$(VERSION)
 .PHONY: bundle
 bundle: $(BIN)/bundle ## Write the OLM bundle from config/: make bundle VERSION=X.Y.Z BUNDLE_IMAGE=NAME@sha256:...
 	@$(BIN)/bundle -version $(VERSION) -image $(BUNDLE_IMAGE) -out bundle
+
+# A release names the image of its bundle by digest.
+CATALOG_BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator-bundle:v$(VERSION)
+OPM = $$($(LAB) programs olm)/opm
+
+.PHONY: catalog
+catalog: $(BIN)/catalog $(LAB) ## Add the bundle to the file-based catalog: make catalog VERSION=X.Y.Z CATALOG_BUNDLE_IMAGE=NAME@sha256:...
+	@$(BIN)/catalog -opm $(OPM) -bundle bundle -image $(CATALOG_BUNDLE_IMAGE) -out catalog
 
 ##@ Checks
 
@@ -168,9 +176,19 @@ lint: $(BIN)/staticcheck ## gofmt, go vet and staticcheck.
 	@hack/step "staticcheck" $(BIN)/staticcheck -tags $(TAGS) ./...
 
 .PHONY: verify
-verify: $(BIN)/controller-gen $(BIN)/bundle ## Fail where a generated file is stale, or the bundle is not what OLM's validators want.
+verify: $(BIN)/controller-gen $(BIN)/bundle $(BIN)/catalog $(LAB) ## Fail where a generated file is stale, or bundle and catalog are not what OLM's validators want.
 	@hack/step "verify generated files" hack/verify $(BIN)/controller-gen $(BIN)/bundle -version $(VERSION) -image $(BUNDLE_IMAGE)
+	@opm=$(OPM) && hack/step "verify catalog" hack/verify-catalog $(BIN)/catalog -opm "$$opm" -bundle bundle -image $(CATALOG_BUNDLE_IMAGE)
 	@cd hack/bundle && ../step "bundle tests" go test ./...
+
+##@ Install without OLM
+
+# config/openshift on OpenShift.
+CONFIG ?= config/default
+
+.PHONY: deploy
+deploy: ## Install on the cluster that kubectl talks to: make deploy IMG=registry.example.com/lvms-operator@sha256:...
+	@hack/deploy $(CONFIG) "$(IMG)"
 
 ##@ Look around
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -223,6 +224,39 @@ func TestNames(t *testing.T) {
 	for name, want := range map[string]string{"overprovisionRatio": "Overprovision ratio", "fstype": "File system type", "name": "Name"} {
 		if got := (field{name: name}).displayName(); got != want {
 			t.Errorf("%s is %q", name, got)
+		}
+	}
+}
+
+// Who builds the images with a container engine gets the labels that the bundle has.
+func TestDockerfileHasTheBundlesLabels(t *testing.T) {
+	dockerfile, err := os.ReadFile("../../bundle.Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile("../../bundle/metadata/annotations.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var metadata struct {
+		Annotations map[string]string `json:"annotations"`
+	}
+	if err := yaml.UnmarshalStrict(data, &metadata); err != nil {
+		t.Fatal(err)
+	}
+	labels := map[string]string{}
+	for line := range strings.Lines(string(dockerfile)) {
+		if label, ok := strings.CutPrefix(strings.TrimSpace(line), "LABEL "); ok {
+			key, value, _ := strings.Cut(label, "=")
+			labels[key] = value
+		}
+	}
+	if !maps.Equal(labels, metadata.Annotations) {
+		t.Errorf("bundle.Dockerfile has %v, the bundle %v", labels, metadata.Annotations)
+	}
+	for _, folder := range []string{"manifests", "metadata", "tests/scorecard"} {
+		if !strings.Contains(string(dockerfile), "COPY bundle/"+folder+" /"+folder+"/\n") {
+			t.Errorf("bundle.Dockerfile does not copy %s", folder)
 		}
 	}
 }

@@ -30,8 +30,8 @@ const (
 	olmCertificates = "/tmp/k8s-webhook-server/serving-certs"
 )
 
-// architectures are those that there are images for.
-var architectures = []string{"amd64"}
+// architectures are those that there are images for and that the operator is meant for; `make images` builds it for others too.
+var architectures = []string{"amd64", "arm64"}
 
 var (
 	//go:embed description.md

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -95,9 +96,22 @@ func Programs(ctx context.Context, w io.Writer) (string, error) {
 	return kubernetesSet().ensure(ctx, w)
 }
 
-// AllPrograms builds everything that a lab can run, and returns the folders.
-func AllPrograms(ctx context.Context, w io.Writer) ([]string, error) {
-	return ensureAll(ctx, w, kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet())
+// AllPrograms builds everything that a lab can run, or the sets of some names (kubernetes, containerd, container, snapshot-controller, olm),
+// and returns the folders.
+func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, error) {
+	sets := []set{kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet()}
+	if len(names) == 0 {
+		return ensureAll(ctx, w, sets...)
+	}
+	var chosen []set
+	for _, name := range names {
+		at := slices.IndexFunc(sets, func(s set) bool { return s.name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("no programs are called %s", name)
+		}
+		chosen = append(chosen, sets[at])
+	}
+	return ensureAll(ctx, w, chosen...)
 }
 
 func clusterPrograms(ctx context.Context, o Options) ([]string, error) {

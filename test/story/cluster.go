@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -73,24 +75,40 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin io.Reader, args ...string) 
 	return stdout.String(), nil
 }
 
-// Install pushes the operator's image to the lab's registry, applies config/default with it, and waits until the
-// operator runs.
+// Install pushes the operator's image to the lab's registry, and installs it as `make deploy` does.
 func (c *Cluster) Install(ctx context.Context, archive string) error {
-	manifests, err := c.Manifests(ctx, archive)
+	image, err := c.push(ctx, archive)
 	if err != nil {
 		return err
 	}
-	// What another installer or version has set is taken over.
-	if _, err := c.Kubectl(ctx, strings.NewReader(manifests), "apply", "--server-side", "--force-conflicts", "-f", "-"); err != nil {
+	root, err := lab.Root()
+	if err != nil {
 		return err
 	}
-	_, err = c.Kubectl(ctx, nil, "-n", OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=180s")
-	return err
+	cache, err := lab.CacheDir()
+	if err != nil {
+		return err
+	}
+	command := exec.CommandContext(ctx, filepath.Join(root, "hack", "deploy"), "config/default", image)
+	command.Env = append(os.Environ(), "KUBECTL="+filepath.Join(cache, "bin", "lab")+" kubectl --state "+c.Lab.State()+" --")
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("hack/deploy: %w\n%s", err, out)
+	}
+	return nil
+}
+
+// push pushes the operator's image to the lab's registry, and returns its name there.
+func (c *Cluster) push(ctx context.Context, archive string) (string, error) {
+	image, err := c.Lab.LoadImage(ctx, archive, c.Lab.Registry()+"/lvms-operator:dev")
+	if err != nil {
+		return "", fmt.Errorf("push %s: %w", archive, err)
+	}
+	return image, nil
 }
 
 // Uninstall deletes what Install applied and waits until it is gone.
 func (c *Cluster) Uninstall(ctx context.Context, archive string) error {
-	manifests, err := c.Manifests(ctx, archive)
+	manifests, err := c.manifests(ctx, archive)
 	if err != nil {
 		return err
 	}
@@ -98,11 +116,11 @@ func (c *Cluster) Uninstall(ctx context.Context, archive string) error {
 	return err
 }
 
-// Manifests pushes the image, and returns config/default with the image's name in the lab's registry.
-func (c *Cluster) Manifests(ctx context.Context, archive string) (string, error) {
-	image, err := c.Lab.LoadImage(ctx, archive, c.Lab.Registry()+"/lvms-operator:dev")
+// manifests pushes the image, and returns config/default with the image's name in the lab's registry.
+func (c *Cluster) manifests(ctx context.Context, archive string) (string, error) {
+	image, err := c.push(ctx, archive)
 	if err != nil {
-		return "", fmt.Errorf("push %s: %w", archive, err)
+		return "", err
 	}
 	root, err := lab.Root()
 	if err != nil {

@@ -199,9 +199,9 @@ func loadImage(f *flags) *cobra.Command {
 }
 
 func programs() *cobra.Command {
-	return &cobra.Command{Use: "programs", Short: "Build what the lab runs, unless it is cached, and print the folders", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dirs, err := lab.AllPrograms(cmd.Context(), os.Stderr)
+	return &cobra.Command{Use: "programs [SET...]", Short: "Build what the lab runs, or sets of it (kubernetes, olm, ...), unless it is cached, and print the folders",
+		RunE: func(cmd *cobra.Command, sets []string) error {
+			dirs, err := lab.AllPrograms(cmd.Context(), os.Stderr, sets...)
 			for _, dir := range dirs {
 				fmt.Println(dir)
 			}
