@@ -28,9 +28,9 @@ help: ## Print this list.
 	@awk 'BEGIN {FS = ":.*## "; print "make TARGET [VARIABLE=value]"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: preflight packages image ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one go.
+demo: preflight packages image $(BIN)/bundle $(BIN)/catalog ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one go.
 	@hack/step "build demo" go build -o $(BIN)/demo ./test/demo
-	@$(BIN)/demo --name $(LAB_NAME) --image $(IMAGE)
+	@$(BIN)/demo --name $(LAB_NAME) --image $(IMAGE) --version $(VERSION)
 
 .PHONY: test
 test: preflight packages lint verify test-unit test-fuzz test-env test-lab test-e2e ## Install what is needed, run every test there is.

@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
@@ -45,8 +46,11 @@ func podLabels() map[string]string {
 	}
 }
 
-// newDaemonSet builds the DaemonSet of the node agent.
-func newDaemonSet(cluster *lvmv1alpha1.LVMCluster, where placement, options Options) *applyappsv1.DaemonSetApplyConfiguration {
+// accountAnnotation tells for which ServiceAccount the pods were made: the token of one that was made anew under its name is another one.
+const accountAnnotation = "lvm.openshift.io/service-account-uid"
+
+// newDaemonSet builds the DaemonSet of the node agent. account is the UID of its ServiceAccount.
+func newDaemonSet(cluster *lvmv1alpha1.LVMCluster, where placement, account types.UID, options Options) *applyappsv1.DaemonSetApplyConfiguration {
 	all := labels(cluster, vgManagerName)
 	maps.Copy(all, podLabels())
 	rolling := applyappsv1.RollingUpdateDaemonSet().WithMaxUnavailable(intstr.FromString(maxUnavailable))
@@ -60,7 +64,7 @@ func newDaemonSet(cluster *lvmv1alpha1.LVMCluster, where placement, options Opti
 				WithRollingUpdate(rolling)).
 			WithTemplate(applycorev1.PodTemplateSpec().
 				WithLabels(podLabels()).
-				WithAnnotations(map[string]string{managementAnnotation: managementEffect}).
+				WithAnnotations(map[string]string{managementAnnotation: managementEffect, accountAnnotation: string(account)}).
 				WithSpec(newPodSpec(where, options))))
 }
 

@@ -4,10 +4,12 @@ package lvmcluster
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -61,6 +63,38 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 		w.must(w.api.Delete(ctx, object))
 		uid := object.GetUID()
 		w.soon(func() bool { return appear(object) && object.GetUID() != uid }, "%T %s was not made again", object, object.GetName())
+	}
+}
+
+// With a ServiceAccount that was made anew, as after the operator was removed with OLM and installed again, the agents are replaced: the API
+// server does not know the tokens of the old one. Without one they are left as they are.
+func TestAgentsFollowTheirServiceAccount(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	w.reconcile()
+	uidInPods := func() string {
+		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: w.cluster.Namespace}}
+		w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(set), set))
+		return set.Spec.Template.Annotations[accountAnnotation]
+	}
+	first := w.account()
+	if first == "" || uidInPods() != string(first) {
+		t.Errorf("the pods are of account %q, want %q", uidInPods(), first)
+	}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: w.cluster.Namespace}}
+	w.must(w.api.Delete(t.Context(), account))
+	for range 2 {
+		w.reconcile()
+		if uidInPods() != string(first) {
+			t.Errorf("without an account the pods are of account %q", uidInPods())
+		}
+	}
+	if says := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(says, "ServiceAccount "+w.cluster.Namespace+"/vg-manager does not exist") {
+		t.Errorf("it says %s", says)
+	}
+	w.make(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: w.cluster.Namespace}})
+	w.reconcile()
+	if second := w.account(); second == first || uidInPods() != string(second) {
+		t.Errorf("the pods are of account %q, want %q", uidInPods(), second)
 	}
 }
 

@@ -145,7 +145,7 @@ func newWorldDaemonSet(w *world) *appsv1.DaemonSet {
 	w.Helper()
 	other := w.cluster.DeepCopy()
 	other.Namespace = "default"
-	return fresh(w, newDaemonSet(other, Observation{}.placement(w.cluster), w.controller.options), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: "default"}})
+	return fresh(w, newDaemonSet(other, Observation{}.placement(w.cluster), w.account(), w.controller.options), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: "default"}})
 }
 
 func newWorldDriver(w *world) *storagev1.CSIDriver {

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -28,11 +29,15 @@ func (vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1
 	if err := replaceOther(r, ctx, cluster); err != nil {
 		return err
 	}
-	if err := r.Applier.Apply(ctx, newDaemonSet(cluster, r.Seen.placement(cluster), r.Options)); err != nil {
+	account, err := r.agentAccount(ctx, cluster.Namespace)
+	if err != nil {
+		return err
+	}
+	if err := r.Applier.Apply(ctx, newDaemonSet(cluster, r.Seen.placement(cluster), account, r.Options)); err != nil {
 		return err
 	}
 	daemonSet := &appsv1.DaemonSet{}
-	err := r.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: vgManagerName}, daemonSet)
+	err = r.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: vgManagerName}, daemonSet)
 	if apierrors.IsNotFound(err) {
 		return waitFor([]string{"DaemonSet " + vgManagerName + " was just created"})
 	}
@@ -40,6 +45,24 @@ func (vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1
 		return fmt.Errorf("DaemonSet %s: read its status: %w", vgManagerName, err)
 	}
 	return rollout(daemonSet)
+}
+
+// +kubebuilder:rbac:groups="",resources=serviceaccounts,namespace=openshift-lvm-storage,verbs=list;watch
+
+// agentAccount returns the UID of the ServiceAccount of the agents. Who removes an operator with OLM removes the account and leaves the
+// agents; when it is installed again, there is another account of that name, and the API server knows the agents no more: kubelet would give
+// them a new token after an hour. Without an account the agents that run are left as they are: others could not start.
+func (r Reconciler) agentAccount(ctx context.Context, namespace string) (types.UID, error) {
+	accounts := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccountList"}}
+	if err := r.Client.List(ctx, accounts, client.InNamespace(namespace)); err != nil {
+		return "", fmt.Errorf("list ServiceAccounts in namespace %s: %w", namespace, err)
+	}
+	for _, account := range accounts.Items {
+		if account.Name == vgManagerName {
+			return account.UID, nil
+		}
+	}
+	return "", waitFor([]string{fmt.Sprintf("ServiceAccount %s/%s does not exist, so that no node agent can start: it comes with the operator's installation, install it again", namespace, vgManagerName)})
 }
 
 // replaceOther deletes a DaemonSet that selects other pods than ours does, which cannot be changed: one of an old version. Pods that use

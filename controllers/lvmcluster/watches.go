@@ -9,6 +9,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,7 +28,8 @@ import (
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	here := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
 	// Of these it matters who set which field: what a predecessor set is taken over.
-	whole, status, capacity := here, here, here
+	whole, status, capacity, account := here, here, here, here
+	account.Field = fields.OneTermEqualSelector("metadata.name", vgManagerName)
 	whole.Transform, status.Transform, capacity.Transform = trim.Whole, trim.NodeStatus, trim.Capacity
 	return map[client.Object]cache.ByObject{
 		&lvmv1alpha1.LVMCluster{}:               here,
@@ -37,6 +39,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 		&appsv1.Deployment{}:                    here,
 		&policyv1.PodDisruptionBudget{}:         here,
 		&storagev1.CSIStorageCapacity{}:         capacity,
+		metadataOf("v1", "ServiceAccount"):      account,
 	}
 }
 
@@ -55,7 +58,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&storagev1.StorageClass{}, wake).
 		Watches(&storagev1.CSIDriver{}, wake, builder.WithPredicates(owned())).
 		Watches(&storagev1.CSINode{}, wake, builder.WithPredicates(registrationChanged())).
-		Watches(&corev1.Node{}, wake, builder.WithPredicates(nodeChanged()))
+		Watches(&corev1.Node{}, wake, builder.WithPredicates(nodeChanged())).
+		WatchesMetadata(metadataOf("v1", "ServiceAccount"), wake)
 	for _, kind := range []string{policyKind, policyBindingKind} {
 		b = b.WatchesMetadata(metadataOf(policyAPIVersion, kind), wake, builder.WithPredicates(owned()))
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -55,6 +56,7 @@ func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 	w := &world{T: t, api: server.Client, notes: &notes{}, cluster: newTestCluster(classes...)}
 	w.cluster.UID, w.cluster.Namespace = "", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
 	w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}})
+	w.make(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: vgManagerName}})
 	config, err := server.AsOperator(w.cluster.Namespace)
 	w.must(err)
 	w.spy, err = env.NewSpy(config)
@@ -74,6 +76,14 @@ func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 	w.make(w.cluster)
 	t.Cleanup(w.clean)
 	return w
+}
+
+// account is the UID of the agents' ServiceAccount.
+func (w *world) account() types.UID {
+	w.Helper()
+	account := &corev1.ServiceAccount{}
+	w.must(w.api.Get(w.Context(), client.ObjectKey{Namespace: w.cluster.Namespace, Name: vgManagerName}, account))
+	return account.UID
 }
 
 func (w *world) must(err error) {

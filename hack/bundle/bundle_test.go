@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -199,6 +200,34 @@ func TestTheInstallationIsThatOfTheManifests(t *testing.T) {
 	webhooks := bundle.CSV.Spec.WebhookDefinitions
 	if len(webhooks) != 1 || *webhooks[0].WebhookPath != "/validate-lvm-topolvm-io-v1alpha1-lvmcluster" || len(webhooks[0].Rules) != 1 || webhooks[0].TargetPort.IntVal != 9443 {
 		t.Errorf("got %+v", webhooks)
+	}
+}
+
+// A mirror has what relatedImages names. Anything else that looks like an image would be missed there.
+func TestEveryImageIsARelatedOne(t *testing.T) {
+	dir, bundle := newBundle(t)
+	related := map[string]bool{}
+	for _, r := range bundle.CSV.Spec.RelatedImages {
+		related[r.Image] = true
+	}
+	found := 0
+	files, err := filepath.Glob(filepath.Join(dir, "manifests", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`\b[a-z0-9-]+(\.[a-z0-9-]+)+(:[0-9]+)?/[a-z0-9._/-]+(@sha256:[0-9a-f]+|:v?[0-9][0-9a-z.-]*)`).FindAllString(string(data), -1) {
+			if found++; !related[name] {
+				t.Errorf("%s names %s, which is not among the related images", filepath.Base(file), name)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no image was found")
 	}
 }
 

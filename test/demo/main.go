@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/olm"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -40,19 +41,20 @@ var (
 func main() {
 	name := flag.String("name", "demo", "name of the lab")
 	image := flag.String("image", "", "OCI archive of the operator's image")
+	version := flag.String("version", "", "its version")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := run(ctx, *name, *image); err != nil {
+	if err := run(ctx, *name, *image, *version); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, name, image string) error {
-	d := &demo{begin: time.Now()}
+func run(ctx context.Context, name, image, version string) error {
+	d := &demo{begin: time.Now(), version: version}
 	if err := d.up(ctx, name); err != nil {
 		return err
 	}
@@ -61,7 +63,7 @@ func run(ctx context.Context, name, image string) error {
 		do   func(context.Context) (string, error)
 	}{
 		{"clean what an earlier demo left in namespace " + namespace, d.clean},
-		{"install the operator", func(ctx context.Context) (string, error) { return "", d.cluster.Install(ctx, image) }},
+		{"install the operator from a catalog, with OLM", func(ctx context.Context) (string, error) { return d.install(ctx, image) }},
 		{"LVMCluster " + clusterName + " is Ready: " + sample, d.storage},
 		{"a Pod of a 1Gi claim runs: class lvms-vg1", d.write},
 		{"write 64 MiB, flushed", d.checksum},
@@ -87,12 +89,13 @@ func run(ctx context.Context, name, image string) error {
 type demo struct {
 	begin   time.Time
 	cluster *story.Cluster
+	version string
 	sum     string
 }
 
 func (d *demo) up(ctx context.Context, name string) error {
 	l, err := lab.Up(ctx, lab.Options{
-		Name: name, Nodes: 2, Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, {Size: 8 * lab.GiB}}, Snapshots: true,
+		Name: name, Nodes: 2, Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, {Size: 8 * lab.GiB}}, Snapshots: true, OLM: true,
 		Detached: true, Progress: os.Stdout,
 	})
 	if err != nil {
@@ -117,6 +120,38 @@ func (d *demo) clean(ctx context.Context) (string, error) {
 	}
 	err := d.cluster.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
 	return "", client.IgnoreAlreadyExists(err)
+}
+
+// install publishes the operator, and subscribes to it.
+func (d *demo) install(ctx context.Context, archive string) (string, error) {
+	dir, err := os.MkdirTemp("", "demo-release-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	publisher, err := olm.NewPublisher(ctx, d.cluster.Lab, dir, os.Stdout)
+	if err != nil {
+		return "", err
+	}
+	image, err := publisher.PublishImage(ctx, archive, d.version)
+	if err != nil {
+		return "", err
+	}
+	if err := publisher.Publish(ctx, olm.Release{Version: d.version, Image: image}); err != nil {
+		return "", err
+	}
+	catalog, err := publisher.PublishCatalog(ctx)
+	if err != nil {
+		return "", err
+	}
+	cluster := olm.Cluster{Cluster: d.cluster}
+	if err := cluster.Serve(ctx, catalog); err != nil {
+		return "", err
+	}
+	if err := cluster.Subscribe(ctx, olm.OwnNamespace, "candidate"); err != nil {
+		return "", err
+	}
+	return "version " + d.version, cluster.WaitInstalled(ctx, d.version)
 }
 
 func (d *demo) storage(ctx context.Context) (string, error) {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
@@ -26,7 +25,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// The operator as an administrator gets it: from a catalog, through the Operator Lifecycle Manager. There is no second release yet: what is
+// The operator as an administrator of a disconnected cluster gets it: from a catalog in a mirror, through the Operator Lifecycle Manager. There is no second release yet: what is
 // released here as the next version is this one with another number, and its predecessor's CRD lacks a column.
 var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	var (
@@ -46,11 +45,12 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		opened, err := story.Open(l)
 		Expect(err).NotTo(HaveOccurred())
 		c = olm.Cluster{Cluster: opened}
-		publisher = newPublisher(ctx, l)
+		publisher, err = olm.NewPublisher(ctx, l, GinkgoT().TempDir(), GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
 		images = map[string]string{}
 		for version, archive := range map[string]string{"0.1.0": image, "0.2.0": os.Getenv("LVMS_NEXT_IMAGE")} {
 			Expect(archive).NotTo(BeEmpty(), "LVMS_IMAGE and LVMS_NEXT_IMAGE name archives of the operator's image: run `make test-e2e`")
-			images[version], err = l.LoadImage(ctx, archive, l.Registry()+"/lvms-operator:v"+version)
+			images[version], err = publisher.PublishImage(ctx, archive, version)
 			Expect(err).NotTo(HaveOccurred())
 		}
 		_, err = c.Kubectl(ctx, nil, "create", "namespace", story.OperatorNamespace)
@@ -171,23 +171,6 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 
 // contentOfDisks tells what is on the disks of a node, and what of the operator is in its folders.
 const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings; ls /etc/topolvm /run/topolvm /run/lvms 2>/dev/null || true`
-
-func newPublisher(ctx context.Context, l *lab.Lab) olm.Publisher {
-	GinkgoHelper()
-	root, err := lab.Root()
-	Expect(err).NotTo(HaveOccurred())
-	programs, err := lab.OLMPrograms(ctx, GinkgoWriter)
-	Expect(err).NotTo(HaveOccurred())
-	cache, err := lab.CacheDir()
-	Expect(err).NotTo(HaveOccurred())
-	return olm.Publisher{
-		Bundle: filepath.Join(cache, "bin", "bundle"), Catalog: filepath.Join(cache, "bin", "catalog"), OPM: filepath.Join(programs, "opm"),
-		Repository: root, Dir: GinkgoT().TempDir(),
-		Push: func(ctx context.Context, name string, image v1.Image) (string, error) {
-			return l.PushImage(ctx, l.Registry()+"/"+name, image)
-		},
-	}
-}
 
 // withoutColumns takes from the CRD of LVMClusters the columns of its table, as an older version may lack them.
 func withoutColumns(bundle string) error {

@@ -61,6 +61,9 @@ func (l *Lab) AuditLog() string { return filepath.Join(l.spec.State, spec.AuditL
 // Registry is the lab's image registry as its nodes name it, for example "registry.lab:5000". It has pause:1 and busybox:1 from the start.
 func (l *Lab) Registry() string { return spec.Registry }
 
+// Mirrored is a public registry, none of which can be reached from a lab: what is named as an image of it is pulled from the lab's own.
+func (l *Lab) Mirrored() string { return spec.Mirrored }
+
 // Down ends the lab and removes its folder: everything that ran in it is gone when Down returns.
 func (l *Lab) Down(ctx context.Context) error {
 	err := Down(ctx, l.spec.State)

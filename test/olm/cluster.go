@@ -3,8 +3,10 @@ package olm
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -53,6 +55,10 @@ spec:
 		return err
 	}
 	return story.Wait(ctx, "catalog READY", func(ctx context.Context) (bool, string, error) {
+		// The Pod with the old content serves until the new one does.
+		if serving, seen, err := c.serves(ctx, image); !serving {
+			return false, seen, err
+		}
 		source, err := c.read(ctx, "CatalogSource", catalogNamespace, catalogName)
 		if err != nil {
 			return false, "", err
@@ -60,6 +66,25 @@ spec:
 		state, _, _ := unstructured.NestedString(source.Object, "status", "connectionState", "lastObservedState")
 		return state == "READY", fmt.Sprint(source.Object["status"]), nil
 	})
+}
+
+// serves tells whether the only Pod of the catalog has the content of an image, and is ready.
+func (c Cluster) serves(ctx context.Context, image string) (bool, string, error) {
+	pods := &corev1.PodList{}
+	if err := c.List(ctx, pods, client.InNamespace(catalogNamespace), client.MatchingLabels{"olm.catalogSource": catalogName}); err != nil {
+		return false, "", err
+	}
+	seen := ""
+	for _, pod := range pods.Items {
+		ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+		has := slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Image == image })
+		if seen += fmt.Sprintf("%s ready=%v new=%v ", pod.Name, ready, has); len(pods.Items) == 1 && ready && has {
+			return true, seen, nil
+		}
+	}
+	return false, seen, nil
 }
 
 // Subscribe asks OLM for the operator from a channel, as the console does when somebody clicks Install.

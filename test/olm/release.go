@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -19,6 +20,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
 )
 
 // CatalogDir is where a catalog's image has the catalog.
@@ -27,14 +30,51 @@ const CatalogDir = "/configs"
 // toolLimit is for one run of a tool.
 const toolLimit = 2 * time.Minute
 
-// Publisher makes releases in a folder.
+// Publisher makes releases. What it makes is named as published at quay.io and is in the lab's registry, which is the mirror of that: nothing
+// else can be reached, as in a disconnected cluster.
 type Publisher struct {
-	// Bundle and Catalog are the programs of hack/bundle, OPM is opm.
-	Bundle, Catalog, OPM string
-	// Repository is the checkout, Dir a folder for what is made.
-	Repository, Dir string
-	// Push pushes an image to the registry as NAME, and returns its reference by digest.
-	Push func(ctx context.Context, name string, image v1.Image) (string, error)
+	lab *lab.Lab
+	// bundle and catalog are the programs of hack/bundle, opm is opm.
+	bundle, catalog, opm string
+	// repository is the checkout, dir a folder for what is made.
+	repository, dir string
+}
+
+// NewPublisher returns a Publisher for a lab, which works in a folder. The programs of hack/bundle have been built (make test-e2e, make demo);
+// opm is built now if it is not there, and w told so.
+func NewPublisher(ctx context.Context, l *lab.Lab, dir string, w io.Writer) (Publisher, error) {
+	root, err := lab.Root()
+	if err != nil {
+		return Publisher{}, err
+	}
+	cache, err := lab.CacheDir()
+	if err != nil {
+		return Publisher{}, err
+	}
+	programs, err := lab.OLMPrograms(ctx, w)
+	if err != nil {
+		return Publisher{}, err
+	}
+	bin := filepath.Join(cache, "bin")
+	return Publisher{lab: l, bundle: filepath.Join(bin, "bundle"), catalog: filepath.Join(bin, "catalog"), opm: filepath.Join(programs, "opm"), repository: root, dir: dir}, nil
+}
+
+// public is the name that an image of the lab's registry has where it is published.
+func (p Publisher) public(image string) string {
+	return strings.Replace(image, p.lab.Registry(), p.lab.Mirrored(), 1)
+}
+
+func (p Publisher) name(image string) string { return p.lab.Registry() + "/lvm-storage/" + image }
+
+func (p Publisher) push(ctx context.Context, name string, image v1.Image) (string, error) {
+	pushed, err := p.lab.PushImage(ctx, p.name(name), image)
+	return p.public(pushed), err
+}
+
+// PublishImage pushes the image of an archive as that of the operator of a version, and returns its public name by digest.
+func (p Publisher) PublishImage(ctx context.Context, archive, version string) (string, error) {
+	pushed, err := p.lab.LoadImage(ctx, archive, p.name("lvms-operator:v"+version))
+	return p.public(pushed), err
 }
 
 // Release says what is released.
@@ -47,8 +87,8 @@ type Release struct {
 
 // Publish makes a bundle and its image, and adds it to the catalog.
 func (p Publisher) Publish(ctx context.Context, r Release) error {
-	bundle := filepath.Join(p.Dir, "bundle-"+r.Version)
-	if err := run(ctx, p.Bundle, "-repository", p.Repository, "-version", r.Version, "-image", r.Image, "-out", bundle); err != nil {
+	bundle := filepath.Join(p.dir, "bundle-"+r.Version)
+	if err := run(ctx, p.bundle, "-repository", p.repository, "-version", r.Version, "-image", r.Image, "-out", bundle); err != nil {
 		return err
 	}
 	if r.Change != nil {
@@ -60,23 +100,23 @@ func (p Publisher) Publish(ctx context.Context, r Release) error {
 	if err != nil {
 		return err
 	}
-	reference, err := p.Push(ctx, "lvms-operator-bundle:v"+r.Version, image)
+	reference, err := p.push(ctx, "lvms-operator-bundle:v"+r.Version, image)
 	if err != nil {
 		return err
 	}
-	return run(ctx, p.Catalog, "-opm", p.OPM, "-bundle", bundle, "-image", reference, "-out", p.catalog())
+	return run(ctx, p.catalog, "-opm", p.opm, "-bundle", bundle, "-image", reference, "-out", p.catalogDir())
 }
 
 // PublishCatalog makes an image of the catalog as it is now, and returns its reference.
 func (p Publisher) PublishCatalog(ctx context.Context) (string, error) {
-	image, err := folderImage(map[string]string{CatalogDir: p.catalog()}, map[string]string{"operators.operatorframework.io.index.configs.v1": CatalogDir})
+	image, err := folderImage(map[string]string{CatalogDir: p.catalogDir()}, map[string]string{"operators.operatorframework.io.index.configs.v1": CatalogDir})
 	if err != nil {
 		return "", err
 	}
-	return p.Push(ctx, "lvms-catalog:latest", image)
+	return p.push(ctx, "lvms-catalog:latest", image)
 }
 
-func (p Publisher) catalog() string { return filepath.Join(p.Dir, "catalog") }
+func (p Publisher) catalogDir() string { return filepath.Join(p.dir, "catalog") }
 
 func run(ctx context.Context, program string, args ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, toolLimit)

@@ -67,6 +67,7 @@ func (c *cluster) installOperator(ctx context.Context) error {
 	}
 	for _, object := range []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}},
+		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "vg-manager"}},
 		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: podName}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "lvms-operator:scale"}}}},
 	} {
 		if err := c.Create(ctx, object); err != nil {

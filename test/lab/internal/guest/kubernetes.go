@@ -153,6 +153,9 @@ root = %q
 `, containerdDir, runtime, spec.Registry),
 		"/etc/containerd/certs.d/" + spec.Registry + "/hosts.toml": fmt.Sprintf("server = \"https://%s\"\n[host.\"https://%s\"]\n  ca = %q\n",
 			spec.Registry, spec.Registry, filepath.Join(m.Dir, "ca.crt")),
+		// As in a disconnected cluster: what is named there is pulled from the mirror, and there is nothing else.
+		"/etc/containerd/certs.d/" + spec.Mirrored + "/hosts.toml": fmt.Sprintf("server = \"https://%s\"\n[host.\"https://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = %q\n",
+			spec.Mirrored, spec.Registry, filepath.Join(m.Dir, "ca.crt")),
 		"/etc/cni/net.d/10-lab.conflist": fmt.Sprintf(`{"cniVersion":"1.0.0","name":"lab","plugins":[
  {"type":"bridge","bridge":"cni0","isGateway":true,"ipMasq":false,"hairpinMode":true,
   "ipam":{"type":"host-local","dataDir":"/run/cni","ranges":[[{"subnet":"%s"}]],"routes":[{"dst":"0.0.0.0/0"}]}},

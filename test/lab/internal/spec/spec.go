@@ -13,10 +13,12 @@ import (
 
 // Addresses inside a lab. Every lab has a network namespace of its own, so all labs use the same ones.
 const (
-	HostIP        = "192.168.77.1"
-	APIServer     = HostIP + ":6443"
-	RegistryHost  = "registry.lab"
-	Registry      = RegistryHost + ":5000"
+	HostIP       = "192.168.77.1"
+	APIServer    = HostIP + ":6443"
+	RegistryHost = "registry.lab"
+	Registry     = RegistryHost + ":5000"
+	// Mirrored is the public registry that the lab's own stands for.
+	Mirrored      = "quay.io"
 	AgentPort     = "7070"
 	ServiceCIDR   = "10.96.0.0/16"
 	ServiceIP     = "10.96.0.1"
