@@ -103,11 +103,7 @@ func armed(t *testing.T, effects []effect, run func(t *testing.T, p *points)) {
 
 // guarded lets the controller write through points.
 func (c *cluster) guarded(p *points) {
-	api, ok := c.api.(client.WithWatch)
-	if !ok {
-		c.Fatal("another client")
-	}
-	gated := interceptor.NewClient(api, interceptor.Funcs{
+	gated := interceptor.NewClient(c.api, interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
 			return p.pass(func() error { return w.Create(ctx, o, options...) }, nil)
 		},
