@@ -177,8 +177,9 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	}, NodeTimeout(8*time.Minute))
 })
 
-// contentOfDisks tells what is on the disks of a node, and what of the operator is in its folders.
-const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings; ls /etc/topolvm /run/topolvm /run/lvms 2>/dev/null || true`
+// contentOfDisks tells what is on the disks of a node, and what files the operator has in its folders. Kubelet makes /etc/topolvm for the agent;
+// it stays, empty.
+const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings; find /etc/topolvm /run/topolvm /run/lvms ! -type d 2>/dev/null || true`
 
 // withoutColumns takes from the CRD of LVMClusters the columns of its table, as an older version may lack them.
 func withoutColumns(bundle string) error {
