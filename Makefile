@@ -43,7 +43,7 @@ test-unit: ## Tables, plans, decoders, builders, import rules. Runs anywhere.
 	@hack/step "unit tests" env $(RACE) ./...
 
 .PHONY: test-fuzz
-test-fuzz: ## Every decoder with made-up input, for a bounded time.
+test-fuzz: ## Every decoder with made-up input, a bounded number of it.
 	@hack/test-fuzz
 
 .PHONY: test-env

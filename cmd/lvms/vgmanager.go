@@ -36,6 +36,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/metrics"
 	"github.com/lvm-storage/lvm-operator/vgmanager/uevent"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
 )
@@ -156,7 +157,7 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 // addVolumeGroups adds what looks after devices and volume groups: the reconciler of each, and what wakes them.
 func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string) (*lvmd.Engine, error) {
 	runner := host.NewNamespace()
-	if err := metrics.Registry.Register(commandCollector{started: runner.Started()}); err != nil {
+	if err := metrics.Registry.Register(nodemetrics.Commands{Counter: runner.Started()}); err != nil {
 		return nil, err
 	}
 	volumes, devices, kernel := lvm.New(runner), device.New(runner), devicemapper.New()
@@ -183,7 +184,7 @@ func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string) (*lv
 	}
 	// A change of health is one of capacity too, and of what is wrong with volumes.
 	watch.monitor.Subscribe(engine.Changed)
-	err = errors.Join(metrics.Registry.Register(audit), mgr.Add(audit), mgr.Add(engine), mgr.Add(footprint.Reducer{}), mgr.Add(manager.RunnableFunc(watch.monitor.Start)), mgr.Add(manager.RunnableFunc(events.Start)),
+	err = errors.Join(metrics.Registry.Register(audit), metrics.Registry.Register(nodemetrics.New(mgr.GetClient(), nodeName, namespace)), mgr.Add(audit), mgr.Add(engine), mgr.Add(footprint.Reducer{}), mgr.Add(manager.RunnableFunc(watch.monitor.Start)), mgr.Add(manager.RunnableFunc(events.Start)),
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
 	return engine, err
 }

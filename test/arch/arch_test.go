@@ -44,6 +44,7 @@ var rules = []rule{
 	{folder: "vgmanager/uevent", never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/devicemapper", never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/health", ours: []string{"vgmanager/devicemapper"}, never: append([]string{module + "api"}, clients...)},
+	{folder: "vgmanager/metrics", ours: []string{"api", "vgmanager/host"}, never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/inventory",
 		ours:  []string{"api", "vgmanager/lvm", "vgmanager/device", "vgmanager/volumegroup"},
 		never: []string{module + "controllers", module + "internal/csi"}},

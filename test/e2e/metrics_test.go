@@ -79,6 +79,11 @@ func showsMetrics(ctx SpecContext) {
 				Expect(status).To(Equal(want), "%s asks %s", who, pod.Name)
 				if who == "reader" {
 					Expect(strings.Contains(body, "\nrest_client_requests_total{")).To(BeTrue(), "metrics of %s", pod.Name)
+					if name == "vg-manager" {
+						Expect(body).To(MatchRegexp(`(?m)^lvms_volume_group_state\{device_class="[^"]+",node="` + pod.Spec.NodeName + `",state="Ready"\} 1$`))
+						Expect(body).To(MatchRegexp(`(?m)^lvms_device_state\{device="/dev/ubd`))
+						Expect(body).To(MatchRegexp(`(?m)^lvms_host_command_duration_seconds_count\{command="lvm `))
+					}
 				} else {
 					Expect(body).NotTo(ContainSubstring("rest_client"))
 				}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -82,6 +83,15 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.Serve(ctx, catalog)).To(Succeed())
 	}
 
+	It("is not started on a Kubernetes that is too old for it, and OLM says so", func(ctx SpecContext) {
+		publish(ctx, olm.Release{Version: "0.0.9", Image: images["0.1.0"], Change: changeCSV(`minKubeVersion: .*`, "minKubeVersion: 1.99.0")})
+		Expect(c.Subscribe(ctx, olm.OwnNamespace, "candidate")).To(Succeed())
+		Eventually(func() (string, error) {
+			return c.Kubectl(ctx, nil, "get", "csv", "-n", story.OperatorNamespace, "-o", `jsonpath={range .items[*]}{.status.phase} {.status.requirementStatus[*].message}{end}`)
+		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(And(HavePrefix("Pending"), ContainSubstring("1.99.0")))
+		Expect(c.Unsubscribe(ctx)).To(Succeed())
+	}, NodeTimeout(5*time.Minute))
+
 	It("is installed with a Subscription, and serves volumes", func(ctx SpecContext) {
 		publish(ctx, olm.Release{Version: "0.1.0", Image: images["0.1.0"], Change: withoutColumns})
 		Expect(c.Subscribe(ctx, olm.OwnNamespace, "candidate")).To(Succeed())
@@ -117,8 +127,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	}, NodeTimeout(8*time.Minute))
 
 	It("goes on serving when the next version cannot start", func(ctx SpecContext) {
-		missing := images["0.2.0"][:strings.Index(images["0.2.0"], "@")] + "@sha256:" + strings.Repeat("0", 64)
-		publish(ctx, olm.Release{Version: "0.2.1", Image: missing})
+		publish(ctx, olm.Release{Version: "0.2.1", Image: images["0.2.0"], Change: changeCSV(`( +)- --webhook-cert-dir=`, "$1- --no-such-flag\n$0")})
 		Eventually(func() (map[string]string, error) { phases, _, err := c.Versions(ctx); return phases, err }).WithContext(ctx).
 			WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HaveKeyWithValue(olm.PackageName+".v0.2.1", "Installing"))
 		during := story.Volume{Namespace: "default", Name: "broken", Class: "lvms-vg1", Size: "256Mi"}
@@ -132,14 +141,22 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	// is also how an operator is uninstalled, and subscribes again.
 	It("is uninstalled while volumes are there, and taken up by the version that mends it, for all namespaces", func(ctx SpecContext) {
 		publish(ctx, olm.Release{Version: "0.2.2", Image: images["0.2.0"]})
+		sum, err := c.Write(ctx, broken, broken.Name)
+		Expect(err).NotTo(HaveOccurred())
+		kept := single{c.Cluster}.release(ctx, broken)
 		Expect(c.Unsubscribe(ctx)).To(Succeed())
 		single{c.Cluster}.stillWrites(ctx)
 		Expect(c.Subscribe(ctx, olm.AllNamespaces, "stable-0.2")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.2.2")).To(Succeed())
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 		single{c.Cluster}.stillWrites(ctx)
-		Expect(c.StopPod(ctx, "default", broken.Name)).To(Succeed())
-		Expect(c.Unclaim(ctx, broken)).To(Succeed())
+		again := story.Volume{Namespace: "default", Name: "again", Class: broken.Class, Size: broken.Size, Existing: kept}
+		Expect(c.Claim(ctx, again)).To(Succeed())
+		Expect(c.StartPod(ctx, again, again.Name)).To(Succeed())
+		Expect(c.Checksum(ctx, again, again.Name)).To(Equal(sum), "what Retain has left")
+		Expect(c.StopPod(ctx, "default", again.Name)).To(Succeed())
+		single{c.Cluster}.kubectl(ctx, "", "patch", "pv", kept, "--type=merge", `--patch={"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+		Expect(c.Unclaim(ctx, again)).To(Succeed())
 	}, NodeTimeout(6*time.Minute))
 
 	It("keeps the LVMCluster while a volume is there, and leaves nothing without", func(ctx SpecContext) {
@@ -180,6 +197,34 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 // contentOfDisks tells what is on the disks of a node, and what files the operator has in its folders. Kubelet makes /etc/topolvm for the agent;
 // it stays, empty.
 const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings; find /etc/topolvm /run/topolvm /run/lvms ! -type d 2>/dev/null || true`
+
+// release deletes Pod and claim of a volume and keeps the volume (Retain), for whoever claims its PersistentVolume, whose name it returns.
+func (c single) release(ctx context.Context, v story.Volume) string {
+	GinkgoHelper()
+	volume := c.kubectl(ctx, "", "get", "pvc", "-n", v.Namespace, v.Name, "-o", "jsonpath={.spec.volumeName}")
+	c.kubectl(ctx, "", "patch", "pv", volume, "--type=merge", `--patch={"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
+	Expect(c.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
+	c.kubectl(ctx, "", "delete", "pvc", "-n", v.Namespace, v.Name, "--timeout=60s")
+	c.kubectl(ctx, "", "wait", "--for=jsonpath={.status.phase}=Released", "pv/"+volume, "--timeout=60s")
+	c.kubectl(ctx, "", "patch", "pv", volume, "--type=merge", `--patch={"spec":{"claimRef":null}}`)
+	return volume
+}
+
+// changeCSV replaces what a pattern matches, once, in the ClusterServiceVersion of a bundle.
+func changeCSV(pattern, by string) func(bundle string) error {
+	return func(bundle string) error {
+		path := filepath.Join(bundle, "manifests", "lvms-operator.clusterserviceversion.yaml")
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		expression := regexp.MustCompile(pattern)
+		if found := expression.FindAll(data, -1); len(found) != 1 {
+			return fmt.Errorf("%s matches %d times in %s", pattern, len(found), path)
+		}
+		return os.WriteFile(path, expression.ReplaceAll(data, []byte(by)), 0o644)
+	}
+}
 
 // withoutColumns takes from the CRD of LVMClusters the columns of its table, as an older version may lack them.
 func withoutColumns(bundle string) error {

@@ -27,6 +27,8 @@ type Volume struct {
 	Block           bool
 	// Snapshot, if set, is the VolumeSnapshot whose content the volume starts with.
 	Snapshot string
+	// Existing, if set, is the PersistentVolume that the claim is for.
+	Existing string
 }
 
 // The paths of a volume in its pods, and the file that WriteFile writes.
@@ -51,6 +53,7 @@ func (c *Cluster) Claim(ctx context.Context, v Volume) error {
 		Spec: corev1.PersistentVolumeClaimSpec{
 			StorageClassName: &v.Class,
 			VolumeMode:       &mode,
+			VolumeName:       v.Existing,
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
 		},

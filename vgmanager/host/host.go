@@ -117,7 +117,7 @@ func (p *Prefixed) Run(ctx context.Context, _ string, args ...string) ([]byte, e
 	return run(ctx, &p.started, p.command[:len(p.command)-1], p.command[len(p.command)-1], args)
 }
 
-func run(ctx context.Context, started *Counter, prefix []string, name string, args []string) ([]byte, error) {
+func run(ctx context.Context, counter *Counter, prefix []string, name string, args []string) ([]byte, error) {
 	failure := &Error{Command: strings.Join(append([]string{name}, args...), " "), ExitCode: -1}
 	if len(prefix) == 0 && !filepath.IsAbs(name) {
 		failure.Err = errors.New("the path of a program must be absolute")
@@ -132,13 +132,14 @@ func run(ctx context.Context, started *Counter, prefix []string, name string, ar
 	cmd := command(ctx, prefix, name, args)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 
+	begun, command := time.Now(), label(name, args)
 	err := cmd.Start()
 	if err == nil {
-		started.add(label(name, args))
-		err = wait(ctx, cmd)
-	}
-	if err == nil && stdout.overflow {
-		err = ErrOutputTooLong
+		counter.started(command)
+		if err = wait(ctx, cmd); err == nil && stdout.overflow {
+			err = ErrOutputTooLong
+		}
+		counter.ended(command, time.Since(begun), err != nil)
 	}
 	if err == nil {
 		return stdout.kept.Bytes(), nil
