@@ -86,8 +86,8 @@ func rollout(daemonSet *appsv1.DaemonSet) error {
 	case status.ObservedGeneration < daemonSet.Generation:
 		return waitFor([]string{fmt.Sprintf("DaemonSet %s was changed: its pods are not replaced yet", daemonSet.Name)})
 	case status.UpdatedNumberScheduled < status.DesiredNumberScheduled:
-		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are of the newest version",
-			daemonSet.Name, status.UpdatedNumberScheduled, status.DesiredNumberScheduled)})
+		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are of the newest version; if it stays so, kubectl -n %s describe daemonset %s says why",
+			daemonSet.Name, status.UpdatedNumberScheduled, status.DesiredNumberScheduled, daemonSet.Namespace, daemonSet.Name)})
 	case status.NumberReady < status.DesiredNumberScheduled:
 		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are ready",
 			daemonSet.Name, status.NumberReady, status.DesiredNumberScheduled)})

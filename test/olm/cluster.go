@@ -96,7 +96,7 @@ func (c Cluster) Subscribe(ctx context.Context, mode Mode, channel string) error
 	return c.apply(ctx, fmt.Sprintf(`
 apiVersion: v1
 kind: Namespace
-metadata: {name: %[1]s}
+metadata: {name: %[1]s, labels: {pod-security.kubernetes.io/enforce: privileged}}
 ---
 apiVersion: operators.coreos.com/v1
 kind: OperatorGroup
