@@ -45,7 +45,7 @@ func TestParseURIs(t *testing.T) {
 	}{
 		"nothing": {},
 		"a package": {
-			out:  "'http://deb.debian.org/debian/pool/main/z/zlib/zlib1g_1.2.13.dfsg-1_arm64.deb' zlib1g_1%3a1.2.13.dfsg-1_arm64.deb 82744 SHA256:52b8\n",
+			out:  "'http://mirror.example/debian/pool/main/z/zlib/zlib1g_1.2.13.dfsg-1_arm64.deb' zlib1g_1%3a1.2.13.dfsg-1_arm64.deb 82744 SHA256:52b8\n",
 			want: []deb{{"/a/zlib1g_1%3a1.2.13.dfsg-1_arm64.deb", "52b8"}},
 		},
 		"words around it":      {out: "Reading package lists...\n'http://x/y.deb' y.deb 1 SHA256:ab\n", want: []deb{{"/a/y.deb", "ab"}}},
