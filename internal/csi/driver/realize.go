@@ -204,7 +204,7 @@ func (s *ControllerServer) awaitGone(ctx context.Context, lv *topolvmv1.LogicalV
 		return err
 	}
 	last, err := s.await(ctx, joined, now, func(now *topolvmv1.LogicalVolume) (bool, error) { return now == nil, nil })
-	if ctx.Err() != nil && last != nil {
+	if err != nil && ctx.Err() != nil {
 		return slow(last, "removed", ctx.Err())
 	}
 	return err

@@ -94,23 +94,29 @@ func (w *waiters) handler() cache.ResourceEventHandler {
 	}
 }
 
-// await waits until done says so about an object, of which first is known; it is nil when it is gone. The last that was seen comes with
-// an error too.
+// await waits until done says so about an object, of which first is known; it is nil when it is gone. With an error comes the last that
+// was seen of it, which is never nil.
 func (s *ControllerServer) await(ctx context.Context, joined *waiter, first *topolvmv1.LogicalVolume, done func(lv *topolvmv1.LogicalVolume) (bool, error)) (*topolvmv1.LogicalVolume, error) {
-	lv := first
+	lv, last := first, first
 	for {
-		if over, err := done(lv); over || err != nil {
-			return lv, err
+		over, err := done(lv)
+		if err != nil {
+			return last, err
+		}
+		if over {
+			return lv, nil
 		}
 		select {
 		case n := <-joined.last:
 			now, err := s.read(ctx, first, n)
 			if err != nil {
-				return lv, err
+				return last, err
 			}
-			lv = now
+			if lv = now; now != nil {
+				last = now
+			}
 		case <-ctx.Done():
-			return lv, ctx.Err()
+			return last, ctx.Err()
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"testing"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -94,5 +95,22 @@ func TestAReadThatFailsWhileWaiting(t *testing.T) {
 	seen, err := c.server.await(t.Context(), joined, lv, func(now *topolvmv1.LogicalVolume) (bool, error) { return now == nil, nil })
 	if err == nil || seen == nil {
 		t.Errorf("got %v, %v", seen, err)
+	}
+}
+
+// An object that is deleted in the moment in which the time of a call ends is an error of the call, and no end of the process.
+func TestDeletedWhenTheTimeIsOver(t *testing.T) {
+	c := newCluster(t)
+	now := metav1.Now()
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1", DeletionTimestamp: &now}}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 50 { // Which of the two is seen first is left to chance.
+		joined := c.server.waiters.join("v")
+		c.server.waiters.remove(lv)
+		if made, err := c.server.awaitCreation(t.Context(), over, joined, &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1"}}); made != nil || err == nil {
+			t.Fatalf("got %v, %v", made, err)
+		}
+		joined.leave()
 	}
 }
