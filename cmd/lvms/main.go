@@ -17,13 +17,14 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/scrape"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 )
@@ -65,17 +66,18 @@ func command() *cobra.Command {
 	return root
 }
 
-// metricsOptions serves metrics over TLS, to those whom the API server lets read them.
-// With certDir the certificate is the one in that folder and is read again when it changes; without, it is self-signed.
-func metricsOptions(address, certDir string, profile *tlsprofile.Follower) metricsserver.Options {
+// metricsOptions serves metrics over TLS, to those whom the API server lets read them. reader reads from the API server.
+func metricsOptions(address string, certificate *scrape.Certificate, profile *tlsprofile.Follower, reader client.Reader) metricsserver.Options {
 	return metricsserver.Options{
 		BindAddress:    address,
 		SecureServing:  true,
-		CertDir:        certDir,
-		TLSOpts:        []func(*tls.Config){profile.Configure},
-		FilterProvider: filters.WithAuthenticationAndAuthorization,
+		TLSOpts:        []func(*tls.Config){profile.Configure, certificate.Configure, scrape.AskForCertificate},
+		FilterProvider: scrape.Filter(reader),
 	}
 }
+
+// metricsCertificateHelp explains a flag that both programs have.
+const metricsCertificateHelp = "folder with tls.crt and tls.key of the metrics; as long as they are not there, the certificate is self-signed"
 
 // pprofAddress is where profiles are served: on this Pod's own loopback, or nowhere for port 0. Nobody is asked who he is there.
 func pprofAddress(port uint16) string {

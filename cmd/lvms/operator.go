@@ -34,6 +34,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/scrape"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/internal/webhook"
@@ -56,6 +57,7 @@ type operatorOptions struct {
 	leaderElect                    bool
 	standbys                       int
 	pprofPort                      uint16
+	volumeMetrics                  int
 }
 
 func operatorCommand() *cobra.Command {
@@ -68,7 +70,9 @@ func operatorCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.metricsAddress, "diagnostics-address", ":8443", "address of the metrics, over TLS")
-	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key of the metrics; without it they are self-signed")
+	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", metricsCertificateHelp)
+	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics,
+		"how many volumes of a node have metrics of their own; 0 for none. The environment variable "+volumeMetricsVariable+", which a Subscription can set, comes before it")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for Go's profiles (net/http/pprof); 0 for none")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhook")
@@ -91,6 +95,7 @@ const (
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-lvm-storage,resources=leases,verbs=get;create;update
 // Metrics are for those whom the API server lets read them.
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
+// +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=extension-apiserver-authentication,verbs=get
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
 func runOperator(ctx context.Context, o operatorOptions) error {
@@ -103,6 +108,9 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	}
 	podName, err := environment("NAME")
 	if err != nil {
+		return err
+	}
+	if o.volumeMetrics, err = numberFromEnvironment(volumeMetricsVariable, o.volumeMetrics); err != nil {
 		return err
 	}
 	config, err := ctrl.GetConfig()
@@ -135,9 +143,10 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		return err
 	}
 	certificates, profile, volumes := newCertificates(direct, namespace, o), tlsprofile.New(), &trim.Volumes{}
+	certificate := scrape.NewCertificate(o.metricsCertDir)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              scheme,
-		Metrics:                             metricsOptions(o.metricsAddress, o.metricsCertDir, profile),
+		Metrics:                             metricsOptions(o.metricsAddress, certificate, profile, direct),
 		HealthProbeBindAddress:              o.healthAddress,
 		PprofBindAddress:                    pprofAddress(o.pprofPort),
 		WebhookServer:                       certificates.server(o, profile),
@@ -165,12 +174,16 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err := certificates.addTo(mgr); err != nil {
 		return err
 	}
+	shown := map[string]certificateSource{"metrics": certificate.Current, "webhook": certificates.current(o)}
+	if err := addProcessMetrics("lvms-operator", shown); err != nil {
+		return err
+	}
 	if o.leaderElect {
 		if err := standby.New(mgr.GetClient(), mgr.GetAPIReader(), namespace, o.standbys).SetupWithManager(mgr); err != nil {
 			return err
 		}
 	}
-	if err := addControllers(mgr, namespace, image, found); err != nil {
+	if err := addControllers(mgr, namespace, image, found, o.volumeMetrics); err != nil {
 		return err
 	}
 	closeSidecars, err := addCSI(ctx, mgr, namespace, podName, found, volumes)
@@ -240,9 +253,20 @@ func (c webhookCertificates) addTo(mgr ctrl.Manager) error {
 	return mgr.AddReadyzCheck("webhook-certificate", c.own.Ready)
 }
 
-func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Platform) error {
+// current returns where to ask for the certificate that the webhook shows.
+func (c webhookCertificates) current(o operatorOptions) certificateSource {
+	if c.own != nil {
+		return c.own.Current
+	}
+	return scrape.NewCertificate(o.webhookCertDir).FromFolder
+}
+
+func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Platform, volumeMetrics int) error {
+	if err := metrics.Registry.Register(lvmcluster.NewCollector(mgr.GetClient(), namespace)); err != nil {
+		return err
+	}
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found,
+		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found, VolumeMetrics: volumeMetrics,
 			UpgradeGate: olm.NewGate(mgr.GetClient(), namespace, os.Getenv(olm.ConditionName))})
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err

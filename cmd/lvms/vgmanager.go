@@ -27,6 +27,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/scrape"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
@@ -53,6 +54,7 @@ const (
 type vgmanagerOptions struct {
 	metricsAddress, metricsCertDir, healthAddress string
 	pprofPort                                     uint16
+	volumeMetrics                                 int
 }
 
 func vgmanagerCommand() *cobra.Command {
@@ -65,7 +67,8 @@ func vgmanagerCommand() *cobra.Command {
 	}
 	flags := command.Flags()
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over TLS")
-	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", "folder with tls.crt and tls.key of the metrics; without it they are self-signed")
+	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", metricsCertificateHelp)
+	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics, "how many volumes have metrics of their own; 0 for none")
 	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for Go's profiles (net/http/pprof); 0 for none")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	return command
@@ -105,13 +108,13 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	objects, profile := agentCache(nodeName, namespace, volumes), tlsprofile.New()
+	objects, profile, certificate := agentCache(nodeName, namespace, volumes), tlsprofile.New(), scrape.NewCertificate(o.metricsCertDir)
 	if hasProfile {
 		maps.Copy(objects, tlsprofile.CacheByObject())
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
-		Metrics:                metricsOptions(o.metricsAddress, o.metricsCertDir, profile),
+		Metrics:                metricsOptions(o.metricsAddress, certificate, profile, live),
 		HealthProbeBindAddress: o.healthAddress,
 		PprofBindAddress:       pprofAddress(o.pprofPort),
 		Cache:                  cache.Options{ByObject: objects},
@@ -124,7 +127,10 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 			return err
 		}
 	}
-	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster)
+	if err := addProcessMetrics("vg-manager", map[string]certificateSource{"metrics": certificate.Current}); err != nil {
+		return err
+	}
+	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster, o.volumeMetrics)
 	if err != nil {
 		return err
 	}
@@ -155,7 +161,7 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 }
 
 // addVolumeGroups adds what looks after devices and volume groups: the reconciler of each, and what wakes them.
-func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string) (*lvmd.Engine, error) {
+func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string, volumeMetrics int) (*lvmd.Engine, error) {
 	runner := host.NewNamespace()
 	if err := metrics.Registry.Register(nodemetrics.Commands{Counter: runner.Started()}); err != nil {
 		return nil, err
@@ -170,7 +176,7 @@ func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string) (*lv
 		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster, LVM: volumes, Devices: devices, Health: watch,
 	})
 	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, States: engine, Recorder: mgr.GetEventRecorder("vg-manager"),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, States: engine, Recorder: mgr.GetEventRecorder("vg-manager"), MaxVolumes: volumeMetrics,
 	})
 	groups := volumegroup.New(volumegroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
@@ -209,7 +215,11 @@ func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine)
 		return err
 	}
 	node := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Volumes: engine})
-	server := grpc.NewServer()
+	measure, err := sidecar.MeasureServer(lvmv1alpha1.DriverName, metrics.Registry)
+	if err != nil {
+		return err
+	}
+	server := grpc.NewServer(grpc.UnaryInterceptor(measure))
 	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
 	csi.RegisterNodeServer(server, node)
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {

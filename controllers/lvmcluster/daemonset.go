@@ -1,6 +1,7 @@
 package lvmcluster
 
 import (
+	"fmt"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
@@ -34,6 +35,11 @@ const (
 	managementEffect     = `{"effect": "PreferredDuringScheduling"}`
 
 	kubeletDir = "/var/lib/kubelet"
+
+	// certificateSecret is made by OpenShift's service CA for the Service of the metrics. Elsewhere there is none, and the agent signs a
+	// certificate itself.
+	certificateSecret = "vg-manager-metrics-cert"
+	certificateDir    = "/var/run/secrets/metrics"
 )
 
 // podLabels select the pods of the DaemonSet. They never change: a DaemonSet's selector cannot.
@@ -100,7 +106,7 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 		WithImage(options.Image).
 		WithImagePullPolicy(corev1.PullIfNotPresent).
 		WithCommand("/lvms", "vgmanager").
-		WithArgs("--health-probe-bind-address=:8081", "--metrics-bind-address=:8443").
+		WithArgs("--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--metrics-cert-dir="+certificateDir, fmt.Sprintf("--volume-metrics=%d", options.VolumeMetrics)).
 		WithEnv(
 			fieldEnv("NODE_NAME", "spec.nodeName"),
 			fieldEnv("NAMESPACE", "metadata.namespace"),
@@ -172,7 +178,9 @@ func newVolumes() []*applycorev1.VolumeApplyConfiguration {
 		volumes = append(volumes, applycorev1.Volume().WithName(path.name).
 			WithHostPath(applycorev1.HostPathVolumeSource().WithPath(path.host).WithType(pathType)))
 	}
-	return append(volumes, applycorev1.Volume().WithName(tmpVolume).WithEmptyDir(applycorev1.EmptyDirVolumeSource()))
+	return append(volumes, applycorev1.Volume().WithName(tmpVolume).WithEmptyDir(applycorev1.EmptyDirVolumeSource()),
+		applycorev1.Volume().WithName(certificateSecret).
+			WithSecret(applycorev1.SecretVolumeSource().WithSecretName(certificateSecret).WithOptional(true)))
 }
 
 func newVolumeMounts() []*applycorev1.VolumeMountApplyConfiguration {
@@ -184,7 +192,8 @@ func newVolumeMounts() []*applycorev1.VolumeMountApplyConfiguration {
 		}
 		mounts = append(mounts, mount)
 	}
-	return append(mounts, applycorev1.VolumeMount().WithName(tmpVolume).WithMountPath("/tmp"))
+	return append(mounts, applycorev1.VolumeMount().WithName(tmpVolume).WithMountPath("/tmp"),
+		applycorev1.VolumeMount().WithName(certificateSecret).WithMountPath(certificateDir).WithReadOnly(true))
 }
 
 // newAffinity returns the union of the selectors, or nil if one of them is all nodes.

@@ -48,6 +48,8 @@ type Options struct {
 	Platform platform.Platform
 	// UpgradeGate is told whether an upgrade may come; nil where nobody asks.
 	UpgradeGate *olm.Gate
+	// VolumeMetrics is how many volumes of a node have metrics of their own; 0 for none.
+	VolumeMetrics int
 }
 
 // newManagers returns the managers in the order of creation.

@@ -72,12 +72,15 @@ func (c *Certificates) NeedLeaderElection() bool { return false }
 
 // Configure makes a TLS configuration serve the certificate of the moment.
 func (c *Certificates) Configure(config *tls.Config) {
-	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		if certificate := c.serving.Load(); certificate != nil {
-			return certificate, nil
-		}
-		return nil, errNotReady
+	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current() }
+}
+
+// Current returns the certificate of the moment.
+func (c *Certificates) Current() (*tls.Certificate, error) {
+	if certificate := c.serving.Load(); certificate != nil {
+		return certificate, nil
 	}
+	return nil, errNotReady
 }
 
 // Ready is a health check: nil when there is a certificate and the API server was told to trust it.

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/metric"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
@@ -48,6 +49,7 @@ type Publisher struct {
 
 	mu     sync.Mutex
 	states []lvmd.ClassState
+	// seenAt is when the classes were last seen, or when this began.
 	seenAt time.Time
 }
 
@@ -69,7 +71,9 @@ func (p *Publisher) notify() {
 
 // Start publishes until ctx ends. It implements manager.Runnable.
 func (p *Publisher) Start(ctx context.Context) error {
+	p.mu.Lock()
 	p.seenAt = p.now()
+	p.mu.Unlock()
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
@@ -168,43 +172,61 @@ func difference(have, want map[string]string) map[string]any {
 	return patch
 }
 
-// desc is a metric of a device class. The name of the node is a constant label, as in TopoLVM.
-func (p *Publisher) desc(name, help string) *prometheus.Desc {
-	return prometheus.NewDesc("topolvm_"+name, help, []string{"device_class"}, prometheus.Labels{"node": p.node})
+// The metrics of a device class. The names of most are TopoLVM's.
+var (
+	availableFamily = metric.NewGauge("topolvm_volumegroup_available_bytes",
+		"Thin: free space of the volume group, in bytes. Thick: what new volumes can have.", "node", "device_class")
+	sizeFamily     = metric.NewGauge("topolvm_volumegroup_size_bytes", "Size of the volume group, in bytes.", "node", "device_class")
+	poolFamily     = metric.NewGauge("topolvm_thinpool_size_bytes", "Size of the thin pool's data, in bytes.", "node", "device_class")
+	dataFamily     = metric.NewGauge("topolvm_thinpool_data_percent", "How full the thin pool's data is, in percent. None while the pool is not active.", "node", "device_class")
+	metadataFamily = metric.NewGauge("topolvm_thinpool_metadata_percent", "How full the thin pool's metadata is, in percent. None while the pool is not active.", "node", "device_class")
+	promiseFamily  = metric.NewGauge("topolvm_thinpool_overprovisioned_available", "What new volumes of the thin pool can have together, in bytes.", "node", "device_class")
+	toldFamily     = metric.NewGauge("lvms_capacity_bytes",
+		"What the scheduler is told that new volumes can have, in bytes. 0 as well when the device class cannot be seen.", "node", "device_class")
+	seenFamily = metric.NewGauge("lvms_capacity_observed_timestamp_seconds",
+		"When the device classes of the node were last seen, in seconds since 1970. What is told of capacity is as old as that.", "node")
+)
+
+// Families are all metrics of the Publisher.
+var Families = []metric.Family{sizeFamily, availableFamily, poolFamily, dataFamily, metadataFamily, promiseFamily, toldFamily, seenFamily}
+
+// Describe implements prometheus.Collector.
+func (p *Publisher) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
+
+// Collect implements prometheus.Collector. It asks nobody: what it tells is what was last seen. Of a class that cannot be seen it tells
+// only that nothing is offered.
+func (p *Publisher) Collect(to chan<- prometheus.Metric) {
+	p.mu.Lock()
+	states, seenAt := p.states, p.seenAt
+	p.mu.Unlock()
+	if !seenAt.IsZero() {
+		seenFamily.Send(to, float64(seenAt.UnixMilli())/1000, p.node)
+	}
+	for i := range states {
+		p.collect(to, &states[i])
+	}
 }
 
-// Describe implements prometheus.Collector: which metrics there are depends on the classes.
-func (p *Publisher) Describe(chan<- *prometheus.Desc) {}
-
-// Collect implements prometheus.Collector. It asks nobody: what it tells is what was last seen. A class that cannot be seen has no
-// metrics.
-func (p *Publisher) Collect(metrics chan<- prometheus.Metric) {
-	p.mu.Lock()
-	states := p.states
-	p.mu.Unlock()
-	for _, s := range states {
-		if s.Err != nil {
-			continue
-		}
-		gauge := func(name, help string, value float64) {
-			metrics <- prometheus.MustNewConstMetric(p.desc(name, help), prometheus.GaugeValue, value, s.Name)
-		}
-		available := s.Capacity
-		if s.Thin {
-			available = s.Free
-		}
-		gauge("volumegroup_available_bytes", "LVM VG available bytes under lvmd management", float64(available))
-		gauge("volumegroup_size_bytes", "LVM VG size bytes under lvmd management", float64(s.Size))
-		if !s.Thin {
-			continue
-		}
-		gauge("thinpool_size_bytes", "LVM VG Thin Pool raw size bytes", float64(s.PoolSize))
-		gauge("thinpool_overprovisioned_available", "LVM VG Thin Pool bytes available with overprovisioning", float64(s.Capacity))
-		if s.DataPercent != nil {
-			gauge("thinpool_data_percent", "LVM VG Thin Pool data usage percent", *s.DataPercent)
-		}
-		if s.MetadataPercent != nil {
-			gauge("thinpool_metadata_percent", "LVM VG Thin Pool metadata usage percent", *s.MetadataPercent)
-		}
+func (p *Publisher) collect(to chan<- prometheus.Metric, s *lvmd.ClassState) {
+	toldFamily.Send(to, float64(s.Capacity), p.node, s.Name)
+	if s.Err != nil {
+		return
+	}
+	available := s.Capacity
+	if s.Thin {
+		available = s.Free
+	}
+	availableFamily.Send(to, float64(available), p.node, s.Name)
+	sizeFamily.Send(to, float64(s.Size), p.node, s.Name)
+	if !s.Thin {
+		return
+	}
+	poolFamily.Send(to, float64(s.PoolSize), p.node, s.Name)
+	promiseFamily.Send(to, float64(s.Capacity), p.node, s.Name)
+	if s.DataPercent != nil {
+		dataFamily.Send(to, *s.DataPercent, p.node, s.Name)
+	}
+	if s.MetadataPercent != nil {
+		metadataFamily.Send(to, *s.MetadataPercent, p.node, s.Name)
 	}
 }

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	dto "github.com/prometheus/client_model/go"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -128,8 +129,13 @@ func TestAReadThatFailsIsNotEmpty(t *testing.T) {
 			t.Errorf("after %s: %v, %v", step.after, err, w.annotations())
 		}
 	}
-	if testutil.CollectAndCount(w.Publisher) != 0 {
-		t.Error("there are metrics of what is not known")
+	for _, f := range gather(t, w.Publisher) {
+		switch value := f.GetMetric()[0].GetGauge().GetValue(); {
+		case f.GetName() == "lvms_capacity_bytes" && value == 0:
+		case f.GetName() == "lvms_capacity_observed_timestamp_seconds" && value < float64(now.Add(-time.Hour).Unix()):
+		default:
+			t.Errorf("%s is %v of what is not known", f.GetName(), value)
+		}
 	}
 }
 
@@ -166,6 +172,7 @@ func TestChangesAreWrittenWithinSeconds(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	w := newWorld(t, nil)
+	w.now = func() time.Time { return time.UnixMilli(12345678) }
 	data, metadata := 12.5, 3.0
 	w.classes.states = []lvmd.ClassState{
 		{Name: "thick", Capacity: 10, Size: 100, Free: 12},
@@ -175,29 +182,46 @@ func TestMetrics(t *testing.T) {
 	if err := w.publish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	want := `
-# HELP topolvm_thinpool_data_percent LVM VG Thin Pool data usage percent
-# TYPE topolvm_thinpool_data_percent gauge
-topolvm_thinpool_data_percent{device_class="thin",node="node1"} 12.5
-# HELP topolvm_thinpool_metadata_percent LVM VG Thin Pool metadata usage percent
-# TYPE topolvm_thinpool_metadata_percent gauge
-topolvm_thinpool_metadata_percent{device_class="thin",node="node1"} 3
-# HELP topolvm_thinpool_overprovisioned_available LVM VG Thin Pool bytes available with overprovisioning
-# TYPE topolvm_thinpool_overprovisioned_available gauge
-topolvm_thinpool_overprovisioned_available{device_class="thin",node="node1"} 1000
-# HELP topolvm_thinpool_size_bytes LVM VG Thin Pool raw size bytes
-# TYPE topolvm_thinpool_size_bytes gauge
-topolvm_thinpool_size_bytes{device_class="thin",node="node1"} 180
-# HELP topolvm_volumegroup_available_bytes LVM VG available bytes under lvmd management
-# TYPE topolvm_volumegroup_available_bytes gauge
-topolvm_volumegroup_available_bytes{device_class="thick",node="node1"} 10
-topolvm_volumegroup_available_bytes{device_class="thin",node="node1"} 20
-# HELP topolvm_volumegroup_size_bytes LVM VG size bytes under lvmd management
-# TYPE topolvm_volumegroup_size_bytes gauge
-topolvm_volumegroup_size_bytes{device_class="thick",node="node1"} 100
-topolvm_volumegroup_size_bytes{device_class="thin",node="node1"} 200
-`
-	if err := testutil.CollectAndCompare(w.Publisher, strings.NewReader(want)); err != nil {
-		t.Error(err)
+	got := map[string]float64{}
+	for _, f := range gather(t, w.Publisher) {
+		for _, m := range f.GetMetric() {
+			class := ""
+			for _, l := range m.GetLabel() {
+				switch l.GetName() {
+				case "device_class":
+					class = l.GetValue()
+				case "node":
+					if l.GetValue() != "node1" {
+						t.Errorf("%s is of node %q", f.GetName(), l.GetValue())
+					}
+				}
+			}
+			got[f.GetName()+" "+class] = m.GetGauge().GetValue()
+		}
 	}
+	want := map[string]float64{
+		"lvms_capacity_bytes lost": 0, "lvms_capacity_bytes thick": 10, "lvms_capacity_bytes thin": 1000,
+		"lvms_capacity_observed_timestamp_seconds ": 12345.678,
+		"topolvm_thinpool_data_percent thin":        12.5, "topolvm_thinpool_metadata_percent thin": 3,
+		"topolvm_thinpool_overprovisioned_available thin": 1000, "topolvm_thinpool_size_bytes thin": 180,
+		"topolvm_volumegroup_available_bytes thick": 10, "topolvm_volumegroup_available_bytes thin": 20,
+		"topolvm_volumegroup_size_bytes thick": 100, "topolvm_volumegroup_size_bytes thin": 200,
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if problems, err := testutil.CollectAndLint(w.Publisher); err != nil || len(problems) != 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+func gather(t *testing.T, c prometheus.Collector) []*dto.MetricFamily {
+	t.Helper()
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(c)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return families
 }

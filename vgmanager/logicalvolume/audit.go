@@ -20,6 +20,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/internal/metric"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
@@ -53,6 +54,8 @@ type Auditor struct {
 
 	mu      sync.Mutex
 	orphans map[string][]v1alpha1.OrphanStatus // by device class
+	count   map[string]int                     // of logical volumes, by device class
+	volumes []volumeMetrics                    // at most MaxVolumes
 }
 
 // AuditorOptions are what an Auditor needs.
@@ -64,6 +67,8 @@ type AuditorOptions struct {
 	Node, Cluster string
 	States        States
 	Recorder      event.Recorder
+	// MaxVolumes is how many volumes have metrics of their own; 0 for none.
+	MaxVolumes int
 }
 
 // NewAuditor returns an Auditor.
@@ -128,6 +133,7 @@ func (a *Auditor) audit(ctx context.Context) error {
 	objects := slices.DeleteFunc(list.Items, func(lv topolvmv1.LogicalVolume) bool { return lv.Spec.NodeName != a.Node })
 	found := compare(volumes, classes, objects)
 	a.settle(found, classes)
+	a.measure(volumes)
 	a.tell(ctx, found, objects)
 	return errors.Join(a.mark(ctx, objects, conditions(volumes, classes, objects)), a.adopt(ctx, volumes, objects))
 }
@@ -314,15 +320,18 @@ func (a *Auditor) mark(ctx context.Context, objects []topolvmv1.LogicalVolume, w
 	return errors.Join(errs...)
 }
 
-var orphansDesc = prometheus.NewDesc("lvms_orphan_logical_volumes",
+var orphanFamily = metric.NewGauge("lvms_orphan_logical_volumes",
 	"Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without a logical volume (kind=Object), and of volumes that no PersistentVolume, no snapshot and no claim knows (kind=Unclaimed).",
-	[]string{"node", "device_class", "kind"}, nil)
+	"node", "device_class", "kind")
+
+// Families are all metrics of the Auditor.
+var Families = []metric.Family{orphanFamily, countFamily, sizeFamily, writtenFamily, readOnlyFamily}
 
 // Describe implements prometheus.Collector.
-func (a *Auditor) Describe(descriptions chan<- *prometheus.Desc) { descriptions <- orphansDesc }
+func (a *Auditor) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
 
 // Collect implements prometheus.Collector. A device class that cannot be seen has no series.
-func (a *Auditor) Collect(metrics chan<- prometheus.Metric) {
+func (a *Auditor) Collect(to chan<- prometheus.Metric) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for class, orphans := range a.orphans {
@@ -331,8 +340,12 @@ func (a *Auditor) Collect(metrics chan<- prometheus.Metric) {
 			count[o.Kind]++
 		}
 		for kind, n := range count {
-			metrics <- prometheus.MustNewConstMetric(orphansDesc, prometheus.GaugeValue, float64(n), a.Node, class, string(kind))
+			orphanFamily.Send(to, float64(n), a.Node, class, string(kind))
 		}
+		countFamily.Send(to, float64(a.count[class]), a.Node, class)
+	}
+	for _, v := range a.volumes {
+		v.collect(to, a.Node)
 	}
 }
 

@@ -65,6 +65,9 @@ type VolumeState struct {
 	Created time.Time
 	// Condition is what is wrong with it, in words; "" if nothing is.
 	Condition string
+	// DataPercent is how much of a thin volume has been written; nil for others, and while it is not active.
+	DataPercent *float64
+	ReadOnly    bool
 }
 
 // Volumes returns the volumes of all classes; and every class, with the reason if it cannot be seen. It may be as old as conditionAge.
@@ -92,7 +95,7 @@ func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes ma
 			}
 			volumes = append(volumes, VolumeState{
 				Class: l.class.Name, VolumeGroup: l.vg.Name, Name: lv.Name, Size: int64(lv.Size), Tags: lv.Tags, Created: lv.Created,
-				Condition: l.condition(lv),
+				Condition: l.condition(lv), DataPercent: lv.DataPercent, ReadOnly: lv.Attr.ReadOnly(),
 			})
 		}
 	}

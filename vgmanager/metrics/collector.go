@@ -12,52 +12,48 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/metric"
 )
 
 // readLimit is for one read of the cache, which is in memory.
 const readLimit = time.Second
 
-// family is one metric. Names and units follow https://prometheus.io/docs/practices/naming/; those of RAID are upstream's.
-type family struct {
-	name, help string
-	labels     []string
-}
-
+// Those of RAID have upstream's names.
 var (
-	observed = family{"lvms_node_status_observed",
-		"1 if the list of the node's devices is what is there, 0 if the node could not be looked at and the list is what was seen before.", []string{"node"}}
-	groupState = family{"lvms_volume_group_state",
-		"1 for the state that the volume group of a device class is in, 0 for the others (Progressing, Ready, Degraded, Failed).", []string{"node", "device_class", "state"}}
-	missing = family{"lvms_volume_group_missing_devices",
-		"Number of devices of the volume group that are not there.", []string{"node", "device_class"}}
-	failing = family{"lvms_volume_group_failing_devices",
-		"Number of devices of the volume group that give errors or do not answer.", []string{"node", "device_class"}}
-	virtual = family{"lvms_thinpool_virtual_bytes",
-		"Sum of the sizes, in bytes, that the volumes of the thin pool promise. Divided by topolvm_thinpool_size_bytes it is the ratio of overcommitment.", []string{"node", "device_class"}}
-	raidHealth = family{"lvms_raid_health_status",
-		"Redundancy of the device class: 0 healthy, 1 degraded (a volume lacks a device or is not in sync), 2 failed (the data of a volume cannot be read).", []string{"node", "device_class"}}
-	raidSyncing = family{"lvms_raid_sync_in_progress",
-		"1 while a volume is being brought in sync.", []string{"node", "device_class"}}
-	raidMembers = family{"lvms_raid_member_count",
-		"Number of physical volumes of the volume group.", []string{"node", "device_class"}}
-	raidDegraded = family{"lvms_raid_degraded_count",
-		"Number of physical volumes of the volume group that are missing or failing.", []string{"node", "device_class"}}
-	raidSynced = family{"lvms_raid_sync_percent",
-		"How far the volume that is least in sync is, in percent.", []string{"node", "device_class"}}
-	deviceState = family{"lvms_device_state",
-		"1 for the state of a block device of the node (Available, InUse, Excluded, Missing, Failing, Unknown).", []string{"node", "device", "device_id", "state"}}
-	excluded = family{"lvms_excluded_devices",
-		"Number of block devices of the node that no device class can use, by reason; a device counts for each of its reasons.", []string{"node", "reason"}}
+	observed = metric.NewGauge("lvms_node_status_observed",
+		"1 if the list of the node's devices is what is there, 0 if the node could not be looked at and the list is what was seen before.", "node")
+	groupState = metric.NewGauge("lvms_volume_group_state",
+		"1 for the state that the volume group of a device class is in, 0 for the others (Progressing, Ready, Degraded, Failed).", "node", "device_class", "state")
+	free = metric.NewGauge("lvms_volume_group_free_bytes",
+		"Space of the volume group that no logical volume has, before redundancy, in bytes.", "node", "device_class")
+	missing = metric.NewGauge("lvms_volume_group_missing_devices",
+		"Number of devices of the volume group that are not there.", "node", "device_class")
+	failing = metric.NewGauge("lvms_volume_group_failing_devices",
+		"Number of devices of the volume group that give errors or do not answer.", "node", "device_class")
+	virtual = metric.NewGauge("lvms_thinpool_virtual_bytes",
+		"Sum of the sizes, in bytes, that the volumes of the thin pool promise. Divided by topolvm_thinpool_size_bytes it is the ratio of overcommitment.", "node", "device_class")
+	metadataSize = metric.NewGauge("lvms_thinpool_metadata_size_bytes",
+		"Size of the thin pool's metadata, in bytes.", "node", "device_class")
+	raidHealth = metric.NewGauge("lvms_raid_health_status",
+		"Redundancy of the device class: 0 healthy, 1 degraded (a volume lacks a device or is not in sync), 2 failed (the data of a volume cannot be read).", "node", "device_class")
+	raidSyncing = metric.NewGauge("lvms_raid_sync_in_progress",
+		"1 while a volume is being brought in sync.", "node", "device_class")
+	raidMembers = metric.NewGauge("lvms_raid_member_count",
+		"Number of physical volumes of the volume group.", "node", "device_class")
+	raidDegraded = metric.NewGauge("lvms_raid_degraded_count",
+		"Number of physical volumes of the volume group that are missing or failing.", "node", "device_class")
+	raidSynced = metric.NewGauge("lvms_raid_sync_percent",
+		"How far the volume that is least in sync is, in percent.", "node", "device_class")
+	deviceState = metric.NewGauge("lvms_device_state",
+		"1 for the state of a block device of the node (Available, InUse, Excluded, Missing, Failing, Unknown).", "node", "device", "device_id", "state")
+	unmanaged = metric.NewGauge("lvms_unmanaged_volume_group_devices",
+		"Number of block devices of the node that are in a volume group which is not of the product, those apart that the node runs from.", "node")
+	excluded = metric.NewGauge("lvms_excluded_devices",
+		"Number of block devices of the node that no device class can use, by reason; a device counts for each of its reasons.", "node", "reason")
 )
 
-// families are all metrics of the collector.
-var families = []family{observed, groupState, missing, failing, virtual, raidHealth, raidSyncing, raidMembers, raidDegraded, raidSynced, deviceState, excluded}
-
-func (f family) desc() *prometheus.Desc { return prometheus.NewDesc(f.name, f.help, f.labels, nil) }
-
-func (f family) gauge(to chan<- prometheus.Metric, value float64, labels ...string) {
-	to <- prometheus.MustNewConstMetric(f.desc(), prometheus.GaugeValue, value, labels...)
-}
+// Families are all metrics of the Collector.
+var Families = []metric.Family{observed, groupState, free, missing, failing, virtual, metadataSize, raidHealth, raidSyncing, raidMembers, raidDegraded, raidSynced, deviceState, excluded, unmanaged}
 
 // states are those that a volume group has a series for. One that was removed has none.
 var states = []v1alpha1.VGState{v1alpha1.VGStatusProgressing, v1alpha1.VGStatusReady, v1alpha1.VGStatusDegraded, v1alpha1.VGStatusFailed}
@@ -75,9 +71,7 @@ func New(c client.Reader, node, namespace string) *Collector {
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) {
-	for _, f := range families {
-		to <- f.desc()
-	}
+	metric.Describe(to, Families)
 }
 
 // Collect implements prometheus.Collector. A status that cannot be read has no series: absent is not zero.
@@ -91,7 +85,7 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		}
 		return
 	}
-	observed.gauge(to, number(meta.IsStatusConditionTrue(status.Status.Conditions, v1alpha1.ConditionDevicesObserved)), c.node)
+	observed.Send(to, number(meta.IsStatusConditionTrue(status.Status.Conditions, v1alpha1.ConditionDevicesObserved)), c.node)
 	for i := range status.Status.NodeStatus {
 		c.collectGroup(to, &status.Status.NodeStatus[i])
 	}
@@ -103,16 +97,22 @@ func (c *Collector) collectGroup(to chan<- prometheus.Metric, group *v1alpha1.VG
 		return
 	}
 	for _, state := range states {
-		groupState.gauge(to, number(group.Status == state), c.node, group.Name, string(state))
+		groupState.Send(to, number(group.Status == state), c.node, group.Name, string(state))
 	}
 	count := map[v1alpha1.PhysicalVolumeState]int{}
 	for _, volume := range group.PhysicalVolumes {
 		count[volume.State]++
 	}
-	missing.gauge(to, float64(count[v1alpha1.PhysicalVolumeMissing]), c.node, group.Name)
-	failing.gauge(to, float64(count[v1alpha1.PhysicalVolumeFailing]), c.node, group.Name)
-	if pool := group.ThinPool; pool != nil && pool.VirtualSize != nil {
-		virtual.gauge(to, float64(pool.VirtualSize.Value()), c.node, group.Name)
+	missing.Send(to, float64(count[v1alpha1.PhysicalVolumeMissing]), c.node, group.Name)
+	failing.Send(to, float64(count[v1alpha1.PhysicalVolumeFailing]), c.node, group.Name)
+	if group.Free != nil {
+		free.Send(to, float64(group.Free.Value()), c.node, group.Name)
+	}
+	if pool := group.ThinPool; pool != nil {
+		metadataSize.Send(to, float64(pool.MetadataSize.Value()), c.node, group.Name)
+		if pool.VirtualSize != nil {
+			virtual.Send(to, float64(pool.VirtualSize.Value()), c.node, group.Name)
+		}
 	}
 	if group.RAIDStatus != nil {
 		c.collectRAID(to, group.Name, group.RAIDStatus)
@@ -124,20 +124,23 @@ var health = map[v1alpha1.RAIDState]float64{v1alpha1.RAIDHealthy: 0, v1alpha1.RA
 
 func (c *Collector) collectRAID(to chan<- prometheus.Metric, class string, status *v1alpha1.RAIDStatus) {
 	if value, ok := health[status.Status]; ok {
-		raidHealth.gauge(to, value, c.node, class)
+		raidHealth.Send(to, value, c.node, class)
 	}
-	raidMembers.gauge(to, float64(status.MemberCount), c.node, class)
-	raidDegraded.gauge(to, float64(status.DegradedMemberCount), c.node, class)
+	raidMembers.Send(to, float64(status.MemberCount), c.node, class)
+	raidDegraded.Send(to, float64(status.DegradedMemberCount), c.node, class)
 	synced := int32(100)
 	if status.MinSyncPercent != nil {
 		synced = *status.MinSyncPercent
 	}
-	raidSyncing.gauge(to, number(synced < 100), c.node, class)
-	raidSynced.gauge(to, float64(synced), c.node, class)
+	raidSyncing.Send(to, number(synced < 100), c.node, class)
+	raidSynced.Send(to, float64(synced), c.node, class)
 }
 
+// Codes of reasons, as vgmanager/device has them.
+const inVolumeGroup, isOSDisk = "InVolumeGroup", "IsOSDisk"
+
 func (c *Collector) collectDevices(to chan<- prometheus.Metric, devices []v1alpha1.DeviceStatus) {
-	reasons := map[string]int{}
+	reasons, foreign := map[string]int{}, 0
 	seen := map[string]bool{}
 	for i := range devices {
 		d := &devices[i]
@@ -147,7 +150,7 @@ func (c *Collector) collectDevices(to chan<- prometheus.Metric, devices []v1alph
 			continue
 		}
 		seen[key] = true
-		deviceState.gauge(to, 1, c.node, d.Name, d.ID, string(d.State))
+		deviceState.Send(to, 1, c.node, d.Name, d.ID, string(d.State))
 		if d.State != v1alpha1.DeviceExcluded {
 			continue
 		}
@@ -158,9 +161,13 @@ func (c *Collector) collectDevices(to chan<- prometheus.Metric, devices []v1alph
 		for code := range codes {
 			reasons[code]++
 		}
+		if codes[inVolumeGroup] && !codes[isOSDisk] {
+			foreign++
+		}
 	}
+	unmanaged.Send(to, float64(foreign), c.node)
 	for reason, n := range reasons {
-		excluded.gauge(to, float64(n), c.node, reason)
+		excluded.Send(to, float64(n), c.node, reason)
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 )
 
 // cached is a cache with one node status, or an error.
@@ -75,12 +76,16 @@ func TestThinClass(t *testing.T) {
 	got := series(t, v1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: seen(), NodeStatus: []v1alpha1.VGStatus{{
 		Name: "vg1", Status: v1alpha1.VGStatusDegraded,
 		PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{State: v1alpha1.PhysicalVolumeReady}, {State: v1alpha1.PhysicalVolumeMissing}, {State: v1alpha1.PhysicalVolumeFailing}, {State: v1alpha1.PhysicalVolumeFailing}},
-		ThinPool:        &v1alpha1.ThinPoolStatus{VirtualSize: ptr.To(resource.MustParse("3Gi"))},
+		Free:            ptr.To(resource.MustParse("1Gi")),
+		ThinPool:        &v1alpha1.ThinPoolStatus{VirtualSize: ptr.To(resource.MustParse("3Gi")), MetadataSize: resource.MustParse("1Mi")},
 	}, {Name: "gone", Status: v1alpha1.VGStatusRemoved}}}, nil)
 	want := []string{
 		"lvms_node_status_observed{node=node1} 1",
+		"lvms_thinpool_metadata_size_bytes{device_class=vg1,node=node1} 1.048576e+06",
 		"lvms_thinpool_virtual_bytes{device_class=vg1,node=node1} 3.221225472e+09",
+		"lvms_unmanaged_volume_group_devices{node=node1} 0",
 		"lvms_volume_group_failing_devices{device_class=vg1,node=node1} 2",
+		"lvms_volume_group_free_bytes{device_class=vg1,node=node1} 1.073741824e+09",
 		"lvms_volume_group_missing_devices{device_class=vg1,node=node1} 1",
 		"lvms_volume_group_state{device_class=vg1,node=node1,state=Degraded} 1",
 		"lvms_volume_group_state{device_class=vg1,node=node1,state=Failed} 0",
@@ -132,6 +137,8 @@ func TestDevices(t *testing.T) {
 		// The same name and no identity, twice: one series, not an error of the whole scrape.
 		{Name: "/dev/sdd", State: v1alpha1.DeviceMissing}, {Name: "/dev/sdd", State: v1alpha1.DeviceMissing},
 		{Name: "/dev/sdd", State: v1alpha1.DeviceAvailable},
+		{Name: "/dev/sde", State: v1alpha1.DeviceExcluded, Reasons: reasons("InVolumeGroup")},
+		{Name: "/dev/sdf", State: v1alpha1.DeviceExcluded, Reasons: reasons("InVolumeGroup", "IsOSDisk")},
 	}}, nil)
 	want := []string{
 		"lvms_device_state{device=/dev/sda,device_id=wwn:1,node=node1,state=Excluded} 1",
@@ -139,10 +146,16 @@ func TestDevices(t *testing.T) {
 		"lvms_device_state{device=/dev/sdc,device_id=,node=node1,state=InUse} 1",
 		"lvms_device_state{device=/dev/sdd,device_id=,node=node1,state=Available} 1",
 		"lvms_device_state{device=/dev/sdd,device_id=,node=node1,state=Missing} 1",
+		"lvms_device_state{device=/dev/sde,device_id=,node=node1,state=Excluded} 1",
+		"lvms_device_state{device=/dev/sdf,device_id=,node=node1,state=Excluded} 1",
 		"lvms_excluded_devices{node=node1,reason=HasFilesystem} 1",
 		"lvms_excluded_devices{node=node1,reason=Mounted} 2",
+		"lvms_excluded_devices{node=node1,reason=InVolumeGroup} 2",
+		"lvms_excluded_devices{node=node1,reason=IsOSDisk} 1",
 		"lvms_node_status_observed{node=node1} 0",
+		"lvms_unmanaged_volume_group_devices{node=node1} 1",
 	}
+	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -161,7 +174,7 @@ func TestNoStatusNoSeries(t *testing.T) {
 func TestNamesFollowTheConventions(t *testing.T) {
 	reads := 0
 	full := &v1alpha1.LVMVolumeGroupNodeStatus{Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{
-		NodeStatus: []v1alpha1.VGStatus{{Name: "a", ThinPool: &v1alpha1.ThinPoolStatus{VirtualSize: ptr.To(resource.MustParse("1Gi"))}, RAIDStatus: &v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy}}},
+		NodeStatus: []v1alpha1.VGStatus{{Name: "a", Free: ptr.To(resource.MustParse("1Gi")), ThinPool: &v1alpha1.ThinPoolStatus{VirtualSize: ptr.To(resource.MustParse("1Gi"))}, RAIDStatus: &v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy}}},
 		Devices:    []v1alpha1.DeviceStatus{{Name: "/dev/sda", State: v1alpha1.DeviceExcluded, Reasons: []v1alpha1.DeviceReason{{Code: "Mounted"}}}},
 	}}
 	collector := New(cached{status: full, reads: &reads}, "node1", "ns")
@@ -175,7 +188,14 @@ func TestNamesFollowTheConventions(t *testing.T) {
 			t.Errorf("%s: %s", p.Metric, p.Text)
 		}
 	}
-	if n := testutil.CollectAndCount(collector); n < len(families) {
-		t.Errorf("%d series of %d metrics: one is never told", n, len(families))
+	if n := testutil.CollectAndCount(collector); n < len(Families) {
+		t.Errorf("%d series of %d metrics: one is never told", n, len(Families))
+	}
+}
+
+// The codes are those that the inventory writes.
+func TestCodesAreThoseOfTheDevices(t *testing.T) {
+	if inVolumeGroup != string(device.InVolumeGroup) || isOSDisk != string(device.IsOSDisk) {
+		t.Error("the codes of package device have changed")
 	}
 }

@@ -15,6 +15,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
+// The metrics of calls are those of csi-lib-utils (metrics), by name and labels.
+var (
+	operationBuckets = []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300}
+	operationLabels  = []string{"driver_name", "method_name", "grpc_status_code"}
+)
+
 // dial returns a connection to a CSI socket. It connects at the first call and again whenever it is lost, and a call
 // waits for it up to its time limit. The connection of csi-lib-utils, which the side-cars come with, ends the whole
 // process when it is lost; here the other end is in the same process.
@@ -24,8 +30,8 @@ func dial(socket, driver string, metrics prometheus.Registerer) (*grpc.ClientCon
 		Subsystem: "sidecar",
 		Name:      "operations_seconds",
 		Help:      "Duration of CSI calls by method and gRPC code.",
-		Buckets:   []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300},
-	}, []string{"driver_name", "method_name", "grpc_status_code"})
+		Buckets:   operationBuckets,
+	}, operationLabels)
 	if err := register(metrics, seconds); err != nil {
 		return nil, fmt.Errorf("metrics of the CSI connection: %w", err)
 	}
@@ -42,6 +48,26 @@ func dial(socket, driver string, metrics prometheus.Registerer) (*grpc.ClientCon
 		return nil, fmt.Errorf("connection to the CSI socket %s: %w", socket, err)
 	}
 	return connection, nil
+}
+
+// MeasureServer returns what records the duration of each call that a server of the CSI driver answers.
+func MeasureServer(driver string, metrics prometheus.Registerer) (grpc.UnaryServerInterceptor, error) {
+	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Namespace: "csi",
+		Subsystem: "plugin",
+		Name:      "operations_seconds",
+		Help:      "Duration of CSI calls by method and gRPC code.",
+		Buckets:   operationBuckets,
+	}, operationLabels)
+	if err := register(metrics, seconds); err != nil {
+		return nil, fmt.Errorf("metrics of the CSI server: %w", err)
+	}
+	return func(ctx context.Context, request any, call *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+		start := time.Now()
+		response, err := handle(ctx, request)
+		seconds.WithLabelValues(driver, call.FullMethod, status.Code(err).String()).Observe(time.Since(start).Seconds())
+		return response, err
+	}, nil
 }
 
 // measure records the duration of each call.

@@ -1,0 +1,89 @@
+package lvmcluster
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/metric"
+)
+
+// readLimit is for one read of the cache, which is in memory.
+const readLimit = time.Second
+
+var (
+	stateFamily = metric.NewGauge("lvms_lvmcluster_state",
+		"1 for the state that the LVMCluster is in, 0 for the others (Progressing, Ready, Failed, Degraded, Unknown).", "lvmcluster", "state")
+	conditionFamily = metric.NewGauge("lvms_lvmcluster_condition",
+		"1 for the status that a condition of the LVMCluster has, 0 for the others (True, False, Unknown).", "lvmcluster", "condition", "status")
+	groupsFamily = metric.NewGauge("lvms_node_volume_groups",
+		"Number of device classes that have a volume group on the node, or are about to: such a node needs its agent.", "node")
+)
+
+// Families are all metrics of the Collector.
+var Families = []metric.Family{stateFamily, conditionFamily, groupsFamily}
+
+var (
+	clusterStates     = []v1alpha1.LVMState{v1alpha1.LVMStatusProgressing, v1alpha1.LVMStatusReady, v1alpha1.LVMStatusFailed, v1alpha1.LVMStatusDegraded, v1alpha1.LVMStatusUnknown}
+	conditionStatuses = []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}
+)
+
+// Collector tells Prometheus of the LVMCluster and of the nodes that take part. It reads a cache. It implements prometheus.Collector.
+type Collector struct {
+	client    client.Reader
+	namespace string
+}
+
+// NewCollector returns a Collector of a namespace.
+func NewCollector(c client.Reader, namespace string) *Collector {
+	return &Collector{client: c, namespace: namespace}
+}
+
+// Describe implements prometheus.Collector.
+func (c *Collector) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
+
+// Collect implements prometheus.Collector. What cannot be read has no series.
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
+	defer cancel()
+	clusters, nodes := &v1alpha1.LVMClusterList{}, &v1alpha1.LVMVolumeGroupNodeStatusList{}
+	if err := c.client.List(ctx, clusters, client.InNamespace(c.namespace)); err != nil {
+		log.Log.Error(err, "metrics of the LVMCluster are missing: it cannot be read", "namespace", c.namespace)
+	}
+	if err := c.client.List(ctx, nodes, client.InNamespace(c.namespace), client.UnsafeDisableDeepCopy); err != nil {
+		log.Log.Error(err, "metrics of the nodes are missing: their status cannot be read", "namespace", c.namespace)
+	}
+	for i := range clusters.Items {
+		collectCluster(to, &clusters.Items[i])
+	}
+	for i := range nodes.Items {
+		groupsFamily.Send(to, float64(len(nodes.Items[i].Status.NodeStatus)), nodes.Items[i].Name)
+	}
+}
+
+func collectCluster(to chan<- prometheus.Metric, cluster *v1alpha1.LVMCluster) {
+	state := cluster.Status.State
+	if state == "" {
+		state = v1alpha1.LVMStatusUnknown
+	}
+	for _, s := range clusterStates {
+		stateFamily.Send(to, number(s == state), cluster.Name, string(s))
+	}
+	for _, condition := range cluster.Status.Conditions {
+		for _, s := range conditionStatuses {
+			conditionFamily.Send(to, number(s == condition.Status), cluster.Name, condition.Type, string(s))
+		}
+	}
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,46 @@
+package scrape
+
+import (
+	"crypto/tls"
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/internal/metric"
+	"github.com/lvm-storage/lvm-operator/internal/version"
+)
+
+var (
+	buildFamily = metric.NewGauge("lvms_build_info",
+		"Always 1. The labels say what runs: lvms-operator or vg-manager, in which version, built by which Go.", "component", "version", "go_version")
+	expiryFamily = metric.NewGauge("lvms_certificate_expiry_timestamp_seconds",
+		"When the certificate that is shown ends, in seconds since 1970 (webhook, metrics). None while there is none.", "component", "certificate")
+)
+
+// Families are all metrics of a Process.
+var Families = []metric.Family{buildFamily, expiryFamily}
+
+// Process tells which build runs, and until when its certificates are good. It implements prometheus.Collector.
+type Process struct {
+	// Component is lvms-operator or vg-manager.
+	Component string
+	// Certificates return what is shown at the moment, by the name of the server.
+	Certificates map[string]func() (*tls.Certificate, error)
+}
+
+// Describe implements prometheus.Collector.
+func (p Process) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
+
+// Collect implements prometheus.Collector.
+func (p Process) Collect(to chan<- prometheus.Metric) {
+	buildFamily.Send(to, 1, p.Component, version.Version, runtime.Version())
+	for name, current := range p.Certificates {
+		certificate, err := current()
+		if err != nil {
+			log.Log.V(1).Info("the end of a certificate is not known", "certificate", name, "cause", err.Error())
+			continue
+		}
+		expiryFamily.Send(to, float64(certificate.Leaf.NotAfter.Unix()), p.Component, name)
+	}
+}

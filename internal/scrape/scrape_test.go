@@ -1,0 +1,371 @@
+package scrape
+
+import (
+	"context"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"io"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// authority signs certificates.
+type authority struct {
+	certificate *x509.Certificate
+	key         crypto.Signer
+}
+
+func newAuthority(t *testing.T) authority {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return authority{certificate, key}
+}
+
+func (a authority) pem() string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}))
+}
+
+func (a authority) issue(t *testing.T, user string, usage x509.ExtKeyUsage, until time.Time) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: user}, NotAfter: until, ExtKeyUsage: []x509.ExtKeyUsage{usage},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// published is the ConfigMap of the API server, or an error.
+type published struct {
+	client.Reader
+	bundle string
+	err    error
+	reads  atomic.Int32
+}
+
+func (p *published) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	p.reads.Add(1)
+	if key.String() != "kube-system/extension-apiserver-authentication" {
+		return errors.New("asked for " + key.String())
+	}
+	object.(*corev1.ConfigMap).Data = map[string]string{"client-ca-file": p.bundle}
+	return p.err
+}
+
+// reviewer answers TokenReviews and SubjectAccessReviews: the token and the name of the user are the same; "reader" may.
+func reviewer(t *testing.T, asked *atomic.Int32) *rest.Config {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		var review map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
+			t.Error(err)
+		}
+		spec := review["spec"].(map[string]any)
+		if strings.HasSuffix(r.URL.Path, "tokenreviews") {
+			token := spec["token"].(string)
+			review["status"] = map[string]any{"authenticated": token != "nobody", "user": map[string]any{"username": token}}
+		} else {
+			asks := spec["nonResourceAttributes"].(map[string]any)
+			review["status"] = map[string]any{"allowed": spec["user"] == "reader" && asks["path"] == "/metrics" && asks["verb"] == "get"}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(review); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(server.Close)
+	return &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+}
+
+// served is a server of metrics, as the programs have it.
+type served struct {
+	*testing.T
+	address string
+	asked   atomic.Int32
+}
+
+func serve(t *testing.T, trust *published) *served {
+	t.Helper()
+	s := &served{T: t}
+	filter, err := Filter(trust)(reviewer(t, &s.asked), http.DefaultClient)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler, err := filter(logr.Discard(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(handler)
+	server.TLS = &tls.Config{}
+	AskForCertificate(server.TLS)
+	NewCertificate("").Configure(server.TLS)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	s.address = server.URL
+	return s
+}
+
+// get returns the code of the answer to somebody with a certificate, a token, or neither.
+func (s *served) get(method, path, token string, certificates ...tls.Certificate) int {
+	s.Helper()
+	request, err := http.NewRequestWithContext(s.Context(), method, s.address+path, nil)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}}
+	response, err := web.Do(request)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	return response.StatusCode
+}
+
+func TestWhoMayReadMetrics(t *testing.T) {
+	ours, others := newAuthority(t), newAuthority(t)
+	soon, past := time.Now().Add(time.Hour), time.Now().Add(-time.Minute)
+	of := func(a authority, user string) []tls.Certificate {
+		return []tls.Certificate{a.issue(t, user, x509.ExtKeyUsageClientAuth, soon)}
+	}
+	for name, tt := range map[string]struct {
+		method, path, token string
+		certificates        []tls.Certificate
+		want                int
+		asks                int32 // requests to the API server
+	}{
+		"nobody":                                  {want: 401},
+		"a token that is not one":                 {token: "nobody", want: 401, asks: 1},
+		"a token, without the right":              {token: "somebody", want: 403, asks: 2},
+		"a token, with the right":                 {token: "reader", want: 200, asks: 2},
+		"a token, and another path":               {token: "reader", path: "/debug", want: 403, asks: 2},
+		"a certificate, without the right":        {certificates: of(ours, "somebody"), want: 403, asks: 1},
+		"a certificate, with the right":           {certificates: of(ours, "reader"), want: 200, asks: 1},
+		"the platform's Prometheus":               {certificates: of(ours, PlatformPrometheus), want: 200},
+		"the platform's Prometheus, another path": {certificates: of(ours, PlatformPrometheus), path: "/debug", want: 403, asks: 1},
+		"the platform's Prometheus, writing":      {certificates: of(ours, PlatformPrometheus), method: http.MethodPost, want: 403, asks: 1},
+		"its name, by another authority":          {certificates: of(others, PlatformPrometheus), want: 401},
+		"its name, in a token":                    {token: PlatformPrometheus, want: 200, asks: 1},
+		"its name, in a certificate of a server":  {certificates: []tls.Certificate{ours.issue(t, PlatformPrometheus, x509.ExtKeyUsageServerAuth, soon)}, want: 401},
+		"its name, in a certificate that ended":   {certificates: []tls.Certificate{ours.issue(t, PlatformPrometheus, x509.ExtKeyUsageClientAuth, past)}, want: 401},
+		"a bad certificate, and a token":          {certificates: of(others, "x"), token: "reader", want: 200, asks: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, &published{bundle: ours.pem()})
+			if tt.path == "" {
+				tt.path = "/metrics"
+			}
+			if got := s.get(tt.method, tt.path, tt.token, tt.certificates...); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+			if got := s.asked.Load(); got != tt.asks {
+				t.Errorf("the API server was asked %d times, want %d", got, tt.asks)
+			}
+		})
+	}
+}
+
+func TestAuthoritiesAreReadWhenNeeded(t *testing.T) {
+	before, after := newAuthority(t), newAuthority(t)
+	trust := &published{bundle: before.pem()}
+	s := serve(t, trust)
+	s.get("GET", "/metrics", "reader")
+	if n := trust.reads.Load(); n != 0 {
+		t.Errorf("%d reads though nobody showed a certificate", n)
+	}
+	soon := time.Now().Add(time.Hour)
+	for range 3 {
+		if got := s.get("GET", "/metrics", "", before.issue(t, PlatformPrometheus, x509.ExtKeyUsageClientAuth, soon)); got != 200 {
+			t.Errorf("got %d", got)
+		}
+	}
+	if n := trust.reads.Load(); n != 1 {
+		t.Errorf("%d reads, want one", n)
+	}
+	// The authority is another one. What does not fit is a reason to read again, once a minute at most.
+	trust.bundle = after.pem()
+	if got := s.get("GET", "/metrics", "", after.issue(t, PlatformPrometheus, x509.ExtKeyUsageClientAuth, soon)); got != 401 {
+		t.Errorf("got %d within a minute after the last read", got)
+	}
+	if n := trust.reads.Load(); n != 1 {
+		t.Errorf("%d reads within a minute", n)
+	}
+}
+
+func TestAuthoritiesThatCannotBeRead(t *testing.T) {
+	authorities := newAuthority(t)
+	trust := &published{bundle: authorities.pem(), err: errors.New("the API server does not answer")}
+	now := time.Now()
+	ca := &clientCA{reader: trust, now: func() time.Time { return now }}
+	if _, known := ca.VerifyOptions(); known {
+		t.Error("nothing was read, and certificates are checked against something")
+	}
+	trust.err, now = nil, now.Add(trustGap)
+	if _, known := ca.VerifyOptions(); !known {
+		t.Error("not read again after a minute")
+	}
+	// A read that fails does not forget; for an hour.
+	trust.err = errors.New("the API server does not answer")
+	for _, step := range []struct {
+		after time.Duration
+		known bool
+	}{{trustAge - time.Second, true}, {2 * time.Second, false}} {
+		now = now.Add(step.after)
+		if _, known := ca.VerifyOptions(); known != step.known {
+			t.Errorf("after %s: known %v", step.after, known)
+		}
+	}
+	trust.err, trust.bundle, now = nil, "no certificate", now.Add(trustGap)
+	if _, known := ca.VerifyOptions(); known {
+		t.Error("a bundle without a certificate counts")
+	}
+	trust.bundle, now = authorities.pem(), now.Add(trustGap)
+	if ca.renew(); len(ca.CurrentCABundleContent()) == 0 {
+		t.Error("nothing was read")
+	}
+	now = now.Add(trustGap)
+	if ca.renew() {
+		t.Error("the same authorities are told to be others")
+	}
+	trust.bundle, now = newAuthority(t).pem(), now.Add(trustGap)
+	if !ca.renew() {
+		t.Error("other authorities are told to be the same")
+	}
+}
+
+func TestCertificateOfTheFolder(t *testing.T) {
+	folder := t.TempDir()
+	c := NewCertificate(folder)
+	own, err := c.Current()
+	if err != nil || own.Leaf.Subject.CommonName != "lvms-metrics" {
+		t.Fatalf("%v, %v", own, err)
+	}
+	if again, _ := c.Current(); again != own {
+		t.Error("a new certificate each time")
+	}
+	if _, err := c.FromFolder(); err == nil {
+		t.Error("the folder is empty")
+	}
+	write := func(a authority, user string, at time.Time) {
+		t.Helper()
+		issued := a.issue(t, user, x509.ExtKeyUsageServerAuth, time.Now().Add(time.Hour))
+		key, err := x509.MarshalECPrivateKey(issued.PrivateKey.(*ecdsa.PrivateKey))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for file, block := range map[string]*pem.Block{certificateFile: {Type: "CERTIFICATE", Bytes: issued.Certificate[0]}, keyFile: {Type: "EC PRIVATE KEY", Bytes: key}} {
+			name := filepath.Join(folder, file)
+			if err := errors.Join(os.WriteFile(name, pem.EncodeToMemory(block), 0o600), os.Chtimes(name, at, at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	shown := func() string {
+		t.Helper()
+		current, err := c.Current()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return current.Leaf.Subject.CommonName
+	}
+	a := newAuthority(t)
+	write(a, "first", time.Unix(1, 0))
+	if got := shown(); got != "first" {
+		t.Errorf("got %s", got)
+	}
+	write(a, "second", time.Unix(2, 0))
+	if got := shown(); got != "second" {
+		t.Errorf("got %s", got)
+	}
+	// Half written: the key is of another.
+	if err := os.WriteFile(filepath.Join(folder, keyFile), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(filepath.Join(folder, certificateFile), time.Unix(3, 0), time.Unix(3, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(); got != "second" {
+		t.Errorf("got %s while the files are being written", got)
+	}
+	// A new process that finds them so has nothing to fall back to, and says so: what it would sign itself is not what Prometheus expects.
+	if _, err := NewCertificate(folder).Current(); err == nil {
+		t.Error("no error")
+	}
+}
+
+func TestOwnCertificateIsRenewed(t *testing.T) {
+	now := time.Now()
+	c := &Certificate{now: func() time.Time { return now }}
+	first, err := c.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(validity*2/3 - time.Hour)
+	if again, _ := c.Current(); again != first {
+		t.Error("renewed too early")
+	}
+	now = now.Add(2 * time.Hour)
+	second, err := c.Current()
+	if err != nil || second == first || second.Leaf.NotAfter.Sub(now) < validity/2 {
+		t.Errorf("not renewed: %v", err)
+	}
+}
+
+func TestProcessTellsBuildAndCertificates(t *testing.T) {
+	p := Process{Component: "vg-manager", Certificates: map[string]func() (*tls.Certificate, error){
+		"metrics": NewCertificate("").Current, "webhook": func() (*tls.Certificate, error) { return nil, errors.New("not there yet") },
+	}}
+	for metric, want := range map[string]int{"lvms_build_info": 1, "lvms_certificate_expiry_timestamp_seconds": 1} {
+		if n := testutil.CollectAndCount(p, metric); n != want {
+			t.Errorf("%d series of %s, want %d", n, metric, want)
+		}
+	}
+	if problems, err := testutil.CollectAndLint(p); err != nil || len(problems) != 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}

@@ -1,0 +1,80 @@
+package logicalvolume
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lvm-storage/lvm-operator/internal/metric"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+// The labels of a volume. Two are named as the kubelet names them, so that its metrics of volumes can be joined.
+var volumeLabels = []string{"node", "device_class", "volume", "namespace", "persistentvolumeclaim"}
+
+var (
+	countFamily = metric.NewGauge("lvms_logical_volumes",
+		"Number of logical volumes of the device class, snapshots among them. Each has the three metrics lvms_volume_*, unless there are more than the node agent was told to show; then those that hold most have.", "node", "device_class")
+	sizeFamily = metric.NewGauge("lvms_volume_size_bytes",
+		"Size of a volume, in bytes. The label volume is the name of the logical volume; namespace and persistentvolumeclaim are of the claim that it was made for, or empty.", volumeLabels...)
+	writtenFamily = metric.NewGauge("lvms_volume_data_percent",
+		"How much of a thin volume has been written and not been discarded, in percent of its size. None while it is not active.", volumeLabels...)
+	readOnlyFamily = metric.NewGauge("lvms_volume_read_only",
+		"1 for a volume that cannot be written to, 0 for others.", volumeLabels...)
+)
+
+// volumeMetrics is what is told of one volume.
+type volumeMetrics struct {
+	class, name, namespace, claim string
+	size                          int64
+	percent                       *float64
+	readOnly                      bool
+}
+
+// held is how many bytes of its device class the volume takes.
+func (v volumeMetrics) held() float64 {
+	if v.percent == nil {
+		return float64(v.size)
+	}
+	return float64(v.size) * *v.percent / 100
+}
+
+func (v volumeMetrics) collect(to chan<- prometheus.Metric, node string) {
+	labels := []string{node, v.class, v.name, v.namespace, v.claim}
+	sizeFamily.Send(to, float64(v.size), labels...)
+	if v.percent != nil {
+		writtenFamily.Send(to, *v.percent, labels...)
+	}
+	readOnly := 0.0
+	if v.readOnly {
+		readOnly = 1
+	}
+	readOnlyFamily.Send(to, readOnly, labels...)
+}
+
+// newVolumeMetrics returns how many volumes each class has, and what is told of those that hold most.
+func newVolumeMetrics(volumes []lvmd.VolumeState, most int) (map[string]int, []volumeMetrics) {
+	count, list := map[string]int{}, make([]volumeMetrics, 0, len(volumes))
+	for _, v := range volumes {
+		count[v.Class]++
+		namespace, claim, _ := strings.Cut(claimOf(v.Tags), "/")
+		list = append(list, volumeMetrics{class: v.Class, name: v.Name, namespace: namespace, claim: claim, size: v.Size, percent: v.DataPercent, readOnly: v.ReadOnly})
+	}
+	if len(list) > most {
+		slices.SortFunc(list, func(a, b volumeMetrics) int {
+			return cmp.Or(cmp.Compare(b.held(), a.held()), cmp.Compare(a.name, b.name))
+		})
+		list = slices.Clip(list[:most])
+	}
+	return count, list
+}
+
+// measure keeps what a scrape is to tell of volumes.
+func (a *Auditor) measure(volumes []lvmd.VolumeState) {
+	count, list := newVolumeMetrics(volumes, a.MaxVolumes)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.count, a.volumes = count, list
+}
