@@ -146,9 +146,13 @@ $(BIN)/staticcheck:
 	@cd hack/tools && go build -o $@ honnef.co/go/tools/cmd/staticcheck
 
 .PHONY: generate
-generate: $(BIN)/controller-gen ## Write the generated files anew: deep copies, CRDs, RBAC, webhook; and the bundle from them.
+generate: $(BIN)/controller-gen ## Write the generated files anew: deep copies, CRDs, RBAC, webhook, rules; and the bundle from them.
 	@hack/generate $(BIN)/controller-gen
 	@$(MAKE) bundle catalog
+
+.PHONY: monitoring
+monitoring: ## Write the PrometheusRule and the dashboards anew, from monitoring/.
+	@go run ./monitoring
 
 # A release names its image by digest.
 BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator:v$(VERSION)

@@ -17,20 +17,21 @@ import (
 
 // source is what the repository says.
 type source struct {
-	crds, rbac, manager, policies, webhooks []*unstructured.Unstructured
+	crds, rbac, manager, policies, webhooks, monitoring []*unstructured.Unstructured
 	// samples are the LVMClusters of config/samples, the recommended one first.
 	samples []*unstructured.Unstructured
 }
 
-// read reads config/.
+// read reads config/ and monitoring/.
 func read(repository string) (*source, error) {
 	s := &source{}
 	for folder, into := range map[string]*[]*unstructured.Unstructured{
-		"crd": &s.crds, "rbac": &s.rbac, "manager": &s.manager, "network": &s.policies, "webhook": &s.webhooks, "samples": &s.samples,
+		"config/crd": &s.crds, "config/rbac": &s.rbac, "config/manager": &s.manager, "config/network": &s.policies, "config/webhook": &s.webhooks,
+		"config/samples": &s.samples, "monitoring/manifests": &s.monitoring,
 	} {
-		files, err := filepath.Glob(filepath.Join(repository, "config", folder, "*.yaml"))
+		files, err := filepath.Glob(filepath.Join(repository, folder, "*.yaml"))
 		if err != nil || len(files) == 0 {
-			return nil, errors.Join(err, fmt.Errorf("config/%s has no files", folder))
+			return nil, errors.Join(err, fmt.Errorf("%s has no files", folder))
 		}
 		slices.Sort(files)
 		for _, file := range files {
@@ -45,7 +46,7 @@ func read(repository string) (*source, error) {
 		}
 	}
 	// OLM puts namespaced objects into the namespace that the operator is installed in.
-	for _, object := range s.policies {
+	for _, object := range slices.Concat(s.policies, s.monitoring) {
 		object.SetNamespace("")
 	}
 	return s, nil

@@ -10,6 +10,9 @@ const (
 	openShiftAPI   = "github.com/openshift/api"
 	snapshotClient = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 	operatorAPI    = "github.com/operator-framework/api"
+	// The Prometheus Operator has no programs in a lab: only what its users write.
+	prometheusOperator       = "github.com/prometheus-operator/prometheus-operator"
+	prometheusOperatorModule = "test/lab/programs/monitoring"
 )
 
 // crdFiles are where modules that the operator uses anyway keep their custom resource definitions.
@@ -37,6 +40,13 @@ func addonCRDs(ctx context.Context, o Options) ([]string, error) {
 		}
 		files = append(files, found...)
 	}
+	if o.OLM || o.OpenShift {
+		found, err := moduleFiles(ctx, prometheusOperatorModule, prometheusOperator, prometheusCRDs...)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
 	if o.OpenShift {
 		found, err := moduleFiles(ctx, ".", openShiftAPI, openShiftCRDs...)
 		if err != nil {
@@ -47,6 +57,12 @@ func addonCRDs(ctx context.Context, o Options) ([]string, error) {
 	return files, nil
 }
 
+// prometheusCRDs are those of the Prometheus Operator that a bundle may hold objects of. On OpenShift they are always there.
+var prometheusCRDs = []string{
+	"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
+	"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+}
+
 // moduleFiles finds files in a module by patterns, each of which has to match. user is the folder, in the repository, of the module whose
 // go.mod pins it.
 func moduleFiles(ctx context.Context, user, module string, patterns ...string) ([]string, error) {
@@ -54,12 +70,14 @@ func moduleFiles(ctx context.Context, user, module string, patterns ...string) (
 	if err != nil {
 		return nil, err
 	}
-	dir, err := goCommand(ctx, filepath.Join(root, user), "list", "-m", "-f", "{{.Dir}}", module)
-	if err != nil {
+	user = filepath.Join(root, user)
+	// Of a module from which nothing is built, nothing has been downloaded yet.
+	if _, err := goCommand(ctx, user, "mod", "download", module); err != nil {
 		return nil, err
 	}
-	if dir == "" {
-		return nil, fmt.Errorf("module %s is not in the module cache: run go mod download", module)
+	dir, err := goCommand(ctx, user, "list", "-m", "-f", "{{.Dir}}", module)
+	if err != nil {
+		return nil, err
 	}
 	var files []string
 	for _, pattern := range patterns {

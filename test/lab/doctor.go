@@ -33,6 +33,8 @@ var requirements = []requirement{
 	{"/usr/bin/busybox", "busybox-static", false},
 	{"/usr/sbin/conntrack", "conntrack", false},
 	{"/usr/sbin/ip", "iproute2", false},
+	// Not of the lab itself: tests evaluate the product's rules with it.
+	{"/usr/bin/prometheus", "prometheus", false},
 }
 
 // machine is what the lab needs to know of the machine it is to run on.

@@ -1,0 +1,81 @@
+// Program monitoring writes what Prometheus reads: the PrometheusRule, and the same rules as a file of Prometheus for tests.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/monitoring/rules"
+)
+
+func main() {
+	out := flag.String("out", "monitoring", "folder that is written to")
+	flag.Parse()
+	if err := run(*out); err != nil {
+		fmt.Fprintln(os.Stderr, "monitoring:", err)
+		os.Exit(1)
+	}
+}
+
+func run(out string) error {
+	groups := map[string]any{"groups": groups()}
+	return errors.Join(
+		write(filepath.Join(out, "manifests", "prometheusrule.yaml"), map[string]any{
+			"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule",
+			"metadata": map[string]any{"name": "prometheus-lvmo-rules", "namespace": rules.Namespace, "labels": map[string]string{"prometheus": "k8s", "role": "alert-rules"}},
+			"spec":     groups,
+		}),
+		write(filepath.Join(out, "tests", "rules.yaml"), groups),
+	)
+}
+
+func write(file string, content any) error {
+	data, err := yaml.Marshal(content)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o644))
+}
+
+// groups are the rules in the form of Prometheus.
+func groups() []any {
+	var all []any
+	for _, g := range rules.Groups() {
+		var list []any
+		for _, r := range g.Records {
+			list = append(list, map[string]any{"record": r.Name, "expr": r.Expr})
+		}
+		for _, a := range g.Alerts {
+			list = append(list, alert(a))
+		}
+		all = append(all, map[string]any{"name": g.Name, "rules": list})
+	}
+	return all
+}
+
+func alert(a rules.Alert) map[string]any {
+	labels := map[string]string{"severity": a.Severity}
+	if a.Static {
+		labels["namespace"] = rules.Namespace
+	}
+	written := map[string]any{
+		"alert": a.Name, "expr": a.Expr, "labels": labels,
+		"annotations": map[string]string{"summary": a.Summary, "description": a.Description, "runbook_url": rules.Runbooks + a.Name + ".md"},
+	}
+	if a.For > 0 {
+		written["for"] = duration(a.For)
+	}
+	return written
+}
+
+// duration is in Prometheus' form, of whole minutes: 90m, 12h.
+func duration(d time.Duration) string {
+	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "h0m") + map[bool]string{true: "h"}[d%time.Hour == 0]
+}

@@ -1,0 +1,129 @@
+package rules
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// space is something that fills: the data of thin pools, their metadata, thick volume groups.
+type space struct {
+	// series is the recorded ratio, used / size; word is in the names of alerts, what in their texts.
+	series, word, what string
+	// harmless is an expression of those that may be full without harm: nothing but 0 is ever said of them.
+	harmless string
+	// full says what happens when nothing is left; todo what to do.
+	full, todo string
+	// nearFull and critical are the names of two alerts that upstream has too.
+	nearFull, critical string
+	// severities of the five levels.
+	severities [5]string
+}
+
+// The levels, by seriousness. A value is at one of them: there are no gaps, and no two alerts of one space fire at a time.
+const (
+	fillsInDays = iota + 1
+	nearFull
+	fillsInHours
+	almostFull
+	full
+)
+
+// The thresholds, as parts of the whole. From highest on a thin pool takes no new volume (highWaterMarkPercent, by default).
+const (
+	near     = "0.75"
+	critical = "0.85"
+	highest  = "0.95"
+)
+
+var spaces = []space{
+	{
+		series: "lvms:thinpool_data:ratio", word: "ThinPoolData", what: "The data of the thin pool",
+		harmless: "lvms:thinpool_overcommit:ratio <= 1",
+		full:     "When it is full, writes to its volumes fail, and file systems on them go read-only.",
+		todo:     "Delete what is not needed, or give the device class another device",
+		nearFull: "ThinPoolDataUsageAtThresholdNearFull", critical: "ThinPoolDataUsageAtThresholdCritical",
+		severities: [5]string{Warning, Warning, Critical, Critical, Critical},
+	},
+	{
+		series: "lvms:thinpool_metadata:ratio", word: "ThinPoolMetadata", what: "The metadata of the thin pool",
+		full:     "When it is full, the pool stops and has to be repaired.",
+		todo:     "Delete snapshots, or let the metadata grow",
+		nearFull: "ThinPoolMetaDataUsageAtThresholdNearFull", critical: "ThinPoolMetaDataUsageAtThresholdCritical",
+		severities: [5]string{Warning, Warning, Critical, Critical, Critical},
+	},
+	{
+		series: "lvms:volumegroup_used:ratio", word: "VolumeGroup", what: "The volume group",
+		full:     "When it is full, no volume can be made or grow there. Those that are there are not harmed.",
+		todo:     "Delete volumes, or give the device class another device",
+		nearFull: "VolumeGroupUsageAtThresholdNearFull", critical: "VolumeGroupUsageAtThresholdCritical",
+		severities: [5]string{Info, Info, Warning, Warning, Warning},
+	},
+}
+
+func (s space) level() string { return strings.TrimSuffix(s.series, ":ratio") + ":level" }
+
+// inDays holds where the growth of a day and that of its last six hours both lead to the end within four days; a space that is not
+// half full has time. A day has to be known: what grows by day and shrinks by night does not count.
+func (s space) inDays() string {
+	return fmt.Sprintf(`(%[1]s >= 0.5 and predict_linear(%[1]s[1d], 4 * 86400) >= 1 and predict_linear(%[1]s[6h], 4 * 86400) >= 1 and %[1]s offset 1d)`, s.series)
+}
+
+// inHours is the same within four hours, of an hour and its last quarter: what was written in one go and has ended does not count.
+func (s space) inHours() string {
+	return fmt.Sprintf(`(%[1]s >= 0.5 and predict_linear(%[1]s[1h], 4 * 3600) >= 1 and predict_linear(%[1]s[15m], 4 * 3600) >= 1 and %[1]s offset 30m)`, s.series)
+}
+
+// levels is a number for each space: 0 for none, else the most serious that holds. `or` takes the first.
+func (s space) levels() Record {
+	at := func(condition string, level int) string { return fmt.Sprintf("(%s) * 0 + %d", condition, level) }
+	chain := strings.Join([]string{
+		at(s.series+" >= "+highest, full), at(s.series+" >= "+critical, almostFull), at(s.inHours(), fillsInHours),
+		at(s.series+" >= "+near, nearFull), at(s.inDays(), fillsInDays), s.series + " * 0",
+	}, "\nor\n")
+	if s.harmless != "" {
+		chain = "(" + s.series + " * 0 and " + onClass + "(" + s.harmless + "))\nor\n" + chain
+	}
+	return Record{Name: s.level(), Expr: chain}
+}
+
+// alert is one at a level. Its value is the ratio.
+func (s space) alert(level int, name string, hold time.Duration, says string) Alert {
+	return Alert{
+		Name: name, Severity: s.severities[level-1], For: hold,
+		Expr:        fmt.Sprintf("max_over_time(%s%s) and max_over_time(%s%s) == %d", s.series, window, s.level(), window, level),
+		Summary:     s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} " + says + ".",
+		Description: s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} is {{ $value | humanizePercentage }} full. " + s.full + " " + s.todo + ": the runbook says how.",
+	}
+}
+
+func (s space) alerts() []Alert {
+	return []Alert{
+		s.alert(full, "LVMS"+s.word+"Full", 0, "is full"),
+		s.alert(almostFull, s.critical, time.Minute, "is almost full"),
+		s.alert(fillsInHours, "LVMS"+s.word+"FillingUpInHours", 30*time.Minute, "will be full within four hours"),
+		s.alert(nearFull, s.nearFull, 5*time.Minute, "is filling up"),
+		s.alert(fillsInDays, "LVMS"+s.word+"FillingUpInDays", time.Hour, "will be full within four days"),
+	}
+}
+
+func capacity() Group {
+	g := Group{Name: "lvms-capacity", Records: []Record{
+		{"lvms:thinpool_data:ratio", "max " + byClass + "(topolvm_thinpool_data_percent) / 100"},
+		{"lvms:thinpool_metadata:ratio", "max " + byClass + "(topolvm_thinpool_metadata_percent) / 100"},
+		{"lvms:thinpool_overcommit:ratio", "max " + byClass + "(lvms_thinpool_virtual_bytes) / max " + byClass + "(topolvm_thinpool_size_bytes > 0)"},
+		{"lvms:volumegroup_used:ratio", "1 - max " + byClass + "(lvms_volume_group_free_bytes) / max " + byClass + "(topolvm_volumegroup_size_bytes > 0)\nunless " + onClass + "topolvm_thinpool_size_bytes"},
+	}}
+	for _, s := range spaces {
+		g.Records = append(g.Records, s.levels())
+		g.Alerts = append(g.Alerts, s.alerts()...)
+	}
+	g.Alerts = append(g.Alerts, Alert{
+		Name: "LVMSThinPoolOvercommitRisk", Severity: Info, For: time.Hour,
+		Expr: "lvms:thinpool_overcommit:ratio >= 5 and " + onClass + "(lvms:thinpool_data:ratio >= 0.5) unless " + onClass +
+			"(max_over_time(lvms:thinpool_data:level" + window + ") > 0)",
+		Summary:     "The volumes of device class {{ $labels.device_class }} on node {{ $labels.node }} are promised much more than there is.",
+		Description: `The volumes of device class {{ $labels.device_class }} on node {{ $labels.node }} may use {{ printf "%.1f" $value }} times what their thin pool has, and half of it is used. If they all grow, writes fail. Add a device before they do.`,
+	})
+	return g
+}
