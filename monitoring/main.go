@@ -1,4 +1,5 @@
-// Program monitoring writes what Prometheus reads: the PrometheusRule, and the same rules as a file of Prometheus for tests.
+// Program monitoring writes what Prometheus reads: the PrometheusRule, and the same rules as a file of Prometheus for tests. And the
+// dashboard, for OpenShift's console and for Grafana.
 package main
 
 import (
@@ -12,6 +13,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/lvm-storage/lvm-operator/monitoring/dashboards"
 	"github.com/lvm-storage/lvm-operator/monitoring/rules"
 )
 
@@ -33,7 +35,17 @@ func run(out string) error {
 			"spec":     groups,
 		}),
 		write(filepath.Join(out, "tests", "rules.yaml"), groups),
+		writeDashboards(filepath.Join(out, "dashboards")),
 	)
+}
+
+func writeDashboards(folder string) error {
+	files, err := dashboards.JSON()
+	errs := []error{err, os.MkdirAll(folder, 0o755)}
+	for name, data := range files {
+		errs = append(errs, os.WriteFile(filepath.Join(folder, name), data, 0o644))
+	}
+	return errors.Join(errs...)
 }
 
 func write(file string, content any) error {

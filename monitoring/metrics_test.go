@@ -24,14 +24,14 @@ import (
 // promtool is of the Debian package prometheus.
 const promtool = "/usr/bin/promtool"
 
-// scraped are the labels that Prometheus adds to what it scrapes.
+// scraped are the labels that Prometheus adds to what it scrapes. What agents have gets the label node too.
 var scraped = []string{"namespace", "job", "instance", "pod", "service", "endpoint", "container"}
 
 // foreign are metrics with their labels that are not of the product's own code: of Prometheus, Go and controller-runtime.
 var foreign = map[string][]string{
-	"up":                                 nil,
+	"up":                                 {"node"},
 	"ALERTS":                             {"alertname", "alertstate", "severity", "node", "device_class"},
-	"process_resident_memory_bytes":      nil,
+	"process_resident_memory_bytes":      {"node"},
 	"controller_runtime_reconcile_total": {"controller", "result"},
 	"controller_runtime_reconcile_errors_total": {"controller"},
 }
@@ -49,7 +49,14 @@ func knownMetrics(t *testing.T) map[string][]string {
 			if err != nil {
 				return err
 			}
-			collectMetrics(parsed, known)
+			found := map[string][]string{}
+			collectMetrics(parsed, found)
+			for name, labels := range found {
+				if folder == "vgmanager" || strings.HasPrefix(name, "csi_plugin_") {
+					labels = append(slices.Clone(labels), "node")
+				}
+				known[name] = labels
+			}
 			return nil
 		})
 		if err != nil {
