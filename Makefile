@@ -71,6 +71,10 @@ bench-volumes: packages ## Create, remove, snapshot, grow, publish: against bare
 bench-scale: packages $(BIN)/lvms $(LAB) ## The operator with 1,000 nodes and 20,000 volumes that are played: memory, requests, times. Prints a table.
 	@hack/bench-scale
 
+.PHONY: bench-scrape
+bench-scrape: ## Time and size of a scrape of a node agent, against what every Go program tells of itself.
+	@hack/step "bench-scrape" go test ./cmd/lvms -run XXX -bench Scrape -benchtime 1000x
+
 ##@ Build
 
 IMAGE := $(LVMS_CACHE)/image/lvms-operator.tar

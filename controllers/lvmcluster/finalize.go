@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
 )
 
 // deleter is a step of the deletion. Every Manager is one.
@@ -27,6 +28,9 @@ func deletionOrder(options Options) []deleter {
 		order = append(order, topolvmVolumeSnapshotClass{})
 	}
 	order = append(order, unusedGate{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{}, nodeTraces{}, agentPolicies{}, csiDriver{})
+	if options.Platform.Kind == platform.OpenShift {
+		order = append(order, consoleDashboard{})
+	}
 	if options.Platform.SCC {
 		order = append(order, openshiftSccs{})
 	}

@@ -62,7 +62,11 @@ func newManagers(options Options) []Manager {
 	if options.Platform.Snapshots {
 		managers = append(managers, topolvmVolumeSnapshotClass{})
 	}
-	return append(managers, agentPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{})
+	managers = append(managers, agentPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{})
+	if options.Platform.Kind == platform.OpenShift {
+		managers = append(managers, consoleDashboard{})
+	}
+	return managers
 }
 
 // WaitError tells what an operand waits for. It is no failure.

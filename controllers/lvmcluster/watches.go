@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 )
 
@@ -29,6 +30,10 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	here := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
 	// Of these it matters who set which field: what a predecessor set is taken over.
 	whole, status, capacity, account := here, here, here, here
+	// The only ConfigMap that is read from the cache.
+	dashboard := cache.ByObject{
+		Namespaces: map[string]cache.Config{dashboardNamespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", dashboardName), Transform: trim.Whole,
+	}
 	account.Field = fields.OneTermEqualSelector("metadata.name", vgManagerName)
 	whole.Transform, status.Transform, capacity.Transform = trim.Whole, trim.NodeStatus, trim.Capacity
 	return map[client.Object]cache.ByObject{
@@ -40,6 +45,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 		&policyv1.PodDisruptionBudget{}:         here,
 		&storagev1.CSIStorageCapacity{}:         capacity,
 		metadataOf("v1", "ServiceAccount"):      account,
+		&corev1.ConfigMap{}:                     dashboard,
 	}
 }
 
@@ -68,6 +74,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	}
 	if c.options.Platform.SCC {
 		b = b.WatchesMetadata(metadataOf(sccAPIVersion, sccKind), wake, builder.WithPredicates(owned()))
+	}
+	if c.options.Platform.Kind == platform.OpenShift {
+		b = b.Watches(&corev1.ConfigMap{}, wake, builder.WithPredicates(owned()))
 	}
 	return b.Complete(c)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/operator-framework/api/pkg/validation"
 	interfaces "github.com/operator-framework/api/pkg/validation/interfaces"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
 
@@ -100,6 +101,27 @@ func TestScorecard(t *testing.T) {
 	for _, e := range examples {
 		if e.Kind == "LVMCluster" && (e.Spec == nil || e.Metadata.Namespace != namespace) {
 			t.Errorf("example %+v", e)
+		}
+	}
+}
+
+// OpenShift's Prometheus is told what to read and which rules to evaluate, and may find it. OLM sets the namespace.
+func TestTheBundleBringsItsMonitoring(t *testing.T) {
+	_, bundle := newBundle(t)
+	for _, annotation := range []string{"operatorframework.io/cluster-monitoring", "console.openshift.io/operator-monitoring-default"} {
+		if bundle.CSV.Annotations[annotation] != "true" {
+			t.Errorf("%s is %q", annotation, bundle.CSV.Annotations[annotation])
+		}
+	}
+	for _, want := range []string{
+		"ServiceMonitor lvms-operator-metrics-monitor", "PrometheusRule prometheus-lvmo-rules", "Role lvms-metrics", "RoleBinding lvms-metrics",
+		"Service lvms-operator-metrics-service", "Service vg-manager-metrics-service",
+	} {
+		at := slices.IndexFunc(bundle.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+" "+o.GetName() == want })
+		if at < 0 {
+			t.Errorf("the bundle has no %s", want)
+		} else if namespace := bundle.Objects[at].GetNamespace(); namespace != "" {
+			t.Errorf("%s is for the namespace %s", want, namespace)
 		}
 	}
 }

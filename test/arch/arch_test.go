@@ -62,7 +62,7 @@ var rules = []rule{
 	{folder: "internal/trim", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/webhook", ours: []string{"api", "internal/paging"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/version", never: kubernetes},
-	{folder: "controllers", ours: []string{"api", "internal"}, never: []string{module + "vgmanager"}},
+	{folder: "controllers", ours: []string{"api", "internal", "monitoring/dashboards"}, never: []string{module + "vgmanager"}},
 	{folder: "cmd/lvms", ours: []string{"api", "controllers", "internal", "vgmanager"}},
 	{folder: "hack"},
 	{folder: "monitoring", never: clients},

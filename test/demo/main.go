@@ -1,5 +1,5 @@
 // Command demo shows the main job of LVM Storage on a lab: blank disks become a volume that a Pod writes, that grows while
-// it is used, and that a snapshot brings back.
+// it is used, and that a snapshot brings back; and what an administrator is told when a disk fails.
 package main
 
 import (
@@ -19,6 +19,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/olm"
+	"github.com/lvm-storage/lvm-operator/test/prometheus"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -71,6 +72,7 @@ func run(ctx context.Context, name, image, version string) error {
 		{"expand the volume to 2Gi while the Pod uses it", d.expand},
 		{"take a VolumeSnapshot", func(ctx context.Context) (string, error) { return "", d.cluster.Snapshot(ctx, data, snapshotName) }},
 		{"restore it into a second claim, read the same data", d.restore},
+		{"let a disk fail, and see the alert in Prometheus", d.alerts},
 	}
 	for _, step := range steps {
 		start := time.Now()
@@ -91,11 +93,13 @@ type demo struct {
 	cluster *story.Cluster
 	version string
 	sum     string
+	// authority is who has signed the certificates of the metrics.
+	authority []byte
 }
 
 func (d *demo) up(ctx context.Context, name string) error {
 	l, err := lab.Up(ctx, lab.Options{
-		Name: name, Nodes: 2, Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, {Size: 8 * lab.GiB}}, Snapshots: true, OLM: true,
+		Name: name, Nodes: 2, Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, {Size: 8 * lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}}, Snapshots: true, OLM: true,
 		Detached: true, Progress: os.Stdout,
 	})
 	if err != nil {
@@ -149,6 +153,9 @@ func (d *demo) install(ctx context.Context, archive string) (string, error) {
 		return "", err
 	}
 	if err := cluster.Subscribe(ctx, olm.OwnNamespace, "candidate"); err != nil {
+		return "", err
+	}
+	if d.authority, err = prometheus.Trust(ctx, d.cluster); err != nil {
 		return "", err
 	}
 	return "version " + d.version, cluster.WaitInstalled(ctx, d.version)

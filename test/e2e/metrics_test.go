@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/test/prometheus"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
@@ -46,16 +47,23 @@ func showsMetrics(ctx SpecContext) {
 		"somebody": kubectl(ctx, "create", "token", "-n", "default", "default"),
 		"reader":   kubectl(ctx, "create", "token", "-n", "default", "metrics-reader"),
 	}
-	web := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
-		DialContext: cluster.Lab.Dial, DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-	}}
-	ask := func(address, token string) (string, string) {
+	certificate, key, err := prometheus.ClientCertificate(ctx, cluster)
+	Expect(err).NotTo(HaveOccurred())
+	platform, err := tls.X509KeyPair(certificate, key)
+	Expect(err).NotTo(HaveOccurred())
+	tokens["OpenShift's Prometheus"] = ""
+	ask := func(who, address string) (string, string) {
 		GinkgoHelper()
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+"/metrics", nil)
 		Expect(err).NotTo(HaveOccurred())
-		if token != "" {
+		config := &tls.Config{InsecureSkipVerify: true}
+		if who == "OpenShift's Prometheus" {
+			config.Certificates = []tls.Certificate{platform}
+		}
+		if token := tokens[who]; token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
+		web := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true, TLSClientConfig: config}}
 		response, err := web.Do(request)
 		Expect(err).NotTo(HaveOccurred())
 		defer func() { _ = response.Body.Close() }()
@@ -74,13 +82,14 @@ func showsMetrics(ctx SpecContext) {
 			}
 			asked[name] = true
 			address := fmt.Sprintf("%s:%d", pod.Status.PodIP, port.ContainerPort)
-			for who, want := range map[string]string{"nobody": "401 Unauthorized", "somebody": "403 Forbidden", "reader": "200 OK"} {
-				status, body := ask(address, tokens[who])
+			for who, want := range map[string]string{"nobody": "401 Unauthorized", "somebody": "403 Forbidden", "reader": "200 OK", "OpenShift's Prometheus": "200 OK"} {
+				status, body := ask(who, address)
 				Expect(status).To(Equal(want), "%s asks %s", who, pod.Name)
-				if who == "reader" {
+				if want == "200 OK" {
 					Expect(strings.Contains(body, "\nrest_client_requests_total{")).To(BeTrue(), "metrics of %s", pod.Name)
 					if name == "vg-manager" {
 						Expect(body).To(MatchRegexp(`(?m)^lvms_volume_group_state\{device_class="[^"]+",node="` + pod.Spec.NodeName + `",state="Ready"\} 1$`))
+						Expect(body).To(MatchRegexp(`(?m)^lvms_capacity_bytes\{device_class="[^"]+",node="` + pod.Spec.NodeName + `"\} [1-9]`))
 						Expect(body).To(MatchRegexp(`(?m)^lvms_device_state\{device="/dev/ubd`))
 						Expect(body).To(MatchRegexp(`(?m)^lvms_host_command_duration_seconds_count\{command="lvm `))
 					}

@@ -31,6 +31,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		scc := &metav1.PartialObjectMetadata{}
 		scc.SetGroupVersionKind(schema.GroupVersionKind{Group: "security.openshift.io", Version: "v1", Kind: "SecurityContextConstraints"})
 		Expect(apierrors.IsNotFound(openshift.Get(ctx, client.ObjectKey{Name: "lvms-vgmanager"}, scc))).To(BeTrue())
+		Expect(apierrors.IsNotFound(openshift.Get(ctx, client.ObjectKey{Namespace: "openshift-config-managed", Name: "lvms-dashboard"}, &corev1.ConfigMap{}))).To(BeTrue())
 	}
 
 	BeforeAll(func(ctx SpecContext) {
@@ -44,7 +45,9 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		})
 		openshift, err = story.Open(l)
 		Expect(err).NotTo(HaveOccurred())
-		// OpenShift has this class from its installation.
+		// OpenShift has these from its installation.
+		_, err = openshift.Kubectl(ctx, nil, "create", "namespace", "openshift-config-managed")
+		Expect(err).NotTo(HaveOccurred())
 		_, err = openshift.Kubectl(ctx, nil, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(5*time.Minute))
@@ -63,6 +66,10 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		scc := &metav1.PartialObjectMetadata{}
 		scc.SetGroupVersionKind(schema.GroupVersionKind{Group: "security.openshift.io", Version: "v1", Kind: "SecurityContextConstraints"})
 		Expect(openshift.Get(ctx, client.ObjectKey{Name: "lvms-vgmanager"}, scc)).To(Succeed())
+
+		dashboard := &corev1.ConfigMap{}
+		Expect(openshift.Get(ctx, client.ObjectKey{Namespace: "openshift-config-managed", Name: "lvms-dashboard"}, dashboard)).To(Succeed())
+		Expect(dashboard.Labels).To(HaveKeyWithValue("console.openshift.io/dashboard", "true"))
 
 		v := story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
 		Expect(openshift.Claim(ctx, v)).To(Succeed())

@@ -60,6 +60,12 @@ func New(name string) (*CA, error) {
 	return &CA{cert: cert, key: key, PEM: encode("CERTIFICATE", der)}, nil
 }
 
+// Key is the authority's own key, PEM, for who signs in its name.
+func (ca *CA) Key() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(ca.key)
+	return encode("PRIVATE KEY", der), err
+}
+
 // Issue signs a certificate with a new key.
 func (ca *CA) Issue(r Request) (Pair, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

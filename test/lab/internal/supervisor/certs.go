@@ -25,7 +25,12 @@ func (s *supervisor) certificates() error {
 	if err != nil {
 		return err
 	}
-	for name, data := range map[string][]byte{"sa.key": private, "sa.pub": public} {
+	// The controller manager signs what certificates users ask for.
+	authority, err := ca.Key()
+	if err != nil {
+		return err
+	}
+	for name, data := range map[string][]byte{"sa.key": private, "sa.pub": public, "ca.key": authority} {
 		if err := os.WriteFile(filepath.Join(spec.CertDir, name), data, 0o600); err != nil {
 			return err
 		}

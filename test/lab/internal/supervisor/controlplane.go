@@ -78,6 +78,7 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 	if _, err := s.essential("controller-manager", "kube-controller-manager", nil,
 		"--kubeconfig", cert("controller-manager.kubeconfig"), "--leader-elect=false", "--use-service-account-credentials",
 		"--service-account-private-key-file", cert("sa.key"), "--root-ca-file", cert("ca.crt"),
+		"--cluster-signing-cert-file", cert("ca.crt"), "--cluster-signing-key-file", cert("ca.key"),
 		// As on OpenShift. With the default of 20 a second, the binding of 50 claims takes longer than making their volumes.
 		"--kube-api-qps=150", "--kube-api-burst=300",
 		// every node's range is in its own network configuration, so that nodes can register in any order

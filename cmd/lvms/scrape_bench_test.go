@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/common/expfmt"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/internal/scrape"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/metrics"
+)
+
+// A node as it is scraped: two device classes, 30 devices, and some volumes.
+const benchDevices = 30
+
+// statusCache is a cache with the status of the node and no LogicalVolumes.
+type statusCache struct {
+	client.Client
+	status *v1alpha1.LVMVolumeGroupNodeStatus
+}
+
+func (c statusCache) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	c.status.DeepCopyInto(object.(*v1alpha1.LVMVolumeGroupNodeStatus))
+	return nil
+}
+
+func (statusCache) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
+
+// volumes are those of a node.
+type volumes []lvmd.VolumeState
+
+func (v volumes) Volumes(context.Context) ([]lvmd.VolumeState, map[string]error, error) {
+	return v, map[string]error{"thin": nil}, nil
+}
+func (volumes) Subscribe(func())                                                {}
+func (volumes) TagLV(context.Context, string, string, []string, []string) error { return nil }
+
+func benchRegistry(b *testing.B, count int) *prometheus.Registry {
+	b.Helper()
+	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
+	for i := range benchDevices {
+		status.Status.Devices = append(status.Status.Devices, v1alpha1.DeviceStatus{Name: fmt.Sprintf("/dev/sd%d", i), ID: fmt.Sprintf("wwn-0x5000c500a1b2c%03d", i), State: v1alpha1.DeviceInUse})
+	}
+	for _, class := range []string{"thin", "thick"} {
+		status.Status.NodeStatus = append(status.Status.NodeStatus, v1alpha1.VGStatus{Name: class, Status: v1alpha1.VGStatusReady, Free: ptr.To(resource.MustParse("1Gi"))})
+	}
+	var list volumes
+	for i := range count {
+		list = append(list, lvmd.VolumeState{Class: "thin", Name: fmt.Sprintf("0123abcd-0000-4000-8000-%012d", i), Size: 1 << 30, DataPercent: ptr.To(12.5),
+			Tags: []string{v1alpha1.VolumeClaimTagPrefix + fmt.Sprintf("namespace-%d/data-database-%d", i%20, i)}})
+	}
+	cache := statusCache{status: status}
+	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{Client: cache, Live: cache, Node: "node1", States: list, Recorder: noEvents{}, MaxVolumes: defaultVolumeMetrics})
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error)
+	go func() { ended <- audit.Start(ctx) }()
+	time.Sleep(200 * time.Millisecond)
+	cancel()
+	if err := <-ended; err != nil {
+		b.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(audit, nodemetrics.New(cache, "node1", "ns"), nodemetrics.Commands{Counter: &host.Counter{}},
+		scrape.Process{Component: "vg-manager", Certificates: map[string]func() (*tls.Certificate, error){"metrics": scrape.NewCertificate("").Current}})
+	return registry
+}
+
+type noEvents struct{ event.Recorder }
+
+// scrapeOnce does what a scrape does, and returns the size of the answer in bytes.
+func scrapeOnce(b *testing.B, registry *prometheus.Registry) int {
+	families, err := registry.Gather()
+	if err != nil {
+		b.Fatal(err)
+	}
+	var answer bytes.Buffer
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&answer, f); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return answer.Len()
+}
+
+// BenchmarkScrape tells what a scrape of an agent takes: its time, its size, and the part of a processor that one each 15 seconds is. The
+// baseline is what every Go program tells of itself.
+func BenchmarkScrape(b *testing.B) {
+	baseline := prometheus.NewRegistry()
+	baseline.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, run := range []struct {
+		name     string
+		registry *prometheus.Registry
+	}{{"baseline", baseline}, {"volumes=0", benchRegistry(b, 0)}, {"volumes=200", benchRegistry(b, 200)}, {"volumes=5000", benchRegistry(b, 5000)}} {
+		b.Run(run.name, func(b *testing.B) {
+			size := 0
+			for b.Loop() {
+				size = scrapeOnce(b, run.registry)
+			}
+			b.ReportMetric(float64(size)/1024, "KiB")
+			b.ReportMetric(100*b.Elapsed().Seconds()/float64(b.N)/15, "%CPU@15s")
+		})
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/prometheus"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+const (
+	// failing is the alert that the demo provokes, on the disk that it lets fail.
+	failing     = "LVMSDeviceFailing"
+	failingDisk = "disk3"
+	// targets are operator, one that stands by, and two agents.
+	targets    = 4
+	alertLimit = 5 * time.Minute
+)
+
+// alerts lets a disk fail that no Pod uses, and shows what an administrator is told, by a Prometheus with the shipped rules.
+func (d *demo) alerts(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*alertLimit)
+	defer cancel()
+	p, err := prometheus.Start(ctx, d.cluster, d.authority)
+	if err != nil {
+		return "", err
+	}
+	defer p.Stop()
+	err = story.Wait(ctx, "all targets are scraped", func(ctx context.Context) (bool, string, error) {
+		down, up, err := p.Down(ctx)
+		return len(down) == 0 && up == targets, fmt.Sprintf("%d up, down: %s", up, down), err
+	})
+	if err != nil {
+		return "", err
+	}
+	node, err := d.idleNode(ctx)
+	if err != nil {
+		return "", err
+	}
+	fmt.Printf("        %s of %s gives errors from now on\n", failingDisk, node.Name())
+	if err := node.FailDisk(ctx, failingDisk); err != nil {
+		return "", err
+	}
+	begin := time.Now()
+	if err := d.follow(ctx, p, begin); err != nil {
+		return "", err
+	}
+	if err := node.HealDisk(ctx, failingDisk); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s fired after %.0f s; the disk is well again", failing, time.Since(begin).Seconds()), d.cluster.WaitReady(ctx, clusterName)
+}
+
+// idleNode is one that no Pod of the demo runs on.
+func (d *demo) idleNode(ctx context.Context) (*lab.Node, error) {
+	pods := &corev1.PodList{}
+	if err := d.cluster.List(ctx, pods, client.InNamespace(namespace)); err != nil {
+		return nil, err
+	}
+	for _, node := range d.cluster.Lab.Nodes() {
+		if !slices.ContainsFunc(pods.Items, func(p corev1.Pod) bool { return p.Spec.NodeName == node.Name() }) {
+			return node, nil
+		}
+	}
+	return nil, fmt.Errorf("every node has a Pod of namespace %s", namespace)
+}
+
+// follow prints each change of an alert, until the one that is waited for fires.
+func (d *demo) follow(ctx context.Context, p *prometheus.Prometheus, begin time.Time) error {
+	told := map[string]bool{}
+	return story.Wait(ctx, failing+" fires", func(ctx context.Context) (bool, string, error) {
+		alerts, err := p.Alerts(ctx)
+		if err != nil {
+			return false, "", err
+		}
+		for _, a := range alerts {
+			line := fmt.Sprintf("%s %s (%s): %s", a.State, a.Labels["alertname"], a.Labels["severity"], a.Annotations["summary"])
+			if !told[line] {
+				told[line] = true
+				fmt.Printf("        after %3.0f s %s\n", time.Since(begin).Seconds(), line)
+			}
+		}
+		done := slices.ContainsFunc(alerts, func(a prometheus.Alert) bool { return a.State == "firing" && a.Labels["alertname"] == failing })
+		return done, strings.Join(slices.Sorted(maps.Keys(told)), "; "), nil
+	})
+}

@@ -1,0 +1,313 @@
+//go:build e2e
+
+// Package monitoring tells what an administrator is told: a real Prometheus with the shipped rules watches disks that fail.
+package monitoring
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/prometheus"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+const classes = `
+apiVersion: lvm.topolvm.io/v1alpha1
+kind: LVMCluster
+metadata: {name: my-lvmcluster, namespace: openshift-lvm-storage}
+spec:
+  storage:
+    deviceClasses:
+    - name: thin
+      nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node1]}]}]}
+      deviceSelector: {paths: [/dev/ubdb]}
+      thinPoolConfig: {name: pool, sizePercent: 90, overprovisionRatio: 10}
+    - name: mirror
+      nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node1]}]}]}
+      deviceSelector: {paths: [MIRROR1, MIRROR2]}
+      raidConfig: {type: raid1}
+    - name: loose
+      nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node2]}]}]}
+      deviceSelector: {paths: [LOOSE]}
+`
+
+// The alerts of the pool, in the order in which it fills.
+const (
+	near     = "ThinPoolDataUsageAtThresholdNearFull thin node1"
+	critical = "ThinPoolDataUsageAtThresholdCritical thin node1"
+	full     = "LVMSThinPoolDataFull thin node1"
+)
+
+// world is a cluster that Prometheus watches.
+type world struct {
+	*testing.T
+	*story.Cluster
+	prometheus *prometheus.Prometheus
+	begin      time.Time
+}
+
+func TestAlertsOfRealFaults(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
+	defer cancel()
+	w := newWorld(ctx, t)
+	w.Logf("%s: Prometheus scrapes all, and no alert is there", w.since())
+	w.expect(ctx, "nothing", time.Minute)
+
+	// Three faults that have nothing to do with each other.
+	fill(ctx, w, 80)
+	w.on(ctx, "node2").remove(ctx, "disk2")
+	w.on(ctx, "node1").fail(ctx, "disk3")
+	w.Logf("%s: a pool is 80 %% full, a disk is pulled, a leg gives errors", w.since())
+	const missing, degraded, agent = "LVMSDeviceMissing loose node2", "LVMSRAIDDegraded mirror node1", "LVMSAgentDown  node2"
+	w.fires(ctx, 4*time.Minute, missing, degraded)
+
+	// And one more: nothing lets the agent run on node2.
+	w.must(w.kubectl(ctx, "taint", "node", "node2", "test=agent:NoExecute"))
+	w.Logf("%s: the agent of node2 is gone", w.since())
+	w.fires(ctx, 6*time.Minute, near)
+	fill(ctx, w, 90)
+	w.fires(ctx, 4*time.Minute, critical)
+	fill(ctx, w, 97)
+	w.fires(ctx, 3*time.Minute, full, agent)
+
+	w.history(ctx, near, critical, full, missing, degraded, agent)
+}
+
+func newWorld(ctx context.Context, t *testing.T) *world {
+	t.Helper()
+	image := os.Getenv("LVMS_IMAGE")
+	if image == "" {
+		t.Fatal("LVMS_IMAGE names the archive of the operator's image: run `make test-e2e`")
+	}
+	w := &world{T: t, begin: time.Now()}
+	l, err := lab.Up(ctx, lab.Options{Name: "e2e-monitoring", Nodes: 2, OpenShift: true,
+		Disks: []lab.DiskSpec{{Size: lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}}})
+	w.must(err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			w.collect(l)
+		}
+		w.must(l.Down(context.WithoutCancel(ctx)))
+	})
+	w.Cluster, err = story.Open(l)
+	w.must(err)
+	// OpenShift has this class from its installation.
+	w.must(w.kubectl(ctx, "create", "priorityclass", "openshift-user-critical", "--value=1000000000"))
+	root, err := lab.Root()
+	w.must(err)
+	w.must(w.kubectl(ctx, "apply", "-f", filepath.Join(root, "config/manager/namespace.yaml")))
+	authority, err := prometheus.Trust(ctx, w.Cluster)
+	w.must(err)
+	w.must(w.Install(ctx, image))
+	// The API server takes the rules and the monitor as they are.
+	w.must(w.kubectl(ctx, "apply", "-k", filepath.Join(root, "monitoring/manifests")))
+	w.storage(ctx)
+	w.prometheus, err = prometheus.Start(ctx, w.Cluster, authority)
+	w.must(err)
+	t.Cleanup(w.prometheus.Stop)
+	w.must(story.Wait(limited(ctx, 3*time.Minute), "all targets are scraped", func(ctx context.Context) (bool, string, error) {
+		down, up, err := w.prometheus.Down(ctx)
+		// Two agents, and an operator with one that stands by.
+		return len(down) == 0 && up == 4, fmt.Sprintf("%d up, down: %s", up, down), err
+	}))
+	return w
+}
+
+// storage makes the classes, and a volume in each.
+func (w *world) storage(ctx context.Context) {
+	w.Helper()
+	named := strings.NewReplacer(
+		"MIRROR1", w.on(ctx, "node1").path(ctx, "disk2"), "MIRROR2", w.on(ctx, "node1").path(ctx, "disk3"), "LOOSE", w.on(ctx, "node2").path(ctx, "disk2"),
+	).Replace(classes)
+	_, err := w.Kubectl(ctx, strings.NewReader(named), "apply", "-f", "-")
+	w.must(err)
+	w.must(w.WaitReady(limited(ctx, 3*time.Minute), "my-lvmcluster"))
+	for _, v := range []story.Volume{
+		{Namespace: "default", Name: "thin", Class: "lvms-thin", Size: "2Gi", Block: true},
+		{Namespace: "default", Name: "mirror", Class: "lvms-mirror", Size: "64Mi"},
+		{Namespace: "default", Name: "loose", Class: "lvms-loose", Size: "64Mi"},
+	} {
+		w.must(w.Claim(ctx, v))
+		w.must(w.StartPod(ctx, v, v.Name))
+	}
+}
+
+// written is how much of the pool has been written to, in percent.
+var written = 0
+
+// fill writes until the pool is so full, in percent. Every write succeeds.
+func fill(ctx context.Context, w *world, percent int) {
+	w.Helper()
+	result, err := w.on(ctx, "node1").Exec(ctx, "lvs", "--noheadings", "--nosuffix", "--units", "m", "-o", "lv_size", "thin/pool")
+	w.must(err)
+	var size float64
+	if _, err := fmt.Sscan(result.Stdout, &size); err != nil {
+		w.Fatalf("size of the pool: %q: %v", result.Stdout, err)
+	}
+	from, to := int(size)*written/100, int(size)*percent/100
+	out, err := w.Shell(ctx, "default", "thin", fmt.Sprintf("dd if=/dev/zero of=/dev/data bs=1M seek=%d count=%d conv=notrunc,fsync 2>&1", from, to-from))
+	if err != nil {
+		w.Fatalf("a write failed before the pool was full: %v %s", err, out)
+	}
+	written = percent
+}
+
+// expect waits until exactly these alerts fire, as "NAME CLASS NODE" separated by commas, or "nothing".
+func (w *world) expect(ctx context.Context, want string, within time.Duration) {
+	w.Helper()
+	w.must(story.Wait(limited(ctx, within), "firing: "+want, func(ctx context.Context) (bool, string, error) {
+		firing, err := w.firing(ctx)
+		seen := strings.Join(firing, ", ")
+		if seen == "" {
+			seen = "nothing"
+		}
+		return seen == want, "firing: " + seen, err
+	}))
+}
+
+// fires waits until all of these fire.
+func (w *world) fires(ctx context.Context, within time.Duration, names ...string) {
+	w.Helper()
+	for _, name := range names {
+		w.must(story.Wait(limited(ctx, within), name+" fires", func(ctx context.Context) (bool, string, error) {
+			firing, err := w.firing(ctx)
+			return slices.Contains(firing, name), "firing: " + strings.Join(firing, ", "), err
+		}))
+		w.Logf("%s: %s fires", w.since(), name)
+	}
+}
+
+func (w *world) firing(ctx context.Context) ([]string, error) {
+	alerts, err := w.prometheus.Alerts(ctx)
+	var names []string
+	for _, a := range alerts {
+		if a.State == "firing" {
+			names = append(names, named(a.Labels))
+		}
+		for _, text := range a.Annotations {
+			if strings.Contains(text, "error expanding") || strings.Contains(text, "<no value>") {
+				return nil, fmt.Errorf("%s says %q", named(a.Labels), text)
+			}
+		}
+	}
+	slices.Sort(names)
+	return names, err
+}
+
+func named(labels map[string]string) string {
+	return labels["alertname"] + " " + labels["device_class"] + " " + labels["node"]
+}
+
+// history looks at the whole time: which alerts fired, these and no other; and that those of the pool came in their order, one at a time,
+// each pending before.
+func (w *world) history(ctx context.Context, want ...string) {
+	w.Helper()
+	series, err := w.prometheus.Range(ctx, "ALERTS", w.begin, time.Now(), 15*time.Second)
+	w.must(err)
+	firing, pending := map[string][]time.Time{}, map[string][]time.Time{}
+	for _, s := range series {
+		into := map[string]map[string][]time.Time{"firing": firing, "pending": pending}[s.Labels["alertstate"]]
+		into[named(s.Labels)] = s.Times
+	}
+	fired := slices.Sorted(maps.Keys(firing))
+	slices.Sort(want)
+	if !slices.Equal(fired, want) {
+		w.Errorf("fired: %q, want %q", fired, want)
+	}
+	order := []string{near, critical, full}
+	for i, name := range order {
+		if i > 0 && !firing[name][0].After(firing[order[i-1]][len(firing[order[i-1]])-1]) {
+			w.Errorf("%s fired from %s, while %s did until %s", name, firing[name][0], order[i-1], firing[order[i-1]][len(firing[order[i-1]])-1])
+		}
+		if name != full && (len(pending[name]) == 0 || !pending[name][0].Before(firing[name][0])) {
+			w.Errorf("%s was not pending before it fired", name)
+		}
+	}
+}
+
+// machine is a node.
+type machine struct {
+	*lab.Node
+	w *world
+}
+
+func (w *world) on(_ context.Context, name string) machine {
+	w.Helper()
+	n, err := w.Lab.Node(name)
+	w.must(err)
+	return machine{n, w}
+}
+
+func (m machine) path(ctx context.Context, disk string) string {
+	m.w.Helper()
+	disks, err := m.Disks(ctx)
+	m.w.must(err)
+	at := slices.IndexFunc(disks, func(d lab.Disk) bool { return d.Name == disk })
+	if at < 0 {
+		m.w.Fatalf("%s has no %s", m.Name(), disk)
+	}
+	return disks[at].Device
+}
+
+func (m machine) remove(ctx context.Context, disk string) {
+	m.w.Helper()
+	m.w.must(m.RemoveDisk(ctx, disk))
+}
+
+func (m machine) fail(ctx context.Context, disk string) {
+	m.w.Helper()
+	m.w.must(m.FailDisk(ctx, disk))
+	// Nothing is known of a disk that nobody uses.
+	_, err := m.w.Shell(ctx, "default", "mirror", "dd if=/dev/zero of=/data/touch bs=1M count=1 conv=fsync 2>&1")
+	m.w.must(err)
+}
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+func (w *world) kubectl(ctx context.Context, args ...string) error {
+	_, err := w.Kubectl(ctx, nil, args...)
+	return err
+}
+
+func (w *world) since() string { return time.Since(w.begin).Round(time.Second).String() }
+
+// collect prints what a support engineer would ask for.
+func (w *world) collect(l *lab.Lab) {
+	if w.Cluster == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, args := range []string{
+		"get pods -A -o wide", "get lvmcluster,lvmvgns -A -o yaml", "get pvc,pv -A", "logs -n " + story.OperatorNamespace + " -l app.kubernetes.io/part-of=lvms --tail=30 --prefix",
+	} {
+		out, err := w.Kubectl(ctx, nil, strings.Fields(args)...)
+		w.Logf("--- kubectl %s\n%s\n%v", args, out, err)
+	}
+	if w.prometheus == nil {
+		return
+	}
+	for _, expr := range []string{"ALERTS", `{__name__=~"lvms:.*"}`, "up"} {
+		samples, err := w.prometheus.Query(ctx, expr)
+		w.Logf("--- %s: %v %v", expr, samples, err)
+	}
+}
+
+func limited(ctx context.Context, within time.Duration) context.Context {
+	limited, cancel := context.WithTimeout(ctx, within)
+	context.AfterFunc(limited, cancel)
+	return limited
+}

@@ -1,0 +1,330 @@
+package prometheus
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+const (
+	// user is as whom OpenShift's Prometheus reads metrics and finds its targets.
+	user = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
+	// address is in the lab's network.
+	address = "127.0.0.1:9090"
+	// limit is for one question, startLimit for its start.
+	limit, startLimit = 20 * time.Second, time.Minute
+)
+
+// Prometheus is one that runs.
+type Prometheus struct {
+	web    *http.Client
+	stop   func()
+	wait   sync.WaitGroup
+	output bytes.Buffer
+}
+
+// Trust does what OpenShift's service CA does for the two Services of the metrics: it makes their Secrets, and returns the authority that
+// has signed them, as PEM. Call it when the namespace is there.
+func Trust(ctx context.Context, cluster *story.Cluster) ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "service CA"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(365 * 24 * time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	}
+	authority, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, err
+	}
+	for _, service := range []string{"lvms-operator", "vg-manager"} {
+		host := service + "-metrics-service." + story.OperatorNamespace + ".svc"
+		leaf := &x509.Certificate{
+			SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host}, NotBefore: template.NotBefore, NotAfter: template.NotAfter,
+			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		}
+		der, err := x509.CreateCertificate(rand.Reader, leaf, template, key.Public(), key)
+		if err != nil {
+			return nil, err
+		}
+		private, err := x509.MarshalECPrivateKey(key)
+		if err != nil {
+			return nil, err
+		}
+		secret := &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace, Name: service + "-metrics-cert"}, Type: corev1.SecretTypeTLS,
+			Data: map[string][]byte{corev1.TLSCertKey: encode("CERTIFICATE", der), corev1.TLSPrivateKeyKey: encode("EC PRIVATE KEY", private)},
+		}
+		if err := client.IgnoreNotFound(cluster.Delete(ctx, secret)); err != nil {
+			return nil, err
+		}
+		secret.ResourceVersion = ""
+		if err := cluster.Create(ctx, secret); err != nil {
+			return nil, err
+		}
+	}
+	return encode("CERTIFICATE", authority), nil
+}
+
+func encode(block string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: block, Bytes: der})
+}
+
+// ClientCertificate asks the cluster for a client certificate of OpenShift's Prometheus, as OpenShift's monitoring does, and returns it
+// with its key, PEM.
+func ClientCertificate(ctx context.Context, cluster *story.Cluster) (certificate, key []byte, err error) {
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user}}, private)
+	if err != nil {
+		return nil, nil, err
+	}
+	request := &certificatesv1.CertificateSigningRequest{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "prometheus-"},
+		Spec: certificatesv1.CertificateSigningRequestSpec{
+			Request: encode("CERTIFICATE REQUEST", der), SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature},
+		},
+	}
+	if err := cluster.Create(ctx, request); err != nil {
+		return nil, nil, err
+	}
+	request.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"}}
+	if _, err := cluster.Clientset.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, request.Name, request, metav1.UpdateOptions{}); err != nil {
+		return nil, nil, err
+	}
+	err = story.Wait(ctx, "the client certificate of Prometheus", func(ctx context.Context) (bool, string, error) {
+		err := cluster.Get(ctx, client.ObjectKeyFromObject(request), request)
+		return len(request.Status.Certificate) > 0, fmt.Sprint(request.Status.Conditions), err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	encoded, err := x509.MarshalECPrivateKey(private)
+	return request.Status.Certificate, encode("EC PRIVATE KEY", encoded), err
+}
+
+// Start starts Prometheus. authority is what Trust returned.
+func Start(ctx context.Context, cluster *story.Cluster, authority []byte) (*Prometheus, error) {
+	root, err := lab.Root()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := cluster.Kubectl(ctx, nil, "apply", "-f", filepath.Join(root, rbacFile)); err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(cluster.Lab.State(), "prometheus")
+	found, err := write(ctx, cluster, root, dir, authority)
+	if err != nil {
+		return nil, err
+	}
+	p := &Prometheus{web: &http.Client{Timeout: limit, Transport: &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true}}}
+	running, stop := context.WithCancelCause(context.Background())
+	p.stop = func() { stop(nil) }
+	command, err := cluster.Lab.Command(running, "prometheus", "--config.file="+filepath.Join(dir, "prometheus.yaml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+	if err != nil {
+		return nil, err
+	}
+	command.Env = append(os.Environ(), "GOMEMLIMIT=200MiB")
+	command.Stdout, command.Stderr = &p.output, &p.output
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	p.wait.Add(2)
+	go func() {
+		defer p.wait.Done()
+		stop(fmt.Errorf("prometheus has ended: %w", command.Wait()))
+	}()
+	go func() {
+		defer p.wait.Done()
+		found.keep(running)
+	}()
+	waiting, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	defer context.AfterFunc(running, cancel)()
+	err = story.Wait(waiting, "Prometheus", func(ctx context.Context) (bool, string, error) {
+		return true, "", p.ask(ctx, "/api/v1/status/buildinfo", nil, &struct{}{})
+	})
+	if err != nil {
+		p.Stop()
+		return nil, fmt.Errorf("%w\n%s", errors.Join(err, context.Cause(running)), p.output.String())
+	}
+	return p, nil
+}
+
+// Stop ends it.
+func (p *Prometheus) Stop() {
+	p.stop()
+	p.wait.Wait()
+}
+
+// write writes what Prometheus reads into a folder, and returns what keeps its targets.
+func write(ctx context.Context, cluster *story.Cluster, root, dir string, authority []byte) (*discovery, error) {
+	certificate, key, err := ClientCertificate(ctx, cluster)
+	if err != nil {
+		return nil, err
+	}
+	path := func(name string) string { return filepath.Join(dir, name) }
+	monitor, err := readMonitor(root)
+	if err != nil {
+		return nil, err
+	}
+	settings, err := monitor.config(path("targets.json"), files{
+		"/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt": path("service-ca.crt"),
+		"/etc/prometheus/secrets/metrics-client-certs/tls.crt":              path("tls.crt"),
+		"/etc/prometheus/secrets/metrics-client-certs/tls.key":              path("tls.key"),
+	}, path("rules.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	written, err := yaml.Marshal(settings)
+	if err != nil {
+		return nil, err
+	}
+	groups, err := rules(root)
+	if err != nil {
+		return nil, err
+	}
+	// What another one has seen here is of no interest.
+	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
+		return nil, err
+	}
+	for name, content := range map[string][]byte{
+		"prometheus.yaml": written, "rules.yaml": groups, "tls.crt": certificate, "tls.key": key, "service-ca.crt": authority,
+	} {
+		if err := os.WriteFile(path(name), content, 0o644); err != nil {
+			return nil, err
+		}
+	}
+	return newDiscovery(cluster, monitor.Metadata.Namespace, path("targets.json"), certificate, key)
+}
+
+// ask asks Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/).
+func (p *Prometheus) ask(ctx context.Context, path string, query url.Values, into any) error {
+	asked := url.URL{Scheme: "http", Host: address, Path: path, RawQuery: query.Encode()}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, asked.String(), nil)
+	if err != nil {
+		return err
+	}
+	response, err := p.web.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	answer := struct {
+		Status, Error string
+		Data          any
+	}{Data: into}
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		return fmt.Errorf("%s: %s: %w", path, response.Status, err)
+	}
+	if answer.Status != "success" {
+		return fmt.Errorf("%s: %s", path, answer.Error)
+	}
+	return nil
+}
+
+// Alert is one that is pending or firing.
+type Alert struct {
+	State               string
+	Labels, Annotations map[string]string
+}
+
+// Alerts returns those that are pending or firing.
+func (p *Prometheus) Alerts(ctx context.Context) ([]Alert, error) {
+	var answer struct{ Alerts []Alert }
+	err := p.ask(ctx, "/api/v1/alerts", nil, &answer)
+	return answer.Alerts, err
+}
+
+// Sample is one value of an instant query.
+type Sample struct {
+	Metric map[string]string
+	// Value is the time, and the value as text.
+	Value [2]any
+}
+
+// Query evaluates an expression that gives a vector.
+func (p *Prometheus) Query(ctx context.Context, expr string) ([]Sample, error) {
+	var answer struct{ Result []Sample }
+	err := p.ask(ctx, "/api/v1/query", url.Values{"query": {expr}}, &answer)
+	return answer.Result, err
+}
+
+// Range evaluates an expression for each step of a time, and returns for each series the times at which it has a value.
+func (p *Prometheus) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]Series, error) {
+	seconds := func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
+	var answer struct {
+		Result []struct {
+			Metric map[string]string
+			Values [][2]any
+		}
+	}
+	err := p.ask(ctx, "/api/v1/query_range", url.Values{"query": {expr}, "start": {seconds(from)}, "end": {seconds(to)}, "step": {step.String()}}, &answer)
+	var all []Series
+	for _, r := range answer.Result {
+		s := Series{Labels: r.Metric}
+		for _, v := range r.Values {
+			at, ok := v[0].(float64)
+			if !ok {
+				return nil, fmt.Errorf("%s: the time is %v", expr, v[0])
+			}
+			s.Times = append(s.Times, time.Unix(int64(at), 0))
+		}
+		all = append(all, s)
+	}
+	return all, err
+}
+
+// Series is one with the times at which it has a value, in their order.
+type Series struct {
+	Labels map[string]string
+	Times  []time.Time
+}
+
+// Down returns the targets that are not scraped, with the reason; and how many are.
+func (p *Prometheus) Down(ctx context.Context) (down []string, up int, err error) {
+	var answer struct {
+		ActiveTargets []struct{ ScrapeURL, Health, LastError string }
+	}
+	if err := p.ask(ctx, "/api/v1/targets", url.Values{"state": {"active"}}, &answer); err != nil {
+		return nil, 0, err
+	}
+	for _, target := range answer.ActiveTargets {
+		if target.Health == "up" {
+			up++
+			continue
+		}
+		down = append(down, target.ScrapeURL+" "+target.Health+" "+target.LastError)
+	}
+	return down, up, nil
+}
