@@ -46,6 +46,9 @@ const (
 	full     = "LVMSThinPoolDataFull thin node1"
 )
 
+// step is that of what Prometheus is asked about the past.
+const step = 15 * time.Second
+
 // world is a cluster that Prometheus watches.
 type world struct {
 	*testing.T
@@ -93,7 +96,10 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	w.must(err)
 	t.Cleanup(func() {
 		if t.Failed() {
-			w.collect(l)
+			w.collect()
+		}
+		if w.prometheus != nil {
+			w.prometheus.Stop()
 		}
 		w.must(l.Down(context.WithoutCancel(ctx)))
 	})
@@ -112,7 +118,6 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	w.storage(ctx)
 	w.prometheus, err = prometheus.Start(ctx, w.Cluster, authority)
 	w.must(err)
-	t.Cleanup(w.prometheus.Stop)
 	w.must(story.Wait(limited(ctx, 3*time.Minute), "all targets are scraped", func(ctx context.Context) (bool, string, error) {
 		down, up, err := w.prometheus.Down(ctx)
 		// Two agents, and an operator with one that stands by.
@@ -210,7 +215,9 @@ func named(labels map[string]string) string {
 // each pending before.
 func (w *world) history(ctx context.Context, want ...string) {
 	w.Helper()
-	series, err := w.prometheus.Range(ctx, "ALERTS", w.begin, time.Now(), 15*time.Second)
+	// The steps of the time are at full quarters of a minute.
+	time.Sleep(2 * step)
+	series, err := w.prometheus.Range(ctx, "ALERTS", w.begin.Truncate(step), time.Now(), step)
 	w.must(err)
 	firing, pending := map[string][]time.Time{}, map[string][]time.Time{}
 	for _, s := range series {
@@ -220,7 +227,7 @@ func (w *world) history(ctx context.Context, want ...string) {
 	fired := slices.Sorted(maps.Keys(firing))
 	slices.Sort(want)
 	if !slices.Equal(fired, want) {
-		w.Errorf("fired: %q, want %q", fired, want)
+		w.Fatalf("fired: %q, want %q", fired, want)
 	}
 	order := []string{near, critical, full}
 	for i, name := range order {
@@ -285,7 +292,7 @@ func (w *world) kubectl(ctx context.Context, args ...string) error {
 func (w *world) since() string { return time.Since(w.begin).Round(time.Second).String() }
 
 // collect prints what a support engineer would ask for.
-func (w *world) collect(l *lab.Lab) {
+func (w *world) collect() {
 	if w.Cluster == nil {
 		return
 	}
