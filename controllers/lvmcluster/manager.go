@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/rights"
 )
 
 // Manager keeps one kind of operand.
@@ -48,6 +49,8 @@ type Options struct {
 	Platform platform.Platform
 	// UpgradeGate is told whether an upgrade may come; nil where nobody asks.
 	UpgradeGate *olm.Gate
+	// Rights knows which rights the operator lacks; nil where nobody asks.
+	Rights *rights.Watch
 }
 
 // newManagers returns the managers in the order of creation.

@@ -38,6 +38,7 @@ func cached() *unstructured.Unstructured {
 	role := &unstructured.Unstructured{Object: map[string]any{"rules": []any{
 		map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"get"}},
 		map[string]any{"apiGroups": []any{"lvm.topolvm.io"}, "resources": []any{"lvmclusters"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"admissionregistration.k8s.io"}, "resources": []any{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, "verbs": []any{"get"}},
 	}}}
 	role.SetAPIVersion("rbac.authorization.k8s.io/v1")
 	role.SetKind("ClusterRole")
