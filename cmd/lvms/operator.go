@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -24,6 +25,7 @@ import (
 	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/config/rbac"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
 	"github.com/lvm-storage/lvm-operator/controllers/node"
 	"github.com/lvm-storage/lvm-operator/controllers/standby"
@@ -34,6 +36,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/rights"
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
@@ -43,6 +46,7 @@ import (
 const (
 	csiSocket        = "/run/topolvm/csi-topolvm.sock"
 	managerContainer = "manager"
+	account          = "lvms-operator"
 	webhookSecret    = "lvms-operator-webhook-server-cert"
 	webhookService   = "lvms-operator-webhook-service"
 	webhookConfig    = "lvms-operator-webhook"
@@ -133,6 +137,14 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		return fmt.Errorf("find out what cluster this is: %w", err)
 	}
 	ctrl.Log.Info("starting the operator", "platform", found.Kind, "scc", found.SCC, "snapshots", found.Snapshots, "namespace", namespace)
+	needed, err := rights.Of(rbac.Operator, rbac.Namespace, namespace, found.Absent()...)
+	if err != nil {
+		return err
+	}
+	watch := rights.NewWatch(direct, namespace+"/"+account, needed)
+	if err := watch.CanStart(ctx); err != nil {
+		return err
+	}
 	image, err := ownImage(ctx, direct, namespace, podName)
 	if err != nil {
 		return err
@@ -183,7 +195,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 			return err
 		}
 	}
-	if err := addControllers(mgr, namespace, image, found, o.volumeMetrics); err != nil {
+	if err := errors.Join(mgr.Add(watch), addControllers(mgr, namespace, image, found, watch, o.volumeMetrics)); err != nil {
 		return err
 	}
 	closeSidecars, err := addCSI(ctx, mgr, namespace, podName, found, volumes)
@@ -261,14 +273,17 @@ func (c webhookCertificates) current(o operatorOptions) certificateSource {
 	return scrape.NewCertificate(o.webhookCertDir).FromFolder
 }
 
-func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Platform, volumeMetrics int) error {
+func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Platform, watch *rights.Watch, volumeMetrics int) error {
 	if err := metrics.Registry.Register(lvmcluster.NewCollector(mgr.GetClient(), namespace)); err != nil {
 		return err
 	}
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found, VolumeMetrics: volumeMetrics,
+		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found, Rights: watch, VolumeMetrics: volumeMetrics,
 			UpgradeGate: olm.NewGate(mgr.GetClient(), namespace, os.Getenv(olm.ConditionName))})
 	if err := clusters.SetupWithManager(mgr); err != nil {
+		return err
+	}
+	if err := mgr.Add(lvmcluster.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
 		return err
 	}
 	if err := node.New(mgr.GetClient(), mgr.GetAPIReader(), namespace).SetupWithManager(mgr); err != nil {

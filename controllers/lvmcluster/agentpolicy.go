@@ -69,6 +69,18 @@ func (agentPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluster *l
 // newAgentPolicies builds the policies for the agents of the operator's namespace.
 func newAgentPolicies(cluster *lvmv1alpha1.LVMCluster) ([]*unstructured.Unstructured, error) {
 	file := bytes.ReplaceAll(agentPolicyFile, []byte("system:serviceaccount:"+suggestedNamespace+":"), []byte("system:serviceaccount:"+cluster.Namespace+":"))
+	objects, err := decodeAll(file)
+	if err != nil {
+		return nil, fmt.Errorf("admission policies of the node agents: %w", err)
+	}
+	for _, object := range objects {
+		object.SetLabels(labels(cluster, "agent-policy"))
+	}
+	return objects, nil
+}
+
+// decodeAll returns the objects of a file.
+func decodeAll(file []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(file), len(file)); ; {
 		object := &unstructured.Unstructured{}
@@ -77,9 +89,8 @@ func newAgentPolicies(cluster *lvmv1alpha1.LVMCluster) ([]*unstructured.Unstruct
 			return objects, nil
 		}
 		if err != nil {
-			return nil, fmt.Errorf("admission policies of the node agents: %w", err)
+			return nil, err
 		}
-		object.SetLabels(labels(cluster, "agent-policy"))
 		objects = append(objects, object)
 	}
 }

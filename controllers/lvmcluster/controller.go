@@ -115,6 +115,7 @@ func (c *Controller) create(ctx context.Context, r Reconciler, cluster *lvmv1alp
 		done.observed, done.obstacles = true, upgradeObstacles(seen)
 		c.emitLeaving(cluster, seen)
 	}
+	done.outcome.add("rights", c.options.Rights.Err())
 	done.outcome.report(done.conditions)
 	done.state = summarize(done.outcome, volumeGroups)
 	return done

@@ -63,6 +63,7 @@ func (c *Controller) finalize(ctx context.Context, r Reconciler, cluster *lvmv1a
 
 // reportDeletion says what the deletion waits for, and what is left of the volume groups.
 func (c *Controller) reportDeletion(ctx context.Context, r Reconciler, cluster *lvmv1alpha1.LVMCluster, done *report) {
+	done.outcome.add("rights", c.options.Rights.Err())
 	pending := firstOf(slices.Concat(done.outcome.failures, done.outcome.waits))
 	done.conditions.False(lvmv1alpha1.ConditionResourcesAvailable, lvmv1alpha1.ReasonDeletionPending, pending)
 	seen, err := r.observe(ctx, cluster)

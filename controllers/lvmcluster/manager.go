@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
+	"github.com/lvm-storage/lvm-operator/internal/rights"
 )
 
 // Manager keeps one kind of operand.
@@ -50,6 +51,8 @@ type Options struct {
 	UpgradeGate *olm.Gate
 	// VolumeMetrics is how many volumes of a node have metrics of their own; 0 for none.
 	VolumeMetrics int
+	// Rights knows which rights the operator lacks; nil where nobody asks.
+	Rights *rights.Watch
 }
 
 // newManagers returns the managers in the order of creation.

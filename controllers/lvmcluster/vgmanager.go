@@ -2,8 +2,11 @@ package lvmcluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -44,7 +47,43 @@ func (vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1
 	if err != nil {
 		return fmt.Errorf("DaemonSet %s: read its status: %w", vgManagerName, err)
 	}
-	return rollout(daemonSet)
+	refused, err := r.refused(ctx, daemonSet)
+	if err != nil {
+		return errors.Join(err, rollout(daemonSet, ""))
+	}
+	return rollout(daemonSet, refused)
+}
+
+// +kubebuilder:rbac:groups="",resources=events,namespace=openshift-lvm-storage,verbs=list
+
+// refused returns what the API server said when a pod of the DaemonSet was to be made last, if there are pods that are not made. The
+// DaemonSet itself does not have it, only its events do.
+func (r Reconciler) refused(ctx context.Context, daemonSet *appsv1.DaemonSet) (string, error) {
+	if daemonSet.Status.CurrentNumberScheduled >= daemonSet.Status.DesiredNumberScheduled {
+		return "", nil
+	}
+	events := &corev1.EventList{}
+	err := r.Live.List(ctx, events, client.InNamespace(daemonSet.Namespace), client.MatchingFields{"involvedObject.uid": string(daemonSet.UID), "reason": "FailedCreate"})
+	if err != nil {
+		return "", fmt.Errorf("list the events of DaemonSet %s: %w", daemonSet.Name, err)
+	}
+	if len(events.Items) == 0 {
+		return "", nil
+	}
+	newest := slices.MaxFunc(events.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	return explainRefusal(daemonSet.Namespace, newest.Message), nil
+}
+
+// explainRefusal says what to do about a pod that was not let in. A message of the API server names the pod first, which has another name each time.
+func explainRefusal(namespace, message string) string {
+	if _, why, found := strings.Cut(message, " is forbidden: "); found {
+		message = why
+	}
+	if !strings.Contains(message, "violates PodSecurity") {
+		return "the API server refuses them: " + message
+	}
+	return fmt.Sprintf("the Pod Security level of namespace %[1]s lets no privileged pod run, which a node agent is: kubectl label --overwrite namespace %[1]s pod-security.kubernetes.io/enforce=privileged; "+
+		"they are then made within minutes (the API server says: %[2]s)", namespace, message)
 }
 
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,namespace=openshift-lvm-storage,verbs=list;watch
@@ -79,12 +118,14 @@ func replaceOther(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMClu
 	return r.Applier.Delete(ctx, r.Live, daemonSet)
 }
 
-// rollout returns a WaitError while not every node has a ready pod of the wanted shape.
-func rollout(daemonSet *appsv1.DaemonSet) error {
+// rollout returns a WaitError while not every node has a ready pod of the wanted shape. refused says why pods could not be made, if so.
+func rollout(daemonSet *appsv1.DaemonSet, refused string) error {
 	status := daemonSet.Status
 	switch {
 	case status.ObservedGeneration < daemonSet.Generation:
 		return waitFor([]string{fmt.Sprintf("DaemonSet %s was changed: its pods are not replaced yet", daemonSet.Name)})
+	case refused != "":
+		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are made: %s", daemonSet.Name, status.CurrentNumberScheduled, status.DesiredNumberScheduled, refused)})
 	case status.UpdatedNumberScheduled < status.DesiredNumberScheduled:
 		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are of the newest version; if it stays so, kubectl -n %s describe daemonset %s says why",
 			daemonSet.Name, status.UpdatedNumberScheduled, status.DesiredNumberScheduled, daemonSet.Namespace, daemonSet.Name)})

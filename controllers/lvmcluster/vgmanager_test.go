@@ -11,18 +11,52 @@ import (
 // Pods that a namespace's Pod Security does not let be made are only told of by the DaemonSet: who waits is told where to look.
 func TestARolloutThatHangsSaysWhereToLook(t *testing.T) {
 	for name, tt := range map[string]struct {
-		status appsv1.DaemonSetStatus
-		want   string
+		status  appsv1.DaemonSetStatus
+		refused string
+		want    string
 	}{
-		"done":        {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2}, ""},
-		"not seen":    {appsv1.DaemonSetStatus{ObservedGeneration: 1}, "was changed"},
-		"none made":   {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2}, "0 of 2 pods are of the newest version; if it stays so, kubectl -n ns describe daemonset vg-manager says why"},
-		"not running": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 1}, "1 of 2 pods are ready"},
+		"done":        {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2}, "", ""},
+		"not seen":    {appsv1.DaemonSetStatus{ObservedGeneration: 1}, "", "was changed"},
+		"none made":   {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2}, "", "0 of 2 pods are of the newest version; if it stays so, kubectl -n ns describe daemonset vg-manager says why"},
+		"refused":     {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2, CurrentNumberScheduled: 1, UpdatedNumberScheduled: 1}, "no room", "1 of 2 pods are made: no room"},
+		"not running": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 1}, "", "1 of 2 pods are ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := rollout(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "vg-manager", Generation: 2}, Status: tt.status})
+			err := rollout(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "vg-manager", Generation: 2}, Status: tt.status}, tt.refused)
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
+
+// Who reads why no agent runs learns what to do, and what the API server said: both messages are recorded ones.
+func TestARefusedPodIsExplained(t *testing.T) {
+	for name, tt := range map[string]struct {
+		message string
+		want    []string
+		not     string
+	}{
+		"Pod Security": {
+			`Error creating: pods "vg-manager-72dgp" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`,
+			[]string{"namespace ns ", "kubectl label --overwrite namespace ns pod-security.kubernetes.io/enforce=privileged", `violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`},
+			"72dgp",
+		},
+		"a quota": {
+			`Error creating: pods "vg-manager-x4b2c" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2`,
+			[]string{"the API server refuses them: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"},
+			"kubectl label",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := explainRefusal("ns", tt.message)
+			for _, want := range tt.want {
+				if !strings.Contains(got, want) {
+					t.Errorf("%q does not say %q", got, want)
+				}
+			}
+			if strings.Contains(got, tt.not) {
+				t.Errorf("%q has %q", got, tt.not)
 			}
 		})
 	}

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
@@ -68,6 +69,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		WatchesMetadata(metadataOf("v1", "ServiceAccount"), wake)
 	for _, kind := range []string{policyKind, policyBindingKind} {
 		b = b.WatchesMetadata(metadataOf(policyAPIVersion, kind), wake, builder.WithPredicates(owned()))
+	}
+	if c.options.Rights != nil {
+		b = b.WatchesRawSource(source.Channel(c.options.Rights.Changed(), wake))
 	}
 	if c.options.Platform.Snapshots {
 		b = b.WatchesMetadata(metadataOf(snapshotAPIVersion, snapshotClassKind), wake, builder.WithPredicates(owned()))

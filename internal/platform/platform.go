@@ -73,6 +73,19 @@ func Detect(ctx context.Context, apis discovery.DiscoveryInterface, reader clien
 	return found, nil
 }
 
+// Absent returns the groups of the optional APIs that the cluster has not.
+func (p Platform) Absent() []string {
+	var groups []string
+	for group, has := range map[string]bool{
+		"config.openshift.io": p.TLSProfile || p.Kind == OpenShift, "security.openshift.io": p.SCC, "snapshot.storage.k8s.io": p.Snapshots,
+	} {
+		if !has {
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
 // HasTLSProfile reports whether the cluster says how TLS is to be served.
 func HasTLSProfile(apis discovery.DiscoveryInterface) (bool, error) { return has(apis, apiServers) }
 

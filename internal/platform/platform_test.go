@@ -3,6 +3,7 @@ package platform
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -108,5 +109,23 @@ func TestSnapshotsThatAppearEndTheProcessAndAFailedLookDoesNot(t *testing.T) {
 	}
 	if err := (&snapshotWatch{openShiftAPIs, time.Millisecond}).Start(t.Context()); !errors.Is(err, ErrSnapshotsAppeared) {
 		t.Errorf("appeared: %v", err)
+	}
+}
+
+// Rights on what the cluster has not are not missed.
+func TestAbsentGroupsAreThoseOfOptionalAPIs(t *testing.T) {
+	for name, tt := range map[string]struct {
+		found Platform
+		want  []string
+	}{
+		"Kubernetes":                {Platform{Kind: Kubernetes}, []string{"config.openshift.io", "security.openshift.io", "snapshot.storage.k8s.io"}},
+		"Kubernetes with snapshots": {Platform{Kind: Kubernetes, Snapshots: true}, []string{"config.openshift.io", "security.openshift.io"}},
+		"OpenShift":                 {Platform{Kind: OpenShift, SCC: true, Snapshots: true, TLSProfile: true}, nil},
+		"MicroShift":                {Platform{Kind: MicroShift, SCC: true}, []string{"config.openshift.io", "snapshot.storage.k8s.io"}},
+	} {
+		got := tt.found.Absent()
+		if slices.Sort(got); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", name, got, tt.want)
+		}
 	}
 }

@@ -17,6 +17,8 @@ import (
 	. "github.com/onsi/gomega"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -42,7 +44,10 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		l, err := lab.Up(ctx, lab.Options{Name: "e2e-olm", Nodes: 1, OLM: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: GinkgoWriter})
 		Expect(err).NotTo(HaveOccurred())
-		DeferCleanup(func(ctx SpecContext) { Expect(l.Down(ctx)).To(Succeed()) })
+		DeferCleanup(func(ctx SpecContext) {
+			noteRights(l)
+			Expect(l.Down(ctx)).To(Succeed())
+		})
 		opened, err := story.Open(l)
 		Expect(err).NotTo(HaveOccurred())
 		c = olm.Cluster{Cluster: opened}
@@ -64,6 +69,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	AfterEach(func(ctx SpecContext) {
 		if CurrentSpecReport().Failed() {
 			for _, args := range []string{
+				"get role,clusterrole -A -o name", "get lvmcluster -A -o yaml",
 				"get catalogsources,subscriptions,installplans,csv,operatorgroups -A -o wide", "get pods,jobs -A -o wide", "get events -A",
 				"describe csv -n " + story.OperatorNamespace, "logs -n " + story.OperatorNamespace + " deployment/lvms-operator --tail=60",
 			} {
@@ -83,34 +89,118 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.Serve(ctx, catalog)).To(Succeed())
 	}
 
-	It("is not started on a Kubernetes that is too old for it, and OLM says so", func(ctx SpecContext) {
+	It("is not started by what is wrong with a Subscription, an OperatorGroup or a Kubernetes that is too old, and OLM says so", func(ctx SpecContext) {
+		// Another catalog has the operator too, in a newer version. Nothing of it is to be seen in any of the stories.
+		elsewhere, err := olm.NewPublisher(ctx, c.Lab, GinkgoT().TempDir(), GinkgoWriter)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(elsewhere.Publish(ctx, olm.Release{Version: "0.9.0", Image: images["0.1.0"]})).To(Succeed())
+		catalog, err := elsewhere.PublishCatalog(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(c.ServeAs(ctx, "elsewhere", catalog)).To(Succeed())
 		publish(ctx, olm.Release{Version: "0.0.9", Image: images["0.1.0"], Change: changeCSV(`minKubeVersion: .*`, "minKubeVersion: 1.99.0")})
-		Expect(c.Subscribe(ctx, olm.OwnNamespace, "candidate")).To(Succeed())
-		Eventually(func() (string, error) {
-			return c.Kubectl(ctx, nil, "get", "csv", "-n", story.OperatorNamespace, "-o", `jsonpath={range .items[*]}{.status.phase} {.status.requirementStatus[*].message}{end}`)
-		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(And(HavePrefix("Pending"), ContainSubstring("1.99.0")))
+
+		By("a catalog that is not there")
+		Expect(c.Group(ctx, olm.OwnNamespace)).To(Succeed())
+		Expect(c.SubscribeTo(ctx, "nosuch", "candidate")).To(Succeed())
+		Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(And(
+			ContainSubstring("targeted catalogsource olm/nosuch missing"), ContainSubstring("no operators found from catalog nosuch in namespace olm referenced by subscription lvms-operator")))
 		Expect(c.Unsubscribe(ctx)).To(Succeed())
-	}, NodeTimeout(5*time.Minute))
+
+		By("no OperatorGroup")
+		Expect(c.SubscribeTo(ctx, olm.Source, "candidate")).To(Succeed())
+		Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("all available catalogsources are healthy"))
+		plans := func() (string, error) {
+			return c.Kubectl(ctx, nil, "get", "installplans,csv", "-n", story.OperatorNamespace, "-o", "name")
+		}
+		Consistently(plans).WithContext(ctx).WithTimeout(3*time.Second).WithPolling(time.Second).Should(BeEmpty(), "OLM says nothing, and does nothing")
+
+		By("two OperatorGroups")
+		for _, name := range []string{"lvms", "second"} {
+			single{c.Cluster}.kubectl(ctx, `{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: `+name+`, namespace: `+story.OperatorNamespace+`},
+  spec: {targetNamespaces: [`+story.OperatorNamespace+`]}}`, "apply", "-f", "-")
+		}
+		Eventually(func() string {
+			return single{c.Cluster}.kubectl(ctx, "", "get", "operatorgroup", "second", "-n", story.OperatorNamespace, "-o", "jsonpath={.status.conditions[*].message}")
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(Equal("Multiple OperatorGroup found in the same namespace"))
+		Expect(plans()).To(BeEmpty())
+
+		By("a Kubernetes that is too old")
+		single{c.Cluster}.kubectl(ctx, "", "delete", "operatorgroup", "second", "-n", story.OperatorNamespace)
+		Eventually(func() (string, error) {
+			return c.Kubectl(ctx, nil, "get", "csv", "-n", story.OperatorNamespace, "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.status.requirementStatus[*].message}{end}`)
+		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(And(HavePrefix("lvms-operator.v0.0.9 Pending"), ContainSubstring("1.99.0")))
+		Expect(c.Unsubscribe(ctx)).To(Succeed())
+	}, NodeTimeout(6*time.Minute))
 
 	It("is installed with a Subscription, and serves volumes", func(ctx SpecContext) {
 		publish(ctx, olm.Release{Version: "0.1.0", Image: images["0.1.0"], Change: withoutColumns})
 		Expect(c.Subscribe(ctx, olm.OwnNamespace, "candidate")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.1.0")).To(Succeed())
 		Expect(columnsOf(ctx, c)).To(BeEmpty())
+
+		By("letting no privileged Pod run in the namespace")
+		level := func(level string) {
+			single{c.Cluster}.kubectl(ctx, "", "label", "--overwrite", "namespace", story.OperatorNamespace, "pod-security.kubernetes.io/enforce="+level)
+		}
+		level("baseline")
 		Expect(c.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
+		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(And(
+			ContainSubstring("DaemonSet vg-manager: 0 of 1 pods are made: the Pod Security level of namespace openshift-lvm-storage lets no privileged pod run"),
+			ContainSubstring("kubectl label --overwrite namespace openshift-lvm-storage pod-security.kubernetes.io/enforce=privileged"),
+			ContainSubstring(`violates PodSecurity "baseline:latest"`)))
+		level("privileged")
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 		Expect(c.Claim(ctx, data)).To(Succeed())
 		single{c.Cluster}.startWriting(ctx, data.Name)
 		single{c.Cluster}.stillWrites(ctx)
 	}, NodeTimeout(8*time.Minute))
 
-	It("refuses an LVMCluster by a webhook whose certificate is OLM's", func(ctx SpecContext) {
-		_, err := c.Kubectl(ctx, strings.NewReader(`{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster, metadata: {name: second, namespace: `+story.OperatorNamespace+`},
+	// OLM lets the webhook of an operator for its own namespace see that namespace only: others are a policy's.
+	It("refuses a second LVMCluster by a webhook whose certificate is OLM's, and one in a namespace where nobody looks", func(ctx SpecContext) {
+		for namespace, answer := range map[string]string{
+			story.OperatorNamespace: "my-lvmcluster", "default": `an LVMCluster is looked after in namespace "openshift-lvm-storage" only, where the operator runs; create it there`,
+		} {
+			_, err := c.Kubectl(ctx, strings.NewReader(`{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster, metadata: {name: second, namespace: `+namespace+`},
   spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`), "apply", "-f", "-")
-		Expect(err).To(MatchError(ContainSubstring("my-lvmcluster")))
+			Expect(err).To(MatchError(ContainSubstring(answer)))
+		}
 	}, NodeTimeout(time.Minute))
 
+	It("names a right that somebody has taken from it, and goes on when it has it back", func(ctx SpecContext) {
+		giveClaims := take(ctx, c, &rbacv1.ClusterRole{}, "persistentvolumeclaims/status", "persistentvolumeclaims", "list", "watch")
+		giveAgents := take(ctx, c, &rbacv1.Role{}, "daemonsets", "daemonsets", "patch")
+		restart := func() {
+			single{c.Cluster}.kubectl(ctx, "", "delete", "pod", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=lvms-operator")
+		}
+		restart()
+		Eventually(func() string {
+			out, _ := c.Kubectl(ctx, nil, "logs", "-n", story.OperatorNamespace, "deployment/lvms-operator") // There is no log before there is a Pod.
+			return out
+		}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator may not list persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in all namespaces: its Role or ClusterRole is not that of the installation"))
+		single{c.Cluster}.stillWrites(ctx)
+		giveClaims()
+		restart()
+		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ContainSubstring("may not patch daemonsets.apps in namespace openshift-lvm-storage"))
+		giveAgents()
+		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		Expect(c.WaitInstalled(ctx, "0.1.0")).To(Succeed())
+	}, NodeTimeout(6*time.Minute))
+
 	It("is upgraded through its channel while a Pod writes and a volume is being made", func(ctx SpecContext) {
+		waits := story.Volume{Namespace: "default", Name: "waits", Class: "lvms-vg1", Size: "256Mi"}
+		Expect(c.Claim(ctx, waits)).To(Succeed())
+		Expect(c.StartPod(ctx, waits, "made")).To(Succeed())
+		Expect(c.StopPod(ctx, "default", "made")).To(Succeed())
+		start := time.Now()
+		Expect(c.StartPod(ctx, waits, "usual")).To(Succeed())
+		usual := time.Since(start)
+		Expect(c.StopPod(ctx, "default", "usual")).To(Succeed())
+		replaced := make(chan replacement, 1)
+		go func() {
+			defer GinkgoRecover()
+			defer close(replaced)
+			replaced <- mountWhileReplaced(ctx, c, waits)
+		}()
 		publish(ctx, olm.Release{Version: "0.2.0", Image: images["0.2.0"]})
 		Eventually(func() (map[string]string, error) { phases, _, err := c.Versions(ctx); return phases, err }).WithContext(ctx).
 			WithTimeout(3*time.Minute).WithPolling(time.Second).Should(HaveKey(olm.PackageName+".v0.2.0"), "OLM finds the new version")
@@ -124,12 +214,26 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		single{c.Cluster}.stillWrites(ctx)
 		Expect(c.StopPod(ctx, "default", "during")).To(Succeed())
 		Expect(c.Unclaim(ctx, during)).To(Succeed())
+
+		waited := <-replaced
+		Expect(c.StopPod(ctx, "default", "waits")).To(Succeed())
+		Expect(c.Unclaim(ctx, waits)).To(Succeed())
+		AddReportEntry("a Pod with a volume runs after, usually", usual.Round(100*time.Millisecond).String())
+		AddReportEntry("from the old agent's end to the new one's registration", waited.agent.Round(100*time.Millisecond).String())
+		AddReportEntry("a Pod that comes in between runs after", waited.pod.Round(100*time.Millisecond).String())
+		// Kubelet tries again after twice the time each: at most as long again as the agent was away.
+		Expect(waited.pod).To(BeNumerically("<=", 2*waited.agent+usual))
 	}, NodeTimeout(8*time.Minute))
 
-	It("goes on serving when the next version cannot start", func(ctx SpecContext) {
-		publish(ctx, olm.Release{Version: "0.2.1", Image: images["0.2.0"], Change: changeCSV(`( +)- --webhook-cert-dir=`, "$1- --no-such-flag\n$0")})
+	// A version whose program ends at its start comes to the same here: the Deployment does not become ready, and its old Pod stays.
+	It("goes on serving when the image of the next version is missing", func(ctx SpecContext) {
+		repository, _, _ := strings.Cut(images["0.2.0"], "@")
+		publish(ctx, olm.Release{Version: "0.2.1", Image: repository + "@sha256:" + strings.Repeat("0", 64)})
 		Eventually(func() (map[string]string, error) { phases, _, err := c.Versions(ctx); return phases, err }).WithContext(ctx).
 			WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HaveKeyWithValue(olm.PackageName+".v0.2.1", "Installing"))
+		Eventually(func() string {
+			return single{c.Cluster}.kubectl(ctx, "", "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=lvms-operator", "--no-headers")
+		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("ImagePull"))
 		during := story.Volume{Namespace: "default", Name: "broken", Class: "lvms-vg1", Size: "256Mi"}
 		Expect(c.Claim(ctx, during)).To(Succeed())
 		Expect(c.StartPod(ctx, during, "broken")).To(Succeed(), "the old operator still makes volumes")
@@ -166,11 +270,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.Delete(ctx, lvmCluster)).To(Succeed())
 		Eventually(func() string {
 			Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())
-			var says []string
-			for _, condition := range lvmCluster.Status.Conditions {
-				says = append(says, condition.Message)
-			}
-			return strings.Join(says, "; ")
+			return messages(lvmCluster)
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("default/data"), "what keeps it is named")
 		single{c.Cluster}.stillWrites(ctx)
 
@@ -273,4 +373,96 @@ func leftOver(before, after map[string]bool) []string {
 	}
 	slices.Sort(left)
 	return left
+}
+
+// says returns what OLM says about the Subscription and the versions.
+func says(ctx context.Context, c olm.Cluster) (string, error) {
+	_, seen, err := c.Versions(ctx)
+	return seen, err
+}
+
+// conditions returns what the LVMCluster says.
+func conditions(ctx context.Context, c olm.Cluster) (string, error) {
+	lvmCluster := &lvmv1alpha1.LVMCluster{}
+	err := c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "my-lvmcluster"}, lvmCluster)
+	return messages(lvmCluster), err
+}
+
+func messages(lvmCluster *lvmv1alpha1.LVMCluster) string {
+	var all []string
+	for _, condition := range lvmCluster.Status.Conditions {
+		all = append(all, condition.Message)
+	}
+	return strings.Join(all, "; ")
+}
+
+// take takes verbs on a resource from the role, among those that OLM has made of the operator's bundle, that has a right on another resource
+// by which it is known. What it returns gives them back.
+func take(ctx context.Context, c olm.Cluster, kind client.Object, known, resource string, verbs ...string) (give func()) {
+	GinkgoHelper()
+	listed := single{c.Cluster}.kubectl(ctx, "", "get", resourceOf(kind), "-n", story.OperatorNamespace, "-o",
+		`jsonpath={range .items[*]}{.metadata.name} {.rules[*].resources}{"\n"}{end}`)
+	key := client.ObjectKey{Namespace: story.OperatorNamespace}
+	for line := range strings.Lines(listed) {
+		if name, resources, _ := strings.Cut(line, " "); strings.HasPrefix(name, "lvms-operator.v") && strings.Contains(resources, `"`+known+`"`) {
+			key.Name = name
+		}
+	}
+	var rules *[]rbacv1.PolicyRule
+	switch role := kind.(type) {
+	case *rbacv1.ClusterRole:
+		key.Namespace, rules = "", &role.Rules
+	case *rbacv1.Role:
+		rules = &role.Rules
+	}
+	Expect(c.Get(ctx, key, kind)).To(Succeed(), "a role of the operator with a right on %s, among\n%s", known, listed)
+	var whole, rest []rbacv1.PolicyRule
+	for _, rule := range *rules {
+		whole = append(whole, *rule.DeepCopy())
+		if slices.Contains(rule.Resources, resource) {
+			rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(verb string) bool { return slices.Contains(verbs, verb) })
+		}
+		rest = append(rest, rule)
+	}
+	Expect(rest).NotTo(Equal(whole), "%s on %s was taken from %s", verbs, resource, key.Name)
+	*rules = rest
+	Expect(c.Update(ctx, kind)).To(Succeed())
+	return func() {
+		GinkgoHelper()
+		Expect(c.Get(ctx, key, kind)).To(Succeed())
+		*rules = whole
+		Expect(c.Update(ctx, kind)).To(Succeed())
+	}
+}
+
+// replacement is how long an agent was away, and how long a Pod waited that came in between.
+type replacement struct{ agent, pod time.Duration }
+
+// mountWhileReplaced waits until the node's agent goes, starts a Pod with a volume that has been made, and returns when the new agent is
+// registered with kubelet and the Pod runs.
+func mountWhileReplaced(ctx context.Context, c olm.Cluster, v story.Volume) replacement {
+	GinkgoHelper()
+	registered := func() bool {
+		node := &storagev1.CSINode{}
+		Expect(c.Get(ctx, client.ObjectKey{Name: "node1"}, node)).To(Succeed())
+		return slices.ContainsFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == lvmv1alpha1.DriverName })
+	}
+	const limit, often = 5 * time.Minute, 50 * time.Millisecond
+	Eventually(registered).WithContext(ctx).WithTimeout(limit).WithPolling(often).Should(BeFalse(), "the old agent goes")
+	gone := time.Now()
+	started := make(chan time.Duration, 1)
+	go func() {
+		defer GinkgoRecover()
+		defer close(started)
+		start := time.Now()
+		Expect(c.StartPod(ctx, v, v.Name)).To(Succeed())
+		started <- time.Since(start)
+	}()
+	Eventually(registered).WithContext(ctx).WithTimeout(limit).WithPolling(often).Should(BeTrue(), "the new agent is registered")
+	return replacement{agent: time.Since(gone), pod: <-started}
+}
+
+// resourceOf is the name of the resource of a role, for kubectl.
+func resourceOf(role client.Object) string {
+	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", role), "*v1.")) + "s.rbac.authorization.k8s.io"
 }

@@ -8,12 +8,17 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -38,6 +43,7 @@ func cached() *unstructured.Unstructured {
 	role := &unstructured.Unstructured{Object: map[string]any{"rules": []any{
 		map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"get"}},
 		map[string]any{"apiGroups": []any{"lvm.topolvm.io"}, "resources": []any{"lvmclusters"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"admissionregistration.k8s.io"}, "resources": []any{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, "verbs": []any{"get"}},
 	}}}
 	role.SetAPIVersion("rbac.authorization.k8s.io/v1")
 	role.SetKind("ClusterRole")
@@ -79,7 +85,42 @@ func (e *Env) as(user, roles, namespace string, extra map[string][]string) (*res
 	}
 	config := rest.CopyConfig(e.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}, Extra: extra}
+	for _, role := range objects {
+		if err := inForce(config, role); err != nil {
+			return nil, err
+		}
+	}
 	return config, nil
+}
+
+// inForce waits until the API server grants what a role has: it learns of roles by a watch of its own.
+func inForce(config *rest.Config, object *unstructured.Unstructured) error {
+	role := &rbacv1.Role{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
+		return err
+	}
+	user, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		return err
+	}
+	rule := role.Rules[len(role.Rules)-1]
+	asked := &authorizationv1.ResourceAttributes{Namespace: role.Namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0]}
+	asked.Resource, asked.Subresource, _ = strings.Cut(rule.Resources[0], "/")
+	if len(rule.ResourceNames) > 0 {
+		asked.Name = rule.ResourceNames[0]
+	}
+	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked}}
+		if err := user.Create(context.Background(), review); err != nil {
+			return fmt.Errorf("ask whether %s %s is in force: %w", object.GetKind(), role.Name, err)
+		}
+		if review.Status.Allowed {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%s %s is not in force: may not %s %s in namespace %q", object.GetKind(), role.Name, asked.Verb, rule.Resources[0], role.Namespace)
+		}
+	}
 }
 
 // manifests reads a file of the repository.

@@ -20,7 +20,8 @@ const (
 	PackageName = "lvms-operator"
 	// catalogNamespace is where catalogs are that all namespaces can use.
 	catalogNamespace = "olm"
-	catalogName      = "lvms"
+	// Source is the catalog that the operator comes from.
+	Source = "lvms"
 )
 
 // Cluster is a lab's cluster with OLM, as an administrator sees it.
@@ -40,8 +41,11 @@ func (c Cluster) apply(ctx context.Context, manifest string) error {
 	return err
 }
 
-// Serve makes a catalog of an image, or gives the one that is there another image, and waits until OLM reads it.
-func (c Cluster) Serve(ctx context.Context, image string) error {
+// Serve makes the catalog Source of an image, or gives the one that is there another image, and waits until OLM reads it.
+func (c Cluster) Serve(ctx context.Context, image string) error { return c.ServeAs(ctx, Source, image) }
+
+// ServeAs does that with a catalog of another name.
+func (c Cluster) ServeAs(ctx context.Context, name, image string) error {
 	if err := c.apply(ctx, fmt.Sprintf(`
 apiVersion: operators.coreos.com/v1alpha1
 kind: CatalogSource
@@ -51,15 +55,15 @@ spec:
   displayName: LVM Storage
   image: %s
   grpcPodConfig: {securityContextConfig: legacy, extractContent: {catalogDir: %s}}
-`, catalogName, catalogNamespace, image, CatalogDir)); err != nil {
+`, name, catalogNamespace, image, CatalogDir)); err != nil {
 		return err
 	}
 	return story.Wait(ctx, "catalog READY", func(ctx context.Context) (bool, string, error) {
 		// The Pod with the old content serves until the new one does.
-		if serving, seen, err := c.serves(ctx, image); !serving {
+		if serving, seen, err := c.serves(ctx, name, image); !serving {
 			return false, seen, err
 		}
-		source, err := c.read(ctx, "CatalogSource", catalogNamespace, catalogName)
+		source, err := c.read(ctx, "CatalogSource", catalogNamespace, name)
 		if err != nil {
 			return false, "", err
 		}
@@ -68,10 +72,10 @@ spec:
 	})
 }
 
-// serves tells whether the only Pod of the catalog has the content of an image, and is ready.
-func (c Cluster) serves(ctx context.Context, image string) (bool, string, error) {
+// serves tells whether the only Pod of a catalog has the content of an image, and is ready.
+func (c Cluster) serves(ctx context.Context, name, image string) (bool, string, error) {
 	pods := &corev1.PodList{}
-	if err := c.List(ctx, pods, client.InNamespace(catalogNamespace), client.MatchingLabels{"olm.catalogSource": catalogName}); err != nil {
+	if err := c.List(ctx, pods, client.InNamespace(catalogNamespace), client.MatchingLabels{"olm.catalogSource": name}); err != nil {
 		return false, "", err
 	}
 	seen := ""
@@ -89,6 +93,14 @@ func (c Cluster) serves(ctx context.Context, image string) (bool, string, error)
 
 // Subscribe asks OLM for the operator from a channel, as the console does when somebody clicks Install.
 func (c Cluster) Subscribe(ctx context.Context, mode Mode, channel string) error {
+	if err := c.Group(ctx, mode); err != nil {
+		return err
+	}
+	return c.SubscribeTo(ctx, Source, channel)
+}
+
+// Group makes the operator's namespace and the OperatorGroup in it.
+func (c Cluster) Group(ctx context.Context, mode Mode) error {
 	target := "{}"
 	if mode == OwnNamespace {
 		target = "{targetNamespaces: [" + story.OperatorNamespace + "]}"
@@ -102,12 +114,17 @@ apiVersion: operators.coreos.com/v1
 kind: OperatorGroup
 metadata: {name: lvms, namespace: %[1]s}
 spec: %[2]s
----
+`, story.OperatorNamespace, target))
+}
+
+// SubscribeTo asks for the operator from a channel of a catalog, in a namespace that is there.
+func (c Cluster) SubscribeTo(ctx context.Context, source, channel string) error {
+	return c.apply(ctx, fmt.Sprintf(`
 apiVersion: operators.coreos.com/v1alpha1
 kind: Subscription
-metadata: {name: %[3]s, namespace: %[1]s}
-spec: {name: %[3]s, channel: %[4]s, source: %[5]s, sourceNamespace: %[6]s, installPlanApproval: Automatic}
-`, story.OperatorNamespace, target, PackageName, channel, catalogName, catalogNamespace))
+metadata: {name: %[1]s, namespace: %[2]s}
+spec: {name: %[1]s, channel: %[3]s, source: %[4]s, sourceNamespace: %[5]s, installPlanApproval: Automatic}
+`, PackageName, story.OperatorNamespace, channel, source, catalogNamespace))
 }
 
 // WaitInstalled waits until a version is installed, and is the only one.

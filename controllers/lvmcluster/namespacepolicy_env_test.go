@@ -1,0 +1,51 @@
+//go:build env
+
+package lvmcluster
+
+import (
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// An LVMCluster where nobody looks is refused without the webhook too, which OLM does not let see other namespaces.
+func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	elsewhere := func() error {
+		other := newTestCluster(thin("vg1"))
+		other.UID, other.Name, other.Namespace = "", "elsewhere", metav1.NamespaceDefault
+		return w.api.Create(t.Context(), other, client.DryRunAll)
+	}
+	w.must(elsewhere())
+	policy := NewNamespacePolicy(w.spy, w.spy, w.cluster.Namespace)
+	w.must(policy.apply(t.Context()))
+	objects := []client.Object{&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}}
+	for _, object := range objects {
+		w.must(w.get(object, "lvms-lvmcluster-namespace"))
+		if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].Kind != "CustomResourceDefinition" || owners[0].Name != clusterCRD {
+			t.Errorf("%T goes with %v", object, owners)
+		}
+	}
+	said := ""
+	w.soon(func() bool {
+		if err := elsewhere(); err != nil {
+			said = err.Error()
+		}
+		return said != ""
+	}, "an LVMCluster in namespace default is accepted")
+	if want := `an LVMCluster is looked after in namespace "` + w.cluster.Namespace + `" only`; !strings.Contains(said, want) {
+		t.Errorf("%q does not say %q", said, want)
+	}
+	here := newTestCluster(thin("vg1"))
+	here.UID, here.Name, here.Namespace = "", "here", w.cluster.Namespace
+	w.must(w.api.Create(t.Context(), here, client.DryRunAll))
+
+	// The next test makes an LVMCluster in another namespace.
+	for _, object := range objects {
+		w.must(w.api.Delete(t.Context(), object))
+	}
+	w.soon(func() bool { return elsewhere() == nil }, "the policy is in force after it was deleted")
+}

@@ -1,0 +1,168 @@
+// Package rights finds out whether the operator has the rights that its installation gave it. An operator without the right to watch a kind
+// starts, waits for that kind's cache for ever and does nothing; without the right to change one it fails at that point only. So it is asked
+// before the start, and while the operator runs.
+package rights
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// clusterWide is a namespace in which the operator has no rights but those that it has in all.
+const clusterWide = "default"
+
+// Right is one verb on one resource. Name is empty where it is about all objects, Namespace where it is about all namespaces.
+type Right struct{ Verb, Group, Resource, Name, Namespace string }
+
+// String names the right as `kubectl auth can-i` takes it.
+func (r Right) String() string {
+	text := r.Verb + " " + r.Resource
+	if r.Group != "" {
+		// A subresource comes after the group.
+		resource, sub, isSub := strings.Cut(r.Resource, "/")
+		text = r.Verb + " " + resource + "." + r.Group
+		if isSub {
+			text += "/" + sub
+		}
+	}
+	if r.Name != "" {
+		text += " " + r.Name
+	}
+	if r.Namespace != "" {
+		return text + " in namespace " + r.Namespace
+	}
+	return text + " in all namespaces"
+}
+
+// Of returns the rights that Roles and ClusterRoles give, but those on API groups that the cluster has not.
+// The Roles are those of an installation in a namespace, from, and hold in another one.
+func Of(roles []byte, from, namespace string, absent ...string) ([]Right, error) {
+	var all []Right
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(roles), len(roles)); ; {
+		role := rbacv1.Role{}
+		if err := decoder.Decode(&role); errors.Is(err, io.EOF) {
+			return slices.Compact(sorted(all)), nil
+		} else if err != nil {
+			return nil, fmt.Errorf("rights of the operator: %w", err)
+		}
+		if role.Namespace == from {
+			role.Namespace = namespace
+		}
+		for _, rule := range role.Rules {
+			all = append(all, of(rule, role.Namespace, absent)...)
+		}
+	}
+}
+
+func of(rule rbacv1.PolicyRule, namespace string, absent []string) []Right {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var all []Right
+	for _, group := range rule.APIGroups {
+		if slices.Contains(absent, group) {
+			continue
+		}
+		for _, resource := range rule.Resources {
+			for _, name := range names {
+				for _, verb := range rule.Verbs {
+					all = append(all, Right{verb, group, resource, name, namespace})
+				}
+			}
+		}
+	}
+	return all
+}
+
+func sorted(all []Right) []Right {
+	slices.SortFunc(all, func(a, b Right) int {
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Verb, b.Verb), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// Missing returns which of the rights the client's user has not. Everybody may ask that about himself (ClusterRole system:basic-user).
+// The list of all rights that the API server gives may be incomplete where it does not decide alone: what is not in it is asked for one by one.
+func Missing(ctx context.Context, c client.Writer, needed []Right) ([]Right, error) {
+	given := map[string][]authorizationv1.ResourceRule{}
+	var missing []Right
+	for _, right := range needed {
+		namespace := cmp.Or(right.Namespace, clusterWide)
+		if _, asked := given[namespace]; !asked {
+			review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
+			if err := c.Create(ctx, review); err != nil {
+				return nil, fmt.Errorf("ask the API server for the operator's rights in namespace %s: %w", namespace, err)
+			}
+			given[namespace] = review.Status.ResourceRules
+		}
+		if slices.ContainsFunc(given[namespace], right.isIn) {
+			continue
+		}
+		allowed, err := right.allowed(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			missing = append(missing, right)
+		}
+	}
+	return missing, nil
+}
+
+func (r Right) isIn(rule authorizationv1.ResourceRule) bool {
+	has := func(values []string, value string) bool {
+		return slices.Contains(values, value) || slices.Contains(values, "*")
+	}
+	return has(rule.Verbs, r.Verb) && has(rule.APIGroups, r.Group) && has(rule.Resources, r.Resource) &&
+		(len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, r.Name))
+}
+
+func (r Right) allowed(ctx context.Context, c client.Writer) (bool, error) {
+	resource, sub, _ := strings.Cut(r.Resource, "/")
+	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+		Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: sub, Name: r.Name, Namespace: r.Namespace,
+	}}}
+	if err := c.Create(ctx, review); err != nil {
+		return false, fmt.Errorf("ask the API server whether the operator may %s: %w", r, err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// watching are the rights without which the operator does not start: it waits for its caches.
+func watching(all []Right) []Right {
+	return slices.DeleteFunc(slices.Clone(all), func(r Right) bool { return r.Verb != "list" && r.Verb != "watch" })
+}
+
+// shown is how many rights an Error names; it counts the others.
+const shown = 5
+
+// Error is that rights are missing. It says which, and what to do.
+type Error struct {
+	// Account is the ServiceAccount of the operator, with its namespace.
+	Account string
+	Missing []Right
+}
+
+func (e *Error) Error() string {
+	var names []string
+	for _, right := range e.Missing[:min(shown, len(e.Missing))] {
+		names = append(names, right.String())
+	}
+	text := strings.Join(names, ", ")
+	if more := len(e.Missing) - shown; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("ServiceAccount %s may not %s: its Role or ClusterRole is not that of the installation any more: give it back what was taken, or install this version again", e.Account, text)
+}

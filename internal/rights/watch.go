@@ -1,0 +1,99 @@
+package rights
+
+import (
+	"context"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// interval is how often a Watch asks: two or three requests that the API server answers from memory.
+const interval = time.Minute
+
+// Watch asks again and again which rights are missing.
+type Watch struct {
+	client  client.Writer
+	account string
+	needed  []Right
+	missing atomic.Pointer[[]Right]
+	changed chan event.GenericEvent
+}
+
+// NewWatch returns a Watch over the rights of the client's user, a ServiceAccount.
+func NewWatch(c client.Writer, account string, needed []Right) *Watch {
+	return &Watch{client: c, account: account, needed: needed, changed: make(chan event.GenericEvent, 1)}
+}
+
+// CanStart asks once, and returns an *Error if the operator may not watch what it has to. Other rights that are missing come from Err, when it runs.
+func (w *Watch) CanStart(ctx context.Context) error {
+	if err := w.ask(ctx); err != nil {
+		// Not to know is no reason not to start.
+		log.FromContext(ctx).Error(err, "It is not known whether the operator has its rights")
+		return nil
+	}
+	return w.asError(watching(*w.missing.Load()))
+}
+
+// Start asks until ctx ends.
+func (w *Watch) Start(ctx context.Context) error {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if err := w.ask(ctx); err != nil && ctx.Err() == nil {
+			log.FromContext(ctx).Error(err, "It is not known whether the operator still has its rights")
+		}
+	}
+}
+
+// Err returns an *Error with the rights that were missing when it was asked last, or nil.
+func (w *Watch) Err() error {
+	if w == nil {
+		return nil
+	}
+	missing := w.missing.Load()
+	if missing == nil {
+		return nil
+	}
+	return w.asError(*missing)
+}
+
+// Changed has an event after each change of what Err returns.
+func (w *Watch) Changed() <-chan event.GenericEvent { return w.changed }
+
+func (w *Watch) asError(missing []Right) error {
+	if len(missing) == 0 {
+		return nil
+	}
+	return &Error{Account: w.account, Missing: missing}
+}
+
+func (w *Watch) ask(ctx context.Context) error {
+	missing, err := Missing(ctx, w.client, w.needed)
+	if err != nil {
+		return err
+	}
+	before := w.missing.Swap(&missing)
+	if before == nil && len(missing) == 0 || before != nil && slices.Equal(*before, missing) {
+		return nil
+	}
+	if err := w.asError(missing); err != nil {
+		log.FromContext(ctx).Error(err, "The operator lacks rights")
+	} else {
+		log.FromContext(ctx).Info("The operator has all its rights again", "account", w.account)
+	}
+	select {
+	case w.changed <- event.GenericEvent{Object: &rbacv1.ClusterRole{}}:
+	default: // One is there already.
+	}
+	return nil
+}
