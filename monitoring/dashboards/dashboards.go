@@ -56,6 +56,8 @@ type panel struct {
 	queries     []query
 	// labels are the first columns of a table.
 	labels []labelColumn
+	// sorted is the column by which Grafana sorts a table, the greatest first. The console sorts by the first one.
+	sorted string
 	// words stand for values of a number; that of "null" for none.
 	words [][2]string
 	// warning and critical are values from which on a number has another colour. 0 is for none.

@@ -69,7 +69,11 @@ func grafanaPanel(p panel, id int) object {
 	case table:
 		defaults = object{}
 		o["transformations"], overrides = grafanaColumns(p)
-		o["options"] = object{"showHeader": true, "cellHeight": "sm"}
+		options := object{"showHeader": true, "cellHeight": "sm"}
+		if p.sorted != "" {
+			options["sortBy"] = []object{{"displayName": p.sorted, "desc": true}}
+		}
+		o["options"] = options
 	}
 	o["fieldConfig"] = object{"defaults": defaults, "overrides": overrides}
 	return o

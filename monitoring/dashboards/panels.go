@@ -31,6 +31,9 @@ var (
 	used = class(data) + " or " + class(thick)
 	days = daysLeft(data) + " or " + daysLeft(thick)
 
+	// growth is that of thin volumes, in bytes a day.
+	growth = "deriv(lvms_volume_data_percent{" + onClass + "}[6h]) * lvms_volume_size_bytes / 100 * 86400"
+
 	nodeAndClass = []labelColumn{{"node", "Node"}, {"device_class", "Device class"}}
 )
 
@@ -64,8 +67,9 @@ func average(labels, metric, matchers string) string {
 	return rateBy(labels, metric+"_sum", matchers) + " / " + rateBy(labels, metric+"_count", matchers)
 }
 
+// quantile is that of an hour: there are few calls.
 func quantile(metric, matchers string) string {
-	return short("histogram_quantile(0.99, " + rateBy("le, method_name", metric+"_bucket", matchers) + ")")
+	return short(fmt.Sprintf("histogram_quantile(0.99, sum by (le, method_name) (rate(%s_bucket{%s}[1h])))", metric, matchers))
 }
 
 func one(expr, name string) []query { return []query{{expr: expr, name: name}} }
@@ -124,7 +128,7 @@ func overview() row {
 func capacity() row {
 	return row{"Capacity", []panel{
 		{
-			title: "How full, and how long it will do", kind: table, width: 12, labels: nodeAndClass,
+			title: "How full, and how long it will do", kind: table, width: 12, sorted: "Used", labels: nodeAndClass,
 			help: "Thin: of the pool. Thick: of the volume group. Days until full at the rate of the last six hours; none for what does not fill.",
 			queries: []query{
 				{expr: size, name: "Size", unit: inBytes},
@@ -138,7 +142,7 @@ func capacity() row {
 		{title: "Thin pools: data", kind: lines, width: 6, unit: ratio, decimals: 1, queries: one(class(data), classes), help: "From 95 % on a pool takes no new volume; at 100 % writes fail."},
 		{title: "Thin pools: metadata", kind: lines, width: 6, unit: ratio, decimals: 1, queries: one(class(metadata), classes), help: "At 100 % a pool stops and has to be checked."},
 		{title: "Volume groups with thick volumes", kind: lines, width: 6, unit: ratio, decimals: 1, queries: one(class(thick), classes), help: "At 100 % no volume can be made or grow; those that are there are not harmed."},
-		{title: "In 24 hours, as in the last six", kind: lines, width: 6, unit: ratio, decimals: 1, queries: one(tomorrow(data)+" or "+tomorrow(thick), classes), help: "How full pools and groups are in a day, at the rate of the last six hours."},
+		{title: "How full in 24 hours, at the rate of the last six", kind: lines, width: 6, unit: ratio, decimals: 1, queries: one(tomorrow(data)+" or "+tomorrow(thick), classes), help: "How full pools and groups are in a day, at the rate of the last six hours."},
 		{title: "For new volumes", kind: lines, width: 6, unit: inBytes, queries: one(class("lvms_capacity_bytes"), classes), help: "What the scheduler is told. 0 as well when the device class cannot be seen."},
 		{title: "Promised by thin pools / size", kind: lines, width: 6, unit: plain, decimals: 2, queries: one(class(promised), classes), help: "Above 1 the volumes can fill the pool."},
 	}}
@@ -148,13 +152,13 @@ func volumes() row {
 	top := largest()
 	return row{"Volumes", []panel{
 		{
-			title: "Volumes that hold most", kind: table, width: 12,
+			title: "Volumes that hold most", kind: table, width: 12, sorted: "Holds",
 			help:   "Thin: what was written. A volume without a claim is a snapshot, or an orphan.",
 			labels: []labelColumn{{"namespace", "Namespace"}, {"persistentvolumeclaim", "Claim"}, {"node", "Node"}, {"device_class", "Device class"}, {"volume", "Logical volume"}},
 			queries: []query{
 				{expr: top, name: "Holds", unit: inBytes},
 				{expr: "max " + byVolume + "(lvms_volume_size_bytes{" + onClass + "}) and " + top, name: "Size", unit: inBytes},
-				{expr: "max " + byVolume + "(deriv(lvms_volume_data_percent{" + onClass + "}[6h]) * lvms_volume_size_bytes / 100 * 86400) and " + top, name: "Growth a day", unit: inBytes},
+				{expr: "max " + byVolume + "(" + growth + ") and " + top, name: "Growth a day", unit: inBytes},
 			},
 		},
 		{title: "Logical volumes", kind: lines, width: 6, unit: plain, queries: one(class("lvms_logical_volumes"), classes), help: "Snapshots among them."},
@@ -163,7 +167,8 @@ func volumes() row {
 			queries: one("max by (node, device_class, kind) (lvms_orphan_logical_volumes{"+onClass+"}) > 0", classes+" {{kind}}"),
 			help:    "LogicalVolume: without an object. Object: without a logical volume. Unclaimed: nothing claims it.",
 		},
-		{title: "Volumes that cannot be written", kind: lines, width: 6, unit: plain, queries: one("sum "+byClass+"(lvms_volume_read_only{"+onClass+"})", classes), help: "Snapshots that are read-only among them."},
+		{title: "Volumes that cannot be written", kind: lines, width: 6, unit: plain, queries: one("sum "+byClass+"(max "+byVolume+"(lvms_volume_read_only{"+onClass+"})) > 0", classes), help: "Snapshots that are read-only among them."},
+		{title: "Volumes that grow most, a day", kind: lines, width: 6, unit: inBytes, queries: one("topk(5, max "+byVolume+"("+growth+") > 0)", "{{node}} {{namespace}} {{persistentvolumeclaim}}"), help: "At the rate of the last six hours."},
 	}}
 }
 
@@ -172,18 +177,18 @@ func devices() row {
 		{title: "Devices by state", kind: areas, width: 6, unit: plain, queries: one("sum by (state) (max "+byDevice+"(lvms_device_state{"+onNode+"}))", "{{state}}"), help: "All block devices of the nodes."},
 		{title: "Volume groups by state", kind: areas, width: 6, unit: plain, queries: one("sum by (state) (max by (node, device_class, state) (lvms_volume_group_state{"+onClass+"})) > 0", "{{state}}"), help: "One for each device class and node."},
 		{
-			title: "Missing or failing", kind: table, width: 12, help: "Devices that are not there, give errors or do not answer.",
+			title: "Devices that are missing or failing now", kind: table, width: 12, help: "Devices that are not there, give errors or do not answer.",
 			labels:  []labelColumn{{"node", "Node"}, {"device", "Device"}, {"device_id", "Identity"}, {"state", "State"}},
 			queries: one("max "+byDevice+"(lvms_device_state{"+onNode+`, state=~"Missing|Failing"})`, ""),
 		},
 		{
-			title: "Missing or failing, by device class", kind: lines, width: 6, unit: plain, help: "Devices of volume groups.",
+			title: "Devices missing or failing, by device class", kind: lines, width: 6, unit: plain, help: "Devices of volume groups.",
 			queries: []query{
-				{expr: class("lvms_volume_group_missing_devices"), name: classes + " missing"},
-				{expr: class("lvms_volume_group_failing_devices"), name: classes + " failing"},
+				{expr: class("lvms_volume_group_missing_devices") + " > 0", name: classes + " missing"},
+				{expr: class("lvms_volume_group_failing_devices") + " > 0", name: classes + " failing"},
 			},
 		},
-		{title: "Not used, by reason", kind: lines, width: 6, unit: plain, queries: one("sum by (reason) (max by (node, reason) (lvms_excluded_devices{"+onNode+"}))", "{{reason}}"), help: "A device counts for each of its reasons."},
+		{title: "Devices not used, by reason", kind: lines, width: 6, unit: plain, queries: one("sum by (reason) (max by (node, reason) (lvms_excluded_devices{"+onNode+"}))", "{{reason}}"), help: "A device counts for each of its reasons."},
 	}}
 }
 
@@ -198,19 +203,19 @@ func redundancy() row {
 				{expr: class("lvms_raid_sync_percent") + " / 100", name: "In sync", unit: ratio},
 			},
 		},
-		{title: "In sync", kind: lines, width: 6, unit: ratio, queries: one(class("lvms_raid_sync_percent")+" / 100", classes), help: "The volume that is least in sync."},
-		{title: "State: 0 healthy, 1 a copy lacks, 2 lost", kind: lines, width: 6, unit: plain, queries: one(class(redundant), classes), help: "A volume that was just made counts as healthy."},
+		{title: "Redundancy: in sync", kind: lines, width: 6, unit: ratio, queries: one(class("lvms_raid_sync_percent")+" / 100", classes), help: "The volume that is least in sync."},
+		{title: "Redundancy: 0 healthy, 1 a copy is lacking, 2 data is lost", kind: lines, width: 6, unit: plain, queries: one(class(redundant), classes), help: "A volume that was just made counts as healthy."},
 	}}
 }
 
 func operations() row {
 	const calls, callsOnNode, host = "csi_sidecar_operations_seconds", "csi_plugin_operations_seconds", "lvms_host_command_duration_seconds"
 	const failed = `grpc_status_code!="OK"`
-	all := func(matchers string) string {
-		return rateBy("method_name", calls+"_count", matchers) + " * 3600"
+	anHour := func(metric, matchers string) []query {
+		return one(short(rateBy("method_name", metric+"_count", matchers)+" * 3600")+" > 0", "{{method}}")
 	}
 	return row{"Operations", []panel{
-		{title: "CSI calls of the controller an hour", kind: lines, width: 6, unit: plain, decimals: 1, queries: one(short(all(""))+" > 0", "{{method}}"), help: "By method, of the last 15 minutes."},
+		{title: "CSI calls of the controller an hour", kind: lines, width: 6, unit: plain, decimals: 1, queries: anHour(calls, ""), help: "By method, of the last 15 minutes."},
 		{
 			title: "CSI calls that failed, an hour", kind: lines, width: 6, unit: plain, decimals: 1, help: "By method and gRPC code. Aborted and ResourceExhausted are tried again by themselves.",
 			queries: []query{
@@ -218,12 +223,13 @@ func operations() row {
 				{expr: short(rateBy("method_name, grpc_status_code", callsOnNode+"_count", failed+", "+onNode)+" * 3600") + " > 0", name: "{{method}} {{grpc_status_code}}"},
 			},
 		},
+		{title: "CSI calls on nodes an hour", kind: lines, width: 6, unit: plain, decimals: 1, queries: anHour(callsOnNode, onNode), help: "By method, of the last 15 minutes."},
+		{title: "Commands on nodes that failed, an hour", kind: lines, width: 6, unit: plain, decimals: 1, queries: one(rateBy("node, command", "lvms_host_command_failures_total", onNode)+" * 3600 > 0", "{{node}} {{command}}"), help: "Some are meant to: LVM says by an error that something does not exist."},
 		{title: "CSI calls of the controller: seconds, average", kind: lines, width: 6, unit: plain, decimals: 2, queries: one(short("("+average("method_name", calls, "")+")"), "{{method}}"), help: "By method."},
 		{title: "CSI calls of the controller: seconds, 99th percentile", kind: lines, width: 6, unit: plain, decimals: 2, queries: one(quantile(calls, ""), "{{method}}"), help: "By method. One in a hundred takes longer."},
 		{title: "CSI calls on nodes: seconds, average", kind: lines, width: 6, unit: plain, decimals: 2, queries: one(short("("+average("method_name", callsOnNode, onNode)+")"), "{{method}}"), help: "By method."},
 		{title: "CSI calls on nodes: seconds, 99th percentile", kind: lines, width: 6, unit: plain, decimals: 2, queries: one(quantile(callsOnNode, onNode), "{{method}}"), help: "By method. One in a hundred takes longer."},
 		{title: "Commands on nodes, a minute", kind: lines, width: 6, unit: plain, decimals: 1, queries: one(rateBy("command", "lvms_host_commands_total", onNode)+" * 60", "{{command}}"), help: "Programs that the agents start. At rest there is one of lsblk and one of LVM a minute on each node."},
-		{title: "Commands on nodes that failed, an hour", kind: lines, width: 6, unit: plain, decimals: 1, queries: one(rateBy("node, command", "lvms_host_command_failures_total", onNode)+" * 3600 > 0", "{{node}} {{command}}"), help: "Some are meant to: LVM says by an error that something does not exist."},
 		{title: "Commands on nodes: seconds, average", kind: lines, width: 6, unit: plain, decimals: 2, queries: one(average("command", host, onNode), "{{command}}"), help: "A command that takes longer and longer waits for a disk, or for another one."},
 	}}
 }
@@ -231,7 +237,7 @@ func operations() row {
 func components() row {
 	return row{"Operator and agents", []panel{
 		{
-			title: "That answer", kind: lines, width: 6, unit: plain, help: "Pods that Prometheus reaches.",
+			title: "Operators and agents that answer", kind: lines, width: 6, unit: plain, help: "Pods that Prometheus reaches.",
 			queries: []query{{expr: "sum(up{" + operatorJob + "})", name: "operators"}, {expr: "sum(up{" + agentJob + ", " + onNode + "})", name: "agents"}},
 		},
 		{title: "Age of what is known of capacity, seconds", kind: lines, width: 6, unit: plain, queries: one("time() - max by (node) (lvms_capacity_observed_timestamp_seconds{"+onNode+"})", "{{node}}"), help: "After five minutes the scheduler is told that there is no room."},
