@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,6 +27,12 @@ var (
 	link     = regexp.MustCompile(`\]\(([^)#]*)(?:#([^)]*))?\)`)
 	row      = regexp.MustCompile(`(?m)^\| \[(\w+)\]\((\w+)\.md\) \| (\w+) \| (.+\.) \|$`)
 )
+
+// holds are the words of the pages for how long an alert has to hold.
+var holds = map[time.Duration]string{
+	0: "", time.Minute: "a minute", 5 * time.Minute: "five minutes", 10 * time.Minute: "ten minutes", 15 * time.Minute: "15 minutes",
+	30 * time.Minute: "half an hour", time.Hour: "an hour", 12 * time.Hour: "twelve hours",
+}
 
 // pages returns the text of each page by its file's name.
 func pages(t *testing.T) map[string]string {
@@ -69,6 +76,10 @@ func TestEachAlertHasARunbookAndEachRunbookAnAlert(t *testing.T) {
 			delete(texts, a.Name+".md")
 			if got := firsts(heading.FindAllStringSubmatch(text, -1)); !slices.Equal(got, headings) || !strings.HasPrefix(text, "# "+a.Name+"\n") {
 				t.Errorf("%s: headings %q, want %q below its name", a.Name, got, headings)
+			}
+			meaning, _, _ := strings.Cut(text, "\n## Impact")
+			if words, ok := holds[a.For]; !ok || !strings.Contains(meaning, words) {
+				t.Errorf("%s: its meaning does not say that it has to hold for %s (%q)", a.Name, a.For, words)
 			}
 			if index[a.Name] != a.Severity {
 				t.Errorf("%s: severity %q in the index, want %q", a.Name, index[a.Name], a.Severity)
