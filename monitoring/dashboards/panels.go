@@ -31,9 +31,6 @@ var (
 	used = class(data) + " or " + class(thick)
 	days = daysLeft(data) + " or " + daysLeft(thick)
 
-	// growth is that of thin volumes, in bytes a day.
-	growth = "deriv(lvms_volume_data_percent{" + onClass + "}[6h]) * lvms_volume_size_bytes / 100 * 86400"
-
 	nodeAndClass = []labelColumn{{"node", "Node"}, {"device_class", "Device class"}}
 )
 
@@ -50,6 +47,11 @@ func tomorrow(series string) string {
 // held is what each volume takes of its device class.
 func held() string {
 	return fmt.Sprintf("max %[1]s(lvms_volume_size_bytes{%[2]s} * lvms_volume_data_percent / 100) or max %[1]s(lvms_volume_size_bytes{%[2]s} unless lvms_volume_data_percent)", byVolume, onClass)
+}
+
+// growth is that of thin volumes, in bytes a day.
+func growth(matchers string) string {
+	return "max " + byVolume + "(deriv(lvms_volume_data_percent{" + matchers + "}[6h]) * lvms_volume_size_bytes / 100 * 86400)"
 }
 
 func largest() string { return "topk(10, " + held() + ")" }
@@ -158,7 +160,7 @@ func volumes() row {
 			queries: []query{
 				{expr: top, name: "Holds", unit: inBytes},
 				{expr: "max " + byVolume + "(lvms_volume_size_bytes{" + onClass + "}) and " + top, name: "Size", unit: inBytes},
-				{expr: "max " + byVolume + "(" + growth + ") and " + top, name: "Growth a day", unit: inBytes},
+				{expr: growth(onClass) + " and " + top, name: "Growth a day", unit: inBytes},
 			},
 		},
 		{title: "Logical volumes", kind: lines, width: 6, unit: plain, queries: one(class("lvms_logical_volumes"), classes), help: "Snapshots among them."},
@@ -168,7 +170,8 @@ func volumes() row {
 			help:    "LogicalVolume: without an object. Object: without a logical volume. Unclaimed: nothing claims it.",
 		},
 		{title: "Volumes that cannot be written", kind: lines, width: 6, unit: plain, queries: one("sum "+byClass+"(max "+byVolume+"(lvms_volume_read_only{"+onClass+"})) > 0", classes), help: "Snapshots that are read-only among them."},
-		{title: "Volumes that grow most, a day", kind: lines, width: 6, unit: inBytes, queries: one("topk(5, max "+byVolume+"("+growth+") > 0)", "{{node}} {{namespace}} {{persistentvolumeclaim}}"), help: "At the rate of the last six hours."},
+		// The console shows the template of a name where a label is missing.
+		{title: "Claims that grow most, a day", kind: lines, width: 6, unit: inBytes, queries: one("topk(5, "+growth(onClass+`, persistentvolumeclaim!=""`)+" > 0)", "{{node}} {{namespace}} {{persistentvolumeclaim}}"), help: "At the rate of the last six hours."},
 	}}
 }
 
