@@ -173,6 +173,7 @@ var resourceOfKind = map[string]struct{ group, resource string }{
 	"ClusterRole": {"rbac.authorization.k8s.io", "clusterroles"}, "ClusterRoleBinding": {"rbac.authorization.k8s.io", "clusterrolebindings"},
 	"Role": {"rbac.authorization.k8s.io", "roles"}, "RoleBinding": {"rbac.authorization.k8s.io", "rolebindings"},
 	"ServiceAccount": {"", "serviceaccounts"}, "Service": {"", "services"}, "NetworkPolicy": {"networking.k8s.io", "networkpolicies"},
+	"ServiceMonitor": {"monitoring.coreos.com", "servicemonitors"}, "PrometheusRule": {"monitoring.coreos.com", "prometheusrules"},
 	"ValidatingWebhookConfiguration": {"admissionregistration.k8s.io", "validatingwebhookconfigurations"},
 }
 

@@ -99,7 +99,7 @@ func (s space) alert(level int, name string, hold time.Duration, says string) Al
 
 func (s space) alerts() []Alert {
 	return []Alert{
-		s.alert(full, "LVMS"+s.word+"Full", 0, "is full"),
+		s.alert(full, "LVMS"+s.word+"Full", 0, "is as good as full"),
 		s.alert(almostFull, s.critical, time.Minute, "is almost full"),
 		s.alert(fillsInHours, "LVMS"+s.word+"FillingUpInHours", 30*time.Minute, "will be full within four hours"),
 		s.alert(nearFull, s.nearFull, 5*time.Minute, "is filling up"),

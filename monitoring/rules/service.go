@@ -20,7 +20,7 @@ func failing(method string) string {
 	calls := func(code, time string) string {
 		return fmt.Sprintf(`sum by (namespace) (increase(csi_sidecar_operations_seconds_count{method_name="/csi.v1.Controller/%s", grpc_status_code%s}%s))`, method, code, time)
 	}
-	return calls(`!="OK"`, "[15m]") + " >= 3 and on (namespace) " + calls(`!="OK"`, "[15m] offset 10m") + " > 0\nunless on (namespace) (" + calls(`="OK"`, "[15m]") + " > 0)"
+	return calls(`!="OK"`, "[15m]") + " >= 3 and on (namespace) " + calls(`!="OK"`, "[15m] offset 15m") + " > 0\nunless on (namespace) (" + calls(`="OK"`, "[15m]") + " > 0)"
 }
 
 func service() Group {
@@ -55,7 +55,7 @@ func service() Group {
 		},
 		{
 			Name: "LVMSClusterNotReady", Severity: Warning, For: 15 * time.Minute,
-			Expr:        `sum by (namespace, lvmcluster) (max by (namespace, lvmcluster, state) (lvms_lvmcluster_state{state=~"Failed|Unknown|Progressing"})) == 1` + "\nunless on () " + causes,
+			Expr:        `max by (namespace, lvmcluster) (lvms_lvmcluster_state{state=~"Failed|Unknown|Progressing"}) == 1` + "\nunless on () " + causes,
 			Summary:     "LVMCluster {{ $labels.lvmcluster }} is not ready.",
 			Description: "LVMCluster {{ $labels.lvmcluster }} has not been Ready for 15 minutes, and no other alert says why. Its conditions do.",
 		},

@@ -67,7 +67,7 @@ var rules = []rule{
 	{folder: "cmd/lvms", ours: []string{"api", "config/rbac", "controllers", "internal", "vgmanager"}},
 	{folder: "config/rbac", never: append([]string{module}, kubernetes...)},
 	{folder: "hack"},
-	{folder: "monitoring", never: clients},
+	{folder: "monitoring", ours: []string{"monitoring"}, never: clients},
 	{folder: "test", ours: []string{"api", "controllers", "internal", "vgmanager"}},
 }
 

@@ -176,11 +176,11 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(func() string {
 			out, _ := c.Kubectl(ctx, nil, "logs", "-n", story.OperatorNamespace, "deployment/lvms-operator") // There is no log before there is a Pod.
 			return out
-		}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator may not list persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in all namespaces: its Role or ClusterRole is not that of the installation"))
+		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator may not list persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in all namespaces: its Role or ClusterRole is not that of the installation"))
 		single{c.Cluster}.stillWrites(ctx)
 		giveClaims()
 		restart()
-		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(2 * time.Minute).Should(ContainSubstring("may not patch daemonsets.apps in namespace openshift-lvm-storage"))
+		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ContainSubstring("may not patch daemonsets.apps in namespace openshift-lvm-storage"))
 		giveAgents()
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.1.0")).To(Succeed())
