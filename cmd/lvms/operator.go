@@ -35,6 +35,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
+	"github.com/lvm-storage/lvm-operator/internal/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/internal/webhook"
 )
@@ -153,7 +154,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		return err
 	}
 	if found.TLSProfile {
-		if err := profile.Watch(ctx, mgr.GetCache()); err != nil {
+		if err := profilewatch.Follow(ctx, profile, mgr.GetCache()); err != nil {
 			return err
 		}
 	}
@@ -189,7 +190,7 @@ func operatorCache(namespace string, found platform.Platform) map[client.Object]
 	objects := lvmcluster.CacheByObject(namespace)
 	objects[&corev1.Node{}] = cache.ByObject{Transform: trim.Node}
 	if found.TLSProfile {
-		maps.Copy(objects, tlsprofile.CacheByObject())
+		maps.Copy(objects, profilewatch.CacheByObject())
 	}
 	return objects
 }

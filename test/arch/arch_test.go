@@ -56,12 +56,16 @@ var rules = []rule{
 	{folder: "internal/olm", never: []string{module + "api"}},
 	{folder: "internal/paging", never: []string{module + "api"}},
 	{folder: "internal/platform", never: []string{module + "vgmanager", module + "controllers"}},
-	{folder: "internal/tlsprofile", never: []string{module + "api"}},
+	{folder: "internal/tlsprofile", never: append([]string{module + "api"}, clients...)},
+	{folder: "internal/tlsprofile/profilewatch", ours: []string{"internal/tlsprofile"}, never: []string{module + "api"}},
 	{folder: "internal/trim", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/webhook", ours: []string{"api", "internal/paging"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/version", never: kubernetes},
 	{folder: "controllers", ours: []string{"api", "internal"}, never: []string{module + "vgmanager"}},
 	{folder: "cmd/lvms", ours: []string{"api", "controllers", "internal", "vgmanager"}},
+	// What serves the console is to be small, and has nothing to do with the rest.
+	{folder: "console-plugin", ours: []string{"internal/tlsprofile"}, never: append([]string{module + "api", module + "controllers", module + "vgmanager"}, clients...)},
+	{folder: "console-plugin/bridge", ours: []string{"api", "internal/webhook", "test/env"}},
 	{folder: "hack"},
 	{folder: "test", ours: []string{"api", "controllers", "internal", "vgmanager"}},
 }
