@@ -14,7 +14,7 @@ export function ProtectionStep() {
   const { t, locale } = useT();
   const { c, carriers, confirmed, confirm, setDevices, at } = useDraft();
   const [typed, setTyped] = useState('');
-  const errors = [...useErrors('protection'), ...useErrors(`${at}.deviceSelector.forceWipeDevicesAndDestroyAllData`)];
+  const errors = [...useErrors('protection.confirm'), ...useErrors(`${at}.deviceSelector.forceWipeDevicesAndDestroyAllData`)];
   if (carriers.length === 0)
     return (
       <Alert isInline variant="success" title={t('Nothing is destroyed')} data-test="nothing-destroyed">
@@ -37,16 +37,16 @@ export function ProtectionStep() {
         ]}
         cells={(x) => [
           x.seen.node.metadata.name, <DeviceName key="d" device={x.device} />, formatBytes(bytesOf(x.device.size), locale), contentOf(x.device),
-          <Button key="o" variant="link" isInline aria-label={t('Take {{name}} of node {{node}} out', { name: x.device.name, node: x.seen.node.metadata.name ?? '' })} onClick={() => setDevices(untick(c, x.seen, x.device))}>
+          <Button key="o" variant="link" isInline aria-label={t('Take it out: {{name}} of node {{node}}', { name: x.device.name, node: x.seen.node.metadata.name ?? '' })} onClick={() => setDevices(untick(c, x.seen, x.device))}>
             {t('Take it out')}
           </Button>,
         ]}
       />
       <Content component="p">{t('Mounted disks, disks that the machine runs from and disks that anything uses cannot be chosen, whatever you confirm.')}</Content>
       <Form onSubmit={(e) => e.preventDefault()}>
-        <FormGroup label={t('To destroy what is on these disks, type the name of the device class: {{name}}', { name: c.name })} fieldId="protection">
+        <FormGroup label={t('To destroy what is on these disks, type the name of the device class: {{name}}', { name: c.name })} fieldId="protection.confirm">
           <TextInput
-            id="protection"
+            id="protection.confirm"
             value={typed}
             autoComplete="off"
             validated={errors.length && !confirmed ? 'error' : 'default'}

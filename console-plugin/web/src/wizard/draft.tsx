@@ -117,7 +117,7 @@ export function DraftProvider({ namespace, rights, before, live, initial, initia
   const problems = useMemo(() => {
     const all = [...validate(cluster), ...(before ? validateChange(before, cluster) : [])];
     if (!cluster.metadata.name) all.unshift({ field: 'metadata.name', message: msg('The LVMCluster needs a name.') });
-    if (carriers.length > 0 && !confirmed) all.push({ field: 'protection', message: msg('{{count}} of the chosen disks carry something: confirm that it is destroyed, or take them out.', { count: carriers.length }) });
+    if (carriers.length > 0 && !confirmed) all.push({ field: 'protection.confirm', message: msg('{{count}} of the chosen disks carry something: confirm that it is destroyed, or take them out.', { count: carriers.length }) });
     return all;
   }, [cluster, before, carriers.length, confirmed]);
 
