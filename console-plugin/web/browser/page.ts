@@ -61,11 +61,15 @@ export async function accessible(page: Page): Promise<void> {
 
 /** Pictures in light and dark, for a person to look at. */
 export async function picture(page: Page, name: string): Promise<void> {
+  await page.setViewportSize({ width: 1500, height: 1700 });
   for (const dark of [false, true]) {
     await page.evaluate((is) => document.documentElement.classList.toggle('pf-v6-theme-dark', is), dark);
+    // Colours change within a quarter of a second.
+    await page.waitForTimeout(300);
     await page.screenshot({ path: `${pictures}/${name}-${dark ? 'dark' : 'light'}.png`, fullPage: true });
   }
   await page.evaluate(() => document.documentElement.classList.remove('pf-v6-theme-dark'));
+  await page.setViewportSize({ width: 1500, height: 1000 });
 }
 
 export const test = (page: Page, id: string) => page.locator(`[data-test="${id}"]`);

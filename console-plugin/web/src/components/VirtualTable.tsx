@@ -4,8 +4,13 @@ import { useCallback, useEffect, useRef, useState, type ReactNode } from 'react'
 export interface Column {
   key: string;
   title: string;
-  width?: string;
+  /** In rem. A column without one gets what is left, and at least REST. */
+  width?: number;
+  /** Two lines of text in place of one. */
+  wrap?: boolean;
 }
+
+const REST = 14;
 
 interface Props<T> {
   label: string;
@@ -31,15 +36,16 @@ export function VirtualTable<T>({ label, columns, rows, rowKey, cells, empty, ro
   const onScroll = useCallback(() => setTop(box.current?.scrollTop ?? 0), []);
   // Where rows went away, the browser moves the box without an event.
   useEffect(onScroll, [rows.length, onScroll]);
+  const minWidth = columns.reduce((sum, c) => sum + (c.width ?? REST), 0);
   const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
   const last = Math.min(rows.length, Math.ceil((top + maxHeight) / rowHeight) + OVERSCAN);
   return (
     <div ref={box} onScroll={onScroll} role="region" aria-label={label} tabIndex={0} style={{ overflow: 'auto', maxHeight }} data-test="virtual-table">
-      <Table aria-label={label} aria-rowcount={rows.length + 1} variant="compact" isStickyHeader gridBreakPoint="">
+      <Table aria-label={label} aria-rowcount={rows.length + 1} variant="compact" isStickyHeader gridBreakPoint="" style={{ tableLayout: 'fixed', minWidth: `${minWidth}rem` }}>
         <Thead>
           <Tr>
             {columns.map((c) => (
-              <Th key={c.key} style={c.width ? { width: c.width } : undefined} modifier="nowrap">
+              <Th key={c.key} style={c.width ? { width: `${c.width}rem` } : undefined} modifier="nowrap">
                 {c.title}
               </Th>
             ))}
@@ -55,8 +61,8 @@ export function VirtualTable<T>({ label, columns, rows, rowKey, cells, empty, ro
           {rows.slice(first, last).map((row, i) => (
             <Tr key={rowKey(row)} aria-rowindex={first + i + 2} style={{ height: rowHeight, ...(rowClass?.(row) ? group : {}) }}>
               {cells(row).map((cell, c) => (
-                <Td key={columns[c]?.key ?? c} dataLabel={columns[c]?.title} modifier="truncate" style={{ height: rowHeight, paddingBlock: 0, verticalAlign: 'middle' }}>
-                  {cell}
+                <Td key={columns[c]?.key ?? c} dataLabel={columns[c]?.title} modifier={columns[c]?.wrap ? undefined : 'truncate'} style={{ height: rowHeight, paddingBlock: 0, verticalAlign: 'middle' }}>
+                  {columns[c]?.wrap ? <TwoLines>{cell}</TwoLines> : cell}
                 </Td>
               ))}
             </Tr>
@@ -67,6 +73,13 @@ export function VirtualTable<T>({ label, columns, rows, rowKey, cells, empty, ro
     </div>
   );
 }
+
+/** The whole text is in the title. */
+const TwoLines = ({ children }: { children: ReactNode }) => (
+  <span style={{ display: '-webkit-box', WebkitBoxOrient: 'vertical', WebkitLineClamp: 2, overflow: 'hidden', overflowWrap: 'anywhere' }} title={typeof children === 'string' ? children : undefined}>
+    {children}
+  </span>
+);
 
 const group = { backgroundColor: 'var(--pf-t--global--background--color--secondary--default)', fontWeight: 'var(--pf-t--global--font--weight--body--bold)' };
 

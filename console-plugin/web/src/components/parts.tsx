@@ -1,5 +1,5 @@
 // Small parts that several pages have.
-import { Alert, Content, ExpandableSection, Label, List, ListItem, Progress, ProgressMeasureLocation, ProgressVariant } from '@patternfly/react-core';
+import { Alert, ExpandableSection, Label, List, ListItem, Progress, ProgressMeasureLocation, ProgressVariant } from '@patternfly/react-core';
 import { useState, type ReactNode } from 'react';
 import type { Device, DeviceState, State } from '../api/types';
 import { useT } from '../i18n';
@@ -69,14 +69,21 @@ export function ShareBar({ label, part, whole, warnAt = 80 }: { label: string; p
   );
 }
 
+/** The kernel's name, and below it the one that stays. */
 export function DeviceName({ device }: { device: Device }) {
   const path = stablePath(device);
   return (
     <span title={path}>
-      {device.name} {path !== device.name && <Content component="small" style={{ display: 'inline' }}>{path.replace('/dev/disk/', '')}</Content>}
+      {device.name}
+      {path !== device.name && <Second text={path.replace('/dev/disk/', '')} />}
     </span>
   );
 }
+
+/** A second line in a cell. */
+export const Second = ({ text }: { text: string }) => (
+  <span style={{ display: 'block', overflow: 'hidden', textOverflow: 'ellipsis', fontSize: 'var(--pf-t--global--font--size--xs)', color: 'var(--pf-t--global--text--color--subtle)' }}>{text}</span>
+);
 
 export const reasonText = (d: Device): string => (d.reasons ?? []).map((r) => (r.message ? `${r.code}: ${r.message}` : r.code)).join('; ');
 

@@ -127,11 +127,11 @@ function ClassCard({ name, kind, usage, loaded }: { name: string; kind: string; 
   const thin = kind === 'thin';
   const columns = [
     { key: 'node', title: t('Node') },
-    { key: 'state', title: t('State'), width: '8rem' },
-    { key: 'used', title: t('Used'), width: '14rem' },
-    { key: 'free', title: t('Free'), width: '8rem' },
-    ...(thin ? [{ key: 'virtual', title: t('Promised to volumes'), width: '10rem' }, { key: 'metadata', title: t('Metadata'), width: '7rem' }] : []),
-    { key: 'reason', title: t('What is wrong') },
+    { key: 'state', title: t('State'), width: 8 },
+    { key: 'used', title: t('Used'), width: 14 },
+    { key: 'free', title: t('Free'), width: 8 },
+    ...(thin ? [{ key: 'virtual', title: t('Promised to volumes'), width: 10 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
+    { key: 'reason', title: t('What is wrong'), wrap: true },
   ];
   return (
     <Card data-test={`class-${name}`}>
@@ -209,8 +209,8 @@ function DevicesCard({ statuses, nodes }: { statuses: Watched<NodeStatus[]>; nod
             rowKey={(r) => `${r.node}/${r.device.name}`}
             empty={statuses.error || !statuses.loaded ? t('Not known.') : all.length ? t('No device is like that.') : t('No node has listed its devices yet.')}
             columns={[
-              { key: 'node', title: t('Node'), width: '14rem' }, { key: 'name', title: t('Device'), width: '22rem' }, { key: 'size', title: t('Size'), width: '7rem' },
-              { key: 'state', title: t('State'), width: '8rem' }, { key: 'model', title: t('Model'), width: '12rem' }, { key: 'reason', title: t('Why it is not used') },
+              { key: 'node', title: t('Node'), width: 14 }, { key: 'name', title: t('Device'), width: 22 }, { key: 'size', title: t('Size'), width: 7 },
+              { key: 'state', title: t('State'), width: 8 }, { key: 'model', title: t('Model'), width: 12 }, { key: 'reason', title: t('Why it is not used'), wrap: true },
             ]}
             cells={({ node, device }) => [
               node, <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale), <StateLabel key="s" state={device.state} />,
@@ -240,8 +240,8 @@ function EventsCard({ events }: { events: Watched<KubeEvent[]> }) {
           rowKey={(e) => e.metadata.uid ?? e.metadata.name ?? ''}
           empty={events.error || !events.loaded ? t('Not known.') : t('Nothing happened within the time that events are kept.')}
           columns={[
-            { key: 'time', title: t('Time'), width: '12rem' }, { key: 'type', title: t('Kind'), width: '7rem' }, { key: 'reason', title: t('Reason'), width: '18rem' },
-            { key: 'object', title: t('Object'), width: '16rem' }, { key: 'message', title: t('Message') },
+            { key: 'time', title: t('Time'), width: 12 }, { key: 'type', title: t('Kind'), width: 7 }, { key: 'reason', title: t('Reason'), width: 18 },
+            { key: 'object', title: t('Object'), width: 16 }, { key: 'message', title: t('Message'), wrap: true },
           ]}
           cells={(e) => [
             new Date(eventTime(e)).toLocaleString(locale), e.type === 'Warning' ? t('Warning') : t('Normal'), e.reason ?? '', `${e.involvedObject?.kind ?? ''} ${e.involvedObject?.name ?? ''}`,

@@ -44,8 +44,8 @@ export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] })
           rowKey={(r) => r.node}
           empty={t('No node is selected.')}
           columns={[
-            { key: 'node', title: t('Node') }, { key: 'disks', title: t('Disks'), width: '5rem' }, { key: 'raw', title: t('Raw'), width: '7rem' }, { key: 'group', title: t('Volume group'), width: '8rem' },
-            ...(thin ? [{ key: 'pool', title: t('Pool'), width: '7rem' }, { key: 'metadata', title: t('Metadata'), width: '7rem' }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('For volumes'), width: '8rem' },
+            { key: 'node', title: t('Node') }, { key: 'disks', title: t('Disks'), width: 5 }, { key: 'raw', title: t('Raw'), width: 7 }, { key: 'group', title: t('Volume group'), width: 8 },
+            ...(thin ? [{ key: 'pool', title: t('Pool'), width: 7 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('For volumes'), width: 8 },
           ]}
           cells={({ node, disks, p }) => [
             node, String(disks), size(p.raw), size(p.group), ...(thin ? [size(p.pool?.data), size(p.pool?.metadata)] : []),

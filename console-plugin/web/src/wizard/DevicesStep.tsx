@@ -1,7 +1,7 @@
 import { Alert, Button, Checkbox, Content, Flex, FlexItem, Form, SearchInput, Stack } from '@patternfly/react-core';
 import { useMemo, useState } from 'react';
 import type { Device } from '../api/types';
-import { DeviceName, reasonText, StateLabel } from '../components/parts';
+import { DeviceName, reasonText, Second, StateLabel } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { withField } from '../model/cluster';
@@ -136,19 +136,19 @@ function DeviceTable({ mode }: { mode: Mode }) {
         rowClass={(r) => (r.kind === 'node' ? 'group' : undefined)}
         empty={chosen.length === 0 ? t('No node is selected.') : t('No disk is like that.')}
         columns={[
-          { key: 'select', title: mode === 'paths' ? t('Tick') : t('Taken'), width: '5rem' }, { key: 'name', title: t('Disk'), width: '20rem' }, { key: 'size', title: t('Size'), width: '7rem' },
-          { key: 'kind', title: t('Kind'), width: '8rem' }, { key: 'model', title: t('Model and serial number'), width: '14rem' }, { key: 'state', title: t('State'), width: '8rem' },
-          { key: 'reason', title: t('Why not, and what it carries') }, ...(mode === 'paths' ? [{ key: 'alike', title: t('More like it'), width: '9rem' }] : []),
+          { key: 'select', title: mode === 'paths' ? t('Tick') : t('Taken'), width: 4 }, { key: 'name', title: t('Disk'), width: 13 }, { key: 'size', title: t('Size'), width: 6 },
+          { key: 'model', title: t('Model and kind'), width: 11 }, { key: 'state', title: t('State'), width: 8 }, { key: 'reason', title: t('Why not, and what it carries'), wrap: true },
+          ...(mode === 'paths' ? [{ key: 'alike', title: t('More like it'), width: 8 }] : []),
         ]}
         cells={(r) =>
           r.kind === 'node'
             ? [
-                '', r.seen.node.metadata.name, '', '', '', '', nodeNote(r.seen, t),
+                '', r.seen.node.metadata.name, '', '', '', nodeNote(r.seen, t),
                 ...(mode === 'paths' ? [usable(r.seen).length > 0 ? <Button key="a" variant="link" isInline onClick={() => tickAll(usable(r.seen))}>{t('Tick usable')}</Button> : ''] : []),
               ]
             : [
-                <Tick key="t" mode={mode} row={r} toggle={toggle} />, <DeviceName key="n" device={r.device} />, formatBytes(bytesOf(r.device.size), locale), kindOf(r.device, t),
-                [r.device.vendor, r.device.model, r.device.serial].filter(Boolean).join(' ') || '–', <StateLabel key="s" state={r.device.state} />, why(r, t),
+                <Tick key="t" mode={mode} row={r} toggle={toggle} />, <DeviceName key="n" device={r.device} />, formatBytes(bytesOf(r.device.size), locale),
+                <span key="m" title={r.device.serial}>{[r.device.vendor, r.device.model, r.device.serial].filter(Boolean).join(' ') || '–'}<Second text={kindOf(r.device, t)} /></span>, <StateLabel key="s" state={r.device.state} />, why(r, t),
                 ...(mode === 'paths'
                   ? [r.verdict === 'usable' ? <Button key="l" variant="link" isInline aria-label={t('Tick all disks like {{name}} on all nodes', { name: r.device.name })} onClick={() => tickAll(alike(r.device))}>{t('On all nodes')}</Button> : '']
                   : []),

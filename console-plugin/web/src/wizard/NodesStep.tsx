@@ -136,8 +136,8 @@ function NodeTable({ way, selector, toggle }: { way: Way; selector?: NodeSelecto
       rowKey={(r) => r.name}
       empty={t('There are no nodes that you may see.')}
       columns={[
-        { key: 'select', title: t('Selected'), width: '6rem' }, { key: 'name', title: t('Node') }, { key: 'roles', title: t('Roles'), width: '14rem' },
-        { key: 'ready', title: t('Node is ready'), width: '8rem' }, { key: 'devices', title: t('Usable disks'), width: '14rem' },
+        { key: 'select', title: t('Selected'), width: 6 }, { key: 'name', title: t('Node') }, { key: 'roles', title: t('Roles'), width: 14 },
+        { key: 'ready', title: t('Node is ready'), width: 8 }, { key: 'devices', title: t('Usable disks'), width: 14 },
       ]}
       cells={({ seen, name, selected, usable }) => [
         way === 'some' ? (

@@ -21,7 +21,7 @@ export function useErrors(id: string): string[] {
 export function Field({ id, label, help, fixed, isRequired, group, children }: Common & { isRequired?: boolean; group?: boolean; children: ReactNode }) {
   const errors = useErrors(id);
   return (
-    <FormGroup label={label} fieldId={group ? undefined : id} isRequired={isRequired} role={group ? 'radiogroup' : undefined} id={group ? id : undefined} tabIndex={group ? -1 : undefined}>
+    <FormGroup label={label} fieldId={group ? undefined : id} isRequired={isRequired} role={group ? 'radiogroup' : undefined} id={group ? id : undefined} tabIndex={group ? -1 : undefined} isStack={group}>
       {children}
       <FormHelperText>
         <HelperText id={`${id}-help`}>
