@@ -4,11 +4,13 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httputil"
 	"net/url"
@@ -41,10 +43,11 @@ type bridge struct {
 	open map[*http.Request]func()
 }
 
-// reach is a server, and whom to trust there.
+// reach is a server, whom to trust there, and the way to it, if that is not the network of this machine.
 type reach struct {
-	url *url.URL
-	ca  []byte
+	url  *url.URL
+	ca   []byte
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 func (r reach) proxy(rewrite func(*httputil.ProxyRequest)) (*httputil.ReverseProxy, error) {
@@ -53,7 +56,7 @@ func (r reach) proxy(rewrite func(*httputil.ProxyRequest)) (*httputil.ReversePro
 		return nil, fmt.Errorf("no certificate to trust %s by", r.url)
 	}
 	return &httputil.ReverseProxy{
-		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, DisableCompression: true},
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, DisableCompression: true, DialContext: r.dial},
 		FlushInterval: -1,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(r.url)

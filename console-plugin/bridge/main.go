@@ -19,25 +19,25 @@ import (
 
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/client-go/util/cert"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/test/lab"
 )
 
 type options struct {
-	kubeconfig, plugin, host, listen string
-	command                          []string
+	lab, plugin, host, listen string
+	command                   []string
 }
 
 func main() {
 	var o options
 	// controller-runtime has flags of its own in the usual set.
 	flags := flag.NewFlagSet("bridge", flag.ExitOnError)
-	flags.StringVar(&o.kubeconfig, "kubeconfig", "", "of the cluster to show; without it an API server is started (KUBEBUILDER_ASSETS)")
+	flags.StringVar(&o.lab, "lab", "", "folder of the lab whose cluster is shown; without it an API server is started (KUBEBUILDER_ASSETS)")
 	flags.StringVar(&o.plugin, "plugin", "", "program of the plugin's server")
 	flags.StringVar(&o.host, "host", "", "folder with the page that loads the plugin")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "address for the browser")
@@ -59,7 +59,7 @@ func main() {
 // run serves until the command ends, or for ever where there is none.
 func run(ctx context.Context, o options) (err error) {
 	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard)))
-	config, stop, err := cluster(ctx, o.kubeconfig)
+	config, stop, err := cluster(ctx, o.lab)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	b, err := newBridge(o.host, plugin, reach{api, config.CAData}, tokens)
+	b, err := newBridge(o.host, plugin, reach{api, config.CAData, config.Dial}, tokens)
 	if err != nil {
 		return err
 	}
@@ -104,15 +104,16 @@ func run(ctx context.Context, o options) (err error) {
 	return command.Run()
 }
 
-func cluster(ctx context.Context, kubeconfig string) (*rest.Config, func() error, error) {
-	if kubeconfig == "" {
+func cluster(ctx context.Context, folder string) (*rest.Config, func() error, error) {
+	if folder == "" {
 		return startAPIServer(ctx)
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	l, err := lab.Open(folder)
 	if err != nil {
 		return nil, nil, err
 	}
-	return config, func() error { return nil }, rest.LoadTLSFiles(config)
+	config, err := l.RESTConfig()
+	return config, func() error { return nil }, err
 }
 
 // startPlugin starts the real server of the plugin with a certificate of its own.
@@ -148,7 +149,7 @@ func startPlugin(ctx context.Context, program string) (reach, func(), error) {
 	for range 100 {
 		if c, err := net.Dial("tcp", address); err == nil {
 			_ = c.Close()
-			return reach{&url.URL{Scheme: "https", Host: address}, certificate}, end, nil
+			return reach{url: &url.URL{Scheme: "https", Host: address}, ca: certificate}, end, nil
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -65,7 +65,7 @@ var rules = []rule{
 	{folder: "cmd/lvms", ours: []string{"api", "controllers", "internal", "vgmanager"}},
 	// What serves the console is to be small, and has nothing to do with the rest.
 	{folder: "console-plugin", ours: []string{"internal/tlsprofile"}, never: append([]string{module + "api", module + "controllers", module + "vgmanager"}, clients...)},
-	{folder: "console-plugin/bridge", ours: []string{"api", "internal/webhook", "test/env"}},
+	{folder: "console-plugin/bridge", ours: []string{"api", "internal/webhook", "test/env", "test/lab"}},
 	{folder: "hack"},
 	{folder: "test", ours: []string{"api", "controllers", "internal", "vgmanager"}},
 }

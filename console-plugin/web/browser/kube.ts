@@ -65,8 +65,7 @@ export async function judge(name: string, state: string, groups: string, message
 
 export async function clean(): Promise<void> {
   for (const path of [paths.clusters, paths.statuses, paths.nodes, paths.events]) {
-    const { items } = await request<{ items: { metadata: { name: string } }[] }>('GET', path);
-    for (const { metadata } of items) await request('DELETE', `${path}/${metadata.name}`);
+    await request('DELETE', path);
   }
 }
 

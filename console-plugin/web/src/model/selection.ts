@@ -32,8 +32,8 @@ export function withSelectors(c: DeviceClass, list: NodeDeviceSelector[]): Devic
 /** Without empty lists, which mean nothing. */
 function tidy(s: NodeDeviceSelector): NodeDeviceSelector {
   const copy = { ...s };
-  if (copy.paths?.length === 0) delete copy.paths;
-  if (copy.optionalPaths?.length === 0) delete copy.optionalPaths;
+  if (!copy.paths?.length) delete copy.paths;
+  if (!copy.optionalPaths?.length) delete copy.optionalPaths;
   if (copy.forceWipeDevicesAndDestroyAllData === false || !(copy.paths || copy.optionalPaths)) delete copy.forceWipeDevicesAndDestroyAllData;
   return copy;
 }

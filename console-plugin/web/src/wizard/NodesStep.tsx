@@ -44,7 +44,9 @@ export function NodesStep() {
   const d = useDraft();
   const id = `${d.at}.nodeSelector`;
   const selector = d.c.nodeSelector;
-  const way = wayOf(selector);
+  const [asked, setAsked] = useState<Way>();
+  // What is typed as labels stays that, also where it could be shown as names.
+  const way = asked === 'labels' && selector ? asked : wayOf(selector);
   const [labels, setLabels] = useState(() => (way === 'labels' ? labelsOf(selector) : ''));
   const set = (next?: NodeSelector) => d.setDevices(withField(d.c, 'nodeSelector', next));
   const matched = d.nodes.filter((n) => selects(selector, n.node));
@@ -56,6 +58,7 @@ export function NodesStep() {
     ...(way === 'other' ? [{ value: 'other' as Way, label: t('By the nodeSelector in the YAML'), description: t('It says more than this form can show. It is kept as it is.') }] : []),
   ];
   const choose = (next: Way) => {
+    setAsked(next);
     if (next === 'all') set(undefined);
     if (next === 'some') set(selectorOf(matched.map((n) => n.node)) ?? selectorOf([]));
     if (next === 'labels') set(selectorOfLabels(labels));

@@ -92,6 +92,7 @@ function WhichClass() {
         label={t('Device class')}
         value={String(index)}
         options={classes.map((c, i) => ({ value: String(i), label: c.name, description: isNew(c.name) ? t('New') : undefined }))}
+        help={t('One that is taken out is removed from the nodes when nobody uses it any more.')}
         onChange={(i) => setIndex(Number(i))}
       />
       <div>
@@ -105,7 +106,21 @@ function WhichClass() {
           }}
         >
           {t('Add a device class')}
-        </Button>
+        </Button>{' '}
+        {classes.length > 1 && (
+          <Button
+            variant="link"
+            isInline
+            isDanger
+            data-test="remove-class"
+            onClick={() => {
+              setCluster(withClasses(cluster, classes.filter((_, i) => i !== index)));
+              setIndex(0);
+            }}
+          >
+            {t('Take {{name}} out', { name: classes[index]?.name ?? '' })}
+          </Button>
+        )}
       </div>
     </>
   );

@@ -1,9 +1,10 @@
 import { Alert, Button, Flex, PageSection, Wizard, WizardFooterWrapper, WizardStep, type WizardStepType } from '@patternfly/react-core';
 import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useNavigate } from 'react-router';
-import type { LVMCluster } from '../api/types';
+import { classesOf, type LVMCluster } from '../api/types';
 import { useT } from '../i18n';
 import { send } from '../kube/submit';
+import type { Problem } from '../model/validate';
 import { overviewPath } from '../paths';
 import { ClassStep } from './ClassStep';
 import { DevicesStep } from './DevicesStep';
@@ -91,6 +92,11 @@ function Footer({ active, next, back, close, onDone }: FooterProps) {
     control?.focus();
     control?.scrollIntoView({ block: 'center' });
   };
+  /** Names the device class of a problem, where it is not the one in sight. */
+  const text = (p: Problem): string => {
+    const i = Number(/deviceClasses\[(\d+)\]/.exec(p.field)?.[1] ?? d.index);
+    return i === d.index ? m(p.message) : `${classesOf(d.cluster)[i]?.name ?? ''}: ${m(p.message)}`;
+  };
   const blocked = tried && (wrong.length > 0 || (last && (forbidden || d.conflict)));
   return (
     <WizardFooterWrapper>
@@ -104,10 +110,10 @@ function Footer({ active, next, back, close, onDone }: FooterProps) {
                 <div key={`${p.field} ${p.message.key}`}>
                   {stepOf(p.field) === step ? (
                     <Button variant="link" isInline onClick={() => go(p.field)}>
-                      {m(p.message)}
+                      {text(p)}
                     </Button>
                   ) : (
-                    m(p.message)
+                    text(p)
                   )}
                 </div>
               ))}

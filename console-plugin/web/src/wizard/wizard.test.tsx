@@ -1,4 +1,4 @@
-import { fireEvent, render, screen, waitFor, within } from '@testing-library/react';
+import { cleanup, fireEvent, render, screen, waitFor, within } from '@testing-library/react';
 import userEvent from '@testing-library/user-event';
 import { createInstance } from 'i18next';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -35,7 +35,10 @@ beforeEach(() => {
   });
   Element.prototype.scrollIntoView = () => undefined;
 });
-afterEach(() => vi.unstubAllGlobals());
+afterEach(() => {
+  cleanup();
+  vi.unstubAllGlobals();
+});
 
 function show(options: Partial<Parameters<typeof DraftProvider>[0]> = {}) {
   const done = vi.fn();
@@ -224,12 +227,19 @@ describe('wizard', () => {
     await user.click(screen.getByRole('button', { name: 'Ask again' }));
   });
 
-  it('edits: fixed fields say why, a second class can be added, and a conflict stops', async () => {
+  it('edits: fixed fields say why, a second class can be added and taken out, and a conflict stops', async () => {
     const live: LVMCluster = { ...withClasses(newCluster('ns', 'c'), [{ ...newClass([]), deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] } }]), metadata: { name: 'c', namespace: 'ns', generation: 1, resourceVersion: '5' } };
     const { again } = show({ before: live, live, initial: live });
     await user.click(has('add-class') as Element);
     expect(screen.getByRole('radio', { name: 'vg2' })).toHaveProperty('checked', true);
     await user.click(screen.getByRole('radio', { name: 'vg1' }));
+    await go('nodes', 'devices');
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/vg2: No disk is chosen/);
+    await user.click(screen.getByRole('button', { name: 'Back' }));
+    await user.click(screen.getByRole('button', { name: 'Back' }));
+    await user.click(screen.getByRole('radio', { name: 'vg2' }));
+    await user.click(has('remove-class') as Element);
     await go('nodes', 'devices', 'class');
     expect(screen.getByText(/The name is that of the volume groups/)).toBeTruthy();
     again({ live: { ...live, metadata: { ...live.metadata, generation: 2 } } });
@@ -275,8 +285,9 @@ describe('around the pages', () => {
   it('the host has all that the plugin imports of the console', () => expect(imported.filter((name) => !(name in sdk))).toEqual([]));
   it.each(['en', 'de'])('every text is translated: %s', (language) => {
     const have = translations(language);
-    expect(allKeys().filter((k) => !have[k])).toEqual([]);
-    expect(Object.keys(have).filter((k) => !allKeys().includes(k))).toEqual([]);
+    const keys = new Set(allKeys());
+    expect([...keys].filter((k) => !have[k])).toEqual([]);
+    expect(Object.keys(have).filter((k) => !keys.has(k))).toEqual([]);
     for (const [k, v] of Object.entries(have)) expect([...v.matchAll(/{{.*?}}/g)].map(String).sort(), k).toEqual([...k.matchAll(/{{.*?}}/g)].map(String).sort());
   });
 });
