@@ -64,7 +64,7 @@ CONSOLE := $(CURDIR)/console-plugin/web
 NPM := npm --prefix $(CONSOLE)
 
 .PHONY: test-console
-test-console: console-build $(BIN)/bridge ## The console plugin: types, units, bundle, licences; in Chromium over a real API server. Wants Node.js 20.
+test-console: console-browser console-build $(BIN)/bridge ## The console plugin: types, units, bundle, licences; in Chromium over a real API server. Wants Node.js 20.
 	@cd $(CONSOLE) && ../../hack/step "console types" $(NPM) run --silent check
 	@cd $(CONSOLE) && ../../hack/step "console unit tests" $(NPM) run --silent test
 	@cd $(CONSOLE) && ../../hack/step "console bundle" $(NPM) run --silent budget && $(NPM) run --silent licences
@@ -121,6 +121,10 @@ $(IMAGES): $(LVMS_CACHE)/image/lvms-operator-%.tar: $(BIN)/lvms-% $(BIN)/rootfs 
 	@$(call write-image,$*,$<,$@)
 $(ARCHES:%=$(BIN)/lvms-%): $(BIN)/lvms-%:
 	@GOARCH=$* hack/step "build lvms for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
+
+.PHONY: console-browser
+console-browser:
+	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } >/dev/null
 
 .PHONY: console-build
 console-build: ## Build the console plugin, and the server that has it: bin/console-plugin. Wants Node.js 20 and npm's registry.

@@ -42,10 +42,15 @@ export function VirtualTable<T>({ label, columns, rows, rowKey, cells, empty, ro
   return (
     <div ref={box} onScroll={onScroll} role="region" aria-label={label} tabIndex={0} style={{ overflow: 'auto', maxHeight }} data-test="virtual-table">
       <Table aria-label={label} aria-rowcount={rows.length + 1} variant="compact" isStickyHeader gridBreakPoint="" style={{ tableLayout: 'fixed', minWidth: `${minWidth}rem` }}>
+        <colgroup>
+          {columns.map((c) => (
+            <col key={c.key} style={c.width ? { width: `${c.width}rem` } : undefined} />
+          ))}
+        </colgroup>
         <Thead>
           <Tr>
             {columns.map((c) => (
-              <Th key={c.key} style={c.width ? { width: `${c.width}rem` } : undefined} modifier="nowrap">
+              <Th key={c.key} modifier="truncate">
                 {c.title}
               </Th>
             ))}

@@ -126,11 +126,11 @@ function ClassCard({ name, kind, usage, loaded }: { name: string; kind: string; 
   const size = (n?: number) => formatBytes(n, locale);
   const thin = kind === 'thin';
   const columns = [
-    { key: 'node', title: t('Node') },
+    { key: 'node', title: t('Node'), width: 12 },
     { key: 'state', title: t('State'), width: 8 },
-    { key: 'used', title: t('Used'), width: 14 },
-    { key: 'free', title: t('Free'), width: 8 },
-    ...(thin ? [{ key: 'virtual', title: t('Promised to volumes'), width: 10 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
+    { key: 'used', title: t('Used'), width: 13 },
+    { key: 'free', title: t('Free'), width: 7 },
+    ...(thin ? [{ key: 'virtual', title: t('Promised to volumes'), width: 9 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
     { key: 'reason', title: t('What is wrong'), wrap: true },
   ];
   return (
@@ -209,8 +209,8 @@ function DevicesCard({ statuses, nodes }: { statuses: Watched<NodeStatus[]>; nod
             rowKey={(r) => `${r.node}/${r.device.name}`}
             empty={statuses.error || !statuses.loaded ? t('Not known.') : all.length ? t('No device is like that.') : t('No node has listed its devices yet.')}
             columns={[
-              { key: 'node', title: t('Node'), width: 14 }, { key: 'name', title: t('Device'), width: 22 }, { key: 'size', title: t('Size'), width: 7 },
-              { key: 'state', title: t('State'), width: 8 }, { key: 'model', title: t('Model'), width: 12 }, { key: 'reason', title: t('Why it is not used'), wrap: true },
+              { key: 'node', title: t('Node'), width: 12 }, { key: 'name', title: t('Device'), width: 16 }, { key: 'size', title: t('Size'), width: 7 },
+              { key: 'state', title: t('State'), width: 8 }, { key: 'model', title: t('Model'), width: 10 }, { key: 'reason', title: t('Why it is not used'), wrap: true },
             ]}
             cells={({ node, device }) => [
               node, <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale), <StateLabel key="s" state={device.state} />,
@@ -240,8 +240,8 @@ function EventsCard({ events }: { events: Watched<KubeEvent[]> }) {
           rowKey={(e) => e.metadata.uid ?? e.metadata.name ?? ''}
           empty={events.error || !events.loaded ? t('Not known.') : t('Nothing happened within the time that events are kept.')}
           columns={[
-            { key: 'time', title: t('Time'), width: 12 }, { key: 'type', title: t('Kind'), width: 7 }, { key: 'reason', title: t('Reason'), width: 18 },
-            { key: 'object', title: t('Object'), width: 16 }, { key: 'message', title: t('Message'), wrap: true },
+            { key: 'time', title: t('Time'), width: 11 }, { key: 'type', title: t('Kind'), width: 7 }, { key: 'reason', title: t('Reason'), width: 16 },
+            { key: 'object', title: t('Object'), width: 14 }, { key: 'message', title: t('Message'), wrap: true },
           ]}
           cells={(e) => [
             new Date(eventTime(e)).toLocaleString(locale), e.type === 'Warning' ? t('Warning') : t('Normal'), e.reason ?? '', `${e.involvedObject?.kind ?? ''} ${e.involvedObject?.name ?? ''}`,
