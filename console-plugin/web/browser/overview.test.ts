@@ -41,6 +41,10 @@ describe('overview', () => {
     await card.getByText('300 GiB').first().waitFor();
     await test(page, 'devices').getByText('gives errors: replace it').waitFor();
     await test(page, 'events').getByText('volume group vg1 on node node-b is degraded').waitFor();
+    // What the browser loaded for it, compressed, as it came over the network.
+    const loaded = await page.evaluate(() => (performance.getEntriesByType('resource') as PerformanceResourceTiming[]).filter((e) => e.name.includes('/api/plugins/')).reduce((n, e) => n + e.encodedBodySize, 0));
+    console.log(`the overview loads ${Math.round(loaded / 1000)} kB of the plugin`);
+    assert.ok(loaded > 10_000 && loaded < 250_000, `the overview loads ${loaded} bytes`);
     await accessible(page);
     await picture(page, 'overview');
     await page.locator('#state-Available').click();

@@ -10,7 +10,7 @@ export interface Column {
   wrap?: boolean;
 }
 
-const REST = 14;
+const REST = 11;
 
 interface Props<T> {
   label: string;

@@ -130,7 +130,7 @@ function ClassCard({ name, kind, usage, loaded }: { name: string; kind: string; 
     { key: 'state', title: t('State'), width: 8 },
     { key: 'used', title: t('Used'), width: 13 },
     { key: 'free', title: t('Free'), width: 7 },
-    ...(thin ? [{ key: 'virtual', title: t('Promised to volumes'), width: 9 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
+    ...(thin ? [{ key: 'virtual', title: t('Promised to volumes'), width: 11 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
     { key: 'reason', title: t('What is wrong'), wrap: true },
   ];
   return (
@@ -240,7 +240,7 @@ function EventsCard({ events }: { events: Watched<KubeEvent[]> }) {
           rowKey={(e) => e.metadata.uid ?? e.metadata.name ?? ''}
           empty={events.error || !events.loaded ? t('Not known.') : t('Nothing happened within the time that events are kept.')}
           columns={[
-            { key: 'time', title: t('Time'), width: 11 }, { key: 'type', title: t('Kind'), width: 7 }, { key: 'reason', title: t('Reason'), width: 16 },
+            { key: 'time', title: t('Time'), width: 13 }, { key: 'type', title: t('Kind'), width: 7 }, { key: 'reason', title: t('Reason'), width: 16 },
             { key: 'object', title: t('Object'), width: 14 }, { key: 'message', title: t('Message'), wrap: true },
           ]}
           cells={(e) => [

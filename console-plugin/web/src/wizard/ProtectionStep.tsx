@@ -32,8 +32,8 @@ export function ProtectionStep() {
         rowKey={(x) => `${x.seen.node.metadata.name}/${x.path}`}
         empty=""
         columns={[
-          { key: 'node', title: t('Node'), width: 14 }, { key: 'disk', title: t('Disk'), width: 22 }, { key: 'size', title: t('Size'), width: 7 },
-          { key: 'content', title: t('What is on it'), wrap: true }, { key: 'out', title: t('Leave it alone'), width: 10 },
+          { key: 'node', title: t('Node'), width: 10 }, { key: 'disk', title: t('Disk'), width: 14 }, { key: 'size', title: t('Size'), width: 7 },
+          { key: 'content', title: t('What is on it'), wrap: true }, { key: 'out', title: t('Leave it alone'), width: 8 },
         ]}
         cells={(x) => [
           x.seen.node.metadata.name, <DeviceName key="d" device={x.device} />, formatBytes(bytesOf(x.device.size), locale), contentOf(x.device),

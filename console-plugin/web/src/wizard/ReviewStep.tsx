@@ -125,9 +125,11 @@ function Causes({ list }: { list: { field: string; text?: string; message?: Mess
       {list.map((x) => (
         <div key={`${x.field} ${x.text ?? x.message?.key}`} data-test="cause" data-field={x.field}>
           {x.message ? m(x.message) : x.text}{' '}
-          <Button variant="link" isInline onClick={() => go(x.field)}>
-            {t('Go to {{field}}', { field: x.field.replace('spec.storage.', '') || t('the beginning') })}
-          </Button>
+          {stepOf(x.field) !== 'review' && (
+            <Button variant="link" isInline onClick={() => go(x.field)}>
+              {t('Go to {{field}}', { field: x.field.replace('spec.storage.', '') || t('the beginning') })}
+            </Button>
+          )}
         </div>
       ))}
     </>
@@ -173,15 +175,18 @@ function Summary() {
 /** The text follows the form until somebody types; what is typed goes into the form as soon as it can be read. */
 function YAML() {
   const { t, m } = useT();
-  const { cluster, setCluster, show } = useDraft();
+  const { cluster, setCluster, show, setFault: tell } = useDraft();
   const [text, setText] = useState(() => toYAML(cluster));
   const [fault, setFault] = useState<Fault>();
   useEffect(() => show('review'), [show]);
+  // Who leaves the text leaves what could not be read of it.
+  useEffect(() => () => tell(undefined), [tell]);
   const onChange = (value: string) => {
     if (value === text) return;
     setText(value);
     const parsed = fromYAML(value, cluster);
     setFault('fault' in parsed ? parsed.fault : undefined);
+    tell('fault' in parsed ? parsed.fault.message : undefined);
     if ('cluster' in parsed) setCluster(parsed.cluster);
   };
   return (

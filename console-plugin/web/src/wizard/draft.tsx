@@ -4,11 +4,11 @@ import { classesOf, type DeviceClass, type LVMCluster, type Node, type NodeStatu
 import type { Outcome } from '../kube/submit';
 import type { Rights } from '../kube/watch';
 import { newClass, withClass, withClasses } from '../model/cluster';
-import { msg } from '../model/message';
+import { msg, type Message } from '../model/message';
 import { intolerable, selects } from '../model/nodes';
 import { carriersOf, seenOf, wipedPaths, withWipe, type Carrier, type Seen } from '../model/selection';
 import { classField, validate, validateChange, type Problem } from '../model/validate';
-import { problemsOf, type StepId } from './steps';
+import { problemsOf, YAML_FIELD, type StepId } from './steps';
 
 export interface Draft {
   namespace: string;
@@ -38,6 +38,8 @@ export interface Draft {
   problems: Problem[];
   shown: ReadonlySet<StepId>;
   show: (step: StepId) => void;
+  /** Why the text in the review cannot be read: it is not what would be sent. */
+  setFault: (fault: Message | undefined) => void;
   server?: Outcome;
   setServer: (outcome: Outcome | undefined) => void;
   /** What is sent: the draft on top of the object that is there. */
@@ -75,6 +77,7 @@ export function DraftProvider({ namespace, rights, before, live, initial, initia
   const [confirmedKey, setConfirmedKey] = useState<string>();
   const [shown, setShown] = useState<ReadonlySet<StepId>>(new Set());
   const [server, setServer] = useState<Outcome>();
+  const [fault, setFault] = useState<Message>();
 
   const seen = useMemo(() => {
     const byNode = new Map(statuses.map((s) => [s.metadata.name, s]));
@@ -118,8 +121,9 @@ export function DraftProvider({ namespace, rights, before, live, initial, initia
     const all = [...validate(cluster), ...(before ? validateChange(before, cluster) : [])];
     if (!cluster.metadata.name) all.unshift({ field: 'metadata.name', message: msg('The LVMCluster needs a name.') });
     if (carriers.length > 0 && !confirmed) all.push({ field: 'protection.confirm', message: msg('{{count}} of the chosen disks carry something: confirm that it is destroyed, or take them out.', { count: carriers.length }) });
+    if (fault) all.push({ field: YAML_FIELD, message: msg('The YAML cannot be read, and is not what would be sent: correct it, or leave it.') });
     return all;
-  }, [cluster, before, carriers.length, confirmed]);
+  }, [cluster, before, carriers.length, confirmed, fault]);
 
   const show = useCallback((step: StepId) => setShown((old) => new Set([...old, step])), []);
 
@@ -133,7 +137,7 @@ export function DraftProvider({ namespace, rights, before, live, initial, initia
 
   const value: Draft = {
     namespace, rights, before, live, cluster, setCluster, index, setIndex, c, was, at, setClass, setDevices, nodes: seen, chosen, inventoryError,
-    carriers, confirmed, confirm, problems, shown, show, server, setServer, outgoing, conflict,
+    carriers, confirmed, confirm, problems, shown, show, setFault, server, setServer, outgoing, conflict,
   };
   return <Context.Provider value={value}>{children}</Context.Provider>;
 }

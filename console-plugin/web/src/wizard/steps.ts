@@ -2,8 +2,12 @@ import type { Problem } from '../model/validate';
 
 export type StepId = 'start' | 'nodes' | 'devices' | 'class' | 'protection' | 'review';
 
+/** Stands for the text in the review, which is no field of the LVMCluster. */
+export const YAML_FIELD = 'review.yaml';
+
 /** The step that has the control for a field of the LVMCluster. */
 export function stepOf(field: string): StepId {
+  if (field === YAML_FIELD) return 'review';
   if (field === '' || field.startsWith('metadata') || field === 'spec.storage.deviceClasses') return 'start';
   if (/forceWipe|^protection/.test(field)) return 'protection';
   if (/deviceSelector|deviceDiscoveryPolicy|deviceRequests|adopt/.test(field)) return 'devices';

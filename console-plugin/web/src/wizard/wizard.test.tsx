@@ -197,6 +197,10 @@ describe('wizard', () => {
     const text = editor.value;
     fireEvent.change(editor, { target: { value: text.replace('name: vg1', 'name: 1') } });
     expect(has('yaml-fault')?.textContent).toMatch(/Line \d+: .*name has to be a text/);
+    sent = [];
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/is not what would be sent/);
+    expect(sent.filter((s) => !s.url.includes('dryRun'))).toEqual([]);
     fireEvent.change(editor, { target: { value: text.replace('name: vg1', 'name: Wrong') } });
     expect(has('own-problems')?.textContent).toMatch(/A name has 1 to 63/);
     await user.click(screen.getByRole('button', { name: 'Go to deviceClasses[0].name' }));
