@@ -123,9 +123,10 @@ describe('overview', () => {
       }
       return times.sort((a, b) => a - b);
     });
-    const worst = frames.at(-1) ?? 0;
-    console.log(`400 nodes × 30 devices: a frame of scrolling takes ${Math.round(frames[60] ?? 0)} ms in the middle and ${Math.round(worst)} ms at most; ${rows} rows in the document`);
-    assert.ok(worst < 500, `a frame took ${worst} ms`);
+    const [middle, worst] = [frames[60] ?? 0, frames.at(-1) ?? 0];
+    console.log(`400 nodes × 30 devices: a frame of scrolling takes ${Math.round(middle)} ms in the middle and ${Math.round(worst)} ms at most; ${rows} rows in the document`);
+    // Each step draws rows anew, so a slow table is slow in the middle too. The worst frame is often that of somebody else on the machine.
+    assert.ok(middle < 100, `half of the frames took more than ${middle} ms`);
     await close(page);
   });
 });

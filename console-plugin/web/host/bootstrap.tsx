@@ -1,7 +1,7 @@
-import { PluginStore, PluginStoreProvider, useResolvedExtensions, type Extension } from '@openshift/dynamic-plugin-sdk';
+import { PluginStore, PluginStoreProvider, useExtensions, type Extension } from '@openshift/dynamic-plugin-sdk';
 import { Masthead, MastheadBrand, MastheadMain, Nav, NavItem, NavList, Page, PageSidebar, PageSidebarBody } from '@patternfly/react-core';
 import i18next from 'i18next';
-import { Component, Suspense, type ComponentType, type ReactNode } from 'react';
+import { Component, lazy, Suspense, type ComponentType, type ReactNode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { I18nextProvider, initReactI18next } from 'react-i18next';
 import { BrowserRouter, Link, Route, Routes } from 'react-router';
@@ -52,10 +52,18 @@ class Boundary extends Component<{ children: ReactNode }, { error?: Error }> {
 
 const translated = (text: string): string => text.replace(/^%(.*)%$/, (_, key: string) => i18next.t(key));
 
+/** A page is loaded when it is visited, as in the console. */
+const pages = new Map<unknown, ComponentType>();
+function pageOf(ref: unknown): ComponentType {
+  const known = pages.get(ref) ?? lazy(async () => ({ default: await (ref as () => Promise<ComponentType>)() }));
+  pages.set(ref, known);
+  return known;
+}
+
 function Console() {
-  const [routes] = useResolvedExtensions(isRoute);
-  const [creates] = useResolvedExtensions(isCreate);
-  const [items] = useResolvedExtensions(isNavigation);
+  const routes = useExtensions(isRoute);
+  const creates = useExtensions(isCreate);
+  const items = useExtensions(isNavigation);
   return (
     <Page
       masthead={
@@ -85,12 +93,12 @@ function Console() {
         <Suspense fallback={null}>
           <Routes>
             {routes.map((r) => {
-              const [path, Shown] = [r.properties.path as string, r.properties.component as ComponentType];
+              const [path, Shown] = [r.properties.path as string, pageOf(r.properties.component)];
               return <Route key={path} path={path} element={<Shown />} />;
             })}
             {creates.map((r) => {
               const { group, version, kind } = r.properties.model as Record<string, string>;
-              const Shown = r.properties.component as ComponentType;
+              const Shown = pageOf(r.properties.component);
               return <Route key={kind} path={`/k8s/ns/:ns/${group}~${version}~${kind}/~new`} element={<Shown />} />;
             })}
           </Routes>
