@@ -138,7 +138,7 @@ function DeviceTable({ mode }: { mode: Mode }) {
         columns={[
           { key: 'select', title: mode === 'paths' ? t('Tick') : t('Taken'), width: 4 }, { key: 'name', title: t('Disk'), width: 12 }, { key: 'size', title: t('Size'), width: 6 },
           { key: 'model', title: t('Model and kind'), width: 9 }, { key: 'state', title: t('State'), width: 8 }, { key: 'reason', title: t('Why not, and what it carries'), wrap: true },
-          ...(mode === 'paths' ? [{ key: 'alike', title: t('More like it'), width: 7 }] : []),
+          ...(mode === 'paths' ? [{ key: 'alike', title: t('More like it'), width: 8 }] : []),
         ]}
         cells={(r) =>
           r.kind === 'node'
