@@ -59,6 +59,19 @@ test-lab: packages ## The lab itself, and the LVM contract on real LVM in a bare
 test-e2e: packages image upstream-image next-image $(BIN)/bundle $(BIN)/catalog ## User stories on a real cluster with real LVM.
 	@LVMS_IMAGE=$(IMAGE) LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
 
+# npm needs Node.js, which nothing else here does; so does the plugin, which is built into its server.
+CONSOLE := $(CURDIR)/console-plugin/web
+NPM := npm --prefix $(CONSOLE)
+
+.PHONY: test-console
+test-console: console-browser console-build $(BIN)/bridge ## The console plugin: types, units, bundle, licences; in Chromium over a real API server. Wants Node.js 20.
+	@cd $(CONSOLE) && ../../hack/step "console types" $(NPM) run --silent check
+	@cd $(CONSOLE) && ../../hack/step "console unit tests" $(NPM) run --silent test
+	@cd $(CONSOLE) && ../../hack/step "console bundle" $(NPM) run --silent budget && $(NPM) run --silent licences
+	@hack/step "console host" $(NPM) run --silent build-host
+	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
+		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist $(NPM) run --silent browser
+
 .PHONY: bench-node
 bench-node: packages ## Processes and API writes at rest, time to see a disk, time to a volume group against bare LVM, on a lab node.
 	@hack/bench-node
@@ -113,6 +126,16 @@ $(IMAGES): $(LVMS_CACHE)/image/lvms-operator-%.tar: $(BIN)/lvms-% $(BIN)/rootfs 
 $(ARCHES:%=$(BIN)/lvms-%): $(BIN)/lvms-%:
 	@GOARCH=$* hack/step "build lvms for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 
+.PHONY: console-browser
+console-browser:
+	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } >/dev/null
+
+.PHONY: console-build
+console-build: ## Build the console plugin, and the server that has it: bin/console-plugin. Wants Node.js 20 and npm's registry.
+	@cd $(CONSOLE) && ../../hack/step "console packages" npm ci --silent --no-audit --no-fund
+	@hack/step "console build" $(NPM) run --silent build -- --stats=errors-only
+	@hack/step "build console-plugin" go build -ldflags "-s -w" -o $(BIN)/console-plugin ./console-plugin
+
 # A stand-in for upstream's node agent, for the story of taking a cluster over.
 UPSTREAM_IMAGE := $(LVMS_CACHE)/image/upstream.tar
 
@@ -131,7 +154,7 @@ next-image: image
 	@$(call write-image,amd64,$(BIN)/lvms-next,$(NEXT_IMAGE)) -version $(NEXT_VERSION)
 
 # Go decides what is stale.
-.PHONY: $(BIN)/lvms $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle $(BIN)/catalog
+.PHONY: $(BIN)/lvms $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge
 $(BIN)/lvms:
 	@hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 $(BIN)/image:
@@ -140,6 +163,8 @@ $(BIN)/rootfs:
 	@go build -o $@ ./hack/rootfs
 $(LAB):
 	@hack/step "build lab" go build -o $@ ./test/lab/cmd/lab
+$(BIN)/bridge: $(LAB)
+	@hack/step "build bridge" go build -o $@ ./console-plugin/bridge
 $(BIN)/controller-gen:
 	@cd hack/tools && go build -o $@ sigs.k8s.io/controller-tools/cmd/controller-gen
 $(BIN)/bundle:
@@ -223,6 +248,11 @@ lab-shell: $(LAB) ## A shell with kubectl set up for the running cluster.
 .PHONY: lab-kubectl
 lab-kubectl: $(LAB) ## kubectl on the running cluster: make lab-kubectl ARGS="get pods -A".
 	@$(LAB) kubectl --name $(LAB_NAME) -- $(ARGS)
+
+.PHONY: console
+console: console-build $(BIN)/bridge ## The console plugin over the running cluster, for a browser on this machine: make console LISTEN=127.0.0.1:9000.
+	@hack/step "console host" $(NPM) run --silent build-host
+	@$(BIN)/bridge --lab $(LVMS_CACHE)/labs/$(LAB_NAME) --plugin $(BIN)/console-plugin --host $(CONSOLE)/host/dist --listen $(or $(LISTEN),127.0.0.1:9000)
 
 .PHONY: lab-down
 lab-down: $(LAB) ## Stop the cluster and remove all it left.

@@ -39,6 +39,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/rights"
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
+	"github.com/lvm-storage/lvm-operator/internal/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/internal/webhook"
 )
@@ -174,7 +175,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		return err
 	}
 	if found.TLSProfile {
-		if err := profile.Watch(ctx, mgr.GetCache()); err != nil {
+		if err := profilewatch.Follow(ctx, profile, mgr.GetCache()); err != nil {
 			return err
 		}
 	}
@@ -214,7 +215,7 @@ func operatorCache(namespace string, found platform.Platform) map[client.Object]
 	objects := lvmcluster.CacheByObject(namespace)
 	objects[&corev1.Node{}] = cache.ByObject{Transform: trim.Node}
 	if found.TLSProfile {
-		maps.Copy(objects, tlsprofile.CacheByObject())
+		maps.Copy(objects, profilewatch.CacheByObject())
 	}
 	return objects
 }

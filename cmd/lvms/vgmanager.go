@@ -29,6 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
+	"github.com/lvm-storage/lvm-operator/internal/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
@@ -110,7 +111,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	}
 	objects, profile, certificate := agentCache(nodeName, namespace, volumes), tlsprofile.New(), scrape.NewCertificate(o.metricsCertDir)
 	if hasProfile {
-		maps.Copy(objects, tlsprofile.CacheByObject())
+		maps.Copy(objects, profilewatch.CacheByObject())
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
@@ -123,7 +124,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		return err
 	}
 	if hasProfile {
-		if err := profile.Watch(ctx, mgr.GetCache()); err != nil {
+		if err := profilewatch.Follow(ctx, profile, mgr.GetCache()); err != nil {
 			return err
 		}
 	}

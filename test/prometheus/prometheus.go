@@ -129,7 +129,7 @@ func ClientCertificate(ctx context.Context, cluster *story.Cluster) (certificate
 		return nil, nil, err
 	}
 	encoded, err := x509.MarshalECPrivateKey(private)
-	return request.Status.Certificate, encode("EC PRIVATE KEY", encoded), err
+	return request.Status.Certificate, encode("EC PRIVATE KEY", encoded), errors.Join(err, cluster.Delete(ctx, request))
 }
 
 // Start starts Prometheus. authority is what Trust returned.

@@ -1,4 +1,5 @@
-package tlsprofile
+// Package profilewatch follows the cluster's TLS profile by a watch, in programs that have a cache anyway.
+package profilewatch
 
 import (
 	"context"
@@ -11,6 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 )
 
 // apiServer is the name of the object with the profile.
@@ -23,14 +26,14 @@ func CacheByObject() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{&configv1.APIServer{}: {Field: fields.OneTermEqualSelector("metadata.name", apiServer)}}
 }
 
-// Watch follows the profile of the cluster, whose API must be there. It returns before the profile is known.
-func (f *Follower) Watch(ctx context.Context, c cache.Cache) error {
+// Follow lets a Follower follow the profile of the cluster, whose API must be there. It returns before the profile is known.
+func Follow(ctx context.Context, f *tlsprofile.Follower, c cache.Cache) error {
 	informer, err := c.GetInformer(ctx, &configv1.APIServer{}, cache.BlockUntilSynced(false))
 	if err == nil {
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-			AddFunc:    func(object any) { f.follow(ctx, object) },
-			UpdateFunc: func(_, object any) { f.follow(ctx, object) },
-			DeleteFunc: func(any) { f.follow(ctx, &configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: apiServer}}) },
+			AddFunc:    func(object any) { follow(ctx, f, object) },
+			UpdateFunc: func(_, object any) { follow(ctx, f, object) },
+			DeleteFunc: func(any) { follow(ctx, f, &configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: apiServer}}) },
 		})
 	}
 	if err != nil {
@@ -39,7 +42,7 @@ func (f *Follower) Watch(ctx context.Context, c cache.Cache) error {
 	return nil
 }
 
-func (f *Follower) follow(ctx context.Context, object any) {
+func follow(ctx context.Context, f *tlsprofile.Follower, object any) {
 	server, ok := object.(*configv1.APIServer)
 	if !ok || server.Name != apiServer {
 		return

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlwebhook "sigs.k8s.io/controller-runtime/pkg/webhook"
+
+	"github.com/lvm-storage/lvm-operator/internal/webhook"
+	"github.com/lvm-storage/lvm-operator/test/env"
+)
+
+// startAPIServer starts a real API server with our kinds and our admission, and returns how to reach and how to end it.
+func startAPIServer(ctx context.Context) (*rest.Config, func() error, error) {
+	server, err := env.Start()
+	if err != nil {
+		return nil, nil, err
+	}
+	path := "/validate-lvm-topolvm-io-v1alpha1-lvmcluster"
+	options := &envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{{
+		ObjectMeta: metav1.ObjectMeta{Name: "lvms-operator-webhook"},
+		Webhooks: []admissionv1.ValidatingWebhook{{
+			Name: "vlvmcluster.kb.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionv1.SideEffectClassNone),
+			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x", Namespace: "x", Path: &path}},
+			Rules: []admissionv1.RuleWithOperations{{
+				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
+				Rule:       admissionv1.Rule{APIGroups: []string{"lvm.topolvm.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"lvmclusters"}},
+			}},
+		}},
+	}}}
+	running, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	stop := func() error {
+		cancel()
+		return errors.Join(<-ended, options.Cleanup(), server.Stop())
+	}
+	if err := serveAdmission(running, server.Config, options, ended); err != nil {
+		cancel()
+		return nil, nil, errors.Join(err, server.Stop())
+	}
+	return server.Config, stop, nil
+}
+
+func serveAdmission(ctx context.Context, config *rest.Config, options *envtest.WebhookInstallOptions, ended chan<- error) error {
+	if err := options.Install(config); err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:  clientgoscheme.Scheme,
+		Metrics: metricsserver.Options{BindAddress: "0"},
+		WebhookServer: ctrlwebhook.NewServer(ctrlwebhook.Options{
+			Host: options.LocalServingHost, Port: options.LocalServingPort, CertDir: options.LocalServingCertDir}),
+	})
+	if err != nil {
+		return err
+	}
+	if err := (&webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: env.Namespace}).SetupWithManager(mgr); err != nil {
+		return err
+	}
+	go func() { ended <- mgr.Start(ctx) }()
+	for mgr.GetWebhookServer().StartedChecker()(nil) != nil {
+		time.Sleep(50 * time.Millisecond)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+// Command bridge is a test double of the console's server for the plugin's browser tests and for `make console`: it serves a page that
+// loads plugins as the console does, passes requests on to the plugin's server and to a real API server with the token of a user, checks
+// CSRF tokens, and sends the console's Content-Security-Policy, enforced. It is for tests: whoever reaches it is an administrator.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// pluginName is also the name of the ConsolePlugin.
+const pluginName = "lvms-console"
+
+const (
+	sessionCookie = "openshift-session-token"
+	csrfCookie    = "csrf-token"
+	csrfHeader    = "X-CSRFToken"
+)
+
+// bridge is what the browser talks to.
+type bridge struct {
+	host   string // folder with the page
+	plugin *httputil.ReverseProxy
+	api    *httputil.ReverseProxy
+	tokens map[string]string // of users
+	// cut: the API server is out of reach.
+	cut atomic.Bool
+
+	mu   sync.Mutex
+	open map[*http.Request]func()
+}
+
+// reach is a server, whom to trust there, and the way to it, if that is not the network of this machine.
+type reach struct {
+	url  *url.URL
+	ca   []byte
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+func (r reach) proxy(rewrite func(*httputil.ProxyRequest)) (*httputil.ReverseProxy, error) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(r.ca) {
+		return nil, fmt.Errorf("no certificate to trust %s by", r.url)
+	}
+	return &httputil.ReverseProxy{
+		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, DisableCompression: true, DialContext: r.dial},
+		FlushInterval: -1,
+		Rewrite: func(p *httputil.ProxyRequest) {
+			p.SetURL(r.url)
+			for _, name := range []string{"Cookie", csrfHeader, "Origin"} {
+				p.Out.Header.Del(name)
+			}
+			rewrite(p)
+		},
+	}, nil
+}
+
+func newBridge(host string, plugin, api reach, tokens map[string]string) (*bridge, error) {
+	b := &bridge{host: host, tokens: tokens, open: map[*http.Request]func(){}}
+	var err error
+	// As the console does it, the token goes to the plugin's server too.
+	if b.plugin, err = plugin.proxy(func(p *httputil.ProxyRequest) { b.authorize(p) }); err != nil {
+		return nil, err
+	}
+	b.api, err = api.proxy(func(p *httputil.ProxyRequest) { b.authorize(p) })
+	return b, err
+}
+
+func (b *bridge) authorize(p *httputil.ProxyRequest) {
+	p.Out.Header.Set("Authorization", "Bearer "+b.tokens[user(p.In)])
+	if p.In.Header.Get("Upgrade") != "" {
+		// The API server wants an origin of a WebSocket, and no other one than its own or localhost.
+		p.Out.Header.Set("Origin", "http://localhost")
+	}
+}
+
+// user is who is logged in; the administrator where nobody is.
+func user(r *http.Request) string {
+	if cookie, err := r.Cookie(sessionCookie); err == nil {
+		return cookie.Value
+	}
+	return adminUser
+}
+
+func (b *bridge) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET /api/plugins/"+pluginName+"/", http.StripPrefix("/api/plugins/"+pluginName, nosniff(b.plugin)))
+	mux.HandleFunc("GET /locales/resource.json", b.locale)
+	mux.Handle("/api/kubernetes/", http.StripPrefix("/api/kubernetes", http.HandlerFunc(b.kubernetes)))
+	mux.Handle("GET /static/", http.StripPrefix("/static/", nosniff(http.FileServer(http.Dir(b.host)))))
+	mux.HandleFunc("GET /test/login", b.login)
+	mux.HandleFunc("GET /test/cut", b.setCut)
+	mux.HandleFunc("/", b.index)
+	return mux
+}
+
+func nosniff(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// locale asks the plugin's server, as the console does for a namespace plugin__NAME.
+func (b *bridge) locale(w http.ResponseWriter, r *http.Request) {
+	language, namespace := filepath.Base(r.URL.Query().Get("lng")), filepath.Base(r.URL.Query().Get("ns"))
+	r.URL.Path, r.URL.RawQuery = "/locales/"+language+"/"+namespace+".json", ""
+	b.plugin.ServeHTTP(w, r)
+}
+
+// kubernetes passes on to the API server: everything that is not a GET needs the token that only a page of the console has.
+func (b *bridge) kubernetes(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		cookie, err := r.Cookie(csrfCookie)
+		if err != nil || cookie.Value == "" || r.Header.Get(csrfHeader) != cookie.Value {
+			http.Error(w, "invalid CSRF token", http.StatusForbidden)
+			return
+		}
+	}
+	if b.cut.Load() {
+		http.Error(w, "the API server is out of reach", http.StatusBadGateway)
+		return
+	}
+	b.api.ServeHTTP(&hijacked{ResponseWriter: w, b: b, r: r}, r)
+	b.forget(r)
+}
+
+func (b *bridge) forget(r *http.Request) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.open, r)
+}
+
+// setCut takes the API server away: also from watches that run.
+func (b *bridge) setCut(w http.ResponseWriter, r *http.Request) {
+	b.cut.Store(r.URL.Query().Get("is") == "true")
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.cut.Load() {
+		for _, end := range b.open {
+			end()
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+func (b *bridge) login(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("as")
+	if b.tokens[name] == "" {
+		http.Error(w, "there is no such user", http.StatusNotFound)
+		return
+	}
+	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: name, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// policy is the console's (it sends it as a report only), enforced.
+const policy = "base-uri 'self'; default-src 'self'; img-src 'self' data:; font-src 'self' data:; script-src 'self' 'unsafe-eval' 'nonce-%s'; " +
+	"style-src 'self' 'unsafe-inline'; connect-src 'self'; object-src 'self'; frame-src 'none'; frame-ancestors 'none'"
+
+// index is the page, for every path of the console.
+func (b *bridge) index(w http.ResponseWriter, r *http.Request) {
+	page, err := os.ReadFile(filepath.Join(b.host, "index.html"))
+	if err != nil {
+		http.Error(w, "the page was not built", http.StatusInternalServerError)
+		return
+	}
+	nonce := random()
+	http.SetCookie(w, &http.Cookie{Name: csrfCookie, Value: random(), Path: "/", SameSite: http.SameSiteStrictMode})
+	w.Header().Set("Content-Security-Policy", fmt.Sprintf(policy, nonce))
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write([]byte(strings.ReplaceAll(string(page), "NONCE", nonce)))
+}
+
+func random() string {
+	b := make([]byte, 16)
+	_, _ = rand.Read(b)
+	return hex.EncodeToString(b)
+}

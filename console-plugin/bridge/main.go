@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/cert"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/lvm-storage/lvm-operator/test/env"
+	"github.com/lvm-storage/lvm-operator/test/lab"
+)
+
+type options struct {
+	lab, plugin, host, listen string
+	command                   []string
+}
+
+func main() {
+	var o options
+	// controller-runtime has flags of its own in the usual set.
+	flags := flag.NewFlagSet("bridge", flag.ExitOnError)
+	flags.StringVar(&o.lab, "lab", "", "folder of the lab whose cluster is shown; without it an API server is started (KUBEBUILDER_ASSETS)")
+	flags.StringVar(&o.plugin, "plugin", "", "program of the plugin's server")
+	flags.StringVar(&o.host, "host", "", "folder with the page that loads the plugin")
+	flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "address for the browser")
+	_ = flags.Parse(os.Args[1:])
+	o.command = flags.Args()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, o)
+	stop()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		os.Exit(exit.ExitCode())
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bridge:", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until the command ends, or for ever where there is none.
+func run(ctx context.Context, o options) (err error) {
+	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard)))
+	config, stop, err := cluster(ctx, o.lab)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	c, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
+	if err != nil {
+		return err
+	}
+	tokens, err := makeUsers(ctx, c)
+	if err != nil {
+		return err
+	}
+	plugin, end, err := startPlugin(ctx, o.plugin)
+	if err != nil {
+		return err
+	}
+	defer end()
+	api, err := url.Parse(config.Host)
+	if err != nil {
+		return err
+	}
+	b, err := newBridge(o.host, plugin, reach{api, config.CAData, config.Dial}, tokens)
+	if err != nil {
+		return err
+	}
+	listener, err := net.Listen("tcp", o.listen)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{Handler: b.handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	go func() { _ = server.Serve(listener) }()
+	defer func() { _ = server.Close() }()
+	address := "http://" + listener.Addr().String()
+	if len(o.command) == 0 {
+		fmt.Printf("The plugin, as the console shows it: %s/local-volumes\nEnd it with Ctrl+C.\n", address)
+		<-ctx.Done()
+		return nil
+	}
+	command := exec.CommandContext(ctx, o.command[0], o.command[1:]...)
+	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	command.Env = append(os.Environ(), "CONSOLE_URL="+address)
+	return command.Run()
+}
+
+func cluster(ctx context.Context, folder string) (*rest.Config, func() error, error) {
+	if folder == "" {
+		return startAPIServer(ctx)
+	}
+	l, err := lab.Open(folder)
+	if err != nil {
+		return nil, nil, err
+	}
+	config, err := l.RESTConfig()
+	return config, func() error { return nil }, err
+}
+
+// startPlugin starts the real server of the plugin with a certificate of its own.
+func startPlugin(ctx context.Context, program string) (reach, func(), error) {
+	folder, err := os.MkdirTemp("", "console-plugin")
+	if err != nil {
+		return reach{}, nil, err
+	}
+	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		return reach{}, nil, err
+	}
+	for name, content := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			return reach{}, nil, err
+		}
+	}
+	port, err := freePort()
+	if err != nil {
+		return reach{}, nil, err
+	}
+	address := fmt.Sprintf("127.0.0.1:%d", port)
+	server := exec.CommandContext(ctx, program, "--cert-dir", folder, "--listen-address", address, "--namespace", env.Namespace, "--tls-profile=false")
+	server.Stderr = os.Stderr
+	if err := server.Start(); err != nil {
+		return reach{}, nil, err
+	}
+	end := func() {
+		_ = server.Process.Signal(syscall.SIGTERM)
+		_ = server.Wait()
+		_ = os.RemoveAll(folder)
+	}
+	for range 100 {
+		if c, err := net.Dial("tcp", address); err == nil {
+			_ = c.Close()
+			return reach{url: &url.URL{Scheme: "https", Host: address}, ca: certificate}, end, nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	end()
+	return reach{}, nil, fmt.Errorf("%s does not serve on %s", program, address)
+}
+
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// The users of tests: one who may do everything, one who may only look, one who may nothing.
+const (
+	adminUser  = "admin"
+	viewerUser = "viewer"
+	nobodyUser = "nobody"
+
+	usersNamespace = "console-users"
+	tokenSeconds   = 24 * 60 * 60
+)
+
+var viewerRules = []rbacv1.PolicyRule{
+	{APIGroups: []string{"lvm.topolvm.io"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{"", "storage.k8s.io"}, Resources: []string{"nodes", "events", "storageclasses"}, Verbs: []string{"get", "list", "watch"}},
+}
+
+// makeUsers makes the users and returns their tokens.
+func makeUsers(ctx context.Context, c client.Client) (map[string]string, error) {
+	objects := []client.Object{
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: usersNamespace}},
+		&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "console-viewer"}, Rules: viewerRules},
+		binding(adminUser, "cluster-admin"), binding(viewerUser, "console-viewer"),
+	}
+	for _, name := range []string{adminUser, viewerUser, nobodyUser} {
+		objects = append(objects, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: usersNamespace}})
+	}
+	for _, o := range objects {
+		if err := c.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("make the users of the test: %w", err)
+		}
+	}
+	tokens := map[string]string{}
+	for _, name := range []string{adminUser, viewerUser, nobodyUser} {
+		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: usersNamespace}}
+		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](tokenSeconds)}}
+		if err := c.SubResource("token").Create(ctx, account, request); err != nil {
+			return nil, fmt.Errorf("token of user %s: %w", name, err)
+		}
+		tokens[name] = request.Status.Token
+	}
+	return tokens, nil
+}
+
+func binding(user, role string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "console-" + user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: user, Namespace: usersNamespace}},
+	}
+}

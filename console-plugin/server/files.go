@@ -1,0 +1,147 @@
+package server
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// hashed are files whose name says what is in them (webpack, [contenthash] and [fullhash]): they never change.
+var hashed = regexp.MustCompile(`\.[0-9a-f]{20}\.`)
+
+// types are those of the files that a build writes. Others are not served: the console refuses a script without its type.
+var types = map[string]string{
+	".js":   "text/javascript; charset=utf-8",
+	".json": "application/json; charset=utf-8",
+	".txt":  "text/plain; charset=utf-8",
+}
+
+// file is what is known of a file before anybody asks for it. The content stays in the program's own pages.
+type file struct {
+	name, kind, etag, cache string
+	compressed              bool
+}
+
+// newFiles lists what can be served, by the path of a request.
+func newFiles(files fs.FS) (map[string]file, error) {
+	list := map[string]file{}
+	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
+		kind := types[path.Ext(name)]
+		if err != nil || entry.IsDir() || kind == "" {
+			return err
+		}
+		f := file{name: name, kind: kind, cache: "public, max-age=31536000, immutable"}
+		if !hashed.MatchString(path.Base(name)) {
+			content, err := fs.ReadFile(files, name)
+			if err != nil {
+				return err
+			}
+			sum := sha256.Sum256(content)
+			f.etag, f.cache = `"`+hex.EncodeToString(sum[:12])+`"`, "no-cache"
+		}
+		if _, err := fs.Stat(files, name+".gz"); err == nil {
+			f.compressed = true
+		}
+		list["/"+name] = f
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the files of the plugin: %w", err)
+	}
+	return list, nil
+}
+
+// NewHandler serves the files of a build, what the pages have to know of the cluster, and /healthz.
+func NewHandler(files fs.FS, namespace string) (http.Handler, error) {
+	list, err := newFiles(files)
+	if err != nil {
+		return nil, err
+	}
+	config, err := json.Marshal(map[string]string{"namespace": namespace})
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		head := w.Header()
+		head.Set("X-Content-Type-Options", "nosniff")
+		head.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		head.Set("Referrer-Policy", "no-referrer")
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			head.Set("Allow", "GET, HEAD")
+			http.Error(w, "only GET and HEAD are served", http.StatusMethodNotAllowed)
+			return
+		}
+		switch r.URL.Path {
+		case "/healthz":
+			respond(w, "text/plain; charset=utf-8", []byte("ok\n"))
+			return
+		case "/config.json":
+			respond(w, types[".json"], config)
+			return
+		}
+		f, found := list[r.URL.Path]
+		if !found {
+			head.Set("Cache-Control", "no-store")
+			http.Error(w, "there is no such file", http.StatusNotFound)
+			return
+		}
+		f.serve(w, r, files)
+	}), nil
+}
+
+// respond sends what is never kept by anybody on the way.
+func respond(w http.ResponseWriter, kind string, content []byte) {
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Cache-Control", "no-store")
+	_, _ = w.Write(content)
+}
+
+func (f file) serve(w http.ResponseWriter, r *http.Request, files fs.FS) {
+	head, name := w.Header(), f.name
+	head.Set("Content-Type", f.kind)
+	head.Set("Cache-Control", f.cache)
+	if f.compressed {
+		head.Set("Vary", "Accept-Encoding")
+	}
+	if f.etag != "" {
+		head.Set("ETag", f.etag)
+		if r.Header.Get("If-None-Match") == f.etag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	if f.compressed && accepts(r.Header.Get("Accept-Encoding"), "gzip") {
+		head.Set("Content-Encoding", "gzip")
+		name += ".gz"
+	}
+	content, err := fs.ReadFile(files, name)
+	if err != nil {
+		head.Del("Content-Encoding")
+		head.Set("Cache-Control", "no-store")
+		http.Error(w, "the file cannot be read", http.StatusInternalServerError)
+		return
+	}
+	head.Set("Content-Length", strconv.Itoa(len(content)))
+	_, _ = w.Write(content)
+}
+
+// accepts tells whether a client takes an encoding (RFC 9110, 12.5.3). One that weighs it with 0 does not.
+func accepts(header, encoding string) bool {
+	for part := range strings.SplitSeq(header, ",") {
+		name, weight, _ := strings.Cut(part, ";")
+		if !strings.EqualFold(strings.TrimSpace(name), encoding) {
+			continue
+		}
+		value, weighed := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q=")
+		q, err := strconv.ParseFloat(value, 64)
+		return !weighed || err == nil && q > 0
+	}
+	return false
+}

@@ -1,0 +1,344 @@
+package server
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+
+	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
+)
+
+const script = "plugin-entry.0123456789abcdef0123.min.js"
+
+func compressed(t *testing.T, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write([]byte(text))
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func build(t *testing.T) fs.FS {
+	t.Helper()
+	files := fstest.MapFS{"locales/de/plugin__x.json": {Data: []byte(`{"a":"b"}`)}, "source.map": {Data: []byte("secret")}}
+	for name, text := range map[string]string{"plugin-manifest.json": `{"name":"x"}`, script: "run()"} {
+		files[name] = &fstest.MapFile{Data: []byte(text)}
+		files[name+".gz"] = &fstest.MapFile{Data: compressed(t, text)}
+	}
+	return files
+}
+
+// log is what the server wrote.
+type log struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// running is a server over real TLS.
+type running struct {
+	url, folder string
+	client      *http.Client
+	said        *log
+}
+
+// writeCertificate makes a certificate for a name in a folder, and returns it.
+func writeCertificate(t *testing.T, folder, name string) []byte {
+	t.Helper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey(name, []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string][]byte{"tls.crt": certificate, "tls.key": key} {
+		if err := os.WriteFile(filepath.Join(folder, file), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certificate
+}
+
+func trusting(certificate []byte) *http.Client {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(certificate)
+	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableCompression: true, ForceAttemptHTTP2: true}}
+}
+
+func start(t *testing.T) running {
+	t.Helper()
+	r := running{folder: t.TempDir(), said: &log{}}
+	r.client = trusting(writeCertificate(t, r.folder, "localhost"))
+	ctx, cancel := context.WithCancel(context.Background())
+	listening, ended := make(chan net.Addr, 1), make(chan error, 1)
+	go func() {
+		ended <- Run(ctx, Options{
+			Address: "127.0.0.1:0", CertDir: r.folder, Namespace: "ns", Files: build(t), Log: slog.New(slog.NewJSONHandler(r.said, nil)),
+			Listening: func(a net.Addr) { listening <- a },
+		})
+	}()
+	select {
+	case address := <-listening:
+		r.url = "https://" + address.String()
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func (r running) do(t *testing.T, method, path string, headers ...string) (*http.Response, string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, r.url+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		request.Header.Set(headers[i], headers[i+1])
+	}
+	response, err := r.client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(body)
+}
+
+func TestFilesHaveTheirTypeAndCache(t *testing.T) {
+	r := start(t)
+	tests := map[string]struct {
+		code              int
+		kind, cache, body string
+	}{
+		"/" + script:                 {200, "text/javascript; charset=utf-8", "public, max-age=31536000, immutable", "run()"},
+		"/plugin-manifest.json":      {200, "application/json; charset=utf-8", "no-cache", `{"name":"x"}`},
+		"/locales/de/plugin__x.json": {200, "application/json; charset=utf-8", "no-cache", `{"a":"b"}`},
+		"/config.json":               {200, "application/json; charset=utf-8", "no-store", `{"namespace":"ns"}`},
+		"/healthz":                   {200, "text/plain; charset=utf-8", "no-store", "ok\n"},
+		"/source.map":                {404, "text/plain; charset=utf-8", "no-store", "there is no such file\n"},
+		"/":                          {404, "text/plain; charset=utf-8", "no-store", "there is no such file\n"},
+		"/locales/":                  {404, "text/plain; charset=utf-8", "no-store", "there is no such file\n"},
+		"/../../etc/passwd":          {404, "text/plain; charset=utf-8", "no-store", "there is no such file\n"},
+		"/" + script + ".gz":         {404, "text/plain; charset=utf-8", "no-store", "there is no such file\n"},
+	}
+	for path, want := range tests {
+		response, body := r.do(t, http.MethodGet, path)
+		head := response.Header
+		if response.StatusCode != want.code || head.Get("Content-Type") != want.kind || head.Get("Cache-Control") != want.cache || body != want.body {
+			t.Errorf("%s: got %d, %q, %q, %q, want %+v", path, response.StatusCode, head.Get("Content-Type"), head.Get("Cache-Control"), body, want)
+		}
+		if head.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(head.Get("Content-Security-Policy"), "default-src 'none'") {
+			t.Errorf("%s: got the headers %v", path, head)
+		}
+		if response.ProtoMajor != 2 {
+			t.Errorf("%s: got %s, want HTTP/2", path, response.Proto)
+		}
+	}
+}
+
+func TestCompressedForThoseWhoTakeIt(t *testing.T) {
+	r := start(t)
+	for accepted, want := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "GZIP": true, "": false, "br": false, "gzip;q=0": false, "gzip; q=x": false} {
+		response, body := r.do(t, http.MethodGet, "/"+script, "Accept-Encoding", accepted)
+		if got := response.Header.Get("Content-Encoding") == "gzip"; got != want || response.Header.Get("Vary") != "Accept-Encoding" {
+			t.Errorf("%q: compressed %v, want %v; Vary %q", accepted, got, want, response.Header.Get("Vary"))
+		}
+		if want {
+			reader, err := gzip.NewReader(strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := io.ReadAll(reader)
+			if err != nil || string(plain) != "run()" {
+				t.Errorf("%q: got %q, %v", accepted, plain, err)
+			}
+		} else if body != "run()" {
+			t.Errorf("%q: got %q", accepted, body)
+		}
+	}
+}
+
+func TestUnchangedIsNotSentAgain(t *testing.T) {
+	r := start(t)
+	first, _ := r.do(t, http.MethodGet, "/plugin-manifest.json")
+	second, body := r.do(t, http.MethodGet, "/plugin-manifest.json", "If-None-Match", first.Header.Get("ETag"))
+	if second.StatusCode != http.StatusNotModified || body != "" {
+		t.Errorf("got %d, %q", second.StatusCode, body)
+	}
+	if other, _ := r.do(t, http.MethodGet, "/plugin-manifest.json", "If-None-Match", `"x"`); other.StatusCode != http.StatusOK {
+		t.Errorf("got %d", other.StatusCode)
+	}
+}
+
+func TestNothingIsWrittenAndNoHeaderIsLogged(t *testing.T) {
+	r := start(t)
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
+		response, _ := r.do(t, method, "/plugin-manifest.json", "Authorization", "Bearer sekret")
+		if response.StatusCode != http.StatusMethodNotAllowed || response.Header.Get("Allow") != "GET, HEAD" {
+			t.Errorf("%s: got %d", method, response.StatusCode)
+		}
+	}
+	if response, body := r.do(t, http.MethodHead, "/"+script, "Authorization", "Bearer sekret"); response.StatusCode != http.StatusOK || body != "" || response.ContentLength != 5 {
+		t.Errorf("HEAD: got %d, %q, %d", response.StatusCode, body, response.ContentLength)
+	}
+	r.do(t, http.MethodGet, "/nothing?sekret", "Cookie", "session=sekret")
+	// A handshake that fails, and plain HTTP, are told in the log.
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "https://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = c.Write([]byte("GET / HTTP/1.1\r\nAuthorization: Bearer sekret\r\n\r\n"))
+	_, _ = io.ReadAll(c)
+	_ = c.Close()
+	for range 100 {
+		if strings.Contains(r.said.String(), "TLS handshake error") {
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if said := r.said.String(); !strings.Contains(said, "TLS handshake error") || strings.Contains(said, "sekret") || strings.Contains(said, "Bearer") {
+		t.Errorf("the log has %s", said)
+	}
+}
+
+func TestNewCertificateIsServed(t *testing.T) {
+	folder, said := t.TempDir(), &log{}
+	writeCertificate(t, folder, "first")
+	c, err := newCertificate(folder, slog.New(slog.NewTextHandler(said, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := func() string {
+		t.Helper()
+		c.looked = time.Time{}
+		pair, err := c.get(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(pair.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return leaf.DNSNames[0]
+	}
+	later := func(d time.Duration) {
+		t.Helper()
+		at := time.Now().Add(d)
+		if err := os.Chtimes(filepath.Join(folder, "tls.crt"), at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := served(); got != "first" {
+		t.Errorf("got %s", got)
+	}
+	writeCertificate(t, folder, "second")
+	later(time.Minute)
+	if got := served(); got != "second" {
+		t.Errorf("got %s after a renewal", got)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "tls.key"), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	later(2 * time.Minute)
+	if got := served(); got != "second" || !strings.Contains(said.String(), "cannot be read anew") {
+		t.Errorf("got %s in the middle of a renewal; the log has %s", got, said)
+	}
+	if _, err := newCertificate(t.TempDir(), slog.Default()); err == nil || !strings.Contains(err.Error(), "serving certificate") {
+		t.Errorf("got %v without a certificate", err)
+	}
+}
+
+// TestProfileOfTheCluster asks an API server over TLS, as a Pod does it.
+func TestProfileOfTheCluster(t *testing.T) {
+	answer := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
+	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != profilePath || r.Header.Get("Authorization") != "Bearer of a Pod" {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		answer(w, r)
+	}))
+	defer api.Close()
+	folder := t.TempDir()
+	ca := &bytes.Buffer{}
+	encoded, err := cert.EncodeCertificates(api.Certificate())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ca.Write(encoded)
+	for name, content := range map[string][]byte{"ca.crt": ca.Bytes(), "token": []byte("of a Pod\n")} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server, err := newAPIServer(api.URL, folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	profile := tlsprofile.New()
+	config := &tls.Config{}
+	profile.Configure(config)
+	least := func() uint16 {
+		t.Helper()
+		c, err := config.GetConfigForClient(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.MinVersion
+	}
+	if err := server.tell(t.Context(), profile); err != errNoProfile || least() != tls.VersionTLS12 {
+		t.Errorf("got %v, %x where the cluster says nothing", err, least())
+	}
+	answer = func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"spec":{"tlsSecurityProfile":{"type":"Modern"}}}`))
+	}
+	if err := server.tell(t.Context(), profile); err != nil || least() != tls.VersionTLS13 {
+		t.Errorf("got %v, %x for Modern", err, least())
+	}
+	answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
+	if err := server.tell(t.Context(), profile); err == nil || least() != tls.VersionTLS13 {
+		t.Errorf("got %v, %x where the API server fails", err, least())
+	}
+	answer = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"spec":{}}`)) }
+	if err := server.tell(t.Context(), profile); err != nil || least() != tls.VersionTLS12 {
+		t.Errorf("got %v, %x for no profile", err, least())
+	}
+}

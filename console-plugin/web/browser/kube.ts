@@ -1,0 +1,90 @@
+// Objects of the cluster as an administrator, the operator and the node agents write them, through the real API server.
+import assert from 'node:assert/strict';
+import type { Device, LVMCluster, NodeStatus, VGStatus } from '../src/api/types';
+
+export const url = process.env['CONSOLE_URL'] ?? '';
+assert.ok(url, 'CONSOLE_URL is not set: run `make test-console`, which starts what is needed');
+export const namespace = 'openshift-lvm-storage';
+
+const lvm = `/api/kubernetes/apis/lvm.topolvm.io/v1alpha1/namespaces/${namespace}`;
+export const paths = {
+  clusters: `${lvm}/lvmclusters`, statuses: `${lvm}/lvmvolumegroupnodestatuses`, nodes: '/api/kubernetes/api/v1/nodes',
+  events: `/api/kubernetes/api/v1/namespaces/${namespace}/events`, storageClasses: '/api/kubernetes/apis/storage.k8s.io/v1/storageclasses',
+};
+
+export async function request<T>(method: string, path: string, body?: unknown, type = 'application/json'): Promise<T> {
+  const response = await fetch(url + path, {
+    method, headers: { Cookie: 'csrf-token=test', 'X-CSRFToken': 'test', 'Content-Type': type }, ...(body ? { body: JSON.stringify(body) } : {}),
+  });
+  const text = await response.text();
+  // A kind that was just installed is not served at once.
+  if (response.status === 429) return new Promise((done) => setTimeout(done, 1000)).then(() => request(method, path, body, type));
+  if (!response.ok) throw Object.assign(new Error(`${method} ${path}: ${response.status} ${text}`), { status: response.status });
+  return JSON.parse(text) as T;
+}
+
+const merge = 'application/merge-patch+json';
+
+export async function makeNode(name: string, labels: Record<string, string> = {}, taints?: { key: string; effect: string }[]): Promise<void> {
+  await request('POST', paths.nodes, { apiVersion: 'v1', kind: 'Node', metadata: { name, labels: { 'kubernetes.io/hostname': name, ...labels } }, spec: { taints } });
+  // Admission marks a new node as not ready, which the node controller takes away.
+  await request('PATCH', `${paths.nodes}/${name}`, { spec: { taints: taints ?? null } }, merge);
+  await request('PATCH', `${paths.nodes}/${name}/status`, { status: { conditions: [{ type: 'Ready', status: 'True', reason: 'KubeletReady', lastHeartbeatTime: null, lastTransitionTime: new Date().toISOString() }] } }, merge);
+}
+
+const observed = (ok: boolean) => ({
+  type: 'DevicesObserved', status: ok ? 'True' : 'False', reason: ok ? 'DevicesObserved' : 'ObservationFailed', message: ok ? '' : 'lsblk: it did not answer within 30 s',
+  lastTransitionTime: new Date().toISOString(), observedGeneration: 1,
+});
+
+/** What a node agent writes. */
+export async function tell(node: string, devices: Device[], groups: VGStatus[] = [], ok = true): Promise<void> {
+  const object: NodeStatus = { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'LVMVolumeGroupNodeStatus', metadata: { name: node, namespace } };
+  await request('POST', paths.statuses, object).catch((e: { status?: number }) => {
+    if (e.status !== 409) throw e;
+  });
+  await request('PATCH', `${paths.statuses}/${node}/status`, { status: { conditions: [observed(ok)], devices, nodeStatus: groups } }, merge);
+}
+
+const condition = (type: string, status: string, reason: string, message = '') => ({ type, status, reason, message, lastTransitionTime: new Date().toISOString() });
+
+/** What the operator writes. */
+export async function judge(name: string, state: string, groups: string, message = ''): Promise<void> {
+  const { metadata } = await request<LVMCluster>('GET', `${paths.clusters}/${name}`);
+  const ready = state === 'Ready';
+  const status = {
+    state, ready, volumeGroups: groups, observedGeneration: metadata.generation,
+    conditions: [
+      condition('Ready', ready ? 'True' : 'False', state, message),
+      condition('ResourcesAvailable', 'True', 'ResourcesAvailable'),
+      condition('VolumeGroupsReady', ready ? 'True' : 'False', groups === '0/0' ? 'VGsUnmanaged' : ready ? 'VGsReady' : 'VGsFailed', message),
+    ],
+  };
+  await request('PATCH', `${paths.clusters}/${name}/status`, { status }, merge);
+}
+
+export async function clean(): Promise<void> {
+  for (const path of [paths.clusters, paths.statuses, paths.nodes, paths.events]) {
+    await request('DELETE', path);
+  }
+}
+
+const GiB = 2 ** 30;
+
+/** A blank disk, as the inventory has it. */
+export const blank = (name: string, n: string, size = 100 * GiB, more: Partial<Device> = {}): Device => ({
+  name: `/dev/${name}`, id: `wwn:0x5000c500${n}`, type: 'disk', byID: [`ata-DISK_${n}`, `wwn-0x5000c500${n}`], byPath: [`pci-0000:00:1f.2-ata-${n}`],
+  size: String(size), model: 'DISK', vendor: 'ATA', serial: n, transport: 'sata', rotational: false, state: 'Available', fingerprint: `f${n}`, ...more,
+});
+
+export const system = (name: string, n: string): Device =>
+  blank(name, n, 120 * GiB, {
+    state: 'InUse', partitions: [`/dev/${name}1`, `/dev/${name}2`],
+    reasons: [{ code: 'IsOSDisk', message: 'the machine runs from it' }, { code: 'HasPartitions', message: `has the partitions /dev/${name}1, /dev/${name}2` }],
+  });
+
+export const carrying = (name: string, n: string, type = 'xfs', label = 'old-data'): Device =>
+  blank(name, n, 200 * GiB, { state: 'Excluded', signatures: [{ type, label }], reasons: [{ code: 'HasSignature', message: `carries ${type} “${label}”: remove it, if nothing needs it` }] });
+
+export const mounted = (name: string, n: string): Device =>
+  blank(name, n, 50 * GiB, { state: 'InUse', mountPoints: ['/var/data'], signatures: [{ type: 'ext4' }], reasons: [{ code: 'Mounted', message: 'is mounted at /var/data' }, { code: 'HasSignature', message: 'carries ext4' }] });

@@ -1,0 +1,132 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, it } from 'node:test';
+import type { Browser } from 'playwright-core';
+import type { Device } from '../src/api/types';
+import { blank, carrying, clean, judge, makeNode, mounted, namespace, paths, request, system, tell, url } from './kube';
+import { accessible, close, launch, open, picture, test } from './page';
+
+const GiB = 2 ** 30;
+
+async function storage(state = 'Ready', message = ''): Promise<void> {
+  const pool = (percent: number) => ({ name: 'thin-pool-1', size: String(90 * GiB), metadataSize: String(GiB), dataPercent: percent, metadataPercent: 3, virtualSize: String(300 * GiB) });
+  await makeNode('node-a');
+  await makeNode('node-b');
+  const own = (n: string) => blank('sdb', n, 100 * GiB, { state: 'InUse', volumeGroup: 'vg1', reasons: [] });
+  await tell('node-a', [system('sda', 'a0'), own('a1'), carrying('sdc', 'a2'), mounted('sdd', 'a3')], [{ name: 'vg1', status: 'Ready', size: String(100 * GiB), free: String(8 * GiB), devices: ['/dev/sdb'], thinPool: pool(42) }]);
+  await tell('node-b', [system('sda', 'b0'), { ...own('b1'), state: 'Failing', reasons: [{ code: 'Failing', message: 'gives errors: replace it' }] }, blank('sdc', 'b2')], [
+    { name: 'vg1', status: state === 'Ready' ? 'Ready' : 'Degraded', reason: message, size: String(100 * GiB), free: String(8 * GiB), devices: ['/dev/sdb'], thinPool: pool(96) },
+  ]);
+  const spec = { storage: { deviceClasses: [{ name: 'vg1', default: true, deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c500a1', '/dev/disk/by-id/wwn-0x5000c500b1'] }, thinPoolConfig: { name: 'thin-pool-1', overprovisionRatio: 10 } }] } };
+  await request('POST', paths.clusters, { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'LVMCluster', metadata: { name: 'my-lvmcluster', namespace }, spec });
+  await judge('my-lvmcluster', state, state === 'Ready' ? '2/2' : '1/2', message);
+  await request('POST', paths.events, {
+    apiVersion: 'v1', kind: 'Event', metadata: { name: 'my-lvmcluster.1', namespace }, type: 'Warning', reason: 'VolumeGroupsNotReady', message: 'volume group vg1 on node node-b is degraded',
+    involvedObject: { kind: 'LVMCluster', name: 'my-lvmcluster', namespace }, lastTimestamp: new Date().toISOString().replace(/\.\d+/, ''), count: 1,
+  });
+}
+
+describe('overview', () => {
+  let browser: Browser;
+  before(async () => void (browser = await launch()));
+  after(() => browser.close());
+  beforeEach(clean);
+
+  it('tells health, capacity, devices and events, and follows them', async () => {
+    await storage('Degraded', 'device class vg1 on node node-b: device /dev/sdb gives errors: replace it');
+    const page = await open(browser, '/local-volumes');
+    await page.getByText('Volumes are served, and something is wrong: 1/2 volume groups are ready.').waitFor();
+    const card = test(page, 'class-vg1');
+    // 42 % of 90 GiB.
+    await card.getByText('37.8 GiB of 90 GiB').waitFor();
+    await card.getByText('300 GiB').first().waitFor();
+    await test(page, 'devices').getByText('gives errors: replace it').waitFor();
+    await test(page, 'events').getByText('volume group vg1 on node node-b is degraded').waitFor();
+    // What the browser loaded for it, compressed, as it came over the network.
+    const loaded = await page.evaluate(() => (performance.getEntriesByType('resource') as PerformanceResourceTiming[]).filter((e) => e.name.includes('/api/plugins/')).reduce((n, e) => n + e.encodedBodySize, 0));
+    console.log(`the overview loads ${Math.round(loaded / 1000)} kB of the plugin`);
+    assert.ok(loaded > 10_000 && loaded < 250_000, `the overview loads ${loaded} bytes`);
+    await accessible(page);
+    await picture(page, 'overview');
+    await page.locator('#state-Available').click();
+    await test(page, 'devices').getByText('gives errors: replace it').waitFor({ state: 'detached' });
+    await judge('my-lvmcluster', 'Ready', '2/2');
+    await page.getByText('All is well: 2/2 volume groups are ready.').waitFor();
+    await close(page);
+  });
+
+  it('says when the cluster does not answer, keeps what it showed, and recovers', async () => {
+    await storage();
+    const page = await open(browser, '/local-volumes', { expect: /502|WebSocket/ });
+    await page.getByText('All is well: 2/2 volume groups are ready.').waitFor();
+    await fetch(`${url}/test/cut?is=true`);
+    try {
+      await test(page, 'stale').waitFor({ timeout: 20_000 });
+      assert.equal(await test(page, 'empty').count(), 0, 'what could not be read was shown as empty');
+      await test(page, 'class-vg1').waitFor();
+      await picture(page, 'overview-stale');
+    } finally {
+      await fetch(`${url}/test/cut?is=false`);
+    }
+    await test(page, 'stale').waitFor({ state: 'detached', timeout: 20_000 });
+    await judge('my-lvmcluster', 'Progressing', '1/2', 'node-b is being set up');
+    await page.getByText('Storage is being set up').waitFor();
+    await close(page);
+  });
+
+  it('tells a user who may read nothing that it could not be read', async () => {
+    await storage();
+    const page = await open(browser, '/local-volumes', { as: 'nobody', expect: /403/ });
+    await test(page, 'read-error').first().waitFor();
+    assert.equal(await test(page, 'empty').count(), 0, 'what could not be read was shown as empty');
+    await accessible(page);
+    await picture(page, 'overview-forbidden');
+    await close(page);
+  });
+
+  it('has every text translated, and leaves room for longer ones', async () => {
+    await storage();
+    const page = await open(browser, '/local-volumes?pseudolocalization=true');
+    await page.getByText('⟦').first().waitFor();
+    const plain = await page.locator('h1, h2, button, th, [role=tab]').allTextContents();
+    const ours = plain.filter((s) => s.trim() && !s.includes('⟦'));
+    assert.deepEqual(ours, []);
+    await picture(page, 'overview-pseudo');
+    await close(page);
+    const german = await open(browser, '/local-volumes?lng=de');
+    await german.getByText('Lokale Volumes').first().waitFor();
+    await close(german);
+  });
+
+  it('stays quick with 400 nodes of 30 devices each', async () => {
+    const devices = (n: number): Device[] => Array.from({ length: 30 }, (_, i) => blank(`sd${i}`, `${n}x${i}`));
+    const nodes = Array.from({ length: 400 }, (_, n) => n);
+    const lanes = Array.from({ length: 16 }, (_, lane) => lane);
+    await Promise.all(lanes.map(async (lane) => {
+      for (const n of nodes.filter((x) => x % lanes.length === lane)) await tell(`node-${n}`, devices(n));
+    }));
+    await request('POST', paths.clusters, { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'LVMCluster', metadata: { name: 'my-lvmcluster', namespace }, spec: {} });
+    const page = await open(browser, '/local-volumes');
+    await page.getByText('All (12000)').waitFor({ timeout: 30_000 });
+    const rows = await test(page, 'devices').locator('tbody tr').count();
+    assert.ok(rows < 60, `${rows} rows are in the document`);
+    // How long each frame takes while the table is scrolled from end to end.
+    const frames = await page.evaluate(async () => {
+      const box = document.querySelector('[data-test=devices] [data-test=virtual-table]') as HTMLElement;
+      const times: number[] = [];
+      let last = performance.now();
+      for (let i = 0; i < 120; i++) {
+        box.scrollTop = (box.scrollHeight / 120) * i;
+        await new Promise(requestAnimationFrame);
+        const now = performance.now();
+        times.push(now - last);
+        last = now;
+      }
+      return times.sort((a, b) => a - b);
+    });
+    const [middle, worst] = [frames[60] ?? 0, frames.at(-1) ?? 0];
+    console.log(`400 nodes × 30 devices: a frame of scrolling takes ${Math.round(middle)} ms in the middle and ${Math.round(worst)} ms at most; ${rows} rows in the document`);
+    // Each step draws rows anew, so a slow table is slow in the middle too. The worst frame is often that of somebody else on the machine.
+    assert.ok(middle < 100, `half of the frames took more than ${middle} ms`);
+    await close(page);
+  });
+});

@@ -1,0 +1,75 @@
+// A browser on the console, whose complaints fail the test.
+import assert from 'node:assert/strict';
+import { existsSync, mkdirSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium, type Browser, type BrowserContext, type Page } from 'playwright-core';
+import { url } from './kube';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const pictures = 'screenshots';
+
+export async function launch(): Promise<Browser> {
+  const executablePath = process.env['CHROMIUM'] ?? '/usr/bin/chromium';
+  assert.ok(existsSync(executablePath), `${executablePath} is not there: install Debian's package chromium, or set CHROMIUM`);
+  mkdirSync(pictures, { recursive: true });
+  return chromium.launch({
+    executablePath,
+    args: ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'],
+  });
+}
+
+/** What the browser said that it should not have. */
+const complaints = new WeakMap<Page, string[]>();
+
+export async function open(browser: Browser, path: string, options: { as?: string; expect?: RegExp } = {}): Promise<Page> {
+  const context: BrowserContext = await browser.newContext({ viewport: { width: 1500, height: 1000 } });
+  if (options.as) await context.addCookies([{ name: 'openshift-session-token', value: options.as, url }]);
+  const page = await context.newPage();
+  const said: string[] = [];
+  complaints.set(page, said);
+  page.on('console', (m) => {
+    if (m.type() === 'error' && !options.expect?.test(m.text())) said.push(m.text());
+  });
+  page.on('pageerror', (e) => said.push(String(e)));
+  await page.goto(url + path);
+  return page;
+}
+
+/** Ends a page: it must not have complained, and axe must not either. */
+export async function close(page: Page): Promise<void> {
+  const said = complaints.get(page) ?? [];
+  const crash = await page.locator('[data-test=crash]').allTextContents();
+  await page.context().close();
+  assert.deepEqual([...said, ...crash], []);
+}
+
+interface Violation {
+  id: string;
+  help: string;
+  nodes: { html: string; failureSummary?: string }[];
+}
+
+/** axe-core's rules for WCAG 2.1 A and AA. */
+export async function accessible(page: Page): Promise<void> {
+  await page.evaluate(axe);
+  const violations = await page.evaluate(async () => {
+    const run = (globalThis as unknown as { axe: { run: (where: Document, options: unknown) => Promise<{ violations: Violation[] }> } }).axe;
+    return (await run.run(document, { runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa'] })).violations;
+  });
+  assert.deepEqual(violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.map((n) => n.html.slice(0, 200)).join(' | ')}`), []);
+}
+
+/** Pictures in light and dark, for a person to look at. */
+export async function picture(page: Page, name: string): Promise<void> {
+  await page.setViewportSize({ width: 1500, height: 1700 });
+  for (const dark of [false, true]) {
+    await page.evaluate((is) => document.documentElement.classList.toggle('pf-v6-theme-dark', is), dark);
+    // Colours change within a quarter of a second.
+    await page.waitForTimeout(300);
+    await page.screenshot({ path: `${pictures}/${name}-${dark ? 'dark' : 'light'}.png`, fullPage: true });
+  }
+  await page.evaluate(() => document.documentElement.classList.remove('pf-v6-theme-dark'));
+  await page.setViewportSize({ width: 1500, height: 1000 });
+}
+
+export const test = (page: Page, id: string) => page.locator(`[data-test="${id}"]`);

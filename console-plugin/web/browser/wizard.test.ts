@@ -1,0 +1,257 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, it } from 'node:test';
+import type { Browser, Page } from 'playwright-core';
+import type { LVMCluster } from '../src/api/types';
+import { blank, carrying, clean, judge, makeNode, mounted, namespace, paths, request, system, tell } from './kube';
+import { accessible, close, launch, open, picture, test } from './page';
+
+const create = `/k8s/ns/${namespace}/lvm.topolvm.io~v1alpha1~LVMCluster/~new`;
+const GiB = 2 ** 30;
+
+const next = (page: Page) => test(page, 'next').click();
+const at = (page: Page, step: string) => test(page, `step-${step}`).waitFor();
+const clusters = async () => (await request<{ items: LVMCluster[] }>('GET', paths.clusters)).items;
+
+/** Two nodes that have listed their devices for an LVMCluster without device classes. */
+async function discovered(): Promise<void> {
+  for (const [i, node] of ['node-a', 'node-b'].entries()) {
+    await makeNode(node, { 'node-role.kubernetes.io/worker': '', disks: i === 0 ? 'fast' : 'slow' });
+    await tell(node, [system('sda', `${i}0`), blank('sdb', `${i}1`), blank('sdc', `${i}2`), carrying('sdd', `${i}3`), mounted('sde', `${i}4`)]);
+  }
+  await request('POST', paths.clusters, { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'LVMCluster', metadata: { name: 'my-lvmcluster', namespace }, spec: {} });
+  await judge('my-lvmcluster', 'Ready', '0/0');
+}
+
+async function toReview(page: Page): Promise<void> {
+  for (const step of ['nodes', 'devices', 'class', 'protection', 'review']) {
+    await next(page);
+    await at(page, step);
+  }
+}
+
+describe('wizard', () => {
+  let browser: Browser;
+  before(async () => void (browser = await launch()));
+  after(() => browser.close());
+  beforeEach(clean);
+
+  it('begins with nothing, lists devices on an explicit click, and writes nothing else before the end', async () => {
+    await makeNode('node-a');
+    const page = await open(browser, '/local-volumes');
+    await test(page, 'empty').waitFor();
+    await accessible(page);
+    await picture(page, 'empty');
+    assert.equal((await clusters()).length, 0);
+    await test(page, 'discover').click();
+    await test(page, 'health').waitFor();
+    const [made] = await clusters();
+    assert.deepEqual(made?.spec, {});
+    await close(page);
+  });
+
+  it('makes a device class of ticked disks, and follows it until it is ready', async () => {
+    await discovered();
+    const page = await open(browser, create);
+    await at(page, 'start');
+    await accessible(page);
+    await picture(page, 'wizard-1-start');
+    await next(page);
+    await at(page, 'nodes');
+    await accessible(page);
+    await picture(page, 'wizard-2-nodes');
+    await next(page);
+    await at(page, 'devices');
+
+    // Next says why it does not lead on.
+    await next(page);
+    await test(page, 'why-not').waitFor();
+    assert.match(await test(page, 'why-not').innerText(), /No disk is chosen/);
+    assert.ok(await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50000 of node node-a').isDisabled(), 'the disk that the machine runs from can be ticked');
+    assert.ok(await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50004 of node node-a').isDisabled(), 'a mounted disk can be ticked');
+    await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50001 of node node-a').check();
+    await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50012 of node node-b').check();
+    await accessible(page);
+    await picture(page, 'wizard-3-devices');
+    await next(page);
+    await at(page, 'class');
+    // 200 GiB less a label each; 90 %, less twice the metadata.
+    assert.match(await test(page, 'preview-sum').innerText(), /200 GiB of disks become pools of 179 GiB, which promise 1\.7 TiB/);
+    await accessible(page);
+    await picture(page, 'wizard-4-class');
+    await next(page);
+    await at(page, 'protection');
+    await test(page, 'nothing-destroyed').waitFor();
+    await next(page);
+    await at(page, 'review');
+    await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+    await accessible(page);
+    await picture(page, 'wizard-6-review');
+    const before = await clusters();
+    assert.equal(before[0]?.spec?.storage, undefined, 'something was written before the end');
+    await next(page);
+    await test(page, 'progress').waitFor();
+
+    const [made] = await clusters();
+    assert.deepEqual(made?.spec?.storage?.deviceClasses?.[0]?.deviceSelector, { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c50001', '/dev/disk/by-id/wwn-0x5000c50012'] });
+    await tell('node-a', [], [{ name: 'vg1', status: 'Failed', reason: 'lvcreate: no space' }]);
+    await page.getByText('lvcreate: no space').waitFor();
+    await picture(page, 'wizard-7-progress');
+    const pool = { name: 'thin-pool-1', size: String(80 * GiB), metadataSize: String(GiB), dataPercent: 0, metadataPercent: 1 };
+    for (const node of ['node-a', 'node-b']) await tell(node, [], [{ name: 'vg1', status: 'Ready', size: String(100 * GiB), free: String(10 * GiB), thinPool: pool }]);
+    await judge('my-lvmcluster', 'Ready', '2/2');
+    await page.locator('[data-test=progress][data-state=Ready]').waitFor();
+    await page.getByText('Volumes can be made.').first().waitFor();
+    await accessible(page);
+    await close(page);
+  });
+
+  it('brings errors of the API server to their fields', async () => {
+    await discovered();
+    const page = await open(browser, create, { expect: /422|400/ });
+    await at(page, 'start');
+    await next(page);
+    await next(page);
+    await test(page, 'tick-all').click();
+    await next(page);
+    await next(page);
+    await next(page);
+    await at(page, 'review');
+    await page.locator('#view-yaml').click();
+    const editor = page.getByLabel('YAML', { exact: true });
+    const text = await editor.inputValue();
+    // The form's own rules do not know this one, which the server has: a label of the operator.
+    await editor.fill(text.replace('fstype: xfs', 'fstype: xfs\n        storageClassOptions:\n          additionalLabels: {app.kubernetes.io/name: x}'));
+    await test(page, 'refused').waitFor();
+    const cause = page.locator('[data-test=cause]');
+    assert.match(await cause.first().getAttribute('data-field') ?? '', /deviceClasses\[0\]\.storageClassOptions\.additionalLabels\[app\.kubernetes\.io\/name\]/);
+    assert.match(await cause.first().innerText(), /operator's own/);
+
+    // A field that the kind does not have is refused, and stays in the text.
+    await editor.fill(text.replace('fstype: xfs', 'fstype: xfs\n        nonsense: 1'));
+    await page.getByText(/unknown field .*nonsense/).first().waitFor();
+    await page.locator('#view-form').click();
+    await page.locator('#view-yaml').click();
+    assert.match(await page.getByLabel('YAML', { exact: true }).inputValue(), /nonsense: 1/);
+
+    // Not YAML: the form keeps what it had.
+    await editor.fill('a: [');
+    await test(page, 'yaml-fault').waitFor();
+    await picture(page, 'wizard-6-yaml');
+    await editor.fill(text.replace('name: vg1', 'name: Not_A_Name'));
+    await test(page, 'own-problems').waitFor();
+    await page.getByRole('button', { name: 'Go to deviceClasses[0].name' }).first().click();
+    await at(page, 'class');
+    assert.equal(await page.getByRole('textbox', { name: 'Name', exact: true }).inputValue(), 'Not_A_Name');
+    assert.equal(await page.getByRole('textbox', { name: 'Name', exact: true }).getAttribute('aria-invalid'), 'true');
+    await close(page);
+  });
+
+  it('destroys nothing that nobody confirmed, and forgets the consent when the disks change', async () => {
+    await discovered();
+    const page = await open(browser, create);
+    await at(page, 'start');
+    await next(page);
+    await next(page);
+    await at(page, 'devices');
+    await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50003 of node node-a').check();
+    await page.getByLabel('Use /dev/disk/by-id/wwn-0x5000c50001 of node node-a').check();
+    await next(page);
+    await next(page);
+    await at(page, 'protection');
+    await page.getByText('xfs “old-data”').waitFor();
+    await next(page);
+    assert.match(await test(page, 'why-not').innerText(), /confirm that it is destroyed/);
+    await page.locator('[id="protection.confirm"]').fill('vg');
+    assert.equal(await test(page, 'confirmed').count(), 0);
+    await page.locator('[id="protection.confirm"]').fill('vg1');
+    await test(page, 'confirmed').waitFor();
+    await accessible(page);
+    await picture(page, 'wizard-5-protection');
+
+    // Something else is on the disk now than what was consented to.
+    await tell('node-a', [system('sda', '00'), blank('sdb', '01'), { ...carrying('sdd', '03', 'crypto_LUKS', 'secret'), fingerprint: 'other' }]);
+    await page.getByText('crypto_LUKS “secret”').waitFor();
+    await test(page, 'confirmed').waitFor({ state: 'detached' });
+    await page.locator('[id="protection.confirm"]').fill('');
+    await page.locator('[id="protection.confirm"]').fill('vg1');
+    await test(page, 'confirmed').waitFor();
+    await next(page);
+    await at(page, 'review');
+    await test(page, 'warnings').waitFor();
+    assert.match(await test(page, 'warnings').innerText(), /will be destroyed/);
+    await next(page);
+    await test(page, 'progress').waitFor();
+    const [made] = await clusters();
+    assert.deepEqual(made?.spec?.storage?.deviceClasses?.[0]?.deviceSelectors, [
+      { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c50001'] },
+      { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c50003'], forceWipeDevicesAndDestroyAllData: true },
+    ]);
+    await close(page);
+  });
+
+  it('edits: what cannot be changed says why, and what can is saved', async () => {
+    await discovered();
+    const spec = { storage: { deviceClasses: [{ name: 'vg1', default: true, deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c50001'] }, thinPoolConfig: { name: 'pool', overprovisionRatio: 10 } }] } };
+    await request('PATCH', `${paths.clusters}/my-lvmcluster`, { spec }, 'application/merge-patch+json');
+    const page = await open(browser, '/local-volumes/edit');
+    await at(page, 'start');
+    await picture(page, 'edit-1-start');
+    await next(page);
+    await next(page);
+    await next(page);
+    await at(page, 'class');
+    assert.equal(await page.getByRole('textbox', { name: 'Name', exact: true }).getAttribute('readonly'), '');
+    await page.getByText('The name is that of the volume groups and of the StorageClass').waitFor();
+    assert.ok(await page.getByRole('radio', { name: 'Thick' }).isDisabled());
+    await accessible(page);
+    await picture(page, 'edit-4-class');
+    await page.locator('[id="spec.storage.deviceClasses[0].thinPoolConfig.overprovisionRatio"]').fill('5');
+    await next(page);
+    await next(page);
+    await at(page, 'review');
+    await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+    // The operator writes its status all the time: that is no conflict.
+    await judge('my-lvmcluster', 'Progressing', '0/2');
+    await next(page);
+    await test(page, 'progress').waitFor();
+    const [saved] = await clusters();
+    assert.equal(saved?.spec?.storage?.deviceClasses?.[0]?.thinPoolConfig?.overprovisionRatio, 5);
+    assert.equal(saved?.spec?.storage?.deviceClasses?.[0]?.thinPoolConfig?.sizePercent, 90);
+    await close(page);
+  });
+
+  it('does not overwrite what somebody else changed meanwhile', async () => {
+    await discovered();
+    const spec = { storage: { deviceClasses: [{ name: 'vg1', deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-0x5000c50001'] } }] } };
+    await request('PATCH', `${paths.clusters}/my-lvmcluster`, { spec }, 'application/merge-patch+json');
+    const page = await open(browser, '/local-volumes/edit');
+    await at(page, 'start');
+    spec.storage.deviceClasses[0]?.deviceSelector.optionalPaths.push('/dev/disk/by-id/wwn-0x5000c50002');
+    await request('PATCH', `${paths.clusters}/my-lvmcluster`, { spec }, 'application/merge-patch+json');
+    await test(page, 'conflict').waitFor();
+    await toReview(page);
+    await next(page);
+    assert.match(await test(page, 'why-not').innerText(), /Somebody else changed/);
+    assert.equal((await clusters())[0]?.spec?.storage?.deviceClasses?.[0]?.deviceSelector?.optionalPaths?.length, 2);
+    await close(page);
+  });
+
+  it('lets a user without rights look, and says which right is missing', async () => {
+    await discovered();
+    const page = await open(browser, create, { as: 'viewer', expect: /403/ });
+    await at(page, 'start');
+    await page.getByText(/you lack the right to create/).waitFor();
+    await next(page);
+    await next(page);
+    await test(page, 'tick-all').click();
+    await next(page);
+    await next(page);
+    await next(page);
+    await at(page, 'review');
+    await test(page, 'refused').waitFor();
+    await next(page);
+    assert.match(await test(page, 'why-not').innerText(), /You lack the right/);
+    await picture(page, 'wizard-viewer');
+    await close(page);
+  });
+});

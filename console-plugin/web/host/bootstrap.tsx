@@ -1,0 +1,154 @@
+import { PluginStore, PluginStoreProvider, useExtensions, type Extension } from '@openshift/dynamic-plugin-sdk';
+import { Masthead, MastheadBrand, MastheadMain, Nav, NavItem, NavList, Page, PageSidebar, PageSidebarBody } from '@patternfly/react-core';
+import i18next from 'i18next';
+import { Component, lazy, Suspense, type ComponentType, type ReactNode } from 'react';
+import { createRoot } from 'react-dom/client';
+import { I18nextProvider, initReactI18next } from 'react-i18next';
+import { BrowserRouter, Link, Route, Routes } from 'react-router';
+import { consoleFetch } from './sdk';
+
+declare const __webpack_init_sharing__: (scope: string) => Promise<void>;
+declare const __webpack_share_scopes__: { default: never };
+
+const NAMESPACE = 'plugin__lvms-console';
+const query = new URLSearchParams(location.search);
+const language = query.get('lng') ?? 'en';
+
+/** ⟦Ŵôŕđş⟧: what is not in brackets was not translated, and longer words show what does not fit. */
+const pseudo = {
+  type: 'postProcessor' as const,
+  name: 'pseudo',
+  process: (value: string) => `⟦${value.replace(/[aeiou]/g, (v) => `${v}${{ a: 'á', e: 'é', i: 'í', o: 'ó', u: 'ú' }[v]}`)}⟧`,
+};
+
+async function translations(): Promise<void> {
+  const strings = (await (await consoleFetch(`/locales/resource.json?lng=${language}&ns=${NAMESPACE}`)).json()) as Record<string, string>;
+  const pseudolocal = query.get('pseudolocalization') === 'true';
+  await i18next.use(initReactI18next).use(pseudo).init({
+    lng: language, fallbackLng: false, ns: [NAMESPACE], defaultNS: NAMESPACE, nsSeparator: '~', keySeparator: false, contextSeparator: '~',
+    interpolation: { escapeValue: false }, react: { useSuspense: false }, resources: { [language]: { [NAMESPACE]: strings } },
+    ...(pseudolocal ? { postProcess: ['pseudo'] } : {}),
+    saveMissing: true, missingKeyHandler: (_, ns, key) => console.error(`missing translation ${ns}~${key}`),
+  });
+}
+
+interface Props {
+  [key: string]: unknown;
+}
+const of = (type: string) => (e: Extension): e is Extension<string, Props> => e.type === type;
+const isRoute = of('console.page/route');
+const isCreate = of('console.resource/create');
+const isNavigation = of('console.navigation/href');
+
+class Boundary extends Component<{ children: ReactNode }, { error?: Error }> {
+  override state: { error?: Error } = {};
+  static getDerivedStateFromError(error: Error) {
+    return { error };
+  }
+  override render() {
+    return this.state.error ? <pre role="alert" data-test="crash">{this.state.error.stack}</pre> : this.props.children;
+  }
+}
+
+const translated = (text: string): string => text.replace(/^%(.*)%$/, (_, key: string) => i18next.t(key));
+
+/** A page is loaded when it is visited, as in the console. */
+const pages = new Map<unknown, ComponentType>();
+function pageOf(ref: unknown): ComponentType {
+  const known = pages.get(ref) ?? lazy(async () => ({ default: await (ref as () => Promise<ComponentType>)() }));
+  pages.set(ref, known);
+  return known;
+}
+
+function Console() {
+  const routes = useExtensions(isRoute);
+  const creates = useExtensions(isCreate);
+  const items = useExtensions(isNavigation);
+  return (
+    <Page
+      masthead={
+        <Masthead>
+          <MastheadMain>
+            <MastheadBrand>Console</MastheadBrand>
+          </MastheadMain>
+        </Masthead>
+      }
+      sidebar={
+        <PageSidebar>
+          <PageSidebarBody>
+            <Nav aria-label="Console">
+              <NavList>
+                {items.map((i) => (
+                  <NavItem key={String(i.properties.id)} isActive={location.pathname.startsWith(String(i.properties.href))}>
+                    <Link to={String(i.properties.href)}>{translated(String(i.properties.name))}</Link>
+                  </NavItem>
+                ))}
+              </NavList>
+            </Nav>
+          </PageSidebarBody>
+        </PageSidebar>
+      }
+    >
+      <Boundary>
+        <Suspense fallback={null}>
+          <Routes>
+            {routes.map((r) => {
+              const [path, Shown] = [r.properties.path as string, pageOf(r.properties.component)];
+              return <Route key={path} path={path} element={<Shown />} />;
+            })}
+            {creates.map((r) => {
+              const { group, version, kind } = r.properties.model as Record<string, string>;
+              const Shown = pageOf(r.properties.component);
+              return <Route key={kind} path={`/k8s/ns/:ns/${group}~${version}~${kind}/~new`} element={<Shown />} />;
+            })}
+          </Routes>
+        </Suspense>
+      </Boundary>
+    </Page>
+  );
+}
+
+/** Flags that stand for kinds of the API server, as the console finds them out. */
+async function flagsOf(store: PluginStore): Promise<Record<string, boolean>> {
+  const flags: Record<string, boolean> = {};
+  const all = store.getPluginInfo().flatMap((p) => (p.status === 'loaded' ? p.manifest.extensions : []));
+  for (const e of all.filter((x) => x.type === 'console.flag/model')) {
+    const { flag, model } = e.properties as unknown as { flag: string; model: { group: string; version: string; kind: string } };
+    flags[flag] = await consoleFetch(`/api/kubernetes/apis/${model.group}/${model.version}`).then(
+      async (r) => ((await r.json()) as { resources: { kind: string }[] }).resources.some((k) => k.kind === model.kind),
+      () => false,
+    );
+  }
+  return flags;
+}
+
+async function start(): Promise<void> {
+  if (query.get('theme') === 'dark') document.documentElement.classList.add('pf-v6-theme-dark');
+  if (query.get('theme') === 'contrast') document.documentElement.classList.add('pf-v6-theme-high-contrast');
+  document.documentElement.lang = language;
+  await translations();
+  await __webpack_init_sharing__('default');
+  const store = new PluginStore({
+    loaderOptions: { entryCallbackSettings: { name: '__load_plugin_entry__' }, sharedScope: __webpack_share_scopes__.default, customDependencyResolutions: { '@console/pluginAPI': '4.22.0' } },
+  });
+  await store.loadPlugin('/api/plugins/lvms-console/plugin-manifest.json');
+  const failed = store.getPluginInfo().find((p) => p.status === 'failed');
+  if (failed) throw new Error(JSON.stringify(failed));
+  store.setFeatureFlags(await flagsOf(store));
+  createRoot(document.getElementById('app') as HTMLElement).render(
+    <I18nextProvider i18n={i18next}>
+      <PluginStoreProvider store={store}>
+        <BrowserRouter>
+          <Console />
+        </BrowserRouter>
+      </PluginStoreProvider>
+    </I18nextProvider>,
+  );
+}
+
+start().catch((error: unknown) => {
+  const text = document.createElement('pre');
+  text.dataset.test = 'crash';
+  text.textContent = String(error instanceof Error ? error.stack : error);
+  document.body.append(text);
+});

@@ -1,0 +1,13 @@
+import type { ConsolePluginBuildMetadata } from '@openshift-console/dynamic-plugin-sdk-webpack';
+
+export const plugin: ConsolePluginBuildMetadata = {
+  name: 'lvms-console',
+  version: '0.1.0',
+  displayName: 'LVM Storage',
+  description: 'Local volumes: from blank disks of the nodes to a StorageClass.',
+  exposedModules: {
+    OverviewPage: './src/overview/OverviewPage.tsx',
+    WizardPages: './src/wizard/pages.tsx',
+  },
+  dependencies: { '@console/pluginAPI': '>=4.22.0-0' },
+};

@@ -1,0 +1,41 @@
+// Collects the texts of the sources: node --import tsx scripts/i18n.ts [--check]. English has each text as its own translation; another
+// language has to have all of them.
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import ts from 'typescript';
+
+const file = 'plugin__lvms-console.json';
+
+/** The first arguments of t('…') and msg('…'), and texts of extensions. */
+export function keysOf(path: string): string[] {
+  const source = ts.createSourceFile(path, readFileSync(path, 'utf8'), ts.ScriptTarget.Latest, true, path.endsWith('x') ? ts.ScriptKind.TSX : ts.ScriptKind.TS);
+  const keys: string[] = [];
+  const visit = (node: ts.Node): void => {
+    if (ts.isCallExpression(node) && ts.isIdentifier(node.expression) && ['t', 'msg'].includes(node.expression.text)) {
+      const [first] = node.arguments;
+      if (first && ts.isStringLiteralLike(first)) keys.push(first.text);
+    }
+    if (ts.isStringLiteralLike(node)) keys.push(...[...node.text.matchAll(/^%plugin__lvms-console~(.*)%$/g)].map((m) => m[1] ?? ''));
+    ts.forEachChild(node, visit);
+  };
+  visit(source);
+  return keys;
+}
+
+export function allKeys(): string[] {
+  const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((f) => /\.tsx?$/.test(f) && !/\.test\./.test(f)).map((f) => join('src', f));
+  return [...new Set([...files, 'extensions.ts'].flatMap(keysOf))].sort();
+}
+
+export const translations = (language: string): Record<string, string> => JSON.parse(readFileSync(join('locales', language, file), 'utf8')) as Record<string, string>;
+
+if (process.argv[1]?.endsWith('i18n.ts')) {
+  const keys = allKeys();
+  for (const language of ['en', 'de']) {
+    const old = translations(language);
+    const next = Object.fromEntries(keys.flatMap((k) => (language === 'en' ? [[k, k]] : old[k] ? [[k, old[k]]] : [])));
+    const missing = keys.filter((k) => !(k in next));
+    if (missing.length) console.log(`${language}: ${missing.length} texts have no translation`);
+    writeFileSync(join('locales', language, file), `${JSON.stringify(next, null, 2)}\n`);
+  }
+}

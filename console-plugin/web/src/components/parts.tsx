@@ -1,0 +1,106 @@
+// Small parts that several pages have.
+import { Alert, ExpandableSection, Label, List, ListItem, Progress, ProgressMeasureLocation, ProgressVariant } from '@patternfly/react-core';
+import { useState, type ReactNode } from 'react';
+import type { Device, DeviceState, State } from '../api/types';
+import { useT } from '../i18n';
+import { formatBytes } from '../model/quantity';
+import { stablePath } from '../model/devices';
+import type { Connection, Watched } from '../kube/watch';
+
+/** Says when what is shown is old. */
+export function ConnectionBanner({ connection }: { connection: Connection }) {
+  const { t, locale } = useT();
+  if (connection.alive) return null;
+  return (
+    <Alert isInline variant="warning" data-test="stale" title={t('The cluster does not answer')} role="status">
+      {t('What you see is from {{time}} and may be wrong by now. It is updated as soon as the cluster answers.', { time: connection.since.toLocaleTimeString(locale) })}
+    </Alert>
+  );
+}
+
+/** Names what could not be read, and why. */
+export function ReadErrors({ reads }: { reads: [string, Watched<unknown>][] }) {
+  const { t } = useT();
+  return (
+    <>
+      {reads
+        .filter(([, w]) => w.error)
+        .map(([what, w]) => (
+          <Alert key={what} isInline variant="danger" data-test="read-error" title={t('{{what}} could not be read', { what })}>
+            {t('This does not mean that there are none. The cluster says: {{error}}', { error: w.error ?? '' })}
+          </Alert>
+        ))}
+    </>
+  );
+}
+
+const stateColor: Record<string, 'green' | 'blue' | 'orange' | 'red' | 'grey'> = {
+  Ready: 'green', Available: 'green', InUse: 'blue', Progressing: 'blue', Degraded: 'orange', Excluded: 'grey', Failed: 'red', Failing: 'red', Missing: 'red', Unknown: 'orange', Removed: 'grey',
+};
+
+export function StateLabel({ state }: { state: State | DeviceState }) {
+  const { t } = useT();
+  const names: Record<string, string> = {
+    Ready: t('Ready'), Available: t('Available'), InUse: t('In use'), Progressing: t('In progress'), Degraded: t('Degraded'), Excluded: t('Not usable'),
+    Failed: t('Failed'), Failing: t('Failing'), Missing: t('Missing'), Unknown: t('Unknown'), Removed: t('Removed'),
+  };
+  return (
+    <Label isCompact color={stateColor[state] ?? 'grey'}>
+      {names[state] ?? state}
+    </Label>
+  );
+}
+
+/** A share as a bar with its numbers in words, so that it is not told by colour alone. */
+export function ShareBar({ label, part, whole, warnAt = 80 }: { label: string; part?: number; whole?: number; warnAt?: number }) {
+  const { t, locale } = useT();
+  if (part === undefined || !whole) return <span>{t('not known')}</span>;
+  const percent = Math.min(100, Math.round((part / whole) * 100));
+  const variant = percent >= 95 ? ProgressVariant.danger : percent >= warnAt ? ProgressVariant.warning : undefined;
+  return (
+    <Progress
+      aria-label={label}
+      value={percent}
+      size="sm"
+      variant={variant}
+      measureLocation={ProgressMeasureLocation.top}
+      title={t('{{used}} of {{size}}', { used: formatBytes(part, locale), size: formatBytes(whole, locale) })}
+    />
+  );
+}
+
+/** The kernel's name, and below it the one that stays. */
+export function DeviceName({ device }: { device: Device }) {
+  const path = stablePath(device);
+  return (
+    <span title={path}>
+      {device.name}
+      {path !== device.name && <Second text={path.replace('/dev/disk/', '')} />}
+    </span>
+  );
+}
+
+/** A second line in a cell. */
+export const Second = ({ text }: { text: string }) => (
+  <span style={{ display: 'block', overflow: 'hidden', textOverflow: 'ellipsis', fontSize: 'var(--pf-t--global--font--size--xs)', color: 'var(--pf-t--global--text--color--subtle)' }}>{text}</span>
+);
+
+export const reasonText = (d: Device): string => (d.reasons ?? []).map((r) => (r.message ? `${r.code}: ${r.message}` : r.code)).join('; ');
+
+/** Long lists of causes are folded. */
+export function Details({ lines }: { lines: string[] }) {
+  const { t } = useT();
+  const [open, setOpen] = useState(false);
+  const item = (line: string, i: number): ReactNode => <ListItem key={i}>{line}</ListItem>;
+  if (lines.length === 0) return null;
+  return (
+    <>
+      <List>{lines.slice(0, 3).map(item)}</List>
+      {lines.length > 3 && (
+        <ExpandableSection toggleText={open ? t('Show less') : t('Show {{count}} more', { count: lines.length - 3 })} isExpanded={open} onToggle={(_, is) => setOpen(is)}>
+          <List>{lines.slice(3).map(item)}</List>
+        </ExpandableSection>
+      )}
+    </>
+  );
+}

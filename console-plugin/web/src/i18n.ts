@@ -1,0 +1,13 @@
+import { useCallback } from 'react';
+import { useTranslation } from 'react-i18next';
+import type { Message } from './model/message';
+
+export const NAMESPACE = 'plugin__lvms-console';
+
+/** t translates an English sentence, m a message of the model. */
+export function useT(): { t: (key: string, values?: Message['values']) => string; m: (message: Message) => string; locale: string } {
+  const { t: translate, i18n } = useTranslation(NAMESPACE);
+  const t = useCallback((key: string, values?: Message['values']) => String(translate(key, values ?? {})), [translate]);
+  const m = useCallback((message: Message) => t(message.key, message.values), [t]);
+  return { t, m, locale: i18n.language };
+}

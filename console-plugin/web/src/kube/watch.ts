@@ -1,0 +1,106 @@
+// What the pages read, live, as the user who looks. A read that failed is never shown as empty.
+import { consoleFetch, useAccessReview, useK8sWatchResource } from '@openshift-console/dynamic-plugin-sdk';
+import { useEffect, useMemo, useState } from 'react';
+import {
+  clusterModel, DEFAULT_NAMESPACE, GROUP, nodeStatusModel, VERSION,
+  type KubeEvent, type LVMCluster, type Node, type NodeStatus,
+} from '../api/types';
+
+export interface Watched<T> {
+  data: T;
+  loaded: boolean;
+  /** Why it could not be read. What data has then is what was seen before, or nothing. */
+  error?: string;
+}
+
+export const textOf = (error: unknown): string => (error instanceof Error ? error.message : String((error as { message?: string })?.message ?? error));
+
+interface Kind {
+  group?: string;
+  version: string;
+  kind: string;
+}
+
+function useList<T>(kind: Kind, namespace?: string, enabled = true): Watched<T[]> {
+  const { group, version, kind: name } = kind;
+  const request = useMemo(
+    () => (enabled ? { groupVersionKind: { group, version, kind: name }, isList: true, ...(namespace ? { namespaced: true, namespace } : {}) } : null),
+    [enabled, group, version, name, namespace],
+  );
+  const [data, loaded, error] = useK8sWatchResource<never[]>(request as never) as unknown as [T[] | undefined, boolean, unknown];
+  return useMemo(() => ({ data: Array.isArray(data) ? data : [], loaded, ...(error ? { error: textOf(error) } : {}) }), [data, loaded, error]);
+}
+
+const ours = (kind: string): Kind => ({ group: GROUP, version: VERSION, kind });
+
+export const useClusters = (namespace: string): Watched<LVMCluster[]> => useList<LVMCluster>(ours(clusterModel.kind), namespace);
+export const useNodeStatuses = (namespace: string): Watched<NodeStatus[]> => useList<NodeStatus>(ours(nodeStatusModel.kind), namespace);
+export const useNodes = (): Watched<Node[]> => useList<Node>({ version: 'v1', kind: 'Node' });
+export const useEvents = (namespace: string): Watched<KubeEvent[]> => useList<KubeEvent>({ version: 'v1', kind: 'Event' }, namespace);
+export const useStorageClasses = (): Watched<{ metadata: { name?: string } }[]> => useList({ group: 'storage.k8s.io', version: 'v1', kind: 'StorageClass' });
+
+/** Seconds between two questions whether the cluster answers. */
+const HEARTBEAT = 10;
+
+export interface Connection {
+  alive: boolean;
+  /** When the cluster answered last. */
+  since: Date;
+}
+
+/** A watch that breaks says nothing: it is begun again and again. So the API server is asked whether it is there. */
+export function useConnection(seconds = HEARTBEAT): Connection {
+  const [connection, set] = useState<Connection>(() => ({ alive: true, since: new Date() }));
+  useEffect(() => {
+    let ended = false;
+    const ask = async () => {
+      const alive = await consoleFetch('/api/kubernetes/version', {}, seconds * 1000).then(
+        (r) => r.ok,
+        () => false,
+      );
+      if (!ended) set((last) => (alive ? { alive, since: new Date() } : last.alive ? { alive, since: last.since } : last));
+    };
+    const timer = setInterval(() => void ask(), seconds * 1000);
+    void ask();
+    return () => {
+      ended = true;
+      clearInterval(timer);
+    };
+  }, [seconds]);
+  return connection;
+}
+
+export interface Rights {
+  loaded: boolean;
+  create: boolean;
+  update: boolean;
+  listNodes: boolean;
+  listStatuses: boolean;
+}
+
+export function useRights(namespace: string): Rights {
+  const own = { group: GROUP, resource: clusterModel.plural, namespace };
+  const [create, a] = useAccessReview({ ...own, verb: 'create' });
+  const [update, b] = useAccessReview({ ...own, verb: 'update' });
+  const [listNodes, c] = useAccessReview({ group: '', resource: 'nodes', verb: 'list' });
+  const [listStatuses, d] = useAccessReview({ group: GROUP, resource: nodeStatusModel.plural, namespace, verb: 'list' });
+  return { loaded: !(a || b || c || d), create, update, listNodes, listStatuses };
+}
+
+/** The namespace that the operator looks after, as the server of this plugin was told. */
+export function useNamespace(): string | undefined {
+  const [namespace, set] = useState<string>();
+  useEffect(() => {
+    let ended = false;
+    consoleFetch('/api/plugins/lvms-console/config.json')
+      .then((r) => r.json())
+      .then(
+        (config: { namespace?: string }) => !ended && set(config.namespace || DEFAULT_NAMESPACE),
+        () => !ended && set(DEFAULT_NAMESPACE),
+      );
+    return () => {
+      ended = true;
+    };
+  }, []);
+  return namespace;
+}

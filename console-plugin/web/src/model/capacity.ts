@@ -1,0 +1,111 @@
+// What devices come to: raw → volume group → pool → volumes. The redundancy part follows vgmanager/lvmd/room.go, and
+// vgmanager/volumegroup/testdata/capacity.json holds both to the same values. Sizes are bytes.
+import type { DeviceClass, RAIDConfig, ThinPoolConfig } from '../api/types';
+import { bytesOf } from './quantity';
+
+/** LVM's extents (vgcreate(8), --physicalextentsize). */
+export const EXTENT = 4 * 2 ** 20;
+/** LVM's label and metadata at the beginning of a device; data begins behind it (pvcreate(8), --dataalignment). */
+const LABEL = 2 ** 20;
+/** What the kernel's superblock and bitmap of a RAID image take (vgmanager/lvmd/room.go, metadataBytes). */
+const IMAGE_METADATA = 2 ** 20;
+
+const MIN_POOL_METADATA = 2 * 2 ** 20;
+/** The most that LVM gives to a pool's metadata (lvmthin(7): 15.81 GiB), in whole MiB. */
+const MAX_POOL_METADATA = 16189 * 2 ** 20;
+const DEFAULT_CHUNK = 128 * 2 ** 10;
+const LEAST_CHUNK = 64 * 2 ** 10;
+const DEFAULT_POOL_METADATA = 2 ** 30;
+
+const roundDown = (bytes: number, step: number) => Math.floor(bytes / step) * step;
+const roundUp = (bytes: number, step: number) => Math.ceil(bytes / step) * step;
+const sum = (list: number[]) => list.reduce((a, b) => a + b, 0);
+
+/** How a volume is spread over physical volumes. */
+export interface Layout {
+  /** Parts of one size, each on physical volumes of its own. */
+  images: number;
+  /** Images that the data has; the others are copies or parity. */
+  data: number;
+  /** How many devices of a volume may be lost, whichever they are. */
+  tolerated: number;
+}
+
+/** api/v1alpha1, RAIDConfig: Copies, DataStripes, Parity. */
+export function layoutOf(raid: RAIDConfig): Layout {
+  const mirrored = raid.type === 'raid1' || raid.type === 'raid10';
+  const copies = mirrored ? (raid.mirrors ?? 1) : 0;
+  const data = raid.type === 'raid1' ? 1 : (raid.stripes ?? (raid.type === 'raid6' ? 3 : 2));
+  const parity = { raid1: 0, raid4: 1, raid5: 1, raid6: 2, raid10: 0 }[raid.type];
+  return { images: data * (copies + 1) + parity, data, tolerated: mirrored ? copies : parity };
+}
+
+/** The devices that a volume needs at least (lvmraid(7)). */
+export const minimumDevices = (raid: RAIDConfig): number => layoutOf(raid).images;
+
+/** What a volume group has of a device. */
+export const physicalVolume = (size: number): number => Math.max(0, roundDown(size - LABEL, EXTENT));
+
+/** How large one volume with redundancy can be on blank physical volumes: room.go, createRoom. */
+export function raidRoom(raid: RAIDConfig, physicalVolumes: number[]): number {
+  const { images, data } = layoutOf(raid);
+  const metadata = roundUp(IMAGE_METADATA, EXTENT);
+  const sorted = physicalVolumes.filter((size) => size > metadata).sort((a, b) => b - a);
+  let image = 0;
+  for (let set = images; set <= sorted.length; set += images) image += sorted[set - 1] ?? 0;
+  return Math.max(0, image - metadata) * data;
+}
+
+export interface Pool {
+  data: number;
+  metadata: number;
+}
+
+/** The chunk size that LVM is given; with Host it takes its least, and a larger one where the metadata would be too large. */
+const chunkOf = (config: ThinPoolConfig): number =>
+  config.chunkSizeCalculationPolicy === 'Host' ? LEAST_CHUNK : (bytesOf(config.chunkSize) ?? DEFAULT_CHUNK);
+
+/** 64 bytes of metadata for each chunk (lvmthin(7), "Metadata size"), unless the device class says a size. */
+function poolMetadata(config: ThinPoolConfig, data: number): number {
+  if (config.metadataSizeCalculationPolicy === 'Static')
+    return Math.min(roundUp(bytesOf(config.metadataSize) ?? DEFAULT_POOL_METADATA, EXTENT), roundDown(MAX_POOL_METADATA, EXTENT));
+  const estimate = (data / chunkOf(config)) * 64;
+  return roundUp(Math.min(Math.max(estimate, MIN_POOL_METADATA), MAX_POOL_METADATA), EXTENT);
+}
+
+/** The pool that lvcreate makes of a share of the free extents: the metadata and its spare are taken out of the share. */
+export function poolOf(config: ThinPoolConfig, free: number): Pool {
+  const share = roundDown((free * (config.sizePercent ?? 90)) / 100, EXTENT);
+  if (share === 0) return { data: 0, metadata: 0 };
+  const metadata = poolMetadata(config, share);
+  return { data: Math.max(0, share - 2 * metadata), metadata };
+}
+
+/** What the volumes of a pool may have together (vgmanager/lvmd/capacity.go, room). */
+export const virtualSize = (config: ThinPoolConfig, pool: number): number => Math.floor(config.overprovisionRatio * pool);
+
+/** What a device class comes to on a node. */
+export interface Preview {
+  raw: number;
+  group: number;
+  pool?: Pool;
+  /** What new volumes can have: all together, with redundancy a single one. */
+  volumes: number;
+  /** What is left in the volume group, for a pool to grow and for its metadata. */
+  reserve: number;
+  /** Devices that redundancy still lacks. */
+  lacking: number;
+}
+
+export function preview(deviceClass: DeviceClass, sizes: number[]): Preview {
+  const volumes = sizes.map(physicalVolume);
+  const [raw, group] = [sum(sizes), sum(volumes)];
+  if (deviceClass.raidConfig) {
+    const lacking = Math.max(0, minimumDevices(deviceClass.raidConfig) - volumes.length);
+    return { raw, group, volumes: raidRoom(deviceClass.raidConfig, volumes), reserve: 0, lacking };
+  }
+  const config = deviceClass.thinPoolConfig;
+  if (!config) return { raw, group, volumes: group, reserve: 0, lacking: 0 };
+  const pool = poolOf(config, group);
+  return { raw, group, pool, volumes: virtualSize(config, pool.data), reserve: Math.max(0, group - pool.data - 2 * pool.metadata), lacking: 0 };
+}

@@ -1,0 +1,45 @@
+// Changes of an LVMCluster. Each one returns a new object and leaves the rest as it is.
+import { API_VERSION, classesOf, type DeviceClass, type LVMCluster, type RAIDType } from '../api/types';
+
+export const newCluster = (namespace: string, name = 'my-lvmcluster'): LVMCluster => ({
+  apiVersion: API_VERSION, kind: 'LVMCluster', metadata: { name, namespace }, spec: {},
+});
+
+/** A device class as the form begins with it: thin, nothing ticked, default if it is the first. */
+export function newClass(others: DeviceClass[]): DeviceClass {
+  let n = others.length + 1;
+  while (others.some((c) => c.name === `vg${n}`)) n++;
+  return {
+    name: `vg${n}`,
+    ...(others.some((c) => c.default) ? {} : { default: true }),
+    fstype: 'xfs',
+    deviceSelector: { optionalPaths: [] },
+    thinPoolConfig: { name: 'thin-pool-1', sizePercent: 90, overprovisionRatio: 10 },
+  };
+}
+
+export const withClasses = (cluster: LVMCluster, deviceClasses: DeviceClass[]): LVMCluster => ({
+  ...cluster, spec: { ...cluster.spec, storage: { ...cluster.spec?.storage, deviceClasses } },
+});
+
+export const withClass = (cluster: LVMCluster, index: number, c: DeviceClass): LVMCluster =>
+  withClasses(cluster, classesOf(cluster).map((old, i) => (i === index ? c : old)));
+
+export type Provisioning = 'thin' | 'thick' | RAIDType;
+
+export const provisioningOf = (c: DeviceClass): Provisioning => c.raidConfig?.type ?? (c.thinPoolConfig ? 'thin' : 'thick');
+
+export function withProvisioning(c: DeviceClass, kind: Provisioning): DeviceClass {
+  const { thinPoolConfig, raidConfig, ...rest } = c;
+  if (kind === 'thick') return rest;
+  if (kind === 'thin') return { ...rest, thinPoolConfig: thinPoolConfig ?? { name: 'thin-pool-1', sizePercent: 90, overprovisionRatio: 10 } };
+  return { ...rest, raidConfig: raidConfig?.type === kind ? raidConfig : { type: kind } };
+}
+
+/** Sets one field of an object; undefined takes it out. */
+export function withField<T extends object, K extends keyof T>(object: T, key: K, value: T[K] | undefined): T {
+  const next = { ...object };
+  if (value === undefined) delete next[key];
+  else next[key] = value;
+  return next;
+}

@@ -1,0 +1,67 @@
+import { describe, expect, it } from 'vitest';
+import type { DeviceClass, LVMCluster } from '../api/types';
+import { newCluster, withClasses } from './cluster';
+import { validate, validateChange } from './validate';
+
+const good: DeviceClass = { name: 'vg1', default: true, deviceSelector: { paths: ['/dev/sdb'] }, thinPoolConfig: { name: 'p', sizePercent: 90, overprovisionRatio: 10 } };
+const of = (...classes: DeviceClass[]): LVMCluster => withClasses(newCluster('ns'), classes);
+const fields = (c: LVMCluster) => validate(c).map((p) => p.field.replace('spec.storage.deviceClasses', ''));
+const pool = (more: object): DeviceClass => ({ ...good, thinPoolConfig: { name: 'p', overprovisionRatio: 10, ...more } });
+const selector = (s: object): DeviceClass => ({ ...good, deviceSelector: s });
+const raid = (config: object, paths = ['/dev/a', '/dev/b', '/dev/c', '/dev/d', '/dev/e']): DeviceClass => ({ name: 'r', default: true, deviceSelector: { paths }, raidConfig: config as never });
+
+it('accepts what the API server accepts', () => {
+  for (const c of [good, pool({ chunkSize: '128Ki', metadataSizeCalculationPolicy: 'Static', metadataSize: '1Gi', autoExtend: { thresholdPercent: 80, stepPercent: 20 } }), selector({ minSize: '16Mi', transports: ['NVMe'] }), raid({ type: 'raid6', stripeSize: '64Ki' }), { name: 'a' }])
+    expect(fields(of(c))).toEqual([]);
+  expect(fields(newCluster('ns'))).toEqual([]);
+});
+
+describe('refuses', () => {
+  it.each<[string, LVMCluster, string]>([
+    ['an upper case letter', of({ ...good, name: 'VG' }), '[0].name'], ['a - at the end', of({ ...good, name: 'vg-' }), '[0].name'], ['no name', of({ ...good, name: '' }), '[0].name'],
+    ['64 characters', of({ ...good, name: 'a'.repeat(64) }), '[0].name'],
+    ['an empty list of devices', of(selector({ optionalPaths: [] })), '[0].deviceSelector'], ['a path elsewhere', of(selector({ paths: ['/tmp/x'] })), '[0].deviceSelector.paths[0]'],
+    ['a part with a dot', of(selector({ paths: ['/dev/../x'] })), '[0].deviceSelector.paths[0]'], ['129 paths', of(selector({ paths: Array.from({ length: 129 }, (_, i) => `/dev/x${i}`) })), '[0].deviceSelector.paths'],
+    ['a path twice', of(selector({ paths: ['/dev/x'], optionalPaths: ['/dev//x'] })), '[0].deviceSelector.optionalPaths[0]'],
+    ['a small size', of(selector({ minSize: '15Mi' })), '[0].deviceSelector.minSize'], ['no size', of(selector({ maxSize: 'big' })), '[0].deviceSelector.maxSize'],
+    ['a greatest size below the least', of(selector({ minSize: '2Gi', maxSize: '1Gi' })), '[0].deviceSelector.maxSize'], ['an unknown transport', of(selector({ transports: ['pigeon'] })), '[0].deviceSelector.transports[0]'],
+    ['a wipe without names', of(selector({ minSize: '1Gi', forceWipeDevicesAndDestroyAllData: true })), '[0].deviceSelector.forceWipeDevicesAndDestroyAllData'],
+    ['both kinds of selectors', of({ ...good, deviceSelectors: [{ paths: ['/dev/x'] }] }), '[0].deviceSelectors'],
+    ['no node', of({ ...good, nodeSelector: { nodeSelectorTerms: [{ matchExpressions: [{ key: 'x', operator: 'In', values: [] }] }] } }), '[0].nodeSelector'],
+    ['a pool name', of(pool({ name: '-p' })), '[0].thinPoolConfig.name'], ['a share', of(pool({ sizePercent: 9 })), '[0].thinPoolConfig.sizePercent'], ['half a percent', of(pool({ sizePercent: 50.5 })), '[0].thinPoolConfig.sizePercent'],
+    ['a ratio', of(pool({ overprovisionRatio: 101 })), '[0].thinPoolConfig.overprovisionRatio'], ['no ratio', of(pool({ overprovisionRatio: NaN })), '[0].thinPoolConfig.overprovisionRatio'],
+    ['a high-water mark', of(pool({ highWaterMarkPercent: 49 })), '[0].thinPoolConfig.highWaterMarkPercent'], ['a step', of(pool({ autoExtend: { stepPercent: 4 } })), '[0].thinPoolConfig.autoExtend.stepPercent'],
+    ['growth above the mark', of(pool({ highWaterMarkPercent: 60, autoExtend: { thresholdPercent: 61 } })), '[0].thinPoolConfig.autoExtend.thresholdPercent'],
+    ['a chunk', of(pool({ chunkSize: '100Ki' })), '[0].thinPoolConfig.chunkSize'], ['a chunk that is left to the host', of(pool({ chunkSize: '64Ki', chunkSizeCalculationPolicy: 'Host' })), '[0].thinPoolConfig.chunkSize'],
+    ['small metadata', of(pool({ metadataSizeCalculationPolicy: 'Static', metadataSize: '1Mi' })), '[0].thinPoolConfig.metadataSize'], ['metadata that is left to the host', of(pool({ metadataSize: '1Gi' })), '[0].thinPoolConfig.metadataSize'],
+    ['redundancy of a pool', of({ ...good, raidConfig: { type: 'raid1' }, deviceSelector: { paths: ['/dev/a', '/dev/b'] } }), '[0].raidConfig'],
+    ['a level', of(raid({ type: 'raid7' })), '[0].raidConfig.type'], ['copies of raid5', of(raid({ type: 'raid5', mirrors: 1 })), '[0].raidConfig.mirrors'],
+    ['two stripes of raid6', of(raid({ type: 'raid6', stripes: 2 })), '[0].raidConfig.stripes'], ['a stripe size', of(raid({ type: 'raid5', stripeSize: '3Ki' })), '[0].raidConfig.stripeSize'],
+    ['too few disks', of(raid({ type: 'raid1' }, ['/dev/a'])), '[0].deviceSelector'],
+    ['the same name', of(good, { name: 'vg1', deviceSelector: { paths: ['/dev/x'] } }), '[1].name'], ['two defaults', of(good, { ...good, name: 'b', deviceSelector: { paths: ['/dev/x'] } }), '[1].default'],
+    ['every disk beside another class', of(good, { name: 'b' }), '[1].deviceSelector'], ['a disk of two classes', of(good, { name: 'b', deviceSelector: { paths: ['/dev/sdb'] } }), '[1].deviceSelector.paths[0]'],
+  ])('%s', (_, c, field) => expect(fields(c)).toContain(field));
+});
+
+it('a disk name may be in two classes on different nodes', () => {
+  const on = (v: string) => ({ nodeSelectorTerms: [{ matchExpressions: [{ key: 'k', operator: 'In' as const, values: [v] }] }] });
+  expect(fields(of({ ...good, nodeSelector: on('a') }, { name: 'b', nodeSelector: on('b'), deviceSelector: { paths: ['/dev/sdb'] } }))).toEqual([]);
+});
+
+describe('a change may not', () => {
+  const before = of(good);
+  it.each<[string, LVMCluster, string]>([
+    ['remove the last class', of(), ''], ['remove the default', of({ name: 'b' }), ''], ['change the file system', of({ ...good, fstype: 'ext4' }), '[0].fstype'],
+    ['take the pool away', of({ name: 'vg1', default: true }), '[0].thinPoolConfig'], ['rename the pool', of(pool({ name: 'q' })), '[0].thinPoolConfig.name'], ['resize the share', of(pool({ sizePercent: 80 })), '[0].thinPoolConfig.sizePercent'],
+    ['change the chunk', of(pool({ chunkSize: '64Ki' })), '[0].thinPoolConfig.chunkSize'], ['add redundancy', of({ ...good, raidConfig: { type: 'raid1' } }), '[0].raidConfig'],
+    ['change the reclaim policy', of({ ...good, storageClassOptions: { reclaimPolicy: 'Retain' } }), '[0].storageClassOptions.reclaimPolicy'],
+    ['change the binding mode', of({ ...good, storageClassOptions: { volumeBindingMode: 'Immediate' } }), '[0].storageClassOptions.volumeBindingMode'],
+  ])('%s', (_, after, field) => expect(validateChange(before, after).map((p) => p.field.replace('spec.storage.deviceClasses', ''))).toContain(field));
+  it('shrink the metadata', () => {
+    const was = of(pool({ metadataSizeCalculationPolicy: 'Static', metadataSize: '1Gi' }));
+    expect(validateChange(was, of(pool({ metadataSizeCalculationPolicy: 'Static', metadataSize: '512Mi' })))).toHaveLength(1);
+    expect(validateChange(was, of(pool({ metadataSizeCalculationPolicy: 'Static', metadataSize: '2Gi' })))).toEqual([]);
+  });
+  it('but what defaults say is no change', () => expect(validateChange(before, of({ ...good, fstype: 'xfs', storageClassOptions: { reclaimPolicy: 'Delete' } }))).toEqual([]));
+  it('and other things may change', () => expect(validateChange(before, of({ ...pool({ sizePercent: 90, overprovisionRatio: 3 }), deviceSelector: { paths: ['/dev/sdc'] } }, { name: 'new', deviceSelector: { paths: ['/dev/x'] } }))).toEqual([]));
+});

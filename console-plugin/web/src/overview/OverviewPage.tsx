@@ -1,0 +1,254 @@
+import { DocumentTitle } from '@openshift-console/dynamic-plugin-sdk';
+import {
+  Alert, Bullseye, Button, Card, CardBody, CardTitle, Content, Flex, FlexItem, PageSection, SearchInput, Spinner, Stack, StackItem, Title,
+  ToggleGroup, ToggleGroupItem,
+} from '@patternfly/react-core';
+import { useMemo, useState } from 'react';
+import { Link } from 'react-router';
+import type { DeviceState, KubeEvent, LVMCluster, Node, NodeStatus } from '../api/types';
+import { classesOf, storageClassName } from '../api/types';
+import { ConnectionBanner, Details, DeviceName, ReadErrors, reasonText, ShareBar, StateLabel } from '../components/parts';
+import { VirtualTable } from '../components/VirtualTable';
+import { useT } from '../i18n';
+import { useClusters, useConnection, useEvents, useNamespace, useNodes, useNodeStatuses, useRights, type Rights, type Watched } from '../kube/watch';
+import { deviceRows, eventTime, healthOf, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
+import { bytesOf, formatBytes } from '../model/quantity';
+import { provisioningOf } from '../model/cluster';
+import { createPath, editPath } from '../paths';
+import { EmptyOverview } from './EmptyOverview';
+
+export default function OverviewPage() {
+  const namespace = useNamespace();
+  const { t } = useT();
+  return (
+    <>
+      <DocumentTitle>{t('Local volumes')}</DocumentTitle>
+      {namespace ? <Overview namespace={namespace} /> : <Loading />}
+    </>
+  );
+}
+
+const Loading = () => {
+  const { t } = useT();
+  return (
+    <Bullseye>
+      <Spinner aria-label={t('Loading')} />
+    </Bullseye>
+  );
+};
+
+function Overview({ namespace }: { namespace: string }) {
+  const { t } = useT();
+  const clusters = useClusters(namespace);
+  const statuses = useNodeStatuses(namespace);
+  const nodes = useNodes();
+  const events = useEvents(namespace);
+  const connection = useConnection();
+  const rights = useRights(namespace);
+  const cluster = clusters.data[0];
+  const settled = clusters.loaded || clusters.error;
+  return (
+    <>
+      <PageSection>
+        <Flex justifyContent={{ default: 'justifyContentSpaceBetween' }}>
+          <Title headingLevel="h1">{t('Local volumes')}</Title>
+          {cluster && <Actions cluster={cluster} rights={rights} namespace={namespace} />}
+        </Flex>
+      </PageSection>
+      <PageSection isFilled>
+        <Stack hasGutter>
+          <ConnectionBanner connection={connection} />
+          <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes], [t('Events'), events]]} />
+          {!settled && <Loading />}
+          {clusters.loaded && !clusters.error && !cluster && <EmptyOverview namespace={namespace} rights={rights} />}
+          {cluster && <Body cluster={cluster} statuses={statuses} nodes={nodes} events={events} />}
+        </Stack>
+      </PageSection>
+    </>
+  );
+}
+
+function Actions({ cluster, rights, namespace }: { cluster: LVMCluster; rights: Rights; namespace: string }) {
+  const { t } = useT();
+  const unused = classesOf(cluster).length === 0;
+  const to = unused ? createPath(namespace) : editPath;
+  const label = unused ? t('Create a device class') : t('Edit device classes');
+  return (
+    <Flex alignItems={{ default: 'alignItemsCenter' }}>
+      {rights.loaded && !rights.update && <Content component="small">{t('You may look, and not change: you have no right to update LVMClusters in {{namespace}}.', { namespace })}</Content>}
+      <Button component={(props) => <Link {...props} to={to} />} variant="primary" data-test="edit">
+        {rights.loaded && !rights.update ? t('Look at the settings') : label}
+      </Button>
+    </Flex>
+  );
+}
+
+interface BodyProps {
+  cluster: LVMCluster;
+  statuses: Watched<NodeStatus[]>;
+  nodes: Watched<Node[]>;
+  events: Watched<KubeEvent[]>;
+}
+
+function Body({ cluster, statuses, nodes, events }: BodyProps) {
+  const byName = useMemo(() => new Map(nodes.data.map((n) => [n.metadata.name ?? '', n])), [nodes.data]);
+  const usage = useMemo(() => usageOf(statuses.data, byName), [statuses.data, byName]);
+  return (
+    <>
+      <HealthAlert cluster={cluster} />
+      {classesOf(cluster).map((c) => (
+        <StackItem key={c.name}>
+          <ClassCard name={c.name} kind={provisioningOf(c)} usage={usage.filter((u) => u.deviceClass === c.name)} loaded={statuses.loaded && !statuses.error} />
+        </StackItem>
+      ))}
+      <StackItem>
+        <DevicesCard statuses={statuses} nodes={byName} />
+      </StackItem>
+      <StackItem>
+        <EventsCard events={events} />
+      </StackItem>
+    </>
+  );
+}
+
+function HealthAlert({ cluster }: { cluster: LVMCluster }) {
+  const { m } = useT();
+  const health = healthOf(cluster);
+  return (
+    <Alert isInline variant={health.level} title={m(health.sentence)} data-test="health">
+      <Details lines={health.details} />
+    </Alert>
+  );
+}
+
+function ClassCard({ name, kind, usage, loaded }: { name: string; kind: string; usage: Usage[]; loaded: boolean }) {
+  const { t, locale } = useT();
+  const size = (n?: number) => formatBytes(n, locale);
+  const thin = kind === 'thin';
+  const columns = [
+    { key: 'node', title: t('Node'), width: 12 },
+    { key: 'state', title: t('State'), width: 8 },
+    { key: 'used', title: t('Used'), width: 13 },
+    { key: 'free', title: t('Free'), width: 7 },
+    ...(thin ? [{ key: 'virtual', title: t('Promised to volumes'), width: 11 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
+    { key: 'reason', title: t('What is wrong'), wrap: true },
+  ];
+  return (
+    <Card data-test={`class-${name}`}>
+      <CardTitle component="h2">{t('Device class {{name}}', { name })}</CardTitle>
+      <CardBody>
+        <Content component="p">
+          {t('{{kind}}, StorageClass {{storageClass}}. {{used}} of {{size}} hold data on {{count}} nodes.', {
+            kind: thin ? t('Thin') : kind === 'thick' ? t('Thick') : kind, storageClass: storageClassName(name),
+            used: size(total(usage.map((u) => u.used))), size: size(total(usage.map((u) => u.size))), count: usage.filter((u) => u.size !== undefined).length,
+          })}
+        </Content>
+        <VirtualTable
+          label={t('Capacity of device class {{name}} by node', { name })}
+          columns={columns}
+          rows={usage}
+          rowKey={(u) => u.node}
+          rowHeight={56}
+          empty={loaded ? t('No node has a volume group of this device class yet.') : t('Not known.')}
+          cells={(u) => [
+            u.stale ? t('{{node}} (does not answer, so this is old)', { node: u.node }) : u.node,
+            <StateLabel key="s" state={u.group.status ?? 'Unknown'} />,
+            <ShareBar key="u" label={t('Used on {{node}}', { node: u.node })} part={u.used} whole={u.size} />,
+            size(u.free),
+            ...(thin ? [size(u.virtual), u.metadataPercent === undefined ? '–' : `${u.metadataPercent} %`] : []),
+            wrongWith(u),
+          ]}
+        />
+      </CardBody>
+    </Card>
+  );
+}
+
+function wrongWith({ group }: Usage): string {
+  const unhealthy = (group.conditions ?? []).filter((c) => c.status !== 'True').map((c) => c.message ?? c.reason ?? c.type);
+  return [group.reason, ...unhealthy].filter(Boolean).join('; ') || '–';
+}
+
+const states: DeviceState[] = ['Failing', 'Missing', 'Unknown', 'Available', 'Excluded', 'InUse'];
+
+function DevicesCard({ statuses, nodes }: { statuses: Watched<NodeStatus[]>; nodes: Map<string, Node> }) {
+  const { t, locale } = useT();
+  const [state, setState] = useState<DeviceState>();
+  const [text, setText] = useState('');
+  const all = useMemo(() => deviceRows(statuses.data), [statuses.data]);
+  const counts = useMemo(() => new Map(states.map((s) => [s, all.filter((r) => r.device.state === s).length])), [all]);
+  const rows = useMemo(() => all.filter((r) => (!state || r.device.state === state) && contains(r, text)), [all, state, text]);
+  const silent = statuses.loaded && !statuses.error ? [...nodes.keys()].filter((n) => !statuses.data.some((s) => s.metadata.name === n)) : [];
+  const omitted = statuses.data.reduce((n, s) => n + (s.status?.devicesOmitted ?? 0), 0);
+  const names: Record<DeviceState, string> = {
+    Failing: t('Failing'), Missing: t('Missing'), Unknown: t('Unknown'), Available: t('Available'), Excluded: t('Not usable'), InUse: t('In use'),
+  };
+  return (
+    <Card data-test="devices">
+      <CardTitle component="h2">{t('Devices of the nodes')}</CardTitle>
+      <CardBody>
+        <Stack hasGutter>
+          <Flex>
+            <FlexItem>
+              <ToggleGroup aria-label={t('State of devices')}>
+                <ToggleGroupItem text={t('All ({{count}})', { count: all.length })} buttonId="state-all" isSelected={!state} onChange={() => setState(undefined)} />
+                {states.filter((s) => counts.get(s)).map((s) => (
+                  <ToggleGroupItem key={s} text={`${names[s]} (${counts.get(s)})`} buttonId={`state-${s}`} isSelected={state === s} onChange={() => setState(state === s ? undefined : s)} />
+                ))}
+              </ToggleGroup>
+            </FlexItem>
+            <FlexItem>
+              <SearchInput aria-label={t('Find a device')} placeholder={t('Node, name, model, serial number')} value={text} onChange={(_, v) => setText(v)} onClear={() => setText('')} />
+            </FlexItem>
+          </Flex>
+          {silent.length > 0 && <Alert isInline isPlain variant="info" title={t('No devices are listed for {{count}} nodes: no node agent runs there, or it has not answered yet: {{nodes}}', { count: silent.length, nodes: silent.slice(0, 5).join(', ') })} />}
+          {omitted > 0 && <Alert isInline isPlain variant="info" title={t('{{count}} devices that nobody can use are left out, since the list would be too long.', { count: omitted })} />}
+          <VirtualTable
+            label={t('Devices of the nodes')}
+            rows={rows}
+            rowKey={(r) => `${r.node}/${r.device.name}`}
+            empty={statuses.error || !statuses.loaded ? t('Not known.') : all.length ? t('No device is like that.') : t('No node has listed its devices yet.')}
+            columns={[
+              { key: 'node', title: t('Node'), width: 12 }, { key: 'name', title: t('Device'), width: 16 }, { key: 'size', title: t('Size'), width: 7 },
+              { key: 'state', title: t('State'), width: 8 }, { key: 'model', title: t('Model'), width: 10 }, { key: 'reason', title: t('Why it is not used'), wrap: true },
+            ]}
+            cells={({ node, device }) => [
+              node, <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale), <StateLabel key="s" state={device.state} />,
+              [device.vendor, device.model].filter(Boolean).join(' ') || '–', reasonText(device) || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–'),
+            ]}
+          />
+        </Stack>
+      </CardBody>
+    </Card>
+  );
+}
+
+const contains = ({ node, device: d }: DeviceRow, text: string): boolean =>
+  !text || [node, d.name, d.id, d.model, d.vendor, d.serial, ...(d.byID ?? [])].some((v) => v?.toLowerCase().includes(text.toLowerCase()));
+
+function EventsCard({ events }: { events: Watched<KubeEvent[]> }) {
+  const { t, locale } = useT();
+  const rows = useMemo(() => ownEvents(events.data, 50), [events.data]);
+  return (
+    <Card data-test="events">
+      <CardTitle component="h2">{t('Recent events')}</CardTitle>
+      <CardBody>
+        <VirtualTable
+          label={t('Recent events')}
+          rows={rows}
+          maxHeight={260}
+          rowKey={(e) => e.metadata.uid ?? e.metadata.name ?? ''}
+          empty={events.error || !events.loaded ? t('Not known.') : t('Nothing happened within the time that events are kept.')}
+          columns={[
+            { key: 'time', title: t('Time'), width: 13 }, { key: 'type', title: t('Kind'), width: 7 }, { key: 'reason', title: t('Reason'), width: 16 },
+            { key: 'object', title: t('Object'), width: 14 }, { key: 'message', title: t('Message'), wrap: true },
+          ]}
+          cells={(e) => [
+            new Date(eventTime(e)).toLocaleString(locale), e.type === 'Warning' ? t('Warning') : t('Normal'), e.reason ?? '', `${e.involvedObject?.kind ?? ''} ${e.involvedObject?.name ?? ''}`,
+            e.message ?? '',
+          ]}
+        />
+      </CardBody>
+    </Card>
+  );
+}

@@ -1,0 +1,82 @@
+import { Alert, Card, CardBody, CardTitle, Content } from '@patternfly/react-core';
+import { useMemo } from 'react';
+import type { DeviceClass } from '../api/types';
+import { VirtualTable } from '../components/VirtualTable';
+import { useT } from '../i18n';
+import { layoutOf, minimumDevices, preview, type Preview } from '../model/capacity';
+import { provisioningOf } from '../model/cluster';
+import { total } from '../model/health';
+import { bytesOf, formatBytes } from '../model/quantity';
+import { chosenOn, type Seen } from '../model/selection';
+
+interface Row {
+  node: string;
+  disks: number;
+  p: Preview;
+}
+
+/** raw → volume group → pool → volumes on each node, and what can go wrong, in words. */
+export function CapacityPreview({ c, nodes }: { c: DeviceClass; nodes: Seen[] }) {
+  const { t, locale } = useT();
+  const rows = useMemo<Row[]>(
+    () =>
+      nodes.map((seen) => {
+        const sizes = chosenOn(c, seen).map((d) => bytesOf(d.size) ?? 0);
+        return { node: seen.node.metadata.name ?? '', disks: sizes.length, p: preview(c, sizes) };
+      }),
+    [c, nodes],
+  );
+  const size = (n?: number) => formatBytes(n, locale);
+  const thin = !!c.thinPoolConfig;
+  return (
+    <Card isCompact data-test="preview">
+      <CardTitle component="h3">{t('What it comes to')}</CardTitle>
+      <CardBody>
+        <Content component="p" aria-live="polite" data-test="preview-sum">
+          {thin
+            ? t('{{raw}} of disks become pools of {{pool}}, which promise {{volumes}} to volumes.', { raw: size(sum(rows, (p) => p.raw)), pool: size(sum(rows, (p) => p.pool?.data)), volumes: size(sum(rows, (p) => p.volumes)) })
+            : t('{{raw}} of disks become {{volumes}} for volumes.', { raw: size(sum(rows, (p) => p.raw)), volumes: size(sum(rows, (p) => p.volumes)) })}
+        </Content>
+        <VirtualTable
+          label={t('Capacity by node')}
+          maxHeight={220}
+          rows={rows}
+          rowKey={(r) => r.node}
+          empty={t('No node is selected.')}
+          columns={[
+            { key: 'node', title: t('Node') }, { key: 'disks', title: t('Disks'), width: 5 }, { key: 'raw', title: t('Raw'), width: 7 }, { key: 'group', title: t('Volume group'), width: 8 },
+            ...(thin ? [{ key: 'pool', title: t('Pool'), width: 7 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []), { key: 'volumes', title: c.raidConfig ? t('Largest volume') : t('For volumes'), width: 8 },
+          ]}
+          cells={({ node, disks, p }) => [
+            node, String(disks), size(p.raw), size(p.group), ...(thin ? [size(p.pool?.data), size(p.pool?.metadata)] : []),
+            p.lacking > 0 ? t('{{count}} disks too few', { count: p.lacking }) : size(p.volumes),
+          ]}
+        />
+        <Risk c={c} rows={rows} />
+      </CardBody>
+    </Card>
+  );
+}
+
+const sum = (rows: Row[], of: (p: Preview) => number | undefined) => total(rows.map((r) => of(r.p))) ?? 0;
+
+/** What can be lost, and when. */
+function Risk({ c, rows }: { c: DeviceClass; rows: Row[] }) {
+  const { t } = useT();
+  const ratio = c.thinPoolConfig?.overprovisionRatio ?? 1;
+  const several = rows.some((r) => r.disks > 1);
+  const texts: [string, 'info' | 'warning'][] = [];
+  if (c.raidConfig) {
+    const { tolerated } = layoutOf(c.raidConfig);
+    texts.push([t('A volume bears the loss of {{count}} disks of its node ({{level}}, at least {{least}} disks). It does not bear the loss of the node.', { count: tolerated, level: provisioningOf(c), least: minimumDevices(c.raidConfig) }), 'info']);
+  } else texts.push([several ? t('There is no redundancy: when one disk is lost, all volumes of its node can be lost.') : t('There is no redundancy: when a disk is lost, so are its volumes.'), 'info']);
+  if (ratio > 1) texts.push([t('Volumes may be promised {{ratio}} times what the pool has. When it is full, writes to all its volumes fail: watch it, or let it grow.', { ratio }), ratio > 10 ? 'warning' : 'info']);
+  if (c.thinPoolConfig && (c.thinPoolConfig.sizePercent ?? 90) > 90) texts.push([t('Little is left for the metadata of the pool to grow. A pool with full metadata stops.'), 'warning']);
+  return (
+    <>
+      {texts.map(([text, variant]) => (
+        <Alert key={text} isInline isPlain variant={variant} title={text} />
+      ))}
+    </>
+  );
+}

@@ -1,0 +1,275 @@
+import { Alert, Button, Checkbox, Content, Flex, FlexItem, Form, SearchInput, Stack } from '@patternfly/react-core';
+import { useMemo, useState } from 'react';
+import type { Device } from '../api/types';
+import { DeviceName, reasonText, Second, StateLabel } from '../components/parts';
+import { VirtualTable } from '../components/VirtualTable';
+import { useT } from '../i18n';
+import { withField } from '../model/cluster';
+import { contentOf, foundBy, isStable, observed, stablePath, verdictOf, type Verdict } from '../model/devices';
+import { bytesOf, formatBytes } from '../model/quantity';
+import { allPaths, isNamed, modeOf, selectorsOf, tick, untick, withMode, type Mode, type Seen } from '../model/selection';
+import { TRANSPORTS } from '../model/validate';
+import { CapacityPreview } from './CapacityPreview';
+import { useDraft } from './draft';
+import { Choice, Field, TextField } from './fields';
+
+/** Which disks of the nodes the device class takes. */
+export function DevicesStep() {
+  const { t } = useT();
+  const { c, at, setDevices, chosen, was } = useDraft();
+  const mode = modeOf(c);
+  const field = c.deviceSelectors ? 'deviceSelectors' : 'deviceSelector';
+  const id = `${at}.${field}`;
+  const options: { value: Mode; label: string; description: string }[] = [
+    { value: 'paths', label: t('Disks that I tick'), description: t('Their stable names are written. Nothing else is ever touched.') },
+    { value: 'rules', label: t('Disks with certain properties'), description: t('Every unused disk that is like that, on all the nodes.') },
+    { value: 'all', label: t('Every unused disk'), description: t('Only for a single device class.') },
+  ];
+  return (
+    <Stack hasGutter>
+      <Form>
+        <Choice
+          id={id}
+          label={t('Disks of the device class')}
+          value={mode}
+          options={options}
+          onChange={(next) => setDevices(withMode(c, next))}
+          help={was ? t('A disk that is taken out is emptied and leaves the volume group.') : undefined}
+        />
+        <Errors id={id} lists />
+        {mode === 'rules' && !c.deviceSelectors && <Rules />}
+        {mode !== 'paths' && <Policy />}
+      </Form>
+      <Elsewhere />
+      <DeviceTable mode={mode} />
+      <CapacityPreview c={c} nodes={chosen} />
+    </Stack>
+  );
+}
+
+/** Errors of single paths: they have no control of their own. */
+function Errors({ id, lists }: { id: string; lists?: boolean }) {
+  const { problems, shown, server } = useDraft();
+  const { t } = useT();
+  if (!lists) return null;
+  const inside = (field: string) => field.startsWith(`${id}.`) || field.startsWith(`${id}[`);
+  const local = shown.has('devices') || shown.has('review') ? problems.filter((p) => inside(p.field)).map((p) => t(p.message.key, p.message.values)) : [];
+  const remote = server?.kind === 'refused' ? server.causes.filter((x) => inside(x.field)).map((x) => x.message) : [];
+  const all = [...new Set([...local, ...remote])];
+  if (all.length === 0) return null;
+  return (
+    <Alert isInline variant="danger" title={t('Some of the disks cannot be chosen like that')} data-test="path-errors">
+      {all.map((text) => (
+        <div key={text}>{text}</div>
+      ))}
+    </Alert>
+  );
+}
+
+/** Names that lead to no disk that is known: they are kept, and said. */
+function Elsewhere() {
+  const { t } = useT();
+  const { c, chosen } = useDraft();
+  const paths = allPaths(c);
+  const lost = paths.filter((p) => !chosen.some((seen) => seen.lookup(p)));
+  const shaky = paths.filter((p) => !isStable(p));
+  return (
+    <>
+      {lost.length > 0 && (
+        <Alert isInline variant="info" title={t('{{count}} names lead to no disk that a node has listed', { count: lost.length })}>
+          {lost.slice(0, 5).join(', ')}
+        </Alert>
+      )}
+      {shaky.length > 0 && (
+        <Alert isInline variant="warning" title={t('Some disks have no stable name')}>
+          {t('{{paths}}: the kernel can give this name to another disk after a restart. Give the disk a serial number, or choose by a rule.', { paths: shaky.slice(0, 5).join(', ') })}
+        </Alert>
+      )}
+    </>
+  );
+}
+
+type Row = { kind: 'node'; seen: Seen } | { kind: 'device'; seen: Seen; device: Device; verdict: Verdict };
+
+function DeviceTable({ mode }: { mode: Mode }) {
+  const { t, locale } = useT();
+  const d = useDraft();
+  const { c, chosen, setDevices } = d;
+  const [text, setText] = useState('');
+  const [onlyUsable, setOnlyUsable] = useState(false);
+  const rows = useMemo(() => rowsOf(chosen, text, onlyUsable), [chosen, text, onlyUsable]);
+  const single = chosen.length === 1 && d.nodes.length === 1;
+  const toggle = (seen: Seen, device: Device, on: boolean) => setDevices(on ? tick(c, device, single) : untick(c, seen, device));
+  const tickAll = (list: Device[]) => setDevices(list.reduce((next, x) => tick(next, x, single), c));
+  const usable = (seen: Seen) => seen.devices.filter((x) => verdictOf(x, seen.groups) === 'usable');
+  const alike = (device: Device) => chosen.flatMap((seen) => usable(seen).filter((x) => x.model === device.model && bytesOf(x.size) === bytesOf(device.size)));
+  const count = chosen.reduce((n, seen) => n + seen.devices.filter((x) => isNamed(c, seen, x)).length, 0);
+  return (
+    <>
+      <Flex>
+        <FlexItem>
+          <SearchInput aria-label={t('Find a disk')} placeholder={t('Node, name, model, serial number')} value={text} onChange={(_, v) => setText(v)} onClear={() => setText('')} />
+        </FlexItem>
+        <FlexItem>
+          <Checkbox id="only-usable" label={t('Only disks that can be used')} isChecked={onlyUsable} onChange={(_, on) => setOnlyUsable(on)} />
+        </FlexItem>
+        {mode === 'paths' && (
+          <>
+            <FlexItem>
+              <Content component="small" aria-live="polite" data-test="ticked">
+                {t('{{count}} disks are ticked.', { count })}
+              </Content>
+            </FlexItem>
+            <FlexItem>
+              <Button variant="link" isInline data-test="tick-all" onClick={() => tickAll(chosen.flatMap(usable))}>
+                {t('Tick all usable disks')}
+              </Button>
+            </FlexItem>
+          </>
+        )}
+      </Flex>
+      <VirtualTable
+        label={t('Disks of the selected nodes')}
+        rows={rows}
+        rowHeight={48}
+        rowKey={(r) => (r.kind === 'node' ? `node/${r.seen.node.metadata.name}` : `${r.seen.node.metadata.name}/${r.device.name}`)}
+        rowClass={(r) => (r.kind === 'node' ? 'group' : undefined)}
+        empty={chosen.length === 0 ? t('No node is selected.') : t('No disk is like that.')}
+        columns={[
+          { key: 'select', title: mode === 'paths' ? t('Tick') : t('Taken'), width: 4 }, { key: 'name', title: t('Disk'), width: 12 }, { key: 'size', title: t('Size'), width: 6 },
+          { key: 'model', title: t('Model and kind'), width: 9 }, { key: 'state', title: t('State'), width: 8 }, { key: 'reason', title: t('Why not, and what it carries'), wrap: true },
+          ...(mode === 'paths' ? [{ key: 'alike', title: t('More like it'), width: 8 }] : []),
+        ]}
+        cells={(r) =>
+          r.kind === 'node'
+            ? [
+                '', r.seen.node.metadata.name, '', '', '', nodeNote(r.seen, t),
+                ...(mode === 'paths' ? [usable(r.seen).length > 0 ? <Button key="a" variant="link" isInline onClick={() => tickAll(usable(r.seen))}>{t('Tick usable')}</Button> : ''] : []),
+              ]
+            : [
+                <Tick key="t" mode={mode} row={r} toggle={toggle} />, <DeviceName key="n" device={r.device} />, formatBytes(bytesOf(r.device.size), locale),
+                <span key="m" title={r.device.serial}>{[r.device.vendor, r.device.model, r.device.serial].filter(Boolean).join(' ') || '–'}<Second text={kindOf(r.device, t)} /></span>, <StateLabel key="s" state={r.device.state} />, why(r, t),
+                ...(mode === 'paths'
+                  ? [r.verdict === 'usable' ? <Button key="l" variant="link" isInline aria-label={t('Tick all disks like {{name}} on all nodes', { name: r.device.name })} onClick={() => tickAll(alike(r.device))}>{t('On all nodes')}</Button> : '']
+                  : []),
+              ]
+        }
+      />
+    </>
+  );
+}
+
+function rowsOf(chosen: Seen[], text: string, onlyUsable: boolean): Row[] {
+  const wanted = text.toLowerCase();
+  const rows: Row[] = [];
+  for (const seen of chosen) {
+    const node = seen.node.metadata.name ?? '';
+    const devices = seen.devices
+      .map((device) => ({ kind: 'device' as const, seen, device, verdict: verdictOf(device, seen.groups) }))
+      .filter((r) => !onlyUsable || r.verdict !== 'blocked')
+      .filter(({ device: x }) => !wanted || [node, x.name, x.id, x.model, x.vendor, x.serial, ...(x.byID ?? [])].some((v) => v?.toLowerCase().includes(wanted)));
+    if (devices.length || !wanted) rows.push({ kind: 'node', seen }, ...devices);
+  }
+  return rows;
+}
+
+type T = ReturnType<typeof useT>['t'];
+
+function nodeNote(seen: Seen, t: T): string {
+  if (!seen.status) return t('No disks are listed: no node agent runs there, or it has not answered yet.');
+  const { ok, message } = observed(seen.status);
+  return ok ? '' : t('The node could not be looked at, so this is old: {{message}}', { message: message ?? '' });
+}
+
+const kindOf = (d: Device, t: T): string =>
+  [d.type && d.type !== 'disk' ? d.type : '', d.transport, d.rotational ? t('hard disk') : t('flash')].filter(Boolean).join(', ');
+
+function why({ device, verdict }: { device: Device; verdict: Verdict }, t: T): string {
+  if (verdict === 'ours') return t('In volume group {{name}}', { name: device.volumeGroup ?? '' });
+  if (verdict === 'wipe') return t('Carries {{content}}: has to be wiped', { content: contentOf(device) });
+  return reasonText(device) || '–';
+}
+
+function Tick({ mode, row, toggle }: { mode: Mode; row: Extract<Row, { kind: 'device' }>; toggle: (seen: Seen, d: Device, on: boolean) => void }) {
+  const { t } = useT();
+  const { c } = useDraft();
+  const { seen, device, verdict } = row;
+  const own = verdict === 'ours' && device.volumeGroup === c.name;
+  if (mode !== 'paths') {
+    const found = own || (selectorsOf(c).length === 0 ? foundBy(undefined, device) : selectorsOf(c).some((s) => foundBy(s, device)));
+    return <>{found && verdict !== 'blocked' ? t('Yes') : t('No')}</>;
+  }
+  const ticked = isNamed(c, seen, device);
+  return (
+    <Checkbox
+      id={`tick-${seen.node.metadata.name}-${device.name}`}
+      aria-label={t('Use {{path}} of node {{node}}', { path: stablePath(device), node: seen.node.metadata.name ?? '' })}
+      isChecked={ticked}
+      isDisabled={!ticked && (verdict === 'blocked' || (verdict === 'ours' && !own))}
+      onChange={(_, on) => toggle(seen, device, on)}
+    />
+  );
+}
+
+/** The properties that a disk has to have. */
+function Rules() {
+  const { t } = useT();
+  const { c, at, setDevices } = useDraft();
+  const s = c.deviceSelector ?? {};
+  const id = (key: string) => `${at}.deviceSelector.${key}`;
+  const set = <K extends keyof typeof s>(key: K, value: (typeof s)[K] | undefined) => setDevices({ ...c, deviceSelector: withField(s, key, value) });
+  const list = (text: string) => {
+    const values = text.split(',').map((v) => v.trim()).filter(Boolean);
+    return values.length ? values : undefined;
+  };
+  return (
+    <>
+      <Flex>
+        <TextField id={id('minSize')} label={t('At least')} placeholder="100Gi" value={String(s.minSize ?? '')} onChange={(v) => set('minSize', v || undefined)} />
+        <TextField id={id('maxSize')} label={t('At most')} placeholder="2Ti" value={String(s.maxSize ?? '')} onChange={(v) => set('maxSize', v || undefined)} />
+      </Flex>
+      <Choice
+        id={id('rotational')}
+        label={t('Medium')}
+        value={s.rotational === undefined ? 'either' : s.rotational ? 'hdd' : 'flash'}
+        options={[{ value: 'either', label: t('Either') }, { value: 'flash', label: t('Flash only') }, { value: 'hdd', label: t('Hard disks only') }]}
+        onChange={(v) => set('rotational', v === 'either' ? undefined : v === 'hdd')}
+      />
+      <ListField id={id('transports')} label={t('Transports')} help={TRANSPORTS.join(', ')} value={s.transports} onChange={(v) => set('transports', list(v))} />
+      <ListField id={id('models')} label={t('Models')} help={t('Several with commas between. A * at the end stands for anything.')} value={s.models} onChange={(v) => set('models', list(v))} />
+    </>
+  );
+}
+
+/** A list as a text with commas. What is typed stays as it is typed. */
+function ListField({ id, label, help, value, onChange }: { id: string; label: string; help: string; value?: string[]; onChange: (text: string) => void }) {
+  const [text, setText] = useState((value ?? []).join(', '));
+  return (
+    <TextField
+      id={id}
+      label={label}
+      help={help}
+      value={text}
+      onChange={(v) => {
+        setText(v);
+        onChange(v);
+      }}
+    />
+  );
+}
+
+function Policy() {
+  const { t } = useT();
+  const { c, at, setClass } = useDraft();
+  const id = `${at}.deviceDiscoveryPolicy`;
+  return (
+    <Field id={`${id}-field`} label={t('Disks that come later')} group>
+      <Checkbox
+        id={id}
+        label={t('Take them too, when they have been there for a minute')}
+        isChecked={c.deviceDiscoveryPolicy === 'Dynamic'}
+        onChange={(_, on) => setClass(withField(c, 'deviceDiscoveryPolicy', on ? 'Dynamic' : undefined))}
+      />
+    </Field>
+  );
+}

@@ -1,0 +1,154 @@
+import { Alert, Button, Checkbox, Content, Form, Stack } from '@patternfly/react-core';
+import { useMemo, useState } from 'react';
+import type { NodeSelector, Toleration } from '../api/types';
+import { VirtualTable } from '../components/VirtualTable';
+import { useT } from '../i18n';
+import { withField } from '../model/cluster';
+import { observed, verdictOf } from '../model/devices';
+import { HOSTNAME, intolerable, isReady, rolesOf, selectorOf, selects } from '../model/nodes';
+import type { Seen } from '../model/selection';
+import { useDraft } from './draft';
+import { Choice, TextField } from './fields';
+
+type Way = 'all' | 'some' | 'labels' | 'other';
+
+/** How a selector can be shown. */
+export function wayOf(s: NodeSelector | undefined): Way {
+  if (!s) return 'all';
+  const [term, ...more] = s.nodeSelectorTerms;
+  const expressions = term?.matchExpressions ?? [];
+  if (more.length || term?.matchFields?.length) return 'other';
+  if (expressions.length === 1 && expressions[0]?.key === HOSTNAME && expressions[0].operator === 'In') return 'some';
+  return expressions.every((e) => e.operator === 'Exists' || (e.operator === 'In' && e.values?.length === 1)) ? 'labels' : 'other';
+}
+
+/** "disk=fast, storage" ⇄ a selector. */
+export function labelsOf(s: NodeSelector | undefined): string {
+  return (s?.nodeSelectorTerms[0]?.matchExpressions ?? []).map((e) => (e.operator === 'Exists' ? e.key : `${e.key}=${e.values?.[0] ?? ''}`)).join(', ');
+}
+export function selectorOfLabels(text: string): NodeSelector {
+  const matchExpressions = text
+    .split(',')
+    .map((part) => part.trim())
+    .filter(Boolean)
+    .map((part) => {
+      const [key = '', ...value] = part.split('=');
+      return value.length ? { key: key.trim(), operator: 'In' as const, values: [value.join('=').trim()] } : { key, operator: 'Exists' as const };
+    });
+  return { nodeSelectorTerms: [{ matchExpressions }] };
+}
+
+/** The nodes of the device class. */
+export function NodesStep() {
+  const { t } = useT();
+  const d = useDraft();
+  const id = `${d.at}.nodeSelector`;
+  const selector = d.c.nodeSelector;
+  const [asked, setAsked] = useState<Way>();
+  // What is typed as labels stays that, also where it could be shown as names.
+  const way = asked === 'labels' && selector ? asked : wayOf(selector);
+  const [labels, setLabels] = useState(() => (way === 'labels' ? labelsOf(selector) : ''));
+  const set = (next?: NodeSelector) => d.setDevices(withField(d.c, 'nodeSelector', next));
+  const matched = d.nodes.filter((n) => selects(selector, n.node));
+  const kept = d.nodes.filter((n) => intolerable(n.node, d.cluster.spec?.tolerations).length > 0 && selects(selector, n.node));
+  const options = [
+    { value: 'all' as Way, label: t('All nodes'), description: t('Also those that join later.') },
+    { value: 'some' as Way, label: t('Some nodes, by name') },
+    { value: 'labels' as Way, label: t('Nodes with certain labels'), description: t('Also those that get the labels later.') },
+    ...(way === 'other' ? [{ value: 'other' as Way, label: t('By the nodeSelector in the YAML'), description: t('It says more than this form can show. It is kept as it is.') }] : []),
+  ];
+  const choose = (next: Way) => {
+    setAsked(next);
+    if (next === 'all') set(undefined);
+    if (next === 'some') set(selectorOf(matched.map((n) => n.node)) ?? selectorOf([]));
+    if (next === 'labels') set(selectorOfLabels(labels));
+  };
+  const toggle = (seen: Seen, on: boolean) => {
+    const names = new Set(selector?.nodeSelectorTerms[0]?.matchExpressions?.[0]?.values ?? []);
+    const host = seen.node.metadata.labels?.[HOSTNAME];
+    if (!host) return;
+    if (on) names.add(host);
+    else names.delete(host);
+    set({ nodeSelectorTerms: [{ matchExpressions: [{ key: HOSTNAME, operator: 'In', values: [...names].sort() }] }] });
+  };
+  return (
+    <Stack hasGutter>
+      <Form>
+        <Choice id={id} label={t('Nodes of the device class')} value={way} options={options} onChange={choose} />
+        {way === 'labels' && (
+          <TextField
+            id={`${id}.nodeSelectorTerms[0]`}
+            label={t('Labels')}
+            help={t('For example: disk=fast, storage. A node has to have all of them.')}
+            value={labels}
+            onChange={(text) => {
+              setLabels(text);
+              set(selectorOfLabels(text));
+            }}
+          />
+        )}
+      </Form>
+      <Content component="p" aria-live="polite" data-test="matched">
+        {t('{{count}} of {{all}} nodes are selected.', { count: matched.length, all: d.nodes.length })}
+      </Content>
+      {kept.length > 0 && <Taints nodes={kept} />}
+      <NodeTable way={way} selector={selector} toggle={toggle} />
+    </Stack>
+  );
+}
+
+function Taints({ nodes }: { nodes: Seen[] }) {
+  const { t } = useT();
+  const { cluster, setCluster } = useDraft();
+  const taints = [...new Map(nodes.flatMap((n) => intolerable(n.node, cluster.spec?.tolerations)).map((x) => [`${x.key}=${x.value ?? ''}:${x.effect}`, x])).values()];
+  const tolerate = () => {
+    const more = taints.map(({ key, value, effect }): Toleration => ({ key, operator: value ? 'Equal' : 'Exists', ...(value ? { value } : {}), effect }));
+    setCluster({ ...cluster, spec: { ...cluster.spec, tolerations: [...(cluster.spec?.tolerations ?? []), ...more] } });
+  };
+  return (
+    <Alert
+      isInline
+      variant="warning"
+      title={t('{{count}} of the nodes have taints that keep the node agent away', { count: nodes.length })}
+      actionLinks={
+        <Button variant="link" isInline onClick={tolerate}>
+          {t('Tolerate these taints')}
+        </Button>
+      }
+    >
+      {taints.map((x) => `${x.key}${x.value ? `=${x.value}` : ''}:${x.effect}`).join(', ')}
+    </Alert>
+  );
+}
+
+function NodeTable({ way, selector, toggle }: { way: Way; selector?: NodeSelector; toggle: (seen: Seen, on: boolean) => void }) {
+  const { t } = useT();
+  const { nodes } = useDraft();
+  const rows = useMemo(
+    () =>
+      nodes.map((seen) => ({
+        seen, name: seen.node.metadata.name ?? '', selected: selects(selector, seen.node),
+        usable: seen.devices.filter((x) => verdictOf(x, seen.groups) === 'usable').length,
+      })),
+    [nodes, selector],
+  );
+  return (
+    <VirtualTable
+      label={t('Nodes')}
+      rows={rows}
+      rowKey={(r) => r.name}
+      empty={t('There are no nodes that you may see.')}
+      columns={[
+        { key: 'select', title: t('Selected'), width: 6 }, { key: 'name', title: t('Node') }, { key: 'roles', title: t('Roles'), width: 14 },
+        { key: 'ready', title: t('Node is ready'), width: 8 }, { key: 'devices', title: t('Usable disks'), width: 14 },
+      ]}
+      cells={({ seen, name, selected, usable }) => [
+        way === 'some' ? (
+          <Checkbox key="c" id={`node-${name}`} aria-label={t('Select node {{name}}', { name })} isChecked={selected} isDisabled={!seen.node.metadata.labels?.[HOSTNAME]} onChange={(_, on) => toggle(seen, on)} />
+        ) : selected ? t('Yes') : t('No'),
+        name, rolesOf(seen.node).join(', ') || '–', isReady(seen.node) ? t('Yes') : t('No'),
+        !seen.status ? t('not listed yet') : !observed(seen.status).ok ? t('{{count}}, as last seen', { count: usable }) : t('{{count}} of {{all}}', { count: usable, all: seen.devices.length }),
+      ]}
+    />
+  );
+}

@@ -1,0 +1,73 @@
+import { Alert, Button, Content, Form, Label, Stack, TextInput, FormGroup, FormHelperText, HelperText, HelperTextItem } from '@patternfly/react-core';
+import { useState } from 'react';
+import { DeviceName } from '../components/parts';
+import { VirtualTable } from '../components/VirtualTable';
+import { useT } from '../i18n';
+import { contentOf } from '../model/devices';
+import { bytesOf, formatBytes } from '../model/quantity';
+import { untick } from '../model/selection';
+import { useDraft } from './draft';
+import { useErrors } from './fields';
+
+/** What would be destroyed, by name; and the consent to it, typed. */
+export function ProtectionStep() {
+  const { t, locale } = useT();
+  const { c, carriers, confirmed, confirm, setDevices, at } = useDraft();
+  const [typed, setTyped] = useState('');
+  const errors = [...useErrors('protection.confirm'), ...useErrors(`${at}.deviceSelector.forceWipeDevicesAndDestroyAllData`)];
+  if (carriers.length === 0)
+    return (
+      <Alert isInline variant="success" title={t('Nothing is destroyed')} data-test="nothing-destroyed">
+        {t('None of the chosen disks carries anything that a node knows of. Each disk is read again before it is used: one that carries something then is left alone.')}
+      </Alert>
+    );
+  return (
+    <Stack hasGutter>
+      <Alert isInline variant="danger" title={t('{{count}} of the chosen disks carry something', { count: carriers.length })}>
+        {t('It is destroyed before the disk is used, once for each disk. The first and last MiB and what is behind each signature are saved on the node; the rest is not.')}
+      </Alert>
+      <VirtualTable
+        label={t('Disks whose content is destroyed')}
+        rows={carriers}
+        rowKey={(x) => `${x.seen.node.metadata.name}/${x.path}`}
+        empty=""
+        columns={[
+          { key: 'node', title: t('Node'), width: 10 }, { key: 'disk', title: t('Disk'), width: 14 }, { key: 'size', title: t('Size'), width: 7 },
+          { key: 'content', title: t('What is on it'), wrap: true }, { key: 'out', title: t('Leave it alone'), width: 8 },
+        ]}
+        cells={(x) => [
+          x.seen.node.metadata.name, <DeviceName key="d" device={x.device} />, formatBytes(bytesOf(x.device.size), locale), contentOf(x.device),
+          <Button key="o" variant="link" isInline aria-label={t('Take it out: {{name}} of node {{node}}', { name: x.device.name, node: x.seen.node.metadata.name ?? '' })} onClick={() => setDevices(untick(c, x.seen, x.device))}>
+            {t('Take it out')}
+          </Button>,
+        ]}
+      />
+      <Content component="p">{t('Mounted disks, disks that the machine runs from and disks that anything uses cannot be chosen, whatever you confirm.')}</Content>
+      <Form onSubmit={(e) => e.preventDefault()}>
+        <FormGroup label={t('To destroy what is on these disks, type the name of the device class: {{name}}', { name: c.name })} fieldId="protection.confirm">
+          <TextInput
+            id="protection.confirm"
+            value={typed}
+            autoComplete="off"
+            validated={errors.length && !confirmed ? 'error' : 'default'}
+            onChange={(_, v) => {
+              setTyped(v);
+              if ((v === c.name) !== confirmed) confirm(v === c.name);
+            }}
+          />
+          <FormHelperText>
+            <HelperText>
+              {confirmed ? (
+                <HelperTextItem variant="warning">
+                  <Label color="red" data-test="confirmed">{t('Confirmed: these disks are wiped')}</Label>
+                </HelperTextItem>
+              ) : (
+                errors.map((e) => <HelperTextItem key={e} variant="error">{e}</HelperTextItem>)
+              )}
+            </HelperText>
+          </FormHelperText>
+        </FormGroup>
+      </Form>
+    </Stack>
+  );
+}

@@ -1,0 +1,216 @@
+import { CodeEditor } from '@openshift-console/dynamic-plugin-sdk';
+import {
+  Alert, Button, ClipboardCopy, ClipboardCopyVariant, Content, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm,
+  Stack, ToggleGroup, ToggleGroupItem, useWizardContext,
+} from '@patternfly/react-core';
+import { useEffect, useState } from 'react';
+import { classesOf, storageClassName } from '../api/types';
+import { useT } from '../i18n';
+import { send } from '../kube/submit';
+import { provisioningOf } from '../model/cluster';
+import type { Message } from '../model/message';
+import { allPaths, modeOf } from '../model/selection';
+import { fromYAML, toYAML, writable, type Fault } from '../model/yaml';
+import { CapacityPreview } from './CapacityPreview';
+import { useDraft } from './draft';
+import { labelsOf, wayOf } from './NodesStep';
+import { Conflict } from './StartStep';
+import { stepOf, type StepId } from './steps';
+
+/** Milliseconds without a change before the API server is asked. */
+const PAUSE = 400;
+
+/** The whole, as a summary and as YAML, and what the API server says to it. */
+export function ReviewStep() {
+  const { t } = useT();
+  const { c, chosen, conflict } = useDraft();
+  const [view, setView] = useState<'form' | 'yaml'>('form');
+  return (
+    <Stack hasGutter>
+      <ToggleGroup aria-label={t('View')}>
+        <ToggleGroupItem text={t('Summary')} buttonId="view-form" isSelected={view === 'form'} onChange={() => setView('form')} />
+        <ToggleGroupItem text="YAML" buttonId="view-yaml" isSelected={view === 'yaml'} onChange={() => setView('yaml')} />
+      </ToggleGroup>
+      {conflict && <Conflict />}
+      <DryRun />
+      {view === 'form' ? (
+        <>
+          <Summary />
+          <CapacityPreview c={c} nodes={chosen} />
+        </>
+      ) : (
+        <YAML />
+      )}
+      <Command />
+    </Stack>
+  );
+}
+
+/** Asks the API server what it would say, again after each change. The last question counts. */
+function DryRun() {
+  const { t } = useT();
+  const { outgoing, server, setServer, problems, rights } = useDraft();
+  const [asking, setAsking] = useState(false);
+  const [again, setAgain] = useState(0);
+  // The version changes with every status that the operator writes, and says nothing about what is wanted.
+  const wanted = JSON.stringify(writable(outgoing));
+  const version = outgoing.metadata.resourceVersion;
+  useEffect(() => {
+    const controller = new AbortController();
+    const timer = setTimeout(() => {
+      setAsking(true);
+      void send(outgoing, { dryRun: true, signal: controller.signal }).then((outcome) => {
+        if (controller.signal.aborted) return;
+        setServer(outcome);
+        setAsking(false);
+      });
+    }, PAUSE);
+    return () => {
+      clearTimeout(timer);
+      controller.abort();
+    };
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [wanted, version === undefined, again]);
+  const retry = (
+    <Button variant="link" isInline onClick={() => setAgain((n) => n + 1)}>
+      {t('Ask again')}
+    </Button>
+  );
+  return (
+    <div aria-live="polite" data-test="dry-run" data-state={asking ? 'asking' : (server?.kind ?? 'asking')}>
+      {(asking || !server) && <Content component="p">{t('The cluster is asked what it says to this …')}</Content>}
+      {!asking && server?.kind === 'accepted' && problems.length === 0 && (
+        <Alert isInline variant="success" title={t('The cluster would accept this')}>
+          {t('Nothing has been changed yet.')}
+        </Alert>
+      )}
+      {server?.kind === 'unknown' && (
+        <Alert isInline variant="warning" title={t('The cluster could not be asked')} actionLinks={retry}>
+          {server.message}
+        </Alert>
+      )}
+      {server?.kind === 'refused' && (
+        <Alert isInline variant="danger" title={rights.create || rights.update ? t('The cluster would refuse this') : t('You may not do this')} data-test="refused" actionLinks={retry}>
+          {server.causes.length ? <Causes list={server.causes.map((x) => ({ field: x.field, text: x.message }))} /> : server.message}
+        </Alert>
+      )}
+      {problems.length > 0 && (
+        <Alert isInline variant="danger" title={t('Something is not right yet')} data-test="own-problems">
+          <Causes list={problems.map((p) => ({ field: p.field, message: p.message }))} />
+        </Alert>
+      )}
+      {server && server.kind !== 'unknown' && server.warnings.length > 0 && (
+        <Alert isInline variant="warning" title={t('The cluster warns')} data-test="warnings">
+          {server.warnings.map((w) => (
+            <div key={w}>{w}</div>
+          ))}
+        </Alert>
+      )}
+    </div>
+  );
+}
+
+/** Each with a way to its field. */
+function Causes({ list }: { list: { field: string; text?: string; message?: Message }[] }) {
+  const { t, m } = useT();
+  const { goToStepById } = useWizardContext();
+  const { show } = useDraft();
+  const go = (field: string) => {
+    const step: StepId = stepOf(field);
+    show(step);
+    goToStepById(step);
+  };
+  return (
+    <>
+      {list.map((x) => (
+        <div key={`${x.field} ${x.text ?? x.message?.key}`} data-test="cause" data-field={x.field}>
+          {x.message ? m(x.message) : x.text}{' '}
+          {stepOf(x.field) !== 'review' && (
+            <Button variant="link" isInline onClick={() => go(x.field)}>
+              {t('Go to {{field}}', { field: x.field.replace('spec.storage.', '') || t('the beginning') })}
+            </Button>
+          )}
+        </div>
+      ))}
+    </>
+  );
+}
+
+function Summary() {
+  const { t } = useT();
+  const { c, cluster, chosen, carriers, confirmed } = useDraft();
+  const { goToStepById } = useWizardContext();
+  const pool = c.thinPoolConfig;
+  const way = wayOf(c.nodeSelector);
+  const nodes = chosen.map((s) => s.node.metadata.name);
+  const rows: [string, string, StepId][] = [
+    [t('LVMCluster'), `${cluster.metadata.namespace}/${cluster.metadata.name}`, 'start'],
+    [t('Nodes'), way === 'all' ? t('All: {{count}} today', { count: nodes.length }) : way === 'labels' ? labelsOf(c.nodeSelector) : nodes.slice(0, 8).join(', ') + (nodes.length > 8 ? ' …' : ''), 'nodes'],
+    [t('Disks'), modeOf(c) === 'all' ? t('Every unused disk') : modeOf(c) === 'rules' ? t('By a rule') : allPaths(c).slice(0, 6).join(', ') + (allPaths(c).length > 6 ? t(' and {{count}} more', { count: allPaths(c).length - 6 }) : ''), 'devices'],
+    [t('Device class'), `${c.name}${c.default ? ` (${t('default')})` : ''}, ${t('StorageClass {{name}}', { name: storageClassName(c.name) })}`, 'class'],
+    [t('Kind of volumes'), pool ? t('Thin: {{percent}} % of the group, promised {{ratio}} times', { percent: pool.sizePercent ?? 90, ratio: pool.overprovisionRatio }) : provisioningOf(c), 'class'],
+    [t('What is destroyed'), carriers.length ? (confirmed ? t('What is on {{count}} disks', { count: carriers.length }) : t('Not confirmed yet')) : t('Nothing'), 'protection'],
+  ];
+  const others = classesOf(cluster).filter((o) => o !== c).map((o) => o.name);
+  return (
+    <>
+      <DescriptionList isHorizontal isCompact data-test="summary">
+        {rows.map(([term, text, step]) => (
+          <DescriptionListGroup key={term}>
+            <DescriptionListTerm>{term}</DescriptionListTerm>
+            <DescriptionListDescription>
+              {text}{' '}
+              <Button variant="link" isInline aria-label={t('Edit: {{what}}', { what: term })} onClick={() => goToStepById(step)}>
+                {t('Edit')}
+              </Button>
+            </DescriptionListDescription>
+          </DescriptionListGroup>
+        ))}
+      </DescriptionList>
+      {others.length > 0 && <Content component="small">{t('Also in the LVMCluster: {{names}}.', { names: others.join(', ') })}</Content>}
+    </>
+  );
+}
+
+/** The text follows the form until somebody types; what is typed goes into the form as soon as it can be read. */
+function YAML() {
+  const { t, m } = useT();
+  const { cluster, setCluster, show, setFault: tell } = useDraft();
+  const [text, setText] = useState(() => toYAML(cluster));
+  const [fault, setFault] = useState<Fault>();
+  useEffect(() => show('review'), [show]);
+  // Who leaves the text leaves what could not be read of it.
+  useEffect(() => () => tell(undefined), [tell]);
+  const onChange = (value: string) => {
+    if (value === text) return;
+    setText(value);
+    const parsed = fromYAML(value, cluster);
+    setFault('fault' in parsed ? parsed.fault : undefined);
+    tell('fault' in parsed ? parsed.fault.message : undefined);
+    if ('cluster' in parsed) setCluster(parsed.cluster);
+  };
+  return (
+    <>
+      <Content component="small">{t('The form follows what you write here. Fields that it does not know are kept; comments are lost when you leave this view.')}</Content>
+      <CodeEditor value={text} language={'yaml' as never} onChange={onChange} minHeight="20rem" />
+      {fault && (
+        <Alert isInline variant="danger" data-test="yaml-fault" title={fault.line ? t('Line {{line}}: {{text}}', { line: fault.line, text: m(fault.message) }) : m(fault.message)}>
+          {t('The form has what could be read last.')}
+        </Alert>
+      )}
+    </>
+  );
+}
+
+function Command() {
+  const { t } = useT();
+  const { cluster } = useDraft();
+  return (
+    <div>
+      <Content component="small">{t('The same from a terminal:')}</Content>
+      <ClipboardCopy isCode isReadOnly variant={ClipboardCopyVariant.expansion} hoverTip={t('Copy')} clickTip={t('Copied')} textAriaLabel={t('Command')} toggleAriaLabel={t('Show the command')}>
+        {`oc apply -f - <<'EOF'\n${toYAML(cluster)}EOF`}
+      </ClipboardCopy>
+    </div>
+  );
+}

@@ -1,0 +1,127 @@
+import { Alert, Button, Content, Form, List, ListItem, Stack } from '@patternfly/react-core';
+import { CheckCircleIcon, ExclamationTriangleIcon, InfoCircleIcon, TimesCircleIcon } from '@patternfly/react-icons';
+import { classesOf } from '../api/types';
+import { useT } from '../i18n';
+import { newClass, withClasses } from '../model/cluster';
+import { observed } from '../model/devices';
+import { Discover } from '../overview/EmptyOverview';
+import { useDraft } from './draft';
+import { Choice, TextField } from './fields';
+
+type Mark = 'ok' | 'warning' | 'wrong' | 'info';
+const icons = {
+  ok: <CheckCircleIcon color="var(--pf-t--global--icon--color--status--success--default)" />,
+  warning: <ExclamationTriangleIcon color="var(--pf-t--global--icon--color--status--warning--default)" />,
+  wrong: <TimesCircleIcon color="var(--pf-t--global--icon--color--status--danger--default)" />,
+  info: <InfoCircleIcon color="var(--pf-t--global--icon--color--status--info--default)" />,
+};
+
+/** What has to be so before anything can be done, and which device class it is about. */
+export function StartStep() {
+  const { t } = useT();
+  const d = useDraft();
+  const listed = d.nodes.filter((n) => observed(n.status).ok).length;
+  const checks: [Mark, string][] = [
+    d.rights.create || d.rights.update
+      ? ['ok', t('You may change LVMClusters in {{namespace}}.', { namespace: d.namespace })]
+      : ['wrong', t('You may look at everything here, and not create it: you lack the right to create lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: d.namespace })],
+    d.rights.listNodes ? ['ok', t('You may list the nodes: there are {{count}}.', { count: d.nodes.length })] : ['wrong', t('You may not list nodes, so none can be shown here.')],
+    d.live ? ['ok', t('The LVMCluster {{name}} is there, and takes the device class.', { name: d.live.metadata.name ?? '' })] : ['info', t('There is no LVMCluster yet. It is created in the end.')],
+    d.inventoryError
+      ? ['wrong', t('The devices of the nodes could not be read: {{error}}', { error: d.inventoryError })]
+      : listed === d.nodes.length && listed > 0
+        ? ['ok', t('All nodes have listed their devices.')]
+        : ['warning', t('{{listed}} of {{count}} nodes have listed their devices. Disks of the others can be chosen by a rule, and not be ticked.', { listed, count: d.nodes.length })],
+  ];
+  return (
+    <Stack hasGutter>
+      <List isPlain data-test="preflight">
+        {checks.map(([mark, text]) => (
+          <ListItem key={text} icon={icons[mark]}>
+            {text}
+          </ListItem>
+        ))}
+      </List>
+      {!d.live && d.rights.create && (
+        <div>
+          <Content component="p">{t('To see the disks, let the nodes list them now: this creates an LVMCluster without device classes and changes nothing on the nodes.')}</Content>
+          <Discover namespace={d.namespace} variant="secondary" />
+        </div>
+      )}
+      {d.conflict && <Conflict />}
+      <Form>
+        {!d.live && (
+          <TextField
+            id="metadata.name"
+            label={t('Name of the LVMCluster')}
+            help={t('There is one in a cluster.')}
+            isRequired
+            value={d.cluster.metadata.name ?? ''}
+            onChange={(name) => d.setCluster({ ...d.cluster, metadata: { ...d.cluster.metadata, name } })}
+          />
+        )}
+        {d.before && <WhichClass />}
+      </Form>
+    </Stack>
+  );
+}
+
+export function Conflict() {
+  const { t } = useT();
+  return (
+    <Alert isInline variant="warning" title={t('Somebody else changed the LVMCluster')} data-test="conflict">
+      {t('What you see here is based on an older one and cannot be saved. Copy what you need from the YAML, and begin again.')}
+      <div>
+        <Button variant="link" isInline onClick={() => window.location.reload()}>
+          {t('Begin again')}
+        </Button>
+      </div>
+    </Alert>
+  );
+}
+
+function WhichClass() {
+  const { t } = useT();
+  const { cluster, setCluster, index, setIndex, before } = useDraft();
+  const classes = classesOf(cluster);
+  const isNew = (name: string) => !classesOf(before).some((c) => c.name === name);
+  return (
+    <>
+      <Choice
+        id="spec.storage.deviceClasses"
+        label={t('Device class')}
+        value={String(index)}
+        options={classes.map((c, i) => ({ value: String(i), label: c.name, description: isNew(c.name) ? t('New') : undefined }))}
+        help={t('One that is taken out is removed from the nodes when nobody uses it any more.')}
+        onChange={(i) => setIndex(Number(i))}
+      />
+      <div>
+        <Button
+          variant="link"
+          isInline
+          data-test="add-class"
+          onClick={() => {
+            setCluster(withClasses(cluster, [...classes, newClass(classes)]));
+            setIndex(classes.length);
+          }}
+        >
+          {t('Add a device class')}
+        </Button>{' '}
+        {classes.length > 1 && (
+          <Button
+            variant="link"
+            isInline
+            isDanger
+            data-test="remove-class"
+            onClick={() => {
+              setCluster(withClasses(cluster, classes.filter((_, i) => i !== index)));
+              setIndex(0);
+            }}
+          >
+            {t('Take {{name}} out', { name: classes[index]?.name ?? '' })}
+          </Button>
+        )}
+      </div>
+    </>
+  );
+}

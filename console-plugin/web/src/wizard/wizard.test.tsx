@@ -1,0 +1,297 @@
+import { cleanup, fireEvent, render, screen, waitFor, within } from '@testing-library/react';
+import userEvent from '@testing-library/user-event';
+import { createInstance } from 'i18next';
+import { readdirSync, readFileSync } from 'node:fs';
+import { I18nextProvider, initReactI18next } from 'react-i18next';
+import { MemoryRouter } from 'react-router';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import { allKeys, translations } from '../../scripts/i18n';
+import * as sdk from '../../host/sdk';
+import type { Device, LVMCluster, Node, NodeStatus } from '../api/types';
+import { newClass, newCluster, withClasses } from '../model/cluster';
+import { DraftProvider } from './draft';
+import { labelsOf, selectorOfLabels, wayOf } from './NodesStep';
+import { controlOf, stepOf } from './steps';
+import { ClusterWizard } from './Wizard';
+
+const i18n = createInstance();
+void i18n.use(initReactI18next).init({ lng: 'en', resources: {}, nsSeparator: '~', keySeparator: false, interpolation: { escapeValue: false }, react: { useSuspense: false } });
+
+const dev = (n: string, more: Partial<Device> = {}): Device => ({ name: `/dev/sd${n}`, state: 'Available', size: '100Gi', model: 'M', byID: [`wwn-${n}`], fingerprint: n, ...more });
+const carrying = dev('c', { state: 'Excluded', signatures: [{ type: 'xfs' }], reasons: [{ code: 'HasSignature' }] });
+const node = (name: string): Node => ({ metadata: { name, labels: { 'kubernetes.io/hostname': name } }, status: { conditions: [{ type: 'Ready', status: 'True' }] } });
+const status = (name: string, ...devices: Device[]): NodeStatus => ({ metadata: { name }, status: { conditions: [{ type: 'DevicesObserved', status: 'True' }], devices } });
+const rights = { loaded: true, create: true, update: true, listNodes: true, listStatuses: true };
+
+let sent: { url: string; method?: string; body: LVMCluster }[] = [];
+let reply: (dryRun: boolean) => [number, unknown];
+beforeEach(() => {
+  sent = [];
+  reply = () => [201, newCluster('ns')];
+  vi.stubGlobal('fetch', (url: string, init: RequestInit) => {
+    sent.push({ url, method: init.method, body: JSON.parse(init.body as string) as LVMCluster });
+    const [code, body] = reply(url.includes('dryRun'));
+    return Promise.resolve(new Response(JSON.stringify(body), { status: code, headers: { 'Content-Type': 'application/json' } }));
+  });
+  Element.prototype.scrollIntoView = () => undefined;
+});
+afterEach(() => {
+  cleanup();
+  vi.unstubAllGlobals();
+});
+
+function show(options: Partial<Parameters<typeof DraftProvider>[0]> = {}) {
+  const done = vi.fn();
+  const initial = options.initial ?? withClasses(newCluster('ns'), [newClass([])]);
+  const tree = (more: typeof options = {}) => (
+    <I18nextProvider i18n={i18n}>
+      <MemoryRouter>
+        <DraftProvider namespace="ns" rights={rights} initial={initial} initialIndex={0} nodes={[node('a'), node('b')]} statuses={[status('a', dev('b'), carrying, dev('m', { state: 'InUse', reasons: [{ code: 'Mounted' }] })), status('b', dev('d'))]} {...options} {...more}>
+          <ClusterWizard onDone={done} />
+        </DraftProvider>
+      </MemoryRouter>
+    </I18nextProvider>
+  );
+  const view = render(tree());
+  return { done, again: (more: typeof options) => view.rerender(tree(more)) };
+}
+const user = userEvent.setup();
+const next = () => user.click(document.querySelector('[data-test=next]') as Element);
+const has = (id: string) => document.querySelector(`[data-test="${id}"]`);
+const on = async (step: string) => waitFor(() => expect(has(`step-${step}`)).not.toBeNull());
+const go = async (...steps: string[]) => {
+  for (const step of steps) {
+    await next();
+    await on(step);
+  }
+};
+
+describe('wizard', () => {
+  it('asks the API server, and creates what was chosen', async () => {
+    const { done } = show();
+    await go('nodes', 'devices');
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/No disk is chosen/);
+    await user.click(screen.getByLabelText('Use /dev/disk/by-id/wwn-b of node a'));
+    expect(screen.getByLabelText<HTMLInputElement>('Use /dev/disk/by-id/wwn-m of node a').disabled).toBe(true);
+    expect(has('preview-sum')?.textContent).toMatch(/100 GiB of disks become pools of 89.9 GiB/);
+    await go('class', 'protection', 'review');
+    await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
+    expect(done).not.toHaveBeenCalled();
+    await next();
+    await waitFor(() => expect(done).toHaveBeenCalled());
+    expect(sent.map((s) => s.url.includes('dryRun'))).toEqual([true, false]);
+    expect(sent[1]?.body.spec?.storage?.deviceClasses?.[0]?.deviceSelector).toEqual({ optionalPaths: ['/dev/disk/by-id/wwn-b'] });
+  });
+
+  it('consents to a wipe by a typed name only, and forgets it when something else is on the disk', async () => {
+    const { again } = show();
+    await go('nodes', 'devices');
+    await user.click(screen.getByLabelText('Use /dev/disk/by-id/wwn-c of node a'));
+    await go('class', 'protection');
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/confirm that it is destroyed/);
+    const field = document.getElementById('protection.confirm') as HTMLInputElement;
+    await user.type(field, 'vg');
+    expect(has('confirmed')).toBeNull();
+    await user.type(field, '1');
+    expect(has('confirmed')).not.toBeNull();
+    again({ statuses: [status('a', { ...carrying, fingerprint: 'other' }), status('b')] });
+    await waitFor(() => expect(has('confirmed')).toBeNull());
+    await next();
+    expect(has('step-protection')).not.toBeNull();
+    await user.click(screen.getByRole('button', { name: /Take it out: \/dev\/sdc/ }));
+    await waitFor(() => expect(has('nothing-destroyed')).not.toBeNull());
+  });
+
+  it('ticks alike, all of a node, and all', async () => {
+    show();
+    await go('nodes', 'devices');
+    await user.click(screen.getByRole('button', { name: 'Tick all disks like /dev/sdb on all nodes' }));
+    expect(has('ticked')?.textContent).toMatch(/^2 /);
+    await user.click(screen.getByLabelText('Use /dev/disk/by-id/wwn-d of node b'));
+    expect(has('ticked')?.textContent).toMatch(/^1 /);
+    await user.click(screen.getAllByRole('button', { name: 'Tick usable' })[1] as HTMLElement);
+    expect(has('ticked')?.textContent).toMatch(/^2 /);
+    await user.click(screen.getByRole('checkbox', { name: 'Only disks that can be used' }));
+    expect(screen.queryByLabelText('Use /dev/disk/by-id/wwn-m of node a')).toBeNull();
+    await user.type(screen.getByLabelText('Find a disk'), 'wwn-d');
+    expect(screen.queryByLabelText('Use /dev/disk/by-id/wwn-b of node a')).toBeNull();
+  });
+
+  it('chooses disks by a rule, and every unused disk', async () => {
+    show();
+    await go('nodes', 'devices');
+    await user.click(screen.getByRole('radio', { name: /Disks with certain properties/ }));
+    await user.type(screen.getByLabelText('At least'), '200Gi');
+    await user.type(screen.getByLabelText('Transports'), 'pigeon');
+    await user.type(screen.getByLabelText('Models'), 'a*, b');
+    await user.click(screen.getByRole('radio', { name: 'Flash only' }));
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/pigeon is no transport/);
+    await user.clear(screen.getByLabelText('Transports'));
+    await user.click(screen.getByRole('checkbox', { name: /Take them too/ }));
+    await user.click(screen.getByRole('radio', { name: /Every unused disk/ }));
+    expect(has('preview-sum')?.textContent).toMatch(/200 GiB of disks/);
+    await go('class');
+  });
+
+  it('chooses nodes by name and by label', async () => {
+    show();
+    await go('nodes');
+    await user.click(screen.getByRole('radio', { name: /Some nodes, by name/ }));
+    await user.click(screen.getByLabelText('Select node a'));
+    expect(has('matched')?.textContent).toMatch(/^1 of 2/);
+    await user.click(screen.getByLabelText('Select node b'));
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/No node is selected/);
+    await user.click(screen.getByRole('radio', { name: /Nodes with certain labels/ }));
+    await user.type(screen.getByLabelText('Labels'), 'kubernetes.io/hostname=b');
+    expect(has('matched')?.textContent).toMatch(/^1 of 2/);
+  });
+
+  it('tolerates taints when asked to', async () => {
+    const tainted: Node = { ...node('a'), spec: { taints: [{ key: 'gpu', value: 'yes', effect: 'NoSchedule' }, { key: 'own', effect: 'NoExecute' }] } };
+    show({ nodes: [tainted] });
+    await go('nodes');
+    await user.click(screen.getByRole('button', { name: 'Tolerate these taints' }));
+    expect(screen.queryByRole('button', { name: 'Tolerate these taints' })).toBeNull();
+  });
+
+  it('has each kind of volumes with its fields', async () => {
+    show();
+    await go('nodes', 'devices');
+    await user.click(screen.getByLabelText('Use /dev/disk/by-id/wwn-b of node a'));
+    await go('class');
+    await user.click(screen.getByRole('checkbox', { name: /Grows within/ }));
+    await user.click(screen.getByRole('button', { name: 'More about the pool' }));
+    await user.type(screen.getByLabelText('Size of the metadata'), '1Gi');
+    await user.type(screen.getByLabelText('Chunk size'), '1Ki');
+    const ratio = document.getElementById('spec.storage.deviceClasses[0].thinPoolConfig.overprovisionRatio') as HTMLInputElement;
+    fireEvent.change(ratio, { target: { value: '' } });
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/A whole number from 1 to 100.*A chunk is a multiple/s);
+    await user.click(within(has('why-not') as HTMLElement).getByRole('button', { name: /A chunk/ }));
+    expect(document.activeElement?.id).toBe('spec.storage.deviceClasses[0].thinPoolConfig.chunkSize');
+    await user.click(screen.getByRole('button', { name: 'More: Overprovision ratio' }));
+    for (const [kind, text] of [['Mirrored (raid1)', /at least 2 disks/], ['Parity (raid5)', /at least 3 disks/], ['Double parity (raid6)', /loss of 2 disks/], ['Mirrored stripes (raid10)', /at least 4 disks/]] as const) {
+      await user.click(screen.getByRole('radio', { name: kind }));
+      expect(has('preview')?.textContent).toMatch(text);
+    }
+    await user.click(screen.getByRole('radio', { name: 'Thick' }));
+    await user.click(screen.getByRole('radio', { name: 'ext4' }));
+    await user.click(screen.getByRole('radio', { name: 'Its volume is kept' }));
+    await user.click(screen.getByRole('radio', { name: /At once/ }));
+    await user.click(screen.getByRole('checkbox', { name: /Claims that name no StorageClass/ }));
+    await go('protection', 'review');
+    await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
+    expect(sent[0]?.body.spec?.storage?.deviceClasses?.[0]).toEqual({ name: 'vg1', fstype: 'ext4', deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] }, storageClassOptions: { reclaimPolicy: 'Retain', volumeBindingMode: 'Immediate' } });
+  });
+
+  it('takes what is written as YAML into the form, and says where it cannot be read', async () => {
+    const ready = withClasses(newCluster('ns'), [{ ...newClass([]), deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b', '/dev/disk/by-id/nobody', '/dev/sdd'] } }]);
+    show({ initial: ready });
+    await go('nodes', 'devices', 'class', 'protection', 'review');
+    await user.click(screen.getByRole('button', { name: 'YAML' }));
+    const editor = screen.getByLabelText<HTMLTextAreaElement>('YAML', { selector: 'textarea' });
+    const text = editor.value;
+    fireEvent.change(editor, { target: { value: text.replace('name: vg1', 'name: 1') } });
+    expect(has('yaml-fault')?.textContent).toMatch(/Line \d+: .*name has to be a text/);
+    sent = [];
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/is not what would be sent/);
+    expect(sent.filter((s) => !s.url.includes('dryRun'))).toEqual([]);
+    fireEvent.change(editor, { target: { value: text.replace('name: vg1', 'name: Wrong') } });
+    expect(has('own-problems')?.textContent).toMatch(/A name has 1 to 63/);
+    await user.click(screen.getByRole('button', { name: 'Go to deviceClasses[0].name' }));
+    await on('class');
+    expect(screen.getByLabelText<HTMLInputElement>(/^Name/, { selector: '[id$="[0].name"]' }).value).toBe('Wrong');
+  });
+
+  it('shows what the API server says at its field, with its warnings', async () => {
+    reply = () => [422, { message: 'no', details: { causes: [{ field: 'spec.storage.deviceClasses[0].deviceSelector.optionalPaths[0]', message: 'leads to the same device' }] } }];
+    const ready = withClasses(newCluster('ns'), [{ ...newClass([]), deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] } }]);
+    const { done } = show({ initial: ready });
+    await go('nodes', 'devices', 'class', 'protection', 'review');
+    await waitFor(() => expect(has('refused')?.textContent).toMatch(/leads to the same device/));
+    await next();
+    await waitFor(() => expect(has('send-error')?.textContent).toMatch(/no/));
+    expect(done).not.toHaveBeenCalled();
+    await user.click(screen.getByRole('button', { name: /^Go to deviceClasses/ }));
+    await on('devices');
+    expect(has('path-errors')?.textContent).toMatch(/leads to the same device/);
+  });
+
+  it('does not take silence for a yes', async () => {
+    vi.stubGlobal('fetch', () => Promise.reject(new TypeError('Failed to fetch')));
+    const ready = withClasses(newCluster('ns'), [{ ...newClass([]), deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] } }]);
+    show({ initial: ready });
+    await go('nodes', 'devices', 'class', 'protection', 'review');
+    await waitFor(() => expect(has('dry-run')?.textContent).toMatch(/could not be asked.*Failed to fetch/));
+    await user.click(screen.getByRole('button', { name: 'Ask again' }));
+  });
+
+  it('edits: fixed fields say why, a second class can be added and taken out, and a conflict stops', async () => {
+    const live: LVMCluster = { ...withClasses(newCluster('ns', 'c'), [{ ...newClass([]), deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] } }]), metadata: { name: 'c', namespace: 'ns', generation: 1, resourceVersion: '5' } };
+    const { again } = show({ before: live, live, initial: live });
+    await user.click(has('add-class') as Element);
+    expect(screen.getByRole('radio', { name: 'vg2' })).toHaveProperty('checked', true);
+    await user.click(screen.getByRole('radio', { name: 'vg1' }));
+    await go('nodes', 'devices');
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/vg2: No disk is chosen/);
+    await user.click(screen.getByRole('button', { name: 'Back' }));
+    await user.click(screen.getByRole('button', { name: 'Back' }));
+    await user.click(screen.getByRole('radio', { name: 'vg2' }));
+    await user.click(has('remove-class') as Element);
+    await go('nodes', 'devices', 'class');
+    expect(screen.getByText(/The name is that of the volume groups/)).toBeTruthy();
+    again({ live: { ...live, metadata: { ...live.metadata, generation: 2 } } });
+    await go('protection', 'review');
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/Somebody else changed/);
+  });
+
+  it('tells a user without rights which one is missing', async () => {
+    const ready = withClasses(newCluster('ns'), [{ ...newClass([]), deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] } }]);
+    const { done } = show({ initial: ready, rights: { ...rights, create: false, update: false, listNodes: false }, inventoryError: 'forbidden' });
+    expect(has('preflight')?.textContent).toMatch(/lack the right to create.*could not be read: forbidden/s);
+    await go('nodes', 'devices', 'class', 'protection', 'review');
+    await next();
+    expect(has('why-not')?.textContent).toMatch(/You lack the right/);
+    expect(done).not.toHaveBeenCalled();
+  });
+});
+
+describe('fields find their steps', () => {
+  it.each([
+    ['metadata.name', 'start'], ['spec.storage.deviceClasses', 'start'], ['spec.tolerations[0]', 'nodes'], ['spec.storage.deviceClasses[0].nodeSelector', 'nodes'], ['spec.storage.deviceClasses[1].deviceSelector.paths[2]', 'devices'],
+    ['spec.storage.deviceClasses[0].deviceSelectors[1].nodeSelector', 'devices'], ['spec.storage.deviceClasses[0].deviceSelector.forceWipeDevicesAndDestroyAllData', 'protection'], ['spec.storage.deviceClasses[0].raidConfig.type', 'class'],
+  ])('%s: %s', (field, step) => expect(stepOf(field)).toBe(step));
+  it('and the nearest control', () => {
+    document.body.innerHTML = '<input id="a.b[0]"><input id="a">';
+    expect([controlOf('a.b[0].c[1].d')?.id, controlOf('a.x')?.id, controlOf('z')]).toEqual(['a.b[0]', 'a', null]);
+  });
+});
+
+it('labels are a selector and back', () => {
+  expect(labelsOf(selectorOfLabels(' disk = fast , storage,a=b=c'))).toBe('disk=fast, storage, a=b=c');
+  expect(wayOf(selectorOfLabels('disk=fast'))).toBe('labels');
+  expect(wayOf({ nodeSelectorTerms: [{ matchExpressions: [{ key: 'x', operator: 'Gt', values: ['1'] }] }] })).toBe('other');
+});
+
+describe('around the pages', () => {
+  const imported = readdirSync('src', { recursive: true, encoding: 'utf8' })
+    .filter((f) => /\.tsx?$/.test(f))
+    .flatMap((f) => [...readFileSync(`src/${f}`, 'utf8').matchAll(/import \{([^}]*)\} from '@openshift-console\/dynamic-plugin-sdk'/g)].flatMap((m) => (m[1] ?? '').split(',')))
+    .map((s) => s.trim())
+    .filter(Boolean);
+  it('the host has all that the plugin imports of the console', () => expect(imported.filter((name) => !(name in sdk))).toEqual([]));
+  it.each(['en', 'de'])('every text is translated: %s', (language) => {
+    const have = translations(language);
+    const keys = new Set(allKeys());
+    expect([...keys].filter((k) => !have[k])).toEqual([]);
+    expect(Object.keys(have).filter((k) => !keys.has(k))).toEqual([]);
+    for (const [k, v] of Object.entries(have)) expect([...v.matchAll(/{{.*?}}/g)].map(String).sort(), k).toEqual([...k.matchAll(/{{.*?}}/g)].map(String).sort());
+  });
+});

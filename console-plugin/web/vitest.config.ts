@@ -1,0 +1,22 @@
+import { resolve } from 'node:path';
+import { defineConfig } from 'vitest/config';
+
+export default defineConfig({
+  resolve: { alias: { '@openshift-console/dynamic-plugin-sdk': resolve('host/sdk.tsx') } },
+  test: {
+    environment: 'jsdom',
+    include: ['src/**/*.test.{ts,tsx}'],
+    testTimeout: 20_000,
+    // Several workers would only get in each other's way on two cores.
+    maxWorkers: 2,
+    minWorkers: 1,
+    coverage: {
+      provider: 'v8',
+      // What decides something. The pages themselves are for the browser tests.
+      include: ['src/model/**', 'src/kube/submit.ts', 'src/wizard/**', 'src/components/**'],
+      exclude: ['**/*.test.*', 'src/wizard/pages.tsx', 'src/wizard/Progress.tsx'],
+      reporter: ['text-summary'],
+      thresholds: { lines: 85 },
+    },
+  },
+});

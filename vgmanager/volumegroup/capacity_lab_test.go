@@ -1,0 +1,55 @@
+//go:build lab
+
+package volumegroup
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// TestLabCapacity makes thin pools on real LVM and compares them with what the fixture says, which the console's pages compute.
+func TestLabCapacity(t *testing.T) {
+	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
+	_, thin := capacityCases(t)
+	l := lvm.New(host.NewLocal())
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range thin {
+		if len(c.DisksMiB) > len(disks) {
+			t.Fatalf("%s: LVMS_TEST_DISKS has %d disks, want %d", c.Name, len(disks), len(c.DisksMiB))
+		}
+		ctx, used := t.Context(), disks[:len(c.DisksMiB)]
+		must(l.VGCreate(ctx, lvm.VGCreateOptions{Name: "vg1", Devices: used}))
+		spec := v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &c.Config}
+		must(l.LVCreateThinPool(ctx, poolOptions(Wanted{Name: "vg1", Spec: spec})))
+		state := offered(t, l, spec)
+		report, err := l.Report(ctx)
+		must(err)
+		got := c
+		for i := range report.VGs {
+			if vg := &report.VGs[i]; vg.Name == "vg1" {
+				pool := vg.ThinPool(c.Config.Name)
+				got.Group, got.Pool, got.Metadata, got.Volumes = vg.Size, pool.Size, pool.MetadataSize, lvm.Bytes(state.Capacity)
+			}
+		}
+		if diff := cmp.Diff(c, got, cmp.AllowUnexported(thinCase{})); diff != "" {
+			t.Errorf("%s: %s", c.Name, diff)
+		}
+		must(l.LVRemove(ctx, "vg1", c.Config.Name))
+		must(l.VGRemove(ctx, "vg1"))
+		for _, disk := range used {
+			must(l.PVRemove(ctx, disk))
+		}
+	}
+}

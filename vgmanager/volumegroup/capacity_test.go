@@ -1,0 +1,94 @@
+package volumegroup
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+// capacityCase is what disks come to. The console's pages compute the same before anything is made, and are held to the same values
+// (console-plugin/web/src/model/capacity.test.ts). Sizes are bytes.
+type capacityCase struct {
+	Name     string    `json:"name"`
+	DisksMiB []int64   `json:"disksMiB"`
+	Group    lvm.Bytes `json:"group"`
+	// Volumes is what new volumes can have: together, with redundancy a single one.
+	Volumes lvm.Bytes `json:"volumes"`
+}
+
+type raidCase struct {
+	capacityCase
+	Config *v1alpha1.RAIDConfig `json:"config,omitempty"`
+}
+
+type thinCase struct {
+	capacityCase
+	Pool     lvm.Bytes               `json:"pool"`
+	Metadata lvm.Bytes               `json:"metadata"`
+	Config   v1alpha1.ThinPoolConfig `json:"config"`
+}
+
+// capacityCases reads testdata/capacity.json. The values of thin were seen on real LVM, and TestLabCapacity looks again.
+func capacityCases(t *testing.T) (raid []raidCase, thin []thinCase) {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join("testdata", "capacity.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := struct {
+		RAID []raidCase `json:"raid"`
+		Thin []thinCase `json:"thin"`
+	}{}
+	if err := json.Unmarshal(content, &all); err != nil {
+		t.Fatal(err)
+	}
+	return all.RAID, all.Thin
+}
+
+// offered publishes a class to an engine, as the agent does it, and returns what the engine offers.
+func offered(t *testing.T, l lvmd.LVM, spec v1alpha1.LVMVolumeGroupSpec) lvmd.ClassState {
+	t.Helper()
+	engine, err := lvmd.New(l, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := engine.SetClasses([]lvmd.DeviceClass{classOf(Wanted{Name: "vg1", Spec: spec}, nil)}); err != nil {
+		t.Fatal(err)
+	}
+	states, err := engine.States(t.Context())
+	if err != nil || len(states) != 1 || states[0].Err != nil {
+		t.Fatalf("got %+v, %v", states, err)
+	}
+	return states[0]
+}
+
+func TestCapacityOfDisks(t *testing.T) {
+	raid, _ := capacityCases(t)
+	for _, c := range raid {
+		t.Run(c.Name, func(t *testing.T) {
+			fake := lvmtest.New()
+			var paths []string
+			for i, size := range c.DisksMiB {
+				paths = append(paths, fmt.Sprintf("/dev/sd%c", 'a'+i))
+				fake.AddDisk(paths[i], lvm.Bytes(size)<<20, uint32(i*16))
+			}
+			if err := fake.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "vg1", Devices: paths}); err != nil {
+				t.Fatal(err)
+			}
+			state := offered(t, fake, v1alpha1.LVMVolumeGroupSpec{RAIDConfig: c.Config})
+			got := capacityCase{Name: c.Name, DisksMiB: c.DisksMiB, Group: lvm.Bytes(state.Size), Volumes: lvm.Bytes(state.Capacity)}
+			if diff := cmp.Diff(c.capacityCase, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
