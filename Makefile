@@ -33,7 +33,7 @@ demo: preflight packages image $(BIN)/bundle $(BIN)/catalog ## A real cluster, b
 	@$(BIN)/demo --name $(LAB_NAME) --image $(IMAGE) --version $(VERSION)
 
 .PHONY: test
-test: preflight packages lint verify test-unit test-fuzz test-env test-lab test-e2e ## Install what is needed, run every test there is.
+test: preflight packages lint verify test-unit test-fuzz test-env test-console test-lab test-e2e ## Install what is needed, run every test there is.
 	@echo "make test: all tests passed"
 
 ##@ Tests, one by one
@@ -132,6 +132,7 @@ console-browser:
 
 .PHONY: console-build
 console-build: ## Build the console plugin, and the server that has it: bin/console-plugin. Wants Node.js 20 and npm's registry.
+	@command -v npm >/dev/null || { echo "npm is not there: install Node.js 20 or newer, which the console plugin is built with" >&2; exit 1; }
 	@cd $(CONSOLE) && ../../hack/step "console packages" npm ci --silent --no-audit --no-fund
 	@hack/step "console build" $(NPM) run --silent build -- --stats=errors-only
 	@hack/step "build console-plugin" go build -ldflags "-s -w" -o $(BIN)/console-plugin ./console-plugin

