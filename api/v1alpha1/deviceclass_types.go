@@ -254,6 +254,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="raidConfig cannot be changed: the volumes that exist keep what they were made with; use a new device class"
 // +kubebuilder:validation:XValidation:rule="!has(self.mirrors) || self.type in ['raid1', 'raid10']",message="mirrors is for raid1 and raid10"
+// +kubebuilder:validation:XValidation:rule="!has(self.mirrors) || self.type != 'raid10' || self.mirrors == 1",message="raid10 has one mirror: LVM makes no further copies"
 // +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid1'",message="stripes is not for raid1"
 // +kubebuilder:validation:XValidation:rule="!has(self.stripes) || self.type != 'raid6' || self.stripes >= 3",message="raid6 needs at least 3 stripes"
 // +kubebuilder:validation:XValidation:rule="!has(self.stripeSize) || self.type != 'raid1'",message="stripeSize is not for raid1"
@@ -262,7 +263,7 @@ type RAIDConfig struct {
 	// +kubebuilder:validation:Enum=raid1;raid4;raid5;raid6;raid10
 	Type RAIDType `json:"type"`
 
-	// mirrors is the number of further copies of raid1 and raid10; 1 when not set.
+	// mirrors is the number of further copies of raid1, and 1 for raid10; 1 when not set.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=9
 	// +optional

@@ -34,7 +34,6 @@ func TestOperandsAreAsInTheGoldenFiles(t *testing.T) {
 		"lvmvolumegroup":          group,
 		"nodestatus":              ownedOperand(cluster, "LVMVolumeGroupNodeStatus", "node-1", "node-status"),
 		"scc":                     newSCC(cluster),
-		"dashboard":               newDashboard(cluster),
 		"daemonset-openshift":     newDaemonSet(cluster, Observation{}.placement(cluster), "account-uid", testOptions(platform.OpenShift)),
 		"daemonset-some-nodes":    newDaemonSet(selective, Observation{}.placement(selective), "account-uid", testOptions(platform.Kubernetes)),
 		"lvmvolumegroup-selected": must(newLVMVolumeGroup(selective, selective.Spec.Storage.DeviceClasses[0])),

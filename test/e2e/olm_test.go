@@ -278,8 +278,9 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.Unclaim(ctx, data)).To(Succeed())
 		Expect(c.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
 		Expect(c.Unsubscribe(ctx)).To(Succeed())
-		// OLM leaves the kinds of an operator; the administrator removes them, and the catalog.
+		// OLM leaves the kinds of an operator, and the rights that its bundle gives to others; the administrator removes them, and the catalog.
 		for _, args := range []string{
+			"delete role,rolebinding lvms-metrics -n " + story.OperatorNamespace,
 			"delete catalogsource.operators.coreos.com --all -n olm",
 			"delete crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io lvmvolumegroupnodestatuses.lvm.topolvm.io logicalvolumes.topolvm.io",
 		} {

@@ -81,6 +81,7 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"mirrors beyond LVM's":       {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, mirrors: 10}}]}`, `should be less than or equal to 9`},
 		"no mirror":                  {`{deviceClasses: [{name: vg1, raidConfig: {type: raid10, mirrors: 0}}]}`, `should be greater than or equal to 1`},
 		"one stripe":                 {`{deviceClasses: [{name: vg1, raidConfig: {type: raid5, stripes: 1}}]}`, `should be greater than or equal to 2`},
+		"two mirrors of raid10":      {`{deviceClasses: [{name: vg1, raidConfig: {type: raid10, mirrors: 2}}]}`, `raid10 has one mirror: LVM makes no further copies`},
 		"mirrors of raid6":           {`{deviceClasses: [{name: vg1, raidConfig: {type: raid6, mirrors: 1}}]}`, `mirrors is for raid1 and raid10`},
 		"no level":                   {`{deviceClasses: [{name: vg1, raidConfig: {mirrors: 1}}]}`, `Unsupported value: "": supported values: "raid1"`},
 		"path that is a folder":      {`{deviceClasses: [{name: vg1, deviceSelectors: [{optionalPaths: [/dev/]}]}]}`, `deviceSelectors[0].optionalPaths[0]: Invalid value: "/dev/"`},
