@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	// failing is the alert that the demo provokes, on the disk that it lets fail.
-	failing     = "LVMSDeviceFailing"
+	// expected is the alert that the demo provokes, by a disk of which nothing can be read any more: to LVM it is not there.
+	expected    = "LVMSDeviceMissing"
 	failingDisk = "disk3"
 	// targets are operator, one that stands by, and two agents.
 	targets    = 4
@@ -34,9 +34,13 @@ func (d *demo) alerts(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer p.Stop()
-	err = story.Wait(ctx, "all targets are scraped", func(ctx context.Context) (bool, string, error) {
+	err = story.Wait(ctx, "all targets are scraped, and there is no alert", func(ctx context.Context) (bool, string, error) {
 		down, up, err := p.Down(ctx)
-		return len(down) == 0 && up == targets, fmt.Sprintf("%d up, down: %s", up, down), err
+		if err != nil || len(down) > 0 || up != targets {
+			return false, fmt.Sprintf("%d up, down: %s", up, down), err
+		}
+		alerts, err := p.Alerts(ctx)
+		return len(alerts) == 0, fmt.Sprint(alerts), err
 	})
 	if err != nil {
 		return "", err
@@ -56,7 +60,7 @@ func (d *demo) alerts(ctx context.Context) (string, error) {
 	if err := node.HealDisk(ctx, failingDisk); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s fired after %.0f s; the disk is well again", failing, time.Since(begin).Seconds()), d.cluster.WaitReady(ctx, clusterName)
+	return fmt.Sprintf("%s fired after %.0f s; the disk is well again", expected, time.Since(begin).Seconds()), d.cluster.WaitReady(ctx, clusterName)
 }
 
 // idleNode is one that no Pod of the demo runs on.
@@ -76,7 +80,7 @@ func (d *demo) idleNode(ctx context.Context) (*lab.Node, error) {
 // follow prints each change of an alert, until the one that is waited for fires.
 func (d *demo) follow(ctx context.Context, p *prometheus.Prometheus, begin time.Time) error {
 	told := map[string]bool{}
-	return story.Wait(ctx, failing+" fires", func(ctx context.Context) (bool, string, error) {
+	return story.Wait(ctx, expected+" fires", func(ctx context.Context) (bool, string, error) {
 		alerts, err := p.Alerts(ctx)
 		if err != nil {
 			return false, "", err
@@ -88,7 +92,7 @@ func (d *demo) follow(ctx context.Context, p *prometheus.Prometheus, begin time.
 				fmt.Printf("        after %3.0f s %s\n", time.Since(begin).Seconds(), line)
 			}
 		}
-		done := slices.ContainsFunc(alerts, func(a prometheus.Alert) bool { return a.State == "firing" && a.Labels["alertname"] == failing })
+		done := slices.ContainsFunc(alerts, func(a prometheus.Alert) bool { return a.State == "firing" && a.Labels["alertname"] == expected })
 		return done, strings.Join(slices.Sorted(maps.Keys(told)), "; "), nil
 	})
 }
