@@ -43,6 +43,7 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	}, ofPolicies("apply"), []string{
 		"apply LVMVolumeGroupNodeStatus a", "apply LVMVolumeGroupNodeStatus b",
 		"apply DaemonSet vg-manager",
+		"apply ConfigMap lvms-dashboard",
 		"patch status LVMCluster my-lvmcluster",
 	})
 	if diff := cmp.Diff(want, w.spy.Writes()); diff != "" {

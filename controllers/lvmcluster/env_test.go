@@ -35,6 +35,7 @@ func TestFirstReconcileCreatesOperandsAndSecondWritesNothing(t *testing.T) {
 		"apply LVMVolumeGroup vg1", "apply LVMVolumeGroup vg2",
 		"apply LVMVolumeGroupNodeStatus a", "apply LVMVolumeGroupNodeStatus b",
 		"apply DaemonSet vg-manager",
+		"apply ConfigMap lvms-dashboard",
 		"patch status LVMCluster my-lvmcluster",
 	})
 	if diff := cmp.Diff(want, w.spy.Writes()); diff != "" {

@@ -115,34 +115,28 @@ func (w *world) soon(holds func() bool, format string, args ...any) {
 	w.Fatalf(format, args...)
 }
 
-// The console's dashboard is kept where there is a console, and goes with the LVMCluster.
+// The console's dashboard is kept. Without the console's namespace, nothing is missing.
 func TestDashboardOfTheConsole(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
-	w.settle() // Without the console's namespace, nothing is missing.
-	w.must(client.IgnoreAlreadyExists(w.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: dashboardNamespace}})))
+	w.settle()
 	dashboard := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dashboardNamespace, Name: dashboardName}}
-	for _, writes := range []int{1, 0} {
-		_, err := w.reconcile()
-		w.must(err)
-		if got := len(w.spy.Writes()); got != writes {
-			t.Errorf("%d writes, want %d", got, writes)
-		}
-		w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(dashboard), dashboard))
-		if dashboard.Labels[dashboardLabel] != "true" || !strings.Contains(dashboard.Data[dashboardFile], "lvms:thinpool_data:ratio") {
-			t.Errorf("got %v", dashboard.Labels)
-		}
+	get := func() error { return w.api.Get(t.Context(), client.ObjectKeyFromObject(dashboard), dashboard) }
+	w.must(get())
+	if dashboard.Labels[dashboardLabel] != "true" || !strings.Contains(dashboard.Data[dashboardFile], "lvms:thinpool_data:ratio") {
+		t.Errorf("got %v", dashboard.Labels)
 	}
-	w.must(w.api.Delete(t.Context(), w.cluster))
-	for range 6 {
-		// Each step of the deletion waits for the one before.
-		_, _ = w.reconcile()
-		w.playRemoval("vg1")
-		w.must(client.IgnoreNotFound(w.api.Delete(t.Context(), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: vgManagerName}})))
-		for _, node := range []string{"a", "b"} {
-			w.must(client.IgnoreNotFound(w.api.Delete(t.Context(), &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}})))
+	w.must(w.api.Delete(t.Context(), dashboard))
+	w.spy.Fail = func(verb string, object any) error {
+		if o, is := object.(interface{ GetName() string }); verb == "apply" && is && o.GetName() == dashboardName {
+			return apierrors.NewNotFound(corev1.Resource("namespaces"), dashboardNamespace)
 		}
+		return nil
 	}
-	if err := w.api.Get(t.Context(), client.ObjectKeyFromObject(dashboard), dashboard); !apierrors.IsNotFound(err) {
-		t.Errorf("after the LVMCluster: %v", err)
+	if _, err := w.reconcile(); err != nil || w.cluster.Status.State != lvmv1alpha1.LVMStatusReady || !apierrors.IsNotFound(get()) {
+		t.Errorf("without the namespace: %v, %s", err, w.condition(lvmv1alpha1.ConditionResourcesAvailable))
 	}
+	w.spy.Fail = nil
+	_, err := w.reconcile()
+	w.must(err)
+	w.must(get())
 }

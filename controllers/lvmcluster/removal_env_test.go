@@ -129,7 +129,7 @@ func TestDeletionWaitsForVolumesAndThenGoesInOrder(t *testing.T) {
 	w.must(w.api.DeleteAllOf(w.Context(), &storagev1.CSINode{}))
 	_, err = w.reconcile()
 	w.must(err)
-	if diff := cmp.Diff(append(ofPolicies("delete"), "delete CSIDriver topolvm.io", "delete SecurityContextConstraints lvms-vgmanager",
+	if diff := cmp.Diff(append(ofPolicies("delete"), "delete CSIDriver topolvm.io", "delete ConfigMap lvms-dashboard", "delete SecurityContextConstraints lvms-vgmanager",
 		"patch LVMCluster my-lvmcluster"), w.spy.Writes()); diff != "" {
 		t.Error(diff)
 	}

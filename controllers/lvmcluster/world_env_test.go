@@ -56,6 +56,8 @@ func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 	w := &world{T: t, api: server.Client, notes: &notes{}, cluster: newTestCluster(classes...)}
 	w.cluster.UID, w.cluster.Namespace = "", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
 	w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}})
+	// OpenShift's console has its namespace on every cluster.
+	w.must(client.IgnoreAlreadyExists(w.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: dashboardNamespace}})))
 	w.make(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: vgManagerName}})
 	config, err := server.AsOperator(w.cluster.Namespace)
 	w.must(err)
@@ -208,6 +210,9 @@ func (w *world) clean() {
 		if err := w.api.DeleteAllOf(ctx, object); err != nil {
 			w.Errorf("clean %T: %v", object, err)
 		}
+	}
+	if err := w.api.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace(dashboardNamespace)); err != nil {
+		w.Errorf("clean the console's dashboards: %v", err)
 	}
 	volumes := &corev1.PersistentVolumeList{}
 	_ = w.api.List(ctx, volumes)
