@@ -14,6 +14,9 @@ import (
 	"testing"
 	"time"
 
+	// The flags of the other end-to-end tests are given to these as well.
+	_ "github.com/onsi/ginkgo/v2"
+
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
 	"github.com/lvm-storage/lvm-operator/test/story"
