@@ -51,7 +51,7 @@ test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etc
 	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/...
 
 .PHONY: test-lab
-test-lab: packages ## The lab itself, and the LVM contract on real LVM in a bare node.
+test-lab: packages image ## The lab itself, and the LVM contract on real LVM in a bare node.
 	@hack/step "lab tests" env $(RACE) -tags lab -p 1 -count 1 -timeout 20m ./test/lab/...
 	@hack/test-bare
 

@@ -188,7 +188,7 @@ var (
 // lvmCommands are links to lvm; base is what every node has, or what the page says that it may have not.
 var (
 	lvmCommands = []string{"lvs", "vgs", "pvs", "lvextend", "lvchange", "vgchange", "vgreduce", "vgremove"}
-	base        = []string{"cat", "chroot", "dmesg", "dmsetup", "findmnt", "fstrim", "journalctl", "ps", "smartctl", "systemctl", "timeout", "udevadm"}
+	base        = []string{"cat", "chroot", "dmesg", "dmsetup", "findmnt", "fstrim", "journalctl", "ps", "systemctl", "timeout", "udevadm"}
 	// destructive ones need a sentence before them that says in bold what is lost.
 	destructive = regexp.MustCompile(`\b(vgremove|vgreduce|lvremove|lvreduce|pvremove|wipefs|vgcfgrestore|lvconvert)\b`)
 	warned      = regexp.MustCompile(`\*\*[^*]*(for good|had back|lost)[^*]*\*\*`)
@@ -196,6 +196,9 @@ var (
 
 // enterHost is the way of the product onto the node (vgmanager/host).
 var enterHost = []string{"nsenter", "-t", "1", "-m", "-u", "-i", "-n", "--"}
+
+// inContainer are programs of the operator's image that are for the agent's container, not the node.
+var inContainer = []string{"smartctl"}
 
 type checker struct {
 	kinds    map[string]kind
@@ -218,7 +221,14 @@ func newChecker(t *testing.T) checker {
 		c.addCRD(t, read(t, file))
 	}
 	for _, m := range regexp.MustCompile(`"/usr/s?bin/(\w+)"`).FindAllStringSubmatch(sources(t), -1) {
-		c.programs = append(c.programs, m[1])
+		if !slices.Contains(inContainer, m[1]) {
+			c.programs = append(c.programs, m[1])
+		}
+	}
+	for _, program := range inContainer {
+		if !strings.Contains(read(t, "../hack/rootfs/main.go"), `"`+program+`"`) {
+			t.Errorf("the image has no %s", program)
+		}
 	}
 	if way := `"` + strings.Join(enterHost[1:], `", "`) + `"`; !strings.Contains(read(t, "../vgmanager/host/host.go"), way) {
 		t.Errorf("vgmanager/host does not go to the node by %s", way)
@@ -345,6 +355,8 @@ func (c *checker) onNode(words []string) error {
 		words = words[2:]
 	case len(words) > len(enterHost) && slices.Equal(words[:len(enterHost)], enterHost):
 		words = words[len(enterHost):]
+	case slices.Contains(inContainer, words[0]):
+		return nil
 	default:
 		return fmt.Errorf("%v does not run on the node", words)
 	}
@@ -596,15 +608,17 @@ func TestWrongCommandsAreFound(t *testing.T) {
 	for block, want := range map[string]string{
 		"kubectl -n x get lvmvgns NODE -o jsonpath='{.status.nodeStatus[*].nam}'": "no field nam",
 		"kubectl -n x get lvmcluster -o jsonpath='{.status.state}'":               "no field status",
-		"kubectl get pods":                                "if and only if",
-		"kubectl -n x get logicalvolumes":                 "if and only if",
-		"kubectl -n x get volumegroups":                   "kind volumegroups",
-		"kubectl -n x apply pod NAME":                     "no verb apply",
-		"kubectl -n x get pods --watch":                   "flag --watch",
-		"kubectl -n x exec POD -- lvs":                    "does not run on the node",
-		"oc debug node/N -- chroot /host lvsx":            "program lvsx",
-		"oc debug node/N -- chroot /host lvs":             "",
-		"oc debug node/N -- chroot /host wipefs /dev/sdX": "destroys data",
+		"kubectl get pods":                                 "if and only if",
+		"kubectl -n x get logicalvolumes":                  "if and only if",
+		"kubectl -n x get volumegroups":                    "kind volumegroups",
+		"kubectl -n x apply pod NAME":                      "no verb apply",
+		"kubectl -n x get pods --watch":                    "flag --watch",
+		"kubectl -n x exec POD -- lvs":                     "does not run on the node",
+		"kubectl -n x exec POD -- smartctl --all /dev/sdX": "",
+		"oc debug node/N -- chroot /host smartctl --all":   "program smartctl",
+		"oc debug node/N -- chroot /host lvsx":             "program lvsx",
+		"oc debug node/N -- chroot /host lvs":              "",
+		"oc debug node/N -- chroot /host wipefs /dev/sdX":  "destroys data",
 		"lvs":                            "neither kubectl nor oc",
 		"kubectl -n x get pods | grep y": "one command a line",
 	} {

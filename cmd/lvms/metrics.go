@@ -5,16 +5,19 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
+	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
 )
 
 const (
 	// defaultVolumeMetrics is how many volumes of a node have metrics of their own: three series each.
 	defaultVolumeMetrics  = 500
 	volumeMetricsVariable = "VOLUME_METRICS"
+	smartIntervalVariable = "SMART_INTERVAL"
 )
 
 // certificateSource returns the certificate that a server shows at the moment.
@@ -22,6 +25,22 @@ type certificateSource = func() (*tls.Certificate, error)
 
 func addProcessMetrics(component string, certificates map[string]certificateSource) error {
 	return metrics.Registry.Register(scrape.Process{Component: component, Certificates: certificates})
+}
+
+// smartInterval returns how often disks are asked for their health, from the environment or else from the flag; 0 is never.
+func smartInterval(flag time.Duration) (time.Duration, error) {
+	interval, from := flag, "--smart-interval"
+	if text := os.Getenv(smartIntervalVariable); text != "" {
+		parsed, err := time.ParseDuration(text)
+		if err != nil {
+			return 0, fmt.Errorf("the environment variable %s is %q: give a time like 1h or 30m, or 0 for never", smartIntervalVariable, text)
+		}
+		interval, from = parsed, "the environment variable "+smartIntervalVariable
+	}
+	if interval != 0 && interval < smart.MinInterval {
+		return 0, fmt.Errorf("%s is %s: give %s or more, or 0 for never", from, interval, smart.MinInterval)
+	}
+	return interval, nil
 }
 
 // numberFromEnvironment returns the number in a variable, or another one where it is not set.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
@@ -63,6 +64,7 @@ type operatorOptions struct {
 	standbys                       int
 	pprofPort                      uint16
 	volumeMetrics                  int
+	smartInterval                  time.Duration
 }
 
 func operatorCommand() *cobra.Command {
@@ -78,6 +80,8 @@ func operatorCommand() *cobra.Command {
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", metricsCertificateHelp)
 	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics,
 		"how many volumes of a node have metrics of their own; 0 for none. The environment variable "+volumeMetricsVariable+", which a Subscription can set, comes before it")
+	flags.DurationVar(&o.smartInterval, "smart-interval", 0,
+		"how often disks are asked for their own verdict on their health (S.M.A.R.T.), at least 1m; 0 for never. The environment variable "+smartIntervalVariable+", which a Subscription can set, comes before it")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for Go's profiles (net/http/pprof); 0 for none")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhook")
@@ -116,6 +120,9 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		return err
 	}
 	if o.volumeMetrics, err = numberFromEnvironment(volumeMetricsVariable, o.volumeMetrics); err != nil {
+		return err
+	}
+	if o.smartInterval, err = smartInterval(o.smartInterval); err != nil {
 		return err
 	}
 	config, err := ctrl.GetConfig()
@@ -196,7 +203,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 			return err
 		}
 	}
-	if err := errors.Join(mgr.Add(watch), addControllers(mgr, namespace, image, found, watch, o.volumeMetrics)); err != nil {
+	if err := errors.Join(mgr.Add(watch), addControllers(mgr, namespace, image, found, watch, o)); err != nil {
 		return err
 	}
 	closeSidecars, err := addCSI(ctx, mgr, namespace, podName, found, volumes)
@@ -274,12 +281,12 @@ func (c webhookCertificates) current(o operatorOptions) certificateSource {
 	return scrape.NewCertificate(o.webhookCertDir).FromFolder
 }
 
-func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Platform, watch *rights.Watch, volumeMetrics int) error {
+func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Platform, watch *rights.Watch, o operatorOptions) error {
 	if err := metrics.Registry.Register(lvmcluster.NewCollector(mgr.GetClient(), namespace)); err != nil {
 		return err
 	}
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found, Rights: watch, VolumeMetrics: volumeMetrics,
+		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found, Rights: watch, VolumeMetrics: o.volumeMetrics, SmartInterval: o.smartInterval,
 			UpgradeGate: olm.NewGate(mgr.GetClient(), namespace, os.Getenv(olm.ConditionName))})
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err

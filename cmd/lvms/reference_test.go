@@ -14,6 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/metrics"
+	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
 )
 
 var update = flag.Bool("update", false, "write docs/reference/metrics.md")
@@ -27,6 +28,7 @@ var chapters = []struct {
 }{
 	{"Capacity, of each node agent", [][]metric.Family{capacity.Families}},
 	{"Volume groups and devices, of each node agent", [][]metric.Family{nodemetrics.Families}},
+	{"What disks say of themselves, of each node agent where S.M.A.R.T. is asked for", [][]metric.Family{smart.Families}},
 	{"Volumes, of each node agent", [][]metric.Family{logicalvolume.Families}},
 	{"Commands, of each node agent", [][]metric.Family{nodemetrics.CommandFamilies}},
 	{"The LVMCluster and its nodes, of the operator", [][]metric.Family{lvmcluster.Families}},
@@ -35,7 +37,7 @@ var chapters = []struct {
 
 const introduction = `# Metrics
 
-The operator and each node agent serve metrics at ` + "`/metrics`" + ` on port 8443, with TLS. Who shows a client certificate that the API server would take, or a token, and may ` + "`get`" + ` the path, can read them; OpenShift's own Prometheus always can. To read them starts no program on the node, asks no API server and waits for no LVM. A value that is not known has no series: absent is not zero.
+The operator and each node agent serve metrics at ` + "`/metrics`" + ` on port 8443, with TLS. Who shows a client certificate that the API server would take, or a token, and may ` + "`get`" + ` the path, can read them; OpenShift's own Prometheus always can, and for it the API server is not asked: others cost it one question or two. To read them starts no program on the node and waits for no LVM. A value that is not known has no series: absent is not zero.
 
 A node has at most 20 series for each of its device classes, and three for each of its volumes. The operator's flag ` + "`--volume-metrics`" + ` or its environment variable ` + "`VOLUME_METRICS`" + `, which a Subscription can set (` + "`spec.config.env`" + `), says for how many volumes of a node; 500 by default, 0 for none. [How to monitor](../how-to/monitor.md) has the alerts, dashboards and how they get into a Prometheus.
 `

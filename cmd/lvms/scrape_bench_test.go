@@ -74,7 +74,7 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 		b.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(audit, nodemetrics.New(cache, "node1", "ns"), nodemetrics.Commands{Counter: &host.Counter{}},
+	registry.MustRegister(audit, nodemetrics.New(cache, "node1", "ns"), nodemetrics.Commands{&host.Counter{}},
 		scrape.Process{Component: "vg-manager", Certificates: map[string]func() (*tls.Certificate, error){"metrics": scrape.NewCertificate("").Current}})
 	return registry
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/spf13/cobra"
@@ -39,6 +40,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/metrics"
+	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
 	"github.com/lvm-storage/lvm-operator/vgmanager/uevent"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
 )
@@ -56,6 +58,7 @@ type vgmanagerOptions struct {
 	metricsAddress, metricsCertDir, healthAddress string
 	pprofPort                                     uint16
 	volumeMetrics                                 int
+	smartInterval                                 time.Duration
 }
 
 func vgmanagerCommand() *cobra.Command {
@@ -70,12 +73,16 @@ func vgmanagerCommand() *cobra.Command {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over TLS")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", metricsCertificateHelp)
 	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics, "how many volumes have metrics of their own; 0 for none")
+	flags.DurationVar(&o.smartInterval, "smart-interval", 0, "how often disks are asked for their own verdict on their health (S.M.A.R.T.), at least 1m; 0 for never")
 	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for Go's profiles (net/http/pprof); 0 for none")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	return command
 }
 
 func runVGManager(ctx context.Context, o vgmanagerOptions) error {
+	if o.smartInterval != 0 && o.smartInterval < smart.MinInterval {
+		return fmt.Errorf("--smart-interval is %s: give %s or more, or 0 for never", o.smartInterval, smart.MinInterval)
+	}
 	nodeName, err := environment("NODE_NAME")
 	if err != nil {
 		return err
@@ -131,7 +138,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err := addProcessMetrics("vg-manager", map[string]certificateSource{"metrics": certificate.Current}); err != nil {
 		return err
 	}
-	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster, o.volumeMetrics)
+	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster, o)
 	if err != nil {
 		return err
 	}
@@ -162,9 +169,12 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 }
 
 // addVolumeGroups adds what looks after devices and volume groups: the reconciler of each, and what wakes them.
-func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string, volumeMetrics int) (*lvmd.Engine, error) {
-	runner := host.NewNamespace()
-	if err := metrics.Registry.Register(nodemetrics.Commands{Counter: runner.Started()}); err != nil {
+func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string, o vgmanagerOptions) (*lvmd.Engine, error) {
+	runner, local := host.NewNamespace(), host.NewLocal()
+	if err := metrics.Registry.Register(nodemetrics.Commands{runner.Started(), local.Started()}); err != nil {
+		return nil, err
+	}
+	if err := addSmart(mgr, nodeName, namespace, local, o.smartInterval); err != nil {
 		return nil, err
 	}
 	volumes, devices, kernel := lvm.New(runner), device.New(runner), devicemapper.New()
@@ -177,7 +187,7 @@ func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string, volu
 		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster, LVM: volumes, Devices: devices, Health: watch,
 	})
 	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, States: engine, Recorder: mgr.GetEventRecorder("vg-manager"), MaxVolumes: volumeMetrics,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, States: engine, Recorder: mgr.GetEventRecorder("vg-manager"), MaxVolumes: o.volumeMetrics,
 	})
 	groups := volumegroup.New(volumegroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
@@ -194,6 +204,15 @@ func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string, volu
 	err = errors.Join(metrics.Registry.Register(audit), metrics.Registry.Register(nodemetrics.New(mgr.GetClient(), nodeName, namespace)), mgr.Add(audit), mgr.Add(engine), mgr.Add(footprint.Reducer{}), mgr.Add(manager.RunnableFunc(watch.monitor.Start)), mgr.Add(manager.RunnableFunc(events.Start)),
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
 	return engine, err
+}
+
+// addSmart adds what asks disks for their health, where that is wanted. smartctl is in the image, not on the node.
+func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, interval time.Duration) error {
+	if interval == 0 {
+		return nil
+	}
+	monitor := smart.New(smart.Options{Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Runner: runner, Interval: interval})
+	return errors.Join(metrics.Registry.Register(monitor), mgr.Add(monitor))
 }
 
 // clusterID is the identity of the cluster, which volume groups are marked with.

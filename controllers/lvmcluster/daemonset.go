@@ -106,7 +106,7 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 		WithImage(options.Image).
 		WithImagePullPolicy(corev1.PullIfNotPresent).
 		WithCommand("/lvms", "vgmanager").
-		WithArgs("--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--metrics-cert-dir="+certificateDir, fmt.Sprintf("--volume-metrics=%d", options.VolumeMetrics)).
+		WithArgs(newArguments(options)...).
 		WithEnv(
 			fieldEnv("NODE_NAME", "spec.nodeName"),
 			fieldEnv("NAMESPACE", "metadata.namespace"),
@@ -130,6 +130,14 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 		WithReadinessProbe(newProbe("/readyz", 10, 3)).
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
 		WithVolumeMounts(newVolumeMounts()...)
+}
+
+func newArguments(options Options) []string {
+	args := []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--metrics-cert-dir=" + certificateDir, fmt.Sprintf("--volume-metrics=%d", options.VolumeMetrics)}
+	if options.SmartInterval > 0 {
+		args = append(args, "--smart-interval="+options.SmartInterval.String())
+	}
+	return args
 }
 
 func fieldEnv(name, path string) *applycorev1.EnvVarApplyConfiguration {

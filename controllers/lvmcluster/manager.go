@@ -5,6 +5,7 @@ package lvmcluster
 import (
 	"context"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,6 +52,8 @@ type Options struct {
 	UpgradeGate *olm.Gate
 	// VolumeMetrics is how many volumes of a node have metrics of their own; 0 for none.
 	VolumeMetrics int
+	// SmartInterval is how often agents ask disks for their own verdict on their health (S.M.A.R.T.); 0 for never.
+	SmartInterval time.Duration
 	// Rights knows which rights the operator lacks; nil where nobody asks.
 	Rights *rights.Watch
 }

@@ -3,6 +3,7 @@ package lvmcluster
 import (
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -59,5 +60,20 @@ func TestARefusedPodIsExplained(t *testing.T) {
 				t.Errorf("%q has %q", got, tt.not)
 			}
 		})
+	}
+}
+
+// Disks are asked for their health only where that is wanted.
+func TestTheAgentIsToldHowOftenToAskDisks(t *testing.T) {
+	for interval, want := range map[time.Duration]string{0: "", time.Hour: "--smart-interval=1h0m0s"} {
+		got := ""
+		for _, argument := range newArguments(Options{SmartInterval: interval}) {
+			if strings.HasPrefix(argument, "--smart") {
+				got = argument
+			}
+		}
+		if got != want {
+			t.Errorf("%s: got %q, want %q", interval, got, want)
+		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 )
 
 // roots are the packages that hold the programs. Their dependencies hold the libraries.
-var roots = []string{"e2fsprogs", "mount", "util-linux", "xfsprogs"}
+var roots = []string{"e2fsprogs", "mount", "smartmontools", "util-linux", "xfsprogs"}
 
 // programs are all that the image has besides the operator's own program.
 var programs = []string{
@@ -32,6 +32,8 @@ var programs = []string{
 	"blkid", "wipefs", "mke2fs", "mkfs.ext4", "mkfs.xfs",
 	// A volume grows. resize2fs asks for e2fsck where a file system is not clean.
 	"findmnt", "blockdev", "resize2fs", "dumpe2fs", "xfs_growfs", "xfs_io",
+	// Disks are asked for their health, where that is wanted.
+	"smartctl",
 }
 
 // architecture is one that the image is built for.

@@ -32,6 +32,12 @@ func devices() Group {
 			Description: "{{ $value }} device(s) of the volume group of " + where + " give errors or do not answer. Back up the volumes on them now, then replace them.",
 		},
 		{
+			Name: "LVMSDeviceFailurePredicted", Severity: Warning, For: 5 * time.Minute,
+			Expr:        "min " + byDisk + "(min_over_time(lvms_device_smart_healthy" + window + ")) == 0\nunless on (node, device) (max by (node, device) (max_over_time(lvms_device_state{state=~\"Missing|Failing\"}" + window + ")) == 1)",
+			Summary:     "Disk {{ $labels.device }} of node {{ $labels.node }} foresees its failure.",
+			Description: "Disk {{ $labels.device }} ({{ $labels.device_id }}) of node {{ $labels.node }} says of itself that it will fail (S.M.A.R.T.), or has a critical warning. It works for now. Move what is on it to another disk, and replace it.",
+		},
+		{
 			Name: "LVMSRAIDFailed", Severity: Critical, For: time.Minute,
 			Expr:        raid + " == " + raidFailed,
 			Summary:     "Redundancy of " + where + " is lost with data.",

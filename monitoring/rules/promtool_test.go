@@ -255,7 +255,19 @@ func TestDevicesAndRedundancy(t *testing.T) {
 		maps.Copy(more, map[string]string{groupIs + `Ready"}`: "0x3000", groupIs + `Failed"}`: "1x3000", cluster + `Ready"}`: "0x3000", cluster + `Failed"}`: "1x3000"})
 		return more
 	}
+	const verdict = `lvms_device_smart_healthy{` + node + `,device="/dev/sdb",device_id="wwn:1"}`
+	state := func(state string) string {
+		return `lvms_device_state{` + node + `,device="/dev/sdb",device_id="wwn:1",state="` + state + `"}`
+	}
+	foreseen := []string{"LVMSDeviceFailurePredicted"}
 	for name, s := range map[string]scene{
+		"a disk is well":                    {well(map[string]string{verdict: "1x100", state("InUse"): "1x100"}), map[time.Duration][]string{60 * minute: nil}},
+		"a disk foresees its failure":       {well(map[string]string{verdict: "1x9 0x100", state("InUse"): "1x200"}), map[time.Duration][]string{9 * minute: nil, 10 * minute: {"LVMSDeviceFailurePredicted pending"}, 15 * minute: foreseen, 60 * minute: foreseen}},
+		"it changes its mind":               {well(map[string]string{verdict: "0x19 1x100"}), map[time.Duration][]string{19 * minute: foreseen, 29 * minute: foreseen, 31 * minute: nil}},
+		"it foresaw that, and is pulled":    {well(degraded(map[string]string{verdict: "0x100", state("InUse"): "1x9", state("Missing"): "_x9 1x100", missing: "0x9 1x100"})), map[time.Duration][]string{60 * minute: {"LVMSDeviceMissing"}}},
+		"it foresaw that, and gives errors": {well(degraded(map[string]string{verdict: "0x100", state("InUse"): "1x9", state("Failing"): "_x9 1x100", failing: "0x9 1x100"})), map[time.Duration][]string{60 * minute: {"LVMSDeviceFailing"}}},
+		"two disks foresee it, one verdict is not scraped for a while": {well(map[string]string{verdict: "0x20 _x8 0x100", `lvms_device_smart_healthy{` + node + `,device="/dev/sdc",device_id=""}`: "0x100"}),
+			everyMinute(6, 60, "LVMSDeviceFailurePredicted x2")},
 		"a disk is pulled": {well(degraded(map[string]string{missing: "0x4 1x100"})), map[time.Duration][]string{
 			6 * minute: {"LVMSDeviceMissing"}, 60 * minute: {"LVMSDeviceMissing"}}},
 		"the last disk is pulled":  {well(failed(map[string]string{missing: "1x100"})), map[time.Duration][]string{60 * minute: {"LVMSDeviceMissing"}}},

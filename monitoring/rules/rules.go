@@ -48,10 +48,11 @@ func Groups() []Group {
 // window is how far back the worst counts.
 const window = "[10m]"
 
-// byClass and byNode are the labels that an alert keeps. Others, as the Pod's name, change while what is measured is the same.
+// byClass, byNode and byDisk are the labels that an alert keeps. Others, as the Pod's name, change while what is measured is the same.
 const (
 	byClass = "by (namespace, node, device_class) "
 	byNode  = "by (namespace, node) "
+	byDisk  = "by (namespace, node, device, device_id) "
 	onClass = "on (node, device_class) "
 )
 

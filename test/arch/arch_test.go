@@ -45,6 +45,7 @@ var rules = []rule{
 	{folder: "vgmanager/devicemapper", never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/health", ours: []string{"vgmanager/devicemapper"}, never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/metrics", ours: []string{"api", "internal/metric", "vgmanager/host"}, never: []string{module + "controllers", module + "internal/csi"}},
+	{folder: "vgmanager/smart", ours: []string{"api", "internal/metric"}, never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/inventory",
 		ours:  []string{"api", "vgmanager/lvm", "vgmanager/device", "vgmanager/volumegroup"},
 		never: []string{module + "controllers", module + "internal/csi"}},

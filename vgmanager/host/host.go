@@ -70,7 +70,13 @@ func NewLocal() *Local { return &Local{} }
 
 // Run implements Runner.
 func (l *Local) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
-	return run(ctx, &l.started, nil, name, args)
+	out, _, err := run(ctx, &l.started, nil, success, name, args)
+	return out, err
+}
+
+// RunAccepting is Run for a program whose exit code is a part of its answer: one that accepted says yes to is no failure, and is returned.
+func (l *Local) RunAccepting(ctx context.Context, accepted func(code int) bool, name string, args ...string) ([]byte, int, error) {
+	return run(ctx, &l.started, nil, accepted, name, args)
 }
 
 // Started returns the counter of the processes that were started.
@@ -91,7 +97,8 @@ var enterHost = []string{"/usr/bin/nsenter", "-t", "1", "-m", "-u", "-i", "-n", 
 
 // Run implements Runner.
 func (n *Namespace) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
-	return run(ctx, &n.started, enterHost, name, args)
+	out, _, err := run(ctx, &n.started, enterHost, success, name, args)
+	return out, err
 }
 
 // Started returns the counter of the processes that were started.
@@ -114,14 +121,18 @@ func NewPrefixed(command []string) (*Prefixed, error) {
 
 // Run implements Runner. The command that was given says which program runs.
 func (p *Prefixed) Run(ctx context.Context, _ string, args ...string) ([]byte, error) {
-	return run(ctx, &p.started, p.command[:len(p.command)-1], p.command[len(p.command)-1], args)
+	out, _, err := run(ctx, &p.started, p.command[:len(p.command)-1], success, p.command[len(p.command)-1], args)
+	return out, err
 }
 
-func run(ctx context.Context, counter *Counter, prefix []string, name string, args []string) ([]byte, error) {
+// success accepts no other exit code than 0, which always is.
+func success(int) bool { return false }
+
+func run(ctx context.Context, counter *Counter, prefix []string, accepted func(int) bool, name string, args []string) ([]byte, int, error) {
 	failure := &Error{Command: strings.Join(append([]string{name}, args...), " "), ExitCode: -1}
 	if len(prefix) == 0 && !filepath.IsAbs(name) {
 		failure.Err = errors.New("the path of a program must be absolute")
-		return nil, failure
+		return nil, failure.ExitCode, failure
 	}
 	if _, limited := ctx.Deadline(); !limited {
 		var cancel context.CancelFunc
@@ -136,19 +147,19 @@ func run(ctx context.Context, counter *Counter, prefix []string, name string, ar
 	err := cmd.Start()
 	if err == nil {
 		counter.started(command)
-		if err = wait(ctx, cmd); err == nil && stdout.overflow {
+		if err = wait(ctx, cmd, accepted); err == nil && stdout.overflow {
 			err = ErrOutputTooLong
 		}
 		counter.ended(command, time.Since(begun), err != nil)
 	}
 	if err == nil {
-		return stdout.kept.Bytes(), nil
+		return stdout.kept.Bytes(), cmd.ProcessState.ExitCode(), nil
 	}
 	failure.Err, failure.Stderr = err, strings.TrimSpace(stderr.kept.String())
 	if cmd.ProcessState != nil {
 		failure.ExitCode = cmd.ProcessState.ExitCode()
 	}
-	return nil, failure
+	return nil, failure.ExitCode, failure
 }
 
 // command has no stdin: LVM answers its own questions with no when there is nobody to ask.
@@ -165,7 +176,7 @@ func command(ctx context.Context, prefix []string, name string, args []string) *
 
 // wait gives the time limit as the cause when it ended the program, and takes no offence at a daemon (dmeventd) that
 // the program left behind with its stdout.
-func wait(ctx context.Context, cmd *exec.Cmd) error {
+func wait(ctx context.Context, cmd *exec.Cmd, accepted func(int) bool) error {
 	err := cmd.Wait()
 	switch {
 	case err == nil:
@@ -174,6 +185,8 @@ func wait(ctx context.Context, cmd *exec.Cmd) error {
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%w (%w)", ctx.Err(), err)
+	case cmd.ProcessState.Exited() && accepted(cmd.ProcessState.ExitCode()):
+		return nil
 	default:
 		return err
 	}

@@ -129,3 +129,41 @@ func TestPrefixedRunsTheCommandThatItWasGiven(t *testing.T) {
 		}
 	}
 }
+
+func TestRunAcceptingTakesExitCodesForAnswers(t *testing.T) {
+	even := func(code int) bool { return code%2 == 0 }
+	for body, want := range map[string]struct {
+		out  string
+		code int
+		fail bool
+	}{
+		"echo data":                          {"data\n", 0, false},
+		"echo data; exit 8":                  {"data\n", 8, false},
+		"echo data; exit 5":                  {"", 5, true},
+		"echo data; kill -KILL $$":           {"", -1, true},
+		"echo data >&2; exit 2":              {"", 2, false},
+		"head -c 33554433 /dev/zero; exit 4": {"", 4, true},
+	} {
+		local := NewLocal()
+		out, code, err := local.RunAccepting(t.Context(), even, script(t, body))
+		if string(out) != want.out || code != want.code || (err != nil) != want.fail {
+			t.Errorf("%s: got %q, %d, %v", body, out, code, err)
+		}
+		failed := uint64(0)
+		if want.fail {
+			failed = 1
+		}
+		if s := local.Started().Statistics()["program"]; s.Started != 1 || s.Failed != failed {
+			t.Errorf("%s: counted %+v", body, s)
+		}
+	}
+}
+
+func TestRunAcceptingTakesNoExitCodeAfterTheTimeLimit(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	out, _, err := NewLocal().RunAccepting(ctx, func(int) bool { return true }, script(t, "trap 'exit 8' TERM; echo data; sleep 10 >/dev/null 2>&1 & wait"))
+	if out != nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("got %q, %v", out, err)
+	}
+}

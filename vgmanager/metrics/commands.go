@@ -19,8 +19,8 @@ var (
 // CommandFamilies are all metrics of Commands. The last one has a _sum and a _count.
 var CommandFamilies = []metric.Family{commandsStarted, commandsFailed, commandsTook}
 
-// Commands tells how many programs of the node this process has started, how many failed, and how long they took.
-type Commands struct{ Counter *host.Counter }
+// Commands tells how many programs this process has started, how many failed, and how long they took. No command is in two counters.
+type Commands []*host.Counter
 
 // Describe implements prometheus.Collector.
 func (c Commands) Describe(to chan<- *prometheus.Desc) {
@@ -29,9 +29,11 @@ func (c Commands) Describe(to chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (c Commands) Collect(to chan<- prometheus.Metric) {
-	for command, s := range c.Counter.Statistics() {
-		commandsStarted.Send(to, float64(s.Started), command)
-		commandsFailed.Send(to, float64(s.Failed), command)
-		to <- prometheus.MustNewConstSummary(commandsTook.Desc(), s.Ended, s.Took.Seconds(), nil, command)
+	for _, counter := range c {
+		for command, s := range counter.Statistics() {
+			commandsStarted.Send(to, float64(s.Started), command)
+			commandsFailed.Send(to, float64(s.Failed), command)
+			to <- prometheus.MustNewConstSummary(commandsTook.Desc(), s.Ended, s.Took.Seconds(), nil, command)
+		}
 	}
 }

@@ -1,0 +1,83 @@
+package smart
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// Disk is a whole disk that may be asked.
+type Disk struct {
+	// Path is that of the device file, ID the identity that the node's list of devices has for it; empty if none.
+	Path, ID string
+}
+
+// disks are the disks below the devices that the product uses or may use: those that a partition is on, or that a mapping is made of. The
+// others of the node are none of its business.
+func disks(devices []v1alpha1.DeviceStatus, sysfs string) ([]Disk, error) {
+	ids := map[string]string{}
+	for i := range devices {
+		if d := &devices[i]; d.State != v1alpha1.DeviceMissing {
+			ids[kernelPath(d)] = d.ID
+		}
+	}
+	found := map[string]bool{}
+	var errs []error
+	for i := range devices {
+		d := &devices[i]
+		switch d.State {
+		case v1alpha1.DeviceAvailable, v1alpha1.DeviceInUse, v1alpha1.DeviceFailing:
+		default:
+			continue
+		}
+		if err := below(sysfs, filepath.Base(kernelPath(d)), found); err != nil {
+			errs = append(errs, fmt.Errorf("the disks below %s: %w", d.Name, err))
+		}
+	}
+	var list []Disk
+	for name := range found {
+		path := "/dev/" + name
+		list = append(list, Disk{Path: path, ID: ids[path]})
+	}
+	slices.SortFunc(list, func(a, b Disk) int { return cmp.Compare(a.Path, b.Path) })
+	return list, errors.Join(errs...)
+}
+
+func kernelPath(d *v1alpha1.DeviceStatus) string { return cmp.Or(d.KernelName, d.Name) }
+
+// below adds the disks that a block device is made of, or the device itself. A device that has gone has none.
+func below(sysfs, name string, found map[string]bool) error {
+	dir := filepath.Join(sysfs, "class/block", name)
+	real, err := filepath.EvalSymlinks(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(filepath.Join(real, "partition")); err == nil {
+		return below(sysfs, filepath.Base(filepath.Dir(real)), found)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	slaves, err := os.ReadDir(filepath.Join(real, "slaves"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	for _, slave := range slaves {
+		if err := below(sysfs, slave.Name(), found); err != nil {
+			return err
+		}
+	}
+	// What has no hardware below it (a loop device, a mapping of nothing) has no link to it.
+	if _, err := os.Stat(filepath.Join(real, "device")); err == nil && len(slaves) == 0 {
+		found[name] = true
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package smart
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/metric"
+)
+
+const (
+	// MinInterval is the least time between two questions to the same disk: some disks stop their work for a moment to answer.
+	MinInterval = time.Minute
+	// askLimit is the time that smartctl has for one disk.
+	askLimit = 30 * time.Second
+	// patience is how long the other disks wait for one. A process that hangs in the kernel cannot be ended.
+	patience = 45 * time.Second
+	// retry is when the list of devices is read again that could not be read, or does not exist yet; each further time takes twice as long.
+	retry = time.Minute
+)
+
+var (
+	answered = metric.NewGauge("lvms_device_smart_answered",
+		"1 if the disk told of its health when it was last asked, or slept and was left alone; 0 if it has no answer. Only where S.M.A.R.T. is asked for.", "node", "device", "device_id")
+	healthy = metric.NewGauge("lvms_device_smart_healthy",
+		"The disk's own verdict when it last answered: 1 if it is well, 0 if it foresees its failure or has a critical warning.", "node", "device", "device_id")
+	celsius = metric.NewGauge("lvms_device_smart_temperature_celsius",
+		"Temperature of the disk when it last answered, in degrees Celsius.", "node", "device", "device_id")
+	used = metric.NewGauge("lvms_device_smart_used_percent",
+		"How much of the life that its vendor expects the disk has used up when it last answered, in percent; it may be more than 100.", "node", "device", "device_id")
+	answeredAt = metric.NewGauge("lvms_device_smart_answer_timestamp_seconds",
+		"When the disk last answered, as Unix time in seconds. A disk that sleeps is not asked.", "node", "device", "device_id")
+)
+
+// Families are all metrics of the Monitor.
+var Families = []metric.Family{answered, healthy, celsius, used, answeredAt}
+
+// Runner runs smartctl: host.Local does.
+type Runner interface {
+	RunAccepting(ctx context.Context, accepted func(code int) bool, name string, args ...string) ([]byte, int, error)
+}
+
+// Options are what a Monitor needs.
+type Options struct {
+	// Client reads the node's list of devices, from a cache.
+	Client          client.Reader
+	Node, Namespace string
+	Runner          Runner
+	// Interval is the time between two questions to the same disk.
+	Interval time.Duration
+}
+
+// reading is what is known of a disk.
+type reading struct {
+	err    error // why the last question has no answer; nil for a disk that sleeps
+	answer *Answer
+	at     time.Time
+}
+
+// Monitor asks the disks one after the other until it ends. It is a manager.Runnable and a prometheus.Collector.
+type Monitor struct {
+	Options
+	sysfs    string
+	patience time.Duration
+	now      func() time.Time
+
+	mu       sync.Mutex
+	readings map[Disk]reading
+	asked    map[string]bool // the questions that were not answered yet, by path
+}
+
+// New returns a Monitor.
+func New(o Options) *Monitor {
+	return &Monitor{Options: o, sysfs: "/sys", patience: patience, now: time.Now, readings: map[Disk]reading{}, asked: map[string]bool{}}
+}
+
+// Start asks until ctx ends. It implements manager.Runnable.
+func (m *Monitor) Start(ctx context.Context) error {
+	delay := retry
+	for ctx.Err() == nil {
+		wait := m.Interval
+		if err := m.round(ctx); err != nil {
+			log.FromContext(ctx).Error(err, "not all disks could be asked for their health (S.M.A.R.T.)", "node", m.Node)
+			wait = min(delay, m.Interval)
+			delay = wait * 2
+		} else {
+			delay = retry
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait + time.Duration(rand.Int64N(int64(wait/10)+1))):
+		}
+	}
+	return nil
+}
+
+// round asks each disk once. What is known of a disk that is not there any more is forgotten.
+func (m *Monitor) round(ctx context.Context) error {
+	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
+	if err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Node}, status); err != nil {
+		return fmt.Errorf("the list of devices of node %s cannot be read: %w", m.Node, err)
+	}
+	if meta.FindStatusCondition(status.Status.Conditions, v1alpha1.ConditionDevicesObserved) == nil {
+		return fmt.Errorf("the devices of node %s are not listed yet", m.Node)
+	}
+	list, err := disks(status.Status.Devices, m.sysfs)
+	for _, disk := range list {
+		m.ask(ctx, disk)
+	}
+	if err == nil {
+		m.forgetOthers(list)
+	}
+	return err
+}
+
+// ask asks one disk, unless its last question has no answer yet, and waits for it in bounds.
+func (m *Monitor) ask(ctx context.Context, disk Disk) {
+	m.mu.Lock()
+	busy := m.asked[disk.Path]
+	m.asked[disk.Path] = true
+	m.mu.Unlock()
+	if busy {
+		m.keep(ctx, disk, nil, errors.New("the last question has no answer yet"))
+		return
+	}
+	type result struct {
+		answer Answer
+		err    error
+	}
+	done := make(chan result, 1)
+	go func() {
+		ctx, cancel := context.WithTimeout(ctx, askLimit)
+		defer cancel()
+		text, code, err := m.Runner.RunAccepting(ctx, ends, program, arguments(disk.Path)...)
+		m.mu.Lock()
+		delete(m.asked, disk.Path)
+		m.mu.Unlock()
+		if err != nil {
+			done <- result{err: err}
+			return
+		}
+		answer, err := decode(text, code)
+		done <- result{answer, err}
+	}()
+	select {
+	case r := <-done:
+		m.keep(ctx, disk, &r.answer, r.err)
+	case <-time.After(m.patience):
+		m.keep(ctx, disk, nil, fmt.Errorf("%s does not end", program))
+	}
+}
+
+// keep notes an answer. Without one, what the disk said last stays, with its time. Only what is new is logged.
+func (m *Monitor) keep(ctx context.Context, disk Disk, answer *Answer, err error) {
+	if ctx.Err() != nil {
+		return // It ends: what was not read any more says nothing.
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last, known := m.readings[disk]
+	now := reading{answer: last.answer, at: last.at}
+	switch {
+	case errors.Is(err, errAsleep):
+	case err != nil:
+		now.err = err
+	default:
+		now.answer, now.at = answer, m.now()
+	}
+	m.readings[disk] = now
+	logger := log.FromContext(ctx).WithValues("node", m.Node, "device", disk.Path, "id", disk.ID)
+	switch {
+	case now.err != nil && (!known || last.err == nil || last.err.Error() != now.err.Error()):
+		logger.Info("the disk cannot be asked for its health (S.M.A.R.T.)", "reason", now.err.Error())
+	case now.answer != nil && !now.answer.Healthy && (last.answer == nil || last.answer.Healthy):
+		logger.Info("the disk foresees its failure (S.M.A.R.T.): save the data on it and replace it")
+	}
+}
+
+func (m *Monitor) forgetOthers(list []Disk) {
+	there := map[Disk]bool{}
+	for _, disk := range list {
+		there[disk] = true
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for disk := range m.readings {
+		if !there[disk] {
+			delete(m.readings, disk)
+		}
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (m *Monitor) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
+
+// Collect implements prometheus.Collector: it asks no disk.
+func (m *Monitor) Collect(to chan<- prometheus.Metric) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for disk, r := range m.readings {
+		labels := []string{m.Node, disk.Path, disk.ID}
+		answered.Send(to, number(r.err == nil), labels...)
+		if r.answer == nil {
+			continue
+		}
+		healthy.Send(to, number(r.answer.Healthy), labels...)
+		answeredAt.Send(to, float64(r.at.Unix()), labels...)
+		if r.answer.Celsius != nil {
+			celsius.Send(to, float64(*r.answer.Celsius), labels...)
+		}
+		if r.answer.UsedPercent != nil {
+			used.Send(to, float64(*r.answer.UsedPercent), labels...)
+		}
+	}
+}
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
