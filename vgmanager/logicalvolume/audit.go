@@ -31,6 +31,8 @@ const (
 	auditGap = 2 * time.Second
 	// settleTime is how long something must have been an orphan before it is called one: what is being made or removed is none.
 	settleTime = 30 * time.Second
+	// blindAudits is after how many audits in a row that could not read the volumes their metrics are no longer told.
+	blindAudits = 3
 )
 
 // States are the logical volumes of this node as they are: lvmd.Engine.
@@ -56,6 +58,7 @@ type Auditor struct {
 	orphans map[string][]v1alpha1.OrphanStatus // by device class
 	count   map[string]int                     // of logical volumes, by device class
 	volumes []volumeMetrics                    // at most MaxVolumes
+	blind   int                                // audits since the volumes could be read
 }
 
 // AuditorOptions are what an Auditor needs.
@@ -123,6 +126,7 @@ func (a *Auditor) Start(ctx context.Context) error {
 func (a *Auditor) audit(ctx context.Context) error {
 	// The objects are read last: one comes before its logical volume, and goes after it.
 	volumes, classes, err := a.States.Volumes(ctx)
+	a.noteRead(err)
 	if err != nil {
 		return err
 	}
@@ -136,6 +140,14 @@ func (a *Auditor) audit(ctx context.Context) error {
 	a.measure(volumes)
 	a.tell(ctx, found, objects)
 	return errors.Join(a.mark(ctx, objects, conditions(volumes, classes, objects)), a.adopt(ctx, volumes, objects))
+}
+
+func (a *Auditor) noteRead(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.blind++; err == nil {
+		a.blind = 0
+	}
 }
 
 // orphan is one with its device class.
@@ -330,10 +342,14 @@ var Families = []metric.Family{orphanFamily, countFamily, sizeFamily, writtenFam
 // Describe implements prometheus.Collector.
 func (a *Auditor) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
 
-// Collect implements prometheus.Collector. A device class that cannot be seen has no series.
+// Collect implements prometheus.Collector. A device class that cannot be seen has no series, nor has any when the volumes could not be read
+// for a while: what they were is not what they are.
 func (a *Auditor) Collect(to chan<- prometheus.Metric) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if a.blind >= blindAudits {
+		return
+	}
 	for class, orphans := range a.orphans {
 		count := map[v1alpha1.OrphanKind]int{v1alpha1.OrphanLogicalVolume: 0, v1alpha1.OrphanObject: 0, v1alpha1.OrphanUnclaimed: 0}
 		for _, o := range orphans {

@@ -136,6 +136,38 @@ func TestWhatCannotBeSeenIsNoOrphan(t *testing.T) {
 	}
 }
 
+// One read that fails takes no series away; when none succeeds, the metrics do not go on telling what was, and the status does.
+func TestMetricsOfVolumesEndWhenTheyCannotBeRead(t *testing.T) {
+	w := newWorld(t)
+	a, _, now := w.auditor()
+	a.MaxVolumes = 10
+	w.ask("a", thin(8))
+	w.must(w.run(w.agent(), "a"))
+	w.ask("b", thin(8))
+	for range 2 {
+		w.must(a.audit(t.Context()))
+		*now = now.Add(time.Hour)
+	}
+	orphans := len(a.Orphans("thin"))
+	w.fake.Fail("Report", errors.New("exit status 5"))
+	for i, want := range []int{1, 1, 0, 0} {
+		if err := a.audit(t.Context()); err == nil {
+			t.Fatal("no error")
+		}
+		if n := testutil.CollectAndCount(a, "lvms_volume_size_bytes"); n != want {
+			t.Errorf("%d series after %d audits that failed, want %d", n, i+1, want)
+		}
+	}
+	if n := len(a.Orphans("thin")); n != orphans {
+		t.Errorf("%d orphans, and %d were known", n, orphans)
+	}
+	w.fake.Fail("Report", nil)
+	w.must(a.audit(t.Context()))
+	if n := testutil.CollectAndCount(a, "lvms_volume_size_bytes"); n != 1 {
+		t.Errorf("%d series when they can be read again", n)
+	}
+}
+
 func TestConditions(t *testing.T) {
 	object := func(name, class string) topolvmv1.LogicalVolume {
 		return topolvmv1.LogicalVolume{
