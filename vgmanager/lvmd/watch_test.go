@@ -43,7 +43,7 @@ func TestWatchTellsEveryWatcherThePresentStateAndEachChange(t *testing.T) {
 	for _, w := range []interface {
 		Recv() (*proto.WatchResponse, error)
 	}{first, second} {
-		want := map[string]uint64{"thick": uint64(gib + 4*mib), "thin": uint64(10 * 512 * mib)}
+		want := map[string]uint64{"thick": uint64(gib + 4*mib), "thin": uint64(10 * 504 * mib)}
 		response := receive(t, w)
 		if diff := cmp.Diff(want, free(response)); diff != "" {
 			t.Error(diff)
@@ -52,7 +52,7 @@ func TestWatchTellsEveryWatcherThePresentStateAndEachChange(t *testing.T) {
 			t.Errorf("the default class has %d", response.FreeBytes)
 		}
 		thin := response.Items[1]
-		if thin.ThinPool.SizeBytes != uint64(512*mib) || thin.ThinPool.MetadataPercent != 10 || thin.SizeBytes != uint64(gib+4*mib) {
+		if thin.ThinPool.SizeBytes != uint64(504*mib) || thin.ThinPool.MetadataPercent != 10 || thin.SizeBytes != uint64(gib+4*mib) {
 			t.Errorf("got %v", thin)
 		}
 	}

@@ -25,7 +25,7 @@ const (
 	// patience is how long the other disks wait for one. A process that hangs in the kernel cannot be ended.
 	patience = 45 * time.Second
 	// retry is when the list of devices is read again that could not be read, or does not exist yet; each further time takes twice as long.
-	retry = time.Minute
+	retry = 15 * time.Second
 )
 
 var (
@@ -59,6 +59,9 @@ type Options struct {
 	Interval time.Duration
 }
 
+// errNotListed: this process has not listed the devices yet. It lists them when it starts.
+var errNotListed = errors.New("the devices of the node are not listed yet")
+
 // reading is what is known of a disk.
 type reading struct {
 	err    error // why the last question has no answer; nil for a disk that sleeps
@@ -89,7 +92,9 @@ func (m *Monitor) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		wait := m.Interval
 		if err := m.round(ctx); err != nil {
-			log.FromContext(ctx).Error(err, "not all disks could be asked for their health (S.M.A.R.T.)", "node", m.Node)
+			if !errors.Is(err, errNotListed) {
+				log.FromContext(ctx).Error(err, "not all disks could be asked for their health (S.M.A.R.T.)", "node", m.Node)
+			}
 			wait = min(delay, m.Interval)
 			delay = wait * 2
 		} else {
@@ -110,7 +115,7 @@ func (m *Monitor) round(ctx context.Context) error {
 		return fmt.Errorf("the list of devices of node %s cannot be read: %w", m.Node, err)
 	}
 	if meta.FindStatusCondition(status.Status.Conditions, v1alpha1.ConditionDevicesObserved) == nil {
-		return fmt.Errorf("the devices of node %s are not listed yet", m.Node)
+		return errNotListed
 	}
 	list, err := disks(status.Status.Devices, m.sysfs)
 	for _, disk := range list {

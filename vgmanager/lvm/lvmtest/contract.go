@@ -188,6 +188,8 @@ func contractThick(t *testing.T, b Bench) {
 
 func contractThin(t *testing.T, b Bench) {
 	ctx, l := t.Context(), b.LVM
+	_, before := look(t, b)
+	share := before.Free / 2 / before.ExtentSize * before.ExtentSize
 	ok(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: contractGroup, Name: "pool", PercentFree: 50, ChunkSize: 128 << 10, MetadataSize: 8 << 20}))
 	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin", VirtualSize: 1<<30 + 512, Tags: []string{"x"}}))
 	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin", VirtualSize: 4 << 20}), lvm.ErrExists)
@@ -197,7 +199,7 @@ func contractThin(t *testing.T, b Bench) {
 	want(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "nosuch", Name: "s"}), lvm.ErrNotFound)
 	_, vg := look(t, b)
 	pool := vg.ThinPool("pool")
-	if pool == nil || pool.Size == 0 || pool.MetadataSize != 8<<20 || pool.ChunkSize != 128<<10 || !pool.Zeroes || pool.Path != "" {
+	if pool == nil || pool.Size != share-2*(8<<20) || pool.MetadataSize != 8<<20 || pool.ChunkSize != 128<<10 || !pool.Zeroes || pool.Path != "" {
 		t.Fatalf("got the pool %+v", pool)
 	}
 	if len(pool.Volumes) != 2 || pool.VirtualSize() != 3<<30+4<<20 || pool.DataPercent == nil || pool.MetadataPercent == nil || pool.Health != "" || pool.CheckNeeded {

@@ -87,7 +87,8 @@ func (f *Fake) pool(g *group, o lvm.ThinPoolOptions) (*volume, error) {
 	for _, path := range disks {
 		free += f.freeExtents(g, path)
 	}
-	size := min(free*o.PercentFree/100, free-2*metadata)
+	// The share holds the metadata and its spare too (lib/metadata/lv_manip.c).
+	size := free*o.PercentFree/100 - 2*metadata
 	if size <= 0 {
 		return nil, lvm.ErrNoSpace
 	}
