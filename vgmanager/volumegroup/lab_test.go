@@ -47,7 +47,13 @@ func newLabBench(t *testing.T, spec func(disks []string) v1alpha1.LVMVolumeGroup
 // boot begins a new process on the node, with real LVM and real devices.
 func (l *labBench) boot() {
 	l.Helper()
-	real := lvm.New(l.runner)
+	l.bootOver(l.runner)
+}
+
+// bootOver is boot with LVM's commands going through another runner.
+func (l *labBench) bootOver(runner host.Runner) {
+	l.Helper()
+	real := lvm.New(runner)
 	engine, err := lvmd.New(real, nil, filepath.Join(l.dir, "lvmd.yaml"))
 	l.ok(err)
 	l.engine = engine
