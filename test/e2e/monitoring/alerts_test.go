@@ -65,6 +65,7 @@ func TestAlertsOfRealFaults(t *testing.T) {
 	defer cancel()
 	w := newWorld(ctx, t)
 	w.Logf("%s: Prometheus scrapes all, and no alert is there", w.since())
+	w.answers(ctx, 4)
 	w.expect(ctx, "nothing", time.Minute)
 
 	// Three faults that have nothing to do with each other.
@@ -116,6 +117,8 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	authority, err := prometheus.Trust(ctx, w.Cluster)
 	w.must(err)
 	w.must(w.Install(ctx, image))
+	w.must(w.kubectl(ctx, "-n", story.OperatorNamespace, "set", "env", "deployment/lvms-operator", "SMART_INTERVAL=1m"))
+	w.must(w.kubectl(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=3m"))
 	// The API server takes the rules and the monitor as they are.
 	w.must(w.kubectl(ctx, "apply", "-k", filepath.Join(root, "monitoring/manifests")))
 	w.storage(ctx)
@@ -146,6 +149,20 @@ func (w *world) storage(ctx context.Context) {
 		w.must(w.Claim(ctx, v))
 		w.must(w.StartPod(ctx, v, v.Name))
 	}
+}
+
+// answers waits until so many disks have said of themselves that they are well: those of SCSI, of which each node has two. The others have no
+// verdict, and are named all the same.
+func (w *world) answers(ctx context.Context, well int) {
+	w.Helper()
+	w.must(story.Wait(limited(ctx, 3*time.Minute), "the disks are asked for their health", func(ctx context.Context) (bool, string, error) {
+		answers, err := w.prometheus.Query(ctx, "lvms_device_smart_healthy == 1")
+		if err != nil {
+			return false, "", err
+		}
+		silent, err := w.prometheus.Query(ctx, "lvms_device_smart_answered == 0")
+		return len(answers) == well && len(silent) >= 2, fmt.Sprintf("%d are well, %d have no answer", len(answers), len(silent)), err
+	}))
 }
 
 // written is how much of the pool has been written to, in percent.

@@ -242,6 +242,13 @@ func packages() *cobra.Command {
 			fmt.Println("nothing is missing")
 			return nil
 		}
+		masked, err := lab.Mask("/etc/systemd/system", missing)
+		if err != nil {
+			return err
+		}
+		for _, service := range masked {
+			fmt.Fprintf(os.Stderr, "%s is masked: only its program is wanted; systemctl unmask %s if you run it here\n", service, service)
+		}
 		for _, args := range [][]string{{"update", "-qq"}, append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)} {
 			c := exec.CommandContext(cmd.Context(), "apt-get", args...)
 			c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
