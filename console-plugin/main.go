@@ -1,5 +1,5 @@
-// Command console-plugin serves the OpenShift console's plugin for local volumes: files, and nothing else. It has no rights on the
-// cluster but to read how TLS is to be served; what the pages read and write, the browser does as its user.
+// Command console-plugin serves the OpenShift console's plugin for local volumes: files, and nothing else. It asks no API server and
+// has no rights on the cluster; what the pages read and write, the browser does as its user.
 package main
 
 import (
@@ -12,7 +12,10 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+
+	configv1 "github.com/openshift/api/config/v1"
 
 	"github.com/lvm-storage/lvm-operator/console-plugin/server"
 )
@@ -34,10 +37,15 @@ func run() error {
 	flag.StringVar(&o.Address, "listen-address", ":9443", "address to serve on, over TLS")
 	flag.StringVar(&o.CertDir, "cert-dir", "/var/run/secrets/serving-cert", "folder with tls.crt and tls.key, read again when they change")
 	flag.StringVar(&o.Namespace, "namespace", os.Getenv("NAMESPACE"), "namespace of the LVMCluster, told to the pages")
-	flag.BoolVar(&o.FollowProfile, "tls-profile", true, "serve TLS as the cluster's APIServer object says, where there is one")
+	version := flag.String("tls-min-version", "", "the least version of TLS, in the words of OpenShift's API: VersionTLS12; empty for TLS 1.2")
+	ciphers := flag.String("tls-ciphers", "", "cipher suites of TLS 1.2 that are served, by OpenSSL's names, separated by commas; empty for Go's own choice")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	o.Profile.MinTLSVersion = configv1.TLSProtocolVersion(*version)
+	if *ciphers != "" {
+		o.Profile.Ciphers = strings.Split(*ciphers, ",")
 	}
 	files, err := fs.Sub(dist, "dist/plugin")
 	if err != nil {

@@ -25,6 +25,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
+	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 )
@@ -67,7 +68,7 @@ func command() *cobra.Command {
 }
 
 // metricsOptions serves metrics over TLS, to those whom the API server lets read them. reader reads from the API server.
-func metricsOptions(address string, certificate *scrape.Certificate, profile *tlsprofile.Follower, reader client.Reader) metricsserver.Options {
+func metricsOptions(address string, certificate *servingcert.Certificate, profile *tlsprofile.Follower, reader client.Reader) metricsserver.Options {
 	return metricsserver.Options{
 		BindAddress:    address,
 		SecureServing:  true,

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
@@ -22,6 +23,11 @@ const (
 
 // certificateSource returns the certificate that a server shows at the moment.
 type certificateSource = func() (*tls.Certificate, error)
+
+// reportCertificate says that the certificate of the metrics is not the one in its folder.
+func reportCertificate(err error) {
+	ctrl.Log.Error(err, "The certificate of the metrics cannot be read anew: the last one is shown")
+}
 
 func addProcessMetrics(component string, certificates map[string]certificateSource) error {
 	return metrics.Registry.Register(scrape.Process{Component: component, Certificates: certificates})

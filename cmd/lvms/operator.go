@@ -38,7 +38,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/olm"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/rights"
-	"github.com/lvm-storage/lvm-operator/internal/scrape"
+	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
@@ -163,7 +163,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		return err
 	}
 	certificates, profile, volumes := newCertificates(direct, namespace, o), tlsprofile.New(), &trim.Volumes{}
-	certificate := scrape.NewCertificate(o.metricsCertDir)
+	certificate := servingcert.New(o.metricsCertDir, reportCertificate)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              scheme,
 		Metrics:                             metricsOptions(o.metricsAddress, certificate, profile, direct),
@@ -278,7 +278,7 @@ func (c webhookCertificates) current(o operatorOptions) certificateSource {
 	if c.own != nil {
 		return c.own.Current
 	}
-	return scrape.NewCertificate(o.webhookCertDir).FromFolder
+	return servingcert.New(o.webhookCertDir, nil).FromFolder
 }
 
 func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Platform, watch *rights.Watch, o operatorOptions) error {

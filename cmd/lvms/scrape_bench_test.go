@@ -18,6 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/event"
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
+	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -75,7 +76,7 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(audit, nodemetrics.New(cache, "node1", "ns"), nodemetrics.Commands{&host.Counter{}},
-		scrape.Process{Component: "vg-manager", Certificates: map[string]func() (*tls.Certificate, error){"metrics": scrape.NewCertificate("").Current}})
+		scrape.Process{Component: "vg-manager", Certificates: map[string]func() (*tls.Certificate, error){"metrics": servingcert.New("", nil).Current}})
 	return registry
 }
 

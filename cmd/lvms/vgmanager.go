@@ -28,7 +28,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
-	"github.com/lvm-storage/lvm-operator/internal/scrape"
+	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
@@ -116,7 +116,7 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	objects, profile, certificate := agentCache(nodeName, namespace, volumes), tlsprofile.New(), scrape.NewCertificate(o.metricsCertDir)
+	objects, profile, certificate := agentCache(nodeName, namespace, volumes), tlsprofile.New(), servingcert.New(o.metricsCertDir, reportCertificate)
 	if hasProfile {
 		maps.Copy(objects, profilewatch.CacheByObject())
 	}

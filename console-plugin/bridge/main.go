@@ -136,7 +136,7 @@ func startPlugin(ctx context.Context, program string) (reach, func(), error) {
 		return reach{}, nil, err
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	server := exec.CommandContext(ctx, program, "--cert-dir", folder, "--listen-address", address, "--namespace", env.Namespace, "--tls-profile=false")
+	server := exec.CommandContext(ctx, program, "--cert-dir", folder, "--listen-address", address, "--namespace", env.Namespace)
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		return reach{}, nil, err

@@ -13,16 +13,20 @@ import (
 	"net/http"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
+
+	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 )
 
 // Options are what the server needs.
 type Options struct {
 	Address, CertDir, Namespace string
-	// FollowProfile: the cluster is asked how TLS is to be served.
-	FollowProfile bool
-	Files         fs.FS
-	Log           *slog.Logger
+	// Profile says how TLS is to be served, in the words of OpenShift's API; without a version TLS 1.2 is the least, and Go chooses the
+	// cipher suites.
+	Profile configv1.TLSProfileSpec
+	Files   fs.FS
+	Log     *slog.Logger
 	// Listening is told the address that is served on.
 	Listening func(net.Addr)
 }
@@ -37,22 +41,36 @@ const (
 	stopTimeout = 10 * time.Second
 )
 
+// tlsConfig serves the certificate in the folder, which has to be there, by the profile.
+func tlsConfig(o Options) (*tls.Config, error) {
+	certificate := servingcert.New(o.CertDir, func(err error) {
+		o.Log.Error("The serving certificate cannot be read anew: the last one is served on", "error", err)
+	})
+	if _, err := certificate.FromFolder(); err != nil {
+		return nil, err
+	}
+	profile := tlsprofile.New()
+	if o.Profile.MinTLSVersion != "" || len(o.Profile.Ciphers) > 0 {
+		custom := &configv1.TLSSecurityProfile{Type: configv1.TLSProfileCustomType, Custom: &configv1.CustomTLSProfile{TLSProfileSpec: o.Profile}}
+		if err := profile.Set(custom); err != nil {
+			return nil, err
+		}
+	}
+	config := &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
+	profile.Configure(config)
+	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate.FromFolder() }
+	return config, nil
+}
+
 // Run serves until the context ends.
 func Run(ctx context.Context, o Options) error {
 	handler, err := NewHandler(o.Files, o.Namespace)
 	if err != nil {
 		return err
 	}
-	serving, err := newCertificate(o.CertDir, o.Log)
+	config, err := tlsConfig(o)
 	if err != nil {
 		return err
-	}
-	profile := tlsprofile.New()
-	config := &tls.Config{NextProtos: []string{"h2", "http/1.1"}}
-	profile.Configure(config)
-	config.GetCertificate = serving.get
-	if o.FollowProfile {
-		go follow(ctx, profile, o.Log)
 	}
 	listener, err := net.Listen("tcp", o.Address)
 	if err != nil {

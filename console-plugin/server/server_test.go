@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,9 +19,8 @@ import (
 	"testing/fstest"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	"k8s.io/client-go/util/cert"
-
-	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 )
 
 const script = "plugin-entry.0123456789abcdef0123.min.js"
@@ -240,105 +238,77 @@ func TestNothingIsWrittenAndNoHeaderIsLogged(t *testing.T) {
 }
 
 func TestNewCertificateIsServed(t *testing.T) {
-	folder, said := t.TempDir(), &log{}
-	writeCertificate(t, folder, "first")
-	c, err := newCertificate(folder, slog.New(slog.NewTextHandler(said, nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := start(t)
 	served := func() string {
 		t.Helper()
-		c.looked = time.Time{}
-		pair, err := c.get(nil)
+		c, err := tls.Dial("tcp", strings.TrimPrefix(r.url, "https://"), &tls.Config{InsecureSkipVerify: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		leaf, err := x509.ParseCertificate(pair.Certificate[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return leaf.DNSNames[0]
+		defer func() { _ = c.Close() }()
+		return c.ConnectionState().PeerCertificates[0].DNSNames[0]
 	}
-	later := func(d time.Duration) {
+	later := func(file string, d time.Duration) {
 		t.Helper()
 		at := time.Now().Add(d)
-		if err := os.Chtimes(filepath.Join(folder, "tls.crt"), at, at); err != nil {
+		if err := os.Chtimes(filepath.Join(r.folder, file), at, at); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := served(); got != "first" {
+	if got := served(); got != "localhost" {
 		t.Errorf("got %s", got)
 	}
-	writeCertificate(t, folder, "second")
-	later(time.Minute)
+	writeCertificate(t, r.folder, "second")
+	later("tls.crt", time.Minute)
 	if got := served(); got != "second" {
 		t.Errorf("got %s after a renewal", got)
 	}
-	if err := os.WriteFile(filepath.Join(folder, "tls.key"), []byte("half"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(r.folder, "tls.key"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	later(2 * time.Minute)
-	if got := served(); got != "second" || !strings.Contains(said.String(), "cannot be read anew") {
-		t.Errorf("got %s in the middle of a renewal; the log has %s", got, said)
-	}
-	if _, err := newCertificate(t.TempDir(), slog.Default()); err == nil || !strings.Contains(err.Error(), "serving certificate") {
-		t.Errorf("got %v without a certificate", err)
+	later("tls.key", 2*time.Minute)
+	if got := served(); got != "second" || !strings.Contains(r.said.String(), "cannot be read anew") {
+		t.Errorf("got %s in the middle of a renewal; the log has %s", got, r.said)
 	}
 }
 
-// TestProfileOfTheCluster asks an API server over TLS, as a Pod does it.
-func TestProfileOfTheCluster(t *testing.T) {
-	answer := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) }
-	api := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != profilePath || r.Header.Get("Authorization") != "Bearer of a Pod" {
-			w.WriteHeader(http.StatusForbidden)
-			return
-		}
-		answer(w, r)
-	}))
-	defer api.Close()
+func TestWhatCannotBeServedIsSaidAtTheStart(t *testing.T) {
 	folder := t.TempDir()
-	ca := &bytes.Buffer{}
-	encoded, err := cert.EncodeCertificates(api.Certificate())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ca.Write(encoded)
-	for name, content := range map[string][]byte{"ca.crt": ca.Bytes(), "token": []byte("of a Pod\n")} {
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
-			t.Fatal(err)
+	writeCertificate(t, folder, "localhost")
+	for name, tt := range map[string]struct {
+		change func(*Options)
+		says   string
+	}{
+		"no certificate":     {func(o *Options) { o.CertDir = t.TempDir() }, "serving certificate"},
+		"an unknown version": {func(o *Options) { o.Profile.MinTLSVersion = "VersionTLS14" }, `"VersionTLS14"`},
+		"no cipher suite": {func(o *Options) {
+			o.Profile = configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS12", Ciphers: []string{"RC4-SHA"}}
+		}, "RC4-SHA"},
+		"only cipher suites": {func(o *Options) { o.Profile.Ciphers = []string{"ECDHE-RSA-AES128-GCM-SHA256"} }, "minTLSVersion"},
+	} {
+		o := Options{Address: "127.0.0.1:0", CertDir: folder, Files: build(t), Log: slog.New(slog.DiscardHandler)}
+		tt.change(&o)
+		if err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: got %v", name, err)
 		}
 	}
-	server, err := newAPIServer(api.URL, folder)
-	if err != nil {
-		t.Fatal(err)
-	}
-	profile := tlsprofile.New()
-	config := &tls.Config{}
-	profile.Configure(config)
-	least := func() uint16 {
-		t.Helper()
-		c, err := config.GetConfigForClient(nil)
+}
+
+func TestProfileIsServed(t *testing.T) {
+	for version, want := range map[configv1.TLSProtocolVersion]uint16{"": tls.VersionTLS12, configv1.VersionTLS12: tls.VersionTLS12, configv1.VersionTLS13: tls.VersionTLS13} {
+		folder := t.TempDir()
+		writeCertificate(t, folder, "localhost")
+		o := Options{CertDir: folder, Log: slog.New(slog.DiscardHandler), Profile: configv1.TLSProfileSpec{MinTLSVersion: version}}
+		if version == configv1.VersionTLS12 {
+			o.Profile.Ciphers = []string{"ECDHE-RSA-AES128-GCM-SHA256"}
+		}
+		config, err := tlsConfig(o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return c.MinVersion
-	}
-	if err := server.tell(t.Context(), profile); err != errNoProfile || least() != tls.VersionTLS12 {
-		t.Errorf("got %v, %x where the cluster says nothing", err, least())
-	}
-	answer = func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"spec":{"tlsSecurityProfile":{"type":"Modern"}}}`))
-	}
-	if err := server.tell(t.Context(), profile); err != nil || least() != tls.VersionTLS13 {
-		t.Errorf("got %v, %x for Modern", err, least())
-	}
-	answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }
-	if err := server.tell(t.Context(), profile); err == nil || least() != tls.VersionTLS13 {
-		t.Errorf("got %v, %x where the API server fails", err, least())
-	}
-	answer = func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"spec":{}}`)) }
-	if err := server.tell(t.Context(), profile); err != nil || least() != tls.VersionTLS12 {
-		t.Errorf("got %v, %x for no profile", err, least())
+		served, err := config.GetConfigForClient(nil)
+		if err != nil || served.MinVersion != want || len(served.CipherSuites) != len(o.Profile.Ciphers) {
+			t.Errorf("%q: got %+v, %v", version, served, err)
+		}
 	}
 }

@@ -1,2 +1,2 @@
-// Package scrape is how metrics are served: with which certificate, and to whom.
+// Package scrape is how metrics are served, and to whom.
 package scrape

@@ -16,8 +16,6 @@ import (
 	"math/big"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,6 +26,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 )
 
 // authority signs certificates.
@@ -141,7 +141,7 @@ func serve(t *testing.T, trust *published) *served {
 	server := httptest.NewUnstartedServer(handler)
 	server.TLS = &tls.Config{}
 	AskForCertificate(server.TLS)
-	NewCertificate("").Configure(server.TLS)
+	servingcert.New("", nil).Configure(server.TLS)
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	s.address = server.URL
@@ -278,87 +278,9 @@ func TestAuthoritiesThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestCertificateOfTheFolder(t *testing.T) {
-	folder := t.TempDir()
-	c := NewCertificate(folder)
-	own, err := c.Current()
-	if err != nil || own.Leaf.Subject.CommonName != "lvms-metrics" {
-		t.Fatalf("%v, %v", own, err)
-	}
-	if again, _ := c.Current(); again != own {
-		t.Error("a new certificate each time")
-	}
-	if _, err := c.FromFolder(); err == nil {
-		t.Error("the folder is empty")
-	}
-	write := func(a authority, user string, at time.Time) {
-		t.Helper()
-		issued := a.issue(t, user, x509.ExtKeyUsageServerAuth, time.Now().Add(time.Hour))
-		key, err := x509.MarshalECPrivateKey(issued.PrivateKey.(*ecdsa.PrivateKey))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for file, block := range map[string]*pem.Block{certificateFile: {Type: "CERTIFICATE", Bytes: issued.Certificate[0]}, keyFile: {Type: "EC PRIVATE KEY", Bytes: key}} {
-			name := filepath.Join(folder, file)
-			if err := errors.Join(os.WriteFile(name, pem.EncodeToMemory(block), 0o600), os.Chtimes(name, at, at)); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	shown := func() string {
-		t.Helper()
-		current, err := c.Current()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return current.Leaf.Subject.CommonName
-	}
-	a := newAuthority(t)
-	write(a, "first", time.Unix(1, 0))
-	if got := shown(); got != "first" {
-		t.Errorf("got %s", got)
-	}
-	write(a, "second", time.Unix(2, 0))
-	if got := shown(); got != "second" {
-		t.Errorf("got %s", got)
-	}
-	// Half written: the key is of another.
-	if err := os.WriteFile(filepath.Join(folder, keyFile), []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chtimes(filepath.Join(folder, certificateFile), time.Unix(3, 0), time.Unix(3, 0)); err != nil {
-		t.Fatal(err)
-	}
-	if got := shown(); got != "second" {
-		t.Errorf("got %s while the files are being written", got)
-	}
-	// A new process that finds them so has nothing to fall back to, and says so: what it would sign itself is not what Prometheus expects.
-	if _, err := NewCertificate(folder).Current(); err == nil {
-		t.Error("no error")
-	}
-}
-
-func TestOwnCertificateIsRenewed(t *testing.T) {
-	now := time.Now()
-	c := &Certificate{now: func() time.Time { return now }}
-	first, err := c.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	now = now.Add(validity*2/3 - time.Hour)
-	if again, _ := c.Current(); again != first {
-		t.Error("renewed too early")
-	}
-	now = now.Add(2 * time.Hour)
-	second, err := c.Current()
-	if err != nil || second == first || second.Leaf.NotAfter.Sub(now) < validity/2 {
-		t.Errorf("not renewed: %v", err)
-	}
-}
-
 func TestProcessTellsBuildAndCertificates(t *testing.T) {
 	p := Process{Component: "vg-manager", Certificates: map[string]func() (*tls.Certificate, error){
-		"metrics": NewCertificate("").Current, "webhook": func() (*tls.Certificate, error) { return nil, errors.New("not there yet") },
+		"metrics": servingcert.New("", nil).Current, "webhook": func() (*tls.Certificate, error) { return nil, errors.New("not there yet") },
 	}}
 	for metric, want := range map[string]int{"lvms_build_info": 1, "lvms_certificate_expiry_timestamp_seconds": 1} {
 		if n := testutil.CollectAndCount(p, metric); n != want {

@@ -15,6 +15,7 @@ import (
 type settings struct {
 	minVersion   uint16
 	cipherSuites []uint16
+	spec         configv1.TLSProfileSpec
 }
 
 // Follower configures servers by the profile that it was told last.
@@ -38,6 +39,9 @@ func (f *Follower) Configure(server *tls.Config) {
 		return config, nil
 	}
 }
+
+// Spec returns what is served now: what stood for the last profile that could be. It is empty as long as the Follower was told nothing.
+func (f *Follower) Spec() configv1.TLSProfileSpec { return f.current.Load().spec }
 
 // Set follows a profile; nil is OpenShift's default. One that cannot be served is refused, and the last one holds.
 func (f *Follower) Set(profile *configv1.TLSSecurityProfile) error {
@@ -95,7 +99,7 @@ func translate(spec configv1.TLSProfileSpec) (*settings, error) {
 	if !known {
 		return nil, fmt.Errorf("TLS profile: minTLSVersion %q is not known", spec.MinTLSVersion)
 	}
-	next := &settings{minVersion: version}
+	next := &settings{minVersion: version, spec: spec}
 	for _, name := range spec.Ciphers {
 		if suite, known := suites[name]; known {
 			next.cipherSuites = append(next.cipherSuites, suite)

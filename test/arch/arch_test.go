@@ -60,6 +60,7 @@ var rules = []rule{
 	{folder: "internal/platform", never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/rights", never: []string{module + "api"}},
 	{folder: "internal/scrape", ours: []string{"internal/metric", "internal/version"}, never: []string{module + "api"}},
+	{folder: "internal/servingcert", never: kubernetes},
 	{folder: "internal/tlsprofile", never: append([]string{module + "api"}, clients...)},
 	{folder: "internal/tlsprofile/profilewatch", ours: []string{"internal/tlsprofile"}, never: []string{module + "api"}},
 	{folder: "internal/trim", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
@@ -69,7 +70,7 @@ var rules = []rule{
 	{folder: "cmd/lvms", ours: []string{"api", "config/rbac", "controllers", "internal", "vgmanager"}},
 	{folder: "config/rbac", never: append([]string{module}, kubernetes...)},
 	// What serves the console is to be small, and has nothing to do with the rest.
-	{folder: "console-plugin", ours: []string{"internal/tlsprofile"}, never: append([]string{module + "api", module + "controllers", module + "vgmanager"}, clients...)},
+	{folder: "console-plugin", ours: []string{"internal/servingcert", "internal/tlsprofile"}, never: append([]string{module + "api", module + "controllers", module + "vgmanager"}, clients...)},
 	{folder: "console-plugin/bridge", ours: []string{"api", "internal/webhook", "test/env", "test/lab"}},
 	{folder: "hack"},
 	{folder: "monitoring", ours: []string{"monitoring"}, never: clients},

@@ -1,4 +1,6 @@
-package scrape
+// Package servingcert has the certificate that a server shows: one that a Secret brings into a folder and renews there, or, where a server is
+// allowed to do without, one that it signs itself.
+package servingcert
 
 import (
 	"crypto/ecdsa"
@@ -25,27 +27,37 @@ const (
 	clockSkew = time.Hour
 )
 
-// Certificate is what a server shows: the one in a folder, which OpenShift's service CA fills through an optional Secret and renews there;
-// and one that it signs itself as long as that is not there.
+// Certificate is what a server shows: the one in a folder, which OpenShift's service CA fills through a Secret and renews there; and from
+// Current one that it signs itself as long as that was never there.
 type Certificate struct {
 	folder string
+	report func(error)
 	now    func() time.Time
 
 	mu sync.Mutex
 	// loaded is from the folder, written at changed; own is ours.
 	loaded, own *tls.Certificate
 	changed     time.Time
+	// reported is the error that was reported last.
+	reported string
 }
 
-// NewCertificate returns a Certificate. An empty folder name is for none.
-func NewCertificate(folder string) *Certificate { return &Certificate{folder: folder, now: time.Now} }
+// New returns a Certificate. An empty folder name is for none. report is told, each time anew, why what is in the folder now cannot be
+// shown while an earlier one holds; nil for nobody.
+func New(folder string, report func(error)) *Certificate {
+	if report == nil {
+		report = func(error) {}
+	}
+	return &Certificate{folder: folder, report: report, now: time.Now}
+}
 
-// Configure makes a server show it.
+// Configure makes a server show what Current returns.
 func (c *Certificate) Configure(server *tls.Config) {
 	server.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current() }
 }
 
-// Current returns the certificate that holds now.
+// Current returns the certificate that holds now. It fails where the folder has one that was never readable: what is signed here instead is
+// not what clients expect then.
 func (c *Certificate) Current() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,7 +80,7 @@ func (c *Certificate) Current() (*tls.Certificate, error) {
 	return c.own, nil
 }
 
-// FromFolder returns the one in the folder, or why there is none.
+// FromFolder returns the one in the folder, or why there never was one.
 func (c *Certificate) FromFolder() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -78,31 +90,59 @@ func (c *Certificate) FromFolder() (*tls.Certificate, error) {
 	return c.loaded, nil
 }
 
-// load reads the files where they have changed. While the new ones do not fit each other, being written, the last ones hold.
+// load reads the files where they have changed. While the new ones do not fit each other, being written, or are gone, the last ones hold.
 func (c *Certificate) load() error {
-	file := filepath.Join(c.folder, certificateFile)
-	info, err := os.Stat(file)
-	if err != nil {
-		return err
-	}
-	if c.loaded != nil && info.ModTime().Equal(c.changed) {
+	err := c.read()
+	if err == nil {
+		c.reported = ""
 		return nil
 	}
-	pair, err := tls.LoadX509KeyPair(file, filepath.Join(c.folder, keyFile))
-	if err != nil {
-		if c.loaded != nil {
-			return nil
-		}
-		return fmt.Errorf("certificate of the metrics in %s: %w", c.folder, err)
+	if c.loaded == nil {
+		return err
 	}
-	c.loaded, c.changed = &pair, info.ModTime()
+	if text := err.Error(); text != c.reported {
+		c.reported = text
+		c.report(err)
+	}
 	return nil
+}
+
+func (c *Certificate) read() error {
+	crt, key := filepath.Join(c.folder, certificateFile), filepath.Join(c.folder, keyFile)
+	changed, err := modified(crt, key)
+	if err != nil {
+		return fmt.Errorf("serving certificate: %w", err)
+	}
+	if c.loaded != nil && changed.Equal(c.changed) {
+		return nil
+	}
+	pair, err := tls.LoadX509KeyPair(crt, key)
+	if err != nil {
+		return fmt.Errorf("serving certificate in %s: %w", c.folder, err)
+	}
+	c.loaded, c.changed = &pair, changed
+	return nil
+}
+
+// modified is the last change of the files.
+func modified(names ...string) (time.Time, error) {
+	var last time.Time
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if err != nil {
+			return time.Time{}, err
+		}
+		if info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	return last, nil
 }
 
 func selfSigned(now time.Time) (*tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, fmt.Errorf("make a key for the metrics: %w", err)
+		return nil, fmt.Errorf("make a key for a serving certificate: %w", err)
 	}
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -115,7 +155,7 @@ func selfSigned(now time.Time) (*tls.Certificate, error) {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("sign the certificate of the metrics: %w", err)
+		return nil, fmt.Errorf("sign a serving certificate: %w", err)
 	}
 	leaf, err := x509.ParseCertificate(der)
 	if err != nil {

@@ -1,0 +1,107 @@
+package servingcert
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/util/cert"
+)
+
+// write makes a certificate for a name in a folder.
+func write(t *testing.T, folder, name string, at time.Time) {
+	t.Helper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey(name, []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, content := range map[string][]byte{certificateFile: certificate, keyFile: key} {
+		path := filepath.Join(folder, file)
+		if err := errors.Join(os.WriteFile(path, content, 0o600), os.Chtimes(path, at, at)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestCertificateOfTheFolder(t *testing.T) {
+	folder := t.TempDir()
+	var told []string
+	c := New(folder, func(err error) { told = append(told, err.Error()) })
+	own, err := c.Current()
+	if err != nil || own.Leaf.Subject.CommonName != "lvms-metrics" {
+		t.Fatalf("%v, %v", own, err)
+	}
+	if again, _ := c.Current(); again != own {
+		t.Error("a new certificate each time")
+	}
+	if _, err := c.FromFolder(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v for an empty folder", err)
+	}
+	shown := func() string {
+		t.Helper()
+		for _, get := range []func() (*tls.Certificate, error){c.Current, c.FromFolder} {
+			got, err := get()
+			if err != nil || got != c.loaded {
+				t.Fatal(got, err)
+			}
+		}
+		return c.loaded.Leaf.DNSNames[0]
+	}
+	for i, name := range []string{"first", "second"} {
+		write(t, folder, name, time.Unix(int64(i)+1, 0))
+		if got := shown(); got != name {
+			t.Errorf("got %s, want %s", got, name)
+		}
+	}
+	if len(told) != 0 {
+		t.Errorf("told %q", told)
+	}
+	// Half written: the key alone is another.
+	if err := os.WriteFile(filepath.Join(folder, keyFile), []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if got := shown(); got != "second" {
+			t.Errorf("got %s while the files are being written", got)
+		}
+	}
+	if len(told) != 1 {
+		t.Errorf("told %q", told)
+	}
+	// A new process that finds them so has nothing to fall back to, and says so: what it would sign itself is not what clients expect.
+	if _, err := New(folder, nil).Current(); err == nil {
+		t.Error("no error")
+	}
+	if err := os.Remove(filepath.Join(folder, certificateFile)); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(); got != "second" || len(told) != 2 {
+		t.Errorf("got %s when the files are gone; told %q", got, told)
+	}
+	write(t, folder, "third", time.Unix(3, 0))
+	if got := shown(); got != "third" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestOwnCertificateIsRenewed(t *testing.T) {
+	now := time.Now()
+	c := &Certificate{now: func() time.Time { return now }}
+	first, err := c.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(validity*2/3 - time.Hour)
+	if again, _ := c.Current(); again != first {
+		t.Error("renewed too early")
+	}
+	now = now.Add(2 * time.Hour)
+	second, err := c.Current()
+	if err != nil || second == first || second.Leaf.NotAfter.Sub(now) < validity/2 {
+		t.Errorf("not renewed: %v", err)
+	}
+}
