@@ -65,6 +65,7 @@ NPM := npm --prefix $(CONSOLE)
 
 .PHONY: test-console
 test-console: console-browser console-build $(BIN)/bridge ## The console plugin: types, units, bundle, licences; in Chromium over a real API server. Wants Node.js 20.
+	@hack/console packages
 	@cd $(CONSOLE) && ../../hack/step "console types" $(NPM) run --silent check
 	@cd $(CONSOLE) && ../../hack/step "console unit tests" $(NPM) run --silent test
 	@cd $(CONSOLE) && ../../hack/step "console bundle" $(NPM) run --silent budget && $(NPM) run --silent licences
@@ -106,11 +107,13 @@ rootfs = $(BIN)/rootfs -arch $(1) -update=$(DEBIAN_UPDATE) -cache $(LVMS_CACHE)/
 # $(call write-image,ARCH,PROGRAM,ARCHIVE): and the archive, with its list of components and its provenance beside it.
 write-image = $(BIN)/image -arch $(1) -rootfs $(LVMS_CACHE)/rootfs-$(1) -packages $(LVMS_CACHE)/rootfs-$(1).packages.json \
 	-binary $(2) -version $(VERSION) -revision "$(REVISION)" -out $(3)
+# $(call with-console,PROGRAM): with the server of the console plugin, and what of npm is in that.
+with-console = -console $(1) -parts $(CONSOLE_PARTS)
 
 .PHONY: image
-image: $(BIN)/lvms $(BIN)/rootfs $(BIN)/image ## Write the operator's image as an OCI archive, without a container engine.
+image: $(BIN)/lvms $(BIN)/console-plugin $(BIN)/rootfs $(BIN)/image ## Write the operator's image as an OCI archive, without a container engine. Wants Node.js 20.
 	@mkdir -p $(dir $(IMAGE)) && $(call rootfs,amd64)
-	@$(call write-image,amd64,$(BIN)/lvms,$(IMAGE))
+	@$(call write-image,amd64,$(BIN)/lvms,$(IMAGE)) $(call with-console,$(BIN)/console-plugin)
 
 ARCHES := amd64 arm64 ppc64le s390x
 IMAGES := $(ARCHES:%=$(LVMS_CACHE)/image/lvms-operator-%.tar)
@@ -119,23 +122,28 @@ IMAGES := $(ARCHES:%=$(LVMS_CACHE)/image/lvms-operator-%.tar)
 images: $(IMAGES) ## The same for amd64, arm64, ppc64le and s390x, and one archive with all of them.
 	@$(BIN)/image -index -out $(LVMS_CACHE)/image/lvms-operator-index.tar $(IMAGES)
 
-.PHONY: $(IMAGES) $(ARCHES:%=$(BIN)/lvms-%)
-$(IMAGES): $(LVMS_CACHE)/image/lvms-operator-%.tar: $(BIN)/lvms-% $(BIN)/rootfs $(BIN)/image
+.PHONY: $(IMAGES) $(ARCHES:%=$(BIN)/lvms-%) $(ARCHES:%=$(BIN)/console-plugin-%)
+$(IMAGES): $(LVMS_CACHE)/image/lvms-operator-%.tar: $(BIN)/lvms-% $(BIN)/console-plugin-% $(BIN)/rootfs $(BIN)/image
 	@mkdir -p $(dir $@) && $(call rootfs,$*)
-	@$(call write-image,$*,$<,$@)
+	@$(call write-image,$*,$<,$@) $(call with-console,$(BIN)/console-plugin-$*)
 $(ARCHES:%=$(BIN)/lvms-%): $(BIN)/lvms-%:
 	@GOARCH=$* hack/step "build lvms for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
+$(ARCHES:%=$(BIN)/console-plugin-%): $(BIN)/console-plugin-%: console-files
+	@GOARCH=$* hack/step "build console-plugin for $*" go build -ldflags "-s -w" -o $@ ./console-plugin
 
 .PHONY: console-browser
 console-browser:
 	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } >/dev/null
 
-.PHONY: console-build
-console-build: ## Build the console plugin, and the server that has it: bin/console-plugin. Wants Node.js 20 and npm's registry.
-	@command -v npm >/dev/null || { echo "npm is not there: install Node.js 20 or newer, which the console plugin is built with" >&2; exit 1; }
-	@cd $(CONSOLE) && ../../hack/step "console packages" npm ci --silent --no-audit --no-fund
-	@hack/step "console build" $(NPM) run --silent build -- --stats=errors-only
-	@hack/step "build console-plugin" go build -ldflags "-s -w" -o $(BIN)/console-plugin ./console-plugin
+# The list of the npm packages in the plugin, and their licences.
+CONSOLE_PARTS := $(LVMS_CACHE)/console
+
+.PHONY: console-build console-files
+console-build: $(BIN)/console-plugin ## Build the console plugin, and the server that has it: bin/console-plugin. Wants Node.js 20 and npm's registry.
+console-files:
+	@hack/console build $(CONSOLE_PARTS)
+$(BIN)/console-plugin: console-files
+	@hack/step "build console-plugin" go build -ldflags "-s -w" -o $@ ./console-plugin
 
 # A stand-in for upstream's node agent, for the story of taking a cluster over.
 UPSTREAM_IMAGE := $(LVMS_CACHE)/image/upstream.tar
@@ -152,10 +160,10 @@ NEXT_IMAGE := $(LVMS_CACHE)/image/next.tar
 .PHONY: next-image
 next-image: image
 	@go build -ldflags "$(LDFLAGS:%$(VERSION)=%$(NEXT_VERSION))" -o $(BIN)/lvms-next ./cmd/lvms
-	@$(call write-image,amd64,$(BIN)/lvms-next,$(NEXT_IMAGE)) -version $(NEXT_VERSION)
+	@$(call write-image,amd64,$(BIN)/lvms-next,$(NEXT_IMAGE)) $(call with-console,$(BIN)/console-plugin) -version $(NEXT_VERSION)
 
 # Go decides what is stale.
-.PHONY: $(BIN)/lvms $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge
+.PHONY: $(BIN)/lvms $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge $(BIN)/console-plugin
 $(BIN)/lvms:
 	@hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 $(BIN)/image:
@@ -252,7 +260,7 @@ lab-kubectl: $(LAB) ## kubectl on the running cluster: make lab-kubectl ARGS="ge
 
 .PHONY: console
 console: console-build $(BIN)/bridge ## The console plugin over the running cluster, for a browser on this machine: make console LISTEN=127.0.0.1:9000.
-	@hack/step "console host" $(NPM) run --silent build-host
+	@hack/console packages && hack/step "console host" $(NPM) run --silent build-host
 	@$(BIN)/bridge --lab $(LVMS_CACHE)/labs/$(LAB_NAME) --plugin $(BIN)/console-plugin --host $(CONSOLE)/host/dist --listen $(or $(LISTEN),127.0.0.1:9000)
 
 .PHONY: lab-down

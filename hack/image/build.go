@@ -50,11 +50,26 @@ func buildLayers(o options) ([]mutate.Addendum, error) {
 		}
 		layers = append(layers, addendum(o, files, "hack/rootfs -arch "+o.arch, "programs and libraries of Debian 12, licences"))
 	}
-	program, err := tarProgram(o.binary)
+	program, err := pack(func(w *tar.Writer) error { return addProgram(w, o.binary, "lvms") })
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", o.binary, err)
 	}
-	return append(layers, addendum(o, program, "go build -o /lvms", o.title+" "+o.version)), nil
+	layers = append(layers, addendum(o, program, "go build -o /lvms", o.title+" "+o.version))
+	if o.console == "" {
+		return layers, nil
+	}
+	console, err := tarConsole(o)
+	if err != nil {
+		return nil, fmt.Errorf("read %s and %s: %w", o.console, o.parts, err)
+	}
+	return append(layers, addendum(o, console, "go build -o /console-plugin", "the server of the console's plugin, licences of npm packages")), nil
+}
+
+// tarConsole has the plugin's server, and the licences of what of npm is in it.
+func tarConsole(o options) ([]byte, error) {
+	return pack(func(w *tar.Writer) error {
+		return errors.Join(addProgram(w, o.console, "console-plugin"), addFolder(w, filepath.Join(o.parts, licensesFolder), "licenses/npm"))
+	})
 }
 
 func addendum(o options, content []byte, createdBy, comment string) mutate.Addendum {
@@ -67,10 +82,24 @@ func addendum(o options, content []byte, createdBy, comment string) mutate.Adden
 	history := v1.History{CreatedBy: createdBy, Comment: comment, Created: v1.Time{Time: o.created}}
 	return mutate.Addendum{Layer: layer, MediaType: types.OCILayer, History: history}
 }
-func tarFolder(root string) ([]byte, error) {
+
+// pack returns a tar.
+func pack(fill func(*tar.Writer) error) ([]byte, error) {
 	var buffer bytes.Buffer
 	w := tar.NewWriter(&buffer)
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+	if err := errors.Join(fill(w), w.Close()); err != nil {
+		return nil, err
+	}
+	return buffer.Bytes(), nil
+}
+
+func tarFolder(root string) ([]byte, error) {
+	return pack(func(w *tar.Writer) error { return addFolder(w, root, "") })
+}
+
+// addFolder adds what is in a folder, at a path in the image.
+func addFolder(w *tar.Writer, root, at string) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == root {
 			return err
 		}
@@ -78,12 +107,8 @@ func tarFolder(root string) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		return addFile(w, path, name, entry)
+		return addFile(w, path, filepath.Join(at, name), entry)
 	})
-	if err := errors.Join(err, w.Close()); err != nil {
-		return nil, err
-	}
-	return buffer.Bytes(), nil
 }
 
 func addFile(w *tar.Writer, path, name string, entry fs.DirEntry) error {
@@ -124,20 +149,12 @@ func writeFile(w *tar.Writer, header *tar.Header, content []byte) error {
 	return err
 }
 
-func tarProgram(path string) ([]byte, error) {
+func addProgram(w *tar.Writer, path, name string) error {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var buffer bytes.Buffer
-	w := tar.NewWriter(&buffer)
-	if err := writeFile(w, &tar.Header{Name: "lvms", Mode: 0o755, Format: tar.FormatPAX}, content); err != nil {
-		return nil, err
-	}
-	if err := w.Close(); err != nil {
-		return nil, err
-	}
-	return buffer.Bytes(), nil
+	return writeFile(w, &tar.Header{Name: name, Mode: 0o755, Format: tar.FormatPAX}, content)
 }
 
 func appendImage(image v1.Image) func(layout.Path) error {

@@ -18,8 +18,26 @@ type components struct {
 	distribution string // of the packages: debian-12
 	packages     []debianPackage
 	goVersion    string // without "go"
-	main         goModule
-	modules      []goModule // without the main one
+	program
+	console *console // nil where the image has none
+}
+
+// program is one of Go.
+type program struct {
+	main    goModule
+	modules []goModule // without the main one
+}
+
+// console is the server of the console's plugin, with what of npm is in the plugin.
+type console struct {
+	program
+	npm []npmPackage
+}
+
+// npmPackage is an entry of the list that hack/console writes.
+type npmPackage struct {
+	Name, Version, License string
+	Integrity              string // sha512-..., as in package-lock.json
 }
 
 // debianPackage is a line of what hack/rootfs writes.
@@ -30,6 +48,7 @@ type debianPackage struct {
 type goModule struct {
 	path, version string
 	sum           string // h1:..., as in go.sum; the main module has none
+	subpath       string // of a program that is not the module's first
 }
 
 func readComponents(o options) (components, error) {
@@ -48,8 +67,52 @@ func readComponents(o options) (components, error) {
 		return c, fmt.Errorf("modules of Go in %s: %w", o.binary, err)
 	}
 	c.readModules(info, o.version)
-	return c, nil
+	return c, c.readConsole(o)
 }
+
+// readConsole reads what the plugin's server is made of, where the image has one.
+func (c *components) readConsole(o options) error {
+	if (o.console == "") != (o.parts == "") {
+		return errors.New("-console and -parts go together: without the parts the list of components would not be complete")
+	}
+	if o.console == "" {
+		return nil
+	}
+	if err := checkMachine(o.console, o.arch); err != nil {
+		return err
+	}
+	info, err := buildinfo.ReadFile(o.console)
+	if err != nil {
+		return fmt.Errorf("modules of Go in %s: %w", o.console, err)
+	}
+	found := &console{program: programOf(info, o.version)}
+	found.main.subpath = strings.TrimPrefix(strings.TrimPrefix(info.Path, info.Main.Path), "/")
+	path := filepath.Join(o.parts, partsFile)
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return fmt.Errorf("npm packages in the plugin: %w", err)
+	}
+	if err := json.Unmarshal(content, &found.npm); err != nil {
+		return fmt.Errorf("npm packages in the plugin: %s: %w", path, err)
+	}
+	if len(found.npm) == 0 {
+		return fmt.Errorf("npm packages in the plugin: %s names none: write it anew with hack/console", path)
+	}
+	for _, p := range found.npm {
+		texts, err := os.ReadDir(filepath.Join(o.parts, licensesFolder, filepath.FromSlash(p.Name)))
+		if err != nil {
+			return fmt.Errorf("licence of npm package %s in the plugin: %w", p.Name, err)
+		}
+		if len(texts) == 0 {
+			return fmt.Errorf("licence of npm package %s in the plugin: %s has none: write it anew with hack/console", p.Name, o.parts)
+		}
+	}
+	c.console = found
+	return nil
+}
+
+// The names in the folder that hack/console writes.
+const partsFile, licensesFolder = "parts.json", "licenses"
 
 func (c *components) readPackages(path string) error {
 	if path == "" {
@@ -75,12 +138,17 @@ func (c *components) readPackages(path string) error {
 
 func (c *components) readModules(info *debug.BuildInfo, version string) {
 	c.goVersion, _, _ = strings.Cut(strings.TrimPrefix(info.GoVersion, "go"), " ")
+	c.program = programOf(info, version)
+}
+
+func programOf(info *debug.BuildInfo, version string) program {
 	// Go does not know the version of what it builds in a working tree.
-	c.main = goModule{path: info.Main.Path, version: "v" + version}
+	p := program{main: goModule{path: info.Main.Path, version: "v" + version}}
 	for _, m := range info.Deps {
-		c.modules = append(c.modules, builtFrom(m))
+		p.modules = append(p.modules, builtFrom(m))
 	}
-	slices.SortFunc(c.modules, func(a, b goModule) int { return strings.Compare(a.path+"@"+a.version, b.path+"@"+b.version) })
+	slices.SortFunc(p.modules, func(a, b goModule) int { return strings.Compare(a.path+"@"+a.version, b.path+"@"+b.version) })
+	return p
 }
 
 // builtFrom is the module that was compiled. One that a folder of the machine stands in for keeps its own name, without
@@ -105,11 +173,11 @@ func checkMachine(path, arch string) error {
 	}
 	f, err := elf.Open(path)
 	if err != nil {
-		return fmt.Errorf("-binary %s: %w", path, err)
+		return fmt.Errorf("program %s: %w", path, err)
 	}
 	defer f.Close()
 	if f.Machine != want {
-		return fmt.Errorf("-binary %s is for %s, and the image for %s: build it with GOARCH=%s", path, f.Machine, arch, arch)
+		return fmt.Errorf("program %s is for %s, and the image for %s: build it with GOARCH=%s", path, f.Machine, arch, arch)
 	}
 	return nil
 }

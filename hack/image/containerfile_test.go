@@ -94,14 +94,21 @@ func TestContainerfileAndMakefileTakeFilesFromTheSameProgram(t *testing.T) {
 	if got := of(file, "build", "RUN"); !slices.ContainsFunc(got, func(s string) bool { return strings.HasSuffix(s, "-o /tools/rootfs ./hack/rootfs") }) {
 		t.Errorf("the stage build does not build hack/rootfs: %q", got)
 	}
-	if got, want := of(file, "operator", "COPY"), []string{"--from=rootfs /rootfs /", "--from=build /lvms /lvms"}; !slices.Equal(got, want) {
+	if got := of(file, "console", "RUN"); !slices.Equal(got, []string{"hack/console build /console"}) {
+		t.Errorf("the stage console runs %q, and not hack/console alone", got)
+	}
+	if got := of(file, "build", "COPY"); got[len(got)-1] != "--from=console /src/console-plugin/dist console-plugin/dist" {
+		t.Errorf("the server of the plugin is built without the plugin: %q", got)
+	}
+	want := []string{"--from=rootfs /rootfs /", "--from=build /lvms /lvms", "--from=build /console-plugin /console-plugin", "--from=console /console/licenses /licenses/npm"}
+	if got := of(file, "operator", "COPY"); !slices.Equal(got, want) {
 		t.Errorf("the image has %q, want %q", got, want)
 	}
 	makefile, err := os.ReadFile("../../Makefile")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"rootfs = $(BIN)/rootfs ", "go build -o $@ ./hack/rootfs\n"} {
+	for _, want := range []string{"rootfs = $(BIN)/rootfs ", "go build -o $@ ./hack/rootfs\n", "hack/console build $(CONSOLE_PARTS)\n"} {
 		if !strings.Contains(string(makefile), want) {
 			t.Errorf("the Makefile has no %q", want)
 		}

@@ -29,6 +29,10 @@ func testComponents() (options, components) {
 		{Path: "example.com/folder", Version: "v1.0.0", Replace: &debug.Module{Path: "../folder"}},
 		{Path: "github.com/docker/cli", Version: "v29.7.2+incompatible", Sum: zeroSum},
 	}}, o.version)
+	c.console = &console{program: programOf(&debug.BuildInfo{Main: debug.Module{Path: "example.com/lvms"}, Deps: []*debug.Module{
+		{Path: "github.com/Masterminds/semver/v3", Version: "v3.5.0", Sum: zeroSum}, {Path: "example.com/files", Version: "v0.1.0", Sum: zeroSum},
+	}}, o.version), npm: []npmPackage{{"@patternfly/react-core", "6.4.3", "MIT", "sha512-AAAA"}, {"yaml", "2.9.1", "ISC", "sha512-AAAA"}}}
+	c.console.main.subpath = "console-plugin"
 	return o, c
 }
 
@@ -42,6 +46,10 @@ var wantPurls = []string{
 	"pkg:golang/example.com/fork@v1.0.1",
 	"pkg:golang/github.com/masterminds/semver/v3@v3.5.0",
 	"pkg:golang/github.com/docker/cli@v29.7.2%2Bincompatible",
+	"pkg:golang/example.com/lvms@v1.2.3#console-plugin",
+	"pkg:golang/example.com/files@v0.1.0",
+	"pkg:npm/%40patternfly/react-core@6.4.3",
+	"pkg:npm/yaml@2.9.1",
 }
 
 func TestEscape(t *testing.T) {
@@ -84,6 +92,21 @@ func TestSBOMListsAllThatIsInTheImage(t *testing.T) {
 	}
 	if first := d.Relationships[0]; first.Element != "SPDXRef-DOCUMENT" || first.Type != "DESCRIBES" || first.Related != d.Packages[0].ID {
 		t.Errorf("the document describes %+v", first)
+	}
+	// The server of the plugin needs a module that is listed already, and Go's own.
+	of := func(name string) spdxPackage {
+		return d.Packages[slices.IndexFunc(d.Packages, func(p spdxPackage) bool { return p.Name == name })]
+	}
+	var needs []string
+	for _, r := range d.Relationships {
+		if r.Element == of("example.com/lvms/console-plugin").ID {
+			needs = append(needs, r.Type+" "+r.Related)
+		}
+	}
+	want := []string{"DEPENDS_ON " + of("stdlib").ID, "DEPENDS_ON " + of("example.com/files").ID, "DEPENDS_ON " + of("github.com/Masterminds/semver/v3").ID,
+		"CONTAINS " + of("@patternfly/react-core").ID, "CONTAINS " + of("yaml").ID}
+	if !slices.Equal(needs, want) || of("yaml").LicenseDeclared != "ISC" {
+		t.Errorf("the plugin's server needs %q, want %q; licence of yaml %q", needs, want, of("yaml").LicenseDeclared)
 	}
 	if !strings.HasSuffix(d.Namespace, testDigest.Hex) || d.CreationInfo.Created != "1970-01-01T00:00:00Z" {
 		t.Errorf("namespace %q, created %q", d.Namespace, d.CreationInfo.Created)
@@ -132,8 +155,11 @@ func TestProvenanceNamesSubjectParametersAndDependencies(t *testing.T) {
 	for _, r := range definition.Dependencies {
 		uris[r.URI] = r
 	}
-	// All but the image and the main module, which is named by its commit.
-	for _, purl := range slices.Concat(wantPurls[1:3], wantPurls[4:]) {
+	if got := uris["pkg:npm/yaml@2.9.1"].Digest["sha512"]; got != "000000" {
+		t.Errorf("sum of an npm package %q", got)
+	}
+	// All but the image and the main module, which is named by its commit, with its programs.
+	for _, purl := range slices.Concat(wantPurls[1:3], wantPurls[4:9], wantPurls[10:]) {
 		if _, found := uris[purl]; !found {
 			t.Errorf("no %s", purl)
 		}

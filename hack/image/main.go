@@ -1,5 +1,5 @@
 // Command image writes an OCI image archive without a container engine: one layer with the files of a folder, one with
-// the program. Beside it come a list of what is in the image (SPDX) and a statement of what it was built from (SLSA
+// the program, one with the server of the console's plugin. Beside it come a list of what is in the image (SPDX) and a statement of what it was built from (SLSA
 // provenance). The same input gives the same bytes: files are sorted and carry no time, and no name of the machine.
 //
 // With -index it writes one archive from those of several architectures.
@@ -21,8 +21,8 @@ import (
 const maxSize = 60_000_000
 
 type options struct {
-	rootfs, packages, binary, out, arch, version, release, title, revision string
-	created                                                                time.Time
+	rootfs, packages, binary, console, parts, out, arch, version, release, title, revision string
+	created                                                                                time.Time
 }
 
 func main() {
@@ -30,6 +30,8 @@ func main() {
 	flag.StringVar(&o.rootfs, "rootfs", "", "folder with the files of the first layer")
 	flag.StringVar(&o.packages, "packages", "", "list of the Debian packages in -rootfs, as hack/rootfs writes it")
 	flag.StringVar(&o.binary, "binary", "", "program, which becomes /lvms and the entry point")
+	flag.StringVar(&o.console, "console", "", "the server of the console's plugin, which becomes /console-plugin; empty for none")
+	flag.StringVar(&o.parts, "parts", "", "folder that hack/console has written: the npm packages in -console, and their licences")
 	flag.StringVar(&o.out, "out", "", "archive to write (OCI image layout, tar)")
 	flag.StringVar(&o.arch, "arch", "amd64", "architecture of the files")
 	flag.StringVar(&o.version, "version", "", "version label")
@@ -118,17 +120,17 @@ func checkSize(o options, image v1.Image) (string, error) {
 	}
 	var sum int64
 	var parts []string
+	names := []string{"file system", "program", "console plugin"}
+	if o.rootfs == "" {
+		names = names[1:]
+	}
 	for i, layer := range layers {
 		size, err := layer.Size()
 		if err != nil {
 			return "", err
 		}
 		sum += size
-		name := "program"
-		if i < len(layers)-1 {
-			name = "file system"
-		}
-		parts = append(parts, fmt.Sprintf("%s %.1f MB", name, float64(size)/1e6))
+		parts = append(parts, fmt.Sprintf("%s %.1f MB", names[i], float64(size)/1e6))
 	}
 	text := fmt.Sprintf("%.1f MB compressed (%s)", float64(sum)/1e6, strings.Join(parts, ", "))
 	if sum > maxSize {

@@ -22,6 +22,8 @@ const packages = `{"distribution": "debian-12", "architecture": "amd64", "packag
   {"name": "libstdc++6", "version": "12.2.0-14+deb12u1", "architecture": "amd64", "source": "gcc-12", "sourceVersion": "12.2.0-14+deb12u1", "sha256": "ab"},
   {"name": "mount", "version": "2.38.1-5", "architecture": "amd64", "source": "util-linux", "sourceVersion": "2.38.1-5", "sha256": "cd"}]}`
 
+const parts = `[{"name": "@patternfly/react-core", "version": "6.4.3", "license": "MIT", "integrity": "sha512-AAAA"}, {"name": "yaml", "version": "2.9.1", "license": "ISC", "integrity": "sha512-AAAA"}]`
+
 // newFolder has this test itself as the program: it is one, with Go modules in it.
 func newFolder(t *testing.T) options {
 	t.Helper()
@@ -34,12 +36,18 @@ func newFolder(t *testing.T) options {
 		os.WriteFile(filepath.Join(root, "usr", "bin", "mount"), []byte("mount"), 0o755),
 		os.Symlink("usr/bin", filepath.Join(root, "bin")),
 		os.WriteFile(filepath.Join(dir, "packages.json"), []byte(packages), 0o644),
+		os.MkdirAll(filepath.Join(dir, "parts", licensesFolder, "@patternfly", "react-core"), 0o755),
+		os.MkdirAll(filepath.Join(dir, "parts", licensesFolder, "yaml"), 0o755),
+		os.WriteFile(filepath.Join(dir, "parts", licensesFolder, "@patternfly", "react-core", "LICENSE"), []byte("MIT"), 0o644),
+		os.WriteFile(filepath.Join(dir, "parts", licensesFolder, "yaml", "LICENSE"), []byte("ISC"), 0o644),
+		os.WriteFile(filepath.Join(dir, "parts", partsFile), []byte(parts), 0o644),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return options{rootfs: root, packages: filepath.Join(dir, "packages.json"), binary: program, out: filepath.Join(dir, "image.tar"),
+	return options{rootfs: root, packages: filepath.Join(dir, "packages.json"), binary: program,
+		console: program, parts: filepath.Join(dir, "parts"), out: filepath.Join(dir, "image.tar"),
 		arch: runtime.GOARCH, version: "1.2.3", release: "1", title: "lvms-operator", created: time.Unix(0, 0).UTC()}
 }
 
@@ -47,6 +55,7 @@ func newFolder(t *testing.T) options {
 func withTextProgram(t *testing.T, o options) options {
 	t.Helper()
 	o.binary = filepath.Join(filepath.Dir(o.out), "lvms")
+	o.console = o.binary
 	if err := os.WriteFile(o.binary, []byte("program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +68,9 @@ func TestImageHoldsFolderAndProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := tarNames(t, mutate.Extract(image))
-	if want := []string{"bin", "lvms", "usr", "usr/bin", "usr/bin/mount"}; !slices.Equal(names, want) {
+	want := []string{"bin", "console-plugin", "licenses/npm/@patternfly", "licenses/npm/@patternfly/react-core", "licenses/npm/@patternfly/react-core/LICENSE",
+		"licenses/npm/yaml", "licenses/npm/yaml/LICENSE", "lvms", "usr", "usr/bin", "usr/bin/mount"}
+	if !slices.Equal(names, want) {
 		t.Errorf("files %v, want %v", names, want)
 	}
 	config, err := image.ConfigFile()
@@ -73,7 +84,7 @@ func TestImageHoldsFolderAndProgram(t *testing.T) {
 	for _, entry := range config.History {
 		history = append(history, entry.CreatedBy)
 	}
-	if want := []string{"hack/rootfs -arch " + runtime.GOARCH, "go build -o /lvms"}; !slices.Equal(history, want) {
+	if want := []string{"hack/rootfs -arch " + runtime.GOARCH, "go build -o /lvms", "go build -o /console-plugin"}; !slices.Equal(history, want) {
 		t.Errorf("history %q, want %q", history, want)
 	}
 }
@@ -116,11 +127,21 @@ func TestWrongInputIsNamedAndNothingWritten(t *testing.T) {
 		change func(*options)
 		want   string
 	}{
-		"no program":               {func(o *options) { o.binary += "-absent" }, "-absent"},
-		"program is a text":        {func(o *options) { o.binary = o.packages }, "packages.json"},
-		"program of another kind":  {func(o *options) { o.arch = other }, "GOARCH=" + other},
-		"architecture unknown":     {func(o *options) { o.arch = "riscv64" }, "riscv64"},
-		"no folder":                {func(o *options) { o.rootfs += "-absent" }, "rootfs-absent"},
+		"no program":              {func(o *options) { o.binary += "-absent" }, "-absent"},
+		"program is a text":       {func(o *options) { o.binary = o.packages }, "packages.json"},
+		"program of another kind": {func(o *options) { o.arch = other }, "GOARCH=" + other},
+		"architecture unknown":    {func(o *options) { o.arch = "riscv64" }, "riscv64"},
+		"no folder":               {func(o *options) { o.rootfs += "-absent" }, "rootfs-absent"},
+		"no plugin":               {func(o *options) { o.console += "-absent" }, "-absent"},
+		"a plugin without parts":  {func(o *options) { o.parts = "" }, "-parts"},
+		"parts without a plugin":  {func(o *options) { o.console = "" }, "-console"},
+		"parts cannot be read":    {func(o *options) { o.parts += "-absent" }, "parts-absent"},
+		"parts are none":          {func(o *options) { _ = os.WriteFile(filepath.Join(o.parts, partsFile), []byte("[]"), 0o644) }, "names none"},
+		"parts are of no kind":    {func(o *options) { _ = os.WriteFile(filepath.Join(o.parts, partsFile), []byte("{"), 0o644) }, "parts.json"},
+		"a licence is missing":    {func(o *options) { _ = os.Remove(filepath.Join(o.parts, licensesFolder, "yaml", "LICENSE")) }, "licence of npm package yaml"},
+		"a sum of no kind": {func(o *options) {
+			_ = os.WriteFile(filepath.Join(o.parts, partsFile), []byte(strings.ReplaceAll(parts, "sha512", "md5")), 0o644)
+		}, "npm package @patternfly/react-core"},
 		"no packages":              {func(o *options) { o.packages = "" }, "-packages"},
 		"packages cannot be read":  {func(o *options) { o.packages += "-absent" }, "packages.json-absent"},
 		"packages are of no kind":  {func(o *options) { o.packages = o.binary }, "packages in the image"},
@@ -163,14 +184,17 @@ func (i sizedImage) Layers() ([]v1.Layer, error) {
 }
 
 func TestSizeIsToldWithItsPartsAndLimited(t *testing.T) {
-	o := options{title: "lvms-operator", arch: "s390x"}
-	got, err := checkSize(o, sizedImage{sizes: []int64{4_000_000, 56_000_000}})
-	if want := "60.0 MB compressed (file system 4.0 MB, program 56.0 MB)"; err != nil || got != want {
+	o := options{title: "lvms-operator", arch: "s390x", rootfs: "rootfs"}
+	got, err := checkSize(o, sizedImage{sizes: []int64{4_000_000, 52_000_000, 4_000_000}})
+	if want := "60.0 MB compressed (file system 4.0 MB, program 52.0 MB, console plugin 4.0 MB)"; err != nil || got != want {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 	_, err = checkSize(o, sizedImage{sizes: []int64{4_000_000, 56_000_001}})
 	if err == nil || !strings.Contains(err.Error(), "lvms-operator for s390x") || !strings.Contains(err.Error(), "more than 60 MB") {
 		t.Errorf("error %v", err)
+	}
+	if got, err := checkSize(options{}, sizedImage{sizes: []int64{1_000_000}}); err != nil || got != "1.0 MB compressed (program 1.0 MB)" {
+		t.Errorf("%q, %v for a program alone", got, err)
 	}
 }
 

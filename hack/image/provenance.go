@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -73,7 +74,15 @@ func resolvedDependencies(o options, c components) ([]resource, error) {
 	for _, p := range c.packages {
 		found = append(found, resource{Name: p.Name, URI: p.purl(c.distribution), Digest: map[string]string{"sha256": p.SHA256}})
 	}
-	for _, m := range c.modules {
+	modules, seen := c.modules, map[string]bool{}
+	if c.console != nil {
+		modules = slices.Concat(c.modules, c.console.modules)
+	}
+	for _, m := range modules {
+		if seen[m.purl()] {
+			continue
+		}
+		seen[m.purl()] = true
 		r := resource{Name: m.path, URI: m.purl()}
 		if m.sum != "" {
 			sum, err := dirHash(m.sum)
@@ -84,14 +93,27 @@ func resolvedDependencies(o options, c components) ([]resource, error) {
 		}
 		found = append(found, r)
 	}
+	if c.console == nil {
+		return found, nil
+	}
+	for _, p := range c.console.npm {
+		sum, err := fromBase64(p.Integrity, "sha512-")
+		if err != nil {
+			return nil, fmt.Errorf("npm package %s: %w", p.Name, err)
+		}
+		found = append(found, resource{Name: p.Name, URI: p.purl(), Digest: map[string]string{"sha512": sum}})
+	}
 	return found, nil
 }
 
-// dirHash is the sum of go.sum as in-toto writes it: in hexadecimal digits.
-func dirHash(sum string) (string, error) {
-	encoded, found := strings.CutPrefix(sum, "h1:")
+// dirHash is the sum of go.sum as in-toto writes it.
+func dirHash(sum string) (string, error) { return fromBase64(sum, "h1:") }
+
+// fromBase64 returns a sum in hexadecimal digits, as in-toto writes them.
+func fromBase64(sum, kind string) (string, error) {
+	encoded, found := strings.CutPrefix(sum, kind)
 	if !found {
-		return "", fmt.Errorf("its sum %q is none of h1", sum)
+		return "", fmt.Errorf("its sum %q is none of %s", sum, kind)
 	}
 	raw, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {

@@ -23,7 +23,19 @@ func (m goModule) purl() string {
 	if m.version != "" {
 		purl += "@" + escape(m.version)
 	}
+	if m.subpath != "" {
+		purl += "#" + m.subpath
+	}
 	return purl
+}
+
+// A scope is a namespace: its "@" is encoded, its slash is not.
+func (p npmPackage) purl() string {
+	segments := strings.Split(p.Name, "/")
+	for i := range segments {
+		segments[i] = escape(segments[i])
+	}
+	return "pkg:npm/" + strings.Join(segments, "/") + "@" + escape(p.Version)
 }
 
 func imagePurl(title, arch string, digest v1.Hash) string {

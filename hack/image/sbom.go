@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path"
 	"strings"
 	"time"
 
@@ -86,17 +87,34 @@ func newSBOM(o options, digest v1.Hash, c components) spdxDocument {
 	for _, p := range c.packages {
 		d.add(image, "CONTAINS", debianComponent(p, c.distribution))
 	}
-	program := newComponent(c.main.path, c.main.version, c.main.purl())
-	program.Supplier, program.LicenseDeclared, program.Purpose = "Organization: "+vendor, ourLicense, "APPLICATION"
-	main := d.add(image, "CONTAINS", program)
-	for _, m := range append([]goModule{c.standardLibrary()}, c.modules...) {
+	modules := map[string]string{}
+	d.addProgram(image, c.program, c.standardLibrary(), modules)
+	if c.console != nil {
+		plugin := d.addProgram(image, c.console.program, c.standardLibrary(), modules)
+		for _, p := range c.console.npm {
+			d.add(plugin, "CONTAINS", npmComponent(p))
+		}
+	}
+	return d
+}
+
+// addProgram adds a program with its modules, and returns its identifier. modules are those that the document has already, by their purl.
+func (d *spdxDocument) addProgram(image string, p program, standardLibrary goModule, modules map[string]string) string {
+	component := newComponent(path.Join(p.main.path, p.main.subpath), p.main.version, p.main.purl())
+	component.Supplier, component.LicenseDeclared, component.Purpose = "Organization: "+vendor, ourLicense, "APPLICATION"
+	id := d.add(image, "CONTAINS", component)
+	for _, m := range append([]goModule{standardLibrary}, p.modules...) {
+		if known := modules[m.purl()]; known != "" {
+			d.Relationships = append(d.Relationships, spdxRelationship{Element: id, Type: "DEPENDS_ON", Related: known})
+			continue
+		}
 		component := newComponent(m.path, m.version, m.purl())
 		if m.sum != "" {
 			component.SourceInfo = "go.sum " + m.sum
 		}
-		d.add(main, "DEPENDS_ON", component)
+		modules[m.purl()] = d.add(id, "DEPENDS_ON", component)
 	}
-	return d
+	return id
 }
 
 // add gives the component its identifier and says how another one relates to it; the document itself, if none is named.
@@ -142,17 +160,23 @@ func debianComponent(p debianPackage, distribution string) spdxPackage {
 	return component
 }
 
+func npmComponent(p npmPackage) spdxPackage {
+	component := newComponent(p.Name, p.Version, p.purl())
+	component.LicenseDeclared, component.SourceInfo = p.License, "package-lock.json "+p.Integrity
+	return component
+}
+
 // standardLibrary has a name by which scanners know what was found in Go itself.
 func (c components) standardLibrary() goModule { return goModule{path: "stdlib", version: c.goVersion} }
 
-func writeJSON(path string, value any) error {
+func writeJSON(name string, value any) error {
 	var content bytes.Buffer
 	encoder := json.NewEncoder(&content)
 	encoder.SetIndent("", "  ")
 	// A package URL has "&" in it, which people are to read as such.
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
-		return fmt.Errorf("write %s: %w", path, err)
+		return fmt.Errorf("write %s: %w", name, err)
 	}
-	return os.WriteFile(path, content.Bytes(), 0o644)
+	return os.WriteFile(name, content.Bytes(), 0o644)
 }

@@ -1,6 +1,6 @@
-// The licences of what is in the bundle: node --import tsx scripts/licences.ts [--update]. Fails where the list is stale, or one is not
-// among those that go with ours.
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+// The licences of what is in the bundle: node --import tsx scripts/licences.ts [--update] [--out FOLDER]. Fails where the list is stale, or one
+// is not among those that go with ours. FOLDER gets the list for who packs the image (parts.json), and the texts (licenses/PACKAGE/FILE).
+import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 const list = 'LICENCES.md';
@@ -9,6 +9,7 @@ const fine = new Set(['MIT', 'ISC', 'Apache-2.0', 'BSD-2-Clause', 'BSD-3-Clause'
 interface Package {
   version: string;
   license?: string;
+  integrity?: string;
   dev?: boolean;
   peer?: boolean;
 }
@@ -18,7 +19,7 @@ const shipped = Object.entries(lock.packages).filter(([path, p]) => path && (!p.
 const rows = shipped.map(([path, p]) => {
   const manifest = join(path, 'package.json');
   const license = p.license ?? (existsSync(manifest) ? (JSON.parse(readFileSync(manifest, 'utf8')) as Package).license : undefined) ?? 'unknown';
-  return { name: path.replace(/^.*node_modules\//, ''), version: p.version, license };
+  return { name: path.replace(/^.*node_modules\//, ''), version: p.version, license, integrity: p.integrity, path };
 });
 const text = `# Licences of what is in the bundle\n\nWritten by \`npm run licences -- --update\`.\n\n| package | version | licence |\n|---|---|---|\n${rows.map((r) => `| ${r.name} | ${r.version} | ${r.license} |`).join('\n')}\n`;
 const bad = rows.filter((r) => !fine.has(r.license));
@@ -26,4 +27,21 @@ for (const r of bad) console.error(`licences: ${r.name} ${r.version} has ${r.lic
 if (process.argv.includes('--update')) writeFileSync(list, text);
 const stale = readFileSync(list, 'utf8') !== text;
 if (stale) console.error(`licences: ${list} is stale. Run: npm run licences -- --update`);
-process.exitCode = bad.length || stale ? 1 : 0;
+
+/** write copies the texts of the licences, and returns the packages that have none. */
+const write = (out: string): string[] => {
+  const without: string[] = [];
+  for (const r of rows) {
+    const texts = readdirSync(r.path).filter((name) => /^(licen[cs]e|notice|copying)/i.test(name));
+    if (!texts.length) without.push(r.name);
+    mkdirSync(join(out, 'licenses', r.name), { recursive: true });
+    for (const name of texts) cpSync(join(r.path, name), join(out, 'licenses', r.name, name));
+  }
+  const parts = rows.map(({ name, version, license, integrity }) => ({ name, version, license, integrity }));
+  writeFileSync(join(out, 'parts.json'), `${JSON.stringify(parts, null, 2)}\n`);
+  return without;
+};
+const at = process.argv.indexOf('--out');
+const without = at < 0 ? [] : write(process.argv[at + 1] ?? '');
+for (const name of without) console.error(`licences: ${name} comes without the text of its licence`);
+process.exitCode = bad.length || stale || without.length ? 1 : 0;
