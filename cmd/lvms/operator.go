@@ -27,7 +27,9 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/config/rbac"
+	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
+	"github.com/lvm-storage/lvm-operator/controllers/metricsaccess"
 	"github.com/lvm-storage/lvm-operator/controllers/node"
 	"github.com/lvm-storage/lvm-operator/controllers/standby"
 	"github.com/lvm-storage/lvm-operator/internal/csi/capacity"
@@ -144,7 +146,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err != nil {
 		return fmt.Errorf("find out what cluster this is: %w", err)
 	}
-	ctrl.Log.Info("starting the operator", "platform", found.Kind, "scc", found.SCC, "snapshots", found.Snapshots, "namespace", namespace)
+	ctrl.Log.Info("starting the operator", "platform", found.Kind, "scc", found.SCC, "snapshots", found.Snapshots, "console", found.Console, "namespace", namespace)
 	needed, err := rights.Of(rbac.Operator, rbac.Namespace, namespace, found.Absent()...)
 	if err != nil {
 		return err
@@ -186,10 +188,8 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 			return err
 		}
 	}
-	if !found.Snapshots {
-		if err := mgr.Add(platform.RestartWhenSnapshotsAppear(discoveryClient)); err != nil {
-			return err
-		}
+	if err := mgr.Add(platform.RestartWhenAPIsAppear(discoveryClient, found)); err != nil {
+		return err
 	}
 	if err := certificates.addTo(mgr); err != nil {
 		return err
@@ -224,7 +224,18 @@ func operatorCache(namespace string, found platform.Platform) map[client.Object]
 	if found.TLSProfile {
 		maps.Copy(objects, profilewatch.CacheByObject())
 	}
+	if found.Console {
+		maps.Copy(objects, consoleplugin.CacheByObject(namespace))
+	}
+	if hasPlatformPrometheus(found) {
+		maps.Copy(objects, metricsaccess.CacheByObject(namespace))
+	}
 	return objects
+}
+
+// hasPlatformPrometheus tells whether OpenShift's own Prometheus is there to read the metrics.
+func hasPlatformPrometheus(found platform.Platform) bool {
+	return found.Kind == platform.OpenShift && found.ServiceMonitors
 }
 
 func ownImage(ctx context.Context, reader client.Reader, namespace, podName string) (string, error) {
@@ -294,6 +305,9 @@ func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Pl
 	if err := mgr.Add(lvmcluster.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
 		return err
 	}
+	if err := addInstalled(mgr, namespace, image, found); err != nil {
+		return err
+	}
 	if err := node.New(mgr.GetClient(), mgr.GetAPIReader(), namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}
@@ -311,6 +325,24 @@ func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Pl
 		return err
 	}
 	return mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker())
+}
+
+// addInstalled adds what belongs to the installation, whether there is an LVMCluster or not.
+func addInstalled(mgr ctrl.Manager, namespace, image string, found platform.Platform) error {
+	recorder := mgr.GetEventRecorder("lvms-operator")
+	if hasPlatformPrometheus(found) {
+		if err := metricsaccess.New(mgr.GetClient(), recorder, namespace).SetupWithManager(mgr); err != nil {
+			return err
+		}
+	}
+	if !found.Console {
+		return nil
+	}
+	if err := metrics.Registry.Register(consoleplugin.NewCollector(mgr.GetClient(), namespace)); err != nil {
+		return err
+	}
+	return consoleplugin.New(mgr.GetClient(), mgr.GetAPIReader(), recorder,
+		consoleplugin.Options{Namespace: namespace, Image: image, TLSProfile: found.TLSProfile}).SetupWithManager(mgr)
 }
 
 // addCSI adds the CSI controller and the sidecars that call it, all in this process.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
 	"github.com/lvm-storage/lvm-operator/internal/metric"
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
@@ -32,6 +33,7 @@ var chapters = []struct {
 	{"Volumes, of each node agent", [][]metric.Family{logicalvolume.Families}},
 	{"Commands, of each node agent", [][]metric.Family{nodemetrics.CommandFamilies}},
 	{"The LVMCluster and its nodes, of the operator", [][]metric.Family{lvmcluster.Families}},
+	{"The plugin of OpenShift's console, of the operator", [][]metric.Family{consoleplugin.Families}},
 	{"Of both", [][]metric.Family{scrape.Families}},
 }
 

@@ -30,12 +30,11 @@ import (
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	here := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
 	// Of these it matters who set which field: what a predecessor set is taken over.
-	whole, status, capacity, account := here, here, here, here
+	whole, status, capacity := here, here, here
 	// The only ConfigMap that is read from the cache.
 	dashboard := cache.ByObject{
 		Namespaces: map[string]cache.Config{dashboardNamespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", dashboardName), Transform: trim.Whole,
 	}
-	account.Field = fields.OneTermEqualSelector("metadata.name", vgManagerName)
 	whole.Transform, status.Transform, capacity.Transform = trim.Whole, trim.NodeStatus, trim.Capacity
 	return map[client.Object]cache.ByObject{
 		&lvmv1alpha1.LVMCluster{}:               here,
@@ -45,7 +44,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 		&appsv1.Deployment{}:                    here,
 		&policyv1.PodDisruptionBudget{}:         here,
 		&storagev1.CSIStorageCapacity{}:         capacity,
-		metadataOf("v1", "ServiceAccount"):      account,
+		metadataOf("v1", "ServiceAccount"):      here,
 		&corev1.ConfigMap{}:                     dashboard,
 	}
 }
@@ -66,7 +65,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&storagev1.CSIDriver{}, wake, builder.WithPredicates(owned())).
 		Watches(&storagev1.CSINode{}, wake, builder.WithPredicates(registrationChanged())).
 		Watches(&corev1.Node{}, wake, builder.WithPredicates(nodeChanged())).
-		WatchesMetadata(metadataOf("v1", "ServiceAccount"), wake)
+		WatchesMetadata(metadataOf("v1", "ServiceAccount"), wake, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+			return o.GetName() == vgManagerName
+		})))
 	for _, kind := range []string{policyKind, policyBindingKind} {
 		b = b.WatchesMetadata(metadataOf(policyAPIVersion, kind), wake, builder.WithPredicates(owned()))
 	}

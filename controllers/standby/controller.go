@@ -14,38 +14,30 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	applypolicyv1 "k8s.io/client-go/applyconfigurations/policy/v1"
-	helpers "k8s.io/component-helpers/scheduling/corev1"
-	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/go-logr/logr"
-
+	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 )
 
 const (
-	// Primary is the name of the Deployment that is installed, Name that of its copy.
-	Primary = "lvms-operator"
-	Name    = "lvms-operator-standby"
+	// Name is that of the copy.
+	Name = "lvms-operator-standby"
 	// Label tells the Pods of the copy from the others.
 	Label = "lvm.topolvm.io/standby"
 
 	fieldOwner = "lvms-operator-standby"
-	// nodePrefix begins the taints by which Kubernetes says what a node suffers. They come and go, and so count for nothing here.
-	nodePrefix = "node.kubernetes.io/"
 	// olmPrefix begins the labels of the Operator Lifecycle Manager.
 	olmPrefix = "olm."
 )
@@ -71,19 +63,15 @@ func New(c client.Client, live client.Reader, namespace string, most int) *Contr
 
 // Reconcile makes the copy what it should be. The request says nothing.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	primary := &appsv1.Deployment{}
-	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: Primary}, primary)
-	if apierrors.IsNotFound(err) || err == nil && !primary.DeletionTimestamp.IsZero() {
-		return reconcile.Result{}, nil // What it owns goes with it.
-	}
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("read Deployment %s/%s: %w", c.namespace, Primary, err)
+	primary, err := installed.Deployment(ctx, c.client, c.namespace)
+	if primary == nil || err != nil {
+		return reconcile.Result{}, err
 	}
 	nodes := &corev1.NodeList{}
 	if err := c.client.List(ctx, nodes); err != nil {
 		return reconcile.Result{}, fmt.Errorf("list nodes: %w", err)
 	}
-	fitting, err := placesFor(&primary.Spec.Template, nodes.Items)
+	fitting, err := installed.Places(&primary.Spec.Template, nodes.Items)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -110,38 +98,16 @@ func remaining(err error) error {
 	return err
 }
 
-// placesFor counts the nodes on which a Pod can run, whatever the nodes suffer at the moment.
-func placesFor(template *corev1.PodTemplateSpec, nodes []corev1.Node) (int, error) {
-	affinity := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec})
-	count := 0
-	for i := range nodes {
-		node := &nodes[i]
-		matches, err := affinity.Match(node)
-		if err != nil {
-			return 0, fmt.Errorf("node affinity of Deployment %s: %w", Primary, err)
-		}
-		_, tainted := helpers.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, template.Spec.Tolerations, keepsAway, false)
-		if matches && !tainted {
-			count++
-		}
-	}
-	return count, nil
-}
-
-func keepsAway(taint *corev1.Taint) bool {
-	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, nodePrefix)
-}
-
 // copyOf is a Deployment with the Pods of the primary one, each on a node without another operator. The Service of admission has them
 // too, since their labels are those of the primary one and one more.
 func copyOf(primary *appsv1.Deployment, replicas int32) (*applyappsv1.DeploymentApplyConfiguration, error) {
 	data, err := json.Marshal(primary.Spec.Template)
 	if err != nil {
-		return nil, fmt.Errorf("pods of Deployment %s: %w", Primary, err)
+		return nil, fmt.Errorf("pods of Deployment %s: %w", installed.Name, err)
 	}
 	template := &applycorev1.PodTemplateSpecApplyConfiguration{}
 	if err := json.Unmarshal(data, template); err != nil {
-		return nil, fmt.Errorf("pods of Deployment %s: %w", Primary, err)
+		return nil, fmt.Errorf("pods of Deployment %s: %w", installed.Name, err)
 	}
 	selector := maps.Clone(primary.Spec.Selector.MatchLabels)
 	if selector == nil {
@@ -158,8 +124,8 @@ func copyOf(primary *appsv1.Deployment, replicas int32) (*applyappsv1.Deployment
 	template.WithLabels(map[string]string{Label: "true"})
 	maps.DeleteFunc(template.Labels, func(key, _ string) bool { return strings.HasPrefix(key, olmPrefix) })
 	return applyappsv1.Deployment(Name, primary.Namespace).
-		WithLabels(labelsOf(primary)).
-		WithOwnerReferences(owner(primary)).
+		WithLabels(installed.Labels(primary)).
+		WithOwnerReferences(installed.Owner(primary)).
 		WithSpec(applyappsv1.DeploymentSpec().
 			WithReplicas(replicas).
 			// A new Pod finds no node while the old ones have them.
@@ -172,23 +138,10 @@ func copyOf(primary *appsv1.Deployment, replicas int32) (*applyappsv1.Deployment
 // budgetFor lets one operator at a time be evicted.
 func budgetFor(primary *appsv1.Deployment) *applypolicyv1.PodDisruptionBudgetApplyConfiguration {
 	return applypolicyv1.PodDisruptionBudget(Name, primary.Namespace).
-		WithLabels(labelsOf(primary)).
-		WithOwnerReferences(owner(primary)).
+		WithLabels(installed.Labels(primary)).
+		WithOwnerReferences(installed.Owner(primary)).
 		WithSpec(applypolicyv1.PodDisruptionBudgetSpec().WithMaxUnavailable(intstr.FromInt32(1)).
 			WithSelector(applymetav1.LabelSelector().WithMatchLabels(primary.Spec.Selector.MatchLabels)))
-}
-
-// labelsOf are the labels that say what the primary Deployment is part of. Those of OLM say whose it is: OLM deletes what has them and is
-// in no ClusterServiceVersion.
-func labelsOf(primary *appsv1.Deployment) map[string]string {
-	labels := maps.Clone(primary.Labels)
-	maps.DeleteFunc(labels, func(key, _ string) bool { return !strings.HasPrefix(key, "app.kubernetes.io/") })
-	return labels
-}
-
-func owner(primary *appsv1.Deployment) *applymetav1.OwnerReferenceApplyConfiguration {
-	return applymetav1.OwnerReference().WithAPIVersion(appsv1.SchemeGroupVersion.String()).WithKind("Deployment").
-		WithName(primary.Name).WithUID(primary.UID).WithController(true)
 }
 
 // SetupWithManager starts the controller with the manager.
@@ -196,28 +149,11 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{}}
 	})
-	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == Primary || o.GetName() == Name })
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == installed.Name || o.GetName() == Name })
 	return builder.ControllerManagedBy(mgr).
 		Named("standby").
 		Watches(&appsv1.Deployment{}, wake, builder.WithPredicates(ours)).
 		Watches(&policyv1.PodDisruptionBudget{}, wake, builder.WithPredicates(ours)).
-		Watches(&corev1.Node{}, wake, builder.WithPredicates(placeChanged())).
+		Watches(&corev1.Node{}, wake, builder.WithPredicates(installed.PlaceChanged())).
 		Complete(c)
-}
-
-// placeChanged passes what makes a node one on which an operator can run, or not.
-func placeChanged() predicate.Predicate {
-	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		before, ok := e.ObjectOld.(*corev1.Node)
-		after, same := e.ObjectNew.(*corev1.Node)
-		return ok && same && (!maps.Equal(before.Labels, after.Labels) || taints(before) != taints(after))
-	}}
-}
-
-func taints(node *corev1.Node) string {
-	var all []string
-	for _, taint := range node.Spec.Taints {
-		all = append(all, taint.ToString())
-	}
-	return strings.Join(all, " ")
 }

@@ -7,13 +7,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/controllers/installed"
 )
 
 func primary() *appsv1.Deployment {
 	labels := map[string]string{"app.kubernetes.io/name": "lvms-operator"}
 	one := int32(1)
 	return &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: Primary, Namespace: "lvms", UID: "u", Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: installed.Name, Namespace: "lvms", UID: "u", Labels: labels},
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
@@ -25,35 +27,6 @@ func primary() *appsv1.Deployment {
 				},
 			},
 		},
-	}
-}
-
-func TestPlaces(t *testing.T) {
-	node := func(os string, taints ...string) corev1.Node {
-		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"os": os}}}
-		for _, key := range taints {
-			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: key, Effect: corev1.TaintEffectNoSchedule})
-		}
-		return n
-	}
-	cordoned := node("linux", corev1.TaintNodeUnschedulable)
-	cordoned.Spec.Unschedulable = true
-	avoided := node("linux")
-	avoided.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}
-	for name, tt := range map[string]struct {
-		nodes []corev1.Node
-		want  int
-	}{
-		"none":                      {nil, 0},
-		"one":                       {[]corev1.Node{node("linux")}, 1},
-		"another system":            {[]corev1.Node{node("linux"), node("windows")}, 1},
-		"a taint":                   {[]corev1.Node{node("linux"), node("linux", "gpu")}, 1},
-		"a taint that is tolerated": {[]corev1.Node{node("linux"), node("linux", "infra")}, 2},
-		"away for a while":          {[]corev1.Node{node("linux", corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady), cordoned, avoided}, 3},
-	} {
-		if got, err := placesFor(&primary().Spec.Template, tt.nodes); err != nil || got != tt.want {
-			t.Errorf("%s: got %d, %v, want %d", name, got, err, tt.want)
-		}
 	}
 }
 

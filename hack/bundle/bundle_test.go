@@ -114,7 +114,7 @@ func TestTheBundleBringsItsMonitoring(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"ServiceMonitor lvms-operator-metrics-monitor", "PrometheusRule prometheus-lvmo-rules", "Role lvms-metrics", "RoleBinding lvms-metrics",
+		"ServiceMonitor lvms-operator-metrics-monitor", "PrometheusRule prometheus-lvmo-rules",
 		"Service lvms-operator-metrics-service", "Service vg-manager-metrics-service",
 	} {
 		at := slices.IndexFunc(bundle.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+" "+o.GetName() == want })
@@ -123,6 +123,42 @@ func TestTheBundleBringsItsMonitoring(t *testing.T) {
 		} else if namespace := bundle.Objects[at].GetNamespace(); namespace != "" {
 			t.Errorf("%s is for the namespace %s", want, namespace)
 		}
+	}
+}
+
+// OLM would leave a Role behind that comes with the bundle, and an object without a namespace too: the operator makes them.
+func TestTheBundleHasNothingThatOLMLeaves(t *testing.T) {
+	_, bundle := newBundle(t)
+	leaves := []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ConsolePlugin", "ConsoleQuickStart"}
+	for _, object := range bundle.Objects {
+		if slices.Contains(leaves, object.GetKind()) {
+			t.Errorf("the bundle has %s %s", object.GetKind(), object.GetName())
+		}
+	}
+}
+
+// The console offers the plugin that the operator makes, and sends on to its form.
+func TestTheConsoleIsToldOfThePlugin(t *testing.T) {
+	_, bundle := newBundle(t)
+	csv := bundle.CSV
+	plugin, err := os.ReadFile("../../console-plugin/web/plugin.ts")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	if err := json.Unmarshal([]byte(csv.Annotations["console.openshift.io/plugins"]), &names); err != nil || len(names) != 1 || !strings.Contains(string(plugin), "name: '"+names[0]+"'") {
+		t.Errorf("plugins %q, %v", names, err)
+	}
+	var first struct {
+		APIVersion, Kind string
+		Metadata         struct{ Namespace string }
+	}
+	if err := json.Unmarshal([]byte(csv.Annotations["operatorframework.io/initialization-resource"]), &first); err != nil {
+		t.Fatal(err)
+	}
+	want := "/k8s/ns/" + first.Metadata.Namespace + "/" + strings.ReplaceAll(first.APIVersion, "/", "~") + "~" + first.Kind + "/~new"
+	if got := csv.Annotations["operatorframework.io/initialization-link"]; got != want {
+		t.Errorf("the link is %q, want %q", got, want)
 	}
 }
 

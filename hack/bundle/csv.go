@@ -24,6 +24,8 @@ const (
 	namespace   = "openshift-lvm-storage"
 	operator    = "lvms-operator"
 	agent       = "vg-manager"
+	// consolePlugin is the ConsolePlugin that the operator makes. The console offers to enable it when it installs the operator.
+	consolePlugin = "lvms-console"
 	// minKube has tokens that name the node of a Pod, which the policies of the agents read.
 	minKube = "1.30.0"
 	// olmCertificates is where OLM mounts the certificate of a webhook.
@@ -201,10 +203,13 @@ func csvAnnotations(o options, s *source) (map[string]string, error) {
 		"operatorframework.io/suggested-namespace":          namespace,
 		"operatorframework.io/suggested-namespace-template": text(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": suggested.Name, "labels": suggested.Labels, "annotations": suggested.Annotations}}),
 		"operatorframework.io/initialization-resource":      text(first.Object),
-		"operators.operatorframework.io/internal-objects":   text([]string{"logicalvolumes.topolvm.io", "lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io"}),
-		"operators.operatorframework.io/operator-type":      "standalone",
-		"operators.openshift.io/valid-subscription":         text([]string{"OpenShift Kubernetes Engine", "OpenShift Container Platform", "OpenShift Platform Plus"}),
-		"operator.openshift.io/uninstall-message":           "Delete the LVMCluster first, and wait until it is gone: it waits for the last volume, and removes the volume groups from the nodes. An operator that is uninstalled before leaves agents and volume groups as they are, and takes them over when it is installed again.",
+		// The console's page for a new LVMCluster, which is the plugin's form where that is enabled.
+		"operatorframework.io/initialization-link":        "/k8s/ns/" + namespace + "/lvm.topolvm.io~v1alpha1~LVMCluster/~new",
+		"console.openshift.io/plugins":                    text([]string{consolePlugin}),
+		"operators.operatorframework.io/internal-objects": text([]string{"logicalvolumes.topolvm.io", "lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io"}),
+		"operators.operatorframework.io/operator-type":    "standalone",
+		"operators.openshift.io/valid-subscription":       text([]string{"OpenShift Kubernetes Engine", "OpenShift Container Platform", "OpenShift Platform Plus"}),
+		"operator.openshift.io/uninstall-message":         "Delete the LVMCluster first, and wait until it is gone: it waits for the last volume, and removes the volume groups from the nodes. An operator that is uninstalled before leaves agents and volume groups as they are, and takes them over when it is installed again.",
 		// The platform's Prometheus looks into the namespace, which the console proposes when it installs.
 		"operatorframework.io/cluster-monitoring":          "true",
 		"console.openshift.io/operator-monitoring-default": "true",

@@ -33,6 +33,10 @@ type Platform struct {
 	Snapshots bool
 	// TLSProfile: the cluster says how TLS is to be served.
 	TLSProfile bool
+	// Console: the cluster has OpenShift's console, which takes plugins.
+	Console bool
+	// ServiceMonitors: the cluster has the Prometheus Operator's API.
+	ServiceMonitors bool
 	// SingleNode: the cluster had one node when this was found.
 	SingleNode bool
 }
@@ -45,6 +49,9 @@ var (
 	infrastructures = resource{"config.openshift.io/v1", "Infrastructure"}
 	constraints     = resource{"security.openshift.io/v1", "SecurityContextConstraints"}
 	snapshots       = resource{"snapshot.storage.k8s.io/v1", "VolumeSnapshot"}
+	consolePlugins  = resource{"console.openshift.io/v1", "ConsolePlugin"}
+	quickStarts     = resource{"console.openshift.io/v1", "ConsoleQuickStart"}
+	serviceMonitors = resource{"monitoring.coreos.com/v1", "ServiceMonitor"}
 )
 
 // +kubebuilder:rbac:groups=config.openshift.io,resources=infrastructures,resourceNames=cluster,verbs=get
@@ -58,8 +65,10 @@ func Detect(ctx context.Context, apis discovery.DiscoveryInterface, reader clien
 	if found.SCC, err = has(apis, constraints); err != nil {
 		return Platform{}, err
 	}
-	if found.Snapshots, err = has(apis, snapshots); err != nil {
-		return Platform{}, err
+	for _, o := range optional {
+		if *o.in(&found), err = hasAll(apis, o.kinds); err != nil {
+			return Platform{}, err
+		}
 	}
 	if found.TLSProfile, err = HasTLSProfile(apis); err != nil {
 		return Platform{}, err
@@ -78,6 +87,7 @@ func (p Platform) Absent() []string {
 	var groups []string
 	for group, has := range map[string]bool{
 		"config.openshift.io": p.TLSProfile || p.Kind == OpenShift, "security.openshift.io": p.SCC, "snapshot.storage.k8s.io": p.Snapshots,
+		"console.openshift.io": p.Console,
 	} {
 		if !has {
 			groups = append(groups, group)
@@ -99,6 +109,15 @@ func has(apis discovery.DiscoveryInterface, wanted resource) (bool, error) {
 		return false, fmt.Errorf("ask the API server whether it serves %s: %w", wanted.groupVersion, err)
 	}
 	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Kind == wanted.kind }), nil
+}
+
+func hasAll(apis discovery.DiscoveryInterface, wanted []resource) (bool, error) {
+	for _, kind := range wanted {
+		if served, err := has(apis, kind); !served || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // kind tells OpenShift by its Infrastructure object, and MicroShift by its version ConfigMap.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// apis serves group versions, each with the kinds that are asked for, or fails.
+// apis serves group versions, each with kinds that are asked for, or fails.
 type apis struct {
 	discovery.DiscoveryInterface
-	served map[string]string
+	served map[string]string // kinds separated by spaces
 	err    error
 }
 
@@ -35,12 +36,17 @@ func (a apis) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIRe
 	if !ok {
 		return nil, apierrors.NewNotFound(schema.GroupResource{}, groupVersion)
 	}
-	return &metav1.APIResourceList{APIResources: []metav1.APIResource{{Kind: kind}}}, nil
+	list := &metav1.APIResourceList{}
+	for _, k := range strings.Fields(kind) {
+		list.APIResources = append(list.APIResources, metav1.APIResource{Kind: k})
+	}
+	return list, nil
 }
 
 var (
 	openShiftAPIs = apis{served: map[string]string{
-		"config.openshift.io/v1": "Infrastructure", "security.openshift.io/v1": "SecurityContextConstraints", "snapshot.storage.k8s.io/v1": "VolumeSnapshot"}}
+		"config.openshift.io/v1": "Infrastructure", "security.openshift.io/v1": "SecurityContextConstraints", "snapshot.storage.k8s.io/v1": "VolumeSnapshot",
+		"console.openshift.io/v1": "ConsolePlugin ConsoleQuickStart", "monitoring.coreos.com/v1": "ServiceMonitor"}}
 	microShiftAPIs = apis{served: map[string]string{"security.openshift.io/v1": "SecurityContextConstraints"}}
 )
 
@@ -66,11 +72,12 @@ func TestDetect(t *testing.T) {
 		objects []client.Object
 		want    Platform
 	}{
-		"OpenShift":            {openShiftAPIs, []client.Object{infrastructure, node("a"), node("b")}, Platform{Kind: OpenShift, SCC: true, Snapshots: true}},
-		"single node":          {openShiftAPIs, []client.Object{infrastructure, node("a")}, Platform{Kind: OpenShift, SCC: true, Snapshots: true, SingleNode: true}},
+		"OpenShift":            {openShiftAPIs, []client.Object{infrastructure, node("a"), node("b")}, Platform{Kind: OpenShift, SCC: true, Snapshots: true, Console: true, ServiceMonitors: true}},
+		"single node":          {openShiftAPIs, []client.Object{infrastructure, node("a")}, Platform{Kind: OpenShift, SCC: true, Snapshots: true, Console: true, ServiceMonitors: true, SingleNode: true}},
 		"MicroShift":           {microShiftAPIs, []client.Object{microShift, node("a")}, Platform{Kind: MicroShift, SCC: true, SingleNode: true}},
 		"Kubernetes":           {apis{}, []client.Object{node("a"), node("b")}, Platform{Kind: Kubernetes}},
-		"API without its data": {openShiftAPIs, []client.Object{node("a"), node("b")}, Platform{Kind: Kubernetes, SCC: true, Snapshots: true}},
+		"API without its data": {openShiftAPIs, []client.Object{node("a"), node("b")}, Platform{Kind: Kubernetes, SCC: true, Snapshots: true, Console: true, ServiceMonitors: true}},
+		"half of the console":  {apis{served: map[string]string{"console.openshift.io/v1": "ConsoleQuickStart"}}, []client.Object{node("a"), node("b")}, Platform{Kind: Kubernetes}},
 		"kind missing in API":  {apis{served: map[string]string{"snapshot.storage.k8s.io/v1": "VolumeSnapshotClass"}}, []client.Object{node("a"), node("b")}, Platform{Kind: Kubernetes}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -101,14 +108,29 @@ func TestFailedQuestionIsNotNo(t *testing.T) {
 	}
 }
 
-func TestSnapshotsThatAppearEndTheProcessAndAFailedLookDoesNot(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if err := (&snapshotWatch{apis{err: errors.New("away")}, time.Millisecond}).Start(ctx); err != nil {
-		t.Errorf("failed look: %v", err)
-	}
-	if err := (&snapshotWatch{openShiftAPIs, time.Millisecond}).Start(t.Context()); !errors.Is(err, ErrSnapshotsAppeared) {
-		t.Errorf("appeared: %v", err)
+func TestAPIsThatAppearEndTheProcessAndAFailedLookDoesNot(t *testing.T) {
+	all := Platform{Snapshots: true, Console: true, ServiceMonitors: true}
+	for name, tt := range map[string]struct {
+		served apis
+		found  Platform
+		says   string
+	}{
+		"a failed look":           {apis{err: errors.New("away")}, Platform{}, ""},
+		"nothing new":             {openShiftAPIs, all, ""},
+		"snapshots":               {openShiftAPIs, Platform{Console: true, ServiceMonitors: true}, "VolumeSnapshot API"},
+		"a console":               {openShiftAPIs, Platform{Snapshots: true, ServiceMonitors: true}, "OpenShift's console"},
+		"the Prometheus Operator": {openShiftAPIs, Platform{Snapshots: true, Console: true}, "Prometheus Operator"},
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if tt.says != "" {
+			ctx = t.Context()
+		}
+		err := (&apiWatch{tt.served, tt.found, time.Millisecond}).Start(ctx)
+		cancel()
+		var appeared *AppearedError
+		if errors.As(err, &appeared) != (tt.says != "") || tt.says != "" && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 
@@ -118,10 +140,10 @@ func TestAbsentGroupsAreThoseOfOptionalAPIs(t *testing.T) {
 		found Platform
 		want  []string
 	}{
-		"Kubernetes":                {Platform{Kind: Kubernetes}, []string{"config.openshift.io", "security.openshift.io", "snapshot.storage.k8s.io"}},
-		"Kubernetes with snapshots": {Platform{Kind: Kubernetes, Snapshots: true}, []string{"config.openshift.io", "security.openshift.io"}},
-		"OpenShift":                 {Platform{Kind: OpenShift, SCC: true, Snapshots: true, TLSProfile: true}, nil},
-		"MicroShift":                {Platform{Kind: MicroShift, SCC: true}, []string{"config.openshift.io", "snapshot.storage.k8s.io"}},
+		"Kubernetes":                {Platform{Kind: Kubernetes}, []string{"config.openshift.io", "console.openshift.io", "security.openshift.io", "snapshot.storage.k8s.io"}},
+		"Kubernetes with snapshots": {Platform{Kind: Kubernetes, Snapshots: true}, []string{"config.openshift.io", "console.openshift.io", "security.openshift.io"}},
+		"OpenShift":                 {Platform{Kind: OpenShift, SCC: true, Snapshots: true, TLSProfile: true, Console: true}, nil},
+		"MicroShift":                {Platform{Kind: MicroShift, SCC: true}, []string{"config.openshift.io", "console.openshift.io", "snapshot.storage.k8s.io"}},
 	} {
 		got := tt.found.Absent()
 		if slices.Sort(got); !slices.Equal(got, tt.want) {

@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
+	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/olm"
 	"github.com/lvm-storage/lvm-operator/test/story"
@@ -42,7 +44,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	data := story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
 
 	BeforeAll(func(ctx SpecContext) {
-		l, err := lab.Up(ctx, lab.Options{Name: "e2e-olm", Nodes: 1, OLM: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: GinkgoWriter})
+		l, err := lab.Up(ctx, lab.Options{Name: "e2e-olm", Nodes: 1, OLM: true, CRDs: env.ConsoleCRDs(), Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: GinkgoWriter})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) {
 			noteRights(l)
@@ -137,6 +139,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.Subscribe(ctx, olm.OwnNamespace, "candidate")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.1.0")).To(Succeed())
 		Expect(columnsOf(ctx, c)).To(BeEmpty())
+		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(HaveSuffix(olm.PackageName+".v0.1.0"), "the console's plugin goes with this version")
 
 		By("letting no privileged Pod run in the namespace")
 		level := func(level string) {
@@ -201,6 +204,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			defer close(replaced)
 			replaced <- mountWhileReplaced(ctx, c, waits)
 		}()
+		plugin := consolePlugin()
+		Expect(c.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, plugin)).To(Succeed())
 		publish(ctx, olm.Release{Version: "0.2.0", Image: images["0.2.0"]})
 		Eventually(func() (map[string]string, error) { phases, _, err := c.Versions(ctx); return phases, err }).WithContext(ctx).
 			WithTimeout(3*time.Minute).WithPolling(time.Second).Should(HaveKey(olm.PackageName+".v0.2.0"), "OLM finds the new version")
@@ -209,6 +214,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.StartPod(ctx, during, "during")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
 		Expect(columnsOf(ctx, c)).NotTo(BeEmpty(), "the CRD has its new shape")
+		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(string(plugin.UID)+" "+olm.PackageName+".v0.2.0"), "the same plugin goes with the new version")
 		agentsFollow(ctx, c, images["0.2.0"])
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 		single{c.Cluster}.stillWrites(ctx)
@@ -278,9 +284,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.Unclaim(ctx, data)).To(Succeed())
 		Expect(c.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
 		Expect(c.Unsubscribe(ctx)).To(Succeed())
-		// OLM leaves the kinds of an operator, and the rights that its bundle gives to others; the administrator removes them, and the catalog.
+		// OLM leaves the kinds of an operator; the administrator removes them, and the catalog.
 		for _, args := range []string{
-			"delete role,rolebinding lvms-metrics -n " + story.OperatorNamespace,
 			"delete catalogsource.operators.coreos.com --all -n olm",
 			"delete crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io lvmvolumegroupnodestatuses.lvm.topolvm.io logicalvolumes.topolvm.io",
 		} {
@@ -349,6 +354,19 @@ func columnsOf(ctx context.Context, c olm.Cluster) []apiextensionsv1.CustomResou
 	crd := &apiextensionsv1.CustomResourceDefinition{}
 	Expect(c.Get(ctx, client.ObjectKey{Name: "lvmclusters.lvm.topolvm.io"}, crd)).To(Succeed())
 	return crd.Spec.Versions[0].AdditionalPrinterColumns
+}
+
+// pluginOwner returns the UID of the ConsolePlugin, and the version that the ClusterRole belongs to which owns it.
+func pluginOwner(ctx context.Context, c olm.Cluster) (string, error) {
+	plugin, role := consolePlugin(), &rbacv1.ClusterRole{}
+	if err := c.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, plugin); err != nil {
+		return "", err
+	}
+	if len(plugin.OwnerReferences) != 1 {
+		return "", fmt.Errorf("owners: %v", plugin.OwnerReferences)
+	}
+	err := c.Get(ctx, client.ObjectKey{Name: plugin.OwnerReferences[0].Name}, role)
+	return string(plugin.UID) + " " + role.Labels["olm.owner"], err
 }
 
 // agentsFollow waits until the node agents run an image.

@@ -5,18 +5,27 @@ package e2e
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -55,11 +64,17 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 	It("takes over what upstream left, while a Pod writes", func(ctx SpecContext) {
 		takesUpstreamOver(ctx, openshift)
 		removeCluster(ctx)
+		Expect(openshift.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, consolePlugin())).To(Succeed())
 		Expect(openshift.Uninstall(ctx, image)).To(Succeed())
+		goneWithTheOperator(ctx, openshift)
 	}, NodeTimeout(10*time.Minute))
 
-	It("makes its SecurityContextConstraints, serves volumes and takes all away again", func(ctx SpecContext) {
+	It("serves the console's plugin before there is an LVMCluster", func(ctx SpecContext) {
 		Expect(openshift.Install(ctx, image)).To(Succeed())
+		servesThePlugin(ctx, openshift)
+	}, NodeTimeout(3*time.Minute))
+
+	It("makes its SecurityContextConstraints, serves volumes and takes all away again", func(ctx SpecContext) {
 		Expect(openshift.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
 		Expect(openshift.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 
@@ -97,6 +112,9 @@ func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
 		Expect(c.List(ctx, list, client.InNamespace(story.OperatorNamespace))).To(Succeed())
 		restarts := map[string]string{}
 		for _, pod := range list.Items {
+			if pod.Labels["app.kubernetes.io/name"] == consoleplugin.Name {
+				continue // It is told with flags: its Pods are replaced.
+			}
 			restarts[pod.Name] = fmt.Sprintf("%s %d", pod.Status.PodIP, pod.Status.ContainerStatuses[0].RestartCount)
 		}
 		return restarts
@@ -108,6 +126,9 @@ func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
 			list := &corev1.PodList{}
 			Expect(c.List(ctx, list, client.InNamespace(story.OperatorNamespace))).To(Succeed())
 			for _, pod := range list.Items {
+				if !ready(&pod) {
+					continue
+				}
 				for _, port := range pod.Spec.Containers[0].Ports {
 					if port.Name != "healthz" {
 						accepted[pod.Labels["app.kubernetes.io/name"]+" "+port.Name] = shakesHands(ctx, openshift.Lab, fmt.Sprintf("%s:%d", pod.Status.PodIP, port.ContainerPort), version)
@@ -117,11 +138,11 @@ func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
 			return accepted
 		}
 	}
-	all := map[string]bool{"lvms-operator webhook": true, "lvms-operator metrics": true, "vg-manager metrics": true}
-	none := map[string]bool{"lvms-operator webhook": false, "lvms-operator metrics": false, "vg-manager metrics": false}
+	all := map[string]bool{"lvms-operator webhook": true, "lvms-operator metrics": true, "vg-manager metrics": true, "lvms-console-plugin https": true}
+	none := map[string]bool{"lvms-operator webhook": false, "lvms-operator metrics": false, "vg-manager metrics": false, "lvms-console-plugin https": false}
 	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(all))
 	c.kubectl(ctx, "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}, spec: {tlsSecurityProfile: {type: Modern, modern: {}}}}", "apply", "-f", "-")
-	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(none))
+	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(none))
 	Expect(accepts(tls.VersionTLS13)()).To(Equal(all))
 	c.kubectl(ctx, "", "delete", "apiserver.config.openshift.io", "cluster")
 	Expect(pods()).To(Equal(before), "nothing was restarted")
@@ -132,7 +153,99 @@ func shakesHands(ctx context.Context, l *lab.Lab, address string, version uint16
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	raw, err := l.Dial(ctx, "tcp", address)
-	Expect(err).NotTo(HaveOccurred())
+	if err != nil {
+		return false // a Pod that goes
+	}
 	defer func() { _ = raw.Close() }()
 	return tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: version}).HandshakeContext(ctx) == nil
+}
+
+// ready tells whether a Pod serves, and stays.
+func ready(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func consolePlugin() *metav1.PartialObjectMetadata { return consoleObject("ConsolePlugin") }
+
+func consoleObject(kind string) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "console.openshift.io", Version: "v1", Kind: kind})
+	return object
+}
+
+// servesThePlugin plays the service CA, and then loads the plugin's files as the console does, by the name of the Service.
+func servesThePlugin(ctx SpecContext, openshift *story.Cluster) {
+	GinkgoHelper()
+	const namespace = story.OperatorNamespace
+	service, deployment := &corev1.Service{}, &appsv1.Deployment{}
+	key := client.ObjectKey{Namespace: namespace, Name: consoleplugin.Name}
+	Eventually(openshift.Get).WithArguments(ctx, key, service).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
+	ca, err := story.NewServiceCA()
+	Expect(err).NotTo(HaveOccurred())
+	Expect(ca.Serve(ctx, openshift, service.Name, service.Annotations["service.beta.openshift.io/serving-cert-secret-name"])).To(Succeed())
+	Eventually(func() int32 {
+		Expect(openshift.Get(ctx, key, deployment)).To(Succeed())
+		return deployment.Status.AvailableReplicas
+	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(Equal(int32(1)), "one Pod on a single node")
+
+	pods := &corev1.PodList{}
+	Expect(openshift.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(service.Spec.Selector))).To(Succeed())
+	Expect(pods.Items).To(HaveLen(1))
+	roots := x509.NewCertPool()
+	Expect(roots.AppendCertsFromPEM(ca.Authority)).To(BeTrue())
+	web := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return openshift.Lab.Dial(ctx, network, fmt.Sprintf("%s:%d", pods.Items[0].Status.PodIP, pods.Items[0].Spec.Containers[0].Ports[0].ContainerPort))
+		},
+	}}
+	load := func(path string) (string, []byte) {
+		GinkgoHelper()
+		response, err := web.Get(fmt.Sprintf("https://%s.%s.svc.cluster.local:%d/%s", service.Name, namespace, service.Spec.Ports[0].Port, path))
+		Expect(err).NotTo(HaveOccurred())
+		defer func() { _ = response.Body.Close() }()
+		body, err := io.ReadAll(response.Body)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(response.StatusCode).To(Equal(http.StatusOK), "%s: %s", path, body)
+		return response.Header.Get("Content-Type"), body
+	}
+	var manifest struct {
+		Name        string
+		LoadScripts []string
+	}
+	_, body := load("plugin-manifest.json")
+	Expect(json.Unmarshal(body, &manifest)).To(Succeed())
+	Expect(manifest.Name).To(Equal(consoleplugin.PluginName))
+	Expect(manifest.LoadScripts).NotTo(BeEmpty())
+	for _, script := range manifest.LoadScripts {
+		kind, body := load(script)
+		Expect(kind).To(HavePrefix("text/javascript"))
+		Expect(string(body)).To(ContainSubstring("__load_plugin_entry__"))
+	}
+	_, body = load("config.json")
+	Expect(body).To(MatchJSON(`{"namespace": "` + namespace + `"}`))
+	load("locales/en/plugin__" + consoleplugin.PluginName + ".json")
+
+	for kind, name := range map[string]string{"ConsolePlugin": consoleplugin.PluginName, "ConsoleQuickStart": "lvms-local-volumes"} {
+		object := consoleObject(kind)
+		Expect(openshift.Get(ctx, client.ObjectKey{Name: name}, object)).To(Succeed())
+		Expect(object.OwnerReferences).To(HaveLen(1))
+		Expect(object.OwnerReferences[0].Kind + " " + object.OwnerReferences[0].Name).To(Equal("ClusterRole lvms-operator"))
+	}
+	Expect(openshift.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "lvms-metrics"}, &rbacv1.RoleBinding{})).To(Succeed())
+}
+
+// goneWithTheOperator: nobody deleted the objects without a namespace by name.
+func goneWithTheOperator(ctx SpecContext, openshift *story.Cluster) {
+	GinkgoHelper()
+	for _, kind := range []string{"ConsolePlugin", "ConsoleQuickStart"} {
+		Eventually(func() ([]metav1.PartialObjectMetadata, error) {
+			list := &metav1.PartialObjectMetadataList{}
+			list.SetGroupVersionKind(schema.GroupVersionKind{Group: "console.openshift.io", Version: "v1", Kind: kind + "List"})
+			err := openshift.List(ctx, list)
+			return list.Items, err
+		}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeEmpty())
+	}
 }

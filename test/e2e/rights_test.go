@@ -48,24 +48,38 @@ func (r right) String() string {
 var exercised = map[right]bool{}
 
 // elsewhere are rights for what no story here comes to, or not each time, with who does.
-var elsewhere = map[string]string{
-	"lvms-operator may create configmaps in openshift-lvm-storage":                                wipesAreSaved,
-	"lvms-operator may update configmaps lvms-wiped-devices in openshift-lvm-storage":             wipesAreSaved,
-	"lvms-operator may delete configmaps lvms-wiped-devices in openshift-lvm-storage":             wipesAreSaved,
-	"lvms-operator may delete persistentvolumeclaims in all namespaces":                           "controllers/node, claims of a Node that asks for it",
-	"lvms-operator may patch events.events.k8s.io in all namespaces":                              repeats,
-	"lvms-operator may patch events in all namespaces":                                            repeats,
-	"vg-manager may patch events.events.k8s.io in openshift-lvm-storage":                          repeats,
-	"vg-manager may patch events.events.k8s.io in all namespaces":                                 repeats,
-	"lvms-operator may patch nodes in all namespaces":                                             "controllers/node, claims of a Node that asks for it",
-	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage": "internal/webhook, a certificate that is about to end",
-	"vg-manager may get configmaps lvms-wiped-devices in openshift-lvm-storage":                   "vgmanager/volumegroup, wipes on nodes that are gone",
-	"lvms-operator may update lvmclusters/finalizers.lvm.topolvm.io in openshift-lvm-storage":     "the API server of OpenShift (OwnerReferencesPermissionEnforcement)",
+var elsewhere = with(map[string]string{
+	"lvms-operator may create configmaps in openshift-lvm-storage":                                          wipesAreSaved,
+	"lvms-operator may update configmaps lvms-wiped-devices in openshift-lvm-storage":                       wipesAreSaved,
+	"lvms-operator may delete configmaps lvms-wiped-devices in openshift-lvm-storage":                       wipesAreSaved,
+	"lvms-operator may delete persistentvolumeclaims in all namespaces":                                     "controllers/node, claims of a Node that asks for it",
+	"lvms-operator may patch events.events.k8s.io in all namespaces":                                        repeats,
+	"lvms-operator may patch events in all namespaces":                                                      repeats,
+	"vg-manager may patch events.events.k8s.io in openshift-lvm-storage":                                    repeats,
+	"vg-manager may patch events.events.k8s.io in all namespaces":                                           repeats,
+	"lvms-operator may patch nodes in all namespaces":                                                       "controllers/node, claims of a Node that asks for it",
+	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage":           "internal/webhook, a certificate that is about to end",
+	"vg-manager may get configmaps lvms-wiped-devices in openshift-lvm-storage":                             "vgmanager/volumegroup, wipes on nodes that are gone",
+	"lvms-operator may update lvmclusters/finalizers.lvm.topolvm.io in openshift-lvm-storage":               ownersAreChecked,
+	"lvms-operator may delete consoleplugins.console.openshift.io lvms-console in all namespaces":           ownersAreChecked,
+	"lvms-operator may delete consolequickstarts.console.openshift.io lvms-local-volumes in all namespaces": ownersAreChecked,
+}, "lvms-operator may %s in openshift-lvm-storage", "controllers/metricsaccess gives it to Prometheus, and can give only what the operator has",
+	"get services", "watch pods", "get endpoints", "list endpoints", "watch endpoints",
+	"get endpointslices.discovery.k8s.io", "list endpointslices.discovery.k8s.io", "watch endpointslices.discovery.k8s.io")
+
+// with adds rights that have one reason.
+func with(all map[string]string, format, reason string, rights ...string) map[string]string {
+	for _, r := range rights {
+		all[fmt.Sprintf(format, r)] = reason
+	}
+	return all
 }
 
 const (
 	wipesAreSaved = "controllers/node, TestWipesAreSavedBeforeTheNodeStatusGoes"
 	repeats       = "client-go patches an event that repeats"
+	// ownersAreChecked: to give an object another owner takes the right to delete it.
+	ownersAreChecked = "the API server of OpenShift (OwnerReferencesPermissionEnforcement)"
 )
 
 // noteRights reads what the product asked the API server of a lab for. Call it before the lab is taken down.

@@ -8,6 +8,21 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
+// openShiftCRDs is where OpenShift's API keeps those of a group's version.
+func openShiftCRDs(group string) string {
+	return filepath.Join(folder("github.com/openshift/api"), group, "v1", "zz_generated.crd-manifests")
+}
+
+// ConsoleCRDs returns the files of the CRDs that a cluster with OpenShift's console has.
+func ConsoleCRDs() []string {
+	return []string{filepath.Join(openShiftCRDs("console"), "90_consoleplugins.crd.yaml"), filepath.Join(openShiftCRDs("console"), "00_consolequickstarts.crd.yaml")}
+}
+
+// APIServerCRD returns the file of the CRD with which OpenShift says how TLS is served.
+func APIServerCRD() string {
+	return filepath.Join(openShiftCRDs("config"), "0000_10_config-operator_01_apiservers-Default.crd.yaml")
+}
+
 // OptionalCRDs returns the files of the CRDs that some clusters have: SecurityContextConstraints and snapshots.
 func OptionalCRDs() []string {
 	security := "security/v1/zz_generated.crd-manifests/0000_03_config-operator_01_securitycontextconstraints.crd.yaml"

@@ -44,6 +44,11 @@ func cached() *unstructured.Unstructured {
 		map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"get"}},
 		map[string]any{"apiGroups": []any{"lvm.topolvm.io"}, "resources": []any{"lvmclusters"}, "verbs": []any{"get"}},
 		map[string]any{"apiGroups": []any{"admissionregistration.k8s.io"}, "resources": []any{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{""}, "resources": []any{"serviceaccounts"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"networking.k8s.io"}, "resources": []any{"networkpolicies"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"rbac.authorization.k8s.io"}, "resources": []any{"roles", "rolebindings"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"console.openshift.io"}, "resources": []any{"consoleplugins", "consolequickstarts"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"config.openshift.io"}, "resources": []any{"apiservers"}, "verbs": []any{"get"}},
 	}}}
 	role.SetAPIVersion("rbac.authorization.k8s.io/v1")
 	role.SetKind("ClusterRole")

@@ -21,6 +21,7 @@ var openShiftCRDs = []string{
 	"payload-manifests/crds/*_config-operator_01_apiservers-Default.crd.yaml",
 	"payload-manifests/crds/*_config-operator_01_infrastructures-Default.crd.yaml",
 	"console/v1/zz_generated.crd-manifests/*_consoleplugins.crd.yaml",
+	"console/v1/zz_generated.crd-manifests/*_consolequickstarts.crd.yaml",
 }
 
 // addonCRDs are the files with the custom resources that the options ask for, in Go's module cache.

@@ -28,7 +28,7 @@ type Options struct {
 	// Bare nodes have a kernel, udev, LVM and disks, and there is no Kubernetes.
 	Bare bool
 	// OpenShift adds the custom resources by which operators know OpenShift: SecurityContextConstraints, ConsolePlugin,
-	// APIServer and Infrastructure, and an APIServer and an Infrastructure named cluster.
+	// ConsoleQuickStart, APIServer and Infrastructure, and an APIServer and an Infrastructure named cluster.
 	OpenShift bool
 	// Snapshots adds the custom resources of volume snapshots, and the snapshot controller.
 	Snapshots bool

@@ -84,7 +84,7 @@ func TestAddonCRDsAreInTheModuleCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"volumesnapshots.yaml", "volumesnapshotcontents", "securitycontextconstraints", "infrastructures-Default", "apiservers-Default", "consoleplugins", "clusterserviceversions", "catalogsources"} {
+	for _, want := range []string{"volumesnapshots.yaml", "volumesnapshotcontents", "securitycontextconstraints", "infrastructures-Default", "apiservers-Default", "consoleplugins", "consolequickstarts", "clusterserviceversions", "catalogsources"} {
 		if !strings.Contains(strings.Join(files, "\n"), want) {
 			t.Errorf("no %s in %v", want, files)
 		}

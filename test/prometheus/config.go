@@ -15,7 +15,7 @@ import (
 const (
 	monitorFile = "monitoring/manifests/servicemonitor.yaml"
 	ruleFile    = "monitoring/manifests/prometheusrule.yaml"
-	rbacFile    = "monitoring/manifests/rbac.yaml"
+	rbacFile    = "monitoring/access/rbac.yaml"
 )
 
 // serviceMonitor is the part of one (monitoring.coreos.com/v1) that is understood here. What is not is an error.

@@ -12,7 +12,6 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"math/big"
 	"net/http"
 	"net/url"
 	"os"
@@ -51,45 +50,16 @@ type Prometheus struct {
 // Trust does what OpenShift's service CA does for the two Services of the metrics: it makes their Secrets, and returns the authority that
 // has signed them, as PEM. Call it when the namespace is there.
 func Trust(ctx context.Context, cluster *story.Cluster) ([]byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ca, err := story.NewServiceCA()
 	if err != nil {
 		return nil, err
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "service CA"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(365 * 24 * time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	authority, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	for _, service := range []string{"lvms-operator", "vg-manager"} {
-		host := service + "-metrics-service." + story.OperatorNamespace + ".svc"
-		leaf := &x509.Certificate{
-			SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: host}, DNSNames: []string{host}, NotBefore: template.NotBefore, NotAfter: template.NotAfter,
-			KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		}
-		der, err := x509.CreateCertificate(rand.Reader, leaf, template, key.Public(), key)
-		if err != nil {
-			return nil, err
-		}
-		private, err := x509.MarshalECPrivateKey(key)
-		if err != nil {
-			return nil, err
-		}
-		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace, Name: service + "-metrics-cert"}, Type: corev1.SecretTypeTLS,
-			Data: map[string][]byte{corev1.TLSCertKey: encode("CERTIFICATE", der), corev1.TLSPrivateKeyKey: encode("EC PRIVATE KEY", private)},
-		}
-		if err := client.IgnoreNotFound(cluster.Delete(ctx, secret)); err != nil {
-			return nil, err
-		}
-		secret.ResourceVersion = ""
-		if err := cluster.Create(ctx, secret); err != nil {
+	for _, name := range []string{"lvms-operator", "vg-manager"} {
+		if err := ca.Serve(ctx, cluster, name+"-metrics-service", name+"-metrics-cert"); err != nil {
 			return nil, err
 		}
 	}
-	return encode("CERTIFICATE", authority), nil
+	return ca.Authority, nil
 }
 
 func encode(block string, der []byte) []byte {

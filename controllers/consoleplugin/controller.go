@@ -1,0 +1,228 @@
+// Package consoleplugin serves the plugin of OpenShift's console, from the operator's start on: its form makes the first LVMCluster. Whether
+// the console loads it is the administrator's choice. All that is made here goes with the operator.
+package consoleplugin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lvm-storage/lvm-operator/controllers/installed"
+	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
+)
+
+const (
+	// Name is that of the objects in the operator's namespace.
+	Name = "lvms-console-plugin"
+	// PluginName is that of the ConsolePlugin, and of the plugin in its manifest: the console compares them.
+	PluginName = "lvms-console"
+	// quickStartName is that of the ConsoleQuickStart.
+	quickStartName = "lvms-local-volumes"
+
+	fieldOwner = "lvms-operator-console"
+	// mostReplicas are as many as there are nodes, up to this.
+	mostReplicas = 2
+)
+
+// The events of the operator's Deployment.
+var (
+	// eventIncomplete: something of the plugin could not be made.
+	eventIncomplete = event.Warning("ConsolePluginIncomplete", "Reconcile", "the plugin of the console: %s")
+	// eventUnavailable: all is made, and no Pod serves the plugin.
+	eventUnavailable = event.Warning("ConsolePluginUnavailable", "Reconcile", "the plugin of the console cannot be loaded: Deployment "+Name+": %s")
+)
+
+// Options are what the Controller needs to know.
+type Options struct {
+	Namespace, Image string
+	// TLSProfile: the cluster has APIServer objects, which say how TLS is to be served.
+	TLSProfile bool
+}
+
+// Controller keeps the plugin.
+type Controller struct {
+	client  client.Client
+	live    client.Reader
+	applier *apply.Applier
+	emitter *event.Emitter
+	options Options
+	profile *tlsprofile.Follower
+}
+
+// New returns a Controller. The client may read from a cache; live must not.
+func New(c client.Client, live client.Reader, recorder event.Recorder, options Options) *Controller {
+	return &Controller{client: c, live: live, applier: apply.New(c, fieldOwner), emitter: event.NewEmitter(recorder), options: options, profile: tlsprofile.New()}
+}
+
+// +kubebuilder:rbac:groups=apps,namespace=openshift-lvm-storage,resources=deployments,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=policy,namespace=openshift-lvm-storage,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=serviceaccounts,verbs=list;watch
+// +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=serviceaccounts,resourceNames=lvms-console-plugin,verbs=create;patch
+// +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=services,resourceNames=lvms-console-plugin,verbs=list;watch;create;patch
+// +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,resourceNames=lvms-console-plugin,verbs=list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// To give an object another owner, as an upgrade does, takes the right to delete it (OwnerReferencesPermissionEnforcement).
+// +kubebuilder:rbac:groups=console.openshift.io,resources=consoleplugins,resourceNames=lvms-console,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=console.openshift.io,resources=consolequickstarts,resourceNames=lvms-local-volumes,verbs=list;watch;create;patch;delete
+
+// Reconcile makes all of it what it should be. The request says nothing.
+func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	operator, err := installed.Deployment(ctx, c.client, c.options.Namespace)
+	if operator == nil || err != nil {
+		return reconcile.Result{}, err
+	}
+	err = c.apply(ctx, operator)
+	if err != nil {
+		c.emitter.Emit(operator, eventIncomplete, err)
+		return reconcile.Result{}, err
+	}
+	c.emitter.Clear(operator, eventIncomplete.Reason)
+	return reconcile.Result{}, c.look(ctx, operator)
+}
+
+// apply makes everything, each one whatever came of the others.
+func (c *Controller) apply(ctx context.Context, operator *appsv1.Deployment) error {
+	replicas, err := c.replicas(ctx, operator)
+	if err != nil {
+		return err
+	}
+	errs := []error{c.followProfile(ctx)}
+	d := design{operator: operator, image: c.options.Image, replicas: replicas, profile: c.profile.Spec()}
+	for _, object := range d.namespaced() {
+		errs = append(errs, c.applier.Apply(ctx, object))
+	}
+	if replicas > 1 {
+		errs = append(errs, c.applier.Apply(ctx, d.budget()))
+	} else {
+		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: Name}}
+		errs = append(errs, remaining(c.applier.Delete(ctx, c.live, budget)))
+	}
+	owner, err := installed.ClusterOwner(ctx, c.live, operator)
+	if err != nil {
+		return errors.Join(append(errs, err)...)
+	}
+	quickStart, err := d.quickStart(owner)
+	if err == nil {
+		err = c.applier.Apply(ctx, quickStart)
+	}
+	return errors.Join(append(errs, err, c.applier.Apply(ctx, d.plugin(owner)))...)
+}
+
+// remaining overlooks that a deletion takes its time: nobody waits for it.
+func remaining(err error) error {
+	var waits *apply.RemainingError
+	if errors.As(err, &waits) {
+		return nil
+	}
+	return err
+}
+
+// replicas are one for each node that the operator could run on, up to two.
+func (c *Controller) replicas(ctx context.Context, operator *appsv1.Deployment) (int32, error) {
+	nodes := &corev1.NodeList{}
+	if err := c.client.List(ctx, nodes); err != nil {
+		return 0, fmt.Errorf("list nodes: %w", err)
+	}
+	places, err := installed.Places(&operator.Spec.Template, nodes.Items)
+	return int32(max(1, min(mostReplicas, places))), err
+}
+
+// followProfile reads how TLS is to be served. What was read last holds while that cannot be.
+func (c *Controller) followProfile(ctx context.Context) error {
+	if !c.options.TLSProfile {
+		return nil
+	}
+	server := &configv1.APIServer{}
+	if err := c.client.Get(ctx, client.ObjectKey{Name: "cluster"}, server); client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("read apiservers.config.openshift.io cluster for the TLS profile: %w", err)
+	}
+	if err := c.profile.Set(server.Spec.TLSSecurityProfile); err != nil {
+		return fmt.Errorf("apiservers.config.openshift.io cluster cannot be followed, the last one holds: %w", err)
+	}
+	return nil
+}
+
+// look tells when the Pods do not come to run.
+func (c *Controller) look(ctx context.Context, operator *appsv1.Deployment) error {
+	deployment := &appsv1.Deployment{}
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: operator.Namespace, Name: Name}, deployment)
+	if apierrors.IsNotFound(err) {
+		return nil // The cache has not heard of it yet.
+	}
+	if err != nil {
+		return fmt.Errorf("read Deployment %s/%s: %w", operator.Namespace, Name, err)
+	}
+	if trouble := troubleOf(deployment); trouble != "" {
+		c.emitter.Emit(operator, eventUnavailable, trouble)
+	} else {
+		c.emitter.Clear(operator, eventUnavailable.Reason)
+	}
+	return nil
+}
+
+// troubleOf is why a Deployment does not get on, as its controller says it.
+func troubleOf(deployment *appsv1.Deployment) string {
+	for _, condition := range deployment.Status.Conditions {
+		failed := condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue
+		stuck := condition.Type == appsv1.DeploymentProgressing && condition.Status == corev1.ConditionFalse
+		if (failed || stuck) && deployment.Status.AvailableReplicas == 0 {
+			return condition.Message
+		}
+	}
+	return ""
+}
+
+// CacheByObject limits the manager's cache to what the controller may read. ServiceAccounts are those of others too.
+func CacheByObject(namespace string) map[client.Object]cache.ByObject {
+	byName := func(name string) cache.ByObject {
+		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
+	}
+	here := byName(Name)
+	here.Namespaces = map[string]cache.Config{namespace: {}}
+	return map[client.Object]cache.ByObject{
+		&corev1.Service{}:             here,
+		&networkingv1.NetworkPolicy{}: here,
+		empty(pluginKind):             byName(PluginName),
+		empty(quickStartKind):         byName(quickStartName),
+	}
+}
+
+// SetupWithManager starts the controller with the manager. The cluster must have the kinds of the console.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{}}
+	})
+	ours := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == Name || o.GetName() == installed.Name }))
+	b := builder.ControllerManagedBy(mgr).
+		Named("consoleplugin").
+		Watches(&appsv1.Deployment{}, wake, ours).
+		Watches(&policyv1.PodDisruptionBudget{}, wake, ours).
+		Watches(&corev1.Service{}, wake, ours).
+		Watches(&networkingv1.NetworkPolicy{}, wake, ours).
+		Watches(&corev1.ServiceAccount{}, wake, ours).
+		Watches(&corev1.Node{}, wake, builder.WithPredicates(installed.PlaceChanged())).
+		WatchesMetadata(empty(pluginKind), wake).
+		WatchesMetadata(empty(quickStartKind), wake)
+	if c.options.TLSProfile {
+		b = b.Watches(&configv1.APIServer{}, wake)
+	}
+	return b.Complete(c)
+}

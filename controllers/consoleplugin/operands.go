@@ -1,0 +1,217 @@
+package consoleplugin
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"strings"
+
+	configv1 "github.com/openshift/api/config/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
+	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	applynetworkingv1 "k8s.io/client-go/applyconfigurations/networking/v1"
+	applypolicyv1 "k8s.io/client-go/applyconfigurations/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/controllers/installed"
+)
+
+const (
+	port              = 9443
+	portName          = "https"
+	certificateSecret = Name + "-cert"
+	certificateFolder = "/var/run/secrets/serving-cert"
+	certificateVolume = "serving-cert"
+	// servingCert asks OpenShift's service CA for a certificate in a Secret, which goes with the Service.
+	servingCert = "service.beta.openshift.io/serving-cert-secret-name"
+	nameLabel   = "app.kubernetes.io/name"
+	// managementPrefix begins the annotations of Pods that belong to the cluster's management (workload partitioning).
+	managementPrefix = "target.workload.openshift.io/"
+	// progressDeadline, in seconds, is when Pods that do not come to run are told of.
+	progressDeadline = 300
+
+	consoleAPIVersion = "console.openshift.io/v1"
+	pluginKind        = "ConsolePlugin"
+	quickStartKind    = "ConsoleQuickStart"
+)
+
+// Where the console runs, whose Pods fetch the files (openshift/console-operator, bindata).
+var (
+	consoleNamespace = map[string]string{corev1.LabelMetadataName: "openshift-console"}
+	consolePods      = map[string]string{"app": "console", "component": "ui"}
+)
+
+// design is what everything is made from.
+type design struct {
+	operator *appsv1.Deployment
+	image    string
+	replicas int32
+	profile  configv1.TLSProfileSpec
+}
+
+func (d design) labels() map[string]string {
+	labels := installed.Labels(d.operator)
+	maps.Copy(labels, map[string]string{nameLabel: Name, "app.kubernetes.io/component": "console-plugin"})
+	return labels
+}
+
+func (d design) selector() *applymetav1.LabelSelectorApplyConfiguration {
+	return applymetav1.LabelSelector().WithMatchLabels(map[string]string{nameLabel: Name})
+}
+
+// namespaced are the objects in the operator's namespace that are always there. The Deployment is the last: what it needs comes before it.
+func (d design) namespaced() []runtime.ApplyConfiguration {
+	return []runtime.ApplyConfiguration{d.account(), d.service(), d.networkPolicy(), d.deployment()}
+}
+
+func (d design) account() *applycorev1.ServiceAccountApplyConfiguration {
+	return applycorev1.ServiceAccount(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(installed.Owner(d.operator)).
+		WithAutomountServiceAccountToken(false)
+}
+
+func (d design) service() *applycorev1.ServiceApplyConfiguration {
+	return applycorev1.Service(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(installed.Owner(d.operator)).
+		WithAnnotations(map[string]string{servingCert: certificateSecret}).
+		WithSpec(applycorev1.ServiceSpec().WithSelector(d.selector().MatchLabels).
+			WithPorts(applycorev1.ServicePort().WithName(portName).WithProtocol(corev1.ProtocolTCP).WithPort(port).WithTargetPort(intstr.FromString(portName))))
+}
+
+// networkPolicy lets the console's Pods in, and nothing out: the server asks nobody.
+func (d design) networkPolicy() *applynetworkingv1.NetworkPolicyApplyConfiguration {
+	console := applynetworkingv1.NetworkPolicyPeer().
+		WithNamespaceSelector(applymetav1.LabelSelector().WithMatchLabels(consoleNamespace)).
+		WithPodSelector(applymetav1.LabelSelector().WithMatchLabels(consolePods))
+	return applynetworkingv1.NetworkPolicy(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(installed.Owner(d.operator)).
+		WithSpec(applynetworkingv1.NetworkPolicySpec().WithPodSelector(d.selector()).
+			WithPolicyTypes(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress).
+			WithIngress(applynetworkingv1.NetworkPolicyIngressRule().WithFrom(console).
+				WithPorts(applynetworkingv1.NetworkPolicyPort().WithProtocol(corev1.ProtocolTCP).WithPort(intstr.FromInt32(port)))))
+}
+
+func (d design) deployment() *applyappsv1.DeploymentApplyConfiguration {
+	return applyappsv1.Deployment(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(installed.Owner(d.operator)).
+		WithSpec(applyappsv1.DeploymentSpec().WithReplicas(d.replicas).WithSelector(d.selector()).WithProgressDeadlineSeconds(progressDeadline).
+			WithTemplate(applycorev1.PodTemplateSpec().WithLabels(d.labels()).WithAnnotations(d.annotations()).WithSpec(d.pod())))
+}
+
+// annotations are those of the operator's Pods that say on which processors they run.
+func (d design) annotations() map[string]string {
+	found := maps.Clone(d.operator.Spec.Template.Annotations)
+	maps.DeleteFunc(found, func(key, _ string) bool { return !strings.HasPrefix(key, managementPrefix) })
+	return found
+}
+
+// pod runs where the operator may, each on another node if there is one.
+func (d design) pod() *applycorev1.PodSpecApplyConfiguration {
+	apart := applycorev1.WeightedPodAffinityTerm().WithWeight(100).
+		WithPodAffinityTerm(applycorev1.PodAffinityTerm().WithTopologyKey(corev1.LabelHostname).WithLabelSelector(d.selector()))
+	affinity := applycorev1.Affinity().WithPodAntiAffinity(applycorev1.PodAntiAffinity().WithPreferredDuringSchedulingIgnoredDuringExecution(apart))
+	theirs := d.operator.Spec.Template.Spec
+	if theirs.Affinity != nil && theirs.Affinity.NodeAffinity != nil {
+		affinity.WithNodeAffinity(converted[applycorev1.NodeAffinityApplyConfiguration](theirs.Affinity.NodeAffinity))
+	}
+	pod := applycorev1.PodSpec().
+		WithServiceAccountName(Name).WithAutomountServiceAccountToken(false).WithEnableServiceLinks(false).
+		WithNodeSelector(theirs.NodeSelector).WithAffinity(affinity).
+		WithSecurityContext(applycorev1.PodSecurityContext().WithRunAsNonRoot(true).
+			WithSeccompProfile(applycorev1.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
+		WithContainers(d.container()).
+		// Not optional: without a certificate the console would not load anything.
+		WithVolumes(applycorev1.Volume().WithName(certificateVolume).WithSecret(applycorev1.SecretVolumeSource().WithSecretName(certificateSecret)))
+	for i := range theirs.Tolerations {
+		pod.WithTolerations(converted[applycorev1.TolerationApplyConfiguration](&theirs.Tolerations[i]))
+	}
+	for i := range theirs.ImagePullSecrets {
+		pod.WithImagePullSecrets(applycorev1.LocalObjectReference().WithName(theirs.ImagePullSecrets[i].Name))
+	}
+	return pod
+}
+
+func (d design) container() *applycorev1.ContainerApplyConfiguration {
+	args := []string{"--namespace=" + d.operator.Namespace, "--cert-dir=" + certificateFolder}
+	if d.profile.MinTLSVersion != "" {
+		args = append(args, "--tls-min-version="+string(d.profile.MinTLSVersion), "--tls-ciphers="+strings.Join(d.profile.Ciphers, ","))
+	}
+	probe := func(seconds int32) *applycorev1.ProbeApplyConfiguration {
+		return applycorev1.Probe().WithPeriodSeconds(seconds).WithTimeoutSeconds(5).
+			WithHTTPGet(applycorev1.HTTPGetAction().WithScheme(corev1.URISchemeHTTPS).WithPath("/healthz").WithPort(intstr.FromString(portName)))
+	}
+	return applycorev1.Container().WithName("console-plugin").WithImage(d.image).WithCommand("/console-plugin").WithArgs(args...).
+		WithPorts(applycorev1.ContainerPort().WithName(portName).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)).
+		WithReadinessProbe(probe(10)).WithLivenessProbe(probe(30)).
+		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
+		WithResources(applycorev1.ResourceRequirements().WithRequests(corev1.ResourceList{
+			corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("20Mi")})).
+		WithSecurityContext(applycorev1.SecurityContext().WithAllowPrivilegeEscalation(false).WithReadOnlyRootFilesystem(true).
+			WithCapabilities(applycorev1.Capabilities().WithDrop("ALL"))).
+		WithVolumeMounts(applycorev1.VolumeMount().WithName(certificateVolume).WithMountPath(certificateFolder).WithReadOnly(true))
+}
+
+// budget lets one of two be evicted.
+func (d design) budget() *applypolicyv1.PodDisruptionBudgetApplyConfiguration {
+	return applypolicyv1.PodDisruptionBudget(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(installed.Owner(d.operator)).
+		WithSpec(applypolicyv1.PodDisruptionBudgetSpec().WithMaxUnavailable(intstr.FromInt32(1)).WithSelector(d.selector()))
+}
+
+// plugin tells the console where the plugin is. The console loads it when an administrator enables it.
+func (d design) plugin(owner *applymetav1.OwnerReferenceApplyConfiguration) runtime.ApplyConfiguration {
+	return d.clusterScoped(pluginKind, PluginName, owner, map[string]any{
+		"displayName": "LVM Storage",
+		"i18n":        map[string]any{"loadType": "Preload"},
+		"backend": map[string]any{
+			"type":    "Service",
+			"service": map[string]any{"name": Name, "namespace": d.operator.Namespace, "port": int64(port), "basePath": "/"},
+		},
+	})
+}
+
+//go:embed quickstart.yaml
+var quickStartFile []byte
+
+// suggestedNamespace is that of the operator in the quick start.
+const suggestedNamespace = "openshift-lvm-storage"
+
+// quickStart leads through the plugin's pages.
+func (d design) quickStart(owner *applymetav1.OwnerReferenceApplyConfiguration) (runtime.ApplyConfiguration, error) {
+	spec := map[string]any{}
+	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(string(quickStartFile), suggestedNamespace, d.operator.Namespace)), &spec); err != nil {
+		return nil, fmt.Errorf("quick start of the console plugin: %w", err)
+	}
+	return d.clusterScoped(quickStartKind, quickStartName, owner, spec), nil
+}
+
+func (d design) clusterScoped(kind, name string, owner *applymetav1.OwnerReferenceApplyConfiguration, spec map[string]any) runtime.ApplyConfiguration {
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": consoleAPIVersion, "kind": kind, "spec": spec}}
+	object.SetName(name)
+	object.SetLabels(d.labels())
+	object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: *owner.APIVersion, Kind: *owner.Kind, Name: *owner.Name, UID: *owner.UID}})
+	return client.ApplyConfigurationFromUnstructured(object)
+}
+
+// empty is an object of a kind of the console, of which only the metadata is read.
+func empty(kind string) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: consoleAPIVersion, Kind: kind}}
+}
+
+// converted is a part of an object as one of an apply configuration, which has the same fields.
+func converted[T any](part any) *T {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(part)
+	into := new(T)
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, into)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("%T as %T: %v", part, into, err)) // Types of Kubernetes' own.
+	}
+	return into
+}

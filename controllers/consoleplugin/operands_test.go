@@ -1,0 +1,80 @@
+package consoleplugin
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/yaml"
+)
+
+const web = "../../console-plugin/web/"
+
+func contentOf(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// The console compares the name in the manifest with that of the ConsolePlugin.
+func TestTheNameIsThatInTheManifest(t *testing.T) {
+	for file, want := range map[string]string{"plugin.ts": "name: '" + PluginName + "'", "manifest.snapshot.json": `"` + PluginName + `"`} {
+		if !strings.Contains(contentOf(t, web+file), want) {
+			t.Errorf("%s has no %s", file, want)
+		}
+	}
+}
+
+// theirs are words of the console itself that the quick start sends to.
+var theirs = []string{"Storage", "Administration", "Cluster Settings", "Configuration", "Console", "Console plugins", PluginName,
+	"PersistentVolumeClaims", "Create PersistentVolumeClaim", "Bound"}
+
+// The quick start sends to what is on the pages: every word in bold is one of the plugin's texts, or of the console's.
+func TestTheQuickStartNamesWhatIsThere(t *testing.T) {
+	texts := map[string]string{}
+	if err := json.Unmarshal([]byte(contentOf(t, web+"locales/en/plugin__"+PluginName+".json")), &texts); err != nil {
+		t.Fatal(err)
+	}
+	words := regexp.MustCompile(`\*\*(.+?)\*\*`).FindAllStringSubmatch(string(quickStartFile), -1)
+	if len(words) < 10 {
+		t.Errorf("%d words in bold", len(words))
+	}
+	for _, word := range words {
+		if texts[word[1]] == "" && !slices.Contains(theirs, word[1]) {
+			t.Errorf("%q is on no page", word[1])
+		}
+	}
+	spec := struct {
+		Description string
+		Tasks       []struct{ Title, Description string }
+	}{}
+	if err := yaml.Unmarshal(quickStartFile, &spec); err != nil || len(spec.Description) > 256 || len(spec.Tasks) == 0 {
+		t.Errorf("got %+v, %v", spec, err)
+	}
+}
+
+func TestMetricsTellWhatIsServed(t *testing.T) {
+	deployment := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: Name}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2)}, Status: appsv1.DeploymentStatus{AvailableReplicas: 1},
+	}
+	c := NewCollector(fake.NewClientBuilder().WithObjects(deployment).Build(), "ns")
+	want := "# HELP lvms_console_plugin_replicas " + replicasFamily.Help + "\n# TYPE lvms_console_plugin_replicas gauge\n" +
+		"lvms_console_plugin_replicas{state=\"available\"} 1\nlvms_console_plugin_replicas{state=\"wanted\"} 2\n"
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+	if n := testutil.CollectAndCount(NewCollector(fake.NewClientBuilder().Build(), "ns")); n != 0 {
+		t.Errorf("%d series without a Deployment", n)
+	}
+}

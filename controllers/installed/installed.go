@@ -1,0 +1,155 @@
+// Package installed knows what was installed, by whatever installer: the operator's Deployment, from which follows where further Pods of the
+// product may run, and what goes with the operator when it is removed.
+package installed
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
+	helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+// Name is that of the operator's Deployment, and, but where the Operator Lifecycle Manager makes it, of its ClusterRole.
+const Name = "lvms-operator"
+
+// nodePrefix begins the taints by which Kubernetes says what a node suffers. They come and go, and so count for nothing here.
+const nodePrefix = "node.kubernetes.io/"
+
+// Deployment returns the operator's Deployment, or nil where there is none any more or it is being deleted: what it owns goes with it.
+func Deployment(ctx context.Context, reader client.Reader, namespace string) (*appsv1.Deployment, error) {
+	found := &appsv1.Deployment{}
+	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Name}, found)
+	if apierrors.IsNotFound(err) || err == nil && !found.DeletionTimestamp.IsZero() {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read Deployment %s/%s: %w", namespace, Name, err)
+	}
+	return found, nil
+}
+
+// Owner makes an object of the same namespace go with the Deployment.
+func Owner(deployment *appsv1.Deployment) *applymetav1.OwnerReferenceApplyConfiguration {
+	return applymetav1.OwnerReference().WithAPIVersion(appsv1.SchemeGroupVersion.String()).WithKind("Deployment").
+		WithName(deployment.Name).WithUID(deployment.UID).WithController(true)
+}
+
+// installers are the labels by which an installer marks all that belongs to one installation: the Operator Lifecycle Manager
+// (operator-lifecycle-manager, pkg/lib/ownerutil), and its version 1 (operator-controller, internal/operator-controller/labels).
+var installers = [][]string{
+	{"olm.owner", "olm.owner.namespace", "olm.owner.kind"},
+	{"olm.operatorframework.io/owner-kind", "olm.operatorframework.io/owner-name"},
+}
+
+// mostRoles is more ClusterRoles than an installation has.
+const mostRoles = 100
+
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=list
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=lvms-operator,verbs=get
+
+// ClusterOwner makes an object without a namespace go with the operator. A Deployment cannot own it, but a ClusterRole of the installation
+// can: every installer removes that, and its predecessor's when it upgrades. live must not read from a cache.
+func ClusterOwner(ctx context.Context, live client.Reader, deployment *appsv1.Deployment) (*applymetav1.OwnerReferenceApplyConfiguration, error) {
+	role := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}}
+	selector := marks(deployment)
+	if selector == nil {
+		if err := live.Get(ctx, client.ObjectKey{Name: Name}, role); err != nil {
+			return nil, fmt.Errorf("ClusterRole %s, with which objects without a namespace are removed: read: %w", Name, err)
+		}
+		return clusterOwner(role), nil
+	}
+	roles := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleList"}}
+	if err := live.List(ctx, roles, selector, client.Limit(mostRoles)); err != nil {
+		return nil, fmt.Errorf("ClusterRoles with the labels %v, with which objects without a namespace are removed: list: %w", selector, err)
+	}
+	role = nil
+	for i := range roles.Items {
+		if found := &roles.Items[i]; found.DeletionTimestamp.IsZero() && (role == nil || found.Name < role.Name) {
+			role = found
+		}
+	}
+	if role == nil {
+		return nil, fmt.Errorf("no ClusterRole has the labels %v of Deployment %s/%s: nothing would remove objects without a namespace when the operator is removed, so they are not made; install the operator again",
+			selector, deployment.Namespace, deployment.Name)
+	}
+	return clusterOwner(role), nil
+}
+
+func clusterOwner(role *metav1.PartialObjectMetadata) *applymetav1.OwnerReferenceApplyConfiguration {
+	return applymetav1.OwnerReference().WithAPIVersion("rbac.authorization.k8s.io/v1").WithKind("ClusterRole").WithName(role.Name).WithUID(role.UID)
+}
+
+// marks are the labels of the Deployment's installer, or nil where it sets none.
+func marks(deployment *appsv1.Deployment) client.MatchingLabels {
+	for _, keys := range installers {
+		found := client.MatchingLabels{}
+		for _, key := range keys {
+			if value := deployment.Labels[key]; value != "" {
+				found[key] = value
+			}
+		}
+		if len(found) == len(keys) {
+			return found
+		}
+	}
+	return nil
+}
+
+// Labels are those of the Deployment that say what it is part of. Those of OLM say whose it is: OLM deletes what has them and is in no
+// ClusterServiceVersion.
+func Labels(deployment *appsv1.Deployment) map[string]string {
+	labels := maps.Clone(deployment.Labels)
+	maps.DeleteFunc(labels, func(key, _ string) bool { return !strings.HasPrefix(key, "app.kubernetes.io/") })
+	return labels
+}
+
+// Places counts the nodes on which a Pod can run, whatever the nodes suffer at the moment.
+func Places(template *corev1.PodTemplateSpec, nodes []corev1.Node) (int, error) {
+	affinity := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec})
+	count := 0
+	for i := range nodes {
+		node := &nodes[i]
+		matches, err := affinity.Match(node)
+		if err != nil {
+			return 0, fmt.Errorf("node affinity of Deployment %s: %w", Name, err)
+		}
+		_, tainted := helpers.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, template.Spec.Tolerations, keepsAway, false)
+		if matches && !tainted {
+			count++
+		}
+	}
+	return count, nil
+}
+
+func keepsAway(taint *corev1.Taint) bool {
+	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, nodePrefix)
+}
+
+// PlaceChanged passes what makes a node one on which a Pod can run, or not.
+func PlaceChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*corev1.Node)
+		after, same := e.ObjectNew.(*corev1.Node)
+		return ok && same && (!maps.Equal(before.Labels, after.Labels) || taints(before) != taints(after))
+	}}
+}
+
+func taints(node *corev1.Node) string {
+	var all []string
+	for _, taint := range node.Spec.Taints {
+		all = append(all, taint.ToString())
+	}
+	return strings.Join(all, " ")
+}

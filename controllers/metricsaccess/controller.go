@@ -1,0 +1,117 @@
+// Package metricsaccess lets OpenShift's own Prometheus find what it reads metrics from. The Operator Lifecycle Manager would leave Roles that
+// come with a bundle behind: these the operator makes itself, and they go with it.
+package metricsaccess
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lvm-storage/lvm-operator/controllers/installed"
+	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/internal/event"
+	"github.com/lvm-storage/lvm-operator/monitoring/access"
+)
+
+const (
+	// Name is that of the Role and of the RoleBinding.
+	Name       = "lvms-metrics"
+	fieldOwner = "lvms-operator-metrics"
+)
+
+// eventIncomplete is one of the operator's Deployment.
+var eventIncomplete = event.Warning("MetricsAccessIncomplete", "Reconcile", "OpenShift's Prometheus may not find the metrics: %s")
+
+// Controller keeps the Role and its binding.
+type Controller struct {
+	client    client.Client
+	applier   *apply.Applier
+	emitter   *event.Emitter
+	namespace string
+}
+
+// New returns a Controller for the operator's namespace. The client may read from a cache.
+func New(c client.Client, recorder event.Recorder, namespace string) *Controller {
+	return &Controller{client: c, applier: apply.New(c, fieldOwner), emitter: event.NewEmitter(recorder), namespace: namespace}
+}
+
+// +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-lvm-storage,resources=roles;rolebindings,resourceNames=lvms-metrics,verbs=list;watch;create;patch
+// Nobody can give rights that he has not. These are for Prometheus:
+// +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=services;endpoints;pods,verbs=get;list;watch
+// +kubebuilder:rbac:groups=discovery.k8s.io,namespace=openshift-lvm-storage,resources=endpointslices,verbs=get;list;watch
+
+// Reconcile makes both what they should be. The request says nothing.
+func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	operator, err := installed.Deployment(ctx, c.client, c.namespace)
+	if operator == nil || err != nil {
+		return reconcile.Result{}, err
+	}
+	objects, err := wanted(operator)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var errs []error
+	for _, object := range objects {
+		errs = append(errs, c.applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(object)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		c.emitter.Emit(operator, eventIncomplete, err)
+		return reconcile.Result{}, err
+	}
+	c.emitter.Clear(operator, eventIncomplete.Reason)
+	return reconcile.Result{}, nil
+}
+
+// wanted are the Role and the binding for the operator's namespace.
+func wanted(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	owner := metav1.OwnerReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: operator.Name, UID: operator.UID}
+	data := bytes.ReplaceAll(access.Prometheus, []byte(access.Namespace), []byte(operator.Namespace))
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), len(data)); ; {
+		object := &unstructured.Unstructured{}
+		if err := decoder.Decode(object); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("rights of Prometheus: %w", err)
+		}
+		object.SetLabels(installed.Labels(operator))
+		object.SetOwnerReferences([]metav1.OwnerReference{owner})
+		all = append(all, object)
+	}
+}
+
+// CacheByObject limits the manager's cache to the two.
+func CacheByObject(namespace string) map[client.Object]cache.ByObject {
+	here := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", Name), Namespaces: map[string]cache.Config{namespace: {}}}
+	return map[client.Object]cache.ByObject{&rbacv1.Role{}: here, &rbacv1.RoleBinding{}: here}
+}
+
+// SetupWithManager starts the controller with the manager.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{}}
+	})
+	primary := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == installed.Name }))
+	return builder.ControllerManagedBy(mgr).
+		Named("metricsaccess").
+		Watches(&appsv1.Deployment{}, wake, primary).
+		Watches(&rbacv1.Role{}, wake).
+		Watches(&rbacv1.RoleBinding{}, wake).
+		Complete(c)
+}
