@@ -28,9 +28,10 @@ help: ## Print this list.
 	@awk 'BEGIN {FS = ":.*## "; print "make TARGET [VARIABLE=value]"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: preflight packages image $(BIN)/bundle $(BIN)/catalog ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one go.
+demo: preflight packages image $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one go.
 	@hack/step "build demo" go build -o $(BIN)/demo ./test/demo
-	@$(BIN)/demo --name $(LAB_NAME) --image $(IMAGE) --version $(VERSION)
+	@hack/console host
+	@$(BIN)/demo --name $(LAB_NAME) --image $(IMAGE) --version $(VERSION) --bridge $(BIN)/bridge --plugin $(BIN)/console-plugin --host $(CONSOLE)/host/dist
 
 .PHONY: test
 test: preflight packages lint verify test-unit test-fuzz test-env test-console test-lab test-e2e ## Install what is needed, run every test there is.
@@ -69,7 +70,7 @@ test-console: console-browser console-build $(BIN)/bridge ## The console plugin:
 	@cd $(CONSOLE) && ../../hack/step "console types" $(NPM) run --silent check
 	@cd $(CONSOLE) && ../../hack/step "console unit tests" $(NPM) run --silent test
 	@cd $(CONSOLE) && ../../hack/step "console bundle" $(NPM) run --silent budget && $(NPM) run --silent licences
-	@hack/step "console host" $(NPM) run --silent build-host
+	@hack/console host
 	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
 		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist $(NPM) run --silent browser
 
@@ -260,7 +261,7 @@ lab-kubectl: $(LAB) ## kubectl on the running cluster: make lab-kubectl ARGS="ge
 
 .PHONY: console
 console: console-build $(BIN)/bridge ## The console plugin over the running cluster, for a browser on this machine: make console LISTEN=127.0.0.1:9000.
-	@hack/console packages && hack/step "console host" $(NPM) run --silent build-host
+	@hack/console host
 	@$(BIN)/bridge --lab $(LVMS_CACHE)/labs/$(LAB_NAME) --plugin $(BIN)/console-plugin --host $(CONSOLE)/host/dist --listen $(or $(LISTEN),127.0.0.1:9000)
 
 .PHONY: lab-down

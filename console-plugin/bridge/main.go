@@ -56,7 +56,7 @@ func main() {
 	}
 }
 
-// run serves until the command ends, or for ever where there is none.
+// run serves until the command ends, or where there is none as long as the lab runs.
 func run(ctx context.Context, o options) (err error) {
 	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard)))
 	config, stop, err := cluster(ctx, o.lab)
@@ -94,14 +94,39 @@ func run(ctx context.Context, o options) (err error) {
 	defer func() { _ = server.Close() }()
 	address := "http://" + listener.Addr().String()
 	if len(o.command) == 0 {
-		fmt.Printf("The plugin, as the console shows it: %s/local-volumes\nEnd it with Ctrl+C.\n", address)
-		<-ctx.Done()
-		return nil
+		fmt.Printf("%s%s/local-volumes\nIt ends with Ctrl+C, or with the cluster.\n", announcement, address)
+		return waitFor(ctx, o.lab)
 	}
 	command := exec.CommandContext(ctx, o.command[0], o.command[1:]...)
 	command.Stdout, command.Stderr = os.Stdout, os.Stderr
 	command.Env = append(os.Environ(), "CONSOLE_URL="+address)
 	return command.Run()
+}
+
+// announcement begins the line with the address. The demo looks for it.
+const announcement = "The plugin, as the console shows it: "
+
+// labInterval is how long a lab's end waits to be noticed.
+const labInterval = 2 * time.Second
+
+// waitFor returns when ctx or the lab ends; without a lab when ctx does.
+func waitFor(ctx context.Context, folder string) error {
+	ticker := time.NewTicker(labInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if folder == "" {
+			continue
+		}
+		if _, err := lab.Open(folder); errors.Is(err, lab.ErrNotRunning) {
+			fmt.Println("The cluster has ended.")
+			return nil
+		}
+	}
 }
 
 func cluster(ctx context.Context, folder string) (*rest.Config, func() error, error) {

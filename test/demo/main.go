@@ -43,19 +43,23 @@ func main() {
 	name := flag.String("name", "demo", "name of the lab")
 	image := flag.String("image", "", "OCI archive of the operator's image")
 	version := flag.String("version", "", "its version")
+	var c console
+	flag.StringVar(&c.bridge, "bridge", "", "program that shows the console's plugin")
+	flag.StringVar(&c.plugin, "plugin", "", "program of the plugin's server")
+	flag.StringVar(&c.host, "host", "", "folder with the page that loads the plugin")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := run(ctx, *name, *image, *version); err != nil {
+	if err := run(ctx, *name, *image, *version, c); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, name, image, version string) error {
-	d := &demo{begin: time.Now(), version: version}
+func run(ctx context.Context, name, image, version string, c console) error {
+	d := &demo{begin: time.Now(), version: version, console: c}
 	if err := d.up(ctx, name); err != nil {
 		return err
 	}
@@ -92,6 +96,7 @@ type demo struct {
 	begin   time.Time
 	cluster *story.Cluster
 	version string
+	console console
 	sum     string
 	// authority is who has signed the certificates of the metrics.
 	authority []byte
@@ -243,13 +248,18 @@ func (d *demo) show(ctx context.Context, name string) error {
 		}
 		fmt.Printf("\nlvs on %s\n%s\n", node.Name(), strings.TrimRight(out.Stdout, "\n"))
 	}
+	address, err := d.console.show(ctx, d.cluster.Lab.State())
+	if err != nil {
+		return fmt.Errorf("show the console's plugin: %w", err)
+	}
 	fmt.Printf(`
 Done after %.0f s. The cluster runs on. Look around:
+  %-46s the console's plugin, in a browser
   make lab-shell                                 a shell with kubectl
   make lab-kubectl ARGS="get lvmcluster -A"      one command
 End it:
   make lab-down
-`, time.Since(d.begin).Seconds())
+`, time.Since(d.begin).Seconds(), address)
 	if name != "demo" {
 		fmt.Printf("(with LAB_NAME=%s)\n", name)
 	}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"time"
+)
+
+// console are the programs that show the console's plugin over the cluster: the bridge, which stands for the console, the plugin's server, and
+// the folder of the page that loads it.
+type console struct{ bridge, plugin, host string }
+
+const (
+	// bridgeLog is in the lab's folder.
+	bridgeLog = "console.log"
+	// bridgeLimit is for its start.
+	bridgeLimit = 30 * time.Second
+)
+
+var bridgeAddress = regexp.MustCompile(`http://\S+/local-volumes`)
+
+// show starts the bridge, which runs as long as the lab does, and returns the address for a browser. One that runs already is taken.
+func (c console) show(ctx context.Context, lab string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, bridgeLimit)
+	defer cancel()
+	name := filepath.Join(lab, bridgeLog)
+	if address := addressIn(name); address != "" && answers(ctx, address) {
+		return address, nil
+	}
+	log, err := os.Create(name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = log.Close() }()
+	command := exec.Command(c.bridge, "--lab", lab, "--plugin", c.plugin, "--host", c.host)
+	command.Stdout, command.Stderr, command.SysProcAttr = log, log, &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		return "", err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	for {
+		if address := addressIn(name); address != "" && answers(ctx, address) {
+			return address, nil
+		}
+		select {
+		case err := <-ended:
+			said, _ := os.ReadFile(name)
+			return "", fmt.Errorf("the bridge ended: %v\n%s", err, said)
+		case <-ctx.Done():
+			return "", errors.Join(fmt.Errorf("the bridge does not answer: %w; see %s", ctx.Err(), name), command.Process.Kill())
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// addressIn is what a bridge announced, or empty.
+func addressIn(name string) string {
+	said, err := os.ReadFile(name)
+	if err != nil {
+		return ""
+	}
+	return bridgeAddress.FindString(string(said))
+}
+
+func answers(ctx context.Context, address string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return false
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return false
+	}
+	_ = response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
