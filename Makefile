@@ -28,13 +28,13 @@ help: ## Print this list.
 	@awk 'BEGIN {FS = ":.*## "; print "make TARGET [VARIABLE=value]"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: preflight packages image $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one go.
+demo: preflight-image packages image $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one go.
 	@hack/step "build demo" go build -o $(BIN)/demo ./test/demo
 	@hack/console host
 	@$(BIN)/demo --name $(LAB_NAME) --image $(IMAGE) --version $(VERSION) --bridge $(BIN)/bridge --plugin $(BIN)/console-plugin --host $(CONSOLE)/host/dist
 
 .PHONY: test
-test: preflight packages lint verify test-unit test-fuzz test-env test-console test-lab test-e2e ## Install what is needed, run every test there is.
+test: preflight-image packages lint verify test-unit test-fuzz test-env test-console test-lab test-e2e ## Install what is needed, run every test there is.
 	@echo "make test: all tests passed"
 
 ##@ Tests, one by one
@@ -242,6 +242,10 @@ dashboard-preview: ## The dashboard of OpenShift's console with made-up data, as
 .PHONY: preflight
 preflight: ## Say what this machine lacks to run the lab, before anything is started.
 	@hack/preflight
+
+.PHONY: preflight-image
+preflight-image:
+	@hack/preflight image
 
 .PHONY: packages
 packages: $(LAB) ## Install the Debian packages that are missing.
