@@ -25,7 +25,8 @@ const (
 
 var viewerRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"lvm.topolvm.io"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
-	{APIGroups: []string{"", "storage.k8s.io"}, Resources: []string{"nodes", "events", "storageclasses"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{"topolvm.io"}, Resources: []string{"logicalvolumes"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{"", "storage.k8s.io"}, Resources: []string{"nodes", "events", "storageclasses", "persistentvolumes", "persistentvolumeclaims"}, Verbs: []string{"get", "list", "watch"}},
 }
 
 // makeUsers makes the users and returns their tokens.

@@ -2,7 +2,7 @@
 import type { CodeRef, Extension } from '@openshift/dynamic-plugin-sdk';
 import type { CreateResource, HrefNavItem, ModelFeatureFlag, RoutePage } from '@openshift-console/dynamic-plugin-sdk';
 import { clusterModel, GROUP, VERSION } from './src/api/types';
-import { editPath, overviewPath } from './src/paths';
+import { classRoute, editPath, overviewPath } from './src/paths';
 
 /** Set where the API server has the kind, that is, where the operator is installed. */
 const FLAG = 'LVMS_MODEL';
@@ -24,5 +24,6 @@ export const extensions = [
   },
   { type: 'console.page/route', flags, properties: { exact: true, path: overviewPath, component: { $codeRef: 'OverviewPage' } } },
   { type: 'console.page/route', flags, properties: { exact: true, path: editPath, component: { $codeRef: 'WizardPages.EditPage' } } },
+  { type: 'console.page/route', flags, properties: { exact: true, path: classRoute, component: { $codeRef: 'ClassPage' } } },
   { type: 'console.resource/create', flags, properties: { model, component: { $codeRef: 'WizardPages.CreatePage' } } },
 ] satisfies Written<Ours>[];

@@ -7,6 +7,7 @@ export const plugin: ConsolePluginBuildMetadata = {
   description: 'Local volumes: from blank disks of the nodes to a StorageClass.',
   exposedModules: {
     OverviewPage: './src/overview/OverviewPage.tsx',
+    ClassPage: './src/details/ClassPage.tsx',
     WizardPages: './src/wizard/pages.tsx',
   },
   dependencies: { '@console/pluginAPI': '>=4.22.0-0' },

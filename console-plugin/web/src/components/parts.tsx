@@ -1,11 +1,20 @@
 // Small parts that several pages have.
-import { Alert, ExpandableSection, Label, List, ListItem, Progress, ProgressMeasureLocation, ProgressVariant } from '@patternfly/react-core';
+import { Alert, Bullseye, ExpandableSection, Label, List, ListItem, Progress, ProgressMeasureLocation, ProgressVariant, Spinner } from '@patternfly/react-core';
 import { useState, type ReactNode } from 'react';
-import type { Device, DeviceState, State } from '../api/types';
+import type { Device, DeviceState, PhysicalVolumeState, State } from '../api/types';
 import { useT } from '../i18n';
 import { formatBytes } from '../model/quantity';
 import { stablePath } from '../model/devices';
 import type { Connection, Watched } from '../kube/watch';
+
+export function Loading() {
+  const { t } = useT();
+  return (
+    <Bullseye>
+      <Spinner aria-label={t('Loading')} />
+    </Bullseye>
+  );
+}
 
 /** Says when what is shown is old. */
 export function ConnectionBanner({ connection }: { connection: Connection }) {
@@ -34,29 +43,32 @@ export function ReadErrors({ reads }: { reads: [string, Watched<unknown>][] }) {
   );
 }
 
-const stateColor: Record<string, 'green' | 'blue' | 'orange' | 'red' | 'grey'> = {
+const stateColor: Record<string, 'green' | 'blue' | 'orange' | 'red' | 'grey' | 'purple'> = {
   Ready: 'green', Available: 'green', InUse: 'blue', Progressing: 'blue', Degraded: 'orange', Excluded: 'grey', Failed: 'red', Failing: 'red', Missing: 'red', Unknown: 'orange', Removed: 'grey',
+  Cordoned: 'grey', Draining: 'blue', Drained: 'purple', Blocked: 'orange',
 };
 
-export function StateLabel({ state }: { state: State | DeviceState }) {
+export function StateLabel({ state, percent }: { state: State | DeviceState | PhysicalVolumeState; percent?: number }) {
   const { t } = useT();
   const names: Record<string, string> = {
     Ready: t('Ready'), Available: t('Available'), InUse: t('In use'), Progressing: t('In progress'), Degraded: t('Degraded'), Excluded: t('Not usable'),
     Failed: t('Failed'), Failing: t('Failing'), Missing: t('Missing'), Unknown: t('Unknown'), Removed: t('Removed'),
+    Cordoned: t('Closed'), Draining: t('Being emptied'), Drained: t('Empty'), Blocked: t('Blocked'),
   };
   return (
     <Label isCompact color={stateColor[state] ?? 'grey'}>
       {names[state] ?? state}
+      {percent !== undefined && ` ${percent} %`}
     </Label>
   );
 }
 
-/** A share as a bar with its numbers in words, so that it is not told by colour alone. */
-export function ShareBar({ label, part, whole, warnAt = 80 }: { label: string; part?: number; whole?: number; warnAt?: number }) {
+/** A share as a bar with its numbers in words, so that it is not told by colour alone. plain: to be full is no fault. */
+export function ShareBar({ label, part, whole, warnAt = 80, plain }: { label: string; part?: number; whole?: number; warnAt?: number; plain?: boolean }) {
   const { t, locale } = useT();
   if (part === undefined || !whole) return <span>{t('not known')}</span>;
   const percent = Math.min(100, Math.round((part / whole) * 100));
-  const variant = percent >= 95 ? ProgressVariant.danger : percent >= warnAt ? ProgressVariant.warning : undefined;
+  const variant = plain ? undefined : percent >= 95 ? ProgressVariant.danger : percent >= warnAt ? ProgressVariant.warning : undefined;
   return (
     <Progress
       aria-label={label}

@@ -3,7 +3,7 @@ import { consoleFetch, useAccessReview, useK8sWatchResource } from '@openshift-c
 import { useEffect, useMemo, useState } from 'react';
 import {
   clusterModel, DEFAULT_NAMESPACE, GROUP, nodeStatusModel, VERSION,
-  type KubeEvent, type LVMCluster, type Node, type NodeStatus,
+  type KubeEvent, type LogicalVolume, type LVMCluster, type Node, type NodeStatus, type PersistentVolume,
 } from '../api/types';
 
 export interface Watched<T> {
@@ -38,6 +38,9 @@ export const useNodeStatuses = (namespace: string): Watched<NodeStatus[]> => use
 export const useNodes = (): Watched<Node[]> => useList<Node>({ version: 'v1', kind: 'Node' });
 export const useEvents = (namespace: string): Watched<KubeEvent[]> => useList<KubeEvent>({ version: 'v1', kind: 'Event' }, namespace);
 export const useStorageClasses = (): Watched<{ metadata: { name?: string } }[]> => useList({ group: 'storage.k8s.io', version: 'v1', kind: 'StorageClass' });
+
+export const useLogicalVolumes = (enabled = true): Watched<LogicalVolume[]> => useList<LogicalVolume>({ group: 'topolvm.io', version: 'v1', kind: 'LogicalVolume' }, undefined, enabled);
+export const usePersistentVolumes = (): Watched<PersistentVolume[]> => useList<PersistentVolume>({ version: 'v1', kind: 'PersistentVolume' });
 
 /** Seconds between two questions whether the cluster answers. */
 const HEARTBEAT = 10;

@@ -1,20 +1,21 @@
 import { DocumentTitle } from '@openshift-console/dynamic-plugin-sdk';
 import {
-  Alert, Bullseye, Button, Card, CardBody, CardTitle, Content, Flex, FlexItem, PageSection, SearchInput, Spinner, Stack, StackItem, Title,
+  Alert, Button, Card, CardBody, CardTitle, Content, Flex, FlexItem, PageSection, SearchInput, Stack, StackItem, Title,
   ToggleGroup, ToggleGroupItem,
 } from '@patternfly/react-core';
 import { useMemo, useState } from 'react';
 import { Link } from 'react-router';
 import type { DeviceState, KubeEvent, LVMCluster, Node, NodeStatus } from '../api/types';
 import { classesOf, storageClassName } from '../api/types';
-import { ConnectionBanner, Details, DeviceName, ReadErrors, reasonText, ShareBar, StateLabel } from '../components/parts';
+import { ConnectionBanner, Details, DeviceName, Loading, ReadErrors, reasonText, StateLabel } from '../components/parts';
+import { UsageTable } from '../components/UsageTable';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { useClusters, useConnection, useEvents, useNamespace, useNodes, useNodeStatuses, useRights, type Rights, type Watched } from '../kube/watch';
 import { deviceRows, eventTime, healthOf, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { provisioningOf } from '../model/cluster';
-import { createPath, editPath } from '../paths';
+import { classPath, createPath, editPath } from '../paths';
 import { EmptyOverview } from './EmptyOverview';
 
 export default function OverviewPage() {
@@ -27,15 +28,6 @@ export default function OverviewPage() {
     </>
   );
 }
-
-const Loading = () => {
-  const { t } = useT();
-  return (
-    <Bullseye>
-      <Spinner aria-label={t('Loading')} />
-    </Bullseye>
-  );
-};
 
 function Overview({ namespace }: { namespace: string }) {
   const { t } = useT();
@@ -124,49 +116,22 @@ function HealthAlert({ cluster }: { cluster: LVMCluster }) {
 function ClassCard({ name, kind, usage, loaded }: { name: string; kind: string; usage: Usage[]; loaded: boolean }) {
   const { t, locale } = useT();
   const size = (n?: number) => formatBytes(n, locale);
-  const thin = kind === 'thin';
-  const columns = [
-    { key: 'node', title: t('Node'), width: 12 },
-    { key: 'state', title: t('State'), width: 8 },
-    { key: 'used', title: t('Used'), width: 13 },
-    { key: 'free', title: t('Free'), width: 7 },
-    ...(thin ? [{ key: 'virtual', title: t('Promised to volumes'), width: 11 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
-    { key: 'reason', title: t('What is wrong'), wrap: true },
-  ];
   return (
     <Card data-test={`class-${name}`}>
-      <CardTitle component="h2">{t('Device class {{name}}', { name })}</CardTitle>
+      <CardTitle component="h2">
+        <Link to={classPath(name)}>{t('Device class {{name}}', { name })}</Link>
+      </CardTitle>
       <CardBody>
         <Content component="p">
           {t('{{kind}}, StorageClass {{storageClass}}. {{used}} of {{size}} hold data on {{count}} nodes.', {
-            kind: thin ? t('Thin') : kind === 'thick' ? t('Thick') : kind, storageClass: storageClassName(name),
+            kind: kind === 'thin' ? t('Thin') : kind === 'thick' ? t('Thick') : kind, storageClass: storageClassName(name),
             used: size(total(usage.map((u) => u.used))), size: size(total(usage.map((u) => u.size))), count: usage.filter((u) => u.size !== undefined).length,
           })}
         </Content>
-        <VirtualTable
-          label={t('Capacity of device class {{name}} by node', { name })}
-          columns={columns}
-          rows={usage}
-          rowKey={(u) => u.node}
-          rowHeight={56}
-          empty={loaded ? t('No node has a volume group of this device class yet.') : t('Not known.')}
-          cells={(u) => [
-            u.stale ? t('{{node}} (does not answer, so this is old)', { node: u.node }) : u.node,
-            <StateLabel key="s" state={u.group.status ?? 'Unknown'} />,
-            <ShareBar key="u" label={t('Used on {{node}}', { node: u.node })} part={u.used} whole={u.size} />,
-            size(u.free),
-            ...(thin ? [size(u.virtual), u.metadataPercent === undefined ? '–' : `${u.metadataPercent} %`] : []),
-            wrongWith(u),
-          ]}
-        />
+        <UsageTable name={name} thin={kind === 'thin'} usage={usage} loaded={loaded} />
       </CardBody>
     </Card>
   );
-}
-
-function wrongWith({ group }: Usage): string {
-  const unhealthy = (group.conditions ?? []).filter((c) => c.status !== 'True').map((c) => c.message ?? c.reason ?? c.type);
-  return [group.reason, ...unhealthy].filter(Boolean).join('; ') || '–';
 }
 
 const states: DeviceState[] = ['Failing', 'Missing', 'Unknown', 'Available', 'Excluded', 'InUse'];
@@ -212,9 +177,10 @@ function DevicesCard({ statuses, nodes }: { statuses: Watched<NodeStatus[]>; nod
               { key: 'node', title: t('Node'), width: 12 }, { key: 'name', title: t('Device'), width: 16 }, { key: 'size', title: t('Size'), width: 7 },
               { key: 'state', title: t('State'), width: 8 }, { key: 'model', title: t('Model'), width: 10 }, { key: 'reason', title: t('Why it is not used'), wrap: true },
             ]}
-            cells={({ node, device }) => [
-              node, <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale), <StateLabel key="s" state={device.state} />,
-              [device.vendor, device.model].filter(Boolean).join(' ') || '–', reasonText(device) || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–'),
+            cells={({ node, device, going }) => [
+              node, <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale),
+              going ? <StateLabel key="s" state={going.state} percent={going.state === 'Draining' ? going.movedPercent : undefined} /> : <StateLabel key="s" state={device.state} />,
+              [device.vendor, device.model].filter(Boolean).join(' ') || '–', going?.message || reasonText(device) || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–'),
             ]}
           />
         </Stack>
