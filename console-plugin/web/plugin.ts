@@ -8,6 +8,11 @@ export const plugin: ConsolePluginBuildMetadata = {
   exposedModules: {
     OverviewPage: './src/overview/OverviewPage.tsx',
     ClassPage: './src/details/ClassPage.tsx',
+    NodeTab: './src/tabs/NodeTab.tsx',
+    ClaimTab: './src/tabs/ClaimTab.tsx',
+    Health: './src/dashboard/health.ts',
+    HealthPopup: './src/dashboard/HealthPopup.tsx',
+    Template: './src/dashboard/template.ts',
     WizardPages: './src/wizard/pages.tsx',
   },
   dependencies: { '@console/pluginAPI': '>=4.22.0-0' },

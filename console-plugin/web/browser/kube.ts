@@ -11,12 +11,12 @@ const lvm = `/api/kubernetes/apis/lvm.topolvm.io/v1alpha1/namespaces/${namespace
 export const paths = {
   clusters: `${lvm}/lvmclusters`, statuses: `${lvm}/lvmvolumegroupnodestatuses`, nodes: '/api/kubernetes/api/v1/nodes',
   events: `/api/kubernetes/api/v1/namespaces/${namespace}/events`, storageClasses: '/api/kubernetes/apis/storage.k8s.io/v1/storageclasses',
-  volumes: '/api/kubernetes/apis/topolvm.io/v1/logicalvolumes', persistentVolumes: '/api/kubernetes/api/v1/persistentvolumes',
+  claims: '/api/kubernetes/api/v1/namespaces/default/persistentvolumeclaims', volumes: '/api/kubernetes/apis/topolvm.io/v1/logicalvolumes', persistentVolumes: '/api/kubernetes/api/v1/persistentvolumes',
 };
 
 export async function request<T>(method: string, path: string, body?: unknown, type = 'application/json'): Promise<T> {
   const response = await fetch(url + path, {
-    method, headers: { Cookie: 'csrf-token=test', 'X-CSRFToken': 'test', 'Content-Type': type }, ...(body ? { body: JSON.stringify(body) } : {}),
+    method, headers: { Cookie: 'csrf-token=test', 'X-CSRFToken': 'test', 'Content-Type': type }, ...(body ? { body: typeof body === 'string' ? body : JSON.stringify(body) } : {}),
   });
   const text = await response.text();
   // A kind that was just installed is not served at once.
@@ -66,10 +66,12 @@ export async function judge(name: string, state: string, groups: string, message
 }
 
 export async function clean(): Promise<void> {
-  // Nobody is there who takes the protection of a PersistentVolume away.
-  const { items } = await request<{ items: PersistentVolume[] }>('GET', paths.persistentVolumes);
-  for (const { metadata } of items) await request('PATCH', `${paths.persistentVolumes}/${metadata.name}`, { metadata: { finalizers: null } }, merge);
-  for (const path of [paths.clusters, paths.statuses, paths.nodes, paths.events, paths.volumes, paths.persistentVolumes]) {
+  // Nobody is there who takes the protection of PersistentVolumes and claims away.
+  for (const path of [paths.persistentVolumes, paths.claims]) {
+    const { items } = await request<{ items: PersistentVolume[] }>('GET', path);
+    for (const { metadata } of items) await request('PATCH', `${path}/${metadata.name}`, { metadata: { finalizers: null } }, merge);
+  }
+  for (const path of [paths.clusters, paths.statuses, paths.nodes, paths.events, paths.volumes, paths.persistentVolumes, paths.claims]) {
     await request('DELETE', path);
   }
 }
@@ -87,6 +89,11 @@ export async function makeVolume(name: string, spec: Partial<LogicalVolume['spec
     apiVersion: 'v1', kind: 'PersistentVolume', metadata: { name },
     spec: { capacity: { storage: spec.size ?? '10Gi' }, accessModes: ['ReadWriteOnce'], storageClassName: 'lvms-vg1', csi: { driver: 'topolvm.io', volumeHandle: `id-${name}` }, claimRef: { namespace: space, name: purpose } },
   });
+}
+
+/** A claim in the namespace default, which has a volume where one is named. */
+export async function makeClaim(name: string, volumeName?: string): Promise<void> {
+  await request('POST', paths.claims, { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name }, spec: { volumeName, storageClassName: 'lvms-vg1', accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '10Gi' } } } });
 }
 
 /** A device of a volume group of 100 GiB, as the node status has it. */

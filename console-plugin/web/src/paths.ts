@@ -14,3 +14,4 @@ export const classSettingsPath = (name: string, step: 'devices' | 'class'): stri
 /** Pages of the console itself. */
 export const claimPath = (namespace: string, name: string): string => `/k8s/ns/${namespace}/persistentvolumeclaims/${encodeURIComponent(name)}`;
 export const persistentVolumePath = (name: string): string => `/k8s/cluster/persistentvolumes/${encodeURIComponent(name)}`;
+export const nodePath = (name: string): string => `/k8s/cluster/nodes/${encodeURIComponent(name)}/local-disks`;

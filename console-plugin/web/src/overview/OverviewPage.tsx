@@ -7,13 +7,14 @@ import { useMemo, useState } from 'react';
 import { Link } from 'react-router';
 import type { DeviceState, KubeEvent, LVMCluster, Node, NodeStatus } from '../api/types';
 import { classesOf, storageClassName } from '../api/types';
-import { ConnectionBanner, Details, DeviceName, Loading, ReadErrors, reasonText, StateLabel } from '../components/parts';
+import { DeviceTable } from '../components/DeviceTable';
+import { ConnectionBanner, Details, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { useClusters, useConnection, useEvents, useNamespace, useNodes, useNodeStatuses, useRights, type Rights, type Watched } from '../kube/watch';
 import { deviceRows, eventTime, healthOf, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
-import { bytesOf, formatBytes } from '../model/quantity';
+import { formatBytes } from '../model/quantity';
 import { provisioningOf } from '../model/cluster';
 import { classPath, createPath, editPath } from '../paths';
 import { EmptyOverview } from './EmptyOverview';
@@ -137,7 +138,7 @@ function ClassCard({ name, kind, usage, loaded }: { name: string; kind: string; 
 const states: DeviceState[] = ['Failing', 'Missing', 'Unknown', 'Available', 'Excluded', 'InUse'];
 
 function DevicesCard({ statuses, nodes }: { statuses: Watched<NodeStatus[]>; nodes: Map<string, Node> }) {
-  const { t, locale } = useT();
+  const { t } = useT();
   const [state, setState] = useState<DeviceState>();
   const [text, setText] = useState('');
   const all = useMemo(() => deviceRows(statuses.data), [statuses.data]);
@@ -168,21 +169,7 @@ function DevicesCard({ statuses, nodes }: { statuses: Watched<NodeStatus[]>; nod
           </Flex>
           {silent.length > 0 && <Alert isInline isPlain variant="info" title={t('No devices are listed for {{count}} nodes: no node agent runs there, or it has not answered yet: {{nodes}}', { count: silent.length, nodes: silent.slice(0, 5).join(', ') })} />}
           {omitted > 0 && <Alert isInline isPlain variant="info" title={t('{{count}} devices that nobody can use are left out, since the list would be too long.', { count: omitted })} />}
-          <VirtualTable
-            label={t('Devices of the nodes')}
-            rows={rows}
-            rowKey={(r) => `${r.node}/${r.device.name}`}
-            empty={statuses.error || !statuses.loaded ? t('Not known.') : all.length ? t('No device is like that.') : t('No node has listed its devices yet.')}
-            columns={[
-              { key: 'node', title: t('Node'), width: 12 }, { key: 'name', title: t('Device'), width: 16 }, { key: 'size', title: t('Size'), width: 7 },
-              { key: 'state', title: t('State'), width: 8 }, { key: 'model', title: t('Model'), width: 10 }, { key: 'reason', title: t('Why it is not used'), wrap: true },
-            ]}
-            cells={({ node, device, going }) => [
-              node, <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale),
-              going ? <StateLabel key="s" state={going.state} percent={going.state === 'Draining' ? going.movedPercent : undefined} /> : <StateLabel key="s" state={device.state} />,
-              [device.vendor, device.model].filter(Boolean).join(' ') || '–', going?.message || reasonText(device) || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–'),
-            ]}
-          />
+          <DeviceTable rows={rows} empty={statuses.error || !statuses.loaded ? t('Not known.') : all.length ? t('No device is like that.') : t('No node has listed its devices yet.')} />
         </Stack>
       </CardBody>
     </Card>
