@@ -70,7 +70,7 @@ test-console: console-browser console-build $(BIN)/bridge ## The console plugin:
 	@cd $(CONSOLE) && ../../hack/step "console bundle" $(NPM) run --silent budget && $(NPM) run --silent licences
 	@hack/step "console host" $(NPM) run --silent build-host
 	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
-		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist $(NPM) run --silent browser
+		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml $(NPM) run --silent browser
 
 .PHONY: bench-node
 bench-node: packages ## Processes and API writes at rest, time to see a disk, time to a volume group against bare LVM, on a lab node.
@@ -128,7 +128,7 @@ $(ARCHES:%=$(BIN)/lvms-%): $(BIN)/lvms-%:
 
 .PHONY: console-browser
 console-browser:
-	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } >/dev/null
+	@{ [ -x "$${CHROMIUM:-/usr/bin/chromium}" ] && command -v promtool && command -v prometheus; } >/dev/null || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium prometheus; } >/dev/null
 
 .PHONY: console-build
 console-build: ## Build the console plugin, and the server that has it: bin/console-plugin. Wants Node.js 20 and npm's registry.

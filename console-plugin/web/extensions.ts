@@ -1,9 +1,10 @@
 // What the plugin adds to the console. Typed here, since the builder's own check lets a known type with wrong properties pass.
 import type { CodeRef, Extension } from '@openshift/dynamic-plugin-sdk';
 import type {
-  CreateResource, DashboardsOverviewHealthResourceSubsystem, HorizontalNavTab, HrefNavItem, ModelFeatureFlag, RoutePage, StorageClassProvisioner, YAMLTemplate,
+  AlertAction, CreateResource, DashboardsOverviewHealthResourceSubsystem, HorizontalNavTab, HrefNavItem, ModelFeatureFlag, RoutePage, StorageClassProvisioner, YAMLTemplate,
 } from '@openshift-console/dynamic-plugin-sdk';
 import { clusterModel, DRIVER, GROUP, VERSION } from './src/api/types';
+import { summaries } from './src/model/alerts';
 import { classRoute, editPath, overviewPath } from './src/paths';
 
 /** Set where the API server has the kind, that is, where the operator is installed. */
@@ -11,7 +12,7 @@ const FLAG = 'LVMS_MODEL';
 const model = { group: GROUP, version: VERSION, kind: clusterModel.kind };
 const flags = { required: [FLAG] };
 
-type Ours = ModelFeatureFlag | HrefNavItem | RoutePage | CreateResource | HorizontalNavTab | DashboardsOverviewHealthResourceSubsystem | StorageClassProvisioner | YAMLTemplate;
+type Ours = ModelFeatureFlag | HrefNavItem | RoutePage | CreateResource | HorizontalNavTab | DashboardsOverviewHealthResourceSubsystem | StorageClassProvisioner | YAMLTemplate | AlertAction;
 
 /** An extension as the manifest has it: a module's export by its name in place of the thing itself. */
 type Encoded<T> = T extends CodeRef ? { $codeRef: string } : T extends (infer U)[] ? Encoded<U>[] : T extends object ? { [K in keyof T]: Encoded<T[K]> } : T;
@@ -60,4 +61,7 @@ export const extensions = [
       },
     },
   },
+  ...Object.keys(summaries).map((alert) => ({
+    type: 'console.alert-action' as const, flags, properties: { alert, text: '%plugin__lvms-console~Show local volumes%', action: { $codeRef: 'AlertAction.action' } },
+  })),
 ] satisfies Written<Ours>[];

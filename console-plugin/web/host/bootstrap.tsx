@@ -5,7 +5,7 @@ import { Component, lazy, Suspense, type ComponentType, type ReactNode } from 'r
 import { createRoot } from 'react-dom/client';
 import { I18nextProvider, initReactI18next } from 'react-i18next';
 import { BrowserRouter, Link, Route, Routes } from 'react-router';
-import { Health, Tab, tabPath } from './places';
+import { AlertButton, Health, Tab, tabPath } from './places';
 import { consoleFetch } from './sdk';
 
 declare const __webpack_init_sharing__: (scope: string) => Promise<void>;
@@ -41,6 +41,7 @@ const isRoute = of('console.page/route');
 const isCreate = of('console.resource/create');
 const isNavigation = of('console.navigation/href');
 const isTab = of('console.tab/horizontalNav');
+const isAction = of('console.alert-action');
 const isHealth = of('console.dashboards/overview/health/resource');
 
 class Boundary extends Component<{ children: ReactNode }, { error?: Error }> {
@@ -69,6 +70,7 @@ function Console() {
   const items = useExtensions(isNavigation);
   const tabs = useExtensions(isTab);
   const health = useExtensions(isHealth);
+  const actions = useExtensions(isAction);
   return (
     <Page
       masthead={
@@ -109,6 +111,7 @@ function Console() {
             {tabs.map((e) => (
               <Route key={tabPath(e)} path={tabPath(e)} element={<Tab extension={e} />} />
             ))}
+            <Route path="/monitoring/alerts" element={<PageSection>{actions.map((e) => <AlertButton key={e.uid} extension={e} translated={translated} />)}</PageSection>} />
             <Route path="/dashboards" element={<PageSection>{health.map((e) => <Health key={e.uid} extension={e} translated={translated} />)}</PageSection>} />
           </Routes>
         </Suspense>

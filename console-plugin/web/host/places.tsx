@@ -1,6 +1,6 @@
 // The places of the console in which a plugin's parts show up, other than pages: tabs of resources, the status card.
 import type { Extension } from '@openshift/dynamic-plugin-sdk';
-import { DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, PageSection, Title } from '@patternfly/react-core';
+import { Button, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, PageSection, Title } from '@patternfly/react-core';
 import i18next from 'i18next';
 import { useEffect, useState, type ComponentType } from 'react';
 import { useParams } from 'react-router';
@@ -77,5 +77,30 @@ export function Health({ extension, translated }: { extension: Extension; transl
         </DescriptionListDescription>
       </DescriptionListGroup>
     </DescriptionList>
+  );
+}
+
+interface Action {
+  alert: string;
+  text: string;
+  action: unknown;
+}
+type Overlay = ComponentType<Record<string, unknown> & { closeOverlay: () => void }>;
+
+/** The button beside an alert of a device class on a node. */
+export function AlertButton({ extension, translated }: { extension: Extension; translated: (text: string) => string }) {
+  const { alert, text, action } = extension.properties as unknown as Action;
+  const [overlay, set] = useState<{ Shown: Overlay; props: Record<string, unknown> }>();
+  const press = async () => {
+    const act = await (action as Ref<(alert: unknown, launch: (Shown: Overlay, props: Record<string, unknown>) => void) => void>)();
+    act({ labels: { alertname: alert, node: 'node-a', device_class: 'vg1' } }, (Shown, props) => set({ Shown, props }));
+  };
+  return (
+    <>
+      <Button variant="link" data-test={`action-${alert}`} onClick={() => void press()}>
+        {alert}: {translated(text)}
+      </Button>
+      {overlay && <overlay.Shown {...overlay.props} closeOverlay={() => set(undefined)} />}
+    </>
   );
 }

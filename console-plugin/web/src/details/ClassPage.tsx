@@ -9,8 +9,10 @@ import { classesOf, storageClassName, type DeviceClass, type LVMCluster, type No
 import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { useT } from '../i18n';
+import { useMetrics } from '../kube/prometheus';
 import { useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, useRights, type Rights, type Watched } from '../kube/watch';
 import { provisioningOf } from '../model/cluster';
+import { forecastQuery } from '../model/alerting';
 import { usageOf } from '../model/health';
 import { immutable } from '../model/validate';
 import { classSettingsPath, overviewPath } from '../paths';
@@ -66,7 +68,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
               {t('Nodes have something of it still. It is removed when nobody uses it any more.')}
             </Alert>
           )}
-          {cluster && (c || leaving) && <Body cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} rights={rights} />}
+          {cluster && (c || leaving) && <Body namespace={namespace} cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} rights={rights} />}
         </Stack>
       </PageSection>
     </>
@@ -100,6 +102,7 @@ function Unknown({ name }: { name: string }) {
 }
 
 interface BodyProps {
+  namespace: string;
   cluster: LVMCluster;
   c?: DeviceClass;
   name: string;
@@ -108,10 +111,11 @@ interface BodyProps {
   rights: Rights;
 }
 
-function Body({ cluster, c, name, statuses, nodes, rights }: BodyProps) {
+function Body({ namespace, cluster, c, name, statuses, nodes, rights }: BodyProps) {
   const { t } = useT();
   const byName = useMemo(() => new Map(nodes.data.map((n) => [n.metadata.name ?? '', n])), [nodes.data]);
   const usage = useMemo(() => usageOf(statuses.data, byName).filter((u) => u.deviceClass === name), [statuses.data, byName, name]);
+  const forecasts = useMetrics(forecastQuery, namespace);
   const thin = c ? !!c.thinPoolConfig : usage.some((u) => u.group.thinPool);
   return (
     <>
@@ -120,7 +124,7 @@ function Body({ cluster, c, name, statuses, nodes, rights }: BodyProps) {
         <Card data-test="nodes">
           <CardTitle component="h2">{t('Nodes')}</CardTitle>
           <CardBody>
-            <UsageTable name={name} thin={thin} usage={usage} loaded={statuses.loaded && !statuses.error} />
+            <UsageTable name={name} thin={thin} usage={usage} loaded={statuses.loaded && !statuses.error} forecasts={forecasts} />
           </CardBody>
         </Card>
       </StackItem>

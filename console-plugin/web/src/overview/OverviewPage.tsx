@@ -12,11 +12,14 @@ import { ConnectionBanner, Details, Loading, ReadErrors } from '../components/pa
 import { UsageTable } from '../components/UsageTable';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
+import { useMetrics, type Metrics } from '../kube/prometheus';
 import { useClusters, useConnection, useEvents, useNamespace, useNodes, useNodeStatuses, useRights, type Rights, type Watched } from '../kube/watch';
+import { forecastQuery } from '../model/alerting';
 import { deviceRows, eventTime, healthOf, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
 import { formatBytes } from '../model/quantity';
 import { provisioningOf } from '../model/cluster';
 import { classPath, createPath, editPath } from '../paths';
+import { AlertsCard } from './AlertsCard';
 import { EmptyOverview } from './EmptyOverview';
 
 export default function OverviewPage() {
@@ -54,7 +57,7 @@ function Overview({ namespace }: { namespace: string }) {
           <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes], [t('Events'), events]]} />
           {!settled && <Loading />}
           {clusters.loaded && !clusters.error && !cluster && <EmptyOverview namespace={namespace} rights={rights} />}
-          {cluster && <Body cluster={cluster} statuses={statuses} nodes={nodes} events={events} />}
+          {cluster && <Body namespace={namespace} cluster={cluster} statuses={statuses} nodes={nodes} events={events} />}
         </Stack>
       </PageSection>
     </>
@@ -77,21 +80,26 @@ function Actions({ cluster, rights, namespace }: { cluster: LVMCluster; rights: 
 }
 
 interface BodyProps {
+  namespace: string;
   cluster: LVMCluster;
   statuses: Watched<NodeStatus[]>;
   nodes: Watched<Node[]>;
   events: Watched<KubeEvent[]>;
 }
 
-function Body({ cluster, statuses, nodes, events }: BodyProps) {
+function Body({ namespace, cluster, statuses, nodes, events }: BodyProps) {
+  const forecasts = useMetrics(classesOf(cluster).length ? forecastQuery : undefined, namespace);
   const byName = useMemo(() => new Map(nodes.data.map((n) => [n.metadata.name ?? '', n])), [nodes.data]);
   const usage = useMemo(() => usageOf(statuses.data, byName), [statuses.data, byName]);
   return (
     <>
       <HealthAlert cluster={cluster} />
+      <StackItem>
+        <AlertsCard namespace={namespace} />
+      </StackItem>
       {classesOf(cluster).map((c) => (
         <StackItem key={c.name}>
-          <ClassCard name={c.name} kind={provisioningOf(c)} usage={usage.filter((u) => u.deviceClass === c.name)} loaded={statuses.loaded && !statuses.error} />
+          <ClassCard name={c.name} kind={provisioningOf(c)} usage={usage.filter((u) => u.deviceClass === c.name)} loaded={statuses.loaded && !statuses.error} forecasts={forecasts} />
         </StackItem>
       ))}
       <StackItem>
@@ -114,7 +122,7 @@ function HealthAlert({ cluster }: { cluster: LVMCluster }) {
   );
 }
 
-function ClassCard({ name, kind, usage, loaded }: { name: string; kind: string; usage: Usage[]; loaded: boolean }) {
+function ClassCard({ name, kind, usage, loaded, forecasts }: { name: string; kind: string; usage: Usage[]; loaded: boolean; forecasts: Metrics }) {
   const { t, locale } = useT();
   const size = (n?: number) => formatBytes(n, locale);
   return (
@@ -129,7 +137,7 @@ function ClassCard({ name, kind, usage, loaded }: { name: string; kind: string; 
             used: size(total(usage.map((u) => u.used))), size: size(total(usage.map((u) => u.size))), count: usage.filter((u) => u.size !== undefined).length,
           })}
         </Content>
-        <UsageTable name={name} thin={kind === 'thin'} usage={usage} loaded={loaded} />
+        <UsageTable name={name} thin={kind === 'thin'} usage={usage} loaded={loaded} forecasts={forecasts} />
       </CardBody>
     </Card>
   );
