@@ -127,6 +127,19 @@ describe('details of a device class', () => {
     await close(page);
   });
 
+  it('can be read with high contrast, and in German', async () => {
+    await storage(physicalVolume('sdb', 'a1', { state: 'Failing', message: 'gives errors' }), physicalVolume('sdc', 'a2', { state: 'Drained' }));
+    for (const theme of ['contrast', 'dark']) {
+      const page = await open(browser, `/local-volumes/class/vg1?theme=${theme}&lng=de`);
+      await page.getByRole('button', { name: '/dev/sdb von Knoten node-a ändern' }).click();
+      await page.getByRole('radio', { name: 'Leeren' }).check();
+      await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+      await accessible(page);
+      await page.screenshot({ path: `screenshots/class-${theme}.png`, fullPage: true });
+      await close(page);
+    }
+  });
+
   it('leads to the form for further devices, at that step and class', async () => {
     await storage();
     const page = await open(browser, '/local-volumes/class/vg1');

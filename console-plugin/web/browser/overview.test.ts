@@ -117,6 +117,15 @@ describe('overview', () => {
     await close(german);
   });
 
+  it('can be read with high contrast', async () => {
+    await storage('Degraded', 'device class vg1 on node node-b: device /dev/sdb gives errors: replace it');
+    const page = await open(browser, '/local-volumes?theme=contrast');
+    await test(page, 'devices').getByText('gives errors: replace it').waitFor();
+    await accessible(page);
+    await page.screenshot({ path: 'screenshots/overview-contrast.png', fullPage: true });
+    await close(page);
+  });
+
   it('stays quick with 400 nodes of 30 devices each', async () => {
     const devices = (n: number): Device[] => Array.from({ length: 30 }, (_, i) => blank(`sd${i}`, `${n}x${i}`));
     const nodes = Array.from({ length: 400 }, (_, n) => n);

@@ -1,12 +1,13 @@
 import { useT } from '../i18n';
 import type { DeviceRow } from '../model/health';
 import { bytesOf, formatBytes } from '../model/quantity';
-import { DeviceName, reasonText, StateLabel } from './parts';
+import { reasonsOf } from '../model/reasons';
+import { DeviceName, StateLabel } from './parts';
 import { VirtualTable } from './VirtualTable';
 
 /** Devices of nodes, with why they are not used or what is going on with them. */
 export function DeviceTable({ rows, empty, single }: { rows: DeviceRow[]; empty: string; single?: boolean }) {
-  const { t, locale } = useT();
+  const { t, m, locale } = useT();
   return (
     <VirtualTable
       label={t('Devices of the nodes')}
@@ -20,7 +21,7 @@ export function DeviceTable({ rows, empty, single }: { rows: DeviceRow[]; empty:
       cells={({ node, device, going }) => [
         ...(single ? [] : [node]), <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale),
         going ? <StateLabel key="s" state={going.state} percent={going.state === 'Draining' ? going.movedPercent : undefined} /> : <StateLabel key="s" state={device.state} />,
-        [device.vendor, device.model].filter(Boolean).join(' ') || '–', going?.message || reasonText(device) || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–'),
+        [device.vendor, device.model].filter(Boolean).join(' ') || '–', going?.message || reasonsOf(device).map(m).join('; ') || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–'),
       ]}
     />
   );

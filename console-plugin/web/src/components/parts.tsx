@@ -97,8 +97,6 @@ export const Second = ({ text }: { text: string }) => (
   <span style={{ display: 'block', overflow: 'hidden', textOverflow: 'ellipsis', fontSize: 'var(--pf-t--global--font--size--xs)', color: 'var(--pf-t--global--text--color--subtle)' }}>{text}</span>
 );
 
-export const reasonText = (d: Device): string => (d.reasons ?? []).map((r) => (r.message ? `${r.code}: ${r.message}` : r.code)).join('; ');
-
 /** Long lists of causes are folded. */
 export function Details({ lines }: { lines: string[] }) {
   const { t } = useT();
