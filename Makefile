@@ -128,7 +128,8 @@ $(ARCHES:%=$(BIN)/lvms-%): $(BIN)/lvms-%:
 
 .PHONY: console-browser
 console-browser:
-	@{ [ -x "$${CHROMIUM:-/usr/bin/chromium}" ] && command -v promtool && command -v prometheus; } >/dev/null || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium prometheus; } >/dev/null
+	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } >/dev/null
+	@command -v promtool >/dev/null && command -v prometheus >/dev/null || { echo "promtool or prometheus is not there: make packages installs Debian's package prometheus, which the console's tests start" >&2; exit 1; }
 
 .PHONY: console-build
 console-build: ## Build the console plugin, and the server that has it: bin/console-plugin. Wants Node.js 20 and npm's registry.

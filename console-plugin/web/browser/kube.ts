@@ -65,7 +65,33 @@ export async function judge(name: string, state: string, groups: string, message
   await request('PATCH', `${paths.clusters}/${name}/status`, { status }, merge);
 }
 
+/** The image of must-gather that the installed release names. */
+export const gatherImage = 'registry.example.com/lvms-must-gather:0.1.0';
+
+/** What the Operator Lifecycle Manager has of the release: its kind, as far as it is read, and the object. Made once. */
+async function release(): Promise<void> {
+  const unlessThere = (e: { status?: number }) => {
+    if (e.status !== 409) throw e;
+  };
+  const [group, plural, kind] = ['operators.coreos.com', 'clusterserviceversions', 'ClusterServiceVersion'];
+  const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
+  const versions = [{ name: 'v1alpha1', served: true, storage: true, schema }];
+  const crd = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition', metadata: { name: `${plural}.${group}` }, spec: { group, scope: 'Namespaced', names: { plural, kind }, versions } };
+  await request('POST', '/api/kubernetes/apis/apiextensions.k8s.io/v1/customresourcedefinitions', crd).catch(unlessThere);
+  const path = `/api/kubernetes/apis/${group}/v1alpha1/namespaces/${namespace}/${plural}`;
+  for (let i = 0; ; i++) {
+    const served = await request('GET', path).then(() => true, (e: { status?: number }) => e.status !== 404);
+    if (served) break;
+    assert.ok(i < 50, `${plural} are not served`);
+    await new Promise((done) => setTimeout(done, 200));
+  }
+  const metadata = { name: 'lvms-operator.v0.1.0', annotations: { 'operators.openshift.io/must-gather-image': gatherImage } };
+  await request('POST', path, { apiVersion: `${group}/v1alpha1`, kind, metadata, spec: { customresourcedefinitions: { owned: [{ name: 'lvmclusters.lvm.topolvm.io' }] } } }).catch(unlessThere);
+}
+let released: Promise<void> | undefined;
+
 export async function clean(): Promise<void> {
+  await (released ??= release());
   // Nobody is there who takes the protection of PersistentVolumes and claims away.
   for (const path of [paths.persistentVolumes, paths.claims]) {
     const { items } = await request<{ items: PersistentVolume[] }>('GET', path);

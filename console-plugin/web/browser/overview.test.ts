@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
 import type { Device, PhysicalVolumeStatus } from '../src/api/types';
-import { blank, carrying, clean, judge, makeNode, member, mounted, namespace, paths, physicalVolume, request, system, tell, url } from './kube';
+import { blank, carrying, clean, gatherImage, judge, makeNode, member, mounted, namespace, paths, physicalVolume, request, system, tell, url } from './kube';
 import { accessible, close, launch, open, picture, test } from './page';
 
 const GiB = 2 ** 30;
@@ -35,6 +35,7 @@ describe('overview', () => {
     await storage('Degraded', 'device class vg1 on node node-b: device /dev/sdb gives errors: replace it');
     const page = await open(browser, '/local-volumes');
     await page.getByText('Volumes are served, and something is wrong: 1/2 volume groups are ready.').waitFor();
+    await test(page, 'gather').getByText(`oc adm must-gather --image=${gatherImage}`).waitFor();
     const card = test(page, 'class-vg1');
     // 42 % of 90 GiB.
     await card.getByText('37.8 GiB of 90 GiB').waitFor();

@@ -1,8 +1,10 @@
 // Small parts that several pages have.
 import { Alert, Bullseye, ExpandableSection, Label, List, ListItem, Progress, ProgressMeasureLocation, ProgressVariant, Spinner } from '@patternfly/react-core';
 import { useState, type ReactNode } from 'react';
-import type { Device, DeviceState, PhysicalVolumeState, State } from '../api/types';
+import type { Device, DeviceState, LVMCluster, PhysicalVolumeState, State } from '../api/types';
 import { useT } from '../i18n';
+import { useGatherCommand } from '../kube/gather';
+import { healthOf } from '../model/health';
 import { formatBytes } from '../model/quantity';
 import { stablePath } from '../model/devices';
 import type { Connection, Watched } from '../kube/watch';
@@ -96,6 +98,23 @@ export function DeviceName({ device }: { device: Device }) {
 export const Second = ({ text }: { text: string }) => (
   <span style={{ display: 'block', overflow: 'hidden', textOverflow: 'ellipsis', fontSize: 'var(--pf-t--global--font--size--xs)', color: 'var(--pf-t--global--text--color--subtle)' }}>{text}</span>
 );
+
+/** Health in a sentence, what is wrong, and what support will ask for. */
+export function HealthAlert({ cluster, namespace }: { cluster: LVMCluster; namespace: string }) {
+  const { t, m } = useT();
+  const health = healthOf(cluster);
+  const command = useGatherCommand(namespace, health.level === 'warning' || health.level === 'danger');
+  return (
+    <Alert isInline variant={health.level} title={m(health.sentence)} data-test="health">
+      <Details lines={health.details} />
+      {command && (
+        <span data-test="gather">
+          {t('What support needs to know is collected by:')} <code>{command}</code>
+        </span>
+      )}
+    </Alert>
+  );
+}
 
 /** Long lists of causes are folded. */
 export function Details({ lines }: { lines: string[] }) {

@@ -8,14 +8,14 @@ import { Link } from 'react-router';
 import type { DeviceState, KubeEvent, LVMCluster, Node, NodeStatus } from '../api/types';
 import { classesOf, storageClassName } from '../api/types';
 import { DeviceTable } from '../components/DeviceTable';
-import { ConnectionBanner, Details, Loading, ReadErrors } from '../components/parts';
+import { ConnectionBanner, HealthAlert, Loading, ReadErrors } from '../components/parts';
 import { UsageTable } from '../components/UsageTable';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { useMetrics, type Metrics } from '../kube/prometheus';
 import { useClusters, useConnection, useEvents, useNamespace, useNodes, useNodeStatuses, useRights, type Rights, type Watched } from '../kube/watch';
 import { forecastQuery } from '../model/alerting';
-import { deviceRows, eventTime, healthOf, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
+import { deviceRows, eventTime, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
 import { formatBytes } from '../model/quantity';
 import { provisioningOf } from '../model/cluster';
 import { classPath, createPath, editPath } from '../paths';
@@ -93,7 +93,7 @@ function Body({ namespace, cluster, statuses, nodes, events }: BodyProps) {
   const usage = useMemo(() => usageOf(statuses.data, byName), [statuses.data, byName]);
   return (
     <>
-      <HealthAlert cluster={cluster} />
+      <HealthAlert cluster={cluster} namespace={namespace} />
       <StackItem>
         <AlertsCard namespace={namespace} />
       </StackItem>
@@ -109,16 +109,6 @@ function Body({ namespace, cluster, statuses, nodes, events }: BodyProps) {
         <EventsCard events={events} />
       </StackItem>
     </>
-  );
-}
-
-function HealthAlert({ cluster }: { cluster: LVMCluster }) {
-  const { m } = useT();
-  const health = healthOf(cluster);
-  return (
-    <Alert isInline variant={health.level} title={m(health.sentence)} data-test="health">
-      <Details lines={health.details} />
-    </Alert>
   );
 }
 
