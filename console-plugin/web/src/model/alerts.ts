@@ -23,6 +23,7 @@ export const summaries: Record<string, string> = {
   LVMSThinPoolOvercommitRisk: 'The volumes of device class {{ $labels.device_class }} on node {{ $labels.node }} are promised much more than there is.',
   LVMSDeviceMissing: 'A device of device class {{ $labels.device_class }} on node {{ $labels.node }} is missing.',
   LVMSDeviceFailing: 'A device of device class {{ $labels.device_class }} on node {{ $labels.node }} gives errors.',
+  LVMSDeviceFailurePredicted: 'Disk {{ $labels.device }} of node {{ $labels.node }} foresees its failure.',
   LVMSRAIDFailed: 'Redundancy of device class {{ $labels.device_class }} on node {{ $labels.node }} is lost with data.',
   LVMSRAIDDegraded: 'Redundancy of device class {{ $labels.device_class }} on node {{ $labels.node }} is reduced.',
   LVMSRAIDNotResyncing: 'Volumes of device class {{ $labels.device_class }} on node {{ $labels.node }} are not in sync, and nothing goes on.',
