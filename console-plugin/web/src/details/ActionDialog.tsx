@@ -7,7 +7,7 @@ import { useDryRun } from '../kube/dryrun';
 import { send, type Outcome } from '../kube/submit';
 import type { Rights } from '../kube/watch';
 import { stablePath } from '../model/devices';
-import { changesOf, consequencesOf, elsewhere, pathsTo, requestFor, spares, withClassNamed, withDevice, withoutPaths, withoutRequest, withWish, type Consequence, type Member, type Wish } from '../model/members';
+import { alsoTaken, changesOf, consequencesOf, elsewhere, pathsTo, requestFor, spares, withClassNamed, withDevice, withoutPaths, withoutRequest, withWish, type Consequence, type Member, type Wish } from '../model/members';
 import { msg } from '../model/message';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { modeOf, tick, type Seen } from '../model/selection';
@@ -45,7 +45,7 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
     !choice ? [] : !wish ? [{ level: 'info', text: msg('The device is open again: new data can be put on it. A move that runs is given up, and the data is where it was.') }]
     : choice !== 'Replace' ? consequencesOf(c, member, wish, size)
     : !disk ? []
-    : [{ level: 'info', text: msg('{{name}} joins the volume group first.', { name: disk.name }) }, ...consequencesOf(c, withDevice(member, bytesOf(disk.size) ?? 0), wish, size)];
+    : [...joining(c, disk, member, nodes), ...consequencesOf(c, withDevice(member, bytesOf(disk.size) ?? 0), wish, size)];
   const missing = member.pv.state === 'Missing';
   const options: [Choice, string, string, boolean][] = [
     ['Cordon', t('Put nothing new on it'), t('What is there stays.'), !missing],
@@ -79,6 +79,18 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
       </Form>
     </ChangeDialog>
   );
+}
+
+/** What becomes of the disk that takes the place of another one. */
+function joining(c: DeviceClass, disk: Device, member: Member, nodes: Seen[]): Consequence[] {
+  const others = alsoTaken(c, disk, member.node, nodes);
+  const path = stablePath(disk);
+  return [
+    ...(others.length
+      ? [{ level: 'danger' as const, text: msg('{{path}} leads to blank disks of other nodes too, and the device class takes them as well: {{nodes}}. A disk with a serial number has a name of its own.', { path, nodes: others.slice(0, 5).join(', ') + (others.length > 5 ? ' …' : '') }) }]
+      : []),
+    { level: 'info', text: msg('{{name}} joins the volume group first.', { name: disk.name }) },
+  ];
 }
 
 /** Why the path stays. */

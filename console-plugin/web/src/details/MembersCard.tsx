@@ -67,7 +67,7 @@ export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props
               <StateLabel key="s" state={x.pv.state} percent={x.pv.state === 'Draining' ? x.pv.movedPercent : undefined} />, x.pv.message || (c && requestFor(c, x) ? t('Asked for: {{action}}', { action: requestFor(c, x)?.action ?? '' }) : '–'),
               ...(c
                 ? [
-                    <Button key="d" variant="link" isInline data-test="change-device" aria-label={t('Change {{name}} of node {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} onClick={() => setChosen(x.pv.uuid)}>
+                    <Button key="d" variant="link" isInline style={{ whiteSpace: 'nowrap' }} data-test="change-device" aria-label={t('Change {{name}} of node {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} onClick={() => setChosen(x.pv.uuid)}>
                       {t('Change …')}
                     </Button>,
                   ]

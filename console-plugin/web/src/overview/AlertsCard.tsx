@@ -63,6 +63,6 @@ function Unknown({ metrics, namespace }: { metrics: Metrics; namespace: string }
   if (metrics.error)
     return <Alert isInline isPlain variant="warning" data-test="alerts-unknown" title={t('Whether alerts fire is not known: Prometheus does not answer: {{error}}', { error: metrics.error })} />;
   if (!isScraped(metrics.samples))
-    return <Alert isInline isPlain variant="warning" data-test="alerts-none" title={t('Prometheus collects nothing of LVM Storage, so no alert can fire. The namespace {{namespace}} needs the label openshift.io/cluster-monitoring=true.', { namespace })} />;
+    return <Alert isInline isPlain variant="warning" data-test="alerts-none" title={t('Prometheus collects nothing of LVM Storage, so that alerts may be missing here. The namespace {{namespace}} needs the label openshift.io/cluster-monitoring=true.', { namespace })} />;
   return null;
 }
