@@ -72,7 +72,7 @@ test-console: console-browser console-build $(BIN)/bridge ## The console plugin:
 	@cd $(CONSOLE) && ../../hack/step "console bundle" $(NPM) run --silent budget && $(NPM) run --silent licences
 	@hack/console host
 	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
-		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist $(NPM) run --silent browser
+		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml $(NPM) run --silent browser
 
 .PHONY: bench-node
 bench-node: packages ## Processes and API writes at rest, time to see a disk, time to a volume group against bare LVM, on a lab node.
@@ -135,6 +135,7 @@ $(ARCHES:%=$(BIN)/console-plugin-%): $(BIN)/console-plugin-%: console-files
 .PHONY: console-browser
 console-browser:
 	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } >/dev/null
+	@command -v promtool >/dev/null && command -v prometheus >/dev/null || { echo "promtool or prometheus is not there: make packages installs Debian's package prometheus, which the console's tests start" >&2; exit 1; }
 
 # The list of the npm packages in the plugin, and their licences.
 CONSOLE_PARTS := $(LVMS_CACHE)/console

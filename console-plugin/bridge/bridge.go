@@ -36,8 +36,10 @@ type bridge struct {
 	plugin *httputil.ReverseProxy
 	api    *httputil.ReverseProxy
 	tokens map[string]string // of users
-	// cut: the API server is out of reach.
-	cut atomic.Bool
+	// metrics is nil where there is no Prometheus.
+	metrics *metrics
+	// cut: the API server is out of reach; mute: Prometheus is.
+	cut, mute atomic.Bool
 
 	mu   sync.Mutex
 	open map[*http.Request]func()
@@ -101,8 +103,13 @@ func (b *bridge) handler() http.Handler {
 	mux.HandleFunc("GET /locales/resource.json", b.locale)
 	mux.Handle("/api/kubernetes/", http.StripPrefix("/api/kubernetes", http.HandlerFunc(b.kubernetes)))
 	mux.Handle("GET /static/", http.StripPrefix("/static/", nosniff(http.FileServer(http.Dir(b.host)))))
+	mux.HandleFunc("GET /api/prometheus/", b.prometheus("/api/prometheus", (*metrics).cluster))
+	mux.HandleFunc("GET /api/prometheus-tenancy/", b.prometheus("/api/prometheus-tenancy", (*metrics).tenancy))
 	mux.HandleFunc("GET /test/login", b.login)
 	mux.HandleFunc("GET /test/cut", b.setCut)
+	mux.HandleFunc("GET /test/mute", b.setMute)
+	mux.HandleFunc("GET /test/metrics", b.prometheus("", (*metrics).scrape))
+	mux.HandleFunc("PUT /test/metrics", b.prometheus("", (*metrics).put))
 	mux.HandleFunc("/", b.index)
 	return mux
 }
@@ -136,6 +143,23 @@ func (b *bridge) kubernetes(w http.ResponseWriter, r *http.Request) {
 	}
 	b.api.ServeHTTP(&hijacked{ResponseWriter: w, b: b, r: r}, r)
 	b.forget(r)
+}
+
+// prometheus serves with what stands for the cluster's Prometheus, if that is there.
+func (b *bridge) prometheus(prefix string, serve func(*metrics, http.ResponseWriter, *http.Request)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if b.metrics == nil || prefix != "" && b.mute.Load() {
+			http.Error(w, "Prometheus is out of reach", http.StatusBadGateway)
+			return
+		}
+		http.StripPrefix(prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(b.metrics, w, r) })).ServeHTTP(w, r)
+	}
+}
+
+// setMute takes Prometheus away.
+func (b *bridge) setMute(w http.ResponseWriter, r *http.Request) {
+	b.mute.Store(r.URL.Query().Get("is") == "true")
+	w.WriteHeader(http.StatusNoContent)
 }
 
 func (b *bridge) forget(r *http.Request) {

@@ -30,6 +30,7 @@ import (
 
 type options struct {
 	lab, plugin, host, listen string
+	rules, prometheus         string
 	command                   []string
 }
 
@@ -41,6 +42,8 @@ func main() {
 	flags.StringVar(&o.plugin, "plugin", "", "program of the plugin's server")
 	flags.StringVar(&o.host, "host", "", "folder with the page that loads the plugin")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "address for the browser")
+	flags.StringVar(&o.rules, "rules", "", "file with the shipped rules: a Prometheus with them and a made-up day is started")
+	flags.StringVar(&o.prometheus, "prometheus", "", "address of a Prometheus that is shown; neither this nor --rules: it is out of reach")
 	_ = flags.Parse(os.Args[1:])
 	o.command = flags.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -89,6 +92,11 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
+	endMetrics, err := o.metrics(ctx, b, listener.Addr().String(), allowed(config, tokens))
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer endMetrics()
 	server := &http.Server{Handler: b.handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { _ = server.Serve(listener) }()
 	defer func() { _ = server.Close() }()
@@ -127,6 +135,24 @@ func waitFor(ctx context.Context, folder string) error {
 			return nil
 		}
 	}
+}
+
+// metrics gives the bridge a Prometheus, where one is asked for.
+func (o options) metrics(ctx context.Context, b *bridge, address string, allowed func(*http.Request, map[string]string) (bool, error)) (end func(), err error) {
+	var at *url.URL
+	end = func() {}
+	switch {
+	case o.rules != "":
+		at, end, err = startPrometheus(ctx, o.rules, address)
+	case o.prometheus != "":
+		at, err = url.Parse(o.prometheus)
+	default:
+		return end, nil
+	}
+	if err == nil {
+		b.metrics = newMetrics(at, allowed)
+	}
+	return end, err
 }
 
 func cluster(ctx context.Context, folder string) (*rest.Config, func() error, error) {

@@ -3,12 +3,17 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
@@ -25,7 +30,30 @@ const (
 
 var viewerRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"lvm.topolvm.io"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
-	{APIGroups: []string{"", "storage.k8s.io"}, Resources: []string{"nodes", "events", "storageclasses"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{"metrics.k8s.io"}, Resources: []string{"pods"}, Verbs: []string{"get"}},
+	{APIGroups: []string{"topolvm.io"}, Resources: []string{"logicalvolumes"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{"", "storage.k8s.io"}, Resources: []string{"nodes", "events", "storageclasses", "persistentvolumes", "persistentvolumeclaims"}, Verbs: []string{"get", "list", "watch"}},
+}
+
+// reviewTimeout is how long a question for a right may take.
+const reviewTimeout = 10 * time.Second
+
+// allowed returns a question to the API server whether the user of a request has a right.
+func allowed(config *rest.Config, tokens map[string]string) func(*http.Request, map[string]string) (bool, error) {
+	return func(r *http.Request, right map[string]string) (bool, error) {
+		ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
+		defer cancel()
+		own := rest.AnonymousClientConfig(config)
+		own.Dial, own.BearerToken = config.Dial, tokens[user(r)]
+		c, err := client.New(own, client.Options{Scheme: clientgoscheme.Scheme})
+		if err != nil {
+			return false, err
+		}
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Group: right["group"], Resource: right["resource"], Subresource: right["subresource"], Namespace: right["namespace"], Verb: right["verb"]}}}
+		err = c.Create(ctx, review)
+		return review.Status.Allowed, err
+	}
 }
 
 // makeUsers makes the users and returns their tokens.

@@ -1,15 +1,18 @@
 // What the plugin adds to the console. Typed here, since the builder's own check lets a known type with wrong properties pass.
 import type { CodeRef, Extension } from '@openshift/dynamic-plugin-sdk';
-import type { CreateResource, HrefNavItem, ModelFeatureFlag, RoutePage } from '@openshift-console/dynamic-plugin-sdk';
-import { clusterModel, GROUP, VERSION } from './src/api/types';
-import { editPath, overviewPath } from './src/paths';
+import type {
+  AlertAction, CreateResource, DashboardsOverviewHealthResourceSubsystem, HorizontalNavTab, HrefNavItem, ModelFeatureFlag, RoutePage, StorageClassProvisioner, YAMLTemplate,
+} from '@openshift-console/dynamic-plugin-sdk';
+import { clusterModel, DRIVER, GROUP, VERSION } from './src/api/types';
+import { summaries } from './src/model/alerts';
+import { classRoute, editPath, overviewPath } from './src/paths';
 
 /** Set where the API server has the kind, that is, where the operator is installed. */
 const FLAG = 'LVMS_MODEL';
 const model = { group: GROUP, version: VERSION, kind: clusterModel.kind };
 const flags = { required: [FLAG] };
 
-type Ours = ModelFeatureFlag | HrefNavItem | RoutePage | CreateResource;
+type Ours = ModelFeatureFlag | HrefNavItem | RoutePage | CreateResource | HorizontalNavTab | DashboardsOverviewHealthResourceSubsystem | StorageClassProvisioner | YAMLTemplate | AlertAction;
 
 /** An extension as the manifest has it: a module's export by its name in place of the thing itself. */
 type Encoded<T> = T extends CodeRef ? { $codeRef: string } : T extends (infer U)[] ? Encoded<U>[] : T extends object ? { [K in keyof T]: Encoded<T[K]> } : T;
@@ -24,5 +27,41 @@ export const extensions = [
   },
   { type: 'console.page/route', flags, properties: { exact: true, path: overviewPath, component: { $codeRef: 'OverviewPage' } } },
   { type: 'console.page/route', flags, properties: { exact: true, path: editPath, component: { $codeRef: 'WizardPages.EditPage' } } },
+  { type: 'console.page/route', flags, properties: { exact: true, path: classRoute, component: { $codeRef: 'ClassPage' } } },
   { type: 'console.resource/create', flags, properties: { model, component: { $codeRef: 'WizardPages.CreatePage' } } },
+  { type: 'console.yaml-template', flags, properties: { model, name: 'default', template: { $codeRef: 'Template.template' } } },
+  {
+    type: 'console.tab/horizontalNav',
+    flags,
+    properties: { model: { version: 'v1', kind: 'Node' }, page: { name: '%plugin__lvms-console~Local disks%', href: 'local-disks' }, component: { $codeRef: 'NodeTab' } },
+  },
+  {
+    type: 'console.tab/horizontalNav',
+    flags,
+    properties: { model: { version: 'v1', kind: 'PersistentVolumeClaim' }, page: { name: '%plugin__lvms-console~Logical volume%', href: 'logical-volume' }, component: { $codeRef: 'ClaimTab' } },
+  },
+  {
+    type: 'console.dashboards/overview/health/resource',
+    flags,
+    properties: {
+      title: '%plugin__lvms-console~Local volumes%', resources: { $codeRef: 'Health.resources' }, healthHandler: { $codeRef: 'Health.handler' },
+      popupTitle: '%plugin__lvms-console~Local volumes%', popupComponent: { $codeRef: 'HealthPopup' },
+    },
+  },
+  {
+    type: 'console.storage-class/provisioner',
+    flags,
+    properties: {
+      CSI: {
+        title: 'LVM Storage', provisioner: DRIVER, allowVolumeExpansion: true, volumeBindingMode: 'WaitForFirstConsumer',
+        parameters: {
+          'topolvm.io/device-class': { name: '%plugin__lvms-console~Device class%', hintText: '%plugin__lvms-console~The name of a device class of the LVMCluster. Its own StorageClass is there already.%', required: true },
+          'csi.storage.k8s.io/fstype': { name: '%plugin__lvms-console~File system%', hintText: '%plugin__lvms-console~Volumes are formatted with it once, when they are used first.%', values: { xfs: 'xfs', ext4: 'ext4' } },
+        },
+      },
+    },
+  },
+  ...Object.keys(summaries).map((alert) => ({
+    type: 'console.alert-action' as const, flags, properties: { alert, text: '%plugin__lvms-console~Show local volumes%', action: { $codeRef: 'AlertAction.action' } },
+  })),
 ] satisfies Written<Ours>[];

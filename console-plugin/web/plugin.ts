@@ -7,6 +7,13 @@ export const plugin: ConsolePluginBuildMetadata = {
   description: 'Local volumes: from blank disks of the nodes to a StorageClass.',
   exposedModules: {
     OverviewPage: './src/overview/OverviewPage.tsx',
+    ClassPage: './src/details/ClassPage.tsx',
+    NodeTab: './src/tabs/NodeTab.tsx',
+    ClaimTab: './src/tabs/ClaimTab.tsx',
+    Health: './src/dashboard/health.ts',
+    HealthPopup: './src/dashboard/HealthPopup.tsx',
+    AlertAction: './src/dashboard/alertAction.tsx',
+    Template: './src/dashboard/template.ts',
     WizardPages: './src/wizard/pages.tsx',
   },
   dependencies: { '@console/pluginAPI': '>=4.22.0-0' },

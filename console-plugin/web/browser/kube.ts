@@ -1,20 +1,22 @@
 // Objects of the cluster as an administrator, the operator and the node agents write them, through the real API server.
 import assert from 'node:assert/strict';
-import type { Device, LVMCluster, NodeStatus, VGStatus } from '../src/api/types';
+import type { Device, LogicalVolume, LVMCluster, NodeStatus, PersistentVolume, PhysicalVolumeStatus, VGStatus } from '../src/api/types';
 
 export const url = process.env['CONSOLE_URL'] ?? '';
 assert.ok(url, 'CONSOLE_URL is not set: run `make test-console`, which starts what is needed');
 export const namespace = 'openshift-lvm-storage';
 
+const GiB = 2 ** 30;
 const lvm = `/api/kubernetes/apis/lvm.topolvm.io/v1alpha1/namespaces/${namespace}`;
 export const paths = {
   clusters: `${lvm}/lvmclusters`, statuses: `${lvm}/lvmvolumegroupnodestatuses`, nodes: '/api/kubernetes/api/v1/nodes',
   events: `/api/kubernetes/api/v1/namespaces/${namespace}/events`, storageClasses: '/api/kubernetes/apis/storage.k8s.io/v1/storageclasses',
+  claims: '/api/kubernetes/api/v1/namespaces/default/persistentvolumeclaims', volumes: '/api/kubernetes/apis/topolvm.io/v1/logicalvolumes', persistentVolumes: '/api/kubernetes/api/v1/persistentvolumes',
 };
 
 export async function request<T>(method: string, path: string, body?: unknown, type = 'application/json'): Promise<T> {
   const response = await fetch(url + path, {
-    method, headers: { Cookie: 'csrf-token=test', 'X-CSRFToken': 'test', 'Content-Type': type }, ...(body ? { body: JSON.stringify(body) } : {}),
+    method, headers: { Cookie: 'csrf-token=test', 'X-CSRFToken': 'test', 'Content-Type': type }, ...(body ? { body: typeof body === 'string' ? body : JSON.stringify(body) } : {}),
   });
   const text = await response.text();
   // A kind that was just installed is not served at once.
@@ -63,13 +65,70 @@ export async function judge(name: string, state: string, groups: string, message
   await request('PATCH', `${paths.clusters}/${name}/status`, { status }, merge);
 }
 
+/** The image of must-gather that the installed release names. */
+export const gatherImage = 'registry.example.com/lvms-must-gather:0.1.0';
+
+/** What the Operator Lifecycle Manager has of the release: its kind, as far as it is read, and the object. Made once. */
+async function release(): Promise<void> {
+  const unlessThere = (e: { status?: number }) => {
+    if (e.status !== 409) throw e;
+  };
+  const [group, plural, kind] = ['operators.coreos.com', 'clusterserviceversions', 'ClusterServiceVersion'];
+  const schema = { openAPIV3Schema: { type: 'object', 'x-kubernetes-preserve-unknown-fields': true } };
+  const versions = [{ name: 'v1alpha1', served: true, storage: true, schema }];
+  const crd = { apiVersion: 'apiextensions.k8s.io/v1', kind: 'CustomResourceDefinition', metadata: { name: `${plural}.${group}` }, spec: { group, scope: 'Namespaced', names: { plural, kind }, versions } };
+  await request('POST', '/api/kubernetes/apis/apiextensions.k8s.io/v1/customresourcedefinitions', crd).catch(unlessThere);
+  const path = `/api/kubernetes/apis/${group}/v1alpha1/namespaces/${namespace}/${plural}`;
+  for (let i = 0; ; i++) {
+    const served = await request('GET', path).then(() => true, (e: { status?: number }) => e.status !== 404);
+    if (served) break;
+    assert.ok(i < 50, `${plural} are not served`);
+    await new Promise((done) => setTimeout(done, 200));
+  }
+  const metadata = { name: 'lvms-operator.v0.1.0', annotations: { 'operators.openshift.io/must-gather-image': gatherImage } };
+  await request('POST', path, { apiVersion: `${group}/v1alpha1`, kind, metadata, spec: { customresourcedefinitions: { owned: [{ name: 'lvmclusters.lvm.topolvm.io' }] } } }).catch(unlessThere);
+}
+let released: Promise<void> | undefined;
+
 export async function clean(): Promise<void> {
-  for (const path of [paths.clusters, paths.statuses, paths.nodes, paths.events]) {
+  await (released ??= release());
+  // Nobody is there who takes the protection of PersistentVolumes and claims away.
+  for (const path of [paths.persistentVolumes, paths.claims]) {
+    const { items } = await request<{ items: PersistentVolume[] }>('GET', path);
+    for (const { metadata } of items) await request('PATCH', `${path}/${metadata.name}`, { metadata: { finalizers: null } }, merge);
+  }
+  for (const path of [paths.clusters, paths.statuses, paths.nodes, paths.events, paths.volumes, paths.persistentVolumes, paths.claims]) {
     await request('DELETE', path);
   }
 }
 
-const GiB = 2 ** 30;
+/** What the CSI controller and the node agent write for a volume; a PersistentVolume with it, if it is for a claim. */
+export async function makeVolume(name: string, spec: Partial<LogicalVolume['spec']>, claim?: string, annotations: Record<string, string> = {}): Promise<void> {
+  const [space, purpose] = (claim ?? '').split('/');
+  await request('POST', paths.volumes, {
+    apiVersion: 'topolvm.io/v1', kind: 'LogicalVolume', metadata: { name, annotations: { ...annotations, ...(claim ? { 'lvm.topolvm.io/claim': claim } : {}) } },
+    spec: { name, nodeName: 'node-a', size: '10Gi', deviceClass: 'vg1', ...spec },
+  });
+  await request('PATCH', `${paths.volumes}/${name}/status`, { status: { volumeID: `id-${name}`, currentSize: spec.size ?? '10Gi' } }, merge);
+  if (!claim || spec.accessType === 'ro') return;
+  await request('POST', paths.persistentVolumes, {
+    apiVersion: 'v1', kind: 'PersistentVolume', metadata: { name },
+    spec: { capacity: { storage: spec.size ?? '10Gi' }, accessModes: ['ReadWriteOnce'], storageClassName: 'lvms-vg1', csi: { driver: 'topolvm.io', volumeHandle: `id-${name}` }, claimRef: { namespace: space, name: purpose } },
+  });
+}
+
+/** A claim in the namespace default, which has a volume where one is named. */
+export async function makeClaim(name: string, volumeName?: string): Promise<void> {
+  await request('POST', paths.claims, { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name }, spec: { volumeName, storageClassName: 'lvms-vg1', accessModes: ['ReadWriteOnce'], resources: { requests: { storage: '10Gi' } } } });
+}
+
+/** A device of a volume group of 100 GiB, as the node status has it. */
+export const physicalVolume = (name: string, n: string, more: Partial<PhysicalVolumeStatus> = {}): PhysicalVolumeStatus => ({
+  uuid: `${n}-uuid`, name: `/dev/${name}`, deviceID: `wwn:0x5000c500${n}`, path: `/dev/disk/by-id/wwn-0x5000c500${n}`, size: `${100 * GiB}`, free: `${40 * GiB}`, state: 'Ready', ...more,
+});
+
+/** The disk of such a device in the inventory. */
+export const member = (name: string, n: string, more: Partial<Device> = {}): Device => blank(name, n, 100 * 2 ** 30, { state: 'InUse', volumeGroup: 'vg1', pvUUID: `${n}-uuid`, reasons: [], ...more });
 
 /** A blank disk, as the inventory has it. */
 export const blank = (name: string, n: string, size = 100 * GiB, more: Partial<Device> = {}): Device => ({

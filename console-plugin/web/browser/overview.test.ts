@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { after, before, beforeEach, describe, it } from 'node:test';
 import type { Browser } from 'playwright-core';
-import type { Device } from '../src/api/types';
-import { blank, carrying, clean, judge, makeNode, mounted, namespace, paths, request, system, tell, url } from './kube';
+import type { Device, PhysicalVolumeStatus } from '../src/api/types';
+import { blank, carrying, clean, gatherImage, judge, makeNode, member, mounted, namespace, paths, physicalVolume, request, system, tell, url } from './kube';
 import { accessible, close, launch, open, picture, test } from './page';
 
 const GiB = 2 ** 30;
@@ -35,6 +35,7 @@ describe('overview', () => {
     await storage('Degraded', 'device class vg1 on node node-b: device /dev/sdb gives errors: replace it');
     const page = await open(browser, '/local-volumes');
     await page.getByText('Volumes are served, and something is wrong: 1/2 volume groups are ready.').waitFor();
+    await test(page, 'gather').getByText(`oc adm must-gather --image=${gatherImage}`).waitFor();
     const card = test(page, 'class-vg1');
     // 42 % of 90 GiB.
     await card.getByText('37.8 GiB of 90 GiB').waitFor();
@@ -51,6 +52,26 @@ describe('overview', () => {
     await test(page, 'devices').getByText('gives errors: replace it').waitFor({ state: 'detached' });
     await judge('my-lvmcluster', 'Ready', '2/2');
     await page.getByText('All is well: 2/2 volume groups are ready.').waitFor();
+    await close(page);
+  });
+
+  it('tells what is going on with a device of a volume group, until it has left', async () => {
+    await storage();
+    const tellState = (more: Partial<PhysicalVolumeStatus>, device = member('sdb', 'a1')) =>
+      tell('node-a', [system('sda', 'a0'), device], [{ name: 'vg1', status: 'Ready', size: String(100 * GiB), physicalVolumes: [physicalVolume('sdb', 'a1', more)] }]);
+    await tellState({ state: 'Draining', movedPercent: 12, message: 'its extents are being moved to the other devices' });
+    const page = await open(browser, '/local-volumes');
+    const devices = test(page, 'devices');
+    await devices.getByText('Being emptied 12 %').waitFor();
+    await devices.getByText('its extents are being moved to the other devices').waitFor();
+    await tellState({ state: 'Blocked', message: '10 bytes of it are in use and the other devices have 0 bytes free' });
+    await devices.getByText('Blocked').waitFor();
+    await tellState({ state: 'Drained', message: 'empty, and nothing new is put on it (deviceRequests)' });
+    await devices.getByText('Empty', { exact: true }).waitFor();
+    await accessible(page);
+    await picture(page, 'overview-drained');
+    await tell('node-a', [system('sda', 'a0'), blank('sdb', 'a1')]);
+    await devices.getByText('Empty', { exact: true }).waitFor({ state: 'detached' });
     await close(page);
   });
 
@@ -95,6 +116,15 @@ describe('overview', () => {
     const german = await open(browser, '/local-volumes?lng=de');
     await german.getByText('Lokale Volumes').first().waitFor();
     await close(german);
+  });
+
+  it('can be read with high contrast', async () => {
+    await storage('Degraded', 'device class vg1 on node node-b: device /dev/sdb gives errors: replace it');
+    const page = await open(browser, '/local-volumes?theme=contrast');
+    await test(page, 'devices').getByText('gives errors: replace it').waitFor();
+    await accessible(page);
+    await page.screenshot({ path: 'screenshots/overview-contrast.png', fullPage: true });
+    await close(page);
   });
 
   it('stays quick with 400 nodes of 30 devices each', async () => {

@@ -64,9 +64,8 @@ export async function picture(page: Page, name: string): Promise<void> {
   await page.setViewportSize({ width: 1500, height: 1700 });
   for (const dark of [false, true]) {
     await page.evaluate((is) => document.documentElement.classList.toggle('pf-v6-theme-dark', is), dark);
-    // Colours change within a quarter of a second.
-    await page.waitForTimeout(300);
-    await page.screenshot({ path: `${pictures}/${name}-${dark ? 'dark' : 'light'}.png`, fullPage: true });
+    // Colours change within a quarter of a second, unless that is not waited for.
+    await page.screenshot({ path: `${pictures}/${name}-${dark ? 'dark' : 'light'}.png`, fullPage: true, animations: 'disabled' });
   }
   await page.evaluate(() => document.documentElement.classList.remove('pf-v6-theme-dark'));
   await page.setViewportSize({ width: 1500, height: 1000 });

@@ -1,10 +1,11 @@
 import { PluginStore, PluginStoreProvider, useExtensions, type Extension } from '@openshift/dynamic-plugin-sdk';
-import { Masthead, MastheadBrand, MastheadMain, Nav, NavItem, NavList, Page, PageSidebar, PageSidebarBody } from '@patternfly/react-core';
+import { Masthead, MastheadBrand, MastheadMain, Nav, NavItem, NavList, Page, PageSection, PageSidebar, PageSidebarBody } from '@patternfly/react-core';
 import i18next from 'i18next';
 import { Component, lazy, Suspense, type ComponentType, type ReactNode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { I18nextProvider, initReactI18next } from 'react-i18next';
 import { BrowserRouter, Link, Route, Routes } from 'react-router';
+import { AlertButton, Health, Tab, tabPath } from './places';
 import { consoleFetch } from './sdk';
 
 declare const __webpack_init_sharing__: (scope: string) => Promise<void>;
@@ -39,6 +40,9 @@ const of = (type: string) => (e: Extension): e is Extension<string, Props> => e.
 const isRoute = of('console.page/route');
 const isCreate = of('console.resource/create');
 const isNavigation = of('console.navigation/href');
+const isTab = of('console.tab/horizontalNav');
+const isAction = of('console.alert-action');
+const isHealth = of('console.dashboards/overview/health/resource');
 
 class Boundary extends Component<{ children: ReactNode }, { error?: Error }> {
   override state: { error?: Error } = {};
@@ -64,6 +68,9 @@ function Console() {
   const routes = useExtensions(isRoute);
   const creates = useExtensions(isCreate);
   const items = useExtensions(isNavigation);
+  const tabs = useExtensions(isTab);
+  const health = useExtensions(isHealth);
+  const actions = useExtensions(isAction);
   return (
     <Page
       masthead={
@@ -101,6 +108,11 @@ function Console() {
               const Shown = pageOf(r.properties.component);
               return <Route key={kind} path={`/k8s/ns/:ns/${group}~${version}~${kind}/~new`} element={<Shown />} />;
             })}
+            {tabs.map((e) => (
+              <Route key={tabPath(e)} path={tabPath(e)} element={<Tab extension={e} />} />
+            ))}
+            <Route path="/monitoring/alerts" element={<PageSection>{actions.map((e) => <AlertButton key={e.uid} extension={e} translated={translated} />)}</PageSection>} />
+            <Route path="/dashboards" element={<PageSection>{health.map((e) => <Health key={e.uid} extension={e} translated={translated} />)}</PageSection>} />
           </Routes>
         </Suspense>
       </Boundary>

@@ -5,22 +5,24 @@ import { join } from 'node:path';
 
 const out = '../dist/plugin';
 const snapshot = 'manifest.snapshot.json';
-/** Compressed bytes. What the overview loads is measured in the browser (browser/overview.test.ts); here, all but the wizard's own. */
-const limits = { initial: 275_000, all: 400_000 };
+/** Compressed bytes. What the overview loads is measured in the browser (browser/overview.test.ts); here, all but what other pages alone load. */
+const limits = { initial: 275_000, all: 500_000 };
 
 const files = readdirSync(out);
 const size = (name: string): number => readFileSync(join(out, `${name}.gz`)).length;
 const scripts = files.filter((f) => f.endsWith('.js'));
-const wizard = (f: string) => /exposed-WizardPages|Wizard_index|yaml_browser|NumberInput|ClipboardCopy|DescriptionList|Radio|ExpandableSection/.test(f);
-const initial = scripts.filter((f) => !wizard(f)).reduce((n, f) => n + size(f), 0);
+const later = /exposed-(?!OverviewPage)|Wizard_index|yaml_browser|NumberInput|ClipboardCopy|DescriptionList|Radio|ExpandableSection|Modal|CodeBlock|Breadcrumb|_Form_|HelperText|TextInput|Checkbox/;
+const initial = scripts.filter((f) => !later.test(f)).reduce((n, f) => n + size(f), 0);
 const all = scripts.reduce((n, f) => n + size(f), 0);
 
-const manifest = JSON.parse(readFileSync(join(out, 'plugin-manifest.json'), 'utf8')) as Record<string, unknown> & { buildHash?: string; loadScripts: string[] };
+const manifest = JSON.parse(readFileSync(join(out, 'plugin-manifest.json'), 'utf8')) as Record<string, unknown> & { buildHash?: string; loadScripts: string[]; extensions: { type: string }[] };
+// There is one for each alert of monitoring/rules; the first stands for all of them.
+const isFurtherAlert = (e: { type: string }, i: number): boolean => e.type === 'console.alert-action' && manifest.extensions.findIndex((o) => o.type === e.type) < i;
 // What changes with each build is left out.
-const agreed = `${JSON.stringify({ ...manifest, buildHash: undefined, loadScripts: manifest.loadScripts.map((s) => s.replace(/[0-9a-f]{20}/, 'HASH')) }, null, 2)}\n`;
+const agreed = `${JSON.stringify({ ...manifest, extensions: manifest.extensions.filter((e, i) => !isFurtherAlert(e, i)), buildHash: undefined, loadScripts: manifest.loadScripts.map((s) => s.replace(/[0-9a-f]{20}/, 'HASH')) }, null, 2)}\n`;
 
 const faults: string[] = [];
-if (initial > limits.initial) faults.push(`all but the wizard has ${initial} bytes, more than ${limits.initial}`);
+if (initial > limits.initial) faults.push(`all but the other pages has ${initial} bytes, more than ${limits.initial}`);
 if (all > limits.all) faults.push(`all scripts have ${all} bytes, more than ${limits.all}`);
 for (const f of scripts) {
   const text = readFileSync(join(out, f), 'utf8');
@@ -30,6 +32,6 @@ if (process.argv.includes('--update')) writeFileSync(snapshot, agreed);
 else if (readFileSync(snapshot, 'utf8') !== agreed) faults.push(`the manifest is not that of ${snapshot}: if that is meant, run: npm run budget -- --update`);
 if (/"resolved"/.test(readFileSync('package-lock.json', 'utf8'))) faults.push('package-lock.json has addresses of downloads: .npmrc keeps them out');
 
-console.log(`bundle: ${Math.round(initial / 1000)} kB compressed without the wizard (of ${limits.initial / 1000}), ${Math.round(all / 1000)} kB in all`);
+console.log(`bundle: ${Math.round(initial / 1000)} kB compressed without the other pages (of ${limits.initial / 1000}), ${Math.round(all / 1000)} kB in all`);
 for (const f of faults) console.error(`budget: ${f}`);
 process.exitCode = faults.length ? 1 : 0;

@@ -1,5 +1,5 @@
-// Collects the texts of the sources: node --import tsx scripts/i18n.ts [--check]. English has each text as its own translation; another
-// language has to have all of them.
+// Collects the texts of the sources: node --import tsx scripts/i18n.ts. English has each text as its own translation; another language has to
+// have all of them. A text with {{count}} is in the plural; KEY_one, where it stands in the file of a language, is what it says of one thing.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import ts from 'typescript';
@@ -22,6 +22,9 @@ export function keysOf(path: string): string[] {
   return keys;
 }
 
+/** As i18next has it. */
+export const SINGULAR = '_one';
+
 export function allKeys(): string[] {
   const files = readdirSync('src', { recursive: true, encoding: 'utf8' }).filter((f) => /\.tsx?$/.test(f) && !/\.test\./.test(f)).map((f) => join('src', f));
   return [...new Set([...files, 'extensions.ts'].flatMap(keysOf))].sort();
@@ -33,7 +36,8 @@ if (process.argv[1]?.endsWith('i18n.ts')) {
   const keys = allKeys();
   for (const language of ['en', 'de']) {
     const old = translations(language);
-    const next = Object.fromEntries(keys.flatMap((k) => (language === 'en' ? [[k, k]] : old[k] ? [[k, old[k]]] : [])));
+    const said = (k: string) => (language === 'en' ? k : old[k]);
+    const next = Object.fromEntries(keys.flatMap((k) => [[k, said(k)], [k + SINGULAR, old[k + SINGULAR]]].filter(([, text]) => text)));
     const missing = keys.filter((k) => !(k in next));
     if (missing.length) console.log(`${language}: ${missing.length} texts have no translation`);
     writeFileSync(join('locales', language, file), `${JSON.stringify(next, null, 2)}\n`);

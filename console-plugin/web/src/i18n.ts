@@ -1,8 +1,7 @@
 import { useCallback } from 'react';
 import { useTranslation } from 'react-i18next';
 import type { Message } from './model/message';
-
-export const NAMESPACE = 'plugin__lvms-console';
+import { NAMESPACE } from './namespace';
 
 /** t translates an English sentence, m a message of the model. */
 export function useT(): { t: (key: string, values?: Message['values']) => string; m: (message: Message) => string; locale: string } {

@@ -5,4 +5,13 @@ export const overviewPath = '/local-volumes';
 export const editPath = '/local-volumes/edit';
 /** console.resource/create takes this one over. */
 export const createPath = (namespace: string): string => `/k8s/ns/${namespace}/${GROUP}~${VERSION}~LVMCluster/~new`;
-export const classPath = (name: string): string => `/local-volumes/class/${name}`;
+/** What the console matches, and the address of one class. */
+export const classRoute = '/local-volumes/class/:name';
+export const classPath = (name: string): string => `/local-volumes/class/${encodeURIComponent(name)}`;
+/** The form, at a step for a class. */
+export const classSettingsPath = (name: string, step: 'devices' | 'class'): string => `${editPath}?${new URLSearchParams({ class: name, step })}`;
+
+/** Pages of the console itself. */
+export const claimPath = (namespace: string, name: string): string => `/k8s/ns/${namespace}/persistentvolumeclaims/${encodeURIComponent(name)}`;
+export const persistentVolumePath = (name: string): string => `/k8s/cluster/persistentvolumes/${encodeURIComponent(name)}`;
+export const nodePath = (name: string): string => `/k8s/cluster/nodes/${encodeURIComponent(name)}/local-disks`;

@@ -125,6 +125,8 @@ export interface ThinPoolStatus {
   virtualSize?: Quantity;
 }
 
+export type PhysicalVolumeState = 'Ready' | 'Cordoned' | 'Draining' | 'Drained' | 'Blocked' | 'Missing' | 'Failing';
+
 export interface PhysicalVolumeStatus {
   uuid: string;
   name?: string;
@@ -132,7 +134,7 @@ export interface PhysicalVolumeStatus {
   path?: string;
   size?: Quantity;
   free?: Quantity;
-  state: 'Ready' | 'Cordoned' | 'Draining' | 'Drained' | 'Blocked' | 'Missing' | 'Failing';
+  state: PhysicalVolumeState;
   movedPercent?: number;
   message?: string;
 }
@@ -151,6 +153,7 @@ export interface VGStatus {
   free?: Quantity;
   thinPool?: ThinPoolStatus;
   raidStatus?: { status: 'Healthy' | 'Degraded' | 'Failed'; memberCount: number; degradedMemberCount: number; minSyncPercent?: number };
+  uuid?: string;
 }
 
 export interface LVMCluster {
@@ -236,6 +239,33 @@ export interface KubeEvent {
   series?: { count?: number; lastObservedTime?: string };
   involvedObject?: { kind?: string; name?: string; namespace?: string };
 }
+
+/** TopoLVM's object for a logical volume: topolvm.io/v1, cluster-scoped. */
+export interface LogicalVolume {
+  metadata: Meta;
+  /** source is the name of another LogicalVolume; accessType is ro for a snapshot and rw for a copy. */
+  spec: { name: string; nodeName: string; size: Quantity; deviceClass?: string; source?: string; accessType?: 'ro' | 'rw' };
+  status?: { volumeID?: string; code?: number; message?: string; currentSize?: Quantity };
+}
+
+export interface PersistentVolume {
+  metadata: Meta;
+  spec: { claimRef?: { namespace?: string; name?: string }; csi?: { driver: string; volumeHandle: string }; persistentVolumeReclaimPolicy?: string };
+  status?: { phase?: string };
+}
+
+export interface Claim {
+  metadata: Meta;
+  spec?: { volumeName?: string; storageClassName?: string };
+  status?: { phase?: string };
+}
+
+/** The CSI driver. */
+export const DRIVER = 'topolvm.io';
+/** What a LogicalVolume was made for, as NAMESPACE/NAME; what is wrong with it; that nothing in the cluster knows it. */
+export const CLAIM_ANNOTATION = 'lvm.topolvm.io/claim';
+export const CONDITION_ANNOTATION = 'lvm.topolvm.io/condition';
+export const UNCLAIMED_ANNOTATION = 'lvm.topolvm.io/unclaimed';
 
 export const clusterModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMCluster', plural: 'lvmclusters', namespaced: true } as const;
 export const nodeStatusModel = { apiGroup: GROUP, apiVersion: VERSION, kind: 'LVMVolumeGroupNodeStatus', plural: 'lvmvolumegroupnodestatuses', namespaced: true } as const;

@@ -1,11 +1,22 @@
 // Small parts that several pages have.
-import { Alert, ExpandableSection, Label, List, ListItem, Progress, ProgressMeasureLocation, ProgressVariant } from '@patternfly/react-core';
+import { Alert, Bullseye, ExpandableSection, Label, List, ListItem, Progress, ProgressMeasureLocation, ProgressVariant, Spinner } from '@patternfly/react-core';
 import { useState, type ReactNode } from 'react';
-import type { Device, DeviceState, State } from '../api/types';
+import type { Device, DeviceState, LVMCluster, PhysicalVolumeState, State } from '../api/types';
 import { useT } from '../i18n';
+import { useGatherCommand } from '../kube/gather';
+import { healthOf } from '../model/health';
 import { formatBytes } from '../model/quantity';
 import { stablePath } from '../model/devices';
 import type { Connection, Watched } from '../kube/watch';
+
+export function Loading() {
+  const { t } = useT();
+  return (
+    <Bullseye>
+      <Spinner aria-label={t('Loading')} />
+    </Bullseye>
+  );
+}
 
 /** Says when what is shown is old. */
 export function ConnectionBanner({ connection }: { connection: Connection }) {
@@ -34,29 +45,32 @@ export function ReadErrors({ reads }: { reads: [string, Watched<unknown>][] }) {
   );
 }
 
-const stateColor: Record<string, 'green' | 'blue' | 'orange' | 'red' | 'grey'> = {
+const stateColor: Record<string, 'green' | 'blue' | 'orange' | 'red' | 'grey' | 'purple'> = {
   Ready: 'green', Available: 'green', InUse: 'blue', Progressing: 'blue', Degraded: 'orange', Excluded: 'grey', Failed: 'red', Failing: 'red', Missing: 'red', Unknown: 'orange', Removed: 'grey',
+  Cordoned: 'grey', Draining: 'blue', Drained: 'purple', Blocked: 'orange',
 };
 
-export function StateLabel({ state }: { state: State | DeviceState }) {
+export function StateLabel({ state, percent }: { state: State | DeviceState | PhysicalVolumeState; percent?: number }) {
   const { t } = useT();
   const names: Record<string, string> = {
     Ready: t('Ready'), Available: t('Available'), InUse: t('In use'), Progressing: t('In progress'), Degraded: t('Degraded'), Excluded: t('Not usable'),
     Failed: t('Failed'), Failing: t('Failing'), Missing: t('Missing'), Unknown: t('Unknown'), Removed: t('Removed'),
+    Cordoned: t('Closed'), Draining: t('Being emptied'), Drained: t('Empty'), Blocked: t('Blocked'),
   };
   return (
     <Label isCompact color={stateColor[state] ?? 'grey'}>
       {names[state] ?? state}
+      {percent !== undefined && ` ${percent} %`}
     </Label>
   );
 }
 
-/** A share as a bar with its numbers in words, so that it is not told by colour alone. */
-export function ShareBar({ label, part, whole, warnAt = 80 }: { label: string; part?: number; whole?: number; warnAt?: number }) {
+/** A share as a bar with its numbers in words, so that it is not told by colour alone. plain: to be full is no fault. */
+export function ShareBar({ label, part, whole, warnAt = 80, plain }: { label: string; part?: number; whole?: number; warnAt?: number; plain?: boolean }) {
   const { t, locale } = useT();
   if (part === undefined || !whole) return <span>{t('not known')}</span>;
   const percent = Math.min(100, Math.round((part / whole) * 100));
-  const variant = percent >= 95 ? ProgressVariant.danger : percent >= warnAt ? ProgressVariant.warning : undefined;
+  const variant = plain ? undefined : percent >= 95 ? ProgressVariant.danger : percent >= warnAt ? ProgressVariant.warning : undefined;
   return (
     <Progress
       aria-label={label}
@@ -85,7 +99,22 @@ export const Second = ({ text }: { text: string }) => (
   <span style={{ display: 'block', overflow: 'hidden', textOverflow: 'ellipsis', fontSize: 'var(--pf-t--global--font--size--xs)', color: 'var(--pf-t--global--text--color--subtle)' }}>{text}</span>
 );
 
-export const reasonText = (d: Device): string => (d.reasons ?? []).map((r) => (r.message ? `${r.code}: ${r.message}` : r.code)).join('; ');
+/** Health in a sentence, what is wrong, and what support will ask for. */
+export function HealthAlert({ cluster, namespace }: { cluster: LVMCluster; namespace: string }) {
+  const { t, m } = useT();
+  const health = healthOf(cluster);
+  const command = useGatherCommand(namespace, health.level === 'warning' || health.level === 'danger');
+  return (
+    <Alert isInline variant={health.level} title={m(health.sentence)} data-test="health">
+      <Details lines={health.details} />
+      {command && (
+        <span data-test="gather">
+          {t('What support needs to know is collected by:')} <code>{command}</code>
+        </span>
+      )}
+    </Alert>
+  );
+}
 
 /** Long lists of causes are folded. */
 export function Details({ lines }: { lines: string[] }) {

@@ -3,7 +3,7 @@ import { consoleFetch, useAccessReview, useK8sWatchResource } from '@openshift-c
 import { useEffect, useMemo, useState } from 'react';
 import {
   clusterModel, DEFAULT_NAMESPACE, GROUP, nodeStatusModel, VERSION,
-  type KubeEvent, type LVMCluster, type Node, type NodeStatus,
+  type KubeEvent, type LogicalVolume, type LVMCluster, type Meta, type Node, type NodeStatus, type PersistentVolume,
 } from '../api/types';
 
 export interface Watched<T> {
@@ -31,13 +31,35 @@ function useList<T>(kind: Kind, namespace?: string, enabled = true): Watched<T[]
   return useMemo(() => ({ data: Array.isArray(data) ? data : [], loaded, ...(error ? { error: textOf(error) } : {}) }), [data, loaded, error]);
 }
 
+/** One object. data is undefined where there is none: the console tells that as an error. */
+function useOne<T>(kind: Kind, name: string | undefined, namespace?: string): Watched<T | undefined> {
+  const { group, version, kind: word } = kind;
+  const request = useMemo(
+    () => (name ? { groupVersionKind: { group, version, kind: word }, isList: false, name, ...(namespace ? { namespaced: true, namespace } : {}) } : null),
+    [group, version, word, name, namespace],
+  );
+  const [data, loaded, error] = useK8sWatchResource<never>(request as never) as unknown as [(T & { metadata?: Meta }) | undefined, boolean, unknown];
+  return useMemo(() => {
+    const { code, response } = (error ?? {}) as { code?: number; response?: Response };
+    const gone = (code ?? response?.status) === 404;
+    const there = data && data.metadata?.name === name ? data : undefined;
+    return { data: gone ? undefined : there, loaded: !!name && (loaded || gone), ...(error && !gone ? { error: textOf(error) } : {}) };
+  }, [data, loaded, error, name]);
+}
+
 const ours = (kind: string): Kind => ({ group: GROUP, version: VERSION, kind });
 
 export const useClusters = (namespace: string): Watched<LVMCluster[]> => useList<LVMCluster>(ours(clusterModel.kind), namespace);
 export const useNodeStatuses = (namespace: string): Watched<NodeStatus[]> => useList<NodeStatus>(ours(nodeStatusModel.kind), namespace);
+export const useNodeStatus = (namespace: string, name: string | undefined): Watched<NodeStatus | undefined> => useOne<NodeStatus>(ours(nodeStatusModel.kind), name, namespace);
+export const usePersistentVolume = (name: string | undefined): Watched<PersistentVolume | undefined> => useOne<PersistentVolume>({ version: 'v1', kind: 'PersistentVolume' }, name);
+export const useLogicalVolume = (name: string | undefined): Watched<LogicalVolume | undefined> => useOne<LogicalVolume>({ group: 'topolvm.io', version: 'v1', kind: 'LogicalVolume' }, name);
 export const useNodes = (): Watched<Node[]> => useList<Node>({ version: 'v1', kind: 'Node' });
 export const useEvents = (namespace: string): Watched<KubeEvent[]> => useList<KubeEvent>({ version: 'v1', kind: 'Event' }, namespace);
 export const useStorageClasses = (): Watched<{ metadata: { name?: string } }[]> => useList({ group: 'storage.k8s.io', version: 'v1', kind: 'StorageClass' });
+
+export const useLogicalVolumes = (enabled = true): Watched<LogicalVolume[]> => useList<LogicalVolume>({ group: 'topolvm.io', version: 'v1', kind: 'LogicalVolume' }, undefined, enabled);
+export const usePersistentVolumes = (): Watched<PersistentVolume[]> => useList<PersistentVolume>({ version: 'v1', kind: 'PersistentVolume' });
 
 /** Seconds between two questions whether the cluster answers. */
 const HEARTBEAT = 10;

@@ -85,8 +85,8 @@ describe('devices', () => {
     expect([foundBy({}, dev()), foundBy(undefined, dev()), foundBy({}, stick), foundBy({ removable: true }, stick), foundBy({}, dev({ state: 'InUse' }))]).toEqual([true, true, false, true, false]);
   });
   it('says what is on a disk', () => {
-    expect(contentOf(dev({ signatures: [{ type: 'xfs', label: 'x' }, { type: 'gpt' }], partitions: ['/dev/sdb1'] }))).toBe('xfs “x”; gpt; /dev/sdb1');
-    expect(contentOf(dev({ reasons: reasons('LUKSLocked') }))).toBe('LUKSLocked it is');
+    expect(contentOf(dev({ signatures: [{ type: 'xfs', label: 'x' }, { type: 'gpt' }], partitions: ['/dev/sdb1'] }), inEnglish)).toBe('xfs “x”; gpt; /dev/sdb1');
+    expect(contentOf(dev({ reasons: reasons('LUKSLocked') }), inEnglish)).toBe('LUKSLocked it is');
   });
   it('a list that nobody has looked at is not known', () => {
     expect(observed(undefined).ok).toBe(false);

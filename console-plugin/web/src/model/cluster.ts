@@ -18,6 +18,14 @@ export function newClass(others: DeviceClass[]): DeviceClass {
   };
 }
 
+/** What is shown and applied: without what the server alone writes. */
+export function writable(cluster: LVMCluster): LVMCluster {
+  const { name, namespace, labels, annotations } = cluster.metadata;
+  const metadata = Object.fromEntries(Object.entries({ name, namespace, labels, annotations }).filter(([, v]) => v !== undefined));
+  const { status: _, metadata: __, ...rest } = cluster;
+  return { ...rest, metadata } as LVMCluster;
+}
+
 export const withClasses = (cluster: LVMCluster, deviceClasses: DeviceClass[]): LVMCluster => ({
   ...cluster, spec: { ...cluster.spec, storage: { ...cluster.spec?.storage, deviceClasses } },
 });

@@ -1,6 +1,8 @@
 // What a device of the inventory is called, and whether a device class can have it. docs/reference/devices.md has the codes.
 import type { Device, DeviceSelector, NodeStatus } from '../api/types';
+import type { Message } from './message';
 import { bytesOf } from './quantity';
+import { reasonsOf } from './reasons';
 
 /** A wipe does away with these. */
 const wipeable = new Set(['HasPartitions', 'HasSignature', 'RAIDMember', 'UnknownPV', 'LUKSLocked', 'CephBlueStore']);
@@ -83,11 +85,11 @@ export function foundBy(s: DeviceSelector | undefined, d: Device): boolean {
   return !!free && (!s || hasProperties(s, d));
 }
 
-/** What is on a device, in words of libblkid and the kernel. */
-export function contentOf(d: Device): string {
+/** What is on a device, in words of libblkid and the kernel; m translates. */
+export function contentOf(d: Device, m: (message: Message) => string): string {
   const parts = (d.signatures ?? []).map((s) => [s.type, s.label && `“${s.label}”`].filter(Boolean).join(' '));
   if (d.partitions?.length) parts.push(d.partitions.join(', '));
-  return [...new Set(parts)].join('; ') || (d.reasons ?? []).map((r) => r.message ?? r.code).join('; ');
+  return [...new Set(parts)].join('; ') || reasonsOf(d).map(m).join('; ');
 }
 
 export const devicesOf = (status: NodeStatus | undefined): Device[] => status?.status?.devices ?? [];

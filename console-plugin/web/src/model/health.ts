@@ -1,5 +1,6 @@
 // What a person wants to know first: is all well, and if not, what is wrong.
-import type { Condition, Device, KubeEvent, LVMCluster, Node, NodeStatus, VGStatus } from '../api/types';
+import type { Condition, Device, KubeEvent, LVMCluster, Node, NodeStatus, PhysicalVolumeStatus, VGStatus } from '../api/types';
+import { physicalVolumeOf } from './members';
 import { isReady } from './nodes';
 import { msg, type Message } from './message';
 import { bytesOf } from './quantity';
@@ -85,14 +86,23 @@ export const total = (list: (number | undefined)[]): number | undefined => {
 export interface DeviceRow {
   node: string;
   device: Device;
+  /** What is going on with it as a device of a volume group: it is closed, being emptied, empty, or blocked. */
+  going?: PhysicalVolumeStatus;
 }
 
 /** All devices, those that need attention first. */
 export function deviceRows(statuses: NodeStatus[]): DeviceRow[] {
   const order: Device['state'][] = ['Failing', 'Missing', 'Unknown', 'Available', 'Excluded', 'InUse'];
+  const rank = (r: DeviceRow) => (r.going ? 2.5 : order.indexOf(r.device.state));
   return statuses
-    .flatMap((s) => (s.status?.devices ?? []).map((device) => ({ node: s.metadata.name ?? '', device })))
-    .sort((a, b) => order.indexOf(a.device.state) - order.indexOf(b.device.state) || a.node.localeCompare(b.node) || a.device.name.localeCompare(b.device.name));
+    .flatMap((s) => (s.status?.devices ?? []).map((device): DeviceRow => ({ node: s.metadata.name ?? '', device, going: goingOn(s, device) })))
+    .sort((a, b) => rank(a) - rank(b) || a.node.localeCompare(b.node) || a.device.name.localeCompare(b.device.name));
+}
+
+/** Only what the state of the device itself does not say. */
+function goingOn(status: NodeStatus, device: Device): PhysicalVolumeStatus | undefined {
+  const pv = device.state === 'InUse' && device.volumeGroup ? physicalVolumeOf(status, device) : undefined;
+  return pv && ['Cordoned', 'Draining', 'Drained', 'Blocked'].includes(pv.state) ? pv : undefined;
 }
 
 export const eventTime = (e: KubeEvent): string => e.series?.lastObservedTime ?? e.lastTimestamp ?? e.eventTime ?? e.firstTimestamp ?? e.metadata.creationTimestamp ?? '';

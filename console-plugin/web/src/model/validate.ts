@@ -1,5 +1,5 @@
 // What the schema of the kind and the webhook refuse, told before anything is sent: api/v1alpha1 and internal/webhook are the source.
-// The server has the last word; see kube/dryrun.ts.
+// The server has the last word: kube/dryrun.ts.
 import { classesOf, type DeviceClass, type DeviceSelector, type LVMCluster, type NodeSelector, type RAIDConfig, type ThinPoolConfig } from '../api/types';
 import { minimumDevices } from './capacity';
 import { msg, type Message } from './message';

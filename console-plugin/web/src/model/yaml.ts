@@ -1,15 +1,8 @@
 // The LVMCluster as text, and back. The object is the truth: the text is written from it, and read into it when it can be read.
 import { LineCounter, parseDocument, stringify } from 'yaml';
 import { API_VERSION, type LVMCluster } from '../api/types';
+import { writable } from './cluster';
 import { msg, type Message } from './message';
-
-/** What is shown and applied: without what the server alone writes. */
-export function writable(cluster: LVMCluster): LVMCluster {
-  const { name, namespace, labels, annotations } = cluster.metadata;
-  const metadata = Object.fromEntries(Object.entries({ name, namespace, labels, annotations }).filter(([, v]) => v !== undefined));
-  const { status: _, metadata: __, ...rest } = cluster;
-  return { ...rest, metadata } as LVMCluster;
-}
 
 export function toYAML(cluster: LVMCluster): string {
   const { apiVersion, kind, metadata, ...rest } = writable(cluster);

@@ -1,20 +1,25 @@
 import { DocumentTitle } from '@openshift-console/dynamic-plugin-sdk';
 import {
-  Alert, Bullseye, Button, Card, CardBody, CardTitle, Content, Flex, FlexItem, PageSection, SearchInput, Spinner, Stack, StackItem, Title,
+  Alert, Button, Card, CardBody, CardTitle, Content, Flex, FlexItem, PageSection, SearchInput, Stack, StackItem, Title,
   ToggleGroup, ToggleGroupItem,
 } from '@patternfly/react-core';
 import { useMemo, useState } from 'react';
 import { Link } from 'react-router';
 import type { DeviceState, KubeEvent, LVMCluster, Node, NodeStatus } from '../api/types';
 import { classesOf, storageClassName } from '../api/types';
-import { ConnectionBanner, Details, DeviceName, ReadErrors, reasonText, ShareBar, StateLabel } from '../components/parts';
+import { DeviceTable } from '../components/DeviceTable';
+import { ConnectionBanner, HealthAlert, Loading, ReadErrors } from '../components/parts';
+import { UsageTable } from '../components/UsageTable';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
+import { useMetrics, type Metrics } from '../kube/prometheus';
 import { useClusters, useConnection, useEvents, useNamespace, useNodes, useNodeStatuses, useRights, type Rights, type Watched } from '../kube/watch';
-import { deviceRows, eventTime, healthOf, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
-import { bytesOf, formatBytes } from '../model/quantity';
+import { forecastQuery } from '../model/alerting';
+import { deviceRows, eventTime, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
+import { formatBytes } from '../model/quantity';
 import { provisioningOf } from '../model/cluster';
-import { createPath, editPath } from '../paths';
+import { classPath, createPath, editPath } from '../paths';
+import { AlertsCard } from './AlertsCard';
 import { EmptyOverview } from './EmptyOverview';
 
 export default function OverviewPage() {
@@ -27,15 +32,6 @@ export default function OverviewPage() {
     </>
   );
 }
-
-const Loading = () => {
-  const { t } = useT();
-  return (
-    <Bullseye>
-      <Spinner aria-label={t('Loading')} />
-    </Bullseye>
-  );
-};
 
 function Overview({ namespace }: { namespace: string }) {
   const { t } = useT();
@@ -61,7 +57,7 @@ function Overview({ namespace }: { namespace: string }) {
           <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes], [t('Events'), events]]} />
           {!settled && <Loading />}
           {clusters.loaded && !clusters.error && !cluster && <EmptyOverview namespace={namespace} rights={rights} />}
-          {cluster && <Body cluster={cluster} statuses={statuses} nodes={nodes} events={events} />}
+          {cluster && <Body namespace={namespace} cluster={cluster} statuses={statuses} nodes={nodes} events={events} />}
         </Stack>
       </PageSection>
     </>
@@ -84,21 +80,26 @@ function Actions({ cluster, rights, namespace }: { cluster: LVMCluster; rights: 
 }
 
 interface BodyProps {
+  namespace: string;
   cluster: LVMCluster;
   statuses: Watched<NodeStatus[]>;
   nodes: Watched<Node[]>;
   events: Watched<KubeEvent[]>;
 }
 
-function Body({ cluster, statuses, nodes, events }: BodyProps) {
+function Body({ namespace, cluster, statuses, nodes, events }: BodyProps) {
+  const forecasts = useMetrics(classesOf(cluster).length ? forecastQuery : undefined, namespace);
   const byName = useMemo(() => new Map(nodes.data.map((n) => [n.metadata.name ?? '', n])), [nodes.data]);
   const usage = useMemo(() => usageOf(statuses.data, byName), [statuses.data, byName]);
   return (
     <>
-      <HealthAlert cluster={cluster} />
+      <HealthAlert cluster={cluster} namespace={namespace} />
+      <StackItem>
+        <AlertsCard namespace={namespace} />
+      </StackItem>
       {classesOf(cluster).map((c) => (
         <StackItem key={c.name}>
-          <ClassCard name={c.name} kind={provisioningOf(c)} usage={usage.filter((u) => u.deviceClass === c.name)} loaded={statuses.loaded && !statuses.error} />
+          <ClassCard name={c.name} kind={provisioningOf(c)} usage={usage.filter((u) => u.deviceClass === c.name)} loaded={statuses.loaded && !statuses.error} forecasts={forecasts} />
         </StackItem>
       ))}
       <StackItem>
@@ -111,68 +112,31 @@ function Body({ cluster, statuses, nodes, events }: BodyProps) {
   );
 }
 
-function HealthAlert({ cluster }: { cluster: LVMCluster }) {
-  const { m } = useT();
-  const health = healthOf(cluster);
-  return (
-    <Alert isInline variant={health.level} title={m(health.sentence)} data-test="health">
-      <Details lines={health.details} />
-    </Alert>
-  );
-}
-
-function ClassCard({ name, kind, usage, loaded }: { name: string; kind: string; usage: Usage[]; loaded: boolean }) {
+function ClassCard({ name, kind, usage, loaded, forecasts }: { name: string; kind: string; usage: Usage[]; loaded: boolean; forecasts: Metrics }) {
   const { t, locale } = useT();
   const size = (n?: number) => formatBytes(n, locale);
-  const thin = kind === 'thin';
-  const columns = [
-    { key: 'node', title: t('Node'), width: 12 },
-    { key: 'state', title: t('State'), width: 8 },
-    { key: 'used', title: t('Used'), width: 13 },
-    { key: 'free', title: t('Free'), width: 7 },
-    ...(thin ? [{ key: 'virtual', title: t('Promised to volumes'), width: 11 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
-    { key: 'reason', title: t('What is wrong'), wrap: true },
-  ];
   return (
     <Card data-test={`class-${name}`}>
-      <CardTitle component="h2">{t('Device class {{name}}', { name })}</CardTitle>
+      <CardTitle component="h2">
+        <Link to={classPath(name)}>{t('Device class {{name}}', { name })}</Link>
+      </CardTitle>
       <CardBody>
         <Content component="p">
           {t('{{kind}}, StorageClass {{storageClass}}. {{used}} of {{size}} hold data on {{count}} nodes.', {
-            kind: thin ? t('Thin') : kind === 'thick' ? t('Thick') : kind, storageClass: storageClassName(name),
+            kind: kind === 'thin' ? t('Thin') : kind === 'thick' ? t('Thick') : kind, storageClass: storageClassName(name),
             used: size(total(usage.map((u) => u.used))), size: size(total(usage.map((u) => u.size))), count: usage.filter((u) => u.size !== undefined).length,
           })}
         </Content>
-        <VirtualTable
-          label={t('Capacity of device class {{name}} by node', { name })}
-          columns={columns}
-          rows={usage}
-          rowKey={(u) => u.node}
-          rowHeight={56}
-          empty={loaded ? t('No node has a volume group of this device class yet.') : t('Not known.')}
-          cells={(u) => [
-            u.stale ? t('{{node}} (does not answer, so this is old)', { node: u.node }) : u.node,
-            <StateLabel key="s" state={u.group.status ?? 'Unknown'} />,
-            <ShareBar key="u" label={t('Used on {{node}}', { node: u.node })} part={u.used} whole={u.size} />,
-            size(u.free),
-            ...(thin ? [size(u.virtual), u.metadataPercent === undefined ? '–' : `${u.metadataPercent} %`] : []),
-            wrongWith(u),
-          ]}
-        />
+        <UsageTable name={name} thin={kind === 'thin'} usage={usage} loaded={loaded} forecasts={forecasts} />
       </CardBody>
     </Card>
   );
 }
 
-function wrongWith({ group }: Usage): string {
-  const unhealthy = (group.conditions ?? []).filter((c) => c.status !== 'True').map((c) => c.message ?? c.reason ?? c.type);
-  return [group.reason, ...unhealthy].filter(Boolean).join('; ') || '–';
-}
-
 const states: DeviceState[] = ['Failing', 'Missing', 'Unknown', 'Available', 'Excluded', 'InUse'];
 
 function DevicesCard({ statuses, nodes }: { statuses: Watched<NodeStatus[]>; nodes: Map<string, Node> }) {
-  const { t, locale } = useT();
+  const { t } = useT();
   const [state, setState] = useState<DeviceState>();
   const [text, setText] = useState('');
   const all = useMemo(() => deviceRows(statuses.data), [statuses.data]);
@@ -203,20 +167,7 @@ function DevicesCard({ statuses, nodes }: { statuses: Watched<NodeStatus[]>; nod
           </Flex>
           {silent.length > 0 && <Alert isInline isPlain variant="info" title={t('No devices are listed for {{count}} nodes: no node agent runs there, or it has not answered yet: {{nodes}}', { count: silent.length, nodes: silent.slice(0, 5).join(', ') })} />}
           {omitted > 0 && <Alert isInline isPlain variant="info" title={t('{{count}} devices that nobody can use are left out, since the list would be too long.', { count: omitted })} />}
-          <VirtualTable
-            label={t('Devices of the nodes')}
-            rows={rows}
-            rowKey={(r) => `${r.node}/${r.device.name}`}
-            empty={statuses.error || !statuses.loaded ? t('Not known.') : all.length ? t('No device is like that.') : t('No node has listed its devices yet.')}
-            columns={[
-              { key: 'node', title: t('Node'), width: 12 }, { key: 'name', title: t('Device'), width: 16 }, { key: 'size', title: t('Size'), width: 7 },
-              { key: 'state', title: t('State'), width: 8 }, { key: 'model', title: t('Model'), width: 10 }, { key: 'reason', title: t('Why it is not used'), wrap: true },
-            ]}
-            cells={({ node, device }) => [
-              node, <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale), <StateLabel key="s" state={device.state} />,
-              [device.vendor, device.model].filter(Boolean).join(' ') || '–', reasonText(device) || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–'),
-            ]}
-          />
+          <DeviceTable rows={rows} empty={statuses.error || !statuses.loaded ? t('Not known.') : all.length ? t('No device is like that.') : t('No node has listed its devices yet.')} />
         </Stack>
       </CardBody>
     </Card>

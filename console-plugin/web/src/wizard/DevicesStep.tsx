@@ -1,12 +1,13 @@
 import { Alert, Button, Checkbox, Content, Flex, FlexItem, Form, SearchInput, Stack } from '@patternfly/react-core';
 import { useMemo, useState } from 'react';
 import type { Device } from '../api/types';
-import { DeviceName, reasonText, Second, StateLabel } from '../components/parts';
+import { DeviceName, Second, StateLabel } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { withField } from '../model/cluster';
 import { contentOf, foundBy, isStable, observed, stablePath, verdictOf, type Verdict } from '../model/devices';
 import { bytesOf, formatBytes } from '../model/quantity';
+import { reasonsOf } from '../model/reasons';
 import { allPaths, isNamed, modeOf, selectorsOf, tick, untick, withMode, type Mode, type Seen } from '../model/selection';
 import { TRANSPORTS } from '../model/validate';
 import { CapacityPreview } from './CapacityPreview';
@@ -92,7 +93,7 @@ function Elsewhere() {
 type Row = { kind: 'node'; seen: Seen } | { kind: 'device'; seen: Seen; device: Device; verdict: Verdict };
 
 function DeviceTable({ mode }: { mode: Mode }) {
-  const { t, locale } = useT();
+  const { t, m, locale } = useT();
   const d = useDraft();
   const { c, chosen, setDevices } = d;
   const [text, setText] = useState('');
@@ -148,7 +149,7 @@ function DeviceTable({ mode }: { mode: Mode }) {
               ]
             : [
                 <Tick key="t" mode={mode} row={r} toggle={toggle} />, <DeviceName key="n" device={r.device} />, formatBytes(bytesOf(r.device.size), locale),
-                <span key="m" title={r.device.serial}>{[r.device.vendor, r.device.model, r.device.serial].filter(Boolean).join(' ') || '–'}<Second text={kindOf(r.device, t)} /></span>, <StateLabel key="s" state={r.device.state} />, why(r, t),
+                <span key="m" title={r.device.serial}>{[r.device.vendor, r.device.model, r.device.serial].filter(Boolean).join(' ') || '–'}<Second text={kindOf(r.device, t)} /></span>, <StateLabel key="s" state={r.device.state} />, why(r, { t, m }),
                 ...(mode === 'paths'
                   ? [r.verdict === 'usable' ? <Button key="l" variant="link" isInline aria-label={t('Tick all disks like {{name}} on all nodes', { name: r.device.name })} onClick={() => tickAll(alike(r.device))}>{t('On all nodes')}</Button> : '']
                   : []),
@@ -184,10 +185,10 @@ function nodeNote(seen: Seen, t: T): string {
 const kindOf = (d: Device, t: T): string =>
   [d.type && d.type !== 'disk' ? d.type : '', d.transport, d.rotational ? t('hard disk') : t('flash')].filter(Boolean).join(', ');
 
-function why({ device, verdict }: { device: Device; verdict: Verdict }, t: T): string {
+function why({ device, verdict }: { device: Device; verdict: Verdict }, { t, m }: Pick<ReturnType<typeof useT>, 't' | 'm'>): string {
   if (verdict === 'ours') return t('In volume group {{name}}', { name: device.volumeGroup ?? '' });
-  if (verdict === 'wipe') return t('Carries {{content}}: has to be wiped', { content: contentOf(device) });
-  return reasonText(device) || '–';
+  if (verdict === 'wipe') return t('Carries {{content}}: has to be wiped', { content: contentOf(device, m) });
+  return reasonsOf(device).map(m).join('; ') || '–';
 }
 
 function Tick({ mode, row, toggle }: { mode: Mode; row: Extract<Row, { kind: 'device' }>; toggle: (seen: Seen, d: Device, on: boolean) => void }) {

@@ -1,13 +1,12 @@
-import { Alert, Button, Card, CardBody, CardTitle, Content, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import { Button, Card, CardBody, CardTitle, Content, PageSection, Stack, StackItem } from '@patternfly/react-core';
 import { useMemo } from 'react';
 import { Link } from 'react-router';
 import { classesOf, storageClassName, type LVMCluster, type NodeStatus } from '../api/types';
-import { ConnectionBanner, Details, ReadErrors, StateLabel } from '../components/parts';
+import { ConnectionBanner, HealthAlert, ReadErrors, StateLabel } from '../components/parts';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { useClusters, useConnection, useNodes, useNodeStatuses, useStorageClasses } from '../kube/watch';
 import { progressOf } from '../model/progress';
-import { healthOf } from '../model/health';
 import { formatBytes } from '../model/quantity';
 import { overviewPath } from '../paths';
 
@@ -20,7 +19,6 @@ export function Progress({ namespace, created }: { namespace: string; created: L
   const storageClasses = useStorageClasses();
   const connection = useConnection();
   const cluster = clusters.data.find((c) => c.metadata.name === created.metadata.name) ?? created;
-  const health = healthOf(cluster);
   const rows = useMemo(() => progressOf(cluster, nodes.data, statuses.data as NodeStatus[]), [cluster, nodes.data, statuses.data]);
   const there = (name: string) => storageClasses.data.some((s) => s.metadata.name === storageClassName(name));
   return (
@@ -28,9 +26,7 @@ export function Progress({ namespace, created }: { namespace: string; created: L
       <Stack hasGutter>
         <ConnectionBanner connection={connection} />
         <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes]]} />
-        <Alert isInline variant={health.level} title={m(health.sentence)}>
-          <Details lines={health.details} />
-        </Alert>
+        <HealthAlert cluster={cluster} namespace={namespace} />
         {classesOf(cluster).map((c) => (
           <StackItem key={c.name}>
             <Card>

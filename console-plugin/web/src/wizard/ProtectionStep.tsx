@@ -11,7 +11,7 @@ import { useErrors } from './fields';
 
 /** What would be destroyed, by name; and the consent to it, typed. */
 export function ProtectionStep() {
-  const { t, locale } = useT();
+  const { t, m, locale } = useT();
   const { c, carriers, confirmed, confirm, setDevices, at } = useDraft();
   const [typed, setTyped] = useState('');
   const errors = [...useErrors('protection.confirm'), ...useErrors(`${at}.deviceSelector.forceWipeDevicesAndDestroyAllData`)];
@@ -36,7 +36,7 @@ export function ProtectionStep() {
           { key: 'content', title: t('What is on it'), wrap: true }, { key: 'out', title: t('Leave it alone'), width: 8 },
         ]}
         cells={(x) => [
-          x.seen.node.metadata.name, <DeviceName key="d" device={x.device} />, formatBytes(bytesOf(x.device.size), locale), contentOf(x.device),
+          x.seen.node.metadata.name, <DeviceName key="d" device={x.device} />, formatBytes(bytesOf(x.device.size), locale), contentOf(x.device, m),
           <Button key="o" variant="link" isInline aria-label={t('Take it out: {{name}} of node {{node}}', { name: x.device.name, node: x.seen.node.metadata.name ?? '' })} onClick={() => setDevices(untick(c, x.seen, x.device))}>
             {t('Take it out')}
           </Button>,

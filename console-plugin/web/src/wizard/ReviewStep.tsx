@@ -6,19 +6,16 @@ import {
 import { useEffect, useState } from 'react';
 import { classesOf, storageClassName } from '../api/types';
 import { useT } from '../i18n';
-import { send } from '../kube/submit';
+import { useDryRun } from '../kube/dryrun';
 import { provisioningOf } from '../model/cluster';
 import type { Message } from '../model/message';
 import { allPaths, modeOf } from '../model/selection';
-import { fromYAML, toYAML, writable, type Fault } from '../model/yaml';
+import { fromYAML, toYAML, type Fault } from '../model/yaml';
 import { CapacityPreview } from './CapacityPreview';
 import { useDraft } from './draft';
 import { labelsOf, wayOf } from './NodesStep';
 import { Conflict } from './StartStep';
 import { stepOf, type StepId } from './steps';
-
-/** Milliseconds without a change before the API server is asked. */
-const PAUSE = 400;
 
 /** The whole, as a summary and as YAML, and what the API server says to it. */
 export function ReviewStep() {
@@ -46,33 +43,13 @@ export function ReviewStep() {
   );
 }
 
-/** Asks the API server what it would say, again after each change. The last question counts. */
+/** What the API server would say. */
 function DryRun() {
   const { t } = useT();
   const { outgoing, server, setServer, problems, rights } = useDraft();
-  const [asking, setAsking] = useState(false);
-  const [again, setAgain] = useState(0);
-  // The version changes with every status that the operator writes, and says nothing about what is wanted.
-  const wanted = JSON.stringify(writable(outgoing));
-  const version = outgoing.metadata.resourceVersion;
-  useEffect(() => {
-    const controller = new AbortController();
-    const timer = setTimeout(() => {
-      setAsking(true);
-      void send(outgoing, { dryRun: true, signal: controller.signal }).then((outcome) => {
-        if (controller.signal.aborted) return;
-        setServer(outcome);
-        setAsking(false);
-      });
-    }, PAUSE);
-    return () => {
-      clearTimeout(timer);
-      controller.abort();
-    };
-    // eslint-disable-next-line react-hooks/exhaustive-deps
-  }, [wanted, version === undefined, again]);
+  const { asking, again } = useDryRun(outgoing, setServer);
   const retry = (
-    <Button variant="link" isInline onClick={() => setAgain((n) => n + 1)}>
+    <Button variant="link" isInline onClick={again}>
       {t('Ask again')}
     </Button>
   );

@@ -16,7 +16,7 @@ import { StartStep } from './StartStep';
 import { controlOf, problemsOf, stepOf, type StepId } from './steps';
 
 /** Nothing is written before the last button is pressed. */
-export function ClusterWizard({ onDone }: { onDone: (cluster: LVMCluster) => void }) {
+export function ClusterWizard({ onDone, startAt }: { onDone: (cluster: LVMCluster) => void; startAt?: string }) {
   const { t } = useT();
   const { before } = useDraft();
   const navigate = useNavigate();
@@ -32,6 +32,7 @@ export function ClusterWizard({ onDone }: { onDone: (cluster: LVMCluster) => voi
   return (
     <Wizard
       isVisitRequired={!before}
+      startIndex={before ? Math.max(1, steps.findIndex(([id]) => id === startAt) + 1) : 1}
       onClose={close}
       navAriaLabel={t('Steps')}
       footer={(active: WizardStepType, next, back) => <Footer active={active} next={() => void next(undefined as never)} back={() => void back(undefined as never)} close={close} onDone={onDone} />}

@@ -1,9 +1,9 @@
 import { DocumentTitle } from '@openshift-console/dynamic-plugin-sdk';
-import { Alert, Bullseye, Button, EmptyState, EmptyStateBody, PageSection, Spinner, Title } from '@patternfly/react-core';
+import { Alert, Button, EmptyState, EmptyStateBody, PageSection, Title } from '@patternfly/react-core';
 import { useRef, useState } from 'react';
-import { Link, useNavigate } from 'react-router';
+import { Link, useNavigate, useSearchParams } from 'react-router';
 import { classesOf, type LVMCluster } from '../api/types';
-import { ConnectionBanner, ReadErrors } from '../components/parts';
+import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
 import { useT } from '../i18n';
 import { useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, useRights } from '../kube/watch';
 import { newClass, newCluster, withClasses } from '../model/cluster';
@@ -32,15 +32,6 @@ function Page({ mode }: { mode: 'create' | 'edit' }) {
   );
 }
 
-function Loading() {
-  const { t } = useT();
-  return (
-    <Bullseye>
-      <Spinner aria-label={t('Loading')} />
-    </Bullseye>
-  );
-}
-
 function Loader({ mode, namespace }: { mode: 'create' | 'edit'; namespace: string }) {
   const { t } = useT();
   const navigate = useNavigate();
@@ -50,6 +41,7 @@ function Loader({ mode, namespace }: { mode: 'create' | 'edit'; namespace: strin
   const rights = useRights(namespace);
   const connection = useConnection();
   const [done, setDone] = useState<LVMCluster>();
+  const [asked] = useSearchParams();
   const live = clusters.data[0];
   // The wizard begins with what is there when it is opened, and does not lose what was typed when that changes.
   const begun = useRef<LVMCluster>();
@@ -67,18 +59,20 @@ function Loader({ mode, namespace }: { mode: 'create' | 'edit'; namespace: strin
   if (mode === 'edit' && !begun.current && !live) return <Missing />;
   const before = mode === 'edit' && classesOf(live).length > 0 ? live : undefined;
   const base = live ?? newCluster(namespace);
+  const initialIndex = Math.max(0, classesOf(begun.current ?? base).findIndex((c) => c.name === asked.get('class')));
   begun.current ??= classesOf(base).length ? base : withClasses(base, [newClass([])]);
   return (
     <Frozen before={before}>
       {(first) => (
         <DraftProvider
-          namespace={namespace} rights={rights} before={first} live={live} initial={begun.current as LVMCluster} initialIndex={0}
+          namespace={namespace} rights={rights} before={first} live={live} initial={begun.current as LVMCluster} initialIndex={initialIndex}
           nodes={nodes.data} statuses={statuses.data} inventoryError={statuses.error}
         >
           <PageSection isFilled padding={{ default: 'noPadding' }}>
             <ConnectionBanner connection={connection} />
             <ReadErrors reads={reads} />
             <ClusterWizard
+              startAt={asked.get('step') ?? undefined}
               onDone={(saved) => {
                 if (mode === 'edit' && classesOf(saved).length === 0) void navigate(overviewPath);
                 else setDone(saved);

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { I18nextProvider, initReactI18next } from 'react-i18next';
 import { MemoryRouter } from 'react-router';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
-import { allKeys, translations } from '../../scripts/i18n';
+import { allKeys, SINGULAR, translations } from '../../scripts/i18n';
 import * as sdk from '../../host/sdk';
 import type { Device, LVMCluster, Node, NodeStatus } from '../api/types';
 import { newClass, newCluster, withClasses } from '../model/cluster';
@@ -280,6 +280,12 @@ it('labels are a selector and back', () => {
   expect(wayOf({ nodeSelectorTerms: [{ matchExpressions: [{ key: 'x', operator: 'Gt', values: ['1'] }] }] })).toBe('other');
 });
 
+it.each([['en', 1, '1 snapshot'], ['en', 2, '2 snapshots'], ['de', 1, '1 Snapshot']])('one thing is in the singular: %s %i', async (lng, count, text) => {
+  const other = createInstance();
+  await other.init({ lng, resources: { [lng]: { translation: translations(lng) } }, nsSeparator: '~', keySeparator: false, contextSeparator: '~' });
+  expect(other.t('{{count}} snapshots', { count })).toBe(text);
+});
+
 describe('around the pages', () => {
   const imported = readdirSync('src', { recursive: true, encoding: 'utf8' })
     .filter((f) => /\.tsx?$/.test(f))
@@ -291,7 +297,10 @@ describe('around the pages', () => {
     const have = translations(language);
     const keys = new Set(allKeys());
     expect([...keys].filter((k) => !have[k])).toEqual([]);
-    expect(Object.keys(have).filter((k) => !keys.has(k))).toEqual([]);
-    for (const [k, v] of Object.entries(have)) expect([...v.matchAll(/{{.*?}}/g)].map(String).sort(), k).toEqual([...k.matchAll(/{{.*?}}/g)].map(String).sort());
+    const plural = (k: string) => k.slice(0, -SINGULAR.length);
+    expect(Object.keys(have).filter((k) => !keys.has(k) && !(k.endsWith(SINGULAR) && keys.has(plural(k))))).toEqual([]);
+    // What tells a number of things has words for one of them.
+    expect([...keys].filter((k) => /\{\{count\}\} (?!of \{\{all\}\}$)\p{L}/u.test(k) && !/^(The first|All:|\{\{listed\}\}|\{\{count\}\} disks are named)/.test(k) && !have[k + SINGULAR])).toEqual([]);
+    for (const [k, v] of Object.entries(have)) expect([...new Set(v.match(/{{.*?}}/g))].sort(), k).toEqual([...new Set(k.match(/{{.*?}}/g))].sort());
   });
 });

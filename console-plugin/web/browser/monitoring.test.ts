@@ -1,0 +1,123 @@
+import assert from 'node:assert/strict';
+import { after, before, beforeEach, describe, it } from 'node:test';
+import type { Browser } from 'playwright-core';
+import type { LogicalVolume, VGStatus } from '../src/api/types';
+import { clean, judge, makeClaim, makeNode, makeVolume, member, namespace, paths, physicalVolume, request, tell, url } from './kube';
+import { accessible, close, launch, open, picture, test } from './page';
+
+const GiB = 2 ** 30;
+
+/** What Prometheus scrapes from now on. */
+const scraped = async (lines: string[]): Promise<void> => {
+  const response = await fetch(`${url}/test/metrics`, { method: 'PUT', body: lines.map((l) => `${l}\n`).join('') });
+  assert.equal(response.status, 204);
+};
+
+function metrics(node: string, percent: number): string[] {
+  const labels = `{namespace="${namespace}",node="${node}",device_class="vg1"}`;
+  const info = `lvms_build_info{namespace="${namespace}",component="vg-manager",node="${node}"} 1`;
+  return [info, `topolvm_thinpool_data_percent${labels} ${percent}`, `topolvm_thinpool_metadata_percent${labels} 3`, `topolvm_thinpool_size_bytes${labels} ${100 * GiB}`, `lvms_thinpool_virtual_bytes${labels} ${300 * GiB}`];
+}
+
+async function storage(): Promise<void> {
+  const group = (percent: number, n: string): VGStatus => ({
+    name: 'vg1', status: 'Ready', size: String(200 * GiB), free: String(80 * GiB), physicalVolumes: [physicalVolume('sdb', n)],
+    thinPool: { name: 'thin-pool-1', size: String(100 * GiB), metadataSize: String(GiB), dataPercent: percent, metadataPercent: 3, virtualSize: String(300 * GiB) },
+  });
+  for (const [node, percent, n] of [['node-a', 97, 'a1'], ['node-b', 30, 'b1']] as const) {
+    await makeNode(node);
+    await tell(node, [member('sdb', n)], [group(percent, n)]);
+  }
+  const spec = { storage: { deviceClasses: [{ name: 'vg1', default: true, thinPoolConfig: { name: 'thin-pool-1', overprovisionRatio: 10 } }] } };
+  await request('POST', paths.clusters, { apiVersion: 'lvm.topolvm.io/v1alpha1', kind: 'LVMCluster', metadata: { name: 'my-lvmcluster', namespace }, spec });
+  await judge('my-lvmcluster', 'Ready', '2/2');
+}
+
+describe('what Prometheus knows', () => {
+  let browser: Browser;
+  before(async () => void (browser = await launch()));
+  after(() => browser.close());
+  beforeEach(async () => {
+    await clean();
+    await scraped([]);
+    await storage();
+  });
+
+  // First: an alert looks ten minutes back, and goes on firing.
+  it('nothing fires where that is known', async () => {
+    await scraped(metrics('node-b', 30));
+    const answer = `${url}/api/prometheus/api/v1/query?query=ALERTS%20or%20lvms_build_info`;
+    for (let i = 0; ; i++) {
+      const text = await (await fetch(answer)).text();
+      if (text.includes('lvms_build_info') && !text.includes('"firing"')) break;
+      assert.ok(i < 60, text);
+      await new Promise((done) => setTimeout(done, 500));
+    }
+    const page = await open(browser, '/local-volumes');
+    await page.getByText('No alert fires.').waitFor();
+    await close(page);
+  });
+
+  it('has the alerts that fire with their runbooks, when a pool will be full, and how much of a volume is written', async () => {
+    await makeVolume('pvc-1', { size: '20Gi' }, 'default/database');
+    await makeClaim('database', 'pvc-1');
+    const { metadata } = await request<LogicalVolume>('GET', `${paths.volumes}/pvc-1`);
+    await scraped([...metrics('node-a', 97), ...metrics('node-b', 30), `lvms_volume_data_percent{namespace="default",persistentvolumeclaim="database",node="node-a",device_class="vg1",volume="${metadata.uid}"} 25`]);
+    const firing = `${url}/api/prometheus/api/v1/query?query=ALERTS`;
+    for (let i = 0; !(await (await fetch(firing)).text()).includes('LVMSThinPoolDataFull'); i++) {
+      assert.ok(i < 60, 'no alert fires');
+      await new Promise((done) => setTimeout(done, 500));
+    }
+    const page = await open(browser, '/local-volumes');
+    const alerts = test(page, 'alerts');
+    await alerts.getByText('The data of the thin pool of device class vg1 on node node-a is as good as full.').waitFor();
+    assert.match((await alerts.getByRole('link', { name: 'Runbook of LVMSThinPoolDataFull' }).getAttribute('href')) ?? '', /monitoring\/runbooks\/LVMSThinPoolDataFull\.md$/);
+    // From 60 % to 97 % in 26 hours.
+    await test(page, 'class-vg1').getByText(/in [12] hours?/).waitFor();
+    await test(page, 'class-vg1').getByText('not in sight').waitFor();
+    await accessible(page);
+    await picture(page, 'overview-alerts');
+    await close(page);
+
+    const details = await open(browser, '/local-volumes/class/vg1');
+    await test(details, 'volumes').getByText('5 GiB of 20 GiB').waitFor();
+    await close(details);
+    // The claim's own namespace is asked, which its user may see.
+    const tab = await open(browser, '/k8s/ns/default/persistentvolumeclaims/database/logical-volume', { as: 'viewer' });
+    await test(tab, 'logical-volume').getByText('5 GiB of 20 GiB').waitFor();
+    await close(tab);
+    const viewer = await open(browser, '/local-volumes/class/vg1', { as: 'viewer', expect: /403/ });
+    await test(viewer, 'unmeasured').getByText(/cluster-monitoring-view/).waitFor();
+    await test(viewer, 'nodes').getByText(/in [12] hours?/).waitFor();
+    await close(viewer);
+  });
+
+  it('says when it does not answer, when the user may not ask, and when nothing is collected; the rest is shown', async () => {
+    const none = await open(browser, '/local-volumes');
+    await test(none, 'alerts-none').waitFor();
+    assert.equal(await none.getByText('No alert fires.').count(), 0, 'what is not known was shown as well');
+    await close(none);
+    await fetch(`${url}/test/mute?is=true`);
+    try {
+      const mute = await open(browser, '/local-volumes', { expect: /502/ });
+      await test(mute, 'alerts-unknown').waitFor();
+      await test(mute, 'class-vg1').getByText('97 GiB of 100 GiB').waitFor();
+      await test(mute, 'class-vg1').getByText('not known').first().waitFor();
+      await accessible(mute);
+      await picture(mute, 'overview-no-prometheus');
+      await close(mute);
+    } finally {
+      await fetch(`${url}/test/mute?is=false`);
+    }
+    const nobody = await fetch(`${url}/api/prometheus-tenancy/api/v1/query?namespace=${namespace}&query=up`, { headers: { Cookie: 'openshift-session-token=nobody' } });
+    assert.equal(nobody.status, 403);
+  });
+
+  it('an alert leads to the device class that it is about', async () => {
+    const page = await open(browser, '/monitoring/alerts');
+    await test(page, 'action-LVMSThinPoolDataFull').click();
+    await page.waitForURL(/\/local-volumes\/class\/vg1$/);
+    await page.getByRole('heading', { name: 'Device class vg1' }).waitFor();
+    await close(page);
+  });
+});

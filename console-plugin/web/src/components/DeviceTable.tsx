@@ -1,0 +1,28 @@
+import { useT } from '../i18n';
+import type { DeviceRow } from '../model/health';
+import { bytesOf, formatBytes } from '../model/quantity';
+import { reasonsOf } from '../model/reasons';
+import { DeviceName, StateLabel } from './parts';
+import { VirtualTable } from './VirtualTable';
+
+/** Devices of nodes, with why they are not used or what is going on with them. */
+export function DeviceTable({ rows, empty, single }: { rows: DeviceRow[]; empty: string; single?: boolean }) {
+  const { t, m, locale } = useT();
+  return (
+    <VirtualTable
+      label={t('Devices of the nodes')}
+      rows={rows}
+      rowKey={(r) => `${r.node}/${r.device.name}`}
+      empty={empty}
+      columns={[
+        ...(single ? [] : [{ key: 'node', title: t('Node'), width: 12 }]), { key: 'name', title: t('Device'), width: 16 }, { key: 'size', title: t('Size'), width: 7 },
+        { key: 'state', title: t('State'), width: 8 }, { key: 'model', title: t('Model'), width: 10 }, { key: 'reason', title: t('Why it is not used'), wrap: true },
+      ]}
+      cells={({ node, device, going }) => [
+        ...(single ? [] : [node]), <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale),
+        going ? <StateLabel key="s" state={going.state} percent={going.state === 'Draining' ? going.movedPercent : undefined} /> : <StateLabel key="s" state={device.state} />,
+        [device.vendor, device.model].filter(Boolean).join(' ') || '–', going?.message || reasonsOf(device).map(m).join('; ') || (device.volumeGroup ? t('In volume group {{name}}', { name: device.volumeGroup }) : '–'),
+      ]}
+    />
+  );
+}

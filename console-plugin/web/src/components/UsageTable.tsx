@@ -1,0 +1,71 @@
+import { useMemo } from 'react';
+import { useT } from '../i18n';
+import type { Metrics } from '../kube/prometheus';
+import { ahead, forecastKey, forecastsOf, type Forecast } from '../model/alerting';
+import type { Usage } from '../model/health';
+import { formatBytes } from '../model/quantity';
+import { ShareBar, StateLabel } from './parts';
+import { VirtualTable } from './VirtualTable';
+
+interface Props {
+  name: string;
+  thin: boolean;
+  usage: Usage[];
+  loaded: boolean;
+  /** When space will be full; none where nobody asked. */
+  forecasts?: Metrics;
+}
+
+/** The volume groups of a device class, one a node. */
+export function UsageTable({ name, thin, usage, loaded, forecasts }: Props) {
+  const { t, locale } = useT();
+  const known = useMemo(() => forecastsOf(forecasts?.samples ?? []), [forecasts?.samples]);
+  const size = (n?: number) => formatBytes(n, locale);
+  const columns = [
+    { key: 'node', title: t('Node'), width: 9 },
+    { key: 'state', title: t('State'), width: 8 },
+    { key: 'used', title: t('Used'), width: 12 },
+    { key: 'free', title: t('Free'), width: 6 },
+    ...(thin ? [{ key: 'virtual', title: t('Promised to volumes'), width: 10 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
+    ...(forecasts ? [{ key: 'full', title: t('Full'), width: 8 }] : []),
+    { key: 'reason', title: t('What is wrong'), wrap: true },
+  ];
+  return (
+    <VirtualTable
+      label={t('Capacity of device class {{name}} by node', { name })}
+      columns={columns}
+      rows={usage}
+      rowKey={(u) => u.node}
+      rowHeight={56}
+      empty={loaded ? t('No node has a volume group of this device class yet.') : t('Not known.')}
+      cells={(u) => [
+        u.stale ? t('{{node}} (does not answer, so this is old)', { node: u.node }) : u.node,
+        <StateLabel key="s" state={u.group.status ?? 'Unknown'} />,
+        <ShareBar key="u" label={t('Used on {{node}}', { node: u.node })} part={u.used} whole={u.size} />,
+        size(u.free),
+        ...(thin ? [size(u.virtual), u.metadataPercent === undefined ? '–' : `${u.metadataPercent} %`] : []),
+        ...(forecasts ? [<When key="f" usage={u} forecast={known.get(forecastKey(u.node, u.deviceClass))} />] : []),
+        wrongWith(u),
+      ]}
+    />
+  );
+}
+
+/** When a volume group or its pool will be full, as it has grown so far. */
+function When({ usage, forecast }: { usage: Usage; forecast?: Forecast }) {
+  const { t, locale } = useT();
+  if (forecast?.seconds !== undefined && !(forecast.space === 'data' && isBacked(usage))) {
+    const [n, unit] = ahead(forecast.seconds);
+    return <span title={forecast.space === 'metadata' ? t('The metadata of the pool') : undefined}>{new Intl.RelativeTimeFormat(locale).format(n, unit)}</span>;
+  }
+  if (isBacked(usage)) return <>{t('cannot fill up')}</>;
+  return <>{forecast ? t('not in sight') : t('not known')}</>;
+}
+
+/** A pool that has all that it promises. */
+const isBacked = ({ virtual, size, group }: Usage): boolean => !!group.thinPool && virtual !== undefined && size !== undefined && virtual <= size;
+
+function wrongWith({ group }: Usage): string {
+  const unhealthy = (group.conditions ?? []).filter((c) => c.status !== 'True').map((c) => c.message ?? c.reason ?? c.type);
+  return [group.reason, ...unhealthy].filter(Boolean).join('; ') || '–';
+}

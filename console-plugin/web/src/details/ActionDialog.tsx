@@ -1,0 +1,238 @@
+// Something is asked for one device, after the cluster was asked what it says to it.
+import { Alert, Button, Checkbox, CodeBlock, CodeBlockCode, Content, Form, FormGroup, Modal, ModalBody, ModalFooter, ModalHeader, Radio, Stack } from '@patternfly/react-core';
+import { useCallback, useState, type ReactNode } from 'react';
+import type { Device, DeviceClass, DeviceRequest, LVMCluster } from '../api/types';
+import { useT } from '../i18n';
+import { useDryRun } from '../kube/dryrun';
+import { send, type Outcome } from '../kube/submit';
+import type { Rights } from '../kube/watch';
+import { stablePath } from '../model/devices';
+import { alsoTaken, changesOf, consequencesOf, elsewhere, pathsTo, requestFor, spares, withClassNamed, withDevice, withoutPaths, withoutRequest, withWish, type Consequence, type Member, type Wish } from '../model/members';
+import { msg } from '../model/message';
+import { bytesOf, formatBytes } from '../model/quantity';
+import { modeOf, tick, type Seen } from '../model/selection';
+
+interface Common {
+  cluster: LVMCluster;
+  c: DeviceClass;
+  members: Member[];
+  nodes: Seen[];
+  rights: Rights;
+  close: () => void;
+}
+
+type Choice = Wish | 'Replace' | 'Nothing';
+
+/** What can be asked for a device that is in the volume group. */
+export function MemberDialog({ cluster, c, member, members, nodes, rights, close }: Common & { member: Member }) {
+  const { t, locale } = useT();
+  const [choice, setChoice] = useState<Choice>();
+  const [spare, setSpare] = useState<string>();
+  const [paths, setPaths] = useState(false);
+  const name = member.pv.name ?? member.pv.uuid;
+  const seen = nodes.find((s) => s.node.metadata.name === member.node);
+  const request = requestFor(c, member);
+  const size = (bytes: number) => formatBytes(bytes, locale);
+  const ticked = modeOf(c) === 'paths';
+  const disks = spares(seen);
+  const disk = disks.find((d) => d.name === spare);
+  const pathless = withoutPaths(c, member, members, nodes);
+  const single = nodes.length === 1;
+  const wish: Wish | undefined = choice === 'Replace' ? 'Remove' : choice === 'Nothing' ? undefined : choice;
+  const base = choice === 'Replace' && disk ? tick(paths && pathless ? pathless : c, disk, single) : choice === 'Remove' && paths && pathless ? pathless : c;
+  const next = choice && !(choice === 'Replace' && !disk) ? withWish(base, member, wish) : undefined;
+  const consequences: Consequence[] =
+    !choice ? [] : !wish ? [{ level: 'info', text: msg('The device is open again: new data can be put on it. A move that runs is given up, and the data is where it was.') }]
+    : choice !== 'Replace' ? consequencesOf(c, member, wish, size)
+    : !disk ? []
+    : [...joining(c, disk, member, nodes), ...consequencesOf(c, withDevice(member, bytesOf(disk.size) ?? 0), wish, size)];
+  const missing = member.pv.state === 'Missing';
+  const options: [Choice, string, string, boolean][] = [
+    ['Cordon', t('Put nothing new on it'), t('What is there stays.'), !missing],
+    ['Drain', t('Empty it'), t('Its data is moved to the other devices of the node. It stays in the volume group.'), !missing],
+    ['Remove', t('Take it out'), missing ? t('The volume group does without it.') : t('It is emptied, and leaves the volume group.'), true],
+    ['Replace', t('Replace it'), ticked ? t('Another disk of the node joins first, then this one is taken out.') : t('The device class takes unused disks by itself: attach the new one, wait until it stands here, and then take this one out.'), ticked],
+    ['Nothing', t('Take the request back'), request ? t('Asked for: {{action}}', { action: request.action }) : '', !!request],
+  ];
+  return (
+    <ChangeDialog
+      title={t('{{name}} of node {{node}}', { name, node: member.node })}
+      cluster={cluster} c={c} next={next} consequences={consequences} rights={rights} close={close} danger={wish === 'Remove'}
+      todo={choice === 'Replace' && !disk ? t('Choose the disk that takes its place.') : t('Choose what is to be done.')}
+    >
+      <Form onSubmit={(e) => e.preventDefault()}>
+        <FormGroup role="radiogroup" label={t('What is to be done with it')} isStack>
+          {options
+            .filter(([value, , , possible]) => possible || value === 'Replace')
+            .map(([value, label, description, possible]) => (
+              <Radio key={value} id={`do-${value}`} name="do" label={label} description={description} isChecked={choice === value} isDisabled={!possible} onChange={() => setChoice(value)} />
+            ))}
+        </FormGroup>
+        {choice === 'Replace' && <Spares disks={disks} node={member.node} chosen={spare} choose={setSpare} />}
+        {wish === 'Remove' && pathless && (
+          <Checkbox
+            id="paths" isChecked={paths} onChange={(_, on) => setPaths(on)} label={t('Take its path out of the device class, too')}
+            description={t('Otherwise the path stays, and the class takes the device again when the request is taken out.')}
+          />
+        )}
+        {wish === 'Remove' && !pathless && <Elsewhere paths={pathsTo(c, member, seen)} member={member} members={members} nodes={nodes} />}
+      </Form>
+    </ChangeDialog>
+  );
+}
+
+/** What becomes of the disk that takes the place of another one. */
+function joining(c: DeviceClass, disk: Device, member: Member, nodes: Seen[]): Consequence[] {
+  const others = alsoTaken(c, disk, member.node, nodes);
+  const path = stablePath(disk);
+  return [
+    ...(others.length
+      ? [{ level: 'danger' as const, text: msg('{{path}} leads to blank disks of other nodes too, and the device class takes them as well: {{nodes}}. A disk with a serial number has a name of its own.', { path, nodes: others.slice(0, 5).join(', ') + (others.length > 5 ? ' …' : '') }) }]
+      : []),
+    { level: 'info', text: msg('{{name}} joins the volume group first.', { name: disk.name }) },
+  ];
+}
+
+/** Why the path stays. */
+function Elsewhere({ paths, member, members, nodes }: { paths: string[]; member: Member; members: Member[]; nodes: Seen[] }) {
+  const { t } = useT();
+  const others = elsewhere(paths, member, members, nodes);
+  if (others.length === 0) return null;
+  return <Content component="small">{t('The path stays in the device class: it leads to devices of other nodes too, which would be taken out as well: {{nodes}}.', { nodes: others.map((o) => o.node).slice(0, 5).join(', ') })}</Content>;
+}
+
+function Spares({ disks, node, chosen, choose }: { disks: Device[]; node: string; chosen?: string; choose: (name: string) => void }) {
+  const { t, locale } = useT();
+  if (disks.length === 0)
+    return <Alert isInline isPlain variant="warning" data-test="no-spare" title={t('Node {{node}} has no blank disk: attach one. A disk that carries something can be added in the form, after you consented to a wipe.', { node })} />;
+  return (
+    <FormGroup role="radiogroup" label={t('The disk that takes its place')} isStack>
+      {disks.slice(0, 20).map((d) => (
+        <Radio
+          key={d.name} id={`spare-${d.name}`} name="spare" isChecked={chosen === d.name} onChange={() => choose(d.name)}
+          label={`${d.name}, ${formatBytes(bytesOf(d.size), locale)}`} description={[stablePath(d), d.model, d.serial].filter(Boolean).join(', ')}
+        />
+      ))}
+      {disks.length > 20 && <Content component="small">{t('The first {{count}} of {{all}} disks; the form has all of them.', { count: 20, all: disks.length })}</Content>}
+    </FormGroup>
+  );
+}
+
+/** A request is taken out whose device has left the volume group. */
+export function DoneDialog({ cluster, c, request, nodes, rights, close }: Common & { request: DeviceRequest }) {
+  const { t } = useT();
+  const seen = nodes.find((s) => s.node.metadata.name === request.node);
+  const device = seen?.lookup(request.device);
+  const named = device !== undefined && pathsTo(c, { node: request.node, group: { name: c.name }, pv: { uuid: '', state: 'Ready' }, device }, seen).length > 0;
+  const text =
+    modeOf(c) !== 'paths' || named || !device
+      ? msg('If the device is still attached to node {{node}} and the device class chooses it, by its path or by a rule, it is taken again.', { node: request.node })
+      : msg('No path of the device class leads to it: it is not taken again.');
+  return (
+    <ChangeDialog
+      title={t('Request for {{device}} of node {{node}}', { device: request.device, node: request.node })} cluster={cluster} c={c} next={withoutRequest(c, request)}
+      consequences={[{ level: modeOf(c) !== 'paths' || named || !device ? 'warning' : 'info', text }]} rights={rights} close={close} todo=""
+    />
+  );
+}
+
+interface ChangeProps {
+  title: string;
+  cluster: LVMCluster;
+  c: DeviceClass;
+  /** The device class as it would be; none while something has to be chosen. */
+  next?: DeviceClass;
+  consequences: Consequence[];
+  rights: Rights;
+  danger?: boolean;
+  /** Why nothing can be done yet. */
+  todo: string;
+  close: () => void;
+  children?: ReactNode;
+}
+
+/** A change of one device class: what it leads to, what is written, what the cluster says, and then the button. */
+function ChangeDialog({ title, cluster, c, next, consequences, rights, danger, todo, close, children }: ChangeProps) {
+  const { t, m } = useT();
+  const [server, setServer] = useState<Outcome>();
+  const [sending, setSending] = useState(false);
+  const [why, setWhy] = useState<string>();
+  // The change is made on the newest object: nobody else's is lost.
+  const outgoing = next && withClassNamed(cluster, c.name, () => next);
+  const settle = useCallback((outcome: Outcome) => setServer(outcome), []);
+  const { asking, again } = useDryRun(outgoing, settle);
+  const press = async () => {
+    if (!outgoing) return setWhy(todo);
+    if (rights.loaded && !rights.update) return setWhy(t('You lack the right to update lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: cluster.metadata.namespace ?? '' }));
+    if (asking) return setWhy(t('The cluster is asked what it says to this …'));
+    if (server?.kind === 'refused') return setWhy(server.message);
+    setSending(true);
+    setWhy(undefined);
+    const outcome = await send(outgoing, { dryRun: false });
+    setSending(false);
+    if (outcome.kind === 'accepted') close();
+    else setWhy(outcome.kind === 'unknown' ? t('Nobody answered, so it is not known whether this was written: {{error}}', { error: outcome.message }) : outcome.message);
+    return undefined;
+  };
+  return (
+    <Modal isOpen variant="medium" onClose={close} aria-labelledby="change-title" aria-describedby="change-body" data-test="dialog">
+      <ModalHeader title={title} labelId="change-title" />
+      <ModalBody id="change-body">
+        <Stack hasGutter>
+          {children}
+          {consequences.length > 0 && (
+            <div data-test="consequences" aria-live="polite">
+              {consequences.map((x) => (
+                <Alert key={x.text.key} isInline isPlain variant={x.level} title={m(x.text)} />
+              ))}
+            </div>
+          )}
+          {next && (
+            <>
+              <Content component="small">{t('What is written to device class {{name}}:', { name: c.name })}</Content>
+              <CodeBlock data-test="written">
+                <CodeBlockCode>{changesOf(c, next).join('\n')}</CodeBlockCode>
+              </CodeBlock>
+              <Answer asking={asking} server={server} again={again} />
+            </>
+          )}
+          {why && <Alert isInline variant="danger" title={t('Nothing was done')} data-test="why-not">{why}</Alert>}
+        </Stack>
+      </ModalBody>
+      <ModalFooter>
+        <Button variant={danger ? 'danger' : 'primary'} isLoading={sending} isDisabled={sending} onClick={() => void press()} data-test="apply">
+          {t('Do it')}
+        </Button>
+        <Button variant="link" onClick={close}>
+          {t('Cancel')}
+        </Button>
+      </ModalFooter>
+    </Modal>
+  );
+}
+
+function Answer({ asking, server, again }: { asking: boolean; server?: Outcome; again: () => void }) {
+  const { t } = useT();
+  const warnings = !asking && server && server.kind !== 'unknown' ? server.warnings : [];
+  return (
+    <div aria-live="polite" data-test="dry-run" data-state={asking || !server ? 'asking' : server.kind}>
+      {(asking || !server) && <Content component="p">{t('The cluster is asked what it says to this …')}</Content>}
+      {!asking && server?.kind === 'accepted' && <Alert isInline variant="success" title={t('The cluster would accept this')}>{t('Nothing has been changed yet.')}</Alert>}
+      {!asking && server && server.kind !== 'accepted' && (
+        <Alert
+          isInline variant={server.kind === 'refused' ? 'danger' : 'warning'} title={server.kind === 'refused' ? t('The cluster would refuse this') : t('The cluster could not be asked')}
+          actionLinks={<Button variant="link" isInline onClick={again}>{t('Ask again')}</Button>}
+        >
+          {server.message}
+        </Alert>
+      )}
+      {warnings.length > 0 && (
+        <Alert isInline variant="warning" title={t('The cluster warns')} data-test="warnings">
+          {warnings.map((w) => (
+            <div key={w}>{w}</div>
+          ))}
+        </Alert>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,183 @@
+import { DocumentTitle } from '@openshift-console/dynamic-plugin-sdk';
+import {
+  Alert, Breadcrumb, BreadcrumbItem, Button, Card, CardBody, CardTitle, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm,
+  EmptyState, EmptyStateBody, Flex, PageSection, Stack, StackItem, Title,
+} from '@patternfly/react-core';
+import { useMemo } from 'react';
+import { Link, useParams } from 'react-router';
+import { classesOf, storageClassName, type DeviceClass, type LVMCluster, type Node, type NodeStatus } from '../api/types';
+import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
+import { UsageTable } from '../components/UsageTable';
+import { useT } from '../i18n';
+import { useMetrics } from '../kube/prometheus';
+import { useClusters, useConnection, useNamespace, useNodes, useNodeStatuses, useRights, type Rights, type Watched } from '../kube/watch';
+import { provisioningOf } from '../model/cluster';
+import { forecastQuery } from '../model/alerting';
+import { usageOf } from '../model/health';
+import { immutable } from '../model/validate';
+import { classSettingsPath, overviewPath } from '../paths';
+import { MembersCard } from './MembersCard';
+import { VolumesCard } from './VolumesCard';
+
+/** Everything about one device class. */
+export default function ClassPage() {
+  const { name = '' } = useParams();
+  const { t } = useT();
+  const namespace = useNamespace();
+  return (
+    <>
+      <DocumentTitle>{t('Device class {{name}}', { name })}</DocumentTitle>
+      {namespace ? <Details namespace={namespace} name={name} /> : <Loading />}
+    </>
+  );
+}
+
+function Details({ namespace, name }: { namespace: string; name: string }) {
+  const { t } = useT();
+  const clusters = useClusters(namespace);
+  const statuses = useNodeStatuses(namespace);
+  const nodes = useNodes();
+  const connection = useConnection();
+  const rights = useRights(namespace);
+  const cluster = clusters.data[0];
+  const c = classesOf(cluster).find((o) => o.name === name);
+  // One that was taken out is there as long as a node has something of it.
+  const leaving = !c && statuses.data.some((s) => s.status?.nodeStatus?.some((g) => g.name === name));
+  return (
+    <>
+      <PageSection>
+        <Breadcrumb>
+          <BreadcrumbItem>
+            <Link to={overviewPath}>{t('Local volumes')}</Link>
+          </BreadcrumbItem>
+          <BreadcrumbItem isActive>{name}</BreadcrumbItem>
+        </Breadcrumb>
+        <Flex justifyContent={{ default: 'justifyContentSpaceBetween' }}>
+          <Title headingLevel="h1">{t('Device class {{name}}', { name })}</Title>
+          {c && <Actions name={name} rights={rights} />}
+        </Flex>
+      </PageSection>
+      <PageSection isFilled>
+        <Stack hasGutter>
+          <ConnectionBanner connection={connection} />
+          <ReadErrors reads={[[t('LVMClusters'), clusters], [t('Node statuses'), statuses], [t('Nodes'), nodes]]} />
+          {!clusters.loaded && !clusters.error && <Loading />}
+          {clusters.loaded && !clusters.error && !c && !leaving && <Unknown name={name} />}
+          {leaving && clusters.loaded && !clusters.error && (
+            <Alert isInline variant="warning" title={t('Device class {{name}} was taken out of the LVMCluster', { name })} data-test="leaving">
+              {t('Nodes have something of it still. It is removed when nobody uses it any more.')}
+            </Alert>
+          )}
+          {cluster && (c || leaving) && <Body namespace={namespace} cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} rights={rights} />}
+        </Stack>
+      </PageSection>
+    </>
+  );
+}
+
+function Actions({ name, rights }: { name: string; rights: Rights }) {
+  const { t } = useT();
+  const may = !rights.loaded || rights.update;
+  return (
+    <Flex>
+      <Button component={(props) => <Link {...props} to={classSettingsPath(name, 'devices')} />} variant="primary" data-test="add-devices">
+        {may ? t('Add devices') : t('Look at the devices')}
+      </Button>
+      <Button component={(props) => <Link {...props} to={classSettingsPath(name, 'class')} />} variant="secondary" data-test="settings">
+        {may ? t('Edit settings') : t('Look at the settings')}
+      </Button>
+    </Flex>
+  );
+}
+
+function Unknown({ name }: { name: string }) {
+  const { t } = useT();
+  return (
+    <EmptyState headingLevel="h2" titleText={t('There is no device class {{name}}', { name })} data-test="no-class">
+      <EmptyStateBody>
+        <Link to={overviewPath}>{t('Go to the overview')}</Link>
+      </EmptyStateBody>
+    </EmptyState>
+  );
+}
+
+interface BodyProps {
+  namespace: string;
+  cluster: LVMCluster;
+  c?: DeviceClass;
+  name: string;
+  statuses: Watched<NodeStatus[]>;
+  nodes: Watched<Node[]>;
+  rights: Rights;
+}
+
+function Body({ namespace, cluster, c, name, statuses, nodes, rights }: BodyProps) {
+  const { t } = useT();
+  const byName = useMemo(() => new Map(nodes.data.map((n) => [n.metadata.name ?? '', n])), [nodes.data]);
+  const usage = useMemo(() => usageOf(statuses.data, byName).filter((u) => u.deviceClass === name), [statuses.data, byName, name]);
+  const forecasts = useMetrics(forecastQuery, namespace);
+  const thin = c ? !!c.thinPoolConfig : usage.some((u) => u.group.thinPool);
+  return (
+    <>
+      {c && <Settings c={c} />}
+      <StackItem>
+        <Card data-test="nodes">
+          <CardTitle component="h2">{t('Nodes')}</CardTitle>
+          <CardBody>
+            <UsageTable name={name} thin={thin} usage={usage} loaded={statuses.loaded && !statuses.error} forecasts={forecasts} />
+          </CardBody>
+        </Card>
+      </StackItem>
+      <StackItem>
+        <MembersCard cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} rights={rights} />
+      </StackItem>
+      <StackItem>
+        <VolumesCard cluster={cluster} name={name} thin={thin} />
+      </StackItem>
+    </>
+  );
+}
+
+/** What the class is like, with why what is fixed cannot be changed. */
+function Settings({ c }: { c: DeviceClass }) {
+  const { t, m } = useT();
+  const kind = provisioningOf(c);
+  const pool = c.thinPoolConfig;
+  const names: Record<string, string> = { thin: t('Thin'), thick: t('Thick') };
+  const rows: [string, string, string | undefined][] = [
+    [t('Kind of volumes'), names[kind] ?? kind, c.raidConfig ? 'raidConfig' : 'provisioning'],
+    ['StorageClass', storageClassName(c.name) + (c.default ? ` (${t('default')})` : ''), 'name'],
+    [t('File system'), c.fstype ?? 'xfs', 'fstype'],
+    [t('When a claim is deleted'), c.storageClassOptions?.reclaimPolicy === 'Retain' ? t('Its volume is kept') : t('Its volume is deleted'), 'storageClassOptions.reclaimPolicy'],
+    ...(pool
+      ? ([
+          [t('Share of the volume group that the pool takes'), `${pool.sizePercent ?? 90} %`, 'thinPoolConfig.sizePercent'],
+          [t('Overprovision ratio'), String(pool.overprovisionRatio), undefined],
+          [t('Takes no new volume from'), `${pool.highWaterMarkPercent ?? 95} %`, undefined],
+          [t('Grows within its volume group'), pool.autoExtend ? t('From {{percent}} % on', { percent: pool.autoExtend.thresholdPercent ?? 80 }) : t('No'), undefined],
+        ] as [string, string, string | undefined][])
+      : []),
+  ];
+  return (
+    <StackItem>
+      <Card data-test="settings-card">
+        <CardTitle component="h2">{t('Settings')}</CardTitle>
+        <CardBody>
+          <DescriptionList isCompact columnModifier={{ default: '1Col', lg: '3Col' }}>
+            {rows.map(([term, text, fixed]) => (
+              <DescriptionListGroup key={term}>
+                <DescriptionListTerm>{term}</DescriptionListTerm>
+                <DescriptionListDescription>
+                  {text}
+                  <Why text={fixed && immutable[fixed] ? m(immutable[fixed]) : t('Can be changed.')} />
+                </DescriptionListDescription>
+              </DescriptionListGroup>
+            ))}
+          </DescriptionList>
+        </CardBody>
+      </Card>
+    </StackItem>
+  );
+}
+
+const Why = ({ text }: { text: string }) => <span style={{ display: 'block', fontSize: 'var(--pf-t--global--font--size--xs)', color: 'var(--pf-t--global--text--color--subtle)' }}>{text}</span>;

@@ -1,0 +1,94 @@
+import { Alert, Button, Card, CardBody, CardTitle, Stack } from '@patternfly/react-core';
+import { useMemo, useState } from 'react';
+import type { DeviceClass, DeviceRequest, LVMCluster, Node, NodeStatus } from '../api/types';
+import { DeviceName, Second, ShareBar, StateLabel } from '../components/parts';
+import { VirtualTable } from '../components/VirtualTable';
+import { useT } from '../i18n';
+import type { Rights, Watched } from '../kube/watch';
+import { doneRequests, membersOf, requestFor, usedOf, type Member } from '../model/members';
+import { bytesOf, formatBytes } from '../model/quantity';
+import { seenOf } from '../model/selection';
+import { DoneDialog, MemberDialog } from './ActionDialog';
+
+interface Props {
+  cluster: LVMCluster;
+  c?: DeviceClass;
+  name: string;
+  statuses: Watched<NodeStatus[]>;
+  nodes: Watched<Node[]>;
+  rights: Rights;
+}
+
+/** The devices of a device class, what is asked for them, and what can be. */
+export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props) {
+  const { t, locale } = useT();
+  const [chosen, setChosen] = useState<string>();
+  const [done, setDone] = useState<DeviceRequest>();
+  const members = useMemo(() => membersOf(name, statuses.data), [name, statuses.data]);
+  const seen = useMemo(() => {
+    const byNode = new Map(statuses.data.map((s) => [s.metadata.name, s]));
+    return nodes.data.map((n) => seenOf(n, byNode.get(n.metadata.name)));
+  }, [nodes.data, statuses.data]);
+  const left = c && statuses.loaded && !statuses.error ? doneRequests(c, statuses.data) : [];
+  const member = members.find((x) => x.pv.uuid === chosen);
+  const told = statuses.loaded && !statuses.error;
+  return (
+    <Card data-test="members">
+      <CardTitle component="h2">{t('Devices of the device class')}</CardTitle>
+      <CardBody>
+        <Stack hasGutter>
+          {left.map((r) => (
+            <Alert
+              key={`${r.node} ${r.device}`}
+              isInline
+              isPlain
+              variant="info"
+              data-test="done-request"
+              title={t('{{device}} of node {{node}} is in the volume group no more, and the request stands: {{action}}', { device: r.device, node: r.node, action: r.action })}
+              actionLinks={
+                <Button variant="link" isInline onClick={() => setDone(r)}>
+                  {t('Take the request out')}
+                </Button>
+              }
+            />
+          ))}
+          <VirtualTable
+            label={t('Devices of the device class')}
+            rows={members}
+            rowKey={(x) => x.pv.uuid}
+            rowHeight={56}
+            empty={told ? t('No node has a device of this device class yet.') : t('Not known.')}
+            columns={[
+              { key: 'node', title: t('Node'), width: 10 }, { key: 'device', title: t('Device'), width: 13 }, { key: 'size', title: t('Size'), width: 6 }, { key: 'used', title: t('Used'), width: 12 },
+              { key: 'state', title: t('State'), width: 9 }, { key: 'message', title: t('What is going on'), wrap: true }, ...(c ? [{ key: 'do', title: t('Action'), width: 7 }] : []),
+            ]}
+            cells={(x) => [
+              x.node, <MemberName key="n" member={x} />, formatBytes(bytesOf(x.pv.size), locale), <ShareBar key="u" label={t('Used of {{name}} on {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} part={usedOf(x)} whole={bytesOf(x.pv.size)} plain />,
+              <StateLabel key="s" state={x.pv.state} percent={x.pv.state === 'Draining' ? x.pv.movedPercent : undefined} />, x.pv.message || (c && requestFor(c, x) ? t('Asked for: {{action}}', { action: requestFor(c, x)?.action ?? '' }) : '–'),
+              ...(c
+                ? [
+                    <Button key="d" variant="link" isInline style={{ whiteSpace: 'nowrap' }} data-test="change-device" aria-label={t('Change {{name}} of node {{node}}', { name: x.pv.name ?? x.pv.uuid, node: x.node })} onClick={() => setChosen(x.pv.uuid)}>
+                      {t('Change …')}
+                    </Button>,
+                  ]
+                : []),
+            ]}
+          />
+        </Stack>
+        {c && member && <MemberDialog key={member.pv.uuid} cluster={cluster} c={c} member={member} members={members} nodes={seen} rights={rights} close={() => setChosen(undefined)} />}
+        {c && done && <DoneDialog cluster={cluster} c={c} request={done} nodes={seen} members={members} rights={rights} close={() => setDone(undefined)} />}
+      </CardBody>
+    </Card>
+  );
+}
+
+/** A device that is missing is not in the inventory any more, or no longer under the name that it had. */
+const MemberName = ({ member: { pv, device } }: { member: Member }) =>
+  device ? (
+    <DeviceName device={device} />
+  ) : (
+    <span title={pv.uuid}>
+      {pv.name ?? pv.deviceID ?? pv.uuid}
+      <Second text={pv.deviceID ?? pv.uuid} />
+    </span>
+  );

@@ -1,0 +1,148 @@
+import { cleanup, render, screen, waitFor } from '@testing-library/react';
+import userEvent from '@testing-library/user-event';
+import { createInstance } from 'i18next';
+import { I18nextProvider, initReactI18next } from 'react-i18next';
+import { MemoryRouter } from 'react-router';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+import type { Device, DeviceClass, LVMCluster, NodeStatus, PhysicalVolumeStatus } from '../api/types';
+import { newCluster, withClasses } from '../model/cluster';
+import { MembersCard } from './MembersCard';
+
+const i18n = createInstance();
+void i18n.use(initReactI18next).init({ lng: 'en', resources: {}, nsSeparator: '~', keySeparator: false, interpolation: { escapeValue: false }, react: { useSuspense: false } });
+
+const disk = (n: string, more: Partial<Device> = {}): Device => ({ name: `/dev/sd${n}`, byID: [`wwn-${n}`], pvUUID: `uuid-${n}`, volumeGroup: 'vg1', state: 'InUse', size: '100Gi', ...more });
+const pv = (n: string, more: Partial<PhysicalVolumeStatus> = {}): PhysicalVolumeStatus => ({ uuid: `uuid-${n}`, name: `/dev/sd${n}`, size: '100Gi', free: '60Gi', state: 'Ready', ...more });
+const status: NodeStatus = { metadata: { name: 'a' }, status: { devices: [disk('b'), disk('c'), disk('d', { pvUUID: undefined, volumeGroup: undefined, state: 'Available' })], nodeStatus: [{ name: 'vg1', physicalVolumes: [pv('b'), pv('c')] }] } };
+const base: DeviceClass = { name: 'vg1', deviceSelector: { paths: ['/dev/disk/by-id/wwn-b', '/dev/disk/by-id/wwn-c'] } };
+const rights = { loaded: true, create: true, update: true, listNodes: true, listStatuses: true };
+const clusterOf = (c: DeviceClass): LVMCluster => ({ ...withClasses(newCluster('ns', 'c'), [c]), metadata: { name: 'c', namespace: 'ns', resourceVersion: '5' } });
+
+let sent: { url: string; body: LVMCluster }[] = [];
+let reply: (dryRun: boolean) => [number, unknown];
+beforeEach(() => {
+  sent = [];
+  reply = () => [200, newCluster('ns')];
+  vi.stubGlobal('fetch', (url: string, init: RequestInit) => {
+    sent.push({ url, body: JSON.parse(init.body as string) as LVMCluster });
+    const [code, body] = reply(url.includes('dryRun'));
+    return Promise.resolve(new Response(JSON.stringify(body), { status: code, headers: { 'Content-Type': 'application/json' } }));
+  });
+});
+afterEach(() => {
+  cleanup();
+  vi.unstubAllGlobals();
+});
+
+const user = userEvent.setup();
+const has = (id: string) => document.querySelector(`[data-test="${id}"]`);
+const apply = () => user.click(has('apply') as Element);
+const asked = () => waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).not.toBe('asking'));
+const written = () => sent.filter((s) => !s.url.includes('dryRun'));
+
+function show(options: { c?: DeviceClass; rights?: typeof rights; statuses?: NodeStatus[]; error?: string } = {}) {
+  const c = options.c ?? base;
+  render(
+    <I18nextProvider i18n={i18n}>
+      <MemoryRouter>
+        <MembersCard
+          cluster={clusterOf(c)} c={c} name="vg1" rights={options.rights ?? rights}
+          statuses={{ data: options.statuses ?? [status], loaded: true, error: options.error }} nodes={{ data: [{ metadata: { name: 'a' } }], loaded: true }}
+        />
+      </MemoryRouter>
+    </I18nextProvider>,
+  );
+}
+const openFor = (name: string) => user.click(screen.getByRole('button', { name: `Change ${name} of node a` }));
+
+describe('something is asked for a device', () => {
+  it('writes what was chosen, once the cluster was asked, and keeps the rest of the object', async () => {
+    show();
+    await openFor('/dev/sdb');
+    await apply();
+    expect(has('why-not')?.textContent).toMatch(/Choose what is to be done/);
+    await user.click(screen.getByRole('radio', { name: 'Empty it' }));
+    await asked();
+    expect(written()).toEqual([]);
+    await apply();
+    await waitFor(() => expect(has('dialog')).toBeNull());
+    expect(written().map((s) => s.body.spec?.storage?.deviceClasses?.[0])).toEqual([{ ...base, deviceRequests: [{ node: 'a', device: 'uuid-b', action: 'Drain' }] }]);
+    expect(written()[0]?.body.metadata.resourceVersion).toBe('5');
+  });
+  it('replaces one: needs the new disk, and then has both in one change', async () => {
+    show();
+    await openFor('/dev/sdb');
+    await user.click(screen.getByRole('radio', { name: 'Replace it' }));
+    await apply();
+    expect(has('why-not')?.textContent).toMatch(/Choose the disk/);
+    await user.click(screen.getByRole('radio', { name: /^\/dev\/sdd/ }));
+    await user.click(screen.getByRole('checkbox', { name: /Take its path out/ }));
+    expect(has('consequences')?.textContent).toMatch(/\/dev\/sdd joins the volume group first/);
+    await asked();
+    await apply();
+    await waitFor(() => expect(written()).toHaveLength(1));
+    expect(written()[0]?.body.spec?.storage?.deviceClasses?.[0]).toEqual({ name: 'vg1', deviceSelector: { paths: ['/dev/disk/by-id/wwn-c', '/dev/disk/by-id/wwn-d'] }, deviceRequests: [{ node: 'a', device: 'uuid-b', action: 'Remove' }] });
+  });
+  it('has no spare, and says what to do', async () => {
+    show({ statuses: [{ ...status, status: { ...status.status, devices: [disk('b'), disk('c')] } }] });
+    await openFor('/dev/sdb');
+    await user.click(screen.getByRole('radio', { name: 'Replace it' }));
+    expect(has('no-spare')?.textContent).toMatch(/attach one/);
+  });
+  it('leaves a class that chooses by itself to do so', async () => {
+    show({ c: { name: 'vg1' } });
+    await openFor('/dev/sdb');
+    expect(screen.getByRole<HTMLInputElement>('radio', { name: 'Replace it' }).disabled).toBe(true);
+  });
+  it('does not write what the cluster refused', async () => {
+    reply = () => [422, { message: 'at most 64', details: { causes: [{ field: 'spec', message: 'at most 64' }] } }];
+    show();
+    await openFor('/dev/sdb');
+    await user.click(screen.getByRole('radio', { name: 'Put nothing new on it' }));
+    await asked();
+    await apply();
+    expect(has('why-not')?.textContent).toMatch(/at most 64/);
+    expect(written()).toEqual([]);
+  });
+  it('stays open when it could not be written, and says whether that is known', async () => {
+    reply = (dryRun) => (dryRun ? [200, newCluster('ns')] : [409, { message: 'the object has been modified' }]);
+    show();
+    await openFor('/dev/sdb');
+    await user.click(screen.getByRole('radio', { name: 'Take it out' }));
+    await asked();
+    await apply();
+    await waitFor(() => expect(has('why-not')?.textContent).toMatch(/has been modified/));
+    reply = () => [502, {}];
+    await apply();
+    await waitFor(() => expect(has('why-not')?.textContent).toMatch(/not known whether this was written/));
+  });
+  it('names the right that a user lacks, and takes silence for no answer', async () => {
+    reply = () => [503, {}];
+    show({ rights: { ...rights, update: false } });
+    await openFor('/dev/sdb');
+    await user.click(screen.getByRole('radio', { name: 'Empty it' }));
+    await asked();
+    expect(has('dry-run')?.getAttribute('data-state')).toBe('unknown');
+    await user.click(screen.getByRole('button', { name: 'Ask again' }));
+    await asked();
+    await apply();
+    expect(has('why-not')?.textContent).toMatch(/lack the right to update/);
+    expect(written()).toEqual([]);
+  });
+  it('takes a request back, and one whose device has left', async () => {
+    show({ c: { ...base, deviceRequests: [{ node: 'a', device: 'uuid-c', action: 'Drain' }, { node: 'a', device: 'gone', action: 'Remove' }] } });
+    await openFor('/dev/sdc');
+    await user.click(screen.getByRole('radio', { name: 'Take the request back' }));
+    await asked();
+    await apply();
+    await waitFor(() => expect(written()[0]?.body.spec?.storage?.deviceClasses?.[0]?.deviceRequests).toEqual([{ node: 'a', device: 'gone', action: 'Remove' }]));
+    await user.click(screen.getByRole('button', { name: 'Take the request out' }));
+    await asked();
+    await apply();
+    await waitFor(() => expect(written()[1]?.body.spec?.storage?.deviceClasses?.[0]?.deviceRequests).toEqual([{ node: 'a', device: 'uuid-c', action: 'Drain' }]));
+  });
+  it('what could not be read is not shown as empty', () => {
+    show({ statuses: [], error: 'forbidden' });
+    expect(has('members')?.textContent).toMatch(/Not known/);
+  });
+});

@@ -1,0 +1,35 @@
+import { expect, it } from 'vitest';
+import type { LogicalVolume, PersistentVolume } from '../api/types';
+import { newCluster, withClasses } from './cluster';
+import { inEnglish } from './message';
+import { classOf, volumesOf } from './volumes';
+
+const lv = (name: string, more: Partial<LogicalVolume['spec']> = {}, annotations: Record<string, string> = {}, status: LogicalVolume['status'] = { volumeID: `id-${name}`, currentSize: '2Gi' }): LogicalVolume => ({
+  metadata: { name, uid: `uid-${name}`, annotations }, spec: { name, nodeName: 'a', size: '1Gi', deviceClass: 'vg1', ...more }, status,
+});
+const pv = (name: string, handle: string, namespace = 'shop', claim = 'data', driver = 'topolvm.io'): PersistentVolume => ({ metadata: { name }, spec: { csi: { driver, volumeHandle: handle }, claimRef: { namespace, name: claim } }, status: { phase: 'Bound' } });
+
+it('a volume has its claim, of the PersistentVolume or else of the annotation', () => {
+  const list = volumesOf([lv('pvc-1'), lv('pvc-2', {}, { 'lvm.topolvm.io/claim': 'shop/logs' }), lv('pvc-3')], [pv('pvc-1', 'id-pvc-1'), pv('x', 'id-pvc-3', 'no', 'no', 'other.driver')]);
+  expect(list.map((v) => [v.name, v.namespace, v.claim, v.persistentVolume, v.phase, v.size])).toEqual([
+    ['pvc-3', undefined, undefined, undefined, undefined, 2 ** 31], ['pvc-1', 'shop', 'data', 'pvc-1', 'Bound', 2 ** 31], ['pvc-2', 'shop', 'logs', undefined, undefined, 2 ** 31],
+  ]);
+});
+it('snapshots and copies know their source, and the source its snapshots', () => {
+  const list = volumesOf([lv('pvc-1', {}, { 'lvm.topolvm.io/claim': 'shop/data' }), lv('snapshot-1', { source: 'pvc-1', accessType: 'ro' }), lv('pvc-2', { source: 'gone', accessType: 'rw' })], undefined);
+  const by = Object.fromEntries(list.map((v) => [v.name, v]));
+  expect([by['pvc-1']?.snapshots, by['snapshot-1']?.kind, by['snapshot-1']?.source, by['pvc-2']?.kind, by['pvc-2']?.source]).toEqual([1, 'snapshot', 'shop/data', 'volume', 'gone']);
+});
+it('tells what is wrong, and those first', () => {
+  const list = volumesOf([lv('a'), lv('b', {}, { 'lvm.topolvm.io/condition': 'lost a part' }), lv('c', {}, { 'lvm.topolvm.io/unclaimed': 'true' }), lv('d', {}, {}, { code: 8, message: 'no space' }), lv('e', {}, {}, {}), { ...lv('f'), metadata: { name: 'f', deletionTimestamp: 'x' } }], []);
+  expect(list.map((v) => [v.name, ...v.problems.map(inEnglish)])).toEqual([
+    ['b', 'lost a part'], ['c', 'No PersistentVolume, no snapshot and no claim knows it. Nothing removes it but you.'], ['d', 'no space'], ['e', 'It is being made.'], ['f', 'It is being deleted.'], ['a'],
+  ]);
+});
+it('one without a device class is of the default one', () => {
+  const [fast, safe] = [{ name: 'fast', default: true }, { name: 'safe' }];
+  expect(classOf(lv('a', { deviceClass: '' }), withClasses(newCluster('ns'), [safe, fast]))).toBe('fast');
+  expect(classOf(lv('a', { deviceClass: undefined }), withClasses(newCluster('ns'), [safe]))).toBe('safe');
+  expect(classOf(lv('a', { deviceClass: undefined }), undefined)).toBeUndefined();
+  expect(classOf(lv('a'), undefined)).toBe('vg1');
+});

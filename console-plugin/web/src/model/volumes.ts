@@ -1,0 +1,66 @@
+// LogicalVolumes with what they are for: claims, snapshots, copies.
+import { CLAIM_ANNOTATION, classesOf, CONDITION_ANNOTATION, DRIVER, UNCLAIMED_ANNOTATION, type LogicalVolume, type LVMCluster, type PersistentVolume } from '../api/types';
+import { msg, type Message } from './message';
+import { bytesOf } from './quantity';
+
+export interface Volume {
+  name: string;
+  kind: 'volume' | 'snapshot';
+  /** The claim, or the VolumeSnapshot. */
+  namespace?: string;
+  claim?: string;
+  node: string;
+  size?: number;
+  /** The PersistentVolume and its phase. */
+  persistentVolume?: string;
+  phase?: string;
+  /** The LogicalVolume that it is a copy of, by what that is for. */
+  source?: string;
+  snapshots: number;
+  problems: Message[];
+  lv: LogicalVolume;
+}
+
+/** A LogicalVolume without a device class is of the default one. */
+export const classOf = (lv: LogicalVolume, cluster: LVMCluster | undefined): string | undefined => {
+  const classes = classesOf(cluster);
+  return lv.spec.deviceClass || (classes.find((c) => c.default) ?? (classes.length === 1 ? classes[0] : undefined))?.name;
+};
+
+/** Gives each LogicalVolume what the cluster knows of it. persistentVolumes is undefined where they could not be read. */
+export function volumesOf(volumes: LogicalVolume[], persistentVolumes: PersistentVolume[] | undefined): Volume[] {
+  const byHandle = new Map((persistentVolumes ?? []).filter((pv) => pv.spec.csi?.driver === DRIVER).map((pv) => [pv.spec.csi?.volumeHandle, pv]));
+  const byName = new Map(volumes.map((lv) => [lv.metadata.name, lv]));
+  const snapshots = new Map<string, number>();
+  for (const lv of volumes) if (lv.spec.source && lv.spec.accessType === 'ro') snapshots.set(lv.spec.source, (snapshots.get(lv.spec.source) ?? 0) + 1);
+  return volumes
+    .map((lv): Volume => {
+      const pv = lv.status?.volumeID ? byHandle.get(lv.status.volumeID) : undefined;
+      const [namespace, claim] = purposeOf(lv, pv);
+      const source = lv.spec.source ? byName.get(lv.spec.source) : undefined;
+      return {
+        lv, namespace, claim, name: lv.metadata.name ?? lv.spec.name, node: lv.spec.nodeName, kind: lv.spec.accessType === 'ro' && lv.spec.source ? 'snapshot' : 'volume',
+        size: bytesOf(lv.status?.currentSize ?? lv.spec.size), persistentVolume: pv?.metadata.name, phase: pv?.status?.phase,
+        source: lv.spec.source && (source ? purposeOf(source, undefined).filter(Boolean).join('/') || lv.spec.source : lv.spec.source),
+        snapshots: snapshots.get(lv.metadata.name ?? '') ?? 0, problems: problemsOf(lv),
+      };
+    })
+    .sort((a, b) => Number(b.problems.length > 0) - Number(a.problems.length > 0) || (a.namespace ?? '').localeCompare(b.namespace ?? '') || (a.claim ?? a.name).localeCompare(b.claim ?? b.name));
+}
+
+function purposeOf(lv: LogicalVolume, pv: PersistentVolume | undefined): [string | undefined, string | undefined] {
+  if (pv?.spec.claimRef) return [pv.spec.claimRef.namespace, pv.spec.claimRef.name];
+  const [namespace, name] = (lv.metadata.annotations?.[CLAIM_ANNOTATION] ?? '').split('/');
+  return namespace && name ? [namespace, name] : [undefined, undefined];
+}
+
+function problemsOf(lv: LogicalVolume): Message[] {
+  const { annotations = {}, deletionTimestamp } = lv.metadata;
+  const condition = annotations[CONDITION_ANNOTATION];
+  return [
+    ...(condition ? [msg('{{text}}', { text: condition })] : []),
+    ...(lv.status?.code ? [msg('{{text}}', { text: lv.status.message || String(lv.status.code) })] : []),
+    ...(annotations[UNCLAIMED_ANNOTATION] === 'true' ? [msg('No PersistentVolume, no snapshot and no claim knows it. Nothing removes it but you.')] : []),
+    ...(deletionTimestamp ? [msg('It is being deleted.')] : !lv.status?.volumeID && !lv.status?.code ? [msg('It is being made.')] : []),
+  ];
+}

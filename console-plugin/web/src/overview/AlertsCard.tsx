@@ -1,0 +1,68 @@
+import { Alert, Button, Card, CardBody, CardTitle, Content, Label } from '@patternfly/react-core';
+import { useMemo } from 'react';
+import { Link } from 'react-router';
+import { VirtualTable } from '../components/VirtualTable';
+import { useT } from '../i18n';
+import { useMetrics, type Metrics } from '../kube/prometheus';
+import { alertQuery, alertsOf, isScraped, type FiringAlert } from '../model/alerting';
+import { classPath } from '../paths';
+
+const colors: Record<string, 'red' | 'orange' | 'blue'> = { critical: 'red', warning: 'orange', info: 'blue' };
+
+/** The alerts that fire in the namespace, with their runbooks. */
+export function AlertsCard({ namespace }: { namespace: string }) {
+  const { t } = useT();
+  const metrics = useMetrics(alertQuery, namespace);
+  const rows = useMemo(() => alertsOf(metrics.samples), [metrics.samples]);
+  const names: Record<string, string> = { critical: t('Critical'), warning: t('Warning'), info: t('Info') };
+  const known = metrics.loaded && !metrics.error && isScraped(metrics.samples);
+  return (
+    <Card data-test="alerts">
+      <CardTitle component="h2">{t('Alerts that fire')}</CardTitle>
+      <CardBody>
+        <Unknown metrics={metrics} namespace={namespace} />
+        {known && rows.length === 0 && <Content component="p">{t('No alert fires.')}</Content>}
+        {rows.length > 0 && (
+          <VirtualTable
+            label={t('Alerts that fire')}
+            rows={rows}
+            maxHeight={300}
+            rowKey={(a) => JSON.stringify(a.labels)}
+            empty=""
+            columns={[
+              { key: 'severity', title: t('Severity'), width: 8 }, { key: 'what', title: t('What'), wrap: true }, { key: 'node', title: t('Node'), width: 10 },
+              { key: 'class', title: t('Device class'), width: 8 }, { key: 'name', title: t('What to do'), width: 22 },
+            ]}
+            cells={(a) => [
+              <Label key="s" isCompact color={colors[a.severity] ?? 'grey'}>{names[a.severity] ?? (a.severity || t('Unknown'))}</Label>, a.summary ?? a.name, a.labels['node'] ?? '–',
+              a.labels['device_class'] ? <Link key="c" to={classPath(a.labels['device_class'])}>{a.labels['device_class']}</Link> : '–', <Runbook key="r" alert={a} />,
+            ]}
+          />
+        )}
+      </CardBody>
+    </Card>
+  );
+}
+
+function Runbook({ alert }: { alert: FiringAlert }) {
+  const { t } = useT();
+  if (!alert.runbook) return <>{alert.name}</>;
+  return (
+    <Button variant="link" isInline component="a" href={alert.runbook} target="_blank" rel="noopener noreferrer" aria-label={t('Runbook of {{name}}', { name: alert.name })}>
+      {alert.name}
+    </Button>
+  );
+}
+
+/** Why it is not known what fires. */
+function Unknown({ metrics, namespace }: { metrics: Metrics; namespace: string }) {
+  const { t } = useT();
+  if (!metrics.loaded) return <Content component="p">{t('Prometheus is asked …')}</Content>;
+  if (metrics.forbidden)
+    return <Alert isInline isPlain variant="info" data-test="alerts-forbidden" title={t('Alerts are not shown: you may not see the metrics of {{namespace}}. The ClusterRole view there is enough.', { namespace })} />;
+  if (metrics.error)
+    return <Alert isInline isPlain variant="warning" data-test="alerts-unknown" title={t('Whether alerts fire is not known: Prometheus does not answer: {{error}}', { error: metrics.error })} />;
+  if (!isScraped(metrics.samples))
+    return <Alert isInline isPlain variant="warning" data-test="alerts-none" title={t('Prometheus collects nothing of LVM Storage, so that alerts may be missing here. The namespace {{namespace}} needs the label openshift.io/cluster-monitoring=true.', { namespace })} />;
+  return null;
+}

@@ -1,0 +1,112 @@
+import { Alert, Card, CardBody, CardTitle, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import type { ReactNode } from 'react';
+import { Link } from 'react-router';
+import { DRIVER, type Claim, type LogicalVolume, type PersistentVolume } from '../api/types';
+import { ConnectionBanner, Loading, ReadErrors, ShareBar, StateLabel } from '../components/parts';
+import { UsageTable } from '../components/UsageTable';
+import { useT } from '../i18n';
+import { useMetrics } from '../kube/prometheus';
+import { useClusters, useConnection, useLogicalVolume, useLogicalVolumes, useNamespace, useNodeStatus, usePersistentVolume } from '../kube/watch';
+import { usageOf } from '../model/health';
+import { formatBytes } from '../model/quantity';
+import { classOf, volumesOf, type Volume } from '../model/volumes';
+import { classPath, nodePath, persistentVolumePath } from '../paths';
+
+/** The tab of a claim: the logical volume that it has, where that is, and how it is. */
+export default function ClaimTab({ obj }: { obj?: Claim }) {
+  const { t } = useT();
+  const namespace = useNamespace();
+  const connection = useConnection();
+  const volumeName = obj?.spec?.volumeName;
+  const persistentVolume = usePersistentVolume(volumeName);
+  const pv = persistentVolume.data;
+  const ours = pv?.spec.csi?.driver === DRIVER;
+  return (
+    <PageSection data-test="claim-tab">
+      <Stack hasGutter>
+        <ConnectionBanner connection={connection} />
+        <ReadErrors reads={[[t('PersistentVolumes'), persistentVolume]]} />
+        {!volumeName && <Alert isInline variant="info" data-test="unbound" title={t('The claim has no volume yet')} >{t('One is made when a Pod uses the claim, on the node of the Pod, unless the StorageClass makes it at once. Events of the claim say what it waits for.')}</Alert>}
+        {volumeName && !persistentVolume.loaded && !persistentVolume.error && <Loading />}
+        {persistentVolume.loaded && !persistentVolume.error && !pv && <Alert isInline variant="warning" data-test="no-pv" title={t('The PersistentVolume {{name}} is not there', { name: volumeName ?? '' })} />}
+        {pv && !ours && <Alert isInline variant="info" data-test="not-ours" title={t('The volume is not one of LVM Storage')}>{pv.spec.csi ? t('Its CSI driver is {{driver}}.', { driver: pv.spec.csi.driver }) : t('It has no CSI driver.')}</Alert>}
+        {pv && ours && namespace && obj && <Known namespace={namespace} claim={obj} pv={pv} />}
+      </Stack>
+    </PageSection>
+  );
+}
+
+/** A LogicalVolume has the name of the PersistentVolume that was made with it. One that was made by hand is looked for among all. */
+function useVolume(pv: PersistentVolume): { lv?: LogicalVolume; reads: Parameters<typeof ReadErrors>[0]['reads']; settled: boolean } {
+  const { t } = useT();
+  const handle = pv.spec.csi?.volumeHandle;
+  const named = useLogicalVolume(pv.metadata.name);
+  const other = named.loaded && !named.error && named.data?.status?.volumeID !== handle;
+  const all = useLogicalVolumes(other);
+  const lv = other ? all.data.find((o) => o.status?.volumeID === handle) : named.data;
+  return { lv, reads: [[t('LogicalVolumes'), other ? all : named]], settled: other ? all.loaded : named.loaded };
+}
+
+function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: PersistentVolume }) {
+  const { t, m } = useT();
+  const { lv, reads, settled } = useVolume(pv);
+  const clusters = useClusters(namespace);
+  const status = useNodeStatus(namespace, lv?.spec.nodeName);
+  const failed = reads.some(([, r]) => r.error);
+  const [volume] = lv ? volumesOf([lv], [pv]) : [];
+  const name = lv && classOf(lv, clusters.data[0]);
+  const usage = status.data ? usageOf([status.data], new Map()).filter((u) => u.deviceClass === name) : [];
+  const pool = usage[0]?.group;
+  const written = useMetrics(lv && pool?.thinPool ? `lvms_volume_data_percent{volume="${lv.metadata.uid}"}` : undefined, claim.metadata.namespace);
+  return (
+    <>
+      <ReadErrors reads={[...reads, [t('LVMClusters'), clusters], [t('Node statuses'), status]]} />
+      {settled && !failed && !lv && <Alert isInline variant="danger" data-test="no-lv" title={t('There is no LogicalVolume with the ID {{id}}', { id: pv.spec.csi?.volumeHandle ?? '' })}>{t('The PersistentVolume names a volume that no node has.')}</Alert>}
+      {volume?.problems.map((p) => <Alert key={p.key + JSON.stringify(p.values)} isInline variant="warning" data-test="problem" title={m(p)} />)}
+      {volume && (
+        <StackItem>
+          <Card data-test="logical-volume">
+            <CardTitle component="h2">{t('Logical volume')}</CardTitle>
+            <CardBody>
+              <Facts volume={volume} deviceClass={name} state={pool?.status && <StateLabel state={pool.status} />} thin={!!pool?.thinPool} written={written.samples[0]?.value} error={written.error} />
+            </CardBody>
+          </Card>
+        </StackItem>
+      )}
+      {volume && name && (
+        <StackItem>
+          <Card data-test="group">
+            <CardTitle component="h2">{t('Device class {{name}} on node {{node}}', { name, node: volume.node })}</CardTitle>
+            <CardBody>
+              <UsageTable name={name} thin={!!pool?.thinPool} usage={usage} loaded={status.loaded && !status.error} />
+            </CardBody>
+          </Card>
+        </StackItem>
+      )}
+    </>
+  );
+}
+
+function Facts({ volume: v, deviceClass, state, thin, written, error }: { volume: Volume; deviceClass?: string; state: ReactNode; thin: boolean; written?: number; error?: string }) {
+  const { t, locale } = useT();
+  const rows: [string, ReactNode][] = [
+    [t('Node'), <Link key="n" to={nodePath(v.node)}>{v.node}</Link>],
+    [t('Device class'), deviceClass ? <Link key="c" to={classPath(deviceClass)}>{deviceClass}</Link> : t('Not known.')],
+    [t('Volume group'), state || t('Not known.')],
+    [t('Size'), formatBytes(v.size, locale)],
+    ...(thin ? ([[t('Written'), written === undefined ? (error ? t('Not known: Prometheus does not answer: {{error}}', { error }) : t('Not known.')) : <ShareBar key="w" label={t('Written')} part={((v.size ?? 0) * written) / 100} whole={v.size} plain />]] as [string, ReactNode][]) : []),
+    ['PersistentVolume', v.persistentVolume ? <Link key="p" to={persistentVolumePath(v.persistentVolume)}>{v.persistentVolume}</Link> : '–'],
+    [t('Name in LVM'), v.lv.metadata.uid ?? '–'],
+    ...(v.source ? ([[t('Copy of'), v.source]] as [string, ReactNode][]) : []),
+  ];
+  return (
+    <DescriptionList isCompact columnModifier={{ default: '1Col', lg: '2Col' }}>
+      {rows.map(([term, text]) => (
+        <DescriptionListGroup key={term}>
+          <DescriptionListTerm>{term}</DescriptionListTerm>
+          <DescriptionListDescription>{text}</DescriptionListDescription>
+        </DescriptionListGroup>
+      ))}
+    </DescriptionList>
+  );
+}

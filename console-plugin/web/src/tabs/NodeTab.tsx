@@ -1,0 +1,59 @@
+import { Alert, Card, CardBody, CardTitle, PageSection, Stack, StackItem } from '@patternfly/react-core';
+import { useMemo } from 'react';
+import { Link } from 'react-router';
+import type { Node } from '../api/types';
+import { DeviceTable } from '../components/DeviceTable';
+import { ConnectionBanner, Loading, ReadErrors } from '../components/parts';
+import { UsageTable } from '../components/UsageTable';
+import { useT } from '../i18n';
+import { useConnection, useNamespace, useNodeStatus } from '../kube/watch';
+import { observed } from '../model/devices';
+import { deviceRows, usageOf } from '../model/health';
+import { classPath } from '../paths';
+
+/** The tab of a Node: its disks, and what the device classes have there. */
+export default function NodeTab({ obj }: { obj?: Node }) {
+  const namespace = useNamespace();
+  return namespace && obj?.metadata.name ? <Disks namespace={namespace} node={obj} name={obj.metadata.name} /> : <Loading />;
+}
+
+function Disks({ namespace, node, name }: { namespace: string; node: Node; name: string }) {
+  const { t } = useT();
+  const status = useNodeStatus(namespace, name);
+  const connection = useConnection();
+  const list = useMemo(() => (status.data ? [status.data] : []), [status.data]);
+  const rows = useMemo(() => deviceRows(list), [list]);
+  const usage = useMemo(() => usageOf(list, new Map([[name, node]])), [list, name, node]);
+  const seen = observed(status.data);
+  const known = status.loaded && !status.error;
+  return (
+    <PageSection data-test="node-tab">
+      <Stack hasGutter>
+        <ConnectionBanner connection={connection} />
+        <ReadErrors reads={[[t('Node statuses'), status]]} />
+        {known && !status.data && <Alert isInline variant="info" data-test="no-status" title={t('Node {{node}} has not listed its devices: no node agent runs there, or there is no LVMCluster.', { node: name })} />}
+        {status.data && !seen.ok && <Alert isInline variant="warning" title={t('The node could not be looked at, so this is old: {{message}}', { message: seen.message ?? '' })} />}
+        {usage.map((u) => (
+          <StackItem key={u.deviceClass}>
+            <Card data-test={`class-${u.deviceClass}`}>
+              <CardTitle component="h2">
+                <Link to={classPath(u.deviceClass)}>{t('Device class {{name}}', { name: u.deviceClass })}</Link>
+              </CardTitle>
+              <CardBody>
+                <UsageTable name={u.deviceClass} thin={!!u.group.thinPool} usage={[u]} loaded={known} />
+              </CardBody>
+            </Card>
+          </StackItem>
+        ))}
+        <StackItem>
+          <Card data-test="devices">
+            <CardTitle component="h2">{t('Local disks')}</CardTitle>
+            <CardBody>
+              <DeviceTable single rows={rows} empty={known ? t('No node has listed its devices yet.') : t('Not known.')} />
+            </CardBody>
+          </Card>
+        </StackItem>
+      </Stack>
+    </PageSection>
+  );
+}
