@@ -4,7 +4,8 @@ import { useState, type ReactNode } from 'react';
 import type { Device, DeviceState, LVMCluster, PhysicalVolumeState, State } from '../api/types';
 import { useT } from '../i18n';
 import { useGatherCommand } from '../kube/gather';
-import { healthOf } from '../model/health';
+import type { FiringAlert } from '../model/alerting';
+import { headlineOf } from '../model/health';
 import { formatBytes } from '../model/quantity';
 import { stablePath } from '../model/devices';
 import type { Connection, Watched } from '../kube/watch';
@@ -100,9 +101,9 @@ export const Second = ({ text }: { text: string }) => (
 );
 
 /** Health in a sentence, what is wrong, and what support will ask for. */
-export function HealthAlert({ cluster, namespace }: { cluster: LVMCluster; namespace: string }) {
+export function HealthAlert({ cluster, namespace, alerts = [] }: { cluster: LVMCluster; namespace: string; alerts?: FiringAlert[] }) {
   const { t, m } = useT();
-  const health = healthOf(cluster);
+  const health = headlineOf(cluster, alerts);
   const command = useGatherCommand(namespace, health.level === 'warning' || health.level === 'danger');
   return (
     <Alert isInline variant={health.level} title={m(health.sentence)} data-test="health">

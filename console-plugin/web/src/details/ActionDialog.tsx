@@ -56,7 +56,7 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
   ];
   return (
     <ChangeDialog
-      title={t('{{name}} of node {{node}}', { name, node: member.node })}
+      title={t('{{name}} of node {{node}}', { name, node: member.node })} label={options.find(([o]) => o === choice)?.[1] ?? t('Change it')}
       cluster={cluster} c={c} next={next} consequences={consequences} rights={rights} close={close} danger={wish === 'Remove'}
       todo={choice === 'Replace' && !disk ? t('Choose the disk that takes its place.') : t('Choose what is to be done.')}
     >
@@ -130,7 +130,7 @@ export function DoneDialog({ cluster, c, request, nodes, rights, close }: Common
       : msg('No path of the device class leads to it: it is not taken again.');
   return (
     <ChangeDialog
-      title={t('Request for {{device}} of node {{node}}', { device: request.device, node: request.node })} cluster={cluster} c={c} next={withoutRequest(c, request)}
+      title={t('Request for {{device}} of node {{node}}', { device: request.device, node: request.node })} label={t('Take the request back')} cluster={cluster} c={c} next={withoutRequest(c, request)}
       consequences={[{ level: modeOf(c) !== 'paths' || named || !device ? 'warning' : 'info', text }]} rights={rights} close={close} todo=""
     />
   );
@@ -138,6 +138,8 @@ export function DoneDialog({ cluster, c, request, nodes, rights, close }: Common
 
 interface ChangeProps {
   title: string;
+  /** What the button says. */
+  label: string;
   cluster: LVMCluster;
   c: DeviceClass;
   /** The device class as it would be; none while something has to be chosen. */
@@ -152,7 +154,7 @@ interface ChangeProps {
 }
 
 /** A change of one device class: what it leads to, what is written, what the cluster says, and then the button. */
-function ChangeDialog({ title, cluster, c, next, consequences, rights, danger, todo, close, children }: ChangeProps) {
+function ChangeDialog({ title, label, cluster, c, next, consequences, rights, danger, todo, close, children }: ChangeProps) {
   const { t, m } = useT();
   const [server, setServer] = useState<Outcome>();
   const [sending, setSending] = useState(false);
@@ -201,7 +203,7 @@ function ChangeDialog({ title, cluster, c, next, consequences, rights, danger, t
       </ModalBody>
       <ModalFooter>
         <Button variant={danger ? 'danger' : 'primary'} isLoading={sending} isDisabled={sending} onClick={() => void press()} data-test="apply">
-          {t('Do it')}
+          {label}
         </Button>
         <Button variant="link" onClick={close}>
           {t('Cancel')}

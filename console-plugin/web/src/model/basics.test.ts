@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import type { Device, LVMCluster, Node, NodeSelector, NodeStatus } from '../api/types';
 import { newClass, newCluster, provisioningOf, withClass, withClasses, withField, withProvisioning } from './cluster';
 import { contentOf, foundBy, hasProperties, lookupOf, observed, stablePath, verdictOf } from './devices';
-import { deviceRows, healthOf, ownEvents, total, usageOf } from './health';
+import { deviceRows, headlineOf, healthOf, ownEvents, total, usageOf } from './health';
 import { inEnglish, msg } from './message';
 import { intolerable, isReady, rolesOf, selectorOf, selects } from './nodes';
 import { progressOf } from './progress';
@@ -106,6 +106,19 @@ describe('health', () => {
     [{ ...cluster({ state: 'Ready' }), metadata: { deletionTimestamp: 'x' } }, 'warning', 'being deleted'],
   ])('%#', (c, level, text) => {
     const h = healthOf(c);
+    expect([h.level, inEnglish(h.sentence)]).toEqual([level, expect.stringContaining(text)]);
+  });
+  it.each<[LVMCluster['status'], string[], string, string]>([
+    [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, [], 'success', 'All is well'],
+    [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, ['info'], 'success', 'All is well'],
+    [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, ['info', 'warning', 'warning'], 'warning', '2 alerts ask'],
+    [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, ['warning', 'critical'], 'danger', '1 critical alerts'],
+    [{ state: 'Progressing', observedGeneration: 1 }, ['critical'], 'danger', 'critical alerts'],
+    [{ state: 'Degraded', observedGeneration: 1 }, ['warning'], 'warning', 'something is wrong'],
+    [{ state: 'Degraded', observedGeneration: 1 }, ['critical'], 'danger', 'critical alerts'],
+    [{ state: 'Failed', observedGeneration: 1 }, ['critical'], 'danger', 'could not be set up'],
+  ])('is not well while alerts fire %#', (status, severities, level, text) => {
+    const h = headlineOf(cluster(status), severities.map((severity) => ({ name: 'x', severity, labels: {} })));
     expect([h.level, inEnglish(h.sentence)]).toEqual([level, expect.stringContaining(text)]);
   });
   it('has the words of the operator', () =>

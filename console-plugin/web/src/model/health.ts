@@ -1,5 +1,6 @@
 // What a person wants to know first: is all well, and if not, what is wrong.
 import type { Condition, Device, KubeEvent, LVMCluster, Node, NodeStatus, PhysicalVolumeStatus, VGStatus } from '../api/types';
+import type { FiringAlert } from './alerting';
 import { physicalVolumeOf } from './members';
 import { isReady } from './nodes';
 import { msg, type Message } from './message';
@@ -38,6 +39,17 @@ export function healthOf(cluster: LVMCluster): Health {
     default:
       return { level: 'warning', sentence: msg('The state of local storage is not known.'), details };
   }
+}
+
+/** The same with what Prometheus knows: nothing is well while an alert fires that asks for somebody. */
+export function headlineOf(cluster: LVMCluster, alerts: FiringAlert[]): Health {
+  const health = healthOf(cluster);
+  const count = (severity: string): number => alerts.filter((a) => a.severity === severity).length;
+  const [critical, warnings] = [count('critical'), count('warning')];
+  if (health.level === 'danger' || (health.level === 'warning' && critical === 0)) return health;
+  if (critical > 0) return { ...health, level: 'danger', sentence: msg('{{count}} critical alerts fire: act now.', { count: critical }) };
+  if (warnings > 0) return { ...health, level: 'warning', sentence: msg('{{count}} alerts ask to be looked at.', { count: warnings }) };
+  return health;
 }
 
 /** A device class on a node, in bytes. */

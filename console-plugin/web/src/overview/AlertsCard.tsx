@@ -1,19 +1,16 @@
 import { Alert, Button, Card, CardBody, CardTitle, Content, Label } from '@patternfly/react-core';
-import { useMemo } from 'react';
 import { Link } from 'react-router';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
-import { useMetrics, type Metrics } from '../kube/prometheus';
-import { alertQuery, alertsOf, isScraped, type FiringAlert } from '../model/alerting';
+import type { Metrics } from '../kube/prometheus';
+import { isScraped, type FiringAlert } from '../model/alerting';
 import { classPath } from '../paths';
 
 const colors: Record<string, 'red' | 'orange' | 'blue'> = { critical: 'red', warning: 'orange', info: 'blue' };
 
 /** The alerts that fire in the namespace, with their runbooks. */
-export function AlertsCard({ namespace }: { namespace: string }) {
+export function AlertsCard({ namespace, metrics, rows }: { namespace: string; metrics: Metrics; rows: FiringAlert[] }) {
   const { t } = useT();
-  const metrics = useMetrics(alertQuery, namespace);
-  const rows = useMemo(() => alertsOf(metrics.samples), [metrics.samples]);
   const names: Record<string, string> = { critical: t('Critical'), warning: t('Warning'), info: t('Info') };
   const known = metrics.loaded && !metrics.error && isScraped(metrics.samples);
   return (

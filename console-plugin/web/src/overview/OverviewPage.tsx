@@ -14,7 +14,7 @@ import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { useMetrics, type Metrics } from '../kube/prometheus';
 import { useClusters, useConnection, useEvents, useNamespace, useNodes, useNodeStatuses, useRights, type Rights, type Watched } from '../kube/watch';
-import { forecastQuery } from '../model/alerting';
+import { alertQuery, alertsOf, forecastQuery } from '../model/alerting';
 import { deviceRows, eventTime, ownEvents, total, usageOf, type DeviceRow, type Usage } from '../model/health';
 import { formatBytes } from '../model/quantity';
 import { provisioningOf } from '../model/cluster';
@@ -91,11 +91,13 @@ function Body({ namespace, cluster, statuses, nodes, events }: BodyProps) {
   const forecasts = useMetrics(classesOf(cluster).length ? forecastQuery : undefined, namespace);
   const byName = useMemo(() => new Map(nodes.data.map((n) => [n.metadata.name ?? '', n])), [nodes.data]);
   const usage = useMemo(() => usageOf(statuses.data, byName), [statuses.data, byName]);
+  const metrics = useMetrics(alertQuery, namespace);
+  const alerts = useMemo(() => alertsOf(metrics.samples), [metrics.samples]);
   return (
     <>
-      <HealthAlert cluster={cluster} namespace={namespace} />
+      <HealthAlert cluster={cluster} namespace={namespace} alerts={alerts} />
       <StackItem>
-        <AlertsCard namespace={namespace} />
+        <AlertsCard namespace={namespace} metrics={metrics} rows={alerts} />
       </StackItem>
       {classesOf(cluster).map((c) => (
         <StackItem key={c.name}>
