@@ -135,7 +135,7 @@ describe('details of a device class', () => {
       await page.getByRole('radio', { name: 'Leeren' }).check();
       await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
       await accessible(page);
-      await page.screenshot({ path: `screenshots/class-${theme}.png`, fullPage: true });
+      await page.screenshot({ path: `screenshots/dialog-${theme}.png`, fullPage: true });
       await close(page);
     }
   });

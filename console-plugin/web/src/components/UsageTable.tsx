@@ -22,11 +22,11 @@ export function UsageTable({ name, thin, usage, loaded, forecasts }: Props) {
   const known = useMemo(() => forecastsOf(forecasts?.samples ?? []), [forecasts?.samples]);
   const size = (n?: number) => formatBytes(n, locale);
   const columns = [
-    { key: 'node', title: t('Node'), width: 9 },
+    { key: 'node', title: t('Node'), width: 8 },
     { key: 'state', title: t('State'), width: 8 },
-    { key: 'used', title: t('Used'), width: 12 },
+    { key: 'used', title: t('Used'), width: 13 },
     { key: 'free', title: t('Free'), width: 6 },
-    ...(thin ? [{ key: 'virtual', title: t('Promised to volumes'), width: 10 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
+    ...(thin ? [{ key: 'virtual', title: t('Promised'), width: 7 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
     ...(forecasts ? [{ key: 'full', title: t('Full'), width: 8 }] : []),
     { key: 'reason', title: t('What is wrong'), wrap: true },
   ];
