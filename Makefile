@@ -49,7 +49,7 @@ test-fuzz: ## Every decoder with made-up input, a bounded number of it.
 
 .PHONY: test-env
 test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etcd.
-	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/...
+	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/... ./must-gather/...
 
 .PHONY: test-lab
 test-lab: packages image ## The lab itself, and the LVM contract on real LVM in a bare node.
