@@ -1,0 +1,202 @@
+package nodes
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/must-gather/archive"
+	"github.com/lvm-storage/lvm-operator/must-gather/redact"
+)
+
+// played are nodes that answer by a function of their name.
+type played func(ctx context.Context, node string, out io.Writer) error
+
+func (p played) Read(ctx context.Context, node string, out io.Writer) error { return p(ctx, node, out) }
+
+func write(out io.Writer, files map[string]string) error {
+	tape := tar.NewWriter(out)
+	for name, content := range files {
+		if err := tape.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(tape, content); err != nil {
+			return err
+		}
+	}
+	return tape.Close()
+}
+
+func newArchive(t *testing.T, limit int64) *archive.Writer {
+	t.Helper()
+	out, err := archive.New(t.TempDir(), limit, redact.Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func has(out *archive.Writer, name string) bool {
+	_, err := os.Stat(filepath.Join(out.Root(), name))
+	return err == nil
+}
+
+func TestANodeThatFailsCostsItsOwnFiles(t *testing.T) {
+	out := newArchive(t, 64<<20)
+	source := played(func(ctx context.Context, node string, w io.Writer) error {
+		switch node {
+		case "refuses":
+			return errors.New("unable to upgrade connection")
+		case "hangs":
+			<-ctx.Done()
+			return ctx.Err()
+		case "breaks":
+			if err := write(io.MultiWriter(w), map[string]string{"a.txt": "a"}); err != nil {
+				return err
+			}
+			return errors.New("the connection was lost")
+		case "half":
+			_, err := io.WriteString(w, "this is no tar, but long enough to be one: "+strings.Repeat("x", 600))
+			return err
+		case "climbs":
+			return write(w, map[string]string{"../../etc/passwd": "x"})
+		}
+		return write(w, map[string]string{"lsblk.json": "{}", "collect.json": "{}"})
+	})
+	names := []string{"refuses", "hangs", "good1", "breaks", "half", "climbs", "good2"}
+	Collect(t.Context(), source, names, out, 300*time.Millisecond)
+	for _, name := range []string{"nodes/good1/lsblk.json", "nodes/good2/collect.json", "nodes/breaks/a.txt"} {
+		if !has(out, name) {
+			t.Errorf("%s is not there", name)
+		}
+	}
+	said := map[string]string{}
+	for _, f := range out.Failures().Failures {
+		said[f.What] = f.Error
+	}
+	for node, want := range map[string]string{"refuses": "upgrade", "hangs": "deadline", "breaks": "after 1 files: the connection was lost", "half": "tar", "climbs": "no file to take"} {
+		if !strings.Contains(said["node "+node], want) {
+			t.Errorf("%s: %q, want %q", node, said["node "+node], want)
+		}
+	}
+	if len(said) != 5 {
+		t.Errorf("got %v", said)
+	}
+}
+
+func TestNodesAreReadAFewAtATime(t *testing.T) {
+	var running, most atomic.Int64
+	source := played(func(_ context.Context, _ string, w io.Writer) error {
+		if n := running.Add(1); n > most.Load() {
+			most.Store(n)
+		}
+		defer running.Add(-1)
+		time.Sleep(5 * time.Millisecond)
+		return write(w, map[string]string{"a.txt": "a"})
+	})
+	var names []string
+	for i := range 50 {
+		names = append(names, fmt.Sprint("node", i))
+	}
+	Collect(t.Context(), source, names, newArchive(t, 64<<20), time.Second)
+	if most.Load() > parallel || most.Load() < 2 {
+		t.Errorf("%d at a time, want up to %d", most.Load(), parallel)
+	}
+}
+
+func TestWhatIsNotReachedIsSaid(t *testing.T) {
+	out := newArchive(t, 64<<20)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errors.New("the time limit was reached"))
+	defer cancel()
+	var names []string
+	for i := range 2 * parallel {
+		names = append(names, fmt.Sprint("node", i))
+	}
+	Collect(ctx, played(func(ctx context.Context, _ string, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }), names, out, time.Minute)
+	if got := len(out.Failures().Failures); got != len(names) {
+		t.Errorf("%d failures, want %d", got, len(names))
+	}
+	if !slices.ContainsFunc(out.Failures().Failures, func(f archive.Failure) bool { return strings.Contains(f.Error, "the time limit was reached") }) {
+		t.Errorf("got %+v", out.Failures())
+	}
+}
+
+func TestASecondReadReplacesTheFirst(t *testing.T) {
+	out := newArchive(t, 64<<20)
+	source := played(func(_ context.Context, _ string, w io.Writer) error {
+		return write(w, map[string]string{"a.txt": "password=hunter22"})
+	})
+	for range 2 {
+		Collect(t.Context(), source, []string{"node1"}, out, time.Second)
+	}
+	content, err := os.ReadFile(filepath.Join(out.Root(), "nodes/node1/a.txt"))
+	if err != nil || string(content) != "password="+redact.Mark {
+		t.Errorf("%q, %v", content, err)
+	}
+}
+
+// Two hundred nodes with a MiB each, three of which hang: the time is that of the hanging ones, beside the others, and the size is kept.
+func TestTwoHundredNodes(t *testing.T) {
+	const budget = 100 << 20
+	out := newArchive(t, budget)
+	line := strings.Repeat("2026-03-01T00:00:00+0000 node kernel: sd 0:0:0:0: [sda] something happened\n", 14000)
+	var once sync.Once
+	var began time.Time
+	source := played(func(ctx context.Context, node string, w io.Writer) error {
+		once.Do(func() { began = time.Now() })
+		if strings.HasSuffix(node, "00") {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return write(w, map[string]string{"journal-kernel.log": line, "collect.json": "{}"})
+	})
+	var names []string
+	for i := range 200 {
+		names = append(names, fmt.Sprintf("node%03d", i))
+	}
+	Collect(t.Context(), source, names, out, 2*time.Second)
+	took := time.Since(began)
+	if err := out.Account(nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s, room for %d bytes is left", took, out.Room())
+	if took > 60*time.Second {
+		t.Errorf("took %s", took)
+	}
+	if out.Room() < 0 || !has(out, "nodes/node199/collect.json") || has(out, "nodes/node199/journal-kernel.log") {
+		t.Error("the budget was not kept: a file that is small fits at the end, one that is large does not")
+	}
+	hung := 0
+	for _, f := range out.Failures().Failures {
+		if strings.HasPrefix(f.What, "node node") {
+			hung++
+		}
+	}
+	if hung != 2 {
+		t.Errorf("%d nodes failed, want the 2 that hang", hung)
+	}
+}
+
+func TestTheHelperIsReadOnlyAndEndsByItself(t *testing.T) {
+	pod := (&Helper{Namespace: "ns", Image: "example.com/a:1"}).pod("node1")
+	spec := pod.Spec
+	if spec.NodeName != "node1" || !spec.HostPID || *spec.AutomountServiceAccountToken || *spec.ActiveDeadlineSeconds != int64(podLife.Seconds()) || len(spec.Volumes) != 0 {
+		t.Errorf("got %+v", spec)
+	}
+	if c := spec.Containers[0]; !*c.SecurityContext.Privileged || !*c.SecurityContext.ReadOnlyRootFilesystem || c.Image != "example.com/a:1" {
+		t.Errorf("got %+v", c)
+	}
+	if podLife < Limit+podStart {
+		t.Errorf("a Pod lives for %s, and a read may take %s after %s", podLife, Limit, podStart)
+	}
+}
