@@ -31,9 +31,16 @@ const (
 	IndexFile = "collect.json"
 )
 
+// Own runs programs of this process' own container, whose exit code is a part of their answer: host.Local does.
+type Own interface {
+	RunAccepting(ctx context.Context, accepted func(code int) bool, name string, args ...string) ([]byte, int, error)
+}
+
 // Options of a collection.
 type Options struct {
+	// Runner runs programs of the node.
 	Runner host.Runner
+	Own    Own
 	// Since is from when on logs are wanted.
 	Since time.Time
 	// MaxBytes is the most that one file may have.
@@ -114,9 +121,9 @@ func (c *collection) further(ctx context.Context) []Item {
 
 var diskLine = regexp.MustCompile(`^(/dev/([a-z0-9]+)) (disk|nvme)\s*$`)
 
-// disks are asked for their own state where the node has smartctl.
+// disks are asked for their own state where the container has smartctl, as those of the product do.
 func (c *collection) disks(ctx context.Context) []Item {
-	if _, err := c.output(ctx, Item{Command: []string{smartctl, "--version"}, Limit: short}); err != nil {
+	if _, err := c.output(ctx, Item{Command: []string{smartctl, "--version"}, Limit: short, Accept: spoke}); err != nil {
 		c.result(Result{File: "smart-*.json", Command: smartctl, Absent: absent(err), Error: unless(absent(err), err)})
 		return nil
 	}
@@ -170,7 +177,7 @@ func (c *collection) output(ctx context.Context, item Item) ([]byte, error) {
 	done := make(chan answer, 1)
 	go func() {
 		defer cancel()
-		out, err := c.Runner.Run(ctx, item.Command[0], item.Command[1:]...)
+		out, err := c.start(ctx, item)
 		done <- answer{out, err}
 	}()
 	select {
@@ -184,6 +191,14 @@ func (c *collection) output(ctx context.Context, item Item) ([]byte, error) {
 	case <-time.After(patience):
 		return nil, fmt.Errorf("%s has not ended %s after it was told to, as one that waits for a disk which does not answer: %w", filepath.Base(item.Command[0]), patience, ctx.Err())
 	}
+}
+
+func (c *collection) start(ctx context.Context, item Item) ([]byte, error) {
+	if item.Accept == nil {
+		return c.Runner.Run(ctx, item.Command[0], item.Command[1:]...)
+	}
+	out, _, err := c.Own.RunAccepting(ctx, item.Accept, item.Command[0], item.Command[1:]...)
+	return out, err
 }
 
 // missing are what programs say of files that are not there; journalctl of a journal, or of units, that are not.

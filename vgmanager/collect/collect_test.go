@@ -29,6 +29,16 @@ func (n node) Run(ctx context.Context, name string, args ...string) ([]byte, err
 	return []byte(command + "\n"), nil
 }
 
+// RunAccepting answers as Run does, and with the exit code of an error that is accepted.
+func (n node) RunAccepting(ctx context.Context, accepted func(int) bool, name string, args ...string) ([]byte, int, error) {
+	out, err := n.Run(ctx, name, args...)
+	var failure *host.Error
+	if errors.As(err, &failure) && accepted(failure.ExitCode) {
+		return []byte(failure.Stderr), failure.ExitCode, nil
+	}
+	return out, 0, err
+}
+
 func fails(err error) func(context.Context) ([]byte, error) {
 	return func(context.Context) ([]byte, error) { return nil, err }
 }
@@ -41,7 +51,7 @@ func prints(text string) func(context.Context) ([]byte, error) {
 func collected(ctx context.Context, t *testing.T, n node) (map[string]string, map[string]Result) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(ctx, &out, Options{Runner: n, Since: time.Unix(1700000000, 0), MaxBytes: 4000}); err != nil {
+	if err := Write(ctx, &out, Options{Runner: n, Own: n, Since: time.Unix(1700000000, 0), MaxBytes: 4000}); err != nil {
 		t.Fatal(err)
 	}
 	return unpacked(t, &out)
@@ -122,6 +132,20 @@ func TestAReadThatFailedCostsItsOwnFile(t *testing.T) {
 	}
 }
 
+// A disk that is about to fail is told of by the exit code; its words are what is wanted then.
+func TestTheWordOfADiskThatFailsIsKept(t *testing.T) {
+	says := func(code int) func(context.Context) ([]byte, error) {
+		return fails(&host.Error{Command: "smartctl", ExitCode: code, Stderr: "its words", Err: errors.New("exit status")})
+	}
+	files, results := collected(t.Context(), t, node{
+		"/usr/bin/lsblk --nodeps":                                    prints("/dev/sda disk\n/dev/sdb disk\n"),
+		"/usr/sbin/smartctl --json --all --nocheck=standby /dev/sda": says(8), "/usr/sbin/smartctl --json --all --nocheck=standby /dev/sdb": says(2),
+	})
+	if files["smart-sda.json"] != "its words" || files["smart-sdb.json"] != "" || results["smart-sdb.json"].Error == "" {
+		t.Errorf("got %q, %+v", files["smart-sda.json"], results["smart-sdb.json"])
+	}
+}
+
 func TestAProgramThatDoesNotEndIsLeftBehind(t *testing.T) {
 	release := make(chan struct{})
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
@@ -181,7 +205,7 @@ func (f *full) Write(p []byte) (int, error) {
 }
 
 func TestAReaderThatIsGoneIsAnError(t *testing.T) {
-	err := Write(t.Context(), &full{1000}, Options{Runner: node{}, MaxBytes: 100})
+	err := Write(t.Context(), &full{1000}, Options{Runner: node{}, Own: node{}, MaxBytes: 100})
 	if !errors.Is(err, io.ErrClosedPipe) {
 		t.Errorf("got %v", err)
 	}

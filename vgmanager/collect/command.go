@@ -32,7 +32,7 @@ func Command() *cobra.Command {
 			defer stop()
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			return Write(ctx, c.OutOrStdout(), Options{Runner: host.NewNamespace(), Since: since, MaxBytes: maxBytes})
+			return Write(ctx, c.OutOrStdout(), Options{Runner: host.NewNamespace(), Own: host.NewLocal(), Since: since, MaxBytes: maxBytes})
 		},
 	}
 	flags := command.Flags()

@@ -15,6 +15,8 @@ type Item struct {
 	Limit time.Duration
 	// Optional: a node may do without the program or the file. Its absence is noted, and no failure.
 	Optional bool
+	// Accept: the program is one of this container, not of the node, and an exit code that it says yes to is a part of the answer.
+	Accept func(code int) bool
 	// Log: what is too long is cut at its beginning, which is its oldest part.
 	Log bool
 }
@@ -98,7 +100,11 @@ const grep = "/usr/bin/grep"
 
 const smartctl = "/usr/sbin/smartctl"
 
+// spoke tells whether smartctl had an answer: the first three bits of its exit code are failures to ask, the others what is wrong with the
+// disk (smartctl(8), exit status).
+func spoke(code int) bool { return code&7 == 0 }
+
 // smart is the state of a disk by its own word.
 func smart(disk, name string) Item {
-	return Item{File: "smart-" + name + ".json", Command: []string{smartctl, "--json", "--all", "--nocheck=standby", disk}, Limit: short, Optional: true}
+	return Item{File: "smart-" + name + ".json", Command: []string{smartctl, "--json", "--all", "--nocheck=standby", disk}, Limit: short, Optional: true, Accept: spoke}
 }

@@ -45,7 +45,7 @@ func TestLabCollect(t *testing.T) {
 	before := state()
 	for range 2 {
 		var out bytes.Buffer
-		if err := Write(t.Context(), &out, Options{Runner: host.NewLocal(), Since: time.Now().Add(-time.Hour), MaxBytes: 4 << 20}); err != nil {
+		if err := Write(t.Context(), &out, Options{Runner: host.NewLocal(), Own: host.NewLocal(), Since: time.Now().Add(-time.Hour), MaxBytes: 4 << 20}); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%d bytes", out.Len())
