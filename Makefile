@@ -132,6 +132,28 @@ $(ARCHES:%=$(BIN)/lvms-%): $(BIN)/lvms-%:
 $(ARCHES:%=$(BIN)/console-plugin-%): $(BIN)/console-plugin-%: console-files
 	@GOARCH=$* hack/step "build console-plugin for $*" go build -ldflags "-s -w" -o $@ ./console-plugin
 
+GATHER_IMAGE := $(LVMS_CACHE)/image/lvms-must-gather.tar
+GATHER_IMAGES := $(ARCHES:%=$(LVMS_CACHE)/image/lvms-must-gather-%.tar)
+gather-rootfs = $(BIN)/rootfs -image must-gather -arch $(1) -update=$(DEBIAN_UPDATE) -cache $(LVMS_CACHE)/debian -out $(LVMS_CACHE)/rootfs-must-gather-$(1)
+write-gather-image = $(BIN)/image -image must-gather -arch $(1) -rootfs $(LVMS_CACHE)/rootfs-must-gather-$(1) -packages $(LVMS_CACHE)/rootfs-must-gather-$(1).packages.json \
+	-binary $(2) -version $(VERSION) -revision "$(REVISION)" -out $(3)
+
+.PHONY: must-gather-image
+must-gather-image: $(BIN)/gather $(BIN)/rootfs $(BIN)/image ## Write the image of must-gather as an OCI archive.
+	@mkdir -p $(dir $(GATHER_IMAGE)) && $(call gather-rootfs,amd64)
+	@$(call write-gather-image,amd64,$(BIN)/gather,$(GATHER_IMAGE))
+
+.PHONY: must-gather-images
+must-gather-images: $(GATHER_IMAGES) ## The same for amd64, arm64, ppc64le and s390x, and one archive with all of them.
+	@$(BIN)/image -index -out $(LVMS_CACHE)/image/lvms-must-gather-index.tar $(GATHER_IMAGES)
+
+.PHONY: $(GATHER_IMAGES) $(ARCHES:%=$(BIN)/gather-%)
+$(GATHER_IMAGES): $(LVMS_CACHE)/image/lvms-must-gather-%.tar: $(BIN)/gather-% $(BIN)/rootfs $(BIN)/image
+	@mkdir -p $(dir $@) && $(call gather-rootfs,$*)
+	@$(call write-gather-image,$*,$<,$@)
+$(ARCHES:%=$(BIN)/gather-%): $(BIN)/gather-%:
+	@GOARCH=$* hack/step "build gather for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./must-gather
+
 .PHONY: console-browser
 console-browser:
 	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } >/dev/null
@@ -165,9 +187,11 @@ next-image: image
 	@$(call write-image,amd64,$(BIN)/lvms-next,$(NEXT_IMAGE)) $(call with-console,$(BIN)/console-plugin) -version $(NEXT_VERSION)
 
 # Go decides what is stale.
-.PHONY: $(BIN)/lvms $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge $(BIN)/console-plugin
+.PHONY: $(BIN)/lvms $(BIN)/gather $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge $(BIN)/console-plugin
 $(BIN)/lvms:
 	@hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
+$(BIN)/gather:
+	@hack/step "build gather" go build -ldflags "$(LDFLAGS)" -o $@ ./must-gather
 $(BIN)/image:
 	@go build -o $@ ./hack/image
 $(BIN)/rootfs:
