@@ -57,8 +57,8 @@ test-lab: packages image ## The lab itself, and the LVM contract on real LVM in 
 	@hack/test-bare
 
 .PHONY: test-e2e
-test-e2e: packages image upstream-image next-image $(BIN)/bundle $(BIN)/catalog ## User stories on a real cluster with real LVM.
-	@LVMS_IMAGE=$(IMAGE) LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
+test-e2e: packages image must-gather-image upstream-image next-image $(BIN)/bundle $(BIN)/catalog ## User stories on a real cluster with real LVM.
+	@LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
 
 # npm needs Node.js, which nothing else here does; so does the plugin, which is built into its server.
 CONSOLE := $(CURDIR)/console-plugin/web
@@ -218,12 +218,14 @@ generate: $(BIN)/controller-gen ## Write the generated files anew: deep copies, 
 monitoring: ## Write the PrometheusRule and the dashboards anew, from monitoring/.
 	@go run ./monitoring
 
-# A release names its image by digest.
+# A release names its images by digest.
 BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator:v$(VERSION)
+MUST_GATHER_IMAGE ?= quay.io/lvm-storage/lvms-must-gather:v$(VERSION)
+BUNDLE_IMAGES = -image $(BUNDLE_IMAGE) -must-gather-image $(MUST_GATHER_IMAGE)
 
 .PHONY: bundle
-bundle: $(BIN)/bundle ## Write the OLM bundle from config/: make bundle VERSION=X.Y.Z BUNDLE_IMAGE=NAME@sha256:...
-	@$(BIN)/bundle -version $(VERSION) -image $(BUNDLE_IMAGE) -out bundle
+bundle: $(BIN)/bundle ## Write the OLM bundle from config/: make bundle VERSION=X.Y.Z BUNDLE_IMAGE=NAME@sha256:... MUST_GATHER_IMAGE=NAME@sha256:...
+	@$(BIN)/bundle -version $(VERSION) $(BUNDLE_IMAGES) -out bundle
 
 # A release names the image of its bundle by digest.
 CATALOG_BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator-bundle:v$(VERSION)
@@ -245,7 +247,7 @@ lint: $(BIN)/staticcheck ## gofmt, go vet and staticcheck.
 
 .PHONY: verify
 verify: $(BIN)/controller-gen $(BIN)/bundle $(BIN)/catalog $(LAB) ## Fail where a generated file is stale, or bundle and catalog are not what OLM's validators want.
-	@hack/step "verify generated files" hack/verify $(BIN)/controller-gen $(BIN)/bundle -version $(VERSION) -image $(BUNDLE_IMAGE)
+	@hack/step "verify generated files" hack/verify $(BIN)/controller-gen $(BIN)/bundle -version $(VERSION) $(BUNDLE_IMAGES)
 	@opm=$(OPM) && hack/step "verify catalog" hack/verify-catalog $(BIN)/catalog -opm "$$opm" -bundle bundle -image $(CATALOG_BUNDLE_IMAGE)
 	@cd hack/bundle && ../step "bundle tests" go test ./...
 
