@@ -113,7 +113,7 @@ func (g *gathering) all(ctx context.Context) error {
 	group.Go(func() { g.monitoring(ctx) })
 	if !g.objectsOnly {
 		group.Go(func() { g.nodes(ctx, seen) })
-		group.Go(func() { g.say("logs of %d Pods", len(seen.Pods)); collector.Logs(ctx, seen.Pods) })
+		group.Go(func() { g.say("logs of %d Pods", len(seen.Pods)); collector.Logs(ctx, seen.Pods, notReady(seen.Nodes)) })
 	}
 	group.Wait()
 	return nil
@@ -245,6 +245,17 @@ func allReady(status *unstructured.Unstructured) bool {
 		group, _ := g.(map[string]any)
 		return group["status"] != "Ready"
 	})
+}
+
+// notReady are the nodes whose kubelet does not answer.
+func notReady(all []unstructured.Unstructured) sets.Set[string] {
+	away := sets.New[string]()
+	for i := range all {
+		if !nodeReady(&all[i]) {
+			away.Insert(all[i].GetName())
+		}
+	}
+	return away
 }
 
 func nodeReady(node *unstructured.Unstructured) bool {

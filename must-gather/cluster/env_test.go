@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -83,7 +84,7 @@ func collect(t *testing.T, config *rest.Config) (string, Seen, archive.Failures)
 	}
 	c.wait = func(context.Context, time.Duration) error { return nil }
 	seen := c.Objects(t.Context())
-	c.Logs(t.Context(), seen.Pods)
+	c.Logs(t.Context(), seen.Pods, sets.New[string]())
 	return out.Root(), seen, out.Failures()
 }
 
@@ -196,6 +197,28 @@ func TestAListThatFailedIsSaidAndCostsNothingElse(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(root, "namespaces", env.Namespace, "lvm.topolvm.io", "lvmclusters", "my-lvmcluster.yaml")); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestTheKubeletOfANodeThatIsAwayIsNotAsked(t *testing.T) {
+	world(t)
+	out, err := archive.New(t.TempDir(), 64<<20, redact.Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	c, err := New(refused(func(r *http.Request) int {
+		if strings.HasSuffix(r.URL.Path, "/log") {
+			asked++
+		}
+		return 0
+	}), out, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Logs(t.Context(), c.Objects(t.Context()).Pods, sets.New("node1"))
+	if f := out.Failures().Failures; asked != 0 || len(f) != 1 || !strings.Contains(f[0].Error, "node node1 is not ready") {
+		t.Errorf("asked %d times, %+v", asked, f)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
@@ -32,8 +33,8 @@ type log struct {
 }
 
 // Logs collects the logs of Pods, current and of the container before where one was restarted: those of the operator and of what was
-// restarted first.
-func (c *Collector) Logs(ctx context.Context, pods []unstructured.Unstructured) {
+// restarted first. away are nodes whose kubelet does not answer: it is not asked.
+func (c *Collector) Logs(ctx context.Context, pods []unstructured.Unstructured, away sets.Set[string]) {
 	defer c.out.Step("logs")()
 	var logs []log
 	for i := range pods {
@@ -43,6 +44,10 @@ func (c *Collector) Logs(ctx context.Context, pods []unstructured.Unstructured) 
 			continue
 		}
 		c.write(path.Join(podFolder(pod), pod.Name+".yaml"), pods[i].Object)
+		if away.Has(pod.Spec.NodeName) {
+			c.out.Failed(fmt.Sprintf("logs of pod %s/%s", pod.Namespace, pod.Name), fmt.Errorf("node %s is not ready, so its kubelet was not asked", pod.Spec.NodeName))
+			continue
+		}
 		logs = append(logs, logsOf(pod)...)
 	}
 	slices.SortStableFunc(logs, func(a, b log) int { return rank(a) - rank(b) })

@@ -36,10 +36,7 @@ func (c *Collector) users(ctx context.Context, classes, volumes, contents []unst
 			pending.Insert(namespace)
 		}
 	}
-	wanted := sets.List(pending)
-	for _, namespace := range sets.List(sets.KeySet(byNamespace).Difference(pending)) {
-		wanted = append(wanted, namespace)
-	}
+	wanted := append(sets.List(pending), sets.List(sets.KeySet(byNamespace).Difference(pending))...)
 	// What is ours has been read whole.
 	wanted = slices.DeleteFunc(wanted, func(n string) bool { return slices.Contains(own, n) })
 	if len(wanted) > maxNamespaces {
