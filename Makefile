@@ -90,6 +90,10 @@ bench-scale: packages $(BIN)/lvms $(LAB) ## The operator with 1,000 nodes and 20
 bench-scrape: ## Time and size of a scrape of a node agent, against what every Go program tells of itself.
 	@hack/step "bench-scrape" go test ./cmd/lvms -run XXX -bench Scrape -benchtime 1000x
 
+.PHONY: bench-gather
+bench-gather: $(LAB) ## Must-gather of 200 nodes with 4,000 volumes: time and size of its parts, with a real API server and nodes that are played.
+	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "bench-gather" go test -tags env -run XXX -bench Gather -benchtime 1x -v ./must-gather
+
 ##@ Build
 
 IMAGE := $(LVMS_CACHE)/image/lvms-operator.tar

@@ -251,7 +251,7 @@ func (l *loader) kernel(folder string) []string {
 		}
 		var lines []string
 		for line := range strings.Lines(string(content)) {
-			if trouble.MatchString(line) {
+			if suspect(line) && trouble.MatchString(line) {
 				lines = append(lines, strings.TrimSpace(line))
 			}
 		}

@@ -222,6 +222,11 @@ func driversNotRegistered(f *Facts) []Finding {
 // trouble are lines of the kernel's log that tell of devices which give errors.
 var trouble = regexp.MustCompile(`(?i)(I/O error|medium error|critical target error|device offlined|rejecting I/O to (?:offline|dead) device|device-mapper: (?:thin|raid|space map)[^:]*:.*(?:fail|error|out of|abort|read-only|switch)|XFS .*(?:corrupt|error|shutdown)|EXT4-fs error|blocked for more than \d+ seconds)`)
 
+// suspect is what each line has that trouble matches: to look for it is much faster than the expression.
+func suspect(line string) bool {
+	return slices.ContainsFunc([]string{"rror", "ERROR", "ffline", "rejecting I/O", "device-mapper", "XFS", "EXT4-fs", "blocked for"}, func(part string) bool { return strings.Contains(line, part) })
+}
+
 var device = regexp.MustCompile(`(?:dev |device |\[)((?:sd[a-z]+|nvme\d+n\d+|vd[a-z]+|ubd[a-z]+|dm-\d+)\d*)`)
 
 // kernelLog tells what the kernel of each node says about devices, a line for each.

@@ -322,3 +322,22 @@ func TestFindingsThatComeByTheThousandAreBounded(t *testing.T) {
 		t.Errorf("%d findings, the last: %+v", len(found), found[len(found)-1])
 	}
 }
+
+func TestLinesOfTheKernelAboutDevices(t *testing.T) {
+	for _, line := range []string{
+		"[ 1.0] I/O error, dev sdb, sector 8 op 0x0:(READ)", "critical medium error, dev sda, sector 1", "sd 0:0:0:0: [sda] tag#1 Add. Sense: Unrecovered read error", "sd 0:0:0:0: Device offlined - not ready after error recovery",
+		"sd 0:0:0:0: rejecting I/O to offline device", "device-mapper: thin: 253:4: reached low water mark: switching pool to read-only mode", "XFS (dm-3): log I/O error -5", "EXT4-fs error (device dm-2): ext4_find_entry",
+		"INFO: task kworker blocked for more than 122 seconds.", "Buffer I/O error on dev dm-7, logical block 0",
+	} {
+		if matched := trouble.MatchString(line); matched && !suspect(line) {
+			t.Errorf("%q is passed over", line)
+		} else if !matched && !strings.Contains(line, "Sense:") {
+			t.Errorf("%q is not seen", line)
+		}
+	}
+	for _, line := range []string{"systemd[1]: Started something", "sd 0:0:0:0: [sda] Attached SCSI disk", "XFS (dm-3): Mounting V5 Filesystem"} {
+		if suspect(line) && trouble.MatchString(line) {
+			t.Errorf("%q is no trouble", line)
+		}
+	}
+}

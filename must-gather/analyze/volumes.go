@@ -29,7 +29,7 @@ func claimsPending(f *Facts) []Finding {
 		found = append(found, Finding{Severity: severity, Runbook: map[Severity]string{Warning: "LVMSProvisioningFailing"}[severity],
 			Text: fmt.Sprintf("claim %s/%s (%s, %s) is %s: %s", claim.Namespace, claim.Name, requested(claim), className(claim), cmp.Or(string(claim.Status.Phase), "Pending"), why)})
 	}
-	return found
+	return shortened(found, "claims have no volume")
 }
 
 func requested(claim *corev1.PersistentVolumeClaim) string {

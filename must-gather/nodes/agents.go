@@ -85,6 +85,10 @@ func (c *Cluster) Read(ctx context.Context, node string, out io.Writer) error {
 	var agentErr error
 	if found {
 		agentErr = c.exec(ctx, agent.Namespace, agent.Pod, agent.Container, []string{"/lvms", "collect"}, written)
+		if agentErr == nil && written.n == 0 {
+			// So it is where the container ends in the middle of the call.
+			agentErr = errors.New("it wrote nothing")
+		}
 		if agentErr == nil || written.n > 0 || ctx.Err() != nil {
 			return agentErr
 		}

@@ -10,10 +10,12 @@ import (
 	"io"
 	"path"
 	"regexp"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
+	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
 )
 
 const (
@@ -68,8 +70,11 @@ func read(ctx context.Context, source Source, name string, out *archive.Writer, 
 	if sourceErr := <-done; sourceErr != nil && (err == nil || errors.Is(err, sourceErr)) {
 		err = sourceErr
 	}
-	if err != nil && files > 0 {
-		return fmt.Errorf("after %d files: %w", files, err)
+	switch {
+	case err != nil && len(files) > 0:
+		return fmt.Errorf("after %d files: %w", len(files), err)
+	case err == nil && !slices.Contains(files, collect.IndexFile):
+		return fmt.Errorf("%d files came, and not the last one, %s", len(files), collect.IndexFile)
 	}
 	return err
 }
@@ -77,9 +82,9 @@ func read(ctx context.Context, source Source, name string, out *archive.Writer, 
 // fileName is what the name of a file may be.
 var fileName = regexp.MustCompile(`^[a-z0-9][a-zA-Z0-9._-]{0,100}$`)
 
-// unpack writes the files of a tar as they come.
-func unpack(r io.Reader, folder string, out *archive.Writer) (files int, err error) {
-	for tape := tar.NewReader(r); ; files++ {
+// unpack writes the files of a tar as they come, and returns their names.
+func unpack(r io.Reader, folder string, out *archive.Writer) (files []string, err error) {
+	for tape := tar.NewReader(r); ; {
 		header, err := tape.Next()
 		if err == io.EOF {
 			return files, nil
@@ -96,5 +101,6 @@ func unpack(r io.Reader, folder string, out *archive.Writer) (files int, err err
 		}
 		// The archive notes what it does not take.
 		_ = out.Write(path.Join(folder, header.Name), content.Bytes())
+		files = append(files, header.Name)
 	}
 }

@@ -65,6 +65,10 @@ func TestANodeThatFailsCostsItsOwnFiles(t *testing.T) {
 				return err
 			}
 			return errors.New("the connection was lost")
+		case "empty":
+			return nil
+		case "unfinished":
+			return write(w, map[string]string{"lsblk.json": "{}"})
 		case "half":
 			_, err := io.WriteString(w, "this is no tar, but long enough to be one: "+strings.Repeat("x", 600))
 			return err
@@ -73,7 +77,7 @@ func TestANodeThatFailsCostsItsOwnFiles(t *testing.T) {
 		}
 		return write(w, map[string]string{"lsblk.json": "{}", "collect.json": "{}"})
 	})
-	names := []string{"refuses", "hangs", "good1", "breaks", "half", "climbs", "good2"}
+	names := []string{"empty", "unfinished", "refuses", "hangs", "good1", "breaks", "half", "climbs", "good2"}
 	Collect(t.Context(), source, names, out, 300*time.Millisecond)
 	for _, name := range []string{"nodes/good1/lsblk.json", "nodes/good2/collect.json", "nodes/breaks/a.txt"} {
 		if !has(out, name) {
@@ -84,12 +88,12 @@ func TestANodeThatFailsCostsItsOwnFiles(t *testing.T) {
 	for _, f := range out.Failures().Failures {
 		said[f.What] = f.Error
 	}
-	for node, want := range map[string]string{"refuses": "upgrade", "hangs": "deadline", "breaks": "after 1 files: the connection was lost", "half": "tar", "climbs": "no file to take"} {
+	for node, want := range map[string]string{"refuses": "upgrade", "hangs": "deadline", "breaks": "after 1 files: the connection was lost", "half": "tar", "empty": "0 files came", "unfinished": "not the last one, collect.json", "climbs": "no file to take"} {
 		if !strings.Contains(said["node "+node], want) {
 			t.Errorf("%s: %q, want %q", node, said["node "+node], want)
 		}
 	}
-	if len(said) != 5 {
+	if len(said) != 7 {
 		t.Errorf("got %v", said)
 	}
 }
@@ -102,7 +106,7 @@ func TestNodesAreReadAFewAtATime(t *testing.T) {
 		}
 		defer running.Add(-1)
 		time.Sleep(5 * time.Millisecond)
-		return write(w, map[string]string{"a.txt": "a"})
+		return write(w, map[string]string{"a.txt": "a", "collect.json": "{}"})
 	})
 	var names []string
 	for i := range 50 {
@@ -134,7 +138,7 @@ func TestWhatIsNotReachedIsSaid(t *testing.T) {
 func TestASecondReadReplacesTheFirst(t *testing.T) {
 	out := newArchive(t, 64<<20)
 	source := played(func(_ context.Context, _ string, w io.Writer) error {
-		return write(w, map[string]string{"a.txt": "password=hunter22"})
+		return write(w, map[string]string{"a.txt": "password=hunter22", "collect.json": "{}"})
 	})
 	for range 2 {
 		Collect(t.Context(), source, []string{"node1"}, out, time.Second)
