@@ -295,6 +295,9 @@ func (v Versions) String() string {
 			parts = append(parts, part.name+" "+text)
 		}
 	}
+	if len(parts) == 0 {
+		return "No versions are known."
+	}
 	return strings.Join(parts, "; ") + "."
 }
 
