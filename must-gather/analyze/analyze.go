@@ -47,6 +47,7 @@ var rules = []rule{
 	{"crash-loop", crashLoops},
 	{"webhook-certificate", webhookCertificates},
 	{"claim-pending", claimsPending},
+	{"pod-waiting", podsWaiting},
 	{"volume", volumesBroken},
 	{"driver-registration", driversNotRegistered},
 	{"agents", agentsMissing},

@@ -98,6 +98,18 @@ func user(scheduled string) corev1.Pod {
 	return pod
 }
 
+func waiting() corev1.Pod {
+	pod := user("")
+	pod.Spec.NodeName, pod.Status.Phase = "node1", corev1.PodPending
+	return pod
+}
+
+func mountFailed() corev1.Event {
+	e := event("FailedMount", "Warning", "no such device", time.Minute)
+	e.InvolvedObject.Kind, e.InvolvedObject.Name = "Pod", "web"
+	return e
+}
+
 func alert(name, severity, state, class, node string) Alert {
 	return Alert{State: state, Labels: map[string]string{"alertname": name, "severity": severity, "device_class": class, "node": node}}
 }
@@ -197,6 +209,10 @@ func TestRules(t *testing.T) {
 		"nobody says why": {claimsPending, Facts{Claims: []corev1.PersistentVolumeClaim{claim("Pending", "lvms-vg1", "1Gi")}, StorageClasses: []storagev1.StorageClass{storageClass()}, Pods: []corev1.Pod{user("")}, Nodes: []corev1.Node{node("node1", corev1.ConditionTrue, "2147483648")}},
 			[]string{"warning", "nobody says why"}},
 
+		"a volume is not mounted": {podsWaiting, Facts{Pods: []corev1.Pod{waiting()}, Claims: []corev1.PersistentVolumeClaim{claim("Bound", "lvms-vg1", "1Gi")}, Events: []corev1.Event{mountFailed()}},
+			[]string{"warning", "pod shop/web (claims shop/data; node node1) does not start: FailedMount: no such device"}},
+		"a Pod waits for its claim":    {podsWaiting, Facts{Pods: []corev1.Pod{waiting()}, Claims: []corev1.PersistentVolumeClaim{claim("Pending", "lvms-vg1", "1Gi")}, Events: []corev1.Event{mountFailed()}}, nil},
+		"a Pod is about to start":      {podsWaiting, Facts{Pods: []corev1.Pod{waiting()}, Claims: []corev1.PersistentVolumeClaim{claim("Bound", "lvms-vg1", "1Gi")}}, nil},
 		"the kubelet lacks the driver": {driversNotRegistered, Facts{Pods: []corev1.Pod{agent("node1", running)}, CSINodes: []storagev1.CSINode{{ObjectMeta: named("", "node1")}}}, []string{"warning", "kubelet of node node1"}},
 		"the kubelet has the driver": {driversNotRegistered, Facts{Pods: []corev1.Pod{agent("node1", running)},
 			CSINodes: []storagev1.CSINode{{ObjectMeta: named("", "node1"), Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "topolvm.io"}}}}}}, nil},

@@ -35,6 +35,14 @@ type Summary struct {
 	Findings  []Finding  `json:"findings"`
 	Groups    []Group    `json:"volumeGroups"`
 	Excluded  []Excluded `json:"excluded,omitempty"`
+	// Certificates of the product's namespaces, those that end first first.
+	Certificates []Certificate `json:"certificates,omitempty"`
+}
+
+// Certificate is one in a Secret.
+type Certificate struct {
+	Secret string    `json:"secret"`
+	Ends   time.Time `json:"ends"`
 }
 
 // Versions are those of what is installed.
@@ -73,7 +81,7 @@ type Excluded struct {
 
 // Summarize looks at the facts.
 func Summarize(f *Facts) *Summary {
-	s := &Summary{Collected: f.Now.UTC(), Versions: versions(f), Findings: Find(f), Groups: groups(f), Excluded: excluded(f), Unread: notRead(f)}
+	s := &Summary{Collected: f.Now.UTC(), Versions: versions(f), Findings: Find(f), Groups: groups(f), Excluded: excluded(f), Certificates: certificateDates(f), Unread: notRead(f)}
 	for _, finding := range s.Findings {
 		switch finding.Severity {
 		case Critical:
@@ -190,6 +198,17 @@ func excluded(f *Facts) []Excluded {
 	slices.SortFunc(found, func(a, b Excluded) int {
 		return cmp.Or(b.Devices-a.Devices, strings.Compare(a.Reason, b.Reason))
 	})
+	return found
+}
+
+func certificateDates(f *Facts) []Certificate {
+	var found []Certificate
+	for i := range f.Secrets {
+		if leaf, err := parse(f.Secrets[i].Data["tls.crt"]); err == nil {
+			found = append(found, Certificate{f.Secrets[i].Namespace + "/" + f.Secrets[i].Name, leaf.NotAfter.UTC()})
+		}
+	}
+	slices.SortFunc(found, func(a, b Certificate) int { return a.Ends.Compare(b.Ends) })
 	return found
 }
 
@@ -319,6 +338,12 @@ func (s *Summary) tables(printf func(string, ...any)) {
 	}
 	for _, e := range s.Excluded {
 		printf("| %s | %d | %s |\n", e.Reason, e.Devices, strings.Join(e.Examples, ", "))
+	}
+	if len(s.Certificates) > 0 {
+		printf("\n## Certificates\n\n| Secret | ends |\n|---|---|\n")
+	}
+	for _, c := range s.Certificates {
+		printf("| %s | %s |\n", c.Secret, at(c.Ends))
 	}
 }
 

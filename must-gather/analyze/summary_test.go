@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,14 @@ func TestAnArchiveOfAClusterThatIsWellIsHealthy(t *testing.T) {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
+	}
+}
+
+func TestCertificatesStandWithTheirEnd(t *testing.T) {
+	f := secret(chain(t, now.Add(200*24*time.Hour)).leaf)
+	f.Secrets = append(f.Secrets, secret([]byte("x")).Secrets...)
+	if text := Summarize(&f).Markdown(); strings.Count(text, "| ns/s | 2026-09-17 12:00:00Z |") != 1 {
+		t.Errorf("got\n%s", text)
 	}
 }
 

@@ -128,6 +128,40 @@ func tooSmall(f *Facts, class *storagev1.StorageClass, claim *corev1.PersistentV
 	return ""
 }
 
+// podsWaiting are Pods of users that do not start, with the last word about them. Those whose claim has no volume wait for that.
+func podsWaiting(f *Facts) []Finding {
+	unbound := sets.New[string]()
+	for i := range f.Claims {
+		if f.Claims[i].Status.Phase != corev1.ClaimBound {
+			unbound.Insert(f.Claims[i].Namespace + "/" + f.Claims[i].Name)
+		}
+	}
+	var found []Finding
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		claims := claimsIn(pod)
+		if pod.Status.Phase != corev1.PodPending || len(claims) == 0 || unbound.HasAny(claims...) {
+			continue
+		}
+		last := lastEvent(f, "Pod", pod.Namespace, pod.Name, func(e *corev1.Event) bool { return e.Type == corev1.EventTypeWarning })
+		if last != nil {
+			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("pod %s/%s (claims %s; node %s) does not start: %s: %s", pod.Namespace, pod.Name, some(claims, 3), cmp.Or(pod.Spec.NodeName, "none yet"), last.Reason, last.Message)})
+		}
+	}
+	return shortened(found, "Pods do not start")
+}
+
+// claimsIn are the claims of a Pod, as NAMESPACE/NAME.
+func claimsIn(pod *corev1.Pod) []string {
+	var claims []string
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			claims = append(claims, pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return claims
+}
+
 // volumesBroken are volumes with which something is wrong, by what their agents say of them.
 func volumesBroken(f *Facts) []Finding {
 	var found []Finding

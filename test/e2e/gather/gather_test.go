@@ -60,6 +60,7 @@ func TestMustGatherNamesEachCause(t *testing.T) {
 	defer cancel()
 	w := newWorld(ctx, t)
 	w.storage(ctx)
+	w.healthy(ctx)
 	w.breakThings(ctx)
 
 	folder := w.gather(ctx)
@@ -140,6 +141,34 @@ func other(node string) string {
 		return "node2"
 	}
 	return "node1"
+}
+
+// healthy gathers from outside of the cluster while nothing is wrong: through the agents of both nodes.
+func (w *world) healthy(ctx context.Context) {
+	w.Helper()
+	folder := filepath.Join(w.TempDir(), "must-gather")
+	command, err := w.Lab.Command(limited(ctx, 2*time.Minute), os.Getenv("LVMS_GATHER"), "--dest-dir", folder)
+	w.must(err)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		w.Fatalf("gather: %v\n%s", err, out)
+	}
+	summary, err := os.ReadFile(filepath.Join(folder, "summary.md"))
+	w.must(err)
+	if !strings.HasPrefix(string(summary), "# LVM Storage: healthy: 0 critical, 0 warnings") {
+		w.Errorf("of a cluster that is well it says:\n%s", summary)
+	}
+	for _, node := range []string{"node1", "node2"} {
+		content, err := os.ReadFile(filepath.Join(folder, "nodes", node, "lvm-fullreport.json"))
+		if err != nil || !strings.Contains(string(content), `"thin"`) {
+			w.Errorf("%s: %v, %.300s", node, err, content)
+		}
+	}
+	pods, err := w.Kubectl(ctx, nil, "get", "events", "-A", "--field-selector=involvedObject.kind=Pod", "-o", "name")
+	if err != nil || strings.Contains(pods, "lvms-collect") {
+		w.Errorf("a Pod was made although both agents answer: %s, %v", pods, err)
+	}
+	w.Logf("%s: gathered from a cluster that is well", w.since())
 }
 
 // breakThings leaves nothing as it was, one fault after another.
