@@ -36,6 +36,9 @@ const (
 	operatorName = "lvms-operator"
 	agentName    = "vg-manager"
 
+	// objectsLimit leaves time for nodes and logs where the API server is slow.
+	objectsLimit = 4 * time.Minute
+
 	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 )
 
@@ -104,7 +107,9 @@ func (g *gathering) all(ctx context.Context) error {
 		return err
 	}
 	g.say("objects of the API")
-	seen := collector.Objects(ctx)
+	objectsCtx, cancel := context.WithTimeoutCause(ctx, objectsLimit, fmt.Errorf("the time limit of %s for objects was reached", objectsLimit))
+	defer cancel()
+	seen := collector.Objects(objectsCtx)
 	// Whatever ends this from here on, the causes that the objects tell are known.
 	if err := g.finish(errors.New("only the objects have been read so far")); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -74,7 +75,8 @@ func (c *Collector) usersIn(ctx context.Context, namespace string, claims sets.S
 	}}, namespace)
 }
 
-// claimsOf tells which claims are for volumes of ours: by their StorageClass, their volume, or who was asked to provision them.
+// claimsOf tells which claims are for volumes of ours: by their StorageClass, also one that is gone, their volume, or who was asked to
+// provision them.
 func claimsOf(classes, volumes []unstructured.Unstructured) func(*unstructured.Unstructured) bool {
 	ourClasses, ourVolumes := sets.New[string](), sets.New[string]()
 	for i := range classes {
@@ -88,13 +90,8 @@ func claimsOf(classes, volumes []unstructured.Unstructured) func(*unstructured.U
 	return func(o *unstructured.Unstructured) bool {
 		class, _, _ := unstructured.NestedString(o.Object, "spec", "storageClassName")
 		volume, _, _ := unstructured.NestedString(o.Object, "spec", "volumeName")
-		return ourClasses.Has(class) || hasPrefix(class, v1alpha1.StorageClassPrefix) || ourVolumes.Has(volume) || o.GetAnnotations()[provisionerAnnotation] == v1alpha1.DriverName
+		return ourClasses.Has(class) || strings.HasPrefix(class, v1alpha1.StorageClassPrefix) || ourVolumes.Has(volume) || o.GetAnnotations()[provisionerAnnotation] == v1alpha1.DriverName
 	}
-}
-
-// hasPrefix tells of a claim whose StorageClass may be gone.
-func hasPrefix(class, prefix string) bool {
-	return len(class) > len(prefix) && class[:len(prefix)] == prefix
 }
 
 func snapshotsOf(contents []unstructured.Unstructured) func(*unstructured.Unstructured) bool {
@@ -105,7 +102,7 @@ func snapshotsOf(contents []unstructured.Unstructured) func(*unstructured.Unstru
 	return func(o *unstructured.Unstructured) bool {
 		content, _, _ := unstructured.NestedString(o.Object, "status", "boundVolumeSnapshotContentName")
 		class, _, _ := unstructured.NestedString(o.Object, "spec", "volumeSnapshotClassName")
-		return bound.Has(content) || hasPrefix(class, v1alpha1.StorageClassPrefix)
+		return bound.Has(content) || strings.HasPrefix(class, v1alpha1.StorageClassPrefix)
 	}
 }
 
