@@ -60,8 +60,9 @@ type gathering struct {
 	config *rest.Config
 	core   kubernetes.Interface
 	out    *archive.Writer
-	// progress takes a line for what is done.
+	// progress takes a line for what is done; saying is one line at a time.
 	progress io.Writer
+	saying   sync.Mutex
 	from     time.Time
 }
 
@@ -88,6 +89,8 @@ func runGather(ctx context.Context, progress io.Writer, o options) error {
 }
 
 func (g *gathering) say(format string, args ...any) {
+	g.saying.Lock()
+	defer g.saying.Unlock()
 	_, _ = fmt.Fprintf(g.progress, time.Now().UTC().Format("15:04:05")+" "+format+"\n", args...)
 }
 
