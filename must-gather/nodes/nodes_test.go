@@ -149,11 +149,11 @@ func TestASecondReadReplacesTheFirst(t *testing.T) {
 	}
 }
 
-// Two hundred nodes with 400 KiB each, three of which hang: the time is that of the hanging ones, beside the others, and the size is kept.
+// Two hundred nodes with 120 KiB each, three of which hang: the time is that of the hanging ones, beside the others, and the size is kept.
 func TestTwoHundredNodes(t *testing.T) {
-	const budget = 48 << 20
+	const budget = 22 << 20
 	out := newArchive(t, budget)
-	line := strings.Repeat("2026-03-01T00:00:00+0000 node kernel: sd 0:0:0:0: [sda] something happened\n", 5000)
+	line := strings.Repeat("2026-03-01T00:00:00+0000 node kernel: sd 0:0:0:0: [sda] something happened\n", 1500)
 	var once sync.Once
 	var began time.Time
 	source := played(func(ctx context.Context, node string, w io.Writer) error {
