@@ -80,7 +80,11 @@ type played struct{}
 
 var line = strings.Repeat("2026-03-01T00:00:00+0000 node kernel: sd 0:0:0:0: [sda] something happened that is of no interest\n", 20000)
 
-func (played) Read(ctx context.Context, node string, out io.Writer) error {
+func (p played) Ways(node string) []nodes.Way {
+	return []nodes.Way{{Name: "played", Read: func(ctx context.Context, out io.Writer) error { return p.read(ctx, node, out) }}}
+}
+
+func (played) read(ctx context.Context, node string, out io.Writer) error {
 	if strings.HasSuffix(node, "77") {
 		<-ctx.Done()
 		return ctx.Err()

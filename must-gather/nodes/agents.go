@@ -3,7 +3,6 @@ package nodes
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -66,41 +65,18 @@ func NewCluster(config *rest.Config, agents map[string]Agent, helper *Helper, si
 	return &Cluster{config: config, core: core, agents: agents, helper: helper, since: since}, nil
 }
 
-// counted tells whether anything was written.
-type counted struct {
-	io.Writer
-	n int
-}
-
-func (c *counted) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
-	c.n += n
-	return n, err
-}
-
-// Read implements Source. A Pod is made only as long as nothing has been written.
-func (c *Cluster) Read(ctx context.Context, node string, out io.Writer) error {
-	written := &counted{Writer: out}
-	agent, found := c.agents[node]
-	var agentErr error
-	if found {
-		agentErr = c.exec(ctx, agent.Namespace, agent.Pod, agent.Container, []string{"/lvms", "collect"}, written)
-		if agentErr == nil && written.n == 0 {
-			// So it is where the container ends in the middle of the call.
-			agentErr = errors.New("it wrote nothing")
-		}
-		if agentErr == nil || written.n > 0 || ctx.Err() != nil {
-			return agentErr
-		}
-		agentErr = fmt.Errorf("its agent: %w", agentErr)
+// Ways implements Source: the node's agent, and a Pod for one read.
+func (c *Cluster) Ways(node string) []Way {
+	var ways []Way
+	if agent, found := c.agents[node]; found {
+		ways = append(ways, Way{"its agent", func(ctx context.Context, out io.Writer) error {
+			return c.exec(ctx, agent.Namespace, agent.Pod, agent.Container, []string{"/lvms", "collect"}, out)
+		}})
 	}
-	if c.helper == nil {
-		return errors.Join(agentErr, errors.New("no agent could read it, and no image is known for a Pod that would"))
+	if c.helper != nil {
+		ways = append(ways, Way{"a Pod for the read", func(ctx context.Context, out io.Writer) error { return c.byPod(ctx, node, out) }})
 	}
-	if err := c.byPod(ctx, node, written); err != nil {
-		return errors.Join(agentErr, fmt.Errorf("a Pod for the read: %w", err))
-	}
-	return nil
+	return ways
 }
 
 func (c *Cluster) exec(ctx context.Context, namespace, pod, container string, command []string, out io.Writer) error {

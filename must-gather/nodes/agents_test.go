@@ -42,7 +42,7 @@ func TestAPodThatDoesNotServeIsToldOfAndDeleted(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
 			for range 2 {
-				err := c.Read(ctx, "node1", io.Discard)
+				err := c.byPod(ctx, "node1", io.Discard)
 				if err == nil || !strings.Contains(err.Error(), test.want) {
 					t.Errorf("got %v, want %q", err, test.want)
 				}
@@ -60,11 +60,7 @@ func TestAPodThatIsRefusedIsToldOf(t *testing.T) {
 	core.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("violates PodSecurity")
 	})
-	if err := c.Read(t.Context(), "node1", io.Discard); err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
-		t.Errorf("got %v", err)
-	}
-	c.helper = nil
-	if err := c.Read(t.Context(), "node1", io.Discard); err == nil || !strings.Contains(err.Error(), "no image is known") {
+	if err := c.byPod(t.Context(), "node1", io.Discard); err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -79,5 +75,19 @@ func TestOnlyTheBeginningOfStderrIsKept(t *testing.T) {
 	}
 	if kept.String() != "abcab" {
 		t.Errorf("kept %q", kept.String())
+	}
+}
+
+func TestTheAgentIsTheFirstWay(t *testing.T) {
+	c := &Cluster{agents: map[string]Agent{"node1": {}}, helper: &Helper{}}
+	if ways := c.Ways("node1"); len(ways) != 2 || ways[0].Name != "its agent" {
+		t.Errorf("got %+v", ways)
+	}
+	if ways := c.Ways("node2"); len(ways) != 1 || ways[0].Name != "a Pod for the read" {
+		t.Errorf("got %+v", ways)
+	}
+	c.helper = nil
+	if ways := c.Ways("node2"); len(ways) != 0 {
+		t.Errorf("got %+v", ways)
 	}
 }

@@ -27,9 +27,17 @@ const (
 	maxTar = 64 << 20
 )
 
-// Source runs the read of a node. It writes one tar, with files and no folders, and returns when that is complete.
+// Way is one way to read a node.
+type Way struct {
+	// Name of it, for example "its agent".
+	Name string
+	// Read writes one tar, with files and no folders, and returns when that is complete.
+	Read func(ctx context.Context, out io.Writer) error
+}
+
+// Source knows the ways to read a node, the best first.
 type Source interface {
-	Read(ctx context.Context, node string, out io.Writer) error
+	Ways(node string) []Way
 }
 
 // Collect reads nodes, a few at a time, each within its time limit, and writes them to nodes/NAME of the archive. A node that cannot be
@@ -53,13 +61,33 @@ func Collect(ctx context.Context, source Source, names []string, out *archive.Wr
 	group.Wait()
 }
 
+// read tries one way after another, within the time of one node. A later one replaces the files of an earlier one.
 func read(ctx context.Context, source Source, name string, out *archive.Writer, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	var errs []error
+	for _, way := range source.Ways(name) {
+		err := try(ctx, way, name, out)
+		if err == nil {
+			out.Failed("node "+name+" the first way; another one was taken", errors.Join(errs...))
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", way.Name, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if len(errs) == 0 {
+		return errors.New("no agent runs on it, and no image is known for a Pod that would read it")
+	}
+	return errors.Join(errs...)
+}
+
+func try(ctx context.Context, way Way, name string, out *archive.Writer) error {
 	reader, writer := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
-		err := source.Read(ctx, name, writer)
+		err := way.Read(ctx, writer)
 		_ = writer.CloseWithError(err)
 		done <- err
 	}()

@@ -22,7 +22,50 @@ import (
 // played are nodes that answer by a function of their name.
 type played func(ctx context.Context, node string, out io.Writer) error
 
-func (p played) Read(ctx context.Context, node string, out io.Writer) error { return p(ctx, node, out) }
+func (p played) Ways(node string) []Way {
+	return []Way{{"played", func(ctx context.Context, out io.Writer) error { return p(ctx, node, out) }}}
+}
+
+// ways are those of every node.
+type ways []Way
+
+func (w ways) Ways(string) []Way { return w }
+
+func TestAnotherWayIsTakenWhereOneFails(t *testing.T) {
+	good := Way{"a Pod", func(_ context.Context, w io.Writer) error {
+		return write(w, map[string]string{"a.txt": "whole", "collect.json": "{}"})
+	}}
+	tests := map[string]struct {
+		ways ways
+		// want is in the failure; failed tells whether nothing was read.
+		want   string
+		failed bool
+	}{
+		"the first is good":      {ways{good, {"never", func(context.Context, io.Writer) error { return errors.New("asked") }}}, "", false},
+		"the first refuses":      {ways{{"its agent", func(context.Context, io.Writer) error { return errors.New("refused") }}, good}, "another one was taken: its agent: refused", false},
+		"the first breaks off":   {ways{{"its agent", func(_ context.Context, w io.Writer) error { return write(w, map[string]string{"a.txt": "half"}) }}, good}, "its agent: 1 files came", false},
+		"the first says nothing": {ways{{"its agent", func(context.Context, io.Writer) error { return nil }}, good}, "its agent: 0 files came", false},
+		"both fail":              {ways{{"its agent", func(context.Context, io.Writer) error { return errors.New("refused") }}, {"a Pod", func(context.Context, io.Writer) error { return errors.New("no image") }}}, "a Pod: no image", true},
+		"there is none":          {ways{}, "no image is known", true},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			out := newArchive(t, 64<<20)
+			Collect(t.Context(), test.ways, []string{"node1"}, out, time.Second)
+			content, err := os.ReadFile(filepath.Join(out.Root(), "nodes/node1/a.txt"))
+			if (err != nil) != test.failed || err == nil && string(content) != "whole" {
+				t.Errorf("%q, %v", content, err)
+			}
+			said := ""
+			for _, f := range out.Failures().Failures {
+				said += f.What + ": " + f.Error
+			}
+			if !strings.Contains(said, test.want) || (test.want == "") != (said == "") {
+				t.Errorf("said %q, want %q", said, test.want)
+			}
+		})
+	}
+}
 
 func write(out io.Writer, files map[string]string) error {
 	tape := tar.NewWriter(out)

@@ -353,6 +353,9 @@ func (w *world) whole(folder string) {
 			w.Errorf("%s: %v: has no %q: %.600s", name, err, want, content)
 		}
 	}
+	if failures, err := os.ReadFile(filepath.Join(folder, "errors.json")); w.Failed() {
+		w.Logf("errors.json: %s, %v", failures, err)
+	}
 	logs, err := filepath.Glob(filepath.Join(folder, "namespaces/openshift-lvm-storage/pods/vg-manager-*/vg-manager/vg-manager/logs/previous.log"))
 	if err != nil || len(logs) == 0 {
 		w.Errorf("the log of the agent before it ended: %v, %v", logs, err)
