@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -182,11 +183,10 @@ func stateOf(pod *corev1.Pod) string {
 	return state
 }
 
-// pod is on its node without a scheduler, whatever the node's taints are, and has no token. It sleeps by the node's own program, since
-// images need not have one.
+// pod is on its node without a scheduler, whatever the node's taints are, and has no token. Its first process is the program itself, which
+// waits: what is run in a container gets the namespaces of that process, so it must not be one in those of the node.
 func (h *Helper) pod(node string) *corev1.Pod {
 	yes, no, life, root := true, false, int64(podLife.Seconds()), int64(0)
-	sleep := fmt.Sprint(life)
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "lvms-collect-", Labels: map[string]string{"app.kubernetes.io/name": "lvms-collect", "app.kubernetes.io/part-of": "lvms"},
 			Annotations: map[string]string{"target.workload.openshift.io/management": `{"effect": "PreferredDuringScheduling"}`, "openshift.io/required-scc": "privileged"}},
@@ -196,7 +196,7 @@ func (h *Helper) pod(node string) *corev1.Pod {
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
 				Name: container, Image: h.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-				Command:         []string{"/usr/bin/nsenter", "-t", "1", "-m", "--", "/usr/bin/sleep", sleep},
+				Command:         append(slices.Clone(h.Command), "--hold="+podLife.String()),
 				SecurityContext: &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root, ReadOnlyRootFilesystem: &yes},
 			}},
 		},

@@ -235,12 +235,12 @@ func TestTwoHundredNodes(t *testing.T) {
 }
 
 func TestTheHelperIsReadOnlyAndEndsByItself(t *testing.T) {
-	pod := (&Helper{Namespace: "ns", Image: "example.com/a:1"}).pod("node1")
+	pod := (&Helper{Namespace: "ns", Image: "example.com/a:1", Command: []string{"/lvms", "collect"}}).pod("node1")
 	spec := pod.Spec
 	if spec.NodeName != "node1" || !spec.HostPID || *spec.AutomountServiceAccountToken || *spec.ActiveDeadlineSeconds != int64(podLife.Seconds()) || len(spec.Volumes) != 0 {
 		t.Errorf("got %+v", spec)
 	}
-	if c := spec.Containers[0]; !*c.SecurityContext.Privileged || !*c.SecurityContext.ReadOnlyRootFilesystem || c.Image != "example.com/a:1" {
+	if c := spec.Containers[0]; !*c.SecurityContext.Privileged || !*c.SecurityContext.ReadOnlyRootFilesystem || c.Image != "example.com/a:1" || !slices.Equal(c.Command, []string{"/lvms", "collect", "--hold=3m0s"}) {
 		t.Errorf("got %+v", c)
 	}
 	if podLife < Limit+podStart {

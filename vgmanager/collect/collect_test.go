@@ -237,3 +237,20 @@ func TestNoItemChangesAnything(t *testing.T) {
 		files[item.File] = true
 	}
 }
+
+func TestHoldReadsNothingAndEnds(t *testing.T) {
+	var out bytes.Buffer
+	c := Command()
+	c.SetOut(&out)
+	c.SetArgs([]string{"--hold=50ms"})
+	begun := time.Now()
+	if err := c.ExecuteContext(t.Context()); err != nil || out.Len() != 0 || time.Since(begun) < 50*time.Millisecond {
+		t.Errorf("after %s: %d bytes, %v", time.Since(begun), out.Len(), err)
+	}
+	c = Command()
+	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SetArgs([]string{"--since=yesterday"})
+	if err := c.ExecuteContext(t.Context()); err == nil {
+		t.Error("--since=yesterday was taken")
+	}
+}
