@@ -107,6 +107,11 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	w.Cluster, err = story.Open(l)
 	w.must(err)
 	w.must(w.Install(ctx, os.Getenv("LVMS_IMAGE")))
+	// Another operator would mend what is broken here.
+	_, err = w.Kubectl(ctx, nil, "patch", "deployment", "lvms-operator", "-n", story.OperatorNamespace, "--type=json", "-p", `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--standbys=0"}]`)
+	w.must(err)
+	_, err = w.Kubectl(ctx, nil, "rollout", "status", "deployment", "lvms-operator", "-n", story.OperatorNamespace, "--timeout=120s")
+	w.must(err)
 	return w
 }
 
@@ -215,9 +220,10 @@ func (w *world) breakThings(ctx context.Context) {
 	w.waits(ctx, "the agent in a crash loop", "get pods -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=vg-manager --field-selector=spec.nodeName=node1 -o jsonpath={.items[*].status.containerStatuses[*].state.waiting.reason}", "CrashLoopBackOff")
 
 	// Who would mend the certificate does not run.
-	_, err = w.Kubectl(ctx, nil, "scale", "-n", story.OperatorNamespace, "deployment", "--all", "--replicas=0")
+	_, err = w.Kubectl(ctx, nil, "scale", "-n", story.OperatorNamespace, "deployment", "lvms-operator", "--replicas=0")
 	w.must(err)
 	w.waits(ctx, "no operator", "get deployment lvms-operator -n "+story.OperatorNamespace+" -o jsonpath={.status.availableReplicas}", "")
+	w.waits(ctx, "its process ended", "get pods -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=lvms-operator --field-selector=spec.nodeName=node1 -o name", "")
 	authority, err := w.Kubectl(ctx, nil, "get", "configmap", "kube-root-ca.crt", "-n", "default", "-o", `jsonpath={.data.ca\.crt}`)
 	w.must(err)
 	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": []byte(authority)}})
