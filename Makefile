@@ -49,7 +49,7 @@ test-fuzz: ## Every decoder with made-up input, a bounded number of it.
 
 .PHONY: test-env
 test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etcd.
-	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/...
+	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/... ./must-gather/...
 
 .PHONY: test-lab
 test-lab: packages image ## The lab itself, and the LVM contract on real LVM in a bare node.
@@ -57,8 +57,8 @@ test-lab: packages image ## The lab itself, and the LVM contract on real LVM in 
 	@hack/test-bare
 
 .PHONY: test-e2e
-test-e2e: packages image upstream-image next-image $(BIN)/bundle $(BIN)/catalog ## User stories on a real cluster with real LVM.
-	@LVMS_IMAGE=$(IMAGE) LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
+test-e2e: packages image must-gather-image upstream-image next-image $(BIN)/bundle $(BIN)/catalog ## User stories on a real cluster with real LVM.
+	@LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
 
 # npm needs Node.js, which nothing else here does; so does the plugin, which is built into its server.
 CONSOLE := $(CURDIR)/console-plugin/web
@@ -89,6 +89,10 @@ bench-scale: packages $(BIN)/lvms $(LAB) ## The operator with 1,000 nodes and 20
 .PHONY: bench-scrape
 bench-scrape: ## Time and size of a scrape of a node agent, against what every Go program tells of itself.
 	@hack/step "bench-scrape" go test ./cmd/lvms -run XXX -bench Scrape -benchtime 1000x
+
+.PHONY: bench-gather
+bench-gather: $(LAB) ## Must-gather of 200 nodes with 4,000 volumes: time and size of its parts, with a real API server and nodes that are played.
+	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "bench-gather" go test -tags env -run XXX -bench Gather -benchtime 1x -v ./must-gather
 
 ##@ Build
 
@@ -132,6 +136,28 @@ $(ARCHES:%=$(BIN)/lvms-%): $(BIN)/lvms-%:
 $(ARCHES:%=$(BIN)/console-plugin-%): $(BIN)/console-plugin-%: console-files
 	@GOARCH=$* hack/step "build console-plugin for $*" go build -ldflags "-s -w" -o $@ ./console-plugin
 
+GATHER_IMAGE := $(LVMS_CACHE)/image/lvms-must-gather.tar
+GATHER_IMAGES := $(ARCHES:%=$(LVMS_CACHE)/image/lvms-must-gather-%.tar)
+gather-rootfs = $(BIN)/rootfs -image must-gather -arch $(1) -update=$(DEBIAN_UPDATE) -cache $(LVMS_CACHE)/debian -out $(LVMS_CACHE)/rootfs-must-gather-$(1)
+write-gather-image = $(BIN)/image -image must-gather -arch $(1) -rootfs $(LVMS_CACHE)/rootfs-must-gather-$(1) -packages $(LVMS_CACHE)/rootfs-must-gather-$(1).packages.json \
+	-binary $(2) -version $(VERSION) -revision "$(REVISION)" -out $(3)
+
+.PHONY: must-gather-image
+must-gather-image: $(BIN)/gather $(BIN)/rootfs $(BIN)/image ## Write the image of must-gather as an OCI archive.
+	@mkdir -p $(dir $(GATHER_IMAGE)) && $(call gather-rootfs,amd64)
+	@$(call write-gather-image,amd64,$(BIN)/gather,$(GATHER_IMAGE))
+
+.PHONY: must-gather-images
+must-gather-images: $(GATHER_IMAGES) ## The same for amd64, arm64, ppc64le and s390x, and one archive with all of them.
+	@$(BIN)/image -index -out $(LVMS_CACHE)/image/lvms-must-gather-index.tar $(GATHER_IMAGES)
+
+.PHONY: $(GATHER_IMAGES) $(ARCHES:%=$(BIN)/gather-%)
+$(GATHER_IMAGES): $(LVMS_CACHE)/image/lvms-must-gather-%.tar: $(BIN)/gather-% $(BIN)/rootfs $(BIN)/image
+	@mkdir -p $(dir $@) && $(call gather-rootfs,$*)
+	@$(call write-gather-image,$*,$<,$@)
+$(ARCHES:%=$(BIN)/gather-%): $(BIN)/gather-%:
+	@GOARCH=$* hack/step "build gather for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./must-gather
+
 .PHONY: console-browser
 console-browser:
 	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } >/dev/null
@@ -165,9 +191,11 @@ next-image: image
 	@$(call write-image,amd64,$(BIN)/lvms-next,$(NEXT_IMAGE)) $(call with-console,$(BIN)/console-plugin) -version $(NEXT_VERSION)
 
 # Go decides what is stale.
-.PHONY: $(BIN)/lvms $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge $(BIN)/console-plugin
+.PHONY: $(BIN)/lvms $(BIN)/gather $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/staticcheck $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge $(BIN)/console-plugin
 $(BIN)/lvms:
 	@hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
+$(BIN)/gather:
+	@hack/step "build gather" go build -ldflags "$(LDFLAGS)" -o $@ ./must-gather
 $(BIN)/image:
 	@go build -o $@ ./hack/image
 $(BIN)/rootfs:
@@ -194,12 +222,14 @@ generate: $(BIN)/controller-gen ## Write the generated files anew: deep copies, 
 monitoring: ## Write the PrometheusRule and the dashboards anew, from monitoring/.
 	@go run ./monitoring
 
-# A release names its image by digest.
+# A release names its images by digest.
 BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator:v$(VERSION)
+MUST_GATHER_IMAGE ?= quay.io/lvm-storage/lvms-must-gather:v$(VERSION)
+BUNDLE_IMAGES = -image $(BUNDLE_IMAGE) -must-gather-image $(MUST_GATHER_IMAGE)
 
 .PHONY: bundle
-bundle: $(BIN)/bundle ## Write the OLM bundle from config/: make bundle VERSION=X.Y.Z BUNDLE_IMAGE=NAME@sha256:...
-	@$(BIN)/bundle -version $(VERSION) -image $(BUNDLE_IMAGE) -out bundle
+bundle: $(BIN)/bundle ## Write the OLM bundle from config/: make bundle VERSION=X.Y.Z BUNDLE_IMAGE=NAME@sha256:... MUST_GATHER_IMAGE=NAME@sha256:...
+	@$(BIN)/bundle -version $(VERSION) $(BUNDLE_IMAGES) -out bundle
 
 # A release names the image of its bundle by digest.
 CATALOG_BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator-bundle:v$(VERSION)
@@ -221,7 +251,7 @@ lint: $(BIN)/staticcheck ## gofmt, go vet and staticcheck.
 
 .PHONY: verify
 verify: $(BIN)/controller-gen $(BIN)/bundle $(BIN)/catalog $(LAB) ## Fail where a generated file is stale, or bundle and catalog are not what OLM's validators want.
-	@hack/step "verify generated files" hack/verify $(BIN)/controller-gen $(BIN)/bundle -version $(VERSION) -image $(BUNDLE_IMAGE)
+	@hack/step "verify generated files" hack/verify $(BIN)/controller-gen $(BIN)/bundle -version $(VERSION) $(BUNDLE_IMAGES)
 	@opm=$(OPM) && hack/step "verify catalog" hack/verify-catalog $(BIN)/catalog -opm "$$opm" -bundle bundle -image $(CATALOG_BUNDLE_IMAGE)
 	@cd hack/bundle && ../step "bundle tests" go test ./...
 

@@ -1,5 +1,5 @@
-// Command lvms is LVM Storage: `lvms operator` is the cluster's operator, `lvms vgmanager` the agent of a node, and `lvms lvmd` the
-// engine of a node for TopoLVM's own components.
+// Command lvms is LVM Storage: `lvms operator` is the cluster's operator, `lvms vgmanager` the agent of a node, `lvms lvmd` the
+// engine of a node for TopoLVM's own components, and `lvms collect` reads a node for must-gather.
 package main
 
 import (
@@ -28,6 +28,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/version"
+	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
 )
 
 var scheme = runtime.NewScheme()
@@ -63,7 +64,7 @@ func command() *cobra.Command {
 		ctrl.SetLogger(logger)
 		klog.SetLogger(logger)
 	}
-	root.AddCommand(operatorCommand(), vgmanagerCommand(), lvmdCommand())
+	root.AddCommand(operatorCommand(), vgmanagerCommand(), lvmdCommand(), collect.Command())
 	return root
 }
 

@@ -19,12 +19,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+const mustGather = "quay.io/lvm-storage/lvms-must-gather@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 const image = "quay.io/lvm-storage/lvms-operator@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 func newBundle(t *testing.T) (string, *manifests.Bundle) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")
-	o := options{repository: "../..", out: dir, version: "1.2.3", image: image, maintainer: "LVM Storage", mail: "lvm-storage@users.noreply.github.com", url: "https://github.com/lvm-storage/lvm-operator"}
+	o := options{repository: "../..", out: dir, version: "1.2.3", image: image, mustGather: mustGather, maintainer: "LVM Storage", mail: "lvm-storage@users.noreply.github.com", url: "https://github.com/lvm-storage/lvm-operator"}
 	if err := run(o); err != nil {
 		t.Fatal(err)
 	}
@@ -201,6 +203,9 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 			t.Errorf("%s: hidden from people: %v", owned.Name, hidden)
 		}
 	}
+	if csv.Annotations["operators.openshift.io/must-gather-image"] != mustGather || len(csv.Spec.RelatedImages) != 2 || csv.Spec.RelatedImages[1].Image != mustGather {
+		t.Errorf("must-gather: %q, related images %v", csv.Annotations["operators.openshift.io/must-gather-image"], csv.Spec.RelatedImages)
+	}
 	// Every image is in relatedImages, by digest.
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		data, readErr := os.ReadFile(path)
@@ -212,7 +217,7 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 			return err
 		}
 		for _, found := range imagesIn(object) {
-			if found != csv.Spec.RelatedImages[0].Image || !strings.Contains(found, "@sha256:") {
+			if !slices.ContainsFunc(csv.Spec.RelatedImages, func(r v1alpha1.RelatedImage) bool { return r.Image == found }) || !strings.Contains(found, "@sha256:") {
 				t.Errorf("%s names the image %s, which is not in relatedImages", filepath.Base(path), found)
 			}
 		}

@@ -82,9 +82,18 @@ func newCSV(o options, v semver.Version, s *source) (*v1alpha1.ClusterServiceVer
 			InstallStrategy:           install,
 			CustomResourceDefinitions: v1alpha1.CustomResourceDefinitions{Owned: owned},
 			WebhookDefinitions:        webhooks,
-			RelatedImages:             []v1alpha1.RelatedImage{{Name: operator, Image: o.image}},
+			RelatedImages:             relatedImages(o),
 		},
 	}, nil
+}
+
+// relatedImages are what a mirror has to have.
+func relatedImages(o options) []v1alpha1.RelatedImage {
+	images := []v1alpha1.RelatedImage{{Name: operator, Image: o.image}}
+	if o.mustGather != "" {
+		images = append(images, v1alpha1.RelatedImage{Name: "must-gather", Image: o.mustGather})
+	}
+	return images
 }
 
 // installModes: the operator acts in its own namespace, and what it asks of others does not depend on which are watched.
@@ -226,6 +235,9 @@ func csvAnnotations(o options, s *source) (map[string]string, error) {
 	}
 	if o.created != "" {
 		all["createdAt"] = o.created
+	}
+	if o.mustGather != "" {
+		all["operators.openshift.io/must-gather-image"] = o.mustGather
 	}
 	return all, nil
 }

@@ -20,6 +20,7 @@ import (
 type options struct {
 	repository, out       string
 	version, image        string
+	mustGather            string
 	skipRange, created    string
 	channels, defaultOf   string
 	maintainer, mail, url string
@@ -31,6 +32,7 @@ func main() {
 	flag.StringVar(&o.out, "out", "bundle", "folder that the bundle is written to; what was there goes")
 	flag.StringVar(&o.version, "version", "", "version, X.Y.Z")
 	flag.StringVar(&o.image, "image", "", "image of operator and node agent; a release names it by digest")
+	flag.StringVar(&o.mustGather, "must-gather-image", "", "image of must-gather, by digest in a release; the bundle names none if it is not given")
 	flag.StringVar(&o.skipRange, "skip-range", "", "versions that this one can replace at once; empty for all before it of this and the last minor version")
 	flag.StringVar(&o.created, "created", "", "time of the release, RFC 3339; empty for none")
 	flag.StringVar(&o.channels, "channels", "", "channels, separated by commas; empty for stable-X.Y and candidate")

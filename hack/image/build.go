@@ -34,10 +34,10 @@ func build(o options) (v1.Image, error) {
 	config = config.DeepCopy()
 	config.OS, config.Architecture = "linux", o.arch
 	config.Created = v1.Time{Time: o.created}
-	config.Config.Entrypoint = []string{"/lvms"}
+	config.Config.Entrypoint = []string{"/" + products[o.image].program}
 	config.Config.User = "65532:65532"
 	config.Config.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
-	config.Config.Labels = labels(o.title, o.version, o.release)
+	config.Config.Labels = labels(products[o.image], o.title, o.version, o.release)
 	return mutate.ConfigFile(image, config)
 }
 
@@ -48,13 +48,13 @@ func buildLayers(o options) ([]mutate.Addendum, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", o.rootfs, err)
 		}
-		layers = append(layers, addendum(o, files, "hack/rootfs -arch "+o.arch, "programs and libraries of Debian 12, licences"))
+		layers = append(layers, addendum(o, files, "hack/rootfs -image "+o.image+" -arch "+o.arch, "programs and libraries of Debian 12, licences"))
 	}
-	program, err := pack(func(w *tar.Writer) error { return addProgram(w, o.binary, "lvms") })
+	program, err := pack(func(w *tar.Writer) error { return addProgram(w, o.binary, products[o.image].program) })
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", o.binary, err)
 	}
-	layers = append(layers, addendum(o, program, "go build -o /lvms", o.title+" "+o.version))
+	layers = append(layers, addendum(o, program, "go build -o /"+products[o.image].program, o.title+" "+o.version))
 	if o.console == "" {
 		return layers, nil
 	}

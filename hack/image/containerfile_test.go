@@ -49,10 +49,18 @@ func of(all []instruction, stage, name string) []string {
 
 var quoted = regexp.MustCompile(`(\S+?)="([^"]*)"`)
 
-// TestContainerfileMakesTheSameImage compares by text: what builds Containerfiles is not there where tests run.
+// TestContainerfileMakesTheSameImage compares by text: what builds Containerfiles is not there where tests run. A stage has the image's name.
 func TestContainerfileMakesTheSameImage(t *testing.T) {
+	for stage := range products {
+		t.Run(stage, func(t *testing.T) { sameImage(t, stage) })
+	}
+}
+
+func sameImage(t *testing.T, stage string) {
 	file := readContainerfile(t)
-	image, err := build(withTextProgram(t, newFolder(t)))
+	o := withTextProgram(t, newFolder(t))
+	o.image, o.title, o.console, o.parts = stage, "lvms-"+stage, "", ""
+	image, err := build(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +70,7 @@ func TestContainerfileMakesTheSameImage(t *testing.T) {
 	}
 	values := strings.NewReplacer("${VERSION}", "1.2.3", "${RELEASE}", "1")
 	got := map[string]string{}
-	for _, line := range of(file, "operator", "LABEL") {
+	for _, line := range of(file, stage, "LABEL") {
 		for _, match := range quoted.FindAllStringSubmatch(line, -1) {
 			got[match[1]] = values.Replace(match[2])
 		}
@@ -70,17 +78,17 @@ func TestContainerfileMakesTheSameImage(t *testing.T) {
 	if want := config.Config.Labels; !maps.Equal(got, want) {
 		t.Errorf("labels %v\nhack/image has %v", got, want)
 	}
-	if got := of(file, "operator", "USER"); !slices.Equal(got, []string{config.Config.User}) {
+	if got := of(file, stage, "USER"); !slices.Equal(got, []string{config.Config.User}) {
 		t.Errorf("user %q, hack/image has %q", got, config.Config.User)
 	}
-	if got := of(file, "operator", "ENV"); !slices.Equal(got, config.Config.Env) {
+	if got := of(file, stage, "ENV"); !slices.Equal(got, config.Config.Env) {
 		t.Errorf("environment %q, hack/image has %q", got, config.Config.Env)
 	}
 	entrypoint, err := json.Marshal(config.Config.Entrypoint)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := of(file, "operator", "ENTRYPOINT"); !slices.Equal(got, []string{string(entrypoint)}) {
+	if got := of(file, stage, "ENTRYPOINT"); !slices.Equal(got, []string{string(entrypoint)}) {
 		t.Errorf("entry point %q, hack/image has %s", got, entrypoint)
 	}
 }
@@ -88,8 +96,13 @@ func TestContainerfileMakesTheSameImage(t *testing.T) {
 // The list of programs is in hack/rootfs: who runs it, and installs nothing else, has the same ones.
 func TestContainerfileAndMakefileTakeFilesFromTheSameProgram(t *testing.T) {
 	file := readContainerfile(t)
-	if got := of(file, "rootfs", "RUN"); len(got) != 1 || !strings.HasPrefix(got[0], "/tools/rootfs -arch ${TARGETARCH} ") || !strings.HasSuffix(got[0], " -out /rootfs") {
-		t.Errorf("the stage rootfs runs %q, and not hack/rootfs alone", got)
+	for stage, want := range map[string]string{"rootfs": "/tools/rootfs -arch ${TARGETARCH} ", "must-gather-rootfs": "/tools/rootfs -image must-gather -arch ${TARGETARCH} "} {
+		if got := of(file, stage, "RUN"); len(got) != 1 || !strings.HasPrefix(got[0], want) || !strings.HasSuffix(got[0], " -out /rootfs") {
+			t.Errorf("the stage %s runs %q, and not hack/rootfs alone", stage, got)
+		}
+	}
+	if got, want := of(file, "must-gather", "COPY"), []string{"--from=must-gather-rootfs /rootfs /", "--from=build /gather /usr/bin/gather"}; !slices.Equal(got, want) {
+		t.Errorf("the image of must-gather has %q, want %q", got, want)
 	}
 	if got := of(file, "build", "RUN"); !slices.ContainsFunc(got, func(s string) bool { return strings.HasSuffix(s, "-o /tools/rootfs ./hack/rootfs") }) {
 		t.Errorf("the stage build does not build hack/rootfs: %q", got)
@@ -108,7 +121,7 @@ func TestContainerfileAndMakefileTakeFilesFromTheSameProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"rootfs = $(BIN)/rootfs ", "go build -o $@ ./hack/rootfs\n", "hack/console build $(CONSOLE_PARTS)\n"} {
+	for _, want := range []string{"rootfs = $(BIN)/rootfs ", "$(BIN)/rootfs -image must-gather ", "go build -o $@ ./hack/rootfs\n", "hack/console build $(CONSOLE_PARTS)\n"} {
 		if !strings.Contains(string(makefile), want) {
 			t.Errorf("the Makefile has no %q", want)
 		}

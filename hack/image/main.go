@@ -9,7 +9,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -21,22 +23,23 @@ import (
 const maxSize = 60_000_000
 
 type options struct {
-	rootfs, packages, binary, console, parts, out, arch, version, release, title, revision string
-	created                                                                                time.Time
+	image, rootfs, packages, binary, console, parts, out, arch, version, release, title, revision string
+	created                                                                                       time.Time
 }
 
 func main() {
 	var o options
+	flag.StringVar(&o.image, "image", operatorImage, "which image: "+strings.Join(slices.Sorted(maps.Keys(products)), ", "))
 	flag.StringVar(&o.rootfs, "rootfs", "", "folder with the files of the first layer")
 	flag.StringVar(&o.packages, "packages", "", "list of the Debian packages in -rootfs, as hack/rootfs writes it")
-	flag.StringVar(&o.binary, "binary", "", "program, which becomes /lvms and the entry point")
+	flag.StringVar(&o.binary, "binary", "", "program, which becomes the entry point")
 	flag.StringVar(&o.console, "console", "", "the server of the console's plugin, which becomes /console-plugin; empty for none")
 	flag.StringVar(&o.parts, "parts", "", "folder that hack/console has written: the npm packages in -console, and their licences")
 	flag.StringVar(&o.out, "out", "", "archive to write (OCI image layout, tar)")
 	flag.StringVar(&o.arch, "arch", "amd64", "architecture of the files")
 	flag.StringVar(&o.version, "version", "", "version label")
 	flag.StringVar(&o.release, "release", "1", "release label: which build of the version")
-	flag.StringVar(&o.title, "title", "lvms-operator", "title label")
+	flag.StringVar(&o.title, "title", "", "title label; lvms- and the image's name if it is not given")
 	flag.StringVar(&o.revision, "revision", "", "commit that the program was built from; empty where it is not known, or where there are changes on top")
 	index := flag.Bool("index", false, "write -out from the archives that are named as arguments, one for each architecture")
 	flag.Parse()
@@ -70,6 +73,12 @@ func creationTime(epoch string) (time.Time, error) {
 }
 
 func run(o options) error {
+	if _, known := products[o.image]; !known {
+		return fmt.Errorf("-image %q: there are %s", o.image, strings.Join(slices.Sorted(maps.Keys(products)), ", "))
+	}
+	if o.title == "" {
+		o.title = "lvms-" + o.image
+	}
 	if o.binary == "" || !strings.HasSuffix(o.out, ".tar") {
 		return errors.New("-binary and -out are needed, and the archive's name must end with .tar")
 	}

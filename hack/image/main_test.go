@@ -46,7 +46,7 @@ func newFolder(t *testing.T) options {
 			t.Fatal(err)
 		}
 	}
-	return options{rootfs: root, packages: filepath.Join(dir, "packages.json"), binary: program,
+	return options{image: operatorImage, rootfs: root, packages: filepath.Join(dir, "packages.json"), binary: program,
 		console: program, parts: filepath.Join(dir, "parts"), out: filepath.Join(dir, "image.tar"),
 		arch: runtime.GOARCH, version: "1.2.3", release: "1", title: "lvms-operator", created: time.Unix(0, 0).UTC()}
 }
@@ -84,7 +84,7 @@ func TestImageHoldsFolderAndProgram(t *testing.T) {
 	for _, entry := range config.History {
 		history = append(history, entry.CreatedBy)
 	}
-	if want := []string{"hack/rootfs -arch " + runtime.GOARCH, "go build -o /lvms", "go build -o /console-plugin"}; !slices.Equal(history, want) {
+	if want := []string{"hack/rootfs -image operator -arch " + runtime.GOARCH, "go build -o /lvms", "go build -o /console-plugin"}; !slices.Equal(history, want) {
 		t.Errorf("history %q, want %q", history, want)
 	}
 }
@@ -115,6 +115,37 @@ func TestEveryFileIsReproducible(t *testing.T) {
 	}
 	if names := tarNames(t, strings.NewReader(first[o.out])); !slices.Contains(names, "index.json") || !slices.Contains(names, "oci-layout") {
 		t.Errorf("not an OCI layout: %v", names)
+	}
+}
+
+func TestTheProgramIsWhereTheImageWantsIt(t *testing.T) {
+	o := withTextProgram(t, newFolder(t))
+	o.image, o.title, o.console, o.parts = "must-gather", "lvms-must-gather", "", ""
+	image, err := build(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := image.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := config.Config.Entrypoint; len(got) != 1 || got[0] != "/usr/bin/gather" || !strings.Contains(config.Config.Labels["summary"], "Must-gather") {
+		t.Errorf("entry point %q, labels %v", got, config.Config.Labels)
+	}
+	layers, err := image.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	program, err := layers[len(layers)-1].Uncompressed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := tarNames(t, program); len(names) != 1 || names[0] != "usr/bin/gather" {
+		t.Errorf("the last layer has %q", names)
+	}
+	o.image = "nonsense"
+	if err := run(o); err == nil || !strings.Contains(err.Error(), "must-gather, operator") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -39,6 +39,7 @@ type apt struct {
 	run    command
 	folder string
 	arch   architecture
+	roots  []string
 }
 
 // config is read after the machine's own configuration.
@@ -79,8 +80,8 @@ func (a apt) configFile() string { return filepath.Join(a.folder, "apt.conf") }
 func (a apt) listsFile() string { return filepath.Join(a.folder, "lists.complete") }
 
 // fetch returns the packages of the roots with all that they depend on. What the cache has is not read again.
-func fetch(ctx context.Context, run command, folder string, arch architecture, update bool) ([]deb, error) {
-	a := apt{run: run, folder: folder, arch: arch}
+func fetch(ctx context.Context, run command, folder string, arch architecture, roots []string, update bool) ([]deb, error) {
+	a := apt{run: run, folder: folder, arch: arch, roots: roots}
 	if err := a.prepare(); err != nil {
 		return nil, err
 	}
@@ -129,14 +130,14 @@ func (a apt) update(ctx context.Context, force bool) error {
 
 // resolve asks with an empty folder of packages: apt does not list what it has already.
 func (a apt) resolve(ctx context.Context) ([]deb, error) {
-	out, err := a.get(ctx, resolveLimit, append([]string{"-o", "Dir::Cache::archives=" + filepath.Join(a.folder, "none"), "--print-uris", "install"}, roots...)...)
+	out, err := a.get(ctx, resolveLimit, append([]string{"-o", "Dir::Cache::archives=" + filepath.Join(a.folder, "none"), "--print-uris", "install"}, a.roots...)...)
 	if err != nil {
 		return nil, fmt.Errorf("what %s depend on (Debian 12, bookworm, must be among the sources in /etc/apt; -update, in make DEBIAN_UPDATE=true, reads its lists anew): %w",
-			strings.Join(roots, ", "), err)
+			strings.Join(a.roots, ", "), err)
 	}
 	debs, err := parseURIs(string(out), filepath.Join(a.folder, "archives"))
 	if err == nil && len(debs) == 0 {
-		err = fmt.Errorf("apt-get names no package for %s", strings.Join(roots, ", "))
+		err = fmt.Errorf("apt-get names no package for %s", strings.Join(a.roots, ", "))
 	}
 	return debs, err
 }
@@ -156,7 +157,7 @@ func (a apt) download(ctx context.Context, debs []deb) error {
 	if complete {
 		return nil
 	}
-	if _, err := a.get(ctx, downloadLimit, append([]string{"--download-only", "install"}, roots...)...); err != nil {
+	if _, err := a.get(ctx, downloadLimit, append([]string{"--download-only", "install"}, a.roots...)...); err != nil {
 		return fmt.Errorf("download (the lists in the cache may be too old: -update, in make DEBIAN_UPDATE=true, reads them anew): %w", err)
 	}
 	for _, d := range debs {

@@ -34,7 +34,7 @@ func newFakeDebian(arch architecture) *fakeDebian {
 		}
 		return files
 	}
-	rest := slices.DeleteFunc(slices.Clone(programs), func(name string) bool { return name == "mkfs.ext4" || name == "fsck.ext4" })
+	rest := slices.DeleteFunc(slices.Clone(contents["operator"].programs), func(name string) bool { return name == "mkfs.ext4" || name == "fsck.ext4" })
 	root := programNames(rest...)
 	root["./etc/mke2fs.conf"] = []byte("[defaults]\n")
 	root["./sbin/mkfs.ext4"], root["./sbin/fsck.ext4"] = []byte("-> mke2fs"), []byte("-> e2fsck")

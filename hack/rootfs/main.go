@@ -1,5 +1,6 @@
-// Command rootfs writes the files of the first layer of the operator's image: the programs that the node agent's CSI
-// service runs inside its container, with the shared libraries that they need, from Debian's packages. The packages are
+// Command rootfs writes the files of the first layer of an image: of the operator's, the programs that the node agent's CSI
+// service runs inside its container; of must-gather's, those that `oc adm must-gather` runs there; with the shared libraries that they
+// need, from Debian's packages. The packages are
 // those of the image's architecture, whatever the machine's is; nothing is installed and no root is needed. `make image`
 // and the Containerfile both run it, so that both images hold the same files.
 package main
@@ -19,21 +20,52 @@ import (
 	"syscall"
 )
 
-// roots are the packages that hold the programs. Their dependencies hold the libraries.
-var roots = []string{"e2fsprogs", "mount", "smartmontools", "util-linux", "xfsprogs"}
+// content is what an image has besides our own program.
+type content struct {
+	// roots are the packages that hold the programs. Their dependencies hold the libraries.
+	roots []string
+	// programs are all that is run.
+	programs []string
+	// links are further names of programs, which Debian makes when it installs them.
+	links map[string]string
+	// configuration files that programs read.
+	configuration []string
+	// folders are there although no package's file lies in them: what the container mounts over, and what programs expect.
+	folders []string
+}
 
-// programs are all that the image has besides the operator's own program.
-var programs = []string{
-	// LVM runs in the host's namespaces.
-	"nsenter",
-	// A volume is published.
-	"mount", "umount", "fsck", "e2fsck", "fsck.ext4",
-	// A volume gets its file system.
-	"blkid", "wipefs", "mke2fs", "mkfs.ext4", "mkfs.xfs",
-	// A volume grows. resize2fs asks for e2fsck where a file system is not clean.
-	"findmnt", "blockdev", "resize2fs", "dumpe2fs", "xfs_growfs", "xfs_io",
-	// Disks are asked for their health, where that is wanted.
-	"smartctl",
+// contents are those of our images, by name.
+var contents = map[string]content{
+	"operator": {
+		roots: []string{"e2fsprogs", "mount", "smartmontools", "util-linux", "xfsprogs"},
+		programs: []string{
+			// LVM runs in the host's namespaces.
+			"nsenter",
+			// A volume is published.
+			"mount", "umount", "fsck", "e2fsck", "fsck.ext4",
+			// A volume gets its file system.
+			"blkid", "wipefs", "mke2fs", "mkfs.ext4", "mkfs.xfs",
+			// A volume grows. resize2fs asks for e2fsck where a file system is not clean.
+			"findmnt", "blockdev", "resize2fs", "dumpe2fs", "xfs_growfs", "xfs_io",
+			// Disks are asked for their health, where that is wanted.
+			"smartctl",
+		},
+		configuration: []string{"etc/mke2fs.conf"},
+		folders:       []string{"run/topolvm", "registration", "var/lib/kubelet", "var/lock"},
+	},
+	"must-gather": {
+		roots: []string{"bash", "coreutils", "gzip", "grep", "mawk", "procps", "rsync", "sed", "smartmontools", "tar", "util-linux"},
+		programs: []string{
+			// oc adm must-gather watches the volume and ends what fills it, and copies the files.
+			"bash", "df", "du", "mawk", "pkill", "ps", "rsync", "sed", "setsid", "sleep", "sort", "sync", "tar",
+			// Who looks around in the container.
+			"cat", "cp", "date", "env", "gzip", "grep", "head", "id", "ls", "mkdir", "rm", "tail",
+			// A node without an agent is read from a Pod of this image.
+			"nsenter", "smartctl",
+		},
+		links:   map[string]string{"usr/bin/awk": "mawk", "usr/bin/sh": "bash"},
+		folders: []string{"must-gather"},
+	},
 }
 
 // architecture is one that the image is built for.
@@ -52,13 +84,14 @@ var architectures = map[string]architecture{
 }
 
 type options struct {
-	arch, out, packages, cache, license string
-	update                              bool
+	image, arch, out, packages, cache, license string
+	update                                     bool
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.arch, "arch", "", "architecture of the image: "+strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
+	flag.StringVar(&o.image, "image", "operator", "which image: "+strings.Join(slices.Sorted(maps.Keys(contents)), ", "))
 	flag.StringVar(&o.out, "out", "", "folder to write; one that was written before is replaced")
 	flag.StringVar(&o.packages, "packages", "", "file that lists the packages which files came from; empty for the folder's name with .packages.json")
 	flag.StringVar(&o.cache, "cache", "", "folder for Debian's package lists and packages")
@@ -79,6 +112,7 @@ func build(ctx context.Context, o options, run command) error {
 	if err != nil {
 		return err
 	}
+	wanted := contents[o.image]
 	license, err := os.ReadFile(o.license)
 	if err != nil {
 		return fmt.Errorf("the project's licence: %w", err)
@@ -86,7 +120,7 @@ func build(ctx context.Context, o options, run command) error {
 	if err := mayReplace(o); err != nil {
 		return err
 	}
-	debs, err := fetch(ctx, run, filepath.Join(o.cache, arch.debian), arch, o.update)
+	debs, err := fetch(ctx, run, filepath.Join(o.cache, arch.debian), arch, wanted.roots, o.update)
 	if err != nil {
 		return fmt.Errorf("packages of Debian for %s: %w", o.arch, err)
 	}
@@ -94,7 +128,7 @@ func build(ctx context.Context, o options, run command) error {
 	if err != nil {
 		return fmt.Errorf("packages of Debian for %s: %w", o.arch, err)
 	}
-	image, err := selectFiles(files, arch, license, readELF)
+	image, err := selectFiles(files, wanted, arch, license, readELF)
 	if err != nil {
 		return fmt.Errorf("files for %s: %w", o.arch, err)
 	}
@@ -110,6 +144,9 @@ func (o *options) complete() (architecture, error) {
 	arch, known := architectures[o.arch]
 	if !known {
 		return arch, fmt.Errorf("-arch %q: the image is built for %s", o.arch, strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
+	}
+	if _, known := contents[o.image]; !known {
+		return arch, fmt.Errorf("-image %q: there are %s", o.image, strings.Join(slices.Sorted(maps.Keys(contents)), ", "))
 	}
 	if o.out == "" || o.cache == "" {
 		return arch, errors.New("-out and -cache name the folders to write to")

@@ -19,7 +19,7 @@ func newOptions(t *testing.T, arch string) options {
 	if err := os.WriteFile(license, []byte("Apache\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return options{arch: arch, out: filepath.Join(dir, "rootfs"), cache: filepath.Join(dir, "cache"), license: license}
+	return options{image: "operator", arch: arch, out: filepath.Join(dir, "rootfs"), cache: filepath.Join(dir, "cache"), license: license}
 }
 
 func TestFolderHasProgramsLibrariesAndLicences(t *testing.T) {
@@ -170,6 +170,7 @@ func TestErrorsSayWhatAndWhatToDo(t *testing.T) {
 		want   []string
 	}{
 		"architecture unknown":  {func(o *options, _ *fakeDebian) { o.arch = "riscv64" }, []string{"riscv64", "amd64, arm64, ppc64le, s390x"}},
+		"image unknown":         {func(o *options, _ *fakeDebian) { o.image = "plugin" }, []string{"plugin", "must-gather, operator"}},
 		"no folder":             {func(o *options, _ *fakeDebian) { o.out = "" }, []string{"-out"}},
 		"no licence":            {func(o *options, _ *fakeDebian) { o.license += "-absent" }, []string{"licence", "LICENSE-absent"}},
 		"lists cannot be read":  {func(_ *options, d *fakeDebian) { d.fail = map[string]error{" update": failed} }, []string{"arm64", "package lists", "exit status 100", "/etc/apt"}},

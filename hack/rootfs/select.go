@@ -13,25 +13,30 @@ import (
 // topLinks lead into /usr.
 var topLinks = []string{"bin", "sbin", "lib", "lib64"}
 
-// folders are there although no package's file lies in them: what the container mounts over, and what programs expect.
-var folders = []string{"usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "tmp", "proc", "sys", "dev",
-	"run/topolvm", "registration", "var/lib/kubelet", "var/lock"}
+// folders are in every image.
+var folders = []string{"usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "tmp", "proc", "sys", "dev"}
 
 // selection gathers the files of the image.
 type selection struct {
 	from  tree
+	want  content
 	arch  architecture
 	read  func(content []byte) (dynamic, error)
 	image tree
 }
 
-func selectFiles(from tree, arch architecture, license []byte, read func([]byte) (dynamic, error)) (tree, error) {
-	s := &selection{from: from, arch: arch, read: read, image: ownFiles(license)}
+func selectFiles(from tree, want content, arch architecture, license []byte, read func([]byte) (dynamic, error)) (tree, error) {
+	s := &selection{from: from, want: want, arch: arch, read: read, image: ownFiles(license)}
 	var errs []error
-	for _, name := range programs {
+	for _, name := range want.programs {
 		errs = append(errs, s.addProgram(name))
 	}
-	errs = append(errs, s.addConfiguration("etc/mke2fs.conf"))
+	for _, name := range want.configuration {
+		errs = append(errs, s.addConfiguration(name))
+	}
+	for name, target := range want.links {
+		s.image[name] = file{mode: fs.ModeSymlink, link: target}
+	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
@@ -61,7 +66,7 @@ func (s *selection) addProgram(name string) error {
 		}
 	}
 	return fmt.Errorf("the program %s is in none of the packages %s or what they depend on: add its package to roots in hack/rootfs/main.go",
-		name, strings.Join(roots, ", "))
+		name, strings.Join(s.want.roots, ", "))
 }
 
 // addWithLink adds the file that the path leads to and, where that has another name, a link beside it as Debian has it.

@@ -118,8 +118,8 @@ func TestLibraries(t *testing.T) {
 }
 
 func TestAllMissingProgramsAreNamedAtOnce(t *testing.T) {
-	_, err := selectFiles(tree{}, architectures["amd64"], nil, readNames)
-	for _, name := range append([]string{"mke2fs.conf"}, programs...) {
+	_, err := selectFiles(tree{}, contents["operator"], architectures["amd64"], nil, readNames)
+	for _, name := range append([]string{"mke2fs.conf"}, contents["operator"].programs...) {
 		if err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("no word of %s: %v", name, err)
 		}
@@ -142,5 +142,15 @@ func TestReadELF(t *testing.T) {
 	}
 	if _, err := readELF([]byte("#!/bin/sh\n")); err == nil {
 		t.Error("a script is no error")
+	}
+}
+
+func TestLinksLeadToProgramsOfTheImage(t *testing.T) {
+	for name, c := range contents {
+		for link, target := range c.links {
+			if !slices.Contains(c.programs, target) {
+				t.Errorf("%s: %s leads to %s, which is none of its programs", name, link, target)
+			}
+		}
 	}
 }

@@ -90,7 +90,7 @@ func write(o options, image tree, list packageList) error {
 		return err
 	}
 	defer os.RemoveAll(temporary)
-	if err := writeTree(temporary, image); err != nil {
+	if err := writeTree(temporary, slices.Concat(folders, contents[o.image].folders), image); err != nil {
 		return fmt.Errorf("write %s: %w", o.out, err)
 	}
 	content, err := json.MarshalIndent(list, "", "  ")
@@ -106,7 +106,7 @@ func write(o options, image tree, list packageList) error {
 	return os.WriteFile(o.packages, append(content, '\n'), 0o644)
 }
 
-func writeTree(root string, image tree) error {
+func writeTree(root string, folders []string, image tree) error {
 	for _, name := range folders {
 		if err := makeFolder(root, name); err != nil {
 			return err

@@ -46,6 +46,7 @@ var rules = []rule{
 	{folder: "vgmanager/health", ours: []string{"vgmanager/devicemapper"}, never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/metrics", ours: []string{"api", "internal/metric", "vgmanager/host"}, never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/smart", ours: []string{"api", "internal/metric"}, never: []string{module + "controllers", module + "internal/csi"}},
+	{folder: "vgmanager/collect", ours: []string{"vgmanager/host"}, never: append([]string{module + "api"}, kubernetes...)},
 	{folder: "vgmanager/inventory",
 		ours:  []string{"api", "vgmanager/lvm", "vgmanager/device", "vgmanager/volumegroup"},
 		never: []string{module + "controllers", module + "internal/csi"}},
@@ -72,6 +73,8 @@ var rules = []rule{
 	// What serves the console is to be small, and has nothing to do with the rest.
 	{folder: "console-plugin", ours: []string{"internal/servingcert", "internal/tlsprofile"}, never: append([]string{module + "api", module + "controllers", module + "vgmanager"}, clients...)},
 	{folder: "console-plugin/bridge", ours: []string{"api", "internal/webhook", "test/env", "test/lab"}},
+	// It reads what the operator wrote, and runs nothing: what is read on a node is vgmanager/collect's.
+	{folder: "must-gather", ours: []string{"api", "internal/version", "vgmanager/collect"}, never: []string{module + "controllers", module + "internal/csi", module + "vgmanager/lvm"}},
 	{folder: "hack"},
 	{folder: "monitoring", ours: []string{"monitoring"}, never: clients},
 	{folder: "test", ours: []string{"api", "controllers", "internal", "vgmanager"}},

@@ -1,0 +1,251 @@
+package analyze
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// nodesNotReady are nodes with storage that do not answer: all that is wrong with what runs there follows from it.
+func nodesNotReady(f *Facts) []Finding {
+	var found []Finding
+	known := sets.New[string]()
+	for i := range f.Nodes {
+		known.Insert(f.Nodes[i].Name)
+	}
+	for _, node := range sets.List(storageNodes(f)) {
+		claims := claimsOn(f, node)
+		held := fmt.Sprintf("its %d volumes cannot be used: %s", len(claims), some(claims, 8))
+		if len(claims) == 0 {
+			held = "no volume is on it"
+		}
+		c := notReady(f, node)
+		switch {
+		case c != nil:
+			found = append(found, Finding{Severity: Critical, Runbook: "LVMSAgentDown",
+				Text: fmt.Sprintf("node %s is not ready since %s (%s: %s); %s", node, at(c.LastTransitionTime.Time), c.Reason, c.Message, held),
+				Do:   "bring the node back; if it is gone for good: docs/how-to/lose-a-node.md"})
+		case whole(f, "nodes") && len(f.Nodes) > 0 && !known.Has(node) && len(claims) > 0:
+			found = append(found, Finding{Severity: Critical, Text: fmt.Sprintf("node %s does not exist any more; %s", node, held), Do: "docs/how-to/lose-a-node.md"})
+		}
+	}
+	return found
+}
+
+// endangering are reasons of conditions by which data is lost or cannot be reached.
+var endangering = sets.New(v1alpha1.ReasonDeviceMissing, v1alpha1.ReasonDeviceFailing, v1alpha1.ReasonDuplicatePV, v1alpha1.ReasonVolumesBroken,
+	v1alpha1.ReasonVolumesSuspended, v1alpha1.ReasonThinPoolFailed, v1alpha1.ReasonThinPoolReadOnly, v1alpha1.ReasonThinPoolNeedsCheck,
+	v1alpha1.ReasonThinPoolOutOfData, v1alpha1.ReasonThinPoolOutOfMetadata, v1alpha1.ReasonRAIDFailed)
+
+var runbooks = map[string]string{
+	v1alpha1.ReasonDeviceMissing: "LVMSDeviceMissing", v1alpha1.ReasonDeviceFailing: "LVMSDeviceFailing",
+	v1alpha1.ReasonThinPoolOutOfData: "LVMSThinPoolDataFull", v1alpha1.ReasonThinPoolOutOfMetadata: "LVMSThinPoolMetadataFull",
+	v1alpha1.ReasonRAIDFailed: "LVMSRAIDFailed", v1alpha1.ReasonRAIDDegraded: "LVMSRAIDDegraded",
+}
+
+// volumeGroups are those that are not as they should be, by what their agents saw.
+func volumeGroups(f *Facts) []Finding {
+	var found []Finding
+	for i := range f.NodeStatuses {
+		node := f.NodeStatuses[i].Name
+		for _, vg := range f.NodeStatuses[i].Status.NodeStatus {
+			found = append(found, volumeGroup(node, vg)...)
+		}
+	}
+	return found
+}
+
+func volumeGroup(node string, vg v1alpha1.VGStatus) []Finding {
+	var found []Finding
+	where := fmt.Sprintf("device class %s on node %s", vg.Name, node)
+	for _, c := range vg.Conditions {
+		if c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonRAIDSyncing {
+			continue
+		}
+		finding := Finding{Severity: Warning, Text: fmt.Sprintf("%s: %s: %s", where, c.Reason, c.Message), Runbook: runbooks[c.Reason]}
+		if endangering.Has(c.Reason) && c.Status == metav1.ConditionFalse {
+			finding.Severity = Critical
+		}
+		found = append(found, finding)
+	}
+	if len(found) > 0 {
+		return found
+	}
+	switch vg.Status {
+	case v1alpha1.VGStatusFailed:
+		return []Finding{{Severity: Critical, Text: fmt.Sprintf("%s could not be set up: %s", where, vg.Reason), Runbook: "LVMSVolumeGroupFailed"}}
+	case v1alpha1.VGStatusDegraded:
+		return []Finding{{Severity: Warning, Text: fmt.Sprintf("%s is degraded: %s", where, vg.Reason), Runbook: "LVMSVolumeGroupDegraded"}}
+	case v1alpha1.VGStatusProgressing:
+		return []Finding{{Severity: Info, Text: fmt.Sprintf("%s is in progress: %s", where, vg.Reason)}}
+	}
+	return nil
+}
+
+// devicesMoved are paths of a device class that lead nowhere, while the device that was behind them is there by another name.
+func devicesMoved(f *Facts) []Finding {
+	var found []Finding
+	for i := range f.NodeStatuses {
+		status := &f.NodeStatuses[i]
+		for _, vg := range status.Status.NodeStatus {
+			for _, pv := range vg.PhysicalVolumes {
+				if pv.Path == "" || pv.DeviceID == "" {
+					continue
+				}
+				device := deviceBehind(status.Status.Devices, pv.DeviceID)
+				if device == nil || leads(device, pv.Path) {
+					continue
+				}
+				found = append(found, Finding{Severity: Warning,
+					Text: fmt.Sprintf("device class %s names %s on node %s, which is gone: the device behind it (%s) is now %s", vg.Name, pv.Path, status.Name, pv.DeviceID, device.Name),
+					Do:   "name the device by a link of /dev/disk/by-id instead: " + some(device.ByID, 2)})
+			}
+		}
+	}
+	return found
+}
+
+func deviceBehind(devices []v1alpha1.DeviceStatus, id string) *v1alpha1.DeviceStatus {
+	at := slices.IndexFunc(devices, func(d v1alpha1.DeviceStatus) bool {
+		return d.ID == id && d.State != v1alpha1.DeviceMissing
+	})
+	if at < 0 {
+		return nil
+	}
+	return &devices[at]
+}
+
+// leads tells whether a path is one of a device. Of links that are not listed nothing is known: those outside by-id and by-path.
+func leads(d *v1alpha1.DeviceStatus, path string) bool {
+	byID, isID := strings.CutPrefix(path, "/dev/disk/by-id/")
+	byPath, isPath := strings.CutPrefix(path, "/dev/disk/by-path/")
+	switch {
+	case isID:
+		return slices.Contains(d.ByID, byID)
+	case isPath:
+		return slices.Contains(d.ByPath, byPath)
+	case strings.Count(path, "/") > 2:
+		return true
+	}
+	return path == d.Name || path == d.KernelName
+}
+
+// The fill from which a pool is worth a line, in percent. From 95 % on it takes no new volume (highWaterMarkPercent's default).
+const noteworthy, nearFull, full = 75, 85, 95
+
+func poolFill(f *Facts) []Finding {
+	var found []Finding
+	for i := range f.NodeStatuses {
+		for _, vg := range f.NodeStatuses[i].Status.NodeStatus {
+			if vg.ThinPool == nil {
+				continue
+			}
+			for part, percent := range map[string]int32{"data": vg.ThinPool.DataPercent, "metadata": vg.ThinPool.MetadataPercent} {
+				severity := fillSeverity(percent)
+				if severity == "" {
+					continue
+				}
+				runbook := map[string]string{"data": "LVMSThinPoolDataFull", "metadata": "LVMSThinPoolMetadataFull"}[part]
+				found = append(found, Finding{Severity: severity, Runbook: runbook,
+					Text: fmt.Sprintf("the %s of thin pool %s/%s on node %s is %d %% full (size %s)", part, vg.Name, vg.ThinPool.Name, f.NodeStatuses[i].Name, percent, sizeOf(vg.ThinPool, part)),
+					Do:   "add a device to the device class, or delete volumes or snapshots: writes fail when it is full"})
+			}
+		}
+	}
+	slices.SortFunc(found, func(a, b Finding) int { return strings.Compare(a.Text, b.Text) })
+	return found
+}
+
+func sizeOf(pool *v1alpha1.ThinPoolStatus, part string) string {
+	if part == "metadata" {
+		return pool.MetadataSize.String()
+	}
+	return pool.Size.String()
+}
+
+func fillSeverity(percent int32) Severity {
+	switch {
+	case percent >= full:
+		return Critical
+	case percent >= nearFull:
+		return Warning
+	case percent >= noteworthy:
+		return Info
+	}
+	return ""
+}
+
+// notObserved are nodes whose agent could not look at them: what stands in their status is old.
+func notObserved(f *Facts) []Finding {
+	var found []Finding
+	for i := range f.NodeStatuses {
+		c := condition(f.NodeStatuses[i].Status.Conditions, v1alpha1.ConditionDevicesObserved)
+		if c != nil && c.Status != metav1.ConditionTrue {
+			found = append(found, Finding{Severity: Warning, Runbook: "LVMSNodeNotObserved",
+				Text: fmt.Sprintf("node %s could not be looked at, and its status is what was seen before: %s", f.NodeStatuses[i].Name, c.Message)})
+		}
+	}
+	return found
+}
+
+// driversNotRegistered are nodes with a running agent whose kubelet does not know the driver: no volume can be mounted there.
+func driversNotRegistered(f *Facts) []Finding {
+	if !whole(f, "csinodes") {
+		return nil
+	}
+	registered := sets.New[string]()
+	for i := range f.CSINodes {
+		for _, driver := range f.CSINodes[i].Spec.Drivers {
+			if driver.Name == v1alpha1.DriverName {
+				registered.Insert(f.CSINodes[i].Name)
+			}
+		}
+	}
+	var found []Finding
+	for _, pod := range podsOf(f, agentName) {
+		node := pod.Spec.NodeName
+		if len(f.CSINodes) > 0 && pod.Status.Phase == corev1.PodRunning && notReady(f, node) == nil && !registered.Has(node) {
+			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("the kubelet of node %s does not have the driver %s: no volume can be mounted there", node, v1alpha1.DriverName),
+				Do: "see the log of pod " + pod.Name + ", and nodes/" + node + "/journal-kubelet.log"})
+		}
+	}
+	return found
+}
+
+// trouble are lines of the kernel's log that tell of devices which give errors.
+var trouble = regexp.MustCompile(`(?i)(I/O error|medium error|critical target error|device offlined|rejecting I/O to (?:offline|dead) device|device-mapper: (?:thin|raid|space map)[^:]*:.*(?:fail|error|out of|abort|read-only|switch)|XFS .*(?:corrupt|error|shutdown)|EXT4-fs error|blocked for more than \d+ seconds)`)
+
+// suspect is what each line has that trouble matches: to look for it is much faster than the expression.
+func suspect(line string) bool {
+	return slices.ContainsFunc([]string{"rror", "ERROR", "ffline", "rejecting I/O", "device-mapper", "XFS", "EXT4-fs", "blocked for"}, func(part string) bool { return strings.Contains(line, part) })
+}
+
+var device = regexp.MustCompile(`(?:dev |device |\[)((?:sd[a-z]+|nvme\d+n\d+|vd[a-z]+|ubd[a-z]+|dm-\d+)\d*)`)
+
+// kernelLog tells what the kernel of each node says about devices, a line for each.
+func kernelLog(f *Facts) []Finding {
+	var found []Finding
+	for _, node := range sets.List(sets.KeySet(f.Kernel)) {
+		count, last := map[string]int{}, map[string]string{}
+		for _, line := range f.Kernel[node] {
+			name := "a device"
+			if m := device.FindStringSubmatch(line); m != nil {
+				name = m[1]
+			}
+			count[name]++
+			last[name] = line
+		}
+		for _, name := range sets.List(sets.KeySet(count)) {
+			found = append(found, Finding{Severity: Warning, Runbook: "LVMSDeviceFailing",
+				Text: fmt.Sprintf("the kernel of node %s has %d lines about errors of %s, the last: %s", node, count[name], name, last[name])})
+		}
+	}
+	return found
+}

@@ -1,0 +1,244 @@
+package analyze
+
+import (
+	"cmp"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// operatorDown tells where no operator serves.
+func operatorDown(f *Facts) []Finding {
+	var found []Finding
+	seen := false
+	for i := range f.Deployments {
+		d := &f.Deployments[i]
+		if d.Name != operatorName {
+			continue
+		}
+		seen = true
+		if d.Status.AvailableReplicas > 0 {
+			continue
+		}
+		why := fmt.Sprintf("%d of its Pods are there", d.Status.Replicas)
+		for _, c := range d.Status.Conditions {
+			if c.Status != corev1.ConditionTrue || c.Reason == "FailedCreate" {
+				why += "; " + c.Message
+			}
+		}
+		if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
+			why = "it is scaled to 0"
+		}
+		found = append(found, Finding{Severity: Critical, Runbook: "LVMSOperatorDown",
+			Text: fmt.Sprintf("the operator (Deployment %s/%s) does not run: %s: no volume is made or removed, and changes of LVMClusters are refused", d.Namespace, d.Name, why)})
+	}
+	if !seen && whole(f, "deployments") && (len(f.Clusters) > 0 || len(f.DaemonSets) > 0) {
+		found = append(found, Finding{Severity: Critical, Runbook: "LVMSOperatorDown", Text: "there is no Deployment " + operatorName + ": no volume is made or removed", Do: "install the operator again: docs/how-to/install.md"})
+	}
+	return found
+}
+
+// manyRestarts is how often a container may have been restarted before it is worth a line.
+const manyRestarts = 3
+
+// crashLoops are containers of the product that do not stay up, or do not start.
+func crashLoops(f *Facts) []Finding {
+	var found []Finding
+	for _, pod := range slices.Concat(podsOf(f, operatorName), podsOf(f, agentName)) {
+		// What ran on a node that does not answer follows from that.
+		if notReady(f, pod.Spec.NodeName) != nil {
+			continue
+		}
+		for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			if finding := containerTrouble(f, pod, s); finding != nil {
+				found = append(found, *finding)
+			}
+		}
+	}
+	return found
+}
+
+func containerTrouble(f *Facts, pod corev1.Pod, s corev1.ContainerStatus) *Finding {
+	what := fmt.Sprintf("container %s of pod %s/%s on node %s", s.Name, pod.Namespace, pod.Name, pod.Spec.NodeName)
+	ended := ""
+	if t := cmp.Or(s.LastTerminationState.Terminated, s.State.Terminated); t != nil {
+		ended = fmt.Sprintf("; it ended with %d (%s) at %s: %s", t.ExitCode, t.Reason, at(t.FinishedAt.Time), lastLine(t.Message))
+	}
+	do := fmt.Sprintf("see namespaces/%s/pods/%s/%s/%s/logs", pod.Namespace, pod.Name, s.Name, s.Name)
+	runbook := "LVMSAgentDown"
+	if pod.Labels[nameLabel] == operatorName {
+		runbook = "LVMSOperatorDown"
+	}
+	w := s.State.Waiting
+	switch {
+	case w != nil && w.Reason == "CrashLoopBackOff", s.RestartCount >= manyRestarts && recently(f, s):
+		return &Finding{Severity: Critical, Runbook: runbook, Text: fmt.Sprintf("%s was restarted %d times%s", what, s.RestartCount, ended), Do: do}
+	case w != nil && (strings.Contains(w.Reason, "Err") || strings.Contains(w.Reason, "BackOff") || strings.Contains(w.Reason, "Invalid")):
+		return &Finding{Severity: Critical, Runbook: runbook, Text: fmt.Sprintf("%s does not start: %s: %s", what, w.Reason, w.Message)}
+	}
+	return nil
+}
+
+// recently tells whether a container ended within the last hour.
+func recently(f *Facts, s corev1.ContainerStatus) bool {
+	t := s.LastTerminationState.Terminated
+	return t != nil && f.Now.Sub(t.FinishedAt.Time) < time.Hour
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+// agentsMissing tells where the DaemonSet of the agents is not complete, nodes that do not answer apart.
+func agentsMissing(f *Facts) []Finding {
+	var found []Finding
+	for i := range f.DaemonSets {
+		d := &f.DaemonSets[i]
+		if d.Name != agentName {
+			continue
+		}
+		away := 0
+		for _, node := range sets.List(storageNodes(f)) {
+			if notReady(f, node) != nil {
+				away++
+			}
+		}
+		if lacking := int(d.Status.DesiredNumberScheduled-d.Status.NumberReady) - away; lacking > 0 {
+			found = append(found, Finding{Severity: Warning, Runbook: "LVMSAgentDown",
+				Text: fmt.Sprintf("%d of %d agents (DaemonSet %s/%s) are not ready: %s", d.Status.DesiredNumberScheduled-d.Status.NumberReady, d.Status.DesiredNumberScheduled, d.Namespace, d.Name, some(unready(f), 8)),
+				Do:   "volumes that are mounted go on; on these nodes nothing new is mounted, made or grown"})
+		}
+		if d.Status.DesiredNumberScheduled == 0 && len(f.NodeStatuses) > 0 {
+			found = append(found, Finding{Severity: Warning, Runbook: "LVMSAgentDown", Text: fmt.Sprintf("no node can have an agent (DaemonSet %s/%s): its node selector and tolerations fit none", d.Namespace, d.Name)})
+		}
+	}
+	return found
+}
+
+func unready(f *Facts) []string {
+	var names []string
+	for _, pod := range podsOf(f, agentName) {
+		ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+		if !ready {
+			names = append(names, fmt.Sprintf("%s on node %s (%s)", pod.Name, pod.Spec.NodeName, pod.Status.Phase))
+		}
+	}
+	return names
+}
+
+// webhookCertificates tells where the API server would not believe the operator that answers for admission.
+func webhookCertificates(f *Facts) []Finding {
+	var found []Finding
+	for i := range f.Webhooks {
+		for _, hook := range f.Webhooks[i].Webhooks {
+			if err := trusted(f, &hook); err != nil {
+				found = append(found, Finding{Severity: Critical, Runbook: "LVMSCertificateExpiring",
+					Text: fmt.Sprintf("webhook certificate: ValidatingWebhookConfiguration %s: %v: the API server refuses every change of an LVMCluster", f.Webhooks[i].Name, err),
+					Do:   "let the operator make a new one: delete Secret " + webhookSecret + " in its namespace, and see its log"})
+			}
+		}
+	}
+	return found
+}
+
+const webhookSecret = "lvms-operator-webhook-server-cert"
+
+func trusted(f *Facts, hook *admissionv1.ValidatingWebhook) error {
+	service := hook.ClientConfig.Service
+	if service == nil {
+		return nil
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(hook.ClientConfig.CABundle) {
+		return errors.New("its caBundle has no certificate")
+	}
+	content := certificateIn(f, service.Namespace, webhookSecret)
+	if content == nil {
+		return nil // Whether there is one is not known: by OLM it has another name.
+	}
+	leaf, err := parse(content)
+	if err != nil {
+		return fmt.Errorf("the certificate in Secret %s/%s cannot be read: %w", service.Namespace, webhookSecret, err)
+	}
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: service.Name + "." + service.Namespace + ".svc", CurrentTime: f.Now})
+	if err != nil {
+		return fmt.Errorf("the certificate in Secret %s/%s is not one that its caBundle vouches for: %w", service.Namespace, webhookSecret, err)
+	}
+	return nil
+}
+
+func certificateIn(f *Facts, namespace, name string) []byte {
+	for i := range f.Secrets {
+		if f.Secrets[i].Namespace == namespace && f.Secrets[i].Name == name {
+			return f.Secrets[i].Data["tls.crt"]
+		}
+	}
+	return nil
+}
+
+func parse(content []byte) (*x509.Certificate, error) {
+	block, _ := pem.Decode(content)
+	if block == nil {
+		return nil, errors.New("it is not PEM")
+	}
+	return x509.ParseCertificate(block.Bytes)
+}
+
+// soon is how long before its end a certificate should have been renewed.
+const soon = 14 * 24 * time.Hour
+
+// certificates tells of those that have ended or are about to.
+func certificates(f *Facts) []Finding {
+	var found []Finding
+	for i := range f.Secrets {
+		s := &f.Secrets[i]
+		content := s.Data["tls.crt"]
+		if s.Type != corev1.SecretTypeTLS || len(content) == 0 {
+			continue
+		}
+		leaf, err := parse(content)
+		what := fmt.Sprintf("the certificate in Secret %s/%s", s.Namespace, s.Name)
+		switch {
+		case err != nil:
+			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("%s cannot be read: %v", what, err)})
+		case f.Now.After(leaf.NotAfter):
+			found = append(found, Finding{Severity: Critical, Runbook: "LVMSCertificateExpiring", Text: fmt.Sprintf("%s has ended at %s", what, at(leaf.NotAfter))})
+		case leaf.NotAfter.Sub(f.Now) < soon:
+			found = append(found, Finding{Severity: Warning, Runbook: "LVMSCertificateExpiring", Text: fmt.Sprintf("%s ends at %s, and was not renewed", what, at(leaf.NotAfter))})
+		}
+	}
+	return found
+}
+
+// versionSkew tells where agents run another image than the operator does.
+func versionSkew(f *Facts) []Finding {
+	wanted := map[string]string{}
+	for i := range f.Deployments {
+		if d := &f.Deployments[i]; d.Name == operatorName && len(d.Spec.Template.Spec.Containers) > 0 {
+			wanted[d.Namespace] = d.Spec.Template.Spec.Containers[0].Image
+		}
+	}
+	others := map[string][]string{}
+	for _, pod := range podsOf(f, agentName) {
+		image := wanted[pod.Namespace]
+		if len(pod.Spec.Containers) > 0 && image != "" && pod.Spec.Containers[0].Image != image {
+			others[pod.Spec.Containers[0].Image] = append(others[pod.Spec.Containers[0].Image], pod.Spec.NodeName)
+		}
+	}
+	var found []Finding
+	for _, image := range sets.List(sets.KeySet(others)) {
+		slices.Sort(others[image])
+		found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("%d agents run %s and not the image of the operator: nodes %s", len(others[image]), image, some(others[image], 8)),
+			Do: "an update is under way, or does not go on: see the DaemonSet " + agentName})
+	}
+	return found
+}

@@ -1,0 +1,369 @@
+package analyze
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// Verdict is whether the storage is healthy.
+type Verdict string
+
+// The verdicts. Unknown: nothing wrong was found, and something that had to be looked at could not be.
+const (
+	Healthy   Verdict = "healthy"
+	Unhealthy Verdict = "not healthy"
+	Unknown   Verdict = "unknown"
+)
+
+// Summary is what summary.json has.
+type Summary struct {
+	Verdict Verdict `json:"verdict"`
+	// Unread is what would have had to be read for a verdict.
+	Unread    []string   `json:"unread,omitempty"`
+	Collected time.Time  `json:"collected"`
+	Versions  Versions   `json:"versions"`
+	Critical  int        `json:"critical"`
+	Warnings  int        `json:"warnings"`
+	Findings  []Finding  `json:"findings"`
+	Groups    []Group    `json:"volumeGroups"`
+	Excluded  []Excluded `json:"excluded,omitempty"`
+	// Certificates of the product's namespaces, those that end first first.
+	Certificates []Certificate `json:"certificates,omitempty"`
+}
+
+// Certificate is one in a Secret.
+type Certificate struct {
+	Secret string    `json:"secret"`
+	Ends   time.Time `json:"ends"`
+}
+
+// Versions are those of what is installed.
+type Versions struct {
+	// Gather is the first lines of the file version.
+	Gather     string   `json:"gather,omitempty"`
+	OpenShift  string   `json:"openshift,omitempty"`
+	Kubernetes []string `json:"kubernetes,omitempty"`
+	Kernels    []string `json:"kernels,omitempty"`
+	CSVs       []string `json:"csvs,omitempty"`
+	// Images of the operator and of the agents.
+	Images []string `json:"images,omitempty"`
+}
+
+// Group is a volume group on a node.
+type Group struct {
+	DeviceClass string `json:"deviceClass"`
+	Node        string `json:"node"`
+	State       string `json:"state"`
+	Size        string `json:"size,omitempty"`
+	Free        string `json:"free,omitempty"`
+	Devices     int    `json:"devices"`
+	Volumes     int    `json:"volumes"`
+	// DataPercent and MetadataPercent are those of a thin pool.
+	DataPercent     *int32 `json:"dataPercent,omitempty"`
+	MetadataPercent *int32 `json:"metadataPercent,omitempty"`
+}
+
+// Excluded is how many devices are not used for a reason.
+type Excluded struct {
+	Reason  string `json:"reason"`
+	Devices int    `json:"devices"`
+	// Examples are at most three of them, as NODE:DEVICE.
+	Examples []string `json:"examples"`
+}
+
+// Summarize looks at the facts.
+func Summarize(f *Facts) *Summary {
+	s := &Summary{Collected: f.Now.UTC(), Versions: versions(f), Findings: Find(f), Groups: groups(f), Excluded: excluded(f), Certificates: certificateDates(f), Unread: notRead(f)}
+	for _, finding := range s.Findings {
+		switch finding.Severity {
+		case Critical:
+			s.Critical++
+		case Warning:
+			s.Warnings++
+		}
+	}
+	switch {
+	case s.Critical+s.Warnings > 0:
+		s.Verdict = Unhealthy
+	case len(s.Unread) > 0:
+		s.Verdict = Unknown
+	default:
+		s.Verdict = Healthy
+	}
+	return s
+}
+
+// needed is what has to be read for a verdict, as failures begin.
+var needed = []string{everything, "nodes", "logicalvolumes", "lvmclusters", "lvmvolumegroupnodestatuses", "pods of namespace", "deployments", "daemonsets", "persistentvolumeclaims", "objects"}
+
+// notRead is what had to be read and was not. A file that is broken counts as well.
+func notRead(f *Facts) []string {
+	var missing []string
+	for _, failure := range f.Failures.Failures {
+		if slices.ContainsFunc(needed, func(prefix string) bool { return strings.HasPrefix(failure.What, prefix) }) {
+			missing = append(missing, failure.What)
+		}
+	}
+	for _, step := range f.Timings.Steps {
+		if step.Name == "objects" && step.Unfinished {
+			missing = append(missing, "objects of the API: the collection ended before they were read")
+		}
+	}
+	if len(f.Nodes) == 0 {
+		missing = append(missing, "nodes: there are none in the archive")
+	}
+	return append(missing, f.Unreadable...)
+}
+
+func versions(f *Facts) Versions {
+	kubernetes, kernels, images := sets.New[string](), sets.New[string](), sets.New[string]()
+	for i := range f.Nodes {
+		kubernetes.Insert(f.Nodes[i].Status.NodeInfo.KubeletVersion)
+		kernels.Insert(f.Nodes[i].Status.NodeInfo.KernelVersion)
+	}
+	for _, pod := range slices.Concat(podsOf(f, operatorName), podsOf(f, agentName)) {
+		for _, c := range pod.Spec.Containers {
+			images.Insert(c.Image)
+		}
+	}
+	v := Versions{
+		Gather: strings.Join(strings.Fields(f.Version), " "), OpenShift: f.OpenShift,
+		Kubernetes: sets.List(kubernetes.Delete("")), Kernels: sets.List(kernels.Delete("")), Images: sets.List(images),
+	}
+	for i := range f.CSVs {
+		v.CSVs = append(v.CSVs, f.CSVs[i].Name)
+	}
+	return v
+}
+
+func groups(f *Facts) []Group {
+	volumes := map[string]int{}
+	for i := range f.LogicalVolumes {
+		volumes[f.LogicalVolumes[i].Spec.NodeName+"/"+f.LogicalVolumes[i].Spec.DeviceClass]++
+	}
+	found := []Group{}
+	for i := range f.NodeStatuses {
+		node := f.NodeStatuses[i].Name
+		for _, vg := range f.NodeStatuses[i].Status.NodeStatus {
+			g := Group{DeviceClass: vg.Name, Node: node, State: string(vg.Status), Devices: len(vg.Devices), Volumes: volumes[node+"/"+vg.Name]}
+			if notReady(f, node) != nil {
+				g.State = "Node not ready; was " + g.State
+			}
+			if vg.Size != nil {
+				g.Size = vg.Size.String()
+			}
+			if vg.Free != nil {
+				g.Free = vg.Free.String()
+			}
+			if vg.ThinPool != nil {
+				g.DataPercent, g.MetadataPercent = &vg.ThinPool.DataPercent, &vg.ThinPool.MetadataPercent
+			}
+			found = append(found, g)
+		}
+	}
+	return found
+}
+
+func excluded(f *Facts) []Excluded {
+	byReason := map[string]*Excluded{}
+	for i := range f.NodeStatuses {
+		for _, d := range f.NodeStatuses[i].Status.Devices {
+			if d.State != v1alpha1.DeviceExcluded && d.State != v1alpha1.DeviceUnknown {
+				continue
+			}
+			for _, r := range d.Reasons {
+				e := byReason[r.Code]
+				if e == nil {
+					e = &Excluded{Reason: r.Code}
+					byReason[r.Code] = e
+				}
+				if e.Devices++; len(e.Examples) < 3 {
+					e.Examples = append(e.Examples, f.NodeStatuses[i].Name+":"+d.Name)
+				}
+			}
+		}
+	}
+	var found []Excluded
+	for _, e := range byReason {
+		found = append(found, *e)
+	}
+	slices.SortFunc(found, func(a, b Excluded) int {
+		return cmp.Or(b.Devices-a.Devices, strings.Compare(a.Reason, b.Reason))
+	})
+	return found
+}
+
+func certificateDates(f *Facts) []Certificate {
+	var found []Certificate
+	for i := range f.Secrets {
+		if leaf, err := parse(f.Secrets[i].Data["tls.crt"]); err == nil {
+			found = append(found, Certificate{f.Secrets[i].Namespace + "/" + f.Secrets[i].Name, leaf.NotAfter.UTC()})
+		}
+	}
+	slices.SortFunc(found, func(a, b Certificate) int { return a.Ends.Compare(b.Ends) })
+	return found
+}
+
+// JSON is what summary.json has.
+func (s *Summary) JSON() ([]byte, error) {
+	content, err := json.MarshalIndent(s, "", "  ")
+	return append(content, '\n'), err
+}
+
+const (
+	// maxLine is how long a line of the list is, in bytes.
+	maxLine = 600
+	// ofARule is how many findings of one rule stand at the top: one cause must not hide the others.
+	ofARule = 4
+	// maxTop is how many lines the list at the top has.
+	maxTop = 24
+	// maxGroups is how many volume groups have a line.
+	maxGroups = 100
+)
+
+// Markdown is what summary.md has: the verdict and the causes first.
+func (s *Summary) Markdown() string {
+	var b strings.Builder
+	printf := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
+	printf("# LVM Storage: %s: %d critical, %d warnings\n\n", s.Verdict, s.Critical, s.Warnings)
+	printf("Collected %s. %s\n\n", at(s.Collected), s.Versions)
+	top, rest := s.top()
+	for i, line := range top {
+		printf("%d. %s\n", i+1, line)
+	}
+	if len(top) == 0 {
+		printf("Nothing wrong was found.\n")
+	}
+	if len(s.Unread) > 0 {
+		printf("\nNot known, since it could not be read: %s\n", clipped(some(s.Unread, 10), maxLine))
+	}
+	s.tables(printf)
+	if len(rest) > 0 {
+		printf("\n## Further\n\n")
+	}
+	for _, f := range rest {
+		printf("- %s\n", f.line())
+	}
+	printf("\nWhat each alert and runbook means: monitoring/runbooks of the product's sources. All findings whole: summary.json. What could not be read: errors.json.\n")
+	return b.String()
+}
+
+// top are the lines of the list, and rest what has no line there.
+func (s *Summary) top() (lines []string, rest []Finding) {
+	count, more := map[string]int{}, map[string]int{}
+	var rules []string
+	for _, f := range s.Findings {
+		if f.Severity == Info || len(lines) >= maxTop {
+			rest = append(rest, f)
+			continue
+		}
+		key := f.Rule + string(f.Severity)
+		if count[key]++; count[key] > ofARule {
+			if more[key]++; more[key] == 1 {
+				rules = append(rules, key)
+			}
+			rest = append(rest, f)
+			continue
+		}
+		lines = append(lines, f.line())
+	}
+	for _, key := range rules {
+		if len(lines) < maxTop+4 {
+			lines = append(lines, fmt.Sprintf("%d more of the rule %s: see Further", more[key], strings.TrimSuffix(strings.TrimSuffix(key, string(Critical)), string(Warning))))
+		}
+	}
+	return lines, rest
+}
+
+func (f Finding) line() string {
+	line := fmt.Sprintf("**%s** %s", f.Severity, clipped(f.Text, maxLine))
+	if f.Do != "" {
+		line += " → " + clipped(f.Do, maxLine)
+	}
+	if f.Runbook != "" {
+		line += " [" + f.Runbook + "]"
+	}
+	return line
+}
+
+// clipped cuts a text in its middle: the end of a message tells what is at risk.
+func clipped(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	half := limit / 2
+	return strings.ToValidUTF8(text[:half]+" […] "+text[len(text)-half:], "")
+}
+
+// String has the versions in one line.
+func (v Versions) String() string {
+	var parts []string
+	for _, part := range []struct {
+		name   string
+		values []string
+	}{{"OpenShift", []string{v.OpenShift}}, {"Kubernetes", v.Kubernetes}, {"CSV", v.CSVs}, {"images", v.Images}, {"kernels", v.Kernels}, {"gathered by", []string{v.Gather}}} {
+		if text := some(part.values, 3); text != "" {
+			parts = append(parts, part.name+" "+text)
+		}
+	}
+	if len(parts) == 0 {
+		return "No versions are known."
+	}
+	return strings.Join(parts, "; ") + "."
+}
+
+func (s *Summary) tables(printf func(string, ...any)) {
+	if len(s.Groups) > 0 {
+		printf("\n## Volume groups\n\n| device class | node | state | size | free | pool data | pool metadata | devices | volumes |\n|---|---|---|---|---|---|---|---|---|\n")
+	}
+	sorted := slices.Clone(s.Groups)
+	slices.SortStableFunc(sorted, func(a, b Group) int { return worse(b) - worse(a) })
+	for i, g := range sorted {
+		if i == maxGroups {
+			printf("| %d more: see summary.json |\n", len(sorted)-i)
+			break
+		}
+		printf("| %s | %s | %s | %s | %s | %s | %s | %d | %d |\n", g.DeviceClass, g.Node, g.State, g.Size, g.Free, percent(g.DataPercent), percent(g.MetadataPercent), g.Devices, g.Volumes)
+	}
+	if len(s.Excluded) > 0 {
+		printf("\n## Devices that are not used\n\n| reason | devices | for example |\n|---|---|---|\n")
+	}
+	for _, e := range s.Excluded {
+		printf("| %s | %d | %s |\n", e.Reason, e.Devices, strings.Join(e.Examples, ", "))
+	}
+	if len(s.Certificates) > 0 {
+		printf("\n## Certificates\n\n| Secret | ends |\n|---|---|\n")
+	}
+	for _, c := range s.Certificates {
+		printf("| %s | %s |\n", c.Secret, at(c.Ends))
+	}
+}
+
+// worse orders volume groups: those that are not ready first, then by how full they are.
+func worse(g Group) int {
+	value := 0
+	if g.State != string(v1alpha1.VGStatusReady) {
+		value = 1000
+	}
+	for _, p := range []*int32{g.DataPercent, g.MetadataPercent} {
+		if p != nil {
+			value = max(value, value/1000*1000+int(*p))
+		}
+	}
+	return value
+}
+
+func percent(p *int32) string {
+	if p == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d %%", *p)
+}

@@ -1,0 +1,299 @@
+package analyze
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// claimsPending are claims without a volume, with the reason.
+func claimsPending(f *Facts) []Finding {
+	var found []Finding
+	for i := range f.Claims {
+		claim := &f.Claims[i]
+		if claim.Status.Phase == corev1.ClaimBound {
+			continue
+		}
+		severity, why := pending(f, claim)
+		found = append(found, Finding{Severity: severity, Runbook: map[Severity]string{Warning: "LVMSProvisioningFailing"}[severity],
+			Text: fmt.Sprintf("claim %s/%s (%s, %s) is %s: %s", claim.Namespace, claim.Name, requested(claim), className(claim), cmp.Or(string(claim.Status.Phase), "Pending"), why)})
+	}
+	return shortened(found, "claims have no volume")
+}
+
+func requested(claim *corev1.PersistentVolumeClaim) string {
+	return claim.Spec.Resources.Requests.Storage().String()
+}
+
+func className(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Spec.StorageClassName == nil {
+		return "no StorageClass"
+	}
+	return *claim.Spec.StorageClassName
+}
+
+// pending tells why a claim has no volume: the last word of whoever tried, and what the capacity of the nodes says to it.
+func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (Severity, string) {
+	if claim.Status.Phase == corev1.ClaimLost {
+		return Critical, "its PersistentVolume " + claim.Spec.VolumeName + " is gone"
+	}
+	class := classOf(f, claim)
+	if class == nil && !whole(f, "storageclasses") {
+		return Warning, "its StorageClass could not be read"
+	}
+	if class == nil {
+		return Warning, "there is no such StorageClass"
+	}
+	var reasons []string
+	severity := Warning
+	if capacity := tooSmall(f, class, claim); capacity != "" {
+		reasons = append(reasons, capacity)
+	}
+	failed := lastEvent(f, "PersistentVolumeClaim", claim.Namespace, claim.Name, func(e *corev1.Event) bool { return e.Type == corev1.EventTypeWarning })
+	if failed != nil {
+		reasons = append(reasons, failed.Reason+": "+failed.Message)
+	}
+	users := podsWith(f, claim)
+	for _, pod := range users {
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+				reasons = append(reasons, fmt.Sprintf("pod %s cannot be scheduled: %s", pod.Name, c.Message))
+			}
+		}
+	}
+	waits := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	if len(users) == 0 && waits {
+		if len(reasons) == 0 {
+			severity = Info
+		}
+		reasons = append(reasons, "no Pod uses it yet, and its volume is made with the first one")
+	}
+	if len(reasons) == 0 {
+		reasons = append(reasons, "nobody says why: see the log of the operator")
+	}
+	return severity, strings.Join(reasons, "; ")
+}
+
+func classOf(f *Facts, claim *corev1.PersistentVolumeClaim) *storagev1.StorageClass {
+	for i := range f.StorageClasses {
+		if f.StorageClasses[i].Name == className(claim) {
+			return &f.StorageClasses[i]
+		}
+	}
+	return nil
+}
+
+func podsWith(f *Facts, claim *corev1.PersistentVolumeClaim) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for i := range f.Pods {
+		if f.Pods[i].Namespace == claim.Namespace && slices.ContainsFunc(f.Pods[i].Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
+		}) {
+			pods = append(pods, &f.Pods[i])
+		}
+	}
+	return pods
+}
+
+// tooSmall tells where every node offers less than a claim asks for.
+func tooSmall(f *Facts, class *storagev1.StorageClass, claim *corev1.PersistentVolumeClaim) string {
+	key := v1alpha1.CapacityAnnotationPrefix + cmp.Or(class.Parameters[v1alpha1.DeviceClassParameter], "00default")
+	best, where := int64(-1), ""
+	for i := range f.Nodes {
+		bytes, err := strconv.ParseInt(f.Nodes[i].Annotations[key], 10, 64)
+		if err == nil && bytes > best && notReady(f, f.Nodes[i].Name) == nil {
+			best, where = bytes, f.Nodes[i].Name
+		}
+	}
+	want := claim.Spec.Resources.Requests.Storage()
+	switch {
+	case len(f.Nodes) == 0 || !whole(f, "nodes"):
+		return ""
+	case best < 0:
+		return "no node that is ready offers capacity for its device class"
+	case want.Value() > best:
+		return fmt.Sprintf("every node offers less than %s: the most is %s on node %s", want, resource.NewQuantity(best, resource.BinarySI), where)
+	}
+	return ""
+}
+
+// podsWaiting are Pods of users that do not start, with the last word about them. Those whose claim has no volume wait for that.
+func podsWaiting(f *Facts) []Finding {
+	unbound := sets.New[string]()
+	for i := range f.Claims {
+		if f.Claims[i].Status.Phase != corev1.ClaimBound {
+			unbound.Insert(f.Claims[i].Namespace + "/" + f.Claims[i].Name)
+		}
+	}
+	var found []Finding
+	for i := range f.Pods {
+		pod := &f.Pods[i]
+		claims := claimsIn(pod)
+		if pod.Status.Phase != corev1.PodPending || len(claims) == 0 || unbound.HasAny(claims...) {
+			continue
+		}
+		last := lastEvent(f, "Pod", pod.Namespace, pod.Name, func(e *corev1.Event) bool { return e.Type == corev1.EventTypeWarning })
+		if last != nil {
+			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("pod %s/%s (claims %s; node %s) does not start: %s: %s", pod.Namespace, pod.Name, some(claims, 3), cmp.Or(pod.Spec.NodeName, "none yet"), last.Reason, last.Message)})
+		}
+	}
+	return shortened(found, "Pods do not start")
+}
+
+// claimsIn are the claims of a Pod, as NAMESPACE/NAME.
+func claimsIn(pod *corev1.Pod) []string {
+	var claims []string
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			claims = append(claims, pod.Namespace+"/"+v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return claims
+}
+
+// volumesBroken are volumes with which something is wrong, by what their agents say of them.
+func volumesBroken(f *Facts) []Finding {
+	var found []Finding
+	for i := range f.LogicalVolumes {
+		lv := &f.LogicalVolumes[i]
+		what := fmt.Sprintf("volume %s (claim %s) on node %s", lv.Name, claimOf(lv), lv.Spec.NodeName)
+		if text := lv.Annotations[v1alpha1.ConditionAnnotation]; text != "" {
+			found = append(found, Finding{Severity: Warning, Text: what + ": " + text})
+		} else if lv.Status.Message != "" && lv.Status.Code != 0 {
+			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("%s: %s: %s", what, lv.Status.Code, lv.Status.Message)})
+		}
+	}
+	return shortened(found, "volumes have something wrong with them")
+}
+
+// maxOfARule is how many findings of a kind that can come by the thousand stand in a summary.
+const maxOfARule = 20
+
+func shortened(found []Finding, what string) []Finding {
+	if len(found) <= maxOfARule {
+		return found
+	}
+	return append(found[:maxOfARule:maxOfARule], Finding{Severity: found[0].Severity, Text: fmt.Sprintf("%d more %s", len(found)-maxOfARule, what)})
+}
+
+// patience is how long a deletion may take.
+const patience = 10 * time.Minute
+
+// deletionsStuck are objects that wait to go.
+func deletionsStuck(f *Facts) []Finding {
+	var found []Finding
+	look := func(kind string, o *metav1.ObjectMeta, why string) {
+		if o.DeletionTimestamp != nil && f.Now.Sub(o.DeletionTimestamp.Time) > patience {
+			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("%s %s is being deleted since %s, and is kept by %s%s", kind, o.Name, at(o.DeletionTimestamp.Time), some(o.Finalizers, 3), why)})
+		}
+	}
+	for i := range f.Clusters {
+		why := ""
+		if c := condition(f.Clusters[i].Status.Conditions, v1alpha1.ConditionResourcesAvailable); c != nil {
+			why = ": " + c.Message
+		}
+		look("LVMCluster", &f.Clusters[i].ObjectMeta, why)
+	}
+	for i := range f.VolumeGroups {
+		look("LVMVolumeGroup", &f.VolumeGroups[i].ObjectMeta, "")
+	}
+	for i := range f.LogicalVolumes {
+		look("LogicalVolume", &f.LogicalVolumes[i].ObjectMeta, " (node "+f.LogicalVolumes[i].Spec.NodeName+")")
+	}
+	return shortened(found, "objects wait to be deleted")
+}
+
+// clusterConditions are those of the LVMCluster that tell of more than its volume groups.
+func clusterConditions(f *Facts) []Finding {
+	if len(f.Clusters) == 0 {
+		if !whole(f, "lvmclusters") {
+			return nil // Whether there is one is not known; what could not be read is said elsewhere.
+		}
+		return []Finding{{Severity: Info, Text: "there is no LVMCluster: nothing has been set up"}}
+	}
+	var found []Finding
+	for i := range f.Clusters {
+		c := condition(f.Clusters[i].Status.Conditions, v1alpha1.ConditionResourcesAvailable)
+		switch {
+		case c == nil:
+			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("nobody has looked at LVMCluster %s/%s: it has no conditions", f.Clusters[i].Namespace, f.Clusters[i].Name)})
+		case c.Status != metav1.ConditionTrue:
+			found = append(found, Finding{Severity: Warning, Runbook: "LVMSClusterNotReady", Text: fmt.Sprintf("LVMCluster %s/%s: %s: %s", f.Clusters[i].Namespace, f.Clusters[i].Name, c.Reason, c.Message)})
+		}
+	}
+	return found
+}
+
+// alerts are those that fire, a line for each name.
+func alerts(f *Facts) []Finding {
+	names := map[string][]string{}
+	severities := map[string]Severity{}
+	for _, a := range f.Alerts {
+		name := a.Labels["alertname"]
+		if a.State != "firing" {
+			continue
+		}
+		names[name] = append(names[name], strings.Trim(a.Labels["device_class"]+" "+a.Labels["node"], " "))
+		severities[name] = map[string]Severity{"critical": Critical, "warning": Warning}[a.Labels["severity"]]
+	}
+	var found []Finding
+	for _, name := range sets.List(sets.KeySet(names)) {
+		slices.Sort(names[name])
+		found = append(found, Finding{Severity: cmp.Or(severities[name], Info), Runbook: name, Text: strings.TrimSuffix(fmt.Sprintf("alert %s fires: %s", name, some(names[name], 6)), ": ")})
+	}
+	return found
+}
+
+func orphans(f *Facts) []Finding {
+	var found []Finding
+	for i := range f.NodeStatuses {
+		for _, vg := range f.NodeStatuses[i].Status.NodeStatus {
+			if vg.OrphanCount == 0 {
+				continue
+			}
+			var names []string
+			for _, o := range vg.Orphans {
+				names = append(names, fmt.Sprintf("%s %s", o.Kind, o.Name))
+			}
+			found = append(found, Finding{Severity: Info, Runbook: "LVMSOrphansGrowing",
+				Text: fmt.Sprintf("device class %s on node %s has %d orphans: %s", vg.Name, f.NodeStatuses[i].Name, vg.OrphanCount, some(names, 3)), Do: "docs/how-to/orphans.md"})
+		}
+	}
+	return found
+}
+
+// gaps are what could not be looked at: what is not said about it is not known.
+func gaps(f *Facts) []Finding {
+	var found []Finding
+	if f.Timings.Interrupted != "" {
+		found = append(found, Finding{Severity: Info, Text: "the collection ended before all was read: " + f.Timings.Interrupted})
+	}
+	for _, failure := range f.Failures.Failures {
+		found = append(found, Finding{Severity: Info, Text: fmt.Sprintf("could not be read: %s: %s", failure.What, failure.Error)})
+	}
+	for _, name := range f.Unreadable {
+		found = append(found, Finding{Severity: Info, Text: "could not be understood: " + name})
+	}
+	for _, node := range sets.List(sets.KeySet(f.Collected)) {
+		for _, r := range f.Collected[node].Results {
+			if r.Error != "" {
+				found = append(found, Finding{Severity: Info, Text: fmt.Sprintf("node %s: %s could not be read: %s", node, r.File, r.Error)})
+			}
+		}
+	}
+	if f.Failures.Omitted > 0 {
+		found = append(found, Finding{Severity: Info, Text: fmt.Sprintf("%d more failures are not listed", f.Failures.Omitted)})
+	}
+	return found
+}

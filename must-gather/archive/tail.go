@@ -1,0 +1,39 @@
+package archive
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+)
+
+// Tail reads a text to its end and keeps the last limit bytes, whole lines, below a line that says what was cut. The limit is in bytes.
+// What could be read is returned with the error of the rest.
+func Tail(r io.Reader, limit int) ([]byte, error) {
+	var kept []byte
+	var cut int64
+	chunk := make([]byte, 64<<10)
+	for {
+		n, err := r.Read(chunk)
+		kept = append(kept, chunk[:n]...)
+		if over := len(kept) - limit; over > limit || (over > 0 && err != nil) {
+			cut += int64(over)
+			kept = append([]byte(nil), kept[over:]...)
+		}
+		if err == io.EOF {
+			err = nil
+		} else if err == nil {
+			continue
+		}
+		return announced(kept, cut), err
+	}
+}
+
+func announced(kept []byte, cut int64) []byte {
+	if cut == 0 {
+		return kept
+	}
+	if end := bytes.IndexByte(kept, '\n'); end >= 0 {
+		cut, kept = cut+int64(end)+1, kept[end+1:]
+	}
+	return append(fmt.Appendf(nil, "[%d bytes before this are left out]\n", cut), kept...)
+}

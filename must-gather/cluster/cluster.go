@@ -1,0 +1,336 @@
+// Package cluster collects objects of the API and logs of Pods, in the tree of `oc adm inspect`. It changes nothing.
+//
+// Lists are read page by page. Each request has a time limit and is tried three times where the server asks for patience. A resource
+// that the API server does not have is left out; a list that could not be read is noted as a failure.
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/must-gather/archive"
+	"github.com/lvm-storage/lvm-operator/must-gather/redact"
+)
+
+const (
+	// pageSize is how many objects are read at a time.
+	pageSize = 500
+	// RequestTimeout is the time limit of a request.
+	RequestTimeout = 30 * time.Second
+	// tries is how often a request is sent whose answer is that the server is busy, or that did not get there.
+	tries = 3
+	// parallel is how many lists or logs are read at a time.
+	parallel = 8
+
+	operatorName = "lvms-operator"
+	agentName    = "vg-manager"
+	nameLabel    = "app.kubernetes.io/name"
+)
+
+// Collector collects from one API server.
+type Collector struct {
+	dynamic dynamic.Interface
+	core    kubernetes.Interface
+	groups  discovery.DiscoveryInterface
+	out     *archive.Writer
+	// since is from when on logs are wanted; zero for all.
+	since time.Time
+	wait  func(ctx context.Context, d time.Duration) error
+
+	served map[schema.GroupResource]resource
+	// unknown are groups that could not be asked what they have.
+	unknown map[string]error
+}
+
+type resource struct {
+	schema.GroupVersionResource
+	namespaced bool
+}
+
+// Seen is what the rest of a gathering needs to know.
+type Seen struct {
+	// Namespaces of the product, sorted.
+	Namespaces []string
+	// Pods of these namespaces.
+	Pods []unstructured.Unstructured
+	// NodeStatuses, LogicalVolumes and CSINodes tell which nodes have storage.
+	Nodes, NodeStatuses, LogicalVolumes, CSINodes []unstructured.Unstructured
+}
+
+// New returns a Collector.
+func New(config *rest.Config, out *archive.Writer, since time.Time) (*Collector, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst, config.Timeout = 50, 100, RequestTimeout
+	// A warning of the API server is of no use to a reader.
+	config.WarningHandler = rest.NoWarnings{}
+	core, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Collector{dynamic: objects, core: core, groups: core.Discovery(), out: out, since: since, wait: sleep}, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// Objects collects objects, the most valuable first. What cannot be had is noted in the archive, and the rest goes on.
+func (c *Collector) Objects(ctx context.Context) Seen {
+	defer c.out.Step("objects")()
+	if err := c.discover(); err != nil {
+		c.out.Failed("what the API server has", err)
+		return Seen{}
+	}
+	var seen Seen
+	seen.Namespaces = c.namespaces(ctx)
+	found := make([][]unstructured.Unstructured, len(clusterScoped))
+	inParallel(len(clusterScoped), func(i int) { found[i] = c.all(ctx, clusterScoped[i], "") })
+	at := func(resource string) []unstructured.Unstructured {
+		return found[slices.IndexFunc(clusterScoped, func(t target) bool { return t.resource == resource })]
+	}
+	seen.Nodes, seen.LogicalVolumes, seen.CSINodes = at("nodes"), at("logicalvolumes"), at("csinodes")
+	for _, namespace := range seen.Namespaces {
+		c.namespace(ctx, namespace)
+		found := make([][]unstructured.Unstructured, len(ours))
+		inParallel(len(ours), func(i int) { found[i] = c.all(ctx, ours[i], namespace) })
+		for i, t := range ours {
+			switch t.resource {
+			case "pods":
+				seen.Pods = append(seen.Pods, found[i]...)
+			case "lvmvolumegroupnodestatuses":
+				seen.NodeStatuses = append(seen.NodeStatuses, found[i]...)
+			}
+		}
+		c.compatible(ctx, namespace)
+	}
+	c.users(ctx, at("storageclasses"), at("persistentvolumes"), at("volumesnapshotcontents"), seen.Namespaces)
+	return seen
+}
+
+// inParallel calls work for 0 to n-1, a few at a time.
+func inParallel(n int, work func(i int)) {
+	var group sync.WaitGroup
+	room := make(chan struct{}, parallel)
+	for i := range n {
+		room <- struct{}{}
+		group.Go(func() {
+			defer func() { <-room }()
+			work(i)
+		})
+	}
+	group.Wait()
+}
+
+// discover asks what the API server has. A group whose server is down does not hide the others.
+func (c *Collector) discover() error {
+	lists, err := c.groups.ServerPreferredResources()
+	var failed *discovery.ErrGroupDiscoveryFailed
+	if err != nil && !errors.As(err, &failed) {
+		return err
+	}
+	c.served, c.unknown = map[schema.GroupResource]resource{}, map[string]error{}
+	if failed != nil {
+		for group, cause := range failed.Groups {
+			c.unknown[group.Group] = cause
+		}
+	}
+	for _, list := range lists {
+		version, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range list.APIResources {
+			if slices.Contains(r.Verbs, "list") {
+				c.served[schema.GroupResource{Group: version.Group, Resource: r.Name}] = resource{version.WithResource(r.Name), r.Namespaced}
+			}
+		}
+	}
+	return nil
+}
+
+// find returns a resource that the API server has. It notes where that cannot be told.
+func (c *Collector) find(group, name string) (resource, bool) {
+	r, found := c.served[schema.GroupResource{Group: group, Resource: name}]
+	if !found {
+		if cause := c.unknown[group]; cause != nil {
+			c.out.Failed(strings.TrimSuffix(name+"."+group, "."), fmt.Errorf("the server of this API group does not answer: %w", cause))
+		}
+	}
+	return r, found
+}
+
+// all reads the objects of a target, and writes those that are wanted. An empty namespace is for all.
+func (c *Collector) all(ctx context.Context, t target, namespace string) []unstructured.Unstructured {
+	r, found := c.find(t.group, t.resource)
+	if !found {
+		return nil
+	}
+	items, err := c.list(ctx, r, namespace, metav1.ListOptions{}, t.keep)
+	c.out.Failed(describe(t, namespace), err)
+	if err != nil && len(items) == 0 {
+		return nil
+	}
+	c.store(t, items)
+	return items
+}
+
+func describe(t target, namespace string) string {
+	what := strings.TrimSuffix(t.resource+"."+t.group, ".")
+	if namespace != "" {
+		what += " of namespace " + namespace
+	}
+	return what
+}
+
+// list reads page by page. With an error comes what was read before it.
+func (c *Collector) list(ctx context.Context, r resource, namespace string, options metav1.ListOptions, keep func(*unstructured.Unstructured) bool) ([]unstructured.Unstructured, error) {
+	var client dynamic.ResourceInterface = c.dynamic.Resource(r.GroupVersionResource)
+	if namespace != "" {
+		client = c.dynamic.Resource(r.GroupVersionResource).Namespace(namespace)
+	}
+	options.Limit = pageSize
+	var items []unstructured.Unstructured
+	for {
+		page, err := again(ctx, c.wait, func() (*unstructured.UnstructuredList, error) { return client.List(ctx, options) })
+		if err != nil {
+			return items, err
+		}
+		for _, item := range page.Items {
+			if keep == nil || keep(&item) {
+				redact.Object(&item)
+				items = append(items, item)
+			}
+		}
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return items, nil
+		}
+	}
+}
+
+// again sends a request up to three times while the server has no time for it or is not reached.
+func again[T any](ctx context.Context, wait func(context.Context, time.Duration) error, request func() (T, error)) (T, error) {
+	for try := 1; ; try++ {
+		answer, err := request()
+		if err == nil || try == tries || !passing(err) || ctx.Err() != nil {
+			return answer, err
+		}
+		if wait(ctx, time.Duration(try*try)*500*time.Millisecond) != nil {
+			return answer, err
+		}
+	}
+}
+
+func passing(err error) bool {
+	var network net.Error
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
+		errors.As(err, &network) && !network.Timeout()
+}
+
+// store writes objects into the tree of `oc adm inspect`.
+func (c *Collector) store(t target, items []unstructured.Unstructured) {
+	if !t.list {
+		for i := range items {
+			c.write(path.Join(folder(items[i].GetNamespace(), t.group), t.resource, items[i].GetName()+".yaml"), items[i].Object)
+		}
+		return
+	}
+	byNamespace := map[string][]any{}
+	for i := range items {
+		byNamespace[items[i].GetNamespace()] = append(byNamespace[items[i].GetNamespace()], items[i].Object)
+	}
+	for namespace, objects := range byNamespace {
+		first := unstructured.Unstructured{Object: objects[0].(map[string]any)}
+		c.write(path.Join(folder(namespace, t.group), t.resource+".yaml"), map[string]any{
+			"apiVersion": first.GetAPIVersion(), "kind": first.GetKind() + "List", "items": objects,
+		})
+	}
+}
+
+// folder is where the tree has the resources of a group.
+func folder(namespace, group string) string {
+	if group == "" {
+		group = "core"
+	}
+	if namespace == "" {
+		return path.Join("cluster-scoped-resources", group)
+	}
+	return path.Join("namespaces", namespace, group)
+}
+
+func (c *Collector) write(name string, object any) {
+	content, err := yaml.Marshal(object)
+	if err != nil {
+		c.out.Failed(name, err)
+		return
+	}
+	// The archive notes what it does not take.
+	_ = c.out.Write(name, append([]byte("---\n"), content...))
+}
+
+// namespaces finds where the product is: its LVMClusters, its operator and its agents. Both where an installation was begun and where
+// one was left behind are wanted.
+func (c *Collector) namespaces(ctx context.Context) []string {
+	found := sets.New("openshift-lvm-storage")
+	look := func(group, name, selector string) {
+		r, served := c.find(group, name)
+		if !served {
+			return
+		}
+		items, err := c.list(ctx, r, "", metav1.ListOptions{LabelSelector: selector}, nil)
+		c.out.Failed("namespaces of the product, by "+name, err)
+		for _, item := range items {
+			found.Insert(item.GetNamespace())
+		}
+	}
+	look("lvm.topolvm.io", "lvmclusters", "")
+	look("apps", "deployments", nameLabel+"="+operatorName)
+	look("apps", "daemonsets", nameLabel+"="+agentName)
+	return sets.List(found)
+}
+
+// namespace writes the Namespace itself. One that is not there is no failure: a name is only looked for.
+func (c *Collector) namespace(ctx context.Context, name string) {
+	r, found := c.find("", "namespaces")
+	if !found {
+		return
+	}
+	o, err := again(ctx, c.wait, func() (*unstructured.Unstructured, error) {
+		return c.dynamic.Resource(r.GroupVersionResource).Get(ctx, name, metav1.GetOptions{})
+	})
+	if apierrors.IsNotFound(err) {
+		return
+	}
+	if err != nil {
+		c.out.Failed("namespace "+name, err)
+		return
+	}
+	redact.Object(o)
+	c.write(path.Join("namespaces", name, name+".yaml"), o.Object)
+}

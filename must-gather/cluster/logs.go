@@ -1,0 +1,132 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/lvm-storage/lvm-operator/must-gather/archive"
+)
+
+const (
+	// minLog and maxLog are what is kept of a log at least and at most, in bytes.
+	minLog, maxLog = 256 << 10, 5 << 20
+	// logShare is how much of the room of the archive logs may take, in percent.
+	logShare = 40
+)
+
+// log is one log of a container.
+type log struct {
+	pod       *corev1.Pod
+	container string
+	previous  bool
+}
+
+// Logs collects the logs of Pods, current and of the container before where one was restarted: those of the operator and of what was
+// restarted first. away are nodes whose kubelet does not answer: it is not asked.
+func (c *Collector) Logs(ctx context.Context, pods []unstructured.Unstructured, away sets.Set[string]) {
+	defer c.out.Step("logs")()
+	var logs []log
+	for i := range pods {
+		pod := &corev1.Pod{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(pods[i].Object, pod); err != nil {
+			c.out.Failed("pod "+pods[i].GetName(), err)
+			continue
+		}
+		c.write(path.Join(podFolder(pod), pod.Name+".yaml"), pods[i].Object)
+		if away.Has(pod.Spec.NodeName) {
+			c.out.Failed(fmt.Sprintf("logs of pod %s/%s", pod.Namespace, pod.Name), fmt.Errorf("node %s is not ready, so its kubelet was not asked", pod.Spec.NodeName))
+			continue
+		}
+		logs = append(logs, logsOf(pod)...)
+	}
+	slices.SortStableFunc(logs, func(a, b log) int { return rank(a) - rank(b) })
+	limit := min(maxLog, max(minLog, int(c.out.Room()*logShare/100/int64(max(1, len(logs))))))
+	inParallel(len(logs), func(i int) {
+		c.out.Failed(logs[i].String(), c.log(ctx, logs[i], limit))
+	})
+}
+
+func podFolder(pod *corev1.Pod) string {
+	return path.Join("namespaces", pod.Namespace, "pods", pod.Name)
+}
+
+func logsOf(pod *corev1.Pod) []log {
+	var logs []log
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.State.Running != nil || status.State.Terminated != nil || status.LastTerminationState.Terminated != nil {
+			logs = append(logs, log{pod, status.Name, false})
+		}
+		if status.LastTerminationState.Terminated != nil {
+			logs = append(logs, log{pod, status.Name, true})
+		}
+	}
+	return logs
+}
+
+// rank is lower for what is read first.
+func rank(l log) int {
+	switch {
+	case l.pod.Labels[nameLabel] == operatorName:
+		return 0
+	case l.previous:
+		return 1
+	}
+	return 2
+}
+
+func (l log) String() string {
+	which := "log"
+	if l.previous {
+		which = "log before the last restart"
+	}
+	return fmt.Sprintf("%s of container %s of pod %s/%s on node %s", which, l.container, l.pod.Namespace, l.pod.Name, l.pod.Spec.NodeName)
+}
+
+func (c *Collector) log(ctx context.Context, l log, limit int) error {
+	options := &corev1.PodLogOptions{Container: l.container, Previous: l.previous, Timestamps: true}
+	if !c.since.IsZero() {
+		since := metav1.NewTime(c.since)
+		options.SinceTime = &since
+	}
+	name := "current"
+	if l.previous {
+		name = "previous"
+	}
+	content, err := c.readLog(ctx, l.pod, options, limit)
+	if err != nil && strings.Contains(err.Error(), "x509") {
+		// A kubelet whose certificate has ended still has its logs. They are not what decides about trust.
+		options.InsecureSkipTLSVerifyBackend = true
+		name += ".insecure"
+		content, err = c.readLog(ctx, l.pod, options, limit)
+	}
+	if apierrors.IsBadRequest(err) && l.previous {
+		// The container before is not there any more.
+		return nil
+	}
+	if len(content) > 0 || err == nil {
+		err = errors.Join(err, c.out.Write(path.Join(podFolder(l.pod), l.container, l.container, "logs", name+".log"), content))
+	}
+	return err
+}
+
+func (c *Collector) readLog(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions, limit int) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
+	defer cancel()
+	stream, err := c.core.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = stream.Close() }()
+	return archive.Tail(stream, limit)
+}

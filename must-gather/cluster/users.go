@@ -1,0 +1,116 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// maxNamespaces is how many namespaces of users are looked into for events and Pods. Those with claims that are not bound come first.
+const maxNamespaces = 200
+
+const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
+
+// users collects what belongs to volumes of ours in other namespaces: claims, snapshots, the Pods that use the claims, and events of both.
+func (c *Collector) users(ctx context.Context, classes, volumes, contents []unstructured.Unstructured, own []string) {
+	defer c.out.Step("claims and their Pods")()
+	ofOurs := claimsOf(classes, volumes)
+	claims := c.kept(ctx, target{resource: "persistentvolumeclaims", list: true, keep: ofOurs}, own)
+	c.kept(ctx, target{group: "snapshot.storage.k8s.io", resource: "volumesnapshots", list: true, keep: snapshotsOf(contents)}, nil)
+
+	byNamespace := map[string]sets.Set[string]{}
+	pending := sets.New[string]()
+	for i := range claims {
+		namespace := claims[i].GetNamespace()
+		if byNamespace[namespace] == nil {
+			byNamespace[namespace] = sets.New[string]()
+		}
+		byNamespace[namespace].Insert(claims[i].GetName())
+		if phase, _, _ := unstructured.NestedString(claims[i].Object, "status", "phase"); phase != "Bound" {
+			pending.Insert(namespace)
+		}
+	}
+	wanted := append(sets.List(pending), sets.List(sets.KeySet(byNamespace).Difference(pending))...)
+	// What is ours has been read whole.
+	wanted = slices.DeleteFunc(wanted, func(n string) bool { return slices.Contains(own, n) })
+	if len(wanted) > maxNamespaces {
+		c.out.Failed("Pods and events of users", fmt.Errorf("%d namespaces have claims of ours: only those of the first %d were looked into", len(wanted), maxNamespaces))
+		wanted = wanted[:maxNamespaces]
+	}
+	inParallel(len(wanted), func(i int) { c.usersIn(ctx, wanted[i], byNamespace[wanted[i]]) })
+}
+
+// kept reads the wanted objects of all namespaces, and writes those that are not in namespaces which have been read whole.
+func (c *Collector) kept(ctx context.Context, t target, whole []string) []unstructured.Unstructured {
+	r, found := c.find(t.group, t.resource)
+	if !found {
+		return nil
+	}
+	items, err := c.list(ctx, r, "", metav1.ListOptions{}, t.keep)
+	c.out.Failed(describe(t, ""), err)
+	c.store(t, slices.DeleteFunc(slices.Clone(items), func(o unstructured.Unstructured) bool { return slices.Contains(whole, o.GetNamespace()) }))
+	return items
+}
+
+func (c *Collector) usersIn(ctx context.Context, namespace string, claims sets.Set[string]) {
+	pods := sets.New[string]()
+	c.all(ctx, target{resource: "pods", list: true, keep: func(o *unstructured.Unstructured) bool {
+		if !mounts(o, claims) {
+			return false
+		}
+		pods.Insert(o.GetName())
+		return true
+	}}, namespace)
+	c.all(ctx, target{resource: "events", list: true, keep: func(o *unstructured.Unstructured) bool {
+		kind, _, _ := unstructured.NestedString(o.Object, "involvedObject", "kind")
+		name, _, _ := unstructured.NestedString(o.Object, "involvedObject", "name")
+		return kind == "PersistentVolumeClaim" && claims.Has(name) || kind == "Pod" && pods.Has(name)
+	}}, namespace)
+}
+
+// claimsOf tells which claims are for volumes of ours: by their StorageClass, also one that is gone, their volume, or who was asked to
+// provision them.
+func claimsOf(classes, volumes []unstructured.Unstructured) func(*unstructured.Unstructured) bool {
+	ourClasses, ourVolumes := sets.New[string](), sets.New[string]()
+	for i := range classes {
+		if provisioner, _, _ := unstructured.NestedString(classes[i].Object, "provisioner"); provisioner == v1alpha1.DriverName {
+			ourClasses.Insert(classes[i].GetName())
+		}
+	}
+	for i := range volumes {
+		ourVolumes.Insert(volumes[i].GetName())
+	}
+	return func(o *unstructured.Unstructured) bool {
+		class, _, _ := unstructured.NestedString(o.Object, "spec", "storageClassName")
+		volume, _, _ := unstructured.NestedString(o.Object, "spec", "volumeName")
+		return ourClasses.Has(class) || strings.HasPrefix(class, v1alpha1.StorageClassPrefix) || ourVolumes.Has(volume) || o.GetAnnotations()[provisionerAnnotation] == v1alpha1.DriverName
+	}
+}
+
+func snapshotsOf(contents []unstructured.Unstructured) func(*unstructured.Unstructured) bool {
+	bound := sets.New[string]()
+	for i := range contents {
+		bound.Insert(contents[i].GetName())
+	}
+	return func(o *unstructured.Unstructured) bool {
+		content, _, _ := unstructured.NestedString(o.Object, "status", "boundVolumeSnapshotContentName")
+		class, _, _ := unstructured.NestedString(o.Object, "spec", "volumeSnapshotClassName")
+		return bound.Has(content) || strings.HasPrefix(class, v1alpha1.StorageClassPrefix)
+	}
+}
+
+func mounts(pod *unstructured.Unstructured, claims sets.Set[string]) bool {
+	volumes, _, _ := unstructured.NestedSlice(pod.Object, "spec", "volumes")
+	return slices.ContainsFunc(volumes, func(v any) bool {
+		volume, _ := v.(map[string]any)
+		name, _, _ := unstructured.NestedString(volume, "persistentVolumeClaim", "claimName")
+		return claims.Has(name)
+	})
+}

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/lvm-storage/lvm-operator/internal/version"
+	"github.com/lvm-storage/lvm-operator/must-gather/analyze"
+	"github.com/lvm-storage/lvm-operator/must-gather/archive"
+	"github.com/lvm-storage/lvm-operator/must-gather/cluster"
+	"github.com/lvm-storage/lvm-operator/must-gather/monitoring"
+	"github.com/lvm-storage/lvm-operator/must-gather/nodes"
+	"github.com/lvm-storage/lvm-operator/must-gather/redact"
+)
+
+const (
+	product = "lvm-operator/must-gather"
+
+	nameLabel    = "app.kubernetes.io/name"
+	operatorName = "lvms-operator"
+	agentName    = "vg-manager"
+
+	// objectsLimit leaves time for nodes and logs where the API server is slow.
+	objectsLimit = 4 * time.Minute
+
+	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
+)
+
+type options struct {
+	folder, since, sinceTime, prometheus string
+	// pod is the name of the Pod that this runs in, if it does.
+	pod   string
+	limit time.Duration
+	bytes int64
+	// allNodes: those without storage of the product too.
+	allNodes bool
+	// objectsOnly: no logs and no nodes.
+	objectsOnly bool
+}
+
+// gathering is one run.
+type gathering struct {
+	options
+	config *rest.Config
+	core   kubernetes.Interface
+	out    *archive.Writer
+	// progress takes a line for what is done; saying is one line at a time.
+	progress io.Writer
+	saying   sync.Mutex
+	from     time.Time
+}
+
+// runGather collects, the most valuable first, and writes the summary as soon as there is one and again at the end, whatever has failed
+// in between. The error is for what keeps it from writing anything.
+func runGather(ctx context.Context, progress io.Writer, o options) error {
+	out, err := archive.New(o.folder, o.bytes, redact.Text)
+	if err != nil {
+		return err
+	}
+	if err := out.Always(archive.VersionFile, []byte(product+"\n"+version.Version+"\n")); err != nil {
+		return err
+	}
+	g := &gathering{options: o, out: out, progress: progress}
+	limited, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("the time limit of %s was reached", o.limit))
+	defer cancel()
+	err = g.all(limited)
+	out.Failed("what the API server has", err)
+	var interrupted error
+	if limited.Err() != nil {
+		interrupted = cmp.Or(context.Cause(limited), limited.Err())
+	}
+	return g.finish(interrupted)
+}
+
+func (g *gathering) say(format string, args ...any) {
+	g.saying.Lock()
+	defer g.saying.Unlock()
+	_, _ = fmt.Fprintf(g.progress, time.Now().UTC().Format("15:04:05")+" "+format+"\n", args...)
+}
+
+func (g *gathering) all(ctx context.Context) error {
+	var err error
+	if g.from, err = since(g.since, g.sinceTime, time.Now()); err != nil {
+		g.out.Failed("the time from which on logs are wanted; all are read", err)
+	}
+	if g.config, err = restConfig(); err != nil {
+		return err
+	}
+	if g.core, err = kubernetes.NewForConfig(g.config); err != nil {
+		return err
+	}
+	collector, err := cluster.New(g.config, g.out, g.from)
+	if err != nil {
+		return err
+	}
+	g.say("objects of the API")
+	objectsCtx, cancel := context.WithTimeoutCause(ctx, objectsLimit, fmt.Errorf("the time limit of %s for objects was reached", objectsLimit))
+	defer cancel()
+	seen := collector.Objects(objectsCtx)
+	// Whatever ends this from here on, the causes that the objects tell are known.
+	if err := g.finish(errors.New("only the objects have been read so far")); err != nil {
+		return err
+	}
+	var group sync.WaitGroup
+	group.Go(func() { g.monitoring(ctx) })
+	if !g.objectsOnly {
+		group.Go(func() { g.nodes(ctx, seen) })
+		group.Go(func() { g.say("logs of %d Pods", len(seen.Pods)); collector.Logs(ctx, seen.Pods, notReady(seen.Nodes)) })
+	}
+	group.Wait()
+	return nil
+}
+
+// since is from when on logs are wanted; zero for all of them.
+func since(duration, moment string, now time.Time) (time.Time, error) {
+	switch {
+	case moment != "":
+		from, err := time.Parse(time.RFC3339, moment)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("MUST_GATHER_SINCE_TIME: %w", err)
+		}
+		return from, nil
+	case duration != "":
+		ago, err := time.ParseDuration(duration)
+		if err != nil || ago <= 0 {
+			return time.Time{}, fmt.Errorf("MUST_GATHER_SINCE=%q: want a time such as 2h", duration)
+		}
+		return now.Add(-ago), nil
+	}
+	return time.Time{}, nil
+}
+
+// finish writes the account and the summary.
+func (g *gathering) finish(interrupted error) error {
+	if err := g.out.Account(interrupted); err != nil {
+		return err
+	}
+	facts, err := analyze.Load(os.DirFS(g.folder), time.Now())
+	if err != nil {
+		// Nothing could be read: that is what there is to say.
+		facts = &analyze.Facts{Now: time.Now(), Failures: g.out.Failures()}
+	}
+	summary := analyze.Summarize(facts)
+	content, err := summary.JSON()
+	if err != nil {
+		return err
+	}
+	g.say("%s: %d critical, %d warnings: see %s", summary.Verdict, summary.Critical, summary.Warnings, archive.SummaryFile)
+	return errors.Join(g.out.Always(archive.SummaryFile, []byte(summary.Markdown())), g.out.Always(archive.FindingsFile, content))
+}
+
+func (g *gathering) monitoring(ctx context.Context) {
+	prometheus, err := monitoring.Find(g.config, g.prometheus)
+	if err != nil {
+		g.out.Failed("the cluster's Prometheus", err)
+		return
+	}
+	monitoring.Collect(ctx, prometheus, g.out)
+}
+
+func (g *gathering) nodes(ctx context.Context, seen cluster.Seen) {
+	agents := agentsOf(seen.Pods)
+	helper, err := g.helper(ctx, seen)
+	g.out.Failed("Pods for nodes without an agent", err)
+	source, err := nodes.NewCluster(g.config, agents, helper, g.from)
+	if err != nil {
+		g.out.Failed("nodes", err)
+		return
+	}
+	wanted, away := g.wanted(seen, agents)
+	for _, node := range away {
+		g.out.Failed("node "+node, errors.New("it is not ready, so its kubelet was not asked"))
+	}
+	g.say("%d nodes, %d of them through their agents", len(wanted), len(agents))
+	nodes.Collect(ctx, source, wanted, g.out, nodes.Limit)
+}
+
+// agentsOf are the node agents that run, by node.
+func agentsOf(pods []unstructured.Unstructured) map[string]nodes.Agent {
+	agents := map[string]nodes.Agent{}
+	for i := range pods {
+		pod := &corev1.Pod{}
+		if pods[i].GetLabels()[nameLabel] != agentName || runtime.DefaultUnstructuredConverter.FromUnstructured(pods[i].Object, pod) != nil {
+			continue
+		}
+		for _, s := range pod.Status.ContainerStatuses {
+			if s.Name == agentName && s.State.Running != nil && pod.DeletionTimestamp == nil {
+				agents[pod.Spec.NodeName] = nodes.Agent{Namespace: pod.Namespace, Pod: pod.Name, Container: s.Name}
+			}
+		}
+	}
+	return agents
+}
+
+// wanted are the nodes to read, those with something wrong first, and those that cannot be read since they are not ready.
+func (g *gathering) wanted(seen cluster.Seen, agents map[string]nodes.Agent) (wanted, away []string) {
+	storage, troubled := sets.KeySet(agents), sets.New[string]()
+	for i := range seen.NodeStatuses {
+		storage.Insert(seen.NodeStatuses[i].GetName())
+		if !allReady(&seen.NodeStatuses[i]) {
+			troubled.Insert(seen.NodeStatuses[i].GetName())
+		}
+	}
+	for i := range seen.LogicalVolumes {
+		node, _, _ := unstructured.NestedString(seen.LogicalVolumes[i].Object, "spec", "nodeName")
+		storage.Insert(node)
+	}
+	for i := range seen.Nodes {
+		name := seen.Nodes[i].GetName()
+		switch {
+		case !g.allNodes && !storage.Has(name):
+		case !nodeReady(&seen.Nodes[i]):
+			away = append(away, name)
+		default:
+			wanted = append(wanted, name)
+		}
+	}
+	slices.SortStableFunc(wanted, func(a, b string) int {
+		return cmp.Or(-compareBool(troubled.Has(a), troubled.Has(b)), strings.Compare(a, b))
+	})
+	return wanted, away
+}
+
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return 1
+	}
+	return -1
+}
+
+func allReady(status *unstructured.Unstructured) bool {
+	groups, _, _ := unstructured.NestedSlice(status.Object, "status", "nodeStatus")
+	return !slices.ContainsFunc(groups, func(g any) bool {
+		group, _ := g.(map[string]any)
+		return group["status"] != "Ready"
+	})
+}
+
+// notReady are the nodes whose kubelet does not answer.
+func notReady(all []unstructured.Unstructured) sets.Set[string] {
+	away := sets.New[string]()
+	for i := range all {
+		if !nodeReady(&all[i]) {
+			away.Insert(all[i].GetName())
+		}
+	}
+	return away
+}
+
+func nodeReady(node *unstructured.Unstructured) bool {
+	conditions, _, _ := unstructured.NestedSlice(node.Object, "status", "conditions")
+	return slices.ContainsFunc(conditions, func(c any) bool {
+		condition, _ := c.(map[string]any)
+		return condition["type"] == "Ready" && condition["status"] == "True"
+	})
+}
+
+// helper says how a Pod is made for a node without an agent: of the image that this runs from, in the namespace of `oc adm must-gather`;
+// and where this runs outside of the cluster, of the operator's image in the operator's namespace. Both take privileged Pods.
+func (g *gathering) helper(ctx context.Context, seen cluster.Seen) (*nodes.Helper, error) {
+	if g.pod != "" {
+		namespace, err := os.ReadFile(namespaceFile)
+		if err != nil {
+			return nil, err
+		}
+		pod, err := g.core.CoreV1().Pods(string(namespace)).Get(ctx, g.pod, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("the image of this Pod: %w", err)
+		}
+		return &nodes.Helper{Namespace: pod.Namespace, Image: pod.Spec.Containers[0].Image, Command: []string{"/usr/bin/gather", "collect"}}, nil
+	}
+	for i := range seen.Pods {
+		name := seen.Pods[i].GetLabels()[nameLabel]
+		containers, _, _ := unstructured.NestedSlice(seen.Pods[i].Object, "spec", "containers")
+		if (name != operatorName && name != agentName) || len(containers) == 0 {
+			continue
+		}
+		first, _ := containers[0].(map[string]any)
+		if image, _ := first["image"].(string); image != "" {
+			return &nodes.Helper{Namespace: seen.Pods[i].GetNamespace(), Image: image, Command: []string{"/lvms", "collect"}}, nil
+		}
+	}
+	return nil, errors.New("no Pod of the product tells its image: nodes without an agent are not read")
+}

@@ -1,0 +1,173 @@
+// Command gather is /usr/bin/gather of the must-gather image. Without a command it collects what support needs to know of the cluster,
+// and says what is wrong in it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/lvm-storage/lvm-operator/internal/version"
+	"github.com/lvm-storage/lvm-operator/must-gather/analyze"
+	"github.com/lvm-storage/lvm-operator/must-gather/monitoring"
+	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
+)
+
+// exitUnhealthy is the exit code of `analyze` and `check` where the verdict is another than healthy.
+const exitUnhealthy = 2
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := command().ExecuteContext(ctx)
+	var verdict notHealthy
+	if errors.As(err, &verdict) {
+		os.Exit(exitUnhealthy)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gather:", err)
+		os.Exit(1)
+	}
+}
+
+// notHealthy is the verdict as an error: the summary has been printed.
+type notHealthy analyze.Verdict
+
+func (n notHealthy) Error() string { return string(n) }
+
+func command() *cobra.Command {
+	o := options{since: os.Getenv("MUST_GATHER_SINCE"), sinceTime: os.Getenv("MUST_GATHER_SINCE_TIME"), pod: os.Getenv("POD_NAME")}
+	root := &cobra.Command{
+		Use:           "gather",
+		Short:         "Collect what support needs to know of LVM Storage, and say what is wrong",
+		Long:          "Collect what support needs to know of LVM Storage, and say what is wrong, in summary.md. MUST_GATHER_SINCE (2h) and MUST_GATHER_SINCE_TIME (RFC 3339) say from when on logs are wanted.",
+		Version:       version.Version,
+		Args:          cobra.NoArgs,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		RunE:          func(c *cobra.Command, _ []string) error { return runGather(c.Context(), c.OutOrStdout(), o) },
+	}
+	flags := root.Flags()
+	flags.StringVar(&o.folder, "dest-dir", "/must-gather", "folder to write to")
+	flags.DurationVar(&o.limit, "time-limit", 7*time.Minute+30*time.Second, "what has not been read by then is left out, and said so")
+	flags.Int64Var(&o.bytes, "max-bytes", 500<<20, "the most that is written; logs are cut at their old end before that")
+	flags.BoolVar(&o.allNodes, "all-nodes", false, "read nodes without storage of the product too, by a privileged Pod on each")
+	flags.StringVar(&o.prometheus, "prometheus", monitoring.DefaultService, prometheusHelp)
+	root.AddCommand(analyzeCommand(), checkCommand(), collect.Command())
+	return root
+}
+
+func analyzeCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "analyze DIR",
+		Short: "Say what is wrong in an archive; exit code 2 where it is not healthy",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			folder, err := archiveIn(args[0])
+			if err != nil {
+				return err
+			}
+			return show(c, folder, time.Now(), asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print summary.json and not summary.md")
+	return c
+}
+
+// prometheusHelp explains a flag that two commands have.
+const prometheusHelp = "the Prometheus to ask outside of OpenShift, through the API server: NAMESPACE/SCHEME:SERVICE:PORT"
+
+func checkCommand() *cobra.Command {
+	var asJSON bool
+	var prometheus string
+	c := &cobra.Command{
+		Use:   "check",
+		Short: "Say what is wrong in the cluster, without an archive: its objects and alerts, no logs and no nodes; exit code 2 where it is not healthy",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			folder, err := os.MkdirTemp("", "gather-check-")
+			if err != nil {
+				return err
+			}
+			defer func() { _ = os.RemoveAll(folder) }()
+			o := options{folder: folder, limit: 3 * time.Minute, bytes: 500 << 20, objectsOnly: true, prometheus: prometheus}
+			if err := runGather(c.Context(), c.ErrOrStderr(), o); err != nil {
+				return err
+			}
+			return show(c, folder, time.Now(), asJSON)
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print summary.json and not summary.md")
+	c.Flags().StringVar(&prometheus, "prometheus", monitoring.DefaultService, prometheusHelp)
+	return c
+}
+
+// archiveIn finds the archive in what `oc adm must-gather` wrote: the folder itself, or the only one in it that is an archive.
+func archiveIn(folder string) (string, error) {
+	is := func(at string) bool {
+		for _, name := range []string{"cluster-scoped-resources", "namespaces"} {
+			if info, err := os.Stat(filepath.Join(at, name)); err == nil && info.IsDir() {
+				return true
+			}
+		}
+		return false
+	}
+	if is(folder) {
+		return folder, nil
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, e := range entries {
+		if at := filepath.Join(folder, e.Name()); is(at) {
+			found = append(found, at)
+		}
+	}
+	if len(found) != 1 {
+		return "", fmt.Errorf("%s has %d archives in it: name the folder with cluster-scoped-resources and namespaces", folder, len(found))
+	}
+	return found[0], nil
+}
+
+func show(c *cobra.Command, folder string, now time.Time, asJSON bool) error {
+	facts, err := analyze.Load(os.DirFS(folder), now)
+	if err != nil {
+		return fmt.Errorf("%s: %w", folder, err)
+	}
+	summary := analyze.Summarize(facts)
+	text := []byte(summary.Markdown())
+	if asJSON {
+		if text, err = summary.JSON(); err != nil {
+			return err
+		}
+	}
+	if _, err := c.OutOrStdout().Write(text); err != nil {
+		return err
+	}
+	if summary.Verdict != analyze.Healthy {
+		return notHealthy(summary.Verdict)
+	}
+	return nil
+}
+
+// restConfig is the access of the Pod, or that of kubectl.
+func restConfig() (*rest.Config, error) {
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("access to the cluster: %w", err)
+	}
+	config.UserAgent = "lvms-must-gather/" + version.Version
+	return config, nil
+}

@@ -1,0 +1,239 @@
+// Package monitoring asks the cluster's Prometheus what it knows of the product: alerts, rules and metrics.
+package monitoring
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"regexp"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/lvm-storage/lvm-operator/must-gather/archive"
+)
+
+const (
+	// limit is the time limit of a question.
+	limit = 20 * time.Second
+	// maxAnswer is the most that is read of an answer, in bytes.
+	maxAnswer = 64 << 20
+
+	openshift   = "https://prometheus-k8s.openshift-monitoring.svc:9091"
+	serviceCA   = "/var/run/secrets/kubernetes.io/serviceaccount/service-ca.crt"
+	tokenFile   = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+	metricsOurs = `{__name__=~"lvms_.+|topolvm_.+|lvms:.+"}`
+)
+
+// DefaultService is the Prometheus that is asked where there is no OpenShift, as kube-prometheus installs it.
+const DefaultService = "monitoring/http:prometheus-k8s:9090"
+
+// Prometheus answers for a path of its API, /api/v1/alerts for example.
+type Prometheus interface {
+	Get(ctx context.Context, path string, query url.Values) ([]byte, error)
+}
+
+// Find returns OpenShift's Prometheus where the process is a Pod of OpenShift, which knows the authority of its services; else the one
+// behind a service, NAMESPACE/SCHEME:NAME:PORT, through the API server. The latter asks for no password of its own.
+func Find(config *rest.Config, service string) (Prometheus, error) {
+	authority, err := os.ReadFile(serviceCA)
+	if err == nil {
+		return newDirect(openshift, tokenFile, authority)
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	parts := regexp.MustCompile(`^([^/]+)/([^/]+)$`).FindStringSubmatch(service)
+	if parts == nil {
+		return nil, fmt.Errorf("service %q: want NAMESPACE/SCHEME:NAME:PORT", service)
+	}
+	core, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return proxied{core, parts[1], parts[2]}, nil
+}
+
+// direct shows the Pod's token to a server whose certificate it can check, and to no other.
+type direct struct {
+	client *http.Client
+	base   string
+	token  string
+}
+
+func newDirect(base, token string, authority []byte) (*direct, error) {
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(authority) {
+		return nil, fmt.Errorf("%s has no certificate", serviceCA)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
+	return &direct{client: &http.Client{Transport: transport}, base: base, token: token}, nil
+}
+
+func (d *direct) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	token, err := os.ReadFile(d.token)
+	if err != nil {
+		return nil, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.base+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+string(token))
+	response, err := d.client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s%s answers %s", d.base, path, response.Status)
+	}
+	return whole(response.Body)
+}
+
+// proxied goes through the API server.
+type proxied struct {
+	core               kubernetes.Interface
+	namespace, service string
+}
+
+func (p proxied) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	request := p.core.CoreV1().RESTClient().Get().Namespace(p.namespace).Resource("services").Name(p.service).SubResource("proxy").Suffix(path)
+	for key, values := range query {
+		for _, value := range values {
+			request = request.Param(key, value)
+		}
+	}
+	stream, err := request.Stream(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("service %s/%s: %w", p.namespace, p.service, err)
+	}
+	defer func() { _ = stream.Close() }()
+	return whole(stream)
+}
+
+func whole(r io.Reader) ([]byte, error) {
+	content, err := io.ReadAll(io.LimitReader(r, maxAnswer+1))
+	if err == nil && len(content) > maxAnswer {
+		err = fmt.Errorf("the answer is longer than %d bytes", maxAnswer)
+	}
+	return content, err
+}
+
+// Collect writes alerts, rules and metrics of the product.
+func Collect(ctx context.Context, p Prometheus, out *archive.Writer) {
+	defer out.Step("monitoring")()
+	for _, q := range []struct {
+		file, path string
+		query      url.Values
+		pick       func([]byte) ([]byte, error)
+	}{
+		{"monitoring/alerts.json", "/api/v1/alerts", nil, alertsOfOurs},
+		{"monitoring/rules.json", "/api/v1/rules", nil, rulesOfOurs},
+		{"monitoring/metrics.json", "/api/v1/query", url.Values{"query": {metricsOurs}}, succeeded},
+	} {
+		content, err := ask(ctx, p, q.path, q.query)
+		if err == nil {
+			content, err = q.pick(content)
+		}
+		if err != nil {
+			out.Failed(q.file, fmt.Errorf("the cluster's Prometheus: %w", err))
+			continue
+		}
+		// The archive notes what it does not take.
+		_ = out.Write(q.file, content)
+	}
+}
+
+func ask(ctx context.Context, p Prometheus, path string, query url.Values) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return p.Get(ctx, path, query)
+}
+
+// ourAlerts are the names of the product's alerts and rules, and of Kubernetes' own about volumes.
+var ourAlerts = regexp.MustCompile(`^(LVMS|ThinPool|VolumeGroup|KubePersistentVolume|lvms:)`)
+
+type answer struct {
+	Status string          `json:"status"`
+	Error  string          `json:"error,omitempty"`
+	Data   json.RawMessage `json:"data"`
+}
+
+func decode(content []byte, data any) (answer, error) {
+	var a answer
+	if err := json.Unmarshal(content, &a); err != nil {
+		return a, err
+	}
+	if a.Status != "success" {
+		return a, fmt.Errorf("status %q: %s", a.Status, a.Error)
+	}
+	return a, json.Unmarshal(a.Data, data)
+}
+
+// succeeded takes an answer as it is.
+func succeeded(content []byte) ([]byte, error) {
+	var data json.RawMessage
+	_, err := decode(content, &data)
+	return content, err
+}
+
+func alertsOfOurs(content []byte) ([]byte, error) {
+	var data struct {
+		Alerts []map[string]any `json:"alerts"`
+	}
+	a, err := decode(content, &data)
+	if err != nil {
+		return nil, err
+	}
+	kept := []map[string]any{}
+	for _, alert := range data.Alerts {
+		labels, _ := alert["labels"].(map[string]any)
+		if name, _ := labels["alertname"].(string); ourAlerts.MatchString(name) {
+			kept = append(kept, alert)
+		}
+	}
+	return encode(a, map[string]any{"alerts": kept})
+}
+
+func rulesOfOurs(content []byte) ([]byte, error) {
+	var data struct {
+		Groups []map[string]any `json:"groups"`
+	}
+	a, err := decode(content, &data)
+	if err != nil {
+		return nil, err
+	}
+	kept := []map[string]any{}
+	for _, group := range data.Groups {
+		var rules []any
+		all, _ := group["rules"].([]any)
+		for _, r := range all {
+			rule, _ := r.(map[string]any)
+			if name, _ := rule["name"].(string); ourAlerts.MatchString(name) {
+				rules = append(rules, rule)
+			}
+		}
+		if group["rules"] = rules; len(rules) > 0 {
+			kept = append(kept, group)
+		}
+	}
+	return encode(a, map[string]any{"groups": kept})
+}
+
+func encode(a answer, data any) ([]byte, error) {
+	var err error
+	if a.Data, err = json.Marshal(data); err != nil {
+		return nil, err
+	}
+	return json.MarshalIndent(a, "", " ")
+}

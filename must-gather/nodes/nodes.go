@@ -1,0 +1,134 @@
+// Package nodes collects what only a node knows: by one call a node, of a program that changes nothing there.
+package nodes
+
+import (
+	"archive/tar"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/must-gather/archive"
+	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
+)
+
+const (
+	// Limit is the time limit of a node.
+	Limit = 100 * time.Second
+	// parallel is how many nodes are read at a time.
+	parallel = 10
+	// maxTar is the most that is taken from a node, in bytes.
+	maxTar = 64 << 20
+)
+
+// Way is one way to read a node.
+type Way struct {
+	// Name of it, for example "its agent".
+	Name string
+	// Read writes one tar, with files and no folders, and returns when that is complete.
+	Read func(ctx context.Context, out io.Writer) error
+}
+
+// Source knows the ways to read a node, the best first.
+type Source interface {
+	Ways(node string) []Way
+}
+
+// Collect reads nodes, a few at a time, each within its time limit, and writes them to nodes/NAME of the archive. A node that cannot be
+// read costs its own files, and a failure in the archive.
+func Collect(ctx context.Context, source Source, names []string, out *archive.Writer, limit time.Duration) {
+	defer out.Step("nodes")()
+	var group sync.WaitGroup
+	room := make(chan struct{}, parallel)
+	for _, name := range names {
+		select {
+		case room <- struct{}{}:
+		case <-ctx.Done():
+			out.Failed("node "+name, fmt.Errorf("not reached before the time was over: %w", context.Cause(ctx)))
+			continue
+		}
+		group.Go(func() {
+			defer func() { <-room }()
+			out.Failed("node "+name, read(ctx, source, name, out, limit))
+		})
+	}
+	group.Wait()
+}
+
+// read tries one way after another, within the time of one node. A later one replaces the files of an earlier one.
+func read(ctx context.Context, source Source, name string, out *archive.Writer, limit time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	var errs []error
+	for _, way := range source.Ways(name) {
+		err := try(ctx, way, name, out)
+		if err == nil {
+			out.Failed("node "+name+" the first way; another one was taken", errors.Join(errs...))
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", way.Name, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	if len(errs) == 0 {
+		return errors.New("no agent runs on it, and no image is known for a Pod that would read it")
+	}
+	return errors.Join(errs...)
+}
+
+func try(ctx context.Context, way Way, name string, out *archive.Writer) error {
+	reader, writer := io.Pipe()
+	done := make(chan error, 1)
+	go func() {
+		err := way.Read(ctx, writer)
+		_ = writer.CloseWithError(err)
+		done <- err
+	}()
+	files, err := unpack(io.LimitReader(reader, maxTar), path.Join("nodes", name), out)
+	// Who still writes is told that nobody reads.
+	_ = reader.CloseWithError(errors.New("enough was read"))
+	// What the source says is the cause of a tar that ends early; of one that is none it is not.
+	if sourceErr := <-done; sourceErr != nil && (err == nil || errors.Is(err, sourceErr)) {
+		err = sourceErr
+	}
+	switch {
+	case err != nil && len(files) > 0:
+		return fmt.Errorf("after %d files: %w", len(files), err)
+	case err == nil && !slices.Contains(files, collect.IndexFile):
+		return fmt.Errorf("%d files came, and not the last one, %s", len(files), collect.IndexFile)
+	}
+	return err
+}
+
+// fileName is what the name of a file may be.
+var fileName = regexp.MustCompile(`^[a-z0-9][a-zA-Z0-9._-]{0,100}$`)
+
+// unpack writes the files of a tar as they come, and returns their names.
+func unpack(r io.Reader, folder string, out *archive.Writer) (files []string, err error) {
+	for tape := tar.NewReader(r); ; {
+		header, err := tape.Next()
+		if err == io.EOF {
+			return files, nil
+		}
+		if err != nil {
+			return files, fmt.Errorf("its tar is not complete: %w", err)
+		}
+		if header.Typeflag != tar.TypeReg || !fileName.MatchString(header.Name) {
+			return files, fmt.Errorf("its tar has %q, which is no file to take", header.Name)
+		}
+		var content bytes.Buffer
+		if _, err := io.Copy(&content, tape); err != nil {
+			return files, fmt.Errorf("its tar ends in %s: %w", header.Name, err)
+		}
+		// The archive notes what it does not take.
+		_ = out.Write(path.Join(folder, header.Name), content.Bytes())
+		files = append(files, header.Name)
+	}
+}
