@@ -57,6 +57,9 @@ func read(t *testing.T, file string) string {
 	return string(data)
 }
 
+// support is where each page leads at last.
+const support = "\nIf none of this helps, [ask for support](../../docs/how-to/support.md) with what `oc adm must-gather` collects. Its first lines name the causes that it finds.\n"
+
 func TestEachAlertHasARunbookAndEachRunbookAnAlert(t *testing.T) {
 	texts, index := pages(t), map[string]string{}
 	for _, m := range row.FindAllStringSubmatch(texts["README.md"], -1) {
@@ -76,6 +79,9 @@ func TestEachAlertHasARunbookAndEachRunbookAnAlert(t *testing.T) {
 			delete(texts, a.Name+".md")
 			if got := firsts(heading.FindAllStringSubmatch(text, -1)); !slices.Equal(got, headings) || !strings.HasPrefix(text, "# "+a.Name+"\n") {
 				t.Errorf("%s: headings %q, want %q below its name", a.Name, got, headings)
+			}
+			if !strings.HasSuffix(text, support) {
+				t.Errorf("%s: it does not end with the way to support", a.Name)
 			}
 			meaning, _, _ := strings.Cut(text, "\n## Impact")
 			if words, ok := holds[a.For]; !ok || !strings.Contains(meaning, words) {
