@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
@@ -37,8 +36,6 @@ type Platform struct {
 	Console bool
 	// ServiceMonitors: the cluster has the Prometheus Operator's API.
 	ServiceMonitors bool
-	// SingleNode: the cluster had one node when this was found.
-	SingleNode bool
 }
 
 // resource is a kind of an API, as discovery names it.
@@ -56,7 +53,6 @@ var (
 
 // +kubebuilder:rbac:groups=config.openshift.io,resources=infrastructures,resourceNames=cluster,verbs=get
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=microshift-version,namespace=kube-public,verbs=get
-// +kubebuilder:rbac:groups="",resources=nodes,verbs=list
 
 // Detect finds out what the cluster is. reader must not be a cache: the cluster may lack what a cache would watch.
 func Detect(ctx context.Context, apis discovery.DiscoveryInterface, reader client.Reader) (Platform, error) {
@@ -74,9 +70,6 @@ func Detect(ctx context.Context, apis discovery.DiscoveryInterface, reader clien
 		return Platform{}, err
 	}
 	if found.Kind, err = kind(ctx, apis, reader); err != nil {
-		return Platform{}, err
-	}
-	if found.SingleNode, err = singleNode(ctx, reader); err != nil {
 		return Platform{}, err
 	}
 	return found, nil
@@ -159,13 +152,4 @@ func exists(ctx context.Context, reader client.Reader, key client.ObjectKey, obj
 		return false, fmt.Errorf("read %s %q to tell what the cluster is: %w", object.Kind, key.Name, err)
 	}
 	return true, nil
-}
-
-func singleNode(ctx context.Context, reader client.Reader) (bool, error) {
-	nodes := &metav1.PartialObjectMetadataList{}
-	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
-	if err := reader.List(ctx, nodes, client.Limit(2)); err != nil {
-		return false, fmt.Errorf("list nodes to tell whether there is one: %w", err)
-	}
-	return len(nodes.Items) == 1, nil
 }
