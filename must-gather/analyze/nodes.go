@@ -23,8 +23,11 @@ func nodesNotReady(f *Facts) []Finding {
 	for _, node := range sets.List(storageNodes(f)) {
 		claims := claimsOn(f, node)
 		held := fmt.Sprintf("its %d volumes cannot be used: %s", len(claims), some(claims, 8))
-		if len(claims) == 0 {
+		switch len(claims) {
+		case 0:
 			held = "no volume is on it"
+		case 1:
+			held = "its volume cannot be used: " + claims[0]
 		}
 		c := notReady(f, node)
 		switch {

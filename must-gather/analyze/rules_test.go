@@ -136,7 +136,7 @@ func TestRules(t *testing.T) {
 	}{
 		"a node is away": {nodesNotReady, Facts{Nodes: []corev1.Node{node("node1", corev1.ConditionTrue, ""), node("node2", corev1.ConditionUnknown, "")},
 			LogicalVolumes: []topolvmv1.LogicalVolume{volume("a", "node2", "shop/data"), volume("b", "node1", "shop/other")}},
-			[]string{"critical", "node node2 is not ready since 2026-03-01 11:00:00Z", "its 1 volumes", "shop/data"}},
+			[]string{"critical", "node node2 is not ready since 2026-03-01 11:00:00Z", "its volume cannot be used", "shop/data"}},
 		"a node without storage is away": {nodesNotReady, Facts{Nodes: []corev1.Node{node("node2", corev1.ConditionUnknown, "")}}, nil},
 		"a node is gone":                 {nodesNotReady, Facts{Nodes: []corev1.Node{node("node1", corev1.ConditionTrue, "")}, LogicalVolumes: []topolvmv1.LogicalVolume{volume("a", "node9", "shop/data")}}, []string{"critical", "node9 does not exist", "shop/data"}},
 		"a device is missing": {volumeGroups, Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{nodeStatus("node1", v1alpha1.VGStatus{Name: "vg1", Status: v1alpha1.VGStatusDegraded, Reason: "x",
