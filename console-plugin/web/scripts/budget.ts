@@ -2,6 +2,7 @@
 // not the one that was agreed on.
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { sumOf, type Manifest } from './sum.ts';
 
 const out = '../dist/plugin';
 const snapshot = 'manifest.snapshot.json';
@@ -15,7 +16,7 @@ const later = /exposed-(?!OverviewPage)|Wizard_index|yaml_browser|NumberInput|Cl
 const initial = scripts.filter((f) => !later.test(f)).reduce((n, f) => n + size(f), 0);
 const all = scripts.reduce((n, f) => n + size(f), 0);
 
-const manifest = JSON.parse(readFileSync(join(out, 'plugin-manifest.json'), 'utf8')) as Record<string, unknown> & { buildHash?: string; loadScripts: string[]; extensions: { type: string }[] };
+const manifest = JSON.parse(readFileSync(join(out, 'plugin-manifest.json'), 'utf8')) as Manifest & { extensions: { type: string }[] };
 // There is one for each alert of monitoring/rules; the first stands for all of them.
 const isFurtherAlert = (e: { type: string }, i: number): boolean => e.type === 'console.alert-action' && manifest.extensions.findIndex((o) => o.type === e.type) < i;
 // What changes with each build is left out.
@@ -30,6 +31,7 @@ for (const f of scripts) {
 }
 if (process.argv.includes('--update')) writeFileSync(snapshot, agreed);
 else if (readFileSync(snapshot, 'utf8') !== agreed) faults.push(`the manifest is not that of ${snapshot}: if that is meant, run: npm run budget -- --update`);
+if (sumOf(out, manifest) !== manifest.buildHash) faults.push('the sum in the manifest is not that of the scripts: two builds would not be the same');
 if (/"resolved"/.test(readFileSync('package-lock.json', 'utf8'))) faults.push('package-lock.json has addresses of downloads: .npmrc keeps them out');
 
 console.log(`bundle: ${Math.round(initial / 1000)} kB compressed without the other pages (of ${limits.initial / 1000}), ${Math.round(all / 1000)} kB in all`);
