@@ -259,7 +259,7 @@ func (s *scene) unchanged(volume, sum string) {
 	}
 }
 
-// writer writes to a volume until it is told to stop, and counts what failed.
+// writer writes to a volume until it is told to stop. It leaves the node's one processor to others between two writes.
 type writer struct {
 	stop chan struct{}
 	done chan error
@@ -278,7 +278,7 @@ func (s *scene) startWriting(volume string) *writer {
 			case <-w.stop:
 				w.done <- nil
 				return
-			default:
+			case <-time.After(5 * time.Millisecond):
 			}
 			if _, err := f.WriteAt(block, 0); err != nil {
 				w.done <- err
