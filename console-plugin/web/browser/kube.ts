@@ -50,12 +50,13 @@ export async function tell(node: string, devices: Device[], groups: VGStatus[] =
 
 const condition = (type: string, status: string, reason: string, message = '') => ({ type, status, reason, message, lastTransitionTime: new Date().toISOString() });
 
-/** What the operator writes. */
-export async function judge(name: string, state: string, groups: string, message = ''): Promise<void> {
+/** What the operator writes; nodes are the states of volume group vg1 on them. */
+export async function judge(name: string, state: string, groups: string, message = '', nodes: Record<string, string> = {}): Promise<void> {
   const { metadata } = await request<LVMCluster>('GET', `${paths.clusters}/${name}`);
   const ready = state === 'Ready';
   const status = {
     state, ready, volumeGroups: groups, observedGeneration: metadata.generation,
+    deviceClassStatuses: Object.keys(nodes).length ? [{ name: 'vg1', nodeStatus: Object.entries(nodes).map(([node, status]) => ({ node, name: 'vg1', status })) }] : [],
     conditions: [
       condition('Ready', ready ? 'True' : 'False', state, message),
       condition('ResourcesAvailable', 'True', 'ResourcesAvailable'),
