@@ -14,16 +14,19 @@ export const paths = {
   claims: '/api/kubernetes/api/v1/namespaces/default/persistentvolumeclaims', volumes: '/api/kubernetes/apis/topolvm.io/v1/logicalvolumes', persistentVolumes: '/api/kubernetes/api/v1/persistentvolumes',
 };
 
-export async function request<T>(method: string, path: string, body?: unknown, type = 'application/json'): Promise<T> {
+/** What the cluster answers, as it is. */
+export async function read(method: string, path: string, body?: unknown, type = 'application/json'): Promise<string> {
   const response = await fetch(url + path, {
     method, headers: { Cookie: 'csrf-token=test', 'X-CSRFToken': 'test', 'Content-Type': type }, ...(body ? { body: typeof body === 'string' ? body : JSON.stringify(body) } : {}),
   });
   const text = await response.text();
   // A kind that was just installed is not served at once.
-  if (response.status === 429) return new Promise((done) => setTimeout(done, 1000)).then(() => request(method, path, body, type));
+  if (response.status === 429) return new Promise((done) => setTimeout(done, 1000)).then(() => read(method, path, body, type));
   if (!response.ok) throw Object.assign(new Error(`${method} ${path}: ${response.status} ${text}`), { status: response.status });
-  return JSON.parse(text) as T;
+  return text;
 }
+
+export const request = async <T>(method: string, path: string, body?: unknown, type?: string): Promise<T> => JSON.parse(await read(method, path, body, type)) as T;
 
 const merge = 'application/merge-patch+json';
 
