@@ -1,7 +1,7 @@
 // What the plugin adds to the console. Typed here, since the builder's own check lets a known type with wrong properties pass.
 import type { CodeRef, Extension } from '@openshift/dynamic-plugin-sdk';
 import type {
-  AlertAction, CreateResource, DashboardsOverviewHealthResourceSubsystem, HorizontalNavTab, HrefNavItem, ModelFeatureFlag, RoutePage, StorageClassProvisioner, YAMLTemplate,
+  AlertAction, CreateResource, DashboardsOverviewHealthResourceSubsystem, DashboardsOverviewInventoryItem, HorizontalNavTab, HrefNavItem, ModelFeatureFlag, RoutePage, StorageClassProvisioner, YAMLTemplate,
 } from '@openshift-console/dynamic-plugin-sdk';
 import { clusterModel, DRIVER, GROUP, VERSION } from './src/api/types';
 import { summaries } from './src/model/alerts';
@@ -12,7 +12,7 @@ const FLAG = 'LVMS_MODEL';
 const model = { group: GROUP, version: VERSION, kind: clusterModel.kind };
 const flags = { required: [FLAG] };
 
-type Ours = ModelFeatureFlag | HrefNavItem | RoutePage | CreateResource | HorizontalNavTab | DashboardsOverviewHealthResourceSubsystem | StorageClassProvisioner | YAMLTemplate | AlertAction;
+type Ours = ModelFeatureFlag | HrefNavItem | RoutePage | CreateResource | HorizontalNavTab | DashboardsOverviewHealthResourceSubsystem | DashboardsOverviewInventoryItem | StorageClassProvisioner | YAMLTemplate | AlertAction;
 
 /** An extension as the manifest has it: a module's export by its name in place of the thing itself. */
 type Encoded<T> = T extends CodeRef ? { $codeRef: string } : T extends (infer U)[] ? Encoded<U>[] : T extends object ? { [K in keyof T]: Encoded<T[K]> } : T;
@@ -48,6 +48,7 @@ export const extensions = [
       popupTitle: '%plugin__lvms-console~Local volumes%', popupComponent: { $codeRef: 'HealthPopup' },
     },
   },
+  { type: 'console.dashboards/overview/inventory/item', flags, properties: { model: { $codeRef: 'Inventory.model' }, mapper: { $codeRef: 'Inventory.mapper' } } },
   {
     type: 'console.storage-class/provisioner',
     flags,

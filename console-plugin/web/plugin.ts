@@ -12,6 +12,7 @@ export const plugin: ConsolePluginBuildMetadata = {
     ClaimTab: './src/tabs/ClaimTab.tsx',
     Health: './src/dashboard/health.ts',
     HealthPopup: './src/dashboard/HealthPopup.tsx',
+    Inventory: './src/dashboard/inventory.ts',
     AlertAction: './src/dashboard/alertAction.tsx',
     Template: './src/dashboard/template.ts',
     WizardPages: './src/wizard/pages.tsx',

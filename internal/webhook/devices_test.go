@@ -225,6 +225,55 @@ func TestWarningsAboutDevices(t *testing.T) {
 	}
 }
 
+func TestAPathTakenOutIsToldForNodesThatHaveADevice(t *testing.T) {
+	observed := func(is metav1.ConditionStatus) []metav1.Condition {
+		return []metav1.Condition{{Type: lvmv1alpha1.ConditionDevicesObserved, Status: is}}
+	}
+	disk := lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", ByID: []string{"wwn-1"}, ByPath: []string{"pci-1"}, State: lvmv1alpha1.DeviceInUse}
+	pulled := disk
+	pulled.State = lvmv1alpha1.DeviceMissing
+	group := func(name string, pv lvmv1alpha1.PhysicalVolumeStatus) []lvmv1alpha1.VGStatus {
+		return []lvmv1alpha1.VGStatus{{Name: name, PhysicalVolumes: []lvmv1alpha1.PhysicalVolumeStatus{pv}}}
+	}
+	lost := lvmv1alpha1.PhysicalVolumeStatus{UUID: "L", State: lvmv1alpha1.PhysicalVolumeMissing}
+	tests := map[string]struct {
+		status *lvmv1alpha1.LVMVolumeGroupNodeStatusStatus
+		told   bool
+	}{
+		"it leads to a device":                      {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), Devices: []lvmv1alpha1.DeviceStatus{disk}}, true},
+		"it leads to one that was pulled":           {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), Devices: []lvmv1alpha1.DeviceStatus{pulled}}, true},
+		"the group has a device by it":              {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), NodeStatus: group("a", lvmv1alpha1.PhysicalVolumeStatus{UUID: "P", Path: "/dev/disk/by-id/wwn-1"})}, true},
+		"the group lacks a device":                  {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), NodeStatus: group("a", lost)}, true},
+		"the group of another class lacks a device": {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), NodeStatus: group("b", lost)}, false},
+		"it leads to nothing":                       {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), Devices: []lvmv1alpha1.DeviceStatus{{Name: "/dev/sdc"}}}, false},
+		"the node has no devices":                   {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True")}, false},
+		"the node could not be looked at":           {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("False")}, true},
+		"the node has not listed its devices":       {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{}, true},
+		"the node has no status":                    {nil, true},
+	}
+	before := classesOf(t, "[{name: a, deviceSelector: {paths: [/dev/disk/by-id//wwn-1, /dev/y]}}]")
+	after := classesOf(t, "[{name: a, deviceSelector: {paths: [/dev/y]}}]")
+	for name, tt := range tests {
+		known := inventory{nodes: []corev1.Node{nodeIn("has", "a"), nodeIn("asked", "a")}, statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{
+			"has": {Status: *tests["it leads to a device"].status},
+		}}
+		if tt.status != nil {
+			known.statuses["asked"] = lvmv1alpha1.LVMVolumeGroupNodeStatus{Status: *tt.status}
+		}
+		want := "was taken out on node has:"
+		if tt.told {
+			want = "was taken out on nodes has, asked:"
+		}
+		if got := known.takenOut(before, after); len(got) != 1 || !strings.Contains(got[0], want) {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	nowhere := inventory{nodes: []corev1.Node{nodeIn("n", "a")}, statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{"n": {Status: *tests["it leads to nothing"].status}}}
+	if got := nowhere.takenOut(before, after); len(got) != 0 {
+		t.Errorf("it leads to nothing anywhere: got %q", got)
+	}
+}
+
 func TestManyNodesAreCounted(t *testing.T) {
 	for want, nodes := range map[string][]string{
 		"node a": {"a"}, "nodes a, b": {"a", "b"}, "nodes a, b, c": {"a", "b", "c"}, "nodes a, b, c and 2 more": {"a", "b", "c", "d", "e"},

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
@@ -365,7 +366,7 @@ func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
 	return warnings
 }
 
-// takenOut tells what happens to devices whose path is not in the selectors of a node any more.
+// takenOut tells what happens to devices whose path is not in the selectors of a node any more. Nodes that surely have no such device are left out.
 func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
 	var order []string
 	nodes := map[string][]string{}
@@ -378,7 +379,7 @@ func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
 			still[u.key()] = true
 		}
 		for _, u := range usesOn(node, old) {
-			if still[u.key()] || !namesDevices(after, u.class.Name) {
+			if still[u.key()] || !namesDevices(after, u.class.Name) || i.leadsNowhere(node.Name, u) {
 				continue
 			}
 			if _, known := classOf[u.key()]; !known {
@@ -398,7 +399,25 @@ func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
 	return warnings
 }
 
-// namesDevices reports whether a device class is there and does not take every unused device. One that does keeps what it has.
+// leadsNowhere reports whether a path surely leads to no device of a node, nor to a part of the class's volume group that is missing there.
+func (i inventory) leadsNowhere(node string, u use) bool {
+	status, name := i.statuses[node].Status, path.Clean(u.path)
+	if !meta.IsStatusConditionTrue(status.Conditions, lvmv1alpha1.ConditionDevicesObserved) {
+		return false
+	}
+	for n := range status.Devices {
+		if slices.Contains(namesOf(&status.Devices[n]), name) {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(status.NodeStatus, func(group lvmv1alpha1.VGStatus) bool {
+		return group.Name == u.class.Name && slices.ContainsFunc(group.PhysicalVolumes, func(pv lvmv1alpha1.PhysicalVolumeStatus) bool {
+			// What a missing device was called by is not always known.
+			return pv.State == lvmv1alpha1.PhysicalVolumeMissing || isMeant(nil, name, pv)
+		})
+	})
+}
+
 // nodesLeft tells of nodes that a change of the nodeSelector leaves, and that have a volume group of the class.
 func (i inventory) nodesLeft(before, after []lvmv1alpha1.DeviceClass) []string {
 	var all []string
@@ -426,6 +445,7 @@ func (i inventory) hasGroup(class, node string) bool {
 	return slices.ContainsFunc(i.statuses[node].Status.NodeStatus, func(entry lvmv1alpha1.VGStatus) bool { return entry.Name == class && len(entry.Devices) > 0 })
 }
 
+// namesDevices reports whether a device class is there and does not take every unused device. One that does keeps what it has.
 func namesDevices(classes []lvmv1alpha1.DeviceClass, name string) bool {
 	return slices.ContainsFunc(classes, func(c lvmv1alpha1.DeviceClass) bool {
 		return c.Name == name && (c.DeviceSelector != nil || len(c.DeviceSelectors) > 0)

@@ -14,16 +14,19 @@ export const paths = {
   claims: '/api/kubernetes/api/v1/namespaces/default/persistentvolumeclaims', volumes: '/api/kubernetes/apis/topolvm.io/v1/logicalvolumes', persistentVolumes: '/api/kubernetes/api/v1/persistentvolumes',
 };
 
-export async function request<T>(method: string, path: string, body?: unknown, type = 'application/json'): Promise<T> {
+/** What the cluster answers, as it is. */
+export async function read(method: string, path: string, body?: unknown, type = 'application/json'): Promise<string> {
   const response = await fetch(url + path, {
     method, headers: { Cookie: 'csrf-token=test', 'X-CSRFToken': 'test', 'Content-Type': type }, ...(body ? { body: typeof body === 'string' ? body : JSON.stringify(body) } : {}),
   });
   const text = await response.text();
   // A kind that was just installed is not served at once.
-  if (response.status === 429) return new Promise((done) => setTimeout(done, 1000)).then(() => request(method, path, body, type));
+  if (response.status === 429) return new Promise((done) => setTimeout(done, 1000)).then(() => read(method, path, body, type));
   if (!response.ok) throw Object.assign(new Error(`${method} ${path}: ${response.status} ${text}`), { status: response.status });
-  return JSON.parse(text) as T;
+  return text;
 }
+
+export const request = async <T>(method: string, path: string, body?: unknown, type?: string): Promise<T> => JSON.parse(await read(method, path, body, type)) as T;
 
 const merge = 'application/merge-patch+json';
 
@@ -50,12 +53,13 @@ export async function tell(node: string, devices: Device[], groups: VGStatus[] =
 
 const condition = (type: string, status: string, reason: string, message = '') => ({ type, status, reason, message, lastTransitionTime: new Date().toISOString() });
 
-/** What the operator writes. */
-export async function judge(name: string, state: string, groups: string, message = ''): Promise<void> {
+/** What the operator writes; nodes are the states of volume group vg1 on them. */
+export async function judge(name: string, state: string, groups: string, message = '', nodes: Record<string, string> = {}): Promise<void> {
   const { metadata } = await request<LVMCluster>('GET', `${paths.clusters}/${name}`);
   const ready = state === 'Ready';
   const status = {
     state, ready, volumeGroups: groups, observedGeneration: metadata.generation,
+    deviceClassStatuses: Object.keys(nodes).length ? [{ name: 'vg1', nodeStatus: Object.entries(nodes).map(([node, status]) => ({ node, name: 'vg1', status })) }] : [],
     conditions: [
       condition('Ready', ready ? 'True' : 'False', state, message),
       condition('ResourcesAvailable', 'True', 'ResourcesAvailable'),

@@ -118,6 +118,26 @@ describe('overview', () => {
     await close(german);
   });
 
+  it('its tables fit, from 1280 px on', async () => {
+    await storage('Degraded', 'device class vg1 on node node-b: device /dev/sdb gives errors: replace it');
+    for (const language of ['en', 'de']) {
+      const page = await open(browser, `/local-volumes?lng=${language}`);
+      await test(page, 'devices').getByText('gives errors: replace it').waitFor();
+      for (const width of [1280, 1400, 1920]) {
+        await page.setViewportSize({ width, height: 1000 });
+        await page.screenshot({ path: `screenshots/overview-${width}-${language}.png`, fullPage: true, animations: 'disabled' });
+        const cut = await page.evaluate(() =>
+          [...document.querySelectorAll('[data-test=virtual-table]')].flatMap((box) => [
+            ...(box.scrollWidth > box.clientWidth ? [`${box.getAttribute('aria-label')}: ${box.scrollWidth} px wide in ${box.clientWidth}`] : []),
+            ...[...box.querySelectorAll<HTMLElement>('th, td .pf-v6-c-label__text, td .pf-v6-c-progress, td span[title]:not([style*=line-clamp])')].filter((e) => e.scrollWidth > e.clientWidth).map((e) => `${e.textContent} is cut`),
+          ]),
+        );
+        assert.deepEqual(cut, [], `${width} px, ${language}`);
+      }
+      await close(page);
+    }
+  });
+
   it('can be read with high contrast', async () => {
     await storage('Degraded', 'device class vg1 on node node-b: device /dev/sdb gives errors: replace it');
     const page = await open(browser, '/local-volumes?theme=contrast');

@@ -83,6 +83,25 @@ describe('parts in places of the console', () => {
     await close(nobody);
   });
 
+  it('the inventory counts the volume groups, and those that are not well', async () => {
+    const page = await open(browser, '/dashboards');
+    const line = test(page, 'inventory');
+    await line.getByText('0 Local volume groups').waitFor();
+    await storage();
+    await judge('my-lvmcluster', 'Ready', '1/1', '', { 'node-a': 'Ready' });
+    await page.locator('[data-test=inventory][data-groups=""]').getByText('1 Local volume group', { exact: true }).waitFor();
+    await judge('my-lvmcluster', 'Failed', '1/4', 'device class vg1 on node node-b: no device', { 'node-a': 'Ready', 'node-b': 'Failed', 'node-c': 'Degraded', 'node-d': 'Degraded' });
+    await page.locator('[data-test=inventory][data-groups="ERROR=1 WARN=2"]').getByText('4 Local volume groups').waitFor();
+    await accessible(page);
+    await close(page);
+    const german = await open(browser, '/dashboards?lng=de');
+    await test(german, 'inventory').getByText('4 Lokale Volume-Gruppen').waitFor();
+    await close(german);
+    const nobody = await open(browser, '/dashboards', { as: 'nobody', expect: /403/ });
+    await test(nobody, 'inventory').getByText('Not available').waitFor();
+    await close(nobody);
+  });
+
   it('what the editor begins with is an LVMCluster that the cluster accepts', async () => {
     await request('POST', `${paths.clusters}?dryRun=All&fieldValidation=Strict`, template, 'application/yaml');
   });

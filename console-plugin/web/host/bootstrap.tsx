@@ -5,7 +5,7 @@ import { Component, lazy, Suspense, type ComponentType, type ReactNode } from 'r
 import { createRoot } from 'react-dom/client';
 import { I18nextProvider, initReactI18next } from 'react-i18next';
 import { BrowserRouter, Link, Route, Routes } from 'react-router';
-import { AlertButton, Health, Tab, tabPath } from './places';
+import { AlertButton, Health, Inventory, Tab, tabPath } from './places';
 import { consoleFetch } from './sdk';
 
 declare const __webpack_init_sharing__: (scope: string) => Promise<void>;
@@ -43,6 +43,7 @@ const isNavigation = of('console.navigation/href');
 const isTab = of('console.tab/horizontalNav');
 const isAction = of('console.alert-action');
 const isHealth = of('console.dashboards/overview/health/resource');
+const isInventory = of('console.dashboards/overview/inventory/item');
 
 class Boundary extends Component<{ children: ReactNode }, { error?: Error }> {
   override state: { error?: Error } = {};
@@ -70,6 +71,7 @@ function Console() {
   const items = useExtensions(isNavigation);
   const tabs = useExtensions(isTab);
   const health = useExtensions(isHealth);
+  const inventory = useExtensions(isInventory);
   const actions = useExtensions(isAction);
   return (
     <Page
@@ -112,7 +114,15 @@ function Console() {
               <Route key={tabPath(e)} path={tabPath(e)} element={<Tab extension={e} />} />
             ))}
             <Route path="/monitoring/alerts" element={<PageSection>{actions.map((e) => <AlertButton key={e.uid} extension={e} translated={translated} />)}</PageSection>} />
-            <Route path="/dashboards" element={<PageSection>{health.map((e) => <Health key={e.uid} extension={e} translated={translated} />)}</PageSection>} />
+            <Route
+              path="/dashboards"
+              element={
+                <PageSection>
+                  {health.map((e) => <Health key={e.uid} extension={e} translated={translated} />)}
+                  {inventory.map((e) => <Inventory key={e.uid} extension={e} />)}
+                </PageSection>
+              }
+            />
           </Routes>
         </Suspense>
       </Boundary>

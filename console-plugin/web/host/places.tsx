@@ -1,9 +1,9 @@
-// The places of the console in which a plugin's parts show up, other than pages: tabs of resources, the status card.
+// The places of the console in which a plugin's parts show up, other than pages: tabs of resources, the cards of the Overview.
 import type { Extension } from '@openshift/dynamic-plugin-sdk';
 import { Button, DescriptionList, DescriptionListDescription, DescriptionListGroup, DescriptionListTerm, PageSection, Title } from '@patternfly/react-core';
 import i18next from 'i18next';
-import { useEffect, useState, type ComponentType } from 'react';
-import { useParams } from 'react-router';
+import { useEffect, useMemo, useState, type ComponentType } from 'react';
+import { Link, useParams } from 'react-router';
 import { useK8sWatchResource } from './sdk';
 
 type Ref<T> = () => Promise<T>;
@@ -77,6 +77,33 @@ export function Health({ extension, translated }: { extension: Extension; transl
         </DescriptionListDescription>
       </DescriptionListGroup>
     </DescriptionList>
+  );
+}
+
+type Counts = Record<string, { statusIDs: string[]; count: number }>;
+
+/** A line of the inventory card: how many there are, and the worst groups of them. */
+export function Inventory({ extension }: { extension: Extension }) {
+  const refs = extension.properties as unknown as { model: unknown; mapper: unknown };
+  const model = useRef<{ apiGroup: string; apiVersion: string; kind: string; labelKey: string; labelPluralKey: string }>(refs.model);
+  const mapper = useRef<(resources: unknown[]) => Counts>(refs.mapper);
+  const request = useMemo(() => (model ? { groupVersionKind: { group: model.apiGroup, version: model.apiVersion, kind: model.kind }, isList: true } : null), [model]);
+  const [data, loaded, loadError] = useK8sWatchResource(request);
+  if (!model || !mapper) return null;
+  const groups = Object.entries(mapper(data as unknown[])).filter(([, { count }]) => count > 0);
+  const sum = groups.reduce((n, [, { count }]) => n + count, 0);
+  // As in the console, what has no sign comes first and takes one of the three places.
+  const order = ['ERROR', 'WARN', 'PROGRESS', 'UNKNOWN'];
+  const worst = groups.sort(([a], [b]) => order.indexOf(a) - order.indexOf(b)).slice(0, 3).filter(([group]) => group !== 'NOT_MAPPED');
+  const known = loaded && !loadError;
+  return (
+    <p data-test="inventory" data-groups={known ? worst.map(([group, { count }]) => `${group}=${count}`).join(' ') : undefined}>
+      <Link to={`/k8s/all-namespaces/${model.apiGroup}~${model.apiVersion}~${model.kind}`}>
+        {known ? `${sum} ` : ''}
+        {i18next.t(sum === 1 ? model.labelKey : model.labelPluralKey)}
+      </Link>{' '}
+      {loadError ? 'Not available' : worst.map(([group, { count }]) => `${group} ${count}`).join(', ')}
+    </p>
   );
 }
 

@@ -15,8 +15,8 @@ export function DeviceTable({ rows, empty, single }: { rows: DeviceRow[]; empty:
       rowKey={(r) => `${r.node}/${r.device.name}`}
       empty={empty}
       columns={[
-        ...(single ? [] : [{ key: 'node', title: t('Node'), width: 12 }]), { key: 'name', title: t('Device'), width: 16 }, { key: 'size', title: t('Size'), width: 7 },
-        { key: 'state', title: t('State'), width: 8 }, { key: 'model', title: t('Model'), width: 10 }, { key: 'reason', title: t('Why it is not used'), wrap: true },
+        ...(single ? [] : [{ key: 'node', title: t('Node'), width: 8.5 }]), { key: 'name', title: t('Device'), width: 12.5 }, { key: 'size', title: t('Size'), width: 6 },
+        { key: 'state', title: t('State'), width: 9 }, { key: 'model', title: t('Model'), width: 7.5 }, { key: 'reason', title: t('Why it is not used'), wrap: true },
       ]}
       cells={({ node, device, going }) => [
         ...(single ? [] : [node]), <DeviceName key="n" device={device} />, formatBytes(bytesOf(device.size), locale),

@@ -4,7 +4,7 @@ import type { Metrics } from '../kube/prometheus';
 import { ahead, forecastKey, forecastsOf, type Forecast } from '../model/alerting';
 import type { Usage } from '../model/health';
 import { formatBytes } from '../model/quantity';
-import { ShareBar, StateLabel } from './parts';
+import { Second, ShareBar, StateLabel } from './parts';
 import { VirtualTable } from './VirtualTable';
 
 interface Props {
@@ -18,16 +18,14 @@ interface Props {
 
 /** The volume groups of a device class, one a node. */
 export function UsageTable({ name, thin, usage, loaded, forecasts }: Props) {
-  const { t, locale } = useT();
+  const { t } = useT();
   const known = useMemo(() => forecastsOf(forecasts?.samples ?? []), [forecasts?.samples]);
-  const size = (n?: number) => formatBytes(n, locale);
   const columns = [
-    { key: 'node', title: t('Node'), width: 8 },
-    { key: 'state', title: t('State'), width: 8 },
-    { key: 'used', title: t('Used'), width: 13 },
-    { key: 'free', title: t('Free'), width: 6 },
-    ...(thin ? [{ key: 'virtual', title: t('Promised'), width: 7 }, { key: 'metadata', title: t('Metadata'), width: 7 }] : []),
-    ...(forecasts ? [{ key: 'full', title: t('Full'), width: 8 }] : []),
+    { key: 'node', title: t('Node'), width: 7 },
+    { key: 'state', title: t('State'), width: 8.25 },
+    { key: 'used', title: t('Used'), width: 14 },
+    { key: 'free', title: t('Free'), width: thin ? 8.5 : 5.5 },
+    ...(forecasts ? [{ key: 'full', title: t('Full'), width: 7.5 }] : []),
     { key: 'reason', title: t('What is wrong'), wrap: true },
   ];
   return (
@@ -42,13 +40,37 @@ export function UsageTable({ name, thin, usage, loaded, forecasts }: Props) {
         u.stale ? t('{{node}} (does not answer, so this is old)', { node: u.node }) : u.node,
         <StateLabel key="s" state={u.group.status ?? 'Unknown'} />,
         <ShareBar key="u" label={t('Used on {{node}}', { node: u.node })} part={u.used} whole={u.size} />,
-        size(u.free),
-        ...(thin ? [size(u.virtual), u.metadataPercent === undefined ? '–' : `${u.metadataPercent} %`] : []),
-        ...(forecasts ? [<When key="f" usage={u} forecast={known.get(forecastKey(u.node, u.deviceClass))} />] : []),
+        <Free key="v" usage={u} metadata={!forecasts} />,
+        ...(forecasts ? [<Full key="f" usage={u} forecast={known.get(forecastKey(u.node, u.deviceClass))} />] : []),
         wrongWith(u),
       ]}
     />
   );
+}
+
+/** What is free, and what volumes of a pool have together. */
+function Free({ usage, metadata }: { usage: Usage; metadata: boolean }) {
+  const { t, locale } = useT();
+  return (
+    <>
+      {formatBytes(usage.free, locale)}
+      {usage.virtual !== undefined && <Second text={`${t('Promised')}: ${formatBytes(usage.virtual, locale)}`} />}
+      {metadata && <Metadata usage={usage} />}
+    </>
+  );
+}
+
+/** When it will be full, and how full the metadata of a pool is. */
+const Full = ({ usage, forecast }: { usage: Usage; forecast?: Forecast }) => (
+  <>
+    <When usage={usage} forecast={forecast} />
+    <Metadata usage={usage} />
+  </>
+);
+
+function Metadata({ usage }: { usage: Usage }) {
+  const { t } = useT();
+  return usage.metadataPercent === undefined ? null : <Second text={`${t('Metadata')}: ${usage.metadataPercent} %`} />;
 }
 
 /** When a volume group or its pool will be full, as it has grown so far. */

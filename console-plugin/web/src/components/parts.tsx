@@ -97,7 +97,7 @@ export function DeviceName({ device }: { device: Device }) {
 
 /** A second line in a cell. */
 export const Second = ({ text }: { text: string }) => (
-  <span style={{ display: 'block', overflow: 'hidden', textOverflow: 'ellipsis', fontSize: 'var(--pf-t--global--font--size--xs)', color: 'var(--pf-t--global--text--color--subtle)' }}>{text}</span>
+  <span title={text} style={{ display: 'block', overflow: 'hidden', textOverflow: 'ellipsis', fontSize: 'var(--pf-t--global--font--size--xs)', color: 'var(--pf-t--global--text--color--subtle)' }}>{text}</span>
 );
 
 /** Health in a sentence, what is wrong, and what support will ask for. */

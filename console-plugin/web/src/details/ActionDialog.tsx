@@ -7,10 +7,10 @@ import { useDryRun } from '../kube/dryrun';
 import { send, type Outcome } from '../kube/submit';
 import type { Rights } from '../kube/watch';
 import { stablePath } from '../model/devices';
-import { alsoTaken, changesOf, consequencesOf, elsewhere, pathsTo, requestFor, spares, withClassNamed, withDevice, withoutPaths, withoutRequest, withWish, type Consequence, type Member, type Wish } from '../model/members';
+import { changesOf, consequencesOf, elsewhere, pathsTo, requestFor, spares, withClassNamed, withDevice, withoutPaths, withoutRequest, withWish, type Consequence, type Member, type Wish } from '../model/members';
 import { msg } from '../model/message';
 import { bytesOf, formatBytes } from '../model/quantity';
-import { modeOf, tick, type Seen } from '../model/selection';
+import { alsoTaken, alsoTakes, modeOf, tick, type Seen } from '../model/selection';
 
 interface Common {
   cluster: LVMCluster;
@@ -37,15 +37,14 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
   const disks = spares(seen);
   const disk = disks.find((d) => d.name === spare);
   const pathless = withoutPaths(c, member, members, nodes);
-  const single = nodes.length === 1;
   const wish: Wish | undefined = choice === 'Replace' ? 'Remove' : choice === 'Nothing' ? undefined : choice;
-  const base = choice === 'Replace' && disk ? tick(paths && pathless ? pathless : c, disk, single) : choice === 'Remove' && paths && pathless ? pathless : c;
+  const base = choice === 'Replace' && disk && seen ? tick(paths && pathless ? pathless : c, seen, disk, nodes, c) : choice === 'Remove' && paths && pathless ? pathless : c;
   const next = choice && !(choice === 'Replace' && !disk) ? withWish(base, member, wish) : undefined;
   const consequences: Consequence[] =
     !choice ? [] : !wish ? [{ level: 'info', text: msg('The device is open again: new data can be put on it. A move that runs is given up, and the data is where it was.') }]
     : choice !== 'Replace' ? consequencesOf(c, member, wish, size)
     : !disk ? []
-    : [...joining(c, disk, member, nodes), ...consequencesOf(c, withDevice(member, bytesOf(disk.size) ?? 0), wish, size)];
+    : [...joining(disk, alsoTaken(c, base, member.node, nodes)), ...consequencesOf(c, withDevice(member, bytesOf(disk.size) ?? 0), wish, size)];
   const missing = member.pv.state === 'Missing';
   const options: [Choice, string, string, boolean][] = [
     ['Cordon', t('Put nothing new on it'), t('What is there stays.'), !missing],
@@ -82,13 +81,9 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
 }
 
 /** What becomes of the disk that takes the place of another one. */
-function joining(c: DeviceClass, disk: Device, member: Member, nodes: Seen[]): Consequence[] {
-  const others = alsoTaken(c, disk, member.node, nodes);
-  const path = stablePath(disk);
+function joining(disk: Device, others: string[]): Consequence[] {
   return [
-    ...(others.length
-      ? [{ level: 'danger' as const, text: msg('{{path}} leads to blank disks of other nodes too, and the device class takes them as well: {{nodes}}. A disk with a serial number has a name of its own.', { path, nodes: others.slice(0, 5).join(', ') + (others.length > 5 ? ' …' : '') }) }]
-      : []),
+    ...(others.length ? [{ level: 'danger' as const, text: alsoTakes(stablePath(disk), others) }] : []),
     { level: 'info', text: msg('{{name}} joins the volume group first.', { name: disk.name }) },
   ];
 }

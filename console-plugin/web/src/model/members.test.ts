@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { Device, DeviceClass, NodeStatus, PhysicalVolumeStatus } from '../api/types';
 import { newCluster, withClasses } from './cluster';
-import { alsoTaken, changesOf, consequencesOf, doneRequests, elsewhere, isAbout, membersOf, pathsTo, physicalVolumeOf, requestFor, spares, withClassNamed, withDevice, withoutPaths, withoutRequest, withWish, type Member } from './members';
+import { changesOf, consequencesOf, doneRequests, elsewhere, isAbout, membersOf, pathsTo, physicalVolumeOf, requestFor, spares, withClassNamed, withDevice, withoutPaths, withoutRequest, withWish, type Member } from './members';
 import { inEnglish } from './message';
 import { formatBytes } from './quantity';
 import { seenOf } from './selection';
@@ -72,13 +72,6 @@ describe('paths', () => {
     expect(withoutPaths({ name: 'vg1', deviceSelector: { paths: ['/dev/disk/by-id/wwn-b'] } }, first, [first], nodes)).toBeUndefined();
     expect(withoutPaths({ name: 'vg1', deviceSelector: { minSize: '1Gi' } }, first, [first], nodes)).toBeUndefined();
     expect(withoutPaths(c, { ...first, device: undefined }, [first], nodes)).toBeUndefined();
-  });
-  it('a disk whose name is that of its place only is told for the other nodes that have one there', () => {
-    const place = (name: string, more: Partial<Device> = {}) => disk(name, { byID: [], byPath: ['pci-0'], pvUUID: undefined, volumeGroup: undefined, state: 'Available', ...more });
-    const seen = [node('a', status('a', [], [place('x')])), node('z', status('z', [], [place('y')])), node('used', status('used', [], [place('y', { state: 'InUse', reasons: [{ code: 'Mounted' }] })])), node('none', status('none', []))];
-    expect(alsoTaken(c, place('x'), 'a', seen)).toEqual(['z']);
-    expect(alsoTaken(c, disk('x', { pvUUID: undefined }), 'a', seen)).toEqual([]);
-    expect(alsoTaken({ ...c, nodeSelector: { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: ['a'] }] }] } }, place('x'), 'a', seen)).toEqual([]);
   });
   it('spares are what is blank', () => {
     const seen = node('a', status('a', [], [disk('b'), disk('x', { volumeGroup: undefined, pvUUID: undefined, state: 'Available' }), disk('y', { volumeGroup: undefined, state: 'Excluded', reasons: [{ code: 'HasSignature' }] })]));

@@ -3,9 +3,8 @@
 import { classesOf, type Device, type DeviceClass, type DeviceRequest, type LVMCluster, type NodeStatus, type PhysicalVolumeStatus, type VGStatus } from '../api/types';
 import { minimumDevices, physicalVolume } from './capacity';
 import { withClass } from './cluster';
-import { devicesOf, namesOf, stablePath, verdictOf } from './devices';
+import { devicesOf, namesOf, verdictOf } from './devices';
 import { msg, type Message } from './message';
-import { selects } from './nodes';
 import { bytesOf } from './quantity';
 import { isNamed, pathsOf, selectorsOf, untick, type Seen } from './selection';
 
@@ -194,17 +193,6 @@ export const withDevice = (member: Member, bytes: number): Member => {
 
 /** The disks of a node that could take the place of one: blank, or free when they are named. */
 export const spares = (seen: Seen | undefined): Device[] => (seen?.devices ?? []).filter((d) => ['usable', 'named'].includes(verdictOf(d, seen?.groups)));
-
-/** Nodes on which the path that is written for a disk leads to another one, which the device class would take as well. */
-export function alsoTaken(c: DeviceClass, disk: Device, node: string, nodes: Seen[]): string[] {
-  const path = stablePath(disk);
-  return nodes
-    .filter((seen) => {
-      const other = seen.node.metadata.name === node || !selects(c.nodeSelector, seen.node) ? undefined : seen.lookup(path);
-      return other && !isNamed(c, seen, other) && ['usable', 'named'].includes(verdictOf(other, seen.groups));
-    })
-    .map((seen) => seen.node.metadata.name ?? '');
-}
 
 /** What a change writes, line by line: requests and paths that come and go. */
 export function changesOf(before: DeviceClass, after: DeviceClass): string[] {

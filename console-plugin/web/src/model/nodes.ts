@@ -56,6 +56,10 @@ export function selectorOf(nodes: Node[]): NodeSelector | undefined {
   return { nodeSelectorTerms: [{ matchExpressions: [{ key: HOSTNAME, operator: 'In', values: (values as string[]).sort() }] }] };
 }
 
+/** A selector of one node, also of one without a hostname label. */
+export const onlyNode = (node: Node): NodeSelector =>
+  selectorOf([node]) ?? { nodeSelectorTerms: [{ matchFields: [{ key: 'metadata.name', operator: 'In', values: [node.metadata.name ?? ''] }] }] };
+
 /** The roles of a node, from its labels. */
 export const rolesOf = (node: Node): string[] =>
   Object.keys(node.metadata.labels ?? {})

@@ -1,10 +1,13 @@
 // Ticks ⇄ deviceSelector. The device class itself is what is edited: no second list of what is ticked.
 import type { Device, DeviceClass, DeviceSelector, Node, NodeDeviceSelector, NodeStatus } from '../api/types';
-import { devicesOf, foundBy, lookupOf, ourGroups, stablePath, verdictOf, type Lookup } from './devices';
-import { selects } from './nodes';
+import { devicesOf, foundBy, hasProperties, lookupOf, namesOf, ourGroups, stablePath, verdictOf, type Lookup } from './devices';
+import { msg, type Message } from './message';
+import { onlyNode, selects } from './nodes';
 
 /** MaxItems of paths and optionalPaths. */
 export const MAX_PATHS = 128;
+/** MaxItems of deviceSelectors. */
+export const MAX_SELECTORS = 16;
 
 /** all: every unused device; paths: those that are ticked or named; rules: those with certain properties. */
 export type Mode = 'all' | 'paths' | 'rules';
@@ -86,16 +89,75 @@ export function untick(c: DeviceClass, seen: Seen, d: Device): DeviceClass {
   return withSelectors(c, selectorsOf(c).map((s) => (selects(s.nodeSelector, seen.node) ? { ...s, paths: keep(s.paths), optionalPaths: keep(s.optionalPaths) } : s)));
 }
 
-/** Names a device. With one node its paths are required ones: a disk that is not there is then told as missing. */
-export function tick(c: DeviceClass, d: Device, onlyNode: boolean): DeviceClass {
-  const list = selectorsOf(c).length ? selectorsOf(c) : [{}];
-  const target = Math.max(0, list.findIndex((s) => !s.nodeSelector && !s.forceWipeDevicesAndDestroyAllData));
-  const closed = list[target]?.nodeSelector || list[target]?.forceWipeDevicesAndDestroyAllData;
+/** Whether a selector is for devices that are found by their properties alone. */
+const isRule = (s: NodeDeviceSelector): boolean => pathsOf(s).length === 0 && Object.keys(tidy(s)).some((k) => k !== 'nodeSelector' && k !== 'forceWipeDevicesAndDestroyAllData');
+
+/** Whether a device can be named in a selector: not among those that are wiped, not in a rule, and with the properties that its devices have to have. */
+const canName = (s: NodeDeviceSelector, d: Device): boolean => !s.forceWipeDevicesAndDestroyAllData && !isRule(s) && hasProperties(s, d);
+
+/**
+ * Names a device of a node. Where the class has a selector for certain nodes, the name goes into one that is for this node, the narrowest there is,
+ * or into a new one: in a selector for all nodes it could lead to disks of others. was is the class before the change: a selector whose last name
+ * was taken out is still known from it. Of a selector for a single node the names are required ones: a disk that is not there is then told as missing.
+ */
+export function tick(c: DeviceClass, seen: Seen, d: Device, nodes: Seen[], was: DeviceClass = c): DeviceClass {
+  const [list, path, names] = [selectorsOf(c), stablePath(d), new Set(namesOf(d))];
+  const here = (s: NodeDeviceSelector) => selects(s.nodeSelector, seen.node);
+  if (list.some((s) => here(s) && pathsOf(s).some((p) => names.has(p)))) return c;
+  const reach = (s: NodeDeviceSelector) => nodes.filter((n) => selects(s.nodeSelector, n.node)).length;
+  const narrowest = (some: NodeDeviceSelector[]) => some.filter(here).sort((a, b) => reach(a) - reach(b))[0];
+  const certain = [...list, ...selectorsOf(was)].filter((s) => s.nodeSelector);
+  const target = narrowest(list.filter((s) => !!s.nodeSelector === certain.length > 0 && canName(s, d)));
+  const fresh = certain.length > 0 ? { nodeSelector: narrowest(certain)?.nodeSelector ?? onlyNode(seen.node) } : {};
+  const add = (s: NodeDeviceSelector): NodeDeviceSelector => {
+    const field = reach(s) > 1 || (s.optionalPaths?.length && !s.paths?.length) ? 'optionalPaths' : 'paths';
+    return { ...s, [field]: [...(s[field] ?? []), path] };
+  };
+  return withSelectors(c, target ? list.map((s) => (s === target ? add(s) : s)) : [...list, add(fresh)]);
+}
+
+/** Nodes on which a change makes a class take blank disks, other than the node that is meant: a name can be that of a place, or of a make. */
+export function alsoTaken(before: DeviceClass, after: DeviceClass, node: string | undefined, nodes: Seen[]): string[] {
+  const pathsOn = (c: DeviceClass, seen: Seen) => holding(c, seen.node).flatMap(pathsOf);
+  const isNew = (seen: Seen): boolean => {
+    if (seen.node.metadata.name === node) return false;
+    const old = new Set(pathsOn(before, seen));
+    return pathsOn(after, seen).some((p) => {
+      const d = old.has(p) ? undefined : seen.lookup(p);
+      return d !== undefined && !isNamed(before, seen, d) && ['usable', 'named'].includes(verdictOf(d, seen.groups));
+    });
+  };
+  return nodes.filter(isNew).map((seen) => seen.node.metadata.name ?? '');
+}
+
+const some = (nodes: string[]): string => nodes.slice(0, 5).join(', ') + (nodes.length > 5 ? ' …' : '');
+
+/** What is said of a name before it is written. */
+export const alsoTakes = (path: string, nodes: string[]): Message =>
+  msg('{{path}} leads to blank disks of other nodes too, and the device class takes them as well: {{nodes}}. A disk with a serial number has a name of its own.', { path, nodes: some(nodes) });
+
+/** The same before a disk is ticked; nothing where its name is its own. */
+export function trapOf(c: DeviceClass, seen: Seen, d: Device, nodes: Seen[], was?: DeviceClass): Message | undefined {
   const path = stablePath(d);
-  if (allPaths(c).includes(path)) return c;
-  const field = onlyNode ? 'paths' : 'optionalPaths';
-  const add = (s: NodeDeviceSelector): NodeDeviceSelector => ({ ...s, [field]: [...(s[field] ?? []), path] });
-  return withSelectors(c, closed ? [...list, add({})] : list.map((s, i) => (i === target ? add(s) : s)));
+  if (!nodes.some((n) => n !== seen && n.lookup(path))) return undefined;
+  const others = alsoTaken(c, tick(c, seen, d, nodes, was), seen.node.metadata.name, nodes);
+  return others.length > 0 ? alsoTakes(path, others) : undefined;
+}
+
+/** What is said of the names of a class that lead to disks of several nodes, as long as it does not have all of these disks. */
+export function sharedNames(c: DeviceClass, nodes: Seen[]): Message[] {
+  const found = new Map<string, { nodes: string[]; fresh: boolean }>();
+  for (const seen of nodes)
+    for (const path of new Set(holding(c, seen.node).flatMap(pathsOf))) {
+      const d = seen.lookup(path);
+      const verdict = d && verdictOf(d, seen.groups);
+      if (!verdict || verdict === 'blocked' || (verdict === 'ours' && d.volumeGroup !== c.name)) continue;
+      const known = found.get(path) ?? { nodes: [], fresh: false };
+      found.set(path, { nodes: [...known.nodes, seen.node.metadata.name ?? ''], fresh: known.fresh || verdict !== 'ours' });
+    }
+  return [...found]
+    .filter(([, f]) => f.fresh && f.nodes.length > 1)
+    .map(([path, f]) => msg('{{path}} leads to disks of several nodes, and the device class takes all of them: {{nodes}}. A disk with a serial number has a name of its own.', { path, nodes: some(f.nodes) }));
 }
 
 /**

@@ -27,6 +27,7 @@ describe('refuses', () => {
     ['a greatest size below the least', of(selector({ minSize: '2Gi', maxSize: '1Gi' })), '[0].deviceSelector.maxSize'], ['an unknown transport', of(selector({ transports: ['pigeon'] })), '[0].deviceSelector.transports[0]'],
     ['a wipe without names', of(selector({ minSize: '1Gi', forceWipeDevicesAndDestroyAllData: true })), '[0].deviceSelector.forceWipeDevicesAndDestroyAllData'],
     ['both kinds of selectors', of({ ...good, deviceSelectors: [{ paths: ['/dev/x'] }] }), '[0].deviceSelectors'],
+    ['17 selectors', of({ ...good, deviceSelector: undefined, deviceSelectors: Array.from({ length: 17 }, (_, i) => ({ paths: [`/dev/x${i}`] })) }), '[0].deviceSelectors'],
     ['no node', of({ ...good, nodeSelector: { nodeSelectorTerms: [{ matchExpressions: [{ key: 'x', operator: 'In', values: [] }] }] } }), '[0].nodeSelector'],
     ['a pool name', of(pool({ name: '-p' })), '[0].thinPoolConfig.name'], ['a share', of(pool({ sizePercent: 9 })), '[0].thinPoolConfig.sizePercent'], ['half a percent', of(pool({ sizePercent: 50.5 })), '[0].thinPoolConfig.sizePercent'],
     ['a ratio', of(pool({ overprovisionRatio: 101 })), '[0].thinPoolConfig.overprovisionRatio'], ['no ratio', of(pool({ overprovisionRatio: NaN })), '[0].thinPoolConfig.overprovisionRatio'],

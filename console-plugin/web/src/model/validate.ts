@@ -4,7 +4,7 @@ import { classesOf, type DeviceClass, type DeviceSelector, type LVMCluster, type
 import { minimumDevices } from './capacity';
 import { msg, type Message } from './message';
 import { bytesOf } from './quantity';
-import { MAX_PATHS, pathsOf, selectorsOf } from './selection';
+import { MAX_PATHS, MAX_SELECTORS, pathsOf, selectorsOf } from './selection';
 
 /** What is wrong, and where: a path of fields as the API server names it. */
 export interface Problem {
@@ -53,6 +53,7 @@ const devices: Check = (c, at, _, all) => [
     msg('Device class {{name}} would take every unused device, also those meant for other device classes: tick its disks, or give a rule.').key, { name: c.name },
   ),
   ...when(!!c.deviceSelector && !!c.deviceSelectors?.length, `${at}.deviceSelectors`, msg('deviceSelector and deviceSelectors exclude each other: put the one into the list of the others.').key),
+  ...when(selectorsOf(c).length > MAX_SELECTORS, `${at}.deviceSelectors`, msg('The disks are chosen by {{have}} selectors, and {{max}} are possible: give the nodes a label, and write one selector for it.').key, { have: selectorsOf(c).length, max: MAX_SELECTORS }),
   ...selectorsOf(c).flatMap((s, n) => selector(s, c.deviceSelector ? `${at}.deviceSelector` : `${at}.deviceSelectors[${n}]`)),
 ];
 

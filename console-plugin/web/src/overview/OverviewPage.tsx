@@ -193,8 +193,8 @@ function EventsCard({ events }: { events: Watched<KubeEvent[]> }) {
           rowKey={(e) => e.metadata.uid ?? e.metadata.name ?? ''}
           empty={events.error || !events.loaded ? t('Not known.') : t('Nothing happened within the time that events are kept.')}
           columns={[
-            { key: 'time', title: t('Time'), width: 13 }, { key: 'type', title: t('Kind'), width: 7 }, { key: 'reason', title: t('Reason'), width: 16 },
-            { key: 'object', title: t('Object'), width: 14 }, { key: 'message', title: t('Message'), wrap: true },
+            { key: 'time', title: t('Time'), width: 11.5 }, { key: 'type', title: t('Kind'), width: 6 }, { key: 'reason', title: t('Reason'), width: 12.5 },
+            { key: 'object', title: t('Object'), width: 12, wrap: true }, { key: 'message', title: t('Message'), wrap: true },
           ]}
           cells={(e) => [
             new Date(eventTime(e)).toLocaleString(locale), e.type === 'Warning' ? t('Warning') : t('Normal'), e.reason ?? '', `${e.involvedObject?.kind ?? ''} ${e.involvedObject?.name ?? ''}`,

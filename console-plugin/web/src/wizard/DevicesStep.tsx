@@ -6,13 +6,15 @@ import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import { withField } from '../model/cluster';
 import { contentOf, foundBy, isStable, observed, stablePath, verdictOf, type Verdict } from '../model/devices';
+import type { Message } from '../model/message';
 import { bytesOf, formatBytes } from '../model/quantity';
 import { reasonsOf } from '../model/reasons';
-import { allPaths, isNamed, modeOf, selectorsOf, tick, untick, withMode, type Mode, type Seen } from '../model/selection';
+import { allPaths, isNamed, modeOf, selectorsOf, tick, trapOf, untick, withMode, type Mode, type Seen } from '../model/selection';
 import { TRANSPORTS } from '../model/validate';
 import { CapacityPreview } from './CapacityPreview';
 import { useDraft } from './draft';
 import { Choice, Field, TextField } from './fields';
+import { SharedNames } from './SharedNames';
 
 /** Which disks of the nodes the device class takes. */
 export function DevicesStep() {
@@ -42,6 +44,7 @@ export function DevicesStep() {
         {mode !== 'paths' && <Policy />}
       </Form>
       <Elsewhere />
+      <SharedNames />
       <DeviceTable mode={mode} />
       <CapacityPreview c={c} nodes={chosen} />
     </Stack>
@@ -95,15 +98,16 @@ type Row = { kind: 'node'; seen: Seen } | { kind: 'device'; seen: Seen; device: 
 function DeviceTable({ mode }: { mode: Mode }) {
   const { t, m, locale } = useT();
   const d = useDraft();
-  const { c, chosen, setDevices } = d;
+  const { c, was, chosen, nodes, setDevices } = d;
   const [text, setText] = useState('');
   const [onlyUsable, setOnlyUsable] = useState(false);
   const rows = useMemo(() => rowsOf(chosen, text, onlyUsable), [chosen, text, onlyUsable]);
-  const single = chosen.length === 1 && d.nodes.length === 1;
-  const toggle = (seen: Seen, device: Device, on: boolean) => setDevices(on ? tick(c, device, single) : untick(c, seen, device));
-  const tickAll = (list: Device[]) => setDevices(list.reduce((next, x) => tick(next, x, single), c));
-  const usable = (seen: Seen) => seen.devices.filter((x) => verdictOf(x, seen.groups) === 'usable');
-  const alike = (device: Device) => chosen.flatMap((seen) => usable(seen).filter((x) => x.model === device.model && bytesOf(x.size) === bytesOf(device.size)));
+  const toggle = (seen: Seen, device: Device, on: boolean) => setDevices(on ? tick(c, seen, device, nodes, was) : untick(c, seen, device));
+  const tickAll = (list: [Seen, Device][]) => setDevices(list.reduce((next, [seen, x]) => tick(next, seen, x, nodes, was), c));
+  const usable = (seen: Seen) => seen.devices.filter((x) => verdictOf(x, seen.groups) === 'usable').map((x): [Seen, Device] => [seen, x]);
+  const alike = (device: Device) => chosen.flatMap((seen) => usable(seen).filter(([, x]) => x.model === device.model && bytesOf(x.size) === bytesOf(device.size)));
+  const trap = ({ seen, device, verdict }: Extract<Row, { kind: 'device' }>) =>
+    mode === 'paths' && ['usable', 'named', 'wipe'].includes(verdict) && !isNamed(c, seen, device) ? trapOf(c, seen, device, chosen, was) : undefined;
   const count = chosen.reduce((n, seen) => n + seen.devices.filter((x) => isNamed(c, seen, x)).length, 0);
   return (
     <>
@@ -149,7 +153,7 @@ function DeviceTable({ mode }: { mode: Mode }) {
               ]
             : [
                 <Tick key="t" mode={mode} row={r} toggle={toggle} />, <DeviceName key="n" device={r.device} />, formatBytes(bytesOf(r.device.size), locale),
-                <span key="m" title={r.device.serial}>{[r.device.vendor, r.device.model, r.device.serial].filter(Boolean).join(' ') || '–'}<Second text={kindOf(r.device, t)} /></span>, <StateLabel key="s" state={r.device.state} />, why(r, { t, m }),
+                <span key="m" title={r.device.serial}>{[r.device.vendor, r.device.model, r.device.serial].filter(Boolean).join(' ') || '–'}<Second text={kindOf(r.device, t)} /></span>, <StateLabel key="s" state={r.device.state} />, why(r, trap(r), { t, m }),
                 ...(mode === 'paths'
                   ? [r.verdict === 'usable' ? <Button key="l" variant="link" isInline aria-label={t('Tick all disks like {{name}} on all nodes', { name: r.device.name })} onClick={() => tickAll(alike(r.device))}>{t('On all nodes')}</Button> : '']
                   : []),
@@ -185,10 +189,10 @@ function nodeNote(seen: Seen, t: T): string {
 const kindOf = (d: Device, t: T): string =>
   [d.type && d.type !== 'disk' ? d.type : '', d.transport, d.rotational ? t('hard disk') : t('flash')].filter(Boolean).join(', ');
 
-function why({ device, verdict }: { device: Device; verdict: Verdict }, { t, m }: Pick<ReturnType<typeof useT>, 't' | 'm'>): string {
+function why({ device, verdict }: { device: Device; verdict: Verdict }, trap: Message | undefined, { t, m }: Pick<ReturnType<typeof useT>, 't' | 'm'>): string {
   if (verdict === 'ours') return t('In volume group {{name}}', { name: device.volumeGroup ?? '' });
-  if (verdict === 'wipe') return t('Carries {{content}}: has to be wiped', { content: contentOf(device, m) });
-  return reasonsOf(device).map(m).join('; ') || '–';
+  const reasons = verdict === 'wipe' ? t('Carries {{content}}: has to be wiped', { content: contentOf(device, m) }) : reasonsOf(device).map(m).join('; ');
+  return [trap && m(trap), reasons].filter(Boolean).join(' ') || '–';
 }
 
 function Tick({ mode, row, toggle }: { mode: Mode; row: Extract<Row, { kind: 'device' }>; toggle: (seen: Seen, d: Device, on: boolean) => void }) {

@@ -15,6 +15,7 @@ import { CapacityPreview } from './CapacityPreview';
 import { useDraft } from './draft';
 import { labelsOf, wayOf } from './NodesStep';
 import { Conflict } from './StartStep';
+import { SharedNames } from './SharedNames';
 import { stepOf, type StepId } from './steps';
 
 /** The whole, as a summary and as YAML, and what the API server says to it. */
@@ -30,6 +31,7 @@ export function ReviewStep() {
       </ToggleGroup>
       {conflict && <Conflict />}
       <DryRun />
+      <SharedNames />
       {view === 'form' ? (
         <>
           <Summary />

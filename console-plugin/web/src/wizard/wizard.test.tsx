@@ -119,6 +119,36 @@ describe('wizard', () => {
     expect(screen.queryByLabelText('Use /dev/disk/by-id/wwn-b of node a')).toBeNull();
   });
 
+  it('says at the tick and in the review that a name leads to disks of other nodes', async () => {
+    const place = (n: string) => dev(n, { byID: [], byPath: ['pci-0'] });
+    show({ statuses: [status('a', place('b')), status('b', place('d'))] });
+    await go('nodes', 'devices');
+    const row = screen.getByLabelText('Use /dev/disk/by-path/pci-0 of node a').closest('tr');
+    expect(row?.textContent).toMatch(/pci-0 leads to blank disks of other nodes too.*: b\./);
+    expect(has('shared-names')).toBeNull();
+    await user.click(screen.getByLabelText('Use /dev/disk/by-path/pci-0 of node a'));
+    expect(has('ticked')?.textContent).toMatch(/^2 /);
+    expect(has('shared-names')?.textContent).toMatch(/pci-0 leads to disks of several nodes.*: a, b\./);
+    await go('class', 'protection', 'review');
+    expect(has('shared-names')?.textContent).toMatch(/: a, b\./);
+  });
+
+  it('ticks a disk for its node where the class has selectors for certain nodes', async () => {
+    const only = (name: string) => ({ nodeSelectorTerms: [{ matchExpressions: [{ key: 'kubernetes.io/hostname', operator: 'In' as const, values: [name] }] }] });
+    const place = (n: string) => dev(n, { byID: [], byPath: ['pci-0'] });
+    const initial = withClasses(newCluster('ns'), [{ ...newClass([]), deviceSelector: undefined, deviceSelectors: [{ nodeSelector: only('b'), paths: ['/dev/disk/by-id/wwn-x'] }] }]);
+    show({ initial, statuses: [status('a', place('b')), status('b', place('d'))] });
+    await go('nodes', 'devices');
+    await user.click(screen.getByLabelText('Use /dev/disk/by-path/pci-0 of node a'));
+    expect(has('ticked')?.textContent).toMatch(/^1 /);
+    expect(has('shared-names')).toBeNull();
+    await go('class', 'protection', 'review');
+    await waitFor(() => expect(has('dry-run')?.getAttribute('data-state')).toBe('accepted'));
+    expect(sent[0]?.body.spec?.storage?.deviceClasses?.[0]?.deviceSelectors).toEqual([
+      { nodeSelector: only('b'), paths: ['/dev/disk/by-id/wwn-x'] }, { nodeSelector: only('a'), paths: ['/dev/disk/by-path/pci-0'] },
+    ]);
+  });
+
   it('chooses disks by a rule, and every unused disk', async () => {
     show();
     await go('nodes', 'devices');
