@@ -185,8 +185,8 @@ func servesThePlugin(ctx SpecContext, openshift *story.Cluster) {
 	ca, err := story.NewServiceCA()
 	Expect(err).NotTo(HaveOccurred())
 	Expect(ca.Serve(ctx, openshift, service.Name, service.Annotations["service.beta.openshift.io/serving-cert-secret-name"])).To(Succeed())
-	Eventually(func() int32 {
-		Expect(openshift.Get(ctx, key, deployment)).To(Succeed())
+	Eventually(func(g Gomega) int32 {
+		g.Expect(openshift.Get(ctx, key, deployment)).To(Succeed())
 		return deployment.Status.AvailableReplicas
 	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(Equal(int32(1)), "one Pod on a single node")
 

@@ -138,7 +138,11 @@ async function change(page: Page, d: Device, node: string, radio: string, more: 
 }
 
 async function confirm(page: Page): Promise<void> {
-  await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+  try {
+    await page.locator('[data-test=dry-run][data-state=accepted]').waitFor();
+  } catch {
+    assert.fail(`the cluster does not accept it: ${await test(page, 'dialog').innerText()}`);
+  }
   await test(page, 'apply').click();
   await test(page, 'dialog').waitFor({ state: 'detached' });
 }

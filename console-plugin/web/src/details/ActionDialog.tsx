@@ -1,10 +1,10 @@
 // Something is asked for one device, after the cluster was asked what it says to it.
 import { Alert, Button, Checkbox, CodeBlock, CodeBlockCode, Content, Form, FormGroup, Modal, ModalBody, ModalFooter, ModalHeader, Radio, Stack } from '@patternfly/react-core';
-import { useCallback, useState, type ReactNode } from 'react';
+import { useCallback, useState, type ReactNode, useRef } from 'react';
 import type { Device, DeviceClass, DeviceRequest, LVMCluster } from '../api/types';
 import { useT } from '../i18n';
 import { useDryRun } from '../kube/dryrun';
-import { send, type Outcome } from '../kube/submit';
+import { sendNewest, type Outcome } from '../kube/submit';
 import type { Rights } from '../kube/watch';
 import { stablePath } from '../model/devices';
 import { changesOf, consequencesOf, elsewhere, pathsTo, requestFor, spares, withClassNamed, withDevice, withoutPaths, withoutRequest, withWish, type Consequence, type Member, type Wish } from '../model/members';
@@ -156,6 +156,8 @@ function ChangeDialog({ title, label, cluster, c, next, consequences, rights, da
   const [why, setWhy] = useState<string>();
   // The change is made on the newest object: nobody else's is lost.
   const outgoing = next && withClassNamed(cluster, c.name, () => next);
+  const latest = useRef(outgoing);
+  latest.current = outgoing;
   const settle = useCallback((outcome: Outcome) => setServer(outcome), []);
   const { asking, again } = useDryRun(outgoing, settle);
   const press = async () => {
@@ -165,7 +167,7 @@ function ChangeDialog({ title, label, cluster, c, next, consequences, rights, da
     if (server?.kind === 'refused') return setWhy(server.message);
     setSending(true);
     setWhy(undefined);
-    const outcome = await send(outgoing, { dryRun: false });
+    const outcome = await sendNewest(() => latest.current, { dryRun: false });
     setSending(false);
     if (outcome.kind === 'accepted') close();
     else setWhy(outcome.kind === 'unknown' ? t('Nobody answered, so it is not known whether this was written: {{error}}', { error: outcome.message }) : outcome.message);

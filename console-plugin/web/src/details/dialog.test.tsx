@@ -111,7 +111,7 @@ describe('something is asked for a device', () => {
     await user.click(screen.getByRole('radio', { name: 'Take it out' }));
     await asked();
     await apply();
-    await waitFor(() => expect(has('why-not')?.textContent).toMatch(/has been modified/));
+    await waitFor(() => expect(has('why-not')?.textContent).toMatch(/has been modified/), { timeout: 10_000 });
     reply = () => [502, {}];
     await apply();
     await waitFor(() => expect(has('why-not')?.textContent).toMatch(/not known whether this was written/));

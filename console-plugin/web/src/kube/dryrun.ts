@@ -1,7 +1,7 @@
-import { useCallback, useEffect, useState } from 'react';
+import { useCallback, useEffect, useRef, useState } from 'react';
 import type { LVMCluster } from '../api/types';
 import { writable } from '../model/cluster';
-import { send, type Outcome } from './submit';
+import { sendNewest, type Outcome } from './submit';
 
 /** Milliseconds without a change before the API server is asked. */
 const PAUSE = 400;
@@ -11,13 +11,15 @@ export function useDryRun(outgoing: LVMCluster | undefined, settle: (outcome: Ou
   const [settled, setSettled] = useState<string>();
   const [round, setRound] = useState(0);
   const again = useCallback(() => setRound((n) => n + 1), []);
+  const latest = useRef(outgoing);
+  latest.current = outgoing;
   // The version changes with every status that the operator writes, and says nothing about what is wanted.
   const question = outgoing && `${round} ${outgoing.metadata.resourceVersion === undefined} ${JSON.stringify(writable(outgoing))}`;
   useEffect(() => {
     if (!outgoing || !question) return undefined;
     const controller = new AbortController();
     const timer = setTimeout(() => {
-      void send(outgoing, { dryRun: true, signal: controller.signal }).then((outcome) => {
+      void sendNewest(() => latest.current, { dryRun: true, signal: controller.signal }).then((outcome) => {
         if (controller.signal.aborted) return;
         settle(outcome);
         setSettled(question);

@@ -1,6 +1,7 @@
-import { afterEach, expect, it, vi } from 'vitest';
+import { afterEach, describe, expect, it, vi } from 'vitest';
+import type { LVMCluster } from '../api/types';
 import { newCluster } from '../model/cluster';
-import { send, warningsOf } from './submit';
+import { send, sendNewest, warningsOf } from './submit';
 
 const calls: { url: string; method?: string; body?: string }[] = [];
 function answer(status: number, body: unknown, warning?: string) {
@@ -33,3 +34,39 @@ it('no answer is neither yes nor no', async () => {
   expect(await send(newCluster('ns'), { dryRun: true })).toMatchObject({ kind: 'unknown' });
 });
 it('no warning is no warning', () => expect(warningsOf(null)).toEqual([]));
+
+describe('the operator writes its status meanwhile', () => {
+  const version = (n: number, name = 'vg1'): LVMCluster => {
+    const c = newCluster('ns', 'c');
+    return { ...c, metadata: { name: 'c', namespace: 'ns', resourceVersion: String(n) }, spec: { storage: { deviceClasses: [{ name }] } } };
+  };
+  /** Answers that the object was changed to all versions but one. */
+  function acceptOnly(resourceVersion: string) {
+    calls.length = 0;
+    vi.stubGlobal('fetch', (url: string, init: RequestInit) => {
+      calls.push({ url, method: init.method, body: init.body as string });
+      const yes = (JSON.parse(init.body as string) as LVMCluster).metadata.resourceVersion === resourceVersion;
+      return Promise.resolve(new Response(JSON.stringify(yes ? version(9) : { message: 'the object has been modified', reason: 'Conflict', details: {} }), { status: yes ? 200 : 409, headers: { 'Content-Type': 'application/json' } }));
+    });
+  }
+  it('the newest version is sent again', async () => {
+    acceptOnly('3');
+    let n = 0;
+    expect(await sendNewest(() => version(++n), { dryRun: true })).toMatchObject({ kind: 'accepted' });
+    expect(calls).toHaveLength(3);
+  });
+  it('not without end, and not when something else is wanted by then', async () => {
+    acceptOnly('none');
+    expect(await sendNewest(() => version(1), { dryRun: false })).toMatchObject({ kind: 'refused', code: 409 });
+    expect(calls).toHaveLength(5);
+    acceptOnly('2');
+    let n = 0;
+    expect(await sendNewest(() => version(++n, n > 1 ? 'vg2' : 'vg1'), { dryRun: false })).toMatchObject({ kind: 'refused', code: 409 });
+    expect(calls).toHaveLength(1);
+  });
+  it('a new object that exists already is not sent twice', async () => {
+    acceptOnly('none');
+    expect(await sendNewest(() => newCluster('ns', 'c'), { dryRun: false })).toMatchObject({ kind: 'refused', code: 409 });
+    expect(calls).toHaveLength(1);
+  });
+});

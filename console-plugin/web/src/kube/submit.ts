@@ -2,6 +2,7 @@
 // dry run to the user as if something had happened.
 import { consoleFetch } from '@openshift-console/dynamic-plugin-sdk';
 import { clusterModel, GROUP, VERSION, type LVMCluster } from '../api/types';
+import { writable } from '../model/cluster';
 import { textOf } from './watch';
 
 export interface Cause {
@@ -43,6 +44,29 @@ export async function send(cluster: LVMCluster, options: { dryRun: boolean; sign
     return { kind: 'accepted', cluster: (await response.json()) as LVMCluster, warnings: warningsOf(response.headers.get('Warning')) };
   } catch (error) {
     return refusal(error);
+  }
+}
+
+/** How often an object is sent that was changed meanwhile, and milliseconds before the second time; each further pause is twice as long. */
+const TRIES = 5;
+const PAUSE = 200;
+
+/**
+ * Sends the newest of an object. The operator writes its status at any moment, and gives the object another version each time: that alone is no
+ * answer. latest returns what is to be sent as it is by then; what is wanted has to stay the same.
+ */
+export async function sendNewest(latest: () => LVMCluster | undefined, options: { dryRun: boolean; signal?: AbortSignal }): Promise<Outcome> {
+  let next = latest();
+  if (!next) return { kind: 'unknown', message: 'nothing to send' };
+  const wanted = JSON.stringify(writable(next));
+  for (let pause = PAUSE; ; pause *= 2) {
+    const outcome = await send(next, options);
+    const changed = outcome.kind === 'refused' && outcome.code === 409 && next.metadata.resourceVersion !== undefined;
+    if (!changed || pause >= PAUSE * 2 ** (TRIES - 1) || options.signal?.aborted) return outcome;
+    await new Promise((done) => setTimeout(done, pause));
+    const newest = latest();
+    if (!newest || JSON.stringify(writable(newest)) !== wanted) return outcome;
+    next = newest;
   }
 }
 

@@ -3,7 +3,7 @@ import { useEffect, useRef, useState, type ReactNode } from 'react';
 import { useNavigate } from 'react-router';
 import { classesOf, type LVMCluster } from '../api/types';
 import { useT } from '../i18n';
-import { send } from '../kube/submit';
+import { sendNewest } from '../kube/submit';
 import type { Problem } from '../model/validate';
 import { overviewPath } from '../paths';
 import { ClassStep } from './ClassStep';
@@ -62,6 +62,8 @@ function Footer({ active, next, back, close, onDone }: FooterProps) {
   const d = useDraft();
   const [tried, setTried] = useState(false);
   const [sending, setSending] = useState(false);
+  const latest = useRef(d.outgoing);
+  latest.current = d.outgoing;
   const [error, setError] = useState<string>();
   const summary = useRef<HTMLDivElement>(null);
   const step = active.id as StepId;
@@ -82,7 +84,7 @@ function Footer({ active, next, back, close, onDone }: FooterProps) {
     }
     if (!last) return next();
     setSending(true);
-    const outcome = await send(d.outgoing, { dryRun: false });
+    const outcome = await sendNewest(() => latest.current, { dryRun: false });
     setSending(false);
     d.setServer(outcome);
     if (outcome.kind === 'accepted') onDone(outcome.cluster);
