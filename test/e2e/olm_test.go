@@ -274,8 +274,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		key := client.ObjectKey{Namespace: story.OperatorNamespace, Name: "my-lvmcluster"}
 		Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())
 		Expect(c.Delete(ctx, lvmCluster)).To(Succeed())
-		Eventually(func() string {
-			Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())
+		Eventually(func(g Gomega) string {
+			g.Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())
 			return messages(lvmCluster)
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("default/data"), "what keeps it is named")
 		single{c.Cluster}.stillWrites(ctx)
@@ -373,8 +373,8 @@ func pluginOwner(ctx context.Context, c olm.Cluster) (string, error) {
 func agentsFollow(ctx context.Context, c olm.Cluster, image string) {
 	GinkgoHelper()
 	agents := &appsv1.DaemonSet{}
-	Eventually(func() bool {
-		Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"}, agents)).To(Succeed())
+	Eventually(func(g Gomega) bool {
+		g.Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"}, agents)).To(Succeed())
 		status := agents.Status
 		return slices.ContainsFunc(agents.Spec.Template.Spec.Containers, func(container corev1.Container) bool { return container.Image == image }) &&
 			status.ObservedGeneration == agents.Generation && status.UpdatedNumberScheduled == 1 && status.NumberReady == 1
