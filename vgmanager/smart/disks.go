@@ -19,8 +19,12 @@ type Disk struct {
 }
 
 // disks are the disks below the devices that the product uses or may use: those that a partition is on, or that a mapping is made of. The
-// others of the node are none of its business.
-func disks(devices []v1alpha1.DeviceStatus, sysfs string) ([]Disk, error) {
+// others of the node, as the one that it runs from, are none of its business.
+func disks(status *v1alpha1.LVMVolumeGroupNodeStatusStatus, sysfs string) ([]Disk, error) {
+	devices, ours := status.Devices, map[string]bool{}
+	for i := range status.NodeStatus {
+		ours[status.NodeStatus[i].Name] = true
+	}
 	ids := map[string]string{}
 	for i := range devices {
 		if d := &devices[i]; d.State != v1alpha1.DeviceMissing {
@@ -31,9 +35,8 @@ func disks(devices []v1alpha1.DeviceStatus, sysfs string) ([]Disk, error) {
 	var errs []error
 	for i := range devices {
 		d := &devices[i]
-		switch d.State {
-		case v1alpha1.DeviceAvailable, v1alpha1.DeviceInUse, v1alpha1.DeviceFailing:
-		default:
+		used := (d.State == v1alpha1.DeviceInUse || d.State == v1alpha1.DeviceFailing) && ours[d.VolumeGroup]
+		if !used && d.State != v1alpha1.DeviceAvailable {
 			continue
 		}
 		if err := below(sysfs, filepath.Base(kernelPath(d)), found); err != nil {

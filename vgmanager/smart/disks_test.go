@@ -48,6 +48,11 @@ func newSysfs(t *testing.T) string {
 	return root
 }
 
+// statusOf is that of a node with the device class vg1.
+func statusOf(devices []v1alpha1.DeviceStatus) *v1alpha1.LVMVolumeGroupNodeStatusStatus {
+	return &v1alpha1.LVMVolumeGroupNodeStatusStatus{Devices: devices, NodeStatus: []v1alpha1.VGStatus{{Name: "vg1"}}}
+}
+
 func TestDisks(t *testing.T) {
 	sysfs := newSysfs(t)
 	for name, c := range map[string]struct {
@@ -58,7 +63,7 @@ func TestDisks(t *testing.T) {
 		"a partition stands for its disk": {
 			devices: []v1alpha1.DeviceStatus{
 				{Name: "/dev/sda", ID: "wwn:a", Type: "disk", State: v1alpha1.DeviceExcluded},
-				{Name: "/dev/sda1", ID: "wwn:a-part1", Type: "part", State: v1alpha1.DeviceInUse},
+				{Name: "/dev/sda1", ID: "wwn:a-part1", Type: "part", State: v1alpha1.DeviceInUse, VolumeGroup: "vg1"},
 			},
 			want: []Disk{{"/dev/sda", "wwn:a"}},
 		},
@@ -69,24 +74,27 @@ func TestDisks(t *testing.T) {
 			},
 			want: []Disk{{"/dev/sdb", ""}, {"/dev/sdc", ""}},
 		},
+		"not what others use: mounted, or in a volume group that is not of the product": {
+			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sda", State: v1alpha1.DeviceInUse}, {Name: "/dev/sdb", State: v1alpha1.DeviceInUse, VolumeGroup: "rhel"}, {Name: "/dev/sdc", State: v1alpha1.DeviceFailing}},
+		},
 		"not what is excluded, missing, or unknown": {
 			devices: []v1alpha1.DeviceStatus{
 				{Name: "/dev/sda", State: v1alpha1.DeviceExcluded}, {Name: "/dev/sdb", State: v1alpha1.DeviceMissing}, {Name: "/dev/sdc", State: v1alpha1.DeviceUnknown},
 			},
 		},
 		"one that fails is asked all the more": {
-			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdd", ID: "serial:d", State: v1alpha1.DeviceFailing}},
+			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdd", ID: "serial:d", State: v1alpha1.DeviceFailing, VolumeGroup: "vg1"}},
 			want:    []Disk{{"/dev/sdd", "serial:d"}},
 		},
 		"the ID is not that of a disk which had the name before": {
-			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdd", ID: "serial:old", State: v1alpha1.DeviceMissing}, {Name: "/dev/sdd", ID: "serial:new", State: v1alpha1.DeviceInUse}},
+			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdd", ID: "serial:old", State: v1alpha1.DeviceMissing}, {Name: "/dev/sdd", ID: "serial:new", State: v1alpha1.DeviceInUse, VolumeGroup: "vg1"}},
 			want:    []Disk{{"/dev/sdd", "serial:new"}},
 		},
 		"what has gone, and what has no hardware": {
-			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdx", State: v1alpha1.DeviceInUse}, {Name: "/dev/loop0", State: v1alpha1.DeviceInUse}},
+			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdx", State: v1alpha1.DeviceAvailable}, {Name: "/dev/loop0", State: v1alpha1.DeviceAvailable}},
 		},
 	} {
-		got, err := disks(c.devices, sysfs)
+		got, err := disks(statusOf(c.devices), sysfs)
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v %s", name, err, diff)
 		}
@@ -101,7 +109,7 @@ func TestDisksTellsWhatCannotBeRead(t *testing.T) {
 	if err := os.Symlink("sdd", filepath.Join(sysfs, "class/block/sdd")); err != nil { // leads to itself
 		t.Fatal(err)
 	}
-	got, err := disks([]v1alpha1.DeviceStatus{{Name: "/dev/sdd", State: v1alpha1.DeviceInUse}, {Name: "/dev/sda", State: v1alpha1.DeviceInUse}}, sysfs)
+	got, err := disks(statusOf([]v1alpha1.DeviceStatus{{Name: "/dev/sdd", State: v1alpha1.DeviceAvailable}, {Name: "/dev/sda", State: v1alpha1.DeviceAvailable}}), sysfs)
 	if diff := cmp.Diff([]Disk{{"/dev/sda", ""}}, got); diff != "" || err == nil {
 		t.Errorf("%v %s", err, diff)
 	}

@@ -121,7 +121,7 @@ func TestLabADiskForeseesItsFailure(t *testing.T) {
 		t.Fatal("LVMS_TEST_DISKS must name a disk of a lab node")
 	}
 	path := newSCSI(t)
-	n := &node{devices: []v1alpha1.DeviceStatus{{Name: path, ID: "serial:x", State: v1alpha1.DeviceInUse}, {Name: plain, State: v1alpha1.DeviceAvailable}}}
+	n := &node{devices: []v1alpha1.DeviceStatus{{Name: path, ID: "serial:x", State: v1alpha1.DeviceInUse, VolumeGroup: "vg1"}, {Name: plain, State: v1alpha1.DeviceAvailable}}}
 	image := newImage(t)
 	m := New(Options{Client: n, Node: "node1", Namespace: "ns", Runner: image, Interval: time.Hour})
 	m.now = func() time.Time { return time.Unix(1000, 0) }

@@ -117,7 +117,7 @@ func (m *Monitor) round(ctx context.Context) error {
 	if meta.FindStatusCondition(status.Status.Conditions, v1alpha1.ConditionDevicesObserved) == nil {
 		return errNotListed
 	}
-	list, err := disks(status.Status.Devices, m.sysfs)
+	list, err := disks(&status.Status, m.sysfs)
 	for _, disk := range list {
 		m.ask(ctx, disk)
 	}

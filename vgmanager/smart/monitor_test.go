@@ -33,7 +33,7 @@ type node struct {
 
 func (n *node) Get(_ context.Context, _ client.ObjectKey, object client.Object, _ ...client.GetOption) error {
 	status := object.(*v1alpha1.LVMVolumeGroupNodeStatus)
-	status.Status.Devices = n.devices
+	status.Status = *statusOf(n.devices)
 	if !n.unlisted {
 		status.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDevicesObserved, Status: metav1.ConditionTrue}}
 	}
@@ -85,7 +85,7 @@ func (m *Monitor) series(t *testing.T) []string {
 func inUse(names ...string) []v1alpha1.DeviceStatus {
 	var list []v1alpha1.DeviceStatus
 	for _, name := range names {
-		list = append(list, v1alpha1.DeviceStatus{Name: "/dev/" + name, ID: "serial:" + name, State: v1alpha1.DeviceInUse})
+		list = append(list, v1alpha1.DeviceStatus{Name: "/dev/" + name, ID: "serial:" + name, State: v1alpha1.DeviceInUse, VolumeGroup: "vg1"})
 	}
 	return list
 }
@@ -133,7 +133,7 @@ func TestARoundKeepsWhatWasSaid(t *testing.T) {
 		"read failed":            {answer: func(string) (string, int, error) { return "", -1, errors.New("time is up") }, devices: inUse("sda"), want: silent},
 		"list cannot be read":    {devices: inUse("sda"), err: errors.New("no cache"), want: said},
 		"gone":                   {devices: nil},
-		"another with its name":  {answer: func(string) (string, int, error) { return virtual, 1, nil }, devices: []v1alpha1.DeviceStatus{{Name: "/dev/sda", ID: "serial:new", State: v1alpha1.DeviceInUse}}, want: []string{"answered /dev/sda serial:new 0"}},
+		"another with its name":  {answer: func(string) (string, int, error) { return virtual, 1, nil }, devices: []v1alpha1.DeviceStatus{{Name: "/dev/sda", ID: "serial:new", State: v1alpha1.DeviceInUse, VolumeGroup: "vg1"}}, want: []string{"answered /dev/sda serial:new 0"}},
 		"well again, says it so": {answer: func(string) (string, int, error) { return wornSCSI, 0, nil }, devices: inUse("sda"), want: []string{said[0], said[1], "healthy /dev/sda serial:sda 1", "used_percent /dev/sda serial:sda 12"}},
 	} {
 		n := &node{devices: inUse("sda"), answer: func(string) (string, int, error) { return failingSCSI, 8, nil }}
