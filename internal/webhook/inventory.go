@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
@@ -198,93 +197,6 @@ func (i inventory) unknownNodes(classes []lvmv1alpha1.DeviceClass) []string {
 	return all
 }
 
-// removals returns the devices that a device class gives up on a node, as the requests name them.
-func removals(class lvmv1alpha1.DeviceClass, node string) []string {
-	var devices []string
-	for _, request := range class.DeviceRequests {
-		if request.Node == node && request.Action == lvmv1alpha1.DeviceActionRemove {
-			devices = append(devices, request.Device)
-		}
-	}
-	return devices
-}
-
-// nothingLeft tells of volume groups all of whose devices are to be removed.
-func (i inventory) nothingLeft(classes []lvmv1alpha1.DeviceClass) []string {
-	var all []string
-	for _, class := range classes {
-		for n := range i.nodes {
-			node := i.nodes[n].Name
-			if requested := removals(class, node); len(requested) > 0 && i.takesAll(class.Name, node, requested) {
-				all = append(all, fmt.Sprintf("device class %q: every device of its volume group on node %s is to be removed: the last one stays; to give the volume group up, remove the device class",
-					class.Name, node))
-			}
-		}
-	}
-	return all
-}
-
-// takesAll reports whether requests are about every physical volume that a volume group has.
-func (i inventory) takesAll(class, node string, requested []string) bool {
-	devices := i.devicesOf(node)
-	for _, group := range i.statuses[node].Status.NodeStatus {
-		if group.Name != class || len(group.PhysicalVolumes) == 0 {
-			continue
-		}
-		left := slices.ContainsFunc(group.PhysicalVolumes, func(pv lvmv1alpha1.PhysicalVolumeStatus) bool {
-			return !slices.ContainsFunc(requested, func(name string) bool { return isMeant(devices, name, pv) })
-		})
-		return !left
-	}
-	return false
-}
-
-// isMeant reports whether a request names a physical volume.
-func isMeant(devices nodeDevices, name string, pv lvmv1alpha1.PhysicalVolumeStatus) bool {
-	if name == "" {
-		return false
-	}
-	if name == pv.UUID || name == pv.Name || name == pv.DeviceID || name == pv.Path {
-		return true
-	}
-	device := devices.at(name)
-	return device != nil && device.PVUUID == pv.UUID
-}
-
-// stillNamed tells of devices that are to be removed and stand in the selectors.
-func (i inventory) stillNamed(classes []lvmv1alpha1.DeviceClass) []string {
-	var all []string
-	for _, class := range classes {
-		for _, request := range class.DeviceRequests {
-			if request.Action != lvmv1alpha1.DeviceActionRemove {
-				continue
-			}
-			if at := i.whereNamed(class, classes, request); at != nil {
-				all = append(all, fmt.Sprintf("device class %q: %s is to be removed from node %s and is still named at %s: it is not taken again as long as the request stands; take its path out too",
-					class.Name, request.Device, request.Node, at))
-			}
-		}
-	}
-	return all
-}
-
-// whereNamed returns where a selector names the device of a request, or nil.
-func (i inventory) whereNamed(class lvmv1alpha1.DeviceClass, classes []lvmv1alpha1.DeviceClass, request lvmv1alpha1.DeviceRequest) *field.Path {
-	devices := i.devicesOf(request.Node)
-	meant := devices.at(request.Device)
-	for _, s := range selections(classes) {
-		if s.class.Name != class.Name || !i.holdsOn(s, request.Node) {
-			continue
-		}
-		for _, u := range usesOf(s) {
-			if path.Clean(u.path) == path.Clean(request.Device) || meant != nil && devices.at(u.path) == meant {
-				return u.at
-			}
-		}
-	}
-	return nil
-}
-
 // holdsOn reports whether a selection holds on a node; on one that is not known it may.
 func (i inventory) holdsOn(s selection, node string) bool {
 	at := slices.IndexFunc(i.nodes, func(n corev1.Node) bool { return n.Name == node })
@@ -364,92 +276,6 @@ func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
 		}
 	}
 	return warnings
-}
-
-// takenOut tells what happens to devices whose path is not in the selectors of a node any more. Nodes that surely have no such device are left out.
-func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
-	var order []string
-	nodes := map[string][]string{}
-	classOf := map[string]use{}
-	old, all := selections(before), selections(after)
-	for n := range i.nodes {
-		node := &i.nodes[n]
-		still := map[string]bool{}
-		for _, u := range usesOn(node, all) {
-			still[u.key()] = true
-		}
-		for _, u := range usesOn(node, old) {
-			if still[u.key()] || !namesDevices(after, u.class.Name) || i.leadsNowhere(node.Name, u) {
-				continue
-			}
-			if _, known := classOf[u.key()]; !known {
-				classOf[u.key()] = u
-				order = append(order, u.key())
-			}
-			nodes[u.key()] = append(nodes[u.key()], node.Name)
-		}
-	}
-	var warnings []string
-	for _, key := range order {
-		u := classOf[key]
-		warnings = append(warnings, fmt.Sprintf(
-			"device class %q: %s was taken out on %s: what is on it will be moved to the other devices of the volume group there, and the device leaves it, unless another path or property chooses it; put the path back to stop that",
-			u.class.Name, u.path, shown(nodes[key])))
-	}
-	return warnings
-}
-
-// leadsNowhere reports whether a path surely leads to no device of a node, nor to a part of the class's volume group that is missing there.
-func (i inventory) leadsNowhere(node string, u use) bool {
-	status, name := i.statuses[node].Status, path.Clean(u.path)
-	if !meta.IsStatusConditionTrue(status.Conditions, lvmv1alpha1.ConditionDevicesObserved) {
-		return false
-	}
-	for n := range status.Devices {
-		if slices.Contains(namesOf(&status.Devices[n]), name) {
-			return false
-		}
-	}
-	return !slices.ContainsFunc(status.NodeStatus, func(group lvmv1alpha1.VGStatus) bool {
-		return group.Name == u.class.Name && slices.ContainsFunc(group.PhysicalVolumes, func(pv lvmv1alpha1.PhysicalVolumeStatus) bool {
-			// What a missing device was called by is not always known.
-			return pv.State == lvmv1alpha1.PhysicalVolumeMissing || isMeant(nil, name, pv)
-		})
-	})
-}
-
-// nodesLeft tells of nodes that a change of the nodeSelector leaves, and that have a volume group of the class.
-func (i inventory) nodesLeft(before, after []lvmv1alpha1.DeviceClass) []string {
-	var all []string
-	for n, class := range after {
-		at := slices.IndexFunc(before, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class.Name })
-		if at < 0 {
-			continue
-		}
-		var nodes []string
-		for k := range i.nodes {
-			node := &i.nodes[k]
-			if selectsNode(before[at].NodeSelector, node) && !selectsNode(class.NodeSelector, node) && i.hasGroup(class.Name, node.Name) {
-				nodes = append(nodes, node.Name)
-			}
-		}
-		if len(nodes) > 0 {
-			all = append(all, fmt.Sprintf("%s: device class %q does not select %s any more: volumes that are there stay and are served, no new ones are made, and a volume group without volumes is removed",
-				classesPath.Index(n).Child("nodeSelector"), class.Name, shown(nodes)))
-		}
-	}
-	return all
-}
-
-func (i inventory) hasGroup(class, node string) bool {
-	return slices.ContainsFunc(i.statuses[node].Status.NodeStatus, func(entry lvmv1alpha1.VGStatus) bool { return entry.Name == class && len(entry.Devices) > 0 })
-}
-
-// namesDevices reports whether a device class is there and does not take every unused device. One that does keeps what it has.
-func namesDevices(classes []lvmv1alpha1.DeviceClass, name string) bool {
-	return slices.ContainsFunc(classes, func(c lvmv1alpha1.DeviceClass) bool {
-		return c.Name == name && (c.DeviceSelector != nil || len(c.DeviceSelectors) > 0)
-	})
 }
 
 // tooFewForRAID tells of nodes for which fewer devices are named than the redundancy needs. That is no reason to refuse: which

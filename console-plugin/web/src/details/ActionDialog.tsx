@@ -57,7 +57,7 @@ export function MemberDialog({ cluster, c, member, members, nodes, rights, close
     <ChangeDialog
       title={t('{{name}} of node {{node}}', { name, node: member.node })} label={options.find(([o]) => o === choice)?.[1] ?? t('Change it')}
       cluster={cluster} c={c} next={next} consequences={consequences} rights={rights} close={close} danger={wish === 'Remove'}
-      todo={choice === 'Replace' && !disk ? t('Choose the disk that takes its place.') : t('Choose what is to be done.')}
+      unchosen={choice === 'Replace' && !disk ? t('Choose the disk that takes its place.') : t('Choose what is to be done.')}
     >
       <Form onSubmit={(e) => e.preventDefault()}>
         <FormGroup role="radiogroup" label={t('What is to be done with it')} isStack>
@@ -126,7 +126,7 @@ export function DoneDialog({ cluster, c, request, nodes, rights, close }: Common
   return (
     <ChangeDialog
       title={t('Request for {{device}} of node {{node}}', { device: request.device, node: request.node })} label={t('Take the request back')} cluster={cluster} c={c} next={withoutRequest(c, request)}
-      consequences={[{ level: modeOf(c) !== 'paths' || named || !device ? 'warning' : 'info', text }]} rights={rights} close={close} todo=""
+      consequences={[{ level: modeOf(c) !== 'paths' || named || !device ? 'warning' : 'info', text }]} rights={rights} close={close} unchosen=""
     />
   );
 }
@@ -143,13 +143,13 @@ interface ChangeProps {
   rights: Rights;
   danger?: boolean;
   /** Why nothing can be done yet. */
-  todo: string;
+  unchosen: string;
   close: () => void;
   children?: ReactNode;
 }
 
 /** A change of one device class: what it leads to, what is written, what the cluster says, and then the button. */
-function ChangeDialog({ title, label, cluster, c, next, consequences, rights, danger, todo, close, children }: ChangeProps) {
+function ChangeDialog({ title, label, cluster, c, next, consequences, rights, danger, unchosen, close, children }: ChangeProps) {
   const { t, m } = useT();
   const [server, setServer] = useState<Outcome>();
   const [sending, setSending] = useState(false);
@@ -161,7 +161,7 @@ function ChangeDialog({ title, label, cluster, c, next, consequences, rights, da
   const settle = useCallback((outcome: Outcome) => setServer(outcome), []);
   const { asking, again } = useDryRun(outgoing, settle);
   const press = async () => {
-    if (!outgoing) return setWhy(todo);
+    if (!outgoing) return setWhy(unchosen);
     if (rights.loaded && !rights.update) return setWhy(t('You lack the right to update lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: cluster.metadata.namespace ?? '' }));
     if (asking) return setWhy(t('The cluster is asked what it says to this …'));
     if (server?.kind === 'refused') return setWhy(server.message);
