@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/xstate"
 )
 
 // requirement is a file of a Debian package that the lab cannot do without.
@@ -27,6 +29,9 @@ var requirements = []requirement{
 	{"/usr/bin/udevadm", "udev", true},
 	{"/usr/sbin/modprobe", "kmod", true},
 	{"/usr/bin/nsenter", "util-linux", true},
+	// For the race detector, and for the library that User Mode Linux needs on some processors.
+	{xstate.Compiler, "gcc", true},
+	{"/usr/include/stdio.h", "libc6-dev", true},
 	{"/usr/sbin/xtables-legacy-multi", "iptables", false},
 	{"/usr/bin/crun", "crun", false},
 	{"/usr/lib/cni/bridge", "containernetworking-plugins", false},

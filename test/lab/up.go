@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/xstate"
 )
 
 // Up brings a lab up and returns when it can be used: nodes answer, and those of a cluster are Ready.
@@ -131,7 +132,25 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	if err := copyFile(binary, s.Binary); err != nil {
 		return s, err
 	}
+	if s.Preload, err = preload(ctx, o); err != nil {
+		return s, err
+	}
 	return s, spec.Save(filepath.Join(o.State, spec.File), s)
+}
+
+// preload puts the library that User Mode Linux needs on this machine, if any, into the state folder, whose path has no
+// character that LD_PRELOAD takes as a separator.
+func preload(ctx context.Context, o Options) (string, error) {
+	cache, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	library, err := xstate.Preload(ctx, filepath.Join(cache, "lab"))
+	if err != nil || library == "" {
+		return "", err
+	}
+	file := filepath.Join(o.State, spec.PreloadFile)
+	return file, copyFile(library, file)
 }
 
 // supervisorProcess is the lab as its parent sees it.

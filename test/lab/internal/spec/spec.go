@@ -75,6 +75,8 @@ type Lab struct {
 	State string `json:"state"`
 	// Binary is the lab command inside the state folder: supervisor, first process of a node, and agent.
 	Binary string `json:"binary"`
+	// Preload is a library that User Mode Linux needs on this machine, inside the state folder; empty if it needs none.
+	Preload string `json:"preload,omitempty"`
 	// Path has the folders with etcd, kubelet, containerd and so on.
 	Path      []string `json:"path,omitempty"`
 	Nodes     []Node   `json:"nodes"`
@@ -105,6 +107,7 @@ const (
 	// AuditLog has what Pods asked the API server for.
 	AuditLog    = "audit.log"
 	BinaryFile  = "lab"
+	PreloadFile = "xstate.so"
 	RunDir      = "run"
 	RegistryDir = "registry"
 )

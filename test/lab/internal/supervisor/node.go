@@ -151,8 +151,12 @@ func (n *node) boot(ctx context.Context) error {
 		Name: n.spec.Name, Dir: spec.RunDir + "/", MemoryMB: n.lab.MemoryMB, Tap: tapName(n.spec), Init: n.lab.Binary,
 		Disks: n.diskFiles(), Env: []string{spec.GuestEnv + "=" + file},
 	}
-	tmp := "TMPDIR=" + filepath.Join(n.lab.State, spec.RunDir)
-	proc, err := n.lab.launch(filepath.Join(n.spec.Name, "console"), "/usr/bin/taskset", append([]string{"-c", n.cpu(), uml.Program}, machine.Args()...), []string{tmp})
+	env := []string{"TMPDIR=" + filepath.Join(n.lab.State, spec.RunDir)}
+	if n.lab.Preload != "" {
+		env = append(env, "LD_PRELOAD="+n.lab.Preload)
+	}
+	args := append([]string{"-c", n.cpu(), uml.Program}, machine.Args()...)
+	proc, err := n.lab.launch(filepath.Join(n.spec.Name, "console"), "/usr/bin/taskset", args, env)
 	if err != nil {
 		return err
 	}
