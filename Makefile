@@ -297,7 +297,7 @@ lab-kubectl: $(LAB) ## kubectl on the running cluster: make lab-kubectl ARGS="ge
 .PHONY: console
 console: console-build $(BIN)/bridge ## The console plugin over the running cluster, for a browser on this machine: make console LISTEN=127.0.0.1:9000.
 	@hack/console host
-	@$(BIN)/bridge --lab $(LVMS_CACHE)/labs/$(LAB_NAME) --plugin $(BIN)/console-plugin --host $(CONSOLE)/host/dist --listen $(or $(LISTEN),127.0.0.1:9000)
+	@$(BIN)/bridge --lab $(LVMS_CACHE)/labs/$(LAB_NAME) --plugin $(BIN)/console-plugin --host $(CONSOLE)/host/dist --prometheus http://127.0.0.1:9090 --listen $(or $(LISTEN),127.0.0.1:9000)
 
 .PHONY: lab-down
 lab-down: $(LAB) ## Stop the cluster and remove all it left.

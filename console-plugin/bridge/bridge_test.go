@@ -109,7 +109,7 @@ func TestPrometheusIsAskedWithTheRightsOfTheUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newTestBridge(t)
-	b.metrics = newMetrics(at, func(r *http.Request, right map[string]string) (bool, error) {
+	b.metrics = newMetrics(at, nil, func(r *http.Request, right map[string]string) (bool, error) {
 		if user(r) == "broken" {
 			return false, io.ErrUnexpectedEOF
 		}
@@ -138,7 +138,7 @@ func TestPrometheusIsAskedWithTheRightsOfTheUser(t *testing.T) {
 
 func TestPrometheusScrapesWhatWasPutLast(t *testing.T) {
 	b := newTestBridge(t)
-	b.metrics = newMetrics(&url.URL{}, nil)
+	b.metrics = newMetrics(&url.URL{}, nil, nil)
 	for _, text := range []string{"a 1\n", "b 2\n", "b 2\n"} {
 		if code, _ := answer(b, httptest.NewRequest(http.MethodPut, "/test/metrics", strings.NewReader(text))); code != http.StatusNoContent {
 			t.Fatalf("put: %d", code)

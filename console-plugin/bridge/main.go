@@ -43,7 +43,7 @@ func main() {
 	flags.StringVar(&o.host, "host", "", "folder with the page that loads the plugin")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "address for the browser")
 	flags.StringVar(&o.rules, "rules", "", "file with the shipped rules: a Prometheus with them and a made-up day is started")
-	flags.StringVar(&o.prometheus, "prometheus", "", "address of a Prometheus that is shown; neither this nor --rules: it is out of reach")
+	flags.StringVar(&o.prometheus, "prometheus", "", "address of a Prometheus that is shown, in the lab's network if there is a lab; neither this nor --rules: it is out of reach")
 	_ = flags.Parse(os.Args[1:])
 	o.command = flags.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -92,7 +92,7 @@ func run(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
-	endMetrics, err := o.metrics(ctx, b, listener.Addr().String(), allowed(config, tokens))
+	endMetrics, err := o.metrics(ctx, b, listener.Addr().String(), config.Dial, allowed(config, tokens))
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -138,11 +138,12 @@ func waitFor(ctx context.Context, folder string) error {
 }
 
 // metrics gives the bridge a Prometheus, where one is asked for.
-func (o options) metrics(ctx context.Context, b *bridge, address string, allowed func(*http.Request, map[string]string) (bool, error)) (end func(), err error) {
+func (o options) metrics(ctx context.Context, b *bridge, address string, dial dialer, allowed authorizer) (end func(), err error) {
 	var at *url.URL
 	end = func() {}
 	switch {
 	case o.rules != "":
+		dial = nil // on this machine
 		at, end, err = startPrometheus(ctx, o.rules, address)
 	case o.prometheus != "":
 		at, err = url.Parse(o.prometheus)
@@ -150,7 +151,7 @@ func (o options) metrics(ctx context.Context, b *bridge, address string, allowed
 		return end, nil
 	}
 	if err == nil {
-		b.metrics = newMetrics(at, allowed)
+		b.metrics = newMetrics(at, dial, allowed)
 	}
 	return end, err
 }

@@ -27,15 +27,23 @@ const bodyLimit = 4 << 20
 type metrics struct {
 	proxy *httputil.ReverseProxy
 	// allowed asks the API server for a right of the user of a request.
-	allowed func(r *http.Request, right map[string]string) (bool, error)
+	allowed authorizer
 
 	mu      sync.Mutex
 	scraped []byte
 }
 
-func newMetrics(prometheus *url.URL, allowed func(*http.Request, map[string]string) (bool, error)) *metrics {
+// authorizer asks the API server for a permission of the user of a request.
+type authorizer = func(r *http.Request, right map[string]string) (bool, error)
+
+// dialer connects to an address, for example in the network of a lab.
+type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
+
+// newMetrics returns what asks the Prometheus at an address. dial is nil if that is in this machine's network.
+func newMetrics(prometheus *url.URL, dial dialer, allowed authorizer) *metrics {
 	m := &metrics{allowed: allowed}
 	m.proxy = &httputil.ReverseProxy{
+		Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 4, IdleConnTimeout: time.Minute},
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(prometheus)
 			p.Out.Header.Del("Cookie")

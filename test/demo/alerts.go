@@ -29,11 +29,10 @@ const (
 func (d *demo) alerts(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*alertLimit)
 	defer cancel()
-	p, err := prometheus.Start(ctx, d.cluster, d.authority)
+	p, err := d.startPrometheus(ctx)
 	if err != nil {
 		return "", err
 	}
-	defer p.Stop()
 	err = story.Wait(ctx, "all targets are scraped, and there is no alert", func(ctx context.Context) (bool, string, error) {
 		down, up, err := p.Down(ctx)
 		if err != nil || len(down) > 0 || up != targets {

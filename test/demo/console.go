@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"syscall"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/prometheus"
 )
 
 // console are the programs that show the console's plugin over the cluster: the bridge, which stands for the console, the plugin's server, and
@@ -39,7 +41,7 @@ func (c console) show(ctx context.Context, lab string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = log.Close() }()
-	command := exec.Command(c.bridge, "--lab", lab, "--plugin", c.plugin, "--host", c.host)
+	command := exec.Command(c.bridge, "--lab", lab, "--plugin", c.plugin, "--host", c.host, "--prometheus", "http://"+prometheus.Address)
 	command.Stdout, command.Stderr, command.SysProcAttr = log, log, &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		return "", err

@@ -43,6 +43,7 @@ func main() {
 	name := flag.String("name", "demo", "name of the lab")
 	image := flag.String("image", "", "OCI archive of the operator's image")
 	version := flag.String("version", "", "its version")
+	keep := flag.String("keep-prometheus", "", "folder of a lab: run its Prometheus until the lab ends, and do nothing else")
 	var c console
 	flag.StringVar(&c.bridge, "bridge", "", "program that shows the console's plugin")
 	flag.StringVar(&c.plugin, "plugin", "", "program of the plugin's server")
@@ -50,12 +51,20 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	if *keep != "" {
+		exit(keepPrometheus(ctx, *keep))
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if err := run(ctx, *name, *image, *version, c); err != nil {
+	exit(run(ctx, *name, *image, *version, c))
+}
+
+func exit(err error) {
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 func run(ctx context.Context, name, image, version string, c console) error {

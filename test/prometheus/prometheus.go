@@ -30,21 +30,46 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
+// Address is where Prometheus listens, in the lab's network.
+const Address = "127.0.0.1:9090"
+
 const (
 	// user is as whom OpenShift's Prometheus reads metrics and finds its targets.
 	user = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
-	// address is in the lab's network.
-	address = "127.0.0.1:9090"
 	// limit is for one question, startLimit for its start.
 	limit, startLimit = 20 * time.Second, time.Minute
 )
 
 // Prometheus is one that runs.
 type Prometheus struct {
-	web    *http.Client
-	stop   func()
-	wait   sync.WaitGroup
-	output bytes.Buffer
+	web *http.Client
+	// running ends with Prometheus; its cause says why. It is nil for one that another process has started.
+	running context.Context
+	stop    func()
+	wait    sync.WaitGroup
+	output  bytes.Buffer
+}
+
+// Open returns the Prometheus that another process has started, or will start, in the lab of the cluster.
+func Open(cluster *story.Cluster) *Prometheus {
+	transport := &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true}
+	return &Prometheus{web: &http.Client{Timeout: limit, Transport: transport}}
+}
+
+// Ready returns an error unless Prometheus answers.
+func (p *Prometheus) Ready(ctx context.Context) error {
+	return p.ask(ctx, "/api/v1/status/buildinfo", nil, &struct{}{})
+}
+
+// Wait returns when ctx ends, or an error if Prometheus, which Start has returned, ends before.
+func (p *Prometheus) Wait(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-p.running.Done():
+		p.wait.Wait()
+		return fmt.Errorf("%w\n%s", context.Cause(p.running), p.output.String())
+	}
 }
 
 // Trust does what OpenShift's service CA does for the two Services of the metrics: it makes their Secrets, and returns the authority that
@@ -116,11 +141,11 @@ func Start(ctx context.Context, cluster *story.Cluster, authority []byte) (*Prom
 	if err != nil {
 		return nil, err
 	}
-	p := &Prometheus{web: &http.Client{Timeout: limit, Transport: &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true}}}
+	p := Open(cluster)
 	running, stop := context.WithCancelCause(context.Background())
-	p.stop = func() { stop(nil) }
+	p.running, p.stop = running, func() { stop(nil) }
 	command, err := cluster.Lab.Command(running, "prometheus", "--config.file="+filepath.Join(dir, "prometheus.yaml"),
-		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+Address)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +167,7 @@ func Start(ctx context.Context, cluster *story.Cluster, authority []byte) (*Prom
 	defer cancel()
 	defer context.AfterFunc(running, cancel)()
 	err = story.Wait(waiting, "Prometheus", func(ctx context.Context) (bool, string, error) {
-		return true, "", p.ask(ctx, "/api/v1/status/buildinfo", nil, &struct{}{})
+		return true, "", p.Ready(ctx)
 	})
 	if err != nil {
 		p.Stop()
@@ -200,7 +225,7 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 
 // ask asks Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/).
 func (p *Prometheus) ask(ctx context.Context, path string, query url.Values, into any) error {
-	asked := url.URL{Scheme: "http", Host: address, Path: path, RawQuery: query.Encode()}
+	asked := url.URL{Scheme: "http", Host: Address, Path: path, RawQuery: query.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, asked.String(), nil)
 	if err != nil {
 		return err
