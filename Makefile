@@ -28,14 +28,24 @@ help: ## Print this list.
 	@awk 'BEGIN {FS = ":.*## "; print "make TARGET [VARIABLE=value]"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: preflight-image packages image $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one go.
+demo: ready image $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one go.
 	@hack/step "build demo" go build -o $(BIN)/demo ./test/demo
 	@hack/console host
 	@$(BIN)/demo --name $(LAB_NAME) --image $(IMAGE) --version $(VERSION) --bridge $(BIN)/bridge --plugin $(BIN)/console-plugin --host $(CONSOLE)/host/dist
 
 .PHONY: test
-test: preflight-image packages lint verify test-unit test-fuzz test-env test-console test-lab test-e2e ## Install what is needed, run every test there is.
-	@echo "make test: all tests passed"
+test: ready-tests ## Install what is needed, run every kind of check once. Ends with a table of the time it took.
+	@hack/lane test lint verify test-unit test-fuzz test-env test-console test-lab test-e2e
+
+.PHONY: test-long
+test-long: ready-tests ## All of it, again for every crash point, host flavor and RAID level, with power cuts and soak: before a release.
+	@hack/lane test-long lint verify test-unit test-fuzz test-env test-console test-lab test-e2e
+
+# Everything that can fail later is tried first, in seconds once the packages are there: what the machine has and reaches, and the boot of
+# a node.
+.PHONY: ready ready-tests
+ready: preflight-image packages boot
+ready-tests: preflight-image packages-tests boot
 
 ##@ Tests, one by one
 
@@ -160,7 +170,7 @@ $(ARCHES:%=$(BIN)/gather-%): $(BIN)/gather-%:
 
 .PHONY: console-browser
 console-browser:
-	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { apt-get update --quiet && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends chromium; } >/dev/null
+	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { echo "Chromium is not there: make packages-tests installs it" >&2; exit 1; }
 	@command -v promtool >/dev/null && command -v prometheus >/dev/null || { echo "promtool or prometheus is not there: make packages installs Debian's package prometheus, which the console's tests start" >&2; exit 1; }
 
 # The list of the npm packages in the plugin, and their licences.
@@ -278,9 +288,15 @@ preflight: ## Say what this machine lacks to run the lab, before anything is sta
 preflight-image:
 	@hack/preflight image
 
-.PHONY: packages
+.PHONY: packages packages-tests
 packages: $(LAB) ## Install the Debian packages that are missing.
 	@$(LAB) packages
+packages-tests: $(LAB)
+	@$(LAB) packages --tests
+
+.PHONY: boot
+boot: $(LAB) ## Boot a node, to see whether the lab runs on this machine. Wants the packages.
+	@hack/step "boot a node" $(LAB) doctor --boot
 
 .PHONY: lab-up
 lab-up: preflight packages ## Start a cluster of two nodes with blank disks, without the operator.

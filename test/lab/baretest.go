@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,26 @@ import (
 	"path/filepath"
 	"time"
 )
+
+// bootLimit is for the boot of a node that does nothing: it takes 3 seconds.
+const bootLimit = 2 * time.Minute
+
+// TryBoot boots a bare node with one disk and creates a physical volume on it, as all tests on nodes do. Its error has the end of the
+// node's console.
+func TryBoot(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, bootLimit)
+	defer cancel()
+	o := Options{Name: fmt.Sprintf("boot-%d", os.Getpid()), Disks: []DiskSpec{{Size: 64 * MiB}}}
+	var output bytes.Buffer
+	code, err := RunTestBinary(ctx, o, &output, &output, "/usr/sbin/lvm", "pvcreate", "--quiet", "/dev/ubdb")
+	if err == nil && code != 0 {
+		err = fmt.Errorf("pvcreate on the node ended with %d: %s", code, output.Bytes())
+	}
+	if err != nil {
+		return fmt.Errorf("this machine cannot boot a node of the lab, so neither demo nor tests can run; see \"A node does not boot\" in test/lab/README.md: %w", err)
+	}
+	return nil
+}
 
 // RunTestBinary boots a bare node, runs a program of this machine on it as root, and takes the node down. It returns the
 // program's exit code; the error is for a node or a program that could not be run.

@@ -42,6 +42,34 @@ var requirements = []requirement{
 	{"/usr/bin/prometheus", "prometheus", false},
 }
 
+// testRequirements are what tests need beside a lab.
+var testRequirements = []requirement{
+	{"/usr/bin/chromium", "chromium", false},
+}
+
+// MissingPackages returns the Debian packages that this machine lacks for a lab and, if tests is set, for all tests.
+func MissingPackages(tests bool) ([]string, error) {
+	problems, err := Doctor(Options{})
+	if err != nil {
+		return nil, err
+	}
+	if tests {
+		problems = append(problems, lacking(exists, testRequirements...)...)
+	}
+	return Packages(problems), nil
+}
+
+// lacking returns a problem for each requirement whose file is not there.
+func lacking(has func(path string) bool, all ...requirement) []Problem {
+	var problems []Problem
+	for _, r := range all {
+		if !has(r.path) {
+			problems = append(problems, Problem{Text: "no " + r.path, Package: r.pkg})
+		}
+	}
+	return problems
+}
+
 // machine is what the lab needs to know of the machine it is to run on.
 type machine struct {
 	root     bool
@@ -92,8 +120,8 @@ func diagnose(m machine, o Options) []Problem {
 		add("no /dev/net/tun: the nodes' network cards are taps")
 	}
 	for _, r := range requirements {
-		if (r.bare || !o.Bare) && !m.has(r.path) {
-			problems = append(problems, Problem{Text: "no " + r.path, Package: r.pkg})
+		if r.bare || !o.Bare {
+			problems = append(problems, lacking(m.has, r)...)
 		}
 	}
 	nodes := int64(o.Nodes)

@@ -70,3 +70,13 @@ func TestMemoryAvailable(t *testing.T) {
 		t.Errorf("got %d for none", got)
 	}
 }
+
+func TestLackingNamesThePackageOfEachFile(t *testing.T) {
+	has := func(path string) bool { return path != "/usr/bin/chromium" }
+	if got := Packages(lacking(has, testRequirements...)); !slices.Equal(got, []string{"chromium"}) {
+		t.Errorf("without chromium: %v", got)
+	}
+	if got := lacking(func(string) bool { return true }, testRequirements...); len(got) != 0 {
+		t.Errorf("with everything: %v", got)
+	}
+}

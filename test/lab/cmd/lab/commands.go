@@ -212,7 +212,9 @@ func programs() *cobra.Command {
 func doctor(f *flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "doctor", Short: "Say what keeps this machine from running the lab", Args: cobra.NoArgs}
 	f.addTo(cmd)
-	cmd.RunE = func(*cobra.Command, []string) error {
+	var boot bool
+	cmd.Flags().BoolVar(&boot, "boot", false, "boot a bare node too, and create a physical volume on it (about 3 seconds)")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o, err := f.complete()
 		if err != nil {
 			return err
@@ -225,6 +227,11 @@ func doctor(f *flags) *cobra.Command {
 			fmt.Print(lab.Report(problems))
 			return exitCode(1)
 		}
+		if boot {
+			if err := lab.TryBoot(cmd.Context()); err != nil {
+				return err
+			}
+		}
 		fmt.Println("this machine can run the lab")
 		return nil
 	}
@@ -232,12 +239,13 @@ func doctor(f *flags) *cobra.Command {
 }
 
 func packages() *cobra.Command {
-	return &cobra.Command{Use: "packages", Short: "Install the Debian packages that are missing", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		problems, err := lab.Doctor(lab.Options{})
+	cmd := &cobra.Command{Use: "packages", Short: "Install the Debian packages that are missing", Args: cobra.NoArgs}
+	tests := cmd.Flags().Bool("tests", false, "those that only tests need, too")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		missing, err := lab.MissingPackages(*tests)
 		if err != nil {
 			return err
 		}
-		missing := lab.Packages(problems)
 		if len(missing) == 0 {
 			fmt.Println("nothing is missing")
 			return nil
@@ -258,5 +266,6 @@ func packages() *cobra.Command {
 			}
 		}
 		return nil
-	}}
+	}
+	return cmd
 }
