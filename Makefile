@@ -21,6 +21,11 @@ export CGO_ENABLED := 0
 # space that it asks for. What runs there runs on fakes as a unit test too.
 RACE := CGO_ENABLED=1 go test -race
 
+# The short lane is the default; hack/lane names the other one.
+LONG := $(filter test-long,$(LVMS_LANE))
+SHORT := $(if $(LONG),,-short)
+E2E_FLAGS := -ginkgo.v $(if $(LONG),,-ginkgo.label-filter='!long')
+
 ##@ Start here
 
 .PHONY: help
@@ -54,8 +59,8 @@ test-unit: ## Tables, plans, decoders, builders, import rules. Runs anywhere.
 	@hack/step "unit tests" env $(RACE) ./...
 
 .PHONY: test-fuzz
-test-fuzz: ## Every decoder with made-up input, a bounded number of it.
-	@hack/test-fuzz
+test-fuzz: ## Every decoder with made-up input, a bounded number of it: FUZZTIME=1m, or 30000x.
+	@FUZZTIME=$(or $(FUZZTIME),$(if $(LONG),300000x,20000x)) hack/test-fuzz
 
 .PHONY: test-env
 test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etcd.
@@ -63,12 +68,12 @@ test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etc
 
 .PHONY: test-lab
 test-lab: packages image ## The lab itself, and the LVM contract on real LVM in a bare node.
-	@hack/step "lab tests" env $(RACE) -tags lab -p 1 -count 1 -timeout 20m ./test/lab/...
+	@hack/step "lab tests" env $(RACE) $(SHORT) -tags lab -p 1 -count 1 -timeout 20m ./test/lab/...
 	@hack/test-bare
 
 .PHONY: test-e2e
 test-e2e: packages image must-gather-image upstream-image next-image $(BIN)/bundle $(BIN)/catalog ## User stories on a real cluster with real LVM.
-	@LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) hack/step "end-to-end tests" go test -tags e2e -count 1 -timeout 50m ./test/e2e/... -ginkgo.v
+	@LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) hack/step "end-to-end tests" go test $(SHORT) -tags e2e -count 1 -timeout $(if $(LONG),120m,50m) ./test/e2e/... $(E2E_FLAGS)
 
 # npm needs Node.js, which nothing else here does; so does the plugin, which is built into its server.
 CONSOLE := $(CURDIR)/console-plugin/web

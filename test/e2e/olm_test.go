@@ -91,7 +91,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.Serve(ctx, catalog)).To(Succeed())
 	}
 
-	It("is not started by what is wrong with a Subscription, an OperatorGroup or a Kubernetes that is too old, and OLM says so", func(ctx SpecContext) {
+	It("is not started by what is wrong with a Subscription, an OperatorGroup or a Kubernetes that is too old, and OLM says so", Label("long"), func(ctx SpecContext) {
 		// Another catalog has the operator too, in a newer version. Nothing of it is to be seen in any of the stories.
 		elsewhere, err := olm.NewPublisher(ctx, c.Lab, GinkgoT().TempDir(), GinkgoWriter)
 		Expect(err).NotTo(HaveOccurred())
@@ -169,7 +169,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		}
 	}, NodeTimeout(time.Minute))
 
-	It("names a right that somebody has taken from it, and goes on when it has it back", func(ctx SpecContext) {
+	It("names a right that somebody has taken from it, and goes on when it has it back", Label("long"), func(ctx SpecContext) {
 		giveClaims := take(ctx, c, &rbacv1.ClusterRole{}, "persistentvolumeclaims/status", "persistentvolumeclaims", "list", "watch")
 		giveAgents := take(ctx, c, &rbacv1.Role{}, "daemonsets", "daemonsets", "patch")
 		restart := func() {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -32,7 +33,7 @@ func volumeStories() {
 	It("serves several Pods, read-only mounts, ephemeral volumes, clones and options of mkfs", servesEveryKind, NodeTimeout(8*time.Minute))
 	It("grows by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(5*time.Minute))
 	It("keeps other volumes well when a pool is full, says what to do, and goes on when the pool has grown", survivesAFullPool, NodeTimeout(8*time.Minute))
-	It("has what was synced when a node loses power under load", survivesPowerCuts, NodeTimeout(15*time.Minute))
+	It("has what was synced when a node loses power under load", survivesPowerCuts, NodeTimeout(30*time.Minute))
 }
 
 const raceClass = "race"
@@ -352,12 +353,15 @@ func survivesAFullPool(ctx SpecContext) {
 const counter = `i=$(cat /data/n 2>/dev/null || echo 0); trap exit TERM
 while true; do i=$((i+1)); echo $i > /data/new && sync && mv /data/new /data/n && sync && echo $i; head -c 65536 /dev/urandom > /data/load; done`
 
-// powerCuts is how often the power is cut; LVMS_POWER_CUTS says another number.
+// powerCuts is how often the power is cut: once in the short lane; LVMS_POWER_CUTS says another number.
 func powerCuts() int {
 	if n, err := strconv.Atoi(os.Getenv("LVMS_POWER_CUTS")); err == nil {
 		return n
 	}
-	return 2
+	if testing.Short() {
+		return 1
+	}
+	return 6
 }
 
 func survivesPowerCuts(ctx SpecContext) {

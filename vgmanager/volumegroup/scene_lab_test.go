@@ -10,6 +10,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +28,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -332,9 +334,15 @@ func raidScene(kind v1alpha1.RAIDType, disks int) func(*scene) v1alpha1.LVMVolum
 	}
 }
 
+// raidDisks is the least number of disks of each level.
+var raidDisks = map[v1alpha1.RAIDType]int{
+	v1alpha1.RAIDType1: 2, v1alpha1.RAIDType4: 3, v1alpha1.RAIDType5: 3, v1alpha1.RAIDType6: 5, v1alpha1.RAIDType10: 4,
+}
+
 // TestSceneRAIDSurvivesAPulledDisk pulls a disk of each level while it is written to, and replaces it.
 func TestSceneRAIDSurvivesAPulledDisk(t *testing.T) {
-	for kind, disks := range map[v1alpha1.RAIDType]int{v1alpha1.RAIDType1: 2, v1alpha1.RAIDType4: 3, v1alpha1.RAIDType5: 3, v1alpha1.RAIDType6: 5, v1alpha1.RAIDType10: 4} {
+	for _, kind := range lane.Rotate(slices.Sorted(maps.Keys(raidDisks))...) {
+		disks := raidDisks[kind]
 		t.Run(string(kind), func(t *testing.T) {
 			s := newScene(t, raidScene(kind, disks))
 			s.ready()
@@ -444,9 +452,11 @@ func (s *scene) capacity() uint64 {
 
 // TestSceneDeviceIsRemovedWithItsData moves the data of each kind of volume, and loses the agent on the way.
 func TestSceneDeviceIsRemovedWithItsData(t *testing.T) {
-	for name, spec := range map[string]v1alpha1.LVMVolumeGroupSpec{
+	kinds := map[string]v1alpha1.LVMVolumeGroupSpec{
 		"thick": {Default: true}, "thin": thinOf(50), "raid1": {RAIDConfig: &v1alpha1.RAIDConfig{Type: v1alpha1.RAIDType1}},
-	} {
+	}
+	for _, name := range lane.Rotate(slices.Sorted(maps.Keys(kinds))...) {
+		spec := kinds[name]
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 				spec.DeviceSelector = byPath(s.disks[:3]...)
@@ -861,20 +871,24 @@ func changes(command string) bool {
 // in peace after it came up is seen too.
 const killedEvery = 4
 
+// firstKills are the commands at which the agent is killed first, one of each life.
+var firstKills = []int{1, 2, 3, 4}
+
 // TestKilledAtEveryCommand goes through the life of a thin class again and again, and kills the agent at every fourth command of LVM that
 // changes something, beginning with the first, the second, the third and the fourth. A new agent must always come to the same end.
 func TestKilledAtEveryCommand(t *testing.T) {
 	// A kill before a command is one after the command that went before.
 	for _, mode := range []string{"after", "in the middle of"} {
 		var all []string
-		for first := 1; first <= killedEvery; first++ {
+		lives := lane.Rotate(firstKills...)
+		for _, first := range lives {
 			t.Run(fmt.Sprintf("%s %d", strings.Fields(mode)[0], first), func(t *testing.T) {
 				said := lifeWithCrashes(t, first, mode)
 				t.Logf("%s %v", mode, said)
 				all = append(all, said...)
 			})
 		}
-		if kinds := slices.Compact(slices.Sorted(slices.Values(all))); !t.Failed() && (len(all) < 10 || len(kinds) < 6) {
+		if kinds := slices.Compact(slices.Sorted(slices.Values(all))); !t.Failed() && (len(all) < 10*len(lives)/killedEvery || len(kinds) < 6*len(lives)/killedEvery) {
 			t.Errorf("killed %s %d commands, %v: this shows nothing", mode, len(all), kinds)
 		}
 	}
