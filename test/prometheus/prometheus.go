@@ -168,7 +168,7 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 	if err != nil {
 		return nil, err
 	}
-	settings, err := monitor.config(path("targets.json"), files{
+	settings, err := config(monitor, path("targets.json"), files{
 		"/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt": path("service-ca.crt"),
 		"/etc/prometheus/secrets/metrics-client-certs/tls.crt":              path("tls.crt"),
 		"/etc/prometheus/secrets/metrics-client-certs/tls.key":              path("tls.key"),
@@ -195,7 +195,7 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 			return nil, err
 		}
 	}
-	return newDiscovery(cluster, monitor.Metadata.Namespace, path("targets.json"), certificate, key)
+	return newDiscovery(cluster, monitor.Namespace, path("targets.json"), certificate, key)
 }
 
 // ask asks Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/).
