@@ -281,10 +281,6 @@ deploy: ## Install on the cluster that kubectl talks to: make deploy IMG=registr
 
 ##@ Look around
 
-.PHONY: dashboard-preview
-dashboard-preview: ## The dashboard of OpenShift's console with made-up data, as a file for a browser. Needs Debian's package prometheus.
-	@go run ./monitoring/dashboards/preview -out $(LVMS_CACHE)/dashboard.html
-
 .PHONY: preflight
 preflight: ## Say what this machine lacks to run the lab, before anything is started.
 	@hack/preflight

@@ -9,8 +9,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	"github.com/prometheus/common/model"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/monitoring/dashboards"
@@ -27,17 +31,27 @@ func main() {
 }
 
 func run(out string) error {
-	groups := map[string]any{"groups": groups()}
+	rule := prometheusRule()
 	return errors.Join(
-		write(filepath.Join(out, "manifests", "prometheusrule.yaml"), map[string]any{
-			"apiVersion": "monitoring.coreos.com/v1", "kind": "PrometheusRule",
-			"metadata": map[string]any{"name": "prometheus-lvmo-rules", "namespace": rules.Namespace, "labels": map[string]string{"prometheus": "k8s", "role": "alert-rules"}},
-			"spec":     groups,
-		}),
-		write(filepath.Join(out, "tests", "rules.yaml"), groups),
+		write(filepath.Join(out, "manifests", "prometheusrule.yaml"), rule),
+		write(filepath.Join(out, "tests", "rules.yaml"), rule.Spec),
 		writeDashboards(filepath.Join(out, "dashboards")),
 		writeAlerts(filepath.Join(out, "..", "console-plugin", "web", "src", "model", "alerts.ts")),
 	)
+}
+
+// prometheusRule returns the rules as the Prometheus Operator takes them. Its spec is also how a file of Prometheus has them.
+func prometheusRule() *monitoringv1.PrometheusRule {
+	rule := &monitoringv1.PrometheusRule{
+		TypeMeta: metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PrometheusRuleKind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "prometheus-lvmo-rules", Namespace: rules.Namespace, Labels: map[string]string{"prometheus": "k8s", "role": "alert-rules"},
+		},
+	}
+	for _, g := range rules.Groups() {
+		rule.Spec.Groups = append(rule.Spec.Groups, group(g))
+	}
+	return rule
 }
 
 // writeAlerts writes what each alert says, for the console plugin: a Prometheus that is asked for the alerts of one namespace has their labels
@@ -75,38 +89,31 @@ func write(file string, content any) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o644))
 }
 
-// groups are the rules in the form of Prometheus.
-func groups() []any {
-	var all []any
-	for _, g := range rules.Groups() {
-		var list []any
-		for _, r := range g.Records {
-			list = append(list, map[string]any{"record": r.Name, "expr": r.Expr})
-		}
-		for _, a := range g.Alerts {
-			list = append(list, alert(a))
-		}
-		all = append(all, map[string]any{"name": g.Name, "rules": list})
+func group(g rules.Group) monitoringv1.RuleGroup {
+	written := monitoringv1.RuleGroup{Name: g.Name}
+	for _, r := range g.Records {
+		written.Rules = append(written.Rules, monitoringv1.Rule{Record: r.Name, Expr: intstr.FromString(r.Expr)})
 	}
-	return all
-}
-
-func alert(a rules.Alert) map[string]any {
-	labels := map[string]string{"severity": a.Severity}
-	if a.Static {
-		labels["namespace"] = rules.Namespace
-	}
-	written := map[string]any{
-		"alert": a.Name, "expr": a.Expr, "labels": labels,
-		"annotations": map[string]string{"summary": a.Summary, "description": a.Description, "runbook_url": rules.Runbooks + a.Name + ".md"},
-	}
-	if a.For > 0 {
-		written["for"] = duration(a.For)
+	for _, a := range g.Alerts {
+		written.Rules = append(written.Rules, alert(a))
 	}
 	return written
 }
 
-// duration is in Prometheus' form, of whole minutes: 90m, 12h.
-func duration(d time.Duration) string {
-	return strings.TrimSuffix(strings.TrimSuffix(d.String(), "0s"), "h0m") + map[bool]string{true: "h"}[d%time.Hour == 0]
+func alert(a rules.Alert) monitoringv1.Rule {
+	written := monitoringv1.Rule{
+		Alert:  a.Name,
+		Expr:   intstr.FromString(a.Expr),
+		Labels: map[string]string{"severity": a.Severity},
+		Annotations: map[string]string{
+			"summary": a.Summary, "description": a.Description, "runbook_url": rules.Runbooks + a.Name + ".md",
+		},
+	}
+	if a.Static {
+		written.Labels["namespace"] = rules.Namespace
+	}
+	if a.For > 0 {
+		written.For = ptr.To(monitoringv1.Duration(model.Duration(a.For).String()))
+	}
+	return written
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	configv1 "github.com/openshift/api/config/v1"
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -38,6 +39,7 @@ func init() {
 	utilruntime.Must(lvmv1alpha1.AddToScheme(scheme))
 	utilruntime.Must(topolvmv1.AddToScheme(scheme))
 	utilruntime.Must(configv1.Install(scheme))
+	utilruntime.Must(operatorsv2.AddToScheme(scheme))
 }
 
 func main() {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -203,7 +202,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 			return err
 		}
 	}
-	if err := errors.Join(mgr.Add(watch), addControllers(mgr, namespace, image, found, watch, o)); err != nil {
+	if err := errors.Join(mgr.Add(watch), addControllers(mgr, direct, namespace, image, found, watch, o)); err != nil {
 		return err
 	}
 	closeSidecars, err := addCSI(ctx, mgr, namespace, podName, found, volumes)
@@ -292,13 +291,17 @@ func (c webhookCertificates) current(o operatorOptions) certificateSource {
 	return servingcert.New(o.webhookCertDir, nil).FromFolder
 }
 
-func addControllers(mgr ctrl.Manager, namespace, image string, found platform.Platform, watch *rights.Watch, o operatorOptions) error {
+func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image string, found platform.Platform, watch *rights.Watch, o operatorOptions) error {
 	if err := metrics.Registry.Register(lvmcluster.NewCollector(mgr.GetClient(), namespace)); err != nil {
+		return err
+	}
+	gate, err := olm.FromEnvironment(direct)
+	if err != nil {
 		return err
 	}
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
 		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found, Rights: watch, VolumeMetrics: o.volumeMetrics, SmartInterval: o.smartInterval,
-			UpgradeGate: olm.NewGate(mgr.GetClient(), namespace, os.Getenv(olm.ConditionName))})
+			UpgradeGate: gate})
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err
 	}

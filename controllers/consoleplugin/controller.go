@@ -200,8 +200,8 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Service{}:             here,
 		&networkingv1.NetworkPolicy{}: here,
-		empty(pluginKind):             byName(PluginName),
-		empty(quickStartKind):         byName(quickStartName),
+		metadataOf(pluginKind):        byName(PluginName),
+		metadataOf(quickStartKind):    byName(quickStartName),
 	}
 }
 
@@ -219,8 +219,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&networkingv1.NetworkPolicy{}, wake, ours).
 		Watches(&corev1.ServiceAccount{}, wake, ours).
 		Watches(&corev1.Node{}, wake, builder.WithPredicates(installed.PlaceChanged())).
-		WatchesMetadata(empty(pluginKind), wake).
-		WatchesMetadata(empty(quickStartKind), wake)
+		WatchesMetadata(metadataOf(pluginKind), wake).
+		WatchesMetadata(metadataOf(quickStartKind), wake)
 	if c.options.TLSProfile {
 		b = b.Watches(&configv1.APIServer{}, wake)
 	}

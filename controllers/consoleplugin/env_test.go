@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	configv1 "github.com/openshift/api/config/v1"
+	consolev1 "github.com/openshift/api/console/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -18,7 +19,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -33,6 +33,7 @@ var server *env.Env
 
 func TestMain(m *testing.M) {
 	utilruntime.Must(configv1.Install(clientgoscheme.Scheme))
+	utilruntime.Must(consolev1.Install(clientgoscheme.Scheme))
 	env.Main(m, func(e *env.Env) { server = e }, append(env.ConsoleCRDs(), env.APIServerCRD())...)
 }
 
@@ -102,15 +103,12 @@ func newWorld(t *testing.T, nodes ...string) *world {
 	return w
 }
 
-func plugin() *unstructured.Unstructured     { return console(pluginKind, PluginName) }
-func quickStart() *unstructured.Unstructured { return console(quickStartKind, quickStartName) }
+func plugin() *consolev1.ConsolePlugin {
+	return &consolev1.ConsolePlugin{ObjectMeta: metav1.ObjectMeta{Name: PluginName}}
+}
 
-func console(kind, name string) *unstructured.Unstructured {
-	o := &unstructured.Unstructured{}
-	o.SetAPIVersion(consoleAPIVersion)
-	o.SetKind(kind)
-	o.SetName(name)
-	return o
+func quickStart() *consolev1.ConsoleQuickStart {
+	return &consolev1.ConsoleQuickStart{ObjectMeta: metav1.ObjectMeta{Name: quickStartName}}
 }
 
 func (w *world) must(err error) {
@@ -178,10 +176,10 @@ func TestThePluginIsServed(t *testing.T) {
 			t.Errorf("%T has the owners %v and the labels %v", o, owners, o.GetLabels())
 		}
 	}
-	for _, o := range []*unstructured.Unstructured{plugin(), quickStart()} {
+	for _, o := range []client.Object{plugin(), quickStart()} {
 		w.read(o)
 		if owners := o.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != w.role.UID || owners[0].BlockOwnerDeletion != nil {
-			t.Errorf("%s has the owners %v", o.GetKind(), owners)
+			t.Errorf("%T has the owners %v", o, owners)
 		}
 	}
 	if len(w.notes.said) != 0 {
@@ -191,12 +189,9 @@ func TestThePluginIsServed(t *testing.T) {
 	d, service, made := w.deployment(), &corev1.Service{}, plugin()
 	w.read(service)
 	w.read(made)
-	backend, _, err := unstructured.NestedMap(made.Object, "spec", "backend", "service")
-	w.must(err)
-	load, _, err := unstructured.NestedString(made.Object, "spec", "i18n", "loadType")
-	w.must(err)
-	if backend["name"] != service.Name || backend["namespace"] != service.Namespace || backend["port"] != int64(service.Spec.Ports[0].Port) || load != "Preload" {
-		t.Errorf("the console is sent to %v, and loads translations %q", backend, load)
+	backend := made.Spec.Backend.Service
+	if backend.Name != service.Name || backend.Namespace != service.Namespace || backend.Port != service.Spec.Ports[0].Port || made.Spec.I18n.LoadType != consolev1.Preload {
+		t.Errorf("the console is sent to %v, and loads translations %q", backend, made.Spec.I18n.LoadType)
 	}
 	pod := d.Spec.Template
 	for key, value := range service.Spec.Selector {
@@ -286,9 +281,8 @@ func TestWhatSomebodyChangesIsChangedBack(t *testing.T) {
 	w.read(&corev1.Service{})
 	changed := quickStart()
 	w.read(changed)
-	name, _, _ := unstructured.NestedString(changed.Object, "spec", "displayName")
-	if d := w.deployment(); *d.Spec.Replicas != 1 || *d.Spec.Template.Spec.AutomountServiceAccountToken || name == "other" {
-		t.Errorf("got %+v, %s", d.Spec, name)
+	if d := w.deployment(); *d.Spec.Replicas != 1 || *d.Spec.Template.Spec.AutomountServiceAccountToken || changed.Spec.DisplayName == "other" {
+		t.Errorf("got %+v, %s", d.Spec, changed.Spec.DisplayName)
 	}
 }
 
@@ -305,10 +299,10 @@ func TestAnUpgradeKeepsThePlugin(t *testing.T) {
 	w.must(w.api.Patch(t.Context(), w.operator, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"olm.owner":"lvms-operator.v0.2.0"}}}`))))
 	_, err = w.look()
 	w.must(err)
-	for _, o := range []*unstructured.Unstructured{plugin(), quickStart()} {
+	for _, o := range []client.Object{plugin(), quickStart()} {
 		w.read(o)
 		if owners := o.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != next.UID {
-			t.Errorf("%s has the owners %v", o.GetKind(), owners)
+			t.Errorf("%T has the owners %v", o, owners)
 		}
 	}
 }

@@ -7,20 +7,21 @@ import (
 	"strings"
 
 	configv1 "github.com/openshift/api/config/v1"
+	consolev1 "github.com/openshift/api/console/v1"
+	applyconsolev1 "github.com/openshift/client-go/console/applyconfigurations/console/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	applyappsv1 "k8s.io/client-go/applyconfigurations/apps/v1"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	applynetworkingv1 "k8s.io/client-go/applyconfigurations/networking/v1"
 	applypolicyv1 "k8s.io/client-go/applyconfigurations/policy/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
@@ -39,10 +40,12 @@ const (
 	managementPrefix = "target.workload.openshift.io/"
 	// progressDeadline, in seconds, is when Pods that do not come to run are told of.
 	progressDeadline = 300
+)
 
-	consoleAPIVersion = "console.openshift.io/v1"
-	pluginKind        = "ConsolePlugin"
-	quickStartKind    = "ConsoleQuickStart"
+// The kinds of the console.
+var (
+	pluginKind     = consolev1.GroupVersion.WithKind("ConsolePlugin")
+	quickStartKind = consolev1.GroupVersion.WithKind("ConsoleQuickStart")
 )
 
 // Where the console runs, whose Pods fetch the files (openshift/console-operator, bindata).
@@ -164,15 +167,12 @@ func (d design) budget() *applypolicyv1.PodDisruptionBudgetApplyConfiguration {
 }
 
 // plugin tells the console where the plugin is. The console loads it when an administrator enables it.
-func (d design) plugin(owner *applymetav1.OwnerReferenceApplyConfiguration) runtime.ApplyConfiguration {
-	return d.clusterScoped(pluginKind, PluginName, owner, map[string]any{
-		"displayName": "LVM Storage",
-		"i18n":        map[string]any{"loadType": "Preload"},
-		"backend": map[string]any{
-			"type":    "Service",
-			"service": map[string]any{"name": Name, "namespace": d.operator.Namespace, "port": int64(port), "basePath": "/"},
-		},
-	})
+func (d design) plugin(owner *applymetav1.OwnerReferenceApplyConfiguration) *applyconsolev1.ConsolePluginApplyConfiguration {
+	service := applyconsolev1.ConsolePluginService().WithName(Name).WithNamespace(d.operator.Namespace).WithPort(port).WithBasePath("/")
+	return applyconsolev1.ConsolePlugin(PluginName).WithLabels(d.labels()).WithOwnerReferences(owner).
+		WithSpec(applyconsolev1.ConsolePluginSpec().WithDisplayName("LVM Storage").
+			WithI18n(applyconsolev1.ConsolePluginI18n().WithLoadType(consolev1.Preload)).
+			WithBackend(applyconsolev1.ConsolePluginBackend().WithType(consolev1.Service).WithService(service)))
 }
 
 //go:embed quickstart.yaml
@@ -182,25 +182,20 @@ var quickStartFile []byte
 const suggestedNamespace = "openshift-lvm-storage"
 
 // quickStart leads through the plugin's pages.
-func (d design) quickStart(owner *applymetav1.OwnerReferenceApplyConfiguration) (runtime.ApplyConfiguration, error) {
-	spec := map[string]any{}
-	if err := yaml.Unmarshal([]byte(strings.ReplaceAll(string(quickStartFile), suggestedNamespace, d.operator.Namespace)), &spec); err != nil {
+func (d design) quickStart(owner *applymetav1.OwnerReferenceApplyConfiguration) (*applyconsolev1.ConsoleQuickStartApplyConfiguration, error) {
+	spec := applyconsolev1.ConsoleQuickStartSpec()
+	file := strings.ReplaceAll(string(quickStartFile), suggestedNamespace, d.operator.Namespace)
+	if err := yaml.UnmarshalStrict([]byte(file), spec); err != nil {
 		return nil, fmt.Errorf("quick start of the console plugin: %w", err)
 	}
-	return d.clusterScoped(quickStartKind, quickStartName, owner, spec), nil
+	return applyconsolev1.ConsoleQuickStart(quickStartName).WithLabels(d.labels()).WithOwnerReferences(owner).WithSpec(spec), nil
 }
 
-func (d design) clusterScoped(kind, name string, owner *applymetav1.OwnerReferenceApplyConfiguration, spec map[string]any) runtime.ApplyConfiguration {
-	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": consoleAPIVersion, "kind": kind, "spec": spec}}
-	object.SetName(name)
-	object.SetLabels(d.labels())
-	object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: *owner.APIVersion, Kind: *owner.Kind, Name: *owner.Name, UID: *owner.UID}})
-	return client.ApplyConfigurationFromUnstructured(object)
-}
-
-// empty is an object of a kind of the console, of which only the metadata is read.
-func empty(kind string) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: consoleAPIVersion, Kind: kind}}
+// metadataOf is an object of a kind of which only the metadata is read and held.
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
 }
 
 // converted is a part of an object as one of an apply configuration, which has the same fields.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -16,10 +17,9 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-const (
-	policyAPIVersion  = "admissionregistration.k8s.io/v1"
-	policyKind        = "ValidatingAdmissionPolicy"
-	policyBindingKind = "ValidatingAdmissionPolicyBinding"
+var (
+	policyKind        = admissionv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicy")
+	policyBindingKind = admissionv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding")
 )
 
 // agentPolicies keeps what holds node agents to their own nodes. OLM installs no such objects, and they have the operator's namespace in
@@ -59,7 +59,7 @@ func (agentPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluster *l
 	}
 	var errs []error
 	for _, object := range objects {
-		metadata := metadataOf(object.GetAPIVersion(), object.GetKind())
+		metadata := metadataOf(object.GroupVersionKind())
 		metadata.ObjectMeta = metav1.ObjectMeta{Name: object.GetName()}
 		errs = append(errs, r.Applier.Delete(ctx, r.Live, metadata))
 	}

@@ -76,7 +76,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	err := c.client.Get(ctx, request.NamespacedName, cluster)
 	r := Reconciler{Client: c.client, Live: c.live, Applier: c.applier, Options: c.options}
 	if apierrors.IsNotFound(err) {
-		return reconcile.Result{}, errors.Join(r.releaseLeft(ctx, request.Namespace), c.options.UpgradeGate.Say(ctx, nil))
+		return reconcile.Result{}, errors.Join(r.releaseLeft(ctx, request.Namespace), c.options.UpgradeGate.SetUpgradeable(ctx, nil))
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("LVMCluster %s: read: %w", request.NamespacedName, err)
@@ -89,13 +89,13 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	if done.gone {
 		c.emitter.Forget(cluster)
-		return reconcile.Result{}, c.options.UpgradeGate.Say(ctx, nil)
+		return reconcile.Result{}, c.options.UpgradeGate.SetUpgradeable(ctx, nil)
 	}
 	done.conclude(cluster)
 	c.emit(cluster, done)
 	err = c.writeStatus(ctx, cluster, done)
 	if done.observed {
-		err = errors.Join(err, c.options.UpgradeGate.Say(ctx, done.obstacles))
+		err = errors.Join(err, c.options.UpgradeGate.SetUpgradeable(ctx, done.obstacles))
 	}
 	return done.outcome.result(), errors.Join(done.outcome.err(), err)
 }

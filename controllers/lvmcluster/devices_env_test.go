@@ -87,7 +87,7 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	for name, object := range map[string]client.Object{
 		w.cluster.Name: &lvmv1alpha1.LVMCluster{}, "a": &lvmv1alpha1.LVMVolumeGroupNodeStatus{}, "b": &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
 		vgManagerName: &appsv1.DaemonSet{}, lvmv1alpha1.DriverName: &storagev1.CSIDriver{}, lvmv1alpha1.WipedDevicesConfigMap: &corev1.ConfigMap{},
-		sccName: metadataOf(sccAPIVersion, sccKind),
+		sccName: metadataOf(sccKind),
 	} {
 		if w.exists(object, name) {
 			t.Errorf("%T %s is left", object, name)

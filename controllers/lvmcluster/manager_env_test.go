@@ -51,8 +51,8 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: w.cluster.Namespace}},
 		&lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: w.cluster.Namespace}},
 		&lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: w.cluster.Namespace}},
-		withName(metadataOf(snapshotAPIVersion, snapshotClassKind), "lvms-vg1"),
-		withName(metadataOf(sccAPIVersion, sccKind), sccName),
+		withName(metadataOf(snapshotClassKind), "lvms-vg1"),
+		withName(metadataOf(sccKind), sccName),
 	}
 	appear := func(object client.Object) bool {
 		return w.api.Get(ctx, client.ObjectKeyFromObject(object), object) == nil

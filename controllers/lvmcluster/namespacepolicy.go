@@ -8,6 +8,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -59,7 +60,7 @@ func (p *NamespacePolicy) Start(ctx context.Context) error {
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=lvmclusters.lvm.topolvm.io,verbs=get
 
 func (p *NamespacePolicy) apply(ctx context.Context) error {
-	crd := metadataOf("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+	crd := metadataOf(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
 	if err := p.live.Get(ctx, client.ObjectKey{Name: clusterCRD}, crd); err != nil {
 		return fmt.Errorf("CustomResourceDefinition %s: read: %w", clusterCRD, err)
 	}

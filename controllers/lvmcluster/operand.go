@@ -1,11 +1,13 @@
 package lvmcluster
 
 import (
+	"encoding/json"
 	"maps"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -71,19 +73,26 @@ func ownerReference(cluster *lvmv1alpha1.LVMCluster) *applymetav1.OwnerReference
 		WithBlockOwnerDeletion(true)
 }
 
-// unstructuredOperand begins an operand whose kind has no apply configuration.
-func unstructuredOperand(apiVersion, kind, name string, labels map[string]string) *unstructured.Unstructured {
-	operand := &unstructured.Unstructured{}
-	operand.SetAPIVersion(apiVersion)
-	operand.SetKind(kind)
-	operand.SetName(name)
-	operand.SetLabels(labels)
-	return operand
+// typed applies an object of a kind that has no apply configuration, with every field that its type does not omit.
+type typed struct{ client.Object }
+
+// IsApplyConfiguration marks it as one.
+func (typed) IsApplyConfiguration() {}
+
+// MarshalJSON returns the object as it goes over the wire.
+func (t typed) MarshalJSON() ([]byte, error) { return json.Marshal(t.Object) }
+
+func typeMeta(kind schema.GroupVersionKind) metav1.TypeMeta {
+	apiVersion, name := kind.ToAPIVersionAndKind()
+	return metav1.TypeMeta{APIVersion: apiVersion, Kind: name}
 }
 
 // ownedOperand begins a namespaced operand of our own kinds.
 func ownedOperand(cluster *lvmv1alpha1.LVMCluster, kind, name, component string) *unstructured.Unstructured {
-	operand := unstructuredOperand(lvmv1alpha1.GroupVersion.String(), kind, name, labels(cluster, component))
+	operand := &unstructured.Unstructured{}
+	operand.SetGroupVersionKind(lvmv1alpha1.GroupVersion.WithKind(kind))
+	operand.SetName(name)
+	operand.SetLabels(labels(cluster, component))
 	operand.SetNamespace(cluster.Namespace)
 	yes := true
 	operand.SetOwnerReferences([]metav1.OwnerReference{{

@@ -4,17 +4,13 @@ import (
 	"context"
 	"fmt"
 
+	securityv1 "github.com/openshift/api/security/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-const (
-	sccAPIVersion = "security.openshift.io/v1"
-	sccKind       = "SecurityContextConstraints"
-)
+var sccKind = securityv1.GroupVersion.WithKind("SecurityContextConstraints")
 
 // openshiftSccs keeps the SecurityContextConstraints that let the node agent run privileged on OpenShift.
 type openshiftSccs struct{}
@@ -26,47 +22,36 @@ func (openshiftSccs) GetName() string { return "openshiftSccs" }
 
 // EnsureCreated applies the SecurityContextConstraints.
 func (openshiftSccs) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	return r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(newSCC(cluster)))
+	return r.Applier.Apply(ctx, typed{newSCC(cluster)})
 }
 
 // EnsureDeleted deletes the SecurityContextConstraints.
 func (openshiftSccs) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
-	scc := &metav1.PartialObjectMetadata{
-		TypeMeta:   metav1.TypeMeta{APIVersion: sccAPIVersion, Kind: sccKind},
-		ObjectMeta: metav1.ObjectMeta{Name: sccName},
-	}
+	scc := metadataOf(sccKind)
+	scc.Name = sccName
 	return r.Applier.Delete(ctx, r.Live, scc)
 }
 
-// newSCC builds the SecurityContextConstraints: what the DaemonSet needs and its ServiceAccount, nothing and nobody else.
-func newSCC(cluster *lvmv1alpha1.LVMCluster) *unstructured.Unstructured {
-	scc := unstructuredOperand(sccAPIVersion, sccKind, sccName, labels(cluster, vgManagerName))
-	for field, value := range map[string]any{
-		"allowHostDirVolumePlugin": true,
-		"allowHostIPC":             false,
-		"allowHostNetwork":         false,
-		"allowHostPID":             true,
-		"allowHostPorts":           false,
-		"allowPrivilegedContainer": true,
-		"readOnlyRootFilesystem":   true,
-		"allowPrivilegeEscalation": true,
-		"allowedCapabilities":      nil,
-		"defaultAddCapabilities":   nil,
-		"requiredDropCapabilities": nil,
-		"priority":                 nil,
-		"runAsUser":                strategy("RunAsAny"),
-		"seLinuxContext":           strategy("MustRunAs"),
-		"fsGroup":                  strategy("MustRunAs"),
-		"supplementalGroups":       strategy("RunAsAny"),
-		"volumes":                  []any{"configMap", "emptyDir", "hostPath", "projected", "secret"},
-		"users":                    []any{fmt.Sprintf("system:serviceaccount:%s:%s", cluster.Namespace, vgManagerName)},
-		"groups":                   []any{},
-	} {
-		scc.Object[field] = value
+// newSCC builds the SecurityContextConstraints: what the DaemonSet needs and its ServiceAccount, nothing and nobody else. It is no apply
+// configuration: that leaves out null and empty lists, and the CRD requires some of the fields that are null here.
+func newSCC(cluster *lvmv1alpha1.LVMCluster) *securityv1.SecurityContextConstraints {
+	privilegeEscalation := true
+	return &securityv1.SecurityContextConstraints{
+		TypeMeta:                 typeMeta(sccKind),
+		ObjectMeta:               metav1.ObjectMeta{Name: sccName, Labels: labels(cluster, vgManagerName)},
+		AllowHostDirVolumePlugin: true,
+		AllowHostPID:             true,
+		AllowPrivilegedContainer: true,
+		AllowPrivilegeEscalation: &privilegeEscalation,
+		ReadOnlyRootFilesystem:   true,
+		RunAsUser:                securityv1.RunAsUserStrategyOptions{Type: securityv1.RunAsUserStrategyRunAsAny},
+		SELinuxContext:           securityv1.SELinuxContextStrategyOptions{Type: securityv1.SELinuxStrategyMustRunAs},
+		FSGroup:                  securityv1.FSGroupStrategyOptions{Type: securityv1.FSGroupStrategyMustRunAs},
+		SupplementalGroups:       securityv1.SupplementalGroupsStrategyOptions{Type: securityv1.SupplementalGroupsStrategyRunAsAny},
+		Volumes: []securityv1.FSType{
+			securityv1.FSTypeConfigMap, securityv1.FSTypeEmptyDir, securityv1.FSTypeHostPath, securityv1.FSProjected, securityv1.FSTypeSecret,
+		},
+		Users:  []string{fmt.Sprintf("system:serviceaccount:%s:%s", cluster.Namespace, vgManagerName)},
+		Groups: []string{},
 	}
-	return scc
-}
-
-func strategy(name string) map[string]any {
-	return map[string]any{"type": name}
 }

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-const (
-	snapshotAPIVersion = "snapshot.storage.k8s.io/v1"
-	snapshotClassKind  = "VolumeSnapshotClass"
-)
+var snapshotClassKind = snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotClass")
 
 // topolvmVolumeSnapshotClass keeps one VolumeSnapshotClass for each thin device class: thick volumes have no snapshots.
 type topolvmVolumeSnapshotClass struct{}
@@ -29,8 +26,7 @@ func (topolvmVolumeSnapshotClass) EnsureCreated(r Reconciler, ctx context.Contex
 	var errs []error
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
 		if class.ThinPoolConfig != nil {
-			snapshotClass := newVolumeSnapshotClass(cluster, class)
-			errs = append(errs, r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(snapshotClass)))
+			errs = append(errs, r.Applier.Apply(ctx, typed{newVolumeSnapshotClass(cluster, class)}))
 		}
 	}
 	keep := func(object client.Object) bool { return r.Seen.keptByName(cluster, object.GetName()) }
@@ -44,16 +40,15 @@ func (topolvmVolumeSnapshotClass) EnsureDeleted(r Reconciler, ctx context.Contex
 }
 
 func snapshotClassList() *metav1.PartialObjectMetadataList {
-	return &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{
-		APIVersion: snapshotAPIVersion, Kind: snapshotClassKind + "List",
-	}}
+	return &metav1.PartialObjectMetadataList{TypeMeta: typeMeta(snapshotv1.SchemeGroupVersion.WithKind(snapshotClassKind.Kind + "List"))}
 }
 
 // newVolumeSnapshotClass builds the VolumeSnapshotClass of a device class.
-func newVolumeSnapshotClass(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceClass) *unstructured.Unstructured {
-	snapshotClass := unstructuredOperand(snapshotAPIVersion, snapshotClassKind,
-		lvmv1alpha1.StorageClassName(class.Name), labels(cluster, "snapshot-class"))
-	snapshotClass.Object["driver"] = lvmv1alpha1.DriverName
-	snapshotClass.Object["deletionPolicy"] = "Delete"
-	return snapshotClass
+func newVolumeSnapshotClass(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceClass) *snapshotv1.VolumeSnapshotClass {
+	return &snapshotv1.VolumeSnapshotClass{
+		TypeMeta:       typeMeta(snapshotClassKind),
+		ObjectMeta:     metav1.ObjectMeta{Name: lvmv1alpha1.StorageClassName(class.Name), Labels: labels(cluster, "snapshot-class")},
+		Driver:         lvmv1alpha1.DriverName,
+		DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+	}
 }

@@ -3,19 +3,19 @@
 package lvmcluster
 
 import (
-	"fmt"
+	"context"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/operator-framework/operator-lib/conditions"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/olm"
@@ -169,39 +169,44 @@ func fresh[T client.Object](w *world, wanted any, into T) T {
 	return into
 }
 
-// TestUpgradeWaitsForWhatGoesOn: the OperatorCondition is here without OLM.
+// upgradeable is the condition of an OperatorCondition, without OLM.
+type upgradeable struct {
+	conditions.Condition
+	last metav1.Condition
+}
+
+func (u *upgradeable) Set(_ context.Context, status metav1.ConditionStatus, options ...conditions.Option) error {
+	u.last.Status = status
+	for _, option := range options {
+		option(&u.last)
+	}
+	return nil
+}
+
 func TestUpgradeWaitsForWhatGoesOn(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
-	condition := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
-	condition.SetAPIVersion("operators.coreos.com/v2")
-	condition.SetKind("OperatorCondition")
-	condition.SetNamespace("ns")
-	condition.SetName("c")
-	olmServer := fake.NewClientBuilder().WithObjects(condition).Build()
-	w.controller.options.UpgradeGate = olm.NewGate(olmServer, "ns", "c")
-	says := func(want string) {
+	condition := &upgradeable{}
+	w.controller.options.UpgradeGate = olm.NewGate(condition)
+	says := func(want metav1.ConditionStatus, message string) {
 		t.Helper()
-		now := condition.DeepCopy()
-		w.must(olmServer.Get(t.Context(), client.ObjectKeyFromObject(condition), now))
-		list, _, _ := unstructured.NestedSlice(now.Object, "spec", "conditions")
-		if len(list) != 1 || !strings.Contains(fmt.Sprint(list[0]), want) {
-			t.Errorf("got %v, want %s", list, want)
+		if condition.last.Status != want || !strings.Contains(condition.last.Message, message) {
+			t.Errorf("got %v, want %s %q", condition.last, want, message)
 		}
 	}
 	w.settle()
-	says("status:True")
+	says(metav1.ConditionTrue, "")
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	w.must(w.get(status, "a"))
 	status.Status.NodeStatus[0].Status, status.Status.NodeStatus[0].Reason = lvmv1alpha1.VGStatusDegraded, "disk x is gone"
 	w.must(w.api.Status().Update(t.Context(), status))
 	_, err := w.reconcile()
 	w.must(err)
-	says("device class vg1 on node a: degraded: disk x is gone")
+	says(metav1.ConditionFalse, "device class vg1 on node a: degraded: disk x is gone")
 	w.must(w.api.Delete(t.Context(), w.cluster))
 	w.must(w.get(w.cluster, w.cluster.Name))
 	w.cluster.Finalizers = nil
 	w.must(w.api.Update(t.Context(), w.cluster))
 	_, err = w.reconcile()
 	w.must(err)
-	says("status:True")
+	says(metav1.ConditionTrue, "")
 }

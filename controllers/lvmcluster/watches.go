@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,6 +26,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 )
+
+var serviceAccountKind = corev1.SchemeGroupVersion.WithKind("ServiceAccount")
 
 // CacheByObject limits the manager's cache to what the controller may read: namespaced kinds in one namespace.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
@@ -44,7 +47,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 		&appsv1.Deployment{}:                    here,
 		&policyv1.PodDisruptionBudget{}:         here,
 		&storagev1.CSIStorageCapacity{}:         capacity,
-		metadataOf("v1", "ServiceAccount"):      here,
+		metadataOf(serviceAccountKind):          here,
 		&corev1.ConfigMap{}:                     dashboard,
 	}
 }
@@ -65,20 +68,20 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&storagev1.CSIDriver{}, wake, builder.WithPredicates(owned())).
 		Watches(&storagev1.CSINode{}, wake, builder.WithPredicates(registrationChanged())).
 		Watches(&corev1.Node{}, wake, builder.WithPredicates(nodeChanged())).
-		WatchesMetadata(metadataOf("v1", "ServiceAccount"), wake, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+		WatchesMetadata(metadataOf(serviceAccountKind), wake, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
 			return o.GetName() == vgManagerName
 		})))
-	for _, kind := range []string{policyKind, policyBindingKind} {
-		b = b.WatchesMetadata(metadataOf(policyAPIVersion, kind), wake, builder.WithPredicates(owned()))
+	for _, kind := range []schema.GroupVersionKind{policyKind, policyBindingKind} {
+		b = b.WatchesMetadata(metadataOf(kind), wake, builder.WithPredicates(owned()))
 	}
 	if c.options.Rights != nil {
 		b = b.WatchesRawSource(source.Channel(c.options.Rights.Changed(), wake))
 	}
 	if c.options.Platform.Snapshots {
-		b = b.WatchesMetadata(metadataOf(snapshotAPIVersion, snapshotClassKind), wake, builder.WithPredicates(owned()))
+		b = b.WatchesMetadata(metadataOf(snapshotClassKind), wake, builder.WithPredicates(owned()))
 	}
 	if c.options.Platform.SCC {
-		b = b.WatchesMetadata(metadataOf(sccAPIVersion, sccKind), wake, builder.WithPredicates(owned()))
+		b = b.WatchesMetadata(metadataOf(sccKind), wake, builder.WithPredicates(owned()))
 	}
 	if c.options.Platform.Kind == platform.OpenShift {
 		b = b.Watches(&corev1.ConfigMap{}, wake, builder.WithPredicates(owned()))
@@ -86,8 +89,9 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	return b.Complete(c)
 }
 
-func metadataOf(apiVersion, kind string) *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: apiVersion, Kind: kind}}
+// metadataOf is an object of a kind of which only the metadata is read and held.
+func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	return &metav1.PartialObjectMetadata{TypeMeta: typeMeta(kind)}
 }
 
 // clusters returns the LVMClusters, which is one, for a change of something that all of them depend on.

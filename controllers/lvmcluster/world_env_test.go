@@ -204,8 +204,8 @@ func (w *world) clean() {
 	w.spy.Fail = nil
 	for _, object := range []client.Object{
 		&topolvmv1.LogicalVolume{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSIDriver{},
-		metadataOf(policyAPIVersion, policyKind), metadataOf(policyAPIVersion, policyBindingKind),
-		&storagev1.CSINode{}, &corev1.Node{}, metadataOf(snapshotAPIVersion, snapshotClassKind), metadataOf(sccAPIVersion, sccKind),
+		metadataOf(policyKind), metadataOf(policyBindingKind),
+		&storagev1.CSINode{}, &corev1.Node{}, metadataOf(snapshotClassKind), metadataOf(sccKind),
 	} {
 		if err := w.api.DeleteAllOf(ctx, object); err != nil {
 			w.Errorf("clean %T: %v", object, err)

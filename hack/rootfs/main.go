@@ -2,7 +2,9 @@
 // service runs inside its container; of must-gather's, those that `oc adm must-gather` runs there; with the shared libraries that they
 // need, from Debian's packages. The packages are
 // those of the image's architecture, whatever the machine's is; nothing is installed and no root is needed. `make image`
-// and the Containerfile both run it, so that both images hold the same files.
+// and the Containerfile both run it, so that both images hold the same files. apt-get resolves and downloads. mmdebstrap, which does
+// that too and unpacks, is no replacement: an image has single programs with the libraries that they load, not whole packages, from a
+// cache that works without a network.
 package main
 
 import (

@@ -1,10 +1,13 @@
 // Package condition collects the conditions of an object while it is reconciled, and merges them into its status at
-// the end: what nobody looked at says Unknown, and a transition time moves only when the status does.
+// the end, with apimachinery's meta.SetStatusCondition. What that lacks is here: a type that nobody looked at says Unknown,
+// the last word of a reconcile counts, a message is cut to its limit, and the order is fixed.
 package condition
 
 import (
 	"slices"
+	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -57,40 +60,15 @@ func (a *Accumulator) put(conditionType string, status metav1.ConditionStatus, r
 // Merge returns the conditions to store in place of the previous ones, sorted by type. A type that was not set says
 // Unknown. Conditions of other types stay as they are: they have another writer.
 func (a *Accumulator) Merge(previous []metav1.Condition, now metav1.Time) []metav1.Condition {
-	var merged []metav1.Condition
-	for _, condition := range previous {
-		if !slices.Contains(a.types, condition.Type) {
-			merged = append(merged, condition)
-		}
-	}
+	merged := slices.Clone(previous)
 	for _, conditionType := range a.types {
-		merged = append(merged, a.next(conditionType, previous, now))
-	}
-	slices.SortFunc(merged, func(x, y metav1.Condition) int {
-		if x.Type < y.Type {
-			return -1
+		condition, ok := a.set[conditionType]
+		if !ok {
+			condition = metav1.Condition{Type: conditionType, Status: metav1.ConditionUnknown, Reason: NotObserved, ObservedGeneration: a.generation}
 		}
-		return 1
-	})
+		condition.LastTransitionTime = now
+		meta.SetStatusCondition(&merged, condition)
+	}
+	slices.SortFunc(merged, func(x, y metav1.Condition) int { return strings.Compare(x.Type, y.Type) })
 	return merged
-}
-
-// next returns the condition of a type, with the transition time of the previous one if the status is the same.
-func (a *Accumulator) next(conditionType string, previous []metav1.Condition, now metav1.Time) metav1.Condition {
-	condition, ok := a.set[conditionType]
-	if !ok {
-		condition = metav1.Condition{
-			Type:               conditionType,
-			Status:             metav1.ConditionUnknown,
-			Reason:             NotObserved,
-			ObservedGeneration: a.generation,
-		}
-	}
-	condition.LastTransitionTime = now
-	for _, old := range previous {
-		if old.Type == conditionType && old.Status == condition.Status && !old.LastTransitionTime.IsZero() {
-			condition.LastTransitionTime = old.LastTransitionTime
-		}
-	}
-	return condition
 }

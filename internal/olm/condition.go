@@ -4,28 +4,23 @@ package olm
 import (
 	"context"
 	"fmt"
-	"slices"
+	"os"
 	"strings"
-	"time"
 
+	operatorsv2 "github.com/operator-framework/api/pkg/operators/v2"
+	"github.com/operator-framework/operator-lib/conditions"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ConditionName is the variable of the environment in which OLM names the OperatorCondition of an operator (Operator Lifecycle Manager,
-// "Communicating operator conditions"). OLM also gives the rights to it. Where it is not set, nobody asks.
-const ConditionName = "OPERATOR_CONDITION_NAME"
+// conditionName is the environment variable in which OLM names the OperatorCondition of an operator (Operator Lifecycle Manager,
+// "Communicating operator conditions"). OLM also grants the permissions to it. OLM v1 and an installation without OLM do not set it.
+const conditionName = "OPERATOR_CONDITION_NAME"
 
-var operatorCondition = schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v2", Kind: "OperatorCondition"}
-
-// The condition, its reasons, and the limit of its message.
+// The reasons of the condition Upgradeable, and the limit of its message.
 const (
-	upgradeable      = "Upgradeable"
 	reasonReady      = "AsExpected"
 	reasonInProgress = "StorageIsBeingChanged"
 	maxMessage       = 1024
@@ -33,80 +28,52 @@ const (
 
 // Gate keeps the condition Upgradeable.
 type Gate struct {
-	client client.Client
-	key    client.ObjectKey
-	said   string
-	now    func() time.Time
+	upgradeable conditions.Condition
+	written     string
 }
 
-// NewGate returns the gate for an OperatorCondition. The client must not read it from a cache. Without a name there is no gate: nil,
-// which can be used as any other.
-func NewGate(c client.Client, namespace, name string) *Gate {
-	if name == "" {
-		return nil
+// FromEnvironment returns the gate for the OperatorCondition that OLM names in the environment, or nil if OLM names none. The client must
+// read from the API server: OLM grants no permission to list or watch. Its scheme must have OperatorCondition.
+func FromEnvironment(c client.Client) (*Gate, error) {
+	if os.Getenv(conditionName) == "" {
+		return nil, nil
 	}
-	return &Gate{client: c, key: client.ObjectKey{Namespace: namespace, Name: name}, now: time.Now}
+	upgradeable, err := conditions.InClusterFactory{Client: c}.NewCondition(operatorsv2.ConditionType(operatorsv2.Upgradeable))
+	if err != nil {
+		return nil, err
+	}
+	return NewGate(upgradeable), nil
 }
 
-// Say opens the gate, or closes it for the obstacles. What was said already is not said again.
-func (g *Gate) Say(ctx context.Context, obstacles []string) error {
+// NewGate returns the gate for a condition.
+func NewGate(upgradeable conditions.Condition) *Gate {
+	return &Gate{upgradeable: upgradeable}
+}
+
+// SetUpgradeable sets the condition to True if there are no obstacles, else to False with the obstacles as message. It writes only what
+// differs from its last write, and nothing if there is no OperatorCondition. A nil Gate does nothing.
+func (g *Gate) SetUpgradeable(ctx context.Context, obstacles []string) error {
 	if g == nil {
 		return nil
 	}
-	condition := metav1.Condition{Type: upgradeable, Status: metav1.ConditionTrue, Reason: reasonReady, Message: "nothing speaks against an upgrade"}
+	status, reason, message := metav1.ConditionTrue, reasonReady, "nothing speaks against an upgrade"
 	if len(obstacles) > 0 {
-		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, reasonInProgress, shortened(obstacles)
+		status, reason, message = metav1.ConditionFalse, reasonInProgress, shortened(obstacles)
 	}
-	said := string(condition.Status) + condition.Message
-	if said == g.said {
+	wanted := string(status) + message
+	if wanted == g.written {
 		return nil
 	}
-	if err := g.write(ctx, condition); err != nil {
-		return fmt.Errorf("OperatorCondition %s: %w", g.key.Name, err)
+	err := g.upgradeable.Set(ctx, status, conditions.WithReason(reason), conditions.WithMessage(message))
+	if err != nil && !isAbsent(err) {
+		return fmt.Errorf("set condition Upgradeable of OperatorCondition %s: %w", os.Getenv(conditionName), err)
 	}
-	g.said = said
+	g.written = wanted
 	return nil
 }
 
-func (g *Gate) write(ctx context.Context, condition metav1.Condition) error {
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(operatorCondition)
-	err := g.client.Get(ctx, g.key, object)
-	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return nil // an OLM that has no OperatorConditions
-	}
-	if err != nil {
-		return err
-	}
-	spec := struct {
-		Conditions []metav1.Condition `json:"conditions"`
-	}{}
-	if present, ok := object.Object["spec"].(map[string]any); ok {
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(present, &spec); err != nil {
-			return err
-		}
-	}
-	condition.LastTransitionTime = metav1.NewTime(g.now())
-	at := slices.IndexFunc(spec.Conditions, func(c metav1.Condition) bool { return c.Type == upgradeable })
-	switch {
-	case at < 0:
-		spec.Conditions = append(spec.Conditions, condition)
-	case spec.Conditions[at].Status == condition.Status:
-		condition.LastTransitionTime = spec.Conditions[at].LastTransitionTime
-		fallthrough
-	default:
-		spec.Conditions[at] = condition
-	}
-	conditions, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&spec)
-	if err != nil {
-		return err
-	}
-	before := object.DeepCopy()
-	if err := unstructured.SetNestedField(object.Object, conditions["conditions"], "spec", "conditions"); err != nil {
-		return err
-	}
-	return g.client.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-}
+// isAbsent reports whether there is no OperatorCondition: some versions of OLM have none.
+func isAbsent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
 // shortened names as many obstacles as a message holds, and counts the others.
 func shortened(obstacles []string) string {

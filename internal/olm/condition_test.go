@@ -5,116 +5,94 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
-	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"github.com/operator-framework/operator-lib/conditions"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// server is an API server with one OperatorCondition.
-type server struct {
-	*testing.T
-	client.Client
-	calls int
-	fails error
-	gate  *Gate
-	now   time.Time
+// recorder is the condition of an OperatorCondition. test/e2e has the real one, with OLM.
+type recorder struct {
+	conditions.Condition
+	writes []string
+	fails  error
 }
 
-func newServer(t *testing.T, conditions ...any) *server {
-	s := &server{T: t, now: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
-	object := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"conditions": conditions}}}
-	object.SetGroupVersionKind(operatorCondition)
-	object.SetNamespace("ns")
-	object.SetName("lvms-operator.v1")
-	s.Client = fake.NewClientBuilder().WithObjects(object).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
-			s.calls++
-			return errors.Join(s.fails, c.Get(ctx, key, o, options...))
-		},
-	}).Build()
-	s.gate = NewGate(s, "ns", "lvms-operator.v1")
-	s.gate.now = func() time.Time { return s.now }
-	return s
-}
-
-func (s *server) say(obstacles ...string) {
-	s.Helper()
-	if err := s.gate.Say(s.Context(), obstacles); err != nil {
-		s.Fatal(err)
+func (r *recorder) Set(_ context.Context, status metav1.ConditionStatus, options ...conditions.Option) error {
+	if r.fails != nil {
+		return r.fails
 	}
+	c := metav1.Condition{Status: status}
+	for _, option := range options {
+		option(&c)
+	}
+	r.writes = append(r.writes, strings.Join([]string{string(c.Status), c.Reason, c.Message}, " "))
+	return nil
 }
 
-// wants compares the conditions, each as "type status reason time message".
-func (s *server) wants(want ...string) {
-	s.Helper()
-	object := &unstructured.Unstructured{}
-	object.SetGroupVersionKind(operatorCondition)
-	if err := s.Get(s.Context(), s.gate.key, object); err != nil {
-		s.Fatal(err)
-	}
-	list, _, _ := unstructured.NestedSlice(object.Object, "spec", "conditions")
-	var got []string
-	for _, entry := range list {
-		c, _ := entry.(map[string]any)
-		var words []string
-		for _, key := range []string{"type", "status", "reason", "lastTransitionTime", "message"} {
-			word, _ := c[key].(string)
-			words = append(words, word)
+func TestUpgradeableFollowsTheObstacles(t *testing.T) {
+	condition := &recorder{}
+	gate := NewGate(condition)
+	for _, obstacles := range [][]string{nil, {"a", "b"}, {"a"}, {"a"}, nil, nil} {
+		if err := gate.SetUpgradeable(t.Context(), obstacles); err != nil {
+			t.Fatal(err)
 		}
-		got = append(got, strings.Join(words, " "))
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		s.Error(diff)
+	want := []string{
+		"True AsExpected nothing speaks against an upgrade",
+		"False StorageIsBeingChanged a; b",
+		"False StorageIsBeingChanged a",
+		"True AsExpected nothing speaks against an upgrade",
+	}
+	if diff := cmp.Diff(want, condition.writes); diff != "" {
+		t.Error(diff)
 	}
 }
 
-func TestGate(t *testing.T) {
-	other := map[string]any{"type": "Other", "status": "True", "reason": "R", "message": "m", "lastTransitionTime": "2025-01-01T00:00:00Z"}
-	s := newServer(t, other)
-	const others = "Other True R 2025-01-01T00:00:00Z m"
-	s.say()
-	s.wants(others, "Upgradeable True AsExpected 2026-01-02T03:04:05Z nothing speaks against an upgrade")
-	s.now = s.now.Add(time.Hour)
-	s.say("a", "b")
-	s.wants(others, "Upgradeable False StorageIsBeingChanged 2026-01-02T04:04:05Z a; b")
-	s.now = s.now.Add(time.Hour)
-	s.say("a")
-	s.wants(others, "Upgradeable False StorageIsBeingChanged 2026-01-02T04:04:05Z a")
-	calls := s.calls
-	s.say("a")
-	if s.calls != calls {
-		t.Error("what was said is said again")
-	}
-	s.say()
-	s.wants(others, "Upgradeable True AsExpected 2026-01-02T05:04:05Z nothing speaks against an upgrade")
-}
-
-func TestGateThatCannotBeRead(t *testing.T) {
-	s := newServer(t)
-	s.fails = errors.New("the API server is away")
-	if err := s.gate.Say(t.Context(), []string{"a"}); err == nil || !strings.Contains(err.Error(), "OperatorCondition lvms-operator.v1: the API server is away") {
+func TestAFailedWriteIsTriedAgain(t *testing.T) {
+	t.Setenv(conditionName, "lvms-operator.v1")
+	condition := &recorder{fails: errors.New("the API server is away")}
+	gate := NewGate(condition)
+	err := gate.SetUpgradeable(t.Context(), []string{"a"})
+	if err == nil || err.Error() != "set condition Upgradeable of OperatorCondition lvms-operator.v1: the API server is away" {
 		t.Errorf("got %v", err)
 	}
-	s.fails = nil
-	s.say("a")
-	s.wants("Upgradeable False StorageIsBeingChanged 2026-01-02T03:04:05Z a")
+	condition.fails = nil
+	if err := gate.SetUpgradeable(t.Context(), []string{"a"}); err != nil || len(condition.writes) != 1 {
+		t.Errorf("wrote %q, %v", condition.writes, err)
+	}
 }
 
 func TestWithoutOLM(t *testing.T) {
-	if err := NewGate(nil, "ns", "").Say(t.Context(), []string{"a"}); err != nil {
+	t.Setenv(conditionName, "")
+	gate, err := FromEnvironment(nil)
+	if gate != nil || err != nil {
+		t.Errorf("got %v, %v", gate, err)
+	}
+	if err := gate.SetUpgradeable(t.Context(), []string{"a"}); err != nil {
 		t.Error(err)
 	}
-	s := newServer(t)
-	s.gate.key.Name = "another"
-	s.say("a")
+}
+
+// An OLM that has no OperatorConditions names one all the same.
+func TestWithoutTheOperatorCondition(t *testing.T) {
+	kind := schema.GroupKind{Group: "operators.coreos.com", Kind: "OperatorCondition"}
+	for _, absent := range []error{
+		apierrors.NewNotFound(schema.GroupResource{Group: kind.Group, Resource: "operatorconditions"}, "x"),
+		&meta.NoKindMatchError{GroupKind: kind, SearchedVersions: []string{"v2"}},
+	} {
+		if err := NewGate(&recorder{fails: absent}).SetUpgradeable(t.Context(), []string{"a"}); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 func TestLongMessage(t *testing.T) {
-	if got := shortened([]string{strings.Repeat("a", 800), strings.Repeat("b", 800), "c"}); len(got) > maxMessage || !strings.HasSuffix(got, "; and 2 more") {
+	got := shortened([]string{strings.Repeat("a", 800), strings.Repeat("b", 800), "c"})
+	if len(got) > maxMessage || !strings.HasSuffix(got, "; and 2 more") {
 		t.Errorf("got %q", got)
 	}
 	if got := shortened([]string{strings.Repeat("a", 2000)}); got != "1 volume groups are being changed or are degraded" {

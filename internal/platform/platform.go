@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	configv1 "github.com/openshift/api/config/v1"
+	consolev1 "github.com/openshift/api/console/v1"
+	securityv1 "github.com/openshift/api/security/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
@@ -42,12 +45,12 @@ type Platform struct {
 type resource struct{ groupVersion, kind string }
 
 var (
-	apiServers      = resource{"config.openshift.io/v1", "APIServer"}
-	infrastructures = resource{"config.openshift.io/v1", "Infrastructure"}
-	constraints     = resource{"security.openshift.io/v1", "SecurityContextConstraints"}
+	apiServers      = resource{configv1.GroupVersion.String(), "APIServer"}
+	infrastructures = resource{configv1.GroupVersion.String(), "Infrastructure"}
+	constraints     = resource{securityv1.GroupVersion.String(), "SecurityContextConstraints"}
 	snapshots       = resource{"snapshot.storage.k8s.io/v1", "VolumeSnapshot"}
-	consolePlugins  = resource{"console.openshift.io/v1", "ConsolePlugin"}
-	quickStarts     = resource{"console.openshift.io/v1", "ConsoleQuickStart"}
+	consolePlugins  = resource{consolev1.GroupVersion.String(), "ConsolePlugin"}
+	quickStarts     = resource{consolev1.GroupVersion.String(), "ConsoleQuickStart"}
 	serviceMonitors = resource{"monitoring.coreos.com/v1", "ServiceMonitor"}
 )
 
@@ -79,8 +82,8 @@ func Detect(ctx context.Context, apis discovery.DiscoveryInterface, reader clien
 func (p Platform) Absent() []string {
 	var groups []string
 	for group, has := range map[string]bool{
-		"config.openshift.io": p.TLSProfile || p.Kind == OpenShift, "security.openshift.io": p.SCC, "snapshot.storage.k8s.io": p.Snapshots,
-		"console.openshift.io": p.Console,
+		configv1.GroupName: p.TLSProfile || p.Kind == OpenShift, securityv1.GroupName: p.SCC, "snapshot.storage.k8s.io": p.Snapshots,
+		consolev1.GroupName: p.Console,
 	} {
 		if !has {
 			groups = append(groups, group)
@@ -120,10 +123,7 @@ func kind(ctx context.Context, apis discovery.DiscoveryInterface, reader client.
 		return "", err
 	}
 	if served {
-		infrastructure := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{
-			APIVersion: infrastructures.groupVersion, Kind: infrastructures.kind,
-		}}
-		exists, err := exists(ctx, reader, client.ObjectKey{Name: "cluster"}, infrastructure)
+		exists, err := exists(ctx, reader, infrastructures.kind, client.ObjectKey{Name: "cluster"}, &configv1.Infrastructure{})
 		if err != nil {
 			return "", err
 		}
@@ -132,7 +132,7 @@ func kind(ctx context.Context, apis discovery.DiscoveryInterface, reader client.
 		}
 	}
 	version := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
-	isMicroShift, err := exists(ctx, reader, client.ObjectKey{Namespace: "kube-public", Name: "microshift-version"}, version)
+	isMicroShift, err := exists(ctx, reader, version.Kind, client.ObjectKey{Namespace: "kube-public", Name: "microshift-version"}, version)
 	if err != nil {
 		return "", err
 	}
@@ -143,13 +143,13 @@ func kind(ctx context.Context, apis discovery.DiscoveryInterface, reader client.
 }
 
 // exists reports whether there is an object.
-func exists(ctx context.Context, reader client.Reader, key client.ObjectKey, object *metav1.PartialObjectMetadata) (bool, error) {
+func exists(ctx context.Context, reader client.Reader, kind string, key client.ObjectKey, object client.Object) (bool, error) {
 	err := reader.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read %s %q to tell what the cluster is: %w", object.Kind, key.Name, err)
+		return false, fmt.Errorf("read %s %q to tell what the cluster is: %w", kind, key.Name, err)
 	}
 	return true, nil
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	configv1 "github.com/openshift/api/config/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -53,15 +54,12 @@ var (
 func reader(objects ...client.Object) client.Client {
 	scheme := runtime.NewScheme()
 	_ = clientgoscheme.AddToScheme(scheme)
-	infrastructure := schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "Infrastructure"}
-	scheme.AddKnownTypeWithName(infrastructure, &metav1.PartialObjectMetadata{})
-	scheme.AddKnownTypeWithName(infrastructure.GroupVersion().WithKind("InfrastructureList"), &metav1.PartialObjectMetadataList{})
+	_ = configv1.Install(scheme)
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
 func TestDetect(t *testing.T) {
-	infrastructure := &metav1.PartialObjectMetadata{
-		TypeMeta: metav1.TypeMeta{APIVersion: "config.openshift.io/v1", Kind: "Infrastructure"}, ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
+	infrastructure := &configv1.Infrastructure{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}
 	microShift := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "microshift-version"}}
 	for name, test := range map[string]struct {
 		apis    apis

@@ -2,18 +2,11 @@ package scrape
 
 import (
 	"context"
-	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"io"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -27,54 +20,36 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/internal/servingcert"
 )
 
 // authority signs certificates.
-type authority struct {
-	certificate *x509.Certificate
-	key         crypto.Signer
-}
+type authority struct{ *pki.Authority }
 
 func newAuthority(t *testing.T) authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	made, err := pki.NewAuthority(pki.Request{Name: "authority", Now: time.Now(), Validity: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return authority{certificate, key}
+	return authority{made}
 }
 
-func (a authority) pem() string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.certificate.Raw}))
-}
+func (a authority) pem() string { return string(a.PEM()) }
 
 func (a authority) issue(t *testing.T, user string, usage x509.ExtKeyUsage, until time.Time) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	const validity = time.Hour
+	pair, err := a.Issue(pki.Request{Name: user, Usages: []x509.ExtKeyUsage{usage}, Now: until.Add(-validity), Validity: validity})
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: user}, NotAfter: until, ExtKeyUsage: []x509.ExtKeyUsage{usage},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.certificate, key.Public(), a.key)
+	certificate, err := pair.TLS()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return certificate
 }
 
 // published is the ConfigMap of the API server, or an error.

@@ -3,28 +3,23 @@
 package servingcert
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/big"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/internal/pki"
 )
 
 const (
 	certificateFile, keyFile = "tls.crt", "tls.key"
 	// validity is that of a certificate of our own. It is replaced when a third of it is left.
 	validity = 90 * 24 * time.Hour
-	// clockSkew is how much a client's clock may be behind.
-	clockSkew = time.Hour
 )
 
 // Certificate is what a server shows: the one in a folder, which OpenShift's service CA fills through a Secret and renews there; and from
@@ -140,26 +135,12 @@ func modified(names ...string) (time.Time, error) {
 }
 
 func selfSigned(now time.Time) (*tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, fmt.Errorf("make a key for a serving certificate: %w", err)
-	}
-	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
-	if err != nil {
-		return nil, fmt.Errorf("make a serial number: %w", err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: "lvms-metrics"}, DNSNames: []string{"localhost"},
-		NotBefore: now.Add(-clockSkew), NotAfter: now.Add(validity), BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, fmt.Errorf("sign a serving certificate: %w", err)
-	}
-	leaf, err := x509.ParseCertificate(der)
+	pair, err := pki.SelfSigned(pki.Request{
+		Name: "lvms-metrics", Hosts: []string{"localhost"}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Now: now, Validity: validity,
+	})
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
+	certificate, err := pair.TLS()
+	return &certificate, err
 }

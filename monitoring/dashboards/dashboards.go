@@ -1,5 +1,5 @@
 // Package dashboards is the one source of the product's dashboard. `go run ./monitoring` writes it in two forms: for OpenShift's console,
-// which reads an old form of Grafana's, and for Grafana itself.
+// which reads an old form of Grafana's, and for Grafana itself. To see the panels, import grafana.json into a Grafana.
 package dashboards
 
 import (

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	configv1 "github.com/openshift/api/config/v1"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -207,14 +208,7 @@ func decode[T any](l *loader, name string) (T, bool) {
 }
 
 func (l *loader) openshift(f *Facts) {
-	type clusterVersion struct {
-		Status struct {
-			Desired struct {
-				Version string `json:"version"`
-			} `json:"desired"`
-		} `json:"status"`
-	}
-	for _, v := range each[clusterVersion](l, "config.openshift.io", "clusterversions") {
+	for _, v := range each[configv1.ClusterVersion](l, "config.openshift.io", "clusterversions") {
 		f.OpenShift = v.Status.Desired.Version
 	}
 }

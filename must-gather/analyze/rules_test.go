@@ -1,15 +1,8 @@
 package analyze
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"errors"
 	"fmt"
-	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
 )
@@ -312,20 +306,18 @@ type certificatePair struct{ authority, leaf []byte }
 // chain makes an authority, and a certificate of it for the webhook's service.
 func chain(t *testing.T, end time.Time) certificatePair {
 	t.Helper()
-	template := func(serial int64, name string) *x509.Certificate {
-		return &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name}, NotBefore: now.Add(-1000 * time.Hour), NotAfter: end, BasicConstraintsValid: true}
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	authority, leaf := template(1, "authority"), template(2, "hook")
-	authority.IsCA, authority.KeyUsage = true, x509.KeyUsageCertSign
-	leaf.DNSNames, leaf.ExtKeyUsage = []string{"hook.ns.svc"}, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	authorityDER, err2 := x509.CreateCertificate(rand.Reader, authority, authority, key.Public(), key)
-	leafDER, err3 := x509.CreateCertificate(rand.Reader, leaf, authority, key.Public(), key)
-	if err := errors.Join(err, err2, err3); err != nil {
+	begin := now.Add(-1000 * time.Hour)
+	authority, err := pki.NewAuthority(pki.Request{Name: "authority", Now: begin, Validity: end.Sub(begin)})
+	if err != nil {
 		t.Fatal(err)
 	}
-	encode := func(der []byte) []byte { return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}) }
-	return certificatePair{encode(authorityDER), encode(leafDER)}
+	leaf, err := authority.Issue(pki.Request{
+		Name: "hook", Hosts: []string{"hook.ns.svc"}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Now: begin, Validity: end.Sub(begin),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificatePair{authority.PEM(), leaf.Certificate}
 }
 
 func TestFindingsThatComeByTheThousandAreBounded(t *testing.T) {

@@ -16,12 +16,13 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	consolev1 "github.com/openshift/api/console/v1"
+	securityv1 "github.com/openshift/api/security/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -38,7 +39,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		lvmCluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace, Name: "my-lvmcluster"}}
 		Expect(openshift.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
 		scc := &metav1.PartialObjectMetadata{}
-		scc.SetGroupVersionKind(schema.GroupVersionKind{Group: "security.openshift.io", Version: "v1", Kind: "SecurityContextConstraints"})
+		scc.SetGroupVersionKind(securityv1.GroupVersion.WithKind("SecurityContextConstraints"))
 		Expect(apierrors.IsNotFound(openshift.Get(ctx, client.ObjectKey{Name: "lvms-vgmanager"}, scc))).To(BeTrue())
 		Expect(apierrors.IsNotFound(openshift.Get(ctx, client.ObjectKey{Namespace: "openshift-config-managed", Name: "lvms-dashboard"}, &corev1.ConfigMap{}))).To(BeTrue())
 	}
@@ -79,7 +80,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		Expect(openshift.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 
 		scc := &metav1.PartialObjectMetadata{}
-		scc.SetGroupVersionKind(schema.GroupVersionKind{Group: "security.openshift.io", Version: "v1", Kind: "SecurityContextConstraints"})
+		scc.SetGroupVersionKind(securityv1.GroupVersion.WithKind("SecurityContextConstraints"))
 		Expect(openshift.Get(ctx, client.ObjectKey{Name: "lvms-vgmanager"}, scc)).To(Succeed())
 
 		dashboard := &corev1.ConfigMap{}
@@ -171,7 +172,7 @@ func consolePlugin() *metav1.PartialObjectMetadata { return consoleObject("Conso
 
 func consoleObject(kind string) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(schema.GroupVersionKind{Group: "console.openshift.io", Version: "v1", Kind: kind})
+	object.SetGroupVersionKind(consolev1.GroupVersion.WithKind(kind))
 	return object
 }
 
@@ -243,7 +244,7 @@ func goneWithTheOperator(ctx SpecContext, openshift *story.Cluster) {
 	for _, kind := range []string{"ConsolePlugin", "ConsoleQuickStart"} {
 		Eventually(func() ([]metav1.PartialObjectMetadata, error) {
 			list := &metav1.PartialObjectMetadataList{}
-			list.SetGroupVersionKind(schema.GroupVersionKind{Group: "console.openshift.io", Version: "v1", Kind: kind + "List"})
+			list.SetGroupVersionKind(consolev1.GroupVersion.WithKind(kind + "List"))
 			err := openshift.List(ctx, list)
 			return list.Items, err
 		}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeEmpty())

@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/go-cmp/cmp"
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -17,33 +20,6 @@ const (
 	ruleFile    = "monitoring/manifests/prometheusrule.yaml"
 	rbacFile    = "monitoring/access/rbac.yaml"
 )
-
-// serviceMonitor is the part of one (monitoring.coreos.com/v1) that is understood here. What is not is an error.
-type serviceMonitor struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Metadata   struct {
-		Name, Namespace string
-	} `json:"metadata"`
-	Spec struct {
-		Selector struct {
-			MatchLabels map[string]string `json:"matchLabels"`
-		} `json:"selector"`
-		Endpoints []endpoint `json:"endpoints"`
-	} `json:"spec"`
-}
-
-type endpoint struct {
-	Port, Path, Scheme, Interval string
-	HonorLabels                  bool `json:"honorLabels"`
-	Relabelings                  []struct {
-		SourceLabels []string `json:"sourceLabels"`
-		TargetLabel  string   `json:"targetLabel"`
-	} `json:"relabelings"`
-	TLSConfig struct {
-		ServerName, CAFile, CertFile, KeyFile string
-	} `json:"tlsConfig"`
-}
 
 // files are where the files are on the node that the ServiceMonitor names.
 type files map[string]string
@@ -55,40 +31,59 @@ func (f files) of(path string) (string, error) {
 	return "", fmt.Errorf("%s names %s, which OpenShift's Prometheus does not have", monitorFile, path)
 }
 
-func readMonitor(root string) (*serviceMonitor, error) {
+// readMonitor returns the shipped ServiceMonitor. A field that is not played here is an error.
+func readMonitor(root string) (*monitoringv1.ServiceMonitor, error) {
 	data, err := os.ReadFile(filepath.Join(root, monitorFile))
 	if err != nil {
 		return nil, err
 	}
-	m := &serviceMonitor{}
+	m := &monitoringv1.ServiceMonitor{}
 	if err := yaml.UnmarshalStrict(data, m); err != nil {
 		return nil, fmt.Errorf("%s: %w", monitorFile, err)
+	}
+	if diff := cmp.Diff(played(&m.Spec), m.Spec); diff != "" {
+		return nil, fmt.Errorf("%s has fields that are not played:\n%s", monitorFile, diff)
 	}
 	return m, nil
 }
 
+// played returns what of a ServiceMonitor is played here.
+func played(spec *monitoringv1.ServiceMonitorSpec) monitoringv1.ServiceMonitorSpec {
+	known := monitoringv1.ServiceMonitorSpec{Selector: metav1.LabelSelector{MatchLabels: spec.Selector.MatchLabels}}
+	for i := range spec.Endpoints {
+		known.Endpoints = append(known.Endpoints, playedEndpoint(&spec.Endpoints[i]))
+	}
+	return known
+}
+
+func playedEndpoint(e *monitoringv1.Endpoint) monitoringv1.Endpoint {
+	known := monitoringv1.Endpoint{Port: e.Port, Path: e.Path, Scheme: e.Scheme, Interval: e.Interval, HonorLabels: e.HonorLabels}
+	for _, r := range e.RelabelConfigs {
+		known.RelabelConfigs = append(known.RelabelConfigs, monitoringv1.RelabelConfig{SourceLabels: r.SourceLabels, TargetLabel: r.TargetLabel})
+	}
+	if tls := e.TLSConfig; tls != nil {
+		known.TLSConfig = &monitoringv1.TLSConfig{
+			SafeTLSConfig: monitoringv1.SafeTLSConfig{ServerName: tls.ServerName}, TLSFilesConfig: tls.TLSFilesConfig,
+		}
+	}
+	return known
+}
+
 // config returns a configuration of Prometheus (scrape_configs, as the Prometheus Operator writes them: pkg/prometheus/promcfg.go) for
 // a ServiceMonitor. What is discovered is in the file targets.
-func (m *serviceMonitor) config(targets string, there files, rules string) (map[string]any, error) {
+func config(m *monitoringv1.ServiceMonitor, targets string, there files, rules string) (map[string]any, error) {
 	var scrapes []any
-	for i, e := range m.Spec.Endpoints {
-		ca, err := there.of(e.TLSConfig.CAFile)
-		if err != nil {
-			return nil, err
-		}
-		certificate, err := there.of(e.TLSConfig.CertFile)
-		if err != nil {
-			return nil, err
-		}
-		key, err := there.of(e.TLSConfig.KeyFile)
+	for i := range m.Spec.Endpoints {
+		e := &m.Spec.Endpoints[i]
+		tls, err := tlsConfig(e.TLSConfig, there)
 		if err != nil {
 			return nil, err
 		}
 		scrapes = append(scrapes, map[string]any{
-			"job_name": fmt.Sprintf("serviceMonitor/%s/%s/%d", m.Metadata.Namespace, m.Metadata.Name, i), "honor_labels": e.HonorLabels,
-			"scrape_interval": e.Interval, "metrics_path": e.Path, "scheme": e.Scheme, "file_sd_configs": []any{map[string]any{"files": []string{targets}, "refresh_interval": "5s"}},
-			"tls_config":      map[string]any{"server_name": e.TLSConfig.ServerName, "ca_file": ca, "cert_file": certificate, "key_file": key},
-			"relabel_configs": m.relabelings(e),
+			"job_name": fmt.Sprintf("serviceMonitor/%s/%s/%d", m.Namespace, m.Name, i), "honor_labels": e.HonorLabels,
+			"scrape_interval": e.Interval, "metrics_path": e.Path, "scheme": e.Scheme, "tls_config": tls,
+			"file_sd_configs": []any{map[string]any{"files": []string{targets}, "refresh_interval": "5s"}},
+			"relabel_configs": relabelings(m, e),
 		})
 	}
 	return map[string]any{
@@ -98,7 +93,22 @@ func (m *serviceMonitor) config(targets string, there files, rules string) (map[
 	}, nil
 }
 
-func (m *serviceMonitor) relabelings(e endpoint) []any {
+func tlsConfig(tls *monitoringv1.TLSConfig, there files) (map[string]any, error) {
+	if tls == nil {
+		return nil, fmt.Errorf("%s has an endpoint without tlsConfig", monitorFile)
+	}
+	written := map[string]any{"server_name": tls.ServerName}
+	for key, file := range map[string]string{"ca_file": tls.CAFile, "cert_file": tls.CertFile, "key_file": tls.KeyFile} {
+		found, err := there.of(file)
+		if err != nil {
+			return nil, err
+		}
+		written[key] = found
+	}
+	return written, nil
+}
+
+func relabelings(m *monitoringv1.ServiceMonitor, e *monitoringv1.Endpoint) []any {
 	keep := func(label, value string) any {
 		return map[string]any{"action": "keep", "source_labels": []string{label}, "regex": value}
 	}
@@ -112,7 +122,7 @@ func (m *serviceMonitor) relabelings(e endpoint) []any {
 	all = append(all, keep("__meta_kubernetes_endpoint_port_name", e.Port),
 		set("namespace", "__meta_kubernetes_namespace"), set("service", "__meta_kubernetes_service_name"), set("job", "__meta_kubernetes_service_name"),
 		set("pod", "__meta_kubernetes_pod_name"), set("container", "__meta_kubernetes_pod_container_name"))
-	for _, r := range e.Relabelings {
+	for _, r := range e.RelabelConfigs {
 		all = append(all, map[string]any{"source_labels": r.SourceLabels, "target_label": r.TargetLabel})
 	}
 	return all
@@ -135,10 +145,8 @@ func rules(root string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var rule struct {
-		Spec map[string]any `json:"spec"`
-	}
-	if err := yaml.Unmarshal(data, &rule); err != nil {
+	rule := &monitoringv1.PrometheusRule{}
+	if err := yaml.UnmarshalStrict(data, rule); err != nil {
 		return nil, fmt.Errorf("%s: %w", ruleFile, err)
 	}
 	return yaml.Marshal(rule.Spec)

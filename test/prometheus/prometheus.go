@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -26,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -87,10 +87,6 @@ func Trust(ctx context.Context, cluster *story.Cluster) ([]byte, error) {
 	return ca.Authority, nil
 }
 
-func encode(block string, der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: block, Bytes: der})
-}
-
 // ClientCertificate asks the cluster for a client certificate of OpenShift's Prometheus, as OpenShift's monitoring does, and returns it
 // with its key, PEM.
 func ClientCertificate(ctx context.Context, cluster *story.Cluster) (certificate, key []byte, err error) {
@@ -105,7 +101,7 @@ func ClientCertificate(ctx context.Context, cluster *story.Cluster) (certificate
 	request := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "prometheus-"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
-			Request: encode("CERTIFICATE REQUEST", der), SignerName: certificatesv1.KubeAPIServerClientSignerName,
+			Request: pki.Encode("CERTIFICATE REQUEST", der), SignerName: certificatesv1.KubeAPIServerClientSignerName,
 			Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth, certificatesv1.UsageDigitalSignature},
 		},
 	}
@@ -123,8 +119,11 @@ func ClientCertificate(ctx context.Context, cluster *story.Cluster) (certificate
 	if err != nil {
 		return nil, nil, err
 	}
-	encoded, err := x509.MarshalECPrivateKey(private)
-	return request.Status.Certificate, encode("EC PRIVATE KEY", encoded), errors.Join(err, cluster.Delete(ctx, request))
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err = pki.EncodeKey(private)
+	return request.Status.Certificate, key, errors.Join(err, cluster.Delete(ctx, request))
 }
 
 // Start starts Prometheus. authority is what Trust returned.
@@ -193,7 +192,7 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 	if err != nil {
 		return nil, err
 	}
-	settings, err := monitor.config(path("targets.json"), files{
+	settings, err := config(monitor, path("targets.json"), files{
 		"/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt": path("service-ca.crt"),
 		"/etc/prometheus/secrets/metrics-client-certs/tls.crt":              path("tls.crt"),
 		"/etc/prometheus/secrets/metrics-client-certs/tls.key":              path("tls.key"),
@@ -220,7 +219,7 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 			return nil, err
 		}
 	}
-	return newDiscovery(cluster, monitor.Metadata.Namespace, path("targets.json"), certificate, key)
+	return newDiscovery(cluster, monitor.Namespace, path("targets.json"), certificate, key)
 }
 
 // ask asks Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/).

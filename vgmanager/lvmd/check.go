@@ -10,7 +10,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file says where in lvmd.yaml something is wrong: by line and key.
+// This file says where in lvmd.yaml something is wrong: by line and key, in the administrator's words (docs/reference/lvmd.md). Strict
+// decoders name one of them, or neither: yaml.v3's KnownFields the line, sigs.k8s.io/json the key of an unknown field only; and both
+// name Go's types. sigs.k8s.io/yaml takes a number for a text besides.
 
 // configError is about one key of a configuration.
 type configError struct {

@@ -2,7 +2,8 @@
 //
 // It stands behind TopoLVM's own seam, the gRPC client interfaces of its lvmd, and runs in the process that calls it.
 // Other than TopoLVM's embedded lvmd it takes new device classes while it runs, tells every watcher about every change,
-// and needs two processes for a volume: one report and one lvcreate.
+// and needs two processes for a volume: one report and one lvcreate. The form of lvmd.yaml is checked by hand (check.go): no strict decoder
+// names line and key of what is wrong.
 package lvmd
 
 import (

@@ -17,10 +17,10 @@ func folder(t *testing.T, ca *CA, hosts ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := pair.Write(dir, "x"); err != nil {
+	if err := Write(pair, dir, "x"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), ca.PEM, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "ca.crt"), ca.PEM(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir

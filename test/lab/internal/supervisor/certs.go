@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	issuer "github.com/lvm-storage/lvm-operator/internal/pki"
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/pki"
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
@@ -77,7 +78,7 @@ func (s *supervisor) nodeCertificates(n spec.Node) error {
 }
 
 func (s *supervisor) trust(dir string) error {
-	return os.WriteFile(filepath.Join(dir, "ca.crt"), s.ca.PEM, 0o644)
+	return os.WriteFile(filepath.Join(dir, "ca.crt"), s.ca.PEM(), 0o644)
 }
 
 // issue writes a certificate, its key, and a kubeconfig that uses them.
@@ -86,18 +87,18 @@ func (s *supervisor) issue(dir, name string, request pki.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := pair.Write(dir, name); err != nil {
+	if err := pki.Write(pair, dir, name); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(dir, name+".kubeconfig"), s.kubeconfig(pair), 0o600)
 }
 
-func (s *supervisor) kubeconfig(pair pki.Pair) []byte {
+func (s *supervisor) kubeconfig(pair issuer.Pair) []byte {
 	return fmt.Appendf(nil, `apiVersion: v1
 kind: Config
 clusters: [{name: lab, cluster: {server: "https://%s", certificate-authority-data: %s}}]
 users: [{name: user, user: {client-certificate-data: %s, client-key-data: %s}}]
 contexts: [{name: lab, context: {cluster: lab, user: user}}]
 current-context: lab
-`, spec.APIServer, base64(s.ca.PEM), base64(pair.Cert), base64(pair.Key))
+`, spec.APIServer, base64(s.ca.PEM()), base64(pair.Certificate), base64(pair.Key))
 }

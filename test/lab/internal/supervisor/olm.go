@@ -24,7 +24,7 @@ func (s *supervisor) lifecycleManager(ctx context.Context) error {
 	if err := s.kube.apply(ctx, "/api/v1/namespaces/"+olmNamespace, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+olmNamespace+`"}}`)); err != nil {
 		return err
 	}
-	pusher := images.Pusher{CA: s.ca.PEM, Dial: dialRegistry}
+	pusher := images.Pusher{CA: s.ca.PEM(), Dial: dialRegistry}
 	if err := parallel(ctx, func(ctx context.Context) error {
 		return s.pushPrograms(ctx, pusher, "opm", "opm", "grpc_health_probe")
 	}, func(ctx context.Context) error {

@@ -41,7 +41,7 @@ func (s *supervisor) registry(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	pusher := images.Pusher{CA: s.ca.PEM, Dial: dialRegistry}
+	pusher := images.Pusher{CA: s.ca.PEM(), Dial: dialRegistry}
 	return parallel(ctx, func(ctx context.Context) error {
 		return pushBuilt(ctx, pusher, "pause", func() (v1.Image, error) { return images.Pause(program) })
 	}, func(ctx context.Context) error {

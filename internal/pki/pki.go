@@ -1,0 +1,170 @@
+// Package pki issues X.509 certificates with ECDSA keys: for the admission webhook, for metrics, and for labs and tests. It needs nothing
+// but the standard library, so that the server of the console's plugin stays small; client-go's util/cert has RSA keys and authorities
+// of ten years only.
+package pki
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// clockSkew is how much the clock of a peer may be behind.
+const clockSkew = time.Hour
+
+// The types of PEM blocks.
+const (
+	BlockCertificate = "CERTIFICATE"
+	blockKey         = "EC PRIVATE KEY"
+	blockPKCS8Key    = "PRIVATE KEY"
+)
+
+// Request says whom a certificate is for, and how long.
+type Request struct {
+	// Name is the common name; Kubernetes takes it for the user, and Groups for the user's groups.
+	Name   string
+	Groups []string
+	// Hosts are DNS names and IP addresses.
+	Hosts []string
+	// Usages of the key. An authority has none.
+	Usages []x509.ExtKeyUsage
+	// Now is when validity begins, apart from an hour before for clocks that are behind.
+	Now      time.Time
+	Validity time.Duration
+}
+
+// Pair is a certificate with its key, both PEM.
+type Pair struct {
+	Certificate, Key []byte
+}
+
+// TLS returns the pair ready to serve.
+func (p Pair) TLS() (tls.Certificate, error) { return tls.X509KeyPair(p.Certificate, p.Key) }
+
+// Authority signs certificates. Its key is in memory only.
+type Authority struct {
+	certificate *x509.Certificate
+	key         *ecdsa.PrivateKey
+}
+
+// NewAuthority creates an authority.
+func NewAuthority(r Request) (*Authority, error) {
+	key, err := newKey(r.Name)
+	if err != nil {
+		return nil, err
+	}
+	template, err := newTemplate(r)
+	if err != nil {
+		return nil, err
+	}
+	template.IsCA = true
+	template.KeyUsage = x509.KeyUsageCertSign
+	certificate, err := sign(template, template, key, key)
+	return &Authority{certificate: certificate, key: key}, err
+}
+
+// PEM returns the authority's certificate.
+func (a *Authority) PEM() []byte { return Encode(BlockCertificate, a.certificate.Raw) }
+
+// Key returns the authority's private key in PKCS #8, PEM, for a program that signs with it.
+func (a *Authority) Key() ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(a.key)
+	if err != nil {
+		return nil, fmt.Errorf("encode the key of %s: %w", a.certificate.Subject.CommonName, err)
+	}
+	return Encode(blockPKCS8Key, der), nil
+}
+
+// Issue signs a certificate with a new key.
+func (a *Authority) Issue(r Request) (Pair, error) {
+	return issue(r, func(template *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
+		return sign(template, a.certificate, key, a.key)
+	})
+}
+
+// SelfSigned returns a certificate that its own key signed.
+func SelfSigned(r Request) (Pair, error) {
+	return issue(r, func(template *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
+		return sign(template, template, key, key)
+	})
+}
+
+func issue(r Request, signed func(*x509.Certificate, *ecdsa.PrivateKey) (*x509.Certificate, error)) (Pair, error) {
+	key, err := newKey(r.Name)
+	if err != nil {
+		return Pair{}, err
+	}
+	template, err := newTemplate(r)
+	if err != nil {
+		return Pair{}, err
+	}
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	certificate, err := signed(template, key)
+	if err != nil {
+		return Pair{}, err
+	}
+	private, err := EncodeKey(key)
+	return Pair{Certificate: Encode(BlockCertificate, certificate.Raw), Key: private}, err
+}
+
+// Encode returns a PEM block.
+func Encode(block string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: block, Bytes: der})
+}
+
+// EncodeKey returns a private key in SEC 1, PEM.
+func EncodeKey(key *ecdsa.PrivateKey) ([]byte, error) {
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, fmt.Errorf("encode a private key: %w", err)
+	}
+	return Encode(blockKey, der), nil
+}
+
+func newKey(name string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("generate the key of %s: %w", name, err)
+	}
+	return key, nil
+}
+
+func newTemplate(r Request) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, fmt.Errorf("generate a serial number: %w", err)
+	}
+	template := &x509.Certificate{
+		SerialNumber:          serial,
+		Subject:               pkix.Name{CommonName: r.Name, Organization: r.Groups},
+		NotBefore:             r.Now.Add(-clockSkew),
+		NotAfter:              r.Now.Add(r.Validity),
+		BasicConstraintsValid: true,
+		ExtKeyUsage:           r.Usages,
+	}
+	for _, host := range r.Hosts {
+		if ip := net.ParseIP(host); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+		} else {
+			template.DNSNames = append(template.DNSNames, host)
+		}
+	}
+	return template, nil
+}
+
+func sign(template, parent *x509.Certificate, key, signer crypto.Signer) (*x509.Certificate, error) {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), signer)
+	if err != nil {
+		return nil, fmt.Errorf("sign the certificate of %s: %w", template.Subject.CommonName, err)
+	}
+	return x509.ParseCertificate(der)
+}
