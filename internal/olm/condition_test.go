@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// recorder is the condition of an OperatorCondition. test/e2e has the real one, with OLM.
+// recorder is the condition of an OperatorCondition. operator-lib finds the real one only in a Pod: test/e2e/olm_test.go reads it there.
 type recorder struct {
 	conditions.Condition
 	writes []string

@@ -153,6 +153,10 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			ContainSubstring(`violates PodSecurity "baseline:latest"`)))
 		level("privileged")
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+		Eventually(func() (string, error) {
+			return c.Kubectl(ctx, nil, "get", "operatorconditions", "-n", story.OperatorNamespace, "-o",
+				`jsonpath={range .items[*].spec.conditions[*]}{.type}={.status} {end}`)
+		}).WithContext(ctx).WithTimeout(30 * time.Second).Should(ContainSubstring("Upgradeable=True"))
 		Expect(c.Claim(ctx, data)).To(Succeed())
 		single{c.Cluster}.startWriting(ctx, data.Name)
 		single{c.Cluster}.stillWrites(ctx)
