@@ -15,6 +15,7 @@ import (
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
 	"google.golang.org/grpc/codes"
 
+	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
@@ -149,7 +150,7 @@ var levels = [][]string{
 func TestAVolumeOfTheToldCapacitySucceeds(t *testing.T) {
 	b := newBench(t)
 	for _, options := range levels {
-		for _, sizes := range [][]int64{{12, 12, 12, 12, 12}, {20, 15, 9, 7, 5}, {9, 9, 9, 9, 9, 9, 9, 9, 9, 9}} {
+		for _, sizes := range lane.Rotate([]int64{12, 12, 12, 12, 12}, []int64{20, 15, 9, 7, 5}, []int64{9, 9, 9, 9, 9, 9, 9, 9, 9, 9}) {
 			t.Run(fmt.Sprint(strings.Join(options, " "), sizes), func(t *testing.T) {
 				b.group(t, options, sizes...)
 				defer b.end(t)

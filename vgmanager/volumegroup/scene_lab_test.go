@@ -981,7 +981,8 @@ func (s *scene) writeAt(disk string, offset int64, data []byte) {
 // TestSceneDiskWithContent names a disk that carries something: without consent not a byte of it changes; with it, it is wiped
 // once, saved before, and used; and what somebody puts there later is left alone again.
 func TestSceneDiskWithContent(t *testing.T) {
-	for name, put := range contents {
+	for _, name := range lane.Rotate(slices.Sorted(maps.Keys(contents))...) {
+		put := contents[name]
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 				return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
