@@ -47,7 +47,7 @@ var (
 	ErrNotInstalled = errors.New("LVM is not installed on the node: install the package lvm2")
 )
 
-// patterns of stderr, recorded from the version of LVM in testdata (see errors_test.go, which has each text in full). The
+// patterns of stderr, recorded from LVM 2.03.16 and 2.03.31 (see errors_test.go, which has each text in full). The
 // first that matches decides: a message that says more than one thing is listed under what the caller has to act on.
 var patterns = []struct {
 	text *regexp.Regexp
@@ -110,8 +110,10 @@ var patterns = []struct {
 	{regexp.MustCompile(`(?i)insufficient free space|insufficient suitable|free space in thin pool .* reached threshold`), ErrNoSpace},
 	// New size (2 extents) matches existing size (2 extents).
 	// New size given (1 extents) not larger than existing size (2 extents)
-	{regexp.MustCompile(`matches existing size|not larger than existing size`), ErrNotLarger},
+	// No size change.
+	{regexp.MustCompile(`matches existing size|not larger than existing size|(?m)^\s*No size change\.`), ErrNotLarger},
 	// Cannot use /dev/loop0: device is too small (pv_min_size)
+	// Cannot use /dev/ubdb: device is not in devices file
 	// Error writing device /dev/mapper/disk at 4096 length 4096.
 	{regexp.MustCompile(`Cannot use \S+: device|Error (writing|reading) device`), ErrUnusable},
 	// Devices file not enabled.
