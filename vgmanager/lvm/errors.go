@@ -96,10 +96,11 @@ var patterns = []struct {
 	// No device found for /dev/nosuch.
 	// No PV found on device /dev/ubdb.
 	// Device not found in devices file.
+	// No devices file entry for /dev/ubdb.
 	// Cannot use /dev/nosuch: device not found
 	// Failed to find physical volume "/dev/sdc".
 	// No data to move for vg1.
-	{regexp.MustCompile(`Cannot use \S+: device not found|Failed to find physical volume|No data to move for|Volume group "[^"]*" not found|Failed to find logical volume|not found in [Vv]olume group|No device found for|No PV found on device|No devices? found in devices file`), ErrNotFound},
+	{regexp.MustCompile(`Cannot use \S+: device not found|Failed to find physical volume|No data to move for|Volume group "[^"]*" not found|Failed to find logical volume|not found in [Vv]olume group|No device found for|No PV found on device|No devices? found in devices file|No devices file entry for`), ErrNotFound},
 	// A volume group called vg1 already exists.
 	// Logical Volume "a" already exists in volume group "vg1"
 	{regexp.MustCompile(`already exists`), ErrExists},
