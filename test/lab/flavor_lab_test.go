@@ -29,7 +29,7 @@ func TestFlavors(t *testing.T) {
 		DefaultFlavor:        "",
 		"devicesfile":        "use_devicesfile=1 devicesfile=empty",
 		"devicesfile-absent": "use_devicesfile=1",
-		"devicesfile-root":   "use_devicesfile=1 devicesfile=entries host=/dev/mapper/host-root disks=3",
+		"devicesfile-root":   "use_devicesfile=1 devicesfile=entries host=/dev/host/root disks=3",
 		"sectors4k":          "disk=4096_disk",
 		"multipath":          "multipathd=1 disk=512_mpath disks=3",
 		"readonly-usr":       "usr=read-only",
