@@ -63,6 +63,7 @@ var recordedErrors = []struct {
 	{"pvmove of a device without label", "Failed to find physical volume \"/dev/sdc\".\n  Run `pvmove --help' for more information.", ErrNotFound},
 	{"pvmove of an empty device", "No data to move for vg1.", ErrNotFound},
 	{"pvmove without room", "Insufficient free space: 25 extents needed, but only 2 available\n  Unable to allocate mirror extents for vg1/pvmove0.\n  Failed to convert pvmove LV to mirrored.", ErrNoSpace},
+	{"pvmove without room (LVM 2.03.31)", "Couldn't allocate areas array.\n  Unable to allocate mirror extents for vg1/pvmove0.\n  Failed to convert pvmove LV to mirrored.", ErrNoSpace},
 	{"pvmove with a missing disk", missingWarning + "  Cannot change VG vg1 while PVs are missing.\n  See vgreduce --removemissing and vgextend --restoremissing.\n  Cannot process volume group vg1\n  Failed to find physical volume \"/dev/sdb\".\n  Run `pvmove --help' for more information.", ErrMissingPV},
 	{"pvmove in a kernel without dm-mirror", "modprobe: FATAL: Module dm-mirror not found in directory /lib/modules/6.1.176\n  /sbin/modprobe failed: 1\n  Required device-mapper target(s) not detected in your kernel.", ErrNoTarget},
 	{"lvcreate --type raid1 in a kernel without dm-raid", "modprobe: FATAL: Module dm-raid not found in directory /lib/modules/6.1.176\n  /sbin/modprobe failed: 1\n  raid1: Required device-mapper target(s) not detected in your kernel.\n  Run `lvcreate --help' for more information.", ErrNoTarget},
