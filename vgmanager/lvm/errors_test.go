@@ -81,6 +81,7 @@ var recordedErrors = []struct {
 	{"vgchange --addtag 'a b'", "Invalid argument for --addtag: a b\n  Error during parsing of command line.", ErrInvalid},
 	{"lvcreate --type raid10 -m 2", "RAID10 currently supports only 2-way mirroring (i.e. '-m 1')\n  Run `lvcreate --help' for more information.", ErrInvalid},
 	{"lvcreate --type raid1 --stripes 2", "Stripes argument cannot be used with segment type, raid1\n  Run `lvcreate --help' for more information.", ErrInvalid},
+	{"lvconvert --repair without room (LVM 2.03.31)", missingWarning + "  Couldn't allocate areas array.\n  Failed to replace faulty devices in contract/mirror.", ErrNoSpace},
 	{"lvextend --poolmetadatasize without room", "Insufficient free space: 2048 extents needed, but only 178 available", ErrNoSpace},
 	{"lvextend --poolmetadatasize of a linear volume", "--poolmetadatasize can be used only with thin pools.", ErrInvalid},
 	{"nsenter to a node without LVM", "nsenter: failed to execute /usr/sbin/lvm: No such file or directory", ErrNotInstalled},
