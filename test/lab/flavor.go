@@ -66,8 +66,8 @@ func Flavors() []Flavor {
 			node: spec.Flavor{SectorSize: 4096}, kind: SCSI,
 		},
 		{
-			Name: "multipath", Description: "multipathd runs, and each data disk has two paths",
-			node: spec.Flavor{Multipath: true}, kind: SCSI, root: debian12("multipath-tools"),
+			Name: "multipath", Description: "multipathd runs, and each SCSI disk (scsi:SIZE) has two paths",
+			node: spec.Flavor{Multipath: true}, root: debian12("multipath-tools"),
 		},
 		{
 			Name: "readonly-usr", Description: "/usr is mounted read-only, as on CoreOS",

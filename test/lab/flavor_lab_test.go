@@ -64,7 +64,7 @@ func TestFlavors(t *testing.T) {
 // describe boots a node with one data disk besides its root disk.
 func describe(t *testing.T, flavor string) map[string]string {
 	t.Helper()
-	n := up(t, Options{Name: "flavor", Bare: true, Flavor: flavor, Disks: []DiskSpec{{Name: "data", Size: 300 * MiB}}}).Nodes()[0]
+	n := flavored(t, flavor)
 	disks, err := n.Disks(testContext(t))
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +74,16 @@ func describe(t *testing.T, flavor string) map[string]string {
 		t.Fatal(err)
 	}
 	return pairs(strings.Split(n.sh(t, "DISK="+f.dataDisks(disks)[0]+describeHost), "\n"))
+}
+
+// flavored is a node with one data disk, which is a SCSI disk where it has more than one path.
+func flavored(t *testing.T, flavor string) *Node {
+	t.Helper()
+	disk := DiskSpec{Name: "data", Size: 300 * MiB}
+	if flavor == "multipath" {
+		disk.Kind = SCSI
+	}
+	return up(t, Options{Name: "flavor", Bare: true, Flavor: flavor, Disks: []DiskSpec{disk}}).Nodes()[0]
 }
 
 // pairs reads NAME=VALUE. Blanks in a value become underscores.
@@ -89,7 +99,7 @@ func pairs(words []string) map[string]string {
 func TestFlavorsDisksOutliveARestart(t *testing.T) {
 	for _, flavor := range []string{"devicesfile-root", "multipath"} {
 		t.Run(flavor, func(t *testing.T) {
-			n := up(t, Options{Name: "flavor", Bare: true, Flavor: flavor, Disks: []DiskSpec{{Name: "data", Size: 300 * MiB}}}).Nodes()[0]
+			n := flavored(t, flavor)
 			before, err := n.Disks(testContext(t))
 			if err != nil {
 				t.Fatal(err)
