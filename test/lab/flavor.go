@@ -68,6 +68,10 @@ func Flavors() []Flavor {
 		{
 			Name: "multipath", Description: "multipathd runs, and each SCSI disk (scsi:SIZE) has two paths",
 			node: spec.Flavor{Multipath: true}, root: debian12("multipath-tools"),
+			Excluded: []Exclusion{
+				{"TestLabMultipath", "makes a multipath device by hand of two disks with one WWN, which multipathd has taken already"},
+				{"TestLabIdentityOfClones", "multipathd takes its two disks with one WWN as two paths of one disk, so they cannot be removed at the end"},
+			},
 		},
 		{
 			Name: "readonly-usr", Description: "/usr is mounted read-only, as on CoreOS",
@@ -76,6 +80,9 @@ func Flavors() []Flavor {
 		{
 			Name: "no-thin-tools", Description: "no thin_check, thin_repair and thin_dump (thin-provisioning-tools is not installed)",
 			node: spec.Flavor{Without: []string{"/usr/sbin/thin_*", "/usr/sbin/pdata_tools"}},
+			Excluded: []Exclusion{
+				{"TestSceneLostDiskOfAPlainGroup/thin", "a pool that is marked for a check is repaired with thin_check, which such a host lacks"},
+			},
 		},
 		{
 			Name: "many-disks", Description: fmt.Sprintf("%d further SCSI disks", manyDisks),
