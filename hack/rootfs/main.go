@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"github.com/lvm-storage/lvm-operator/hack/debian"
 )
 
 // content is what an image has besides our own program.
@@ -102,14 +104,14 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := build(ctx, o, runCommand); err != nil {
+	if err := build(ctx, o, debian.RunCommand); err != nil {
 		fmt.Fprintln(os.Stderr, "rootfs:", err)
 		os.Exit(1)
 	}
 }
 
 // build fetches, selects and writes.
-func build(ctx context.Context, o options, run command) error {
+func build(ctx context.Context, o options, run debian.Command) error {
 	arch, err := o.complete()
 	if err != nil {
 		return err
@@ -122,7 +124,8 @@ func build(ctx context.Context, o options, run command) error {
 	if err := mayReplace(o); err != nil {
 		return err
 	}
-	debs, err := fetch(ctx, run, filepath.Join(o.cache, arch.debian), arch, wanted.roots, o.update)
+	archive := debian.Archive{Run: run, Folder: filepath.Join(o.cache, arch.debian), Arch: arch.debian, Release: debian.Bookworm}
+	debs, err := archive.Fetch(ctx, wanted.roots, o.update)
 	if err != nil {
 		return fmt.Errorf("packages of Debian for %s: %w", o.arch, err)
 	}

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/hack/debian"
 )
 
 const unpackLimit = 2 * time.Minute
@@ -29,15 +31,15 @@ type file struct {
 type tree map[string]file
 
 // unpack reads the packages into memory: nothing of them can be written to a place of its own choosing.
-func unpack(ctx context.Context, run command, debs []deb) (tree, error) {
+func unpack(ctx context.Context, run debian.Command, debs []debian.Deb) (tree, error) {
 	files := tree{}
 	for _, d := range debs {
-		content, err := run(ctx, unpackLimit, "dpkg-deb", "--fsys-tarfile", d.path)
+		content, err := run(ctx, unpackLimit, "dpkg-deb", "--fsys-tarfile", d.Path)
 		if err != nil {
-			return nil, fmt.Errorf("unpack %s: %w", filepath.Base(d.path), err)
+			return nil, fmt.Errorf("unpack %s: %w", filepath.Base(d.Path), err)
 		}
-		if err := files.addArchive(content, d.path); err != nil {
-			return nil, fmt.Errorf("unpack %s: %w", filepath.Base(d.path), err)
+		if err := files.addArchive(content, d.Path); err != nil {
+			return nil, fmt.Errorf("unpack %s: %w", filepath.Base(d.Path), err)
 		}
 	}
 	return files, nil

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/hack/debian"
 )
 
 const describeLimit = 30 * time.Second
@@ -34,33 +36,33 @@ type packageInfo struct {
 }
 
 // usedDebs are the packages that a file of the image came from, in a fixed order.
-func usedDebs(image tree, debs []deb) []deb {
+func usedDebs(image tree, debs []debian.Deb) []debian.Deb {
 	used := map[string]bool{}
 	for _, f := range image {
 		used[f.deb] = true
 	}
-	return slices.SortedFunc(func(yield func(deb) bool) {
+	return slices.SortedFunc(func(yield func(debian.Deb) bool) {
 		for _, d := range debs {
-			if used[d.path] && !yield(d) {
+			if used[d.Path] && !yield(d) {
 				return
 			}
 		}
-	}, func(a, b deb) int { return strings.Compare(a.path, b.path) })
+	}, func(a, b debian.Deb) int { return strings.Compare(a.Path, b.Path) })
 }
 
-func describe(ctx context.Context, run command, arch architecture, debs []deb) (packageList, error) {
+func describe(ctx context.Context, run debian.Command, arch architecture, debs []debian.Deb) (packageList, error) {
 	list := packageList{Distribution: "debian-12", Architecture: arch.debian}
 	for _, d := range debs {
 		out, err := run(ctx, describeLimit, "dpkg-deb", "--show",
-			`--showformat=${Package}\n${Version}\n${Architecture}\n${source:Package}\n${source:Version}\n`, d.path)
+			`--showformat=${Package}\n${Version}\n${Architecture}\n${source:Package}\n${source:Version}\n`, d.Path)
 		if err != nil {
-			return list, fmt.Errorf("describe %s: %w", filepath.Base(d.path), err)
+			return list, fmt.Errorf("describe %s: %w", filepath.Base(d.Path), err)
 		}
 		fields := strings.Fields(string(out))
 		if len(fields) != 5 {
-			return list, fmt.Errorf("describe %s: dpkg-deb says %q, which is not name, version, architecture, source and its version", filepath.Base(d.path), out)
+			return list, fmt.Errorf("describe %s: dpkg-deb says %q, which is not name, version, architecture, source and its version", filepath.Base(d.Path), out)
 		}
-		list.Packages = append(list.Packages, packageInfo{fields[0], fields[1], fields[2], fields[3], fields[4], d.sha256})
+		list.Packages = append(list.Packages, packageInfo{fields[0], fields[1], fields[2], fields[3], fields[4], d.SHA256})
 	}
 	return list, nil
 }

@@ -78,7 +78,7 @@ var rules = []rule{
 	{folder: "must-gather", ours: []string{"api", "internal/version", "vgmanager/collect"}, never: []string{module + "controllers", module + "internal/csi", module + "vgmanager/lvm"}},
 	{folder: "hack"},
 	{folder: "monitoring", ours: []string{"monitoring"}, never: clients},
-	{folder: "test", ours: []string{"api", "controllers", "internal", "vgmanager"}},
+	{folder: "test", ours: []string{"api", "controllers", "hack/debian", "internal", "vgmanager"}},
 }
 
 type pkg struct {

@@ -41,7 +41,7 @@ var lastWords strings.Builder
 var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(image).NotTo(BeEmpty(), "LVMS_IMAGE names the archive of the operator's image: run `make test-e2e`")
 	l, err := lab.Up(ctx, lab.Options{
-		Name: "e2e", Nodes: 2, Snapshots: true, Progress: GinkgoWriter,
+		Name: "e2e", Nodes: 2, Snapshots: true, Progress: GinkgoWriter, Flavor: os.Getenv("LVMS_TEST_FLAVOR"),
 		Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}, {Size: 4 * lab.GiB}, {Size: 4 * lab.GiB}},
 	})
 	Expect(err).NotTo(HaveOccurred())

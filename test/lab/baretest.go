@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -35,7 +36,9 @@ func TryBoot(ctx context.Context) error {
 // program's exit code; the error is for a node or a program that could not be run.
 //
 // The program runs in its own folder, as "go test" does it. It sees this machine's files, and what it writes is on the
-// node alone, apart from its output. Disks are found by their names (LAB_DISKS is "/dev/ubdb /dev/ubdc …").
+// node alone, apart from its output. Disks are found by their names: LAB_DISKS is "/dev/ubdb /dev/ubdc …" and LVMS_TEST_DISKS
+// is "/dev/ubdb,/dev/ubdc,…", without the disks that the flavor adds. LVMS_LAB_FLAVOR is the flavor's name. A test that the
+// flavor excludes is not run, and its reason goes to stderr.
 func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, program string, args ...string) (code int, err error) {
 	program, err = filepath.Abs(program)
 	if err != nil {
@@ -45,7 +48,12 @@ func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, pro
 	if err != nil {
 		return -1, err
 	}
+	flavor, err := FindFlavor(o.Flavor)
+	if err != nil {
+		return -1, err
+	}
 	o.Bare, o.Nodes, o.Detached = true, 1, false
+	o.folders = []string{dir, filepath.Dir(program)}
 	l, err := Up(ctx, o)
 	if err != nil {
 		return -1, err
@@ -60,14 +68,13 @@ func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, pro
 	if err != nil {
 		return -1, err
 	}
-	env := "LAB_DISKS="
-	for i, d := range disks {
-		if i > 0 {
-			env += " "
-		}
-		env += d.Device
+	devices := flavor.dataDisks(disks)
+	env := []string{"LAB_DISKS=" + strings.Join(devices, " "), "LVMS_TEST_DISKS=" + strings.Join(devices, ","), "LVMS_LAB_FLAVOR=" + flavor.Name, "LVMS_LAB_NODE_TEST=1"}
+	for _, e := range flavor.Excluded {
+		fmt.Fprintf(stderr, "flavor %s excludes %s: %s\n", flavor.Name, e.Test, e.Reason)
 	}
-	code, err = n.Run(ctx, Command{Args: append([]string{program}, args...), Env: []string{env, "LVMS_LAB_NODE_TEST=1"}, Dir: dir, Stdout: stdout, Stderr: stderr})
+	args = flavor.testArgs(args)
+	code, err = n.Run(ctx, Command{Args: append([]string{program}, args...), Env: env, Dir: dir, Stdout: stdout, Stderr: stderr})
 	if err != nil {
 		return code, fmt.Errorf("run %s: %w", program, err)
 	}

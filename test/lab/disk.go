@@ -39,7 +39,11 @@ func (n *Node) Disks(ctx context.Context) ([]Disk, error) {
 // AddDisk gives the running node a new, empty disk and returns when the kernel has it; udev may need a moment more for a plain one. A test that wants a disk to
 // pull or to fail while it is used asks for one of kind SCSI.
 func (n *Node) AddDisk(ctx context.Context, d DiskSpec) (Disk, error) {
-	d = withDefaults([]DiskSpec{d})[0]
+	flavor, err := FindFlavor(n.lab.spec.Flavor.Name)
+	if err != nil {
+		return Disk{}, err
+	}
+	d = withDefaults([]DiskSpec{d}, flavor.kind)[0]
 	if err := d.validate(); err != nil {
 		return Disk{}, err
 	}

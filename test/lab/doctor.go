@@ -16,35 +16,54 @@ import (
 // requirement is a file of a Debian package that the lab cannot do without.
 type requirement struct {
 	path, pkg string
-	// bare nodes need it too.
-	bare bool
+	where     need
 }
 
+// need says where a requirement is needed.
+type need int
+
+const (
+	// everyNode needs it, and so does this machine.
+	everyNode need = iota
+	// clusterNode needs it, and bare nodes do not.
+	clusterNode
+	// thisMachineOnly needs it for every lab, and nodes do not.
+	thisMachineOnly
+	// clusterMachineOnly: this machine needs it for clusters.
+	clusterMachineOnly
+)
+
+// ofBare labs need it too.
+func (r requirement) ofBare() bool { return r.where == everyNode || r.where == thisMachineOnly }
+
+// onNodes it is needed, not only on this machine.
+func (r requirement) onNodes() bool { return r.where == everyNode || r.where == clusterNode }
+
 var requirements = []requirement{
-	{"/usr/bin/linux.uml", "user-mode-linux", true},
-	{"/usr/sbin/lvm", "lvm2", true},
-	{"/usr/sbin/thin_check", "thin-provisioning-tools", true},
-	{"/usr/sbin/mkfs.xfs", "xfsprogs", true},
-	{"/usr/sbin/mkfs.ext4", "e2fsprogs", true},
-	{"/usr/bin/udevadm", "udev", true},
-	{"/usr/sbin/modprobe", "kmod", true},
-	{"/usr/bin/nsenter", "util-linux", true},
+	{"/usr/bin/linux.uml", "user-mode-linux", everyNode},
+	{"/usr/sbin/lvm", "lvm2", everyNode},
+	{"/usr/sbin/thin_check", "thin-provisioning-tools", everyNode},
+	{"/usr/sbin/mkfs.xfs", "xfsprogs", everyNode},
+	{"/usr/sbin/mkfs.ext4", "e2fsprogs", everyNode},
+	{"/usr/bin/udevadm", "udev", everyNode},
+	{"/usr/sbin/modprobe", "kmod", everyNode},
+	{"/usr/bin/nsenter", "util-linux", everyNode},
 	// For the race detector, and for the library that User Mode Linux needs on some processors.
-	{xstate.Compiler, "gcc", true},
-	{"/usr/include/stdio.h", "libc6-dev", true},
-	{"/usr/sbin/xtables-legacy-multi", "iptables", false},
-	{"/usr/bin/crun", "crun", false},
-	{"/usr/lib/cni/bridge", "containernetworking-plugins", false},
-	{"/usr/bin/busybox", "busybox-static", false},
-	{"/usr/sbin/conntrack", "conntrack", false},
-	{"/usr/sbin/ip", "iproute2", false},
+	{xstate.Compiler, "gcc", thisMachineOnly},
+	{"/usr/include/stdio.h", "libc6-dev", thisMachineOnly},
+	{"/usr/sbin/xtables-legacy-multi", "iptables", clusterNode},
+	{"/usr/bin/crun", "crun", clusterNode},
+	{"/usr/lib/cni/bridge", "containernetworking-plugins", clusterNode},
+	{"/usr/bin/busybox", "busybox-static", clusterNode},
+	{"/usr/sbin/conntrack", "conntrack", clusterNode},
+	{"/usr/sbin/ip", "iproute2", clusterNode},
 	// Not of the lab itself: tests evaluate the product's rules with it.
-	{"/usr/bin/prometheus", "prometheus", false},
+	{"/usr/bin/prometheus", "prometheus", clusterMachineOnly},
 }
 
 // testRequirements are what tests need beside a lab.
 var testRequirements = []requirement{
-	{"/usr/bin/chromium", "chromium", false},
+	{"/usr/bin/chromium", "chromium", clusterMachineOnly},
 }
 
 // MissingPackages returns the Debian packages that this machine lacks for a lab and, if tests is set, for all tests.
@@ -120,7 +139,7 @@ func diagnose(m machine, o Options) []Problem {
 		add("no /dev/net/tun: the nodes' network cards are taps")
 	}
 	for _, r := range requirements {
-		if r.bare || !o.Bare {
+		if r.ofBare() || !o.Bare {
 			problems = append(problems, lacking(m.has, r)...)
 		}
 	}

@@ -25,6 +25,8 @@ type Options struct {
 	Disks []DiskSpec
 	// MemoryMB is what a node believes to have; 2048 by default. It takes from the machine what it has used at its most.
 	MemoryMB int
+	// Flavor is the kind of host that the nodes are, by name; DefaultFlavor by default. See [Flavors].
+	Flavor string
 	// Bare nodes have a kernel, udev, LVM and disks, and there is no Kubernetes.
 	Bare bool
 	// OpenShift adds the custom resources by which operators know OpenShift: SecurityContextConstraints, ConsolePlugin,
@@ -39,6 +41,8 @@ type Options struct {
 	CRDs []string
 	// Progress takes a line for every step, with the time it took. None by default.
 	Progress io.Writer
+	// folders of this machine that a node with another root has to show too.
+	folders []string
 	// Detached labs outlive this process; they end with Down or "lab down". Others end when this process does, however it does.
 	Detached bool
 }
@@ -61,6 +65,9 @@ func (o Options) complete() (Options, error) {
 	if o.Progress == nil {
 		o.Progress = io.Discard
 	}
+	if o.Flavor == "" {
+		o.Flavor = DefaultFlavor
+	}
 	if o.State == "" {
 		cache, err := CacheDir()
 		if err != nil {
@@ -73,11 +80,15 @@ func (o Options) complete() (Options, error) {
 		return o, err
 	}
 	o.State = state
-	o.Disks = withDefaults(o.Disks)
-	return o, o.validate()
+	flavor, err := FindFlavor(o.Flavor)
+	if err != nil {
+		return o, err
+	}
+	o.Disks = withDefaults(o.Disks, flavor.kind)
+	return o, o.validate(flavor)
 }
 
-func (o Options) validate() error {
+func (o Options) validate(flavor Flavor) error {
 	var errs []error
 	if !validName.MatchString(o.Name) {
 		errs = append(errs, fmt.Errorf("name %q: want up to 32 of a-z, 0-9 and - in between", o.Name))
@@ -91,7 +102,7 @@ func (o Options) validate() error {
 	if o.Bare && (o.OpenShift || o.Snapshots || o.OLM || len(o.CRDs) > 0) {
 		errs = append(errs, errors.New("bare nodes have no API server for OpenShift's, snapshots', OLM's or other resources"))
 	}
-	return errors.Join(append(errs, uml.CheckPath(o.State), validateDisks(o.Disks))...)
+	return errors.Join(append(errs, uml.CheckPath(o.State), validateDisks(flavor.allDisks(o.Disks)))...)
 }
 
 func validateDisks(disks []DiskSpec) error {

@@ -30,6 +30,10 @@ func TestOptionsComplete(t *testing.T) {
 		"disk name":         {Options{Disks: []DiskSpec{{Name: "../x", Size: GiB}}}, "name"},
 		"same disk name":    {Options{Disks: []DiskSpec{{Name: "disk2", Size: GiB}, {Size: GiB}}}, "two disks"},
 		"too many disks":    {Options{Disks: make16Disks()}, "16 plain disks"},
+		"flavor":            {Options{Flavor: "sectors4k"}, ""},
+		"unknown flavor":    {Options{Flavor: "rhel4"}, `flavor "rhel4" does not exist: the flavors are debian12, `},
+		"flavor's disk":     {Options{Flavor: "devicesfile-root", Disks: []DiskSpec{{Name: "host", Size: GiB}}}, "two disks"},
+		"room for its disk": {Options{Flavor: "devicesfile-root", Disks: make16Disks()[:15]}, "16 plain disks"},
 		"bare OpenShift":    {Options{Bare: true, OpenShift: true}, "bare"},
 	} {
 		t.Run(name, func(t *testing.T) {

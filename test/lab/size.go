@@ -25,7 +25,7 @@ const (
 type DiskSpec struct {
 	// Name is how the lab calls the disk; by default disk1, disk2, … on every node.
 	Name string
-	// Kind is Plain by default.
+	// Kind is Plain by default, or what the lab's flavor says.
 	Kind Kind
 	// Size in bytes, a multiple of 1 MiB. It is not taken from the machine until it is written to.
 	Size int64
@@ -53,7 +53,7 @@ func ParseSize(text string) (int64, error) {
 	return n * unit, nil
 }
 
-// ParseDisks reads disks as the command line has them: "8G,8G,scsi:1G".
+// ParseDisks reads disks as the command line has them: "8G,scsi:1G,plain:1G". The flavor gives a kind to those without.
 func ParseDisks(text string) ([]DiskSpec, error) {
 	if text == "" {
 		return nil, nil
@@ -62,7 +62,7 @@ func ParseDisks(text string) ([]DiskSpec, error) {
 	for _, word := range strings.Split(text, ",") {
 		kind, size, found := strings.Cut(word, ":")
 		if !found {
-			kind, size = string(Plain), word
+			kind, size = "", word
 		}
 		bytes, err := ParseSize(size)
 		if err != nil {
@@ -85,15 +85,18 @@ func (d DiskSpec) validate() error {
 	return nil
 }
 
-// withDefaults names the disks that have no name and gives a kind to those without.
-func withDefaults(disks []DiskSpec) []DiskSpec {
+// withDefaults names the disks that have no name and gives a kind to those without: the given one, or Plain.
+func withDefaults(disks []DiskSpec, kind Kind) []DiskSpec {
+	if kind == "" {
+		kind = Plain
+	}
 	out := make([]DiskSpec, len(disks))
 	for i, d := range disks {
 		if d.Name == "" {
 			d.Name = fmt.Sprintf("disk%d", i+1)
 		}
 		if d.Kind == "" {
-			d.Kind = Plain
+			d.Kind = kind
 		}
 		out[i] = d
 	}

@@ -22,9 +22,9 @@ func TestParseSize(t *testing.T) {
 func TestParseDisks(t *testing.T) {
 	for text, want := range map[string][]DiskSpec{
 		"":             nil,
-		"8G":           {{Kind: Plain, Size: 8 * GiB}},
-		"8G,scsi:300M": {{Kind: Plain, Size: 8 * GiB}, {Kind: SCSI, Size: 300 * MiB}},
-		"plain:1G,1G":  {{Kind: Plain, Size: GiB}, {Kind: Plain, Size: GiB}},
+		"8G":           {{Size: 8 * GiB}},
+		"8G,scsi:300M": {{Size: 8 * GiB}, {Kind: SCSI, Size: 300 * MiB}},
+		"plain:1G,1G":  {{Kind: Plain, Size: GiB}, {Size: GiB}},
 		"other:1G":     {{Kind: "other", Size: GiB}}, // refused by validate, with a better error
 	} {
 		got, err := ParseDisks(text)

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/uml"
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/xstate"
 )
 
@@ -98,11 +99,15 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	s := spec.Lab{
 		Name: o.Name, State: o.State, Binary: filepath.Join(o.State, spec.BinaryFile), MemoryMB: o.MemoryMB,
 		Bare: o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, OLM: o.OLM, CRDs: o.CRDs, Owned: !o.Detached,
-		FirstCPU: rand.IntN(1024),
+		FirstCPU: rand.IntN(1024), Kernel: uml.Installed(),
+	}
+	flavor, err := FindFlavor(o.Flavor)
+	if err != nil {
+		return s, err
 	}
 	for i := 1; i <= o.Nodes; i++ {
 		n := spec.Node{Name: fmt.Sprintf("node%d", i), Num: i}
-		for _, d := range o.Disks {
+		for _, d := range flavor.allDisks(o.Disks) {
 			n.Disks = append(n.Disks, spec.Disk{Name: d.Name, Kind: string(d.Kind), Size: d.Size})
 		}
 		s.Nodes = append(s.Nodes, n)
@@ -131,6 +136,14 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	}
 	if err := copyFile(binary, s.Binary); err != nil {
 		return s, err
+	}
+	if s.Flavor, err = flavor.prepare(ctx, o, s.Path); err != nil {
+		return s, err
+	}
+	if s.Flavor.Root != "" {
+		if s.Kernel, err = uml.FromRoot(s.Flavor.Root, filepath.Join(o.State, spec.KernelFile)); err != nil {
+			return s, err
+		}
 	}
 	if s.Preload, err = preload(ctx, o); err != nil {
 		return s, err

@@ -153,6 +153,14 @@ func (l *lab) size(disk string) int64 {
 	return size
 }
 
+// sector is the logical sector size of a disk.
+func (l *lab) sector(disk string) int64 {
+	l.Helper()
+	size, err := strconv.ParseInt(strings.TrimSpace(l.sh("/usr/sbin/blockdev", "--getss", disk)), 10, 64)
+	l.ok(err)
+	return size
+}
+
 // sum reads a device past the page cache.
 func (l *lab) sum(disk string) string {
 	l.Helper()
@@ -194,21 +202,24 @@ func (l *lab) options(name string) WipeOptions {
 // gpt writes a GUID partition table with partitions of 32 MiB from 16 MiB on (UEFI, 5.3).
 func (l *lab) gpt(disk string, partitions int) {
 	l.Helper()
-	sectors := uint64(l.size(disk) / 512)
+	sector := uint64(l.sector(disk))
+	sectors := uint64(l.size(disk)) / sector
 	entries := make([]byte, 128*128)
+	// table is what the entries take, in sectors.
+	table := uint64(len(entries)) / sector
 	for i := range partitions {
 		e := entries[i*128:]
 		copy(e, guid("0fc63daf-8483-4772-8e79-3d69d8477de4"))
 		copy(e[16:], []byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, byte(i)})
-		first := uint64(16+i*32) << 11
+		first := uint64(16+i*32) << 20 / sector
 		binary.LittleEndian.PutUint64(e[32:], first)
-		binary.LittleEndian.PutUint64(e[40:], first+32<<11-1)
+		binary.LittleEndian.PutUint64(e[40:], first+32<<20/sector-1)
 	}
 	header := func(own, other, entriesAt uint64) []byte {
-		h := make([]byte, 512)
+		h := make([]byte, sector)
 		copy(h, "EFI PART\x00\x00\x01\x00")
 		binary.LittleEndian.PutUint32(h[12:], 92)
-		for offset, value := range map[int]uint64{24: own, 32: other, 40: 34, 48: sectors - 34, 72: entriesAt} {
+		for offset, value := range map[int]uint64{24: own, 32: other, 40: 2 + table, 48: sectors - 2 - table, 72: entriesAt} {
 			binary.LittleEndian.PutUint64(h[offset:], value)
 		}
 		copy(h[56:], guid("6a1f4b0e-5d4c-4f3a-9b52-6f3c1d2e4a5b"))
@@ -218,10 +229,10 @@ func (l *lab) gpt(disk string, partitions int) {
 		binary.LittleEndian.PutUint32(h[16:], crc32.ChecksumIEEE(h[:92]))
 		return h
 	}
-	l.write(disk, int64(sectors-33)*512, entries)
-	l.write(disk, int64(sectors-1)*512, header(sectors-1, 1, sectors-33))
-	l.write(disk, 1024, entries)
-	l.write(disk, 512, header(1, sectors-1, 2))
+	l.write(disk, int64((sectors-1-table)*sector), entries)
+	l.write(disk, int64((sectors-1)*sector), header(sectors-1, 1, sectors-1-table))
+	l.write(disk, int64(2*sector), entries)
+	l.write(disk, int64(sector), header(1, sectors-1, 2))
 	l.write(disk, 0, mbr(1, entryOf(0xee, 1, uint32(sectors-1))))
 	l.partitionsAppear(disk, partitions)
 }
@@ -258,7 +269,7 @@ func mbr(id uint32, entries ...[]byte) []byte {
 // dos writes a DOS table: a primary partition, and an extended one with a logical one in it.
 func (l *lab) dos(disk string) {
 	l.Helper()
-	const mib = 2048
+	mib := uint32((1 << 20) / l.sector(disk))
 	l.write(disk, 64<<20, mbr(0, entryOf(0x83, mib, 32*mib)))
 	l.write(disk, 0, mbr(0x1234, entryOf(0x83, 16*mib, 32*mib), entryOf(0x05, 64*mib, 40*mib)))
 	l.partitionsAppear(disk, 3)
@@ -290,6 +301,12 @@ func (l *lab) raid(disk string) {
 	copy(sb[16:], "0123456789abcdef")
 	copy(sb[32:], "node:0")
 	binary.LittleEndian.PutUint64(sb[144:], 8)
+	// blkid of util-linux 2.41 takes no superblock whose checksum is wrong.
+	var sum uint64
+	for at := 0; at < 256; at += 4 {
+		sum += uint64(binary.LittleEndian.Uint32(sb[at:]))
+	}
+	binary.LittleEndian.PutUint32(sb[216:], uint32(sum)+uint32(sum>>32))
 	l.write(disk, 4096, sb)
 }
 
@@ -369,8 +386,11 @@ func (l *lab) wantBlank() {
 	if nodes, err := filepath.Glob(l.disk + "[0-9]*"); err != nil || len(nodes) != 0 {
 		l.Errorf("there are still %v (%v)", nodes, err)
 	}
-	if out := l.sh("/usr/sbin/pvs", "--noheadings", "-o", "pv_name", "-a", "-S", "pv_name="+l.disk+"&&pv_uuid!=\"\""); strings.TrimSpace(out) != "" {
-		l.Errorf("LVM still knows %s", out)
+	// Warnings do not count: the devices file keeps the entry of a physical volume that is gone.
+	out, err := exec.Command("/usr/sbin/pvs", "--noheadings", "-o", "pv_name", "-a", "-S", "pv_name="+l.disk+"&&pv_uuid!=\"\"").Output()
+	l.ok(err)
+	if name := strings.TrimSpace(string(out)); name != "" {
+		l.Errorf("LVM still knows %s", name)
 	}
 }
 
@@ -550,7 +570,7 @@ func TestLabWipeOfSomethingElse(t *testing.T) {
 	tests := map[string]func(l *lab, o *WipeOptions){
 		"a file system was made meanwhile": func(l *lab, _ *WipeOptions) { l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", l.disk) },
 		"it was mounted meanwhile":         func(l *lab, _ *WipeOptions) { l.mount(l.disk) },
-		"another disk":                     func(_ *lab, o *WipeOptions) { o.Device.Serial = "another" },
+		"another disk":                     func(_ *lab, o *WipeOptions) { o.Device.Serial, o.Device.WWN = "another", "another" },
 		"another number":                   func(_ *lab, o *WipeOptions) { o.Device.Number = "8:4711" },
 		"protected": func(_ *lab, o *WipeOptions) {
 			o.PVs, o.Protected = map[Number]PV{o.Device.Number: {UUID: "p", Group: "vg1"}}, func(PV) string { return "belongs to vg1" }

@@ -47,7 +47,7 @@ var (
 	ErrNotInstalled = errors.New("LVM is not installed on the node: install the package lvm2")
 )
 
-// patterns of stderr, recorded from the version of LVM in testdata (see errors_test.go, which has each text in full). The
+// patterns of stderr, recorded from LVM 2.03.16 and 2.03.31 (see errors_test.go, which has each text in full). The
 // first that matches decides: a message that says more than one thing is listed under what the caller has to act on.
 var patterns = []struct {
 	text *regexp.Regexp
@@ -96,10 +96,11 @@ var patterns = []struct {
 	// No device found for /dev/nosuch.
 	// No PV found on device /dev/ubdb.
 	// Device not found in devices file.
+	// No devices file entry for /dev/ubdb.
 	// Cannot use /dev/nosuch: device not found
 	// Failed to find physical volume "/dev/sdc".
 	// No data to move for vg1.
-	{regexp.MustCompile(`Cannot use \S+: device not found|Failed to find physical volume|No data to move for|Volume group "[^"]*" not found|Failed to find logical volume|not found in [Vv]olume group|No device found for|No PV found on device|No devices? found in devices file`), ErrNotFound},
+	{regexp.MustCompile(`Cannot use \S+: device not found|Failed to find physical volume|No data to move for|Volume group "[^"]*" not found|Failed to find logical volume|not found in [Vv]olume group|No device found for|No PV found on device|No devices? found in devices file|No devices file entry for`), ErrNotFound},
 	// A volume group called vg1 already exists.
 	// Logical Volume "a" already exists in volume group "vg1"
 	{regexp.MustCompile(`already exists`), ErrExists},
@@ -107,11 +108,14 @@ var patterns = []struct {
 	// Insufficient free space: 23841 extents needed, but only 2 available
 	// Cannot create new thin volume, free space in thin pool vg1/pool reached threshold.
 	// Insufficient suitable allocatable extents for logical volume t3: 10 more required
-	{regexp.MustCompile(`(?i)insufficient free space|insufficient suitable|free space in thin pool .* reached threshold`), ErrNoSpace},
+	// Couldn't allocate areas array.
+	{regexp.MustCompile(`(?i)insufficient free space|insufficient suitable|couldn't allocate areas array|free space in thin pool .* reached threshold`), ErrNoSpace},
 	// New size (2 extents) matches existing size (2 extents).
 	// New size given (1 extents) not larger than existing size (2 extents)
-	{regexp.MustCompile(`matches existing size|not larger than existing size`), ErrNotLarger},
+	// No size change.
+	{regexp.MustCompile(`matches existing size|not larger than existing size|(?m)^\s*No size change\.`), ErrNotLarger},
 	// Cannot use /dev/loop0: device is too small (pv_min_size)
+	// Cannot use /dev/ubdb: device is not in devices file
 	// Error writing device /dev/mapper/disk at 4096 length 4096.
 	{regexp.MustCompile(`Cannot use \S+: device|Error (writing|reading) device`), ErrUnusable},
 	// Devices file not enabled.

@@ -124,7 +124,8 @@ func (l *LVM) PVSetAllocatable(ctx context.Context, o PVAllocatableOptions) erro
 }
 
 // PVRemove removes LVM's label from a device whose physical volume belongs to no volume group. One that belongs to a
-// volume group fails with ErrNotEmpty, a device without label with ErrNotFound.
+// volume group fails with ErrNotEmpty, a device without label with ErrNotFound; one that
+// the host's devices file does not have with ErrUnusable, whether it has a label or not.
 //
 // Not --force: it would remove the label of a physical volume in use.
 func (l *LVM) PVRemove(ctx context.Context, device string) error {

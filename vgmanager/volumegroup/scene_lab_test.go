@@ -92,13 +92,25 @@ func (s *scene) clearDisks() {
 	rescan()
 	_ = exec.Command("/usr/sbin/lvm", "pvmove", "--abort").Run()
 	for range 3 {
-		_ = exec.Command("/usr/sbin/dmsetup", "remove_all", "--force").Run()
+		removeMappings()
 	}
 	for _, link := range scsiDisks(s.T) {
 		disk := kernelName(link)
 		clean(disk)
 	}
 	_ = exec.Command("/usr/bin/udevadm", "settle").Run()
+}
+
+// removeMappings removes all mapped devices but those of the host: of its own volume group, and the multipath devices.
+func removeMappings() {
+	list, _ := exec.Command("/usr/sbin/dmsetup", "info", "--columns", "--noheadings", "--separator", " ", "--options", "name,uuid").Output()
+	for line := range strings.Lines(string(list)) {
+		name, uuid, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name == "" || strings.HasPrefix(name, "host-") || strings.HasPrefix(uuid, "mpath-") {
+			continue
+		}
+		_ = exec.Command("/usr/sbin/dmsetup", "remove", "--force", name).Run()
+	}
 }
 
 func clean(disk string) {

@@ -29,7 +29,7 @@ func root() *cobra.Command {
 	}
 	cmd.PersistentFlags().StringVar(&f.name, "name", "lab", "name of the lab")
 	cmd.PersistentFlags().StringVar(&f.state, "state", "", "folder of the lab (default .cache/labs/NAME in the repository)")
-	cmd.AddCommand(up(f), down(f), status(f), kubectl(f), node(f), shell(f), logs(f), loadImage(f), programs(), doctor(f), packages(), bareTest(f))
+	cmd.AddCommand(up(f), down(f), status(f), kubectl(f), node(f), shell(f), logs(f), loadImage(f), programs(), doctor(f), packages(), flavors(), bareTest(f))
 	return cmd
 }
 
@@ -55,6 +55,7 @@ func (f *flags) addTo(cmd *cobra.Command) {
 	o := &f.options
 	cmd.Flags().IntVar(&o.Nodes, "nodes", 1, "number of nodes")
 	cmd.Flags().StringVar(&f.disks, "disks", "", "data disks of every node, for example 8G,8G,scsi:1G")
+	cmd.Flags().StringVar(&o.Flavor, "flavor", lab.DefaultFlavor, "kind of host that the nodes are: see lab flavors")
 	cmd.Flags().IntVar(&o.MemoryMB, "memory", 2048, "memory of a node in MB")
 	cmd.Flags().BoolVar(&o.Bare, "bare", false, "nodes without Kubernetes")
 	cmd.Flags().BoolVar(&o.OpenShift, "openshift", false, "add OpenShift's custom resources, and objects that say what the cluster is")
@@ -207,6 +208,26 @@ func programs() *cobra.Command {
 			}
 			return err
 		}}
+}
+
+func flavors() *cobra.Command {
+	var names bool
+	cmd := &cobra.Command{Use: "flavors", Short: "Print the flavors of nodes, one a line, and the tests that each excludes", Args: cobra.NoArgs}
+	cmd.Flags().BoolVar(&names, "names", false, "print the names alone, for scripts")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		for _, f := range lab.Flavors() {
+			if names {
+				fmt.Println(f.Name)
+				continue
+			}
+			fmt.Printf("%-20s %s\n", f.Name, f.Description)
+			for _, e := range f.Excluded {
+				fmt.Printf("%-20s   without %s: %s\n", "", e.Test, e.Reason)
+			}
+		}
+		return nil
+	}
+	return cmd
 }
 
 func doctor(f *flags) *cobra.Command {

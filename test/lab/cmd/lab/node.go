@@ -115,13 +115,15 @@ func rawTerminal(fd int) (restore func(), err error) {
 func bareTest(f *flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "bare-test -- BINARY ARGS", Short: "Run a test binary on a bare node that is made for it", Args: cobra.MinimumNArgs(1)}
 	var disks string
+	var flavor string
 	cmd.Flags().StringVar(&disks, "disks", "", "data disks of the node, for example 1G,1G,scsi:1G")
+	cmd.Flags().StringVar(&flavor, "flavor", lab.DefaultFlavor, "kind of host that the node is: see lab flavors")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		specs, err := lab.ParseDisks(disks)
 		if err != nil {
 			return err
 		}
-		o := lab.Options{Name: f.name, State: f.state, Disks: specs, Progress: os.Stderr}
+		o := lab.Options{Name: f.name, State: f.state, Flavor: flavor, Disks: specs, Progress: os.Stderr}
 		return carry(lab.RunTestBinary(cmd.Context(), o, os.Stdout, os.Stderr, args[0], args[1:]...))
 	}
 	return cmd

@@ -13,8 +13,15 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// lvmLocal makes LVM take User Mode Linux's disks, which are not among the kinds that it knows. It is the node's own configuration.
-const lvmLocal = "devices {\n\ttypes = [ \"ubd\", 16 ]\n}\n"
+// lvmLocal makes LVM take User Mode Linux's disks, which are not among the kinds that it knows. It is the node's own
+// configuration, with what the flavor says of the devices file.
+func lvmLocal(flavor spec.Flavor) string {
+	text := "devices {\n\ttypes = [ \"ubd\", 16 ]\n"
+	if flavor.DevicesFile != "" {
+		text += "\tuse_devicesfile = 1\n"
+	}
+	return text + "}\n"
+}
 
 // udevRules give plain disks a serial number and a stable link, from a file that the agent writes before the disk appears.
 const udevRules = `SUBSYSTEM=="block", KERNEL=="ubd[b-p]", IMPORT{file}="/run/lab/ubd/%k"
@@ -31,7 +38,7 @@ func (m *machine) writeFiles() error {
 		"/etc/machine-id":                      hex.EncodeToString(sum[:16]) + "\n",
 		"/etc/hosts":                           fmt.Sprintf("127.0.0.1 localhost\n%s %s\n%s %s\n", spec.HostIP, spec.RegistryHost, m.Node.IP(), m.Node.Name),
 		"/etc/resolv.conf":                     "nameserver " + spec.HostIP + "\n",
-		"/etc/lvm/lvmlocal.conf":               lvmLocal,
+		"/etc/lvm/lvmlocal.conf":               lvmLocal(m.Flavor),
 		"/etc/udev/rules.d/59-lab-disks.rules": udevRules,
 		"/etc/profile.d/lab.sh":                "export " + spec.PathEnv(m.Path) + "\nPS1='" + m.Node.Name + ":\\w# '\n",
 	}

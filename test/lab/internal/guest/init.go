@@ -52,11 +52,15 @@ func (m *machine) boot(path string) error {
 		{"kernel modules", m.loadModules},
 		{"mounts", m.mountRest},
 		{"files", m.writeFiles},
+		{"flavor " + m.Flavor.Name, m.applyFlavor},
 		{"network", m.network},
 		{"udev", m.udev},
+		{"multipathd", m.multipathd},
 		{"scsi disks", m.disks.restore},
+		{"volume group of the host", m.hostVG},
 	}
 	m.reaper = reap.New()
+	m.disks.flavor = m.Flavor
 	for _, s := range steps {
 		if err := s.do(); err != nil {
 			return fmt.Errorf("%s: %w", s.name, err)

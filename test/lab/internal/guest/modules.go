@@ -23,7 +23,7 @@ var kubeModules = []string{
 
 // loadModules makes the kernel's modules findable where modprobe looks, and loads those that are surely needed.
 func (m *machine) loadModules() error {
-	release, dir, err := moduleDir()
+	release, dir, err := moduleDir("")
 	if err != nil {
 		return err
 	}
@@ -37,12 +37,13 @@ func (m *machine) loadModules() error {
 	if !m.Bare {
 		names = append(names[:len(names):len(names)], kubeModules...)
 	}
-	return loadModules(names...)
+	return loadModules("", names...)
 }
 
-// loadModules loads modules with what they depend on, by system calls. A module that is not there is taken as built in.
-func loadModules(names ...string) error {
-	_, dir, err := moduleDir()
+// loadModules loads modules of a root with what they depend on, by system calls. A module that is not there is taken as
+// built in.
+func loadModules(root string, names ...string) error {
+	_, dir, err := moduleDir(root)
 	if err != nil {
 		return err
 	}
@@ -73,13 +74,13 @@ func insmod(path string) error {
 	return nil
 }
 
-func moduleDir() (release, dir string, err error) {
+func moduleDir(root string) (release, dir string, err error) {
 	var u unix.Utsname
 	if err := unix.Uname(&u); err != nil {
 		return "", "", err
 	}
 	release = unix.ByteSliceToString(u.Release[:])
-	return release, "/usr/lib/uml/modules/" + release, nil
+	return release, root + "/usr/lib/uml/modules/" + release, nil
 }
 
 // moduleDeps reads modules.dep: a module's own file, then what it depends on, to be loaded from the last to the first.

@@ -30,17 +30,14 @@ func (m *machine) mountRoot() error {
 	}); err != nil {
 		return err
 	}
-	if err := loadModules("overlay"); err != nil {
+	if err := loadModules(m.Flavor.Root, "overlay"); err != nil {
 		return err
 	}
 	// The host keeps what the node wrote even when the node's process is killed: a barrier would only cost a sync of the host's disk.
 	if err := mountAll([]mount{{rootDisk, "/mnt", "ext4", unix.MS_NOATIME, "barrier=0"}}); err != nil {
 		return err
 	}
-	if err := mkdirs("/mnt/upper", "/mnt/work", "/mnt/root"); err != nil {
-		return err
-	}
-	if err := mountAll([]mount{{"overlay", "/mnt/root", "overlay", 0, "lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work"}}); err != nil {
+	if err := m.overlays(); err != nil {
 		return err
 	}
 	for _, dir := range onRootDisk {
@@ -53,6 +50,42 @@ func (m *machine) mountRoot() error {
 		}
 	}
 	return switchRoot("/mnt/root")
+}
+
+// overlays lays the root disk over the machine's root; or over the root of the node's flavor, and over the machine's folders
+// that such a node shows.
+func (m *machine) overlays() error {
+	if m.Flavor.Root == "" {
+		return overlay("/", "/mnt", "/mnt/root")
+	}
+	if err := overlayOfMachine(m.Flavor.Root, "/mnt", "/mnt/root"); err != nil {
+		return err
+	}
+	for i, dir := range m.Flavor.Folders {
+		if err := overlayOfMachine(dir, fmt.Sprintf("/mnt/folders/%d", i), "/mnt/root"+dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// overlayOfMachine shows a folder of the machine. It is a hostfs of its own: an overlay takes no lower layer that is inside
+// of another one.
+func overlayOfMachine(dir, disk, target string) error {
+	lower := disk + "/lower"
+	if err := mountAll([]mount{{"hostfs", lower, "hostfs", unix.MS_RDONLY, dir}}); err != nil {
+		return err
+	}
+	return overlay(lower, disk, target)
+}
+
+// overlay mounts a folder with what the node writes to it, which is in the folder disk.
+func overlay(lower, disk, target string) error {
+	upper, work := disk+"/upper", disk+"/work"
+	if err := mkdirs(upper, work); err != nil {
+		return err
+	}
+	return mountAll([]mount{{"overlay", target, "overlay", 0, "lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work}})
 }
 
 func switchRoot(root string) error {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 
 const (
 	scsiTarget = "/sys/kernel/config/target"
-	scsiHBA    = scsiTarget + "/loopback/naa.5001405000000001/tpgt_1"
+	scsiHBA    = scsiTarget + "/loopback/naa.5001405000000001"
 	scsiCore   = scsiTarget + "/core/fileio_0"
 	scsiDir    = labDir + "/scsi"
 	scsiLimit  = 10 * time.Second
@@ -28,9 +29,12 @@ const (
 // scsi are the node's SCSI disks: the kernel's own SCSI target, looped back to the kernel's own SCSI initiator, with a
 // file of the root disk behind each. So they have what real disks have (vendor, serial, WWN, a write cache that a power
 // cut loses), can be pulled and set offline while in use, grow while in use, and are there again after a restart.
+//
+// Where the flavor says so, a disk has two paths: it is seen through two ports of the host adapter.
 type scsi struct {
-	mu    sync.Mutex
-	disks []scsiDisk
+	flavor spec.Flavor
+	mu     sync.Mutex
+	disks  []scsiDisk
 }
 
 type scsiDisk struct {
@@ -54,7 +58,7 @@ func (s *scsi) restore() error {
 		return err
 	}
 	for _, d := range s.disks {
-		if err := attach(d); err != nil {
+		if err := s.attach(d); err != nil {
 			return err
 		}
 	}
@@ -78,14 +82,14 @@ func (s *scsi) add(args wire.DiskArgs) (string, error) {
 	if err := os.Truncate(d.file(), d.Size); err != nil {
 		return "", err
 	}
-	if err := attach(d); err != nil {
+	if err := s.attach(d); err != nil {
 		return "", err
 	}
 	s.disks = append(s.disks, d)
 	if err := s.save(); err != nil {
 		return "", err
 	}
-	return d.device()
+	return s.device(d)
 }
 
 // remove takes a disk away from under whatever uses it.
@@ -96,15 +100,20 @@ func (s *scsi) remove(name string) error {
 	if err != nil {
 		return err
 	}
-	if path, err := d.sys(); err == nil {
-		if err := os.WriteFile(path+"/delete", []byte("1"), 0); err != nil {
-			return err
+	for port := range s.flavor.Paths() {
+		if path, err := d.sys(port); err == nil {
+			if err := os.WriteFile(path+"/delete", []byte("1"), 0); err != nil {
+				return err
+			}
+		}
+		for _, path := range []string{d.lun(port) + "/disk", d.lun(port)} {
+			if err := os.Remove(path); err != nil {
+				return err
+			}
 		}
 	}
-	for _, path := range []string{d.lun() + "/disk", d.lun(), filepath.Join(scsiCore, d.Name)} {
-		if err := os.Remove(path); err != nil {
-			return err
-		}
+	if err := os.Remove(filepath.Join(scsiCore, d.Name)); err != nil {
+		return err
 	}
 	s.disks = slices.DeleteFunc(s.disks, func(o scsiDisk) bool { return o.Name == name })
 	if err := s.save(); err != nil {
@@ -118,10 +127,6 @@ func (s *scsi) grow(name string, size int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d, err := s.find(name)
-	if err != nil {
-		return err
-	}
-	path, err := d.sys()
 	if err != nil {
 		return err
 	}
@@ -140,7 +145,21 @@ func (s *scsi) grow(name string, size int64) error {
 	if err := s.save(); err != nil {
 		return err
 	}
-	return os.WriteFile(path+"/rescan", []byte("1"), 0)
+	return s.tell(d, "rescan", "1")
+}
+
+// tell writes to a file of the disk's SCSI device in sysfs, on each path.
+func (s *scsi) tell(d scsiDisk, file, text string) error {
+	for port := range s.flavor.Paths() {
+		path, err := d.sys(port)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(path, file), []byte(text), 0); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setState is "offline" (every read and write fails with an I/O error) or "running".
@@ -151,11 +170,7 @@ func (s *scsi) setState(name, state string) error {
 	if err != nil {
 		return err
 	}
-	path, err := d.sys()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path+"/state", []byte(state+"\n"), 0) // the kernel wants the end of the line
+	return s.tell(d, "state", state+"\n") // the kernel wants the end of the line
 }
 
 // devices are the disks' present device names, as JSON.
@@ -164,7 +179,7 @@ func (s *scsi) devices() (string, error) {
 	defer s.mu.Unlock()
 	names := map[string]string{}
 	for _, d := range s.disks {
-		device, err := d.device()
+		device, err := s.device(d)
 		if err != nil {
 			return "", err
 		}
@@ -190,11 +205,14 @@ func (s *scsi) save() error {
 	return err
 }
 
-func (d scsiDisk) lun() string { return fmt.Sprintf("%s/lun/lun_%d", scsiHBA, d.LUN) }
+// portDir is a port of the host adapter: the kernel's SCSI target with its number is behind it.
+func portDir(port int) string { return fmt.Sprintf("%s/tpgt_%d", scsiHBA, port+1) }
 
-// sys is the disk's SCSI device in sysfs.
-func (d scsiDisk) sys() (string, error) {
-	found, err := filepath.Glob(fmt.Sprintf("/sys/bus/scsi/devices/*:0:1:%d/block/sd*", d.LUN))
+func (d scsiDisk) lun(port int) string { return fmt.Sprintf("%s/lun/lun_%d", portDir(port), d.LUN) }
+
+// sys is the disk's SCSI device on a path, in sysfs.
+func (d scsiDisk) sys(port int) (string, error) {
+	found, err := filepath.Glob(fmt.Sprintf("/sys/bus/scsi/devices/*:0:%d:%d/block/sd*", port+1, d.LUN))
 	if err != nil {
 		return "", err
 	}
@@ -204,8 +222,23 @@ func (d scsiDisk) sys() (string, error) {
 	return filepath.Dir(filepath.Dir(found[0])), nil
 }
 
-func (d scsiDisk) device() (string, error) {
-	path, err := d.sys()
+// device is what uses the disk: the disk itself, or the multipath device of its paths.
+func (s *scsi) device(d scsiDisk) (string, error) {
+	disk, err := d.path(0)
+	if err != nil || !s.flavor.Multipath {
+		return disk, err
+	}
+	names, err := filepath.Glob("/sys/class/block/" + filepath.Base(disk) + "/holders/dm-*/dm/name")
+	if err != nil || len(names) == 0 {
+		return "", fmt.Errorf("SCSI disk %s: no multipath device: %w", d.Name, errors.Join(err, unix.ENODEV))
+	}
+	name, err := os.ReadFile(names[0])
+	return "/dev/mapper/" + strings.TrimSpace(string(name)), err
+}
+
+// path is the disk's device on a path.
+func (d scsiDisk) path(port int) (string, error) {
+	path, err := d.sys(port)
 	if err != nil {
 		return "", err
 	}
@@ -217,44 +250,80 @@ func (d scsiDisk) device() (string, error) {
 }
 
 // attach connects a disk's file to the target and the target to the initiator, and waits until udev knows the disk.
-func attach(d scsiDisk) error {
-	if err := scsiHost(); err != nil {
+func (s *scsi) attach(d scsiDisk) error {
+	if err := s.host(); err != nil {
 		return err
 	}
 	core := filepath.Join(scsiCore, d.Name)
-	if err := mkdirs(core, d.lun()); err != nil {
+	if err := s.makeCore(d, core); err != nil {
 		return err
 	}
-	settings := []struct{ file, value string }{
+	for port := range s.flavor.Paths() {
+		if err := mkdirs(d.lun(port)); err != nil {
+			return err
+		}
+		if err := os.Symlink(core, d.lun(port)+"/disk"); err != nil {
+			return err
+		}
+	}
+	return waitFor(scsiLimit, "SCSI disk "+d.Name, func() bool {
+		dev, err := s.device(d)
+		return err == nil && settle(blockOf(dev)) == nil
+	})
+}
+
+// blockOf is a device's folder in sysfs.
+func blockOf(device string) string {
+	if real, err := filepath.EvalSymlinks(device); err == nil {
+		device = real
+	}
+	return "/sys/class/block/" + filepath.Base(device)
+}
+
+// makeCore makes the disk as such, with its file.
+func (s *scsi) makeCore(d scsiDisk, core string) error {
+	if err := mkdirs(core); err != nil {
+		return err
+	}
+	settings := []setting{
 		{"control", fmt.Sprintf("fd_dev_name=%s,fd_dev_size=%d,fd_buffered_io=1", d.file(), d.Size)},
 		{"wwn/vpd_unit_serial", d.Serial},
 		{"enable", "1"},
 		{"attrib/emulate_tpu", "1"},
 	}
-	for _, s := range settings {
-		if err := os.WriteFile(filepath.Join(core, s.file), []byte(s.value), 0); err != nil {
+	if s.flavor.SectorSize != 0 {
+		settings = append(settings, setting{"attrib/block_size", strconv.Itoa(s.flavor.SectorSize)})
+	}
+	for _, set := range settings {
+		if err := os.WriteFile(filepath.Join(core, set.file), []byte(set.value), 0); err != nil {
+			return fmt.Errorf("%s: %w", set.file, err)
+		}
+	}
+	return nil
+}
+
+// setting is what is written to a file of configfs.
+type setting struct{ file, value string }
+
+// host loads the modules and makes the one host adapter with its ports, once.
+func (s *scsi) host() error {
+	if exists(portDir(0) + "/nexus") {
+		return nil
+	}
+	if err := loadModules("", "sd_mod", "target_core_mod", "target_core_file", "tcm_loop"); err != nil {
+		return err
+	}
+	if err := mkdirs(scsiCore); err != nil {
+		return err
+	}
+	for port := range s.flavor.Paths() {
+		if err := mkdirs(portDir(port)); err != nil {
+			return err
+		}
+		initiator := fmt.Sprintf("naa.50014050000000%02d", port+2)
+		if err := os.WriteFile(portDir(port)+"/nexus", []byte(initiator), 0); err != nil {
 			return err
 		}
 	}
-	if err := os.Symlink(core, d.lun()+"/disk"); err != nil {
-		return err
-	}
-	return waitFor(scsiLimit, "SCSI disk "+d.Name, func() bool {
-		dev, err := d.device()
-		return err == nil && settle("/sys/class/block/"+filepath.Base(dev)) == nil
-	})
-}
-
-// scsiHost loads the modules and makes the one host adapter, once.
-func scsiHost() error {
-	if exists(scsiHBA + "/nexus") {
-		return nil
-	}
-	if err := loadModules("sd_mod", "target_core_mod", "target_core_file", "tcm_loop"); err != nil {
-		return err
-	}
-	if err := mkdirs(scsiCore, scsiHBA); err != nil {
-		return err
-	}
-	return os.WriteFile(scsiHBA+"/nexus", []byte("naa.5001405000000002"), 0)
+	return nil
 }

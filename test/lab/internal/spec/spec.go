@@ -81,10 +81,13 @@ type Lab struct {
 	Path      []string `json:"path,omitempty"`
 	Nodes     []Node   `json:"nodes"`
 	MemoryMB  int      `json:"memoryMB"`
+	Flavor    Flavor   `json:"flavor"`
 	Bare      bool     `json:"bare,omitempty"`
 	OpenShift bool     `json:"openShift,omitempty"`
 	Snapshots bool     `json:"snapshots,omitempty"`
 	OLM       bool     `json:"olm,omitempty"`
+	// Kernel is what the nodes run on.
+	Kernel Kernel `json:"kernel"`
 	// FirstCPU is where the nodes begin to be given processors, so that labs do not all begin with the same one.
 	FirstCPU int `json:"firstCPU"`
 	// CRDs are files that are applied, and waited for, before the lab is up.
@@ -108,6 +111,7 @@ const (
 	AuditLog    = "audit.log"
 	BinaryFile  = "lab"
 	PreloadFile = "xstate.so"
+	KernelFile  = "linux"
 	RunDir      = "run"
 	RegistryDir = "registry"
 )
@@ -123,11 +127,21 @@ type Guest struct {
 	Lab  string `json:"lab"`
 	Node Node   `json:"node"`
 	Bare bool   `json:"bare"`
+	// Flavor is the kind of host that the node is.
+	Flavor Flavor `json:"flavor"`
 	// Path has the folders with containerd, kubelet and kube-proxy.
 	Path []string `json:"path,omitempty"`
 	// Dir holds the node's certificates and kubeconfigs, LogDir takes its logs; both are paths of the machine.
 	Dir    string `json:"dir"`
 	LogDir string `json:"logDir"`
+}
+
+// Kernel is a User Mode Linux program and how it is started.
+type Kernel struct {
+	// Program is the path of the program.
+	Program string `json:"program"`
+	// Env is added to the environment of the program itself.
+	Env []string `json:"env,omitempty"`
 }
 
 // GuestEnv names the environment variable, set on the node's kernel command line, with the path of the Guest file.

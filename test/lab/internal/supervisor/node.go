@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -139,7 +140,7 @@ func (n *node) boot(ctx context.Context) error {
 		return fmt.Errorf("node %s is %s", n.spec.Name, st.State)
 	}
 	guest := spec.Guest{
-		Lab: n.lab.Name, Node: n.spec, Bare: n.lab.Bare, Path: n.lab.Path,
+		Lab: n.lab.Name, Node: n.spec, Bare: n.lab.Bare, Flavor: n.lab.Flavor, Path: n.lab.Path,
 		Dir: filepath.Join(n.dir(), spec.CertDir), LogDir: filepath.Join(n.lab.State, spec.NodeLogDir(n.spec.Name)),
 	}
 	file := filepath.Join(n.dir(), "guest.json")
@@ -152,10 +153,7 @@ func (n *node) boot(ctx context.Context) error {
 		Disks: n.diskFiles(), Env: []string{spec.GuestEnv + "=" + file},
 	}
 	env := []string{"TMPDIR=" + filepath.Join(n.lab.State, spec.RunDir)}
-	if n.lab.Preload != "" {
-		env = append(env, "LD_PRELOAD="+n.lab.Preload)
-	}
-	args := append([]string{"-c", n.cpu(), uml.Program}, machine.Args()...)
+	args := slices.Concat([]string{"-c", n.cpu(), "/usr/bin/env"}, n.kernelEnv(), []string{n.lab.Kernel.Program}, machine.Args())
 	proc, err := n.lab.launch(filepath.Join(n.spec.Name, "console"), "/usr/bin/taskset", args, env)
 	if err != nil {
 		return err
@@ -167,6 +165,14 @@ func (n *node) boot(ctx context.Context) error {
 	}
 	n.set(spec.NodeRunning, nil)
 	return n.nameSCSI(ctx)
+}
+
+// kernelEnv is for the kernel's own program alone: the libraries that it names may not fit the programs that start it.
+func (n *node) kernelEnv() []string {
+	if n.lab.Preload == "" {
+		return n.lab.Kernel.Env
+	}
+	return append(slices.Clone(n.lab.Kernel.Env), "LD_PRELOAD="+n.lab.Preload)
 }
 
 // cpu is the one processor that the node may use. Its kernel has one processor anyway, and traces its processes: with

@@ -1,4 +1,4 @@
-package main
+package debian
 
 import (
 	"bytes"
@@ -11,10 +11,11 @@ import (
 	"time"
 )
 
-// command runs a program of the machine within a time limit, and returns its output.
-type command func(ctx context.Context, limit time.Duration, name string, args ...string) ([]byte, error)
+// Command runs a program of the machine within a time limit, and returns its output.
+type Command func(ctx context.Context, limit time.Duration, name string, args ...string) ([]byte, error)
 
-func runCommand(ctx context.Context, limit time.Duration, name string, args ...string) ([]byte, error) {
+// RunCommand is the Command that really runs the program.
+func RunCommand(ctx context.Context, limit time.Duration, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %s", limit))
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)

@@ -1,0 +1,225 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+)
+
+// DefaultFlavor is the flavor of nodes that have this machine's own root.
+const DefaultFlavor = "debian12"
+
+// Flavor is a kind of host that nodes of a lab can be.
+type Flavor struct {
+	Name string
+	// Description says in a line what such a host has.
+	Description string
+	// Excluded are tests that cannot hold on such a host. A test that is not listed has to pass.
+	Excluded []Exclusion
+
+	node spec.Flavor
+	// root is what the node's root is made of; nil for this machine's own root.
+	root *rootSpec
+	// kind of data disks for which none was asked.
+	kind Kind
+	// disks are added to those that were asked for.
+	disks []DiskSpec
+}
+
+// Exclusion is a test that is not run on a flavor.
+type Exclusion struct {
+	// Test is the name of a test function, or of a test and its subtests as in -test.run.
+	Test string
+	// Reason says why it cannot hold.
+	Reason string
+}
+
+// hostDisk is the disk of the node's own volume group.
+const hostDisk = "host"
+
+// manyDisks is the number of disks that a node of the flavor many-disks has besides its data disks.
+const manyDisks = 40
+
+// Flavors returns all flavors; the first is the default.
+func Flavors() []Flavor {
+	return []Flavor{
+		{Name: DefaultFlavor, Description: "Debian 12: LVM 2.03.16 with its defaults, kernel 6.1"},
+		{
+			Name: "devicesfile", Description: "LVM uses its devices file, which has no entries",
+			node: spec.Flavor{DevicesFile: spec.DevicesFileEmpty},
+		},
+		{
+			Name: "devicesfile-absent", Description: "LVM is to use its devices file, which does not exist",
+			node: spec.Flavor{DevicesFile: spec.DevicesFileAbsent},
+		},
+		{
+			Name: "devicesfile-root", Description: "LVM uses its devices file, made with the host's own volume group, which is mounted",
+			node:  spec.Flavor{DevicesFile: spec.DevicesFileAbsent, HostVG: hostDisk},
+			disks: []DiskSpec{{Name: hostDisk, Kind: Plain, Size: 256 * MiB}},
+		},
+		{
+			Name: "sectors4k", Description: "disks with logical sectors of 4096 bytes",
+			node: spec.Flavor{SectorSize: 4096}, kind: SCSI,
+		},
+		{
+			Name: "multipath", Description: "multipathd runs, and each SCSI disk (scsi:SIZE) has two paths",
+			node: spec.Flavor{Multipath: true}, root: debian12("multipath-tools"),
+			Excluded: []Exclusion{
+				{"TestLabMultipath", "makes a multipath device by hand of two disks with one WWN, which multipathd has taken already"},
+				{"TestLabIdentityOfClones", "multipathd takes its two disks with one WWN as two paths of one disk, so they cannot be removed at the end"},
+			},
+		},
+		{
+			Name: "readonly-usr", Description: "/usr is mounted read-only, as on CoreOS",
+			node: spec.Flavor{ReadOnlyUsr: true},
+		},
+		{
+			Name: "no-thin-tools", Description: "no thin_check, thin_repair and thin_dump (thin-provisioning-tools is not installed)",
+			node: spec.Flavor{Without: []string{"/usr/sbin/thin_*", "/usr/sbin/pdata_tools"}},
+			Excluded: []Exclusion{
+				{"TestSceneLostDiskOfAPlainGroup/thin", "a pool that is marked for a check is repaired with thin_check, which such a host lacks"},
+			},
+		},
+		{
+			Name: "many-disks", Description: fmt.Sprintf("%d further SCSI disks", manyDisks),
+			disks: furtherDisks(manyDisks),
+		},
+		{
+			Name: "lvm31", Description: "Debian 13: LVM 2.03.31, thin-provisioning-tools 1.1, systemd 257, kernel 6.12",
+			root: debian13(),
+		},
+		{
+			Name: "lvm31-devicesfile", Description: "Debian 13 as lvm31; LVM uses its devices file, which has no entries",
+			node: spec.Flavor{DevicesFile: spec.DevicesFileEmpty}, root: debian13(),
+		},
+	}
+}
+
+func furtherDisks(n int) []DiskSpec {
+	var disks []DiskSpec
+	for i := 1; i <= n; i++ {
+		disks = append(disks, DiskSpec{Name: fmt.Sprintf("further%d", i), Kind: SCSI, Size: 64 * MiB})
+	}
+	return disks
+}
+
+// FindFlavor returns the flavor of that name; the empty name is that of the default flavor.
+func FindFlavor(name string) (Flavor, error) {
+	if name == "" {
+		name = DefaultFlavor
+	}
+	all := Flavors()
+	i := slices.IndexFunc(all, func(f Flavor) bool { return f.Name == name })
+	if i < 0 {
+		var names []string
+		for _, f := range all {
+			names = append(names, f.Name)
+		}
+		return Flavor{}, fmt.Errorf("flavor %q does not exist: the flavors are %s", name, strings.Join(names, ", "))
+	}
+	f := all[i]
+	f.node.Name = f.Name
+	return f, nil
+}
+
+// testArgs adds -test.skip for the excluded tests to a command line that has flags of a test binary.
+func (f Flavor) testArgs(args []string) []string {
+	isTest := slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
+	if len(f.Excluded) == 0 || !isTest {
+		return args
+	}
+	var patterns []string
+	rest := slices.Clone(args)
+	if i := slices.Index(rest, skipFlag); i >= 0 && i+1 < len(rest) {
+		patterns = append(patterns, rest[i+1])
+		rest = slices.Delete(rest, i, i+2)
+	}
+	for _, e := range f.Excluded {
+		patterns = append(patterns, exactly(e.Test))
+	}
+	return append(rest, skipFlag, strings.Join(patterns, "|"))
+}
+
+const skipFlag = "-test.skip"
+
+// exactly is the pattern of one test. The testing package splits a pattern at slashes, and each part is matched for itself.
+func exactly(test string) string {
+	var parts []string
+	for _, part := range strings.Split(test, "/") {
+		parts = append(parts, "^"+part+"$")
+	}
+	return strings.Join(parts, "/")
+}
+
+// prepare makes what the nodes of the flavor need, and says what they are to be.
+func (f Flavor) prepare(ctx context.Context, o Options, programs []string) (spec.Flavor, error) {
+	node := f.node
+	if f.root == nil {
+		return node, nil
+	}
+	var err error
+	if node.Root, err = f.root.ensure(ctx, o.Progress); err != nil {
+		return node, err
+	}
+	node.Folders, err = sharedFolders(o, programs)
+	return node, err
+}
+
+// sharedFolders are what of this machine is seen on a node with another root: the lab's state and programs, the
+// repository, the cache, and the folders that RunTestBinary runs a program in and from. None is inside another one.
+func sharedFolders(o Options, programs []string) ([]string, error) {
+	root, err := Root()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	folders := append([]string{root, cache, o.State}, o.folders...)
+	// A set of programs may be a link into another checkout's cache.
+	for _, dir := range append([]string{filepath.Join(cache, "lab", "programs")}, programs...) {
+		real, err := filepath.EvalSymlinks(dir)
+		if err == nil {
+			folders = append(folders, real)
+		}
+	}
+	return outermost(slices.DeleteFunc(folders, isSystem)), nil
+}
+
+// systemFolders are those that a node with another root has of its own.
+var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/var/lib", "/boot"}
+
+func isSystem(dir string) bool {
+	return dir == "/" || slices.ContainsFunc(systemFolders, func(system string) bool { return strings.HasPrefix(dir+"/", system+"/") })
+}
+
+// outermost leaves out the folders that are inside another one.
+func outermost(folders []string) []string {
+	var list []string
+	slices.Sort(folders)
+	for _, dir := range folders {
+		if !slices.ContainsFunc(list, func(outer string) bool { return strings.HasPrefix(dir+"/", outer+"/") }) {
+			list = append(list, dir)
+		}
+	}
+	return list
+}
+
+// allDisks are the disks that were asked for and those that the flavor adds.
+func (f Flavor) allDisks(asked []DiskSpec) []DiskSpec { return slices.Concat(asked, f.disks) }
+
+// dataDisks are the devices of the disks that the flavor did not add.
+func (f Flavor) dataDisks(disks []Disk) []string {
+	var devices []string
+	for _, d := range disks {
+		if !slices.ContainsFunc(f.disks, func(added DiskSpec) bool { return added.Name == d.Name }) {
+			devices = append(devices, d.Device)
+		}
+	}
+	return devices
+}

@@ -1,0 +1,202 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/hack/debian"
+)
+
+// rootSpec is a root file system made of Debian's packages, unpacked and not installed.
+type rootSpec struct {
+	release string
+	// packages are added to those that every node needs.
+	packages []string
+}
+
+const (
+	bookworm = debian.Bookworm
+	trixie   = "trixie"
+)
+
+// rootVersion is counted up when a root is made in another way from the same packages.
+const rootVersion = "1"
+
+// basePackages are what a node needs besides the lab's own requirements: this machine has them.
+var basePackages = []string{
+	"base-files", "base-passwd", "bash", "coreutils", "dash", "diffutils", "dmsetup", "fdisk", "findutils", "grep",
+	"libc-bin", "lsof", "mawk", "mdadm", "mount", "parted", "procps", "psmisc", "sed", "smartmontools", "tar",
+}
+
+func debian12(packages ...string) *rootSpec { return &rootSpec{release: bookworm, packages: packages} }
+
+func debian13(packages ...string) *rootSpec { return &rootSpec{release: trixie, packages: packages} }
+
+// ensure returns the folder of the root in the cache, and makes it first if it is not there. A folder that is there is
+// complete. The folder's name has a sum of the packages: what was read of Debian's lists is kept.
+func (r rootSpec) ensure(ctx context.Context, w io.Writer) (string, error) {
+	cache, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	parent := filepath.Join(cache, "lab", "roots")
+	if err := os.MkdirAll(parent, 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lockFile(filepath.Join(parent, r.release+".lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	debs, err := r.fetch(ctx, filepath.Join(parent, "debian-"+r.release))
+	if err != nil {
+		return "", fmt.Errorf("packages of Debian's release %s: %w", r.release, err)
+	}
+	dir := filepath.Join(parent, r.release+"-"+rootKey(debs))
+	if isDir(dir) {
+		return dir, nil
+	}
+	begin := time.Now()
+	fmt.Fprintf(w, "        unpacking %d packages of Debian's release %s …\n", len(debs), r.release)
+	if err := makeRoot(ctx, dir, debs); err != nil {
+		return "", fmt.Errorf("root file system of Debian's release %s: %w", r.release, err)
+	}
+	fmt.Fprintf(w, "        unpacked (%.0fs)\n", time.Since(begin).Seconds())
+	return dir, nil
+}
+
+// fetch takes what the cache has. If the archive no longer has a package of the cached lists, the lists are read again.
+func (r rootSpec) fetch(ctx context.Context, folder string) ([]debian.Deb, error) {
+	archive := debian.Archive{Run: debian.RunCommand, Folder: folder, Arch: "amd64", Release: r.release}
+	debs, err := archive.Fetch(ctx, r.roots(), false)
+	if err == nil {
+		return debs, nil
+	}
+	debs, again := archive.Fetch(ctx, r.roots(), true)
+	if again != nil {
+		return nil, errors.Join(err, again)
+	}
+	return debs, nil
+}
+
+// roots are the packages to ask for.
+func (r rootSpec) roots() []string {
+	list := slices.Concat(basePackages, r.packages)
+	for _, required := range requirements {
+		if required.onNodes() {
+			list = append(list, required.pkg)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+func rootKey(debs []debian.Deb) string {
+	sum := sha256.New()
+	fmt.Fprintln(sum, rootVersion)
+	for _, d := range debs {
+		fmt.Fprintln(sum, d.SHA256)
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// makeRoot unpacks packages next to the folder and gives it its name when it is complete.
+func makeRoot(ctx context.Context, dir string, debs []debian.Deb) error {
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".build-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(tmp) }()
+	if err := errors.Join(os.Chmod(tmp, 0o755), mergeUsr(tmp)); err != nil {
+		return err
+	}
+	for _, d := range debs {
+		if err := unpackDeb(ctx, d, tmp); err != nil {
+			return fmt.Errorf("unpack %s: %w", filepath.Base(d.Path), err)
+		}
+	}
+	if err := finishRoot(ctx, tmp); err != nil {
+		return err
+	}
+	return os.Rename(tmp, dir)
+}
+
+// mergeUsr makes the links that packages of Debian 12 expect to be there.
+func mergeUsr(root string) error {
+	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
+		if err := os.MkdirAll(filepath.Join(root, "usr", name), 0o755); err != nil {
+			return err
+		}
+		if err := os.Symlink("usr/"+name, filepath.Join(root, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unpackDeb leaves the links of mergeUsr alone, into which a package may have folders of files.
+func unpackDeb(ctx context.Context, d debian.Deb, root string) error {
+	from := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", d.Path)
+	to := exec.CommandContext(ctx, "tar", "--extract", "--keep-directory-symlink", "--directory", root)
+	pipe, err := from.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	to.Stdin = pipe
+	if err := from.Start(); err != nil {
+		return err
+	}
+	out, err := to.CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("tar: %w: %s", err, out)
+	}
+	return errors.Join(err, from.Wait())
+}
+
+// finishRoot does what the packages' scripts would do and the lab needs.
+func finishRoot(ctx context.Context, root string) error {
+	for from, to := range map[string]string{"usr/share/base-passwd/passwd.master": "etc/passwd", "usr/share/base-passwd/group.master": "etc/group"} {
+		if err := copyText(filepath.Join(root, from), filepath.Join(root, to)); err != nil {
+			return err
+		}
+	}
+	for link, target := range map[string]string{"usr/bin/awk": "mawk", "usr/bin/sh": "dash"} {
+		if err := linkUnlessThere(target, filepath.Join(root, link)); err != nil {
+			return err
+		}
+	}
+	for _, dir := range []string{"dev", "proc", "sys", "run", "tmp", "mnt", "root", "var/tmp"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	if out, err := exec.CommandContext(ctx, filepath.Join(root, "usr/sbin/ldconfig"), "-r", root).CombinedOutput(); err != nil {
+		return fmt.Errorf("ldconfig: %w: %s", err, out)
+	}
+	return nil
+}
+
+func copyText(from, to string) error {
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o644)
+}
+
+func linkUnlessThere(target, path string) error {
+	err := os.Symlink(target, path)
+	if errors.Is(err, os.ErrExist) {
+		return nil
+	}
+	return err
+}
