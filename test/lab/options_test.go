@@ -31,6 +31,10 @@ func TestOptionsComplete(t *testing.T) {
 		"same disk name":    {Options{Disks: []DiskSpec{{Name: "disk2", Size: GiB}, {Size: GiB}}}, "two disks"},
 		"too many disks":    {Options{Disks: make16Disks()}, "16 plain disks"},
 		"bare OpenShift":    {Options{Bare: true, OpenShift: true}, "bare"},
+		"bare service CA":   {Options{Bare: true, ServiceCA: true}, "service CA"},
+		"bare Prometheus":   {Options{Bare: true, PrometheusOperator: true}, "Prometheus Operator"},
+		"bare policies":     {Options{Bare: true, NetworkPolicies: true}, "network policies"},
+		"all components":    {Options{ServiceCA: true, PrometheusOperator: true, NetworkPolicies: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := c.options.complete()
