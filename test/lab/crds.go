@@ -7,12 +7,11 @@ import (
 )
 
 const (
-	openShiftAPI   = "github.com/openshift/api"
-	snapshotClient = "github.com/kubernetes-csi/external-snapshotter/client/v8"
-	operatorAPI    = "github.com/operator-framework/api"
-	// The Prometheus Operator has no programs in a lab: only what its users write.
-	prometheusOperator       = "github.com/prometheus-operator/prometheus-operator"
-	prometheusOperatorModule = "test/lab/programs/monitoring"
+	openShiftAPI       = "github.com/openshift/api"
+	snapshotClient     = "github.com/kubernetes-csi/external-snapshotter/client/v8"
+	operatorAPI        = "github.com/operator-framework/api"
+	prometheusOperator = "github.com/prometheus-operator/prometheus-operator"
+	networkPolicies    = "sigs.k8s.io/kube-network-policies"
 )
 
 // crdFiles are where modules that the operator uses anyway keep their custom resource definitions.
@@ -41,8 +40,8 @@ func addonCRDs(ctx context.Context, o Options) ([]string, error) {
 		}
 		files = append(files, found...)
 	}
-	if o.OLM || o.OpenShift {
-		found, err := moduleFiles(ctx, prometheusOperatorModule, prometheusOperator, prometheusCRDs...)
+	if patterns := prometheusCRDs(o); len(patterns) > 0 {
+		found, err := moduleFiles(ctx, prometheusOperatorSet().module, prometheusOperator, patterns...)
 		if err != nil {
 			return nil, err
 		}
@@ -58,10 +57,29 @@ func addonCRDs(ctx context.Context, o Options) ([]string, error) {
 	return files, nil
 }
 
-// prometheusCRDs are those of the Prometheus Operator that a bundle may hold objects of. On OpenShift they are always there.
-var prometheusCRDs = []string{
-	"example/prometheus-operator-crd/monitoring.coreos.com_prometheusrules.yaml",
-	"example/prometheus-operator-crd/monitoring.coreos.com_servicemonitors.yaml",
+// prometheusCRDs are those of the Prometheus Operator: all of them where it runs, else those that a bundle may hold objects of, which on
+// OpenShift are always there.
+func prometheusCRDs(o Options) []string {
+	const folder = "example/prometheus-operator-crd/monitoring.coreos.com_"
+	switch {
+	case o.PrometheusOperator:
+		return []string{folder + "*.yaml"}
+	case o.OLM || o.OpenShift:
+		return []string{folder + "prometheusrules.yaml", folder + "servicemonitors.yaml"}
+	}
+	return nil
+}
+
+// networkPolicyManifest is the file with the objects of kube-network-policies, if it is wanted.
+func networkPolicyManifest(ctx context.Context, o Options) (string, error) {
+	if !o.NetworkPolicies {
+		return "", nil
+	}
+	found, err := moduleFiles(ctx, networkPoliciesSet().module, networkPolicies, "install.yaml")
+	if err != nil {
+		return "", err
+	}
+	return found[0], nil
 }
 
 // moduleFiles finds files in a module by patterns, each of which has to match. user is the folder, in the repository, of the module whose

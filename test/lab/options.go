@@ -37,6 +37,14 @@ type Options struct {
 	// OLM adds the Operator Lifecycle Manager: its custom resources, its operators in the namespace olm, which is that of the global
 	// catalogs, and the images registry.lab:5000/opm:1 and olm-util:1.
 	OLM bool
+	// ServiceCA adds a signer that answers the annotations of OpenShift's service CA: certificates for Services, and the bundle of
+	// their authority in ConfigMaps, webhook configurations, CustomResourceDefinitions and APIServices.
+	ServiceCA bool
+	// PrometheusOperator adds the Prometheus Operator, which watches all namespaces, all its custom resources, and the images
+	// registry.lab:5000/prometheus:1 and prometheus-config-reloader:1. A Prometheus object makes a Prometheus.
+	PrometheusOperator bool
+	// NetworkPolicies enforces NetworkPolicies on every node, with kube-network-policies. Without it they do nothing.
+	NetworkPolicies bool
 	// CRDs are further files with custom resource definitions to apply before the lab is up.
 	CRDs []string
 	// Progress takes a line for every step, with the time it took. None by default.
@@ -101,6 +109,9 @@ func (o Options) validate(flavor Flavor) error {
 	}
 	if o.Bare && (o.OpenShift || o.Snapshots || o.OLM || len(o.CRDs) > 0) {
 		errs = append(errs, errors.New("bare nodes have no API server for OpenShift's, snapshots', OLM's or other resources"))
+	}
+	if o.Bare && (o.ServiceCA || o.PrometheusOperator || o.NetworkPolicies) {
+		errs = append(errs, errors.New("bare nodes have no API server for a service CA, the Prometheus Operator or network policies"))
 	}
 	return errors.Join(append(errs, uml.CheckPath(o.State), validateDisks(flavor.allDisks(o.Disks)))...)
 }

@@ -35,6 +35,10 @@ func TestOptionsComplete(t *testing.T) {
 		"flavor's disk":     {Options{Flavor: "devicesfile-root", Disks: []DiskSpec{{Name: "host", Size: GiB}}}, "two disks"},
 		"room for its disk": {Options{Flavor: "devicesfile-root", Disks: make16Disks()[:15]}, "16 plain disks"},
 		"bare OpenShift":    {Options{Bare: true, OpenShift: true}, "bare"},
+		"bare service CA":   {Options{Bare: true, ServiceCA: true}, "service CA"},
+		"bare Prometheus":   {Options{Bare: true, PrometheusOperator: true}, "Prometheus Operator"},
+		"bare policies":     {Options{Bare: true, NetworkPolicies: true}, "network policies"},
+		"all components":    {Options{ServiceCA: true, PrometheusOperator: true, NetworkPolicies: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := c.options.complete()

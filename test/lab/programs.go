@@ -82,6 +82,28 @@ func olmSet() set {
 	}
 }
 
+// serviceCASet is the lab's own: the module of OpenShift's is not available.
+func serviceCASet() set {
+	return set{name: "service-ca", module: ".", key: sourceKey, programs: []program{{"serviceca", modulePath + "/test/lab/programs/serviceca"}}}
+}
+
+// prometheusOperatorSet has the Prometheus that the operator starts too: Debian's cannot discover targets in Kubernetes.
+func prometheusOperatorSet() set {
+	return set{
+		name: "prometheus-operator", module: "test/lab/programs/monitoring", tags: "remove_all_sd,enable_kubernetes_sd",
+		programs: []program{
+			{"prometheus-operator", prometheusOperator + "/cmd/operator"},
+			{"prometheus-config-reloader", prometheusOperator + "/cmd/prometheus-config-reloader"},
+			{"prometheus", "github.com/prometheus/prometheus/cmd/prometheus"},
+		},
+	}
+}
+
+// networkPoliciesSet names the program as its image does.
+func networkPoliciesSet() set {
+	return set{name: "network-policies", module: "test/lab/programs/networkpolicies", programs: []program{{"netpol", networkPolicies + "/cmd"}}}
+}
+
 // OLMPrograms builds the programs of the Operator Lifecycle Manager that are not in the cache yet and returns their folder, opm among them.
 func OLMPrograms(ctx context.Context, w io.Writer) (string, error) {
 	return olmSet().ensure(ctx, w)
@@ -96,10 +118,12 @@ func Programs(ctx context.Context, w io.Writer) (string, error) {
 	return kubernetesSet().ensure(ctx, w)
 }
 
-// AllPrograms builds everything that a lab can run, or the sets of some names (kubernetes, containerd, container, snapshot-controller, olm),
-// and returns the folders.
+// AllPrograms builds everything that a lab can run, or the sets of some names (kubernetes, containerd, container, snapshot-controller, olm,
+// service-ca, prometheus-operator, network-policies), and returns the folders.
 func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, error) {
-	sets := []set{kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet()}
+	sets := []set{
+		kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), serviceCASet(), prometheusOperatorSet(), networkPoliciesSet(),
+	}
 	if len(names) == 0 {
 		return ensureAll(ctx, w, sets...)
 	}
@@ -121,6 +145,15 @@ func clusterPrograms(ctx context.Context, o Options) ([]string, error) {
 	}
 	if o.OLM {
 		sets = append(sets, olmSet())
+	}
+	if o.ServiceCA {
+		sets = append(sets, serviceCASet())
+	}
+	if o.PrometheusOperator {
+		sets = append(sets, prometheusOperatorSet())
+	}
+	if o.NetworkPolicies {
+		sets = append(sets, networkPoliciesSet())
 	}
 	return ensureAll(ctx, o.Progress, sets...)
 }

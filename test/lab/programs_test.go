@@ -92,4 +92,16 @@ func TestAddonCRDsAreInTheModuleCache(t *testing.T) {
 	if _, err := moduleFiles(context.Background(), ".", openShiftAPI, "no/such/*.yaml"); err == nil {
 		t.Error("a pattern without files is no error")
 	}
+	files, err = addonCRDs(context.Background(), Options{OpenShift: true, PrometheusOperator: true})
+	if err != nil || !strings.Contains(strings.Join(files, "\n"), "_prometheuses.yaml") {
+		t.Errorf("%v in %v", err, files)
+	}
+	for _, c := range []struct {
+		options Options
+		want    string
+	}{{Options{}, ""}, {Options{NetworkPolicies: true}, "install.yaml"}} {
+		if file, err := networkPolicyManifest(context.Background(), c.options); err != nil || !strings.HasSuffix(file, c.want) || (file == "") != (c.want == "") {
+			t.Errorf("%v: %s, %v", c.options, file, err)
+		}
+	}
 }

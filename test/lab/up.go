@@ -99,6 +99,7 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	s := spec.Lab{
 		Name: o.Name, State: o.State, Binary: filepath.Join(o.State, spec.BinaryFile), MemoryMB: o.MemoryMB,
 		Bare: o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, OLM: o.OLM, CRDs: o.CRDs, Owned: !o.Detached,
+		ServiceCA: o.ServiceCA, PrometheusOperator: o.PrometheusOperator,
 		FirstCPU: rand.IntN(1024), Kernel: uml.Installed(),
 	}
 	flavor, err := FindFlavor(o.Flavor)
@@ -125,6 +126,9 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 			return s, err
 		}
 		s.CRDs = append(crds, s.CRDs...)
+		if s.NetworkPolicies, err = networkPolicyManifest(ctx, o); err != nil {
+			return s, err
+		}
 	}
 	if err := os.MkdirAll(o.State, 0o700); err != nil {
 		return s, err

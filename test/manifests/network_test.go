@@ -13,6 +13,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,6 +51,27 @@ func read[T any](t *testing.T, kind, file string) []T {
 	return all
 }
 
+// selects tells whether a policy is for a Pod with labels.
+func selects(t *testing.T, policy networkingv1.NetworkPolicy, pod map[string]string) bool {
+	t.Helper()
+	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
+	if err != nil {
+		t.Fatalf("%s: %v", policy.Name, err)
+	}
+	return selector.Matches(labels.Set(pod))
+}
+
+// TestPoliciesAreForOurPodsOnly: other operators may be in the namespace, and their Pods are not ours to cut off.
+func TestPoliciesAreForOurPodsOnly(t *testing.T) {
+	for _, policy := range read[networkingv1.NetworkPolicy](t, "NetworkPolicy", "config/network/policies.yaml") {
+		for _, pod := range []map[string]string{nil, {"app.kubernetes.io/name": "other", "app.kubernetes.io/part-of": "other"}} {
+			if selects(t, policy, pod) {
+				t.Errorf("%s is for a Pod with the labels %v too", policy.Name, pod)
+			}
+		}
+	}
+}
+
 // TestServicesAreReachedAndNothingElse: the network policies let in what a Service leads to, and no other port of a Pod.
 func TestServicesAreReachedAndNothingElse(t *testing.T) {
 	operator := read[appsv1.Deployment](t, "Deployment", "config/manager/deployment.yaml")[0].Spec.Template
@@ -73,7 +95,7 @@ func TestServicesAreReachedAndNothingElse(t *testing.T) {
 		}
 		covered := 0
 		for _, policy := range policies {
-			if !labels.SelectorFromSet(policy.Spec.PodSelector.MatchLabels).Matches(labels.Set(pod.Labels)) {
+			if !selects(t, policy, pod.Labels) {
 				continue
 			}
 			covered++

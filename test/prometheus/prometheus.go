@@ -42,7 +42,9 @@ const (
 
 // Prometheus is one that runs.
 type Prometheus struct {
-	web *http.Client
+	// address is in the lab's network.
+	address string
+	web     *http.Client
 	// running ends with Prometheus; its cause says why. It is nil for one that another process has started.
 	running context.Context
 	stop    func()
@@ -52,8 +54,13 @@ type Prometheus struct {
 
 // Open returns the Prometheus that another process has started, or will start, in the lab of the cluster.
 func Open(cluster *story.Cluster) *Prometheus {
+	return At(cluster, Address)
+}
+
+// At is Open for one that answers at another address of the lab's network.
+func At(cluster *story.Cluster, address string) *Prometheus {
 	transport := &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true}
-	return &Prometheus{web: &http.Client{Timeout: limit, Transport: transport}}
+	return &Prometheus{address: address, web: &http.Client{Timeout: limit, Transport: transport}}
 }
 
 // Ready returns an error unless Prometheus answers.
@@ -224,7 +231,7 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 
 // ask asks Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/).
 func (p *Prometheus) ask(ctx context.Context, path string, query url.Values, into any) error {
-	asked := url.URL{Scheme: "http", Host: Address, Path: path, RawQuery: query.Encode()}
+	asked := url.URL{Scheme: "http", Host: p.address, Path: path, RawQuery: query.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, asked.String(), nil)
 	if err != nil {
 		return err
@@ -303,6 +310,27 @@ func (p *Prometheus) Range(ctx context.Context, expr string, from, to time.Time,
 type Series struct {
 	Labels map[string]string
 	Times  []time.Time
+}
+
+// Rules returns the names of the rules that it evaluates, with what was wrong with the last evaluation of each: nothing if all is well.
+func (p *Prometheus) Rules(ctx context.Context) (map[string]string, error) {
+	var answer struct {
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError string }
+		}
+	}
+	err := p.ask(ctx, "/api/v1/rules", nil, &answer)
+	found := map[string]string{}
+	for _, group := range answer.Groups {
+		for _, rule := range group.Rules {
+			if rule.Health != "ok" {
+				found[rule.Name] = rule.Health + " " + rule.LastError
+			} else if _, known := found[rule.Name]; !known {
+				found[rule.Name] = ""
+			}
+		}
+	}
+	return found, err
 }
 
 // Down returns the targets that are not scraped, with the reason; and how many are.

@@ -77,6 +77,11 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin io.Reader, args ...string) 
 
 // Install pushes the operator's image to the lab's registry, and installs it as `make deploy` does.
 func (c *Cluster) Install(ctx context.Context, archive string) error {
+	return c.InstallFrom(ctx, "config/default", archive)
+}
+
+// InstallFrom installs another kustomization than config/default: `make deploy CONFIG=...`.
+func (c *Cluster) InstallFrom(ctx context.Context, config, archive string) error {
 	image, err := c.push(ctx, archive)
 	if err != nil {
 		return err
@@ -89,7 +94,7 @@ func (c *Cluster) Install(ctx context.Context, archive string) error {
 	if err != nil {
 		return err
 	}
-	command := exec.CommandContext(ctx, filepath.Join(root, "hack", "deploy"), "config/default", image)
+	command := exec.CommandContext(ctx, filepath.Join(root, "hack", "deploy"), config, image)
 	command.Env = append(os.Environ(), "KUBECTL="+filepath.Join(cache, "bin", "lab")+" kubectl --state "+c.Lab.State()+" --")
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("hack/deploy: %w\n%s", err, out)

@@ -46,6 +46,21 @@ func Pause(program string) (v1.Image, error) {
 	return build([]string{"/pause"}, map[string]string{"pause": program}, nil)
 }
 
+// Program is the image of one program, which is its entry point.
+func Program(program string) (v1.Image, error) {
+	path := "bin/" + filepath.Base(program)
+	img, err := build(nil, map[string]string{path: program}, nil)
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config.Config.Entrypoint = []string{"/" + path}
+	return mutate.ConfigFile(img, config)
+}
+
 // build makes an image of one layer with files (path in the image to path here), links and a /tmp.
 func build(command []string, files, links map[string]string) (v1.Image, error) {
 	var buf bytes.Buffer

@@ -26,6 +26,9 @@ const (
 	ClusterDomain = "cluster.local"
 )
 
+// PolicyQueue is the netfilter queue of kube-network-policies, as in its manifest.
+const PolicyQueue = 98
+
 // MaxNodes and MaxDisks are what addresses and User Mode Linux (16 ubd devices, the first is the root disk) allow.
 const (
 	MaxNodes = 9
@@ -86,6 +89,11 @@ type Lab struct {
 	OpenShift bool     `json:"openShift,omitempty"`
 	Snapshots bool     `json:"snapshots,omitempty"`
 	OLM       bool     `json:"olm,omitempty"`
+	ServiceCA bool     `json:"serviceCA,omitempty"`
+	// PrometheusOperator is run, and its images are in the registry.
+	PrometheusOperator bool `json:"prometheusOperator,omitempty"`
+	// NetworkPolicies is the manifest of what enforces them; empty if nothing does.
+	NetworkPolicies string `json:"networkPolicies,omitempty"`
 	// Kernel is what the nodes run on.
 	Kernel Kernel `json:"kernel"`
 	// FirstCPU is where the nodes begin to be given processors, so that labs do not all begin with the same one.
@@ -129,6 +137,8 @@ type Guest struct {
 	Bare bool   `json:"bare"`
 	// Flavor is the kind of host that the node is.
 	Flavor Flavor `json:"flavor"`
+	// Policies says that NetworkPolicies are enforced.
+	Policies bool `json:"policies,omitempty"`
 	// Path has the folders with containerd, kubelet and kube-proxy.
 	Path []string `json:"path,omitempty"`
 	// Dir holds the node's certificates and kubeconfigs, LogDir takes its logs; both are paths of the machine.

@@ -30,6 +30,9 @@ func (s *supervisor) addons(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := s.components(ctx); err != nil {
+		return err
+	}
 	if s.OpenShift {
 		return s.step(ctx, "OpenShift's objects", s.openShift)
 	}

@@ -47,6 +47,8 @@ func (s *supervisor) certificates() error {
 		"scheduler":           {User: "system:kube-scheduler"},
 		"snapshot-controller": {User: "snapshot-controller", Groups: []string{masters}},
 		"olm":                 {User: "olm", Groups: []string{masters}},
+		"service-ca":          {User: "service-ca", Groups: []string{masters}},
+		"prometheus-operator": {User: "prometheus-operator", Groups: []string{masters}},
 	} {
 		if err := s.issue(spec.CertDir, name, request); err != nil {
 			return err

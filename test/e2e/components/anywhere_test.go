@@ -1,0 +1,57 @@
+//go:build e2e
+
+package components
+
+import (
+	"context"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
+)
+
+// anywhere is a Prometheus as kube-prometheus sets one up. It finds its targets with the rights that the product gives it.
+const anywhere = `
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: prometheus-k8s, namespace: monitoring}
+---
+apiVersion: monitoring.coreos.com/v1
+kind: Prometheus
+metadata: {name: k8s, namespace: monitoring}
+spec:
+  image: IMAGE
+  serviceAccountName: prometheus-k8s
+  securityContext: {runAsNonRoot: true, runAsUser: 65534, fsGroup: 65534}
+  serviceMonitorSelector: {}
+  serviceMonitorNamespaceSelector: {}
+  ruleSelector: {}
+  ruleNamespaceSelector: {}
+`
+
+// A cluster that is not OpenShift: there the metrics are read with a token, and who may find them is said by monitoring/prometheus-operator.
+var _ = Describe("LVM Storage on any Kubernetes with the Prometheus Operator", Ordered, func() {
+	BeforeAll(func(ctx SpecContext) {
+		bringUp(ctx, lab.Options{Name: "e2e-anywhere", PrometheusOperator: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
+	}, NodeTimeout(10*time.Minute))
+
+	It("is scraped with a token after kubectl apply -k monitoring/prometheus-operator", func(ctx SpecContext) {
+		isScrapedWithAToken(ctx)
+	}, NodeTimeout(8*time.Minute))
+})
+
+func isScrapedWithAToken(ctx context.Context) {
+	GinkgoHelper()
+	Expect(cluster.Install(ctx, image)).To(Succeed())
+	Expect(cluster.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
+	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+	Expect(apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: monitoring}}")).To(Succeed())
+	kubectl(ctx, "apply", "-k", repositoryFile("monitoring/prometheus-operator"))
+	p := startPrometheus(ctx, "monitoring", anywhere)
+	// An agent and the operator, of which on a single node none stands by.
+	scrapes(ctx, p, 2)
+	hasLabels(ctx, p, `up{job=~"(lvms-operator|vg-manager)-metrics-service"}`, "namespace", namespace, namespace)
+	evaluates(ctx, p)
+}

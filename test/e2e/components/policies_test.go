@@ -1,0 +1,163 @@
+//go:build e2e
+
+package components
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
+)
+
+// where a shell line runs: in a container of a Pod.
+type where struct{ namespace, pod, container string }
+
+var (
+	// outsider has nothing to do with the product, neighbor is another Pod of the operator's namespace, and console has the labels of OpenShift's.
+	outsider = where{"default", "outsider", "main"}
+	neighbor = where{namespace, "neighbor", "main"}
+	console  = where{"openshift-console", "console", "main"}
+)
+
+// served is the port at which the Pods of the test serve.
+const served = 8080
+
+// startPods makes the Pods that try, once.
+func startPods(ctx context.Context) {
+	GinkgoHelper()
+	Expect(apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: openshift-console}}`)).To(Succeed())
+	for _, w := range []where{outsider, neighbor, console} {
+		Expect(apply(ctx, fmt.Sprintf(`
+apiVersion: v1
+kind: Pod
+metadata: {namespace: %s, name: %s, labels: {app: %[2]s, component: ui}}
+spec:
+  terminationGracePeriodSeconds: 0
+  containers:
+  - {name: main, image: "%[3]s/busybox:1", command: [sh, -c, "echo served >/tmp/f; exec httpd -f -p %[4]d -h /tmp"]}
+`, w.namespace, w.pod, cluster.Lab.Registry(), served))).To(Succeed())
+	}
+	for _, w := range []where{outsider, neighbor, console} {
+		Expect(cluster.WaitRunning(ctx, w.namespace, w.pod)).To(Succeed())
+	}
+}
+
+func addressOf(ctx context.Context, w where) string {
+	GinkgoHelper()
+	pod := &corev1.Pod{}
+	Expect(cluster.Get(ctx, client.ObjectKey{Namespace: w.namespace, Name: w.pod}, pod)).To(Succeed())
+	return pod.Status.PodIP
+}
+
+// Outcomes of an attempt. A port that refuses is one that the packets have come to.
+const (
+	passes  = "passes"
+	dropped = "is dropped"
+)
+
+// attempt connects from a Pod to a TCP port.
+func attempt(ctx context.Context, from where, address string, port int) string {
+	return outcome(ctx, from, fmt.Sprintf("nc -w 3 %s %d </dev/null", address, port))
+}
+
+// resolve asks the cluster's DNS, over UDP.
+func resolve(ctx context.Context, from where) string {
+	return outcome(ctx, from, "nslookup kubernetes.default.svc.cluster.local")
+}
+
+func outcome(ctx context.Context, from where, line string) string {
+	out, err := cluster.Kubectl(ctx, nil, "exec", "-n", from.namespace, from.pod, "-c", from.container, "--", "/bin/sh", "-c", line)
+	switch {
+	case err == nil:
+		return passes
+	case strings.Contains(out+err.Error(), "timed out"):
+		return dropped
+	}
+	return out + err.Error()
+}
+
+// expect tries until the outcome is the wanted one: what enforces the policies learns of Pods and policies a moment later.
+func expect(ctx context.Context, want, what string, try func() string) {
+	GinkgoHelper()
+	Eventually(try).WithContext(ctx).WithTimeout(30*time.Second).WithPolling(time.Second).Should(Equal(want), what)
+}
+
+func letsIn(ctx context.Context) {
+	GinkgoHelper()
+	startPods(ctx)
+	for _, c := range []struct {
+		name    string
+		port    int
+		allowed []where
+		refused []where
+	}{
+		{"lvms-operator", 9443, []where{outsider, neighbor, console}, nil},
+		{"lvms-operator", 8443, []where{outsider, neighbor, console}, nil},
+		{"lvms-operator", 8081, nil, []where{outsider, neighbor, console}},
+		{"vg-manager", 8443, []where{outsider, neighbor, console}, nil},
+		{"vg-manager", 8081, nil, []where{outsider, neighbor, console}},
+		{consoleplugin.Name, 9443, []where{console}, []where{outsider, neighbor}},
+	} {
+		address := podsOf(ctx, c.name)[0].Status.PodIP
+		for _, from := range c.allowed {
+			expect(ctx, passes, fmt.Sprintf("%s to port %d of %s", from.pod, c.port, c.name), func() string { return attempt(ctx, from, address, c.port) })
+		}
+		for _, from := range c.refused {
+			expect(ctx, dropped, fmt.Sprintf("%s to port %d of %s", from.pod, c.port, c.name), func() string { return attempt(ctx, from, address, c.port) })
+		}
+	}
+}
+
+// letsOut tries from the network of the product's own Pods, in a container that is added to them.
+func letsOut(ctx context.Context) {
+	GinkgoHelper()
+	startPods(ctx)
+	target := addressOf(ctx, outsider)
+	for name, want := range map[string]string{"lvms-operator": passes, "vg-manager": passes, consoleplugin.Name: dropped} {
+		from := joined(ctx, podsOf(ctx, name)[0])
+		expect(ctx, want, name+" asks DNS", func() string { return resolve(ctx, from) })
+		expect(ctx, want, name+" connects by TCP, as to an API server at whatever address and port", func() string { return attempt(ctx, from, target, served) })
+	}
+}
+
+// joined adds a container with a shell to a Pod.
+func joined(ctx context.Context, pod corev1.Pod) where {
+	GinkgoHelper()
+	nobody := int64(65534)
+	pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+		Name: "shell", Image: cluster.Lab.Registry() + "/busybox:1", Command: []string{"sleep", "100000"}, SecurityContext: &corev1.SecurityContext{RunAsUser: &nobody},
+	}})
+	pods := cluster.Clientset.CoreV1().Pods(pod.Namespace)
+	_, err := pods.UpdateEphemeralContainers(ctx, pod.Name, &pod, metav1.UpdateOptions{})
+	Expect(err).NotTo(HaveOccurred())
+	Eventually(func() (bool, error) {
+		found, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		for _, status := range found.Status.EphemeralContainerStatuses {
+			if status.State.Running != nil {
+				return true, nil
+			}
+		}
+		return false, nil
+	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(BeTrue(), "the shell in %s runs", pod.Name)
+	return where{pod.Namespace, pod.Name, "shell"}
+}
+
+// leavesNeighborsAlone: the namespace may be that of other operators too.
+func leavesNeighborsAlone(ctx context.Context) {
+	GinkgoHelper()
+	startPods(ctx)
+	expect(ctx, passes, "a neighbor asks DNS", func() string { return resolve(ctx, neighbor) })
+	expect(ctx, passes, "a neighbor connects to another namespace", func() string { return attempt(ctx, neighbor, addressOf(ctx, outsider), served) })
+	expect(ctx, passes, "another namespace connects to a neighbor", func() string { return attempt(ctx, outsider, addressOf(ctx, neighbor), served) })
+}

@@ -1,0 +1,180 @@
+//go:build e2e
+
+package components
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/prometheus"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// classes are one on each node for volumes, and one on a disk of node2 that can be pulled.
+const classes = `
+apiVersion: lvm.topolvm.io/v1alpha1
+kind: LVMCluster
+metadata: {name: my-lvmcluster, namespace: openshift-lvm-storage}
+spec:
+  storage:
+    deviceClasses:
+    - name: vg1
+      default: true
+      deviceSelector: {paths: [/dev/ubdb]}
+      thinPoolConfig: {name: thin-pool-1, sizePercent: 90, overprovisionRatio: 10}
+    - name: loose
+      nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [node2]}]}]}
+      deviceSelector: {paths: [LOOSE]}
+`
+
+// bundleMap is a ConfigMap that asks for the bundle of the service CA, as OpenShift's monitoring has one.
+const bundleMap = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: trusted, namespace: default, annotations: {service.beta.openshift.io/inject-cabundle: "true"}}
+`
+
+const soon = time.Minute
+
+// installs installs config/openshift and makes an LVMCluster, which has to pass the webhook.
+func installs(ctx context.Context) {
+	GinkgoHelper()
+	Expect(cluster.InstallFrom(ctx, "config/openshift", image)).To(Succeed())
+	Expect(apply(ctx, bundleMap)).To(Succeed())
+	Expect(apply(ctx, strings.ReplaceAll(classes, "LOOSE", pulledDisk(ctx).Device))).To(Succeed())
+	Expect(cluster.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+}
+
+// pulledDisk is the disk of node2 that can be pulled.
+func pulledDisk(ctx context.Context) lab.Disk {
+	GinkgoHelper()
+	node, err := cluster.Lab.Node("node2")
+	Expect(err).NotTo(HaveOccurred())
+	disks, err := node.Disks(ctx)
+	Expect(err).NotTo(HaveOccurred())
+	at := slices.IndexFunc(disks, func(d lab.Disk) bool { return d.Kind == lab.SCSI })
+	Expect(at).To(BeNumerically(">=", 0))
+	return disks[at]
+}
+
+func hasCertificates(ctx context.Context) {
+	GinkgoHelper()
+	roots := x509.NewCertPool()
+	Expect(roots.AppendCertsFromPEM(bundle(ctx))).To(BeTrue())
+	for secret, service := range map[string]string{
+		"lvms-operator-webhook-server-cert": "lvms-operator-webhook-service", "lvms-operator-metrics-cert": "lvms-operator-metrics-service",
+		"vg-manager-metrics-cert": "vg-manager-metrics-service", consoleplugin.Name + "-cert": consoleplugin.Name,
+	} {
+		found := &corev1.Secret{}
+		// The operator makes the Service of the plugin when it is there.
+		Eventually(cluster.Get).WithArguments(ctx, client.ObjectKey{Namespace: namespace, Name: secret}, found).WithContext(ctx).
+			WithTimeout(soon).WithPolling(time.Second).Should(Succeed())
+		pair, err := tls.X509KeyPair(found.Data[corev1.TLSCertKey], found.Data[corev1.TLSPrivateKeyKey])
+		Expect(err).NotTo(HaveOccurred(), secret)
+		_, err = pair.Leaf.Verify(x509.VerifyOptions{DNSName: service + "." + namespace + ".svc", Roots: roots})
+		Expect(err).NotTo(HaveOccurred(), secret)
+	}
+}
+
+// bundle is what the service CA lets clients trust.
+func bundle(ctx context.Context) []byte {
+	GinkgoHelper()
+	trusted := &corev1.ConfigMap{}
+	Eventually(func() (string, error) {
+		err := cluster.Get(ctx, client.ObjectKey{Namespace: "default", Name: "trusted"}, trusted)
+		return trusted.Data["service-ca.crt"], err
+	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).ShouldNot(BeEmpty())
+	return []byte(trusted.Data["service-ca.crt"])
+}
+
+// asksTheWebhook makes a second LVMCluster, which only the operator's webhook refuses.
+func asksTheWebhook(ctx context.Context) {
+	GinkgoHelper()
+	err := apply(ctx, strings.NewReplacer("LOOSE", "/dev/ubdz", "name: my-lvmcluster", "name: second").Replace(classes))
+	Expect(err).To(MatchError(MatchRegexp(`The LVMCluster "second" is invalid: .* can have (only )?one`)))
+}
+
+func bindsAClaim(ctx context.Context) {
+	GinkgoHelper()
+	v := story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
+	Expect(cluster.Claim(ctx, v)).To(Succeed())
+	Expect(cluster.StartPod(ctx, v, "data")).To(Succeed())
+	Expect(cluster.Write(ctx, v, "data")).To(HaveLen(64))
+}
+
+// servesCertificates asks each Pod for its metrics by the name of the Service, and trusts nothing but the service CA.
+func servesCertificates(ctx context.Context) {
+	GinkgoHelper()
+	certificate, key, err := prometheus.ClientCertificate(ctx, cluster)
+	Expect(err).NotTo(HaveOccurred())
+	platform, err := tls.X509KeyPair(certificate, key)
+	Expect(err).NotTo(HaveOccurred())
+	for name, metric := range map[string]string{"lvms-operator": "\nrest_client_requests_total{", "vg-manager": "\nlvms_volume_group_state{"} {
+		for _, pod := range podsOf(ctx, name) {
+			config := &tls.Config{ServerName: name + "-metrics-service." + namespace + ".svc", RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{platform}}
+			Expect(config.RootCAs.AppendCertsFromPEM(bundle(ctx))).To(BeTrue())
+			Expect(get(ctx, config, fmt.Sprintf("https://%s:8443/metrics", pod.Status.PodIP))).To(ContainSubstring(metric), pod.Name)
+		}
+	}
+	available := &appsv1.Deployment{}
+	Eventually(func() (int32, error) {
+		err := cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: consoleplugin.Name}, available)
+		return available.Status.AvailableReplicas, err
+	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(Equal(int32(2)), "Pods of the plugin, which wait for their certificate")
+}
+
+// get asks with a configuration of TLS, by way of the lab's network, and returns what is answered.
+func get(ctx context.Context, config *tls.Config, url string) string {
+	GinkgoHelper()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	Expect(err).NotTo(HaveOccurred())
+	web := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true, TLSClientConfig: config}}
+	response, err := web.Do(request)
+	Expect(err).NotTo(HaveOccurred())
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	Expect(err).NotTo(HaveOccurred())
+	Expect(response.StatusCode).To(Equal(http.StatusOK), "%s: %s", url, body)
+	return string(body)
+}
+
+// isAppliedAgain does what a GitOps tool does all day.
+func isAppliedAgain(ctx context.Context) {
+	GinkgoHelper()
+	injected := func() []byte {
+		GinkgoHelper()
+		found := &admissionregistrationv1.ValidatingWebhookConfiguration{}
+		Expect(cluster.Get(ctx, client.ObjectKey{Name: "lvms-operator-webhook"}, found)).To(Succeed())
+		Expect(found.Webhooks).To(HaveLen(1))
+		return found.Webhooks[0].ClientConfig.CABundle
+	}
+	Expect(injected()).To(Equal(bundle(ctx)))
+	before := podsOf(ctx, "lvms-operator")
+	Expect(cluster.InstallFrom(ctx, "config/openshift", image)).To(Succeed())
+	Consistently(injected).WithContext(ctx).WithTimeout(5 * time.Second).WithPolling(time.Second).Should(Equal(bundle(ctx)))
+	var names, now []string
+	for _, pod := range before {
+		names = append(names, pod.Name)
+	}
+	for _, pod := range podsOf(ctx, "lvms-operator") {
+		now = append(now, pod.Name)
+	}
+	Expect(now).To(ConsistOf(names), "no Pod was replaced")
+	Expect(kubectl(ctx, "annotate", "lvmcluster", "-n", namespace, "my-lvmcluster", "applied=again")).NotTo(BeEmpty(), "the webhook answers")
+}

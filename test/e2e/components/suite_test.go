@@ -1,0 +1,159 @@
+//go:build e2e
+
+// Package components has the stories in which the product meets what other projects have written for a cluster, and not
+// what we think of it: the Prometheus Operator and its Prometheus, and kube-network-policies. And a signer that answers
+// the annotations of OpenShift's service CA, so that config/openshift is installed and not only rendered.
+package components
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/format"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+const namespace = story.OperatorNamespace
+
+var (
+	cluster *story.Cluster
+	image   = os.Getenv("LVMS_IMAGE")
+)
+
+func TestComponents(t *testing.T) {
+	RegisterFailHandler(Fail)
+	format.MaxLength = 0 // What failed is read to its end.
+	RunSpecs(t, "LVM Storage beside real components")
+}
+
+// One cluster and one installation for all. A story that fails keeps none of the others from being told.
+var _ = Describe("LVM Storage on a cluster with OpenShift's components", Ordered, ContinueOnFailure, func() {
+	BeforeAll(func(ctx SpecContext) {
+		bringUp(ctx, lab.Options{
+			Name: "e2e-components", Nodes: 2, OpenShift: true, ServiceCA: true, PrometheusOperator: true, NetworkPolicies: true,
+			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}},
+		})
+		// OpenShift has these from its installation.
+		kubectl(ctx, "create", "namespace", "openshift-config-managed")
+		kubectl(ctx, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
+		installs(ctx)
+	}, NodeTimeout(10*time.Minute))
+
+	It("has the certificates of the service CA that config/openshift asks for", func(ctx SpecContext) {
+		hasCertificates(ctx)
+	}, NodeTimeout(2*time.Minute))
+
+	It("has an admission webhook that the API server trusts", func(ctx SpecContext) {
+		asksTheWebhook(ctx)
+	}, NodeTimeout(2*time.Minute))
+
+	It("binds a claim, and a Pod writes", func(ctx SpecContext) {
+		bindsAClaim(ctx)
+	}, NodeTimeout(5*time.Minute))
+
+	It("serves metrics that the bundle of the service CA vouches for", func(ctx SpecContext) {
+		servesCertificates(ctx)
+	}, NodeTimeout(2*time.Minute))
+
+	It("is applied again, and keeps what the service CA has injected", func(ctx SpecContext) {
+		isAppliedAgain(ctx)
+	}, NodeTimeout(3*time.Minute))
+
+	It("lets in admission and metrics, and nothing else", func(ctx SpecContext) {
+		letsIn(ctx)
+	}, NodeTimeout(4*time.Minute))
+
+	It("lets out what each of its Pods needs, and nothing else", func(ctx SpecContext) {
+		letsOut(ctx)
+	}, NodeTimeout(4*time.Minute))
+
+	It("leaves the traffic of other Pods in its namespace alone", func(ctx SpecContext) {
+		leavesNeighborsAlone(ctx)
+	}, NodeTimeout(4*time.Minute))
+
+	It("is scraped by a Prometheus that the Prometheus Operator has set up as on OpenShift", func(ctx SpecContext) {
+		isScraped(ctx)
+	}, NodeTimeout(6*time.Minute))
+
+	It("has rules that this Prometheus evaluates, and one fires when a disk is pulled", func(ctx SpecContext) {
+		fires(ctx)
+	}, NodeTimeout(8*time.Minute))
+})
+
+// bringUp starts a cluster, which all of a Describe is told on.
+func bringUp(ctx context.Context, o lab.Options) {
+	GinkgoHelper()
+	Expect(image).NotTo(BeEmpty(), "LVMS_IMAGE names the archive of the operator's image: run `make test-e2e`")
+	o.Progress = GinkgoWriter
+	l, err := lab.Up(ctx, o)
+	Expect(err).NotTo(HaveOccurred())
+	DeferCleanup(func(ctx SpecContext) { Expect(l.Down(ctx)).To(Succeed()) })
+	cluster, err = story.Open(l)
+	Expect(err).NotTo(HaveOccurred())
+}
+
+// When a spec fails, what a support engineer would ask for is printed, and all logs are kept.
+var _ = JustAfterEach(func(ctx SpecContext) {
+	if !CurrentSpecReport().Failed() || cluster == nil {
+		return
+	}
+	for _, args := range []string{
+		"get pods -A -o wide", "get lvmcluster,lvmvgns -A -o yaml", "get pvc,pv -A", "get networkpolicy,servicemonitor,prometheus -A",
+		"get events -A --field-selector=type=Warning --sort-by=.lastTimestamp --no-headers",
+		"logs -n " + namespace + " -l app.kubernetes.io/name=lvms-operator --tail=30 --prefix",
+	} {
+		out, err := cluster.Kubectl(ctx, nil, strings.Fields(args)...)
+		fmt.Fprintf(GinkgoWriter, "--- kubectl %s\n%s\n", args, out)
+		if err != nil {
+			fmt.Fprintln(GinkgoWriter, err)
+		}
+	}
+	cache, err := lab.CacheDir()
+	if err != nil {
+		fmt.Fprintln(GinkgoWriter, err)
+		return
+	}
+	dir := filepath.Join(cache, "e2e-logs", time.Now().UTC().Format("20060102T150405"))
+	fmt.Fprintf(GinkgoWriter, "logs of the lab: %s %v\n", dir, cluster.Lab.CollectLogs(ctx, dir))
+}, NodeTimeout(2*time.Minute))
+
+func kubectl(ctx context.Context, args ...string) string {
+	GinkgoHelper()
+	out, err := cluster.Kubectl(ctx, nil, args...)
+	Expect(err).NotTo(HaveOccurred())
+	return strings.TrimSpace(out)
+}
+
+// apply applies a manifest and returns kubectl's error, which is what a user reads.
+func apply(ctx context.Context, manifest string) error {
+	_, err := cluster.Kubectl(ctx, strings.NewReader(manifest), "apply", "-f", "-")
+	return err
+}
+
+// repositoryFile is the path of a file of the repository.
+func repositoryFile(path string) string {
+	GinkgoHelper()
+	root, err := lab.Root()
+	Expect(err).NotTo(HaveOccurred())
+	return filepath.Join(root, path)
+}
+
+// podsOf are the Pods of the product with a name (app.kubernetes.io/name).
+func podsOf(ctx context.Context, name string) []corev1.Pod {
+	GinkgoHelper()
+	list := &corev1.PodList{}
+	Expect(cluster.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": name})).To(Succeed())
+	Expect(list.Items).NotTo(BeEmpty(), "Pods of %s", name)
+	return list.Items
+}

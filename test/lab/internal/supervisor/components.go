@@ -1,0 +1,152 @@
+package supervisor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"regexp"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/images"
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
+)
+
+// components starts what operators find on a cluster besides Kubernetes itself.
+func (s *supervisor) components(ctx context.Context) error {
+	if s.ServiceCA {
+		if err := s.step(ctx, "service CA", s.serviceCA); err != nil {
+			return err
+		}
+	}
+	if s.PrometheusOperator {
+		if err := s.step(ctx, "Prometheus Operator", s.prometheusOperator); err != nil {
+			return err
+		}
+	}
+	if s.NetworkPolicies != "" {
+		return s.step(ctx, "network policies are enforced", s.networkPolicies)
+	}
+	return nil
+}
+
+func (s *supervisor) serviceCA(context.Context) error {
+	_, err := s.essential("service-ca", "serviceca", nil, "--kubeconfig", cert("service-ca.kubeconfig"))
+	return err
+}
+
+// prometheusOperatorAddress is in the lab's network. The default port is that of other programs beside the control plane.
+const prometheusOperatorAddress = "127.0.0.1:8765"
+
+// prometheusOperator runs beside the control plane. What it starts runs on the nodes, from images of the lab's registry.
+func (s *supervisor) prometheusOperator(ctx context.Context) error {
+	pusher := images.Pusher{CA: s.ca.PEM(), Dial: dialRegistry}
+	for _, name := range []string{"prometheus", "prometheus-config-reloader"} {
+		program, err := s.find(name)
+		if err != nil {
+			return err
+		}
+		if err := pushBuilt(ctx, pusher, name, func() (v1.Image, error) { return images.Program(program) }); err != nil {
+			return err
+		}
+	}
+	operator, err := s.essential("prometheus-operator", "prometheus-operator", nil,
+		"--apiserver", "https://"+spec.APIServer, "--ca-file", cert("ca.crt"),
+		"--cert-file", cert("prometheus-operator.crt"), "--key-file", cert("prometheus-operator.key"), "--web.listen-address", prometheusOperatorAddress,
+		"--prometheus-config-reloader", spec.Registry+"/prometheus-config-reloader:1",
+		// Its Pods share a processor with all others of the node.
+		"--config-reloader-cpu-request", "0", "--config-reloader-cpu-limit", "0",
+	)
+	if err != nil {
+		return err
+	}
+	return operator.await(ctx, "Prometheus Operator", addonLimit, func(ctx context.Context) error {
+		return healthy(ctx, "http://"+prometheusOperatorAddress+"/healthz")
+	})
+}
+
+func healthy(ctx context.Context, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, response.Status)
+	}
+	return nil
+}
+
+// networkPolicies installs kube-network-policies as its own manifest does, with the image of the lab's registry, and waits until each node
+// has it.
+func (s *supervisor) networkPolicies(ctx context.Context) error {
+	pusher := images.Pusher{CA: s.ca.PEM(), Dial: dialRegistry}
+	if err := s.pushPrograms(ctx, pusher, "kube-network-policies", "netpol"); err != nil {
+		return err
+	}
+	manifest, err := os.ReadFile(s.NetworkPolicies)
+	if err != nil {
+		return err
+	}
+	manifest = regexp.MustCompile(`image: \S+`).ReplaceAll(manifest, []byte("image: "+spec.Registry+"/kube-network-policies:1"))
+	if err := s.applyAll(ctx, manifest); err != nil {
+		return fmt.Errorf("%s: %w", s.NetworkPolicies, err)
+	}
+	return poll(ctx, nodeReadyLimit, time.Second, func(ctx context.Context) error {
+		var set struct {
+			Status struct {
+				NumberReady int `json:"numberReady"`
+			} `json:"status"`
+		}
+		if err := s.kube.get(ctx, "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-network-policies", &set); err != nil {
+			return err
+		}
+		if set.Status.NumberReady != len(s.Nodes) {
+			return fmt.Errorf("%d Pods of kube-network-policies are ready, want %d", set.Status.NumberReady, len(s.Nodes))
+		}
+		return nil
+	})
+}
+
+// kindPaths are where the API server has the kinds that applyAll knows.
+var kindPaths = map[string]string{
+	"ServiceAccount":     "/api/v1/namespaces/%s/serviceaccounts/%s",
+	"ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/%sclusterroles/%s",
+	"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/%sclusterrolebindings/%s",
+	"DaemonSet":          "/apis/apps/v1/namespaces/%s/daemonsets/%s",
+}
+
+// applyAll applies the objects of a manifest.
+func (s *supervisor) applyAll(ctx context.Context, manifest []byte) error {
+	for _, doc := range bytes.Split(manifest, []byte("\n---")) {
+		var meta struct {
+			Kind     string `json:"kind"`
+			Metadata struct {
+				Name      string `json:"name"`
+				Namespace string `json:"namespace"`
+			} `json:"metadata"`
+		}
+		if err := yaml.Unmarshal(doc, &meta); err != nil {
+			return err
+		}
+		if meta.Kind == "" {
+			continue
+		}
+		path, known := kindPaths[meta.Kind]
+		if !known {
+			return fmt.Errorf("kind %s is not known here", meta.Kind)
+		}
+		if err := s.kube.apply(ctx, fmt.Sprintf(path, meta.Metadata.Namespace, meta.Metadata.Name), doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
