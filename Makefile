@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
-VERSION ?= 0.1.0
+VERSION ?= 0.2.0
 # Programs that are built once and kept: one ignored folder for all of them.
 export LVMS_CACHE ?= $(CURDIR)/.cache
 BIN := $(LVMS_CACHE)/bin
@@ -196,8 +196,9 @@ upstream-image: image
 	@go build -o $(BIN)/upstream ./test/upstream/agent
 	@$(call write-image,amd64,$(BIN)/upstream,$(UPSTREAM_IMAGE)) -title upstream
 
-# The release that is to follow this one, for the story of an upgrade: the same program with another number.
-NEXT_VERSION := 0.2.0
+# The release that is to follow this one, for the story of an upgrade: the same program with another number. test/e2e/olm_test.go names
+# both versions.
+NEXT_VERSION := 0.3.0
 NEXT_IMAGE := $(LVMS_CACHE)/image/next.tar
 
 .PHONY: next-image

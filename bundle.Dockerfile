@@ -6,8 +6,8 @@ LABEL operators.operatorframework.io.bundle.mediatype.v1=registry+v1
 LABEL operators.operatorframework.io.bundle.manifests.v1=manifests/
 LABEL operators.operatorframework.io.bundle.metadata.v1=metadata/
 LABEL operators.operatorframework.io.bundle.package.v1=lvms-operator
-LABEL operators.operatorframework.io.bundle.channels.v1=stable-0.1,candidate
-LABEL operators.operatorframework.io.bundle.channel.default.v1=stable-0.1
+LABEL operators.operatorframework.io.bundle.channels.v1=stable-0.2,candidate
+LABEL operators.operatorframework.io.bundle.channel.default.v1=stable-0.2
 LABEL operators.operatorframework.io.test.mediatype.v1=scorecard+v1
 LABEL operators.operatorframework.io.test.config.v1=tests/scorecard/
 COPY bundle/manifests /manifests/

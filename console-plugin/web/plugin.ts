@@ -2,7 +2,7 @@ import type { ConsolePluginBuildMetadata } from '@openshift-console/dynamic-plug
 
 export const plugin: ConsolePluginBuildMetadata = {
   name: 'lvms-console',
-  version: '0.1.0',
+  version: '0.2.0',
   displayName: 'LVM Storage',
   description: 'Local volumes: from blank disks of the nodes to a StorageClass.',
   exposedModules: {

@@ -30,8 +30,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// The operator as an administrator of a disconnected cluster gets it: from a catalog in a mirror, through the Operator Lifecycle Manager. There is no second release yet: what is
-// released here as the next version is this one with another number, and its predecessor's CRD lacks a column.
+// The operator as an administrator of a disconnected cluster gets it: from a catalog in a mirror, through the Operator Lifecycle Manager. What is
+// released here as the next version is this one with another number, and the CRD of its predecessor lacks a column.
 var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	var (
 		c         olm.Cluster
@@ -56,7 +56,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		publisher, err = olm.NewPublisher(ctx, l, GinkgoT().TempDir(), GinkgoWriter)
 		Expect(err).NotTo(HaveOccurred())
 		images = map[string]string{}
-		for version, archive := range map[string]string{"0.1.0": image, "0.2.0": os.Getenv("LVMS_NEXT_IMAGE")} {
+		for version, archive := range map[string]string{"0.2.0": image, "0.3.0": os.Getenv("LVMS_NEXT_IMAGE")} {
 			Expect(archive).NotTo(BeEmpty(), "LVMS_IMAGE and LVMS_NEXT_IMAGE name archives of the operator's image: run `make test-e2e`")
 			images[version], err = publisher.PublishImage(ctx, archive, version)
 			Expect(err).NotTo(HaveOccurred())
@@ -95,11 +95,11 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		// Another catalog has the operator too, in a newer version. Nothing of it is to be seen in any of the stories.
 		elsewhere, err := olm.NewPublisher(ctx, c.Lab, GinkgoT().TempDir(), GinkgoWriter)
 		Expect(err).NotTo(HaveOccurred())
-		Expect(elsewhere.Publish(ctx, olm.Release{Version: "0.9.0", Image: images["0.1.0"]})).To(Succeed())
+		Expect(elsewhere.Publish(ctx, olm.Release{Version: "0.9.0", Image: images["0.2.0"]})).To(Succeed())
 		catalog, err := elsewhere.PublishCatalog(ctx)
 		Expect(err).NotTo(HaveOccurred())
 		Expect(c.ServeAs(ctx, "elsewhere", catalog)).To(Succeed())
-		publish(ctx, olm.Release{Version: "0.0.9", Image: images["0.1.0"], Change: changeCSV(`minKubeVersion: .*`, "minKubeVersion: 1.99.0")})
+		publish(ctx, olm.Release{Version: "0.0.9", Image: images["0.2.0"], Change: changeCSV(`minKubeVersion: .*`, "minKubeVersion: 1.99.0")})
 
 		By("a catalog that is not there")
 		Expect(c.Group(ctx, olm.OwnNamespace)).To(Succeed())
@@ -135,11 +135,11 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	}, NodeTimeout(6*time.Minute))
 
 	It("is installed with a Subscription, and serves volumes", func(ctx SpecContext) {
-		publish(ctx, olm.Release{Version: "0.1.0", Image: images["0.1.0"], Change: withoutColumns})
+		publish(ctx, olm.Release{Version: "0.2.0", Image: images["0.2.0"], Change: withoutColumns})
 		Expect(c.Subscribe(ctx, olm.OwnNamespace, "candidate")).To(Succeed())
-		Expect(c.WaitInstalled(ctx, "0.1.0")).To(Succeed())
+		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
 		Expect(columnsOf(ctx, c)).To(BeEmpty())
-		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(HaveSuffix(olm.PackageName+".v0.1.0"), "the console's plugin goes with this version")
+		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(HaveSuffix(olm.PackageName+".v0.2.0"), "the console's plugin goes with this version")
 
 		By("letting no privileged Pod run in the namespace")
 		level := func(level string) {
@@ -190,7 +190,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ContainSubstring("may not patch daemonsets.apps in namespace openshift-lvm-storage"))
 		giveAgents()
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-		Expect(c.WaitInstalled(ctx, "0.1.0")).To(Succeed())
+		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
 	}, NodeTimeout(6*time.Minute))
 
 	It("is upgraded through its channel while a Pod writes and a volume is being made", func(ctx SpecContext) {
@@ -210,16 +210,16 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		}()
 		plugin := consolePlugin()
 		Expect(c.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, plugin)).To(Succeed())
-		publish(ctx, olm.Release{Version: "0.2.0", Image: images["0.2.0"]})
+		publish(ctx, olm.Release{Version: "0.3.0", Image: images["0.3.0"]})
 		Eventually(func() (map[string]string, error) { phases, _, err := c.Versions(ctx); return phases, err }).WithContext(ctx).
-			WithTimeout(3*time.Minute).WithPolling(time.Second).Should(HaveKey(olm.PackageName+".v0.2.0"), "OLM finds the new version")
+			WithTimeout(3*time.Minute).WithPolling(time.Second).Should(HaveKey(olm.PackageName+".v0.3.0"), "OLM finds the new version")
 		during := story.Volume{Namespace: "default", Name: "during", Class: "lvms-vg1", Size: "256Mi"}
 		Expect(c.Claim(ctx, during)).To(Succeed())
 		Expect(c.StartPod(ctx, during, "during")).To(Succeed())
-		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
+		Expect(c.WaitInstalled(ctx, "0.3.0")).To(Succeed())
 		Expect(columnsOf(ctx, c)).NotTo(BeEmpty(), "the CRD has its new shape")
-		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(string(plugin.UID)+" "+olm.PackageName+".v0.2.0"), "the same plugin goes with the new version")
-		agentsFollow(ctx, c, images["0.2.0"])
+		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(string(plugin.UID)+" "+olm.PackageName+".v0.3.0"), "the same plugin goes with the new version")
+		agentsFollow(ctx, c, images["0.3.0"])
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 		single{c.Cluster}.stillWrites(ctx)
 		Expect(c.StopPod(ctx, "default", "during")).To(Succeed())
@@ -237,10 +237,10 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 
 	// A version whose program ends at its start comes to the same here: the Deployment does not become ready, and its old Pod stays.
 	It("goes on serving when the image of the next version is missing", func(ctx SpecContext) {
-		repository, _, _ := strings.Cut(images["0.2.0"], "@")
-		publish(ctx, olm.Release{Version: "0.2.1", Image: repository + "@sha256:" + strings.Repeat("0", 64)})
+		repository, _, _ := strings.Cut(images["0.3.0"], "@")
+		publish(ctx, olm.Release{Version: "0.3.1", Image: repository + "@sha256:" + strings.Repeat("0", 64)})
 		Eventually(func() (map[string]string, error) { phases, _, err := c.Versions(ctx); return phases, err }).WithContext(ctx).
-			WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HaveKeyWithValue(olm.PackageName+".v0.2.1", "Installing"))
+			WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HaveKeyWithValue(olm.PackageName+".v0.3.1", "Installing"))
 		Eventually(func() string {
 			return single{c.Cluster}.kubectl(ctx, "", "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=lvms-operator", "--no-headers")
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("ImagePull"))
@@ -254,14 +254,14 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	// OLM does not go on from a version that has not been installed: the administrator takes the Subscription and the versions away, which
 	// is also how an operator is uninstalled, and subscribes again.
 	It("is uninstalled while volumes are there, and taken up by the version that mends it, for all namespaces", func(ctx SpecContext) {
-		publish(ctx, olm.Release{Version: "0.2.2", Image: images["0.2.0"]})
+		publish(ctx, olm.Release{Version: "0.3.2", Image: images["0.3.0"]})
 		sum, err := c.Write(ctx, broken, broken.Name)
 		Expect(err).NotTo(HaveOccurred())
 		kept := single{c.Cluster}.release(ctx, broken)
 		Expect(c.Unsubscribe(ctx)).To(Succeed())
 		single{c.Cluster}.stillWrites(ctx)
-		Expect(c.Subscribe(ctx, olm.AllNamespaces, "stable-0.2")).To(Succeed())
-		Expect(c.WaitInstalled(ctx, "0.2.2")).To(Succeed())
+		Expect(c.Subscribe(ctx, olm.AllNamespaces, "stable-0.3")).To(Succeed())
+		Expect(c.WaitInstalled(ctx, "0.3.2")).To(Succeed())
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 		single{c.Cluster}.stillWrites(ctx)
 		again := story.Volume{Namespace: "default", Name: "again", Class: broken.Class, Size: broken.Size, Existing: kept}
