@@ -44,7 +44,7 @@ test: ready-tests ## Install what is needed, run every kind of check once. Ends 
 
 .PHONY: test-long
 test-long: ready-tests ## All of it, again for every crash point, host flavor and RAID level, with power cuts and soak: before a release.
-	@hack/lane test-long lint verify test-unit test-fuzz test-env test-console test-lab test-e2e
+	@hack/lane test-long lint verify test-unit test-fuzz test-env test-console test-lab test-e2e test-e2e-flavors
 
 # Everything that can fail later is tried first, in seconds once the packages are there: what the machine has and reaches, and the boot of
 # a node.
@@ -88,6 +88,10 @@ test-console: console-browser console-build $(BIN)/bridge ## The console plugin:
 	@hack/console host
 	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
 		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml $(NPM) run --silent browser
+
+.PHONY: test-e2e-flavors
+test-e2e-flavors: packages image ## The main user story on clusters whose nodes are other hosts than Debian 12's: hack/test-e2e-flavors FLAVOR...
+	@LVMS_IMAGE=$(IMAGE) hack/test-e2e-flavors
 
 .PHONY: bench-node
 bench-node: packages ## Processes and API writes at rest, time to see a disk, time to a volume group against bare LVM, on a lab node.
