@@ -44,7 +44,7 @@ test: ready-tests ## Install what is needed, run every kind of check once. Ends 
 
 .PHONY: test-long
 test-long: ready-tests ## All of it, again for every crash point, host flavor and RAID level, with power cuts and soak: before a release.
-	@hack/lane test-long lint verify test-unit test-fuzz test-env test-console test-lab test-e2e
+	@hack/lane test-long lint verify test-unit test-fuzz test-env test-env-oldest test-console test-lab test-e2e
 
 # Everything that can fail later is tried first, in seconds once the packages are there: what the machine has and reaches, and the boot of
 # a node.
@@ -64,7 +64,15 @@ test-fuzz: ## Every decoder with made-up input, a bounded number of it: FUZZTIME
 
 .PHONY: test-env
 test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etcd.
-	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/... ./must-gather/...
+	@$(call test-api,kubernetes,API server tests)
+
+.PHONY: test-env-oldest
+test-env-oldest: $(LAB) ## The same against the oldest Kubernetes that the bundle admits.
+	@$(call test-api,kubernetes-oldest,API server tests on the oldest Kubernetes)
+
+# $(call test-api,PROGRAMS,STEP): the tests with the tag env, against the API server of a set of the lab's programs.
+test-api = assets=$$($(LAB) programs $(1)) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "$(2)" \
+	env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/... ./must-gather/...
 
 .PHONY: test-lab
 test-lab: packages image ## The lab itself, and the LVM contract on real LVM in a bare node.
