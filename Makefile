@@ -44,7 +44,7 @@ test: ready-tests ## Install what is needed, run every kind of check once. Ends 
 
 .PHONY: test-long
 test-long: ready-tests ## All of it, again for every crash point, host flavor and RAID level, with power cuts and soak: before a release.
-	@hack/lane test-long lint verify test-unit test-fuzz test-env test-console test-lab test-e2e test-e2e-flavors
+	@hack/lane test-long lint verify test-unit test-fuzz test-env test-env-oldest test-console test-lab test-e2e test-e2e-flavors
 
 # Everything that can fail later is tried first, in seconds once the packages are there: what the machine has and reaches, and the boot of
 # a node.
@@ -64,7 +64,15 @@ test-fuzz: ## Every decoder with made-up input, a bounded number of it: FUZZTIME
 
 .PHONY: test-env
 test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etcd.
-	@assets=$$($(LAB) programs kubernetes) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "API server tests" env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/... ./must-gather/...
+	@$(call test-api,kubernetes,API server tests)
+
+.PHONY: test-env-oldest
+test-env-oldest: $(LAB) ## The same against the oldest Kubernetes that the bundle admits.
+	@$(call test-api,kubernetes-oldest,API server tests on the oldest Kubernetes)
+
+# $(call test-api,PROGRAMS,STEP): the tests with the tag env, against the API server of a set of the lab's programs.
+test-api = assets=$$($(LAB) programs $(1)) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m hack/step "$(2)" \
+	env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/... ./must-gather/...
 
 .PHONY: test-lab
 test-lab: packages image ## The lab itself, and the LVM contract on real LVM in a bare node.
@@ -72,8 +80,12 @@ test-lab: packages image ## The lab itself, and the LVM contract on real LVM in 
 	@hack/test-bare
 
 .PHONY: test-e2e
-test-e2e: packages image must-gather-image upstream-image next-image $(BIN)/bundle $(BIN)/catalog ## User stories on a real cluster with real LVM.
-	@LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) hack/step "end-to-end tests" go test $(SHORT) -tags e2e -count 1 -timeout $(if $(LONG),120m,50m) ./test/e2e/... $(E2E_FLAGS)
+test-e2e: packages image must-gather-image upstream-image next-image $(if $(LONG),previous) $(BIN)/bundle $(BIN)/catalog ## User stories on a real cluster with real LVM.
+	@LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) LVMS_PREVIOUS=$(PREVIOUS) hack/step "end-to-end tests" go test $(SHORT) -tags e2e -count 1 -timeout $(if $(LONG),120m,50m) ./test/e2e/... $(E2E_FLAGS)
+
+.PHONY: test-previous
+test-previous: packages image previous $(BIN)/bundle $(BIN)/catalog ## The upgrade from the version before this one, while Pods write. The long lane has it in test-e2e.
+	@LVMS_IMAGE=$(IMAGE) LVMS_PREVIOUS=$(PREVIOUS) hack/step "upgrade tests" go test -tags e2e -count 1 -timeout 60m ./test/e2e/previous -ginkgo.v
 
 # npm needs Node.js, which nothing else here does; so does the plugin, which is built into its server.
 CONSOLE := $(CURDIR)/console-plugin/web
@@ -199,6 +211,14 @@ UPSTREAM_IMAGE := $(LVMS_CACHE)/image/upstream.tar
 upstream-image: image
 	@go build -o $(BIN)/upstream ./test/upstream/agent
 	@$(call write-image,amd64,$(BIN)/upstream,$(UPSTREAM_IMAGE)) -title upstream
+
+# The commit of the version before this one, 0.1.0, which the long lane upgrades from. Set it with VERSION.
+PREVIOUS_COMMIT := 60d094bf615766907a5ea7cf66b73fffdfd7a928
+PREVIOUS := $(LVMS_CACHE)/previous/$(PREVIOUS_COMMIT)
+
+.PHONY: previous
+previous: ## Build the image of the version before this one, from the repository's history. Wants Node.js 20.
+	@[ -d $(PREVIOUS) ] || hack/step "build the previous version" hack/previous $(PREVIOUS_COMMIT) $(PREVIOUS)
 
 # The release that is to follow this one, for the story of an upgrade: the same program with another number. test/e2e/olm_test.go names
 # both versions.

@@ -31,7 +31,8 @@ import (
 )
 
 // The operator as an administrator of a disconnected cluster gets it: from a catalog in a mirror, through the Operator Lifecycle Manager. What is
-// released here as the next version is this one with another number, and the CRD of its predecessor lacks a column.
+// released here as the next version is this one with another number, and the CRD of its predecessor lacks a column. The upgrade from the real
+// predecessor is in test/e2e/previous.
 var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	var (
 		c         olm.Cluster
@@ -298,7 +299,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		}
 		Eventually(func() ([]string, error) {
 			after, err := c.Objects(ctx)
-			return leftOver(before, after), err
+			return olm.LeftOver(before, after), err
 		}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(), "what is left in the API")
 		Expect(single{c.Cluster}.node(ctx, contentOfDisks)).To(Equal(disks))
 	}, NodeTimeout(8*time.Minute))
@@ -383,19 +384,6 @@ func agentsFollow(ctx context.Context, c olm.Cluster, image string) {
 		return slices.ContainsFunc(agents.Spec.Template.Spec.Containers, func(container corev1.Container) bool { return container.Image == image }) &&
 			status.ObservedGeneration == agents.Generation && status.UpdatedNumberScheduled == 1 && status.NumberReady == 1
 	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agents follow")
-}
-
-// leftOver are the objects that were not there before. In its own namespace OLM has what it unpacked bundles with; and of each operator with a
-// webhook it leaves the right to read how the API server is authenticated (operator-lifecycle-manager, pkg/controller/install).
-func leftOver(before, after map[string]bool) []string {
-	var left []string
-	for object := range after {
-		if !before[object] && !strings.Contains(object, " olm/") && object != "rolebindings kube-system/lvms-operator-service-auth-reader" {
-			left = append(left, object)
-		}
-	}
-	slices.Sort(left)
-	return left
 }
 
 // says returns what OLM says about the Subscription and the versions.

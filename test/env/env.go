@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -62,6 +64,19 @@ func Start(crdPaths ...string) (*Env, error) {
 		return nil, errors.Join(err, e.Stop())
 	}
 	return e, nil
+}
+
+// Minor returns the minor version of the API server: 30 of Kubernetes 1.30.
+func (e *Env) Minor() (int, error) {
+	c, err := discovery.NewDiscoveryClientForConfig(e.Config)
+	if err != nil {
+		return 0, err
+	}
+	version, err := c.ServerVersion()
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(version.Minor)
 }
 
 // Stop ends the API server and etcd.

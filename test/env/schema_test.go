@@ -54,7 +54,7 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 			`{deviceClasses: [{name: vg1, deviceSelector: {}}]}`,
 			`name at least one device in paths or optionalPaths`},
 		"name with a capital":        {`{deviceClasses: [{name: VG1}]}`, `spec.storage.deviceClasses[0].name: Invalid value: "VG1"`},
-		"name beyond an annotation":  {`{deviceClasses: [{name: ` + strings.Repeat("a", 64) + `}]}`, `Too long: may not be more than 63`},
+		"name beyond an annotation":  {`{deviceClasses: [{name: ` + strings.Repeat("a", 64) + `}]}`, `deviceClasses[0].name: Too long: may not be`},
 		"unknown reclaim policy":     {`{deviceClasses: [{name: vg1, storageClassOptions: {reclaimPolicy: Recycle}}]}`, `supported values: "Delete", "Retain"`},
 		"unknown binding mode":       {`{deviceClasses: [{name: vg1, storageClassOptions: {volumeBindingMode: Never}}]}`, `supported values: "WaitForFirstConsumer", "Immediate"`},
 		"seventeen labels":           {`{deviceClasses: [{name: vg1, storageClassOptions: {additionalLabels: {a: "", b: "", c: "", d: "", e: "", f: "", g: "", h: "", i: "", j: "", k: "", l: "", m: "", n: "", o: "", p: "", q: ""}}}]}`, `additionalLabels: Too many: 17`},

@@ -48,6 +48,15 @@ func kubernetesSet() set {
 	return s
 }
 
+// oldestSet is the API server of the oldest Kubernetes that the bundle admits, with an etcd of its time. No lab runs it: tests of
+// controllers and admission do.
+func oldestSet() set {
+	return set{
+		name: "kubernetes-oldest", module: "test/lab/programs/kubernetes-oldest", versionOf: kubernetesModule,
+		programs: []program{{"etcd", "go.etcd.io/etcd/server/v3"}, {"kube-apiserver", kubernetesModule + "/cmd/kube-apiserver"}},
+	}
+}
+
 func containerdSet() set {
 	s := set{name: "containerd", module: "test/lab/programs/containerd"}
 	for _, p := range []string{"containerd", "containerd-shim-runc-v2", "ctr"} {
@@ -119,7 +128,7 @@ func Programs(ctx context.Context, w io.Writer) (string, error) {
 }
 
 // AllPrograms builds everything that a lab can run, or the sets of some names (kubernetes, containerd, container, snapshot-controller, olm,
-// service-ca, prometheus-operator, network-policies), and returns the folders.
+// service-ca, prometheus-operator, network-policies, and kubernetes-oldest, which no lab runs), and returns the folders.
 func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, error) {
 	sets := []set{
 		kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), serviceCASet(), prometheusOperatorSet(), networkPoliciesSet(),
@@ -127,6 +136,7 @@ func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, e
 	if len(names) == 0 {
 		return ensureAll(ctx, w, sets...)
 	}
+	sets = append(sets, oldestSet())
 	var chosen []set
 	for _, name := range names {
 		at := slices.IndexFunc(sets, func(s set) bool { return s.name == name })

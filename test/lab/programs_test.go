@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -76,6 +77,26 @@ func TestVersionIsWhatGoModPins(t *testing.T) {
 	}
 	if flags := strings.Join(kubernetesSet().buildFlags(version), " "); !strings.Contains(flags, "gitVersion="+version) || !strings.Contains(flags, "gitMajor=1 ") {
 		t.Errorf("flags %s", flags)
+	}
+}
+
+// The tests run on an API server of the oldest Kubernetes that the bundle says it needs.
+func TestOldestKubernetesIsThatOfTheBundle(t *testing.T) {
+	root, err := Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	csv, err := os.ReadFile(filepath.Join(root, "bundle", "manifests", "lvms-operator.clusterserviceversion.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	minimum := regexp.MustCompile(`(?m)^  minKubeVersion: (\d+\.\d+)\.0$`).FindSubmatch(csv)
+	if minimum == nil {
+		t.Fatal("the bundle has no minKubeVersion of the form X.Y.0")
+	}
+	version, err := oldestSet().version(root)
+	if err != nil || !strings.HasPrefix(version, "v"+string(minimum[1])+".") {
+		t.Errorf("kubernetes-oldest pins %s, %v; minKubeVersion is %s", version, err, minimum[1])
 	}
 }
 

@@ -214,6 +214,21 @@ func (c Cluster) Objects(ctx context.Context) (map[string]bool, error) {
 	return all, nil
 }
 
+// LeftOver returns the objects in after that are not in before, sorted. It ignores two things that OLM leaves: what it unpacked bundles with in
+// its own namespace, and the permission of each operator with a webhook to read how the API server authenticates (operator-lifecycle-manager,
+// pkg/controller/install).
+func LeftOver(before, after map[string]bool) []string {
+	var left []string
+	for object := range after {
+		if !before[object] && !strings.Contains(object, " olm/") &&
+			object != "rolebindings kube-system/lvms-operator-service-auth-reader" {
+			left = append(left, object)
+		}
+	}
+	slices.Sort(left)
+	return left
+}
+
 // transient are resources of which nobody can say that the operator left them: records, leases, and what OLM works with.
 func transient(resource string) bool {
 	switch resource {

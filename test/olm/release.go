@@ -96,11 +96,16 @@ func (p Publisher) Publish(ctx context.Context, r Release) error {
 			return err
 		}
 	}
+	return p.PublishBundle(ctx, r.Version, bundle)
+}
+
+// PublishBundle makes the image of a bundle, a folder, and adds it to the catalog.
+func (p Publisher) PublishBundle(ctx context.Context, version, bundle string) error {
 	image, err := BundleImage(bundle)
 	if err != nil {
 		return err
 	}
-	reference, err := p.push(ctx, "lvms-operator-bundle:v"+r.Version, image)
+	reference, err := p.push(ctx, "lvms-operator-bundle:v"+version, image)
 	if err != nil {
 		return err
 	}

@@ -27,6 +27,8 @@ type Volume struct {
 	Block           bool
 	// Snapshot, if set, is the VolumeSnapshot whose content the volume starts with.
 	Snapshot string
+	// Clone, if set, is the claim whose content the volume starts with.
+	Clone string
 	// Existing, if set, is the PersistentVolume that the claim is for.
 	Existing string
 }
@@ -61,6 +63,9 @@ func (c *Cluster) Claim(ctx context.Context, v Volume) error {
 	if v.Snapshot != "" {
 		group := "snapshot.storage.k8s.io"
 		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: v.Snapshot}
+	}
+	if v.Clone != "" {
+		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: v.Clone}
 	}
 	return c.Create(ctx, claim)
 }

@@ -39,7 +39,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 // nodeField is the field of a LogicalVolume by which the API server selects those of a node, where the CRD says so (selectableFields).
 const nodeField = "spec.nodeName"
 
-// Selector selects the LogicalVolumes of a node; nil where the API server cannot, because the CRD is that of an older version.
+// Selector selects the LogicalVolumes of a node; nil if the API server cannot, because the CRD is that of an older version, or because
+// Kubernetes is older than 1.31, which ignores selectableFields.
 func Selector(ctx context.Context, live client.Reader, node string) (fields.Selector, error) {
 	selector := fields.OneTermEqualSelector(nodeField, node)
 	err := live.List(ctx, &topolvmv1.LogicalVolumeList{}, client.MatchingFieldsSelector{Selector: selector}, client.Limit(1))

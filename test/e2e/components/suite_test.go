@@ -38,7 +38,7 @@ func TestComponents(t *testing.T) {
 }
 
 // One cluster and one installation for all. A story that fails keeps none of the others from being told.
-var _ = Describe("LVM Storage on a cluster with OpenShift's components", Ordered, ContinueOnFailure, func() {
+var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("long"), Ordered, ContinueOnFailure, func() {
 	BeforeAll(func(ctx SpecContext) {
 		bringUp(ctx, lab.Options{
 			Name: "e2e-components", Nodes: 2, OpenShift: true, ServiceCA: true, PrometheusOperator: true, NetworkPolicies: true,
