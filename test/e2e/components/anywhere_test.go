@@ -32,7 +32,7 @@ spec:
 `
 
 // A cluster that is not OpenShift: there the metrics are read with a token, and who may find them is said by monitoring/prometheus-operator.
-var _ = Describe("LVM Storage on any Kubernetes with the Prometheus Operator", Ordered, func() {
+var _ = Describe("LVM Storage on any Kubernetes with the Prometheus Operator", Label("long"), Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		bringUp(ctx, lab.Options{Name: "e2e-anywhere", PrometheusOperator: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
 	}, NodeTimeout(10*time.Minute))
