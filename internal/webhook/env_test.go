@@ -161,7 +161,9 @@ func TestRefusals(t *testing.T) {
 		"schema: path that leaves /dev": {newCluster(class("vg1", "/dev/../etc/passwd")), []string{
 			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "/dev/../etc/passwd": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/[^/.][^/]*)+$'`}},
 		"schema: two defaults": {newCluster(asDefault(class("vg1", "/dev/sda")), asDefault(class("vg2", "/dev/sdb"))), []string{
-			`spec.storage.deviceClasses: Invalid value: at most one device class can be the default: set default: true on one only`}},
+			// Kubernetes 1.30 names the type of the value in between.
+			`spec.storage.deviceClasses: Invalid value: `,
+			`at most one device class can be the default: set default: true on one only`}},
 		"schema: no device named": {newCluster(class("vg1")), []string{
 			`name at least one device in paths or optionalPaths, or a property of devices; or leave deviceSelector out to use every unused device`}},
 		"sizes that LVM does not make": {newCluster(withPool(class("vg1", "/dev/sda"), func(p *lvmv1alpha1.ThinPoolConfig) {
