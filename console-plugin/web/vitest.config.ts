@@ -6,6 +6,7 @@ export default defineConfig({
   test: {
     environment: 'jsdom',
     include: ['src/**/*.test.{ts,tsx}'],
+    setupFiles: ['vitest.setup.ts'],
     testTimeout: 20_000,
     // Several workers would only get in each other's way on two cores.
     maxWorkers: 2,
