@@ -18,8 +18,8 @@ export GOFLAGS ?= -buildvcs=false -trimpath
 export CGO_ENABLED := 0
 
 # Tests run with the race detector, which needs C. It does not run inside a lab node: User Mode Linux has not the address
-# space that it asks for. What runs there runs on fakes as a unit test too.
-RACE := CGO_ENABLED=1 go test -race
+# space that it asks for. What runs there runs on fakes as a unit test too. `make lint` vets.
+RACE := CGO_ENABLED=1 go test -race -vet=off
 
 # The short lane is the default; hack/lane names the other one.
 LONG := $(filter test-long,$(LVMS_LANE))
@@ -40,17 +40,27 @@ demo: ready image $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge ## A real cluster, 
 
 .PHONY: test
 test: ready-tests ## Install what is needed, run every kind of check once. Ends with a table of the time it took.
-	@hack/lane test lint verify test-unit test-fuzz test-env test-console test-lab test-e2e
+	@hack/lane test artifacts lint verify test-unit test-fuzz -- test-env test-console test-lab -- test-e2e
 
 .PHONY: test-long
 test-long: ready-tests ## All of it, again for every crash point, host flavor and RAID level, with power cuts and soak: before a release.
-	@hack/lane test-long lint verify test-unit test-fuzz test-env test-env-oldest test-console test-lab test-e2e test-e2e-flavors
+	@hack/lane test-long artifacts lint verify test-unit test-fuzz -- test-env test-env-oldest test-console test-lab -- test-e2e test-e2e-flavors
 
 # Everything that can fail later is tried first, in seconds once the packages are there: what the machine has and reaches, and the boot of
 # a node.
 .PHONY: ready ready-tests
 ready: preflight-image packages boot
 ready-tests: preflight-image packages-tests boot
+
+# What the targets of a lane run on. A lane builds it once, before it runs targets beside each other, which would write the same files.
+PROGRAM_SETS := kubernetes containerd container snapshot-controller olm $(if $(LONG),service-ca prometheus-operator network-policies kubernetes-oldest)
+
+.PHONY: artifacts
+artifacts: image must-gather-image upstream-image next-image $(if $(LONG),previous) $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge console-host
+	@hack/step "programs of the lab" sh -c '"$$0" programs "$$@" >/dev/null' $(LAB) $(PROGRAM_SETS)
+
+# $(call wants,TARGETS): what a test needs, unless its lane has built that.
+wants = $(if $(LVMS_LANE_BUILT),,$(1))
 
 ##@ Tests, one by one
 
@@ -60,14 +70,14 @@ test-unit: ## Tables, plans, decoders, builders, import rules. Runs anywhere.
 
 .PHONY: test-fuzz
 test-fuzz: ## Every decoder with made-up input, a bounded number of it: FUZZTIME=1m, or 30000x.
-	@FUZZTIME=$(or $(FUZZTIME),$(if $(LONG),300000x,20000x)) hack/test-fuzz
+	@FUZZTIME=$(or $(FUZZTIME),$(if $(LONG),200000x,5000x)) hack/test-fuzz
 
 .PHONY: test-env
-test-env: $(LAB) ## Controllers and schema against a real kube-apiserver and etcd.
+test-env: $(call wants,$(LAB)) ## Controllers and schema against a real kube-apiserver and etcd.
 	@$(call test-api,kubernetes,API server tests)
 
 .PHONY: test-env-oldest
-test-env-oldest: $(LAB) ## The same against the oldest Kubernetes that the bundle admits.
+test-env-oldest: $(call wants,$(LAB)) ## The same against the oldest Kubernetes that the bundle admits.
 	@$(call test-api,kubernetes-oldest,API server tests on the oldest Kubernetes)
 
 # $(call test-api,PROGRAMS,STEP): the tests with the tag env, against the API server of a set of the lab's programs.
@@ -75,13 +85,18 @@ test-api = assets=$$($(LAB) programs $(1)) && KUBEBUILDER_ASSETS=$$assets KUBEBU
 	env $(RACE) -tags env -p 1 -count 1 ./test/env/... ./controllers/... ./internal/... ./must-gather/...
 
 .PHONY: test-lab
-test-lab: packages image ## The lab itself, and the LVM contract on real LVM in a bare node.
+test-lab: $(call wants,packages image) ## The lab itself, and the LVM contract on real LVM in a bare node.
 	@hack/step "lab tests" env $(RACE) $(SHORT) -tags lab -p 1 -count 1 -timeout 20m ./test/lab/...
 	@hack/test-bare
 
+# What the stories' API servers were asked for by the product.
+RIGHTS := $(LVMS_CACHE)/rights
+
 .PHONY: test-e2e
-test-e2e: packages image must-gather-image upstream-image next-image $(if $(LONG),previous) $(BIN)/bundle $(BIN)/catalog ## User stories on a real cluster with real LVM.
-	@LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) LVMS_PREVIOUS=$(PREVIOUS) hack/step "end-to-end tests" go test $(SHORT) -tags e2e -count 1 -timeout $(if $(LONG),120m,50m) ./test/e2e/... $(E2E_FLAGS)
+test-e2e: $(call wants,packages artifacts) ## User stories on a real cluster with real LVM.
+	@rm -rf $(RIGHTS) && mkdir -p $(RIGHTS)
+	@LVMS_RIGHTS=$(RIGHTS) LVMS_IMAGE=$(IMAGE) LVMS_GATHER_IMAGE=$(GATHER_IMAGE) LVMS_GATHER=$(BIN)/gather LVMS_UPSTREAM_IMAGE=$(UPSTREAM_IMAGE) LVMS_NEXT_IMAGE=$(NEXT_IMAGE) LVMS_PREVIOUS=$(PREVIOUS) hack/step "end-to-end tests" go test $(SHORT) -tags e2e -count 1 -timeout $(if $(LONG),120m,50m) ./test/e2e/... $(E2E_FLAGS)
+	@LVMS_RIGHTS=$(RIGHTS) hack/step "rights" go test -tags e2e -count 1 ./test/rights
 
 .PHONY: test-previous
 test-previous: packages image previous $(BIN)/bundle $(BIN)/catalog ## The upgrade from the version before this one, while Pods write. The long lane has it in test-e2e.
@@ -92,17 +107,15 @@ CONSOLE := $(CURDIR)/console-plugin/web
 NPM := npm --prefix $(CONSOLE)
 
 .PHONY: test-console
-test-console: console-browser console-build $(BIN)/bridge ## The console plugin: types, units, bundle, licences; in Chromium over a real API server. Wants Node.js 20.
-	@hack/console packages
+test-console: console-browser $(call wants,console-build $(BIN)/bridge console-host) ## The console plugin: types, units, bundle, licences; in Chromium over a real API server. Wants Node.js 20.
 	@cd $(CONSOLE) && ../../hack/step "console types" $(NPM) run --silent check
 	@cd $(CONSOLE) && ../../hack/step "console unit tests" $(NPM) run --silent test
 	@cd $(CONSOLE) && ../../hack/step "console bundle" $(NPM) run --silent budget && $(NPM) run --silent licences
-	@hack/console host
 	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
 		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml $(NPM) run --silent browser
 
 .PHONY: test-e2e-flavors
-test-e2e-flavors: packages image ## The main user story on clusters whose nodes are other hosts than Debian 12's: hack/test-e2e-flavors FLAVOR...
+test-e2e-flavors: $(call wants,packages image) ## The main user story on clusters whose nodes are other hosts than Debian 12's: hack/test-e2e-flavors FLAVOR...
 	@LVMS_IMAGE=$(IMAGE) hack/test-e2e-flavors
 
 .PHONY: bench-node
@@ -189,6 +202,11 @@ $(GATHER_IMAGES): $(LVMS_CACHE)/image/lvms-must-gather-%.tar: $(BIN)/gather-% $(
 $(ARCHES:%=$(BIN)/gather-%): $(BIN)/gather-%:
 	@GOARCH=$* hack/step "build gather for $*" go build -ldflags "$(LDFLAGS)" -o $@ ./must-gather
 
+.PHONY: console-host
+console-host:
+	@hack/console packages
+	@hack/console host
+
 .PHONY: console-browser
 console-browser:
 	@[ -x "$${CHROMIUM:-/usr/bin/chromium}" ] || { echo "Chromium is not there: make packages-tests installs it" >&2; exit 1; }
@@ -220,7 +238,7 @@ PREVIOUS := $(LVMS_CACHE)/previous/$(PREVIOUS_COMMIT)
 previous: ## Build the image of the version before this one, from the repository's history. Wants Node.js 20.
 	@[ -d $(PREVIOUS) ] || hack/step "build the previous version" hack/previous $(PREVIOUS_COMMIT) $(PREVIOUS)
 
-# The release that is to follow this one, for the story of an upgrade: the same program with another number. test/e2e/olm_test.go names
+# The release that is to follow this one, for the story of an upgrade: the same program with another number. test/e2e/catalog names
 # both versions.
 NEXT_VERSION := 0.3.0
 NEXT_IMAGE := $(LVMS_CACHE)/image/next.tar

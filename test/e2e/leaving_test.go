@@ -52,7 +52,7 @@ func leavesANode(ctx SpecContext) {
 	Expect(cluster.StopPod(ctx, namespace, "second")).To(Succeed())
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 	Eventually(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).ShouldNot(ContainElement(class))
-	Eventually(func() string { return onNode(ctx, node, "wipefs", "--no-act", "/dev/ubdc") }).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
+	Eventually(func() string { return onNode(ctx, node, "wipefs", "--no-act", disks[1]) }).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
 		Should(BeEmpty(), "the disk is blank again")
 
 	By("taking the node in again")

@@ -90,7 +90,7 @@ func showsMetrics(ctx SpecContext) {
 					if name == "vg-manager" {
 						Expect(body).To(MatchRegexp(`(?m)^lvms_volume_group_state\{device_class="[^"]+",node="` + pod.Spec.NodeName + `",state="Ready"\} 1$`))
 						Expect(body).To(MatchRegexp(`(?m)^lvms_capacity_bytes\{device_class="[^"]+",node="` + pod.Spec.NodeName + `"\} [1-9]`))
-						Expect(body).To(MatchRegexp(`(?m)^lvms_device_state\{device="/dev/ubd`))
+						Expect(body).To(MatchRegexp(`(?m)^lvms_device_state\{device="/dev/(ubd|sd)`))
 						Expect(body).To(MatchRegexp(`(?m)^lvms_host_command_duration_seconds_count\{command="lvm `))
 					}
 				} else {

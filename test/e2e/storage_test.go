@@ -24,7 +24,8 @@ const (
 	namespace   = "stories"
 )
 
-// classes has two device classes on both nodes, and one on each: node1 has zone a, node2 zone b.
+// classes has two device classes on both nodes, and one on each: node1 has zone a, node2 zone b. DISK1, DISK2 and DISK3
+// stand for the paths of the data disks: see withDisks.
 const classes = `
 apiVersion: lvm.topolvm.io/v1alpha1
 kind: LVMCluster
@@ -36,19 +37,19 @@ spec:
     deviceClasses:
     - name: thin-xfs
       default: true
-      deviceSelector: {paths: [/dev/ubdb]}
+      deviceSelector: {paths: [DISK1]}
       thinPoolConfig: {name: thin-pool-1, overprovisionRatio: 10}
     - name: thick-ext4
       fstype: ext4
-      deviceSelector: {paths: [/dev/ubdc]}
+      deviceSelector: {paths: [DISK2]}
     - name: thin-ext4
       fstype: ext4
       nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [a]}]}]}
-      deviceSelector: {paths: [/dev/ubdd]}
+      deviceSelector: {paths: [DISK3]}
       thinPoolConfig: {name: thin-pool-1, overprovisionRatio: 10}
     - name: thick-xfs
       nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: zone, operator: In, values: [b]}]}]}
-      deviceSelector: {optionalPaths: [/dev/ubdd, /dev/disk/by-id/not-here]}
+      deviceSelector: {optionalPaths: [DISK3, /dev/disk/by-id/not-here]}
 `
 
 var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
@@ -64,20 +65,20 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 	}, NodeTimeout(6*time.Minute))
 
 	DescribeTable("refuses", func(ctx SpecContext, change func(string) string, message string) {
-		Expect(apply(ctx, change(classes))).To(MatchError(ContainSubstring(message)))
+		Expect(apply(ctx, withDisks(change(classes)))).To(MatchError(ContainSubstring(withDisks(message))))
 	},
 		Entry("an LVMCluster in another namespace", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "namespace: openshift-lvm-storage", "namespace: default", 1)
 		}, `an LVMCluster is looked after in namespace "openshift-lvm-storage" only`),
 		Entry("a path that is not under /dev", NodeTimeout(time.Minute), func(s string) string {
-			return strings.Replace(s, "/dev/ubdb", "/tmp/disk", 1)
+			return strings.Replace(s, "DISK1", "/tmp/disk", 1)
 		}, `in body should match '^/dev(/[^/.][^/]*)+$'`),
 		Entry("two defaults", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "- name: thick-ext4", "- name: thick-ext4\n      default: true", 1)
 		}, `at most one device class can be the default`),
 		Entry("a device in two classes", NodeTimeout(time.Minute), func(s string) string {
-			return strings.Replace(s, "/dev/ubdc", "/dev/ubdb", 1)
-		}, `/dev/ubdb`),
+			return strings.Replace(s, "DISK2", "DISK1", 1)
+		}, `DISK1`),
 		Entry("a chunk size that LVM cannot have", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "overprovisionRatio: 10", "overprovisionRatio: 10, chunkSize: 1Ki", 1)
 		}, `chunkSize`),
@@ -89,7 +90,8 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		states := func(ctx context.Context) string {
 			return kubectl(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node2", "-o", `jsonpath={range .status.devices[*]}{.name} {.state}{"\n"}{end}`)
 		}
-		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).Should(And(ContainSubstring("/dev/ubdb Available"), ContainSubstring("/dev/ubdc Available"), ContainSubstring("/dev/ubdd Available")))
+		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).Should(And(
+			ContainSubstring(disks[0]+" Available"), ContainSubstring(disks[1]+" Available"), ContainSubstring(disks[2]+" Available")))
 		node, err := cluster.Lab.Node("node2")
 		Expect(err).NotTo(HaveOccurred())
 		disk, err := node.AddDisk(ctx, lab.DiskSpec{Name: "extra", Size: 100 * lab.MiB})
@@ -105,7 +107,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	It("makes the volume groups of each class on the nodes that it selects", func(ctx SpecContext) {
 		start := time.Now()
-		Expect(apply(ctx, classes)).To(Succeed())
+		Expect(apply(ctx, withDisks(classes))).To(Succeed())
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 		AddReportEntry("from apply to Ready", time.Since(start).Round(100*time.Millisecond).String())
 		kubectl(ctx, "wait", "lvmcluster/"+clusterName, "-n", story.OperatorNamespace, "--for=condition=Ready", "--timeout=30s")
@@ -118,7 +120,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 	}, NodeTimeout(3*time.Minute))
 
 	It("refuses a second LVMCluster and names the first", func(ctx SpecContext) {
-		Expect(apply(ctx, strings.Replace(classes, "name: e2e", "name: another", 1))).To(MatchError(ContainSubstring(`e2e`)))
+		Expect(apply(ctx, withDisks(strings.Replace(classes, "name: e2e", "name: another", 1)))).To(MatchError(ContainSubstring(`e2e`)))
 	}, NodeTimeout(time.Minute))
 
 	DescribeTable("keeps what a Pod writes", keepsWhatAPodWrites,
@@ -220,7 +222,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 	It("leaves no object and blank disks when it is removed", func(ctx SpecContext) {
 		kubectl(ctx, "wait", "--for=delete", "lvmcluster", "-n", story.OperatorNamespace, clusterName, "--timeout=180s")
 		for _, node := range []string{"node1", "node2"} {
-			for _, disk := range []string{"/dev/ubdb", "/dev/ubdc", "/dev/ubdd"} {
+			for _, disk := range disks {
 				Expect(onNode(ctx, node, "wipefs", "--no-act", disk)).To(BeEmpty(), "%s on %s is blank", disk, node)
 			}
 			Expect(groups(ctx, node)).To(BeEmpty())

@@ -5,96 +5,80 @@ package e2e
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/format"
 
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/rights"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
+const diskSize = 4 * lab.GiB
+
 var (
-	cluster  *story.Cluster
-	suiteLab *lab.Lab
-	image    = os.Getenv("LVMS_IMAGE")
+	cluster *story.Cluster
+	// disks are the paths of the data disks, the same on both nodes.
+	disks []string
+	image = os.Getenv("LVMS_IMAGE")
 )
 
 func TestEndToEnd(t *testing.T) {
-	RegisterFailHandler(Fail)
-	format.MaxLength = 0 // What failed is read to its end.
-	RunSpecs(t, "LVM Storage")
-	if t.Failed() {
-		t.Log(lastWords.String())
-	}
+	suite.Run(t, "LVM Storage")
 }
-
-// lastWords say in a few lines what failed, and how the cluster stood: the end of a long log is what is read first.
-var lastWords strings.Builder
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(image).NotTo(BeEmpty(), "LVMS_IMAGE names the archive of the operator's image: run `make test-e2e`")
+	name, flavor := "e2e", os.Getenv("LVMS_TEST_FLAVOR")
+	if flavor != "" {
+		name += "-" + flavor
+	}
 	l, err := lab.Up(ctx, lab.Options{
-		Name: "e2e", Nodes: 2, Snapshots: true, Progress: GinkgoWriter, Flavor: os.Getenv("LVMS_TEST_FLAVOR"),
-		Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}, {Size: 4 * lab.GiB}, {Size: 4 * lab.GiB}},
+		Name: name, Nodes: 2, Snapshots: true, Progress: GinkgoWriter, Flavor: flavor,
+		Disks: []lab.DiskSpec{{Size: diskSize}, {Size: diskSize}, {Size: diskSize}},
 	})
 	Expect(err).NotTo(HaveOccurred())
-	suiteLab = l
-	DeferCleanup(func(ctx SpecContext) { Expect(l.Down(ctx)).To(Succeed()) })
+	DeferCleanup(func(ctx SpecContext) {
+		Expect(rights.Record(l)).To(Succeed())
+		Expect(l.Down(ctx)).To(Succeed())
+	})
+	disks = dataDisks(ctx, l)
 	cluster, err = story.Open(l)
 	Expect(err).NotTo(HaveOccurred())
 }, NodeTimeout(10*time.Minute))
 
-// When a spec fails, what a support engineer would ask for is printed, and all logs are kept.
-var _ = JustAfterEach(func(ctx SpecContext) {
-	if !CurrentSpecReport().Failed() || cluster == nil {
-		return
-	}
-	report := CurrentSpecReport()
-	fmt.Fprintf(&lastWords, "%s\n%s\n", report.LeafNodeText, shortened(report.FailureMessage(), 1500))
-	for _, args := range []string{
-		"get pods -n " + story.OperatorNamespace, "get logicalvolume --sort-by=.spec.nodeName -o wide", "get pvc -A --no-headers",
-		"get events -A --field-selector=type=Warning --sort-by=.lastTimestamp --no-headers",
-	} {
-		out, err := cluster.Kubectl(ctx, nil, strings.Fields(args)...)
-		if err != nil {
-			out = err.Error()
-		}
-		fmt.Fprintf(&lastWords, "--- kubectl %s\n%s\n", args, shortened(out, 3000))
-	}
-	for _, args := range []string{
-		"get pods -A -o wide", "get lvmcluster,lvmvg,lvmvgns -A -o yaml", "get pvc,pv,volumesnapshot,logicalvolume -A",
-		"logs -n " + story.OperatorNamespace + " deployment/lvms-operator --tail=40",
-		"logs -n " + story.OperatorNamespace + " -l app.kubernetes.io/name=vg-manager --tail=40 --prefix", "get events -A",
-	} {
-		out, err := cluster.Kubectl(ctx, nil, strings.Fields(args)...)
-		fmt.Fprintf(GinkgoWriter, "--- kubectl %s\n%s\n", args, out)
-		if err != nil {
-			fmt.Fprintln(GinkgoWriter, err)
-		}
-	}
-	cache, err := lab.CacheDir()
-	if err != nil {
-		fmt.Fprintln(GinkgoWriter, err)
-		return
-	}
-	dir := filepath.Join(cache, "e2e-logs", time.Now().UTC().Format("20060102T150405"))
-	fmt.Fprintf(GinkgoWriter, "logs of the lab: %s %v\n", dir, cluster.Lab.CollectLogs(ctx, dir))
-}, NodeTimeout(2*time.Minute))
+var _ = JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, cluster) }, NodeTimeout(2*time.Minute))
 
-// shortened keeps the end of a text, which is the newest of a list.
-func shortened(text string, limit int) string {
-	text = strings.TrimSpace(text)
-	if len(text) <= limit {
-		return text
+// dataDisks are the paths of the disks that were asked for, which a flavor of host can name otherwise than Debian 12.
+func dataDisks(ctx context.Context, l *lab.Lab) []string {
+	GinkgoHelper()
+	var paths []string
+	for _, node := range l.Nodes() {
+		all, err := node.Disks(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		var here []string
+		for _, disk := range all {
+			if disk.Size == diskSize {
+				here = append(here, disk.Device)
+			}
+		}
+		Expect(here).To(HaveLen(3), "data disks of %s", node.Name())
+		if paths != nil {
+			Expect(here).To(Equal(paths), "the classes name the disks of both nodes")
+		}
+		paths = here
 	}
-	return "…" + text[len(text)-limit:]
+	return paths
+}
+
+// withDisks puts in the paths of the data disks.
+func withDisks(text string) string {
+	return strings.NewReplacer("DISK1", disks[0], "DISK2", disks[1], "DISK3", disks[2]).Replace(text)
 }
 
 // onNode runs a command on a node and returns what it prints.

@@ -7,7 +7,6 @@ package components
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,10 +15,10 @@ import (
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
-	"github.com/onsi/gomega/format"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -32,9 +31,7 @@ var (
 )
 
 func TestComponents(t *testing.T) {
-	RegisterFailHandler(Fail)
-	format.MaxLength = 0 // What failed is read to its end.
-	RunSpecs(t, "LVM Storage beside real components")
+	suite.Run(t, "LVM Storage beside real components")
 }
 
 // One cluster and one installation for all. A story that fails keeps none of the others from being told.
@@ -103,29 +100,8 @@ func bringUp(ctx context.Context, o lab.Options) {
 	Expect(err).NotTo(HaveOccurred())
 }
 
-// When a spec fails, what a support engineer would ask for is printed, and all logs are kept.
 var _ = JustAfterEach(func(ctx SpecContext) {
-	if !CurrentSpecReport().Failed() || cluster == nil {
-		return
-	}
-	for _, args := range []string{
-		"get pods -A -o wide", "get lvmcluster,lvmvgns -A -o yaml", "get pvc,pv -A", "get networkpolicy,servicemonitor,prometheus -A",
-		"get events -A --field-selector=type=Warning --sort-by=.lastTimestamp --no-headers",
-		"logs -n " + namespace + " -l app.kubernetes.io/name=lvms-operator --tail=30 --prefix",
-	} {
-		out, err := cluster.Kubectl(ctx, nil, strings.Fields(args)...)
-		fmt.Fprintf(GinkgoWriter, "--- kubectl %s\n%s\n", args, out)
-		if err != nil {
-			fmt.Fprintln(GinkgoWriter, err)
-		}
-	}
-	cache, err := lab.CacheDir()
-	if err != nil {
-		fmt.Fprintln(GinkgoWriter, err)
-		return
-	}
-	dir := filepath.Join(cache, "e2e-logs", time.Now().UTC().Format("20060102T150405"))
-	fmt.Fprintf(GinkgoWriter, "logs of the lab: %s %v\n", dir, cluster.Lab.CollectLogs(ctx, dir))
+	suite.ReportFailure(ctx, cluster, "get networkpolicy,servicemonitor,prometheus -A")
 }, NodeTimeout(2*time.Minute))
 
 func kubectl(ctx context.Context, args ...string) string {

@@ -1,6 +1,7 @@
 //go:build e2e
 
-package e2e
+// Package openshift tells of LVM Storage on a cluster with the APIs of OpenShift, and of one that upstream LVMS has left.
+package openshift
 
 import (
 	"context"
@@ -11,7 +12,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"slices"
+	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -27,9 +30,15 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/rights"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
+
+var image = os.Getenv("LVMS_IMAGE")
+
+func TestOpenShift(t *testing.T) { suite.Run(t, "LVM Storage on an OpenShift-like cluster") }
 
 // A cluster with OpenShift's APIs, of a single node, and without the snapshot APIs.
 var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
@@ -50,7 +59,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) {
-			noteRights(l)
+			Expect(rights.Record(l)).To(Succeed())
 			Expect(l.Down(ctx)).To(Succeed())
 		})
 		openshift, err = story.Open(l)
@@ -61,6 +70,8 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		_, err = openshift.Kubectl(ctx, nil, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
 		Expect(err).NotTo(HaveOccurred())
 	}, NodeTimeout(5*time.Minute))
+
+	JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, openshift) }, NodeTimeout(2*time.Minute))
 
 	It("takes over what upstream left, while a Pod writes", func(ctx SpecContext) {
 		takesUpstreamOver(ctx, openshift)
@@ -106,7 +117,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 // followsTheProfile changes the TLS profile, and asks the webhook and the metrics of operator and agent with a client that has TLS 1.2 only.
 func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
 	GinkgoHelper()
-	c := single{openshift}
+	c := suite.Single{Cluster: openshift}
 	pods := func() map[string]string {
 		GinkgoHelper()
 		list := &corev1.PodList{}
@@ -142,10 +153,10 @@ func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
 	all := map[string]bool{"lvms-operator webhook": true, "lvms-operator metrics": true, "vg-manager metrics": true, "lvms-console-plugin https": true}
 	none := map[string]bool{"lvms-operator webhook": false, "lvms-operator metrics": false, "vg-manager metrics": false, "lvms-console-plugin https": false}
 	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(all))
-	c.kubectl(ctx, "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}, spec: {tlsSecurityProfile: {type: Modern, modern: {}}}}", "apply", "-f", "-")
+	c.Run(ctx, "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}, spec: {tlsSecurityProfile: {type: Modern, modern: {}}}}", "apply", "-f", "-")
 	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(none))
 	Expect(accepts(tls.VersionTLS13)()).To(Equal(all))
-	c.kubectl(ctx, "", "delete", "apiserver.config.openshift.io", "cluster")
+	c.Run(ctx, "", "delete", "apiserver.config.openshift.io", "cluster")
 	Expect(pods()).To(Equal(before), "nothing was restarted")
 }
 

@@ -1,13 +1,11 @@
 //go:build e2e
 
-package e2e
+package openshift
 
 import (
 	"context"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
@@ -20,67 +18,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/story"
 	"github.com/lvm-storage/lvm-operator/test/upstream"
 )
-
-// single is a cluster of one node.
-type single struct{ *story.Cluster }
-
-func (c single) kubectl(ctx context.Context, stdin string, args ...string) string {
-	GinkgoHelper()
-	out, err := c.Kubectl(ctx, strings.NewReader(stdin), args...)
-	Expect(err).NotTo(HaveOccurred())
-	return strings.TrimSpace(out)
-}
-
-func (c single) node(ctx context.Context, line string) string {
-	GinkgoHelper()
-	node, err := c.Lab.Node("node1")
-	Expect(err).NotTo(HaveOccurred())
-	result, err := node.Exec(ctx, "/bin/sh", "-c", line)
-	Expect(err).NotTo(HaveOccurred())
-	return strings.TrimSpace(result.Stdout)
-}
-
-// writer is a Pod that counts in a file, and fails for good with the first write that does.
-const writer = `
-apiVersion: v1
-kind: Pod
-metadata: {name: writer, namespace: default}
-spec:
-  restartPolicy: Never
-  terminationGracePeriodSeconds: 1
-  containers:
-  - name: main
-    image: IMAGE
-    command: [/bin/sh, -c, "i=0; while :; do i=$((i+1)); echo $i > /data/count && sync /data/count || exit 1; sleep 0.1; done"]
-    volumeMounts: [{name: data, mountPath: /data}]
-  volumes: [{name: data, persistentVolumeClaim: {claimName: CLAIM}}]
-`
-
-func (c single) startWriting(ctx context.Context, claim string) {
-	GinkgoHelper()
-	c.kubectl(ctx, strings.NewReplacer("IMAGE", c.Lab.Registry()+"/busybox:1", "CLAIM", claim).Replace(writer), "apply", "-f", "-")
-	Expect(c.WaitRunning(ctx, "default", "writer")).To(Succeed())
-}
-
-// stillWrites wants the Pod to be the same, and its count to grow.
-func (c single) stillWrites(ctx context.Context) {
-	GinkgoHelper()
-	count := func() int {
-		out, err := c.Shell(ctx, "default", "writer", "cat /data/count")
-		Expect(err).NotTo(HaveOccurred(), "the Pod that writes")
-		n, err := strconv.Atoi(strings.TrimSpace(out))
-		if err != nil {
-			return 0 // read between truncation and write
-		}
-		return n
-	}
-	var first int
-	Eventually(func() int { first = count(); return first }).WithContext(ctx).WithTimeout(20 * time.Second).Should(BeNumerically(">", 0))
-	Eventually(count).WithContext(ctx).WithTimeout(20 * time.Second).Should(BeNumerically(">", first))
-}
 
 // upgradeVolume is the claim of "makes its SecurityContextConstraints…".
 var upgradeVolume = story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
@@ -88,17 +29,17 @@ var upgradeVolume = story.Volume{Namespace: "default", Name: "data", Class: "lvm
 // upgrades gives the operator another image, as OLM does. There is no earlier release: both are this version.
 func upgrades(ctx SpecContext, cluster *story.Cluster) {
 	GinkgoHelper()
-	c := single{cluster}
+	c := suite.Single{Cluster: cluster}
 	sum, err := c.Checksum(ctx, upgradeVolume, "data")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(c.StopPod(ctx, "default", "data")).To(Succeed())
-	c.startWriting(ctx, upgradeVolume.Name)
-	before := c.node(ctx, "lvm vgs --noheadings --options vg_uuid,vg_seqno vg1")
+	c.StartWriting(ctx, upgradeVolume.Name)
+	before := c.OnNode(ctx, "lvm vgs --noheadings --options vg_uuid,vg_seqno vg1")
 
 	next, err := c.Lab.LoadImage(ctx, image, c.Lab.Registry()+"/lvms-operator:next")
 	Expect(err).NotTo(HaveOccurred())
-	c.kubectl(ctx, "", "-n", story.OperatorNamespace, "set", "image", "deployment/lvms-operator", "manager="+next)
-	c.kubectl(ctx, "", "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=120s")
+	c.Run(ctx, "", "-n", story.OperatorNamespace, "set", "image", "deployment/lvms-operator", "manager="+next)
+	c.Run(ctx, "", "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=120s")
 	agents := &appsv1.DaemonSet{}
 	Eventually(func() bool {
 		Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"}, agents)).To(Succeed())
@@ -107,8 +48,8 @@ func upgrades(ctx SpecContext, cluster *story.Cluster) {
 			status.UpdatedNumberScheduled == 1 && status.NumberReady == 1
 	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agent follows")
 	Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-	c.stillWrites(ctx)
-	Expect(c.node(ctx, "lvm vgs --noheadings --options vg_uuid,vg_seqno vg1")).To(Equal(before), "nothing of the volume group was written")
+	c.StillWrites(ctx)
+	Expect(c.OnNode(ctx, "lvm vgs --noheadings --options vg_uuid,vg_seqno vg1")).To(Equal(before), "nothing of the volume group was written")
 
 	Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
 	Expect(c.StartPod(ctx, upgradeVolume, "after")).To(Succeed())
@@ -119,13 +60,13 @@ func upgrades(ctx SpecContext, cluster *story.Cluster) {
 
 // leaveAsUpstream makes what upstream LVMS leaves: its kinds and objects, the volume group and lvmd.yaml, and an agent that is
 // TopoLVM's own.
-func (c single) leaveAsUpstream(ctx context.Context) {
+func leaveAsUpstream(ctx context.Context, c suite.Single) {
 	GinkgoHelper()
 	archive := os.Getenv("LVMS_UPSTREAM_IMAGE")
 	Expect(archive).NotTo(BeEmpty(), "LVMS_UPSTREAM_IMAGE names the archive of upstream's stand-in: run `make test-e2e`")
 	agent, err := c.Lab.LoadImage(ctx, archive, c.Lab.Registry()+"/upstream:dev")
 	Expect(err).NotTo(HaveOccurred())
-	c.node(ctx, `set -e
+	c.OnNode(ctx, `set -e
 lvm vgcreate --quiet vg1 --addtag @lvms /dev/ubdb
 lvm lvcreate --quiet --extents 90%FREE --zero y --thin --chunksize 128k vg1/thin-pool-1
 mkdir -p /etc/topolvm
@@ -141,12 +82,12 @@ socket-name: /run/lvmd/lvmd.socket
 EOF
 chmod 600 /etc/topolvm/lvmd.yaml`)
 	const ns = story.OperatorNamespace
-	c.kubectl(ctx, upstream.CRDs, "apply", "-f", "-")
-	c.kubectl(ctx, "", "wait", "--for=condition=Established", "--timeout=30s", "crd/lvmclusters.lvm.topolvm.io", "crd/logicalvolumes.topolvm.io")
-	c.kubectl(ctx, "", "create", "namespace", ns)
-	c.kubectl(ctx, "", "create", "serviceaccount", "-n", ns, "vg-manager")
-	c.kubectl(ctx, "", "create", "clusterrolebinding", "upstream", "--clusterrole=cluster-admin", "--serviceaccount="+ns+":vg-manager")
-	c.kubectl(ctx, "", "create", "secret", "generic", "-n", ns, "vg-manager-metrics-cert")
+	c.Run(ctx, upstream.CRDs, "apply", "-f", "-")
+	c.Run(ctx, "", "wait", "--for=condition=Established", "--timeout=30s", "crd/lvmclusters.lvm.topolvm.io", "crd/logicalvolumes.topolvm.io")
+	c.Run(ctx, "", "create", "namespace", ns)
+	c.Run(ctx, "", "create", "serviceaccount", "-n", ns, "vg-manager")
+	c.Run(ctx, "", "create", "clusterrolebinding", "upstream", "--clusterrole=cluster-admin", "--serviceaccount="+ns+":vg-manager")
+	c.Run(ctx, "", "create", "secret", "generic", "-n", ns, "vg-manager-metrics-cert")
 	objects, err := upstream.Objects(upstream.Options{Namespace: ns, Node: "node1", Disk: "/dev/ubdb", Image: agent})
 	Expect(err).NotTo(HaveOccurred())
 	var owner metav1.OwnerReference
@@ -160,8 +101,8 @@ chmod 600 /etc/topolvm/lvmd.yaml`)
 			owner = metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: "LVMCluster", Name: object.GetName(), UID: object.GetUID(), Controller: &yes, BlockOwnerDeletion: &yes}
 		}
 	}
-	c.kubectl(ctx, "", "annotate", "node", "node1", "capacity.topolvm.io/vg1=1000000000", "capacity.topolvm.io/00default=1000000000")
-	c.kubectl(ctx, "", "-n", ns, "rollout", "status", "daemonset/vg-manager", "--timeout=120s")
+	c.Run(ctx, "", "annotate", "node", "node1", "capacity.topolvm.io/vg1=1000000000", "capacity.topolvm.io/00default=1000000000")
+	c.Run(ctx, "", "-n", ns, "rollout", "status", "daemonset/vg-manager", "--timeout=120s")
 	Eventually(func() []storagev1.CSINodeDriver {
 		node := &storagev1.CSINode{}
 		Expect(c.Get(ctx, client.ObjectKey{Name: "node1"}, node)).To(Succeed())
@@ -170,11 +111,11 @@ chmod 600 /etc/topolvm/lvmd.yaml`)
 }
 
 // volumeOfUpstream makes a volume as upstream's controller and provisioner do, bound to a claim.
-func (c single) volumeOfUpstream(ctx context.Context, v story.Volume) {
+func volumeOfUpstream(ctx context.Context, c suite.Single, v story.Volume) {
 	GinkgoHelper()
 	name := "pvc-" + v.Name
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/created-by": "topolvm-controller"}}}
-	c.kubectl(ctx, fmt.Sprintf(`{apiVersion: topolvm.io/v1, kind: LogicalVolume, metadata: {name: %s, labels: {app.kubernetes.io/created-by: topolvm-controller}},
+	c.Run(ctx, fmt.Sprintf(`{apiVersion: topolvm.io/v1, kind: LogicalVolume, metadata: {name: %s, labels: {app.kubernetes.io/created-by: topolvm-controller}},
   spec: {name: %s, nodeName: node1, deviceClass: vg1, size: %s}}`, name, name, v.Size), "create", "-f", "-", "--field-manager="+upstream.FieldManager)
 	Eventually(func() string {
 		Expect(c.Get(ctx, client.ObjectKeyFromObject(lv), lv)).To(Succeed())
@@ -206,32 +147,32 @@ func (c single) volumeOfUpstream(ctx context.Context, v story.Volume) {
 // takesUpstreamOver installs the operator over what upstream left.
 func takesUpstreamOver(ctx SpecContext, cluster *story.Cluster) {
 	GinkgoHelper()
-	c := single{cluster}
-	c.leaveAsUpstream(ctx)
+	c := suite.Single{Cluster: cluster}
+	leaveAsUpstream(ctx, c)
 	files := story.Volume{Namespace: "default", Name: "files", Class: "lvms-vg1", Size: "512Mi"}
 	written := story.Volume{Namespace: "default", Name: "written", Class: "lvms-vg1", Size: "512Mi"}
 	block := story.Volume{Namespace: "default", Name: "block", Class: "lvms-vg1", Size: "256Mi", Block: true}
 	sums := map[string]string{}
 	for _, v := range []story.Volume{files, block} {
-		c.volumeOfUpstream(ctx, v)
+		volumeOfUpstream(ctx, c, v)
 		Expect(c.StartPod(ctx, v, v.Name)).To(Succeed())
 		sum, err := c.Write(ctx, v, v.Name)
 		Expect(err).NotTo(HaveOccurred())
 		sums[v.Name] = sum
 	}
-	c.volumeOfUpstream(ctx, written)
-	c.startWriting(ctx, written.Name)
-	group := c.node(ctx, "lvm vgs --noheadings --options vg_uuid vg1")
-	volumes := c.node(ctx, "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size vg1")
+	volumeOfUpstream(ctx, c, written)
+	c.StartWriting(ctx, written.Name)
+	group := c.OnNode(ctx, "lvm vgs --noheadings --options vg_uuid vg1")
+	volumes := c.OnNode(ctx, "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size vg1")
 
 	By("installing over it")
 	Expect(c.Install(ctx, image)).To(Succeed())
-	c.kubectl(ctx, "", "delete", "clusterrolebinding", "upstream")
+	c.Run(ctx, "", "delete", "clusterrolebinding", "upstream")
 	Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-	c.stillWrites(ctx)
-	Expect(c.node(ctx, "lvm vgs --noheadings --options vg_uuid vg1")).To(Equal(group))
-	Expect(c.node(ctx, "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size vg1")).To(Equal(volumes))
-	Expect(c.node(ctx, "lvm vgs --noheadings --options vg_tags vg1")).To(And(ContainSubstring("lvms.cluster="), ContainSubstring("lvms.class=vg1"), ContainSubstring("lvms.node=node1")))
+	c.StillWrites(ctx)
+	Expect(c.OnNode(ctx, "lvm vgs --noheadings --options vg_uuid vg1")).To(Equal(group))
+	Expect(c.OnNode(ctx, "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size vg1")).To(Equal(volumes))
+	Expect(c.OnNode(ctx, "lvm vgs --noheadings --options vg_tags vg1")).To(And(ContainSubstring("lvms.cluster="), ContainSubstring("lvms.class=vg1"), ContainSubstring("lvms.node=node1")))
 	agents := &appsv1.DaemonSet{}
 	Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"}, agents)).To(Succeed())
 	for _, volume := range agents.Spec.Template.Spec.Volumes {
@@ -254,15 +195,15 @@ func takesUpstreamOver(ctx SpecContext, cluster *story.Cluster) {
 		Expect(c.Checksum(ctx, v, v.Name+"-again")).To(Equal(sums[v.Name]))
 		Expect(c.StopPod(ctx, v.Namespace, v.Name+"-again")).To(Succeed())
 	}
-	c.stillWrites(ctx)
+	c.StillWrites(ctx)
 	Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
-	Expect(c.node(ctx, "grep -c topolvm.io /proc/mounts || true")).To(Equal("0"), "no mount is left")
+	Expect(c.OnNode(ctx, "grep -c topolvm.io /proc/mounts || true")).To(Equal("0"), "no mount is left")
 
 	By("deleting them")
 	for _, v := range []story.Volume{files, block, written} {
 		Expect(c.Unclaim(ctx, v)).To(Succeed())
 	}
-	Eventually(func() string { return c.node(ctx, "lvm lvs --noheadings --options lv_name vg1") }).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
+	Eventually(func() string { return c.OnNode(ctx, "lvm lvs --noheadings --options lv_name vg1") }).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
 		Should(Equal("thin-pool-1"))
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "node1"}, status)).To(Succeed())

@@ -1,6 +1,7 @@
 //go:build e2e
 
-package e2e
+// Package catalog tells how OLM installs, upgrades and removes LVM Storage from a catalog.
+package catalog
 
 import (
 	"bytes"
@@ -11,24 +12,33 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	. "github.com/onsi/ginkgo/v2"
 	. "github.com/onsi/gomega"
+	consolev1 "github.com/openshift/api/console/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
+	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/olm"
+	"github.com/lvm-storage/lvm-operator/test/rights"
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
+
+var image = os.Getenv("LVMS_IMAGE")
+
+func TestCatalog(t *testing.T) { suite.Run(t, "LVM Storage from a catalog") }
 
 // The operator as an administrator of a disconnected cluster gets it: from a catalog in a mirror, through the Operator Lifecycle Manager. What is
 // released here as the next version is this one with another number, and the CRD of its predecessor lacks a column. The upgrade from the real
@@ -48,7 +58,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		l, err := lab.Up(ctx, lab.Options{Name: "e2e-olm", Nodes: 1, OLM: true, CRDs: env.ConsoleCRDs(), Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: GinkgoWriter})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) {
-			noteRights(l)
+			Expect(rights.Record(l)).To(Succeed())
 			Expect(l.Down(ctx)).To(Succeed())
 		})
 		opened, err := story.Open(l)
@@ -66,21 +76,14 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		before, err = c.Objects(ctx)
 		Expect(err).NotTo(HaveOccurred())
-		disks = single{opened}.node(ctx, contentOfDisks)
+		disks = suite.Single{Cluster: opened}.OnNode(ctx, contentOfDisks)
 	}, NodeTimeout(6*time.Minute))
 
-	AfterEach(func(ctx SpecContext) {
-		if CurrentSpecReport().Failed() {
-			for _, args := range []string{
-				"get role,clusterrole -A -o name", "get lvmcluster -A -o yaml",
-				"get catalogsources,subscriptions,installplans,csv,operatorgroups -A -o wide", "get pods,jobs -A -o wide", "get events -A",
-				"describe csv -n " + story.OperatorNamespace, "logs -n " + story.OperatorNamespace + " deployment/lvms-operator --tail=60",
-			} {
-				out, err := c.Kubectl(ctx, nil, strings.Fields(args)...)
-				fmt.Fprintf(GinkgoWriter, "--- kubectl %s\n%s%v\n", args, out, err)
-			}
-		}
-	})
+	JustAfterEach(func(ctx SpecContext) {
+		suite.ReportFailure(ctx, c.Cluster, "get role,clusterrole -A -o name",
+			"get catalogsources,subscriptions,installplans,csv,operatorgroups -A -o wide", "get jobs -A -o wide",
+			"describe csv -n "+story.OperatorNamespace)
+	}, NodeTimeout(2*time.Minute))
 
 	publish := func(ctx context.Context, releases ...olm.Release) {
 		GinkgoHelper()
@@ -119,16 +122,16 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 
 		By("two OperatorGroups")
 		for _, name := range []string{"lvms", "second"} {
-			single{c.Cluster}.kubectl(ctx, `{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: `+name+`, namespace: `+story.OperatorNamespace+`},
+			suite.Single{Cluster: c.Cluster}.Run(ctx, `{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: `+name+`, namespace: `+story.OperatorNamespace+`},
   spec: {targetNamespaces: [`+story.OperatorNamespace+`]}}`, "apply", "-f", "-")
 		}
 		Eventually(func() string {
-			return single{c.Cluster}.kubectl(ctx, "", "get", "operatorgroup", "second", "-n", story.OperatorNamespace, "-o", "jsonpath={.status.conditions[*].message}")
+			return suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", "operatorgroup", "second", "-n", story.OperatorNamespace, "-o", "jsonpath={.status.conditions[*].message}")
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(Equal("Multiple OperatorGroup found in the same namespace"))
 		Expect(plans()).To(BeEmpty())
 
 		By("a Kubernetes that is too old")
-		single{c.Cluster}.kubectl(ctx, "", "delete", "operatorgroup", "second", "-n", story.OperatorNamespace)
+		suite.Single{Cluster: c.Cluster}.Run(ctx, "", "delete", "operatorgroup", "second", "-n", story.OperatorNamespace)
 		Eventually(func() (string, error) {
 			return c.Kubectl(ctx, nil, "get", "csv", "-n", story.OperatorNamespace, "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.status.requirementStatus[*].message}{end}`)
 		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(And(HavePrefix("lvms-operator.v0.0.9 Pending"), ContainSubstring("1.99.0")))
@@ -144,7 +147,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 
 		By("letting no privileged Pod run in the namespace")
 		level := func(level string) {
-			single{c.Cluster}.kubectl(ctx, "", "label", "--overwrite", "namespace", story.OperatorNamespace, "pod-security.kubernetes.io/enforce="+level)
+			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "label", "--overwrite", "namespace", story.OperatorNamespace, "pod-security.kubernetes.io/enforce="+level)
 		}
 		level("baseline")
 		Expect(c.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
@@ -159,8 +162,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 				`jsonpath={range .items[*].spec.conditions[*]}{.type}={.status} {end}`)
 		}).WithContext(ctx).WithTimeout(30 * time.Second).Should(ContainSubstring("Upgradeable=True"))
 		Expect(c.Claim(ctx, data)).To(Succeed())
-		single{c.Cluster}.startWriting(ctx, data.Name)
-		single{c.Cluster}.stillWrites(ctx)
+		suite.Single{Cluster: c.Cluster}.StartWriting(ctx, data.Name)
+		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
 	}, NodeTimeout(8*time.Minute))
 
 	// OLM lets the webhook of an operator for its own namespace see that namespace only: others are a policy's.
@@ -178,14 +181,14 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		giveClaims := take(ctx, c, &rbacv1.ClusterRole{}, "persistentvolumeclaims/status", "persistentvolumeclaims", "list", "watch")
 		giveAgents := take(ctx, c, &rbacv1.Role{}, "daemonsets", "daemonsets", "patch")
 		restart := func() {
-			single{c.Cluster}.kubectl(ctx, "", "delete", "pod", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=lvms-operator")
+			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "delete", "pod", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=lvms-operator")
 		}
 		restart()
 		Eventually(func() string {
 			out, _ := c.Kubectl(ctx, nil, "logs", "-n", story.OperatorNamespace, "deployment/lvms-operator") // There is no log before there is a Pod.
 			return out
 		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator may not list persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in all namespaces: its Role or ClusterRole is not that of the installation"))
-		single{c.Cluster}.stillWrites(ctx)
+		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
 		giveClaims()
 		restart()
 		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ContainSubstring("may not patch daemonsets.apps in namespace openshift-lvm-storage"))
@@ -222,7 +225,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(string(plugin.UID)+" "+olm.PackageName+".v0.3.0"), "the same plugin goes with the new version")
 		agentsFollow(ctx, c, images["0.3.0"])
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-		single{c.Cluster}.stillWrites(ctx)
+		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
 		Expect(c.StopPod(ctx, "default", "during")).To(Succeed())
 		Expect(c.Unclaim(ctx, during)).To(Succeed())
 
@@ -243,12 +246,12 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(func() (map[string]string, error) { phases, _, err := c.Versions(ctx); return phases, err }).WithContext(ctx).
 			WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HaveKeyWithValue(olm.PackageName+".v0.3.1", "Installing"))
 		Eventually(func() string {
-			return single{c.Cluster}.kubectl(ctx, "", "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=lvms-operator", "--no-headers")
+			return suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=lvms-operator", "--no-headers")
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("ImagePull"))
 		during := story.Volume{Namespace: "default", Name: "broken", Class: "lvms-vg1", Size: "256Mi"}
 		Expect(c.Claim(ctx, during)).To(Succeed())
 		Expect(c.StartPod(ctx, during, "broken")).To(Succeed(), "the old operator still makes volumes")
-		single{c.Cluster}.stillWrites(ctx)
+		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
 		broken = during
 	}, NodeTimeout(6*time.Minute))
 
@@ -258,19 +261,19 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		publish(ctx, olm.Release{Version: "0.3.2", Image: images["0.3.0"]})
 		sum, err := c.Write(ctx, broken, broken.Name)
 		Expect(err).NotTo(HaveOccurred())
-		kept := single{c.Cluster}.release(ctx, broken)
+		kept := release(ctx, suite.Single{Cluster: c.Cluster}, broken)
 		Expect(c.Unsubscribe(ctx)).To(Succeed())
-		single{c.Cluster}.stillWrites(ctx)
+		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
 		Expect(c.Subscribe(ctx, olm.AllNamespaces, "stable-0.3")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.3.2")).To(Succeed())
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-		single{c.Cluster}.stillWrites(ctx)
+		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
 		again := story.Volume{Namespace: "default", Name: "again", Class: broken.Class, Size: broken.Size, Existing: kept}
 		Expect(c.Claim(ctx, again)).To(Succeed())
 		Expect(c.StartPod(ctx, again, again.Name)).To(Succeed())
 		Expect(c.Checksum(ctx, again, again.Name)).To(Equal(sum), "what Retain has left")
 		Expect(c.StopPod(ctx, "default", again.Name)).To(Succeed())
-		single{c.Cluster}.kubectl(ctx, "", "patch", "pv", kept, "--type=merge", `--patch={"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+		suite.Single{Cluster: c.Cluster}.Run(ctx, "", "patch", "pv", kept, "--type=merge", `--patch={"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 		Expect(c.Unclaim(ctx, again)).To(Succeed())
 	}, NodeTimeout(6*time.Minute))
 
@@ -283,7 +286,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			g.Expect(c.Get(ctx, key, lvmCluster)).To(Succeed())
 			return messages(lvmCluster)
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("default/data"), "what keeps it is named")
-		single{c.Cluster}.stillWrites(ctx)
+		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
 
 		Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
 		Expect(c.Unclaim(ctx, data)).To(Succeed())
@@ -301,7 +304,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			after, err := c.Objects(ctx)
 			return olm.LeftOver(before, after), err
 		}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(), "what is left in the API")
-		Expect(single{c.Cluster}.node(ctx, contentOfDisks)).To(Equal(disks))
+		Expect(suite.Single{Cluster: c.Cluster}.OnNode(ctx, contentOfDisks)).To(Equal(disks))
 	}, NodeTimeout(8*time.Minute))
 })
 
@@ -310,14 +313,14 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings; find /etc/topolvm /run/topolvm /run/lvms ! -type d 2>/dev/null || true`
 
 // release deletes Pod and claim of a volume and keeps the volume (Retain), for whoever claims its PersistentVolume, whose name it returns.
-func (c single) release(ctx context.Context, v story.Volume) string {
+func release(ctx context.Context, c suite.Single, v story.Volume) string {
 	GinkgoHelper()
-	volume := c.kubectl(ctx, "", "get", "pvc", "-n", v.Namespace, v.Name, "-o", "jsonpath={.spec.volumeName}")
-	c.kubectl(ctx, "", "patch", "pv", volume, "--type=merge", `--patch={"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
+	volume := c.Run(ctx, "", "get", "pvc", "-n", v.Namespace, v.Name, "-o", "jsonpath={.spec.volumeName}")
+	c.Run(ctx, "", "patch", "pv", volume, "--type=merge", `--patch={"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
 	Expect(c.StopPod(ctx, v.Namespace, v.Name)).To(Succeed())
-	c.kubectl(ctx, "", "delete", "pvc", "-n", v.Namespace, v.Name, "--timeout=60s")
-	c.kubectl(ctx, "", "wait", "--for=jsonpath={.status.phase}=Released", "pv/"+volume, "--timeout=60s")
-	c.kubectl(ctx, "", "patch", "pv", volume, "--type=merge", `--patch={"spec":{"claimRef":null}}`)
+	c.Run(ctx, "", "delete", "pvc", "-n", v.Namespace, v.Name, "--timeout=60s")
+	c.Run(ctx, "", "wait", "--for=jsonpath={.status.phase}=Released", "pv/"+volume, "--timeout=60s")
+	c.Run(ctx, "", "patch", "pv", volume, "--type=merge", `--patch={"spec":{"claimRef":null}}`)
 	return volume
 }
 
@@ -411,7 +414,7 @@ func messages(lvmCluster *lvmv1alpha1.LVMCluster) string {
 // by which it is known. What it returns gives them back.
 func take(ctx context.Context, c olm.Cluster, kind client.Object, known, resource string, verbs ...string) (give func()) {
 	GinkgoHelper()
-	listed := single{c.Cluster}.kubectl(ctx, "", "get", resourceOf(kind), "-n", story.OperatorNamespace, "-o",
+	listed := suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", resourceOf(kind), "-n", story.OperatorNamespace, "-o",
 		`jsonpath={range .items[*]}{.metadata.name} {.rules[*].resources}{"\n"}{end}`)
 	key := client.ObjectKey{Namespace: story.OperatorNamespace}
 	for line := range strings.Lines(listed) {
@@ -471,6 +474,12 @@ func mountWhileReplaced(ctx context.Context, c olm.Cluster, v story.Volume) repl
 	}()
 	Eventually(registered).WithContext(ctx).WithTimeout(limit).WithPolling(often).Should(BeTrue(), "the new agent is registered")
 	return replacement{agent: time.Since(gone), pod: <-started}
+}
+
+func consolePlugin() *metav1.PartialObjectMetadata {
+	plugin := &metav1.PartialObjectMetadata{}
+	plugin.SetGroupVersionKind(consolev1.GroupVersion.WithKind("ConsolePlugin"))
+	return plugin
 }
 
 // resourceOf is the name of the resource of a role, for kubectl.

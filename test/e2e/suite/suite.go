@@ -1,0 +1,83 @@
+// Package suite is what the end-to-end suites share: how a suite runs, what it prints when a spec fails, a cluster of one
+// node, and the record of the rights that a story used.
+package suite
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	"github.com/onsi/gomega/format"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// summary says in a few lines what failed, and how the cluster stood: the end of a long log is what is read first.
+var summary strings.Builder
+
+// Run runs the specs of a package.
+func Run(t *testing.T, name string) {
+	RegisterFailHandler(Fail)
+	format.MaxLength = 0 // What failed is read to its end.
+	RunSpecs(t, name)
+	if t.Failed() {
+		t.Log(summary.String())
+	}
+}
+
+// ReportFailure prints what a support engineer would ask for when the current spec has failed, and keeps all logs. more are
+// further commands of kubectl.
+func ReportFailure(ctx context.Context, cluster *story.Cluster, more ...string) {
+	if !CurrentSpecReport().Failed() || cluster == nil {
+		return
+	}
+	report := CurrentSpecReport()
+	fmt.Fprintf(&summary, "%s\n%s\n", report.LeafNodeText, shortened(report.FailureMessage(), 1500))
+	kubectl := func(args string) string {
+		out, err := cluster.Kubectl(ctx, nil, strings.Fields(args)...)
+		if err != nil {
+			out += err.Error()
+		}
+		return out
+	}
+	for _, args := range []string{
+		"get pods -n " + story.OperatorNamespace, "get logicalvolume --sort-by=.spec.nodeName -o wide",
+		"get pvc -A --no-headers", "get events -A --field-selector=type=Warning --sort-by=.lastTimestamp --no-headers",
+	} {
+		fmt.Fprintf(&summary, "--- kubectl %s\n%s\n", args, shortened(kubectl(args), 3000))
+	}
+	for _, args := range append([]string{
+		"get pods -A -o wide", "get lvmcluster,lvmvg,lvmvgns -A -o yaml", "get pvc,pv,volumesnapshot,logicalvolume -A",
+		"logs -n " + story.OperatorNamespace + " deployment/lvms-operator --tail=60",
+		"logs -n " + story.OperatorNamespace + " -l app.kubernetes.io/name=vg-manager --tail=40 --prefix",
+		"get events -A",
+	}, more...) {
+		fmt.Fprintf(GinkgoWriter, "--- kubectl %s\n%s\n", args, kubectl(args))
+	}
+	keepLogs(ctx, cluster)
+}
+
+func keepLogs(ctx context.Context, cluster *story.Cluster) {
+	cache, err := lab.CacheDir()
+	if err != nil {
+		fmt.Fprintln(GinkgoWriter, err)
+		return
+	}
+	dir := filepath.Join(cache, "e2e-logs", time.Now().UTC().Format("20060102T150405.000"))
+	fmt.Fprintf(GinkgoWriter, "logs of the lab: %s %v\n", dir, cluster.Lab.CollectLogs(ctx, dir))
+}
+
+// shortened keeps the end of a text, which is the newest of a list.
+func shortened(text string, limit int) string {
+	text = strings.TrimSpace(text)
+	if len(text) <= limit {
+		return text
+	}
+	return "…" + text[len(text)-limit:]
+}

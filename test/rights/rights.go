@@ -1,0 +1,112 @@
+// Package rights compares the rights that config/rbac gives with those that the end-to-end stories used: a right that
+// nothing uses is one that only an intruder has a use for.
+package rights
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// right is one verb on one resource, of one name or of all.
+type right struct{ User, Scope, Group, Resource, Name, Verb string }
+
+func (r right) String() string {
+	text := fmt.Sprintf("%s may %s %s", r.User, r.Verb, r.Resource)
+	if r.Group != "" {
+		text += "." + r.Group
+	}
+	if r.Name != "" {
+		text += " " + r.Name
+	}
+	if r.Scope == "" {
+		return text + " in all namespaces"
+	}
+	return text + " in " + r.Scope
+}
+
+// Dir is the variable that names the folder of the records. Stories that are told without it record nothing.
+const Dir = "LVMS_RIGHTS"
+
+// Record writes down what the product asked the API server of a lab for, in a file with the lab's name. Call it before the
+// lab is taken down.
+func Record(l *lab.Lab) error {
+	dir := os.Getenv(Dir)
+	if dir == "" {
+		return nil
+	}
+	file, err := os.Open(l.AuditLog())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	used := map[right]bool{}
+	for reader := bufio.NewReader(file); ; {
+		line, err := reader.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = add(used, line)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.AuditLog(), err)
+		}
+	}
+	data, err := json.Marshal(slices.Collect(maps.Keys(used)))
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, l.Name()+".json"), data, 0o600)
+}
+
+// event is what counts of a line of the audit log.
+type event struct {
+	Verb           string
+	User           struct{ Username string }
+	ObjectRef      struct{ Resource, Subresource, APIGroup, Namespace, Name string }
+	ResponseStatus struct{ Code int }
+}
+
+// add adds the rights that a request of the product was granted by.
+func add(used map[right]bool, line []byte) error {
+	var e event
+	if err := json.Unmarshal(line, &e); err != nil {
+		return err
+	}
+	user, ours := strings.CutPrefix(e.User.Username, "system:serviceaccount:"+story.OperatorNamespace+":")
+	if !ours || e.ResponseStatus.Code == http.StatusForbidden {
+		return nil
+	}
+	ref := e.ObjectRef
+	resource := ref.Resource
+	if ref.Subresource != "" {
+		resource += "/" + ref.Subresource
+	}
+	verbs := []string{e.Verb}
+	switch {
+	case e.Verb == "patch" && e.ResponseStatus.Code == http.StatusCreated:
+		verbs = append(verbs, "create") // by server-side apply
+	case e.Verb == "watch":
+		verbs = append(verbs, "list") // a reflector may do with the one or need both
+	}
+	for _, verb := range verbs {
+		for _, scope := range []string{"", ref.Namespace} {
+			for _, name := range []string{"", ref.Name} {
+				used[right{user, scope, ref.APIGroup, resource, name, verb}] = true
+			}
+		}
+	}
+	return nil
+}

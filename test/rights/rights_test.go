@@ -1,0 +1,150 @@
+//go:build e2e
+
+package rights
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"github.com/lvm-storage/lvm-operator/test/lab"
+)
+
+// elsewhere are rights for what no story comes to, or not each time, with who does.
+var elsewhere = with(map[string]string{
+	"lvms-operator may create configmaps in openshift-lvm-storage":                                          wipesAreSaved,
+	"lvms-operator may update configmaps lvms-wiped-devices in openshift-lvm-storage":                       wipesAreSaved,
+	"lvms-operator may delete configmaps lvms-wiped-devices in openshift-lvm-storage":                       wipesAreSaved,
+	"lvms-operator may delete persistentvolumeclaims in all namespaces":                                     "controllers/node, claims of a Node that asks for it",
+	"lvms-operator may patch events.events.k8s.io in all namespaces":                                        repeats,
+	"lvms-operator may patch events in all namespaces":                                                      repeats,
+	"vg-manager may patch events.events.k8s.io in openshift-lvm-storage":                                    repeats,
+	"vg-manager may patch events.events.k8s.io in all namespaces":                                           repeats,
+	"lvms-operator may patch nodes in all namespaces":                                                       "controllers/node, claims of a Node that asks for it",
+	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage":           "internal/webhook, a certificate that is about to end",
+	"vg-manager may get configmaps lvms-wiped-devices in openshift-lvm-storage":                             "vgmanager/volumegroup, wipes on nodes that are gone",
+	"lvms-operator may update lvmclusters/finalizers.lvm.topolvm.io in openshift-lvm-storage":               ownersAreChecked,
+	"lvms-operator may delete consoleplugins.console.openshift.io lvms-console in all namespaces":           ownersAreChecked,
+	"lvms-operator may delete consolequickstarts.console.openshift.io lvms-local-volumes in all namespaces": ownersAreChecked,
+}, "lvms-operator may %s in openshift-lvm-storage", "controllers/metricsaccess gives it to Prometheus, and can give only what the operator has",
+	"get services", "watch pods", "get endpoints", "list endpoints", "watch endpoints",
+	"get endpointslices.discovery.k8s.io", "list endpointslices.discovery.k8s.io", "watch endpointslices.discovery.k8s.io")
+
+// with adds rights that have one reason.
+func with(all map[string]string, format, reason string, rights ...string) map[string]string {
+	for _, r := range rights {
+		all[fmt.Sprintf(format, r)] = reason
+	}
+	return all
+}
+
+const (
+	wipesAreSaved = "controllers/node, TestWipesAreSavedBeforeTheNodeStatusGoes"
+	repeats       = "client-go patches an event that repeats"
+	// ownersAreChecked: to give an object another owner takes the right to delete it.
+	ownersAreChecked = "the API server of OpenShift (OwnerReferencesPermissionEnforcement)"
+)
+
+// rightsOf are those that a file of config/rbac gives to a user.
+func rightsOf(user, file string) ([]right, error) {
+	root, err := lab.Root()
+	if err != nil {
+		return nil, err
+	}
+	data, err := os.ReadFile(filepath.Join(root, "config", "rbac", file))
+	if err != nil {
+		return nil, err
+	}
+	var all []right
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096); ; {
+		role := &rbacv1.Role{}
+		if err := decoder.Decode(role); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		for _, rule := range role.Rules {
+			all = append(all, rightsOfRule(user, role.Namespace, rule)...)
+		}
+	}
+}
+
+func rightsOfRule(user, namespace string, rule rbacv1.PolicyRule) []right {
+	names := rule.ResourceNames
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	var all []right
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			for _, name := range names {
+				for _, verb := range rule.Verbs {
+					all = append(all, right{user, namespace, group, resource, name, verb})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// used reads the records of all stories.
+func used(dir string) (map[right]bool, error) {
+	all := map[right]bool{}
+	for _, name := range []string{"e2e", "e2e-openshift", "e2e-olm"} {
+		data, err := os.ReadFile(filepath.Join(dir, name+".json"))
+		if err != nil {
+			return nil, fmt.Errorf("the record of a story: %w", err)
+		}
+		var some []right
+		if err := json.Unmarshal(data, &some); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		for _, r := range some {
+			all[r] = true
+		}
+	}
+	return all, nil
+}
+
+// A right that nothing uses is one that only an intruder has a use for. `make test-e2e` runs this after all stories.
+func TestEveryRightIsUsed(t *testing.T) {
+	exercised, err := used(os.Getenv(Dir))
+	if err != nil {
+		t.Fatalf("%v: `make test-e2e` writes it", err)
+	}
+	operator, err := rightsOf("lvms-operator", "operator_role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := rightsOf("vg-manager", "vg_manager_role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	given := slices.Concat(operator, agent)
+	if len(given) <= 50 {
+		t.Fatalf("only %d rights were read", len(given))
+	}
+	unused, excused := map[string]bool{}, maps.Clone(elsewhere)
+	for _, r := range given {
+		delete(excused, r.String())
+		if !exercised[r] && elsewhere[r.String()] == "" {
+			unused[r.String()] = true
+		}
+	}
+	for _, r := range slices.Sorted(maps.Keys(unused)) {
+		t.Errorf("%s (config/rbac), and no story used that: remove it, or name the test that uses it", r)
+	}
+	for _, r := range slices.Sorted(maps.Keys(excused)) {
+		t.Errorf("%q is listed here as used elsewhere, but config/rbac does not have it", r)
+	}
+}
