@@ -198,11 +198,21 @@ func (s *scsi) find(name string) (scsiDisk, error) {
 	return scsiDisk{}, fmt.Errorf("no SCSI disk %q", name)
 }
 
-// save records the disks, with their files, so that a power cut does not undo it.
+// save records the disks, with their files, so that a power cut does not undo it. It flushes the file system of the folder
+// alone: other ones can wait for a full thin pool.
 func (s *scsi) save() error {
-	err := spec.Save(filepath.Join(scsiDir, "disks.json"), s.disks)
-	unix.Sync()
-	return err
+	if err := spec.Save(filepath.Join(scsiDir, "disks.json"), s.disks); err != nil {
+		return err
+	}
+	dir, err := os.Open(scsiDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = dir.Close() }()
+	if err := unix.Syncfs(int(dir.Fd())); err != nil {
+		return fmt.Errorf("flush %s: %w", scsiDir, err)
+	}
+	return nil
 }
 
 // portDir is a port of the host adapter: the kernel's SCSI target with its number is behind it.
