@@ -19,9 +19,14 @@ import (
 
 const (
 	// probeTimeout is for a look at a device; checkTimeout and formatTimeout are for what goes over the whole of it.
+	// e2fsck needs hours for a damaged file system of many TiB.
 	probeTimeout  = 30 * time.Second
-	checkTimeout  = 30 * time.Minute
-	formatTimeout = 10 * time.Minute
+	checkTimeout  = 24 * time.Hour
+	formatTimeout = time.Hour
+	// stageTimeout is for all that makes a volume ready, with one of them.
+	stageTimeout = checkTimeout + time.Hour
+	// killDelay is the time between SIGTERM and SIGKILL: e2fsck writes back what it has repaired.
+	killDelay = time.Minute
 )
 
 // deviceNumber is that of a block device; zero for none.
@@ -266,12 +271,14 @@ func (h host) grow(device, path string, always bool) error {
 	return err
 }
 
-// run runs a program of the agent's image. What it printed is in the error.
+// run runs a program of the agent's image. What it printed is in the error. At its limit, or when ctx ends, it gets SIGTERM,
+// and SIGKILL after killDelay.
 func run(ctx context.Context, limit time.Duration, program string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.WaitDelay = time.Second // A child that keeps the pipes open must not keep us.
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+	cmd.WaitDelay = killDelay // A child that keeps the pipes open does not keep us for longer, either.
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -3,12 +3,20 @@
 package driver
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // mapping is a device on a lab node's disk whose table a test changes.
@@ -177,4 +185,68 @@ func TestLabABrokenExt4IsNotCalledRepaired(t *testing.T) {
 	if err := m.host.check(t.Context(), mapped, "ext4"); err == nil {
 		t.Error("a file system without a root is called well")
 	}
+}
+
+// TestLabALongCheckOutlivesItsCall: e2fsck of a slow disk takes longer than the call. It is not ended, and runs once.
+func TestLabALongCheckOutlivesItsCall(t *testing.T) {
+	m := newMapping(t)
+	m.sh("modprobe", "dm-delay")
+	m.ok(m.host.format(t.Context(), fileSystems["ext4"].mkfs, mapped))
+	m.sh("tune2fs", "-c", "1", "-C", "2", mapped) // the next check is a full one
+	m.table(fmt.Sprintf("0 %d delay %s 0 100", size, m.disk))
+	number, err := m.host.number(mapped)
+	m.ok(err)
+	b := newBench(t)
+	lv := b.volumes.lv
+	lv.Path, lv.DevMajor, lv.DevMinor = mapped, number.major, number.minor
+	b.server.host = m.host
+	request := &csi.NodeStageVolumeRequest{
+		VolumeId: id, StagingTargetPath: b.staging, VolumeCapability: capability("ext4", writer),
+	}
+	call := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		_, err := b.server.NodeStageVolume(ctx, request)
+		return err
+	}
+	b.wantCode(call(), codes.Aborted, id, mapped, "since")
+	var running []string
+	for deadline := time.Now().Add(time.Minute); len(running) == 0; time.Sleep(50 * time.Millisecond) {
+		if running = processesOf("e2fsck"); time.Now().After(deadline) {
+			t.Fatal("no process of e2fsck was seen")
+		}
+	}
+	calls := 1
+	for err = call(); status.Code(err) == codes.Aborted; err = call() {
+		calls++
+		if now := processesOf("e2fsck"); len(now) > 0 && !slices.Equal(now, running) {
+			t.Fatalf("e2fsck was started again: %q, then %q", running, now)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	b.wantCode(err, codes.OK)
+	t.Logf("%d calls came while it ran", calls)
+	if got, err := m.host.mounted(b.staging); err != nil || got != number {
+		t.Errorf("mounted: %s, %v", got, err)
+	}
+	m.ok(m.host.unmount(b.staging))
+}
+
+// TestLabAProgramGetsSIGTERM: what has a handler ends in order.
+func TestLabAProgramGetsSIGTERM(t *testing.T) {
+	note := filepath.Join(t.TempDir(), "note")
+	const line = `trap 'echo ended > "$0"; exit 3' TERM; while :; do sleep 0.1; done`
+	_, err := run(t.Context(), time.Second, "sh", "-c", line, note)
+	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 3 {
+		t.Errorf("got %v", err)
+	}
+	if data, err := os.ReadFile(note); err != nil || string(data) != "ended\n" {
+		t.Errorf("got %q, %v", data, err)
+	}
+}
+
+// processesOf returns the IDs of the processes of a program.
+func processesOf(program string) []string {
+	out, _ := exec.Command("pgrep", "-x", program).Output() // It exits with 1 if there is none.
+	return strings.Fields(string(out))
 }

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"github.com/topolvm/topolvm"
@@ -58,18 +57,6 @@ type NodeServer struct {
 func NewNodeServer(o NodeOptions) *NodeServer {
 	return &NodeServer{NodeOptions: o, host: newHost()}
 }
-
-// busy are the volumes that a call is at work on.
-type busy struct{ volumes sync.Map }
-
-func (b *busy) enter(volume string) error {
-	if _, taken := b.volumes.LoadOrStore(volume, true); taken {
-		return status.Errorf(codes.Aborted, "another call for volume %s has not ended", volume)
-	}
-	return nil
-}
-
-func (b *busy) leave(volume string) { b.volumes.Delete(volume) }
 
 // NodeGetInfo tells where volumes of this node can be used.
 func (s *NodeServer) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {

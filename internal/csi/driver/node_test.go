@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
@@ -74,6 +75,8 @@ type fakeHost struct {
 	did    []string
 	mkfs   string
 	points *points // nil lets everything pass
+	// during, if set, is called while a program runs on the device: "format" or "check".
+	during func(ctx context.Context, what string)
 	// formats is how often mkfs ran; usable tells whether a Pod could have written.
 	formats int
 	usable  bool
@@ -88,7 +91,13 @@ func (f *fakeHost) number(string) (deviceNumber, error) { return f.device, f.err
 func (f *fakeHost) probe(context.Context, string) (content, error) {
 	return f.found, f.errors["probe"]
 }
-func (f *fakeHost) format(_ context.Context, mkfs []string, _ string) error {
+func (f *fakeHost) run(ctx context.Context, what string) {
+	if f.during != nil {
+		f.during(ctx, what)
+	}
+}
+func (f *fakeHost) format(ctx context.Context, mkfs []string, _ string) error {
+	f.run(ctx, "format")
 	made := content{kind: strings.TrimPrefix(mkfs[0], "mkfs."), fileSystem: true}
 	return f.points.pass(func() error {
 		err := f.do("format", " "+mkfs[0])
@@ -98,7 +107,8 @@ func (f *fakeHost) format(_ context.Context, mkfs []string, _ string) error {
 		return err
 	}, func() { f.found = made })
 }
-func (f *fakeHost) check(_ context.Context, _, fs string) error {
+func (f *fakeHost) check(ctx context.Context, _, fs string) error {
+	f.run(ctx, "check")
 	return f.points.pass(func() error { return f.do("check", " "+fs) }, nil)
 }
 func (f *fakeHost) mount(source, target, fs string, options []string) error {
@@ -267,6 +277,116 @@ func TestStageFormatsOnce(t *testing.T) {
 	b.host.found = content{}
 	b.wantCode(b.stage("ext4", writer), codes.DataLoss, id, "ext4")
 	b.wantDid()
+}
+
+// TestAFoundFileSystemIsNoted: a volume that was taken over, or made by an older version, has no tag that says that it was
+// formatted. Without one, a later read that finds it blank would have it formatted.
+func TestAFoundFileSystemIsNoted(t *testing.T) {
+	formatted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
+	for name, prepare := range map[string]func(b *bench){
+		"not mounted yet": func(*bench) {},
+		"mounted before the agent was replaced": func(b *bench) {
+			b.host.mounts[b.staging] = b.host.device
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.host.found = content{"xfs", true}
+			prepare(b)
+			for range 2 {
+				b.wantCode(b.stage("xfs", writer), codes.OK)
+				if !slices.Equal(b.volumes.lv.Tags, formatted) {
+					t.Fatalf("got the tags %q", b.volumes.lv.Tags)
+				}
+			}
+			b.unstage()
+			b.host.found = content{}
+			b.wantCode(b.stage("xfs", writer), codes.DataLoss, id, "xfs")
+			b.wantDid()
+		})
+	}
+	t.Run("mounted, and what it has cannot be read", func(t *testing.T) {
+		b := newBench(t)
+		b.host.mounts[b.staging], b.host.errors["probe"] = b.host.device, errors.New("input/output error")
+		b.wantCode(b.stage("xfs", writer), codes.OK)
+		if len(b.volumes.lv.Tags) != 0 {
+			t.Errorf("got the tags %q", b.volumes.lv.Tags)
+		}
+	})
+	t.Run("the note cannot be made", func(t *testing.T) {
+		b := newBench(t)
+		b.host.found, b.volumes.tagErr = content{"xfs", true}, status.Error(codes.Unavailable, "a disk is missing")
+		b.wantCode(b.stage("xfs", writer), codes.OK) // The data is there: it is served, and noted the next time.
+		b.unstage()
+		b.volumes.tagErr = nil
+		b.wantCode(b.stage("xfs", writer), codes.OK)
+		if !slices.Equal(b.volumes.lv.Tags, formatted) {
+			t.Errorf("got the tags %q", b.volumes.lv.Tags)
+		}
+	})
+}
+
+// TestALongProgramOutlivesItsCall: the kubelet gives a call two minutes, and e2fsck of a large file system takes longer.
+func TestALongProgramOutlivesItsCall(t *testing.T) {
+	for what, found := range map[string]content{"format": {}, "check": {"ext4", true}} {
+		for _, fails := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s fails=%t", what, fails), func(t *testing.T) {
+				b := newBench(t)
+				b.host.found = found
+				if fails {
+					b.host.errors[what] = errors.New("exit status 4")
+				}
+				runs, proceed, cut := 0, make(chan struct{}), make(chan struct{})
+				ctx, endCall := context.WithCancel(t.Context())
+				b.host.during = func(ctx context.Context, now string) {
+					if now != what {
+						return
+					}
+					if runs++; runs == 1 {
+						endCall()
+						select {
+						case <-ctx.Done():
+							close(cut)
+						case <-proceed:
+						}
+					}
+				}
+				request := &csi.NodeStageVolumeRequest{
+					VolumeId: id, StagingTargetPath: b.staging, VolumeCapability: capability("ext4", writer),
+				}
+				_, err := b.server.NodeStageVolume(ctx, request)
+				b.wantCode(err, codes.Aborted, id, "node1", b.volumes.lv.GetPath())
+				for range 2 {
+					_, err = b.server.NodeStageVolume(t.Context(), request)
+					b.wantCode(err, codes.Aborted, id, b.volumes.lv.GetPath(), "since")
+					_, err = b.server.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging})
+					b.wantCode(err, codes.Aborted, id)
+				}
+				close(proceed)
+				for status.Code(err) == codes.Aborted {
+					time.Sleep(time.Millisecond)
+					_, err = b.server.NodeStageVolume(t.Context(), request)
+				}
+				select {
+				case <-cut:
+					t.Fatal("the program was ended with the call")
+				default:
+				}
+				if !fails {
+					b.wantCode(err, codes.OK)
+				} else if status.Code(err) == codes.OK || !strings.Contains(err.Error(), "exit status 4") {
+					t.Errorf("got %v, want what the program said", err)
+				}
+				if runs != 1 {
+					t.Errorf("%s ran %d times", what, runs)
+				}
+				if fails { // It is told once; then it is tried again.
+					b.host.errors[what] = nil
+					b.wantCode(b.stage("ext4", writer), codes.OK)
+				}
+			})
+		}
+	}
 }
 
 func (b *bench) unstage() {
@@ -559,7 +679,9 @@ func TestANewVolumeWithAFileSystemIsNotFormatted(t *testing.T) {
 	b.volumes.lv.Tags = []string{v1alpha1.NewTag}
 	b.host.found = content{kind: "xfs", fileSystem: true}
 	b.wantCode(b.stage("xfs", writer), codes.OK)
-	if slices.ContainsFunc(b.host.did, func(d string) bool { return strings.HasPrefix(d, "format") }) || len(b.volumes.lv.Tags) != 0 {
+	formats := func(d string) bool { return strings.HasPrefix(d, "format") }
+	noted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
+	if slices.ContainsFunc(b.host.did, formats) || !slices.Equal(b.volumes.lv.Tags, noted) {
 		t.Errorf("did %q, the tags are %q", b.host.did, b.volumes.lv.Tags)
 	}
 	b = newBench(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -75,17 +76,48 @@ func (s *NodeServer) NodeStageVolume(ctx context.Context, request *csi.NodeStage
 	if err := s.busy.enter(request.GetVolumeId()); err != nil {
 		return nil, err
 	}
-	defer s.busy.leave(request.GetVolumeId())
 	v, err := s.device(ctx, request.GetVolumeId())
-	if err != nil {
+	if err == nil {
+		err = s.busy.takeFailure(request.GetVolumeId())
+	}
+	if err != nil || capability.GetMount() == nil {
+		s.busy.leave(request.GetVolumeId())
+		return &csi.NodeStageVolumeResponse{}, err
+	}
+	if err := s.stageToItsEnd(ctx, v, staging, request); err != nil {
 		return nil, err
 	}
-	if capability.GetMount() != nil {
-		if err := s.stage(ctx, v, staging, request); err != nil {
-			return nil, err
-		}
-	}
 	return &csi.NodeStageVolumeResponse{}, nil
+}
+
+// stageToItsEnd stages a volume, and leaves it. A program that works on a whole device can take longer than the kubelet gives
+// a call (2 minutes): it goes on when the call ends, so that the next call finds it done instead of starting it again. The
+// call gets Aborted then, and the next one what it ended with, if that is an error.
+func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string, request *csi.NodeStageVolumeRequest) error {
+	result := make(chan error, 1)
+	go func() {
+		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), stageTimeout)
+		defer cancel()
+		err := s.stage(detached, v, staging, request)
+		if ctx.Err() == nil {
+			s.busy.leave(v.id)
+			result <- err
+			return
+		}
+		log.FromContext(ctx).Info("Staging ended after its call", "volume", v.id, "device", v.lv.GetPath(), "error", err)
+		if err != nil {
+			s.busy.leaveFailed(v.id, err)
+		} else {
+			s.busy.leave(v.id)
+		}
+	}()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+		return status.Errorf(codes.Aborted, "volume %s (%s) on node %s is not ready yet, and this call's time is over: %s; it goes on",
+			v.id, v.lv.GetPath(), s.Node, s.busy.state(v.id))
+	}
 }
 
 func (s *NodeServer) stage(ctx context.Context, v volume, staging string, request *csi.NodeStageVolumeRequest) error {
@@ -99,8 +131,7 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 	if mounted != (deviceNumber{}) && mounted != numberOf(v) {
 		return status.Errorf(codes.Internal, "%s is a mount point of device %s, not of volume %s", staging, mounted, v.id)
 	}
-	kind := v.begunType(request.GetVolumeCapability().GetMount().GetFsType())
-	_, isNew := v.tagged(v1alpha1.FormattingTagPrefix)
+	kind, isNew := v.tagged(v1alpha1.FormattingTagPrefix)
 	if mounted == (deviceNumber{}) {
 		if kind, isNew, err = s.mountFileSystem(ctx, &v, staging, request); err != nil {
 			return err
@@ -116,18 +147,33 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 		}
 		return nil
 	}
-	return s.markUsed(ctx, v)
+	return s.noteFileSystem(ctx, v, kind)
 }
 
-// begunType is the file system of a volume that was mounted, and not noted as formatted, before the process ended.
-func (v volume) begunType(want string) string {
-	if begun, ok := v.tagged(v1alpha1.FormattingTagPrefix); ok {
-		return begun
+// noteFileSystem notes that a volume which was not formatted here has a file system: a volume that was taken over, or made
+// by an older version. From then on it is not formatted if it is read as blank. kind is "" if it was mounted before.
+func (s *NodeServer) noteFileSystem(ctx context.Context, v volume, kind string) error {
+	if _, noted := v.tagged(v1alpha1.FormattedTagPrefix); noted {
+		return s.markUsed(ctx, v)
 	}
-	if want == "" {
-		return defaultFileSystem
+	if kind == "" {
+		if found, err := s.host.probe(ctx, v.lv.GetPath()); err == nil && found.fileSystem {
+			kind = found.kind
+		}
 	}
-	return want
+	if kind == "" {
+		return s.markUsed(ctx, v)
+	}
+	old := v.beginnings()
+	err := s.Volumes.TagLV(ctx, v.class, v.id, []string{v1alpha1.FormattedTagPrefix + kind}, old)
+	if err != nil && len(old) > 0 {
+		return fmt.Errorf("note that volume %s on node %s is used: %w", v.id, s.Node, err)
+	}
+	if err != nil {
+		// The volume has data that somebody waits for. It is noted the next time.
+		log.FromContext(ctx).Info("The file system of a volume was not noted in its tags", "volume", v.id, "error", err.Error())
+	}
+	return nil
 }
 
 // mountFileSystem returns the type that was mounted, and whether the file system is new.
@@ -152,7 +198,7 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 		if err := s.format(ctx, v, d.fileSystem, options); err != nil {
 			return "", false, err
 		}
-	} else if err := s.host.check(ctx, path, d.fileSystem); err != nil {
+	} else if err := s.check(ctx, *v, d.fileSystem); err != nil {
 		return "", false, status.Errorf(codes.FailedPrecondition, "the %s file system of volume %s (%s) on node %s is broken: %v", d.fileSystem, v.id, path, s.Node, err)
 	}
 	options := append(slices.Clone(capability.GetMount().GetMountFlags()), fileSystems[d.fileSystem].mount...)
@@ -183,10 +229,19 @@ func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, o
 		}
 		v.lv.Tags = append(slices.DeleteFunc(slices.Clone(v.lv.Tags), func(t string) bool { return slices.Contains(old, t) }), tag)
 	}
-	if err := s.host.format(ctx, append(slices.Clone(fileSystems[fileSystem].mkfs), options...), v.lv.GetPath()); err != nil {
+	command := append(slices.Clone(fileSystems[fileSystem].mkfs), options...)
+	s.busy.running(v.id, strings.Join(append(slices.Clone(command), v.lv.GetPath()), " "))
+	defer s.busy.running(v.id, "")
+	if err := s.host.format(ctx, command, v.lv.GetPath()); err != nil {
 		return status.Errorf(codes.Internal, "format volume %s (%s) on node %s: %v", v.id, v.lv.GetPath(), s.Node, err)
 	}
 	return nil
+}
+
+func (s *NodeServer) check(ctx context.Context, v volume, fileSystem string) error {
+	s.busy.running(v.id, "the check of the file system on "+v.lv.GetPath())
+	defer s.busy.running(v.id, "")
+	return s.host.check(ctx, v.lv.GetPath(), fileSystem)
 }
 
 // content is what a device carries.
