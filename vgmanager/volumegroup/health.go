@@ -87,6 +87,9 @@ func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
 		where = ", last seen as " + last
 	}
 	found := fmt.Sprintf("volume group %s on node %s misses the physical volume %s%s", w.Name, w.Node, pv.UUID, where)
+	if d, hidden := s.Hidden.deviceOf(s, pv.UUID); hidden {
+		return found + fmt.Sprintf(": it is on %s, which LVM on this node does not list: run on the node: lvmdevices --adddev %s", d.Name, d.Name)
+	}
 	switch {
 	case pv.Name != "" && !strings.HasPrefix(pv.Name, "["):
 		return found + fmt.Sprintf(": its device %s is back, but the group was changed meanwhile: if the data on it is still good, run on the node: vgextend --restoremissing %s %s", pv.Name, w.Name, pv.Name)
