@@ -196,7 +196,10 @@ func (l *lab) device(name string) Device {
 
 func (l *lab) options(name string) WipeOptions {
 	l.Helper()
-	return WipeOptions{Device: l.device(name), BackupDir: filepath.Join(l.TempDir(), "backup"), Protected: func(PV) string { return "" }}
+	return WipeOptions{
+		Device: l.device(name), BackupDir: filepath.Join(l.TempDir(), "backup"), Protected: func(PV) string { return "" },
+		Carried: func(context.Context, Device, bool) (string, error) { return "", nil },
+	}
 }
 
 // gpt writes a GUID partition table with partitions of 32 MiB from 16 MiB on (UEFI, 5.3).
@@ -572,6 +575,12 @@ func TestLabWipeOfSomethingElse(t *testing.T) {
 		"it was mounted meanwhile":         func(l *lab, _ *WipeOptions) { l.mount(l.disk) },
 		"another disk":                     func(_ *lab, o *WipeOptions) { o.Device.Serial, o.Device.WWN = "another", "another" },
 		"another number":                   func(_ *lab, o *WipeOptions) { o.Device.Number = "8:4711" },
+		"it carries what is protected": func(_ *lab, o *WipeOptions) {
+			o.Carried = func(context.Context, Device, bool) (string, error) { return "belongs to vg1", nil }
+		},
+		"what it carries cannot be read": func(_ *lab, o *WipeOptions) {
+			o.Carried = func(context.Context, Device, bool) (string, error) { return "", errors.New("input/output error") }
+		},
 		"protected": func(_ *lab, o *WipeOptions) {
 			o.PVs, o.Protected = map[Number]PV{o.Device.Number: {UUID: "p", Group: "vg1"}}, func(PV) string { return "belongs to vg1" }
 		},

@@ -22,6 +22,9 @@ type WipeOptions struct {
 	PVs map[Number]PV
 	// Protected tells why a physical volume must not be destroyed, or "". Without it, none that is in a volume group is.
 	Protected func(PV) string
+	// Carried reads from the device itself, whether or not LVM lists it, why a physical volume on it must not be destroyed, or "".
+	// labeled tells whether the label of one was found on it. Without Carried no device with a label that LVM does not list is wiped.
+	Carried func(ctx context.Context, d Device, labeled bool) (string, error)
 	// BackupDir is made, and gets what will be overwritten.
 	BackupDir string
 }
@@ -67,6 +70,9 @@ func (n *Node) Wipe(ctx context.Context, o WipeOptions) (WipeResult, []Reason, e
 		return WipeResult{}, reasons, nil
 	}
 	targets, reasons := n.examineForWipe(ctx, listed)
+	if len(reasons) == 0 {
+		reasons = explainCarried(ctx, targets, o)
+	}
 	if len(reasons) > 0 {
 		return WipeResult{}, reasons, nil
 	}
@@ -153,6 +159,34 @@ func (n *Node) examineForWipe(ctx context.Context, devices []Device) ([]target, 
 		targets = append(targets, target{d, signatures})
 	}
 	return targets, nil
+}
+
+// explainCarried returns why physical volumes on the devices must not be destroyed, as the devices themselves tell. LVM may not list them:
+// a devices file, a filter or the host that a volume group belongs to can hide them.
+func explainCarried(ctx context.Context, targets []target, o WipeOptions) []Reason {
+	var reasons []Reason
+	for _, t := range targets {
+		if o.Carried == nil {
+			if _, listed := o.PVs[t.Number]; t.isLabeled() && !listed {
+				reasons = append(reasons, one(UnknownPV, "carries a physical volume that LVM on this node does not list")...)
+			}
+			continue
+		}
+		why, err := o.Carried(ctx, t.Device, t.isLabeled())
+		switch {
+		case err != nil:
+			reasons = append(reasons, one(ProbeError, "could not be read as a physical volume: %v", err)...)
+		case why != "":
+			reasons = append(reasons, one(InVolumeGroup, "%s", why)...)
+		}
+	}
+	return reasons
+}
+
+// isLabeled tells whether udev or wipefs found the label of a physical volume, of LVM 1 or 2.
+func (t target) isLabeled() bool {
+	label := func(kind string) bool { return strings.HasPrefix(kind, "LVM") }
+	return label(t.Signature) || slices.ContainsFunc(t.found, func(f found) bool { return label(f.Type) })
 }
 
 // exclusive is readable without a word about content.

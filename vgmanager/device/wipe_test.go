@@ -2,6 +2,8 @@ package device
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -177,4 +179,43 @@ func TestCodesAreDocumented(t *testing.T) {
 
 func containsCode(page string, code Code) bool {
 	return strings.Contains(page, "| `"+string(code)+"` |")
+}
+
+func TestWhatADeviceCarriesForbidsItsWipe(t *testing.T) {
+	blank := target{Device: Device{Name: "/dev/sdb", Number: "8:16"}}
+	noted := target{Device: Device{Name: "/dev/sdb", Number: "8:16", Signature: "LVM2_member"}}
+	read := target{Device: blank.Device, found: []found{{Signature: Signature{Type: "ext4"}}, {Signature: Signature{Type: "LVM2_member"}}}}
+	answer := func(why string, err error) func(context.Context, Device, bool) (string, error) {
+		return func(context.Context, Device, bool) (string, error) { return why, err }
+	}
+	listed := map[Number]PV{"8:16": {UUID: "p"}}
+	tests := map[string]struct {
+		targets []target
+		pvs     map[Number]PV
+		carried func(context.Context, Device, bool) (string, error)
+		want    []Code
+	}{
+		"nothing":                           {[]target{blank}, nil, answer("", nil), nil},
+		"what is not protected":             {[]target{read}, nil, answer("", nil), nil},
+		"what is protected":                 {[]target{blank}, nil, answer("belongs to vg1", nil), []Code{InVolumeGroup}},
+		"on the second":                     {[]target{blank, read}, nil, labeledOnly, []Code{InVolumeGroup}},
+		"that could not be read":            {[]target{blank}, nil, answer("", errors.New("no answer")), []Code{ProbeError}},
+		"nobody asks, blank":                {[]target{blank}, nil, nil, nil},
+		"nobody asks, labeled":              {[]target{read}, nil, nil, []Code{UnknownPV}},
+		"nobody asks, labeled as udev says": {[]target{noted}, nil, nil, []Code{UnknownPV}},
+		"nobody asks, LVM lists it":         {[]target{read}, listed, nil, nil},
+	}
+	for name, tt := range tests {
+		reasons := explainCarried(t.Context(), tt.targets, WipeOptions{PVs: tt.pvs, Carried: tt.carried})
+		if diff := cmp.Diff(tt.want, codes(reasons)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func labeledOnly(_ context.Context, _ Device, labeled bool) (string, error) {
+	if labeled {
+		return "belongs to vg1", nil
+	}
+	return "", nil
 }

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
 // stopTimeout is how long a change may take to end after its time limit. What still runs then waits in the kernel for a device, or
@@ -55,8 +53,7 @@ func (l *LVM) run(ctx context.Context, vg string, e effect, args []string) error
 		e = nil
 	}
 	l.end(vg, e)
-	var failure *host.Error
-	if errors.As(err, &failure) && strings.Contains(failure.Stderr, "unrecognized option '--devices'") {
+	if lacksDevices(err) {
 		// The caller tries again, as after every refusal that a look may change.
 		l.mu.Lock()
 		l.namesUnknown = true

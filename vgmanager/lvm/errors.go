@@ -119,7 +119,8 @@ var patterns = []struct {
 	// Error writing device /dev/mapper/disk at 4096 length 4096.
 	{regexp.MustCompile(`Cannot use \S+: device|Error (writing|reading) device`), ErrUnusable},
 	// Devices file not enabled.
-	{regexp.MustCompile(`Devices file not enabled`), ErrNotEnabled},
+	// Devices file does not exist.
+	{regexp.MustCompile(`Devices file (not enabled|does not exist)`), ErrNotEnabled},
 	// Invalid argument for --size: 10485761b
 	// Logical volume name "bad name" is invalid.
 	// Command on LV vg1/lin does not accept LV type linear.

@@ -56,6 +56,7 @@ var recordedErrors = []struct {
 	{"pvremove of a disk that the devices file does not have", "Cannot use /dev/ubdb: device is not in devices file", ErrUnusable},
 	{"vgcreate on a read-only disk", "Error writing device /dev/mapper/disk at 4096 length 4096.\n  WARNING: bcache_invalidate: block (0, 0) still dirty.\n  Failed to wipe new metadata area on /dev/mapper/disk at 4096 len 4096", ErrUnusable},
 	{"lvmdevices --deldev /dev/ubdb", "Devices file not enabled.", ErrNotEnabled},
+	{"lvmdevices", "Devices file does not exist.", ErrNotEnabled},
 	{"lvmdevices --deldev of a disk that the devices file does not have", "No devices file entry for /dev/ubdb.", ErrNotFound},
 	{"lvcreate -L 10485761b", "Size is not a multiple of 512. Try using 10485760 or 10486272.\n  Invalid argument for --size: 10485761b\n  Error during parsing of command line.", ErrInvalid},
 	{"lvcreate -n 'bad name'", "Logical volume name \"bad name\" is invalid.\n  Run `lvcreate --help' for more information.", ErrInvalid},

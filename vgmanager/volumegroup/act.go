@@ -37,6 +37,8 @@ func (r *Reconciler) perform(ctx context.Context, w Wanted, s Seen, a Action) er
 		return r.wipe(ctx, w, s, a.Wipe)
 	case CreateVG:
 		return r.createVG(ctx, w, s, a)
+	case UnhideVG:
+		return r.unhide(ctx, w, a)
 	case TagVG:
 		return r.LVM.VGChangeTags(ctx, lvm.VGTagOptions{VG: w.Name, Add: a.AddTags, Remove: a.RemoveTags})
 	case ExtendVG:

@@ -65,9 +65,12 @@ type Moves interface {
 	PVMoveAbort(ctx context.Context, source string) error
 }
 
-// Labels removes the labels of physical volumes.
+// Labels reads and removes the labels of physical volumes.
 type Labels interface {
+	// ReadLabels reads them from the devices themselves, whether or not LVM lists them.
+	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
 	PVRemove(ctx context.Context, device string) error
+	DevicesFileAdd(ctx context.Context, device string) error
 	DevicesFileRemove(ctx context.Context, device string) error
 }
 
@@ -144,6 +147,8 @@ type Reconciler struct {
 	unsettled map[string]bool
 	firstSeen map[device.Number]time.Time
 	moves     map[string]move
+	// labels are those of hidden devices, as they were last read.
+	labels labelCache
 	// parts are the device classes that this process may change something for.
 	parts map[string]part
 	now   func() time.Time

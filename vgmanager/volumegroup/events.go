@@ -50,7 +50,7 @@ const eventAction = "ReconcileVolumeGroup"
 
 // failureEvents are the events of actions that fail.
 var failureEvents = map[Kind]EventReason{
-	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, TagVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
+	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed, TagVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
 	Activate: EventInconsistentVolumes, CreatePool: EventThinPoolFailed, ExtendPool: EventThinPoolFailed, ExtendMeta: EventThinPoolFailed,
 	PublishClass: EventVolumeGroupFailed, Cordon: EventDeviceRemovalBlocked, Uncordon: EventDeviceRemovalBlocked,
 	StartMove: EventDeviceRemovalBlocked, ResumeMove: EventDeviceRemovalBlocked, AbortMove: EventDeviceRemovalBlocked,

@@ -39,6 +39,8 @@ type Seen struct {
 	NoRAID error
 	// Class is the published class, or nil.
 	Class *lvmd.DeviceClass
+	// Hidden are physical volumes that LVM on this node does not list.
+	Hidden Hidden
 	// Released are the UUIDs of physical volumes that this product is taking out of the volume group, or took with it.
 	Released []string
 	// Removed are the devices that were taken out of the volume group at somebody's request.
@@ -95,6 +97,7 @@ func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGSt
 		return s, err
 	}
 	s.Identities, s.Watched = device.Identities(s.Devices), r.watch(s.Devices)
+	s.Hidden = r.hidden(ctx, w, s, maxAge)
 	s.Stale = r.stale(s.Report.VG(w.Name))
 	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
 	s.Blind = r.Health.Unknown(w.Name)

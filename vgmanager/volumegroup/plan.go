@@ -22,6 +22,7 @@ const (
 	Nothing      Kind = ""
 	WipeDevice   Kind = "WipeDevice"
 	CreateVG     Kind = "CreateVolumeGroup"
+	UnhideVG     Kind = "UnhideVolumeGroup"
 	TagVG        Kind = "TagVolumeGroup"
 	ExtendVG     Kind = "ExtendVolumeGroup"
 	Activate     Kind = "ActivateVolumes"
@@ -51,6 +52,9 @@ type Action struct {
 	Kind Kind
 	// Devices are the blank devices of CreateVG and ExtendVG.
 	Devices []device.Device
+	// Hidden are the devices of UnhideVG, VGUUID is its volume group.
+	Hidden []device.Device
+	VGUUID string
 	// Wipe is the device of WipeDevice.
 	Wipe wipeTarget
 	// Size is what ExtendPool gives to the pool, and what ExtendMeta adds to its metadata.
@@ -139,6 +143,9 @@ func NewPlan(w Wanted, s Seen) Plan {
 		return Plan{State: v1alpha1.VGStatusFailed, Problems: []Problem{{Event: EventForeignVolumeGroup, Message: problem}}}
 	}
 	chosen := choose(w, s, vg)
+	if hidden := hiddenGroup(w, s); vg == nil && len(hidden) > 0 {
+		return planHidden(w, s, hidden, chosen)
+	}
 	if vg == nil && wasThere(w, s) {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: append(lostGroup(w, s), chosen.problems...), Excluded: chosen.excluded, Lost: true}
 	}
@@ -152,6 +159,10 @@ func NewPlan(w Wanted, s Seen) Plan {
 func planCreation(w Wanted, s Seen, c choice) Plan {
 	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Problems: c.problems, Waiting: c.waiting}
 	switch {
+	case s.Hidden.Err != nil:
+		// One of the name may be on a disk that LVM does not list.
+		p.Problems = append(p.Problems, Problem{Event: EventObserveFailed, Message: fmt.Sprintf(
+			"no volume group %s is created on node %s: %v", w.Name, w.Node, s.Hidden.Err)})
 	case len(c.wipes) > 0:
 		p.State, p.Action = v1alpha1.VGStatusProgressing, Action{Kind: WipeDevice, Wipe: c.wipes[0]}
 	case len(c.problems) > 0:

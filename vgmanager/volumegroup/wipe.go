@@ -97,10 +97,8 @@ func wipeRefusal(w Wanted, s Seen, target wipeTarget) string {
 	if w.WipedBefore {
 		return "devices of this device class were wiped on this node by an earlier version already; nothing is wiped a second time"
 	}
-	if pv, ok := PhysicalVolumes(s.Report)[target.Device.Number]; ok {
-		if why := protected(w, s.Report, pv); why != "" {
-			return why
-		}
+	if why := protectedOn(w, s, target.Device); why != "" {
+		return why
 	}
 	key := wipeKey(s, target)
 	for _, record := range s.Wiped {
@@ -115,21 +113,89 @@ func wipeRefusal(w Wanted, s Seen, target wipeTarget) string {
 	return ""
 }
 
-// protected tells why a physical volume is not wiped: it belongs to a group of this product, here or from elsewhere.
+// unresolvedPV is said of a physical volume that belongs to a volume group nobody knows.
+const unresolvedPV = "it is a physical volume, and LVM cannot tell which volume group it belongs to"
+
+// protectedOn tells why a device is not wiped because of a physical volume on it or on one of its partitions, or "".
+func protectedOn(w Wanted, s Seen, d device.Device) string {
+	pvs := PhysicalVolumes(s.Report)
+	for _, part := range s.Devices {
+		if part.Number != d.Number && !slices.Contains(d.Partitions, part.Name) {
+			continue
+		}
+		why := ""
+		if pv, listed := pvs[part.Number]; listed {
+			why = protected(w, s.Report, pv)
+		} else if part.Signature == signatureLVM {
+			why = s.Hidden.protected(w, part.Number)
+		}
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// protected tells why a physical volume that LVM lists is not wiped, or "".
 func protected(w Wanted, report *lvm.Report, pv device.PV) string {
 	if pv.Group == "" {
+		if pv.InUse {
+			return unresolvedPV
+		}
 		return ""
 	}
 	vg := report.VG(pv.Group)
-	switch {
-	case vg == nil:
+	if vg == nil {
 		return fmt.Sprintf("it is a physical volume of volume group %s, which cannot be examined", pv.Group)
-	case vg.HasTag(v1alpha1.OwnerTag) || tagValue(vg, v1alpha1.ClusterTagPrefix) != "":
-		return fmt.Sprintf("it is a physical volume of volume group %s, which belongs to this product (tags %s)", pv.Group, strings.Join(vg.Tags, ", "))
-	case pv.Group == w.Name:
-		return fmt.Sprintf("it is a physical volume of volume group %s itself", pv.Group)
+	}
+	return protectedGroup(w, pv.Group, vg.Tags)
+}
+
+// protectedLabel tells why a physical volume is not wiped, as its own device shows it, or "".
+func protectedLabel(w Wanted, pv lvm.LabeledPV) string {
+	switch {
+	case pv.Unresolved:
+		return unresolvedPV
+	case pv.VGName == "":
+		return ""
+	}
+	return protectedGroup(w, pv.VGName, pv.VGTags)
+}
+
+// protectedGroup tells why the physical volumes of a volume group are not wiped: it is of this product, of this node or from elsewhere.
+func protectedGroup(w Wanted, name string, tags []string) string {
+	switch {
+	case isOfProduct(tags):
+		return fmt.Sprintf("it is a physical volume of volume group %s, which belongs to this product (tags %s)", name, strings.Join(tags, ", "))
+	case name == w.Name:
+		return fmt.Sprintf("it is a physical volume of volume group %s itself", name)
 	}
 	return ""
+}
+
+// isOfProduct tells whether a volume group with these tags belongs to this product, in whichever cluster.
+func isOfProduct(tags []string) bool {
+	return slices.ContainsFunc(tags, func(tag string) bool {
+		return tag == v1alpha1.OwnerTag || strings.HasPrefix(tag, v1alpha1.ClusterTagPrefix)
+	})
+}
+
+// carried reads a device itself right before it is wiped.
+func (r *Reconciler) carried(w Wanted) func(context.Context, device.Device, bool) (string, error) {
+	return func(ctx context.Context, d device.Device, labeled bool) (string, error) {
+		pvs, err := r.LVM.ReadLabels(ctx, d.Name)
+		if err != nil {
+			return "", err
+		}
+		at := slices.IndexFunc(pvs, func(pv lvm.LabeledPV) bool { return device.NewNumber(pv.Major, pv.Minor) == d.Number })
+		switch {
+		case at >= 0:
+			return protectedLabel(w, pvs[at]), nil
+		case labeled:
+			return unresolvedPV, nil
+		}
+		return "", nil
+	}
 }
 
 func foundOn(target wipeTarget) []string {
@@ -162,6 +228,7 @@ func (r *Reconciler) wipe(ctx context.Context, w Wanted, s Seen, target wipeTarg
 	result, reasons, err := r.Devices.Wipe(ctx, device.WipeOptions{
 		Device: target.Device, PVs: PhysicalVolumes(s.Report), BackupDir: record.Backup,
 		Protected: func(pv device.PV) string { return protected(w, s.Report, pv) },
+		Carried:   r.carried(w),
 	})
 	if len(reasons) > 0 {
 		return fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, w.Node, sentences(reasons))

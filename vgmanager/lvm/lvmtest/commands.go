@@ -261,3 +261,16 @@ func (f *Fake) DevicesFileRemove(_ context.Context, path string) error {
 	defer f.mu.Unlock()
 	return f.begin("DevicesFileRemove", path)
 }
+
+// DevicesFileAdd implements lvm.LVM, for a node with a devices file.
+func (f *Fake) DevicesFileAdd(_ context.Context, path string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("DevicesFileAdd", path); err != nil {
+		return err
+	}
+	if d := f.disks[path]; d != nil {
+		d.hidden = false
+	}
+	return nil
+}

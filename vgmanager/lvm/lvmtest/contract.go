@@ -21,7 +21,9 @@ type LVM interface {
 	VGExtend(ctx context.Context, o lvm.VGExtendOptions) error
 	VGRemove(ctx context.Context, name string) error
 	VGActivate(ctx context.Context, name string) error
+	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
 	PVRemove(ctx context.Context, device string) error
+	DevicesFileAdd(ctx context.Context, device string) error
 	DevicesFileRemove(ctx context.Context, device string) error
 	LVCreateThick(ctx context.Context, o lvm.ThickOptions) error
 	LVCreateThin(ctx context.Context, o lvm.ThinOptions) error
@@ -79,6 +81,7 @@ func Contract(t *testing.T, b Bench) {
 		{"what does not exist is not found", contractNotFound},
 		{"a device with a signature is refused and no device is touched", contractSignature},
 		{"a volume group is made once and extended", contractGroups},
+		{"a device itself tells whose it is", contractLabels},
 		{"thick volumes have whole extents", contractThick},
 		{"thin volumes and snapshots live in a pool", contractThin},
 		{"inactive volumes have no device until the group is activated", contractActivation},
@@ -174,6 +177,46 @@ func contractGroups(t *testing.T, b Bench) {
 		t.Errorf("got the physical volume %+v", vg.PVs[0])
 	}
 	want(t, l.PVRemove(ctx, b.Disks[0]), lvm.ErrNotEmpty)
+}
+
+func contractLabels(t *testing.T, b Bench) {
+	ctx, l := t.Context(), b.LVM
+	_, vg := look(t, b)
+	read := func(devices ...string) []lvm.LabeledPV {
+		t.Helper()
+		pvs, err := l.ReadLabels(ctx, devices...)
+		ok(t, err)
+		return pvs
+	}
+	want := func(pv lvm.PV) lvm.LabeledPV {
+		return lvm.LabeledPV{
+			Name: pv.Name, UUID: pv.UUID, Major: pv.Major, Minor: pv.Minor, VGName: vg.Name, VGUUID: vg.UUID, VGTags: vg.Tags,
+		}
+	}
+	for _, tt := range []struct {
+		devices []string
+		want    []lvm.LabeledPV
+	}{
+		{nil, nil},
+		{[]string{b.Disks[2]}, nil},
+		{[]string{"/dev/nosuch"}, nil},
+		{b.Disks[:1], []lvm.LabeledPV{want(vg.PVs[0])}},
+		{b.Disks[1:2], []lvm.LabeledPV{want(vg.PVs[1])}},
+		{b.Disks[:], []lvm.LabeledPV{want(vg.PVs[0]), want(vg.PVs[1])}},
+	} {
+		if diff := cmp.Diff(tt.want, read(tt.devices...)); diff != "" {
+			t.Errorf("%v: %s", tt.devices, diff)
+		}
+	}
+	// A host without a devices file does not get one by that.
+	for range 2 {
+		if err := l.DevicesFileAdd(ctx, b.Disks[0]); err != nil && !errors.Is(err, lvm.ErrNotEnabled) {
+			t.Error(err)
+		}
+	}
+	if _, again := look(t, b); again == nil || again.MissingPVs != 0 {
+		t.Errorf("got %+v", again)
+	}
 }
 
 func contractThick(t *testing.T, b Bench) {

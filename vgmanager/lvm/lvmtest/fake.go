@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -34,8 +35,10 @@ type disk struct {
 	uuid         string // of the physical volume; empty for none
 	group        string
 	detached     bool
-	cordoned     bool
-	tags         []string
+	// hidden: the devices file does not have it.
+	hidden   bool
+	cordoned bool
+	tags     []string
 }
 
 type group struct {
@@ -106,6 +109,13 @@ func (f *Fake) setDetached(path string, detached bool) {
 	}
 }
 
+// Hide makes LVM not list a disk, as one that the devices file does not have. DevicesFileAdd ends that.
+func (f *Fake) Hide(path string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.disks[path].hidden = true
+}
+
 // Reboot leaves every logical volume inactive, as on a node without autoactivation, and nothing polls the moves.
 func (f *Fake) Reboot() {
 	f.mu.Lock()
@@ -167,6 +177,28 @@ func (f *Fake) newUUID() string {
 	return fmt.Sprintf("uuid-%06d", f.serial)
 }
 
+// ReadLabels implements lvm.LVM.
+func (f *Fake) ReadLabels(_ context.Context, devices ...string) ([]lvm.LabeledPV, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.begin("ReadLabels", strings.Join(devices, ", ")); err != nil {
+		return nil, err
+	}
+	var pvs []lvm.LabeledPV
+	for _, path := range devices {
+		d := f.disks[path]
+		if d == nil || d.detached || d.uuid == "" {
+			continue
+		}
+		pv := lvm.LabeledPV{Name: path, UUID: d.uuid, Major: d.major, Minor: d.minor}
+		if g := f.groups[d.group]; g != nil {
+			pv.VGName, pv.VGUUID, pv.VGTags = d.group, g.uuid, slices.Clone(g.tags)
+		}
+		pvs = append(pvs, pv)
+	}
+	return pvs, nil
+}
+
 // Recent implements the reader of lvm.LVM. The fake's reports are free, so each is new.
 func (f *Fake) Recent(ctx context.Context, _ time.Duration) (*lvm.Report, error) {
 	return f.Report(ctx)
@@ -186,7 +218,7 @@ func (f *Fake) Report(context.Context) (*lvm.Report, error) {
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(f.disks)) {
-		if d := f.disks[path]; d.uuid != "" && d.group == "" && !d.detached {
+		if d := f.disks[path]; d.uuid != "" && d.group == "" && !d.detached && !d.hidden {
 			report.Unassigned = append(report.Unassigned, f.reportPV(path))
 		}
 	}

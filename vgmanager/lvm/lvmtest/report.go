@@ -55,7 +55,7 @@ func (f *Fake) reportPV(path string) lvm.PV {
 			pv.FreeAreas = []lvm.Bytes{pv.Free}
 		}
 	}
-	if d.detached {
+	if d.detached || d.hidden {
 		pv.Name, pv.Missing, pv.Major, pv.Minor = "[unknown]", true, 0, 0
 	}
 	return pv
