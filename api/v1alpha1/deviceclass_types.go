@@ -70,6 +70,10 @@ type DeviceClass struct {
 	// +optional
 	StorageClassOptions *StorageClassOptions `json:"storageClassOptions,omitempty"`
 
+	// volumeSnapshotClassOptions are for the VolumeSnapshotClass lvms-NAME. Only a device class with thinPoolConfig has one.
+	// +optional
+	VolumeSnapshotClassOptions *VolumeSnapshotClassOptions `json:"volumeSnapshotClassOptions,omitempty"`
+
 	// deviceRequests ask for something to be done with single devices of the device class. A request holds as long as it
 	// stands here: to take it out cancels what is not finished yet.
 	// +optional

@@ -51,6 +51,8 @@ const (
 	ConditionAnnotation = "lvm.topolvm.io/condition"
 	// UnclaimedAnnotation on a LogicalVolume says "true" where no PersistentVolume, no snapshot and no claim knows its volume.
 	UnclaimedAnnotation = "lvm.topolvm.io/unclaimed"
+	// AllowDeletionAnnotation on a LogicalVolume with the value "true" lets anybody with permission delete it, and its data.
+	AllowDeletionAnnotation = "lvm.topolvm.io/allow-deletion"
 	// ReleaseClaimsAnnotation on a Node says "true" where the claims of its volumes are to be deleted with it.
 	ReleaseClaimsAnnotation = "lvm.topolvm.io/release-claims"
 	// LogicalVolumeFinalizer keeps a LogicalVolume until its logical volume is removed.

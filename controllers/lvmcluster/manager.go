@@ -68,7 +68,7 @@ func newManagers(options Options) []Manager {
 	if options.Platform.Snapshots {
 		managers = append(managers, topolvmVolumeSnapshotClass{})
 	}
-	managers = append(managers, agentPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{})
+	managers = append(managers, admissionPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{})
 	if options.Platform.Kind == platform.OpenShift {
 		managers = append(managers, consoleDashboard{})
 	}

@@ -3,6 +3,8 @@ package lvmcluster
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,11 +25,20 @@ func (topolvmVolumeSnapshotClass) GetName() string { return "topolvmVolumeSnapsh
 
 // EnsureCreated applies the VolumeSnapshotClasses and deletes those of device classes that are gone.
 func (topolvmVolumeSnapshotClass) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	all := &snapshotv1.VolumeSnapshotClassList{}
+	if err := r.Client.List(ctx, all); err != nil {
+		return fmt.Errorf("list VolumeSnapshotClasses: %w", err)
+	}
 	var errs []error
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
-		if class.ThinPoolConfig != nil {
-			errs = append(errs, r.Applier.Apply(ctx, typed{newVolumeSnapshotClass(cluster, class)}))
+		if class.ThinPoolConfig == nil {
+			continue
 		}
+		err := snapshotClassConflict(class, all.Items)
+		if err == nil {
+			err = r.Applier.Apply(ctx, typed{newVolumeSnapshotClass(cluster, class)})
+		}
+		errs = append(errs, err)
 	}
 	keep := func(object client.Object) bool { return r.Seen.keptByName(cluster, object.GetName()) }
 	return errors.Join(append(errs,
@@ -39,8 +50,32 @@ func (topolvmVolumeSnapshotClass) EnsureDeleted(r Reconciler, ctx context.Contex
 	return r.Applier.Prune(ctx, r.Live, snapshotClassList(), keepNone, ownerLabels(cluster))
 }
 
-func snapshotClassList() *metav1.PartialObjectMetadataList {
-	return &metav1.PartialObjectMetadataList{TypeMeta: typeMeta(snapshotv1.SchemeGroupVersion.WithKind(snapshotClassKind.Kind + "List"))}
+func snapshotClassList() client.ObjectList { return &snapshotv1.VolumeSnapshotClassList{} }
+
+// snapshotClassConflict describes an existing VolumeSnapshotClass that differs from the device class, or returns nil.
+// The operator does not change it: with deletionPolicy Delete instead of Retain, snapshots that are taken later would be
+// destroyed with their VolumeSnapshot.
+func snapshotClassConflict(class lvmv1alpha1.DeviceClass, present []snapshotv1.VolumeSnapshotClass) error {
+	name := lvmv1alpha1.StorageClassName(class.Name)
+	at := slices.IndexFunc(present, func(c snapshotv1.VolumeSnapshotClass) bool {
+		return c.Name == name && c.DeletionTimestamp.IsZero()
+	})
+	if at < 0 {
+		return nil
+	}
+	existing := &present[at]
+	if existing.Driver != lvmv1alpha1.DriverName {
+		return fmt.Errorf("VolumeSnapshotClass %s already exists and belongs to the driver %s: "+
+			"delete it, or give the device class %s another name", name, existing.Driver, class.Name)
+	}
+	desired := snapshotv1.DeletionPolicy(class.VolumeSnapshotClassOptions.Deletion())
+	if existing.DeletionPolicy != desired {
+		return fmt.Errorf("VolumeSnapshotClass %s has deletionPolicy %s instead of %s and is left unchanged: "+
+			"set volumeSnapshotClassOptions.deletionPolicy of the device class %s to %s, "+
+			"or delete the VolumeSnapshotClass, which is then recreated: existing snapshots stay as they are",
+			name, existing.DeletionPolicy, desired, class.Name, existing.DeletionPolicy)
+	}
+	return nil
 }
 
 // newVolumeSnapshotClass builds the VolumeSnapshotClass of a device class.
@@ -49,6 +84,6 @@ func newVolumeSnapshotClass(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.D
 		TypeMeta:       typeMeta(snapshotClassKind),
 		ObjectMeta:     metav1.ObjectMeta{Name: lvmv1alpha1.StorageClassName(class.Name), Labels: labels(cluster, "snapshot-class")},
 		Driver:         lvmv1alpha1.DriverName,
-		DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+		DeletionPolicy: snapshotv1.DeletionPolicy(class.VolumeSnapshotClassOptions.Deletion()),
 	}
 }

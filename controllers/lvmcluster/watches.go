@@ -4,6 +4,7 @@ import (
 	"context"
 	"reflect"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -78,7 +79,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		b = b.WatchesRawSource(source.Channel(c.options.Rights.Changed(), wake))
 	}
 	if c.options.Platform.Snapshots {
-		b = b.WatchesMetadata(metadataOf(snapshotClassKind), wake, builder.WithPredicates(owned()))
+		// All of them, not only ours: one that is in the way may be changed or deleted.
+		b = b.Watches(&snapshotv1.VolumeSnapshotClass{}, wake)
 	}
 	if c.options.Platform.SCC {
 		b = b.WatchesMetadata(metadataOf(sccKind), wake, builder.WithPredicates(owned()))

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -186,6 +188,9 @@ func ofPolicies(verb string) []string {
 	for _, of := range []string{"logicalvolumes", "nodestatuses", "nodes"} {
 		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-vg-manager-"+of, verb+" ValidatingAdmissionPolicyBinding lvms-vg-manager-"+of)
 	}
+	for _, of := range []string{"logicalvolume", "installation"} {
+		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-"+of+"-deletion", verb+" ValidatingAdmissionPolicyBinding lvms-"+of+"-deletion")
+	}
 	return writes
 }
 
@@ -202,6 +207,11 @@ func (w *world) condition(conditionType string) string {
 func (w *world) clean() {
 	ctx := context.Background()
 	w.spy.Fail = nil
+	logical := &topolvmv1.LogicalVolumeList{}
+	_ = w.api.List(ctx, logical)
+	for _, lv := range logical.Items {
+		w.annotate(&lv, lvmv1alpha1.AllowDeletionAnnotation, "true")
+	}
 	for _, object := range []client.Object{
 		&topolvmv1.LogicalVolume{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSIDriver{},
 		metadataOf(policyKind), metadataOf(policyBindingKind),
@@ -229,6 +239,19 @@ func (w *world) clean() {
 	}
 }
 
+// annotate sets an annotation of an object, or takes it off where the value is empty.
+func (w *world) annotate(object client.Object, key, value string) {
+	w.Helper()
+	text := strconv.Quote(value)
+	if value == "" {
+		text = "null"
+	}
+	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, key, text))
+	w.must(w.api.Patch(context.Background(), object, patch))
+}
+
+func lvSize(text string) *resource.Quantity { return ptr.To(resource.MustParse(text)) }
+
 // volume makes a claim, a PersistentVolume and a LogicalVolume, and returns a function that deletes them.
 func (w *world) volume(name, class string) func() {
 	w.Helper()
@@ -253,6 +276,7 @@ func (w *world) volume(name, class string) func() {
 	w.make(claim)
 	return func() {
 		w.Helper()
+		w.annotate(logical, lvmv1alpha1.AllowDeletionAnnotation, "true")
 		for _, object := range []client.Object{logical, persistent, claim} {
 			w.must(w.api.Delete(w.Context(), object))
 			err := w.api.Get(w.Context(), client.ObjectKeyFromObject(object), object)

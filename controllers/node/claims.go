@@ -28,7 +28,7 @@ import (
 // Claims deletes the claims of a Node that is removed, if somebody asked for it: whose machine is lost wants new volumes on other
 // nodes. Without that, claims stay, since disks come back more often than not, and what is on them with them.
 //
-// A Node asks by Kubernetes' taint out-of-service (KEP-2268) or by an annotation. It then gets a finalizer, so that its removal is
+// A Node asks by an annotation. It then gets a finalizer, so that its removal is
 // seen. A Node that is removed in the moment in which it begins to ask keeps its claims: the safe side.
 type Claims struct {
 	client    client.Client
@@ -44,7 +44,7 @@ func NewClaims(c client.Client, live client.Reader, namespace string, recorder l
 
 // lost is told about a claim before it is deleted.
 var lost = lvmsevent.Warning("NodeRemoved", "Release",
-	"the claim is deleted, since node %s, which has its volume, was removed with %s; the data is still on the node's disks, if they are whole")
+	"the claim is deleted, since node %s, which has its volume, was removed with the annotation %s; the data is still on the node's disks, if they are whole")
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=list
@@ -58,7 +58,7 @@ func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	if err := c.client.Get(ctx, request.NamespacedName, node); err != nil {
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	why, asked := asksForRelease(node)
+	asked := asksForRelease(node)
 	held := slices.Contains(node.Finalizers, lvmv1alpha1.NodeFinalizer)
 	switch {
 	case node.DeletionTimestamp.IsZero() && asked == held:
@@ -72,7 +72,7 @@ func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	case !held:
 		return reconcile.Result{}, nil
 	case !node.DeletionTimestamp.IsZero() && asked:
-		if err := c.deleteClaims(ctx, node.Name, why); err != nil {
+		if err := c.deleteClaims(ctx, node.Name); err != nil {
 			return reconcile.Result{}, err
 		}
 	}
@@ -88,17 +88,10 @@ func (c *Claims) used(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(clusters.Items, func(cluster lvmv1alpha1.LVMCluster) bool { return cluster.DeletionTimestamp.IsZero() }), nil
 }
 
-// asksForRelease tells whether the claims of a Node go with it, and by what it says so.
-func asksForRelease(node *corev1.Node) (string, bool) {
-	for _, taint := range node.Spec.Taints {
-		if taint.Key == corev1.TaintNodeOutOfService {
-			return "the taint " + taint.Key, true
-		}
-	}
-	if node.Annotations[lvmv1alpha1.ReleaseClaimsAnnotation] == "true" {
-		return "the annotation " + lvmv1alpha1.ReleaseClaimsAnnotation, true
-	}
-	return "", false
+// asksForRelease reports whether the claims of a Node are to be deleted with it. Kubernetes' taint out-of-service (KEP-2268) does not
+// ask for that: it ends Pods and detaches volumes of a machine that is down, whose disks may be fine.
+func asksForRelease(node *corev1.Node) bool {
+	return node.Annotations[lvmv1alpha1.ReleaseClaimsAnnotation] == "true"
 }
 
 func (c *Claims) setFinalizer(ctx context.Context, node *corev1.Node, on bool) error {
@@ -117,7 +110,7 @@ func (c *Claims) setFinalizer(ctx context.Context, node *corev1.Node, on bool) e
 
 // deleteClaims deletes the claims that are bound to volumes of a node. What becomes of a volume then is for the reclaim policy of its
 // PersistentVolume to say.
-func (c *Claims) deleteClaims(ctx context.Context, node, why string) error {
+func (c *Claims) deleteClaims(ctx context.Context, node string) error {
 	handles := sets.New[string]()
 	if err := paging.Each(ctx, c.live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
@@ -141,26 +134,26 @@ func (c *Claims) deleteClaims(ctx context.Context, node, why string) error {
 	}
 	var errs []error
 	for _, reference := range references {
-		errs = append(errs, c.deleteClaim(ctx, reference, node, why))
+		errs = append(errs, c.deleteClaim(ctx, reference, node))
 	}
 	return errors.Join(errs...)
 }
 
 // deleteClaim deletes the very claim that a PersistentVolume is bound to, and no later one of its name.
-func (c *Claims) deleteClaim(ctx context.Context, reference corev1.ObjectReference, node, why string) error {
+func (c *Claims) deleteClaim(ctx context.Context, reference corev1.ObjectReference, node string) error {
 	claim := &corev1.PersistentVolumeClaim{}
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}, claim)
 	if apierrors.IsNotFound(err) || err == nil && (claim.UID != reference.UID || !claim.DeletionTimestamp.IsZero()) {
 		return nil
 	}
 	if err == nil {
-		c.recorder.Eventf(claim, nil, lost.Type, lost.Reason, lost.Action, lost.Text, node, why)
+		c.recorder.Eventf(claim, nil, lost.Type, lost.Reason, lost.Action, lost.Text, node, lvmv1alpha1.ReleaseClaimsAnnotation)
 		err = client.IgnoreNotFound(c.client.Delete(ctx, claim, client.Preconditions{UID: &reference.UID}))
 	}
 	if err != nil {
 		return fmt.Errorf("claim %s/%s of node %s, which is removed: %w", reference.Namespace, reference.Name, node, err)
 	}
-	log.FromContext(ctx).Info("Deleted a claim whose node is removed", "claim", reference.Namespace+"/"+reference.Name, "node", node, "asked by", why)
+	log.FromContext(ctx).Info("Deleted a claim whose node is removed", "claim", reference.Namespace+"/"+reference.Name, "node", node)
 	return nil
 }
 
@@ -171,8 +164,7 @@ func (c *Claims) SetupWithManager(mgr manager.Manager) error {
 		if !ok {
 			return false
 		}
-		_, asked := asksForRelease(node)
-		return asked || slices.Contains(node.Finalizers, lvmv1alpha1.NodeFinalizer)
+		return asksForRelease(node) || slices.Contains(node.Finalizers, lvmv1alpha1.NodeFinalizer)
 	}
 	return builder.ControllerManagedBy(mgr).
 		Named("node-claims").

@@ -148,18 +148,18 @@ func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
 		want   []string
 		says   string
 	}{
-		"healthy":       {nil, all, ""},
-		"cordoned":      {[]func(*corev1.Node){func(n *corev1.Node) { n.Spec.Unschedulable = true }}, all, ""},
-		"unreachable":   {[]func(*corev1.Node){taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, all, ""},
-		"not-ready":     {[]func(*corev1.Node){taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)}, all, ""},
-		"tainted":       {[]func(*corev1.Node){taint("mine", corev1.TaintEffectNoExecute)}, all, ""},
-		"relabelled":    {[]func(*corev1.Node){func(n *corev1.Node) { n.Labels = map[string]string{"disks": "none"} }}, all, ""},
-		"of-upstream":   {[]func(*corev1.Node){func(n *corev1.Node) { n.Finalizers = []string{lvmv1alpha1.NodeFinalizer} }}, all, ""},
-		"annotated-no":  {[]func(*corev1.Node){annotate("false")}, all, ""},
-		"out-of-order":  {[]func(*corev1.Node){outOfService}, others, "the taint node.kubernetes.io/out-of-service"},
-		"annotated":     {[]func(*corev1.Node){annotate("true")}, others, "the annotation lvm.topolvm.io/release-claims"},
-		"both":          {[]func(*corev1.Node){annotate("true"), outOfService, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, others, "the taint"},
-		"back-in-order": {[]func(*corev1.Node){outOfService, func(n *corev1.Node) { n.Spec.Taints = nil }}, all, ""},
+		"healthy":      {nil, all, ""},
+		"cordoned":     {[]func(*corev1.Node){func(n *corev1.Node) { n.Spec.Unschedulable = true }}, all, ""},
+		"unreachable":  {[]func(*corev1.Node){taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, all, ""},
+		"not-ready":    {[]func(*corev1.Node){taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)}, all, ""},
+		"tainted":      {[]func(*corev1.Node){taint("mine", corev1.TaintEffectNoExecute)}, all, ""},
+		"relabelled":   {[]func(*corev1.Node){func(n *corev1.Node) { n.Labels = map[string]string{"disks": "none"} }}, all, ""},
+		"of-upstream":  {[]func(*corev1.Node){func(n *corev1.Node) { n.Finalizers = []string{lvmv1alpha1.NodeFinalizer} }}, all, ""},
+		"annotated-no": {[]func(*corev1.Node){annotate("false")}, all, ""},
+		"out-of-order": {[]func(*corev1.Node){outOfService}, all, ""},
+		"annotated":    {[]func(*corev1.Node){annotate("true")}, others, "the annotation lvm.topolvm.io/release-claims"},
+		"both":         {[]func(*corev1.Node){annotate("true"), outOfService, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, others, "the annotation"},
+		"taken-back":   {[]func(*corev1.Node){annotate("true"), func(n *corev1.Node) { n.Annotations = nil }}, all, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

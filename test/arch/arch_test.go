@@ -38,7 +38,7 @@ var rules = []rule{
 		ours:  []string{"api", "internal/condition", "internal/event", "vgmanager/lvm", "vgmanager/device", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/logicalvolume",
-		ours:  []string{"api", "internal/event", "internal/metric", "vgmanager/lvm", "vgmanager/lvmd"},
+		ours:  []string{"api", "internal/event", "internal/metric", "internal/paging", "vgmanager/lvm", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/capacity", ours: []string{"api", "internal/metric", "vgmanager/lvmd"}, never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/uevent", never: append([]string{module + "api"}, clients...)},

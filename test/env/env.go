@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"testing"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -19,8 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
-
-	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
@@ -43,6 +43,7 @@ func Start(crdPaths ...string) (*Env, error) {
 	}
 	utilruntime.Must(lvmv1alpha1.AddToScheme(clientgoscheme.Scheme))
 	utilruntime.Must(topolvmv1.AddToScheme(clientgoscheme.Scheme))
+	utilruntime.Must(snapshotv1.AddToScheme(clientgoscheme.Scheme))
 	repository, err := root()
 	if err != nil {
 		return nil, err

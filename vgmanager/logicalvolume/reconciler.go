@@ -326,6 +326,9 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 	}
 	err := r.removable(ctx, lv)
 	if err == nil {
+		err = r.unbound(ctx, lv)
+	}
+	if err == nil {
 		_, err = r.Volumes.RemoveLV(ctx, &proto.RemoveLVRequest{Name: name(lv), DeviceClass: lv.Spec.DeviceClass})
 	}
 	if err != nil && status.Code(err) != codes.NotFound && !r.neverMade(ctx, lv) {

@@ -11,6 +11,7 @@ import (
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 	"google.golang.org/grpc/codes"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,6 +71,7 @@ func prepare(t *testing.T, l lvmtest.LVM, thick, thin string) {
 func newWorldOn(t *testing.T, l lvmtest.LVM) *world {
 	w := &world{T: t, lvm: l, scheme: runtime.NewScheme()}
 	w.must(topolvmv1.AddToScheme(w.scheme))
+	w.must(corev1.AddToScheme(w.scheme))
 	w.api = fake.NewClientBuilder().WithScheme(w.scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
 		WithInterceptorFuncs(interceptor.Funcs{
 			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {

@@ -22,25 +22,29 @@ var (
 	policyBindingKind = admissionv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding")
 )
 
-// agentPolicies keeps what holds node agents to their own nodes. OLM installs no such objects, and they have the operator's namespace in
-// them: so they are operands, there before the first agent and gone after the last.
-type agentPolicies struct{}
+// admissionPolicies keeps what holds node agents to their own nodes, and what refuses deletions that would destroy volumes. OLM
+// installs no such objects, and they have the operator's namespace in them: so they are operands, there before the first agent and gone
+// after the last.
+type admissionPolicies struct{}
 
 //go:embed agentpolicies.yaml
 var agentPolicyFile []byte
 
-// suggestedNamespace is the one that the file names.
+//go:embed deletionpolicies.yaml
+var deletionPolicyFile []byte
+
+// suggestedNamespace is the one that the files name.
 const suggestedNamespace = "openshift-lvm-storage"
 
 // GetName names the manager.
-func (agentPolicies) GetName() string { return "agentPolicies" }
+func (admissionPolicies) GetName() string { return "admissionPolicies" }
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=list;watch
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-vg-manager-logicalvolumes;lvms-vg-manager-nodestatuses;lvms-vg-manager-nodes,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-logicalvolume-deletion;lvms-installation-deletion;lvms-vg-manager-logicalvolumes;lvms-vg-manager-nodestatuses;lvms-vg-manager-nodes,verbs=get;create;patch;delete
 
 // EnsureCreated applies the policies and their bindings.
-func (agentPolicies) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	objects, err := newAgentPolicies(cluster)
+func (admissionPolicies) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	objects, err := newAdmissionPolicies(cluster)
 	if err != nil {
 		return err
 	}
@@ -52,8 +56,8 @@ func (agentPolicies) EnsureCreated(r Reconciler, ctx context.Context, cluster *l
 }
 
 // EnsureDeleted deletes the bindings and the policies.
-func (agentPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	objects, err := newAgentPolicies(cluster)
+func (admissionPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	objects, err := newAdmissionPolicies(cluster)
 	if err != nil {
 		return err
 	}
@@ -66,15 +70,18 @@ func (agentPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluster *l
 	return errors.Join(errs...)
 }
 
-// newAgentPolicies builds the policies for the agents of the operator's namespace.
-func newAgentPolicies(cluster *lvmv1alpha1.LVMCluster) ([]*unstructured.Unstructured, error) {
-	file := bytes.ReplaceAll(agentPolicyFile, []byte("system:serviceaccount:"+suggestedNamespace+":"), []byte("system:serviceaccount:"+cluster.Namespace+":"))
-	objects, err := decodeAll(file)
-	if err != nil {
-		return nil, fmt.Errorf("admission policies of the node agents: %w", err)
+// newAdmissionPolicies builds the policies for the operator's namespace.
+func newAdmissionPolicies(cluster *lvmv1alpha1.LVMCluster) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	for _, file := range [][]byte{agentPolicyFile, deletionPolicyFile} {
+		decoded, err := decodeAll(bytes.ReplaceAll(file, []byte(suggestedNamespace), []byte(cluster.Namespace)))
+		if err != nil {
+			return nil, fmt.Errorf("admission policies: %w", err)
+		}
+		objects = append(objects, decoded...)
 	}
 	for _, object := range objects {
-		object.SetLabels(labels(cluster, "agent-policy"))
+		object.SetLabels(labels(cluster, "admission-policy"))
 	}
 	return objects, nil
 }

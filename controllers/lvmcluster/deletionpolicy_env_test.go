@@ -1,0 +1,94 @@
+//go:build env
+
+package lvmcluster
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+// refusedSoon asks until the answer has the text: the API server needs a moment until a policy holds.
+func (w *world) refusedSoon(what, text string, ask func() error) {
+	w.Helper()
+	var err error
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
+		if err = ask(); err != nil && strings.Contains(err.Error(), text) {
+			return
+		}
+	}
+	w.Errorf("%s: got %v, want %q", what, err, text)
+}
+
+// While there is an LVMCluster, nobody deletes what would destroy its volumes: not by name, and not as a collection.
+func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	_, err := w.reconcile()
+	w.must(err)
+	ctx := t.Context()
+	remove := w.volume("data", "vg1")
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-data"}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}}
+	w.refusedSoon("LogicalVolume", "would destroy the data", func() error { return w.api.Delete(ctx, lv, client.DryRunAll) })
+	w.refusedSoon("all LogicalVolumes", "would destroy the data", func() error {
+		return w.api.DeleteAllOf(ctx, &topolvmv1.LogicalVolume{}, &client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{DryRun: []string{"All"}}})
+	})
+	w.refusedSoon("namespace", "cannot be deleted while an LVMCluster exists", func() error { return w.api.Delete(ctx, namespace, client.DryRunAll) })
+	for _, name := range []string{"lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io", "logicalvolumes.topolvm.io"} {
+		crd := metadataOf(crdKind)
+		crd.Name = name
+		w.refusedSoon(name, "cannot be deleted while an LVMCluster exists", func() error { return w.api.Delete(ctx, crd, client.DryRunAll) })
+	}
+	w.refusedSoon("all CRDs", "cannot be deleted while an LVMCluster exists", func() error {
+		return w.api.DeleteAllOf(ctx, metadataOf(crdKind), &client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{DryRun: []string{"All"}}})
+	})
+	other := metadataOf(crdKind)
+	other.Name = "volumesnapshots.snapshot.storage.k8s.io"
+	w.must(w.api.Delete(ctx, other, client.DryRunAll))
+	// The operator deletes LogicalVolumes for the CSI calls, and anybody what holds no data or what nothing knows.
+	config := rest.CopyConfig(server.Config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + w.cluster.Namespace + ":lvms-operator", Groups: []string{"system:masters"},
+	}
+	operator, err := client.New(config, client.Options{Scheme: w.api.Scheme()})
+	w.must(err)
+	w.must(operator.Delete(ctx, lv, client.DryRunAll))
+	w.make(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"}, Spec: topolvmv1.LogicalVolumeSpec{Name: "never-made", NodeName: "a", Size: *lvSize("1Gi")}})
+	w.must(w.api.Delete(ctx, &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"}}))
+	for _, annotation := range []string{lvmv1alpha1.UnclaimedAnnotation, lvmv1alpha1.AllowDeletionAnnotation} {
+		w.annotate(lv, annotation, "true")
+		w.must(w.api.Delete(ctx, lv, client.DryRunAll))
+		w.annotate(lv, annotation, "")
+	}
+	remove()
+
+	// With the LVMCluster the rules go.
+	w.must(w.api.Delete(ctx, w.cluster))
+	_, err = w.reconcile()
+	w.must(err)
+	w.playRemoval("vg1")
+	w.must(w.api.DeleteAllOf(ctx, &storagev1.CSINode{}))
+	for range 2 {
+		_, err = w.reconcile()
+		w.must(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if err := w.api.Delete(ctx, namespace, client.DryRunAll); err == nil {
+			return
+		} else if time.Now().After(deadline) {
+			t.Fatalf("the LVMCluster is gone, and its namespace cannot be deleted: %v", err)
+		}
+	}
+}
