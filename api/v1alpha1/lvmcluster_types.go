@@ -59,6 +59,17 @@ type Storage struct {
 	DeviceClasses []DeviceClass `json:"deviceClasses,omitempty"`
 }
 
+// DefaultDeviceClass returns the name of the device class that is the default: the only one, or the one that says so; "" if
+// there is none.
+func (s Storage) DefaultDeviceClass() string {
+	for i := range s.DeviceClasses {
+		if s.DeviceClasses[i].Default || len(s.DeviceClasses) == 1 {
+			return s.DeviceClasses[i].Name
+		}
+	}
+	return ""
+}
+
 // LVMState is the state of an LVMCluster in one word.
 type LVMState string
 

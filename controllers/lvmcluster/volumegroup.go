@@ -112,7 +112,7 @@ func (lvmVG) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alph
 // newLVMVolumeGroup builds the LVMVolumeGroup of a device class. A device class that is the only one is the default.
 func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceClass) (*unstructured.Unstructured, error) {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&lvmv1alpha1.LVMVolumeGroupSpec{
-		Default:               class.Default || len(cluster.Spec.Storage.DeviceClasses) == 1,
+		Default:               class.Name == cluster.Spec.Storage.DefaultDeviceClass(),
 		NodeSelector:          class.NodeSelector,
 		DeviceSelector:        class.DeviceSelector,
 		DeviceDiscoveryPolicy: class.DeviceDiscoveryPolicy,

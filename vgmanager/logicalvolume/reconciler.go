@@ -30,6 +30,7 @@ import (
 
 // Volumes are the logical volumes of this node: lvmd.Engine.
 type Volumes interface {
+	Classes
 	CreateLV(ctx context.Context, in *proto.CreateLVRequest, options ...grpc.CallOption) (*proto.CreateLVResponse, error)
 	CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest, options ...grpc.CallOption) (*proto.CreateLVSnapshotResponse, error)
 	ResizeLV(ctx context.Context, in *proto.ResizeLVRequest, options ...grpc.CallOption) (*proto.ResizeLVResponse, error)
@@ -106,6 +107,13 @@ func (r *Reconciler) ours(object client.Object) bool {
 }
 
 func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
+	if lv.Spec.DeviceClass == "" {
+		if done, err := r.nameClass(ctx, lv); done || apierrors.IsConflict(err) {
+			return ctrl.Result{}, err
+		} else if err != nil {
+			return r.fail(ctx, lv, err)
+		}
+	}
 	if !lv.DeletionTimestamp.IsZero() {
 		return ctrl.Result{}, r.remove(ctx, lv)
 	}
@@ -336,10 +344,15 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 		_, failed := r.fail(ctx, lv, err)
 		return errors.Join(failed, fmt.Errorf("logical volume %s: %w", name(lv), err))
 	}
+	return r.release(ctx, lv)
+}
+
+// release lets an object go that has no logical volume.
+func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	r.events.Clear(lv, createFailed.Reason, expandFailed.Reason, removeFailed.Reason)
 	before := lv.DeepCopy()
 	controllerutil.RemoveFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
-	err = r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	return client.IgnoreNotFound(err)
 }
 

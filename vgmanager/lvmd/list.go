@@ -78,6 +78,41 @@ func (e *Engine) Exists(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
+// ClassOf returns the class that has a volume, by a report read anew. NotFound: none has it. Unavailable: the volume group or
+// the pool of a class is not there, so whether that one has it is not known.
+func (e *Engine) ClassOf(ctx context.Context, name string) (string, error) {
+	report, err := e.lvm.Report(ctx)
+	if err != nil {
+		return "", statusOf(err)
+	}
+	set := e.classes.Load()
+	var unknown error
+	for i := range set.classes {
+		class := &set.classes[i]
+		l, err := resolve(set, class, report)
+		if err != nil {
+			unknown = err
+			continue
+		}
+		if lv := l.volume(name); lv != nil && l.has(lv) {
+			return class.Name, nil
+		}
+	}
+	if unknown != nil {
+		return "", status.Errorf(codes.Unavailable, "which device class has logical volume %s is not known: %v", name, unknown)
+	}
+	return "", status.Errorf(codes.NotFound, "no device class of this node has logical volume %s", name)
+}
+
+// Default returns the published class that is the default.
+func (e *Engine) Default() (DeviceClass, bool) {
+	c, ok := e.classes.Load().find("")
+	if !ok {
+		return DeviceClass{}, false
+	}
+	return *c, true
+}
+
 // number asks the kernel for the device of a volume that was made since the last report.
 func (e *Engine) number(ctx context.Context, l located, lv *proto.LogicalVolume) error {
 	unknown := status.Errorf(codes.NotFound, "the device of logical volume %s/%s is not known", l.vg.Name, lv.GetName())

@@ -152,6 +152,12 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 		if !ours(class) || !driver.Offers(node, device) {
 			continue
 		}
+		if device == "" {
+			var err error
+			if device, err = driver.DefaultClass(ctx, r.client); err != nil {
+				return nil, err
+			}
+		}
 		room := max(0, driver.CapacityOf(node, device)-driver.Pending(volumes.Items, device)[name])
 		object := r.object(class.Name, name, room)
 		want[object.Name] = object

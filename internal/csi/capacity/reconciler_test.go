@@ -35,7 +35,7 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	scheme := runtime.NewScheme()
 	w := &world{T: t}
-	w.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme)))
+	w.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
 	write := func(do func() error) error {
 		w.writes++
 		return do()

@@ -151,8 +151,11 @@ func (s *ControllerServer) wishOf(ctx context.Context, request *csi.CreateVolume
 	wish := newWish(strings.ToLower(request.GetName()), size, claimOf(parameters))
 	wish.Spec.DeviceClass, wish.Spec.LvcreateOptionClass = parameters[v1alpha1.DeviceClassParameter], parameters[v1alpha1.OptionClassParameter]
 	source, err := s.sourceOf(ctx, request.GetVolumeContentSource())
-	if err != nil || source == nil {
-		return wish, err
+	if err != nil {
+		return nil, err
+	}
+	if source == nil {
+		return wish, s.nameClass(ctx, wish)
 	}
 	if wish.Spec.DeviceClass != "" && wish.Spec.DeviceClass != source.Spec.DeviceClass {
 		return nil, status.Errorf(codes.InvalidArgument, "the source %s is in the device class %s, and the StorageClass is for %s: a copy is made within one device class",
@@ -164,6 +167,47 @@ func (s *ControllerServer) wishOf(ctx context.Context, request *csi.CreateVolume
 	wish.Spec.Source, wish.Spec.AccessType = source.Name, "rw"
 	wish.Spec.DeviceClass, wish.Spec.NodeName, wish.Spec.LvcreateOptionClass = source.Spec.DeviceClass, source.Spec.NodeName, ""
 	return wish, nil
+}
+
+// nameClass puts the default device class into a wish whose StorageClass names none. The object keeps it: another default
+// changes nothing for a volume, nor for a call that comes again.
+func (s *ControllerServer) nameClass(ctx context.Context, wish *topolvmv1.LogicalVolume) error {
+	if wish.Spec.DeviceClass != "" {
+		return nil
+	}
+	present, err := s.live(ctx, wish.Name)
+	if err != nil {
+		return err
+	}
+	if present != nil {
+		// An older version wrote none. The node's agent writes it.
+		wish.Spec.DeviceClass = present.Spec.DeviceClass
+		return nil
+	}
+	class, err := DefaultClass(ctx, s.Client)
+	if err != nil {
+		return err
+	}
+	if class == "" {
+		return status.Errorf(codes.InvalidArgument, "the StorageClass names no device class (parameter %s), and no device class "+
+			"of the LVMCluster is the default one: name it, or set default: true", v1alpha1.DeviceClassParameter)
+	}
+	wish.Spec.DeviceClass = class
+	return nil
+}
+
+// DefaultClass returns the default device class, "" if there is none.
+func DefaultClass(ctx context.Context, reader client.Reader) (string, error) {
+	clusters := &v1alpha1.LVMClusterList{}
+	if err := reader.List(ctx, clusters); err != nil {
+		return "", status.Errorf(codes.Unavailable, "list LVMClusters: %v", err)
+	}
+	for i := range clusters.Items {
+		if class := clusters.Items[i].Spec.Storage.DefaultDeviceClass(); class != "" {
+			return class, nil
+		}
+	}
+	return "", nil
 }
 
 func newWish(name string, size int64, claim string) *topolvmv1.LogicalVolume {

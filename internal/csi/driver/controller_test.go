@@ -45,7 +45,7 @@ type cluster struct {
 func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 	scheme := runtime.NewScheme()
 	c := &cluster{T: t, fail: map[string]error{}}
-	c.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme)))
+	c.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
 	c.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
 		WithObjects(nodes...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
@@ -566,6 +566,41 @@ func TestExpansion(t *testing.T) {
 	if grown, err := expand(60 * mebi); err != nil || grown.GetCapacityBytes() != 60*mebi {
 		t.Errorf("an old error was repeated, or an old size was in the way: %v, %v", grown, err)
 	}
+}
+
+// TestTheDefaultClassIsNamedOnce: a StorageClass names no device class.
+func TestTheDefaultClassIsNamedOnce(t *testing.T) {
+	c := newCluster(t, offering("node1", map[string]string{"ssd": "999999999", "00default": "999999999"}))
+	classless := func(name string) *csi.CreateVolumeRequest {
+		request := wanted(name, 33*mebi, "node1")
+		delete(request.Parameters, v1alpha1.DeviceClassParameter)
+		return request
+	}
+	_, err := c.server.CreateVolume(t.Context(), classless("pvc-0"))
+	wantCode(t, "no default", err, codes.InvalidArgument)
+
+	lvms := &v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "lvms"}}
+	lvms.Spec.Storage.DeviceClasses = []v1alpha1.DeviceClass{{Name: "ssd", Default: true}, {Name: "hdd"}}
+	c.must(c.api.Create(t.Context(), lvms))
+	for _, name := range []string{"ssd", "hdd", "hdd"} {
+		if name == "hdd" {
+			lvms.Spec.Storage.DeviceClasses[0].Default, lvms.Spec.Storage.DeviceClasses[1].Default = false, true
+			c.must(c.api.Update(t.Context(), lvms))
+		}
+		_, err := c.server.CreateVolume(t.Context(), classless("pvc-1"))
+		c.must(err)
+		if got := c.get("pvc-1").Spec.DeviceClass; got != "ssd" {
+			t.Errorf("with the default %s the device class is %q", name, got)
+		}
+	}
+	_, err = c.server.CreateVolume(t.Context(), classless("pvc-2"))
+	c.must(err)
+	if got := c.get("pvc-2").Spec.DeviceClass; got != "hdd" {
+		t.Errorf("the device class is %q", got)
+	}
+	c.fail["list"] = errors.New("no answer")
+	_, err = c.server.CreateVolume(t.Context(), classless("pvc-3"))
+	wantCode(t, "the LVMClusters cannot be read", err, codes.Unavailable)
 }
 
 func TestGetCapacity(t *testing.T) {

@@ -189,6 +189,12 @@ func IsPending(lv *topolvmv1.LogicalVolume) bool {
 // GetCapacity returns what new volumes of a class can have, on one node or on all, and how large a single one can be.
 func (s *ControllerServer) GetCapacity(ctx context.Context, request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
 	class := request.GetParameters()[v1alpha1.DeviceClassParameter]
+	if class == "" {
+		var err error
+		if class, err = DefaultClass(ctx, s.Client); err != nil {
+			return nil, err
+		}
+	}
 	pending, err := s.pending(ctx, class)
 	if err != nil {
 		return nil, err

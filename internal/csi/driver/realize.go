@@ -106,7 +106,9 @@ func differences(wish, present *topolvmv1.LogicalVolume) string {
 		}
 	}
 	add("source", wish.Spec.Source, present.Spec.Source)
-	add("device class", wish.Spec.DeviceClass, present.Spec.DeviceClass)
+	if wish.Spec.DeviceClass != "" {
+		add("device class", wish.Spec.DeviceClass, present.Spec.DeviceClass)
+	}
 	add("access", wish.Spec.AccessType, present.Spec.AccessType)
 	add("lvcreate option class", wish.Spec.LvcreateOptionClass, present.Spec.LvcreateOptionClass)
 	if wish.Spec.AccessType != accessSnapshot {

@@ -1,0 +1,65 @@
+//go:build env
+
+package lvmcluster
+
+import (
+	"testing"
+	"time"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// agentOf is a client with the token of the node agent of a node.
+func (w *world) agentOf(node string) client.Client {
+	w.Helper()
+	config := rest.CopyConfig(server.Config)
+	config.Impersonate = rest.ImpersonationConfig{
+		UserName: "system:serviceaccount:" + w.cluster.Namespace + ":vg-manager", Groups: []string{"system:masters"},
+		Extra: map[string][]string{"authentication.kubernetes.io/node-name": {node}},
+	}
+	agent, err := client.New(config, client.Options{Scheme: w.api.Scheme()})
+	w.must(err)
+	return agent
+}
+
+// An agent names the device class of an object that names none, and changes nothing else in a spec.
+func TestAnAgentNamesAClassWhereNoneIsNamed(t *testing.T) {
+	w := newWorld(t, thin("vg1"))
+	_, err := w.reconcile()
+	w.must(err)
+	objects := map[string]*topolvmv1.LogicalVolume{}
+	for _, class := range []string{"", "vg1"} {
+		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "class-" + class + "x"}}
+		lv.Spec = topolvmv1.LogicalVolumeSpec{Name: lv.Name, NodeName: "a", DeviceClass: class, Size: *lvSize("1Gi")}
+		w.make(lv)
+		objects[class] = lv
+	}
+	change := func(agent client.Client, class string, edit func(*topolvmv1.LogicalVolumeSpec)) error {
+		before := objects[class]
+		after := before.DeepCopy()
+		edit(&after.Spec)
+		return agent.Patch(t.Context(), after, client.MergeFrom(before), client.DryRunAll)
+	}
+	name := func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass = "vg2" }
+	here, elsewhere := w.agentOf("a"), w.agentOf("b")
+	w.refusedSoon("another class", "does not change what", func() error { return change(here, "vg1", name) })
+	w.refusedSoon("of another node", "of its own node only", func() error { return change(elsewhere, "", name) })
+	for what, edit := range map[string]func(*topolvmv1.LogicalVolumeSpec){
+		"size":   func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass, s.Size = "vg2", *lvSize("2Gi") },
+		"node":   func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass, s.NodeName = "vg2", "b" },
+		"source": func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass, s.Source = "vg2", "other" },
+		"name":   func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass, s.Name = "vg2", "other" },
+	} {
+		w.refusedSoon(what, "does not change what", func() error { return change(here, "", edit) })
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if err := change(here, "", name); err == nil {
+			return
+		} else if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
