@@ -99,7 +99,9 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) er
 
 // addControllerService adds what the operator runs: see addCSI in cmd/lvms/operator.go.
 func addControllerService(manager ctrl.Manager, volumes *trim.Volumes, socket string) error {
-	service := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{Client: manager.GetClient(), Live: manager.GetAPIReader(), NameOf: volumes.Name})
+	service := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Active: manager.GetCache(), NameOf: volumes.Name,
+	})
 	if err := service.Watch(context.Background(), manager.GetCache()); err != nil {
 		return err
 	}

@@ -49,13 +49,14 @@ const (
 // Reconciler keeps the objects of one node at a time.
 type Reconciler struct {
 	client    client.Client
+	active    client.Reader
 	namespace string
 }
 
-// New returns a Reconciler that makes its objects in a namespace. The client reads from a cache, with LogicalVolumes indexed by NodeField
-// and CSIStorageCapacities of the namespace.
-func New(c client.Client, namespace string) *Reconciler {
-	return &Reconciler{client: c, namespace: namespace}
+// New returns a Reconciler that makes its objects in a namespace. The client reads from a cache, with CSIStorageCapacities
+// of the namespace. active is that cache itself, with the LogicalVolumes that are not settled, indexed by NodeField.
+func New(c client.Client, active client.Reader, namespace string) *Reconciler {
+	return &Reconciler{client: c, active: active, namespace: namespace}
 }
 
 // NodeField is the index of LogicalVolumes by their node. TopoLVM has one of its own in the same cache.
@@ -143,7 +144,7 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 		return nil, fmt.Errorf("list StorageClasses: %w", err)
 	}
 	volumes := &topolvmv1.LogicalVolumeList{}
-	if err := r.client.List(ctx, volumes, client.MatchingFields{NodeField: name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.active.List(ctx, volumes, client.MatchingFields{NodeField: name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list LogicalVolumes: %w", err)
 	}
 	for i := range classes.Items {

@@ -59,7 +59,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return c.List(ctx, list, options...)
 			},
 		}).Build()
-	w.Reconciler = New(w.api, "lvms")
+	w.Reconciler = New(w.api, w.api, "lvms")
 	return w
 }
 

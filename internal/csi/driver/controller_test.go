@@ -81,7 +81,7 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 		},
 		List: c.list,
 	}).Build()
-	c.server = NewControllerServer(ControllerOptions{Client: cached(c.api), Live: c.api, NameOf: c.nameOf})
+	c.server = NewControllerServer(ControllerOptions{Client: cached(c.api), Live: c.api, Active: cached(c.api), NameOf: c.nameOf})
 	return c
 }
 

@@ -151,7 +151,7 @@ func Offers(node client.Object, class string) bool {
 // pending are the bytes of a class that each node has been asked for, and has not made or refused yet: what it tells includes them not.
 func (s *ControllerServer) pending(ctx context.Context, class string) (map[string]int64, error) {
 	list := &topolvmv1.LogicalVolumeList{}
-	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.Active.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
 	}
 	pending := Pending(list.Items, class)
