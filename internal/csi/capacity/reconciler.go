@@ -84,6 +84,7 @@ func NodeOf(object client.Object) []string {
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csistoragecapacities,namespace=openshift-lvm-storage,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=list;watch
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch
 
 // Reconcile brings the objects of a node to what the node offers. The name of the request is that of the node.
@@ -137,6 +138,13 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 		return want, client.IgnoreNotFound(err)
 	}
 	if !node.DeletionTimestamp.IsZero() || node.Labels[v1alpha1.TopologyNodeKey] != name {
+		return want, nil
+	}
+	csiNode := &storagev1.CSINode{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, csiNode); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("CSINode %s: %w", name, err)
+	}
+	if !driver.IsRegistered(csiNode) {
 		return want, nil
 	}
 	classes := &storagev1.StorageClassList{}
@@ -206,6 +214,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("capacity").
 		Watches(&corev1.Node{}, later(func(_ context.Context, o client.Object) []string { return []string{o.GetName()} }), builder.WithPredicates(offerChanged)).
+		Watches(&storagev1.CSINode{}, later(func(_ context.Context, o client.Object) []string { return []string{o.GetName()} }),
+			builder.WithPredicates(registrationChanged)).
 		Watches(&topolvmv1.LogicalVolume{}, later(func(_ context.Context, o client.Object) []string { return NodeOf(o) }), builder.WithPredicates(demandChanged)).
 		Watches(&storagev1.StorageClass{}, later(r.allNodes), builder.WithPredicates(predicate.NewPredicateFuncs(ours))).
 		Watches(&storagev1.CSIStorageCapacity{}, later(func(_ context.Context, o client.Object) []string { return []string{nodeOfCapacity(o)} })).
@@ -249,6 +259,13 @@ func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []string {
 // offerChanged lets pass that a Node offers something else. Nodes change all the time otherwise.
 var offerChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return !maps.Equal(offer(e.ObjectOld), offer(e.ObjectNew)) || e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+}}
+
+// registrationChanged lets pass that a kubelet has registered the driver, or no longer has it.
+var registrationChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*storagev1.CSINode)
+	after, ok2 := e.ObjectNew.(*storagev1.CSINode)
+	return !ok || !ok2 || driver.IsRegistered(before) != driver.IsRegistered(after)
 }}
 
 func offer(node client.Object) map[string]string {

@@ -101,10 +101,14 @@ func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed [
 	if err != nil {
 		return "", 0, err
 	}
+	registered, err := s.registeredNodes(ctx)
+	if err != nil {
+		return "", 0, err
+	}
 	best, most := "", int64(0)
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if node.Spec.Unschedulable || isAway(node) || len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
+		if node.Spec.Unschedulable || isAway(node) || !registered[node.Name] || len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
 			continue
 		}
 		if room := CapacityOf(node, class) - pending[node.Name]; room > most {
@@ -206,8 +210,15 @@ func (s *ControllerServer) GetCapacity(ctx context.Context, request *csi.GetCapa
 	} else if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, status.Errorf(codes.Unavailable, "list Nodes: %v", err)
 	}
+	registered, err := s.registeredNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var sum, most int64
 	for i := range nodes.Items {
+		if !registered[nodes.Items[i].Name] {
+			continue
+		}
 		room := max(0, CapacityOf(&nodes.Items[i], class)-pending[nodes.Items[i].Name])
 		sum, most = sum+room, max(most, room)
 	}
