@@ -50,9 +50,9 @@ type DeviceClass struct {
 
 	// deviceDiscoveryPolicy says what happens to devices that appear after the volume group was made, where there is
 	// no path in the deviceSelector: Static leaves them alone, Dynamic adds each one that is unused and chosen, after it has
-	// been there for a minute.
+	// been there for a minute. A device class that is created without it is Static; one that was taken over from an operator without
+	// this field stays Dynamic.
 	// +kubebuilder:validation:Enum=Static;Dynamic
-	// +kubebuilder:default=Static
 	// +optional
 	DeviceDiscoveryPolicy DeviceDiscoveryPolicy `json:"deviceDiscoveryPolicy,omitempty"`
 

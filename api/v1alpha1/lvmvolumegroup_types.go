@@ -48,9 +48,8 @@ type LVMVolumeGroupSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	DeviceSelectors []NodeDeviceSelector `json:"deviceSelectors,omitempty"`
 
-	// deviceDiscoveryPolicy says what happens to devices that appear later, without a deviceSelector.
+	// deviceDiscoveryPolicy says what happens to devices that appear later, without a deviceSelector. The operator sets it always.
 	// +kubebuilder:validation:Enum=Static;Dynamic
-	// +kubebuilder:default=Static
 	// +optional
 	DeviceDiscoveryPolicy DeviceDiscoveryPolicy `json:"deviceDiscoveryPolicy,omitempty"`
 

@@ -172,6 +172,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		PprofBindAddress:                    pprofAddress(o.pprofPort),
 		WebhookServer:                       certificates.server(o, profile),
 		Cache:                               cache.Options{ByObject: operatorCache(namespace, found), DefaultTransform: trim.Any, NewInformer: volumes.NewInformer},
+		NewClient:                           trim.NewClient,
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionResourceLockInterface: lock,
 		LeaderElectionReleaseOnCancel:       true,
@@ -311,7 +312,7 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 	if err := addInstalled(mgr, namespace, image, found); err != nil {
 		return err
 	}
-	if err := node.New(mgr.GetClient(), mgr.GetAPIReader(), namespace).SetupWithManager(mgr); err != nil {
+	if err := node.New(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(), namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	validator := &webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: namespace}
@@ -350,11 +351,13 @@ func addInstalled(mgr ctrl.Manager, namespace, image string, found platform.Plat
 
 // addCSI adds the CSI controller and the sidecars that call it, all in this process.
 func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform, volumes *trim.Volumes) (closeSidecars func(), err error) {
-	controller := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{Client: mgr.GetClient(), Live: mgr.GetAPIReader(), NameOf: volumes.Name})
+	controller := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Active: mgr.GetCache(), NameOf: volumes.Name,
+	})
 	if err := controller.Watch(ctx, mgr.GetCache()); err != nil {
 		return nil, err
 	}
-	if err := capacity.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {
+	if err := capacity.New(mgr.GetClient(), mgr.GetCache(), namespace).SetupWithManager(mgr); err != nil {
 		return nil, err
 	}
 	left := unclaimed.New(unclaimed.Options{

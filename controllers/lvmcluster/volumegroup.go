@@ -30,9 +30,10 @@ func (lvmVG) GetName() string { return "lvmVG" }
 func (m lvmVG) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	errs := []error{r.releaseVolumeGroups(ctx, slices.Collect(maps.Values(r.Seen.VolumeGroups)), r.Seen.NodeStatuses)}
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
+		present, exists := r.Seen.VolumeGroups[class.Name]
+		class.DeviceDiscoveryPolicy = discoveryPolicy(class, present.Spec, exists)
 		group, err := newLVMVolumeGroup(cluster, class)
 		if err == nil {
-			present := r.Seen.VolumeGroups[class.Name]
 			protect(group, &present, lvmv1alpha1.VolumeGroupFinalizer)
 			err = r.Applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(group))
 		}
@@ -42,6 +43,21 @@ func (m lvmVG) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1al
 		errs = append(errs, m.remove(r, ctx, leaving))
 	}
 	return errors.Join(errs...)
+}
+
+// discoveryPolicy returns the policy of a device class. If it is not set, an existing LVMVolumeGroup keeps the one that it has. One
+// without any is from an operator that added every unused device. A new one is Static.
+func discoveryPolicy(class lvmv1alpha1.DeviceClass, present lvmv1alpha1.LVMVolumeGroupSpec, exists bool,
+) lvmv1alpha1.DeviceDiscoveryPolicy {
+	switch {
+	case class.DeviceDiscoveryPolicy != "":
+		return class.DeviceDiscoveryPolicy
+	case !exists:
+		return lvmv1alpha1.DeviceDiscoveryStatic
+	case present.DeviceDiscoveryPolicy == "":
+		return lvmv1alpha1.DeviceDiscoveryDynamic
+	}
+	return present.DeviceDiscoveryPolicy
 }
 
 // remove deletes the LVMVolumeGroup of a device class that was taken out of the spec. It looks for users once more

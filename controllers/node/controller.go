@@ -38,14 +38,16 @@ const (
 // Controller compares what names nodes with the nodes that there are.
 type Controller struct {
 	client    client.Client
+	active    client.Reader
 	live      client.Reader
 	applier   *apply.Applier
 	namespace string
 }
 
-// New returns a Controller. The client may read from a cache; live must not.
-func New(c client.Client, live client.Reader, namespace string) *Controller {
-	return &Controller{client: c, live: live, applier: apply.New(c, fieldOwner), namespace: namespace}
+// New returns a Controller. The client may read from a cache; live must not. active has the LogicalVolumes that are not settled at least,
+// which those are that are being deleted.
+func New(c client.Client, active, live client.Reader, namespace string) *Controller {
+	return &Controller{client: c, active: active, live: live, applier: apply.New(c, fieldOwner), namespace: namespace}
 }
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
@@ -94,7 +96,7 @@ func (c *Controller) read(ctx context.Context) (naming, error) {
 		return naming{}, fmt.Errorf("list LVMVolumeGroupNodeStatuses: %w", err)
 	}
 	volumes := &topolvmv1.LogicalVolumeList{}
-	if err := c.client.List(ctx, volumes, client.UnsafeDisableDeepCopy); err != nil {
+	if err := c.active.List(ctx, volumes, client.UnsafeDisableDeepCopy); err != nil {
 		return naming{}, fmt.Errorf("list LogicalVolumes: %w", err)
 	}
 	deleted := slices.DeleteFunc(volumes.Items, func(v topolvmv1.LogicalVolume) bool { return v.DeletionTimestamp.IsZero() })

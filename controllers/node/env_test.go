@@ -63,7 +63,7 @@ func TestWhatWaitsForAGoneNodeIsReleasedAndNothingElse(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	controller := New(spy, spy, namespace)
+	controller := New(spy, spy, spy, namespace)
 
 	away := errors.New("the API server is away")
 	spy.Fail = func(verb string, object any) error {
@@ -144,7 +144,7 @@ func TestWipesAreSavedBeforeTheNodeStatusGoes(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	controller := New(spy, spy, namespace)
+	controller := New(spy, spy, spy, namespace)
 	reconcileTwice := func(want ...string) {
 		t.Helper()
 		for range 2 {

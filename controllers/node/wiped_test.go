@@ -34,7 +34,7 @@ func goneNode(t *testing.T, funcs interceptor.Funcs) (client.Client, *Controller
 	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(
 		&lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: "ns", UID: "u1"}}, status,
 	).Build()
-	return c, New(c, c, "ns")
+	return c, New(c, c, c, "ns")
 }
 
 func TestWipesOutliveTheNode(t *testing.T) {

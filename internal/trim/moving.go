@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 // Volumes makes the informers of a cache, and knows by their IDs the LogicalVolumes that it does not hold. The zero value is ready.
@@ -26,8 +28,7 @@ type Volumes struct {
 // hold only what moves: what rests is for nobody here to act on, and there are tens of thousands of it. For whoever watches, an object
 // that comes to rest is deleted, and one that begins to move is new.
 func (v *Volumes) NewInformer(source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-	switch object.(type) {
-	case *corev1.PersistentVolumeClaim, *corev1.PersistentVolume, *topolvmv1.LogicalVolume:
+	if activeOnly(object) {
 		source = moving{source, v}
 	}
 	return toolscache.NewSharedIndexInformer(source, object, resync, indexers)
@@ -86,11 +87,29 @@ func claimRests(claim *corev1.PersistentVolumeClaim) bool {
 }
 
 func volumeRests(volume *corev1.PersistentVolume) bool {
-	return volume.Status.Phase == corev1.VolumeBound && unheld(volume)
+	return volume.Status.Phase == corev1.VolumeBound && unheld(volume) && !finalizerPending(volume)
 }
 
+// finalizerPending reports whether the provisioner has to add its finalizer to a PersistentVolume, or to remove it (HonorPVReclaimPolicy,
+// KEP-2644). Without the finalizer, the deletion of a PersistentVolume before its claim leaves the logical volume behind.
+func finalizerPending(volume *corev1.PersistentVolume) bool {
+	if volume.Annotations[provisionedBy] != v1alpha1.DriverName {
+		return false
+	}
+	has := slices.Contains(volume.Finalizers, provisionerFinalizer)
+	if volume.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete {
+		return !has
+	}
+	return has
+}
+
+const (
+	provisionedBy        = "pv.kubernetes.io/provisioned-by"
+	provisionerFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
+)
+
 // protection are the finalizers of a claim or a PersistentVolume that rests.
-var protection = []string{"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"}
+var protection = []string{"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection", provisionerFinalizer}
 
 func unheld(object metav1.Object) bool {
 	return object.GetDeletionTimestamp() == nil && !slices.ContainsFunc(object.GetFinalizers(), func(f string) bool { return !slices.Contains(protection, f) })

@@ -40,6 +40,10 @@ func boundVolume(name string) *corev1.PersistentVolume {
 	}
 }
 
+func provisioned(volume *corev1.PersistentVolume) {
+	volume.Annotations = map[string]string{"pv.kubernetes.io/provisioned-by": v1alpha1.DriverName}
+}
+
 func TestWhatRests(t *testing.T) {
 	if !Rests(boundClaim("c")) || !Rests(boundVolume("v")) || Rests(&corev1.Node{}) {
 		t.Error("a bound claim and its PersistentVolume rest")
@@ -67,7 +71,23 @@ func TestWhatRests(t *testing.T) {
 			t.Errorf("a claim that %s rests", name)
 		}
 	}
+	retained := boundVolume("v")
+	provisioned(retained)
+	retained.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+	retained.Finalizers = []string{"kubernetes.io/pv-protection"}
+	if !Rests(retained) {
+		t.Error("a PersistentVolume that is kept needs no finalizer of the provisioner")
+	}
 	for name, change := range map[string]func(*corev1.PersistentVolume){
+		"lacks the finalizer of the provisioner": func(v *corev1.PersistentVolume) {
+			provisioned(v)
+			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
+			v.Finalizers = []string{"kubernetes.io/pv-protection"}
+		},
+		"is kept, and has the finalizer of the provisioner": func(v *corev1.PersistentVolume) {
+			provisioned(v)
+			v.Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimRetain
+		},
 		"is released":      func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumeReleased },
 		"is not bound yet": func(v *corev1.PersistentVolume) { v.Status.Phase = corev1.VolumePending },
 		"is being deleted": func(v *corev1.PersistentVolume) { v.DeletionTimestamp = &now },

@@ -177,7 +177,7 @@ func TestDefaultsAreInTheSchema(t *testing.T) {
 	}
 	class := c.Spec.Storage.DeviceClasses[0]
 	pool := class.ThinPoolConfig
-	if class.FilesystemType != lvmv1alpha1.FilesystemTypeXFS || class.DeviceDiscoveryPolicy != lvmv1alpha1.DeviceDiscoveryStatic {
+	if class.FilesystemType != lvmv1alpha1.FilesystemTypeXFS || class.DeviceDiscoveryPolicy != "" {
 		t.Errorf("class defaults: %+v", class)
 	}
 	grown := cluster(t, `{deviceClasses: [{name: vg1, thinPoolConfig: {name: pool, overprovisionRatio: 10, autoExtend: {}}}]}`)

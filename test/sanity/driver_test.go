@@ -13,6 +13,7 @@ import (
 	"github.com/topolvm/topolvm/pkg/driver"
 	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -42,6 +43,9 @@ type sockets struct{ controller, node string }
 func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) sockets {
 	t.Helper()
 	must(t, cluster.Client.Create(t.Context(), node()))
+	must(t, cluster.Client.Create(t.Context(), &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: storagev1.CSINodeSpec{
+		Drivers: []storagev1.CSINodeDriver{{Name: topolvm.GetPluginName(), NodeID: nodeName, TopologyKeys: []string{topolvm.GetTopologyNodeKey()}}},
+	}}))
 	s := sockets{controller: filepath.Join(dir, "controller.sock"), node: filepath.Join(dir, "node.sock")}
 	engine, err := lvmd.New(storage, devicemapper.New(), filepath.Join(dir, "lvmd.yaml"))
 	must(t, err)
@@ -99,7 +103,9 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) er
 
 // addControllerService adds what the operator runs: see addCSI in cmd/lvms/operator.go.
 func addControllerService(manager ctrl.Manager, volumes *trim.Volumes, socket string) error {
-	service := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{Client: manager.GetClient(), Live: manager.GetAPIReader(), NameOf: volumes.Name})
+	service := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
+		Client: manager.GetClient(), Live: manager.GetAPIReader(), Active: manager.GetCache(), NameOf: volumes.Name,
+	})
 	if err := service.Watch(context.Background(), manager.GetCache()); err != nil {
 		return err
 	}

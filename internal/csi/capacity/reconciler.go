@@ -49,13 +49,14 @@ const (
 // Reconciler keeps the objects of one node at a time.
 type Reconciler struct {
 	client    client.Client
+	active    client.Reader
 	namespace string
 }
 
-// New returns a Reconciler that makes its objects in a namespace. The client reads from a cache, with LogicalVolumes indexed by NodeField
-// and CSIStorageCapacities of the namespace.
-func New(c client.Client, namespace string) *Reconciler {
-	return &Reconciler{client: c, namespace: namespace}
+// New returns a Reconciler that makes its objects in a namespace. The client reads from a cache, with CSIStorageCapacities
+// of the namespace. active is that cache itself, with the LogicalVolumes that are not settled, indexed by NodeField.
+func New(c client.Client, active client.Reader, namespace string) *Reconciler {
+	return &Reconciler{client: c, active: active, namespace: namespace}
 }
 
 // NodeField is the index of LogicalVolumes by their node. TopoLVM has one of its own in the same cache.
@@ -83,6 +84,7 @@ func NodeOf(object client.Object) []string {
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csistoragecapacities,namespace=openshift-lvm-storage,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=list;watch
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch
 
 // Reconcile brings the objects of a node to what the node offers. The name of the request is that of the node.
@@ -138,12 +140,19 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 	if !node.DeletionTimestamp.IsZero() || node.Labels[v1alpha1.TopologyNodeKey] != name {
 		return want, nil
 	}
+	csiNode := &storagev1.CSINode{}
+	if err := r.client.Get(ctx, client.ObjectKey{Name: name}, csiNode); client.IgnoreNotFound(err) != nil {
+		return nil, fmt.Errorf("CSINode %s: %w", name, err)
+	}
+	if !driver.IsRegistered(csiNode) {
+		return want, nil
+	}
 	classes := &storagev1.StorageClassList{}
 	if err := r.client.List(ctx, classes); err != nil {
 		return nil, fmt.Errorf("list StorageClasses: %w", err)
 	}
 	volumes := &topolvmv1.LogicalVolumeList{}
-	if err := r.client.List(ctx, volumes, client.MatchingFields{NodeField: name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.active.List(ctx, volumes, client.MatchingFields{NodeField: name}, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list LogicalVolumes: %w", err)
 	}
 	for i := range classes.Items {
@@ -211,6 +220,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("capacity").
 		Watches(&corev1.Node{}, later(func(_ context.Context, o client.Object) []string { return []string{o.GetName()} }), builder.WithPredicates(offerChanged)).
+		Watches(&storagev1.CSINode{}, later(func(_ context.Context, o client.Object) []string { return []string{o.GetName()} }),
+			builder.WithPredicates(registrationChanged)).
 		Watches(&topolvmv1.LogicalVolume{}, later(func(_ context.Context, o client.Object) []string { return NodeOf(o) }), builder.WithPredicates(demandChanged)).
 		Watches(&storagev1.StorageClass{}, later(r.allNodes), builder.WithPredicates(predicate.NewPredicateFuncs(ours))).
 		Watches(&storagev1.CSIStorageCapacity{}, later(func(_ context.Context, o client.Object) []string { return []string{nodeOfCapacity(o)} })).
@@ -254,6 +265,13 @@ func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []string {
 // offerChanged lets pass that a Node offers something else. Nodes change all the time otherwise.
 var offerChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return !maps.Equal(offer(e.ObjectOld), offer(e.ObjectNew)) || e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+}}
+
+// registrationChanged lets pass that a kubelet has registered the driver, or no longer has it.
+var registrationChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, ok := e.ObjectOld.(*storagev1.CSINode)
+	after, ok2 := e.ObjectNew.(*storagev1.CSINode)
+	return !ok || !ok2 || driver.IsRegistered(before) != driver.IsRegistered(after)
 }}
 
 func offer(node client.Object) map[string]string {

@@ -29,6 +29,8 @@ type world struct {
 	api    client.Client
 	writes int
 	fail   error
+	// failCSINode is the error of reading a CSINode.
+	failCSINode error
 	*Reconciler
 }
 
@@ -36,6 +38,12 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	scheme := runtime.NewScheme()
 	w := &world{T: t}
 	w.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	for _, object := range slices.Clone(objects) {
+		if n, ok := object.(*corev1.Node); ok {
+			objects = append(objects, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.Name},
+				Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: n.Name}}}})
+		}
+	}
 	write := func(do func() error) error {
 		w.writes++
 		return do()
@@ -52,6 +60,12 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
 				return write(func() error { return c.Delete(ctx, o, options...) })
 			},
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+				if _, is := o.(*storagev1.CSINode); is && w.failCSINode != nil {
+					return w.failCSINode
+				}
+				return c.Get(ctx, key, o, options...)
+			},
 			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
 				if _, volumes := list.(*topolvmv1.LogicalVolumeList); volumes && w.fail != nil {
 					return w.fail
@@ -59,7 +73,7 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 				return c.List(ctx, list, options...)
 			},
 		}).Build()
-	w.Reconciler = New(w.api, "lvms")
+	w.Reconciler = New(w.api, w.api, "lvms")
 	return w
 }
 
@@ -159,6 +173,37 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 	w.must(w.api.Delete(t.Context(), class("lvms-ssd", "", "", waits)))
 	w.run("node2")
 	w.see("nothing is offered any more")
+}
+
+// A Ready node whose agent is gone still has the agent's annotations. Its driver is not registered, and a claim would wait there for ever.
+func TestANodeWithoutTheDriverOffersNothing(t *testing.T) {
+	w := newWorld(t, node("node1", map[string]string{"ssd": "1000"}), node("node2", map[string]string{"ssd": "7"}),
+		class("lvms-ssd", v1alpha1.DriverName, "ssd", waits))
+	csiNode := &storagev1.CSINode{}
+	w.must(w.api.Get(t.Context(), client.ObjectKey{Name: "node1"}, csiNode))
+	w.run("node1")
+	w.see("registered", "lvms-ssd node1 1000")
+	drivers := csiNode.Spec.Drivers
+	csiNode.Spec.Drivers = []storagev1.CSINodeDriver{{Name: "ebs.csi.aws.com", NodeID: "node1"}}
+	w.must(w.api.Update(t.Context(), csiNode))
+	for range 2 {
+		w.run("node1")
+		w.see("not registered")
+	}
+	csiNode.Spec.Drivers = drivers
+	w.must(w.api.Update(t.Context(), csiNode))
+	w.run("node1")
+	w.see("registered again", "lvms-ssd node1 1000")
+
+	w.failCSINode = errors.New("no connection")
+	if _, err := w.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: "node1"}}); err == nil {
+		t.Error("a CSINode that cannot be read is not one without the driver")
+	}
+	w.see("after a failed read", "lvms-ssd node1 1000")
+	w.failCSINode = nil
+	w.must(w.api.Delete(t.Context(), csiNode))
+	w.run("node1")
+	w.see("no CSINode")
 }
 
 func TestOnlyWhatMattersWakes(t *testing.T) {

@@ -23,9 +23,11 @@ import (
 
 // ControllerOptions are what a ControllerServer needs.
 type ControllerOptions struct {
-	// Client reads from a cache, which has only those LogicalVolumes with which something happens, and Live from the API server.
+	// Client reads Nodes and claims from a cache, and Live from the API server.
 	Client client.Client
 	Live   client.Reader
+	// Active is the cache itself: of LogicalVolumes it has only those that are not settled.
+	Active client.Reader
 	// NameOf returns the name of the LogicalVolume with a volume ID, "" if it does not know. It may be wrong.
 	NameOf func(volumeID string) string
 }

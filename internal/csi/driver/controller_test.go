@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -45,7 +46,11 @@ type cluster struct {
 func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 	scheme := runtime.NewScheme()
 	c := &cluster{T: t, fail: map[string]error{}}
-	c.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	c.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	for _, node := range slices.Clone(nodes) {
+		nodes = append(nodes, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.GetName()},
+			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: node.GetName()}}}})
+	}
 	c.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
 		WithObjects(nodes...).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
@@ -81,7 +86,7 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 		},
 		List: c.list,
 	}).Build()
-	c.server = NewControllerServer(ControllerOptions{Client: cached(c.api), Live: c.api, NameOf: c.nameOf})
+	c.server = NewControllerServer(ControllerOptions{Client: cached(c.api), Live: c.api, Active: cached(c.api), NameOf: c.nameOf})
 	return c
 }
 
@@ -778,6 +783,16 @@ func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T)
 	if got := place(); got != "node2" {
 		t.Errorf("node2 is back: got %s", got)
 	}
+	csiNode := &storagev1.CSINode{}
+	c.must(c.api.Get(t.Context(), client.ObjectKey{Name: "node2"}, csiNode))
+	drivers := csiNode.Spec.Drivers
+	csiNode.Spec.Drivers = nil
+	c.must(c.api.Update(t.Context(), csiNode))
+	if got := place(); got != "node1" {
+		t.Errorf("node2 has no agent: got %s", got)
+	}
+	csiNode.Spec.Drivers = drivers
+	c.must(c.api.Update(t.Context(), csiNode))
 	claim.Annotations = map[string]string{selectedNode: "node1"}
 	c.must(c.api.Update(t.Context(), claim))
 	if got := place(); got != "node1" {

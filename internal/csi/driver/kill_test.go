@@ -120,7 +120,7 @@ func (c *cluster) guarded(p *points) {
 			return p.pass(func() error { return w.SubResource(sub).Patch(ctx, o, patch, options...) }, nil)
 		},
 	})
-	c.server = NewControllerServer(ControllerOptions{Client: cached(gated), Live: gated, NameOf: c.nameOf})
+	c.server = NewControllerServer(ControllerOptions{Client: cached(gated), Live: gated, Active: cached(gated), NameOf: c.nameOf})
 }
 
 // objects are the LogicalVolumes, without what differs from run to run.

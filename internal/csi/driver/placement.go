@@ -101,10 +101,14 @@ func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed [
 	if err != nil {
 		return "", 0, err
 	}
+	registered, err := s.registeredNodes(ctx)
+	if err != nil {
+		return "", 0, err
+	}
 	best, most := "", int64(0)
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if node.Spec.Unschedulable || isAway(node) || len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
+		if node.Spec.Unschedulable || isAway(node) || !registered[node.Name] || len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
 			continue
 		}
 		if room := CapacityOf(node, class) - pending[node.Name]; room > most {
@@ -151,7 +155,7 @@ func Offers(node client.Object, class string) bool {
 // pending are the bytes of a class that each node has been asked for, and has not made or refused yet: what it tells includes them not.
 func (s *ControllerServer) pending(ctx context.Context, class string) (map[string]int64, error) {
 	list := &topolvmv1.LogicalVolumeList{}
-	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.Active.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, status.Errorf(codes.Unavailable, "list LogicalVolumes: %v", err)
 	}
 	pending := Pending(list.Items, class)
@@ -212,8 +216,15 @@ func (s *ControllerServer) GetCapacity(ctx context.Context, request *csi.GetCapa
 	} else if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, status.Errorf(codes.Unavailable, "list Nodes: %v", err)
 	}
+	registered, err := s.registeredNodes(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var sum, most int64
 	for i := range nodes.Items {
+		if !registered[nodes.Items[i].Name] {
+			continue
+		}
 		room := max(0, CapacityOf(&nodes.Items[i], class)-pending[nodes.Items[i].Name])
 		sum, most = sum+room, max(most, room)
 	}

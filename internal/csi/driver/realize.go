@@ -46,7 +46,7 @@ func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalV
 
 // writeDown makes the object of a wish. It returns the one that is there already, as the API server has it, or nil.
 func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.LogicalVolume, place placer) (*topolvmv1.LogicalVolume, error) {
-	err := s.Client.Get(ctx, client.ObjectKeyFromObject(wish), &topolvmv1.LogicalVolume{})
+	err := s.Active.Get(ctx, client.ObjectKeyFromObject(wish), &topolvmv1.LogicalVolume{})
 	if client.IgnoreNotFound(err) != nil {
 		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", wish.Name, err)
 	}

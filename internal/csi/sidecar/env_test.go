@@ -5,6 +5,7 @@ package sidecar
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -166,6 +167,23 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 			t.Errorf("a volume (copy: %v) is asked for with %v nodes, want %d", isCopy, got, want)
 		}
 	}
+
+	// A bound PersistentVolume without the provisioner's finalizer, as older provisioners left it, gets it: without it, who deletes the
+	// PersistentVolume before its claim leaves the logical volume behind.
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const finalizer = "external-provisioner.volume.kubernetes.io/finalizer"
+	must(api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume))
+	before := volume.DeepCopy()
+	volume.Finalizers = []string{"kubernetes.io/pv-protection"}
+	must(api.Patch(t.Context(), volume, client.MergeFrom(before)))
+	eventually(t, "finalizer of the provisioner", func() bool {
+		return api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume) == nil && slices.Contains(volume.Finalizers, finalizer)
+	})
 
 	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-1"}, Spec: snapshotv1.VolumeSnapshotContentSpec{
 		Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete, VolumeSnapshotClassName: ptr.To("lvms-vg1"),

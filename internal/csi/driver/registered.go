@@ -1,0 +1,34 @@
+package driver
+
+import (
+	"context"
+	"slices"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// IsRegistered reports whether the kubelet of a node has registered the driver, which it does while an agent is running there. The Node's
+// capacity annotations outlive the agent.
+func IsRegistered(node *storagev1.CSINode) bool {
+	return slices.ContainsFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == v1alpha1.DriverName })
+}
+
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=list;watch
+
+// registeredNodes returns the names of the nodes that have the driver.
+func (s *ControllerServer) registeredNodes(ctx context.Context) (map[string]bool, error) {
+	list := &storagev1.CSINodeList{}
+	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, status.Errorf(codes.Unavailable, "list CSINodes: %v", err)
+	}
+	registered := map[string]bool{}
+	for i := range list.Items {
+		registered[list.Items[i].Name] = IsRegistered(&list.Items[i])
+	}
+	return registered, nil
+}
