@@ -1,6 +1,9 @@
 package lvm
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // VGCreateOptions describe a new volume group.
 type VGCreateOptions struct {
@@ -133,8 +136,15 @@ func (l *LVM) PVRemove(ctx context.Context, device string) error {
 }
 
 // DevicesFileRemove takes a device out of LVM's devices file (RHEL 9 and later put every physical volume there). On a node
-// that does not use the file, or has no such entry, it does nothing.
+// without the file, or without such an entry, it does nothing: the command would create an empty file, by which LVM lists nothing.
 func (l *LVM) DevicesFileRemove(ctx context.Context, device string) error {
-	err := l.change(ctx, "remove "+device+" from LVM's devices file", "lvmdevices", "--deldev", device)
-	return ignore(err, ErrNotEnabled, ErrNotFound)
+	object := "remove " + device + " from LVM's devices file"
+	exists, err := l.devicesFileExists(ctx)
+	if err != nil {
+		return fmt.Errorf("%s: %w", object, err)
+	}
+	if !exists {
+		return nil
+	}
+	return ignore(l.change(ctx, object, "lvmdevices", "--deldev", device), ErrNotFound, ErrNotEnabled)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,13 +59,12 @@ func TestCommands(t *testing.T) {
 		"vgextend vg1 /dev/sdd": func(l *LVM) error {
 			return l.VGExtend(ctx, VGExtendOptions{Name: "vg1", Devices: []string{"/dev/sdd"}})
 		},
-		"vgremove vg1":                 func(l *LVM) error { return l.VGRemove(ctx, "vg1") },
-		"vgchange --activate y vg1":    func(l *LVM) error { return l.VGActivate(ctx, "vg1") },
-		"pvremove /dev/sdb":            func(l *LVM) error { return l.PVRemove(ctx, "/dev/sdb") },
-		"lvmdevices --deldev /dev/sdb": func(l *LVM) error { return l.DevicesFileRemove(ctx, "/dev/sdb") },
-		"lvremove --yes vg1/a":         func(l *LVM) error { return l.LVRemove(ctx, "vg1", "a") },
-		"lvremove vg1/pool":            func(l *LVM) error { return l.ThinPoolRemove(ctx, "vg1", "pool") },
-		"lvchange --activate y vg1/a":  func(l *LVM) error { return l.LVActivate(ctx, "vg1", "a") },
+		"vgremove vg1":                func(l *LVM) error { return l.VGRemove(ctx, "vg1") },
+		"vgchange --activate y vg1":   func(l *LVM) error { return l.VGActivate(ctx, "vg1") },
+		"pvremove /dev/sdb":           func(l *LVM) error { return l.PVRemove(ctx, "/dev/sdb") },
+		"lvremove --yes vg1/a":        func(l *LVM) error { return l.LVRemove(ctx, "vg1", "a") },
+		"lvremove vg1/pool":           func(l *LVM) error { return l.ThinPoolRemove(ctx, "vg1", "pool") },
+		"lvchange --activate y vg1/a": func(l *LVM) error { return l.LVActivate(ctx, "vg1", "a") },
 		"lvchange --addtag x --addtag y --deltag z vg1/a": func(l *LVM) error {
 			return l.LVChangeTags(ctx, LVTagOptions{VG: "vg1", Name: "a", Add: []string{"x", "y"}, Remove: []string{"z"}})
 		},
@@ -164,12 +164,39 @@ func TestCheckRAID(t *testing.T) {
 	}
 }
 
-func TestDevicesFileRemoveIgnoresANodeWithoutDevicesFile(t *testing.T) {
-	r := &runner{answer: func(context.Context, []string) ([]byte, error) {
-		return nil, &host.Error{Stderr: "Devices file not enabled.", Err: errors.New("exit status 5")}
-	}}
-	if err := New(r).DevicesFileRemove(t.Context(), "/dev/sdb"); err != nil {
-		t.Error(err)
+// TestDevicesFileRemove: the command that takes a device out creates a file that is not there, without the devices that LVM has used so
+// far.
+func TestDevicesFileRemove(t *testing.T) {
+	noEntry := &host.Error{ExitCode: 5, Stderr: "No devices file entry for /dev/sdb.", Err: errors.New("exit status 5")}
+	tests := map[string]struct {
+		list, remove error
+		changes      bool
+		fails        bool
+	}{
+		"there is a file":      {nil, nil, true, false},
+		"without the device":   {nil, noEntry, true, false},
+		"the command fails":    {nil, unknownFailure, true, true},
+		"there is none":        {noDevicesFile, nil, false, false},
+		"LVM does not use one": {notEnabled, nil, false, false},
+		"nobody knows":         {unknownFailure, nil, false, true},
+	}
+	for name, tt := range tests {
+		for range 2 {
+			r := devicesFile(tt.list)
+			list := r.answer
+			r.answer = func(ctx context.Context, args []string) ([]byte, error) {
+				if slices.Contains(args, "--deldev") {
+					return nil, tt.remove
+				}
+				return list(ctx, args)
+			}
+			if err := New(r).DevicesFileRemove(t.Context(), "/dev/sdb"); (err != nil) != tt.fails {
+				t.Errorf("%s: got %v", name, err)
+			}
+			if slices.Contains(r.commands, "/usr/sbin/lvm lvmdevices --deldev /dev/sdb") != tt.changes {
+				t.Errorf("%s: ran %v", name, r.commands)
+			}
+		}
 	}
 }
 

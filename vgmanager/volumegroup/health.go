@@ -63,9 +63,24 @@ func lostGroup(w Wanted, s Seen) []Problem {
 		message += ": " + strings.Join(devices, ", ")
 		remedy = "attach them again and see the kernel's log; if they are lost, their data is too: to begin anew with other devices add to the deviceRequests of the device class: " + strings.Join(requests, ", ")
 	}
+	if commands := unhiding(s); len(commands) > 0 {
+		message = fmt.Sprintf("volume group %s was on node %s, and LVM there does not list its devices", w.Name, w.Node)
+		remedy = fmt.Sprintf("the devices file of the node or a filter in lvm.conf hides them: run on the node: %s", strings.Join(commands, "; "))
+	}
 	p := deviceProblem(v1alpha1.ReasonDeviceMissing, message+"; "+remedy, nil)
 	p.WholeClass = true
 	return []Problem{p}
+}
+
+// unhiding returns the commands that make LVM list the physical volumes that were in the group and are attached.
+func unhiding(s Seen) []string {
+	var commands []string
+	for _, d := range hiddenDevices(s) {
+		if beforeOf(s, d.UUID).UUID != "" {
+			commands = append(commands, "lvmdevices --adddev "+d.Name)
+		}
+	}
+	return commands
 }
 
 // failing returns the devices of the group that are there and give errors.

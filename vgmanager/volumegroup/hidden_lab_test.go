@@ -158,3 +158,37 @@ func TestSceneHiddenGroupIsAdopted(t *testing.T) {
 		})
 	}
 }
+
+// TestSceneDeviceIsRemovedWithoutADevicesFile takes a device out of a group on a host whose LVM would use a devices file, and has none,
+// as a host has that was installed without. LVM uses all devices then, and creates no file as long as it sees a volume group.
+func TestSceneDeviceIsRemovedWithoutADevicesFile(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}
+	})
+	if s.hasDevicesFile() {
+		before, err := os.ReadFile(systemDevices)
+		s.ok(err)
+		s.ok(os.Remove(systemDevices))
+		t.Cleanup(func() { s.ok(os.WriteFile(systemDevices, before, 0o600)) })
+	}
+	s.onAnotherHost("vgcreate", "other", s.disks[4])
+	s.ready()
+	sum := s.fill(s.volume("a", 32<<20), 32<<20)
+	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
+		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: s.disks[1], Action: v1alpha1.DeviceActionRemove}}
+	})
+	s.converge("one device", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.Devices) == 1 })
+	s.look()
+	if s.hasDevicesFile() {
+		t.Errorf("the host has a devices file now: %s", s.output("lvm", "lvmdevices"))
+	}
+	report, err := lvm.New(s.runner).Report(s.Context())
+	s.ok(err)
+	if report.VG("vg1") == nil || report.VG("other") == nil {
+		t.Errorf("volume groups are hidden: %+v", report.VGs)
+	}
+	s.unchanged("/dev/vg1/a", sum)
+	s.sh("/usr/sbin/lvm", "vgremove", "--yes", "other")
+	s.sh("/usr/sbin/lvm", "pvremove", s.disks[4])
+	s.discard()
+}

@@ -94,6 +94,24 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 	}
 }
 
+// TestLostGroupNamesTheDevicesFile: the disks are attached, and LVM does not list them.
+func TestLostGroupNamesTheDevicesFile(t *testing.T) {
+	before := v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}, {UUID: "pv-c", Name: "/dev/sdc"}}}
+	const hint, lost = "run on the node: lvmdevices --adddev /dev/sdb", "attach them again"
+	for name, tt := range map[string]struct {
+		seen Seen
+		says []string
+	}{
+		"hidden":            {Seen{Devices: []device.Device{labeled("b"), disk("c")}}, []string{hint}},
+		"and not readable":  {Seen{Devices: []device.Device{labeled("b")}, Hidden: Hidden{Err: errRead}}, []string{hint}},
+		"away":              {Seen{Devices: []device.Device{disk("c")}}, []string{lost}},
+		"another is hidden": {Seen{Devices: []device.Device{labeled("d")}}, []string{lost}},
+	} {
+		tt.seen.Report, tt.seen.Before = report(), before
+		checkPlan(t, name, NewPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), tt.seen), "Degraded", tt.says)
+	}
+}
+
 // TestNothingIsCreatedWhereHiddenDisksCannotBeRead: one of them may have the volume group.
 func TestNothingIsCreatedWhereHiddenDisksCannotBeRead(t *testing.T) {
 	s := Seen{Report: report(), Devices: []device.Device{disk("b"), labeled("c")}, Hidden: Hidden{Err: errRead}}
