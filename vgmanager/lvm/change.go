@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -15,33 +16,78 @@ const stopTimeout = 10 * time.Second
 // change runs one command that changes something. A caller that gives up before it began stops it; after that only the
 // time limit does, since a half-done change is worse than a late one.
 func (l *LVM) change(ctx context.Context, object string, args ...string) error {
-	return l.apply(ctx, object, "", nil, args)
+	return l.apply(ctx, object, command{args: args})
 }
 
-// changeVolume runs a command on volumes of one volume group. If it succeeds, and what it did to the group is known, the report that
-// is kept stays in use, with the effect in it: it does not become younger by that.
+// changeVolume runs a command on volumes of one volume group that LVM refuses while the group misses a physical volume. If it succeeds,
+// and what it did to the group is known, the report that is kept stays in use, with the effect in it: it does not become younger by that.
 func (l *LVM) changeVolume(ctx context.Context, object, vg string, e effect, args ...string) error {
-	return l.apply(ctx, object, vg, e, append(args[:1:1], append(l.devicesOf(vg), args[1:]...)...))
+	return l.apply(ctx, object, command{vg: vg, effect: e, args: args})
 }
 
-func (l *LVM) apply(ctx context.Context, object, vg string, e effect, args []string) error {
-	if err := l.enter(ctx, object, args); err != nil {
+// changeWhole is changeVolume for a command that LVM carries out while the group misses a physical volume, too. LVM then writes into the
+// metadata that it is missing, and it stays so when its device is back. So the group is read first, by a process of this very call, and
+// the command is refused with ErrMissingPV if one is missing whose loss nobody has accepted (AcceptLoss).
+func (l *LVM) changeWhole(ctx context.Context, object, vg string, e effect, args ...string) error {
+	return l.apply(ctx, object, command{vg: vg, effect: e, args: args, whole: true})
+}
+
+// command is one that changes something.
+type command struct {
+	args []string
+	// vg is the volume group that it changes, effect what it does to it; nil if that is not known.
+	vg     string
+	effect effect
+	// whole: the volume group must not miss a physical volume. named: its devices may be named to the command.
+	whole, named bool
+}
+
+func (l *LVM) apply(ctx context.Context, object string, c command) error {
+	if err := l.enter(ctx, object, c.args); err != nil {
 		return err
+	}
+	limit := writeTimeout + stopTimeout
+	if c.whole {
+		limit += awaitTimeout
 	}
 	ended := make(chan error, 1)
 	go func() {
 		defer l.leave()
-		ended <- l.run(ctx, vg, e, args)
+		ended <- l.checkAndRun(ctx, c)
 	}()
-	last := time.NewTimer(writeTimeout + stopTimeout)
+	last := time.NewTimer(limit)
 	defer last.Stop()
 	select {
 	case err := <-ended:
 		return classify(object, err)
 	case <-last.C:
 		return fmt.Errorf("%s: lvm %s has not ended %s after its time limit, whether it had an effect is not known: %w: %s",
-			object, strings.Join(args, " "), stopTimeout, context.DeadlineExceeded, lockHint)
+			object, strings.Join(c.args, " "), stopTimeout, context.DeadlineExceeded, lockHint)
 	}
+}
+
+// checkAndRun runs a command. No other change runs meanwhile.
+func (l *LVM) checkAndRun(ctx context.Context, c command) error {
+	if !c.whole {
+		return l.run(ctx, c.vg, c.effect, c.args)
+	}
+	report, err := l.Report(ctx)
+	if err != nil {
+		return err
+	}
+	vg := report.VG(c.vg)
+	if vg == nil {
+		return fmt.Errorf("volume group %s: %w", c.vg, ErrNotFound)
+	}
+	if lost := l.missing(vg); len(lost) > 0 {
+		return fmt.Errorf("volume group %s misses the physical volume %s: %w: attach its device again, or, if it is lost, "+
+			"ask for its removal in the deviceRequests of the device class", c.vg, strings.Join(lost, ", "), ErrMissingPV)
+	}
+	args := c.args
+	if c.named {
+		args = slices.Concat(args[:1], l.devicesOf(vg), args[1:])
+	}
+	return l.run(ctx, c.vg, c.effect, args)
 }
 
 func (l *LVM) run(ctx context.Context, vg string, e effect, args []string) error {

@@ -29,12 +29,12 @@ type VGExtendOptions struct {
 	Devices []string
 }
 
-// VGExtend adds blank devices to a volume group, with the same refusals as VGCreate.
-// The caller makes sure that the group exists: vgextend labels the devices first and looks for the group then.
+// VGExtend adds blank devices to a volume group, with the same refusals as VGCreate. A group that misses a physical volume gives
+// ErrMissingPV, unless its loss is accepted (AcceptLoss). One that does not exist gives ErrNotFound before vgextend has labeled a device.
 //
 // Not -y and not --force: see VGCreate.
 func (l *LVM) VGExtend(ctx context.Context, o VGExtendOptions) error {
-	return l.change(ctx, "extend volume group "+o.Name, append([]string{"vgextend", o.Name}, o.Devices...)...)
+	return l.changeWhole(ctx, "extend volume group "+o.Name, o.Name, nil, append([]string{"vgextend", o.Name}, o.Devices...)...)
 }
 
 // VGRemove removes a volume group that has no logical volume; with one it fails with ErrNotEmpty, with a missing physical
@@ -62,7 +62,8 @@ type VGTagOptions struct {
 }
 
 // VGChangeTags adds and removes tags in one command, which is one commit of LVM's metadata. A tag that is there already, or gone
-// already, is no error. Nothing to add or remove is nothing done.
+// already, is no error. Nothing to add or remove is nothing done. A group that misses a physical volume gives ErrMissingPV, unless its
+// loss is accepted (AcceptLoss).
 func (l *LVM) VGChangeTags(ctx context.Context, o VGTagOptions) error {
 	if len(o.Add)+len(o.Remove) == 0 {
 		return nil
@@ -71,7 +72,7 @@ func (l *LVM) VGChangeTags(ctx context.Context, o VGTagOptions) error {
 	for _, tag := range o.Remove {
 		args = append(args, "--deltag", tag)
 	}
-	return l.change(ctx, "change the tags of volume group "+o.VG, append(args, o.VG)...)
+	return l.changeWhole(ctx, "change the tags of volume group "+o.VG, o.VG, nil, append(args, o.VG)...)
 }
 
 // VGReduceOptions describe a physical volume to take out of a volume group.

@@ -43,13 +43,15 @@ type LVM struct {
 	running, next *flight
 	// well are the volume groups whose devices may be named to commands.
 	well map[string]bool
+	// accepted are the physical volumes of each volume group that may be missing when it is changed.
+	accepted map[string][]string
 	// namesUnknown: the node's LVM is older than 2.03.12 and has no --devices.
 	namesUnknown bool
 }
 
 // New returns LVM behind a Runner.
 func New(runner host.Runner) *LVM {
-	return &LVM{runner: runner, now: time.Now, changing: make(chan struct{}, 1), well: map[string]bool{}}
+	return &LVM{runner: runner, now: time.Now, changing: make(chan struct{}, 1), well: map[string]bool{}, accepted: map[string][]string{}}
 }
 
 // ignore returns nil for an error that wraps one of the sentinels.

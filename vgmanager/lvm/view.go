@@ -1,6 +1,7 @@
 package lvm
 
 import (
+	"fmt"
 	"slices"
 	"time"
 )
@@ -162,6 +163,35 @@ func devicePath(vg, lv string) string { return "/dev/" + vg + "/" + lv }
 // maxNamed is how many devices are named to a command. With more, scanning all is not much slower, and the command line stays short.
 const maxNamed = 64
 
+// AcceptLoss names the physical volumes of a volume group whose removal somebody asked for, by UUID: the group may be changed while they
+// are missing. It replaces what was named before.
+func (l *LVM) AcceptLoss(vg string, pvs []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.accepted[vg] = slices.Clone(pvs)
+}
+
+// missing returns the physical volumes that a volume group misses and whose loss nobody has accepted.
+func (l *LVM) missing(vg *VG) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var lost []string
+	known := 0
+	for _, pv := range vg.PVs {
+		if !pv.Missing {
+			continue
+		}
+		known++
+		if !slices.Contains(l.accepted[vg.Name], pv.UUID) {
+			lost = append(lost, pv.UUID)
+		}
+	}
+	if vg.MissingPVs > known {
+		lost = append(lost, fmt.Sprintf("(%d more)", vg.MissingPVs-known))
+	}
+	return lost
+}
+
 // NameDevices tells whether commands for volumes of a group may name the group's devices to LVM (--devices), so that it does not
 // look at all devices of the node. That is for a group that is known to be well: LVM then does not see, and so does not complain,
 // that another device claims to be one of them.
@@ -175,16 +205,12 @@ func (l *LVM) NameDevices(vg string, well bool) {
 	l.well[vg] = true
 }
 
-// devicesOf returns the options that name the devices of a group; none if they are not known for certain. LVM reads the label of each, so
-// that a device that took over a name since is not taken for the one it was: the group is then not found or not complete.
-func (l *LVM) devicesOf(vg string) []string {
+// devicesOf returns the options that name the devices of a group, as a report has them that was read in the same call: LVM takes a
+// physical volume for missing whose device is not named. None if the group is not known to be well.
+func (l *LVM) devicesOf(group *VG) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.well[vg] || l.recent == nil || l.namesUnknown {
-		return nil
-	}
-	group := l.recent.VG(vg)
-	if group == nil || group.MissingPVs > 0 || len(group.PVs) > maxNamed {
+	if !l.well[group.Name] || l.namesUnknown || group.MissingPVs > 0 || len(group.PVs) > maxNamed {
 		return nil
 	}
 	var args []string

@@ -3,6 +3,7 @@ package lvm
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -77,7 +78,7 @@ func TestAChangeWhoseEffectIsNotKnownCostsAReport(t *testing.T) {
 		"options of the user's": func() error {
 			return l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, Name: "n", VirtualSize: 1 << 20, Options: []string{"-an"}})
 		},
-		"group that was not seen": func() error { return l.LVRemove(t.Context(), "other", "n") },
+		"activation of a group": func() error { return l.VGActivate(t.Context(), "other") },
 		"RAID": func() error {
 			return l.LVCreateThick(t.Context(), ThickOptions{VG: vg.Name, Name: "n", Size: 1 << 20, Options: []string{"--type", "raid1"}})
 		},
@@ -100,37 +101,98 @@ func TestAChangeWhoseEffectIsNotKnownCostsAReport(t *testing.T) {
 	}
 }
 
-// Devices are named only for a group that is known to be well, and only while they are known.
-func TestDevicesAreNamedOnlyForAGroupThatIsWell(t *testing.T) {
-	for _, record := range []string{"volumes", "missing"} {
-		r := reporting(t, record)
+// Devices are named only for a group that is known to be well, and as a report of the same call has them: what was read before may lack
+// a device that somebody added since, and LVM takes one that is not named for missing.
+func TestDevicesAreNamedAsTheSameCallReadThem(t *testing.T) {
+	r := reporting(t, "volumes")
+	l := New(r)
+	report, err := l.Recent(t.Context(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	vg, pool := poolOf(t, report)
+	named := func(change func() error) (int, int) {
+		t.Helper()
+		reports := r.reports()
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(r.commands[len(r.commands)-1], "--devices"), r.reports() - reports
+	}
+	remove := func() error { return l.LVRemove(t.Context(), vg.Name, "nosuch") }
+	tag := func() error {
+		return l.LVChangeTags(t.Context(), LVTagOptions{VG: vg.Name, Name: "nosuch", Add: []string{"a"}})
+	}
+	create := func() error {
+		return l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new", VirtualSize: 1 << 20})
+	}
+	extend := func() error {
+		return l.VGExtend(t.Context(), VGExtendOptions{Name: vg.Name, Devices: []string{"/dev/x"}})
+	}
+	for name, tt := range map[string]struct {
+		change     func() error
+		well       bool
+		devices    int
+		newReports int
+	}{
+		"removal, not known to be well": {change: remove, devices: 0, newReports: 1},
+		"removal":                       {change: remove, well: true, devices: len(vg.PVs), newReports: 1},
+		"tags":                          {change: tag, well: true, devices: len(vg.PVs), newReports: 1},
+		"a new volume":                  {change: create, well: true, devices: 0, newReports: 0},
+		"a new device":                  {change: extend, well: true, devices: 0, newReports: 1},
+	} {
+		l.NameDevices(vg.Name, tt.well)
+		for range 2 {
+			if devices, reports := named(tt.change); devices != tt.devices || reports != tt.newReports {
+				t.Errorf("%s: %d devices are named, %d reports were read, want %d and %d", name, devices, reports, tt.devices, tt.newReports)
+			}
+		}
+	}
+}
+
+// TestAGroupThatMissesADeviceIsNotChanged: LVM would carry these commands out, and write down that the device is missing.
+func TestAGroupThatMissesADeviceIsNotChanged(t *testing.T) {
+	changes := map[string]func(*LVM, string) error{
+		"removal": func(l *LVM, vg string) error { return l.LVRemove(t.Context(), vg, "a") },
+		"pool":    func(l *LVM, vg string) error { return l.ThinPoolRemove(t.Context(), vg, "pool") },
+		"tags": func(l *LVM, vg string) error {
+			return l.LVChangeTags(t.Context(), LVTagOptions{VG: vg, Name: "a", Add: []string{"x"}})
+		},
+		"tags of the group": func(l *LVM, vg string) error {
+			return l.VGChangeTags(t.Context(), VGTagOptions{VG: vg, Add: []string{"x"}})
+		},
+		"extension": func(l *LVM, vg string) error {
+			return l.VGExtend(t.Context(), VGExtendOptions{Name: vg, Devices: []string{"/dev/x"}})
+		},
+	}
+	for name, change := range changes {
+		r := reporting(t, "missing")
 		l := New(r)
-		report, err := l.Recent(t.Context(), time.Hour)
+		report, err := l.Report(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		vg := report.VGs[0]
-		remove := func() string {
-			if err := l.LVRemove(t.Context(), vg.Name, "nosuch"); err != nil {
-				t.Fatal(err)
+		at := slices.IndexFunc(report.VGs, func(vg VG) bool { return vg.MissingPVs > 0 })
+		vg := report.VGs[at]
+		var lost []string
+		for _, pv := range vg.PVs {
+			if pv.Missing {
+				lost = append(lost, pv.UUID)
 			}
-			command := r.commands[len(r.commands)-1]
-			if _, err := l.Recent(t.Context(), time.Hour); err != nil {
-				t.Fatal(err)
+		}
+		for _, accepted := range [][]string{nil, {"another"}, lost[:len(lost)-1]} {
+			l.AcceptLoss(vg.Name, accepted)
+			if err := change(l, vg.Name); !errors.Is(err, ErrMissingPV) || !strings.Contains(err.Error(), lost[len(lost)-1]) {
+				t.Errorf("%s: got %v", name, err)
 			}
-			return command
 		}
-		if c := remove(); strings.Contains(c, "--devices") {
-			t.Errorf("%s: not known to be well: %s", record, c)
+		l.AcceptLoss(vg.Name, lost)
+		if err := change(l, vg.Name); err != nil || len(r.changes()) != 1 {
+			t.Errorf("%s: ran %v, got %v", name, r.changes(), err)
 		}
-		l.NameDevices(vg.Name, true)
-		c := remove()
-		if got, want := strings.Count(c, "--devices"), len(vg.PVs); record == "volumes" && got != want || record == "missing" && got != 0 {
-			t.Errorf("%s: %s", record, c)
-		}
-		l.NameDevices(vg.Name, false)
-		if c := remove(); strings.Contains(c, "--devices") {
-			t.Errorf("%s: not well any more: %s", record, c)
+		r.answer = func(context.Context, []string) ([]byte, error) { return nil, errors.New("input/output error") }
+		if err := change(l, vg.Name); err == nil || len(r.changes()) != 1 {
+			t.Errorf("%s: ran %v after a read that failed: %v", name, r.changes(), err)
 		}
 	}
 }
@@ -232,7 +294,8 @@ func TestARemovalFromAFullPoolCostsAReport(t *testing.T) {
 	if err := l.LVRemove(t.Context(), vg.Name, name); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Recent(t.Context(), time.Hour); err != nil || r.reports() != 2 {
+	// One before, one in the call, and one after.
+	if _, err := l.Recent(t.Context(), time.Hour); err != nil || r.reports() != 3 {
 		t.Errorf("%d reports, %v", r.reports(), err)
 	}
 }

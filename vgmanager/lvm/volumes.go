@@ -139,7 +139,8 @@ func (l *LVM) ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add B
 
 // LVRemove removes logical volumes of one volume group in one command, active or not. One that is open gives ErrInUse; LVM goes on
 // with the others, so after an error any of them may be gone.
-// The caller makes sure that none is a thin pool: --yes would remove all its volumes.
+// The caller makes sure that none is a thin pool: --yes would remove all its volumes. A group that misses a physical volume gives
+// ErrMissingPV, unless its loss is accepted (AcceptLoss).
 //
 // --yes: LVM asks for each active volume. Not --force: it adds nothing but skipping checks.
 func (l *LVM) LVRemove(ctx context.Context, vg string, names ...string) error {
@@ -147,7 +148,9 @@ func (l *LVM) LVRemove(ctx context.Context, vg string, names ...string) error {
 	for _, name := range names {
 		args = append(args, fullName(vg, name))
 	}
-	return l.changeVolume(ctx, "remove logical volume "+fullNames(vg, names), vg, removed(names), args...)
+	return l.apply(ctx, "remove logical volume "+fullNames(vg, names), command{
+		vg: vg, effect: removed(names), args: args, whole: true, named: true,
+	})
 }
 
 // fullNames is for messages: of many volumes the first are named.
@@ -164,7 +167,7 @@ func fullNames(vg string, names []string) string {
 // Not --yes: LVM's question is whether to remove the volumes of the pool too. An active pool would be asked about as well,
 // therefore it has to be inactive (LVDeactivate).
 func (l *LVM) ThinPoolRemove(ctx context.Context, vg, name string) error {
-	return l.change(ctx, "remove thin pool "+fullName(vg, name), "lvremove", fullName(vg, name))
+	return l.changeWhole(ctx, "remove thin pool "+fullName(vg, name), vg, nil, "lvremove", fullName(vg, name))
 }
 
 // LVDeactivate deactivates a logical volume. One that is open gives ErrInUse.
@@ -187,7 +190,8 @@ type LVTagOptions struct {
 }
 
 // LVChangeTags adds and removes tags in one command, which is one commit of LVM's metadata. A tag that is there already, or gone
-// already, is no error. Nothing to add or remove is nothing done.
+// already, is no error. Nothing to add or remove is nothing done. A group that misses a physical volume gives ErrMissingPV, unless its
+// loss is accepted (AcceptLoss).
 func (l *LVM) LVChangeTags(ctx context.Context, o LVTagOptions) error {
 	if len(o.Add)+len(o.Remove) == 0 {
 		return nil
@@ -196,5 +200,7 @@ func (l *LVM) LVChangeTags(ctx context.Context, o LVTagOptions) error {
 	for _, tag := range o.Remove {
 		args = append(args, "--deltag", tag)
 	}
-	return l.changeVolume(ctx, "change the tags of logical volume "+fullName(o.VG, o.Name), o.VG, tagged(o), append(args, fullName(o.VG, o.Name))...)
+	return l.apply(ctx, "change the tags of logical volume "+fullName(o.VG, o.Name), command{
+		vg: o.VG, effect: tagged(o), args: append(args, fullName(o.VG, o.Name)), whole: true, named: true,
+	})
 }

@@ -50,7 +50,7 @@ func (s *stuck) count() int {
 func TestChangeThatHangsEndsWithItsTimeLimitAndSaysWhereToLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, begun := New(newStuck()), time.Now()
-		err := l.LVRemove(t.Context(), "vg1", "a")
+		err := l.LVActivate(t.Context(), "vg1", "a")
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != writeTimeout {
 			t.Fatalf("after %s: got %v", time.Since(begun), err)
 		}
@@ -68,24 +68,24 @@ func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
 		s.deaf = true
 		l, begun := New(s), time.Now()
 		first := make(chan error, 1)
-		go func() { first <- l.LVRemove(context.Background(), "vg1", "a") }()
+		go func() { first <- l.LVActivate(context.Background(), "vg1", "a") }()
 		synctest.Wait()
 
 		short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		err := l.LVRemove(short, "vg1", "b")
+		err := l.LVActivate(short, "vg1", "b")
 		if !errors.Is(err, ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 3*time.Second {
 			t.Errorf("after %s: got %v", time.Since(begun), err)
 		}
-		if !strings.Contains(err.Error(), "lvremove --yes vg1/a") {
+		if !strings.Contains(err.Error(), "lvchange --activate y vg1/a") {
 			t.Errorf("the error does not name the command that hangs: %v", err)
 		}
 		cancelled, giveUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, giveUp)
-		if err := l.LVRemove(cancelled, "vg1", "c"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
+		if err := l.LVActivate(cancelled, "vg1", "c"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
 			t.Errorf("a caller that gave up got %v", err)
 		}
-		if err := l.LVRemove(t.Context(), "vg1", "d"); !errors.Is(err, ErrBusy) || time.Since(begun) != 4*time.Second+writeTimeout {
+		if err := l.LVActivate(t.Context(), "vg1", "d"); !errors.Is(err, ErrBusy) || time.Since(begun) != 4*time.Second+writeTimeout {
 			t.Errorf("a caller without limit, after %s: got %v", time.Since(begun), err)
 		}
 		// The first one does not end at its limit either. Its caller does.
@@ -100,7 +100,7 @@ func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
 		s.mu.Unlock()
 		close(s.release)
 		synctest.Wait()
-		if err := l.LVRemove(t.Context(), "vg1", "e"); err != nil {
+		if err := l.LVActivate(t.Context(), "vg1", "e"); err != nil {
 			t.Errorf("after it ended: %v", err)
 		}
 	})

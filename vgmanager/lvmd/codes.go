@@ -22,7 +22,7 @@ var codeTable = []struct {
 	{lvm.ErrNoSpace, codes.ResourceExhausted},
 	{lvm.ErrInUse, codes.FailedPrecondition},
 	{lvm.ErrNotEmpty, codes.FailedPrecondition},
-	{lvm.ErrMissingPV, codes.FailedPrecondition},
+	{lvm.ErrMissingPV, codes.Unavailable},
 	{lvm.ErrDuplicatePV, codes.FailedPrecondition},
 	{lvm.ErrInvalid, codes.InvalidArgument},
 	{lvm.ErrNotInstalled, codes.Unavailable},

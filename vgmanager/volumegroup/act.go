@@ -24,6 +24,7 @@ func (r *Reconciler) act(ctx context.Context, w Wanted, s Seen, a Action) error 
 	if len(a.PVs) > 0 {
 		logger = logger.WithValues("physicalVolumes", namesOf(a.PVs))
 	}
+	r.LVM.AcceptLoss(w.Name, acceptedLosses(w, s))
 	if err := r.perform(ctx, w, s, a); err != nil {
 		return err
 	}

@@ -39,6 +39,8 @@ type Groups interface {
 	VGRemove(ctx context.Context, name string) error
 	// NameDevices tells whether the devices of a group may be named to commands for its volumes: it was looked at, and is well.
 	NameDevices(vg string, well bool)
+	// AcceptLoss names the missing physical volumes of a group whose removal somebody asked for.
+	AcceptLoss(vg string, pvs []string)
 }
 
 // Pools changes thin pools.
@@ -260,6 +262,14 @@ type outcome struct {
 	err   error
 }
 
+// accepted are the lost physical volumes that the volume group may be changed without.
+func (o outcome) accepted(w Wanted) []string {
+	if o.blind {
+		return nil
+	}
+	return acceptedLosses(w, o.seen)
+}
+
 // event is the reason of the event that tells of the outcome.
 func (o outcome) event() EventReason {
 	switch {
@@ -280,6 +290,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup, 
 	before := entryOf(nodeStatus, w.Name)
 	o := r.change(ctx, w, before)
 	r.LVM.NameDevices(w.Name, !o.blind && o.err == nil && o.plan.State == v1alpha1.VGStatusReady && len(o.plan.Problems) == 0)
+	r.LVM.AcceptLoss(w.Name, o.accepted(w))
 	if o.plan.Finished {
 		return r.finish(ctx, object, nodeStatus)
 	}

@@ -245,7 +245,7 @@ func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Ac
 	volumes := vg.VolumesOn(pv.UUID)
 	switch {
 	case w.Spec.RAIDConfig == nil && len(volumes) > 0:
-		r.block(w, pv, fmt.Sprintf("it is lost with data of %s: nothing is thrown away by itself; restore these volumes from a backup, delete them, and then run on the node: vgreduce --removemissing %s", joined(volumes), w.Name))
+		r.block(w, pv, fmt.Sprintf("it is lost with data of %s: nothing is thrown away by itself; restore these volumes from a backup, and delete them; then it is taken out of the group", joined(volumes)))
 		return Action{}
 	case len(volumes) == 0 && vg.MissingPVs == 1:
 		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing, message: "no volume needs it any more; it is being taken out of the group"}
@@ -264,6 +264,26 @@ func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Ac
 	}
 	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing, message: "its part of " + volumes[0] + " is being rebuilt on another device"}
 	return Action{Kind: Repair, Volume: volumes[0], PVs: []lvm.PV{pv}}
+}
+
+// acceptedLosses are the missing physical volumes of the group whose removal is asked for, by UUID.
+func acceptedLosses(w Wanted, s Seen) []string {
+	var uuids []string
+	vg := s.Report.VG(w.Name)
+	if vg == nil {
+		return nil
+	}
+	for _, pv := range vg.PVs {
+		if pv.Missing && requestedAction(w, s, vg, pv) == v1alpha1.DeviceActionRemove {
+			uuids = append(uuids, pv.UUID)
+		}
+	}
+	return uuids
+}
+
+// allAccepted tells whether the removal of each missing physical volume is asked for.
+func allAccepted(w Wanted, s Seen, vg *lvm.VG) bool {
+	return len(acceptedLosses(w, s)) == vg.MissingPVs
 }
 
 // allRequested tells whether the removal of each lost device is asked for, and none of them has data of a volume.

@@ -105,15 +105,22 @@ func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
 	if d, hidden := s.Hidden.deviceOf(s, pv.UUID); hidden {
 		return found + fmt.Sprintf(": it is on %s, which LVM on this node does not list: run on the node: lvmdevices --adddev %s", d.Name, d.Name)
 	}
-	switch {
-	case pv.Name != "" && !strings.HasPrefix(pv.Name, "["):
+	if pv.Name != "" && !strings.HasPrefix(pv.Name, "[") {
 		return found + fmt.Sprintf(": its device %s is back, but the group was changed meanwhile: if the data on it is still good, run on the node: vgextend --restoremissing %s %s", pv.Name, w.Name, pv.Name)
-	case w.Spec.RAIDConfig != nil:
-		return found + fmt.Sprintf(": attach the disk again; if it is lost, attach a new one, add it to the device class, and add to its deviceRequests: {node: %s, device: %s, action: Remove}", w.Node, pv.UUID)
-	case len(vg.VolumesOn(pv.UUID)) == 0:
-		return found + fmt.Sprintf(": attach the disk again; if it is lost, no volume is on it: run on the node: vgreduce --removemissing %s", w.Name)
 	}
-	return found + fmt.Sprintf(": attach the disk again; if it is lost, the data on it is too: restore the volumes from a backup, and then run on the node: vgreduce --removemissing %s", w.Name)
+	request := fmt.Sprintf("add to the deviceRequests of the device class: {node: %s, device: %s, action: Remove}", w.Node, pv.UUID)
+	if w.Deleting {
+		// Nobody can ask for anything any more.
+		request = "run on the node: vgreduce --removemissing " + w.Name
+	}
+	found += ": attach the disk again; until then no volume of the group is deleted or formatted; if the disk is lost, "
+	switch {
+	case w.Spec.RAIDConfig != nil:
+		return found + "attach a new one, add it to the device class, and " + request
+	case len(vg.VolumesOn(pv.UUID)) == 0:
+		return found + "no volume is on it: " + request
+	}
+	return found + "the data on it is too: restore the volumes from a backup, " + request + ", and delete the volumes that were on it"
 }
 
 // lastName is the last known device of a missing physical volume.

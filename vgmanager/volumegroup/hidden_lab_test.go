@@ -189,5 +189,6 @@ func TestSceneDeviceIsRemovedWithoutADevicesFile(t *testing.T) {
 	}
 	s.unchanged("/dev/vg1/a", sum)
 	s.sh("/usr/sbin/lvm", "vgremove", "--yes", "other")
+	s.sh("/usr/sbin/lvm", "pvremove", s.disks[4])
 	s.discard()
 }

@@ -309,7 +309,7 @@ func TestNewPlan(t *testing.T) {
 		// What is broken.
 		"a disk is missing": {
 			spec: thin, seen: Seen{Report: report(edit(withPool(group("b", "c"), "a"), lost)), Devices: []device.Device{disk("b"), disk("d")}, Class: thinDone, Names: map[string]string{"pv-c": "/dev/sdc"}},
-			want: "Degraded", says: []string{"misses the physical volume pv-c, last seen as /dev/sdc", "vgreduce --removemissing vg1"}, excluded: []string{"/dev/sdd NotAtCreation"},
+			want: "Degraded", says: []string{"misses the physical volume pv-c, last seen as /dev/sdc", "{node: n1, device: pv-c, action: Remove}"}, excluded: []string{"/dev/sdd NotAtCreation"},
 		},
 		"nothing is added while a disk is missing": {
 			spec: dynamic, seen: Seen{Report: report(edit(group("b", "c"), lost)), Devices: []device.Device{disk("b"), disk("d")}, Class: thickDone},

@@ -204,6 +204,8 @@ func TestPlanOfRedundancy(t *testing.T) {
 	lostRequest.DeviceRequests = request("pv-c", v1alpha1.DeviceActionRemove).DeviceRequests
 	withSpare := raidSpec("raid1")
 	withSpare.DeviceDiscoveryPolicy = v1alpha1.DeviceDiscoveryDynamic
+	replaced := withSpare
+	replaced.DeviceRequests = lostRequest.DeviceRequests
 	tests := map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
 		seen Seen
@@ -225,8 +227,12 @@ func TestPlanOfRedundancy(t *testing.T) {
 			spec: raidSpec("raid1"), seen: seen(edit(edit(group("b", "c"), mirrored("partial", 100)), lost), "b"),
 			want: "Degraded", says: []string{"misses the physical volume pv-c", "action: Remove", "lost redundancy", "a (partial)"},
 		},
-		"a new device is added to a group that lost one": {
+		"a new device is not added to a group that lost one": {
 			spec: withSpare, seen: seen(edit(edit(group("b", "c"), mirrored("partial", 100)), lost), "b", "d"),
+			want: "Degraded", says: []string{"pv-c", "a (partial)"},
+		},
+		"a new device is added once somebody says that the device is lost": {
+			spec: replaced, seen: seen(edit(edit(group("b", "c"), mirrored("partial", 100)), lost), "b", "d"),
 			want: "Degraded ExtendVolumeGroup /dev/sdd", says: []string{"pv-c", "a (partial)"},
 		},
 		"the volume is rebuilt when somebody says that the device is lost": {

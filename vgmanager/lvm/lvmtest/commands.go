@@ -32,7 +32,7 @@ func (f *Fake) VGCreate(_ context.Context, o lvm.VGCreateOptions) error {
 func (f *Fake) VGExtend(_ context.Context, o lvm.VGExtendOptions) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g, err := f.changeIncomplete("VGExtend", o.Name)
+	g, err := f.changeWhole("VGExtend", o.Name)
 	if err != nil {
 		return err
 	}
@@ -93,6 +93,29 @@ func (f *Fake) changeIncomplete(command, vg string) (*group, error) {
 	return g, nil
 }
 
+// changeWhole begins a command that is refused while a disk is missing whose loss nobody has accepted.
+func (f *Fake) changeWhole(command, vg string) (*group, error) {
+	g, err := f.changeIncomplete(command, vg)
+	if err != nil {
+		return nil, err
+	}
+	lost := func(path string) bool {
+		d := f.disks[path]
+		return (d.detached || d.hidden) && !slices.Contains(f.accepted[vg], d.uuid)
+	}
+	if slices.ContainsFunc(g.disks, lost) {
+		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrMissingPV)
+	}
+	return g, nil
+}
+
+// AcceptLoss implements lvm.LVM.
+func (f *Fake) AcceptLoss(vg string, pvs []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.accepted[vg] = slices.Clone(pvs)
+}
+
 // VGChangeTags implements lvm.LVM.
 func (f *Fake) VGChangeTags(_ context.Context, o lvm.VGTagOptions) error {
 	f.mu.Lock()
@@ -100,7 +123,7 @@ func (f *Fake) VGChangeTags(_ context.Context, o lvm.VGTagOptions) error {
 	if len(o.Add)+len(o.Remove) == 0 {
 		return nil
 	}
-	g, err := f.changeIncomplete("VGChangeTags", o.VG)
+	g, err := f.changeWhole("VGChangeTags", o.VG)
 	if err != nil {
 		return err
 	}

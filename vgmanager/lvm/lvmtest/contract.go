@@ -47,6 +47,7 @@ type LVM interface {
 	CheckRAID(ctx context.Context) error
 	LVRepair(ctx context.Context, vg, name string) error
 	NameDevices(vg string, well bool)
+	AcceptLoss(vg string, pvs []string)
 	LVRefresh(ctx context.Context, vg, name string) error
 }
 

@@ -1,6 +1,7 @@
 package lvmtest
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -242,6 +243,7 @@ func contractRAID(t *testing.T, b Bench) {
 func contractReplace(t *testing.T, b Bench) {
 	ctx, l := t.Context(), b.LVM
 	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "plain", Size: 8 << 20, Devices: b.Disks[1:2]}))
+	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "spare", Size: 8 << 20, Devices: b.Disks[1:2]}))
 	lost := b.pv(t, b.Disks[0]).UUID
 	b.Detach(t, b.Disks[0])
 	_, vg := look(t, b)
@@ -259,8 +261,30 @@ func contractReplace(t *testing.T, b Bench) {
 	want(t, l.VGReduceMissing(ctx, contractGroup), lvm.ErrNotEmpty)
 	want(t, l.LVRepair(ctx, contractGroup, "plain"), lvm.ErrInvalid)
 	want(t, l.LVRepair(ctx, contractGroup, "mirror"), lvm.ErrNoSpace)
-	ok(t, l.VGChangeTags(ctx, lvm.VGTagOptions{VG: contractGroup, Add: []string{"x"}}))
-	ok(t, l.VGExtend(ctx, lvm.VGExtendOptions{Name: contractGroup, Devices: b.Disks[2:]}))
+	commits := map[string]func() error{
+		"VGChangeTags": func() error { return l.VGChangeTags(ctx, lvm.VGTagOptions{VG: contractGroup, Add: []string{"x"}}) },
+		"LVChangeTags": func() error {
+			return l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "plain", Add: []string{"x"}})
+		},
+		"LVRemove": func() error { return l.LVRemove(ctx, contractGroup, "spare") },
+		"VGExtend": func() error { return l.VGExtend(ctx, lvm.VGExtendOptions{Name: contractGroup, Devices: b.Disks[2:]}) },
+	}
+	// These LVM would carry out, and write down that the disk is missing.
+	for name, change := range commits {
+		for _, accepted := range [][]string{nil, {"another"}} {
+			l.AcceptLoss(contractGroup, accepted)
+			if err := change(); !errors.Is(err, lvm.ErrMissingPV) {
+				t.Fatalf("%s: got %v, want %v", name, err, lvm.ErrMissingPV)
+			}
+		}
+	}
+	l.AcceptLoss(contractGroup, []string{lost})
+	defer l.AcceptLoss(contractGroup, nil)
+	for name, change := range commits {
+		if err := change(); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+	}
 	for range 2 {
 		ok(t, l.LVRepair(ctx, contractGroup, "mirror"))
 	}

@@ -26,6 +26,8 @@ type Fake struct {
 	faults map[string]error
 	calls  map[string]int
 	noRAID bool
+	// accepted are the missing physical volumes whose loss is accepted, by volume group.
+	accepted map[string][]string
 }
 
 type disk struct {
@@ -74,7 +76,10 @@ type part struct {
 
 // New returns a fake without disks.
 func New() *Fake {
-	return &Fake{disks: map[string]*disk{}, groups: map[string]*group{}, faults: map[string]error{}, calls: map[string]int{}}
+	return &Fake{
+		disks: map[string]*disk{}, groups: map[string]*group{}, faults: map[string]error{}, calls: map[string]int{},
+		accepted: map[string][]string{},
+	}
 }
 
 // AddDisk attaches a blank disk with the device number 98:minor.

@@ -280,7 +280,7 @@ func (f *Fake) find(command, vg, name string) (*group, *volume, error) {
 func (f *Fake) LVRemove(_ context.Context, vg string, names ...string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	g, err := f.changeIncomplete("LVRemove", vg)
+	g, err := f.changeWhole("LVRemove", vg)
 	if err != nil {
 		return err
 	}
@@ -370,9 +370,13 @@ func (f *Fake) LVChangeTags(_ context.Context, o lvm.LVTagOptions) error {
 	if len(o.Add)+len(o.Remove) == 0 {
 		return nil
 	}
-	_, v, err := f.find("LVChangeTags", o.VG, o.Name)
+	g, err := f.changeWhole("LVChangeTags", o.VG)
 	if err != nil {
 		return err
+	}
+	v := g.lvs[o.Name]
+	if v == nil {
+		return fmt.Errorf("logical volume %s/%s: %w", o.VG, o.Name, lvm.ErrNotFound)
 	}
 	for _, tag := range o.Add {
 		if strings.ContainsAny(tag, " ,@") {
