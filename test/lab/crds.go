@@ -11,6 +11,7 @@ const (
 	snapshotClient     = "github.com/kubernetes-csi/external-snapshotter/client/v8"
 	operatorAPI        = "github.com/operator-framework/api"
 	prometheusOperator = "github.com/prometheus-operator/prometheus-operator"
+	operatorController = "github.com/operator-framework/operator-controller"
 	networkPolicies    = "sigs.k8s.io/kube-network-policies"
 )
 
@@ -40,6 +41,13 @@ func addonCRDs(ctx context.Context, o Options) ([]string, error) {
 		}
 		files = append(files, found...)
 	}
+	if o.OLMv1 {
+		found, err := olmV1Manifest(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found)
+	}
 	if patterns := prometheusCRDs(o); len(patterns) > 0 {
 		found, err := moduleFiles(ctx, prometheusOperatorSet().module, prometheusOperator, patterns...)
 		if err != nil {
@@ -64,7 +72,7 @@ func prometheusCRDs(o Options) []string {
 	switch {
 	case o.PrometheusOperator:
 		return []string{folder + "*.yaml"}
-	case o.OLM || o.OpenShift:
+	case o.OLM || o.OLMv1 || o.OpenShift:
 		return []string{folder + "prometheusrules.yaml", folder + "servicemonitors.yaml"}
 	}
 	return nil
@@ -76,6 +84,18 @@ func networkPolicyManifest(ctx context.Context, o Options) (string, error) {
 		return "", nil
 	}
 	found, err := moduleFiles(ctx, networkPoliciesSet().module, networkPolicies, "install.yaml")
+	if err != nil {
+		return "", err
+	}
+	return found[0], nil
+}
+
+// olmV1Manifest is the file with the objects of OLM v1, its custom resource definitions among them, if OLM v1 is wanted.
+func olmV1Manifest(ctx context.Context, o Options) (string, error) {
+	if !o.OLMv1 {
+		return "", nil
+	}
+	found, err := moduleFiles(ctx, olmV1Set().module, operatorController, "manifests/standard.yaml")
 	if err != nil {
 		return "", err
 	}

@@ -37,6 +37,10 @@ type Options struct {
 	// OLM adds the Operator Lifecycle Manager: its custom resources, its operators in the namespace olm, which is that of the global
 	// catalogs, and the images registry.lab:5000/opm:1 and olm-util:1.
 	OLM bool
+	// OLMv1 adds OLM v1: catalogd and operator-controller with their own manifest, in the namespace olmv1-system. They pull images of
+	// quay.io from the lab's registry. With ServiceCA, OLM v1 installs bundles with webhooks, as on OpenShift; otherwise it refuses
+	// them.
+	OLMv1 bool
 	// ServiceCA adds a signer that answers the annotations of OpenShift's service CA: certificates for Services, and the bundle of
 	// their authority in ConfigMaps, webhook configurations, CustomResourceDefinitions and APIServices.
 	ServiceCA bool
@@ -107,7 +111,7 @@ func (o Options) validate(flavor Flavor) error {
 	if o.MemoryMB < minMemoryMB {
 		errs = append(errs, fmt.Errorf("%d MB of memory: want at least %d", o.MemoryMB, minMemoryMB))
 	}
-	if o.Bare && (o.OpenShift || o.Snapshots || o.OLM || len(o.CRDs) > 0) {
+	if o.Bare && (o.OpenShift || o.Snapshots || o.OLM || o.OLMv1 || len(o.CRDs) > 0) {
 		errs = append(errs, errors.New("bare nodes have no API server for OpenShift's, snapshots', OLM's or other resources"))
 	}
 	if o.Bare && (o.ServiceCA || o.PrometheusOperator || o.NetworkPolicies) {

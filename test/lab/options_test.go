@@ -38,7 +38,8 @@ func TestOptionsComplete(t *testing.T) {
 		"bare service CA":   {Options{Bare: true, ServiceCA: true}, "service CA"},
 		"bare Prometheus":   {Options{Bare: true, PrometheusOperator: true}, "Prometheus Operator"},
 		"bare policies":     {Options{Bare: true, NetworkPolicies: true}, "network policies"},
-		"all components":    {Options{ServiceCA: true, PrometheusOperator: true, NetworkPolicies: true}, ""},
+		"bare OLM v1":       {Options{Bare: true, OLMv1: true}, "OLM's"},
+		"all components":    {Options{OLMv1: true, ServiceCA: true, PrometheusOperator: true, NetworkPolicies: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := c.options.complete()

@@ -91,6 +91,15 @@ func olmSet() set {
 	}
 }
 
+// olmV1Set has the programs of OLM v1 with the build tag of its own Makefile: nothing here has the C library of GPG.
+func olmV1Set() set {
+	s := set{name: "olm-v1", module: "test/lab/programs/olmv1", tags: "containers_image_openpgp"}
+	for _, p := range []string{"catalogd", "operator-controller"} {
+		s.programs = append(s.programs, program{p, operatorController + "/cmd/" + p})
+	}
+	return s
+}
+
 // serviceCASet is the lab's own: the module of OpenShift's is not available.
 func serviceCASet() set {
 	return set{name: "service-ca", module: ".", key: sourceKey, programs: []program{{"serviceca", modulePath + "/test/lab/programs/serviceca"}}}
@@ -128,10 +137,11 @@ func Programs(ctx context.Context, w io.Writer) (string, error) {
 }
 
 // AllPrograms builds everything that a lab can run, or the sets of some names (kubernetes, containerd, container, snapshot-controller, olm,
-// service-ca, prometheus-operator, network-policies, and kubernetes-oldest, which no lab runs), and returns the folders.
+// olm-v1, service-ca, prometheus-operator, network-policies, and kubernetes-oldest, which no lab runs), and returns the folders.
 func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, error) {
 	sets := []set{
-		kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), serviceCASet(), prometheusOperatorSet(), networkPoliciesSet(),
+		kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), olmV1Set(), serviceCASet(), prometheusOperatorSet(),
+		networkPoliciesSet(),
 	}
 	if len(names) == 0 {
 		return ensureAll(ctx, w, sets...)
@@ -155,6 +165,9 @@ func clusterPrograms(ctx context.Context, o Options) ([]string, error) {
 	}
 	if o.OLM {
 		sets = append(sets, olmSet())
+	}
+	if o.OLMv1 {
+		sets = append(sets, olmV1Set())
 	}
 	if o.ServiceCA {
 		sets = append(sets, serviceCASet())

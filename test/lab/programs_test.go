@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -116,6 +117,14 @@ func TestAddonCRDsAreInTheModuleCache(t *testing.T) {
 	files, err = addonCRDs(context.Background(), Options{OpenShift: true, PrometheusOperator: true})
 	if err != nil || !strings.Contains(strings.Join(files, "\n"), "_prometheuses.yaml") {
 		t.Errorf("%v in %v", err, files)
+	}
+	manifest, err := olmV1Manifest(context.Background(), Options{OLMv1: true})
+	if err != nil || !strings.HasSuffix(manifest, "manifests/standard.yaml") {
+		t.Errorf("manifest of OLM v1: %s, %v", manifest, err)
+	}
+	files, err = addonCRDs(context.Background(), Options{OLMv1: true})
+	if err != nil || !slices.Contains(files, manifest) || !strings.Contains(strings.Join(files, "\n"), "servicemonitors") {
+		t.Errorf("OLM v1: custom resource definitions in %v, %v", files, err)
 	}
 	for _, c := range []struct {
 		options Options

@@ -129,6 +129,9 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 		if s.NetworkPolicies, err = networkPolicyManifest(ctx, o); err != nil {
 			return s, err
 		}
+		if s.OLMv1, err = olmV1Manifest(ctx, o); err != nil {
+			return s, err
+		}
 	}
 	if err := os.MkdirAll(o.State, 0o700); err != nil {
 		return s, err

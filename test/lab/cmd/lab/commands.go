@@ -61,6 +61,7 @@ func (f *flags) addTo(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.OpenShift, "openshift", false, "add OpenShift's custom resources, and objects that say what the cluster is")
 	cmd.Flags().BoolVar(&o.Snapshots, "snapshots", false, "add volume snapshots and their controller")
 	cmd.Flags().BoolVar(&o.OLM, "olm", false, "add the Operator Lifecycle Manager")
+	cmd.Flags().BoolVar(&o.OLMv1, "olm-v1", false, "add OLM v1: catalogd and operator-controller")
 	cmd.Flags().BoolVar(&o.ServiceCA, "service-ca", false, "add a signer that answers the annotations of OpenShift's service CA")
 	cmd.Flags().BoolVar(&o.PrometheusOperator, "prometheus-operator", false, "add the Prometheus Operator and images of Prometheus")
 	cmd.Flags().BoolVar(&o.NetworkPolicies, "network-policies", false, "enforce NetworkPolicies")

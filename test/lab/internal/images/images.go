@@ -61,6 +61,24 @@ func Program(program string) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
+// Unprivileged is the image of a program in the root folder, for a user other than root, with further files (path in the image to path
+// here).
+func Unprivileged(program string, more map[string]string) (v1.Image, error) {
+	name := filepath.Base(program)
+	files := map[string]string{name: program}
+	maps.Copy(files, more)
+	img, err := build(nil, files, nil)
+	if err != nil {
+		return nil, err
+	}
+	config, err := img.ConfigFile()
+	if err != nil {
+		return nil, err
+	}
+	config.Config.Entrypoint, config.Config.User = []string{"/" + name}, "65532:65532"
+	return mutate.ConfigFile(img, config)
+}
+
 // build makes an image of one layer with files (path in the image to path here), links and a /tmp.
 func build(command []string, files, links map[string]string) (v1.Image, error) {
 	var buf bytes.Buffer

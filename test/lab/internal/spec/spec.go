@@ -90,6 +90,8 @@ type Lab struct {
 	Snapshots bool     `json:"snapshots,omitempty"`
 	OLM       bool     `json:"olm,omitempty"`
 	ServiceCA bool     `json:"serviceCA,omitempty"`
+	// OLMv1 is the manifest of OLM v1; empty if it does not run.
+	OLMv1 string `json:"olmV1,omitempty"`
 	// PrometheusOperator is run, and its images are in the registry.
 	PrometheusOperator bool `json:"prometheusOperator,omitempty"`
 	// NetworkPolicies is the manifest of what enforces them; empty if nothing does.

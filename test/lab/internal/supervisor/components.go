@@ -23,6 +23,11 @@ func (s *supervisor) components(ctx context.Context) error {
 			return err
 		}
 	}
+	if s.OLMv1 != "" {
+		if err := s.step(ctx, "OLM v1", s.lifecycleManagerV1); err != nil {
+			return err
+		}
+	}
 	if s.PrometheusOperator {
 		if err := s.step(ctx, "Prometheus Operator", s.prometheusOperator); err != nil {
 			return err
@@ -118,35 +123,54 @@ func (s *supervisor) networkPolicies(ctx context.Context) error {
 
 // kindPaths are where the API server has the kinds that applyAll knows.
 var kindPaths = map[string]string{
-	"ServiceAccount":     "/api/v1/namespaces/%s/serviceaccounts/%s",
-	"ClusterRole":        "/apis/rbac.authorization.k8s.io/v1/%sclusterroles/%s",
-	"ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/%sclusterrolebindings/%s",
-	"DaemonSet":          "/apis/apps/v1/namespaces/%s/daemonsets/%s",
+	"Namespace":                    "/api/v1/%snamespaces/%s",
+	"ServiceAccount":               "/api/v1/namespaces/%s/serviceaccounts/%s",
+	"Secret":                       "/api/v1/namespaces/%s/secrets/%s",
+	"Service":                      "/api/v1/namespaces/%s/services/%s",
+	"Role":                         "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/roles/%s",
+	"RoleBinding":                  "/apis/rbac.authorization.k8s.io/v1/namespaces/%s/rolebindings/%s",
+	"ClusterRole":                  "/apis/rbac.authorization.k8s.io/v1/%sclusterroles/%s",
+	"ClusterRoleBinding":           "/apis/rbac.authorization.k8s.io/v1/%sclusterrolebindings/%s",
+	"DaemonSet":                    "/apis/apps/v1/namespaces/%s/daemonsets/%s",
+	"Deployment":                   "/apis/apps/v1/namespaces/%s/deployments/%s",
+	"NetworkPolicy":                "/apis/networking.k8s.io/v1/namespaces/%s/networkpolicies/%s",
+	"MutatingWebhookConfiguration": "/apis/admissionregistration.k8s.io/v1/%smutatingwebhookconfigurations/%s",
 }
 
 // applyAll applies the objects of a manifest.
 func (s *supervisor) applyAll(ctx context.Context, manifest []byte) error {
 	for _, doc := range bytes.Split(manifest, []byte("\n---")) {
-		var meta struct {
-			Kind     string `json:"kind"`
-			Metadata struct {
-				Name      string `json:"name"`
-				Namespace string `json:"namespace"`
-			} `json:"metadata"`
-		}
-		if err := yaml.Unmarshal(doc, &meta); err != nil {
-			return err
-		}
-		if meta.Kind == "" {
-			continue
-		}
-		path, known := kindPaths[meta.Kind]
-		if !known {
-			return fmt.Errorf("kind %s is not known here", meta.Kind)
-		}
-		if err := s.kube.apply(ctx, fmt.Sprintf(path, meta.Metadata.Namespace, meta.Metadata.Name), doc); err != nil {
+		if err := s.applyObject(ctx, doc); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// applyObject applies an object of a manifest; it ignores an empty one.
+func (s *supervisor) applyObject(ctx context.Context, doc []byte) error {
+	path, err := pathOf(doc)
+	if err != nil || path == "" {
+		return err
+	}
+	return s.kube.apply(ctx, path, doc)
+}
+
+// pathOf returns where the API server has an object, or nothing if the document has none.
+func pathOf(doc []byte) (string, error) {
+	var meta struct {
+		Kind     string `json:"kind"`
+		Metadata struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+	}
+	if err := yaml.Unmarshal(doc, &meta); err != nil || meta.Kind == "" {
+		return "", err
+	}
+	path, known := kindPaths[meta.Kind]
+	if !known {
+		return "", fmt.Errorf("kind %s of object %s is not known here", meta.Kind, meta.Metadata.Name)
+	}
+	return fmt.Sprintf(path, meta.Metadata.Namespace, meta.Metadata.Name), nil
 }
