@@ -53,7 +53,7 @@ ready: preflight-image packages boot
 ready-tests: preflight-image packages-tests boot
 
 # What the targets of a lane run on. A lane builds it once, before it runs targets beside each other, which would write the same files.
-PROGRAM_SETS := kubernetes containerd container snapshot-controller olm $(if $(LONG),service-ca prometheus-operator network-policies kubernetes-oldest)
+PROGRAM_SETS := kubernetes containerd container snapshot-controller olm $(if $(LONG),service-ca prometheus-operator network-policies olm-v1 kubernetes-oldest)
 
 .PHONY: artifacts
 artifacts: image must-gather-image upstream-image next-image $(if $(LONG),previous) $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge console-host
