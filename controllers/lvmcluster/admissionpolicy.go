@@ -22,13 +22,16 @@ var (
 	policyBindingKind = admissionv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding")
 )
 
-// admissionPolicies keeps what holds node agents to their own nodes, and what refuses deletions that would destroy volumes. OLM
+// admissionPolicies keeps what holds node agents to their own nodes and the operator to one annotation of Pods, and what refuses deletions that would destroy volumes. OLM
 // installs no such objects, and they have the operator's namespace in them: so they are operands, there before the first agent and gone
 // after the last.
 type admissionPolicies struct{}
 
 //go:embed agentpolicies.yaml
 var agentPolicyFile []byte
+
+//go:embed operatorpolicies.yaml
+var operatorPolicyFile []byte
 
 //go:embed deletionpolicies.yaml
 var deletionPolicyFile []byte
@@ -40,7 +43,7 @@ const suggestedNamespace = "openshift-lvm-storage"
 func (admissionPolicies) GetName() string { return "admissionPolicies" }
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,verbs=list;watch
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-logicalvolume-deletion;lvms-installation-deletion;lvms-vg-manager-logicalvolumes;lvms-vg-manager-nodestatuses;lvms-vg-manager-nodes,verbs=get;create;patch;delete
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-operator-pods;lvms-logicalvolume-deletion;lvms-installation-deletion;lvms-vg-manager-logicalvolumes;lvms-vg-manager-nodestatuses;lvms-vg-manager-nodes,verbs=get;create;patch;delete
 
 // EnsureCreated applies the policies and their bindings.
 func (admissionPolicies) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
@@ -73,7 +76,7 @@ func (admissionPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluste
 // newAdmissionPolicies builds the policies for the operator's namespace.
 func newAdmissionPolicies(cluster *lvmv1alpha1.LVMCluster) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
-	for _, file := range [][]byte{agentPolicyFile, deletionPolicyFile} {
+	for _, file := range [][]byte{agentPolicyFile, operatorPolicyFile, deletionPolicyFile} {
 		decoded, err := decodeAll(bytes.ReplaceAll(file, []byte(suggestedNamespace), []byte(cluster.Namespace)))
 		if err != nil {
 			return nil, fmt.Errorf("admission policies: %w", err)

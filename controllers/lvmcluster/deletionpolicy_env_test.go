@@ -12,7 +12,6 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -58,13 +57,7 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 	other.Name = "volumesnapshots.snapshot.storage.k8s.io"
 	w.must(w.api.Delete(ctx, other, client.DryRunAll))
 	// The operator deletes LogicalVolumes for the CSI calls, and anybody what holds no data or what nothing knows.
-	config := rest.CopyConfig(server.Config)
-	config.Impersonate = rest.ImpersonationConfig{
-		UserName: "system:serviceaccount:" + w.cluster.Namespace + ":lvms-operator", Groups: []string{"system:masters"},
-	}
-	operator, err := client.New(config, client.Options{Scheme: w.api.Scheme()})
-	w.must(err)
-	w.must(operator.Delete(ctx, lv, client.DryRunAll))
+	w.must(w.asServiceAccount("lvms-operator").Delete(ctx, lv, client.DryRunAll))
 	w.make(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"}, Spec: topolvmv1.LogicalVolumeSpec{Name: "never-made", NodeName: "a", Size: *lvSize("1Gi")}})
 	w.must(w.api.Delete(ctx, &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"}}))
 	for _, annotation := range []string{lvmv1alpha1.UnclaimedAnnotation, lvmv1alpha1.AllowDeletionAnnotation} {

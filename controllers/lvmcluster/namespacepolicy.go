@@ -8,16 +8,17 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/lvm-storage/lvm-operator/controllers/installed"
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 )
 
 // NamespacePolicy keeps LVMClusters out of namespaces where nobody looks after them. The webhook refuses them too, but of an operator that is
 // installed for its own namespace the Operator Lifecycle Manager lets the webhook see that namespace only. OLM installs no such
-// policies: so the operator makes it when it starts. It goes with the kind that it is about.
+// policies: so the operator makes it when it starts. It is removed with the operator: it must not refuse the LVMClusters of another one
+// in another namespace, which may be installed afterwards.
 type NamespacePolicy struct {
 	live      client.Reader
 	applier   *apply.Applier
@@ -29,9 +30,6 @@ var namespacePolicyFile []byte
 
 // policyRetryMin and policyRetryMax bound the time between two attempts.
 const policyRetryMin, policyRetryMax = time.Second, time.Minute
-
-// clusterCRD is the kind of LVMClusters.
-const clusterCRD = "lvmclusters.lvm.topolvm.io"
 
 // NewNamespacePolicy returns the policy for a namespace. live must not read from a cache.
 func NewNamespacePolicy(c client.Client, live client.Reader, namespace string) *NamespacePolicy {
@@ -57,19 +55,26 @@ func (p *NamespacePolicy) Start(ctx context.Context) error {
 }
 
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-lvmcluster-namespace,verbs=create;patch
-// +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=lvmclusters.lvm.topolvm.io,verbs=get
 
 func (p *NamespacePolicy) apply(ctx context.Context) error {
-	crd := metadataOf(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
-	if err := p.live.Get(ctx, client.ObjectKey{Name: clusterCRD}, crd); err != nil {
-		return fmt.Errorf("CustomResourceDefinition %s: read: %w", clusterCRD, err)
+	deployment, err := installed.Deployment(ctx, p.live, p.namespace)
+	if err != nil {
+		return err
+	}
+	if deployment == nil {
+		return fmt.Errorf("Deployment %s/%s is not there or is being deleted: the policy is not created, since nothing would remove it",
+			p.namespace, installed.Name)
+	}
+	owner, err := installed.ClusterOwner(ctx, p.live, deployment)
+	if err != nil {
+		return err
 	}
 	objects, err := decodeAll(bytes.ReplaceAll(namespacePolicyFile, []byte(suggestedNamespace), []byte(p.namespace)))
 	if err != nil {
 		return fmt.Errorf("policy about the namespace of LVMClusters: %w", err)
 	}
 	for _, object := range objects {
-		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: crd.APIVersion, Kind: crd.Kind, Name: crd.Name, UID: crd.UID}})
+		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: *owner.APIVersion, Kind: *owner.Kind, Name: *owner.Name, UID: *owner.UID}})
 		if err := p.applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(object)); err != nil {
 			return err
 		}

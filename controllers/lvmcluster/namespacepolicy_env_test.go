@@ -3,12 +3,17 @@
 package lvmcluster
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/controllers/installed"
 )
 
 // An LVMCluster where nobody looks is refused without the webhook too, which OLM does not let see other namespaces.
@@ -21,11 +26,31 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 	}
 	w.must(elsewhere())
 	policy := NewNamespacePolicy(w.spy, w.spy, w.cluster.Namespace)
-	w.must(policy.apply(t.Context()))
+	if err := policy.apply(t.Context()); err == nil {
+		t.Error("without the operator's Deployment a policy is made that nothing removes")
+	}
+	pod := map[string]string{"app.kubernetes.io/name": "lvms-operator"}
+	w.make(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: installed.Name, Namespace: w.cluster.Namespace}, Spec: appsv1.DeploymentSpec{
+		Selector: &metav1.LabelSelector{MatchLabels: pod}, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: pod}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "i"}}}}}})
+	away := errors.New("the API server is away")
+	w.spy.Fail = func(verb string, object any) error {
+		if _, is := object.(*metav1.PartialObjectMetadata); is && verb == "get" {
+			return away
+		}
+		return nil
+	}
+	if err := policy.apply(t.Context()); !errors.Is(err, away) {
+		t.Errorf("error %v", err)
+	}
+	w.spy.Fail = nil
+	for range 2 {
+		w.must(policy.apply(t.Context()))
+	}
 	objects := []client.Object{&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}}
 	for _, object := range objects {
 		w.must(w.get(object, "lvms-lvmcluster-namespace"))
-		if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].Kind != "CustomResourceDefinition" || owners[0].Name != clusterCRD {
+		if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].Kind != "ClusterRole" || owners[0].Name != installed.Name {
 			t.Errorf("%T goes with %v", object, owners)
 		}
 	}

@@ -18,7 +18,8 @@ type openshiftSccs struct{}
 // GetName names the manager.
 func (openshiftSccs) GetName() string { return "openshiftSccs" }
 
-// +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,verbs=list;watch
+// +kubebuilder:rbac:groups=security.openshift.io,resources=securitycontextconstraints,resourceNames=lvms-vgmanager,verbs=get;create;patch;delete
 
 // EnsureCreated applies the SecurityContextConstraints.
 func (openshiftSccs) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {

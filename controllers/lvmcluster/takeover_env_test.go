@@ -201,7 +201,12 @@ func TestUpgradeWaitsForWhatGoesOn(t *testing.T) {
 	w.must(w.api.Status().Update(t.Context(), status))
 	_, err := w.reconcile()
 	w.must(err)
-	says(metav1.ConditionFalse, "device class vg1 on node a: degraded: disk x is gone")
+	says(metav1.ConditionTrue, "")
+	status.Status.NodeStatus[0].PhysicalVolumes = []lvmv1alpha1.PhysicalVolumeStatus{{Name: "/dev/sdb", State: lvmv1alpha1.PhysicalVolumeDraining}}
+	w.must(w.api.Status().Update(t.Context(), status))
+	_, err = w.reconcile()
+	w.must(err)
+	says(metav1.ConditionFalse, "device class vg1 on node a: device /dev/sdb is being emptied")
 	w.must(w.api.Delete(t.Context(), w.cluster))
 	w.must(w.get(w.cluster, w.cluster.Name))
 	w.cluster.Finalizers = nil

@@ -7,8 +7,9 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// upgradeObstacles tells what had better end before the operator and its agents are replaced: data that moves, redundancy that is not
-// whole, devices that are being prepared. All of it goes on after a restart; but who looks after it should not change meanwhile.
+// upgradeObstacles tells what had better end before the operator and its agents are replaced: data that moves, redundancy that is being
+// restored, devices that are being wiped and prepared. All of it goes on after a restart; but who looks after it should not change
+// meanwhile. A volume group that is only degraded is none: on a large cluster there is always one, and an upgrade may repair it.
 func upgradeObstacles(seen Observation) []string {
 	var all []string
 	for node, status := range seen.NodeStatuses {
@@ -33,10 +34,7 @@ func unsettled(seen Observation, entry *lvmv1alpha1.VGStatus) string {
 	if raid := entry.RAIDStatus; raid != nil && raid.MinSyncPercent != nil && *raid.MinSyncPercent < 100 {
 		return fmt.Sprintf("redundancy is being restored (%d %%)", *raid.MinSyncPercent)
 	}
-	switch {
-	case entry.Status == lvmv1alpha1.VGStatusDegraded:
-		return "degraded: " + entry.Reason
-	case entry.Status == lvmv1alpha1.VGStatusProgressing && stays(seen, entry.Name):
+	if entry.Status == lvmv1alpha1.VGStatusProgressing && stays(seen, entry.Name) {
 		return "its devices are being prepared"
 	}
 	return ""

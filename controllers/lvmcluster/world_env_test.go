@@ -188,6 +188,7 @@ func ofPolicies(verb string) []string {
 	for _, of := range []string{"logicalvolumes", "nodestatuses", "nodes"} {
 		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-vg-manager-"+of, verb+" ValidatingAdmissionPolicyBinding lvms-vg-manager-"+of)
 	}
+	writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-operator-pods", verb+" ValidatingAdmissionPolicyBinding lvms-operator-pods")
 	for _, of := range []string{"logicalvolume", "installation"} {
 		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-"+of+"-deletion", verb+" ValidatingAdmissionPolicyBinding lvms-"+of+"-deletion")
 	}

@@ -82,7 +82,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 			remaining(c.applier.Delete(ctx, c.live, &appsv1.Deployment{ObjectMeta: meta})),
 			remaining(c.applier.Delete(ctx, c.live, &policyv1.PodDisruptionBudget{ObjectMeta: meta})))
 	}
-	deployment, err := copyOf(primary, int32(replicas))
+	deployment, err := copyOf(primary, int32(replicas), fitting)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -98,9 +98,13 @@ func remaining(err error) error {
 	return err
 }
 
-// copyOf is a Deployment with the Pods of the primary one, each on a node without another operator. The Service of admission has them
+// enoughNodes is from how many nodes on an operator must be on a node of its own. Of two nodes, one that is drained leaves only the node
+// of the other operator: required anti-affinity would leave the primary Pending.
+const enoughNodes = 3
+
+// copyOf is a Deployment with the Pods of the primary one, each on a node without another operator if there are enough of them. The Service of admission has them
 // too, since their labels are those of the primary one and one more.
-func copyOf(primary *appsv1.Deployment, replicas int32) (*applyappsv1.DeploymentApplyConfiguration, error) {
+func copyOf(primary *appsv1.Deployment, replicas int32, nodes int) (*applyappsv1.DeploymentApplyConfiguration, error) {
 	data, err := json.Marshal(primary.Spec.Template)
 	if err != nil {
 		return nil, fmt.Errorf("pods of Deployment %s: %w", installed.Name, err)
@@ -119,7 +123,15 @@ func copyOf(primary *appsv1.Deployment, replicas int32) (*applyappsv1.Deployment
 	if affinity == nil {
 		affinity = applycorev1.Affinity()
 	}
-	template.Spec.WithAffinity(affinity.WithPodAntiAffinity(applycorev1.PodAntiAffinity().WithRequiredDuringSchedulingIgnoredDuringExecution(apart)))
+	antiAffinity := applycorev1.PodAntiAffinity()
+	if nodes >= enoughNodes {
+		antiAffinity.WithRequiredDuringSchedulingIgnoredDuringExecution(apart)
+	} else {
+		const most = 100
+		antiAffinity.WithPreferredDuringSchedulingIgnoredDuringExecution(
+			applycorev1.WeightedPodAffinityTerm().WithWeight(most).WithPodAffinityTerm(apart))
+	}
+	template.Spec.WithAffinity(affinity.WithPodAntiAffinity(antiAffinity))
 	selector[Label] = "true"
 	template.WithLabels(map[string]string{Label: "true"})
 	maps.DeleteFunc(template.Labels, func(key, _ string) bool { return strings.HasPrefix(key, olmPrefix) })

@@ -30,11 +30,28 @@ func primary() *appsv1.Deployment {
 	}
 }
 
+// With two nodes, the only other node of a primary whose node is drained is the one of the copy: it must not be kept away.
+func TestTheCopyMakesRoomWhereThereAreTwoNodes(t *testing.T) {
+	for nodes, required := range map[int]bool{2: false, 3: true, 4: true} {
+		wanted, err := copyOf(primary(), 1, nodes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		apart := wanted.Spec.Template.Spec.Affinity.PodAntiAffinity
+		if got := len(apart.RequiredDuringSchedulingIgnoredDuringExecution) == 1; got != required {
+			t.Errorf("%d nodes: required %v", nodes, got)
+		}
+		if got := len(apart.PreferredDuringSchedulingIgnoredDuringExecution) == 1; got == required {
+			t.Errorf("%d nodes: preferred %v", nodes, got)
+		}
+	}
+}
+
 func TestTheCopyIsApart(t *testing.T) {
 	original := primary()
 	original.Labels = map[string]string{"app.kubernetes.io/name": "lvms-operator", "olm.owner": "lvms.v1", "operators.coreos.com/lvms.ns": ""}
 	original.Spec.Template.Labels["olm.managed"] = "true"
-	wanted, err := copyOf(original, 2)
+	wanted, err := copyOf(original, 2, 3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func (v *Validator) inventory(ctx context.Context) (inventory, error) {
 	return known, nil
 }
 
-// ValidateUpdate judges a change of the spec. Other changes are not asked about: an LVMCluster that was made under
+// ValidateUpdate judges what a change of the spec introduces. Other changes are not asked about: an LVMCluster that was made under
 // older rules must still be labelled, and above all be deleted, which is an update of its finalizers.
 func (v *Validator) ValidateUpdate(ctx context.Context, before, after *lvmv1alpha1.LVMCluster) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || reflect.DeepEqual(before.Spec, after.Spec) {
@@ -110,7 +110,7 @@ func (v *Validator) ValidateUpdate(ctx context.Context, before, after *lvmv1alph
 		return nil, apierrors.NewInternalError(fmt.Errorf("list the StorageClasses, to see what cannot be changed: %w", err))
 	}
 	old, classes := before.Spec.Storage.DeviceClasses, after.Spec.Storage.DeviceClasses
-	violations := slices.Concat(validateSpec(after.Spec), classesKept(old, classes), optionsKept(old, classes, present.Items), metadataKept(old, classes),
+	violations := slices.Concat(introduced(before.Spec, after.Spec), classesKept(old, classes), optionsKept(old, classes, present.Items), metadataKept(old, classes),
 		wipesNew(old, classes, begun.Items, known), known.onceEach(old, classes))
 	return append(warnings(after.Spec), deviceWarnings(old, classes, known)...), refuse(after, violations)
 }

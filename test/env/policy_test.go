@@ -60,12 +60,13 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	}
 	allowed := map[string]func(client.Client) error{
 		"finalizer of a LogicalVolume": patch(lv, `{"metadata":{"finalizers":["topolvm.io/logicalvolume"],"annotations":{"lvm.topolvm.io/condition":"x"}}}`, false),
-		"status of a LogicalVolume":    patch(lv, `{"status":{"volumeID":"x"}}`, true),
+		"status of a LogicalVolume":    patch(lv, `{"status":{"volumeID":"`+string(lv.UID)+`"}}`, true),
 		"node status":                  patch(status, `{"status":{"conditions":[]}}`, true),
 		"capacity on the Node":         patch(node, `{"metadata":{"annotations":{"capacity.topolvm.io/a":"1","capacity.topolvm.io/b":"2"}}}`, false),
 		"capacity off the Node":        patch(node, `{"metadata":{"annotations":{"capacity.topolvm.io/b":null}}}`, false),
 	}
 	refused := map[string]func(client.Client) error{
+		"volume ID of another LogicalVolume":  patch(lv, `{"status":{"volumeID":"somebody-elses"}}`, true),
 		"size of a LogicalVolume":             patch(lv, `{"spec":{"size":"2Gi"}}`, false),
 		"node of a LogicalVolume":             patch(lv, `{"spec":{"nodeName":"n2"}}`, false),
 		"finalizer of a volume group":         patch(group, `{"metadata":{"finalizers":["`+lvmv1alpha1.NodeCleanupPrefix+`n1"]}}`, false),

@@ -1,0 +1,65 @@
+package webhook
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+func withChunks(name, size string) lvmv1alpha1.DeviceClass {
+	chunks := resource.MustParse(size)
+	return lvmv1alpha1.DeviceClass{Name: name, ThinPoolConfig: &lvmv1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, ChunkSize: &chunks},
+		DeviceSelector: &lvmv1alpha1.DeviceSelector{Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath("/dev/disk/by-id/" + name)}}}
+}
+
+// A stored LVMCluster that violates a rule can be changed, if the change does not violate a rule that held before.
+func TestOnlyWhatAChangeIntroducesIsRefused(t *testing.T) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme, lvmv1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api := fake.NewClientBuilder().WithScheme(scheme).Build()
+	validator := &Validator{Live: api, Cached: api, Namespace: "lvms"}
+	labelled := func(class lvmv1alpha1.DeviceClass) lvmv1alpha1.DeviceClass {
+		class.StorageClassOptions = &lvmv1alpha1.StorageClassOptions{AdditionalLabels: map[string]string{"rack": "a"}}
+		return class
+	}
+	bad, good := withChunks("vg1", "1Ki"), withChunks("vg2", "64Ki")
+	twice := withChunks("vg2", "64Ki")
+	twice.DeviceSelector = bad.DeviceSelector
+	for name, test := range map[string]struct {
+		before, after []lvmv1alpha1.DeviceClass
+		want          string
+	}{
+		"another field":                 {[]lvmv1alpha1.DeviceClass{bad, good}, []lvmv1alpha1.DeviceClass{bad, labelled(good)}, ""},
+		"in another order":              {[]lvmv1alpha1.DeviceClass{bad, good}, []lvmv1alpha1.DeviceClass{good, labelled(bad)}, ""},
+		"a path in two classes":         {[]lvmv1alpha1.DeviceClass{withChunks("vg1", "64Ki"), twice}, []lvmv1alpha1.DeviceClass{labelled(withChunks("vg1", "64Ki")), twice}, ""},
+		"made right":                    {[]lvmv1alpha1.DeviceClass{bad}, []lvmv1alpha1.DeviceClass{withChunks("vg1", "64Ki")}, ""},
+		"a second violation":            {[]lvmv1alpha1.DeviceClass{bad, good}, []lvmv1alpha1.DeviceClass{bad, withChunks("vg2", "1Ki")}, "deviceClasses[1].thinPoolConfig.chunkSize"},
+		"one made right, another wrong": {[]lvmv1alpha1.DeviceClass{bad, good}, []lvmv1alpha1.DeviceClass{withChunks("vg1", "64Ki"), withChunks("vg2", "1Ki")}, "deviceClasses[1].thinPoolConfig.chunkSize"},
+		"another wrong value":           {[]lvmv1alpha1.DeviceClass{bad}, []lvmv1alpha1.DeviceClass{withChunks("vg1", "2Ki")}, `"2Ki"`},
+	} {
+		cluster := func(classes []lvmv1alpha1.DeviceClass) *lvmv1alpha1.LVMCluster {
+			return &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "lvms"},
+				Spec: lvmv1alpha1.LVMClusterSpec{Storage: lvmv1alpha1.Storage{DeviceClasses: classes}}}
+		}
+		_, err := validator.ValidateUpdate(t.Context(), cluster(test.before), cluster(test.after))
+		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+			t.Errorf("%s: got %v, want %q", name, err, test.want)
+		}
+		// Created anew, the same spec is judged whole.
+		if _, err := validator.ValidateCreate(t.Context(), cluster(test.before)); err == nil {
+			t.Errorf("%s: a new LVMCluster with the violation is admitted", name)
+		}
+	}
+}
