@@ -105,6 +105,8 @@ type Node struct {
 	uptime func() (time.Duration, error)
 	// resolve tells which device a path leads to.
 	resolve func(path string) (Number, error)
+	// loopStatus tells what is behind a loop device.
+	loopStatus func(path string) (backing, error)
 
 	mu       sync.Mutex
 	recent   []Device
@@ -116,7 +118,7 @@ type Node struct {
 func New(runner host.Runner) *Node {
 	return &Node{
 		runner: runner, sysfs: "/sys", udev: "/run/udev/data", mounts: "/proc/1/mountinfo", now: time.Now, uptime: uptime,
-		resolve: resolve,
+		resolve: resolve, loopStatus: loopStatus,
 	}
 }
 

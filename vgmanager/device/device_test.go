@@ -133,7 +133,7 @@ func TestListReadsTheFileOfALoopDevice(t *testing.T) {
 	n := New(&runner{out: []byte(`{"blockdevices":[
 		{"name":"/dev/loop0","kname":"/dev/loop0","path":"/dev/loop0","type":"loop","size":99999999,"maj:min":"7:0"},
 		{"name":"/dev/loop1","kname":"/dev/loop1","path":"/dev/loop1","type":"loop","size":99999999,"maj:min":"7:1"}]}`)})
-	n.sysfs = sysfs
+	n.sysfs, n.loopStatus = sysfs, func(string) (backing, error) { return backing{}, nil }
 	devices, err := n.List(t.Context())
 	if err != nil || devices[0].BackingFile != file || devices[1].BackingFile != "" {
 		t.Errorf("got %+v, %v", devices, err)

@@ -212,27 +212,3 @@ func TestHoldersThatLsblkDoesNotShow(t *testing.T) {
 		t.Errorf("the disk of a cache: %v", got)
 	}
 }
-
-func TestADiskBehindALoopDeviceIsHeld(t *testing.T) {
-	n := New(&runner{})
-	n.resolve = func(path string) (Number, error) {
-		if path == "/dev/disk/by-id/b" {
-			return "8:16", nil
-		}
-		return "", ErrNotBlock
-	}
-	devices := []Device{
-		{Name: "/dev/loop0", Number: "7:0", Type: "loop", BackingFile: "/dev/disk/by-id/b", Size: 1 << 30},
-		{Name: "/dev/loop1", Number: "7:1", Type: "loop", BackingFile: "/var/lib/image", Size: 1 << 30},
-		{Name: "/dev/loop2", Number: "7:2", Type: "loop", Size: 1 << 30},
-		{Name: "/dev/sdb", Number: "8:16", Type: "disk", Size: 1 << 30},
-		{Name: "/dev/sdc", Number: "8:32", Type: "disk", Size: 1 << 30},
-	}
-	n.addLoops(devices)
-	if got := Explain(devices[3], nil); len(got) != 1 || got[0].Code != HasHolders || !cmp.Equal(devices[3].Holders, []string{"/dev/loop0"}) {
-		t.Errorf("got %v, held by %v", got, devices[3].Holders)
-	}
-	if len(devices[4].Holders) != 0 || len(devices[4].Children) != 0 {
-		t.Errorf("the other disk is held by %v", devices[4].Holders)
-	}
-}

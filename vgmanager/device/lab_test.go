@@ -467,6 +467,17 @@ var inUse = map[string]struct {
 		l.loop(l.disk)
 		return l.disk
 	}, HasHolders},
+	"behind a loop device of another mount namespace": {func(l *lab) string {
+		l.sh("/usr/bin/unshare", "--mount", "/bin/bash", "-c", "mount -t tmpfs none /mnt && cp -a "+l.disk+" /mnt/block && losetup --find /mnt/block")
+		loop := strings.TrimSpace(l.sh("/usr/sbin/losetup", "--list", "--noheadings", "--output", "NAME"))
+		l.Cleanup(func() { l.sh("/usr/sbin/losetup", "--detach", loop) })
+		file, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(loop), "loop/backing_file"))
+		l.ok(err)
+		if _, err := os.Stat(strings.TrimSpace(string(file))); err == nil {
+			l.Fatalf("%s leads somewhere here: this shows nothing", file)
+		}
+		return l.disk
+	}, HasHolders},
 	"a loop device that is mounted": {func(l *lab) string {
 		file := filepath.Join(l.TempDir(), "image")
 		l.ok(os.WriteFile(file, nil, 0o600))

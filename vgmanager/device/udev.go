@@ -167,27 +167,6 @@ func (n *Node) kindOf(kernel string) string {
 	return "holder"
 }
 
-// addLoops adds loop devices to the devices that are behind them. The kernel does not note them as holders, nor does a loop device
-// open a disk exclusively.
-func (n *Node) addLoops(devices []Device) {
-	for _, loop := range devices {
-		if loop.BackingFile == "" {
-			continue
-		}
-		number, err := n.resolve(loop.BackingFile)
-		if err != nil {
-			// A file, then, or one that was deleted.
-			continue
-		}
-		if at := slices.IndexFunc(devices, func(d Device) bool { return d.Number == number }); at >= 0 {
-			d := &devices[at]
-			d.Holders = append(d.Holders, loop.Name)
-			d.Children = append(d.Children, Child{Name: loop.Name, Type: loop.Type})
-			slices.Sort(d.Holders)
-		}
-	}
-}
-
 // transport is what the kernel name or udev tells where lsblk does not.
 func transport(d *Device) string {
 	name := filepath.Base(d.KernelName)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -53,6 +54,8 @@ type Auditor struct {
 	// since is when something was first found without a counterpart; told are those of which an event has told. Only audit uses them.
 	since map[string]time.Time
 	told  map[string]bool
+	// others are the logical volumes of objects of other nodes, and when that was last looked up.
+	others map[string]time.Time
 
 	mu      sync.Mutex
 	orphans map[string][]v1alpha1.OrphanStatus // by device class
@@ -78,7 +81,7 @@ type AuditorOptions struct {
 func NewAuditor(o AuditorOptions) *Auditor {
 	a := &Auditor{
 		AuditorOptions: o, now: time.Now, notices: make(chan struct{}, 1),
-		since: map[string]time.Time{}, told: map[string]bool{}, orphans: map[string][]v1alpha1.OrphanStatus{},
+		since: map[string]time.Time{}, told: map[string]bool{}, others: map[string]time.Time{}, orphans: map[string][]v1alpha1.OrphanStatus{},
 	}
 	o.States.Subscribe(a.Wake)
 	return a
@@ -135,7 +138,7 @@ func (a *Auditor) audit(ctx context.Context) error {
 		return fmt.Errorf("list LogicalVolumes: %w", err)
 	}
 	objects := slices.DeleteFunc(list.Items, func(lv topolvmv1.LogicalVolume) bool { return lv.Spec.NodeName != a.Node })
-	found := compare(volumes, classes, objects)
+	found := a.withoutOthers(ctx, compare(volumes, classes, objects))
 	a.settle(found, classes)
 	a.measure(volumes)
 	a.tell(ctx, found, objects)
@@ -153,6 +156,8 @@ func (a *Auditor) noteRead(err error) {
 // orphan is one with its device class.
 type orphan struct {
 	class string
+	// object is the name of the LogicalVolume that a logical volume was made for, as its tags say.
+	object string
 	v1alpha1.OrphanStatus
 }
 
@@ -173,6 +178,7 @@ func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []top
 		o := orphan{class: v.Class, OrphanStatus: v1alpha1.OrphanStatus{
 			Kind: v1alpha1.OrphanLogicalVolume, Name: v.VolumeGroup + "/" + v.Name, Size: resource.NewQuantity(v.Size, resource.BinarySI), Claim: claimOf(v.Tags),
 		}}
+		o.object = objectOf(v.Tags)
 		if !v.Created.IsZero() {
 			o.Created = &metav1.Time{Time: v.Created}
 		}
@@ -198,6 +204,73 @@ func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []top
 	}
 	slices.SortFunc(found, func(a, b orphan) int { return strings.Compare(a.key(), b.key()) })
 	return found
+}
+
+// othersAge is for how long a logical volume is taken to be that of another node's object: a volume group that moved has many.
+const othersAge = 10 * time.Minute
+
+// withoutOthers leaves out the logical volumes of objects of other nodes: their volume group came here on its disks, and may have been
+// adopted. Their data is that of a PersistentVolume. What cannot be looked up is not called an orphan either.
+func (a *Auditor) withoutOthers(ctx context.Context, found []orphan) []orphan {
+	others := map[string]time.Time{}
+	orphans := slices.DeleteFunc(found, func(o orphan) bool {
+		if o.Kind != v1alpha1.OrphanLogicalVolume {
+			return false
+		}
+		at, known := a.others[o.key()]
+		if known && a.now().Sub(at) < othersAge {
+			others[o.key()] = at
+			return true
+		}
+		belongs, err := a.belongsToOther(ctx, o)
+		if err != nil {
+			log.FromContext(ctx).Error(err, "whose a logical volume is could not be looked up", "name", o.Name)
+			return true
+		}
+		if belongs {
+			others[o.key()] = a.now()
+		}
+		return belongs
+	})
+	a.others = others
+	return orphans
+}
+
+// belongsToOther tells whether the object that a logical volume was made for is there, on another node. One without tags is known by its
+// name, which is the UID of its object.
+func (a *Auditor) belongsToOther(ctx context.Context, o orphan) (bool, error) {
+	_, volume, _ := strings.Cut(o.Name, "/")
+	if o.object != "" {
+		lv := &topolvmv1.LogicalVolume{}
+		err := a.Live.Get(ctx, client.ObjectKey{Name: o.object}, lv)
+		if err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		return lv.Spec.NodeName != a.Node && name(lv) == volume, nil
+	}
+	if !uidPattern.MatchString(volume) {
+		return false, nil // Nothing of this product has such a name.
+	}
+	list := &topolvmv1.LogicalVolumeList{}
+	if err := a.Live.List(ctx, list); err != nil {
+		return false, fmt.Errorf("list LogicalVolumes: %w", err)
+	}
+	return slices.ContainsFunc(list.Items, func(lv topolvmv1.LogicalVolume) bool {
+		return lv.Spec.NodeName != a.Node && name(&lv) == volume
+	}), nil
+}
+
+// uidPattern is the form of a UID of Kubernetes.
+var uidPattern = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+
+// objectOf returns the name of the LogicalVolume that a logical volume was made for; "" for one of an older version.
+func objectOf(tags []string) string {
+	for _, tag := range tags {
+		if object, ok := strings.CutPrefix(tag, v1alpha1.VolumeNameTagPrefix); ok {
+			return object
+		}
+	}
+	return ""
 }
 
 func claimOf(tags []string) string {

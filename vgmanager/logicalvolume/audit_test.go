@@ -1,6 +1,7 @@
 package logicalvolume
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -104,6 +106,70 @@ lvms_orphan_logical_volumes{device_class="thin",kind="Unclaimed",node="node1"} 1
 	if len(a.Orphans("thin")) != 2 {
 		t.Errorf("got %+v", a.Orphans("thin"))
 	}
+}
+
+// TestVolumesOfOtherNodesAreNoOrphans: their volume group came here on its disks and was adopted. What is advised about an orphan would
+// destroy the data of a PersistentVolume.
+func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
+	w := newWorld(t)
+	a, recorder, now := w.auditor()
+	moved := thin(8)
+	moved.NodeName = "node2"
+	for _, name := range []string{"tagged", "untagged"} {
+		w.ask(name, moved)
+		lv := w.get(name)
+		lv.Status.VolumeID = map[string]string{"tagged": "id-tagged", "untagged": "00000000-0000-4000-8000-000000000001"}[name]
+		w.must(w.api.Status().Update(t.Context(), lv))
+		options := lvm.ThinOptions{VG: "thin", Pool: "pool", Name: lv.Status.VolumeID, VirtualSize: lvm.Bytes(4 * mib)}
+		if name == "tagged" {
+			options.Tags = []string{v1alpha1.VolumeNameTagPrefix + name}
+		}
+		w.must(w.lvm.LVCreateThin(t.Context(), options))
+	}
+	byHand := lvm.ThinOptions{
+		VG: "thin", Pool: "pool", Name: "byhand", VirtualSize: lvm.Bytes(4 * mib), Tags: []string{v1alpha1.VolumeNameTagPrefix + "tagged"},
+	}
+	w.must(w.lvm.LVCreateThin(t.Context(), byHand))
+	settle := func() []v1alpha1.OrphanStatus {
+		t.Helper()
+		w.must(a.audit(t.Context()))
+		*now = now.Add(settleTime)
+		for range 2 {
+			w.must(a.audit(t.Context()))
+		}
+		return a.Orphans("thin")
+	}
+	live := a.Live
+	a.Live = unreadable{live}
+	if got := settle(); len(got) != 0 || len(said(recorder)) != 0 {
+		t.Errorf("what could not be looked up is called an orphan: %+v", got)
+	}
+	a.Live = live
+	if got := settle(); len(got) != 1 || got[0].Name != "thin/byhand" {
+		t.Errorf("got %+v", got)
+	}
+	if got := said(recorder); len(got) != 1 || !strings.Contains(got[0], "byhand") {
+		t.Errorf("got the events %q", got)
+	}
+	// Their objects are deleted: now they are orphans.
+	for _, name := range []string{"tagged", "untagged"} {
+		w.must(w.api.Delete(t.Context(), w.get(name)))
+	}
+	*now = now.Add(othersAge)
+	if got := settle(); len(got) != 3 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// unreadable is an API server that does not answer.
+type unreadable struct{ client.Reader }
+
+func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
+	return errors.New("no answer")
+}
+
+func (unreadable) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("no answer")
 }
 
 func TestWhatCannotBeSeenIsNoOrphan(t *testing.T) {

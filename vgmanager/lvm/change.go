@@ -76,6 +76,9 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 		return err
 	}
 	vg := report.VG(c.vg)
+	if named := report.Named(c.vg); len(named) > 1 {
+		return fmt.Errorf("volume group %s: %w", c.vg, ErrDuplicateVG)
+	}
 	if vg == nil {
 		return fmt.Errorf("volume group %s: %w", c.vg, ErrNotFound)
 	}

@@ -31,6 +31,8 @@ var (
 	ErrMissingPV = errors.New("physical volumes are missing")
 	// ErrDuplicatePV: two devices have the same physical volume, so LVM changes nothing in its volume group.
 	ErrDuplicatePV = errors.New("a physical volume appears on several devices")
+	// ErrDuplicateVG: several volume groups have the name, so LVM changes none of them by it.
+	ErrDuplicateVG = errors.New("several volume groups have this name")
 	// ErrNotLarger: the volume has the requested size already, or is larger.
 	ErrNotLarger = errors.New("requested size is not larger than the present one")
 	// ErrInvalid: LVM rejects the arguments.
@@ -66,6 +68,8 @@ var patterns = []struct {
 	{regexp.MustCompile(`Can't \w+ locked logical volume`), ErrMoving},
 	// Cannot update volume group vg1 with duplicate PV devices.
 	{regexp.MustCompile(`with duplicate PV devices`), ErrDuplicatePV},
+	// Multiple VGs found with the same name: skipping vg1
+	{regexp.MustCompile(`Multiple VGs found with the same name`), ErrDuplicateVG},
 	// WARNING: ext4 signature detected on /dev/ubdc at offset 1080. Wipe it? [y/n]: [n]
 	//   Aborted wiping of ext4.
 	//   1 existing signature left on the device.

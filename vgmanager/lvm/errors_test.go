@@ -63,6 +63,7 @@ var recordedErrors = []struct {
 	{"vgcreate on a device that is not there", "Cannot use /dev/nosuch: device not found\n  0 physical volumes changed / 0 physical volumes not changed", ErrNotFound},
 	{"pvmove of a device without label", "Failed to find physical volume \"/dev/sdc\".\n  Run `pvmove --help' for more information.", ErrNotFound},
 	{"pvmove of an empty device", "No data to move for vg1.", ErrNotFound},
+	{"lvremove in one of two volume groups of a name", "WARNING: VG name vg1 is used by VGs LEz7Dh-T19L-FLLq-rF0g-jb27-Y9UB-MSIn9L and 2ZwiL6-CD6v-HXP1-NN1o-1p23-32dB-JGhsCE.\n  Fix duplicate VG names with vgrename uuid, a device filter, or system IDs.\n  Multiple VGs found with the same name: skipping vg1\n  Use --select vg_uuid=<uuid> in place of the VG name.", ErrDuplicateVG},
 	{"pvmove without room", "Insufficient free space: 25 extents needed, but only 2 available\n  Unable to allocate mirror extents for vg1/pvmove0.\n  Failed to convert pvmove LV to mirrored.", ErrNoSpace},
 	{"pvmove without room (LVM 2.03.31)", "Couldn't allocate areas array.\n  Unable to allocate mirror extents for vg1/pvmove0.\n  Failed to convert pvmove LV to mirrored.", ErrNoSpace},
 	{"pvmove with a missing disk", missingWarning + "  Cannot change VG vg1 while PVs are missing.\n  See vgreduce --removemissing and vgextend --restoremissing.\n  Cannot process volume group vg1\n  Failed to find physical volume \"/dev/sdb\".\n  Run `pvmove --help' for more information.", ErrMissingPV},
@@ -91,7 +92,7 @@ var recordedErrors = []struct {
 }
 
 var sentinels = []error{
-	ErrNotFound, ErrExists, ErrNoSpace, ErrInUse, ErrNotEmpty, ErrSignature, ErrUnusable, ErrMissingPV, ErrDuplicatePV,
+	ErrNotFound, ErrExists, ErrNoSpace, ErrInUse, ErrNotEmpty, ErrSignature, ErrUnusable, ErrMissingPV, ErrDuplicatePV, ErrDuplicateVG,
 	ErrNotLarger, ErrInvalid, ErrNotEnabled, ErrNotInstalled, ErrMoving, ErrNoTarget,
 }
 

@@ -25,14 +25,23 @@ type Report struct {
 	Unassigned []PV
 }
 
-// VG returns the volume group of that name, or nil.
+// VG returns the volume group of that name; nil if there is none, or if there are several: nobody knows which is meant.
 func (r *Report) VG(name string) *VG {
-	for i := range r.VGs {
-		if r.VGs[i].Name == name {
-			return &r.VGs[i]
-		}
+	if named := r.Named(name); len(named) == 1 {
+		return named[0]
 	}
 	return nil
+}
+
+// Named returns all volume groups of that name. LVM knows them apart by UUID.
+func (r *Report) Named(name string) []*VG {
+	var named []*VG
+	for i := range r.VGs {
+		if r.VGs[i].Name == name {
+			named = append(named, &r.VGs[i])
+		}
+	}
+	return named
 }
 
 // PVs returns all physical volumes: those of the volume groups, and the unassigned.

@@ -48,3 +48,46 @@ func TestNothingIsCommittedWhileADeviceIsAway(t *testing.T) {
 		}
 	}
 }
+
+// TestAnotherGroupOfTheNameIsNotTheClass: neither beside that of the class nor alone.
+func TestAnotherGroupOfTheNameIsNotTheClass(t *testing.T) {
+	e, fake := newEngine(t)
+	_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: mib})
+	must(t, err)
+	report, err := fake.Report(t.Context())
+	must(t, err)
+	class, _ := e.Class("thick")
+	class.VolumeGroupUUID = report.VG("thick").UUID
+	must(t, e.Publish(class))
+	refused := func(what string) {
+		t.Helper()
+		_, err := e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+		wantCode(t, what+": remove", err, codes.Unavailable)
+		_, err = e.ResizeLV(t.Context(), &proto.ResizeLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: gib})
+		wantCode(t, what+": resize", err, codes.Unavailable)
+		_, err = e.GetLVList(t.Context(), &proto.GetLVListRequest{DeviceClass: "thick"})
+		wantCode(t, what+": list", err, codes.Unavailable)
+		wantCode(t, what+": tag", e.TagLV(t.Context(), "thick", "a", []string{"x"}, nil), codes.Unavailable)
+		wantCode(t, what+": activate", e.ActivateLV(t.Context(), "thick", "a"), codes.Unavailable)
+		_, err = e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "b", DeviceClass: "thick", SizeBytes: mib})
+		wantCode(t, what+": create", err, codes.ResourceExhausted)
+		states, err := e.States(t.Context())
+		must(t, err)
+		if states[0].Name != "thick" || states[0].Err == nil || states[0].Capacity != 0 {
+			t.Errorf("%s: foreign space is offered: %+v", what, states[0])
+		}
+		volumes, classes, err := e.Volumes(t.Context())
+		must(t, err)
+		if len(volumes) != 0 || classes["thick"] == nil {
+			t.Errorf("%s: got %v, %v", what, volumes, classes)
+		}
+	}
+	fake.AddNamesake(lvm.VG{Name: "thick", UUID: "other", ExtentSize: 4 << 20, Size: lvm.Bytes(gib), Free: lvm.Bytes(gib), Attr: "wz--n-"})
+	refused("both")
+	fake.Detach("/dev/a")
+	refused("the other alone")
+	fake.Attach("/dev/a")
+	fake.TakeNamesake("thick")
+	_, err = e.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "thick"})
+	wantCode(t, "alone", err, codes.OK)
+}

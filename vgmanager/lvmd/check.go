@@ -54,7 +54,7 @@ var (
 	anOption = &kind{want: "an object", fields: map[string]*kind{"name": aText, "options": texts}}
 
 	classFields = map[string]*kind{
-		"name": aText, "volume-group": aText, "default": aFlag, "spare-gb": manyGB, "stripe": aCount, "stripe-size": aText,
+		"name": aText, "volume-group": aText, "volume-group-uuid": aText, "default": aFlag, "spare-gb": manyGB, "stripe": aCount, "stripe-size": aText,
 		"lvcreate-options": texts, "type": aText, "thin-pool": aPool, "closed": aText,
 	}
 

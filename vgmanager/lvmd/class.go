@@ -11,7 +11,7 @@ import (
 )
 
 // DeviceClass is a device class in TopoLVM's words: a volume group for thick volumes, or a thin pool for thin ones. Its keys are those
-// of TopoLVM's lvmd.yaml (pkg/lvmd/types), and two of ours, which a stock lvmd overlooks.
+// of TopoLVM's lvmd.yaml (pkg/lvmd/types), and three of ours, which a stock lvmd overlooks.
 type DeviceClass struct {
 	Name        string `json:"name"`
 	VolumeGroup string `json:"volume-group"`
@@ -25,6 +25,9 @@ type DeviceClass struct {
 	// Type is thick when empty.
 	Type           types.DeviceType `json:"type"`
 	ThinPoolConfig *ThinPoolConfig  `json:"thin-pool"`
+	// VolumeGroupUUID is that of the volume group; empty for the one of the name, whichever it is. Another volume group of the name is
+	// not taken for it. Not a key of TopoLVM.
+	VolumeGroupUUID string `json:"volume-group-uuid,omitempty"`
 	// Closed says why the class takes no new volume, no snapshot and no growth; empty if it does. Not a key of TopoLVM.
 	Closed string `json:"closed,omitempty"`
 }

@@ -23,6 +23,7 @@ var codeTable = []struct {
 	{lvm.ErrInUse, codes.FailedPrecondition},
 	{lvm.ErrNotEmpty, codes.FailedPrecondition},
 	{lvm.ErrMissingPV, codes.Unavailable},
+	{lvm.ErrDuplicateVG, codes.Unavailable},
 	{lvm.ErrDuplicatePV, codes.FailedPrecondition},
 	{lvm.ErrInvalid, codes.InvalidArgument},
 	{lvm.ErrNotInstalled, codes.Unavailable},

@@ -271,8 +271,16 @@ func mayBeOutdated(err error) bool {
 
 func resolve(set *classSet, class *DeviceClass, report *lvm.Report) (located, error) {
 	l := located{class: class, set: set, vg: report.VG(class.VolumeGroup)}
-	if l.vg == nil {
+	named := report.Named(class.VolumeGroup)
+	switch {
+	case len(named) > 1:
+		return l, status.Errorf(codes.Unavailable, "device class %s: %d volume groups of this node have the name %s: "+
+			"detach the disks of the other, or rename it", class.Name, len(named), class.VolumeGroup)
+	case l.vg == nil:
 		return l, status.Errorf(codes.Unavailable, "device class %s: volume group %s is not there: are its disks attached?", class.Name, class.VolumeGroup)
+	case class.VolumeGroupUUID != "" && l.vg.UUID != class.VolumeGroupUUID:
+		return l, status.Errorf(codes.Unavailable, "device class %s: volume group %s (%s) is not there, and %s is another of its name: "+
+			"are its disks attached?", class.Name, class.VolumeGroup, class.VolumeGroupUUID, l.vg.UUID)
 	}
 	if isThin(class) {
 		if l.pool = l.vg.ThinPool(class.ThinPoolConfig.Name); l.pool == nil {

@@ -102,6 +102,14 @@ func (r *Reconciler) createVG(ctx context.Context, w Wanted, s Seen, a Action) e
 	if err := allProbed(w, s, a.Devices); err != nil {
 		return err
 	}
+	if s.Class != nil && s.Class.VolumeGroupUUID != "" {
+		// The new group has another UUID. Its devices were given up one by one, or it would not be created.
+		class := *s.Class
+		class.VolumeGroupUUID = ""
+		if err := r.Classes.Publish(class); err != nil {
+			return err
+		}
+	}
 	return r.LVM.VGCreate(ctx, lvm.VGCreateOptions{Name: w.Name, Devices: deviceNames(a.Devices), Tags: ownerTags(w)})
 }
 
@@ -176,7 +184,7 @@ func (r *Reconciler) resumeMove(ctx context.Context, w Wanted, s Seen) error {
 	if err := r.LVM.PVMoveResume(ctx); err != nil {
 		return err
 	}
-	r.attend(s.Report.VG(w.Name))
+	r.attend(groupOf(w, s))
 	return nil
 }
 

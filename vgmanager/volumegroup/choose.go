@@ -352,7 +352,7 @@ func (l Look) reasons(d device.Device) ([]device.Reason, bool) {
 	if !finds(w.Selectors, d) {
 		return []device.Reason{{Code: device.NotSelected}}, true
 	}
-	return discoveredReasons(w, s, pvs, d, s.Report.VG(w.Name) != nil)
+	return discoveredReasons(w, s, pvs, d, groupOf(w, s) != nil)
 }
 
 // ofClass are the codes that a device class, and not the device itself, gives.

@@ -269,7 +269,7 @@ func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Ac
 // acceptedLosses are the missing physical volumes of the group whose removal is asked for, by UUID.
 func acceptedLosses(w Wanted, s Seen) []string {
 	var uuids []string
-	vg := s.Report.VG(w.Name)
+	vg := groupOf(w, s)
 	if vg == nil {
 		return nil
 	}

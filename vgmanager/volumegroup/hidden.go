@@ -85,7 +85,7 @@ func (r *Reconciler) hidden(ctx context.Context, w Wanted, s Seen, maxAge time.D
 
 // needsHidden tells whether hidden physical volumes matter: a volume group is not there or not complete, or devices may be wiped.
 func needsHidden(w Wanted, s Seen) bool {
-	vg := s.Report.VG(w.Name)
+	vg := groupOf(w, s)
 	return vg == nil || vg.MissingPVs > 0 || slices.ContainsFunc(w.Selectors, func(d v1alpha1.DeviceSelector) bool { return mayWipe(&d) })
 }
 

@@ -84,7 +84,7 @@ func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGSt
 		s.Class = &class
 	}
 	r.remember(s.Report)
-	s.Unattended = r.unattended(s.Report.VG(w.Name))
+	s.Unattended = r.unattended(groupOf(w, s))
 	if w.Deleting {
 		// A removal is not about devices.
 		return s, nil
@@ -98,10 +98,10 @@ func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGSt
 	}
 	s.Identities, s.Watched = device.Identities(s.Devices), r.watch(s.Devices)
 	s.Hidden = r.hidden(ctx, w, s, maxAge)
-	s.Stale = r.stale(s.Report.VG(w.Name))
+	s.Stale = r.stale(groupOf(w, s))
 	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
 	s.Blind = r.Health.Unknown(w.Name)
-	if w.Spec.RAIDConfig != nil && s.Report.VG(w.Name) == nil {
+	if w.Spec.RAIDConfig != nil && groupOf(w, s) == nil {
 		s.NoRAID = r.LVM.CheckRAID(ctx)
 	}
 	return s, nil

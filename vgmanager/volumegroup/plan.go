@@ -138,9 +138,15 @@ func NewPlan(w Wanted, s Seen) Plan {
 	case w.Leaving:
 		return planLeaving(w, s)
 	}
-	vg := s.Report.VG(w.Name)
-	if problem := foreign(w, vg); problem != "" {
-		return Plan{State: v1alpha1.VGStatusFailed, Problems: []Problem{{Event: EventForeignVolumeGroup, Message: problem}}}
+	vg := groupOf(w, s)
+	if problems := namesakes(w, s); len(problems) > 0 {
+		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
+	}
+	if problem := foreign(w, s.Report.VG(w.Name)); problem != "" {
+		return Plan{
+			State: v1alpha1.VGStatusFailed, Problems: []Problem{{Event: EventForeignVolumeGroup, Message: problem}},
+			Lost: vg == nil && wasThere(w, s),
+		}
 	}
 	chosen := choose(w, s, vg)
 	if hidden := hiddenGroup(w, s); vg == nil && len(hidden) > 0 {
@@ -243,25 +249,26 @@ func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests,
 	if w.Spec.ThinPoolConfig != nil && vg.ThinPool(w.Spec.ThinPoolConfig.Name) == nil {
 		return Action{}
 	}
-	return publication(w, s)
+	return publication(w, s, vg)
 }
 
 // publication publishes the class if the engine has another one, or none.
-func publication(w Wanted, s Seen) Action {
-	class := classOf(w, s.Class)
+func publication(w Wanted, s Seen, vg *lvm.VG) Action {
+	class := classOf(w, s.Class, vg.UUID)
 	if s.Class != nil && reflect.DeepEqual(*s.Class, class) {
 		return Action{}
 	}
 	return Action{Kind: PublishClass, Class: class}
 }
 
-// classOf returns the class that is wanted. What a present one has beyond that (stripes, options of lvcreate: nodes that ran
+// classOf returns the class that is wanted, of the volume group with this UUID. What a present one has beyond that (stripes, options of lvcreate: nodes that ran
 // another version have those) stays.
-func classOf(w Wanted, present *lvmd.DeviceClass) lvmd.DeviceClass {
+func classOf(w Wanted, present *lvmd.DeviceClass, uuid string) lvmd.DeviceClass {
 	class := lvmd.DeviceClass{}
 	if present != nil {
 		class = *present
 	}
+	class.VolumeGroupUUID = uuid
 	class.Name, class.VolumeGroup, class.Default, class.Closed = w.Name, w.Name, w.Spec.Default && !w.Leaving, ""
 	if w.Leaving {
 		class.Closed = fmt.Sprintf("the device class does not select node %s any more", w.Node)

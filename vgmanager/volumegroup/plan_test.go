@@ -87,12 +87,12 @@ var (
 	selector  = &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/disk/by-id/b"}}
 	thinSpec  = &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10}
 	thickDone = thickPublished()
-	thinDone  = &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", Type: types.TypeThin, ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}}
+	thinDone  = &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", VolumeGroupUUID: "vg", Type: types.TypeThin, ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}}
 )
 
 func thickPublished() *lvmd.DeviceClass {
 	var zero uint64
-	return &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", Type: types.TypeThick, SpareGB: &zero}
+	return &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", VolumeGroupUUID: "vg", Type: types.TypeThick, SpareGB: &zero}
 }
 
 func raidPublished(options ...string) *lvmd.DeviceClass {

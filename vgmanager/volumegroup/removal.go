@@ -14,7 +14,10 @@ import (
 // group is there or not. Only the labels of its physical volumes cannot be told from those of other people once the group is
 // gone; therefore their UUIDs are noted before (Seen.Released).
 func planRemoval(w Wanted, s Seen) Plan {
-	vg := s.Report.VG(w.Name)
+	vg := groupOf(w, s)
+	if problems := duplicates(w, s); len(problems) > 0 {
+		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
+	}
 	switch {
 	case vg == nil:
 		return planLabels(s)
@@ -27,7 +30,7 @@ func planRemoval(w Wanted, s Seen) Plan {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: []Problem{{Event: EventManualCleanup, Message: problem}}}
 	}
 	if volumes := userVolumes(w, vg); len(volumes) > 0 {
-		return planWait(w, s, volumes)
+		return planWait(w, s, vg, volumes)
 	}
 	if broken := brokenGroup(w, s, vg); len(broken) > 0 {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: broken}
@@ -44,7 +47,10 @@ func planRemoval(w Wanted, s Seen) Plan {
 // new ones are refused. When the last is deleted, the volume group is removed as with its device class. One whose devices are away may
 // have volumes, and is waited for.
 func planLeaving(w Wanted, s Seen) Plan {
-	vg := s.Report.VG(w.Name)
+	vg := groupOf(w, s)
+	if problems := namesakes(w, s); len(problems) > 0 {
+		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
+	}
 	if vg == nil && vanished(s) {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: lostGroup(w, s), Lost: true}
 	}
@@ -78,14 +84,14 @@ func withdrawn(s Seen, p Plan) Plan {
 }
 
 // planWait waits for the volumes to be deleted. That goes through the class, so it is published if it is not.
-func planWait(w Wanted, s Seen, volumes []string) Plan {
+func planWait(w Wanted, s Seen, vg *lvm.VG, volumes []string) Plan {
 	p := Plan{
 		State: v1alpha1.VGStatusProgressing,
 		Problems: []Problem{{Event: EventManualCleanup, Message: fmt.Sprintf("volume group %s on node %s is not removed while it has logical volumes: %s; "+
 			"delete their PersistentVolumeClaims, PersistentVolumes and VolumeSnapshots, or run on the node: lvremove", w.Name, w.Node, joined(volumes))}},
 	}
 	if s.Class == nil {
-		p.Action = publication(w, s)
+		p.Action = publication(w, s, vg)
 	}
 	return p
 }

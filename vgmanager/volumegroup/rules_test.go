@@ -67,10 +67,10 @@ func TestClassKeepsWhatTheSpecDoesNotKnow(t *testing.T) {
 	present := thickPublished()
 	present.LVCreateOptions = []string{"--type", "raid1"}
 	w := testWanted(v1alpha1.LVMVolumeGroupSpec{})
-	if got := classOf(w, present); !cmp.Equal(got.LVCreateOptions, present.LVCreateOptions) {
+	if got := classOf(w, present, "vg"); !cmp.Equal(got.LVCreateOptions, present.LVCreateOptions) {
 		t.Errorf("got %v", got)
 	}
-	if a := publication(w, Seen{Class: present}); a.Kind != Nothing {
+	if a := publication(w, Seen{Class: present}, &lvm.VG{UUID: "vg"}); a.Kind != Nothing {
 		t.Errorf("an unchanged class is published: %v", a)
 	}
 }

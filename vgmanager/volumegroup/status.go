@@ -39,7 +39,7 @@ func newEntry(w Wanted, o outcome, before v1alpha1.VGStatus) v1alpha1.VGStatus {
 		Name: w.Name, ObservedGeneration: w.Generation, Excluded: o.plan.Excluded, WipedDevices: wipedDevices(w, o.seen),
 		Status: o.plan.State, Reason: strings.Join(o.plan.messages(), "; "),
 	}
-	vg := o.seen.Report.VG(w.Name)
+	vg := groupOf(w, o.seen)
 	if o.plan.Lost {
 		keepLost(&entry, w, o, before)
 	}

@@ -87,6 +87,9 @@ func (f *Fake) changeIncomplete(command, vg string) (*group, error) {
 		return nil, err
 	}
 	g := f.groups[vg]
+	if _, both := f.namesakes[vg]; both && g != nil {
+		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrDuplicateVG)
+	}
 	if g == nil || !slices.ContainsFunc(g.disks, func(p string) bool { return !f.disks[p].detached }) {
 		return nil, fmt.Errorf("volume group %s: %w", vg, lvm.ErrNotFound)
 	}

@@ -26,6 +26,8 @@ type Fake struct {
 	faults map[string]error
 	calls  map[string]int
 	noRAID bool
+	// namesakes are volume groups beside others of their name.
+	namesakes map[string]lvm.VG
 	// accepted are the missing physical volumes whose loss is accepted, by volume group.
 	accepted map[string][]string
 }
@@ -78,7 +80,7 @@ type part struct {
 func New() *Fake {
 	return &Fake{
 		disks: map[string]*disk{}, groups: map[string]*group{}, faults: map[string]error{}, calls: map[string]int{},
-		accepted: map[string][]string{},
+		accepted: map[string][]string{}, namesakes: map[string]lvm.VG{},
 	}
 }
 
@@ -119,6 +121,20 @@ func (f *Fake) Hide(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.disks[path].hidden = true
+}
+
+// AddNamesake attaches a volume group that may have the name of another one; it comes first in reports. TakeNamesake takes it away.
+func (f *Fake) AddNamesake(vg lvm.VG) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.namesakes[vg.Name] = vg
+}
+
+// TakeNamesake takes away what AddNamesake attached.
+func (f *Fake) TakeNamesake(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.namesakes, name)
 }
 
 // Reboot leaves every logical volume inactive, as on a node without autoactivation, and nothing polls the moves.
@@ -216,7 +232,7 @@ func (f *Fake) Report(context.Context) (*lvm.Report, error) {
 	if err := f.begin("Report", "of all"); err != nil {
 		return nil, err
 	}
-	report := &lvm.Report{}
+	report := &lvm.Report{VGs: slices.Collect(maps.Values(f.namesakes))}
 	for _, name := range slices.Sorted(maps.Keys(f.groups)) {
 		if vg := f.reportVG(name); vg.MissingPVs < len(vg.PVs) {
 			report.VGs = append(report.VGs, vg)

@@ -1,0 +1,79 @@
+package volumegroup
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// recordedUUID is the UUID of the volume group that the device class has on this node: as the node status says, or, where that was lost,
+// the class that this agent published. Empty if there is no record.
+func recordedUUID(s Seen) string {
+	if s.Before.UUID == "" && s.Class != nil {
+		return s.Class.VolumeGroupUUID
+	}
+	return s.Before.UUID
+}
+
+// groupOf returns the volume group of a device class: the one that was recorded, or that somebody adopted. Another one of the name is not
+// taken for it. Without a record it is the one of the name, if there is only one.
+func groupOf(w Wanted, s Seen) *lvm.VG {
+	recorded := recordedUUID(s)
+	named := s.Report.Named(w.Name)
+	for _, vg := range named {
+		if vg.UUID == recorded {
+			return vg
+		}
+	}
+	if len(named) == 1 && (recorded == "" || adopted(w, named[0])) {
+		return named[0]
+	}
+	return nil
+}
+
+// namesakes tells of volume groups that have the name of the device class' and are not it. LVM changes none of several by their name, and
+// one that is alone would be taken for the one that is away.
+func namesakes(w Wanted, s Seen) []Problem {
+	named, recorded := s.Report.Named(w.Name), recordedUUID(s)
+	if len(named) > 1 {
+		return duplicates(w, s)
+	}
+	if len(named) == 1 && groupOf(w, s) == nil && notOurs(w, named[0]) == "" {
+		return []Problem{namesakeProblem(fmt.Sprintf("volume group %s (%s) of the device class is not on node %s, and another one of its name is: %s. "+
+			"Attach the disks of the first again; or, to use the other in its place, add to the device class: adopt: [{node: %s, volumeGroupUUID: %s}]",
+			w.Name, recorded, w.Node, described(named[0]), w.Node, named[0].UUID))}
+	}
+	return nil
+}
+
+// duplicates tells of several volume groups with the name of the device class'.
+func duplicates(w Wanted, s Seen) []Problem {
+	named, recorded := s.Report.Named(w.Name), recordedUUID(s)
+	if len(named) < 2 {
+		return nil
+	}
+	var list []string
+	for _, vg := range named {
+		text := described(vg)
+		if vg.UUID == recorded {
+			text += ", which is that of the device class"
+		}
+		list = append(list, text)
+	}
+	return []Problem{namesakeProblem(fmt.Sprintf("node %s has %d volume groups with the name %s, so LVM changes none of them: %s. "+
+		"Detach the disks of the one that does not belong here, or rename it on the node: vgrename UUID NEWNAME",
+		w.Node, len(named), w.Name, strings.Join(list, "; ")))}
+}
+
+func namesakeProblem(message string) Problem {
+	p := deviceProblem(v1alpha1.ReasonDuplicateVolumeGroup, message, nil)
+	p.WholeClass = true
+	return p
+}
+
+// described names a volume group with its devices and tags.
+func described(vg *lvm.VG) string {
+	return fmt.Sprintf("%s (on %s, tags %s)", vg.UUID, strings.Join(namesOf(vg.PVs), ", "), strings.Join(vg.Tags, ", "))
+}

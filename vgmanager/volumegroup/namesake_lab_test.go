@@ -1,0 +1,99 @@
+//go:build lab
+
+package volumegroup
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+)
+
+// TestSceneGroupsOfOneName attaches a disk whose volume group has the name of the device class'. Nothing is done to either, and nothing
+// is said about the volumes of one as if they were those of the other.
+func TestSceneGroupsOfOneName(t *testing.T) {
+	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
+	})
+	ours := s.ready().UUID
+	volume := s.volume("a", 32<<20)
+	sum := s.fill(volume, 32<<20)
+	s.ready()
+
+	second := kernelName(s.disks[4])
+	on := func(command string, args ...string) {
+		t.Helper()
+		s.sh("/usr/sbin/lvm", append([]string{command, "--devices", second}, args...)...)
+	}
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
+	on("vgcreate", "--addtag", "lvms", "vg1", second)
+	on("lvcreate", "--name", "precious", "--size", "8m", "--wipesignatures", "n", "--zero", "n", "vg1")
+	on("vgchange", "--activate", "n", "vg1")
+	if s.hasDevicesFile() {
+		s.sh("/usr/sbin/lvm", "lvmdevices", "--adddev", second)
+	}
+	s.sh("/usr/sbin/lvm", "vgchange", "--devices", kernelName(s.disks[0]), "--activate", "y", "vg1")
+	s.settleUdev()
+	theirs := strings.TrimSpace(s.output("lvm", "vgs", "--devices", second, "--noheadings", "-o", "vg_uuid", "vg1"))
+
+	refused := func() {
+		t.Helper()
+		s.wantUnavailable("delete", s.delete("a"))
+		s.wantUnavailable("tag", s.engine.TagLV(s.Context(), "vg1", "a", []string{"x"}, nil))
+		_, err := s.engine.GetFreeBytes(s.Context(), &proto.GetFreeBytesRequest{DeviceClass: "vg1"})
+		s.wantUnavailable("capacity", err)
+		_, err = s.engine.CreateLV(s.Context(), &proto.CreateLVRequest{Name: "b", DeviceClass: "vg1", SizeBytes: 4 << 20})
+		if status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("create: got %v", err)
+		}
+		volumes, classes, err := s.engine.Volumes(s.Context())
+		s.ok(err)
+		if len(volumes) != 0 || classes["vg1"] == nil {
+			t.Errorf("the volumes of somebody else are told: %+v, %v", volumes, classes)
+		}
+	}
+	for range 2 {
+		e := s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDuplicateVolumeGroup, ours, theirs, "vgrename")
+		if e.UUID != ours {
+			t.Errorf("the record is %s, was %s", e.UUID, ours)
+		}
+		refused()
+		s.boot()
+	}
+
+	// With another name it is no trouble.
+	s.sh("/usr/sbin/lvm", "vgrename", theirs, "other")
+	if e := s.ready(); e.UUID != ours {
+		t.Errorf("got %s, want %s", e.UUID, ours)
+	}
+	s.unchanged(volume, sum)
+
+	// The disk of the device class is away, and the other has the name.
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
+	s.pull(s.disks[0])
+	s.sh("/usr/sbin/lvm", "vgrename", theirs, "vg1")
+	for range 2 {
+		e := s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDuplicateVolumeGroup, ours, theirs, "adopt")
+		if e.UUID != ours {
+			t.Errorf("the record is %s, was %s", e.UUID, ours)
+		}
+		refused()
+		s.boot()
+	}
+	s.sh("/usr/sbin/lvm", "vgrename", theirs, "other")
+	rescan()
+	s.ready()
+	s.unchanged(volume, sum)
+	s.sh("/usr/sbin/lvm", "vgrename", theirs, "vg2")
+	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg2")
+	if got := s.output("lvm", "lvs", "--noheadings", "-o", "lv_name", "vg2"); strings.TrimSpace(got) != "precious" {
+		t.Errorf("the volume group of somebody else has %q", got)
+	}
+	s.sh("/usr/sbin/lvm", "vgremove", "--yes", "--force", "vg2")
+	s.sh("/usr/sbin/lvm", "pvremove", second)
+	s.discard()
+}

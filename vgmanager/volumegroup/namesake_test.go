@@ -1,0 +1,145 @@
+package volumegroup
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/proto"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+func TestPlanWithGroupsOfOneName(t *testing.T) {
+	named := func(uuid string, tags ...string) lvm.VG {
+		return edit(group("c"), func(vg *lvm.VG) { vg.UUID, vg.Tags = uuid, tags })
+	}
+	ours, other := group("b"), named("other", "lvms")
+	before := v1alpha1.VGStatus{UUID: "vg", PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}
+	thick, adopting := v1alpha1.LVMVolumeGroupSpec{}, v1alpha1.LVMVolumeGroupSpec{}
+	adopting.Adopt = []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "other"}}
+	look := func(before v1alpha1.VGStatus, vgs ...lvm.VG) Seen {
+		return Seen{Report: report(vgs...), Devices: []device.Device{disk("b"), disk("c")}, Before: before}
+	}
+	published := look(v1alpha1.VGStatus{}, other)
+	published.Class = thickDone
+	tests := map[string]struct {
+		spec                   v1alpha1.LVMVolumeGroupSpec
+		seen                   Seen
+		want, leaving, removal string
+		lost                   bool
+		says                   []string
+	}{
+		"both, ours is known": {
+			spec: thick, seen: look(before, other, ours), want: "Degraded", leaving: "Degraded", removal: "Degraded",
+			says: []string{"2 volume groups", "vgrename", "vg (on /dev/sdb", "which is that of the device class", "other (on /dev/sdc"},
+		},
+		"both, in the other order": {spec: thick, seen: look(before, ours, other), want: "Degraded", leaving: "Degraded", removal: "Degraded"},
+		"both, none is known": {
+			spec: thick, seen: look(v1alpha1.VGStatus{}, other, ours), want: "Degraded", leaving: "Degraded", removal: "Degraded", lost: true,
+		},
+		"both, one is another cluster's": {
+			spec: thick, seen: look(before, named("other", "lvms", "lvms.cluster=c9"), ours), want: "Degraded", leaving: "Degraded", removal: "Degraded",
+		},
+		"the other alone": {
+			spec: thick, seen: look(before, other), want: "Degraded", leaving: "Degraded", removal: "finished", lost: true,
+			says: []string{"volume group vg1 (vg) of the device class is not on node n1", "other (on /dev/sdc", "adopt: [{node: n1, volumeGroupUUID: other}]"},
+		},
+		"the other alone, known by the published class": {
+			spec: thick, seen: published, want: "Degraded", leaving: "Degraded", removal: "Progressing WithdrawClass", lost: true,
+		},
+		"the other alone, of another cluster": {
+			spec: thick, seen: look(before, named("other", "lvms", "lvms.cluster=c9")), want: "Failed", lost: true, says: []string{"OtherClusterVG"},
+		},
+		"the other is adopted":      {spec: adopting, seen: look(before, other), want: "Progressing TagVolumeGroup"},
+		"the first that is seen":    {spec: thick, seen: look(v1alpha1.VGStatus{}, ours), want: "Progressing PublishClass"},
+		"the one that is known":     {spec: thick, seen: look(before, ours), want: "Progressing PublishClass"},
+		"one of another name, only": {spec: thick, seen: look(before, ours, edit(other, func(vg *lvm.VG) { vg.Name = "x" })), want: "Progressing PublishClass"},
+	}
+	for name, tt := range tests {
+		w := testWanted(tt.spec)
+		if tt.leaving != "" {
+			tt.says = append(tt.says, "vg1")
+		}
+		p := NewPlan(w, tt.seen)
+		checkPlan(t, name, p, tt.want, tt.says)
+		if p.Lost != tt.lost {
+			t.Errorf("%s: what was known is kept: %t", name, p.Lost)
+		}
+		if tt.leaving != "" {
+			w.Leaving = true
+			checkPlan(t, name+", leaving", NewPlan(w, tt.seen), tt.leaving, []string{"vg1"})
+			w.Leaving = false
+		}
+		if tt.removal != "" {
+			w.Deleting = true
+			if got := summary(NewPlan(w, tt.seen)); got != tt.removal {
+				t.Errorf("%s, deleting: got %q, want %q", name, got, tt.removal)
+			}
+		}
+	}
+}
+
+// TestAnotherGroupDoesNotTakeOverTheClass goes through the life of a node to which a disk with a volume group of the name is attached.
+func TestAnotherGroupDoesNotTakeOverTheClass(t *testing.T) {
+	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdb"}}})
+	b.devices.belowErr = errRead // The fake kernel maps nothing.
+	b.settle()
+	ours := b.wantState(v1alpha1.VGStatusReady).UUID
+	if class, _ := b.engine.Class("vg1"); ours == "" || class.VolumeGroupUUID != ours {
+		t.Fatalf("the class has the volume group %q, want %q", class.VolumeGroupUUID, ours)
+	}
+	_, err := b.engine.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 4 << 20})
+	b.ok(err)
+	remove := func() error {
+		_, err := b.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "vg1"})
+		return err
+	}
+	other := lvm.VG{Name: "vg1", UUID: "other", Tags: []string{"lvms"}, Attr: "wz--n-", ExtentSize: 4 << 20, Size: gib, Free: gib}
+	b.lvm.AddNamesake(other)
+	for range 2 {
+		b.settle()
+		e := b.wantState(v1alpha1.VGStatusDegraded, ours, "other")
+		if falseReason(e) != v1alpha1.ReasonDuplicateVolumeGroup || e.UUID != ours {
+			t.Errorf("got %+v", e)
+		}
+		if err := remove(); status.Code(err) != codes.Unavailable {
+			t.Errorf("got %v", err)
+		}
+		b.restart()
+	}
+	b.lvm.Detach("/dev/sdb")
+	for range 2 {
+		b.settle()
+		e := b.wantState(v1alpha1.VGStatusDegraded, ours, "adopt")
+		if falseReason(e) != v1alpha1.ReasonDuplicateVolumeGroup || e.UUID != ours {
+			t.Errorf("got %+v", e)
+		}
+		if err := remove(); status.Code(err) != codes.Unavailable {
+			t.Errorf("got %v", err)
+		}
+		b.restart()
+	}
+	b.lvm.Fail("Report", errRead)
+	if _, err := b.reconcile(); !errors.Is(err, errRead) || b.entry().UUID != ours {
+		t.Errorf("got %v and %+v", err, b.entry())
+	}
+	b.lvm.Fail("Report", nil)
+	b.lvm.TakeNamesake("vg1")
+	b.lvm.Attach("/dev/sdb")
+	b.settle()
+	b.wantState(v1alpha1.VGStatusReady)
+	b.ok(remove())
+}
+
+func falseReason(e v1alpha1.VGStatus) string {
+	for _, c := range e.Conditions {
+		if c.Type == v1alpha1.ConditionDevicesHealthy && c.Status == "False" {
+			return c.Reason
+		}
+	}
+	return ""
+}
