@@ -29,6 +29,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
 	"github.com/lvm-storage/lvm-operator/controllers/metricsaccess"
+	"github.com/lvm-storage/lvm-operator/controllers/networkpolicies"
 	"github.com/lvm-storage/lvm-operator/controllers/node"
 	"github.com/lvm-storage/lvm-operator/controllers/standby"
 	"github.com/lvm-storage/lvm-operator/internal/csi/capacity"
@@ -220,6 +221,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 // operatorCache limits what the operator holds to what it needs.
 func operatorCache(namespace string, found platform.Platform) map[client.Object]cache.ByObject {
 	objects := lvmcluster.CacheByObject(namespace)
+	maps.Copy(objects, networkpolicies.CacheByObject(namespace))
 	objects[&corev1.Node{}] = cache.ByObject{Transform: trim.Node}
 	if found.TLSProfile {
 		maps.Copy(objects, profilewatch.CacheByObject())
@@ -333,6 +335,9 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 
 // addInstalled adds what belongs to the installation, whether there is an LVMCluster or not.
 func addInstalled(mgr ctrl.Manager, namespace, image string, found platform.Platform) error {
+	if err := networkpolicies.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {
+		return err
+	}
 	recorder := mgr.GetEventRecorder("lvms-operator")
 	if hasPlatformPrometheus(found) {
 		if err := metricsaccess.New(mgr.GetClient(), recorder, namespace).SetupWithManager(mgr); err != nil {

@@ -77,7 +77,8 @@ func New(c client.Client, live client.Reader, recorder event.Recorder, options O
 // +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=serviceaccounts,verbs=list;watch
 // +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=serviceaccounts,resourceNames=lvms-console-plugin,verbs=create;patch
 // +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=services,resourceNames=lvms-console-plugin,verbs=list;watch;create;patch
-// +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,resourceNames=lvms-console-plugin,verbs=list;watch;create;patch
+// +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,resourceNames=lvms-console-plugin,verbs=create;patch
+// +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // To give an object another owner, as an upgrade does, takes the right to delete it (OwnerReferencesPermissionEnforcement).
 // +kubebuilder:rbac:groups=console.openshift.io,resources=consoleplugins,resourceNames=lvms-console,verbs=list;watch;create;patch;delete
@@ -190,7 +191,7 @@ func troubleOf(deployment *appsv1.Deployment) string {
 	return ""
 }
 
-// CacheByObject limits the manager's cache to what the controller may read. ServiceAccounts are those of others too.
+// CacheByObject limits the manager's cache to what the controller may read. NetworkPolicies are those of controllers/networkpolicies. ServiceAccounts are those of others too.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	byName := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
@@ -198,10 +199,9 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	here := byName(Name)
 	here.Namespaces = map[string]cache.Config{namespace: {}}
 	return map[client.Object]cache.ByObject{
-		&corev1.Service{}:             here,
-		&networkingv1.NetworkPolicy{}: here,
-		metadataOf(pluginKind):        byName(PluginName),
-		metadataOf(quickStartKind):    byName(quickStartName),
+		&corev1.Service{}:          here,
+		metadataOf(pluginKind):     byName(PluginName),
+		metadataOf(quickStartKind): byName(quickStartName),
 	}
 }
 

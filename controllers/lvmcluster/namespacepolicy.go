@@ -54,7 +54,8 @@ func (p *NamespacePolicy) Start(ctx context.Context) error {
 	}
 }
 
-// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-lvmcluster-namespace,verbs=create;patch
+// To give an object another owner, as an upgrade does, takes the right to delete it (OwnerReferencesPermissionEnforcement).
+// +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-lvmcluster-namespace,verbs=create;patch;delete
 
 func (p *NamespacePolicy) apply(ctx context.Context) error {
 	deployment, err := installed.Deployment(ctx, p.live, p.namespace)

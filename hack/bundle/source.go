@@ -17,7 +17,7 @@ import (
 
 // source is what the repository says.
 type source struct {
-	crds, rbac, manager, policies, webhooks, monitoring []*unstructured.Unstructured
+	crds, rbac, manager, webhooks, monitoring []*unstructured.Unstructured
 	// samples are the LVMClusters of config/samples, the recommended one first.
 	samples []*unstructured.Unstructured
 }
@@ -26,7 +26,7 @@ type source struct {
 func read(repository string) (*source, error) {
 	s := &source{}
 	for folder, into := range map[string]*[]*unstructured.Unstructured{
-		"config/crd": &s.crds, "config/rbac": &s.rbac, "config/manager": &s.manager, "config/network": &s.policies, "config/webhook": &s.webhooks,
+		"config/crd": &s.crds, "config/rbac": &s.rbac, "config/manager": &s.manager, "config/webhook": &s.webhooks,
 		"config/samples": &s.samples, "monitoring/manifests": &s.monitoring,
 	} {
 		files, err := filepath.Glob(filepath.Join(repository, folder, "*.yaml"))
@@ -46,7 +46,7 @@ func read(repository string) (*source, error) {
 		}
 	}
 	// OLM puts namespaced objects into the namespace that the operator is installed in.
-	for _, object := range slices.Concat(s.policies, s.monitoring) {
+	for _, object := range s.monitoring {
 		object.SetNamespace("")
 	}
 	return s, nil

@@ -63,7 +63,7 @@ func selects(t *testing.T, policy networkingv1.NetworkPolicy, pod map[string]str
 
 // TestPoliciesAreForOurPodsOnly: other operators may be in the namespace, and their Pods are not ours to cut off.
 func TestPoliciesAreForOurPodsOnly(t *testing.T) {
-	for _, policy := range read[networkingv1.NetworkPolicy](t, "NetworkPolicy", "config/network/policies.yaml") {
+	for _, policy := range read[networkingv1.NetworkPolicy](t, "NetworkPolicy", "controllers/networkpolicies/policies.yaml") {
 		for _, pod := range []map[string]string{nil, {"app.kubernetes.io/name": "other", "app.kubernetes.io/part-of": "other"}} {
 			if selects(t, policy, pod) {
 				t.Errorf("%s is for a Pod with the labels %v too", policy.Name, pod)
@@ -77,7 +77,7 @@ func TestServicesAreReachedAndNothingElse(t *testing.T) {
 	operator := read[appsv1.Deployment](t, "Deployment", "config/manager/deployment.yaml")[0].Spec.Template
 	agent := read[appsv1.DaemonSet](t, "DaemonSet", "controllers/lvmcluster/testdata/daemonset-openshift.yaml")[0].Spec.Template
 	services := read[corev1.Service](t, "Service", "config/manager/services.yaml")
-	policies := read[networkingv1.NetworkPolicy](t, "NetworkPolicy", "config/network/policies.yaml")
+	policies := read[networkingv1.NetworkPolicy](t, "NetworkPolicy", "controllers/networkpolicies/policies.yaml")
 	for _, pod := range []corev1.PodTemplateSpec{operator, agent} {
 		var served, allowed []int32
 		for _, service := range services {
@@ -109,6 +109,23 @@ func TestServicesAreReachedAndNothingElse(t *testing.T) {
 		slices.Sort(allowed)
 		if covered != 2 || !slices.Equal(served, allowed) {
 			t.Errorf("Pods %v: Services lead to %v, %d policies allow %v", pod.Labels, served, covered, allowed)
+		}
+	}
+}
+
+// TestTheBundleHasNoNetworkPolicy: OLM of older versions of OpenShift refuses a bundle with one.
+func TestTheBundleHasNoNetworkPolicy(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join("..", "..", "bundle", "manifests", "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no bundle: %v", err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(data, []byte("\nkind: NetworkPolicy\n")) {
+			t.Errorf("%s is a NetworkPolicy", filepath.Base(file))
 		}
 	}
 }

@@ -5,10 +5,10 @@ package volumegroup
 import (
 	"bytes"
 	"context"
-	"errors"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"maps"

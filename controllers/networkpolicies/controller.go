@@ -1,0 +1,107 @@
+// Package networkpolicies keeps the NetworkPolicies of our own Pods. They are not in the bundle: OLM of older versions of OpenShift refuses
+// a bundle that has them, and in a namespace that other operators share they must be gone with the operator.
+package networkpolicies
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+
+	appsv1 "k8s.io/api/apps/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lvm-storage/lvm-operator/controllers/installed"
+	"github.com/lvm-storage/lvm-operator/internal/apply"
+)
+
+const fieldOwner = "lvms-operator-network"
+
+// Controller keeps the NetworkPolicies.
+type Controller struct {
+	client    client.Client
+	applier   *apply.Applier
+	namespace string
+}
+
+// New returns a Controller for the operator's namespace. The client may read from a cache.
+func New(c client.Client, namespace string) *Controller {
+	return &Controller{client: c, applier: apply.New(c, fieldOwner), namespace: namespace}
+}
+
+// +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,verbs=list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,resourceNames=lvms-default-deny;lvms-operator-allow;lvms-vg-manager-allow,verbs=create;patch
+
+// Reconcile applies the NetworkPolicies. The request says nothing.
+func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	operator, err := installed.Deployment(ctx, c.client, c.namespace)
+	if operator == nil || err != nil {
+		return reconcile.Result{}, err
+	}
+	policies, err := desired(operator)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	var errs []error
+	for _, policy := range policies {
+		errs = append(errs, c.applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(policy)))
+	}
+	return reconcile.Result{}, errors.Join(errs...)
+}
+
+// What allows traffic stands before what denies the rest, so that nothing of ours is cut off in between.
+//
+//go:embed policies.yaml
+var policyFile []byte
+
+// desired returns the NetworkPolicies for the namespace of a Deployment, which owns them.
+func desired(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
+	owner := metav1.OwnerReference{
+		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: operator.Name, UID: operator.UID,
+	}
+	var all []*unstructured.Unstructured
+	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(policyFile), len(policyFile)); ; {
+		policy := &unstructured.Unstructured{}
+		if err := decoder.Decode(policy); errors.Is(err, io.EOF) {
+			return all, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("NetworkPolicies: %w", err)
+		}
+		policy.SetNamespace(operator.Namespace)
+		policy.SetLabels(installed.Labels(operator))
+		policy.SetOwnerReferences([]metav1.OwnerReference{owner})
+		all = append(all, policy)
+	}
+}
+
+// CacheByObject limits the manager's cache to the operator's namespace.
+func CacheByObject(namespace string) map[client.Object]cache.ByObject {
+	return map[client.Object]cache.ByObject{
+		&networkingv1.NetworkPolicy{}: {Namespaces: map[string]cache.Config{namespace: {}}},
+	}
+}
+
+// SetupWithManager starts the controller with the manager.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{}}
+	})
+	primary := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == installed.Name })
+	return builder.ControllerManagedBy(mgr).
+		Named("networkpolicies").
+		Watches(&appsv1.Deployment{}, wake, builder.WithPredicates(primary)).
+		Watches(&networkingv1.NetworkPolicy{}, wake).
+		Complete(c)
+}
