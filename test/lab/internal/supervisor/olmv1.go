@@ -28,7 +28,8 @@ const (
 	olmV1Limit = 5 * time.Minute
 )
 
-// registriesConf makes OLM v1 pull images of the public registry from the lab's registry, as on a cluster with a mirror.
+// registriesConf makes OLM v1 pull images of the public registry from the lab's registry, as on a cluster with a
+// mirror.
 const registriesConf = `
 [[registry]]
 location = "` + spec.Mirrored + `"
@@ -39,8 +40,8 @@ location = "` + spec.Registry + `"
 // olmV1Image is an image in the manifest of OLM v1; the first group is the program.
 var olmV1Image = regexp.MustCompile(`image: quay\.io/operator-framework/(catalogd|operator-controller):\S+`)
 
-// lifecycleManagerV1 installs OLM v1 from its own manifest, with images of the lab's registry and certificates of the lab's authority. It
-// waits until both Deployments are available.
+// lifecycleManagerV1 installs OLM v1 from its own manifest, with images of the lab's registry and certificates of the
+// lab's authority. It waits until both Deployments are available.
 func (s *supervisor) lifecycleManagerV1(ctx context.Context) error {
 	if err := s.pushOLMv1(ctx); err != nil {
 		return err
@@ -97,8 +98,8 @@ func (s *supervisor) olmV1Available(ctx context.Context) error {
 	return nil
 }
 
-// olmV1Object returns what the lab applies for an object in the manifest of OLM v1, or nothing. The lab takes the part of cert-manager:
-// it makes the Secret of a Certificate, and gives webhooks its authority.
+// olmV1Object returns what the lab applies for an object in the manifest of OLM v1, or nothing. The lab does what
+// cert-manager would do: it creates the Secret of a Certificate, and gives webhooks its authority.
 func (s *supervisor) olmV1Object(doc []byte) ([]byte, error) {
 	var object struct {
 		Kind     string `json:"kind"`
@@ -126,7 +127,8 @@ func (s *supervisor) olmV1Object(doc []byte) ([]byte, error) {
 	return doc, nil
 }
 
-// certificateSecret returns the Secret that cert-manager would make for a Certificate, or nothing for that of an authority.
+// certificateSecret returns the Secret that cert-manager would create for a Certificate, or nothing for that of an
+// authority.
 func (s *supervisor) certificateSecret(doc []byte) ([]byte, error) {
 	var certificate struct {
 		Metadata struct {

@@ -49,7 +49,8 @@ func TestCertificateBecomesASecretOfTheLab(t *testing.T) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
-	if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: "catalogd-service.olmv1-system.svc", Roots: roots}); err != nil {
+	options := x509.VerifyOptions{DNSName: "catalogd-service.olmv1-system.svc", Roots: roots}
+	if _, err := pair.Leaf.Verify(options); err != nil {
 		t.Error(err)
 	}
 }
@@ -90,7 +91,8 @@ func TestOnlyAServiceCAEnablesWebhooksOfBundles(t *testing.T) {
 func TestWhatTheLabDoesItselfIsNotApplied(t *testing.T) {
 	s := olmV1Supervisor(t, false)
 	for _, doc := range []string{
-		"", "{kind: Issuer}", "{kind: ClusterIssuer}", "{kind: CustomResourceDefinition}", "{kind: Certificate, spec: {isCA: true}}",
+		"", "{kind: Issuer}", "{kind: ClusterIssuer}", "{kind: CustomResourceDefinition}",
+		"{kind: Certificate, spec: {isCA: true}}",
 	} {
 		object, err := s.olmV1Object([]byte(doc))
 		if err != nil || len(object) > 0 {
@@ -101,10 +103,10 @@ func TestWhatTheLabDoesItselfIsNotApplied(t *testing.T) {
 
 func TestObjectsThatOLMv1HasNotAreErrors(t *testing.T) {
 	s := olmV1Supervisor(t, true)
+	const controller = "{kind: Deployment, metadata: {name: operator-controller-controller-manager}"
 	for _, doc := range []string{
 		"{kind: MutatingWebhookConfiguration}", "{kind: MutatingWebhookConfiguration, webhooks: [{}]}",
-		"{kind: Deployment, metadata: {name: operator-controller-controller-manager}}",
-		"{kind: Deployment, metadata: {name: operator-controller-controller-manager}, spec: {template: {spec: {containers: [x]}}}}",
+		controller + "}", controller + ", spec: {template: {spec: {containers: [x]}}}}",
 	} {
 		if object, err := s.olmV1Object([]byte(doc)); err == nil {
 			t.Errorf("%s: no error, but %s", doc, object)

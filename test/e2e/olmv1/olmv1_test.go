@@ -1,0 +1,240 @@
+//go:build e2e
+
+package olmv1
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	. "github.com/onsi/ginkgo/v2"
+	. "github.com/onsi/gomega"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/lab"
+	"github.com/lvm-storage/lvm-operator/test/olm"
+	"github.com/lvm-storage/lvm-operator/test/story"
+)
+
+// contentOfDisks tells what is on the disks of the node, and what files the operator has in its folders.
+const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings
+find /etc/topolvm /run/topolvm /run/lvms ! -type d 2>/dev/null || true`
+
+// writer is a Pod that counts in a file, and fails for good with the first write that does.
+const writer = `
+apiVersion: v1
+kind: Pod
+metadata: {name: writer, namespace: default}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: 1
+  containers:
+  - name: main
+    image: IMAGE
+    command: [/bin/sh, -c]
+    args: ["i=0; while :; do i=$((i+1)); echo $i > /data/count && sync /data/count || exit 1; sleep 0.1; done"]
+    volumeMounts: [{name: data, mountPath: /data}]
+  volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
+`
+
+var data = story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
+
+var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
+	var (
+		documented olm.Manifest
+		before     map[string]bool
+		disks, sum string
+	)
+
+	BeforeAll(func(ctx SpecContext) {
+		likeOpenShift(ctx, "e2e-olmv1")
+		catalog := publish(ctx, first)
+		var err error
+		documented, err = olm.DocumentedV1(catalog)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cluster.Apply(ctx, documented.Without("ClusterRoleBinding", "ClusterExtension"))).To(Succeed())
+		Expect(cluster.WaitServing(ctx, catalog)).To(Succeed())
+		before, err = cluster.Objects(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		disks = onNode(ctx, contentOfDisks)
+	}, NodeTimeout(buildLimit))
+
+	It("is not installed without a version or a permission, and OLM v1 says so", func(ctx SpecContext) {
+		By("a version that the catalog does not have")
+		Expect(cluster.Apply(ctx, olm.Manifest{withVersion(extensionOf(documented), "9.9.9")})).To(Succeed())
+		Eventually(cluster.Says).WithContext(ctx).WithTimeout(soon).Should(ContainSubstring(
+			`no bundles found for package "lvms-operator" matching version "9.9.9" in channels [stable-0.2]`))
+
+		By("a ServiceAccount without the ClusterRole")
+		Expect(cluster.Apply(ctx, olm.Manifest{extensionOf(documented)})).To(Succeed())
+		Eventually(cluster.Says).WithContext(ctx).WithTimeout(soon).Should(And(
+			ContainSubstring("Installed=False"), ContainSubstring("is forbidden"),
+			ContainSubstring("system:serviceaccount:"+namespace+":lvms-installer")))
+		Expect(kubectl(ctx, "get", "deployments", "-n", namespace, "-o", "name")).To(BeEmpty())
+		Expect(cluster.Remove(ctx, extensionOf(documented), soon)).To(Succeed())
+	}, NodeTimeout(4*time.Minute))
+
+	It("is installed with the manifest of the documentation, and serves volumes", func(ctx SpecContext) {
+		Expect(cluster.Apply(ctx, documented)).To(Succeed())
+		Expect(cluster.WaitInstalled(ctx, first)).To(Succeed())
+		kubectl(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, "--timeout=3m")
+		Expect(cluster.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
+		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+		Eventually(pluginOwner).WithContext(ctx).WithTimeout(soon).Should(HavePrefix(roleOf(first)))
+		installed, err := cluster.Objects(ctx)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(olm.LeftOver(before, installed)).To(ContainElements(
+			"customresourcedefinitions /logicalvolumes.topolvm.io", "deployments "+namespace+"/lvms-operator",
+			"services "+namespace+"/lvms-operator-service",
+		), "the comparison that finds what is left")
+		Expect(cluster.Claim(ctx, data)).To(Succeed())
+		sum = startWriting(ctx)
+		stillWrites(ctx)
+	}, NodeTimeout(10*time.Minute))
+
+	It("has an admission webhook with a certificate of the service CA", func(ctx SpecContext) {
+		second := `{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster,
+  metadata: {name: second, namespace: ` + namespace + `}, spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`
+		_, err := cluster.Kubectl(ctx, strings.NewReader(second), "apply", "-f", "-")
+		Expect(err).To(MatchError(And(ContainSubstring("second"), ContainSubstring(clusterName))))
+	}, NodeTimeout(time.Minute))
+
+	It("is upgraded to the next minor version while a Pod writes", func(ctx SpecContext) {
+		catalog := publish(ctx, next)
+		changed, err := olm.DocumentedV1(catalog)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cluster.Apply(ctx, changed)).To(Succeed())
+		Expect(cluster.WaitServing(ctx, catalog)).To(Succeed())
+		kubectl(ctx, "patch", "clusterextension", olm.PackageName, "--type=merge",
+			`--patch={"spec":{"source":{"catalog":{"channels":["stable-0.3"]}}}}`)
+		Expect(cluster.WaitInstalled(ctx, next)).To(Succeed())
+		agentsFollow(ctx, images[next])
+		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+		Eventually(pluginOwner).WithContext(ctx).WithTimeout(2 * time.Minute).Should(HavePrefix(roleOf(next)))
+		stillWrites(ctx)
+		Expect(cluster.Checksum(ctx, data, "writer")).To(Equal(sum), "what was written before the upgrade")
+		during := story.Volume{Namespace: "default", Name: "during", Class: data.Class, Size: "256Mi"}
+		Expect(cluster.Claim(ctx, during)).To(Succeed())
+		Expect(cluster.StartPod(ctx, during, during.Name)).To(Succeed(), "the next version serves volumes too")
+		Expect(cluster.StopPod(ctx, during.Namespace, during.Name)).To(Succeed())
+		Expect(cluster.Unclaim(ctx, during)).To(Succeed())
+	}, NodeTimeout(10*time.Minute))
+
+	It("is removed after its LVMCluster, and leaves nothing of the bundle", func(ctx SpecContext) {
+		Expect(cluster.StopPod(ctx, data.Namespace, "writer")).To(Succeed())
+		Expect(cluster.Unclaim(ctx, data)).To(Succeed())
+		lvmCluster := &lvmv1alpha1.LVMCluster{}
+		lvmCluster.Namespace, lvmCluster.Name = namespace, clusterName
+		Expect(cluster.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
+		Expect(cluster.Remove(ctx, extensionOf(documented), 2*time.Minute)).To(Succeed())
+		kubectl(ctx, "delete", "clusterrolebinding", "lvms-installer")
+		Eventually(func() ([]string, error) {
+			after, err := cluster.Objects(ctx)
+			return olm.LeftOver(before, after), err
+		}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(), "what is left in the API")
+		Expect(onNode(ctx, contentOfDisks)).To(Equal(disks))
+	}, NodeTimeout(10*time.Minute))
+})
+
+// Without a service CA the lab leaves the feature gate for webhooks off.
+var _ = Describe("LVM Storage with an OLM v1 that installs no webhooks", Label("long"), func() {
+	It("is refused, and OLM v1 says why", func(ctx SpecContext) {
+		bringUp(ctx, lab.Options{Name: "e2e-olmv1-plain"})
+		documented, err := olm.DocumentedV1(publish(ctx, first))
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cluster.Apply(ctx, documented)).To(Succeed())
+		Eventually(cluster.Says).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(
+			ContainSubstring("Installed=False"), ContainSubstring("unsupported bundle: webhookDefinitions are not supported")))
+		Expect(kubectl(ctx, "get", "deployments", "-n", namespace, "-o", "name")).To(BeEmpty())
+	}, NodeTimeout(buildLimit))
+})
+
+// extensionOf returns a copy of the ClusterExtension.
+func extensionOf(manifest olm.Manifest) *unstructured.Unstructured {
+	GinkgoHelper()
+	at := slices.IndexFunc(manifest, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterExtension" })
+	Expect(at).To(BeNumerically(">=", 0), "the documentation has a ClusterExtension")
+	return manifest[at].DeepCopy()
+}
+
+// withVersion makes a ClusterExtension ask for a version.
+func withVersion(extension *unstructured.Unstructured, version string) *unstructured.Unstructured {
+	GinkgoHelper()
+	Expect(unstructured.SetNestedField(extension.Object, version, "spec", "source", "catalog", "version")).To(Succeed())
+	return extension
+}
+
+// startWriting starts the writer, and returns the checksum of a file that it does not touch.
+func startWriting(ctx context.Context) string {
+	GinkgoHelper()
+	pod := strings.ReplaceAll(writer, "IMAGE", cluster.Lab.Registry()+"/busybox:1")
+	_, err := cluster.Kubectl(ctx, strings.NewReader(pod), "apply", "-f", "-")
+	Expect(err).NotTo(HaveOccurred())
+	Expect(cluster.WaitRunning(ctx, "default", "writer")).To(Succeed())
+	sum, err := cluster.Write(ctx, data, "writer")
+	Expect(err).NotTo(HaveOccurred())
+	return sum
+}
+
+// stillWrites waits until the count of the writer grows. The Pod does not restart: one that failed stays failed.
+func stillWrites(ctx context.Context) {
+	GinkgoHelper()
+	count := func() int {
+		out, err := cluster.Shell(ctx, "default", "writer", "cat /data/count")
+		Expect(err).NotTo(HaveOccurred(), "the Pod that writes")
+		n, err := strconv.Atoi(strings.TrimSpace(out))
+		if err != nil {
+			return 0 // read between truncation and write
+		}
+		return n
+	}
+	var seen int
+	const limit = 20 * time.Second
+	remember := func() int { seen = count(); return seen }
+	Eventually(remember).WithContext(ctx).WithTimeout(limit).Should(BeNumerically(">", 0))
+	Eventually(count).WithContext(ctx).WithTimeout(limit).Should(BeNumerically(">", seen))
+}
+
+// agentsFollow waits until the node agents run an image.
+func agentsFollow(ctx context.Context, image string) {
+	GinkgoHelper()
+	agents := &appsv1.DaemonSet{}
+	Eventually(func(g Gomega) bool {
+		g.Expect(cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "vg-manager"}, agents)).To(Succeed())
+		has := func(c corev1.Container) bool { return c.Image == image }
+		status := agents.Status
+		settled := status.ObservedGeneration == agents.Generation && status.UpdatedNumberScheduled == 1 && status.NumberReady == 1
+		return settled && slices.ContainsFunc(agents.Spec.Template.Spec.Containers, has)
+	}).WithContext(ctx).WithTimeout(4*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agents follow")
+}
+
+// roleOf returns what the names of a version's ClusterRoles begin with. OLM v1 cuts them to 63 characters, and the
+// version with them.
+func roleOf(version string) string {
+	return olm.PackageName + ".v" + version[:strings.LastIndex(version, ".")]
+}
+
+// pluginOwner returns the name of the ClusterRole that owns the ConsolePlugin.
+func pluginOwner(ctx context.Context) (string, error) {
+	plugin := &unstructured.Unstructured{}
+	plugin.SetAPIVersion("console.openshift.io/v1")
+	plugin.SetKind("ConsolePlugin")
+	if err := cluster.Get(ctx, client.ObjectKey{Name: "lvms-console"}, plugin); err != nil {
+		return "", err
+	}
+	owners := plugin.GetOwnerReferences()
+	if len(owners) != 1 {
+		return "", fmt.Errorf("owners of ConsolePlugin %s: %v", plugin.GetName(), owners)
+	}
+	role := &rbacv1.ClusterRole{}
+	err := cluster.Get(ctx, client.ObjectKey{Name: owners[0].Name}, role)
+	return role.Name, err
+}
