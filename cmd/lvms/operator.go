@@ -305,8 +305,13 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := mgr.Add(lvmcluster.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
-		return err
+	for _, policy := range []*lvmcluster.InstallationPolicy{
+		lvmcluster.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace),
+		lvmcluster.NewKindPolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace),
+	} {
+		if err := mgr.Add(policy); err != nil {
+			return err
+		}
 	}
 	if err := addInstalled(mgr, namespace, image, found); err != nil {
 		return err

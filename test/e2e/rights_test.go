@@ -49,6 +49,7 @@ var exercised = map[right]bool{}
 
 // elsewhere are rights for what no story here comes to, or not each time, with who does.
 var elsewhere = with(map[string]string{
+	"lvms-operator may get lvmclusters.lvm.topolvm.io in all namespaces":                                    parameters,
 	"lvms-operator may create configmaps in openshift-lvm-storage":                                          wipesAreSaved,
 	"lvms-operator may update configmaps lvms-wiped-devices in openshift-lvm-storage":                       wipesAreSaved,
 	"lvms-operator may delete configmaps lvms-wiped-devices in openshift-lvm-storage":                       wipesAreSaved,
@@ -77,7 +78,9 @@ func with(all map[string]string, format, reason string, rights ...string) map[st
 
 const (
 	wipesAreSaved = "controllers/node, TestWipesAreSavedBeforeTheNodeStatusGoes"
-	repeats       = "client-go patches an event that repeats"
+	// parameters are those of the policy lvms-kinds-in-use.
+	parameters = "the API server, which lets only those make a policy who may read its parameters"
+	repeats    = "client-go patches an event that repeats"
 	// ownersAreChecked: to give an object another owner takes the right to delete it.
 	ownersAreChecked = "the API server of OpenShift (OwnerReferencesPermissionEnforcement)"
 )

@@ -58,6 +58,23 @@ func DocumentedV1(catalog string) (Manifest, error) {
 	return decode(bytes.ReplaceAll(block[1], []byte(documentedCatalog), []byte(catalog)))
 }
 
+// DocumentedCommand returns the only line of a page of the documentation that is a command with a beginning.
+func DocumentedCommand(page, beginning string) (string, error) {
+	root, err := lab.Root()
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(filepath.Join(root, page))
+	if err != nil {
+		return "", err
+	}
+	found := regexp.MustCompile(`(?m)^    (`+regexp.QuoteMeta(beginning)+`.*)$`).FindAllSubmatch(text, -1)
+	if len(found) != 1 {
+		return "", fmt.Errorf("%s has %d commands %q, want one", page, len(found), beginning)
+	}
+	return string(found[0][1]), nil
+}
+
 // decode reads the objects of a YAML stream.
 func decode(stream []byte) (Manifest, error) {
 	var all Manifest
@@ -128,6 +145,18 @@ func (c V1) Says(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return conditionsOf(extension), nil
+}
+
+// Extension returns what the ClusterExtension of the cluster asks for, to be applied again.
+func (c V1) Extension(ctx context.Context) (*unstructured.Unstructured, error) {
+	found, err := c.readV1(ctx, "ClusterExtension", PackageName)
+	if err != nil {
+		return nil, err
+	}
+	asked := &unstructured.Unstructured{Object: map[string]any{"spec": found.Object["spec"]}}
+	asked.SetGroupVersionKind(found.GroupVersionKind())
+	asked.SetName(found.GetName())
+	return asked, nil
 }
 
 func (c V1) readV1(ctx context.Context, kind, name string) (*unstructured.Unstructured, error) {

@@ -2,6 +2,7 @@ package olm
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -22,6 +23,13 @@ func TestTheDocumentedManifestForOLMv1HasWhatAnInstallationNeeds(t *testing.T) {
 	}
 	if rest := manifest.Without("ClusterRoleBinding", "ClusterExtension"); len(rest) != 4 || len(manifest) != 6 {
 		t.Errorf("without two kinds: %d of %d", len(rest), len(manifest))
+	}
+	const page = "docs/how-to/remove.md"
+	if command, err := DocumentedCommand(page, "kubectl patch crd "); err != nil || !strings.HasSuffix(command, "'") {
+		t.Errorf("got %q, %v", command, err)
+	}
+	if command, err := DocumentedCommand(page, "kubectl nosuch"); err == nil {
+		t.Errorf("a command that is not there is %q", command)
 	}
 	if conditions := conditionsOf(manifest[0]); conditions != "" {
 		t.Errorf("an object without a status has %q", conditions)

@@ -45,6 +45,12 @@ spec:
   volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
 `
 
+// kinds are the custom resource definitions of the bundle.
+var kinds = []string{
+	"lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io",
+	"logicalvolumes.topolvm.io",
+}
+
 var data = story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
 
 var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
@@ -128,6 +134,37 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		Expect(cluster.Unclaim(ctx, during)).To(Succeed())
 	}, NodeTimeout(10*time.Minute))
 
+	It("keeps its volumes when the ClusterExtension is deleted too early, and serves them again", func(ctx SpecContext) {
+		idle := story.Volume{Namespace: "default", Name: "idle", Class: data.Class, Size: "512Mi"}
+		Expect(cluster.Claim(ctx, idle)).To(Succeed())
+		Expect(cluster.StartPod(ctx, idle, idle.Name)).To(Succeed())
+		written, err := cluster.Write(ctx, idle, idle.Name)
+		Expect(err).NotTo(HaveOccurred())
+		Expect(cluster.StopPod(ctx, idle.Namespace, idle.Name)).To(Succeed())
+		current, err := cluster.Extension(ctx)
+		Expect(err).NotTo(HaveOccurred())
+
+		Expect(cluster.Remove(ctx, extensionOf(documented), soon)).To(Succeed())
+		Eventually(func() string {
+			return kubectl(ctx, "get", "pods", "-n", namespace, "-l", "app.kubernetes.io/name=lvms-operator", "-o", "name")
+		}).WithContext(ctx).WithTimeout(soon).Should(BeEmpty(), "the operator is removed")
+		Consistently(deletions).WithContext(ctx).WithTimeout(20 * time.Second).WithPolling(time.Second).Should(BeEmpty())
+		stillWrites(ctx)
+
+		runDocumented(ctx, "docs/how-to/remove.md", "kubectl patch crd ")
+		Expect(cluster.Apply(ctx, olm.Manifest{current})).To(Succeed())
+		Expect(cluster.WaitInstalled(ctx, next)).To(Succeed())
+		kubectl(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, "--timeout=3m")
+		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+		agentsFollow(ctx, images[next])
+		Expect(cluster.StartPod(ctx, idle, idle.Name)).To(Succeed())
+		Expect(cluster.Checksum(ctx, idle, idle.Name)).To(Equal(written), "what was written before")
+		Expect(deletions(ctx)).To(BeEmpty())
+		stillWrites(ctx)
+		Expect(cluster.StopPod(ctx, idle.Namespace, idle.Name)).To(Succeed())
+		Expect(cluster.Unclaim(ctx, idle)).To(Succeed())
+	}, NodeTimeout(8*time.Minute))
+
 	It("is removed after its LVMCluster, and leaves nothing of the bundle", func(ctx SpecContext) {
 		Expect(cluster.StopPod(ctx, data.Namespace, "writer")).To(Succeed())
 		Expect(cluster.Unclaim(ctx, data)).To(Succeed())
@@ -170,6 +207,15 @@ func withVersion(extension *unstructured.Unstructured, version string) *unstruct
 	GinkgoHelper()
 	Expect(unstructured.SetNestedField(extension.Object, version, "spec", "source", "catalog", "version")).To(Succeed())
 	return extension
+}
+
+// deletions returns the times at which the deletion of the product's kinds, its LVMCluster and LogicalVolumes began. It
+// returns nothing if none of them is being deleted.
+func deletions(ctx context.Context) string {
+	GinkgoHelper()
+	const ask = "jsonpath={.items[*].metadata.deletionTimestamp}"
+	return kubectl(ctx, append(strings.Fields("get -o "+ask+" crd"), kinds...)...) +
+		kubectl(ctx, "get", "-n", namespace, "-o", ask, "lvmclusters,lvmvolumegroups,logicalvolumes")
 }
 
 // startWriting starts the writer, and returns the checksum of a file that it does not touch.

@@ -118,6 +118,17 @@ func kubectl(ctx context.Context, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
+// runDocumented runs a command of the documentation, in a shell as an administrator does.
+func runDocumented(ctx context.Context, page, beginning string) {
+	GinkgoHelper()
+	line, err := olm.DocumentedCommand(page, beginning)
+	Expect(err).NotTo(HaveOccurred())
+	command, err := cluster.Lab.Command(ctx, "sh", "-c", line)
+	Expect(err).NotTo(HaveOccurred())
+	out, err := command.CombinedOutput()
+	Expect(err).NotTo(HaveOccurred(), "%s\n%s", line, out)
+}
+
 // onNode runs a shell line on the node, and returns what it prints.
 func onNode(ctx context.Context, line string) string {
 	GinkgoHelper()
