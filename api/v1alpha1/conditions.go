@@ -69,7 +69,8 @@ const (
 	ReasonDeviceFailing = "DeviceFailing"
 	// ReasonDuplicatePV: two devices carry the same physical volume.
 	ReasonDuplicatePV = "DuplicatePV"
-	// ReasonDuplicateVolumeGroup: another volume group has the name of the group, or has it while the group itself is not there.
+	// ReasonDuplicateVolumeGroup: another volume group has the name of the group, or has it while the group itself is
+	// not there.
 	ReasonDuplicateVolumeGroup = "DuplicateVolumeGroup"
 	// ReasonVolumesBroken: LVM calls logical volumes broken.
 	ReasonVolumesBroken = "VolumesBroken"

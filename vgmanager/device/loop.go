@@ -17,8 +17,9 @@ type backing struct {
 	Device Number
 }
 
-// loopStatus asks the kernel what is behind a loop device. The path that sysfs shows is that of the mount namespace in which the loop
-// device was set up, as kubelet's is for local block volumes, and may lead nowhere in this one. errDetached: nothing is behind it.
+// loopStatus asks the kernel what is behind a loop device. The path that sysfs shows is that of the mount namespace in
+// which the loop device was set up, as kubelet's is for local block volumes, and may lead nowhere in this one.
+// errDetached: nothing is behind it.
 func loopStatus(path string) (backing, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) || errors.Is(err, os.ErrNotExist) {
@@ -44,9 +45,9 @@ func loopStatus(path string) (backing, error) {
 // errDetached: the loop device went away, or nothing is behind it.
 var errDetached = errors.New("is not a loop device that is set up")
 
-// addLoops adds loop devices to the devices that are behind them. The kernel does not note them as holders, nor does a loop device
-// open a disk exclusively: without this a disk in use would look like one that is free. What is behind a loop device and cannot be found
-// out may be any device: that is a problem of each.
+// addLoops adds loop devices to the devices that are behind them. The kernel does not note them as holders, nor does a
+// loop device open a disk exclusively: without this a disk in use would look like one that is free. What is behind a
+// loop device and cannot be found out may be any device: that is a problem of each.
 func (n *Node) addLoops(devices []Device) {
 	for i := range devices {
 		loop := &devices[i]

@@ -22,8 +22,9 @@ type WipeOptions struct {
 	PVs map[Number]PV
 	// Protected tells why a physical volume must not be destroyed, or "". Without it, none that is in a volume group is.
 	Protected func(PV) string
-	// Carried reads from the device itself, whether or not LVM lists it, why a physical volume on it must not be destroyed, or "".
-	// labeled tells whether the label of one was found on it. Without Carried no device with a label that LVM does not list is wiped.
+	// Carried reads from the device itself, whether or not LVM lists it, why a physical volume on it must not be
+	// destroyed, or "". labeled tells whether the label of one was found on it. Without Carried no device with a label
+	// that LVM does not list is wiped.
 	Carried func(ctx context.Context, d Device, labeled bool) (string, error)
 	// BackupDir is made, and gets what will be overwritten.
 	BackupDir string
@@ -161,8 +162,8 @@ func (n *Node) examineForWipe(ctx context.Context, devices []Device) ([]target, 
 	return targets, nil
 }
 
-// explainCarried returns why physical volumes on the devices must not be destroyed, as the devices themselves tell. LVM may not list them:
-// a devices file, a filter or the host that a volume group belongs to can hide them.
+// explainCarried returns why physical volumes on the devices must not be destroyed, as the devices themselves tell. LVM
+// may not list them: a devices file, a filter or the host that a volume group belongs to can hide them.
 func explainCarried(ctx context.Context, targets []target, o WipeOptions) []Reason {
 	var reasons []Reason
 	for _, t := range targets {

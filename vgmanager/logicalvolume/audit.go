@@ -206,11 +206,13 @@ func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []top
 	return found
 }
 
-// othersAge is for how long a logical volume is taken to be that of another node's object: a volume group that moved has many.
+// othersAge is for how long a logical volume is taken to be that of another node's object: a volume group that moved
+// has many.
 const othersAge = 10 * time.Minute
 
-// withoutOthers leaves out the logical volumes of objects of other nodes: their volume group came here on its disks, and may have been
-// adopted. Their data is that of a PersistentVolume. What cannot be looked up is not called an orphan either.
+// withoutOthers leaves out the logical volumes of objects of other nodes: their volume group came here on its disks,
+// and may have been adopted. Their data is that of a PersistentVolume. What cannot be looked up is not called an orphan
+// either.
 func (a *Auditor) withoutOthers(ctx context.Context, found []orphan) []orphan {
 	others := map[string]time.Time{}
 	orphans := slices.DeleteFunc(found, func(o orphan) bool {
@@ -236,8 +238,8 @@ func (a *Auditor) withoutOthers(ctx context.Context, found []orphan) []orphan {
 	return orphans
 }
 
-// belongsToOther tells whether the object that a logical volume was made for is there, on another node. One without tags is known by its
-// name, which is the UID of its object.
+// belongsToOther tells whether the object that a logical volume was made for is there, on another node. One without
+// tags is known by its name, which is the UID of its object.
 func (a *Auditor) belongsToOther(ctx context.Context, o orphan) (bool, error) {
 	_, volume, _ := strings.Cut(o.Name, "/")
 	if o.object != "" {

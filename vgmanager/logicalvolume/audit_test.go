@@ -108,8 +108,8 @@ lvms_orphan_logical_volumes{device_class="thin",kind="Unclaimed",node="node1"} 1
 	}
 }
 
-// TestVolumesOfOtherNodesAreNoOrphans: their volume group came here on its disks and was adopted. What is advised about an orphan would
-// destroy the data of a PersistentVolume.
+// TestVolumesOfOtherNodesAreNoOrphans: their volume group came here on its disks and was adopted. What is advised about
+// an orphan would destroy the data of a PersistentVolume.
 func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
 	w := newWorld(t)
 	a, recorder, now := w.auditor()

@@ -19,15 +19,17 @@ func (l *LVM) change(ctx context.Context, object string, args ...string) error {
 	return l.apply(ctx, object, command{args: args})
 }
 
-// changeVolume runs a command on volumes of one volume group that LVM refuses while the group misses a physical volume. If it succeeds,
-// and what it did to the group is known, the report that is kept stays in use, with the effect in it: it does not become younger by that.
+// changeVolume runs a command on volumes of one volume group that LVM refuses while the group misses a physical volume.
+// If it succeeds, and what it did to the group is known, the report that is kept stays in use, with the effect in it:
+// it does not become younger by that.
 func (l *LVM) changeVolume(ctx context.Context, object, vg string, e effect, args ...string) error {
 	return l.apply(ctx, object, command{vg: vg, effect: e, args: args})
 }
 
-// changeWhole is changeVolume for a command that LVM carries out while the group misses a physical volume, too. LVM then writes into the
-// metadata that it is missing, and it stays so when its device is back. So the group is read first, by a process of this very call, and
-// the command is refused with ErrMissingPV if one is missing whose loss nobody has accepted (AcceptLoss).
+// changeWhole is changeVolume for a command that LVM carries out while the group misses a physical volume, too. LVM
+// then writes into the metadata that it is missing, and it stays so when its device is back. So the group is read
+// first, by a process of this very call, and the command is refused with ErrMissingPV if one is missing whose loss
+// nobody has accepted (AcceptLoss).
 func (l *LVM) changeWhole(ctx context.Context, object, vg string, e effect, args ...string) error {
 	return l.apply(ctx, object, command{vg: vg, effect: e, args: args, whole: true})
 }

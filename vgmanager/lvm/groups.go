@@ -29,8 +29,9 @@ type VGExtendOptions struct {
 	Devices []string
 }
 
-// VGExtend adds blank devices to a volume group, with the same refusals as VGCreate. A group that misses a physical volume gives
-// ErrMissingPV, unless its loss is accepted (AcceptLoss). One that does not exist gives ErrNotFound before vgextend has labeled a device.
+// VGExtend adds blank devices to a volume group, with the same refusals as VGCreate. A group that misses a physical
+// volume gives ErrMissingPV, unless its loss is accepted (AcceptLoss). One that does not exist gives ErrNotFound before
+// vgextend has labeled a device.
 //
 // Not -y and not --force: see VGCreate.
 func (l *LVM) VGExtend(ctx context.Context, o VGExtendOptions) error {

@@ -22,7 +22,8 @@ type LabeledPV struct {
 	VGTags []string
 	// SystemID is the host that the volume group belongs to (lvmsystemid(7)); empty for any host.
 	SystemID string
-	// Unresolved: the label says that it belongs to a volume group, and the devices that were read do not tell to which.
+	// Unresolved: the label says that it belongs to a volume group, and the devices that were read do not tell to
+	// which.
 	Unresolved bool
 }
 
@@ -32,11 +33,13 @@ const labelColumns = "pv_name,pv_uuid,pv_major,pv_minor,pv_missing,pv_in_use,vg_
 // unknownName is what LVM prints in place of a name that it cannot find.
 const unknownName = "[unknown]"
 
-// ReadLabels reads the labels of devices from the devices themselves: those that the devices file does not list, and those of volume
-// groups of other hosts, too. A device without a label is not in the answer, nor is one that is not there: the caller knows which it
-// asked for. A volume group that misses other physical volumes is resolved. An error means that nothing is known.
+// ReadLabels reads the labels of devices from the devices themselves: those that the devices file does not list, and
+// those of volume groups of other hosts, too. A device without a label is not in the answer, nor is one that is not
+// there: the caller knows which it asked for. A volume group that misses other physical volumes is resolved. An error
+// means that nothing is known.
 //
-// --devices takes the place of the devices file. --foreign, --shared: volume groups of other hosts are not listed without.
+// --devices takes the place of the devices file. --foreign, --shared: volume groups of other hosts are not listed
+// without.
 func (l *LVM) ReadLabels(ctx context.Context, devices ...string) ([]LabeledPV, error) {
 	if len(devices) == 0 {
 		return nil, nil
@@ -113,8 +116,8 @@ func decodeLabel(r row) LabeledPV {
 	return pv
 }
 
-// devicesFileExists tells whether the node has a devices file that its LVM uses. Without the file LVM uses all devices, and a command
-// that changes the file creates it first: LVM then lists nothing else.
+// devicesFileExists tells whether the node has a devices file that its LVM uses. Without the file LVM uses all devices,
+// and a command that changes the file creates it first: LVM then lists nothing else.
 func (l *LVM) devicesFileExists(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -125,8 +128,8 @@ func (l *LVM) devicesFileExists(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// DevicesFileAdd adds a device to LVM's devices file, so that LVM lists what is on it. One that is there already is no error. It gives
-// ErrNotEnabled on a node without the file.
+// DevicesFileAdd adds a device to LVM's devices file, so that LVM lists what is on it. One that is there already is no
+// error. It gives ErrNotEnabled on a node without the file.
 func (l *LVM) DevicesFileAdd(ctx context.Context, device string) error {
 	object := "add " + device + " to LVM's devices file"
 	exists, err := l.devicesFileExists(ctx)

@@ -176,8 +176,8 @@ func TestCheckRAID(t *testing.T) {
 	}
 }
 
-// TestDevicesFileRemove: the command that takes a device out creates a file that is not there, without the devices that LVM has used so
-// far.
+// TestDevicesFileRemove: the command that takes a device out creates a file that is not there, without the devices that
+// LVM has used so far.
 func TestDevicesFileRemove(t *testing.T) {
 	noEntry := &host.Error{ExitCode: 5, Stderr: "No devices file entry for /dev/sdb.", Err: errors.New("exit status 5")}
 	tests := map[string]struct {

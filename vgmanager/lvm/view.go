@@ -163,8 +163,8 @@ func devicePath(vg, lv string) string { return "/dev/" + vg + "/" + lv }
 // maxNamed is how many devices are named to a command. With more, scanning all is not much slower, and the command line stays short.
 const maxNamed = 64
 
-// AcceptLoss names the physical volumes of a volume group whose removal somebody asked for, by UUID: the group may be changed while they
-// are missing. It replaces what was named before.
+// AcceptLoss names the physical volumes of a volume group whose removal somebody asked for, by UUID: the group may be
+// changed while they are missing. It replaces what was named before.
 func (l *LVM) AcceptLoss(vg string, pvs []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -205,8 +205,8 @@ func (l *LVM) NameDevices(vg string, well bool) {
 	l.well[vg] = true
 }
 
-// devicesOf returns the options that name the devices of a group, as a report has them that was read in the same call: LVM takes a
-// physical volume for missing whose device is not named. None if the group is not known to be well.
+// devicesOf returns the options that name the devices of a group, as a report has them that was read in the same call:
+// LVM takes a physical volume for missing whose device is not named. None if the group is not known to be well.
 func (l *LVM) devicesOf(group *VG) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

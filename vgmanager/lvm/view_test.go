@@ -101,8 +101,8 @@ func TestAChangeWhoseEffectIsNotKnownCostsAReport(t *testing.T) {
 	}
 }
 
-// Devices are named only for a group that is known to be well, and as a report of the same call has them: what was read before may lack
-// a device that somebody added since, and LVM takes one that is not named for missing.
+// Devices are named only for a group that is known to be well, and as a report of the same call has them: what was read
+// before may lack a device that somebody added since, and LVM takes one that is not named for missing.
 func TestDevicesAreNamedAsTheSameCallReadThem(t *testing.T) {
 	r := reporting(t, "volumes")
 	l := New(r)
@@ -150,7 +150,8 @@ func TestDevicesAreNamedAsTheSameCallReadThem(t *testing.T) {
 	}
 }
 
-// TestAGroupThatMissesADeviceIsNotChanged: LVM would carry these commands out, and write down that the device is missing.
+// TestAGroupThatMissesADeviceIsNotChanged: LVM would carry these commands out, and write down that the device is
+// missing.
 func TestAGroupThatMissesADeviceIsNotChanged(t *testing.T) {
 	changes := map[string]func(*LVM, string) error{
 		"removal": func(l *LVM, vg string) error { return l.LVRemove(t.Context(), vg, "a") },

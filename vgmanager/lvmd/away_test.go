@@ -10,7 +10,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// TestNothingIsCommittedWhileADeviceIsAway: the request is tried again, and succeeds when the device is back or its loss is accepted.
+// TestNothingIsCommittedWhileADeviceIsAway: the request is tried again, and succeeds when the device is back or its
+// loss is accepted.
 func TestNothingIsCommittedWhileADeviceIsAway(t *testing.T) {
 	requests := map[string]func(*Engine) error{
 		"removal": func(e *Engine) error {

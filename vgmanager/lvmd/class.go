@@ -25,8 +25,8 @@ type DeviceClass struct {
 	// Type is thick when empty.
 	Type           types.DeviceType `json:"type"`
 	ThinPoolConfig *ThinPoolConfig  `json:"thin-pool"`
-	// VolumeGroupUUID is that of the volume group; empty for the one of the name, whichever it is. Another volume group of the name is
-	// not taken for it. Not a key of TopoLVM.
+	// VolumeGroupUUID is that of the volume group; empty for the one of the name, whichever it is. Another volume group
+	// of the name is not taken for it. Not a key of TopoLVM.
 	VolumeGroupUUID string `json:"volume-group-uuid,omitempty"`
 	// Closed says why the class takes no new volume, no snapshot and no growth; empty if it does. Not a key of TopoLVM.
 	Closed string `json:"closed,omitempty"`

@@ -41,8 +41,8 @@ func twoDisks(s *scene) v1alpha1.LVMVolumeGroupSpec {
 	return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}
 }
 
-// TestSceneDiskIsAwayForAMoment is a shelf that is reset: meanwhile a claim is deleted, and a volume is used for the first time. LVM would
-// write into the metadata that the disk is missing, and it would stay so.
+// TestSceneDiskIsAwayForAMoment is a shelf that is reset: meanwhile a claim is deleted, and a volume is used for the
+// first time. LVM would write into the metadata that the disk is missing, and it would stay so.
 func TestSceneDiskIsAwayForAMoment(t *testing.T) {
 	s := newScene(t, twoDisks)
 	before := s.ready()
@@ -83,7 +83,8 @@ func TestSceneDiskIsAwayForAMoment(t *testing.T) {
 	s.discard()
 }
 
-// TestSceneDiskThatTheAgentDoesNotKnow was added to the group by hand a moment ago: a volume is deleted before the agent knows of it.
+// TestSceneDiskThatTheAgentDoesNotKnow was added to the group by hand a moment ago: a volume is deleted before the
+// agent knows of it.
 func TestSceneDiskThatTheAgentDoesNotKnow(t *testing.T) {
 	s := newScene(t, twoDisks)
 	s.ready()
@@ -98,7 +99,8 @@ func TestSceneDiskThatTheAgentDoesNotKnow(t *testing.T) {
 	s.sh("/usr/sbin/lvm", "lvremove", "--yes", "vg1/byhand")
 }
 
-// TestSceneRAIDIsExtendedOnRequest has a new disk beside one that is away: the group is extended once somebody gave that one up.
+// TestSceneRAIDIsExtendedOnRequest has a new disk beside one that is away: the group is extended once somebody gave
+// that one up.
 func TestSceneRAIDIsExtendedOnRequest(t *testing.T) {
 	s := newScene(t, raidScene(v1alpha1.RAIDType1, 2))
 	s.ready()

@@ -13,8 +13,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// Hidden are physical volumes that LVM on this node does not list, because of its devices file, a filter, or the host that their volume
-// group belongs to. What they carry was read from the devices themselves.
+// Hidden are physical volumes that LVM on this node does not list, because of its devices file, a filter, or the host
+// that their volume group belongs to. What they carry was read from the devices themselves.
 type Hidden struct {
 	// PVs are those that could be read.
 	PVs map[device.Number]lvm.LabeledPV
@@ -55,8 +55,8 @@ type labelCache struct {
 // maxLabels is how many hidden devices are read. What is not read is not resolved.
 const maxLabels = 64
 
-// hidden reads the devices that carry the label of a physical volume which LVM does not list, if something depends on what they carry.
-// It costs a process where there are such devices, and none elsewhere.
+// hidden reads the devices that carry the label of a physical volume which LVM does not list, if something depends on
+// what they carry. It costs a process where there are such devices, and none elsewhere.
 func (r *Reconciler) hidden(ctx context.Context, w Wanted, s Seen, maxAge time.Duration) Hidden {
 	devices := hiddenDevices(s)
 	if len(devices) == 0 || !needsHidden(w, s) {
@@ -83,14 +83,15 @@ func (r *Reconciler) hidden(ctx context.Context, w Wanted, s Seen, maxAge time.D
 	return Hidden{PVs: r.labels.pvs}
 }
 
-// needsHidden tells whether hidden physical volumes matter: a volume group is not there or not complete, or devices may be wiped.
+// needsHidden tells whether hidden physical volumes matter: a volume group is not there or not complete, or devices may
+// be wiped.
 func needsHidden(w Wanted, s Seen) bool {
 	vg := groupOf(w, s)
 	return vg == nil || vg.MissingPVs > 0 || slices.ContainsFunc(w.Selectors, func(d v1alpha1.DeviceSelector) bool { return mayWipe(&d) })
 }
 
-// hiddenDevices returns the devices that are labeled as physical volumes and that LVM does not list, sorted by name. A copy of a listed
-// one is not among them, nor is the disk of a virtual machine on a logical volume.
+// hiddenDevices returns the devices that are labeled as physical volumes and that LVM does not list, sorted by name. A
+// copy of a listed one is not among them, nor is the disk of a virtual machine on a logical volume.
 func hiddenDevices(s Seen) []device.Device {
 	numbers, uuids := map[device.Number]bool{}, map[string]bool{}
 	for _, pv := range s.Report.PVs() {
@@ -133,8 +134,8 @@ func hiddenGroup(w Wanted, s Seen) []hiddenVG {
 	return groups
 }
 
-// planHidden is for a node whose LVM does not list the volume group of the device class, though it is on its disks. Nothing is created
-// in its place. Once its UUID stands in adopt, its disks are added to the devices file.
+// planHidden is for a node whose LVM does not list the volume group of the device class, though it is on its disks.
+// Nothing is created in its place. Once its UUID stands in adopt, its disks are added to the devices file.
 func planHidden(w Wanted, s Seen, groups []hiddenVG, c choice) Plan {
 	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Lost: wasThere(w, s)}
 	for _, g := range groups {
@@ -176,7 +177,8 @@ func (g hiddenVG) problem(w Wanted, foreign string, lost bool) Problem {
 	return p
 }
 
-// unhide adds the devices of a volume group to LVM's devices file. It reads them again before that, and looks whether it helped.
+// unhide adds the devices of a volume group to LVM's devices file. It reads them again before that, and looks whether
+// it helped.
 func (r *Reconciler) unhide(ctx context.Context, w Wanted, a Action) error {
 	pvs, err := r.LVM.ReadLabels(ctx, deviceNames(a.Hidden)...)
 	if err != nil {

@@ -72,8 +72,8 @@ func wiping(disks int) func(*scene) v1alpha1.LVMVolumeGroupSpec {
 	}
 }
 
-// TestSceneHiddenGroupIsNotWiped has disks of this product that LVM on this host does not list: of a dead node, or of this node before it
-// was reinstalled. The device class may wipe its disks, and names them.
+// TestSceneHiddenGroupIsNotWiped has disks of this product that LVM on this host does not list: of a dead node, or of
+// this node before it was reinstalled. The device class may wipe its disks, and names them.
 func TestSceneHiddenGroupIsNotWiped(t *testing.T) {
 	tests := map[string]struct {
 		group  string
@@ -159,8 +159,9 @@ func TestSceneHiddenGroupIsAdopted(t *testing.T) {
 	}
 }
 
-// TestSceneDeviceIsRemovedWithoutADevicesFile takes a device out of a group on a host whose LVM would use a devices file, and has none,
-// as a host has that was installed without. LVM uses all devices then, and creates no file as long as it sees a volume group.
+// TestSceneDeviceIsRemovedWithoutADevicesFile takes a device out of a group on a host whose LVM would use a devices
+// file, and has none, as a host has that was installed without. LVM uses all devices then, and creates no file as long
+// as it sees a volume group.
 func TestSceneDeviceIsRemovedWithoutADevicesFile(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}

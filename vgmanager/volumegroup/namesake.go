@@ -8,8 +8,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// recordedUUID is the UUID of the volume group that the device class has on this node: as the node status says, or, where that was lost,
-// the class that this agent published. Empty if there is no record.
+// recordedUUID is the UUID of the volume group that the device class has on this node: as the node status says, or,
+// where that was lost, the class that this agent published. Empty if there is no record.
 func recordedUUID(s Seen) string {
 	if s.Before.UUID == "" && s.Class != nil {
 		return s.Class.VolumeGroupUUID
@@ -17,8 +17,8 @@ func recordedUUID(s Seen) string {
 	return s.Before.UUID
 }
 
-// groupOf returns the volume group of a device class: the one that was recorded, or that somebody adopted. Another one of the name is not
-// taken for it. Without a record it is the one of the name, if there is only one.
+// groupOf returns the volume group of a device class: the one that was recorded, or that somebody adopted. Another one
+// of the name is not taken for it. Without a record it is the one of the name, if there is only one.
 func groupOf(w Wanted, s Seen) *lvm.VG {
 	recorded := recordedUUID(s)
 	named := s.Report.Named(w.Name)
@@ -33,8 +33,8 @@ func groupOf(w Wanted, s Seen) *lvm.VG {
 	return nil
 }
 
-// namesakes tells of volume groups that have the name of the device class' and are not it. LVM changes none of several by their name, and
-// one that is alone would be taken for the one that is away.
+// namesakes tells of volume groups that have the name of the device class' and are not it. LVM changes none of several
+// by their name, and one that is alone would be taken for the one that is away.
 func namesakes(w Wanted, s Seen) []Problem {
 	named, recorded := s.Report.Named(w.Name), recordedUUID(s)
 	if len(named) > 1 {

@@ -13,8 +13,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// TestSceneGroupsOfOneName attaches a disk whose volume group has the name of the device class'. Nothing is done to either, and nothing
-// is said about the volumes of one as if they were those of the other.
+// TestSceneGroupsOfOneName attaches a disk whose volume group has the name of the device class'. Nothing is done to
+// either, and nothing is said about the volumes of one as if they were those of the other.
 func TestSceneGroupsOfOneName(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}

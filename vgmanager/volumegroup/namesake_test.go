@@ -83,7 +83,8 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 	}
 }
 
-// TestAnotherGroupDoesNotTakeOverTheClass goes through the life of a node to which a disk with a volume group of the name is attached.
+// TestAnotherGroupDoesNotTakeOverTheClass goes through the life of a node to which a disk with a volume group of the
+// name is attached.
 func TestAnotherGroupDoesNotTakeOverTheClass(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdb"}}})
 	b.devices.belowErr = errRead // The fake kernel maps nothing.

@@ -232,8 +232,8 @@ func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests,
 			due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 		}
 	} else if w.Spec.RAIDConfig != nil && len(c.candidates) > 0 && !hasDuplicates(s, vg) && allAccepted(w, s, vg) {
-		// A group that lost a device needs a new one before it can be repaired. LVM extends it, and writes down that the device is
-		// missing: for good, so only if somebody gave it up.
+		// A group that lost a device needs a new one before it can be repaired. LVM extends it, and writes down that
+		// the device is missing: for good, so only if somebody gave it up.
 		due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 	}
 	if hasInactive(vg) {

@@ -162,7 +162,8 @@ func protectedLabel(w Wanted, pv lvm.LabeledPV) string {
 	return protectedGroup(w, pv.VGName, pv.VGTags)
 }
 
-// protectedGroup tells why the physical volumes of a volume group are not wiped: it is of this product, of this node or from elsewhere.
+// protectedGroup tells why the physical volumes of a volume group are not wiped: it is of this product, of this node or
+// from elsewhere.
 func protectedGroup(w Wanted, name string, tags []string) string {
 	switch {
 	case isOfProduct(tags):

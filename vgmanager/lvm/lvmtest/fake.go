@@ -123,7 +123,8 @@ func (f *Fake) Hide(path string) {
 	f.disks[path].hidden = true
 }
 
-// AddNamesake attaches a volume group that may have the name of another one; it comes first in reports. TakeNamesake takes it away.
+// AddNamesake attaches a volume group that may have the name of another one; it comes first in reports. TakeNamesake
+// takes it away.
 func (f *Fake) AddNamesake(vg lvm.VG) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
