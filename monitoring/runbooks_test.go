@@ -188,7 +188,7 @@ var verbs = map[string]bool{"get": true, "describe": true, "delete": true, "edit
 // valued are the flags of kubectl that have their value in the next word; plain are the others, without what follows =.
 var (
 	valued = []string{"-n", "-o", "-l", "--field-selector"}
-	plain  = []string{"-A", "--previous", "--since", "--tail", "--prefix"}
+	plain  = []string{"-A", "-it", "--previous", "--since", "--tail", "--prefix"}
 )
 
 // lvmCommands are links to lvm; base is what every node has, or what the page says that it may have not.
@@ -197,7 +197,9 @@ var (
 	base        = []string{"cat", "chroot", "dmesg", "dmsetup", "findmnt", "fstrim", "journalctl", "ps", "systemctl", "timeout", "udevadm"}
 	// destructive ones need a sentence before them that says in bold what is lost.
 	destructive = regexp.MustCompile(`\b(vgremove|vgreduce|lvremove|lvreduce|pvremove|wipefs|vgcfgrestore|lvconvert)\b`)
-	warned      = regexp.MustCompile(`\*\*[^*]*(for good|had back|lost)[^*]*\*\*`)
+	// asks are those that want an answer; without a terminal LVM takes it for a no.
+	asks   = regexp.MustCompile(`\b(vgremove|lvremove|lvconvert)\b`)
+	warned = regexp.MustCompile(`\*\*[^*]*(for good|had back|lost)[^*]*\*\*`)
 )
 
 // enterHost is the way of the product onto the node (vgmanager/host).
@@ -325,10 +327,16 @@ func (c *checker) line(line string) error {
 		if err := c.onNode(words[i+1:]); err != nil {
 			return err
 		}
+		if slices.Contains(words, "exec") && asks.MatchString(line) && !slices.Contains(words[:i], "-it") {
+			return errors.New("the command asks a question, which exec shows only with -it")
+		}
 		words = words[:i]
 	}
 	return c.cluster(words)
 }
+
+// escape is what a shell makes of a backslash outside of quotes: it is gone, and the character after it stays.
+var escape = regexp.MustCompile(`\\(.)`)
 
 // split is what a shell makes of a line without pipes: words, with 'quotes'.
 func split(line string) ([]string, error) {
@@ -341,6 +349,7 @@ func split(line string) ([]string, error) {
 		if strings.ContainsAny(part, "|;&<>`\"") {
 			return nil, errors.New("one command a line, with single quotes")
 		}
+		part = escape.ReplaceAllString(part, "$1")
 		fields := strings.Fields(part)
 		if i > 0 && len(fields) > 0 && !strings.HasPrefix(part, " ") {
 			words[len(words)-1] += fields[0]
@@ -614,7 +623,9 @@ func TestWrongCommandsAreFound(t *testing.T) {
 	for block, want := range map[string]string{
 		"kubectl -n x get lvmvgns NODE -o jsonpath='{.status.nodeStatus[*].nam}'": "no field nam",
 		"kubectl -n x get lvmcluster -o jsonpath='{.status.state}'":               "no field status",
-		"kubectl get pods":                                 "if and only if",
+		"kubectl get pods": "if and only if",
+		`kubectl get logicalvolumes -o custom-columns=A:.metadata.annotations.lvm\.topolvm\.io/claim`:   "no field",
+		`kubectl get logicalvolumes -o 'custom-columns=A:.metadata.annotations.lvm\.topolvm\.io/claim'`: "",
 		"kubectl -n x get logicalvolumes":                  "if and only if",
 		"kubectl -n x get volumegroups":                    "kind volumegroups",
 		"kubectl -n x apply pod NAME":                      "no verb apply",
