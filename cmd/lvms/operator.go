@@ -371,7 +371,7 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 	if err := mgr.Add(left); err != nil {
 		return nil, err
 	}
-	server := grpc.NewServer()
+	server := grpc.NewServer(grpc.UnaryInterceptor(lvmsdriver.LogCalls(controller.ClaimOf)))
 	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
 	csi.RegisterControllerServer(server, controller)
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {

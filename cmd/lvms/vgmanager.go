@@ -239,7 +239,7 @@ func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine)
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(measure))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(measure, lvmsdriver.LogCalls(node.ClaimOf)))
 	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
 	csi.RegisterNodeServer(server, node)
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Limits of one command. A caller that wants less sets a deadline on its context; nobody can have more output.
@@ -152,13 +154,16 @@ func run(ctx context.Context, counter *Counter, prefix []string, accepted func(i
 		}
 		counter.ended(command, time.Since(begun), err != nil)
 	}
+	logger := log.FromContext(ctx).WithName("host").WithValues("command", failure.Command, "took", time.Since(begun).Round(time.Millisecond).String())
 	if err == nil {
+		logger.V(1).Info("Command succeeded")
 		return stdout.kept.Bytes(), cmd.ProcessState.ExitCode(), nil
 	}
 	failure.Err, failure.Stderr = err, strings.TrimSpace(stderr.kept.String())
 	if cmd.ProcessState != nil {
 		failure.ExitCode = cmd.ProcessState.ExitCode()
 	}
+	logger.Info("Command failed", "exitCode", failure.ExitCode, "error", failure.Err.Error(), "stderr", failure.Stderr)
 	return nil, failure.ExitCode, failure
 }
 

@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/go-logr/logr/funcr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // script writes an executable shell script for a test.
@@ -165,5 +168,32 @@ func TestRunAcceptingTakesNoExitCodeAfterTheTimeLimit(t *testing.T) {
 	out, _, err := NewLocal().RunAccepting(ctx, func(int) bool { return true }, script(t, "trap 'exit 8' TERM; echo data; sleep 10 >/dev/null 2>&1 & wait"))
 	if out != nil || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %q, %v", out, err)
+	}
+}
+
+func TestCommandsAreLogged(t *testing.T) {
+	for level, want := range [][]string{{"Command failed"}, {"Command succeeded", "Command failed"}} {
+		var lines []string
+		logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: level})
+		ctx := log.IntoContext(t.Context(), logger.WithValues("volume", "8a6e"))
+		if _, err := NewLocal().Run(ctx, "/bin/true"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := NewLocal().Run(ctx, "/bin/sh", "-c", "echo no such disk >&2; exit 5"); err == nil {
+			t.Fatal("no error")
+		}
+		if len(lines) != len(want) {
+			t.Fatalf("level %d: got %q", level, lines)
+		}
+		for i, text := range want {
+			if !strings.Contains(lines[i], text) || !strings.Contains(lines[i], `"volume"="8a6e"`) {
+				t.Errorf("level %d: %s", level, lines[i])
+			}
+		}
+		for _, text := range []string{"no such disk", `"exitCode"=5`, "/bin/sh"} {
+			if !strings.Contains(lines[len(lines)-1], text) {
+				t.Errorf("%s\nhas no %s", lines[len(lines)-1], text)
+			}
+		}
 	}
 }

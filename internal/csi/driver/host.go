@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 	mount "k8s.io/mount-utils"
 	utilexec "k8s.io/utils/exec"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 const (
@@ -271,6 +272,11 @@ func (h host) grow(device, path string, always bool) error {
 	return err
 }
 
+// accepted tells whether an exit status is a part of a program's answer.
+func accepted(program string, exitCode int) bool {
+	return program == "blkid" && exitCode == blkidNothing || program == "e2fsck" && exitCode == fsckRepaired
+}
+
 // run runs a program of the agent's image. What it printed is in the error. At its limit, or when ctx ends, it gets SIGTERM,
 // and SIGKILL after killDelay.
 func run(ctx context.Context, limit time.Duration, program string, args ...string) ([]byte, error) {
@@ -281,12 +287,21 @@ func run(ctx context.Context, limit time.Duration, program string, args ...strin
 	cmd.WaitDelay = killDelay // A child that keeps the pipes open does not keep us for longer, either.
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
+	begun := time.Now()
 	out, err := cmd.Output()
+	logger := log.FromContext(ctx).WithName("host").WithValues("command", strings.Join(append([]string{program}, args...), " "),
+		"took", time.Since(begun).Round(time.Millisecond).String())
 	if err == nil {
+		logger.V(1).Info("Command succeeded")
 		return out, nil
 	}
 	if ctx.Err() != nil {
 		err = errors.Join(err, ctx.Err())
+	}
+	if cmd.ProcessState != nil && accepted(program, cmd.ProcessState.ExitCode()) {
+		logger.V(1).Info("Command succeeded", "exitCode", cmd.ProcessState.ExitCode())
+	} else {
+		logger.Info("Command failed", "error", err.Error(), "stderr", strings.TrimSpace(stderr.String()))
 	}
 	said := strings.Join(strings.Fields(stderr.String()+" "+string(out)), " ")
 	return out, fmt.Errorf("%s: %w: %s", program, err, said)
