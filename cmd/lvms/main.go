@@ -31,6 +31,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/version"
 	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
 var scheme = runtime.NewScheme()
@@ -67,6 +68,7 @@ func command() *cobra.Command {
 		logger := zap.New(zap.UseFlagOptions(&logs))
 		ctrl.SetLogger(logger)
 		klog.SetLogger(logger)
+		host.SetLogger(logger)
 	}
 	root.AddCommand(operatorCommand(), vgmanagerCommand(), lvmdCommand(), collect.Command())
 	return root

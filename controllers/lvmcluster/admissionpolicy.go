@@ -47,7 +47,7 @@ func (admissionPolicies) GetName() string { return "admissionPolicies" }
 
 // EnsureCreated applies the policies and their bindings.
 func (admissionPolicies) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	objects, err := newAdmissionPolicies(cluster)
+	objects, err := newAdmissionPolicies(cluster, agentPolicyFile, operatorPolicyFile, deletionPolicyFile)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,24 @@ func (admissionPolicies) EnsureCreated(r Reconciler, ctx context.Context, cluste
 
 // EnsureDeleted deletes the bindings and the policies.
 func (admissionPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
-	objects, err := newAdmissionPolicies(cluster)
+	return deletePolicies(r, ctx, cluster, agentPolicyFile, operatorPolicyFile, deletionPolicyFile)
+}
+
+// deletionPolicies are those of the admissionPolicies that refuse the deletion of the kinds and of the namespace. They are deleted
+// as soon as nothing uses the storage: the API server needs a moment to notice, and whoever waits for the LVMCluster and then
+// deletes the kinds must not be refused.
+type deletionPolicies struct{}
+
+// GetName names the step.
+func (deletionPolicies) GetName() string { return "deletionPolicies" }
+
+// EnsureDeleted deletes the bindings and the policies.
+func (deletionPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+	return deletePolicies(r, ctx, cluster, deletionPolicyFile)
+}
+
+func deletePolicies(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster, files ...[]byte) error {
+	objects, err := newAdmissionPolicies(cluster, files...)
 	if err != nil {
 		return err
 	}
@@ -73,10 +90,10 @@ func (admissionPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluste
 	return errors.Join(errs...)
 }
 
-// newAdmissionPolicies builds the policies for the operator's namespace.
-func newAdmissionPolicies(cluster *lvmv1alpha1.LVMCluster) ([]*unstructured.Unstructured, error) {
+// newAdmissionPolicies builds the policies of files for the operator's namespace.
+func newAdmissionPolicies(cluster *lvmv1alpha1.LVMCluster, files ...[]byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
-	for _, file := range [][]byte{agentPolicyFile, operatorPolicyFile, deletionPolicyFile} {
+	for _, file := range files {
 		decoded, err := decodeAll(bytes.ReplaceAll(file, []byte(suggestedNamespace), []byte(cluster.Namespace)))
 		if err != nil {
 			return nil, fmt.Errorf("admission policies: %w", err)

@@ -27,7 +27,8 @@ func deletionOrder(options Options) []deleter {
 	if options.Platform.Snapshots {
 		order = append(order, topolvmVolumeSnapshotClass{})
 	}
-	order = append(order, unusedGate{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{}, nodeTraces{}, admissionPolicies{}, csiDriver{})
+	order = append(order, unusedGate{}, deletionPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{}, nodeTraces{},
+		admissionPolicies{}, csiDriver{})
 	if options.Platform.Kind == platform.OpenShift {
 		order = append(order, consoleDashboard{})
 	}

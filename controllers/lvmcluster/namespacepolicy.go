@@ -63,7 +63,7 @@ func (p *NamespacePolicy) apply(ctx context.Context) error {
 		return err
 	}
 	if deployment == nil {
-		return fmt.Errorf("Deployment %s/%s is not there or is being deleted: the policy is not created, since nothing would remove it",
+		return fmt.Errorf("the Deployment %s/%s is not there or is being deleted: the policy is not created, since nothing would remove it",
 			p.namespace, installed.Name)
 	}
 	owner, err := installed.ClusterOwner(ctx, p.live, deployment)

@@ -189,6 +189,12 @@ func ofPolicies(verb string) []string {
 		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-vg-manager-"+of, verb+" ValidatingAdmissionPolicyBinding lvms-vg-manager-"+of)
 	}
 	writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-operator-pods", verb+" ValidatingAdmissionPolicyBinding lvms-operator-pods")
+	return append(writes, ofDeletionPolicies(verb)...)
+}
+
+// ofDeletionPolicies are those of ofPolicies for what refuses the deletion of the kinds. They go first.
+func ofDeletionPolicies(verb string) []string {
+	var writes []string
 	for _, of := range []string{"logicalvolume", "installation"} {
 		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-"+of+"-deletion", verb+" ValidatingAdmissionPolicyBinding lvms-"+of+"-deletion")
 	}

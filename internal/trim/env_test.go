@@ -61,7 +61,7 @@ func settled(t *testing.T, name string) []client.Object {
 	return []client.Object{claim, volume, lv}
 }
 
-// An object that is settled is not in the cache. Who asks the manager's client for it gets it all the same, whole; who lists is told.
+// An object that is settled is not in the cache. Get of the manager's client still returns it, complete; List returns an error.
 func TestASettledObjectIsFound(t *testing.T) {
 	objects := settled(t, "rests")
 	volumes := &Volumes{}

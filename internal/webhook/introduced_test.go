@@ -57,7 +57,7 @@ func TestOnlyWhatAChangeIntroducesIsRefused(t *testing.T) {
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}
-		// Created anew, the same spec is judged whole.
+		// When an LVMCluster is created, every rule applies to the whole spec.
 		if _, err := validator.ValidateCreate(t.Context(), cluster(test.before)); err == nil {
 			t.Errorf("%s: a new LVMCluster with the violation is admitted", name)
 		}

@@ -126,7 +126,7 @@ func createLogicalVolume(t *testing.T, name, handle string) {
 func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 	ctx := t.Context()
 	if _, err := exec.LookPath("jq"); err != nil {
-		t.Skip("jq is not installed, which the page needs")
+		t.Fatal("jq is not installed, which the page needs: make packages-tests installs it")
 	}
 	cluster := &lvmv1alpha1.LVMCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: "my-lvmcluster", Namespace: Namespace, Finalizers: []string{lvmv1alpha1.LVMClusterFinalizer}},

@@ -64,6 +64,8 @@ var requirements = []requirement{
 // testRequirements are what tests need beside a lab.
 var testRequirements = []requirement{
 	{"/usr/bin/chromium", "chromium", clusterMachineOnly},
+	// Pages of the documentation whose commands are run need it.
+	{"/usr/bin/jq", "jq", clusterMachineOnly},
 }
 
 // MissingPackages returns the Debian packages that this machine lacks for a lab and, if tests is set, for all tests.

@@ -9,10 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/log"
+	"github.com/go-logr/logr"
 )
 
 // Limits of one command. A caller that wants less sets a deadline on its context; nobody can have more output.
@@ -154,7 +155,7 @@ func run(ctx context.Context, counter *Counter, prefix []string, accepted func(i
 		}
 		counter.ended(command, time.Since(begun), err != nil)
 	}
-	logger := log.FromContext(ctx).WithName("host").WithValues("command", failure.Command, "took", time.Since(begun).Round(time.Millisecond).String())
+	logger := loggerOf(ctx).WithName("host").WithValues("command", failure.Command, "took", time.Since(begun).Round(time.Millisecond).String())
 	if err == nil {
 		logger.V(1).Info("Command succeeded")
 		return stdout.kept.Bytes(), cmd.ProcessState.ExitCode(), nil
@@ -165,6 +166,22 @@ func run(ctx context.Context, counter *Counter, prefix []string, accepted func(i
 	}
 	logger.Info("Command failed", "exitCode", failure.ExitCode, "error", failure.Err.Error(), "stderr", failure.Stderr)
 	return nil, failure.ExitCode, failure
+}
+
+// fallback is for commands whose context has no logger.
+var fallback atomic.Pointer[logr.Logger]
+
+// SetLogger sets the logger for commands whose context has none. Without it they are not logged.
+func SetLogger(logger logr.Logger) { fallback.Store(&logger) }
+
+func loggerOf(ctx context.Context) logr.Logger {
+	if logger, err := logr.FromContext(ctx); err == nil {
+		return logger
+	}
+	if logger := fallback.Load(); logger != nil {
+		return *logger
+	}
+	return logr.Discard()
 }
 
 // command has no stdin: LVM answers its own questions with no when there is nobody to ask.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
-	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // script writes an executable shell script for a test.
@@ -175,7 +175,7 @@ func TestCommandsAreLogged(t *testing.T) {
 	for level, want := range [][]string{{"Command failed"}, {"Command succeeded", "Command failed"}} {
 		var lines []string
 		logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: level})
-		ctx := log.IntoContext(t.Context(), logger.WithValues("volume", "8a6e"))
+		ctx := logr.NewContext(t.Context(), logger.WithValues("volume", "8a6e"))
 		if _, err := NewLocal().Run(ctx, "/bin/true"); err != nil {
 			t.Fatal(err)
 		}

@@ -78,7 +78,7 @@ func (e *Engine) Exists(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// ClassOf returns the class that has a volume, by a report read anew. NotFound: none has it. Unavailable: the volume group or
+// ClassOf returns the class that has a volume. It reads a new report. NotFound: none has it. Unavailable: the volume group or
 // the pool of a class is not there, so whether that one has it is not known.
 func (e *Engine) ClassOf(ctx context.Context, name string) (string, error) {
 	report, err := e.lvm.Report(ctx)

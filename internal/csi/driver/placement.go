@@ -190,6 +190,11 @@ func IsPending(lv *topolvmv1.LogicalVolume) bool {
 	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && !isRefusal(lv.Status.Code)
 }
 
+// IsRefused tells whether a node was asked for a volume and will not make it.
+func IsRefused(lv *topolvmv1.LogicalVolume) bool {
+	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && isRefusal(lv.Status.Code)
+}
+
 // GetCapacity returns what new volumes of a class can have, on one node or on all, and how large a single one can be.
 func (s *ControllerServer) GetCapacity(ctx context.Context, request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
 	class := request.GetParameters()[v1alpha1.DeviceClassParameter]

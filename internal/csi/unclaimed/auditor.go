@@ -1,7 +1,7 @@
 // Package unclaimed finds volumes that nothing in the cluster knows but their own LogicalVolume: no PersistentVolume, no
 // VolumeSnapshotContent, and no claim for which they are being made. A claim that is deleted in the moment in which the operator is killed
-// leaves one; so does a PersistentVolume that was kept (Retain) and then deleted by hand. It marks them, and removes nothing: the node
-// agent lists what is marked with its orphans.
+// leaves one; so does a PersistentVolume that was kept (Retain) and then deleted by hand. It marks them, and removes no volume: the node
+// agent lists what is marked with its orphans. An object whose volume a node has refused has none: it is deleted when its claim is gone.
 package unclaimed
 
 import (
@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
 	"github.com/lvm-storage/lvm-operator/internal/event"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
@@ -82,7 +83,7 @@ func (a *Auditor) Start(ctx context.Context) error {
 	}
 }
 
-// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims,verbs=get;list
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents,verbs=list
 
@@ -111,6 +112,7 @@ func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
 // judge brings the mark of a LogicalVolume to what is true, and notes since when it is unclaimed. early tells that this is not long enough.
 func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool, since map[types.UID]time.Time) (early bool, err error) {
 	first, before := a.since[lv.UID]
+	refused := driver.IsRefused(lv)
 	unclaimed, err := a.unclaimed(ctx, lv, known)
 	if err != nil {
 		if before {
@@ -126,14 +128,31 @@ func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known 
 		if _, marked := lv.Annotations[v1alpha1.UnclaimedAnnotation]; !marked && a.now().Sub(first) < settleTime {
 			return true, nil
 		}
+		if refused {
+			return false, a.delete(ctx, lv)
+		}
 	}
 	return false, a.mark(ctx, lv, unclaimed)
 }
 
-// unclaimed tells whether a volume that was made is known to nothing.
+// delete deletes an object that nobody waits for any more. An operator that is killed before it withdraws a refused object leaves
+// one when the claim is deleted meanwhile. If the object has changed since it was judged, it stays.
+func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
+	err := a.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("delete LogicalVolume %s, which was refused and has no claim: %w", lv.Name, err)
+	}
+	log.FromContext(ctx).Info("Deleted a LogicalVolume that was refused and has no claim", "logicalVolume", lv.Name, "node", lv.Spec.NodeName)
+	return nil
+}
+
+// unclaimed tells whether a volume that was made, or an object that was refused, is known to nothing.
 func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool) (bool, error) {
 	switch {
-	case lv.Status.VolumeID == "" || !lv.DeletionTimestamp.IsZero() || known[lv.Status.VolumeID] || known[lv.Name]:
+	case lv.Status.VolumeID == "" && !driver.IsRefused(lv) || !lv.DeletionTimestamp.IsZero() || known[lv.Status.VolumeID] || known[lv.Name]:
 		return false, nil
 	case strings.HasPrefix(lv.Name, snapshotPrefix) && !a.Snapshots:
 		return false, nil // Nobody can tell.

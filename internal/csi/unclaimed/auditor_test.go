@@ -9,6 +9,7 @@ import (
 	"time"
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -267,4 +268,49 @@ func (r pageReader) List(ctx context.Context, list client.ObjectList, options ..
 		list.SetContinue(fmt.Sprint(at + 1))
 	}
 	return nil
+}
+
+// TestARefusedObjectGoesWithItsClaim: the operator was killed before it withdrew the object, and the claim was deleted
+// meanwhile. Nobody else would delete the object, and it would keep the LVMCluster.
+func TestARefusedObjectGoesWithItsClaim(t *testing.T) {
+	refused := func(name, claim string) *topolvmv1.LogicalVolume {
+		lv := volume(name, claim)
+		lv.Status = topolvmv1.LogicalVolumeStatus{Code: codes.ResourceExhausted}
+		return lv
+	}
+	pending := refused("pvc-pending", "shop/pending")
+	pending.Status.Code = codes.Unavailable
+	s := newSetup(t, true, refused("pvc-gone", "shop/gone"), refused("pvc-other", "shop/again"), claim("again", "new"),
+		refused("pvc-waits", "shop/waits"), claim("waits", "waits"), refused("snapshot-gone", "shop/snap"), refused("snapshot-kept", "shop/kept"),
+		content("kept", map[string]any{"spec": map[string]any{"volumeSnapshotRef": map[string]any{"uid": "kept"}}}), pending)
+	left := func() string {
+		list := &topolvmv1.LogicalVolumeList{}
+		if err := s.Live.List(t.Context(), list); err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for i := range list.Items {
+			names = append(names, list.Items[i].Name)
+		}
+		return strings.Join(names, " ")
+	}
+	all := left()
+	s.look(0)
+	if got := left(); got != all {
+		t.Errorf("at once: %s is left of %s", got, all)
+	}
+	s.fail = "PersistentVolumeClaim"
+	s.look(settleTime)
+	s.fail = ""
+	for _, name := range []string{"pvc-gone", "pvc-other", "snapshot-kept", "pvc-waits", "pvc-pending"} {
+		if !strings.Contains(left(), name) {
+			t.Errorf("%s is gone, and the claims could not be read", name)
+		}
+	}
+	for range 2 {
+		s.look(settleTime + time.Second)
+		if got, want := left(), "pvc-pending pvc-waits snapshot-kept"; got != want {
+			t.Errorf("%s are left, want %s", got, want)
+		}
+	}
 }

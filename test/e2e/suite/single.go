@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
 
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
@@ -17,19 +17,19 @@ type Single struct{ *story.Cluster }
 
 // Run runs kubectl, which reads stdin, and returns what it prints.
 func (c Single) Run(ctx context.Context, stdin string, args ...string) string {
-	GinkgoHelper()
+	ginkgo.GinkgoHelper()
 	out, err := c.Kubectl(ctx, strings.NewReader(stdin), args...)
-	Expect(err).NotTo(HaveOccurred())
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	return strings.TrimSpace(out)
 }
 
 // OnNode runs a line of shell on the node and returns what it prints.
 func (c Single) OnNode(ctx context.Context, line string) string {
-	GinkgoHelper()
+	ginkgo.GinkgoHelper()
 	node, err := c.Lab.Node("node1")
-	Expect(err).NotTo(HaveOccurred())
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	result, err := node.Exec(ctx, "/bin/sh", "-c", line)
-	Expect(err).NotTo(HaveOccurred())
+	gomega.Expect(err).NotTo(gomega.HaveOccurred())
 	return strings.TrimSpace(result.Stdout)
 }
 
@@ -54,18 +54,18 @@ spec:
 
 // StartWriting starts the Pod default/writer, which writes to the volume of a claim.
 func (c Single) StartWriting(ctx context.Context, claim string) {
-	GinkgoHelper()
+	ginkgo.GinkgoHelper()
 	image := c.Lab.Registry() + "/busybox:1"
 	c.Run(ctx, strings.NewReplacer("IMAGE", image, "CLAIM", claim).Replace(writer), "apply", "-f", "-")
-	Expect(c.WaitRunning(ctx, "default", "writer")).To(Succeed())
+	gomega.Expect(c.WaitRunning(ctx, "default", "writer")).To(gomega.Succeed())
 }
 
 // StillWrites wants the Pod default/writer to be the same, and its count to grow.
 func (c Single) StillWrites(ctx context.Context) {
-	GinkgoHelper()
+	ginkgo.GinkgoHelper()
 	count := func() int {
 		out, err := c.Shell(ctx, "default", "writer", "cat /data/count")
-		Expect(err).NotTo(HaveOccurred(), "the Pod that writes")
+		gomega.Expect(err).NotTo(gomega.HaveOccurred(), "the Pod that writes")
 		n, err := strconv.Atoi(strings.TrimSpace(out))
 		if err != nil {
 			return 0 // read between truncation and write
@@ -73,7 +73,7 @@ func (c Single) StillWrites(ctx context.Context) {
 		return n
 	}
 	var first int
-	Eventually(func() int { first = count(); return first }).WithContext(ctx).WithTimeout(20 * time.Second).
-		Should(BeNumerically(">", 0))
-	Eventually(count).WithContext(ctx).WithTimeout(20 * time.Second).Should(BeNumerically(">", first))
+	gomega.Eventually(func() int { first = count(); return first }).WithContext(ctx).WithTimeout(20 * time.Second).
+		Should(gomega.BeNumerically(">", 0))
+	gomega.Eventually(count).WithContext(ctx).WithTimeout(20 * time.Second).Should(gomega.BeNumerically(">", first))
 }

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/onsi/ginkgo/v2"
-	. "github.com/onsi/gomega"
+	"github.com/onsi/ginkgo/v2"
+	"github.com/onsi/gomega"
 	"github.com/onsi/gomega/format"
 
 	"github.com/lvm-storage/lvm-operator/test/lab"
@@ -23,9 +23,9 @@ var summary strings.Builder
 
 // Run runs the specs of a package.
 func Run(t *testing.T, name string) {
-	RegisterFailHandler(Fail)
+	gomega.RegisterFailHandler(ginkgo.Fail)
 	format.MaxLength = 0 // What failed is read to its end.
-	RunSpecs(t, name)
+	ginkgo.RunSpecs(t, name)
 	if t.Failed() {
 		t.Log(summary.String())
 	}
@@ -34,10 +34,10 @@ func Run(t *testing.T, name string) {
 // ReportFailure prints what a support engineer would ask for when the current spec has failed, and keeps all logs. more are
 // further commands of kubectl.
 func ReportFailure(ctx context.Context, cluster *story.Cluster, more ...string) {
-	if !CurrentSpecReport().Failed() || cluster == nil {
+	if !ginkgo.CurrentSpecReport().Failed() || cluster == nil {
 		return
 	}
-	report := CurrentSpecReport()
+	report := ginkgo.CurrentSpecReport()
 	fmt.Fprintf(&summary, "%s\n%s\n", report.LeafNodeText, shortened(report.FailureMessage(), 1500))
 	kubectl := func(args string) string {
 		out, err := cluster.Kubectl(ctx, nil, strings.Fields(args)...)
@@ -58,7 +58,7 @@ func ReportFailure(ctx context.Context, cluster *story.Cluster, more ...string) 
 		"logs -n " + story.OperatorNamespace + " -l app.kubernetes.io/name=vg-manager --tail=40 --prefix",
 		"get events -A",
 	}, more...) {
-		fmt.Fprintf(GinkgoWriter, "--- kubectl %s\n%s\n", args, kubectl(args))
+		fmt.Fprintf(ginkgo.GinkgoWriter, "--- kubectl %s\n%s\n", args, kubectl(args))
 	}
 	keepLogs(ctx, cluster)
 }
@@ -66,11 +66,11 @@ func ReportFailure(ctx context.Context, cluster *story.Cluster, more ...string) 
 func keepLogs(ctx context.Context, cluster *story.Cluster) {
 	cache, err := lab.CacheDir()
 	if err != nil {
-		fmt.Fprintln(GinkgoWriter, err)
+		fmt.Fprintln(ginkgo.GinkgoWriter, err)
 		return
 	}
 	dir := filepath.Join(cache, "e2e-logs", time.Now().UTC().Format("20060102T150405.000"))
-	fmt.Fprintf(GinkgoWriter, "logs of the lab: %s %v\n", dir, cluster.Lab.CollectLogs(ctx, dir))
+	fmt.Fprintf(ginkgo.GinkgoWriter, "logs of the lab: %s %v\n", dir, cluster.Lab.CollectLogs(ctx, dir))
 }
 
 // shortened keeps the end of a text, which is the newest of a list.
