@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/wire"
 )
 
 // bootLimit is for the boot of a node that does nothing: it takes 3 seconds.
@@ -75,8 +77,24 @@ func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, pro
 	}
 	args = flavor.testArgs(args)
 	code, err = n.Run(ctx, Command{Args: append([]string{program}, args...), Env: env, Dir: dir, Stdout: stdout, Stderr: stderr})
+	if errors.Is(err, wire.ErrLost) {
+		err = fmt.Errorf("%w\n--- end of the node's console\n%s", err, n.endOfConsole())
+	}
 	if err != nil {
 		return code, fmt.Errorf("run %s: %w", program, err)
 	}
 	return code, nil
+}
+
+// consoleTail is how much of a console is shown, in bytes: a panic of the kernel with its registers and its stack.
+const consoleTail = 6000
+
+// endOfConsole says why a node's kernel ended, or why its log cannot say it.
+func (n *Node) endOfConsole() string {
+	logs, err := n.Logs()
+	if err != nil {
+		return err.Error()
+	}
+	text := strings.TrimSpace(logs["console"])
+	return text[max(0, len(text)-consoleTail):]
 }

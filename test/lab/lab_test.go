@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/test/lab/internal/wire"
 )
 
 // These tests run real labs: go test -tags lab ./test/lab. They need root, and what Doctor asks for.
@@ -394,6 +397,15 @@ func TestRunTestBinary(t *testing.T) {
 	dir, _ := os.Getwd()
 	if err != nil || code != 3 || stdout.String() != "/dev/ubdb "+dir+"\n" || stderr.String() != "e\n" {
 		t.Errorf("got %d, %v, %q, %q", code, err, stdout.String(), stderr.String())
+	}
+	nothingIsLeft(t, o.State)
+}
+
+func TestALostNodeShowsItsConsole(t *testing.T) {
+	o := Options{Name: "panic", State: filepath.Join(t.TempDir(), "lab")}
+	_, err := RunTestBinary(testContext(t), o, io.Discard, io.Discard, "/bin/sh", "-c", "echo c >/proc/sysrq-trigger")
+	if err == nil || !errors.Is(err, wire.ErrLost) || !strings.Contains(err.Error(), "Kernel panic") {
+		t.Errorf("got %v", err)
 	}
 	nothingIsLeft(t, o.State)
 }
