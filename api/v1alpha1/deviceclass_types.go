@@ -341,7 +341,6 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="self.name == oldSelf.name",message="name of the thin pool cannot be changed: the pools exist"
 // +kubebuilder:validation:XValidation:rule="self.sizePercent == oldSelf.sizePercent",message="sizePercent cannot be changed after the thin pool was made"
-// +kubebuilder:validation:XValidation:rule="self.chunkSizeCalculationPolicy == oldSelf.chunkSizeCalculationPolicy && has(self.chunkSize) == has(oldSelf.chunkSize) && (!has(self.chunkSize) || self.chunkSize == oldSelf.chunkSize)",message="the chunk size cannot be changed after the thin pool was made"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoExtend) || self.autoExtend.thresholdPercent <= self.highWaterMarkPercent",message="autoExtend.thresholdPercent is above highWaterMarkPercent: the pool would refuse new volumes before it grows"
 // +kubebuilder:validation:XValidation:rule="!has(self.chunkSize) || self.chunkSizeCalculationPolicy == 'Static'",message="chunkSize needs chunkSizeCalculationPolicy: Static"
 // +kubebuilder:validation:XValidation:rule="!has(self.metadataSize) || self.metadataSizeCalculationPolicy == 'Static'",message="metadataSize needs metadataSizeCalculationPolicy: Static"
@@ -372,13 +371,15 @@ type ThinPoolConfig struct {
 	// +optional
 	HighWaterMarkPercent int `json:"highWaterMarkPercent,omitempty"`
 
-	// chunkSizeCalculationPolicy: Static takes chunkSize, Host leaves it to LVM.
+	// chunkSizeCalculationPolicy: Static takes chunkSize, Host leaves it to LVM. It can be changed until a node has the thin pool.
 	// +kubebuilder:validation:Enum=Host;Static
 	// +kubebuilder:default=Static
 	// +optional
 	ChunkSizeCalculationPolicy SizeCalculationPolicy `json:"chunkSizeCalculationPolicy,omitempty"`
 
-	// chunkSize of the pool, from 64Ki to 1Gi, a multiple of 64Ki; 128Ki when not set.
+	// chunkSize of the pool, from 64Ki to 1Gi, a multiple of 64Ki. When not set, each node's pool has 128Ki, or the smallest power of
+	// two with which the pool can grow to twice its size: 256Ki for a pool of 16 TiB, 512Ki for one of 32 TiB. It can be changed until
+	// a node has the thin pool.
 	// +optional
 	ChunkSize *resource.Quantity `json:"chunkSize,omitempty"`
 

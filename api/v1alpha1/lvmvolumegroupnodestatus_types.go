@@ -318,6 +318,10 @@ type ThinPoolStatus struct {
 	// metadataSize is the size of the pool's metadata.
 	MetadataSize resource.Quantity `json:"metadataSize"`
 
+	// chunkSize in which the pool gives space to its volumes.
+	// +optional
+	ChunkSize *resource.Quantity `json:"chunkSize,omitempty"`
+
 	// dataPercent is how full the data is, in whole percent, rounded up.
 	DataPercent int32 `json:"dataPercent"`
 

@@ -908,6 +908,11 @@ func (in *ThinPoolStatus) DeepCopyInto(out *ThinPoolStatus) {
 	*out = *in
 	out.Size = in.Size.DeepCopy()
 	out.MetadataSize = in.MetadataSize.DeepCopy()
+	if in.ChunkSize != nil {
+		in, out := &in.ChunkSize, &out.ChunkSize
+		x := (*in).DeepCopy()
+		*out = &x
+	}
 	if in.Free != nil {
 		in, out := &in.Free, &out.Free
 		x := (*in).DeepCopy()

@@ -230,9 +230,6 @@ func TestImmutableFieldsNameTheRemedy(t *testing.T) {
 		"the last device class": {class("vg1", "/dev/sda"),
 			func(c *lvmv1alpha1.DeviceClass) { c.Name = "" }, // and so it is taken out
 			"the last device class cannot be removed: delete the LVMCluster instead"},
-		"chunk size": {withPool(class("vg1", "/dev/sda"), func(*lvmv1alpha1.ThinPoolConfig) {}),
-			func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.ChunkSize = ptr.To(resource.MustParse("128Ki")) },
-			"the chunk size cannot be changed after the thin pool was made"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := newCluster(asDefault(test.before))
@@ -317,6 +314,36 @@ func listDevices(t *testing.T, name string, devices ...lvmv1alpha1.DeviceStatus)
 		time.Sleep(50 * time.Millisecond)
 	}
 	t.Fatal("the webhook does not see the devices")
+}
+
+func TestAChunkSizeCanBeChangedUntilThePoolExists(t *testing.T) {
+	listDevices(t, "worker-1")
+	cluster := newCluster(asDefault(withPool(class("vg1", "/dev/sda"), func(*lvmv1alpha1.ThinPoolConfig) {})))
+	create(t, cluster)
+	set := func(size string) error {
+		cluster.Spec.Storage.DeviceClasses[0].ThinPoolConfig.ChunkSize = ptr.To(resource.MustParse(size))
+		return testClient.Update(t.Context(), cluster)
+	}
+	if err := set("256Ki"); err != nil {
+		t.Fatal(err)
+	}
+	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+	if err := testClient.Get(t.Context(), client.ObjectKey{Namespace: testNamespace, Name: "worker-1"}, status); err != nil {
+		t.Fatal(err)
+	}
+	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1", Status: lvmv1alpha1.VGStatusReady, ThinPool: &lvmv1alpha1.ThinPoolStatus{
+		Name: "pool", Size: resource.MustParse("1Gi"), MetadataSize: resource.MustParse("4Mi"), ChunkSize: ptr.To(resource.MustParse("256Ki")),
+	}}}
+	if err := testClient.Status().Update(t.Context(), status); err != nil {
+		t.Fatal(err)
+	}
+	const want = `chunkSize: Forbidden: device class "vg1" has its thin pool on node worker-1, and the chunk size of a thin pool cannot be changed`
+	if err := set("512Ki"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v", err)
+	}
+	if err := set("256Ki"); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestDevicesThatTheNodesKnow(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -59,6 +60,31 @@ func metadataKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 		}
 	}
 	return violations
+}
+
+// chunksKept: a thin pool keeps its chunk size, so the device class keeps it as soon as a node has the pool.
+func (i inventory) chunksKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
+	var violations field.ErrorList
+	for n, class := range after {
+		at := slices.IndexFunc(before, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class.Name })
+		if at < 0 || class.ThinPoolConfig == nil || before[at].ThinPoolConfig == nil || sameChunks(before[at].ThinPoolConfig, class.ThinPoolConfig) {
+			continue
+		}
+		if nodes := i.nodesOfPools(class.Name, func(*lvmv1alpha1.ThinPoolStatus) bool { return true }); len(nodes) > 0 {
+			violations = append(violations, field.Forbidden(classesPath.Index(n).Child("thinPoolConfig", "chunkSize"), fmt.Sprintf(
+				"device class %q has its thin pool on %s, and the chunk size of a thin pool cannot be changed: put the old value back, or add a device class with the new one for other devices",
+				class.Name, shown(nodes))))
+		}
+	}
+	return violations
+}
+
+// sameChunks reports whether two configurations ask for the same chunk size. A policy that is not set is Static.
+func sameChunks(a, b *lvmv1alpha1.ThinPoolConfig) bool {
+	host := func(c *lvmv1alpha1.ThinPoolConfig) bool {
+		return c.ChunkSizeCalculationPolicy == lvmv1alpha1.SizeCalculationHost
+	}
+	return host(a) == host(b) && equality.Semantic.DeepEqual(a.ChunkSize, b.ChunkSize)
 }
 
 // metadataAsked is the metadata size that a thin pool is to have, or nil if that is left to LVM.

@@ -77,6 +77,36 @@ func TestNodesThatAChangeLeaves(t *testing.T) {
 	}
 }
 
+func TestAChunkSizeIsKeptWithItsPool(t *testing.T) {
+	status := func(class string, pool *lvmv1alpha1.ThinPoolStatus) lvmv1alpha1.LVMVolumeGroupNodeStatus {
+		status := lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+		status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: class, ThinPool: pool}}
+		return status
+	}
+	pool := &lvmv1alpha1.ThinPoolStatus{Name: "p"}
+	without := inventory{statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{"n1": status("b", pool), "n2": status("a", nil)}}
+	with := inventory{statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{"n1": status("b", pool), "n2": status("a", pool)}}
+	of := func(config string) string {
+		return "[{name: x}, {name: a, thinPoolConfig: {name: p, overprovisionRatio: 1" + config + "}}]"
+	}
+	const refused = `spec.storage.deviceClasses[1].thinPoolConfig.chunkSize: Forbidden: device class "a" has its thin pool on node n2`
+	for name, tt := range map[string]struct{ before, after, want string }{
+		"set":                     {"", ", chunkSize: 256Ki", refused},
+		"changed":                 {", chunkSize: 64Ki", ", chunkSize: 256Ki", refused},
+		"taken away":              {", chunkSize: 256Ki", "", refused},
+		"left to LVM":             {"", ", chunkSizeCalculationPolicy: Host", refused},
+		"the policy said":         {"", ", chunkSizeCalculationPolicy: Static", ""},
+		"the same in other words": {", chunkSize: 1Mi", ", chunkSize: 1024Ki", ""},
+	} {
+		var want []string
+		if tt.want != "" {
+			want = []string{tt.want}
+		}
+		check(t, name, with.chunksKept(classesOf(t, of(tt.before)), classesOf(t, of(tt.after))), want...)
+		check(t, name+", no pool", without.chunksKept(classesOf(t, of(tt.before)), classesOf(t, of(tt.after))))
+	}
+}
+
 func TestMetadataOnlyGrows(t *testing.T) {
 	of := func(config string) string {
 		return "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1" + config + "}}]"

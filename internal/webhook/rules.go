@@ -140,7 +140,7 @@ func sizesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 		}
 		if size := pool.ChunkSize; size != nil && (!between(*size, minChunkSize, maxChunkSize) || size.Value()%minChunkSize != 0) {
 			violations = append(violations, field.Invalid(at.Child("chunkSize"), size.String(),
-				"must be a multiple of 64Ki, from 64Ki to 1Gi; leave it out for 128Ki"))
+				"must be a multiple of 64Ki, from 64Ki to 1Gi; leave it out for one that fits the size of the pool"))
 		}
 		if size := pool.MetadataSize; size != nil && !between(*size, minMetadataSize, maxMetadataSize) {
 			violations = append(violations, field.Invalid(at.Child("metadataSize"), size.String(),

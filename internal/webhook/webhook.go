@@ -111,7 +111,7 @@ func (v *Validator) ValidateUpdate(ctx context.Context, before, after *lvmv1alph
 	}
 	old, classes := before.Spec.Storage.DeviceClasses, after.Spec.Storage.DeviceClasses
 	violations := slices.Concat(introduced(before.Spec, after.Spec), classesKept(old, classes), optionsKept(old, classes, present.Items), metadataKept(old, classes),
-		wipesNew(old, classes, begun.Items, known), known.onceEach(old, classes))
+		known.chunksKept(old, classes), wipesNew(old, classes, begun.Items, known), known.onceEach(old, classes))
 	return append(warnings(after.Spec), deviceWarnings(old, classes, known)...), refuse(after, violations)
 }
 

@@ -238,7 +238,6 @@ func TestUpdateIsRefusedWith(t *testing.T) {
 		"no thin pool any more": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig = nil }, "thinPoolConfig cannot be added to or removed from"},
 		"another pool name":     {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.Name = "x" }, "name of the thin pool cannot be changed"},
 		"another size percent":  {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.SizePercent = 60 }, "sizePercent cannot be changed"},
-		"no chunk size":         {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.ChunkSize = nil }, "the chunk size cannot be changed"},
 	}
 	ctx := context.Background()
 	c := cluster(t, before)

@@ -70,7 +70,7 @@ func (r *Reconciler) changePool(ctx context.Context, w Wanted, a Action) error {
 	case ExtendMeta:
 		return r.LVM.ThinPoolMetadataExtend(ctx, w.Name, pool, a.Size)
 	}
-	return r.LVM.LVCreateThinPool(ctx, poolOptions(w))
+	return r.LVM.LVCreateThinPool(ctx, poolOptions(w, a.Size))
 }
 
 // performOnDevice does what is asked for single devices of the group.

@@ -32,9 +32,11 @@ func TestLabCapacity(t *testing.T) {
 		ctx, used := t.Context(), disks[:len(c.DisksMiB)]
 		must(l.VGCreate(ctx, lvm.VGCreateOptions{Name: "vg1", Devices: used}))
 		spec := v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &c.Config}
-		must(l.LVCreateThinPool(ctx, poolOptions(Wanted{Name: "vg1", Spec: spec})))
-		state := offered(t, l, spec)
 		report, err := l.Report(ctx)
+		must(err)
+		must(l.LVCreateThinPool(ctx, poolOptions(Wanted{Name: "vg1", Spec: spec}, report.VG("vg1").Free)))
+		state := offered(t, l, spec)
+		report, err = l.Report(ctx)
 		must(err)
 		got := c
 		for i := range report.VGs {

@@ -57,7 +57,7 @@ type Action struct {
 	VGUUID string
 	// Wipe is the device of WipeDevice.
 	Wipe wipeTarget
-	// Size is what ExtendPool gives to the pool, and what ExtendMeta adds to its metadata.
+	// Size is what ExtendPool gives to the pool, what ExtendMeta adds to its metadata, and the free space of the group for CreatePool.
 	Size lvm.Bytes
 	// Class is what PublishClass publishes.
 	Class lvmd.DeviceClass

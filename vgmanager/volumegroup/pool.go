@@ -12,10 +12,13 @@ import (
 // maxPoolMetadata is the most that LVM gives to a pool's metadata (lvmthin(7): 15.81 GiB), in whole MiB.
 const maxPoolMetadata lvm.Bytes = 16189 << 20
 
+// maxChunk is the largest chunk of a thin pool (lvmthin(7)).
+const maxChunk lvm.Bytes = 1 << 30
+
 // poolAction makes the pool, lets it follow a volume group that grew, and lets it grow before it is full.
 func poolAction(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) Action {
 	if vg.LV(config.Name) == nil {
-		return Action{Kind: CreatePool}
+		return Action{Kind: CreatePool, Size: vg.FreeOn("")}
 	}
 	pool := vg.ThinPool(config.Name)
 	if pool == nil || pool.CheckNeeded || pool.Health != "" && pool.Health != outOfData {
@@ -39,7 +42,8 @@ func extendedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPoo
 		return 0
 	}
 	step := (pool.Size / 100 * lvm.Bytes(config.AutoExtend.StepPercent)).RoundUp(vg.ExtentSize)
-	step = min(step, vg.FreeOn("")/vg.ExtentSize*vg.ExtentSize)
+	room := min(vg.FreeOn(""), maxPoolSize(pool.ChunkSize)-pool.Size)
+	step = min(step, room/vg.ExtentSize*vg.ExtentSize)
 	if step <= 0 {
 		return 0
 	}
@@ -96,7 +100,7 @@ func grownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) 
 	if vg.ExtentSize == 0 {
 		return 0
 	}
-	share := vg.Size/100*lvm.Bytes(config.SizePercent) - 2*pool.MetadataSize
+	share := min(vg.Size/100*lvm.Bytes(config.SizePercent)-2*pool.MetadataSize, maxPoolSize(pool.ChunkSize))
 	growth := min(share-pool.Size, vg.FreeOn("")) / vg.ExtentSize * vg.ExtentSize
 	if growth <= vg.Size/100 {
 		return 0
@@ -104,18 +108,38 @@ func grownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) 
 	return pool.Size + growth
 }
 
-// poolOptions are the options of a new pool.
-func poolOptions(w Wanted) lvm.ThinPoolOptions {
+// poolOptions are the options of a new pool in a volume group with that much free space.
+func poolOptions(w Wanted, free lvm.Bytes) lvm.ThinPoolOptions {
 	config := w.Spec.ThinPoolConfig
-	o := lvm.ThinPoolOptions{VG: w.Name, Name: config.Name, PercentFree: config.SizePercent}
-	if config.ChunkSizeCalculationPolicy != v1alpha1.SizeCalculationHost {
-		o.ChunkSize = lvm.Bytes(v1alpha1.DefaultChunkSize)
-		if config.ChunkSize != nil {
-			o.ChunkSize = lvm.Bytes(config.ChunkSize.Value())
-		}
+	return lvm.ThinPoolOptions{
+		VG: w.Name, Name: config.Name, PercentFree: config.SizePercent,
+		ChunkSize: chunkWanted(config, free/100*lvm.Bytes(config.SizePercent)), MetadataSize: metadataWanted(config),
 	}
-	o.MetadataSize = metadataWanted(config)
-	return o
+}
+
+// chunkWanted is the chunk size of a new pool of a size; 0 leaves it to LVM. A pool keeps its chunk size for ever, so the default
+// lets it grow to twice its size.
+func chunkWanted(config *v1alpha1.ThinPoolConfig, size lvm.Bytes) lvm.Bytes {
+	switch {
+	case config.ChunkSizeCalculationPolicy == v1alpha1.SizeCalculationHost:
+		return 0
+	case config.ChunkSize != nil:
+		return lvm.Bytes(config.ChunkSize.Value())
+	}
+	chunk := lvm.Bytes(v1alpha1.DefaultChunkSize)
+	for chunk < maxChunk && size > maxPoolSize(chunk)/2 {
+		chunk *= 2
+	}
+	return chunk
+}
+
+// maxPoolSize is the largest pool that a chunk size allows: LVM wants 64 bytes of metadata for each chunk, and refuses a pool that would
+// need more than the metadata can have (lib/metadata/thin_manip.c).
+func maxPoolSize(chunk lvm.Bytes) lvm.Bytes {
+	if chunk == 0 {
+		chunk = lvm.Bytes(v1alpha1.DefaultChunkSize)
+	}
+	return maxPoolMetadata / 64 * chunk
 }
 
 // poolProblem is a Problem of the condition ThinPoolHealthy. All volumes of the pool are at risk.
@@ -154,7 +178,11 @@ func poolProblems(w Wanted, s Seen, vg *lvm.VG) []Problem {
 func cannotGrow(w Wanted, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 	config := w.Spec.ThinPoolConfig
 	var problems []Problem
-	if growsAt(config, pool.DataPercent) && extendedSize(config, vg, pool) == 0 {
+	if growsAt(config, pool.DataPercent) && pool.Size+vg.ExtentSize > maxPoolSize(pool.ChunkSize) {
+		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
+			"thin pool %s/%s on node %s is %d %% full and has the largest size that its chunk size of %d KiB allows: delete volumes, or add a device class for further devices",
+			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), pool.ChunkSize>>10)))
+	} else if growsAt(config, pool.DataPercent) && extendedSize(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
 			"thin pool %s/%s on node %s is %d %% full, and volume group %s has no space left for autoExtend: add a device to the device class, or delete volumes",
 			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), w.Name)))

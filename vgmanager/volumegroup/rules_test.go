@@ -95,10 +95,60 @@ func TestPoolOptions(t *testing.T) {
 	for name, tt := range tests {
 		tt.config.Name, tt.config.SizePercent = "pool", 90
 		tt.want.VG, tt.want.Name, tt.want.PercentFree = "vg1", "pool", 90
-		got := poolOptions(Wanted{Name: "vg1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &tt.config}})
+		got := poolOptions(Wanted{Name: "vg1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &tt.config}}, 20*gib)
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+func TestChunkSizeFollowsThePool(t *testing.T) {
+	const tib = 1 << 10 * gib
+	largest := maxPoolSize(128 << 10)
+	if largest < 31*tib || largest > 32*tib {
+		t.Errorf("with chunks of 128 KiB a pool can have %d bytes", largest)
+	}
+	fixed := resource.MustParse("64Ki")
+	tests := map[string]struct {
+		config v1alpha1.ThinPoolConfig
+		size   lvm.Bytes
+		want   lvm.Bytes
+	}{
+		"small":             {size: gib, want: 128 << 10},
+		"can double":        {size: largest / 2, want: 128 << 10},
+		"cannot double":     {size: largest/2 + gib, want: 256 << 10},
+		"above the limit":   {size: 32 * tib, want: 512 << 10},
+		"a shelf of disks":  {size: 1000 * tib, want: 8 << 20},
+		"beyond LVM":        {size: 1 << 62, want: 1 << 30},
+		"set, not computed": {config: v1alpha1.ThinPoolConfig{ChunkSize: &fixed}, size: 40 * tib, want: 64 << 10},
+		"left to LVM":       {config: v1alpha1.ThinPoolConfig{ChunkSizeCalculationPolicy: "Host"}, size: 40 * tib},
+	}
+	for name, tt := range tests {
+		if got := chunkWanted(&tt.config, tt.size); got != tt.want {
+			t.Errorf("%s: got %d KiB, want %d KiB", name, got>>10, tt.want>>10)
+		}
+	}
+}
+
+// A pool does not grow beyond what its chunk size allows: LVM would refuse it, each time anew.
+func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
+	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, AutoExtend: &v1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}}
+	largest := maxPoolSize(128<<10) / (4 << 20) * (4 << 20)
+	full := 85.0
+	vg := edit(withPool(group("b")), func(vg *lvm.VG) {
+		vg.Size, vg.Free, vg.PVs[0].Free = 3*largest, 2*largest, 2*largest
+		vg.LVs[0].Size, vg.LVs[0].ChunkSize, vg.LVs[0].DataPercent = largest-gib, 128<<10, &full
+	})
+	if got := poolAction(config, &vg); got.Kind != ExtendPool || got.Size <= largest-gib || got.Size > largest {
+		t.Errorf("got %+v, want at most %d", got, largest)
+	}
+	vg.LVs[0].Size = largest
+	if got := poolAction(config, &vg); got.Kind != Nothing {
+		t.Errorf("got %+v", got)
+	}
+	problems := cannotGrow(Wanted{Name: "vg1", Node: "n1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}}, &vg, vg.ThinPool("pool"))
+	if len(problems) != 1 || !strings.Contains(problems[0].Message, "largest size that its chunk size of 128 KiB allows") {
+		t.Errorf("got %+v", problems)
 	}
 }
 

@@ -149,7 +149,7 @@ func addGroup(entry *v1alpha1.VGStatus, w Wanted, o outcome, vg *lvm.VG) {
 	}
 	entry.ThinPool = &v1alpha1.ThinPoolStatus{
 		Name: pool.Name, Size: *quantity(pool.Size), MetadataSize: *quantity(pool.MetadataSize),
-		DataPercent: wholePercent(pool.DataPercent), MetadataPercent: wholePercent(pool.MetadataPercent),
+		ChunkSize: quantity(pool.ChunkSize), DataPercent: wholePercent(pool.DataPercent), MetadataPercent: wholePercent(pool.MetadataPercent),
 		VirtualSize: quantity(pool.VirtualSize()),
 	}
 	if pool.DataPercent != nil {

@@ -1,0 +1,98 @@
+//go:build lab
+
+package volumegroup
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// sparse makes a device of any size, that stores what is written to it on a small disk.
+func sparse(t *testing.T, name, disk string, size lvm.Bytes) string {
+	t.Helper()
+	sectors := uint64(size) / 512
+	// What a snapshot kept there before is not this one's.
+	if out, err := exec.Command("/usr/bin/dd", "if=/dev/zero", "of="+disk, "bs=1M", "count=1", "oflag=direct").CombinedOutput(); err != nil {
+		t.Fatalf("dd: %v: %s", err, out)
+	}
+	for _, args := range [][]string{
+		{"create", name + "-zero", "--table", fmt.Sprintf("0 %d zero", sectors)},
+		{"create", name, "--table", fmt.Sprintf("0 %d snapshot /dev/mapper/%s-zero %s P 8", sectors, name, disk)},
+	} {
+		if out, err := exec.Command("/usr/sbin/dmsetup", args...).CombinedOutput(); err != nil {
+			t.Fatalf("dmsetup %v: %v: %s", args, err, out)
+		}
+	}
+	t.Cleanup(func() {
+		out, err := exec.Command("/usr/sbin/dmsetup", "remove", "--retry", name, name+"-zero").CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+	return "/dev/mapper/" + name
+}
+
+// With 128 KiB chunks LVM refuses a pool of more than about 31.7 TiB. The default scales, and what it takes for the limit is allowed.
+func TestLabALargePoolGetsLargerChunks(t *testing.T) {
+	const tib = 1 << 40
+	chunk := func(size string) *resource.Quantity { q := resource.MustParse(size); return &q }
+	l := lvm.New(host.NewLocal())
+	disk := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")[0]
+	for i, tt := range []struct {
+		size    lvm.Bytes
+		chunk   *resource.Quantity
+		want    lvm.Bytes
+		refused string
+	}{
+		{size: 40 * tib, chunk: chunk("128Ki"), refused: "cannot address more"},
+		{size: 40 * tib, want: 512 << 10},
+		{size: 17 * tib, want: 128 << 10},
+		{size: 18 * tib, want: 256 << 10},
+		{size: 1000 * tib, want: 8 << 20},
+		{size: maxPoolSize(128<<10) / 9 * 10, chunk: chunk("128Ki"), want: 128 << 10},
+	} {
+		t.Run(fmt.Sprintf("%d TiB %s", tt.size/tib, tt.chunk), func(t *testing.T) {
+			if testing.Short() && i > 1 {
+				t.Skip("the long lane has all sizes")
+			}
+			ctx := t.Context()
+			must := func(err error) {
+				t.Helper()
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			device := sparse(t, fmt.Sprintf("large%d", i), disk, tt.size/(1<<20)*(1<<20))
+			must(l.VGCreate(ctx, lvm.VGCreateOptions{Name: "large", Devices: []string{device}}))
+			config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, ChunkSize: tt.chunk,
+				MetadataSizeCalculationPolicy: v1alpha1.SizeCalculationStatic, MetadataSize: chunk("128Mi")}
+			report, err := l.Report(ctx)
+			must(err)
+			vg := report.VG("large")
+			action := poolAction(config, vg)
+			err = l.LVCreateThinPool(ctx, poolOptions(Wanted{Name: "large", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}}, action.Size))
+			if (err != nil) != (tt.refused != "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
+				t.Errorf("got %v, want it to be refused: %q", err, tt.refused)
+			}
+			if err == nil {
+				report, err = l.Report(ctx)
+				must(err)
+				if pool := report.VG("large").ThinPool("pool"); pool.ChunkSize != tt.want || pool.Size < vg.Size/100*89 {
+					t.Errorf("got chunks of %d KiB in a pool of %d", pool.ChunkSize>>10, pool.Size)
+				}
+				must(l.LVRemove(ctx, "large", "pool"))
+			}
+			must(l.VGRemove(ctx, "large"))
+			must(l.PVRemove(ctx, device))
+		})
+	}
+}
