@@ -163,6 +163,11 @@ func (n *node) boot(ctx context.Context) error {
 		_ = n.kill()
 		return err
 	}
+	kernel, err := os.FindProcess(proc.PID)
+	if err != nil {
+		return err
+	}
+	go wake(kernel, proc.Done()) // A kernel that boots has no handler yet: the signal would end it.
 	n.set(spec.NodeRunning, nil)
 	return n.nameSCSI(ctx)
 }
