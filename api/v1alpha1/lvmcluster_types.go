@@ -37,7 +37,8 @@ type LVMClusterList struct {
 
 // LVMClusterSpec is what the administrator wants.
 type LVMClusterSpec struct {
-	// tolerations of the node agent. A node with a taint that is not tolerated here gets no volume group.
+	// tolerations let nodes with taints get volume groups. A taint that is not tolerated here keeps new volume groups away from its node.
+	// The node agent runs on tainted nodes too, so that the volumes that a node has can be mounted and unmounted.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`

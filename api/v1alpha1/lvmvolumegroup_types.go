@@ -38,6 +38,11 @@ type LVMVolumeGroupSpec struct {
 	// +optional
 	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
 
+	// tolerations are those of the LVMCluster. A taint that is not tolerated here keeps a new volume group away from its node.
+	// +optional
+	// +listType=atomic
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
 	// deviceSelector chooses the devices. Without it and deviceSelectors, every unused device is taken.
 	// +optional
 	DeviceSelector *DeviceSelector `json:"deviceSelector,omitempty"`

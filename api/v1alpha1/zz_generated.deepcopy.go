@@ -630,6 +630,13 @@ func (in *LVMVolumeGroupSpec) DeepCopyInto(out *LVMVolumeGroupSpec) {
 		*out = new(v1.NodeSelector)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.Tolerations != nil {
+		in, out := &in.Tolerations, &out.Tolerations
+		*out = make([]v1.Toleration, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.DeviceSelector != nil {
 		in, out := &in.DeviceSelector, &out.DeviceSelector
 		*out = new(DeviceSelector)

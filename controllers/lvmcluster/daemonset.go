@@ -3,6 +3,7 @@ package lvmcluster
 import (
 	"fmt"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -82,13 +83,9 @@ func newPodSpec(where placement, options Options) *applycorev1.PodSpecApplyConfi
 		WithTerminationGracePeriodSeconds(gracePeriod).
 		WithContainers(newContainer(options)).
 		WithVolumes(newVolumes()...)
-	for _, toleration := range where.tolerations {
-		spec.WithTolerations(newToleration(toleration))
-	}
-	if affinity := newAffinity(where.selectors); affinity != nil {
-		spec.WithAffinity(affinity)
-	}
-	return spec
+	return spec.
+		WithTolerations(applycorev1.Toleration().WithOperator(corev1.TolerationOpExists)).
+		WithAffinity(newAffinity(where.selectors))
 }
 
 // priorityClass returns the class by which the agent is not evicted before what uses its volumes. OpenShift has one
@@ -205,11 +202,13 @@ func newVolumeMounts() []*applycorev1.VolumeMountApplyConfiguration {
 }
 
 // newAffinity returns the union of the selectors, or nil if one of them is all nodes.
+// newAffinity lets the agent run where one of the selectors, or all nodes if one is nil, and the agent itself allow it.
 func newAffinity(selectors []*corev1.NodeSelector) *applycorev1.AffinityApplyConfiguration {
 	required := applycorev1.NodeSelector()
 	for _, selector := range selectors {
 		if selector == nil {
-			return nil
+			required = applycorev1.NodeSelector().WithNodeSelectorTerms(newTerm(corev1.NodeSelectorTerm{}))
+			break
 		}
 		for _, term := range selector.NodeSelectorTerms {
 			required.WithNodeSelectorTerms(newTerm(term))
@@ -221,7 +220,7 @@ func newAffinity(selectors []*corev1.NodeSelector) *applycorev1.AffinityApplyCon
 
 func newTerm(term corev1.NodeSelectorTerm) *applycorev1.NodeSelectorTermApplyConfiguration {
 	return applycorev1.NodeSelectorTerm().
-		WithMatchExpressions(newRequirements(term.MatchExpressions)...).
+		WithMatchExpressions(newRequirements(append(slices.Clone(term.MatchExpressions), unsuitable...))...).
 		WithMatchFields(newRequirements(term.MatchFields)...)
 }
 
@@ -234,24 +233,4 @@ func newRequirements(requirements []corev1.NodeSelectorRequirement) []*applycore
 			WithValues(requirement.Values...))
 	}
 	return all
-}
-
-func newToleration(toleration corev1.Toleration) *applycorev1.TolerationApplyConfiguration {
-	applied := applycorev1.Toleration()
-	if toleration.Key != "" {
-		applied.WithKey(toleration.Key)
-	}
-	if toleration.Operator != "" {
-		applied.WithOperator(toleration.Operator)
-	}
-	if toleration.Value != "" {
-		applied.WithValue(toleration.Value)
-	}
-	if toleration.Effect != "" {
-		applied.WithEffect(toleration.Effect)
-	}
-	if toleration.TolerationSeconds != nil {
-		applied.WithTolerationSeconds(*toleration.TolerationSeconds)
-	}
-	return applied
 }

@@ -71,9 +71,7 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	}
 	daemonSet := &appsv1.DaemonSet{}
 	w.must(w.get(daemonSet, vgManagerName))
-	if daemonSet.Spec.Template.Spec.Affinity != nil {
-		t.Errorf("affinity %v", daemonSet.Spec.Template.Spec.Affinity)
-	}
+	wantEverySuitableNode(t, daemonSet)
 
 	// The record of wipes is the operator's too.
 	w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.WipedDevicesConfigMap, Namespace: w.cluster.Namespace}})

@@ -181,8 +181,8 @@ func TestAffinityIsClearedWhenAClassSelectsAllNodes(t *testing.T) {
 	w.must(err)
 	daemonSet := &appsv1.DaemonSet{}
 	w.must(w.get(daemonSet, vgManagerName))
-	if daemonSet.Spec.Template.Spec.Affinity == nil {
-		t.Fatal("no affinity with a class that selects some nodes")
+	if terms := termsOf(daemonSet); len(terms) != 1 || len(terms[0].MatchExpressions) != 1+len(unsuitable) {
+		t.Fatalf("a class that selects some nodes, and the affinity has %v", terms)
 	}
 	w.cluster.Spec.Storage.DeviceClasses = append(w.cluster.Spec.Storage.DeviceClasses, thick("vg2"))
 	w.must(w.api.Update(w.Context(), w.cluster))
@@ -190,8 +190,18 @@ func TestAffinityIsClearedWhenAClassSelectsAllNodes(t *testing.T) {
 	w.must(err)
 	daemonSet = &appsv1.DaemonSet{}
 	w.must(w.get(daemonSet, vgManagerName))
-	if affinity := daemonSet.Spec.Template.Spec.Affinity; affinity != nil {
-		t.Errorf("affinity %v", affinity)
+	wantEverySuitableNode(t, daemonSet)
+}
+
+func termsOf(daemonSet *appsv1.DaemonSet) []corev1.NodeSelectorTerm {
+	return daemonSet.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+}
+
+// wantEverySuitableNode checks that the agent runs wherever it can.
+func wantEverySuitableNode(t *testing.T, daemonSet *appsv1.DaemonSet) {
+	t.Helper()
+	if diff := cmp.Diff([]corev1.NodeSelectorTerm{{MatchExpressions: unsuitable}}, termsOf(daemonSet)); diff != "" {
+		t.Error(diff)
 	}
 }
 

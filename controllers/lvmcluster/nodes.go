@@ -5,31 +5,22 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
-
-	helpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
-// conditionTaints are set by Kubernetes for what a node suffers. They come and go, most are tolerated by every
-// DaemonSet, and a node that has one keeps its volume groups: they never make a node count less. Among them are
-// cordon, not ready and unreachable.
-var conditionTaints = []string{
-	corev1.TaintNodeNotReady,
-	corev1.TaintNodeUnreachable,
-	corev1.TaintNodeUnschedulable,
-	corev1.TaintNodeMemoryPressure,
-	corev1.TaintNodeDiskPressure,
-	corev1.TaintNodePIDPressure,
-	corev1.TaintNodeNetworkUnavailable,
+// unsuitable are the nodes that no node agent can run on, by the labels of the kubelet and of Virtual Kubelet: no agent is there to tolerate
+// their taints.
+var unsuitable = []corev1.NodeSelectorRequirement{
+	{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"windows"}},
+	{Key: "type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-kubelet"}},
 }
 
-// placement says on which nodes the node agent runs.
+// placement says on which nodes the node agent runs, whatever taints they have: an agent that a taint evicts together with the Pods cannot
+// unmount their volumes.
 type placement struct {
 	// selectors are those of the device classes; nil among them selects every node.
-	selectors   []*corev1.NodeSelector
-	tolerations []corev1.Toleration
+	selectors []*corev1.NodeSelector
 }
 
 // reduced leaves out selectors that are there already, and puts the others into an order that is the same each time.
@@ -52,8 +43,9 @@ func (p placement) allows(node *corev1.Node) (string, error) {
 	if !selected {
 		return "no device class selects the node: give it the labels that the nodeSelector asks for", nil
 	}
-	if taint := untolerated(node, p.tolerations); taint != nil {
-		return fmt.Sprintf("taint %s is not tolerated: add a toleration to spec.tolerations, or remove the taint", taint.ToString()), nil
+	suitable := &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: unsuitable}}}
+	if possible, err := selects(suitable, node); err != nil || !possible {
+		return "the node runs Windows or is not a machine of its own", err
 	}
 	return "", nil
 }
@@ -79,19 +71,6 @@ func selects(selector *corev1.NodeSelector, node *corev1.Node) (bool, error) {
 		return false, fmt.Errorf("nodeSelector of a device class: %w", err)
 	}
 	return selected, nil
-}
-
-// untolerated returns the first taint by which a node keeps the node agent away, or nil.
-func untolerated(node *corev1.Node, tolerations []corev1.Toleration) *corev1.Taint {
-	const comparisonOperators = false
-	keepsAway := func(taint *corev1.Taint) bool {
-		return taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.Contains(conditionTaints, taint.Key)
-	}
-	taint, found := helpers.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, tolerations, keepsAway, comparisonOperators)
-	if !found {
-		return nil
-	}
-	return &taint
 }
 
 // unready returns "" if a node is ready, or what is wrong with it.

@@ -10,38 +10,37 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-func taint(key string, effect corev1.TaintEffect) corev1.Taint {
+func nodeTaint(key string, effect corev1.TaintEffect) corev1.Taint {
 	return corev1.Taint{Key: key, Effect: effect}
 }
 
 func TestWhereTheAgentRuns(t *testing.T) {
 	selector := on(thick("vg1"), "disks").NodeSelector
 	for name, test := range map[string]struct {
-		labels      map[string]string
-		taints      []corev1.Taint
-		selectors   []*corev1.NodeSelector
-		tolerations []corev1.Toleration
-		obstacle    string
+		labels    map[string]string
+		taints    []corev1.Taint
+		selectors []*corev1.NodeSelector
+		obstacle  string
 	}{
-		"no selector selects all":       {selectors: []*corev1.NodeSelector{nil}},
-		"no class selects none":         {obstacle: "no device class selects the node"},
-		"selected":                      {labels: map[string]string{"disks": ""}, selectors: []*corev1.NodeSelector{selector}},
-		"not selected":                  {selectors: []*corev1.NodeSelector{selector}, obstacle: "no device class selects the node"},
-		"selected by one of two":        {selectors: []*corev1.NodeSelector{selector, nil}},
-		"cordoned":                      {taints: []corev1.Taint{taint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
-		"not ready":                     {taints: []corev1.Taint{taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
-		"unreachable":                   {taints: []corev1.Taint{taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}},
-		"disk pressure":                 {taints: []corev1.Taint{taint(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
-		"taint that only prefers":       {taints: []corev1.Taint{taint("x", corev1.TaintEffectPreferNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
-		"taint that is not tolerated":   {taints: []corev1.Taint{taint("x", corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}, obstacle: "taint x:NoSchedule is not tolerated: add a toleration to spec.tolerations"},
-		"taint that is tolerated":       {taints: []corev1.Taint{taint("x", corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}, tolerations: []corev1.Toleration{{Key: "x", Operator: corev1.TolerationOpExists}}},
-		"out of service is a decision":  {taints: []corev1.Taint{taint(corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}, obstacle: "node.kubernetes.io/out-of-service:NoExecute"},
-		"control plane needs tolerance": {taints: []corev1.Taint{taint("node-role.kubernetes.io/control-plane", corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}, obstacle: "is not tolerated"},
+		"no selector selects all": {selectors: []*corev1.NodeSelector{nil}},
+		"no class selects none":   {obstacle: "no device class selects the node"},
+		"selected":                {labels: map[string]string{"disks": ""}, selectors: []*corev1.NodeSelector{selector}},
+		"not selected":            {selectors: []*corev1.NodeSelector{selector}, obstacle: "no device class selects the node"},
+		"selected by one of two":  {selectors: []*corev1.NodeSelector{selector, nil}},
+		"cordoned":                {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
+		"not ready":               {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
+		"unreachable":             {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}},
+		"disk pressure":           {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
+		"tainted":                 {taints: []corev1.Taint{nodeTaint("x", corev1.TaintEffectNoSchedule), nodeTaint("y", corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}},
+		"out of service":          {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}},
+		"Linux":                   {labels: map[string]string{corev1.LabelOSStable: "linux"}, selectors: []*corev1.NodeSelector{nil}},
+		"Windows":                 {labels: map[string]string{corev1.LabelOSStable: "windows"}, selectors: []*corev1.NodeSelector{nil}, obstacle: "the node runs Windows"},
+		"Virtual Kubelet":         {labels: map[string]string{"type": "virtual-kubelet", "disks": ""}, selectors: []*corev1.NodeSelector{selector}, obstacle: "not a machine of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := readyNode("a", test.labels)
 			node.Spec.Taints = test.taints
-			obstacle, err := placement{test.selectors, test.tolerations}.allows(node)
+			obstacle, err := placement{test.selectors}.allows(node)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -29,12 +29,14 @@ func TestEveryStateOfANode(t *testing.T) {
 		{"selected", func(n *corev1.Node) { n.Labels = map[string]string{"disks": ""} }},
 		{"cordoned", func(n *corev1.Node) {
 			n.Spec.Unschedulable = true
-			n.Spec.Taints = append(n.Spec.Taints, taint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule))
+			n.Spec.Taints = append(n.Spec.Taints, nodeTaint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule))
 		}},
-		{"tainted", func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, taint("x", corev1.TaintEffectNoSchedule)) }},
+		{"tainted", func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, nodeTaint("x", corev1.TaintEffectNoSchedule))
+		}},
 		{"unreachable", func(n *corev1.Node) {
 			down(n)
-			n.Spec.Taints = append(n.Spec.Taints, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute))
+			n.Spec.Taints = append(n.Spec.Taints, nodeTaint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute))
 		}},
 	}
 	cluster := newTestCluster(on(thick("vg1"), "disks"))

@@ -91,12 +91,12 @@ func (s Observation) kept(cluster *lvmv1alpha1.LVMCluster, class string) bool {
 		func(l Leaving) bool { return l.VolumeGroup.Name == class && !l.Users.None() })
 }
 
-// placement returns where the node agent runs: for the wanted device classes, and for those that are leaving, because
+// placement returns which nodes the node agent runs on: for the wanted device classes, and for those that are leaving, because
 // their volumes are still served and their volume groups are still to be removed. Without any device class it runs on every
 // node, to list its devices. The deviceSelectors of a class do not narrow it down: they can be changed while a node has volumes,
 // and without an agent those could be neither mounted nor unmounted.
 func (s Observation) placement(cluster *lvmv1alpha1.LVMCluster) placement {
-	p := placement{tolerations: cluster.Spec.Tolerations}
+	p := placement{}
 	if len(cluster.Spec.Storage.DeviceClasses) == 0 {
 		p.selectors = append(p.selectors, nil)
 	}

@@ -13,6 +13,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 	"github.com/lvm-storage/lvm-operator/internal/condition"
+	"github.com/lvm-storage/lvm-operator/internal/taint"
 )
 
 // problemsShown is how many volume groups a condition names; it counts the others.
@@ -66,10 +67,8 @@ func deviceClassStatuses(cluster *lvmv1alpha1.LVMCluster, seen Observation) ([]l
 	var all []lvmv1alpha1.DeviceClassStatus
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
 		view := classView{name: class.Name, group: seen.VolumeGroups[class.Name], seen: seen, selector: class.NodeSelector, byNode: class.DeviceSelectors,
-			placement: placement{
-				selectors:   append([]*corev1.NodeSelector{class.NodeSelector}, seen.holders(class.Name, class.NodeSelector)...),
-				tolerations: cluster.Spec.Tolerations,
-			}}
+			placement:   placement{selectors: append([]*corev1.NodeSelector{class.NodeSelector}, seen.holders(class.Name, class.NodeSelector)...)},
+			tolerations: cluster.Spec.Tolerations}
 		status, err := view.status()
 		if err != nil {
 			return nil, err
@@ -97,6 +96,8 @@ type classView struct {
 	seen      Observation
 	selector  *corev1.NodeSelector
 	placement placement
+	// tolerations let the device class onto nodes with taints.
+	tolerations []corev1.Toleration
 	// byNode are the selectors that hold on some of the nodes each.
 	byNode  []lvmv1alpha1.NodeDeviceSelector
 	leaving *Leaving
@@ -134,7 +135,7 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	if reported == nil && (!hasSelector || !selected) {
+	if reported == nil && (!hasSelector || !selected || taint.Untolerated(node, v.tolerations) != nil) {
 		return nil, nil
 	}
 	if obstacle != "" {

@@ -130,6 +130,7 @@ func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.Device
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&lvmv1alpha1.LVMVolumeGroupSpec{
 		Default:               class.Name == cluster.Spec.Storage.DefaultDeviceClass(),
 		NodeSelector:          class.NodeSelector,
+		Tolerations:           cluster.Spec.Tolerations,
 		DeviceSelector:        class.DeviceSelector,
 		DeviceDiscoveryPolicy: class.DeviceDiscoveryPolicy,
 		ThinPoolConfig:        class.ThinPoolConfig,

@@ -48,15 +48,28 @@ func leavesANode(ctx SpecContext) {
 	Expect(cluster.StartPod(ctx, v, "second")).To(Succeed())
 	Expect(cluster.Checksum(ctx, v, "second")).To(Equal(sum))
 
+	By("evicting the Pod by a taint, which the agent survives, so that the volume is unmounted")
+	agent := func() string {
+		return kubectl(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=vg-manager", "--field-selector", "spec.nodeName="+node, "-o", "name")
+	}
+	before := agent()
+	kubectl(ctx, "taint", "node", node, "test=evict:NoExecute")
+	DeferCleanup(func(ctx SpecContext) { _, _ = cluster.Kubectl(ctx, nil, "taint", "node", node, "test-") })
+	kubectl(ctx, "wait", "pod/second", "-n", namespace, "--for=delete", "--timeout=2m")
+	Expect(onNode(ctx, node, "sh", "-c", "grep topolvm /proc/mounts || true")).To(BeEmpty())
+	Expect(agent()).To(And(Equal(before), Not(BeEmpty())))
+
 	By("deleting the last volume there")
-	Expect(cluster.StopPod(ctx, namespace, "second")).To(Succeed())
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
 	Eventually(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).ShouldNot(ContainElement(class))
 	Eventually(func() string { return onNode(ctx, node, "wipefs", "--no-act", disks[1]) }).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
 		Should(BeEmpty(), "the disk is blank again")
 
-	By("taking the node in again")
+	By("taking the node in again, which gets its volume group when the taint is gone")
 	without()
+	Consistently(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(10 * time.Second).WithPolling(time.Second).ShouldNot(ContainElement(class))
+	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+	kubectl(ctx, "taint", "node", node, "test-")
 	Eventually(reason).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
 	Expect(groups(ctx, node)).To(ContainElement(class))
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/taint"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -235,7 +236,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
 	}
-	if !selected {
+	if !selected || taint.Untolerated(node, object.Spec.Tolerations) != nil {
 		if ours, err := r.takesPart(ctx, object, nodeStatus); !ours || err != nil {
 			return ctrl.Result{}, err
 		}

@@ -165,6 +165,9 @@ func NewPlan(w Wanted, s Seen) Plan {
 func planCreation(w Wanted, s Seen, c choice) Plan {
 	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Problems: c.problems, Waiting: c.waiting}
 	switch {
+	case w.Taint != "":
+		return Plan{State: v1alpha1.VGStatusReady, Excluded: c.excluded, Note: fmt.Sprintf(
+			"node %s has the taint %s, which spec.tolerations of the LVMCluster does not tolerate: no volume group of device class %s is created there", w.Node, w.Taint, w.Name)}
 	case s.Hidden.Err != nil:
 		// One of the name may be on a disk that LVM does not list.
 		p.Problems = append(p.Problems, Problem{Event: EventObserveFailed, Message: fmt.Sprintf(

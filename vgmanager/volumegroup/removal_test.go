@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
@@ -132,6 +133,56 @@ func (b *bench) label(value string) {
 		node.Labels = map[string]string{"disks": value}
 	}
 	b.ok(b.client.Update(b.Context(), node))
+}
+
+// taint gives the node one taint, or none.
+func (b *bench) taint(key string) {
+	b.Helper()
+	node := &corev1.Node{}
+	b.ok(b.client.Get(b.Context(), client.ObjectKey{Name: nodeName}, node))
+	node.Spec.Taints = nil
+	if key != "" {
+		node.Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoExecute}}
+	}
+	b.ok(b.client.Update(b.Context(), node))
+}
+
+// The agent runs on tainted nodes: what is there is served, and nothing begins.
+func TestATaintKeepsNewVolumeGroupsAway(t *testing.T) {
+	spec := thinOf(90)
+	spec.Tolerations = []corev1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}}
+	b := newBench(t, spec)
+	b.taint("maintenance")
+	b.settle()
+	if b.takesPart() || b.lvm.Calls()["VGCreate"] != 0 {
+		t.Fatalf("the node has a taint that is not tolerated, and says %+v, %v", b.entry(), b.lvm.Calls())
+	}
+	b.taint("storage")
+	b.settle()
+	b.wantState(v1alpha1.VGStatusReady)
+	b.ok(b.make("pvc-1"))
+
+	// What a node with volumes is tainted with changes nothing for them.
+	b.taint("maintenance")
+	b.restart()
+	b.settle()
+	if reason := b.wantState(v1alpha1.VGStatusReady).Reason; reason != "" || b.lvm.Calls()["VGRemove"] != 0 {
+		t.Errorf("got %q, %v", reason, b.lvm.Calls())
+	}
+	b.ok(b.make("pvc-2"))
+}
+
+// A node that already answers for the device class has no volume group yet when the taint comes.
+func TestATaintThatComesBeforeTheVolumeGroup(t *testing.T) {
+	w := Wanted{Name: "vg1", Node: "node1", Taint: "maintenance:NoExecute"}
+	blank := Seen{Devices: []device.Device{disk("b")}, Report: report()}
+	if p := NewPlan(w, blank); p.State != v1alpha1.VGStatusReady || p.Action.Kind != Nothing || !strings.Contains(p.Note, "maintenance:NoExecute, which spec.tolerations") {
+		t.Errorf("got %+v", p)
+	}
+	w.Taint = ""
+	if p := NewPlan(w, blank); p.Action.Kind != CreateVG {
+		t.Errorf("got %+v", p)
+	}
 }
 
 func (b *bench) make(name string) error {

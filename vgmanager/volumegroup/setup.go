@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/sets"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -29,7 +30,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		// Finalizers of other nodes change the object without changing the generation; a deletion changes it.
 		For(&v1alpha1.LVMVolumeGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.partsChanged())).
-		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownLabelsChanged())).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownNodeChanged())).
 		WatchesRawSource(source.Channel(r.wake.events, handler.EnqueueRequestsFromMapFunc(r.all))).
 		// One at a time, since LVM is one.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
@@ -106,12 +107,15 @@ func (r *Reconciler) partsChanged() predicate.Predicate {
 	}
 }
 
-// ownLabelsChanged lets pass that a nodeSelector may match now.
-func (r *Reconciler) ownLabelsChanged() predicate.Predicate {
+// ownNodeChanged lets pass that a nodeSelector may match now, or that a taint came or went.
+func (r *Reconciler) ownNodeChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			return e.ObjectNew.GetName() == r.Node && !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels())
+			before, wasNode := e.ObjectOld.(*corev1.Node)
+			after, isNode := e.ObjectNew.(*corev1.Node)
+			return wasNode && isNode && after.Name == r.Node &&
+				(!maps.Equal(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints))
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },

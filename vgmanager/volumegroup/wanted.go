@@ -10,6 +10,7 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/taint"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 )
 
@@ -35,6 +36,8 @@ type Wanted struct {
 	Deleting bool
 	// Leaving: the device class does not select the node any more. What is in the volume group stays, and nothing new comes in.
 	Leaving bool
+	// Taint of the node that is not tolerated; "" if there is none. It keeps a new volume group away.
+	Taint string
 }
 
 // WipedAnnotationPrefix begins the annotation by which other versions note, on a LVMVolumeGroup, that they wiped its devices on
@@ -54,6 +57,9 @@ func NewWanted(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, n
 		return w, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
 	}
 	w.Leaving = !applies && !w.Deleting
+	if untolerated := taint.Untolerated(node, object.Spec.Tolerations); untolerated != nil {
+		w.Taint = untolerated.ToString()
+	}
 	for i := range all {
 		selectors, applies, err := Applies(&all[i].Spec, node)
 		if err != nil {

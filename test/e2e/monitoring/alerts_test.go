@@ -76,8 +76,9 @@ func TestAlertsOfRealFaults(t *testing.T) {
 	const missing, degraded, agent = "LVMSDeviceMissing loose node2", "LVMSRAIDDegraded mirror node1", "LVMSAgentDown  node2"
 	w.fires(ctx, 4*time.Minute, missing, degraded)
 
-	// And one more: nothing lets the agent run on node2.
+	// And one more: nothing lets the agent run on node2. A taint would not do it.
 	w.must(w.kubectl(ctx, "taint", "node", "node2", "test=agent:NoExecute"))
+	w.must(w.kubectl(ctx, "label", "node", "node2", "type=virtual-kubelet"))
 	w.Logf("%s: the agent of node2 is gone", w.since())
 	w.fires(ctx, 6*time.Minute, near)
 	fill(ctx, w, 90)
