@@ -44,7 +44,7 @@ test: ready-tests ## Install what is needed, run every kind of check once. Ends 
 
 .PHONY: test-long
 test-long: ready-tests ## All of it, again for every crash point, host flavor and RAID level, with power cuts and soak: before a release.
-	@hack/lane test-long artifacts lint verify test-unit test-fuzz -- test-env test-env-oldest test-console test-lab -- test-e2e test-e2e-flavors
+	@hack/lane test-long artifacts lint verify test-unit test-fuzz -- test-env test-env-oldest test-console test-lab -- test-e2e test-e2e-flavors soak
 
 # Everything that can fail later is tried first, in seconds once the packages are there: what the machine has and reaches, and the boot of
 # a node.
@@ -113,6 +113,15 @@ test-console: console-browser $(call wants,console-build $(BIN)/bridge console-h
 	@cd $(CONSOLE) && ../../hack/step "console bundle" $(NPM) run --silent budget && $(NPM) run --silent licences
 	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
 		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml $(NPM) run --silent browser
+
+# SEED decides the steps of the walk; the target prints the one that it takes. FOR is how long it walks. STEPS is a file with steps to carry
+# out instead, as a failed walk prints them.
+FOR ?= 10m
+
+.PHONY: soak
+soak: $(call wants,packages image) ## A random walk of users, administrators and faults on a real cluster: make soak SEED=1 FOR=2h, or STEPS=FILE.
+	@go build -o $(BIN)/soak ./test/soak
+	@hack/step "soak $(FOR)" $(BIN)/soak --image $(IMAGE) --for $(FOR) $(if $(SEED),--seed $(SEED)) $(if $(STEPS),--replay $(STEPS)) --logs $(LVMS_CACHE)/soak-logs
 
 .PHONY: test-e2e-flavors
 test-e2e-flavors: $(call wants,packages image) ## The main user story on clusters whose nodes are other hosts than Debian 12's: hack/test-e2e-flavors FLAVOR...

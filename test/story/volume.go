@@ -259,6 +259,12 @@ func (c *Cluster) Snapshot(ctx context.Context, v Volume, name string) error {
 	if err := c.Create(ctx, snapshot); err != nil {
 		return err
 	}
+	return c.WaitSnapshot(ctx, v.Namespace, name)
+}
+
+// WaitSnapshot waits until a snapshot can be used.
+func (c *Cluster) WaitSnapshot(ctx context.Context, namespace, name string) error {
+	snapshot := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	ctx, cancel := context.WithTimeout(ctx, volumeLimit)
 	defer cancel()
 	return Wait(ctx, "snapshot "+name, func(ctx context.Context) (bool, string, error) {

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+)
+
+// How long faults last that do not end by themselves.
+const (
+	apiAway  = 12 * time.Second
+	diskAway = 5 * time.Second
+	clockOff = 10 * time.Second
+)
+
+// fault lets one happen, and returns when it is over.
+func (w *world) fault(ctx context.Context, name string) error {
+	switch name {
+	case "":
+		return nil
+	case faultKillAgent:
+		return w.killed(ctx, "vgmanager")
+	case faultKillOperator:
+		return w.killed(ctx, "operator")
+	case faultStopAPI:
+		return w.stopAPI(ctx)
+	case faultPowerCut:
+		if err := w.node.PowerCut(ctx); err != nil {
+			return err
+		}
+		return w.node.Start(ctx)
+	case faultMoveClock:
+		return w.moveClock(ctx)
+	case faultPullDisk:
+		return w.pullDisk(ctx)
+	}
+	return fmt.Errorf("no fault %q", name)
+}
+
+// killed kills a process of the product. None may run at that moment.
+func (w *world) killed(ctx context.Context, command string) error {
+	_, err := w.onNode(ctx, "pkill -KILL -f '^/lvms "+command+"' || true")
+	return err
+}
+
+// stopAPI lets the API server stand still: connections stay open, and nothing answers.
+func (w *world) stopAPI(ctx context.Context) error {
+	pid, err := w.processOf("kube-apiserver")
+	if err != nil {
+		return err
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	wait(ctx, apiAway)
+	return syscall.Kill(pid, syscall.SIGCONT)
+}
+
+// processOf finds a program of the lab's control plane by its working directory, which is the lab's state.
+func (w *world) processOf(program string) (int, error) {
+	all, err := filepath.Glob("/proc/[0-9]*")
+	if err != nil {
+		return 0, err
+	}
+	for _, dir := range all {
+		line, err := os.ReadFile(filepath.Join(dir, "cmdline"))
+		if err != nil {
+			continue
+		}
+		name, _, _ := bytes.Cut(line, []byte{0})
+		folder, err := os.Readlink(filepath.Join(dir, "cwd"))
+		if err == nil && filepath.Base(string(name)) == program && folder == w.lab.State() {
+			return strconv.Atoi(filepath.Base(dir))
+		}
+	}
+	return 0, fmt.Errorf("no process %s of the lab in %s", program, w.lab.State())
+}
+
+// moveClock moves the node's clock an hour on, and back.
+func (w *world) moveClock(ctx context.Context) error {
+	if _, err := w.onNode(ctx, "date -s @$(($(date +%s) + 3600))"); err != nil {
+		return err
+	}
+	wait(ctx, clockOff)
+	_, err := w.onNode(context.WithoutCancel(ctx), "date -s @$(($(date +%s) - 3600))")
+	return err
+}
+
+// pullDisk takes a disk of the mirror away, and returns it with what is on it.
+func (w *world) pullDisk(ctx context.Context) error {
+	disk, err := w.disk(ctx, pulledDisk)
+	if err != nil {
+		return err
+	}
+	name := "$(lsblk -dno NAME,SERIAL | awk '$2 == \"" + disk.Serial + "\" {print $1}')"
+	if _, err := w.onNode(ctx, "echo 1 >/sys/block/"+name+"/device/delete"); err != nil {
+		return err
+	}
+	wait(ctx, diskAway)
+	_, scanned := w.onNode(context.WithoutCancel(ctx), `for h in /sys/class/scsi_host/host*/scan; do echo "- - -" >$h; done; udevadm settle`)
+	_, found := w.onNode(context.WithoutCancel(ctx), "test -n \""+name+"\"")
+	return errors.Join(scanned, found)
+}
+
+func wait(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

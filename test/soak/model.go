@@ -1,0 +1,271 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+)
+
+// The device classes of a walk. extraClass comes and goes.
+const (
+	thinClass   = "thin"
+	thickClass  = "thick"
+	mirrorClass = "mirror"
+	extraClass  = "extra"
+)
+
+// Limits of a walk, so that no operation lacks space: what volumes of a class may have together in MiB, and how many files each has.
+var room = map[string]int64{thinClass: 3000, thickClass: 900, mirrorClass: 600, extraClass: 300}
+
+const (
+	mostVolumes   = 9
+	mostSnapshots = 4
+	mostFiles     = 4
+	fileMiB       = 4
+	fillName      = "filler"
+)
+
+// Volume is a claim that must exist.
+type Volume struct {
+	Class string
+	MiB   int64
+	Block bool
+	// Running: its Pod runs.
+	Running bool
+	// Files are the checksums of what was flushed, by the number of the file. A block volume has them one after the other.
+	Files map[int]string
+}
+
+// Snapshot is a VolumeSnapshot that must exist.
+type Snapshot struct {
+	Class string
+	MiB   int64
+	Block bool
+	Files map[int]string
+}
+
+// Model is what must exist. It is not safe for concurrent use.
+type Model struct {
+	Volumes   map[string]*Volume
+	Snapshots map[string]*Snapshot
+	// Extra: the extra class exists. Added: the thick class has its further device. Failed: a device of the mirror gives errors.
+	Extra, Added, Failed bool
+	numbers              int
+}
+
+// NewModel is that of a walk that begins.
+func NewModel() *Model {
+	return &Model{Volumes: map[string]*Volume{}, Snapshots: map[string]*Snapshot{}}
+}
+
+// choice is a step that is possible, and how often it is to be taken.
+type choice struct {
+	weight int
+	step   Step
+}
+
+// Next chooses a step that is possible. The same random numbers give the same steps.
+func (m *Model) Next(r *rand.Rand) Step {
+	choices := m.choices(r)
+	total := 0
+	for _, c := range choices {
+		total += c.weight
+	}
+	at := r.IntN(total)
+	for _, c := range choices {
+		if at -= c.weight; at < 0 {
+			return m.withFault(r, c.step)
+		}
+	}
+	panic("the weights do not add up")
+}
+
+// withFault lets a fault happen during one of three steps.
+func (m *Model) withFault(r *rand.Rand, s Step) Step {
+	if s.Op == opCheck || r.IntN(3) > 0 {
+		return s
+	}
+	// Killed processes are frequent, and what takes long is not. A mirror bears one lost device.
+	all := []string{faultKillAgent, faultKillAgent, faultKillAgent, faultKillOperator, faultKillOperator, faultStopAPI, faultPowerCut, faultMoveClock}
+	if !m.Failed && s.Op != opFailDevice {
+		all = append(all, faultPullDisk)
+	}
+	s.During = all[r.IntN(len(all))]
+	if s.During == faultPowerCut && (m.Failed || s.Op == opFill || s.Op == opFailDevice) {
+		s.During = faultKillAgent // A restart heals the device, and the filler would be written anew.
+	}
+	return s
+}
+
+func (m *Model) choices(r *rand.Rand) []choice {
+	var all []choice
+	add := func(weight int, s Step) { all = append(all, choice{weight, s}) }
+	classes := m.classes()
+	class := classes[r.IntN(len(classes))]
+	size := 64 + 32*r.Int64N(4)
+	block := r.IntN(4) == 0
+	if len(m.Volumes) < mostVolumes && m.used(class)+size <= room[class] {
+		add(6, Step{Op: opCreate, On: m.name("v"), Class: class, MiB: size, Block: block})
+	}
+	names := sorted(m.Volumes)
+	if len(names) > 0 {
+		m.volumeChoices(r, names[r.IntN(len(names))], add)
+	}
+	if snapshots := sorted(m.Snapshots); len(snapshots) > 0 {
+		name := snapshots[r.IntN(len(snapshots))]
+		s := m.Snapshots[name]
+		if len(m.Volumes) < mostVolumes && m.used(s.Class)+s.MiB <= room[s.Class] {
+			add(3, Step{Op: opRestore, On: m.name("v"), From: name, Class: s.Class, MiB: s.MiB, Block: s.Block})
+		}
+		add(2, Step{Op: opDeleteSnapshot, On: name})
+	}
+	m.adminChoices(add)
+	return all
+}
+
+func (m *Model) volumeChoices(r *rand.Rand, name string, add func(int, Step)) {
+	v := m.Volumes[name]
+	if v.Running {
+		if len(v.Files) < mostFiles {
+			add(6, Step{Op: opWrite, On: name, MiB: int64(len(v.Files))})
+		}
+		if grown := v.MiB + 32*(1+r.Int64N(3)); m.used(v.Class)-v.MiB+grown <= room[v.Class] && !m.degraded(v.Class) {
+			add(3, Step{Op: opExpand, On: name, MiB: grown})
+		}
+		add(2, Step{Op: opStop, On: name})
+	} else {
+		add(4, Step{Op: opStart, On: name})
+	}
+	if !m.degraded(v.Class) {
+		add(2, Step{Op: opDelete, On: name})
+	}
+	if v.Class != thinClass {
+		return
+	}
+	if len(m.Snapshots) < mostSnapshots && m.used(v.Class)+v.MiB <= room[v.Class] {
+		add(4, Step{Op: opSnapshot, On: m.name("s"), From: name})
+	}
+	if len(m.Volumes) < mostVolumes && m.used(v.Class)+v.MiB <= room[v.Class] {
+		add(3, Step{Op: opClone, On: m.name("v"), From: name, Class: v.Class, MiB: v.MiB, Block: v.Block})
+	}
+}
+
+func (m *Model) adminChoices(add func(int, Step)) {
+	add(1, Step{Op: opFill, On: fillName, Class: thinClass})
+	either := func(weight int, is bool, yes, no Step) {
+		if is {
+			yes, no = no, yes
+		}
+		add(weight, yes)
+	}
+	either(1, m.Added, Step{Op: opAddDevice, On: thickClass}, Step{Op: opRemoveDevice, On: thickClass})
+	if !m.Extra || m.used(extraClass) == 0 {
+		either(1, m.Extra, Step{Op: opAddClass, On: extraClass}, Step{Op: opRemoveClass, On: extraClass})
+	}
+	either(1, m.Failed, Step{Op: opFailDevice, On: mirrorClass}, Step{Op: opHealDevice, On: mirrorClass})
+}
+
+// degraded: a group that misses a device is not changed, so claims that want that wait.
+func (m *Model) degraded(class string) bool { return m.Failed && class == mirrorClass }
+
+func (m *Model) classes() []string {
+	classes := []string{thinClass, thinClass, thickClass, mirrorClass}
+	if m.Failed {
+		classes = classes[:3]
+	}
+	if m.Extra {
+		classes = append(classes, extraClass)
+	}
+	return classes
+}
+
+// used is what the volumes and snapshots of a class may have together, in MiB.
+func (m *Model) used(class string) int64 {
+	var sum int64
+	for _, v := range m.Volumes {
+		if v.Class == class {
+			sum += v.MiB
+		}
+	}
+	for _, s := range m.Snapshots {
+		if s.Class == class {
+			sum += s.MiB
+		}
+	}
+	return sum
+}
+
+func (m *Model) name(prefix string) string { return fmt.Sprintf("%s%d", prefix, m.numbers+1) }
+
+// Possible tells why a step cannot be done now, or "". A replay leaves such steps out.
+func (m *Model) Possible(s Step) string {
+	volume, from := m.Volumes[s.On], m.Volumes[s.From]
+	problem := ""
+	need := func(ok bool, text string) {
+		if !ok && problem == "" {
+			problem = text
+		}
+	}
+	switch s.Op {
+	case opCreate, opRestore, opClone:
+		need(volume == nil, "the volume exists")
+		need(s.Class != extraClass || m.Extra, "the class does not exist")
+		need(s.Op != opRestore || m.Snapshots[s.From] != nil, "there is no such snapshot")
+		need(s.Op != opClone || from != nil, "there is no such volume")
+	case opWrite, opExpand, opStop:
+		need(volume != nil && volume.Running, "its Pod does not run")
+	case opStart:
+		need(volume != nil && !volume.Running, "its Pod runs, or there is no such volume")
+	case opDelete:
+		need(volume != nil && !m.degraded(volume.Class), "there is no such volume, or its class misses a device")
+	case opSnapshot:
+		need(from != nil && m.Snapshots[s.On] == nil, "there is no such volume, or the snapshot exists")
+	case opDeleteSnapshot:
+		need(m.Snapshots[s.On] != nil, "there is no such snapshot")
+	case opAddDevice, opRemoveDevice:
+		need(m.Added == (s.Op == opRemoveDevice), "it is so already")
+	case opAddClass, opRemoveClass:
+		need(m.Extra == (s.Op == opRemoveClass) && m.used(extraClass) == 0, "it is so already, or has volumes")
+	case opFailDevice, opHealDevice:
+		need(m.Failed == (s.Op == opHealDevice), "it is so already")
+	}
+	return problem
+}
+
+// Done notes what a step did. sum is the checksum of what opWrite wrote.
+func (m *Model) Done(s Step, sum string) {
+	switch s.Op {
+	case opCreate, opRestore, opClone:
+		m.numbers++
+		files := map[int]string{}
+		if s.Op == opRestore {
+			files = maps.Clone(m.Snapshots[s.From].Files)
+		} else if s.Op == opClone {
+			files = maps.Clone(m.Volumes[s.From].Files)
+		}
+		m.Volumes[s.On] = &Volume{Class: s.Class, MiB: s.MiB, Block: s.Block, Running: true, Files: files}
+	case opWrite:
+		m.Volumes[s.On].Files[int(s.MiB)] = sum
+	case opExpand:
+		m.Volumes[s.On].MiB = s.MiB
+	case opStop, opStart:
+		m.Volumes[s.On].Running = s.Op == opStart
+	case opDelete:
+		delete(m.Volumes, s.On)
+	case opSnapshot:
+		m.numbers++
+		v := m.Volumes[s.From]
+		m.Snapshots[s.On] = &Snapshot{Class: v.Class, MiB: v.MiB, Block: v.Block, Files: maps.Clone(v.Files)}
+	case opDeleteSnapshot:
+		delete(m.Snapshots, s.On)
+	case opAddDevice, opRemoveDevice:
+		m.Added = s.Op == opAddDevice
+	case opAddClass, opRemoveClass:
+		m.Extra = s.Op == opAddClass
+	case opFailDevice, opHealDevice:
+		m.Failed = s.Op == opFailDevice
+	}
+}
+
+func sorted[V any](all map[string]V) []string { return slices.Sorted(maps.Keys(all)) }
