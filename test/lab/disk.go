@@ -100,6 +100,18 @@ func (n *Node) HealDisk(ctx context.Context, name string) error {
 	return err
 }
 
+// PullDisk takes a SCSI disk from under whatever uses it, until PutDisk or a restart of the node: as a disk that is pulled, or a shelf that
+// is reset. It is an error for a plain disk.
+func (n *Node) PullDisk(ctx context.Context, name string) error {
+	_, err := n.disk(ctx, name, spec.DiskPull, spec.DiskRequest{})
+	return err
+}
+
+// PutDisk puts a pulled disk back with what is on it. Its device may have another name then. It returns when the kernel has it.
+func (n *Node) PutDisk(ctx context.Context, name string) (Disk, error) {
+	return n.disk(ctx, name, spec.DiskPut, spec.DiskRequest{})
+}
+
 func (n *Node) disk(ctx context.Context, name, verb string, req spec.DiskRequest) (Disk, error) {
 	var d spec.Disk
 	err := n.lab.ask(ctx, http.MethodPost, "/nodes/"+n.spec.Name+"/disks/"+name+"/"+verb, req, &d)

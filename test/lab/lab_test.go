@@ -206,6 +206,19 @@ func testSCSIDisk(t *testing.T, n *Node) {
 		t.Fatal(err)
 	}
 	n.sh(t, "dd if="+b.Device+" of=/dev/null bs=4096 count=1 iflag=direct 2>/dev/null")
+	n.sh(t, "dd if=/dev/urandom of="+b.Device+" bs=1M seek=100 count=1 oflag=direct 2>/dev/null")
+	const sum = " bs=1M skip=100 count=1 iflag=direct 2>/dev/null | sha256sum"
+	before := n.sh(t, "dd if="+b.Device+sum)
+	if err := n.PullDisk(ctx, b.Name); err != nil {
+		t.Fatal(err)
+	}
+	n.sh(t, "! test -e "+b.Device)
+	if b, err = n.PutDisk(ctx, b.Name); err != nil {
+		t.Fatal(err)
+	}
+	if after := n.sh(t, "dd if="+b.Device+sum); after != before {
+		t.Errorf("the disk had %s and has %s", before, after)
+	}
 	if err := n.RemoveDisk(ctx, b.Name); err != nil {
 		t.Fatalf("pulled in use: %v", err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -92,20 +91,14 @@ func (w *world) moveClock(ctx context.Context) error {
 	return err
 }
 
-// pullDisk takes a disk of the mirror away, and returns it with what is on it.
+// pullDisk takes a disk of the mirror away, and puts it back with what is on it.
 func (w *world) pullDisk(ctx context.Context) error {
-	disk, err := w.disk(ctx, pulledDisk)
-	if err != nil {
-		return err
-	}
-	name := "$(lsblk -dno NAME,SERIAL | awk '$2 == \"" + disk.Serial + "\" {print $1}')"
-	if _, err := w.onNode(ctx, "echo 1 >/sys/block/"+name+"/device/delete"); err != nil {
+	if err := w.node.PullDisk(ctx, pulledDisk); err != nil {
 		return err
 	}
 	wait(ctx, diskAway)
-	_, scanned := w.onNode(context.WithoutCancel(ctx), `for h in /sys/class/scsi_host/host*/scan; do echo "- - -" >$h; done; udevadm settle`)
-	_, found := w.onNode(context.WithoutCancel(ctx), "test -n \""+name+"\"")
-	return errors.Join(scanned, found)
+	_, err := w.node.PutDisk(context.WithoutCancel(ctx), pulledDisk)
+	return err
 }
 
 func wait(ctx context.Context, d time.Duration) {

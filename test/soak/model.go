@@ -153,17 +153,18 @@ func (m *Model) volumeChoices(r *rand.Rand, name string, add func(int, Step)) {
 
 func (m *Model) adminChoices(add func(int, Step)) {
 	add(1, Step{Op: opFill, On: fillName, Class: thinClass})
-	either := func(weight int, is bool, yes, no Step) {
-		if is {
-			yes, no = no, yes
-		}
-		add(weight, yes)
+	add(1, Step{Op: either(m.Added, opRemoveDevice, opAddDevice), On: thickClass})
+	if m.used(extraClass) == 0 {
+		add(1, Step{Op: either(m.Extra, opRemoveClass, opAddClass), On: extraClass})
 	}
-	either(1, m.Added, Step{Op: opAddDevice, On: thickClass}, Step{Op: opRemoveDevice, On: thickClass})
-	if !m.Extra || m.used(extraClass) == 0 {
-		either(1, m.Extra, Step{Op: opAddClass, On: extraClass}, Step{Op: opRemoveClass, On: extraClass})
+	add(1, Step{Op: either(m.Failed, opHealDevice, opFailDevice), On: mirrorClass})
+}
+
+func either(is bool, yes, no string) string {
+	if is {
+		return yes
 	}
-	either(1, m.Failed, Step{Op: opFailDevice, On: mirrorClass}, Step{Op: opHealDevice, On: mirrorClass})
+	return no
 }
 
 // degraded: a group that misses a device is not changed, so claims that want that wait.

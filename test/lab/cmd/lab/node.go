@@ -66,6 +66,7 @@ func disk(f *flags) *cobra.Command {
 		})})
 	for name, do := range map[string]func(*lab.Node, context.Context, string) error{
 		"remove": (*lab.Node).RemoveDisk, "fail": (*lab.Node).FailDisk, "heal": (*lab.Node).HealDisk,
+		"pull": (*lab.Node).PullDisk, "put": func(n *lab.Node, ctx context.Context, name string) error { _, err := n.PutDisk(ctx, name); return err },
 	} {
 		cmd.AddCommand(&cobra.Command{Use: name + " NODE DISK", Args: cobra.ExactArgs(2),
 			RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error { return do(n, ctx, args[0]) })})

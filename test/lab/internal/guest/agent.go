@@ -88,6 +88,10 @@ func (m *machine) do(req wire.Request) (string, error) {
 		return "", m.disks.grow(d.Name, d.Size)
 	case wire.OpSCSIFail:
 		return "", m.disks.setState(d.Name, "offline")
+	case wire.OpSCSIOut:
+		return "", m.disks.pull(d.Name)
+	case wire.OpSCSIBack:
+		return "", m.disks.put(d.Name)
 	case wire.OpSCSIHeal:
 		return "", m.disks.setState(d.Name, "running")
 	}

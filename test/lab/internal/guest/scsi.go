@@ -100,6 +100,41 @@ func (s *scsi) remove(name string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := os.Stat(filepath.Join(scsiCore, d.Name)); err == nil { // It may have been pulled before.
+		if err := s.detach(d); err != nil {
+			return err
+		}
+	}
+	s.disks = slices.DeleteFunc(s.disks, func(o scsiDisk) bool { return o.Name == name })
+	if err := s.save(); err != nil {
+		return err
+	}
+	return os.Remove(d.file())
+}
+
+// pull takes a disk away from under whatever uses it, and keeps what is on it until it is returned.
+func (s *scsi) pull(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	return s.detach(d)
+}
+
+// put puts a disk back that was pulled. Its device may have another name.
+func (s *scsi) put(name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d, err := s.find(name)
+	if err != nil {
+		return err
+	}
+	return s.attach(d)
+}
+
+func (s *scsi) detach(d scsiDisk) error {
 	for port := range s.flavor.Paths() {
 		if path, err := d.sys(port); err == nil {
 			if err := os.WriteFile(path+"/delete", []byte("1"), 0); err != nil {
@@ -112,14 +147,7 @@ func (s *scsi) remove(name string) error {
 			}
 		}
 	}
-	if err := os.Remove(filepath.Join(scsiCore, d.Name)); err != nil {
-		return err
-	}
-	s.disks = slices.DeleteFunc(s.disks, func(o scsiDisk) bool { return o.Name == name })
-	if err := s.save(); err != nil {
-		return err
-	}
-	return os.Remove(d.file())
+	return os.Remove(filepath.Join(scsiCore, d.Name))
 }
 
 // grow makes a disk bigger while it is used.

@@ -52,6 +52,8 @@ const (
 	DiskGrow   = "grow"
 	DiskFail   = "fail"
 	DiskHeal   = "heal"
+	DiskPull   = "pull"
+	DiskPut    = "put"
 )
 
 // Failure is the body of an answer that is no success.

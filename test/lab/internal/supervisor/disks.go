@@ -46,6 +46,10 @@ func (n *node) disk(ctx context.Context, verb, name string, req spec.DiskRequest
 		_, err = n.call(ctx, wire.Request{Op: wire.OpSCSIFail, Disk: wire.DiskArgs{Name: name}})
 	case verb == spec.DiskHeal:
 		_, err = n.call(ctx, wire.Request{Op: wire.OpSCSIHeal, Disk: wire.DiskArgs{Name: name}})
+	case verb == spec.DiskPull:
+		_, err = n.call(ctx, wire.Request{Op: wire.OpSCSIOut, Disk: wire.DiskArgs{Name: name}})
+	case verb == spec.DiskPut:
+		return n.putSCSI(ctx, d)
 	default:
 		err = fmt.Errorf("no verb %q", verb)
 	}
@@ -120,6 +124,18 @@ func (n *node) addSCSI(ctx context.Context, d spec.Disk) (spec.Disk, error) {
 	d.Device = device
 	n.keep(d)
 	return d, nil
+}
+
+// putSCSI puts a pulled disk back, and learns its new device name.
+func (n *node) putSCSI(ctx context.Context, d spec.Disk) (spec.Disk, error) {
+	if _, err := n.call(ctx, wire.Request{Op: wire.OpSCSIBack, Disk: wire.DiskArgs{Name: d.Name}}); err != nil {
+		return d, err
+	}
+	if err := n.nameSCSI(ctx); err != nil {
+		return d, err
+	}
+	i := slices.IndexFunc(n.spec.Disks, func(o spec.Disk) bool { return o.Name == d.Name })
+	return n.spec.Disks[i], nil
 }
 
 // nameSCSI learns the device names of SCSI disks, which a boot may give anew.

@@ -35,6 +35,8 @@ const (
 	OpSCSIGrow = "scsi-grow"
 	OpSCSIFail = "scsi-fail"
 	OpSCSIHeal = "scsi-heal"
+	OpSCSIOut  = "scsi-out"
+	OpSCSIBack = "scsi-back"
 )
 
 // Request starts a connection's one operation.
