@@ -75,7 +75,8 @@ var rules = []rule{
 	{folder: "console-plugin", ours: []string{"internal/servingcert", "internal/tlsprofile"}, never: append([]string{module + "api", module + "controllers", module + "vgmanager"}, clients...)},
 	{folder: "console-plugin/bridge", ours: []string{"api", "internal/webhook", "test/env", "test/lab"}},
 	// It reads what the operator wrote, and runs nothing: what is read on a node is vgmanager/collect's.
-	{folder: "must-gather", ours: []string{"api", "internal/version", "vgmanager/collect"}, never: []string{module + "controllers", module + "internal/csi", module + "vgmanager/lvm"}},
+	{folder: "must-gather", ours: []string{"api", "docs", "internal/version", "monitoring/runbooks", "vgmanager/collect"}, never: []string{module + "controllers", module + "internal/csi", module + "vgmanager/lvm"}},
+	{folder: "docs", never: append([]string{module}, kubernetes...)},
 	{folder: "hack"},
 	{folder: "monitoring", ours: []string{"monitoring"}, never: clients},
 	{folder: "test", ours: []string{"api", "controllers", "hack/debian", "internal", "vgmanager"}},
