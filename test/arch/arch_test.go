@@ -68,7 +68,7 @@ var rules = []rule{
 	{folder: "internal/trim", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/webhook", ours: []string{"api", "internal/paging", "internal/pki"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/version", never: kubernetes},
-	{folder: "controllers", ours: []string{"api", "internal", "monitoring/access", "monitoring/dashboards"}, never: []string{module + "vgmanager"}},
+	{folder: "controllers", ours: []string{"api", "internal", "monitoring/access", "monitoring/dashboards", "monitoring/prometheusrule", "monitoring/rules"}, never: []string{module + "vgmanager"}},
 	{folder: "cmd/lvms", ours: []string{"api", "config/rbac", "controllers", "internal", "vgmanager"}},
 	{folder: "config/rbac", never: append([]string{module}, kubernetes...)},
 	// What serves the console is to be small, and has nothing to do with the rest.
