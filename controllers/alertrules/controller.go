@@ -1,5 +1,5 @@
-// Package alertrules keeps the PrometheusRule with the product's recording rules and alerts. It is not in the bundle, since the address of
-// the runbooks, which each alert names, is an option of the installation.
+// Package alertrules keeps the PrometheusRule with the product's recording rules and alerts. It is not in the bundle,
+// since the address of the runbooks, which each alert names, is an option of the installation.
 package alertrules
 
 import (
@@ -46,17 +46,20 @@ type Controller struct {
 	namespace, runbooks string
 }
 
-// New returns a Controller for the operator's namespace. runbooks is what [Runbooks] returns. The client may read from a cache.
+// New returns a Controller for the operator's namespace. runbooks is what [Runbooks] returns. The client may read
+// from a cache.
 func New(c client.Client, namespace, runbooks string) *Controller {
 	return &Controller{client: c, applier: apply.New(c, fieldOwner), namespace: namespace, runbooks: runbooks}
 }
 
-// To give an object another owner, as an upgrade from 0.1.0 does, takes permission to delete it (OwnerReferencesPermissionEnforcement).
+// To give an object another owner, as an upgrade from 0.1.0 does, takes permission to delete it
+// (OwnerReferencesPermissionEnforcement).
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-lvm-storage,resources=prometheusrules,resourceNames=prometheus-lvmo-rules,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-lvm-storage,resources=servicemonitors,resourceNames=lvms-operator-metrics-monitor,verbs=list;watch
 
-// Reconcile applies the PrometheusRule if the ServiceMonitor exists. The garbage collector deletes it with the ServiceMonitor, which owns
-// it: without metrics the alert about an operator that does not answer would fire. The request says nothing.
+// Reconcile applies the PrometheusRule if the ServiceMonitor exists. The garbage collector deletes it with the
+// ServiceMonitor, which owns it: without metrics the alert about an operator that does not answer would fire. The
+// request says nothing.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	monitor := metadata(monitorKind)
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: MonitorName}, monitor)
@@ -64,7 +67,8 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		return reconcile.Result{}, nil
 	}
 	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("read ServiceMonitor %s/%s, with which the alerts are created: %w", c.namespace, MonitorName, err)
+		return reconcile.Result{}, fmt.Errorf("read ServiceMonitor %s/%s, with which the alerts are created: %w",
+			c.namespace, MonitorName, err)
 	}
 	rule, err := c.desired(monitor)
 	if err != nil {
@@ -99,7 +103,9 @@ func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 // CacheByObject limits the manager's cache to the two objects.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	one := func(name string) cache.ByObject {
-		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name), Namespaces: map[string]cache.Config{namespace: {}}}
+		return cache.ByObject{
+			Field: fields.OneTermEqualSelector("metadata.name", name), Namespaces: map[string]cache.Config{namespace: {}},
+		}
 	}
 	return map[client.Object]cache.ByObject{metadata(monitorKind): one(MonitorName), metadata(ruleKind): one(Name)}
 }

@@ -143,7 +143,8 @@ func TestRunbookURLsBeginWithTheOption(t *testing.T) {
 	}
 }
 
-// OLM and kubectl made the PrometheusRule up to 0.1.0: it is taken over, with nothing left that is not wanted any more.
+// OLM and kubectl made the PrometheusRule up to 0.1.0: it is taken over, with nothing left that is not wanted any
+// more.
 func TestAnEarlierPrometheusRuleIsTakenOver(t *testing.T) {
 	w := newWorld(t, "upgraded")
 	w.monitor()

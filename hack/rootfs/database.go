@@ -14,13 +14,15 @@ import (
 	"github.com/lvm-storage/lvm-operator/hack/debian"
 )
 
-// Paths of dpkg's database. Programs that scan images find the packages there; deb(5) and dpkg-query(1) have the format.
+// Paths of dpkg's database. Programs that scan images find the packages there; deb(5) and dpkg-query(1) have the
+// format.
 const (
 	statusFile = "var/lib/dpkg/status"
 	infoFolder = "var/lib/dpkg/info"
 )
 
-// addDatabase adds dpkg's database of the packages: the control file of each, and the list of those of its files that are in the image.
+// addDatabase adds dpkg's database of the packages: the control file of each, and the list of those of its files that
+// are in the image.
 func addDatabase(ctx context.Context, run debian.Command, image tree, debs []debian.Deb) error {
 	var status strings.Builder
 	info := tree{}

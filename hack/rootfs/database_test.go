@@ -90,14 +90,16 @@ func TestListsNameTheFilesOfTheImage(t *testing.T) {
 	}
 }
 
-// dpkg itself reads the database and finds every file as the list has it. Debian has dpkg; where there is none, hack/rootfs does not run.
+// dpkg itself reads the database and finds every file as the list has it. Debian has dpkg; where there is none,
+// hack/rootfs does not run.
 func TestDpkgReadsTheDatabase(t *testing.T) {
 	if _, err := exec.LookPath("dpkg-query"); errors.Is(err, exec.ErrNotFound) {
 		t.Skip("dpkg-query is not installed")
 	}
 	for arch, a := range architectures {
 		root := buildFolder(t, arch)
-		out, err := exec.Command("dpkg-query", "--admindir="+filepath.Join(root, "var/lib/dpkg"), "-W", "-f", "${Package} ${Version} ${db:Status-Abbrev}\n").CombinedOutput()
+		database := "--admindir=" + filepath.Join(root, "var/lib/dpkg")
+		out, err := exec.Command("dpkg-query", database, "-W", "-f", "${Package} ${Version} ${db:Status-Abbrev}\n").CombinedOutput()
 		want := []string{"base-files 1.0+b1 ii ", "e2fsprogs 1.0+b1 ii ", "libc6 1.0+b1 ii "}
 		if got := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: dpkg-query lists %q, %v, want %q", arch, got, err, want)
@@ -106,7 +108,7 @@ func TestDpkgReadsTheDatabase(t *testing.T) {
 		if out, err := verify.CombinedOutput(); err != nil || len(out) > 0 {
 			t.Errorf("%s: dpkg --verify: %v\n%s", arch, err, out)
 		}
-		out, err = exec.Command("dpkg-query", "--admindir="+filepath.Join(root, "var/lib/dpkg"), "-L", "libc6:"+a.debian).CombinedOutput()
+		out, err = exec.Command("dpkg-query", database, "-L", "libc6:"+a.debian).CombinedOutput()
 		if err != nil || !strings.Contains(string(out), "/libc.so.6\n") {
 			t.Errorf("%s: dpkg-query -L: %v\n%s", arch, err, out)
 		}

@@ -165,7 +165,9 @@ func (s *selection) addCopyrights() error {
 		f.mode, f.deb = 0o644, deb
 		copyright := path.Join(licensesFolder, name, "copyright")
 		s.image[copyright] = f
-		s.image[path.Join("usr/share/doc", name, "copyright")] = file{deb: deb, mode: fs.ModeSymlink, link: "../../../../" + copyright}
+		s.image[path.Join("usr/share/doc", name, "copyright")] = file{
+			deb: deb, mode: fs.ModeSymlink, link: "../../../../" + copyright,
+		}
 	}
 	return nil
 }

@@ -14,12 +14,14 @@ import (
 // Name is that of the PrometheusRule.
 const Name = "prometheus-lvmo-rules"
 
-// New returns the PrometheusRule for a namespace. runbooks is what runbook_url begins with, and ends with a slash. Its spec is also how a
-// file of Prometheus has the rules.
+// New returns the PrometheusRule for a namespace. runbooks is what runbook_url begins with, and ends with a slash.
+// Its spec is also how a file of Prometheus has the rules.
 func New(namespace, runbooks string) *monitoringv1.PrometheusRule {
 	rule := &monitoringv1.PrometheusRule{
-		TypeMeta:   metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PrometheusRuleKind},
-		ObjectMeta: metav1.ObjectMeta{Name: Name, Namespace: namespace, Labels: map[string]string{"prometheus": "k8s", "role": "alert-rules"}},
+		TypeMeta: metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PrometheusRuleKind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: Name, Namespace: namespace, Labels: map[string]string{"prometheus": "k8s", "role": "alert-rules"},
+		},
 	}
 	for _, g := range rules.Groups() {
 		rule.Spec.Groups = append(rule.Spec.Groups, group(g, namespace, runbooks))

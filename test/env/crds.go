@@ -24,7 +24,8 @@ func APIServerCRD() string {
 	return filepath.Join(openShiftCRDs("config"), "0000_10_config-operator_01_apiservers-Default.crd.yaml")
 }
 
-// MonitoringCRDs returns the files of the CRDs that a cluster with the Prometheus Operator has. The lab's module of it pins the version.
+// MonitoringCRDs returns the files of the CRDs that a cluster with the Prometheus Operator has. The lab's module of
+// it pins the version.
 func MonitoringCRDs() []string {
 	module, err := root()
 	utilruntime.Must(err)
@@ -34,7 +35,10 @@ func MonitoringCRDs() []string {
 	var downloaded struct{ Dir string }
 	utilruntime.Must(json.Unmarshal(out, &downloaded))
 	folder := filepath.Join(downloaded.Dir, "example", "prometheus-operator-crd")
-	return []string{filepath.Join(folder, "monitoring.coreos.com_prometheusrules.yaml"), filepath.Join(folder, "monitoring.coreos.com_servicemonitors.yaml")}
+	return []string{
+		filepath.Join(folder, "monitoring.coreos.com_prometheusrules.yaml"),
+		filepath.Join(folder, "monitoring.coreos.com_servicemonitors.yaml"),
+	}
 }
 
 // OptionalCRDs returns the files of the CRDs that some clusters have: SecurityContextConstraints and snapshots.

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package images reads the built images as a program does that scans them: the distribution, the packages and the Go modules have to be
-// those of the list of components beside the archive. It needs no cluster.
+// Package images reads the built images as a program does that scans them: the distribution, the packages and the Go
+// modules have to be those of the list of components beside the archive. It needs no cluster.
 package images
 
 import (
@@ -39,7 +39,8 @@ func TestAScannerFindsWhatTheListOfComponentsHas(t *testing.T) {
 
 			want := readComponents(t, strings.TrimSuffix(archive, ".tar")+".spdx.json")
 
-			if release := content(t, filepath.Join(root, "etc/os-release")); !strings.Contains(release, "\nID=debian\n") || !strings.Contains(release, "\nVERSION_ID=\"12\"\n") {
+			release := content(t, filepath.Join(root, "etc/os-release"))
+			if !strings.Contains(release, "\nID=debian\n") || !strings.Contains(release, "\nVERSION_ID=\"12\"\n") {
 				t.Errorf("/etc/os-release does not name Debian 12: %q", release)
 			}
 			if got := debianPackages(t, root); !maps.Equal(got, want.debian) || len(got) == 0 {
@@ -72,7 +73,8 @@ func content(t *testing.T, path string) string {
 // components are versions by the name of a package.
 type components struct{ debian, modules map[string]string }
 
-// readComponents reads what SPDX lists by package URL. The main module has a version of its own there, and Go none in the program.
+// readComponents reads what SPDX lists by package URL. The main module has a version of its own there, and Go none in
+// the program.
 func readComponents(t *testing.T, path string) components {
 	t.Helper()
 	var document struct {
@@ -100,8 +102,8 @@ const ourModule = "github.com/lvm-storage/lvm-operator"
 // debianPackages asks dpkg-query for the packages of an unpacked image.
 func debianPackages(t *testing.T, root string) map[string]string {
 	t.Helper()
-	query := exec.CommandContext(t.Context(), "dpkg-query", "--admindir="+filepath.Join(root, "var/lib/dpkg"), "-W", "-f", "${db:Status-Abbrev}|${Package}|${Version}\n")
-	out, err := query.Output()
+	out, err := exec.CommandContext(t.Context(), "dpkg-query", "--admindir="+filepath.Join(root, "var/lib/dpkg"),
+		"-W", "-f", "${db:Status-Abbrev}|${Package}|${Version}\n").Output()
 	must(t, err)
 	found := map[string]string{}
 	for line := range strings.Lines(string(out)) {
