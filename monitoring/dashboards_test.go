@@ -77,7 +77,7 @@ func TestWhatIsWrittenIsFresh(t *testing.T) {
 	if err := run(out); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"dashboards/console.json", "dashboards/grafana.json", "manifests/prometheusrule.yaml", "tests/rules.yaml", "../console-plugin/web/src/model/alerts.ts"} {
+	for _, name := range []string{"dashboards/console.json", "dashboards/grafana.json", "prometheusrule/prometheusrule.yaml", "tests/rules.yaml", "../console-plugin/web/src/model/alerts.ts"} {
 		if read(t, filepath.Join(out, name)) != read(t, name) {
 			t.Errorf("%s is stale. Run: go run ./monitoring", name)
 		}

@@ -10,14 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 
-	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
-	"github.com/prometheus/common/model"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/lvm-storage/lvm-operator/monitoring/dashboards"
+	"github.com/lvm-storage/lvm-operator/monitoring/prometheusrule"
 	"github.com/lvm-storage/lvm-operator/monitoring/rules"
 )
 
@@ -31,27 +27,13 @@ func main() {
 }
 
 func run(out string) error {
-	rule := prometheusRule()
+	rule := prometheusrule.New(rules.Namespace, rules.Runbooks)
 	return errors.Join(
-		write(filepath.Join(out, "manifests", "prometheusrule.yaml"), rule),
+		write(filepath.Join(out, "prometheusrule", "prometheusrule.yaml"), rule),
 		write(filepath.Join(out, "tests", "rules.yaml"), rule.Spec),
 		writeDashboards(filepath.Join(out, "dashboards")),
 		writeAlerts(filepath.Join(out, "..", "console-plugin", "web", "src", "model", "alerts.ts")),
 	)
-}
-
-// prometheusRule returns the rules as the Prometheus Operator takes them. Its spec is also how a file of Prometheus has them.
-func prometheusRule() *monitoringv1.PrometheusRule {
-	rule := &monitoringv1.PrometheusRule{
-		TypeMeta: metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PrometheusRuleKind},
-		ObjectMeta: metav1.ObjectMeta{
-			Name: "prometheus-lvmo-rules", Namespace: rules.Namespace, Labels: map[string]string{"prometheus": "k8s", "role": "alert-rules"},
-		},
-	}
-	for _, g := range rules.Groups() {
-		rule.Spec.Groups = append(rule.Spec.Groups, group(g))
-	}
-	return rule
 }
 
 // writeAlerts writes what each alert says, for the console plugin: a Prometheus that is asked for the alerts of one namespace has their labels
@@ -87,33 +69,4 @@ func write(file string, content any) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, data, 0o644))
-}
-
-func group(g rules.Group) monitoringv1.RuleGroup {
-	written := monitoringv1.RuleGroup{Name: g.Name}
-	for _, r := range g.Records {
-		written.Rules = append(written.Rules, monitoringv1.Rule{Record: r.Name, Expr: intstr.FromString(r.Expr)})
-	}
-	for _, a := range g.Alerts {
-		written.Rules = append(written.Rules, alert(a))
-	}
-	return written
-}
-
-func alert(a rules.Alert) monitoringv1.Rule {
-	written := monitoringv1.Rule{
-		Alert:  a.Name,
-		Expr:   intstr.FromString(a.Expr),
-		Labels: map[string]string{"severity": a.Severity},
-		Annotations: map[string]string{
-			"summary": a.Summary, "description": a.Description, "runbook_url": rules.Runbooks + a.Name + ".md",
-		},
-	}
-	if a.Static {
-		written.Labels["namespace"] = rules.Namespace
-	}
-	if a.For > 0 {
-		written.For = ptr.To(monitoringv1.Duration(model.Duration(a.For).String()))
-	}
-	return written
 }

@@ -76,6 +76,9 @@ func runGather(ctx context.Context, progress io.Writer, o options) error {
 	if err := out.Always(archive.VersionFile, []byte(product+"\n"+version.Version+"\n")); err != nil {
 		return err
 	}
+	if !o.objectsOnly {
+		out.Failed("runbooks", writeRunbooks(out))
+	}
 	g := &gathering{options: o, out: out, progress: progress}
 	limited, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("the time limit of %s was reached", o.limit))
 	defer cancel()

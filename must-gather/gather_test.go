@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -71,6 +72,52 @@ func TestWhateverFailsThereIsASummary(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// linkOf finds where a link of Markdown leads, without its anchor.
+var linkOf = regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
+
+// An archive is read where there is no network: the runbooks are in it, and the pages that they lead to.
+func TestTheArchiveHasTheRunbooks(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
+	folder := t.TempDir()
+	if err := runGather(t.Context(), &bytes.Buffer{}, options{folder: folder, bytes: 100 << 20, limit: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	sources, err := filepath.Glob("../monitoring/runbooks/*.md")
+	if err != nil || len(sources) < 30 {
+		t.Fatal(sources, err)
+	}
+	for _, source := range sources {
+		want, err := os.ReadFile(source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := filepath.Join("monitoring", "runbooks", filepath.Base(source))
+		got, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s is not as in the sources: %v", name, err)
+		}
+		for _, link := range linkOf.FindAllStringSubmatch(string(got), -1) {
+			if _, err := os.Stat(filepath.Join(folder, filepath.Dir(name), link[1])); err != nil {
+				t.Errorf("%s leads to nothing: %v", name, err)
+			}
+		}
+	}
+}
+
+// gather check prints a summary and leaves no archive: there is nothing to lead to.
+func TestACheckWritesNoRunbooks(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
+	folder := t.TempDir()
+	if err := runGather(t.Context(), &bytes.Buffer{}, options{folder: folder, bytes: 100 << 20, limit: time.Minute, objectsOnly: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "monitoring", "runbooks")); err == nil {
+		t.Error("it wrote runbooks")
 	}
 }
 

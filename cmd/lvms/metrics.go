@@ -10,6 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
+	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
 	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
 )
@@ -19,6 +20,7 @@ const (
 	defaultVolumeMetrics  = 500
 	volumeMetricsVariable = "VOLUME_METRICS"
 	smartIntervalVariable = "SMART_INTERVAL"
+	runbooksVariable      = "RUNBOOK_BASE_URL"
 )
 
 // certificateSource returns the certificate that a server shows at the moment.
@@ -47,6 +49,19 @@ func smartInterval(flag time.Duration) (time.Duration, error) {
 		return 0, fmt.Errorf("%s is %s: give %s or more, or 0 for never", from, interval, smart.MinInterval)
 	}
 	return interval, nil
+}
+
+// runbooks returns what runbook_url of the alerts begins with, from the environment or else from the flag.
+func runbooks(flag string) (string, error) {
+	address, from := flag, "--runbook-base-url"
+	if variable := os.Getenv(runbooksVariable); variable != "" {
+		address, from = variable, "the environment variable "+runbooksVariable
+	}
+	base, err := alertrules.Runbooks(address)
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", from, err)
+	}
+	return base, nil
 }
 
 // numberFromEnvironment returns the number in a variable, or another one where it is not set.

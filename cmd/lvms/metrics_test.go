@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 )
 
 func TestSmartInterval(t *testing.T) {
@@ -27,6 +29,23 @@ func TestSmartInterval(t *testing.T) {
 		got, err := smartInterval(c.flag)
 		if got != c.want || (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%s: got %s, %v", name, got, err)
+		}
+	}
+}
+
+func TestRunbooks(t *testing.T) {
+	for name, c := range map[string]struct{ variable, flag, want, problem string }{
+		"not set":                  {want: alertrules.DefaultRunbooks},
+		"by flag":                  {flag: "https://a.example.com", want: "https://a.example.com/"},
+		"by variable":              {variable: "https://b.example.com", want: "https://b.example.com/"},
+		"the variable comes first": {variable: "https://b.example.com", flag: "https://a.example.com", want: "https://b.example.com/"},
+		"no address":               {variable: "runbooks", problem: "the environment variable RUNBOOK_BASE_URL: "},
+		"no address by flag":       {flag: "runbooks", problem: "--runbook-base-url: "},
+	} {
+		t.Setenv(runbooksVariable, c.variable)
+		got, err := runbooks(c.flag)
+		if got != c.want || (err == nil) != (c.problem == "") || err != nil && !strings.HasPrefix(err.Error(), c.problem) {
+			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}
 }

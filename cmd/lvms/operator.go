@@ -26,6 +26,7 @@ import (
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/config/rbac"
+	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
 	"github.com/lvm-storage/lvm-operator/controllers/metricsaccess"
@@ -67,6 +68,7 @@ type operatorOptions struct {
 	pprofPort                      uint16
 	volumeMetrics                  int
 	smartInterval                  time.Duration
+	runbooks                       string
 }
 
 func operatorCommand() *cobra.Command {
@@ -84,6 +86,8 @@ func operatorCommand() *cobra.Command {
 		"how many volumes of a node have metrics of their own; 0 for none. The environment variable "+volumeMetricsVariable+", which a Subscription can set, comes before it")
 	flags.DurationVar(&o.smartInterval, "smart-interval", 0,
 		"how often disks are asked for their own verdict on their health (S.M.A.R.T.), at least 1m; 0 for never. The environment variable "+smartIntervalVariable+", which a Subscription can set, comes before it")
+	flags.StringVar(&o.runbooks, "runbook-base-url", "",
+		"what runbook_url of the alerts begins with; empty for "+alertrules.DefaultRunbooks+". The environment variable "+runbooksVariable+", which a Subscription can set, comes before it")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for Go's profiles (net/http/pprof); 0 for none")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhook")
@@ -125,6 +129,9 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		return err
 	}
 	if o.smartInterval, err = smartInterval(o.smartInterval); err != nil {
+		return err
+	}
+	if o.runbooks, err = runbooks(o.runbooks); err != nil {
 		return err
 	}
 	config, err := ctrl.GetConfig()
@@ -229,6 +236,9 @@ func operatorCache(namespace string, found platform.Platform) map[client.Object]
 	if found.Console {
 		maps.Copy(objects, consoleplugin.CacheByObject(namespace))
 	}
+	if found.ServiceMonitors {
+		maps.Copy(objects, alertrules.CacheByObject(namespace))
+	}
 	if hasPlatformPrometheus(found) {
 		maps.Copy(objects, metricsaccess.CacheByObject(namespace))
 	}
@@ -311,7 +321,7 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 	if err := mgr.Add(lvmcluster.NewNamespacePolicy(mgr.GetClient(), mgr.GetAPIReader(), namespace)); err != nil {
 		return err
 	}
-	if err := addInstalled(mgr, namespace, image, found); err != nil {
+	if err := addInstalled(mgr, namespace, image, found, o); err != nil {
 		return err
 	}
 	if err := node.New(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(), namespace).SetupWithManager(mgr); err != nil {
@@ -334,9 +344,14 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 }
 
 // addInstalled adds what belongs to the installation, whether there is an LVMCluster or not.
-func addInstalled(mgr ctrl.Manager, namespace, image string, found platform.Platform) error {
+func addInstalled(mgr ctrl.Manager, namespace, image string, found platform.Platform, o operatorOptions) error {
 	if err := networkpolicies.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {
 		return err
+	}
+	if found.ServiceMonitors {
+		if err := alertrules.New(mgr.GetClient(), namespace, o.runbooks).SetupWithManager(mgr); err != nil {
+			return err
+		}
 	}
 	recorder := mgr.GetEventRecorder("lvms-operator")
 	if hasPlatformPrometheus(found) {

@@ -43,7 +43,12 @@ const config: Configuration = {
   devtool: false,
   output: { path: out, filename: '[name]-bundle.[contenthash].js', chunkFilename: '[name]-chunk.[contenthash].js', clean: true },
   resolve: { extensions: ['.ts', '.tsx', '.js'] },
-  module: { rules: [{ test: /\.tsx?$/, exclude: /node_modules/, loader: 'esbuild-loader', options: { target: 'es2022', jsx: 'automatic', tsconfig: resolve('tsconfig.json') } }] },
+  module: {
+    rules: [
+      { test: /\.tsx?$/, exclude: /node_modules/, loader: 'esbuild-loader', options: { target: 'es2022', jsx: 'automatic', tsconfig: resolve('tsconfig.json') } },
+      { test: /\.md$/, type: 'asset/source' },
+    ],
+  },
   plugins: [new ConsoleRemotePlugin({ pluginMetadata: plugin, extensions: extensions as never }), reproducible, translations, compressed],
   optimization: { chunkIds: 'named', minimize: true },
   performance: { hints: false },

@@ -110,6 +110,9 @@ func TestContainerfileAndMakefileTakeFilesFromTheSameProgram(t *testing.T) {
 	if got := of(file, "console", "RUN"); !slices.Equal(got, []string{"hack/console build /console"}) {
 		t.Errorf("the stage console runs %q, and not hack/console alone", got)
 	}
+	if got, want := of(file, "console", "COPY"), []string{"hack hack", "console-plugin console-plugin", "monitoring/runbooks monitoring/runbooks"}; !slices.Equal(got, want) {
+		t.Errorf("the plugin is built from %q, want %q", got, want)
+	}
 	if got := of(file, "build", "COPY"); got[len(got)-1] != "--from=console /src/console-plugin/dist console-plugin/dist" {
 		t.Errorf("the server of the plugin is built without the plugin: %q", got)
 	}

@@ -40,7 +40,15 @@ func newFakeDebian(arch architecture) *fakeDebian {
 	root["./sbin/mkfs.ext4"], root["./sbin/fsck.ext4"] = []byte("-> mke2fs"), []byte("-> e2fsck")
 	root["./usr/share/doc/e2fsprogs/copyright"] = []byte("GPL-2\n")
 	libraries := "./lib/" + arch.triplet
+	base := map[string][]byte{
+		"./etc/debian_version":                   []byte("12.4\n"),
+		"./etc/os-release":                       []byte("-> ../usr/lib/os-release"),
+		"./usr/lib/os-release":                   []byte("ID=debian\nVERSION_ID=\"12\"\n"),
+		"./usr/share/doc/base-files/copyright":   []byte("GPL\n"),
+		"./usr/share/common-licenses/Apache-2.0": []byte("Apache\n"),
+	}
 	return &fakeDebian{debs: map[string][]byte{
+		"base-files_12.4_" + arch.debian + ".deb":       tarOf(base),
 		"e2fsprogs_1.47.0-2+b2_" + arch.debian + ".deb": tarOf(root),
 		"libc6_2%3a2.36_" + arch.debian + ".deb": tarOf(map[string][]byte{
 			libraries + "/ld-2.36.so":               tinyELF(arch.machine, ""),
@@ -73,10 +81,23 @@ func (d *fakeDebian) run(_ context.Context, limit time.Duration, name string, ar
 	case strings.Contains(call, "--show"):
 		pkg, _, _ := strings.Cut(filepath.Base(args[len(args)-1]), "_")
 		return []byte(pkg + "\n1.0+b1\nall\n" + pkg + "-source\n1.0\n"), nil
+	case strings.Contains(call, "--field"):
+		return controlOf(filepath.Base(args[1])), nil
 	case strings.Contains(call, "--fsys-tarfile"):
 		return os.ReadFile(args[1])
 	}
 	return nil, nil
+}
+
+// controlOf returns the control file of a package, which dpkg-deb --field prints. Libraries can be installed for several architectures.
+func controlOf(deb string) []byte {
+	name, _, _ := strings.Cut(deb, "_")
+	arch := strings.TrimSuffix(deb[strings.LastIndex(deb, "_")+1:], ".deb")
+	text := fmt.Sprintf("Package: %s\nSource: %[1]s-source (1.0)\nVersion: 1.0+b1\nArchitecture: %s\nMaintainer: M <m@example.com>\n", name, arch)
+	if strings.HasPrefix(name, "lib") {
+		text += "Multi-Arch: same\n"
+	}
+	return []byte(text + "Description: what it is\n More of it.\n")
 }
 
 func (d *fakeDebian) uris() []byte {

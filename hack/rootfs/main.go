@@ -1,6 +1,6 @@
 // Command rootfs writes the files of the first layer of an image: of the operator's, the programs that the node agent's CSI
 // service runs inside its container; of must-gather's, those that `oc adm must-gather` runs there; with the shared libraries that they
-// need, from Debian's packages. The packages are
+// need, from Debian's packages, and dpkg's database of these packages for programs that scan images. The packages are
 // those of the image's architecture, whatever the machine's is; nothing is installed and no root is needed. `make image`
 // and the Containerfile both run it, so that both images hold the same files. apt-get resolves and downloads. mmdebstrap, which does
 // that too and unpacks, is no replacement: an image has single programs with the libraries that they load, not whole packages, from a
@@ -41,7 +41,7 @@ type content struct {
 // contents are those of our images, by name.
 var contents = map[string]content{
 	"operator": {
-		roots: []string{"e2fsprogs", "mount", "smartmontools", "util-linux", "xfsprogs"},
+		roots: []string{"base-files", "e2fsprogs", "mount", "smartmontools", "util-linux", "xfsprogs"},
 		programs: []string{
 			// LVM runs in the host's namespaces.
 			"nsenter",
@@ -58,7 +58,7 @@ var contents = map[string]content{
 		folders:       []string{"run/topolvm", "registration", "var/lib/kubelet", "var/lock"},
 	},
 	"must-gather": {
-		roots: []string{"bash", "coreutils", "gzip", "grep", "mawk", "procps", "rsync", "sed", "smartmontools", "tar", "util-linux"},
+		roots: []string{"base-files", "bash", "coreutils", "gzip", "grep", "mawk", "procps", "rsync", "sed", "smartmontools", "tar", "util-linux"},
 		programs: []string{
 			// oc adm must-gather watches the volume and ends what fills it, and copies the files.
 			"bash", "df", "du", "mawk", "pkill", "ps", "rsync", "sed", "setsid", "sleep", "sort", "sync", "tar",
@@ -137,7 +137,11 @@ func build(ctx context.Context, o options, run debian.Command) error {
 	if err != nil {
 		return fmt.Errorf("files for %s: %w", o.arch, err)
 	}
-	list, err := describe(ctx, run, arch, usedDebs(image, debs))
+	used := usedDebs(image, debs)
+	list, err := describe(ctx, run, arch, used)
+	if err == nil {
+		err = addDatabase(ctx, run, image, used)
+	}
 	if err != nil {
 		return fmt.Errorf("packages of Debian for %s: %w", o.arch, err)
 	}

@@ -97,10 +97,10 @@ func TestPackageListNamesWhatFilesCameFrom(t *testing.T) {
 	if err := json.Unmarshal(content, &list); err != nil {
 		t.Fatal(err)
 	}
-	if list.Distribution != "debian-12" || list.Architecture != "ppc64el" || len(list.Packages) != 2 {
+	if list.Distribution != "debian-12" || list.Architecture != "ppc64el" || len(list.Packages) != 3 {
 		t.Fatalf("list %+v", list)
 	}
-	if p := list.Packages[0]; p.Name != "e2fsprogs" || p.Version != "1.0+b1" || p.Source != "e2fsprogs-source" || len(p.SHA256) != 64 {
+	if p := list.Packages[1]; p.Name != "e2fsprogs" || p.Version != "1.0+b1" || p.Source != "e2fsprogs-source" || len(p.SHA256) != 64 {
 		t.Errorf("package %+v", p)
 	}
 }
@@ -178,7 +178,8 @@ func TestErrorsSayWhatAndWhatToDo(t *testing.T) {
 		"download fails":        {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--download-only": failed} }, []string{"download", "-update"}},
 		"download is not right": {func(_ *options, d *fakeDebian) { d.corrupt = true }, []string{".deb", "SHA-256"}},
 		"unpack fails":          {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--fsys-tarfile": failed} }, []string{"unpack", ".deb"}},
-		"describe fails":        {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--show": failed} }, []string{"describe e2fsprogs"}},
+		"describe fails":        {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--show": failed} }, []string{"describe base-files"}},
+		"control file unread":   {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--field": failed} }, []string{"control file of base-files"}},
 		"folder is another's": {func(o *options, _ *fakeDebian) {
 			o.out = filepath.Dir(o.license)
 		}, []string{"name another folder"}},

@@ -16,6 +16,12 @@ var topLinks = []string{"bin", "sbin", "lib", "lib64"}
 // folders are in every image.
 var folders = []string{"usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "tmp", "proc", "sys", "dev"}
 
+// release says which distribution the files are of: whoever scans an image looks there first. The package is base-files.
+var release = []string{"etc/os-release", "usr/lib/os-release", "etc/debian_version"}
+
+// licensesFolder is where OpenShift's rules for images want the licences.
+const licensesFolder = "licenses"
+
 // selection gathers the files of the image.
 type selection struct {
 	from  tree
@@ -31,7 +37,7 @@ func selectFiles(from tree, want content, arch architecture, license []byte, rea
 	for _, name := range want.programs {
 		errs = append(errs, s.addProgram(name))
 	}
-	for _, name := range want.configuration {
+	for _, name := range slices.Concat(release, want.configuration) {
 		errs = append(errs, s.addConfiguration(name))
 	}
 	for name, target := range want.links {
@@ -45,12 +51,11 @@ func selectFiles(from tree, want content, arch architecture, license []byte, rea
 
 // ownFiles come from no package.
 func ownFiles(license []byte) tree {
-	text := func(content string) file { return file{mode: 0o644, content: []byte(content)} }
 	files := tree{
-		"etc/passwd":       text("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"),
-		"etc/group":        text("root:x:0:\nnonroot:x:65532:\n"),
+		"etc/passwd":       textFile("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"),
+		"etc/group":        textFile("root:x:0:\nnonroot:x:65532:\n"),
 		"etc/mtab":         {mode: fs.ModeSymlink, link: "/proc/mounts"},
-		"licenses/LICENSE": text(string(license)),
+		"licenses/LICENSE": textFile(string(license)),
 	}
 	for _, name := range topLinks {
 		files[name] = file{mode: fs.ModeSymlink, link: "usr/" + name}
@@ -80,7 +85,7 @@ func (s *selection) addWithLink(at string) error {
 		if err != nil {
 			return err
 		}
-		s.image[at] = file{mode: fs.ModeSymlink, link: target}
+		s.image[at] = file{deb: s.from[at].deb, mode: fs.ModeSymlink, link: target}
 	}
 	return s.addBinary(real)
 }
@@ -127,7 +132,7 @@ func (s *selection) addInterpreter(by, name string) error {
 		return fmt.Errorf("/%s (%s): its dynamic linker: %w", by, filepath.Base(s.from[by].deb), err)
 	}
 	if at := merged(name); at != real {
-		s.image[at] = file{mode: fs.ModeSymlink, link: "/" + real}
+		s.image[at] = file{deb: s.from[at].deb, mode: fs.ModeSymlink, link: "/" + real}
 	}
 	return s.addBinary(real)
 }
@@ -135,14 +140,14 @@ func (s *selection) addInterpreter(by, name string) error {
 func (s *selection) addConfiguration(at string) error {
 	f, found := s.from[at]
 	if !found {
-		return fmt.Errorf("/%s is in no package", at)
+		return fmt.Errorf("/%s is in no package: add its package to roots in hack/rootfs/main.go", at)
 	}
 	s.image[at] = f
 	return nil
 }
 
-// addCopyrights adds the copyright file of each package that a file came from. The folder may be a link to that of
-// another package of the same source.
+// addCopyrights adds the copyright file of each package that a file came from, and a link to it from where Debian has it. The folder may
+// be a link to that of another package of the same source.
 func (s *selection) addCopyrights() error {
 	var debs []string
 	for _, f := range s.image {
@@ -158,7 +163,11 @@ func (s *selection) addCopyrights() error {
 		}
 		f := s.from[at]
 		f.mode, f.deb = 0o644, deb
-		s.image[path.Join("licenses", name, "copyright")] = f
+		copyright := path.Join(licensesFolder, name, "copyright")
+		s.image[copyright] = f
+		s.image[path.Join("usr/share/doc", name, "copyright")] = file{
+			deb: deb, mode: fs.ModeSymlink, link: "../../../../" + copyright,
+		}
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ var optional = []struct {
 }{
 	{"VolumeSnapshot API", []resource{snapshots}, func(p *Platform) *bool { return &p.Snapshots }},
 	{"API of OpenShift's console", []resource{consolePlugins, quickStarts}, func(p *Platform) *bool { return &p.Console }},
-	{"API of the Prometheus Operator", []resource{serviceMonitors}, func(p *Platform) *bool { return &p.ServiceMonitors }},
+	{"API of the Prometheus Operator", []resource{serviceMonitors, prometheusRules}, func(p *Platform) *bool { return &p.ServiceMonitors }},
 }
 
 // AppearedError ends a process that was started without an optional API, so that it starts again with it.

@@ -52,6 +52,7 @@ var (
 	consolePlugins  = resource{consolev1.GroupVersion.String(), "ConsolePlugin"}
 	quickStarts     = resource{consolev1.GroupVersion.String(), "ConsoleQuickStart"}
 	serviceMonitors = resource{"monitoring.coreos.com/v1", "ServiceMonitor"}
+	prometheusRules = resource{"monitoring.coreos.com/v1", "PrometheusRule"}
 )
 
 // +kubebuilder:rbac:groups=config.openshift.io,resources=infrastructures,resourceNames=cluster,verbs=get
@@ -83,7 +84,7 @@ func (p Platform) Absent() []string {
 	var groups []string
 	for group, has := range map[string]bool{
 		configv1.GroupName: p.TLSProfile || p.Kind == OpenShift, securityv1.GroupName: p.SCC, "snapshot.storage.k8s.io": p.Snapshots,
-		consolev1.GroupName: p.Console,
+		consolev1.GroupName: p.Console, "monitoring.coreos.com": p.ServiceMonitors,
 	} {
 		if !has {
 			groups = append(groups, group)

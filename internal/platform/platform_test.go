@@ -47,7 +47,7 @@ func (a apis) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIRe
 var (
 	openShiftAPIs = apis{served: map[string]string{
 		"config.openshift.io/v1": "Infrastructure", "security.openshift.io/v1": "SecurityContextConstraints", "snapshot.storage.k8s.io/v1": "VolumeSnapshot",
-		"console.openshift.io/v1": "ConsolePlugin ConsoleQuickStart", "monitoring.coreos.com/v1": "ServiceMonitor"}}
+		"console.openshift.io/v1": "ConsolePlugin ConsoleQuickStart", "monitoring.coreos.com/v1": "ServiceMonitor PrometheusRule"}}
 	microShiftAPIs = apis{served: map[string]string{"security.openshift.io/v1": "SecurityContextConstraints"}}
 )
 
@@ -133,10 +133,10 @@ func TestAbsentGroupsAreThoseOfOptionalAPIs(t *testing.T) {
 		found Platform
 		want  []string
 	}{
-		"Kubernetes":                {Platform{Kind: Kubernetes}, []string{"config.openshift.io", "console.openshift.io", "security.openshift.io", "snapshot.storage.k8s.io"}},
-		"Kubernetes with snapshots": {Platform{Kind: Kubernetes, Snapshots: true}, []string{"config.openshift.io", "console.openshift.io", "security.openshift.io"}},
-		"OpenShift":                 {Platform{Kind: OpenShift, SCC: true, Snapshots: true, TLSProfile: true, Console: true}, nil},
-		"MicroShift":                {Platform{Kind: MicroShift, SCC: true}, []string{"config.openshift.io", "console.openshift.io", "snapshot.storage.k8s.io"}},
+		"Kubernetes":                {Platform{Kind: Kubernetes}, []string{"config.openshift.io", "console.openshift.io", "monitoring.coreos.com", "security.openshift.io", "snapshot.storage.k8s.io"}},
+		"Kubernetes with snapshots": {Platform{Kind: Kubernetes, Snapshots: true, ServiceMonitors: true}, []string{"config.openshift.io", "console.openshift.io", "security.openshift.io"}},
+		"OpenShift":                 {Platform{Kind: OpenShift, SCC: true, Snapshots: true, TLSProfile: true, Console: true, ServiceMonitors: true}, nil},
+		"MicroShift":                {Platform{Kind: MicroShift, SCC: true}, []string{"config.openshift.io", "console.openshift.io", "monitoring.coreos.com", "snapshot.storage.k8s.io"}},
 	} {
 		got := tt.found.Absent()
 		if slices.Sort(got); !slices.Equal(got, tt.want) {

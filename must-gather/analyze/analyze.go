@@ -30,6 +30,8 @@ type Finding struct {
 	Do string `json:"do,omitempty"`
 	// Runbook in monitoring/runbooks, without .md.
 	Runbook string `json:"runbook,omitempty"`
+	// RunbookFile is that runbook in the archive, if the archive has it.
+	RunbookFile string `json:"runbookFile,omitempty"`
 }
 
 // rule looks at the facts. The order of rules is that of causes before what follows from them.
@@ -68,6 +70,7 @@ func Find(f *Facts) []Finding {
 	for _, r := range rules {
 		for _, finding := range r.find(f) {
 			finding.Rule = r.name
+			finding.RunbookFile = f.Runbooks[finding.Runbook]
 			finding.Text = strings.Join(strings.Fields(finding.Text), " ")
 			found = append(found, finding)
 		}

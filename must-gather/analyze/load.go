@@ -62,6 +62,8 @@ type Facts struct {
 	AlertsKnown bool
 	// Kernel are the lines of the kernel's log of each node that tell of devices.
 	Kernel map[string][]string
+	// Runbooks are the files of the archive that have one, by the name of the alert.
+	Runbooks map[string]string
 	// Collected is what was read on each node.
 	Collected map[string]collect.Index
 }
@@ -113,6 +115,7 @@ func Load(files fs.FS, now time.Time) (*Facts, error) {
 	f.Deployments = listed[appsv1.Deployment](l, "apps", "deployments")
 	f.DaemonSets = listed[appsv1.DaemonSet](l, "apps", "daemonsets")
 	f.Secrets = listed[corev1.Secret](l, "core", "secrets")
+	f.Runbooks = l.runbooks()
 	l.openshift(f)
 	l.alerts(f)
 	l.nodes(f)
@@ -168,6 +171,15 @@ func (l *loader) glob(pattern string) []string {
 		l.broken(pattern, err)
 	}
 	return names
+}
+
+// runbooks finds the files by the names of the alerts. Archives of before 0.2.0 have none.
+func (l *loader) runbooks() map[string]string {
+	found := map[string]string{}
+	for _, name := range l.glob(path.Join(archive.RunbookFolder, "*.md")) {
+		found[strings.TrimSuffix(path.Base(name), ".md")] = name
+	}
+	return found
 }
 
 // each reads objects that have a file each, in the cluster or in its namespaces.

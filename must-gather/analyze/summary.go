@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 
 // Verdict is whether the storage is healthy.
@@ -37,6 +38,8 @@ type Summary struct {
 	Excluded  []Excluded `json:"excluded,omitempty"`
 	// Certificates of the product's namespaces, those that end first first.
 	Certificates []Certificate `json:"certificates,omitempty"`
+	// hasRunbooks: the archive has the runbooks.
+	hasRunbooks bool
 }
 
 // Certificate is one in a Secret.
@@ -81,7 +84,8 @@ type Excluded struct {
 
 // Summarize looks at the facts.
 func Summarize(f *Facts) *Summary {
-	s := &Summary{Collected: f.Now.UTC(), Versions: versions(f), Findings: Find(f), Groups: groups(f), Excluded: excluded(f), Certificates: certificateDates(f), Unread: notRead(f)}
+	s := &Summary{Collected: f.Now.UTC(), Versions: versions(f), Findings: Find(f), Groups: groups(f), Excluded: excluded(f), Certificates: certificateDates(f), Unread: notRead(f),
+		hasRunbooks: len(f.Runbooks) > 0}
 	for _, finding := range s.Findings {
 		switch finding.Severity {
 		case Critical:
@@ -252,8 +256,16 @@ func (s *Summary) Markdown() string {
 	for _, f := range rest {
 		printf("- %s\n", f.line())
 	}
-	printf("\nWhat each alert and runbook means: monitoring/runbooks of the product's sources. All findings whole: summary.json. What could not be read: errors.json.\n")
+	printf("\nWhat each alert and runbook means: %s. All findings whole: summary.json. What could not be read: errors.json.\n", s.runbooks())
 	return b.String()
+}
+
+// runbooks says where the runbooks are.
+func (s *Summary) runbooks() string {
+	if s.hasRunbooks {
+		return fmt.Sprintf("[%s](%[1]s/README.md)", archive.RunbookFolder)
+	}
+	return archive.RunbookFolder + " of the product's sources"
 }
 
 // top are the lines of the list, and rest what has no line there.
@@ -290,6 +302,9 @@ func (f Finding) line() string {
 	}
 	if f.Runbook != "" {
 		line += " [" + f.Runbook + "]"
+	}
+	if f.RunbookFile != "" {
+		line += "(" + f.RunbookFile + ")"
 	}
 	return line
 }

@@ -161,3 +161,29 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// A finding leads to the file of its runbook, where the archive has it: those of other products' alerts and of older archives are not there.
+func TestAFindingLeadsToItsRunbookInTheArchive(t *testing.T) {
+	files := well()
+	files["monitoring/alerts.json"] = &fstest.MapFile{Data: []byte(`{"status":"success","data":{"alerts":[
+  {"state":"firing","labels":{"alertname":"LVMSAgentDown","severity":"warning","node":"node1"}},
+  {"state":"firing","labels":{"alertname":"KubePersistentVolumeFillingUp","severity":"warning"}}]}}`)}
+	const older = "[LVMSAgentDown]\n"
+	if text := summarized(t, files).Markdown(); !strings.Contains(text, older) || !strings.Contains(text, "monitoring/runbooks of the product's sources") {
+		t.Errorf("without runbooks: %s", text)
+	}
+	files["monitoring/runbooks/LVMSAgentDown.md"] = &fstest.MapFile{Data: []byte("# LVMSAgentDown\n")}
+	s := summarized(t, files)
+	text := s.Markdown()
+	for _, want := range []string{
+		"[LVMSAgentDown](monitoring/runbooks/LVMSAgentDown.md)\n", "[KubePersistentVolumeFillingUp]\n", "[monitoring/runbooks](monitoring/runbooks/README.md)",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in %s", want, text)
+		}
+	}
+	content, err := s.JSON()
+	if err != nil || strings.Count(string(content), `"runbookFile": "monitoring/runbooks/LVMSAgentDown.md"`) != 1 {
+		t.Errorf("summary.json: %s, %v", content, err)
+	}
+}

@@ -20,6 +20,8 @@ const (
 	ErrorsFile   = "errors.json"
 	SummaryFile  = "summary.md"
 	FindingsFile = "summary.json"
+	// RunbookFolder has a page for each alert.
+	RunbookFolder = "monitoring/runbooks"
 )
 
 const (

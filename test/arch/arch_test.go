@@ -69,14 +69,15 @@ var rules = []rule{
 	{folder: "internal/trim", ours: []string{"api"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/webhook", ours: []string{"api", "internal/paging", "internal/pki"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/version", never: kubernetes},
-	{folder: "controllers", ours: []string{"api", "internal", "monitoring/access", "monitoring/dashboards"}, never: []string{module + "vgmanager"}},
+	{folder: "controllers", ours: []string{"api", "internal", "monitoring/access", "monitoring/dashboards", "monitoring/prometheusrule", "monitoring/rules"}, never: []string{module + "vgmanager"}},
 	{folder: "cmd/lvms", ours: []string{"api", "config/rbac", "controllers", "internal", "vgmanager"}},
 	{folder: "config/rbac", never: append([]string{module}, kubernetes...)},
 	// What serves the console is to be small, and has nothing to do with the rest.
 	{folder: "console-plugin", ours: []string{"internal/servingcert", "internal/tlsprofile"}, never: append([]string{module + "api", module + "controllers", module + "vgmanager"}, clients...)},
 	{folder: "console-plugin/bridge", ours: []string{"api", "internal/webhook", "test/env", "test/lab"}},
 	// It reads what the operator wrote, and runs nothing: what is read on a node is vgmanager/collect's.
-	{folder: "must-gather", ours: []string{"api", "internal/version", "vgmanager/collect"}, never: []string{module + "controllers", module + "internal/csi", module + "vgmanager/lvm"}},
+	{folder: "must-gather", ours: []string{"api", "docs", "internal/version", "monitoring/runbooks", "vgmanager/collect"}, never: []string{module + "controllers", module + "internal/csi", module + "vgmanager/lvm"}},
+	{folder: "docs", never: append([]string{module}, kubernetes...)},
 	{folder: "hack"},
 	{folder: "monitoring", ours: []string{"monitoring"}, never: clients},
 	{folder: "test", ours: []string{"api", "controllers", "hack/debian", "internal", "vgmanager"}},

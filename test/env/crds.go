@@ -1,6 +1,7 @@
 package env
 
 import (
+	"encoding/json"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,23 @@ func ConsoleCRDs() []string {
 // APIServerCRD returns the file of the CRD with which OpenShift says how TLS is served.
 func APIServerCRD() string {
 	return filepath.Join(openShiftCRDs("config"), "0000_10_config-operator_01_apiservers-Default.crd.yaml")
+}
+
+// MonitoringCRDs returns the files of the CRDs that a cluster with the Prometheus Operator has. The lab's module of
+// it pins the version.
+func MonitoringCRDs() []string {
+	module, err := root()
+	utilruntime.Must(err)
+	out, err := exec.Command("go", "-C", filepath.Join(module, "test", "lab", "programs", "monitoring"),
+		"mod", "download", "-json", "github.com/prometheus-operator/prometheus-operator").Output()
+	utilruntime.Must(err)
+	var downloaded struct{ Dir string }
+	utilruntime.Must(json.Unmarshal(out, &downloaded))
+	folder := filepath.Join(downloaded.Dir, "example", "prometheus-operator-crd")
+	return []string{
+		filepath.Join(folder, "monitoring.coreos.com_prometheusrules.yaml"),
+		filepath.Join(folder, "monitoring.coreos.com_servicemonitors.yaml"),
+	}
 }
 
 // OptionalCRDs returns the files of the CRDs that some clusters have: SecurityContextConstraints and snapshots.

@@ -48,6 +48,7 @@ func cached() *unstructured.Unstructured {
 		map[string]any{"apiGroups": []any{"networking.k8s.io"}, "resources": []any{"networkpolicies"}, "verbs": []any{"get"}},
 		map[string]any{"apiGroups": []any{"rbac.authorization.k8s.io"}, "resources": []any{"roles", "rolebindings"}, "verbs": []any{"get"}},
 		map[string]any{"apiGroups": []any{"console.openshift.io"}, "resources": []any{"consoleplugins", "consolequickstarts"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"monitoring.coreos.com"}, "resources": []any{"prometheusrules", "servicemonitors"}, "verbs": []any{"get"}},
 		map[string]any{"apiGroups": []any{"config.openshift.io"}, "resources": []any{"apiservers"}, "verbs": []any{"get"}},
 	}}}
 	role.SetAPIVersion("rbac.authorization.k8s.io/v1")

@@ -17,7 +17,7 @@ import (
 // The shipped manifests, in the repository.
 const (
 	monitorFile = "monitoring/manifests/servicemonitor.yaml"
-	ruleFile    = "monitoring/manifests/prometheusrule.yaml"
+	ruleFile    = "monitoring/prometheusrule/prometheusrule.yaml"
 	rbacFile    = "monitoring/access/rbac.yaml"
 )
 

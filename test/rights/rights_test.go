@@ -39,6 +39,7 @@ var elsewhere = with(map[string]string{
 	"vg-manager may list persistentvolumes in all namespaces":                                                                             "vgmanager/logicalvolume, a LogicalVolume whose PersistentVolume is gone",
 	"lvms-operator may delete consoleplugins.console.openshift.io lvms-console in all namespaces":                                         ownersAreChecked,
 	"lvms-operator may delete consolequickstarts.console.openshift.io lvms-local-volumes in all namespaces":                               ownersAreChecked,
+	"lvms-operator may delete prometheusrules.monitoring.coreos.com prometheus-lvmo-rules in openshift-lvm-storage":                       ownersAreChecked,
 }, "lvms-operator may %s in openshift-lvm-storage", "controllers/metricsaccess gives it to Prometheus, and can give only what the operator has",
 	"get services", "watch pods", "get endpoints", "list endpoints", "watch endpoints",
 	"get endpointslices.discovery.k8s.io", "list endpointslices.discovery.k8s.io", "watch endpointslices.discovery.k8s.io")

@@ -72,12 +72,21 @@ describe('what Prometheus knows', () => {
     const alerts = test(page, 'alerts');
     await alerts.getByText('The data of the thin pool of device class vg1 on node node-a is as good as full.').waitFor();
     await test(page, 'health').getByText('1 critical alert fires: act now.').waitFor();
-    assert.match((await alerts.getByRole('link', { name: 'Runbook of LVMSThinPoolDataFull' }).getAttribute('href')) ?? '', /monitoring\/runbooks\/LVMSThinPoolDataFull\.md$/);
     // From 60 % to 97 % in 26 hours.
     await test(page, 'class-vg1').getByText(/in [12] hours?/).waitFor();
     await test(page, 'class-vg1').getByText('not in sight').waitFor();
     await accessible(page);
     await picture(page, 'overview-alerts');
+    await alerts.getByRole('link', { name: 'Runbook of LVMSThinPoolDataFull' }).click();
+    await page.waitForURL(/\/local-volumes\/runbook\/LVMSThinPoolDataFull$/);
+    await page.getByRole('heading', { level: 1, name: 'LVMSThinPoolDataFull' }).waitFor();
+    await accessible(page);
+    await picture(page, 'runbook');
+    await test(page, 'runbook').getByRole('link', { name: 'A command on a node' }).click();
+    await page.waitForURL(/\/local-volumes\/runbook\/README#a-command-on-a-node$/);
+    await page.getByRole('heading', { name: 'A command on a node' }).waitFor();
+    await accessible(page);
+    await picture(page, 'runbooks');
     await close(page);
 
     const details = await open(browser, '/local-volumes/class/vg1');

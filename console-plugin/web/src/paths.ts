@@ -8,6 +8,9 @@ export const createPath = (namespace: string): string => `/k8s/ns/${namespace}/$
 /** What the console matches, and the address of one class. */
 export const classRoute = '/local-volumes/class/:name';
 export const classPath = (name: string): string => `/local-volumes/class/${encodeURIComponent(name)}`;
+/** What the console matches, and the address of one runbook, by the name of its alert. */
+export const runbookRoute = '/local-volumes/runbook/:name';
+export const runbookPath = (name: string): string => `/local-volumes/runbook/${encodeURIComponent(name)}`;
 /** The form, at a step for a class. */
 export const classSettingsPath = (name: string, step: 'devices' | 'class'): string => `${editPath}?${new URLSearchParams({ class: name, step })}`;
 

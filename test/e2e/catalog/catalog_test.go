@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/test/e2e/suite"
 	"github.com/lvm-storage/lvm-operator/test/env"
@@ -165,6 +166,27 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		suite.Single{Cluster: c.Cluster}.StartWriting(ctx, data.Name)
 		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
 	}, NodeTimeout(8*time.Minute))
+
+	It("creates its alerts, whose runbooks are where the Subscription says", func(ctx SpecContext) {
+		runbook := func() (string, error) {
+			return c.Kubectl(ctx, nil, "get", "prometheusrule", alertrules.Name, "-n", story.OperatorNamespace, "-o",
+				`jsonpath={.spec.groups[*].rules[?(@.alert=="LVMSAgentDown")].annotations.runbook_url}`)
+		}
+		is := func(base string) {
+			GinkgoHelper()
+			Eventually(runbook).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Equal(base + "LVMSAgentDown.md"))
+		}
+		configure := func(patch string) {
+			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "patch", "subscription", olm.PackageName, "-n", story.OperatorNamespace, "--type=merge", "--patch", patch)
+		}
+		is(alertrules.DefaultRunbooks)
+		configure(`{"spec":{"config":{"env":[{"name":"RUNBOOK_BASE_URL","value":"https://runbooks.example.com/lvms"}]}}}`)
+		is("https://runbooks.example.com/lvms/")
+		configure(`{"spec":{"config":null}}`)
+		is(alertrules.DefaultRunbooks)
+		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
+		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+	}, NodeTimeout(6*time.Minute))
 
 	// OLM lets the webhook of an operator for its own namespace see that namespace only: others are a policy's.
 	It("refuses a second LVMCluster by a webhook whose certificate is OLM's, and one in a namespace where nobody looks", func(ctx SpecContext) {

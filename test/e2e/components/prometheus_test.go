@@ -138,7 +138,7 @@ func evaluates(ctx context.Context, p *prometheus.Prometheus) {
 // shippedRules are the names of the rules in the PrometheusRule, as [prometheus.Prometheus.Rules] returns them when all is well.
 func shippedRules() map[string]string {
 	GinkgoHelper()
-	data, err := os.ReadFile(repositoryFile("monitoring/manifests/prometheusrule.yaml"))
+	data, err := os.ReadFile(repositoryFile("monitoring/prometheusrule/prometheusrule.yaml"))
 	Expect(err).NotTo(HaveOccurred())
 	var rule struct {
 		Spec struct {

@@ -120,7 +120,7 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	w.must(w.Install(ctx, image))
 	w.must(w.kubectl(ctx, "-n", story.OperatorNamespace, "set", "env", "deployment/lvms-operator", "SMART_INTERVAL=1m"))
 	w.must(w.kubectl(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=3m"))
-	// The API server takes the rules and the monitor as they are.
+	// The API server takes the monitor as it is, and the rules that the operator then creates.
 	w.must(w.kubectl(ctx, "apply", "-k", filepath.Join(root, "monitoring/manifests")))
 	w.storage(ctx)
 	w.prometheus, err = prometheus.Start(ctx, w.Cluster, authority)

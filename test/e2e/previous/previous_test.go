@@ -30,6 +30,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/controllers/alertrules"
 	"github.com/lvm-storage/lvm-operator/test/lab"
 	"github.com/lvm-storage/lvm-operator/test/olm"
 	"github.com/lvm-storage/lvm-operator/test/story"
@@ -245,6 +246,11 @@ func (u *upgrade) upgrades(ctx SpecContext) {
 	}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(time.Second).
 		Should(Succeed(), "the agent is the new one")
 	Expect(u.WaitReady(ctx, clusterName)).To(Succeed())
+	Eventually(func() (string, error) {
+		return u.Kubectl(ctx, nil, "get", "prometheusrule", alertrules.Name, "-n", story.OperatorNamespace,
+			"-o", "jsonpath={.metadata.ownerReferences[*].kind}")
+	}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
+		Should(Equal("ServiceMonitor"), "the alerts, which came with the previous bundle, are the operator's")
 	AddReportEntry("from the new version in the catalog to Ready", time.Since(start).Round(time.Second).String())
 	u.stillWrite(ctx)
 }

@@ -1,5 +1,5 @@
 // Alerts that fire, and when space will be full, from what Prometheus answers. monitoring/rules is the source of the series.
-import { RUNBOOKS, summaries } from './alerts';
+import { summaries } from './alerts';
 
 /** As kube/prometheus.ts has it. */
 interface Sample {
@@ -15,9 +15,8 @@ export const alertQuery = `ALERTS{alertstate="firing"} or label_replace(count(lv
 export interface FiringAlert {
   name: string;
   severity: string;
-  /** In the words of the rule; none for an alert that is not one of the product. */
+  /** In the words of the rule; none for an alert that is not one of the product, which has no runbook either. */
   summary?: string;
-  runbook?: string;
   labels: Record<string, string>;
 }
 
@@ -31,7 +30,7 @@ export function alertsOf(samples: Sample[]): FiringAlert[] {
     .map(({ labels }) => {
       const name = labels['alertname'] ?? '';
       const summary = Object.hasOwn(summaries, name) ? summaries[name] : undefined;
-      return { name, severity: labels['severity'] ?? '', labels, ...(summary ? { summary: filled(summary, labels), runbook: `${RUNBOOKS}${name}.md` } : {}) };
+      return { name, severity: labels['severity'] ?? '', labels, ...(summary ? { summary: filled(summary, labels) } : {}) };
     })
     .sort((a, b) => rank(a.severity) - rank(b.severity) || a.name.localeCompare(b.name) || (a.labels['node'] ?? '').localeCompare(b.labels['node'] ?? ''));
 }

@@ -1,10 +1,10 @@
-import { Alert, Button, Card, CardBody, CardTitle, Content, Label } from '@patternfly/react-core';
+import { Alert, Card, CardBody, CardTitle, Content, Label } from '@patternfly/react-core';
 import { Link } from 'react-router';
 import { VirtualTable } from '../components/VirtualTable';
 import { useT } from '../i18n';
 import type { Metrics } from '../kube/prometheus';
 import { isScraped, type FiringAlert } from '../model/alerting';
-import { classPath } from '../paths';
+import { classPath, runbookPath } from '../paths';
 
 const colors: Record<string, 'red' | 'orange' | 'blue'> = { critical: 'red', warning: 'orange', info: 'blue' };
 
@@ -43,12 +43,8 @@ export function AlertsCard({ namespace, metrics, rows }: { namespace: string; me
 
 function Runbook({ alert }: { alert: FiringAlert }) {
   const { t } = useT();
-  if (!alert.runbook) return <>{alert.name}</>;
-  return (
-    <Button variant="link" isInline component="a" href={alert.runbook} target="_blank" rel="noopener noreferrer" aria-label={t('Runbook of {{name}}', { name: alert.name })}>
-      {alert.name}
-    </Button>
-  );
+  if (!alert.summary) return <>{alert.name}</>;
+  return <Link to={runbookPath(alert.name)} aria-label={t('Runbook of {{name}}', { name: alert.name })}>{alert.name}</Link>;
 }
 
 /** Why it is not known what fires. */

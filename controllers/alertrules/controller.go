@@ -1,0 +1,123 @@
+// Package alertrules keeps the PrometheusRule with the product's recording rules and alerts. It is not in the bundle,
+// since the address of the runbooks, which each alert names, is an option of the installation.
+package alertrules
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/lvm-storage/lvm-operator/internal/apply"
+	"github.com/lvm-storage/lvm-operator/monitoring/prometheusrule"
+)
+
+const (
+	// Name is that of the PrometheusRule.
+	Name = prometheusrule.Name
+	// MonitorName is that of the ServiceMonitor, which comes with the installation.
+	MonitorName = "lvms-operator-metrics-monitor"
+
+	fieldOwner = "lvms-operator-alerts"
+)
+
+// The kinds of the Prometheus Operator.
+var (
+	monitoringGroup = schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"}
+	monitorKind     = monitoringGroup.WithKind("ServiceMonitor")
+	ruleKind        = monitoringGroup.WithKind("PrometheusRule")
+)
+
+// Controller keeps the PrometheusRule.
+type Controller struct {
+	client              client.Client
+	applier             *apply.Applier
+	namespace, runbooks string
+}
+
+// New returns a Controller for the operator's namespace. runbooks is what [Runbooks] returns. The client may read
+// from a cache.
+func New(c client.Client, namespace, runbooks string) *Controller {
+	return &Controller{client: c, applier: apply.New(c, fieldOwner), namespace: namespace, runbooks: runbooks}
+}
+
+// To give an object another owner, as an upgrade from 0.1.0 does, takes permission to delete it
+// (OwnerReferencesPermissionEnforcement).
+// +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-lvm-storage,resources=prometheusrules,resourceNames=prometheus-lvmo-rules,verbs=list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-lvm-storage,resources=servicemonitors,resourceNames=lvms-operator-metrics-monitor,verbs=list;watch
+
+// Reconcile applies the PrometheusRule if the ServiceMonitor exists. The garbage collector deletes it with the
+// ServiceMonitor, which owns it: without metrics the alert about an operator that does not answer would fire. The
+// request says nothing.
+func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	monitor := metadata(monitorKind)
+	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: MonitorName}, monitor)
+	if apierrors.IsNotFound(err) || err == nil && !monitor.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("read ServiceMonitor %s/%s, with which the alerts are created: %w",
+			c.namespace, MonitorName, err)
+	}
+	rule, err := c.desired(monitor)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, c.applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(rule))
+}
+
+// desired returns the PrometheusRule, which the ServiceMonitor owns.
+func (c *Controller) desired(monitor *metav1.PartialObjectMetadata) (*unstructured.Unstructured, error) {
+	rule := prometheusrule.New(c.namespace, c.runbooks)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rule)
+	if err != nil {
+		return nil, fmt.Errorf("PrometheusRule %s/%s: %w", c.namespace, Name, err)
+	}
+	object := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(object.Object, "status")
+	unstructured.RemoveNestedField(object.Object, "metadata", "creationTimestamp")
+	object.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: monitoringGroup.String(), Kind: monitorKind.Kind, Name: monitor.Name, UID: monitor.UID,
+	}})
+	return object, nil
+}
+
+// metadata is an object of a kind without its spec.
+func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
+	object := &metav1.PartialObjectMetadata{}
+	object.SetGroupVersionKind(kind)
+	return object
+}
+
+// CacheByObject limits the manager's cache to the two objects.
+func CacheByObject(namespace string) map[client.Object]cache.ByObject {
+	one := func(name string) cache.ByObject {
+		return cache.ByObject{
+			Field: fields.OneTermEqualSelector("metadata.name", name), Namespaces: map[string]cache.Config{namespace: {}},
+		}
+	}
+	return map[client.Object]cache.ByObject{metadata(monitorKind): one(MonitorName), metadata(ruleKind): one(Name)}
+}
+
+// SetupWithManager starts the controller with the manager.
+func (c *Controller) SetupWithManager(mgr manager.Manager) error {
+	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{}}
+	})
+	return builder.ControllerManagedBy(mgr).
+		Named("alertrules").
+		Watches(metadata(monitorKind), wake).
+		Watches(metadata(ruleKind), wake).
+		Complete(c)
+}

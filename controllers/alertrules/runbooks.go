@@ -1,0 +1,32 @@
+package alertrules
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/lvm-storage/lvm-operator/monitoring/rules"
+)
+
+// DefaultRunbooks is where the runbooks of the product are.
+const DefaultRunbooks = rules.Runbooks
+
+// Runbooks returns what runbook_url of the alerts begins with: the given address with a slash at its end, or the
+// default for an empty one. The error does not repeat the address, which may have a password.
+func Runbooks(address string) (string, error) {
+	if address == "" {
+		return DefaultRunbooks, nil
+	}
+	parsed, err := url.Parse(address)
+	if err != nil || !isBase(parsed) {
+		return "", errors.New("it is not the address of a folder: " +
+			"give an address that begins with https:// or http://, without user, ? and #")
+	}
+	return strings.TrimSuffix(address, "/") + "/", nil
+}
+
+// isBase reports whether the name of a runbook can be put behind the address.
+func isBase(address *url.URL) bool {
+	plain := address.User == nil && address.RawQuery == "" && !address.ForceQuery && address.Fragment == ""
+	return plain && address.Host != "" && (address.Scheme == "https" || address.Scheme == "http")
+}

@@ -1,0 +1,205 @@
+package commands
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// reads matches the commands of kubectl that change nothing.
+var reads = regexp.MustCompile(`^kubectl( -n \S+)? (get|describe|logs|rollout status|wait)\b[^|>&;]*$`)
+
+// onNode matches a command that an agent runs on its node, or in its container.
+var onNode = regexp.MustCompile(`^kubectl -n openshift-lvm-storage exec \$AGENT -- (?:nsenter -t 1 -m -u -i -n -- )?(?:timeout 60 )?(.*)$`)
+
+// readers are the programs of a node that change nothing, or the beginnings of their commands.
+var readers = []string{
+	"lvs", "vgs", "pvs", "lsblk", "dmesg", "findmnt", "ps", "cat", "smartctl --all", "dmsetup info", "udevadm settle", "systemctl status", "journalctl",
+}
+
+// ReadsOnly reports whether a command changes nothing: the story runs it as it stands, and it has to succeed.
+func (c Command) ReadsOnly() bool {
+	if m := onNode.FindStringSubmatch(c.Text); m != nil {
+		return slices.ContainsFunc(readers, func(reader string) bool { return m[1] == reader || strings.HasPrefix(m[1], reader+" ") })
+	}
+	return reads.MatchString(c.Text)
+}
+
+// quiet are parts of commands that may have nothing to print.
+var quiet = []string{`[?(@.status!="True")]`, "get events", "dmesg", "udevadm settle", "journalctl", ".excluded", "-o 'custom-columns=NAME:.metadata.name,SECRET", "logs $AGENT", "logs POD --since"}
+
+// refused are commands that end with an error here, with what they print all the same: containers that were never
+// restarted have no log of before, and smartctl says by its exit code that a virtual disk gives no verdict.
+var refused = map[string]string{
+	kubectl + "exec $AGENT -- smartctl --all /dev/sdX":                          "=== START OF INFORMATION SECTION ===",
+	"kubectl -n openshift-lvm-storage logs POD --previous":                      "previous terminated container",
+	"kubectl -n openshift-lvm-storage logs deployment/lvms-operator --previous": "previous terminated container",
+}
+
+// Step runs a command that changes something, on objects of the story that are thrown away.
+type Step struct {
+	Text string
+	// Before is run first, with the variables of the page: it creates what the command is for, and sets the variables
+	// in With.
+	Before string
+	// With has what stands for the words in capitals.
+	With map[string]string
+	// After waits until the cluster is well again.
+	After string
+}
+
+const (
+	kubectl = "kubectl -n openshift-lvm-storage "
+	host    = kubectl + "exec $AGENT -- nsenter -t 1 -m -u -i -n -- "
+	// agents and operators wait for Pods that were deleted.
+	agents    = kubectl + "rollout status daemonset/vg-manager --timeout=120s"
+	operators = kubectl + "rollout status deployment/lvms-operator --timeout=120s"
+)
+
+// steps are in the order in which they are run: volumes are in use at first.
+var steps = []Step{
+	{Text: "kubectl -n NAMESPACE edit pvc NAME", With: map[string]string{"NAME": "data"}},
+	{Text: kubectl + "edit lvmcluster"},
+	{Text: host + "fstrim --verbose TARGET", Before: "TARGET=$(" + host + "findmnt -rn -t xfs,ext4 -o TARGET | grep -m1 /pvc-)"},
+	{Text: host + "dmsetup resume NAME", Before: "NAME=$(" + host + "dmsetup info --columns --noheadings -o name | grep -m1 ^vg1-)"},
+	{Text: host + "lvextend --poolmetadatasize +1g $CLASS/POOL", With: map[string]string{"POOL": "thin-pool-1"}},
+	{Text: host + "lvchange --refresh $CLASS/NAME", Before: mirror},
+	{Text: host + "lvchange --minrecoveryrate 100M $CLASS/NAME", Before: mirror},
+	{Text: host + "lvchange --maxrecoveryrate 0 $CLASS/NAME", Before: mirror},
+	{Text: "kubectl -n NAMESPACE delete volumesnapshot NAME", With: map[string]string{"NAME": "snap"}},
+	{Text: "kubectl annotate logicalvolume NAME lvm.topolvm.io/allow-deletion=true", Before: "kubectl apply -f - <<<'" + volume + "'", With: map[string]string{"NAME": "thrown-away"}},
+	{Text: "kubectl delete logicalvolume NAME", With: map[string]string{"NAME": "thrown-away"}},
+	{Text: "kubectl -n NAMESPACE delete pod POD", With: map[string]string{"POD": "data"}},
+	{Text: "kubectl -n NAMESPACE delete pvc NAME", With: map[string]string{"NAME": "data"},
+		After: "until [ -z \"$(" + host + "lvs --noheadings -o lv_name --select 'pool_lv!=\"\"' vg1)\" ]; do sleep 1; done"},
+	{Text: host + "vgchange --activate n $CLASS"},
+	{Text: host + `vgchange --activate y --config 'global/thin_check_options=["-q","--clear-needs-check-flag"]' $CLASS`},
+	{Text: kubectl + "exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- vgremove GROUP", With: map[string]string{"GROUP": "foreign"}},
+	{Text: kubectl + "delete $AGENT", After: agents},
+	{Text: kubectl + "delete pod POD", After: agents},
+	{Text: kubectl + "delete secret vg-manager-metrics-cert", Before: kubectl + "create secret generic vg-manager-metrics-cert"},
+	{Text: kubectl + "set env deployment/lvms-operator RUNBOOK_BASE_URL=https://git.example.com/lvm-operator/monitoring/runbooks/", After: operators},
+	{Text: kubectl + "delete pod -l app.kubernetes.io/name=lvms-operator", After: operators},
+	{Text: kubectl + "rollout restart deployment/lvms-operator", After: operators},
+}
+
+// mirror finds a redundant volume.
+const mirror = "CLASS=safe; NAME=$(" + host + "lvs --noheadings -o lv_name --select segtype=raid1 safe | tr -d ' ')"
+
+// volume is a LogicalVolume that no PersistentVolume knows.
+const volume = `{apiVersion: topolvm.io/v1, kind: LogicalVolume, metadata: {name: thrown-away},
+  spec: {name: thrown-away, nodeName: node1, deviceClass: vg1, size: 64Mi}}`
+
+// pagesElsewhere are pages whose commands are run in their order by a test of their own, by file and name.
+var pagesElsewhere = map[string][2]string{
+	"half-deleted.md": {"test/env/halfdeleted_test.go", "TestAHalfDeletedInstallationIsRecovered"},
+}
+
+// pagesNotRun are pages whose commands no test runs, and why.
+var pagesNotRun = map[string]string{"release.md": "it publishes images and a catalog"}
+
+// The tests that run commands which this cluster cannot.
+var (
+	gathers   = [2]string{"test/e2e/gather/gather_test.go", "run as `oc adm must-gather` runs it"}
+	analyzes  = [2]string{"test/e2e/gather/gather_test.go", "w.sameOffline(ctx, folder)"}
+	builds    = [2]string{"Makefile", "artifacts: image must-gather-image"}
+	lostNodes = [2]string{"controllers/node/claims_env_test.go", "TestWhatBecomesOfClaimsWithTheirNode"}
+	removes   = [2]string{"test/e2e/storage_test.go", "leaves no object and blank disks when it is removed"}
+	uninstall = [2]string{"test/story/cluster.go", "func (c *Cluster) Uninstall"}
+	bySub     = [2]string{"test/e2e/catalog/catalog_test.go", "RUNBOOK_BASE_URL"}
+	versions  = [2]string{"test/e2e/catalog/catalog_test.go", `c.Kubectl(ctx, nil, "get", "csv"`}
+	channels  = [2]string{"test/e2e/catalog/catalog_test.go", "is upgraded through its channel"}
+	unsub     = [2]string{"test/e2e/catalog/catalog_test.go", "c.Unsubscribe(ctx)"}
+	extension = [2]string{"test/e2e/olmv1/olmv1_test.go", "is installed with the manifest of the documentation"}
+	noMore    = [2]string{"test/e2e/olmv1/olmv1_test.go", "is removed after its LVMCluster"}
+	takenOver = [2]string{"test/e2e/openshift/openshift_test.go", "takes over what upstream left"}
+	upgraded  = [2]string{"test/e2e/openshift/openshift_test.go", "is upgraded while a Pod writes"}
+)
+
+// elsewhere are commands that another test runs, or its like, by file and a text in it.
+var elsewhere = map[string][2]string{
+	"make image": builds, "make must-gather-image": builds,
+	"make deploy IMG=registry.example.com/lvms-operator:0.2.0 CONFIG=config/default": {"test/story/cluster.go", "installs it as `make deploy` does"},
+	"kubectl apply -f config/samples/lvm_v1alpha1_lvmcluster.yaml":                   {"test/e2e/catalog/catalog_test.go", `"config/samples/lvm_v1alpha1_lvmcluster.yaml"`},
+	"kubectl annotate node NODE lvm.topolvm.io/release-claims=true":                  lostNodes,
+	"kubectl delete node NODE":                        lostNodes,
+	"kubectl apply -k monitoring/prometheus-operator": {"test/e2e/components/anywhere_test.go", "kubectl apply -k monitoring/prometheus-operator"},
+
+	"kubectl get csv -n openshift-lvm-storage":                                         versions,
+	kubectl + "describe csv":                                                           versions,
+	kubectl + "get csv":                                                                versions,
+	kubectl + "get subscription,installplan,csv":                                       versions,
+	kubectl + "delete subscription lvms-operator":                                      unsub,
+	kubectl + "delete subscription --all":                                              unsub,
+	kubectl + "delete csv --all":                                                       unsub,
+	kubectl + "delete operatorgroup --all":                                             unsub,
+	kubectl + "delete csv -l operators.coreos.com/lvms-operator.openshift-lvm-storage": unsub,
+	kubectl + `patch subscription lvms-operator --type merge --patch '{"spec":{"channel":"stable-X.Y"}}'`:                 channels,
+	"oc " + subscription + `"RUNBOOK_BASE_URL","value":"https://git.example.com/lvm-operator/monitoring/runbooks/"}]}}}'`: bySub,
+	"oc " + subscription + `"SMART_INTERVAL","value":"1h"}]}}}'`:                                                          bySub,
+	"oc " + subscription + `"VOLUME_METRICS","value":"0"}]}}}'`:                                                           bySub,
+
+	"kubectl wait clusterextension lvms-operator --for=condition=Installed --timeout=5m":                                              extension,
+	`kubectl get clusterextension lvms-operator -o jsonpath='{range .status.conditions[*]}{.type}{": "}{.message}{"\n"}{end}'`:        extension,
+	`kubectl get clusterextension lvms-operator -o jsonpath='{.status.install.bundle.version}{"\n"}'`:                                 extension,
+	`kubectl patch clusterextension lvms-operator --type merge --patch '{"spec":{"source":{"catalog":{"channels":["stable-X.Y"]}}}}'`: extension,
+	"kubectl delete clusterextension lvms-operator":                                                                                   noMore,
+	"kubectl delete clustercatalog lvms":                           noMore,
+	"kubectl delete clusterrolebinding,clusterrole lvms-installer": noMore,
+
+	kubectl + "delete lvmcluster my-lvmcluster":      removes,
+	"kubectl delete -k config/default":               uninstall,
+	"kubectl delete namespace openshift-lvm-storage": uninstall,
+	"kubectl kustomize config/default | sed 's#image: lvms-operator:latest#image: registry.example.com/lvms-operator:NEW#' | kubectl apply --server-side --force-conflicts -f -": upgraded,
+	"kubectl apply --server-side --force-conflicts -f -":                                           upgraded,
+	"kubectl get lvmcluster,lvmvolumegroup,lvmvolumegroupnodestatus -A -o yaml > lvms-before.yaml": takenOver,
+	"kubectl get logicalvolumes -o yaml > logicalvolumes-before.yaml":                              takenOver,
+
+	"oc adm must-gather --image=registry.example.com/lvms-must-gather:0.2.0": gathers,
+	`oc adm must-gather --image=$(oc get csv -n openshift-lvm-storage -l operators.coreos.com/lvms-operator.openshift-lvm-storage -o jsonpath='{.items[0].metadata.annotations.operators\.openshift\.io/must-gather-image}')`: gathers,
+	".cache/bin/gather --dest-dir=./must-gather":         gathers,
+	".cache/bin/gather check":                            analyzes,
+	".cache/bin/gather analyze must-gather.local.123456": analyzes,
+}
+
+// subscription begins the commands that set an environment variable of the operator.
+const subscription = `-n openshift-lvm-storage patch subscription lvms-operator --type merge -p '{"spec":{"config":{"env":[{"name":`
+
+// Why no test runs a command.
+const (
+	noOC       = "the lab has no oc; LVM's command is run through the agent"
+	noSystemd  = "the lab's nodes have no systemd"
+	noRegistry = "it copies an image to a registry outside of the lab"
+)
+
+// notRun are commands that no test runs, and why.
+var notRun = map[string]string{
+	"oc debug node/$NODE -- chroot /host dmesg --level err,warn --ctime":                                                   noOC,
+	"oc debug node/$NODE -- chroot /host ps -eo pid,stat,wchan,args":                                                       noOC,
+	"oc debug node/$NODE -- chroot /host lvs -a $CLASS":                                                                    noOC,
+	"oc -n openshift-service-ca get pods":                                                                                  "OpenShift has the namespace",
+	"oc label namespace openshift-lvm-storage openshift.io/cluster-monitoring=true":                                        "the lab has no oc; config/manager/namespace.yaml has the label",
+	host + "systemctl status systemd-udevd":                                                                                noSystemd,
+	host + "systemctl restart systemd-udevd":                                                                               noSystemd,
+	"lsblk --fs /dev/sdX":                                                                                                  "it is for a shell on the node; the same is run through the agent",
+	"skopeo copy oci-archive:.cache/image/lvms-operator.tar docker://registry.example.com/lvms-operator:0.2.0":             noRegistry,
+	"skopeo copy --all oci-archive:.cache/image/lvms-operator-index.tar docker://registry.example.com/lvms-operator:0.2.0": noRegistry,
+	`kubectl patch crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io lvmvolumegroupnodestatuses.lvm.topolvm.io logicalvolumes.topolvm.io --type json --patch '[{"op":"remove","path":"/metadata/ownerReferences"}]'`: "it is for an installation whose ClusterExtension was deleted too early",
+}
+
+// listed reports whether one of the tables has a command that changes nothing.
+func listed(c Command) bool {
+	return pageListed(c.Page) || elsewhere[c.Text][0] != "" || notRun[c.Text] != ""
+}
+
+// stepOf returns the step of a command, or nil.
+func stepOf(c Command) *Step {
+	i := slices.IndexFunc(steps, func(s Step) bool { return s.Text == c.Text })
+	if i < 0 {
+		return nil
+	}
+	return &steps[i]
+}
+
+// pageListed reports whether the commands of a page are not for this story.
+func pageListed(page string) bool { return pagesElsewhere[page][0] != "" || pagesNotRun[page] != "" }
