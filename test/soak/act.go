@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -190,48 +189,51 @@ func (w *world) fill(ctx context.Context) error {
 	if err := w.create(ctx, s); err != nil {
 		return err
 	}
-	for file := 0; ; file++ {
-		groups, err := w.status(ctx)
-		if err == nil && groups[thinClass].ThinPool != nil && groups[thinClass].ThinPool.DataPercent >= 95 {
-			break
+	for file, full := 0, false; !full; file++ {
+		if file >= mostPours {
+			return fmt.Errorf("the pool is not full after %d files", file)
 		}
-		if file >= 50 {
-			return fmt.Errorf("the pool is not full after %d files of 40 MiB: %+v, %v", file, groups[thinClass].ThinPool, err)
-		}
-		if err := w.pour(ctx, file); err != nil {
+		var err error
+		if full, err = w.pour(ctx, file); err != nil {
 			return err
 		}
 	}
-	broken := func(group lvmv1alpha1.VGStatus) bool {
-		return slices.ContainsFunc(group.Conditions, func(c metav1.Condition) bool {
-			return c.Type == lvmv1alpha1.ConditionThinPoolHealthy && c.Status == metav1.ConditionFalse
-		})
-	}
-	if err := w.await(ctx, "the status says that the pool is nearly full", broken, thinClass); err != nil {
+	err := w.retry(ctx, "no capacity is offered of a pool that is nearly full", func(ctx context.Context) error {
+		node := &corev1.Node{}
+		err := w.Get(ctx, client.ObjectKey{Name: nodeName}, node)
+		if offered := node.Annotations[lvmv1alpha1.CapacityAnnotationPrefix+thinClass]; err == nil && offered != "0" {
+			err = fmt.Errorf("the node offers %q bytes", offered)
+		}
+		return err
+	})
+	if err != nil {
 		return err
 	}
 	return w.remove(ctx, fillName)
 }
 
-// pour writes 40 MiB, or less where the pool would be full by it.
-func (w *world) pour(ctx context.Context, file int) error {
-	percent, err := w.onNode(ctx, "lvs --noheadings -o data_percent "+thinClass+"/pool")
-	if err != nil {
-		return nil // the node may be away; the status is asked again
-	}
+// mostPours is more than it takes to fill the pool.
+const mostPours = 200
+
+// pour writes 40 MiB, or less where the pool would be full by it. It returns whether the pool is nearly full.
+func (w *world) pour(ctx context.Context, file int) (nearlyFull bool, err error) {
 	var full float64
-	if _, err := fmt.Sscan(percent, &full); err != nil {
-		return fmt.Errorf("how full the pool is: %q: %w", percent, err)
+	err = w.retry(ctx, "how full the pool is", func(ctx context.Context) error {
+		percent, err := w.onNode(ctx, "lvs --noheadings -o data_percent "+thinClass+"/pool")
+		if err == nil {
+			_, err = fmt.Sscan(percent, &full)
+		}
+		return err
+	})
+	if err != nil || full >= 96 {
+		return true, err
 	}
 	count := 40
 	if full > 93 {
 		count = 4
 	}
-	if full > 97 {
-		return nil
-	}
 	line := fmt.Sprintf("dd if=/dev/urandom of=/data/fill%d bs=1M count=%d conv=fsync 2>&1", file, count)
-	return w.retry(ctx, "fill the pool", func(ctx context.Context) error {
+	return false, w.retry(ctx, "fill the pool", func(ctx context.Context) error {
 		_, err := w.Shell(ctx, namespace, fillName, line)
 		return err
 	})
