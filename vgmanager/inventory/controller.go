@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -190,27 +191,46 @@ func (r *Reconciler) looks(ctx context.Context, report *lvm.Report, devices []de
 const maxProbes = 32
 
 // probe reads the devices that nothing is known against, so that one is called available only after it was opened exclusively
-// and found blank. A device that was not read yet is Unknown for that time.
+// and found blank. A device that was not read yet is Unknown for that time. All are read at once: one that does not answer takes
+// none of the others' time.
 func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map[device.Number]device.PV, woken time.Time) map[device.Number][]device.Reason {
-	results, fresh, probes := map[device.Number][]device.Reason{}, map[device.Number]probe{}, 0
+	results, fresh := map[device.Number][]device.Reason{}, map[device.Number]probe{}
+	var due []device.Device
 	for _, d := range devices {
 		if known := device.Explain(d, pvs); d.Type == "lvm" || stateOf(known) != v1alpha1.DeviceAvailable {
 			continue
 		}
-		fingerprint := device.Fingerprint(d, nil, nil)
 		p, ok := r.probed[d.Number]
 		switch {
-		case ok && p.fingerprint == fingerprint && !p.at.Before(woken):
-		case probes < maxProbes:
-			p = probe{fingerprint: fingerprint, at: r.now(), reasons: r.Devices.Probe(ctx, d)}
-			probes++
+		case ok && p.fingerprint == device.Fingerprint(d, nil, nil) && !p.at.Before(woken):
+		case len(due) < maxProbes:
+			due = append(due, d)
+			continue
 		case !ok:
 			results[d.Number] = []device.Reason{{Code: device.ProbeError, Message: "was not read yet"}}
 			continue
 		}
 		fresh[d.Number], results[d.Number] = p, p.reasons
 	}
+	for i, reasons := range r.probeAll(ctx, due) {
+		d := due[i]
+		results[d.Number] = reasons
+		if !slices.ContainsFunc(reasons, func(reason device.Reason) bool { return reason.Transient }) {
+			fresh[d.Number] = probe{fingerprint: device.Fingerprint(d, nil, nil), at: r.now(), reasons: reasons}
+		}
+	}
 	r.probed = fresh
+	return results
+}
+
+// probeAll reads devices, all at once, and returns the results in their order.
+func (r *Reconciler) probeAll(ctx context.Context, devices []device.Device) [][]device.Reason {
+	results := make([][]device.Reason, len(devices))
+	var all sync.WaitGroup
+	for i, d := range devices {
+		all.Go(func() { results[i] = r.Devices.Probe(ctx, d) })
+	}
+	all.Wait()
 	return results
 }
 

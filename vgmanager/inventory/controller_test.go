@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,6 +29,7 @@ func ptr(t time.Time) *metav1.Time {
 
 // node is what the reconciler reads.
 type node struct {
+	mu         sync.Mutex
 	report     *lvm.Report
 	reportErr  error
 	devices    []device.Device
@@ -51,6 +53,8 @@ func (d disks) Recent(context.Context, time.Duration) ([]device.Device, error) {
 }
 func (d disks) Resolve(string) (device.Number, error) { return "", device.ErrMissing }
 func (d disks) Probe(_ context.Context, dev device.Device, _ ...string) []device.Reason {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.probes++
 	return d.found[dev.Name]
 }
@@ -188,5 +192,35 @@ func TestManyNewDevicesAreReadInTurns(t *testing.T) {
 		if d.State != v1alpha1.DeviceAvailable {
 			t.Errorf("%s is %s", d.Name, d.State)
 		}
+	}
+}
+
+// TestADeviceThatDoesNotAnswerIsUnknownAndAskedAgain has one device that does not answer for a while, beside others.
+func TestADeviceThatDoesNotAnswerIsUnknownAndAskedAgain(t *testing.T) {
+	b := newBench(t)
+	const silent = "has not answered since 2026-01-01T00:00:00Z, and is neither used nor wiped until it does"
+	b.node.found["/dev/sdb"] = []device.Reason{{Code: device.Unreadable, Message: silent, Transient: true}}
+	for range 2 {
+		if err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		s := b.status()
+		if s.Devices[0].State != v1alpha1.DeviceUnknown || s.Devices[0].Reasons[0].Message != silent || s.Devices[1].State != v1alpha1.DeviceAvailable {
+			t.Errorf("got %+v", s.Devices)
+		}
+		if !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDevicesObserved) {
+			t.Errorf("got the conditions %+v", s.Conditions)
+		}
+	}
+	if b.writes != 1 {
+		t.Errorf("%d writes while nothing changed", b.writes)
+	}
+	b.node.found["/dev/sdb"] = nil
+	if err := b.reconcile(); err != nil || b.status().Devices[0].State != v1alpha1.DeviceAvailable {
+		t.Errorf("it answers again: got %+v, %v", b.status().Devices[0], err)
+	}
+	// The other device was read once, the one that did not answer each time.
+	if b.node.probes != 4 {
+		t.Errorf("%d probes, want 4", b.node.probes)
 	}
 }
