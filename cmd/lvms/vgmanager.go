@@ -181,6 +181,7 @@ func addVolumeGroups(
 		return nil, err
 	}
 	volumes, devices, kernel := lvm.New(runner), device.New(runner), devicemapper.New()
+	volumes.SkipSilent(silentDevices(devices))
 	engine, err := lvmd.New(volumes, kernel, lvmdConfig)
 	if err != nil {
 		return nil, err

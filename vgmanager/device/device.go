@@ -117,6 +117,8 @@ type Node struct {
 
 	// reads are those of single devices, lists those of all devices, and wipes what writes: none of them may ever end.
 	reads, lists, wipes *bounded.Calls
+	// pulse asks the devices that LVM opens.
+	pulse *Pulse
 	// examine is the function of that name; tests have another one.
 	examine func(Device) []Reason
 
@@ -130,7 +132,7 @@ type Node struct {
 func New(runner host.Runner) *Node {
 	return &Node{
 		runner: runner, sysfs: "/sys", udev: "/run/udev/data", mounts: "/proc/1/mountinfo", now: time.Now, uptime: uptime,
-		resolve: resolve, loopStatus: loopStatus, examine: readable,
+		resolve: resolve, loopStatus: loopStatus, examine: readable, pulse: NewPulse(),
 		reads: bounded.New(timeout, maxUnanswered), lists: bounded.New(timeout, 1), wipes: bounded.New(wipeTimeout, maxUnanswered),
 	}
 }

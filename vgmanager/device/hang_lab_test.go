@@ -63,6 +63,14 @@ func TestLabProbeOfADeviceThatHangs(t *testing.T) {
 	if reasons := probe(other, 10*time.Second); len(reasons) != 0 {
 		t.Errorf("the other device: %v", reasons)
 	}
+	silent := func(want bool) {
+		t.Helper()
+		got := within(l, 25*time.Second, "the question who answers", func() map[string][]string { got, err := l.n.Silent(t.Context()); l.ok(err); return got })
+		if (len(got) != 0) != want || want && (!slices.Contains(got[string(d.Number)], dead) || !slices.Contains(got[string(d.Number)], d.KernelName)) {
+			t.Errorf("got %v, want %t", got, want)
+		}
+	}
+	silent(true)
 	listed := within(l, 10*time.Second, "the list", func() []Device { list, err := l.n.List(t.Context()); l.ok(err); return list })
 	if !slices.ContainsFunc(listed, func(listed Device) bool { return listed.Name == dead }) {
 		t.Error("the device is not listed")
@@ -73,6 +81,7 @@ func TestLabProbeOfADeviceThatHangs(t *testing.T) {
 	l.sh("/usr/sbin/dmsetup", "resume", "dead-lower")
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
 		if reasons := probe(d, 45*time.Second); len(reasons) == 0 {
+			silent(false)
 			return
 		} else if time.Now().After(end) {
 			t.Fatalf("it answers again: %v", reasons)

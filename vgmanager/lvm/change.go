@@ -99,7 +99,7 @@ func (l *LVM) run(ctx context.Context, vg string, e effect, args []string) error
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 	defer cancel()
 	l.begin()
-	_, err := l.runner.Run(ctx, program, args...)
+	_, err := l.runner.Run(ctx, program, l.filtered(args)...)
 	if err != nil {
 		e = nil
 	}

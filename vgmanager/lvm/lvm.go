@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
@@ -19,6 +20,8 @@ const (
 	// readTimeout is the time limit of a report. LVM waits for its own locks without end, so a stuck command elsewhere on
 	// the node would otherwise hold up the agent.
 	readTimeout = 30 * time.Second
+	// maxLabelReads is how many reads of labels may be past their limit.
+	maxLabelReads = 8
 	// writeTimeout is the time limit of a change.
 	writeTimeout = 2 * time.Minute
 )
@@ -45,13 +48,23 @@ type LVM struct {
 	well map[string]bool
 	// accepted are the physical volumes of each volume group that may be missing when it is changed.
 	accepted map[string][]string
+	// silent tells which devices do not answer; filter leaves them out, "" for none. known are the physical volumes of the last
+	// report, by "MAJOR:MINOR".
+	silent Silent
+	filter string
+	known  map[string]bool
+	// labels are reads of labels, which may never end.
+	labels *bounded.Calls
 	// namesUnknown: the node's LVM is older than 2.03.12 and has no --devices.
 	namesUnknown bool
 }
 
 // New returns LVM behind a Runner.
 func New(runner host.Runner) *LVM {
-	return &LVM{runner: runner, now: time.Now, changing: make(chan struct{}, 1), well: map[string]bool{}, accepted: map[string][]string{}}
+	return &LVM{
+		runner: runner, now: time.Now, changing: make(chan struct{}, 1), well: map[string]bool{}, accepted: map[string][]string{},
+		labels: bounded.New(readTimeout, maxLabelReads),
+	}
 }
 
 // ignore returns nil for an error that wraps one of the sentinels.

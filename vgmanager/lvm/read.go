@@ -67,9 +67,12 @@ func (l *LVM) start(f *flight) {
 }
 
 func (l *LVM) read() (*Report, error) {
+	if err := l.updateFilter(); err != nil {
+		return nil, fmt.Errorf("%s: %w", theReport, err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	out, err := l.runner.Run(ctx, program, reportArguments()...)
+	out, err := l.runner.Run(ctx, program, reportArguments(l.currentFilter())...)
 	if err != nil {
 		return nil, classify(theReport, err)
 	}
@@ -83,6 +86,9 @@ const theReport = "report of the node's volume groups"
 func (l *LVM) land(f *flight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if f.err == nil {
+		l.remember(f.report)
+	}
 	if f.err == nil && l.changes == f.begun && !l.inProgress {
 		l.recent, l.recentAt = f.report, l.now()
 	}
