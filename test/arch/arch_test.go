@@ -48,7 +48,7 @@ var rules = []rule{
 	{folder: "vgmanager/smart", ours: []string{"api", "internal/metric"}, never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/collect", ours: []string{"vgmanager/host"}, never: append([]string{module + "api"}, kubernetes...)},
 	{folder: "vgmanager/inventory",
-		ours:  []string{"api", "vgmanager/lvm", "vgmanager/device", "vgmanager/volumegroup"},
+		ours:  []string{"api", "internal/bounded", "vgmanager/lvm", "vgmanager/device", "vgmanager/volumegroup"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "internal/csi", ours: []string{"api", "internal/bounded", "internal/event", "internal/paging"}, never: []string{module + "vgmanager", module + "controllers"}},
 	{folder: "internal/apply", never: []string{module + "api"}},
