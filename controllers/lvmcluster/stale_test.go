@@ -20,8 +20,8 @@ func looked(before time.Duration) *metav1.Time {
 	return &t
 }
 
-// observedBy is a node with a volume group that is Ready, whose agent last looked at it some time before noon; nil for an agent
-// that does not tell.
+// observedBy is a node with a volume group that is Ready, whose agent last looked at it some time before noon; nil for
+// an agent that does not tell.
 func observedBy(last *metav1.Time) Observation {
 	seen := seenWith([]*corev1.Node{readyNode("n", map[string]string{"disks": ""})},
 		map[string][]lvmv1alpha1.VGStatus{"n": {withDevice(vg("vg1", lvmv1alpha1.VGStatusReady, ""))}})
@@ -56,7 +56,8 @@ func TestAStatusOlderThanItsLimitSaysSo(t *testing.T) {
 			if got.Status != test.want || seen.nextStale() != test.next {
 				t.Errorf("got %+v, next in %s", got, seen.nextStale())
 			}
-			if stale := test.want != lvmv1alpha1.VGStatusReady; strings.Contains(got.Reason, "has not looked at node n since 2026-01-02 11:29:59 UTC") != stale {
+			const since = "has not looked at node n since 2026-01-02 11:29:59 UTC"
+			if stale := test.want != lvmv1alpha1.VGStatusReady; strings.Contains(got.Reason, since) != stale {
 				t.Errorf("got %q", got.Reason)
 			}
 			if listing := seen.listing(); (listing == "1 node") == (test.want != lvmv1alpha1.VGStatusReady) {
@@ -70,7 +71,9 @@ func TestTheTimeOfALookAloneWakesNobody(t *testing.T) {
 	status := func(version string, last *metav1.Time, group lvmv1alpha1.VGState) *lvmv1alpha1.LVMVolumeGroupNodeStatus {
 		return &lvmv1alpha1.LVMVolumeGroupNodeStatus{
 			ObjectMeta: metav1.ObjectMeta{Name: "n", ResourceVersion: version},
-			Status:     lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{LastObserved: last, NodeStatus: []lvmv1alpha1.VGStatus{{Name: "vg1", Status: group}}},
+			Status: lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{
+				LastObserved: last, NodeStatus: []lvmv1alpha1.VGStatus{{Name: "vg1", Status: group}},
+			},
 		}
 	}
 	const ready, degraded = lvmv1alpha1.VGStatusReady, lvmv1alpha1.VGStatusDegraded

@@ -1,6 +1,6 @@
-// Package bounded calls what may never return: a read of a device that does not answer cannot be interrupted, and neither
-// can a process that waits for one (state D). The caller gets its answer or an error in time; the call itself goes on, and
-// as long as it does, no second one is begun for the same key.
+// Package bounded calls what may never return: a read of a device that does not answer cannot be interrupted, and
+// neither can a process that waits for one (state D). The caller gets its answer or an error in time; the call itself
+// goes on, and as long as it does, no second one is begun for the same key.
 package bounded
 
 import (
@@ -53,9 +53,9 @@ func New(limit time.Duration, most int) *Calls {
 	return &Calls{limit: limit, most: most, now: time.Now, open: map[string]*call{}}
 }
 
-// Do calls f and returns what it returns, if it does so in time. The context of f has no deadline and is not canceled with
-// that of the caller. If a call with the same key is on its way, Do waits for its end first; one that is past its limit
-// gives a *NoAnswerError at once.
+// Do calls f and returns what it returns, if it does so in time. The context of f has no deadline and is not canceled
+// with that of the caller. If a call with the same key is on its way, Do waits for its end first; one that is past its
+// limit gives a *NoAnswerError at once.
 func Do[T any](ctx context.Context, c *Calls, key string, f func(ctx context.Context) T) (T, error) {
 	var none T
 	limited, cancel := context.WithTimeout(ctx, c.limit)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// hung returns a device that is not suspended itself and whose reads do not end: what it is mapped to is suspended. Programs
-// that read it are in state D, as with multipath and queue_if_no_path.
+// hung returns a device that is not suspended itself and whose reads do not end: what it is mapped to is suspended.
+// Programs that read it are in state D, as with multipath and queue_if_no_path.
 func (l *lab) hung(name string) string {
 	l.Helper()
 	lower := l.mapping(name+"-lower", fmt.Sprintf("0 100000 linear %s 0", l.disk))
@@ -65,13 +65,22 @@ func TestLabProbeOfADeviceThatHangs(t *testing.T) {
 	}
 	silent := func(want bool) {
 		t.Helper()
-		got := within(l, 25*time.Second, "the question who answers", func() map[string][]string { got, err := l.n.Silent(t.Context()); l.ok(err); return got })
-		if (len(got) != 0) != want || want && (!slices.Contains(got[string(d.Number)], dead) || !slices.Contains(got[string(d.Number)], d.KernelName)) {
+		got := within(l, 25*time.Second, "the question who answers", func() map[string][]string {
+			got, err := l.n.Silent(t.Context())
+			l.ok(err)
+			return got
+		})
+		paths := got[string(d.Number)]
+		if (len(got) != 0) != want || want && (!slices.Contains(paths, dead) || !slices.Contains(paths, d.KernelName)) {
 			t.Errorf("got %v, want %t", got, want)
 		}
 	}
 	silent(true)
-	listed := within(l, 10*time.Second, "the list", func() []Device { list, err := l.n.List(t.Context()); l.ok(err); return list })
+	listed := within(l, 10*time.Second, "the list", func() []Device {
+		list, err := l.n.List(t.Context())
+		l.ok(err)
+		return list
+	})
 	if !slices.ContainsFunc(listed, func(listed Device) bool { return listed.Name == dead }) {
 		t.Error("the device is not listed")
 	}

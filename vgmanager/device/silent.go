@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Silent returns the devices that do not answer within 15 s, by number, each with all of its paths. Logical volumes are not asked,
-// since LVM does not open them either, and neither is what udev knows as a physical volume. It starts no process; a device that
-// has not answered is not asked again before it has.
+// Silent returns the devices that do not answer within 15 s, by number, each with all of its paths. Logical volumes are
+// not asked, since LVM does not open them either, and neither is what udev knows as a physical volume. It starts no
+// process; a device that has not answered is not asked again before it has.
 func (n *Node) Silent(ctx context.Context) (map[string][]string, error) {
 	devices, err := n.askable()
 	if err != nil {

@@ -157,5 +157,5 @@ func (l *LVM) DevicesFileAdd(ctx context.Context, device string) error {
 	if !exists {
 		return fmt.Errorf("%s: %w", object, ErrNotEnabled)
 	}
-	return l.change(ctx, object, "lvmdevices", "--adddev", device)
+	return l.change(ctx, object, wholeNode, "lvmdevices", "--adddev", device)
 }

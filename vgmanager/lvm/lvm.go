@@ -26,20 +26,17 @@ const (
 	writeTimeout = 2 * time.Minute
 )
 
-// LVM runs the node's LVM. It is safe for concurrent use: changes run one after another, and so do reports.
+// LVM runs the node's LVM. It is safe for concurrent use: changes of one volume group run one after another, and so do reports.
 type LVM struct {
 	runner host.Runner
 	now    func() time.Time
 
-	// changing has room for one change.
-	changing chan struct{}
-
 	mu sync.Mutex
-	// inChange is the change that runs, for the errors of those that wait for it.
-	inChange string
-	changes  uint64 // number of changes that began or ended
-	// inProgress: a change has begun and not ended.
-	inProgress bool
+	// slots let one change of a volume group run at a time, by its name; wholeNode is for those that are about none.
+	slots   map[string]*slot
+	changes uint64 // number of changes that began or ended
+	// inProgress is how many changes have begun and not ended.
+	inProgress int
 	recent     *Report
 	recentAt   time.Time
 	// running is the report that is being read; next is the one that is read when it ends.
@@ -62,7 +59,7 @@ type LVM struct {
 // New returns LVM behind a Runner.
 func New(runner host.Runner) *LVM {
 	return &LVM{
-		runner: runner, now: time.Now, changing: make(chan struct{}, 1), well: map[string]bool{}, accepted: map[string][]string{},
+		runner: runner, now: time.Now, slots: map[string]*slot{}, well: map[string]bool{}, accepted: map[string][]string{},
 		labels: bounded.New(readTimeout, maxLabelReads),
 	}
 }

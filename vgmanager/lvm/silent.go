@@ -11,9 +11,10 @@ import (
 // Silent returns the devices of the node that do not answer, by "MAJOR:MINOR", each with all of its paths.
 type Silent func(ctx context.Context) map[string][]string
 
-// SkipSilent has LVM leave out devices that do not answer: one of them would hold up every report of the node, and what it hangs in
-// cannot be killed and keeps LVM's global lock. Silent is asked before each report; the changes after it leave out the same devices.
-// A physical volume of the last report is never left out: its volume group would look as if it had lost it.
+// SkipSilent has LVM leave out devices that do not answer: one of them would hold up every report of the node, and what
+// it hangs in cannot be killed and keeps LVM's global lock. Silent is asked before each report; the changes after it
+// leave out the same devices. A physical volume of the last report is never left out: its volume group would look as if
+// it had lost it.
 func (l *LVM) SkipSilent(silent Silent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,8 +55,8 @@ func (l *LVM) updateFilter() error {
 	return nil
 }
 
-// ownFilter returns what the node's lvm.conf has in devices/filter, which an option replaces. The command opens no device.
-// global_filter stays in force beside it.
+// ownFilter returns what the node's lvm.conf has in devices/filter, which an option replaces. The command opens no
+// device. global_filter stays in force beside it.
 func (l *LVM) ownFilter(ctx context.Context) (string, error) {
 	const object = "filter of the node's lvm.conf"
 	out, err := l.runner.Run(ctx, program, "lvmconfig", "--typeconfig", "full", "devices/filter")
@@ -69,8 +70,8 @@ func (l *LVM) ownFilter(ctx context.Context) (string, error) {
 	return strings.TrimSuffix(strings.TrimPrefix(value, "["), "]"), nil
 }
 
-// literal returns a pattern for a path. What may mean something to LVM's regular expressions or in a configuration matches any
-// character instead.
+// literal returns a pattern for a path. What may mean something to LVM's regular expressions or in a configuration
+// matches any character instead.
 func literal(path string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/-_:", r) {

@@ -3,7 +3,6 @@ package lvm
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -65,12 +64,14 @@ func TestDevicesThatDoNotAnswerAreLeftOut(t *testing.T) {
 // TestAFilterThatCannotBeReadIsNotReplaced: it may hide the disks of virtual machines.
 func TestAFilterThatCannotBeReadIsNotReplaced(t *testing.T) {
 	for name, f := range map[string]*filters{
-		"fails": {configErr: errors.New("exit status 5")}, "prints something else": {conf: "  no such thing\n"}, "prints nothing": {},
-		"prints two lines": {conf: "filter=[\"a|.*|\"]\nother=1\n"},
+		"fails":                 {configErr: errors.New("exit status 5")},
+		"prints something else": {conf: "  no such thing\n"},
+		"prints nothing":        {},
+		"prints two lines":      {conf: "filter=[\"a|.*|\"]\nother=1\n"},
 	} {
 		l := New(f)
 		l.SkipSilent(func(context.Context) map[string][]string { return map[string][]string{"8:0": {"/dev/sda"}} })
-		if _, err := l.Report(t.Context()); err == nil || slices.ContainsFunc(f.commands, func(c string) bool { return strings.Contains(c, "fullreport") }) {
+		if _, err := l.Report(t.Context()); err == nil || strings.Contains(strings.Join(f.commands, " "), "fullreport") {
 			t.Errorf("%s: got %v after %q", name, err, f.commands)
 		}
 	}

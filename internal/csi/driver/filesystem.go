@@ -25,8 +25,8 @@ const (
 	maxSilent = 64
 )
 
-// FileSystems tells what is wrong with mounted file systems. It starts no process, and no file system holds it up. It is safe
-// for concurrent use.
+// FileSystems tells what is wrong with mounted file systems. It starts no process, and no file system holds it up. It
+// is safe for concurrent use.
 type FileSystems struct {
 	node string
 	// mountInfo is the table of mounts, sysfs where the kernel's objects are.
@@ -36,16 +36,16 @@ type FileSystems struct {
 	calls *bounded.Calls
 }
 
-// NewFileSystems returns the file systems that are mounted on this node. The process needs the node's /sys and the mounts of its
-// volumes.
+// NewFileSystems returns the file systems that are mounted on this node. The process needs the node's /sys and the
+// mounts of its volumes.
 func NewFileSystems(node string) *FileSystems {
 	return &FileSystems{
 		node: node, mountInfo: mountInfo, sysfs: "/sys", usage: usageOf, calls: bounded.New(fileSystemTimeout, maxSilent),
 	}
 }
 
-// Problems returns what is wrong with the file systems of devices, which are given as "MAJOR:MINOR" with the name of the volume. A
-// device that is not mounted, and one that is well, is not in the answer.
+// Problems returns what is wrong with the file systems of devices, which are given as "MAJOR:MINOR" with the name of
+// the volume. A device that is not mounted, and one that is well, is not in the answer.
 func (f *FileSystems) Problems(ctx context.Context, volumes map[string]string) (map[string]string, error) {
 	table, err := mount.ParseMountInfo(f.mountInfo)
 	if err != nil {
@@ -73,8 +73,8 @@ func (f *FileSystems) Problems(ctx context.Context, volumes map[string]string) (
 	return problems, nil
 }
 
-// At returns the use of the file system or of the device at a path, and what is wrong with it. The use of one that does not tell
-// is nil. An error is one of the path, not of the file system.
+// At returns the use of the file system or of the device at a path, and what is wrong with it. The use of one that does
+// not tell is nil. An error is one of the path, not of the file system.
 func (f *FileSystems) At(ctx context.Context, volume, path string) ([]volumeUsage, string, error) {
 	mounts, err := f.mountsLike(path)
 	if err != nil {
@@ -140,8 +140,13 @@ func (f *FileSystems) ask(ctx context.Context, path string) ([]volumeUsage, erro
 // isBroken tells an error of a file system from one of its path.
 func isBroken(err error) bool {
 	var late *bounded.NoAnswerError
-	return errors.As(err, &late) || errors.Is(err, unix.EIO) || errors.Is(err, unix.ESHUTDOWN) || errors.Is(err, unix.EUCLEAN)
+	isErrno := func(errno unix.Errno) bool { return errors.Is(err, errno) }
+	return errors.As(err, &late) || slices.ContainsFunc([]unix.Errno{unix.EIO, unix.ESHUTDOWN, unix.EUCLEAN}, isErrno)
 }
+
+// remedy is what to do about a broken file system.
+const remedy = "see the kernel's log on the node; stop the Pods that use the claim, so that the volume is unmounted, and start " +
+	"them again: it is checked before it is mounted; if it stays so, restore the volume from a snapshot or a backup"
 
 // judge words what is wrong with a file system; "" if nothing is.
 func (f *FileSystems) judge(volume, path string, mounts []mount.MountInfo, err error) string {
@@ -160,13 +165,11 @@ func (f *FileSystems) judge(volume, path string, mounts []mount.MountInfo, err e
 	if len(mounts) > 0 {
 		kind, source = "the "+mounts[0].FsType+" file system", ", device "+mounts[0].Source
 	}
-	return fmt.Sprintf("%s of volume %s on node %s (%s%s) %s%s: see the kernel's log on the node; stop the Pods that use the claim, so that the volume is "+
-		"unmounted, and start them again: it is checked before it is mounted; if it stays so, restore the volume from a snapshot or a backup",
-		kind, volume, f.node, path, source, wrong, recorded)
+	return fmt.Sprintf("%s of volume %s on node %s (%s%s) %s%s: %s", kind, volume, f.node, path, source, wrong, recorded, remedy)
 }
 
-// stateOf returns what the options of a file system say: that it became read-only, or does not work any more. A file system
-// that was mounted read-only has the option in each of its mounts, too.
+// stateOf returns what the options of a file system say: that it became read-only, or does not work any more. A file
+// system that was mounted read-only has the option in each of its mounts, too.
 func stateOf(mounts []mount.MountInfo) string {
 	for _, m := range mounts {
 		switch {
@@ -180,8 +183,8 @@ func stateOf(mounts []mount.MountInfo) string {
 	return ""
 }
 
-// recorded returns the errors that ext4 has noted since the last check (Documentation/ABI/testing/sysfs-fs-ext4 of the kernel). With the
-// option errors=continue nothing else tells of them.
+// recorded returns the errors that ext4 has noted since the last check (Documentation/ABI/testing/sysfs-fs-ext4 of the
+// kernel). With the option errors=continue nothing else tells of them.
 func (f *FileSystems) recorded(mounts []mount.MountInfo) string {
 	if len(mounts) == 0 || !strings.HasPrefix(mounts[0].FsType, "ext") {
 		return ""

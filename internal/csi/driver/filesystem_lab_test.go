@@ -17,7 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goingDown is XFS_IOC_GOINGDOWN (fs/xfs/libxfs/xfs_fs.h), which ext4 has too; its argument says what becomes of the log.
+// goingDown is XFS_IOC_GOINGDOWN (fs/xfs/libxfs/xfs_fs.h), which ext4 has too; its argument says what becomes of the
+// log.
 const (
 	goingDown  = 0x8004587d
 	noLogFlush = 2
@@ -66,8 +67,10 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 			test.do(m, folder)
 			got := stats()
 			// ext4 counts its errors in the background.
-			for end := time.Now().Add(10 * time.Second); test.want != "" && !got.VolumeCondition.Abnormal && time.Now().Before(end); got = stats() {
+			end := time.Now().Add(10 * time.Second)
+			for test.want != "" && !got.VolumeCondition.Abnormal && time.Now().Before(end) {
 				time.Sleep(20 * time.Millisecond)
+				got = stats()
 			}
 			t.Log(got.VolumeCondition.Message)
 			if got.VolumeCondition.Abnormal != (test.want != "") || !strings.Contains(got.VolumeCondition.Message, test.want) {
