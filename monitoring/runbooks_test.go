@@ -194,7 +194,7 @@ var (
 // lvmCommands are links to lvm; base is what every node has, or what the page says that it may have not.
 var (
 	lvmCommands = []string{"lvs", "vgs", "pvs", "lvextend", "lvchange", "vgchange", "vgreduce", "vgremove"}
-	base        = []string{"cat", "chroot", "dmesg", "dmsetup", "findmnt", "fstrim", "journalctl", "ps", "systemctl", "timeout", "udevadm"}
+	base        = []string{"cat", "chroot", "dmesg", "dmsetup", "e2fsck", "findmnt", "fstrim", "journalctl", "ps", "systemctl", "timeout", "udevadm", "xfs_repair"}
 	// destructive ones need a sentence before them that says in bold what is lost.
 	destructive = regexp.MustCompile(`\b(vgremove|vgreduce|lvremove|lvreduce|pvremove|wipefs|vgcfgrestore|lvconvert)\b`)
 	// asks are those that want an answer; without a terminal LVM takes it for a no.

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"time"
+
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -37,6 +39,11 @@ type LVMVolumeGroupNodeStatusStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
+	// lastObserved is when the node agent last looked at the devices and volume groups of the node. It is written with each change of
+	// devices or conditions, and otherwise every 10 minutes. After 30 minutes the rest of this status is no longer relied on.
+	// +optional
+	LastObserved *metav1.Time `json:"lastObserved,omitempty"`
+
 	// devices are the block devices of the node, used or not, sorted by name. Logical volumes are not among them.
 	// +optional
 	// +listType=atomic
@@ -53,6 +60,20 @@ type LVMVolumeGroupNodeStatusStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	NodeStatus []VGStatus `json:"nodeStatus,omitempty"`
+}
+
+const (
+	// ObservationInterval is how old lastObserved may become before a node agent writes it although nothing else has changed. It
+	// is coarse, so that the agents of a thousand nodes write twice a second together.
+	ObservationInterval = 10 * time.Minute
+	// ObservationLimit is how old lastObserved may be for the status to be relied on.
+	ObservationLimit = 3 * ObservationInterval
+)
+
+// IsStale tells whether the node agent has not looked at its node for longer than ObservationLimit. A status without lastObserved,
+// as agents before version 0.2 write it, is not stale.
+func (s *LVMVolumeGroupNodeStatusStatus) IsStale(now time.Time) bool {
+	return s.LastObserved != nil && now.Sub(s.LastObserved.Time) > ObservationLimit
 }
 
 // VGState is the state of a volume group in one word.

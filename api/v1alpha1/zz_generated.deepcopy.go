@@ -596,6 +596,10 @@ func (in *LVMVolumeGroupNodeStatusStatus) DeepCopyInto(out *LVMVolumeGroupNodeSt
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.LastObserved != nil {
+		in, out := &in.LastObserved, &out.LastObserved
+		*out = (*in).DeepCopy()
+	}
 	if in.Devices != nil {
 		in, out := &in.Devices, &out.Devices
 		*out = make([]DeviceStatus, len(*in))

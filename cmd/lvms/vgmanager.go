@@ -138,11 +138,12 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err := addProcessMetrics("vg-manager", map[string]certificateSource{"metrics": certificate.Current}); err != nil {
 		return err
 	}
-	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster, o)
+	fileSystems := lvmsdriver.NewFileSystems(nodeName)
+	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster, fileSystems, o)
 	if err != nil {
 		return err
 	}
-	if err := addVolumes(mgr, nodeName, cluster, engine); err != nil {
+	if err := addVolumes(mgr, nodeName, cluster, engine, fileSystems); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -169,7 +170,9 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 }
 
 // addVolumeGroups adds what looks after devices and volume groups: the reconciler of each, and what wakes them.
-func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string, o vgmanagerOptions) (*lvmd.Engine, error) {
+func addVolumeGroups(
+	mgr ctrl.Manager, nodeName, namespace, cluster string, fileSystems *lvmsdriver.FileSystems, o vgmanagerOptions,
+) (*lvmd.Engine, error) {
 	runner, local := host.NewNamespace(), host.NewLocal()
 	if err := metrics.Registry.Register(nodemetrics.Commands{runner.Started(), local.Started()}); err != nil {
 		return nil, err
@@ -178,6 +181,7 @@ func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string, o vg
 		return nil, err
 	}
 	volumes, devices, kernel := lvm.New(runner), device.New(runner), devicemapper.New()
+	volumes.SkipSilent(silentDevices(devices))
 	engine, err := lvmd.New(volumes, kernel, lvmdConfig)
 	if err != nil {
 		return nil, err
@@ -188,6 +192,7 @@ func addVolumeGroups(mgr ctrl.Manager, nodeName, namespace, cluster string, o vg
 	})
 	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, States: engine, Recorder: mgr.GetEventRecorder("vg-manager"), MaxVolumes: o.volumeMetrics,
+		FileSystems: fileSystems,
 	})
 	groups := volumegroup.New(volumegroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
@@ -226,7 +231,7 @@ func clusterID(ctx context.Context, reader client.Reader) (string, error) {
 
 // addVolumes adds what serves volumes: the reconciler of LogicalVolumes, the CSI node service, its registration with the kubelet, and
 // the capacity on the Node and in the metrics.
-func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine) error {
+func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine, fileSystems *lvmsdriver.FileSystems) error {
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine, Recorder: mgr.GetEventRecorder("vg-manager"),
 	})
@@ -234,7 +239,7 @@ func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine)
 	if err := errors.Join(volumes.SetupWithManager(mgr), mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {
 		return err
 	}
-	node := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Volumes: engine})
+	node := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Volumes: engine, FileSystems: fileSystems})
 	measure, err := sidecar.MeasureServer(lvmv1alpha1.DriverName, metrics.Registry)
 	if err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
@@ -85,3 +87,18 @@ func (w *watch) Suspended() map[device.Number]bool {
 
 // Unknown implements Health of volumegroup.
 func (w *watch) Unknown(group string) error { return w.monitor.Unknown(group) }
+
+// silentDevices tells LVM which devices do not answer. Where that cannot be found out it leaves none out.
+func silentDevices(devices *device.Node) lvm.Silent {
+	return func(ctx context.Context) map[string][]string {
+		silent, err := devices.Silent(ctx)
+		logger := log.FromContext(ctx).WithName("devices")
+		if err != nil {
+			logger.Error(err, "Devices could not be asked whether they answer")
+		}
+		if len(silent) > 0 {
+			logger.Info("LVM leaves out devices that do not answer: see the kernel's log; repair or detach them", "devices", silent)
+		}
+		return silent
+	}
+}

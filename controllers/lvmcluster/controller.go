@@ -65,6 +65,8 @@ type report struct {
 	overview   *overview // nil if nobody could look
 	outcome    outcome
 	gone       bool
+	// again is after what time to look again though nothing changes; 0 for never.
+	again time.Duration
 	// observed: the nodes could be looked at, and obstacles are what speaks against an upgrade.
 	observed  bool
 	obstacles []string
@@ -97,7 +99,11 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if done.observed {
 		err = errors.Join(err, c.options.UpgradeGate.SetUpgradeable(ctx, done.obstacles))
 	}
-	return done.outcome.result(), errors.Join(done.outcome.err(), err)
+	result := done.outcome.result()
+	if result.RequeueAfter == 0 {
+		result.RequeueAfter = done.again
+	}
+	return result, errors.Join(done.outcome.err(), err)
 }
 
 // create lets every manager apply its operands, each one whatever came of the others.
@@ -109,7 +115,8 @@ func (c *Controller) create(ctx context.Context, r Reconciler, cluster *lvmv1alp
 	if err != nil {
 		done.outcome.add("observation", err)
 	} else {
-		r.Seen = seen
+		seen.Time = c.now()
+		r.Seen, done.again = seen, seen.nextStale()
 		c.ensureCreated(ctx, r, cluster, &done.outcome)
 		volumeGroups = c.volumeGroups(cluster, seen, &done)
 		done.observed, done.obstacles = true, upgradeObstacles(seen)

@@ -23,10 +23,12 @@ var (
 		"1 for the status that a condition of the LVMCluster has, 0 for the others (True, False, Unknown).", "lvmcluster", "condition", "status")
 	groupsFamily = metric.NewGauge("lvms_node_volume_groups",
 		"Number of device classes that have a volume group on the node, or are about to: such a node needs its agent.", "node")
+	observedFamily = metric.NewGauge("lvms_node_status_observed_timestamp_seconds",
+		"When the agent of the node last looked at it, as its node status says, in seconds since 1970. It is written every 10 minutes if nothing changes.", "node")
 )
 
 // Families are all metrics of the Collector.
-var Families = []metric.Family{stateFamily, conditionFamily, groupsFamily}
+var Families = []metric.Family{stateFamily, conditionFamily, groupsFamily, observedFamily}
 
 var (
 	clusterStates     = []v1alpha1.LVMState{v1alpha1.LVMStatusProgressing, v1alpha1.LVMStatusReady, v1alpha1.LVMStatusFailed, v1alpha1.LVMStatusDegraded, v1alpha1.LVMStatusUnknown}
@@ -63,6 +65,9 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	}
 	for i := range nodes.Items {
 		groupsFamily.Send(to, float64(len(nodes.Items[i].Status.NodeStatus)), nodes.Items[i].Name)
+		if last := nodes.Items[i].Status.LastObserved; last != nil {
+			observedFamily.Send(to, float64(last.Unix()), nodes.Items[i].Name)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,8 @@ import (
 // Observation is what a reconcile has found before it changes anything. Nodes and node statuses are those of the cache, of which there may be
 // thousands: who changes one copies it first.
 type Observation struct {
+	// Time is when it was made; zero if the age of what node agents have said does not matter.
+	Time time.Time
 	// Nodes of the cluster, sorted by name.
 	Nodes []corev1.Node
 	// NodeStatuses by node.
@@ -59,6 +62,27 @@ func (r Reconciler) observe(ctx context.Context, cluster *lvmv1alpha1.LVMCluster
 	}
 	seen.Leaving, err = r.leaving(ctx, cluster, seen.VolumeGroups)
 	return seen, err
+}
+
+// isStale reports whether a node agent has not looked at its node for too long. What its node status says may be no longer so.
+func (s Observation) isStale(node string) bool {
+	status := s.NodeStatuses[node]
+	return !s.Time.IsZero() && status.Status.IsStale(s.Time)
+}
+
+// nextStale returns after what time another node status will be stale unless its agent writes it; 0 for never.
+func (s Observation) nextStale() time.Duration {
+	next := time.Duration(0)
+	for name, status := range s.NodeStatuses {
+		if status.Status.LastObserved == nil || s.isStale(name) {
+			continue
+		}
+		left := status.Status.LastObserved.Add(lvmv1alpha1.ObservationLimit).Sub(s.Time) + time.Second
+		if next == 0 || left < next {
+			next = left
+		}
+	}
+	return next
 }
 
 // leaving finds the device classes that were taken out of the spec, and who still uses them.

@@ -150,6 +150,11 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	if reported == nil {
 		return v.awaited("the node has not reported its volume group yet"), nil
 	}
+	if v.seen.isStale(node.Name) {
+		status := v.seen.NodeStatuses[node.Name]
+		return outOfReach(reported, fmt.Sprintf("the node agent has not looked at node %s since %s: look at the vg-manager pod there, and at its log",
+			node.Name, status.Status.LastObserved.UTC().Format("2006-01-02 15:04:05 UTC"))), nil
+	}
 	// A new wish changes nothing about health: what is broken stays so until somebody has looked again.
 	if reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation && len(unhealthy(reported)) == 0 {
 		reported.Status, reported.Reason = lvmv1alpha1.VGStatusProgressing, "the node has not seen the last change of the device class yet"
@@ -300,8 +305,8 @@ func reportVolumeGroups(conditions *condition.Accumulator, cluster *lvmv1alpha1.
 // listing says how many nodes have listed their devices, of those with a node status.
 func (s Observation) listing() string {
 	listed := 0
-	for _, status := range s.NodeStatuses {
-		if meta.IsStatusConditionTrue(status.Status.Conditions, lvmv1alpha1.ConditionDevicesObserved) {
+	for name, status := range s.NodeStatuses {
+		if meta.IsStatusConditionTrue(status.Status.Conditions, lvmv1alpha1.ConditionDevicesObserved) && !s.isStale(name) {
 			listed++
 		}
 	}

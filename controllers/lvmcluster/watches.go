@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -63,7 +64,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 			predicate.GenerationChangedPredicate{}, finalizersChanged()))).
 		Owns(&appsv1.DaemonSet{}).
 		Owns(&lvmv1alpha1.LVMVolumeGroup{}).
-		Owns(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}).
+		Owns(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, builder.WithPredicates(nodeStatusChanged())).
 		// All StorageClasses, not only ours: another one may become or cease to be the default.
 		Watches(&storagev1.StorageClass{}, wake).
 		Watches(&storagev1.CSIDriver{}, wake, builder.WithPredicates(owned())).
@@ -109,6 +110,25 @@ func (c *Controller) clusters(ctx context.Context, object client.Object) []recon
 		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&cluster)})
 	}
 	return requests
+}
+
+// nodeStatusChanged passes all changes but that of lastObserved alone, which a thousand agents write all the time. That of a status
+// that was stale counts: it is not any more.
+func nodeStatusChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, wasStatus := e.ObjectOld.(*lvmv1alpha1.LVMVolumeGroupNodeStatus)
+		after, isStatus := e.ObjectNew.(*lvmv1alpha1.LVMVolumeGroupNodeStatus)
+		if !wasStatus || !isStatus || before.Status.LastObserved == nil || after.Status.LastObserved == nil {
+			return true
+		}
+		if after.ResourceVersion == before.ResourceVersion || before.Status.IsStale(after.Status.LastObserved.Time) {
+			return true
+		}
+		same := *before
+		same.ResourceVersion, same.ManagedFields, same.Generation = after.ResourceVersion, after.ManagedFields, after.Generation
+		same.Status.LastObserved = after.Status.LastObserved
+		return !equality.Semantic.DeepEqual(&same, after)
+	}}
 }
 
 // owned passes operands, also one that has just lost its labels.

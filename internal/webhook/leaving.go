@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -136,7 +137,7 @@ func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
 // leadsNowhere reports whether a path surely leads to no device of a node, nor to a part of the class's volume group that is missing there.
 func (i inventory) leadsNowhere(node string, u use) bool {
 	status, name := i.statuses[node].Status, path.Clean(u.path)
-	if !meta.IsStatusConditionTrue(status.Conditions, lvmv1alpha1.ConditionDevicesObserved) {
+	if !meta.IsStatusConditionTrue(status.Conditions, lvmv1alpha1.ConditionDevicesObserved) || status.IsStale(time.Now()) {
 		return false
 	}
 	for n := range status.Devices {

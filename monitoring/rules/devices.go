@@ -76,6 +76,13 @@ func devices() Group {
 			Description: "The volume group of " + where + " serves its volumes, and something about it is wrong. The reason stands in the status of the LVMCluster.",
 		},
 		{
+			Name: "LVMSFileSystemBroken", Severity: Critical, For: time.Minute,
+			Expr: "max by (namespace, node, device_class, volume, persistentvolumeclaim) (max_over_time(lvms_volume_filesystem_abnormal" + window + ")) == 1" +
+				"\nunless " + onClass + "(" + missing + " > 0 or " + failing + " > 0 or " + raid + " == " + raidFailed + ")",
+			Summary:     "The file system of a volume of " + where + " is broken.",
+			Description: "The file system of volume {{ $labels.volume }} (claim {{ $labels.persistentvolumeclaim }}) of " + where + " became read-only after an error, was shut down, has recorded errors, or does not answer. The annotation lvm.topolvm.io/condition of its LogicalVolume says which.",
+		},
+		{
 			Name: "LVMSUnmanagedVolumeGroup", Severity: Info, For: time.Hour,
 			Expr:        "max " + byNode + "(lvms_unmanaged_volume_group_devices) > 0",
 			Summary:     "Node {{ $labels.node }} has a volume group that nobody looks after.",

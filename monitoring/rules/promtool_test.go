@@ -106,6 +106,11 @@ const (
 	node  = `namespace="openshift-lvm-storage",pod="vg-manager-1",node="n1"`
 )
 
+// fileSystem is the series of a volume with a broken file system; the namespace is that of its claim.
+func fileSystem(volume string) string {
+	return fmt.Sprintf(`lvms_volume_filesystem_abnormal{namespace="shop",pod="vg-manager-1",node="n1",device_class="vg1",volume=%q,persistentvolumeclaim="orders"}`, volume)
+}
+
 // well is a cluster in which nothing is wrong, with other series instead of or beside its own; "" takes one away. It lasts for two days.
 func well(changes map[string]string) map[string]string {
 	const steady = "x3000"
@@ -278,7 +283,13 @@ func TestDevicesAndRedundancy(t *testing.T) {
 		"a group cannot be set up": {well(failed(map[string]string{})), map[time.Duration][]string{4 * minute: {"LVMSVolumeGroupFailed pending", "LVMSClusterNotReady pending"}, 60 * minute: {"LVMSVolumeGroupFailed"}}},
 		"something else is wrong":  {well(degraded(map[string]string{})), map[time.Duration][]string{9 * minute: {"LVMSVolumeGroupDegraded pending"}, 60 * minute: {"LVMSVolumeGroupDegraded"}}},
 		"degraded by its pool":     {with(with(thin("90x3000", "10x3000", "200x3000"), groupIs+`Degraded"}`, "1x3000"), groupIs+`Ready"}`, "0x3000"), map[time.Duration][]string{60 * minute: {dataCritical}}},
-		"a group of somebody else": {well(map[string]string{`lvms_unmanaged_volume_group_devices{` + node + `}`: "2x100"}), map[time.Duration][]string{59 * minute: {"LVMSUnmanagedVolumeGroup pending"}, 61 * minute: {"LVMSUnmanagedVolumeGroup"}}},
+		"file systems are broken": {well(map[string]string{fileSystem("a"): "1x100", fileSystem("b"): "_x5 1x100"}), map[time.Duration][]string{
+			0: {"LVMSFileSystemBroken pending"}, 60 * minute: {"LVMSFileSystemBroken x2"}}},
+		"one is repaired":             {well(map[string]string{fileSystem("a"): "1x10 stale"}), map[time.Duration][]string{10 * minute: {"LVMSFileSystemBroken"}, 22 * minute: nil}},
+		"a scrape gap at one":         {well(map[string]string{fileSystem("a"): "1x10 _x8 1x50"}), everyMinute(2, 60, "LVMSFileSystemBroken")},
+		"it broke with its disk":      {well(degraded(map[string]string{failing: "1x100", fileSystem("a"): "1x100"})), map[time.Duration][]string{60 * minute: {"LVMSDeviceFailing"}}},
+		"it broke as a disk was lost": {well(degraded(map[string]string{missing: "1x100", fileSystem("a"): "1x100"})), map[time.Duration][]string{60 * minute: {"LVMSDeviceMissing"}}},
+		"a group of somebody else":    {well(map[string]string{`lvms_unmanaged_volume_group_devices{` + node + `}`: "2x100"}), map[time.Duration][]string{59 * minute: {"LVMSUnmanagedVolumeGroup pending"}, 61 * minute: {"LVMSUnmanagedVolumeGroup"}}},
 		"a new redundant volume": {redundant("1x20 0x100", "1x20 0x100", "10+4x20 100x100", "0x3000", map[string]string{groupIs + `Degraded"}`: "1x20 0x100", groupIs + `Ready"}`: "0x20 1x100"}),
 			map[time.Duration][]string{minute: {"LVMSRAIDSyncSlow pending"}, 20 * minute: {"LVMSRAIDSyncSlow pending"}, 21 * minute: nil, 22 * minute: nil, 30 * minute: nil, 60 * minute: nil}},
 		"a leg is lost":              {redundant("0x4 1x100", "0x3000", "100x3000", "0x4 1x100", degraded(map[string]string{missing: "0x4 1x100"})), map[time.Duration][]string{6 * minute: {"LVMSRAIDDegraded"}, 60 * minute: {"LVMSRAIDDegraded"}}},

@@ -25,7 +25,9 @@ func failing(method string) string {
 
 func service() Group {
 	const (
-		down  = `max by (namespace, node) (lvms_node_volume_groups) > 0 unless on (node) (max by (node) (up{` + agentJob + `}) == 1)`
+		down = `max by (namespace, node) (lvms_node_volume_groups) > 0 unless on (node) (max by (node) (up{` + agentJob + `}) == 1)`
+		// An agent that answers and does not look at its node any more: it is stuck.
+		stuck = `time() - max by (namespace, node) (lvms_node_status_observed_timestamp_seconds) > 1800 and on (node) (max by (node) (up{` + agentJob + `}) == 1)`
 		stale = `time() - max by (namespace, node) (lvms_capacity_observed_timestamp_seconds) > 300`
 	)
 	return Group{Name: "lvms-service", Alerts: []Alert{
@@ -49,9 +51,9 @@ func service() Group {
 		},
 		{
 			Name: "LVMSNodeNotObserved", Severity: Warning, For: 10 * time.Minute,
-			Expr:        "max by (namespace, node) (lvms_node_status_observed) == 0\nunless on (node) (" + down + ")\nunless on (node) (" + stale + ")",
+			Expr:        "(max by (namespace, node) (lvms_node_status_observed) == 0 or " + stuck + ")\nunless on (node) (" + down + ")\nunless on (node) (" + stale + ")",
 			Summary:     "The devices of node {{ $labels.node }} cannot be looked at.",
-			Description: "The agent of node {{ $labels.node }} cannot list its devices. What is known of them is of before. The condition DevicesObserved of its LVMVolumeGroupNodeStatus says why.",
+			Description: "The agent of node {{ $labels.node }} cannot list its devices, or has not looked at them for half an hour. What is known of them is of before. The condition DevicesObserved and lastObserved of its LVMVolumeGroupNodeStatus say why and since when.",
 		},
 		{
 			Name: "LVMSClusterNotReady", Severity: Warning, For: 15 * time.Minute,

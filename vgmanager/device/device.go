@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
@@ -24,9 +25,15 @@ const (
 	wipefs = "/usr/sbin/wipefs"
 )
 
-// timeout is the time limit of a read. A disk that does not answer can hold lsblk and wipefs for as long as its driver
-// retries.
-const timeout = 30 * time.Second
+const (
+	// timeout is the time limit of a read. A disk that does not answer can hold lsblk and wipefs for as long as its driver
+	// retries.
+	timeout = 30 * time.Second
+	// maxUnanswered is how many devices may have a read that has not ended. Each holds a thread or a process.
+	maxUnanswered = 32
+	// wipeTimeout is how long a wipe may take once everything about the device was read.
+	wipeTimeout = 2 * time.Minute
+)
 
 // Device is a block device of the node.
 type Device struct {
@@ -108,6 +115,13 @@ type Node struct {
 	// loopStatus tells what is behind a loop device.
 	loopStatus func(path string) (backing, error)
 
+	// reads are those of single devices, lists those of all devices, and wipes what writes: none of them may ever end.
+	reads, lists, wipes *bounded.Calls
+	// pulse asks the devices that LVM opens.
+	pulse *Pulse
+	// examine is the function of that name; tests have another one.
+	examine func(Device) []Reason
+
 	mu       sync.Mutex
 	recent   []Device
 	recentAt time.Time
@@ -118,26 +132,59 @@ type Node struct {
 func New(runner host.Runner) *Node {
 	return &Node{
 		runner: runner, sysfs: "/sys", udev: "/run/udev/data", mounts: "/proc/1/mountinfo", now: time.Now, uptime: uptime,
-		resolve: resolve, loopStatus: loopStatus,
+		resolve: resolve, loopStatus: loopStatus, examine: readable, pulse: NewPulse(),
+		reads: bounded.New(timeout, maxUnanswered), lists: bounded.New(timeout, 1), wipes: bounded.New(wipeTimeout, maxUnanswered),
 	}
 }
 
 // List reads all devices anew, sorted by name. The caller must not change what it gets.
 // Devices of size 0 (empty drives, unused loop devices) and RAM disks are left out by lsblk.
 func (n *Node) List(ctx context.Context) ([]Device, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.list(ctx)
+	return n.listOnce(ctx, func() []Device { return nil })
 }
 
 // Recent returns a list that is not older than maxAge. The caller must not change what it gets.
 func (n *Node) Recent(ctx context.Context, maxAge time.Duration) ([]Device, error) {
+	kept := func() []Device { return n.kept(maxAge) }
+	if devices := kept(); devices != nil {
+		return devices, nil
+	}
+	return n.listOnce(ctx, kept)
+}
+
+func (n *Node) kept(maxAge time.Duration) []Device {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.recent != nil && n.now().Sub(n.recentAt) <= maxAge {
-		return n.recent, nil
+		return n.recent
 	}
-	return n.list(ctx)
+	return nil
+}
+
+// listing is the answer of a list.
+type listing struct {
+	devices []Device
+	err     error
+}
+
+// listOnce lists the devices when no other list is on its way, unless that has left one that will do.
+func (n *Node) listOnce(ctx context.Context, kept func() []Device) ([]Device, error) {
+	got, err := bounded.Do(ctx, n.lists, lsblk, func(ctx context.Context) listing {
+		if devices := kept(); devices != nil {
+			return listing{devices, nil}
+		}
+		devices, err := n.list(ctx)
+		return listing{devices, err}
+	})
+	var late *bounded.NoAnswerError
+	if errors.As(err, &late) {
+		return nil, fmt.Errorf("list of the node's block devices: lsblk %w: a device does not answer, and udev has no record of it: "+
+			"see the kernel's log, and on the node: ps -eo pid,etime,stat,wchan,args | grep -E 'lsblk|udev'", late)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list of the node's block devices: %w", err)
+	}
+	return got.devices, got.err
 }
 
 func (n *Node) list(ctx context.Context) ([]Device, error) {
@@ -161,6 +208,8 @@ func (n *Node) list(ctx context.Context) ([]Device, error) {
 	}
 	n.addLoops(devices)
 	markOSDisks(devices)
+	n.mu.Lock()
+	defer n.mu.Unlock()
 	n.recent, n.recentAt = devices, begun
 	return devices, nil
 }

@@ -9,11 +9,15 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
 // What Resolve can say about a path.
@@ -61,21 +65,66 @@ func numberOf(info os.FileInfo) (Number, bool) {
 // Probe reads the device itself, right before it is given to LVM, and returns the reasons why it cannot be: udev's
 // database, on which List and Explain rest, may be late, and it shows a device that cannot be read as a blank one.
 // An empty list means: the device was read and is blank. ignore names signatures that the caller knows about.
+//
+// A device that does not answer takes up to 30 s, once: until the read that was begun has ended, no other one is begun, and
+// the reason says since when. It is Unreadable, so it is neither used nor wiped.
 func (n *Node) Probe(ctx context.Context, d Device, ignore ...string) []Reason {
-	if reasons := readable(d); len(reasons) > 0 {
-		return reasons
-	}
-	signatures, err := n.signatures(ctx, d.Name)
-	if err != nil {
-		return one(Unreadable, "could not be examined: %v", err)
-	}
-	var reasons []Reason
+	signatures, reasons := n.read(ctx, d, n.examine)
 	for _, s := range signatures {
 		if !slices.Contains(ignore, s.Type) {
 			reasons = append(reasons, explainContent(d, s.Signature)...)
 		}
 	}
 	return reasons
+}
+
+// reading is the answer of a device.
+type reading struct {
+	found   []found
+	reasons []Reason
+}
+
+// read examines a device and lists its signatures. There is never more than one read of a device.
+func (n *Node) read(ctx context.Context, d Device, examine func(Device) []Reason) ([]found, []Reason) {
+	got, err := bounded.Do(ctx, n.reads, string(d.Number), func(ctx context.Context) reading {
+		if reasons := examine(d); len(reasons) > 0 {
+			return reading{reasons: reasons}
+		}
+		signatures, err := n.signatures(ctx, d.Name)
+		if err != nil {
+			return reading{reasons: one(Unreadable, "could not be examined: %v", err)}
+		}
+		return reading{found: signatures}
+	})
+	if err != nil {
+		return nil, noAnswer(d, err)
+	}
+	return got.found, got.reasons
+}
+
+// noAnswer explains a device that was not read.
+func noAnswer(d Device, err error) []Reason {
+	var late *bounded.NoAnswerError
+	var tooMany *bounded.TooManyError
+	reason := Reason{Code: Unreadable, Transient: true}
+	switch {
+	case errors.As(err, &late):
+		reason.Message = late.Error() + ", and is neither used nor wiped until it does: see the kernel's log; repair or detach it" + queueHint(d)
+	case errors.As(err, &tooMany):
+		reason.Message = fmt.Sprintf("was not read, since %d other devices do not answer (%s): see the kernel's log; repair or detach them",
+			len(tooMany.Keys), strings.Join(tooMany.Keys[:min(len(tooMany.Keys), 5)], ", "))
+	default:
+		reason.Message = fmt.Sprintf("was not read: %v", err)
+	}
+	return []Reason{reason}
+}
+
+// queueHint is for a multipath device without a path, which holds back what is asked of it (queue_if_no_path).
+func queueHint(d Device) string {
+	if d.Type != "mpath" {
+		return ""
+	}
+	return "; if its paths do not come back, run on the node: multipathd disablequeueing map " + filepath.Base(d.Name)
 }
 
 // found is a signature, and the byte of the device where it is.

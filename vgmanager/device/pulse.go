@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -57,7 +58,7 @@ func (p *Pulse) Check(ctx context.Context, devices []Beat) map[Number]error {
 		}
 		answer, since := p.ask(d)
 		if answer == nil {
-			failing[d.Number] = fmt.Errorf("does not answer for %s", p.now().Sub(since).Round(time.Second))
+			failing[d.Number] = fmt.Errorf("%w for %s", errSilent, p.now().Sub(since).Round(time.Second))
 			continue
 		}
 		answers[d.Number] = answer
@@ -69,6 +70,21 @@ func (p *Pulse) Check(ctx context.Context, devices []Beat) map[Number]error {
 	}
 	return failing
 }
+
+// Unanswered asks all devices at once and returns those that have not answered in time, sorted. One that gives errors has.
+func (p *Pulse) Unanswered(ctx context.Context, devices []Beat) []Number {
+	var numbers []Number
+	for number, err := range p.Check(ctx, devices) {
+		if errors.Is(err, errSilent) {
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers
+}
+
+// errSilent is in the error of a device that has not answered.
+var errSilent = errors.New("does not answer")
 
 // wait prefers an answer to the end of the time: another device, for which it was waited before, may have used that up.
 func (p *Pulse) wait(ctx context.Context, answer <-chan error) error {
@@ -83,7 +99,7 @@ func (p *Pulse) wait(ctx context.Context, answer <-chan error) error {
 	default:
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("does not answer within %s", p.limit)
+		return fmt.Errorf("%w within %s", errSilent, p.limit)
 	}
 	return fmt.Errorf("has not answered yet: %w", ctx.Err())
 }
@@ -118,8 +134,10 @@ func (p *Pulse) state(d Beat) error {
 		return fmt.Errorf("its state cannot be read: %w", err)
 	}
 	switch text := strings.TrimSpace(string(state)); text {
-	case "offline", "transport-offline", "blocked", "deleted", "cancel", "dead", "deleting", "resetting":
+	case "offline", "transport-offline", "deleted", "cancel", "dead", "deleting":
 		return fmt.Errorf("the kernel calls it %s", text)
+	case "blocked", "resetting":
+		return fmt.Errorf("%w: the kernel calls it %s", errSilent, text)
 	}
 	return nil
 }

@@ -99,6 +99,8 @@ type Reason struct {
 	Message string
 	// Signature is what the reason is about, if it is about one.
 	Signature *Signature
+	// Transient: the device was not read, so the reason is not to be kept for the next time.
+	Transient bool
 }
 
 // String returns code and message.

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
 // WipeOptions name one device and what is known about it.
@@ -77,19 +79,39 @@ func (n *Node) Wipe(ctx context.Context, o WipeOptions) (WipeResult, []Reason, e
 	if len(reasons) > 0 {
 		return WipeResult{}, reasons, nil
 	}
-	result := WipeResult{}
+	return n.destroy(ctx, targets, o)
+}
+
+// destroy saves what will be overwritten and wipes. It goes on if the device stops to answer in the middle, and is not begun a
+// second time meanwhile.
+func (n *Node) destroy(ctx context.Context, targets []target, o WipeOptions) (WipeResult, []Reason, error) {
+	type answer struct {
+		result WipeResult
+		err    error
+	}
+	got, err := bounded.Do(ctx, n.wipes, string(o.Device.Number), func(ctx context.Context) answer {
+		result, err := n.backupAndWipe(ctx, targets, o)
+		return answer{result, err}
+	})
+	if err != nil {
+		return WipeResult{}, nil, fmt.Errorf("wipe of %s: it %w: see the kernel's log; what was there is in %s", o.Device.Name, err, o.BackupDir)
+	}
+	return got.result, nil, got.err
+}
+
+func (n *Node) backupAndWipe(ctx context.Context, targets []target, o WipeOptions) (result WipeResult, err error) {
 	for _, t := range targets {
 		for _, f := range t.found {
 			result.Found = append(result.Found, f.Signature)
 		}
 	}
 	if result.Backup, result.Restore, err = backupAll(targets, o); err != nil {
-		return result, nil, fmt.Errorf("save what is on %s before the wipe; nothing was changed: %w", o.Device.Name, err)
+		return result, fmt.Errorf("save what is on %s before the wipe; nothing was changed: %w", o.Device.Name, err)
 	}
 	if err := n.wipeAll(ctx, targets); err != nil {
-		return result, nil, fmt.Errorf("%w; what was there is in %s", err, o.BackupDir)
+		return result, fmt.Errorf("%w; what was there is in %s", err, o.BackupDir)
 	}
-	return result, nil, n.checkBlank(ctx, o.Device)
+	return result, n.checkBlank(ctx, o.Device)
 }
 
 // wipeTargets returns the partitions and then the device itself.
@@ -150,12 +172,9 @@ func explainProtected(d Device, o WipeOptions) []Reason {
 func (n *Node) examineForWipe(ctx context.Context, devices []Device) ([]target, []Reason) {
 	var targets []target
 	for _, d := range devices {
-		if reasons := exclusive(d); len(reasons) > 0 {
+		signatures, reasons := n.read(ctx, d, n.exclusive)
+		if len(reasons) > 0 {
 			return nil, reasons
-		}
-		signatures, err := n.signatures(ctx, d.Name)
-		if err != nil {
-			return nil, one(Unreadable, "could not be examined: %s: %v", d.Name, err)
 		}
 		targets = append(targets, target{d, signatures})
 	}
@@ -190,9 +209,9 @@ func (t target) isLabeled() bool {
 	return label(t.Signature) || slices.ContainsFunc(t.found, func(f found) bool { return label(f.Type) })
 }
 
-// exclusive is readable without a word about content.
-func exclusive(d Device) []Reason {
-	return slices.DeleteFunc(readable(d), func(r Reason) bool { return r.Code == CephBlueStore })
+// exclusive is examine without a word about content.
+func (n *Node) exclusive(d Device) []Reason {
+	return slices.DeleteFunc(n.examine(d), func(r Reason) bool { return r.Code == CephBlueStore })
 }
 
 // backupAll saves what is on the devices, the disk before its partitions, and how to write it back.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
@@ -61,6 +63,8 @@ type Reconciler struct {
 	now  func() time.Time
 	wake chan event.GenericEvent
 	last atomic.Int64 // of the last call of Wake or Changed, in nanoseconds of Unix time
+	// looking is a look that may never end.
+	looking *bounded.Calls
 	// settling: a look is coming for what this agent changed.
 	settling atomic.Bool
 	// probed are the results of reading devices that nothing is known against, by fingerprint: such a device is read again
@@ -76,7 +80,9 @@ type probe struct {
 
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
-	return &Reconciler{Options: o, now: time.Now, wake: make(chan event.GenericEvent, 1), probed: map[device.Number]probe{}}
+	return &Reconciler{
+		Options: o, now: time.Now, wake: make(chan event.GenericEvent, 1), probed: map[device.Number]probe{}, looking: bounded.New(lookLimit, 1),
+	}
 }
 
 const (
@@ -106,8 +112,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("node status %s: %w", r.Node, err)
 	}
-	next := nodeStatus.DeepCopy()
-	seen := r.look(ctx, next)
+	next, seen := r.lookInTime(ctx, nodeStatus)
+	if seen == nil {
+		r.noteTime(nodeStatus, next)
+	}
 	if err := r.write(ctx, nodeStatus, next); apierrors.IsConflict(err) {
 		return ctrl.Result{RequeueAfter: afterConflict}, nil
 	} else if err != nil {
@@ -119,22 +127,61 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: resync}, nil
 }
 
+// lookLimit is how long a look may take: more than all that it waits for together.
+const lookLimit = 4 * time.Minute
+
+// lookInTime returns the status after a look. One that does not end is told as such, and no other one is begun meanwhile.
+func (r *Reconciler) lookInTime(ctx context.Context, before *v1alpha1.LVMVolumeGroupNodeStatus) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
+	type answer struct {
+		status *v1alpha1.LVMVolumeGroupNodeStatus
+		err    error
+	}
+	got, err := bounded.Do(ctx, r.looking, r.Node, func(ctx context.Context) answer {
+		next := before.DeepCopy()
+		return answer{next, r.look(ctx, next)}
+	})
+	if err == nil {
+		return got.status, got.err
+	}
+	err = fmt.Errorf("the node agent %w: see its log, and on the node: ps -eo pid,etime,stat,wchan,args | grep -E 'lvm|lsblk|wipefs'", err)
+	next := before.DeepCopy()
+	r.markFailed(next, err)
+	return next, err
+}
+
+// noteTime notes the time of a look in a status that is written anyway, or whose time is old.
+func (r *Reconciler) noteTime(before, next *v1alpha1.LVMVolumeGroupNodeStatus) {
+	last := before.Status.LastObserved
+	if last != nil && r.now().Sub(last.Time) < v1alpha1.ObservationInterval && equality.Semantic.DeepEqual(before.Status, next.Status) {
+		return
+	}
+	now := metav1.NewTime(r.now().Truncate(time.Second))
+	next.Status.LastObserved = &now
+}
+
 // look puts the devices into the status. When the node cannot be looked at, the list stays as it was and is marked.
 func (r *Reconciler) look(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) error {
-	condition := metav1.Condition{Type: v1alpha1.ConditionDevicesObserved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDevicesObserved}
 	in, err := r.observe(ctx)
-	if err == nil {
-		in.Before, in.Known = nodeStatus.Status.Devices, map[string][]v1alpha1.PhysicalVolumeStatus{}
-		for _, entry := range nodeStatus.Status.NodeStatus {
-			in.Known[entry.Name] = entry.PhysicalVolumes
-		}
-		nodeStatus.Status.Devices, nodeStatus.Status.DevicesOmitted = Build(in)
-	} else {
-		condition.Status, condition.Reason = metav1.ConditionFalse, v1alpha1.ReasonObservationFailed
-		condition.Message = fmt.Sprintf("the devices of node %s could not be looked at, the list is what was seen before: %v", r.Node, err)
+	if err != nil {
+		r.markFailed(nodeStatus, err)
+		return err
 	}
-	meta.SetStatusCondition(&nodeStatus.Status.Conditions, condition)
-	return err
+	in.Before, in.Known = nodeStatus.Status.Devices, map[string][]v1alpha1.PhysicalVolumeStatus{}
+	for _, entry := range nodeStatus.Status.NodeStatus {
+		in.Known[entry.Name] = entry.PhysicalVolumes
+	}
+	nodeStatus.Status.Devices, nodeStatus.Status.DevicesOmitted = Build(in)
+	meta.SetStatusCondition(&nodeStatus.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionDevicesObserved, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonDevicesObserved,
+	})
+	return nil
+}
+
+func (r *Reconciler) markFailed(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, err error) {
+	meta.SetStatusCondition(&nodeStatus.Status.Conditions, metav1.Condition{
+		Type: v1alpha1.ConditionDevicesObserved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonObservationFailed,
+		Message: fmt.Sprintf("the devices of node %s could not be looked at, the list is what was seen before: %v", r.Node, err),
+	})
 }
 
 func (r *Reconciler) observe(ctx context.Context) (Input, error) {
@@ -190,27 +237,46 @@ func (r *Reconciler) looks(ctx context.Context, report *lvm.Report, devices []de
 const maxProbes = 32
 
 // probe reads the devices that nothing is known against, so that one is called available only after it was opened exclusively
-// and found blank. A device that was not read yet is Unknown for that time.
+// and found blank. A device that was not read yet is Unknown for that time. All are read at once: one that does not answer takes
+// none of the others' time.
 func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map[device.Number]device.PV, woken time.Time) map[device.Number][]device.Reason {
-	results, fresh, probes := map[device.Number][]device.Reason{}, map[device.Number]probe{}, 0
+	results, fresh := map[device.Number][]device.Reason{}, map[device.Number]probe{}
+	var due []device.Device
 	for _, d := range devices {
 		if known := device.Explain(d, pvs); d.Type == "lvm" || stateOf(known) != v1alpha1.DeviceAvailable {
 			continue
 		}
-		fingerprint := device.Fingerprint(d, nil, nil)
 		p, ok := r.probed[d.Number]
 		switch {
-		case ok && p.fingerprint == fingerprint && !p.at.Before(woken):
-		case probes < maxProbes:
-			p = probe{fingerprint: fingerprint, at: r.now(), reasons: r.Devices.Probe(ctx, d)}
-			probes++
+		case ok && p.fingerprint == device.Fingerprint(d, nil, nil) && !p.at.Before(woken):
+		case len(due) < maxProbes:
+			due = append(due, d)
+			continue
 		case !ok:
 			results[d.Number] = []device.Reason{{Code: device.ProbeError, Message: "was not read yet"}}
 			continue
 		}
 		fresh[d.Number], results[d.Number] = p, p.reasons
 	}
+	for i, reasons := range r.probeAll(ctx, due) {
+		d := due[i]
+		results[d.Number] = reasons
+		if !slices.ContainsFunc(reasons, func(reason device.Reason) bool { return reason.Transient }) {
+			fresh[d.Number] = probe{fingerprint: device.Fingerprint(d, nil, nil), at: r.now(), reasons: reasons}
+		}
+	}
 	r.probed = fresh
+	return results
+}
+
+// probeAll reads devices, all at once, and returns the results in their order.
+func (r *Reconciler) probeAll(ctx context.Context, devices []device.Device) [][]device.Reason {
+	results := make([][]device.Reason, len(devices))
+	var all sync.WaitGroup
+	for i, d := range devices {
+		all.Go(func() { results[i] = r.Devices.Probe(ctx, d) })
+	}
+	all.Wait()
 	return results
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -28,10 +30,12 @@ func ptr(t time.Time) *metav1.Time {
 
 // node is what the reconciler reads.
 type node struct {
+	mu         sync.Mutex
 	report     *lvm.Report
 	reportErr  error
 	devices    []device.Device
 	devicesErr error
+	hang       chan struct{} // until it is closed, if it is not nil
 	found      map[string][]device.Reason
 	probes     int
 	ages       []time.Duration
@@ -47,10 +51,15 @@ func (r reports) Recent(_ context.Context, age time.Duration) (*lvm.Report, erro
 type disks struct{ *node }
 
 func (d disks) Recent(context.Context, time.Duration) ([]device.Device, error) {
+	if d.hang != nil {
+		<-d.hang
+	}
 	return d.devices, d.devicesErr
 }
 func (d disks) Resolve(string) (device.Number, error) { return "", device.ErrMissing }
 func (d disks) Probe(_ context.Context, dev device.Device, _ ...string) []device.Reason {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.probes++
 	return d.found[dev.Name]
 }
@@ -189,4 +198,85 @@ func TestManyNewDevicesAreReadInTurns(t *testing.T) {
 			t.Errorf("%s is %s", d.Name, d.State)
 		}
 	}
+}
+
+// TestADeviceThatDoesNotAnswerIsUnknownAndAskedAgain has one device that does not answer for a while, beside others.
+func TestADeviceThatDoesNotAnswerIsUnknownAndAskedAgain(t *testing.T) {
+	b := newBench(t)
+	const silent = "has not answered since 2026-01-01T00:00:00Z, and is neither used nor wiped until it does"
+	b.node.found["/dev/sdb"] = []device.Reason{{Code: device.Unreadable, Message: silent, Transient: true}}
+	for range 2 {
+		if err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		s := b.status()
+		if s.Devices[0].State != v1alpha1.DeviceUnknown || s.Devices[0].Reasons[0].Message != silent || s.Devices[1].State != v1alpha1.DeviceAvailable {
+			t.Errorf("got %+v", s.Devices)
+		}
+		if !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDevicesObserved) {
+			t.Errorf("got the conditions %+v", s.Conditions)
+		}
+	}
+	if b.writes != 1 {
+		t.Errorf("%d writes while nothing changed", b.writes)
+	}
+	b.node.found["/dev/sdb"] = nil
+	if err := b.reconcile(); err != nil || b.status().Devices[0].State != v1alpha1.DeviceAvailable {
+		t.Errorf("it answers again: got %+v, %v", b.status().Devices[0], err)
+	}
+	// The other device was read once, the one that did not answer each time.
+	if b.node.probes != 4 {
+		t.Errorf("%d probes, want 4", b.node.probes)
+	}
+}
+
+// TestTheTimeOfALookIsWrittenNowAndThen: with each change, else every ten minutes, and never for a look that failed.
+func TestTheTimeOfALookIsWrittenNowAndThen(t *testing.T) {
+	b := newBench(t)
+	at := func(what string, later time.Duration, want time.Time, writes int) {
+		t.Helper()
+		b.clock = b.clock.Add(later)
+		_ = b.reconcile()
+		if got := b.status().LastObserved; got == nil || !got.Time.Equal(want) || b.writes != writes {
+			t.Errorf("%s: got %v after %d writes, want %s after %d", what, got, b.writes, want, writes)
+		}
+	}
+	at("first", 0, noon, 1)
+	at("nothing new", time.Minute, noon, 1)
+	at("nothing new for long", 9*time.Minute, noon.Add(10*time.Minute), 2)
+	b.node.devices = append(b.node.devices, disk("d"))
+	at("a new disk", time.Minute, noon.Add(11*time.Minute), 3)
+	b.node.devicesErr = errors.New("lsblk hangs")
+	at("a look that fails", 20*time.Minute, noon.Add(11*time.Minute), 4)
+	at("and again", time.Minute, noon.Add(11*time.Minute), 4)
+	b.node.devicesErr = nil
+	at("well again", time.Minute, noon.Add(33*time.Minute), 5)
+}
+
+// TestALookThatDoesNotEndIsTold has the list of devices hang whatever its own limits are.
+func TestALookThatDoesNotEndIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t)
+		if err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		b.node.hang = make(chan struct{})
+		begun := time.Now()
+		for range 3 {
+			err := b.reconcile()
+			c := meta.FindStatusCondition(b.status().Conditions, v1alpha1.ConditionDevicesObserved)
+			if err == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "has not answered since") || time.Since(begun) != lookLimit {
+				t.Errorf("after %s: got %v, %+v", time.Since(begun), err, c)
+			}
+		}
+		if len(b.status().Devices) != 2 || b.writes != 2 {
+			t.Errorf("%d writes, devices %+v", b.writes, b.status().Devices)
+		}
+		close(b.node.hang)
+		synctest.Wait()
+		b.node.hang = nil
+		if err := b.reconcile(); err != nil || !meta.IsStatusConditionTrue(b.status().Conditions, v1alpha1.ConditionDevicesObserved) {
+			t.Errorf("it ended: got %v, %+v", err, b.status().Conditions)
+		}
+	})
 }

@@ -44,6 +44,12 @@ type States interface {
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
 }
 
+// FileSystems are those that are mounted on this node: driver.FileSystems.
+type FileSystems interface {
+	// Problems returns what is wrong with the file systems of devices ("MAJOR:MINOR"), which come with the names of their volumes.
+	Problems(ctx context.Context, volumes map[string]string) (map[string]string, error)
+}
+
 // Auditor compares objects with logical volumes. It tells of what has no counterpart or nobody who uses it, and writes on each object what is wrong with its
 // logical volume. It tags the logical volumes that an older version has made. It removes nothing. It is a prometheus.Collector too.
 type Auditor struct {
@@ -61,6 +67,7 @@ type Auditor struct {
 	orphans map[string][]v1alpha1.OrphanStatus // by device class
 	count   map[string]int                     // of logical volumes, by device class
 	volumes []volumeMetrics                    // at most MaxVolumes
+	broken  []volumeMetrics                    // of volumes with a broken file system, at most maxBroken
 	blind   int                                // audits since the volumes could be read
 }
 
@@ -72,7 +79,9 @@ type AuditorOptions struct {
 	// Node is the name of this node, Cluster the identity of the Kubernetes cluster.
 	Node, Cluster string
 	States        States
-	Recorder      event.Recorder
+	// FileSystems may be nil: then no file system is looked at.
+	FileSystems FileSystems
+	Recorder    event.Recorder
 	// MaxVolumes is how many volumes have metrics of their own; 0 for none.
 	MaxVolumes int
 }
@@ -133,6 +142,9 @@ func (a *Auditor) audit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := a.lookAtFileSystems(ctx, volumes); err != nil {
+		return err
+	}
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := a.Client.List(ctx, list); err != nil {
 		return fmt.Errorf("list LogicalVolumes: %w", err)
@@ -143,6 +155,41 @@ func (a *Auditor) audit(ctx context.Context) error {
 	a.measure(volumes)
 	a.tell(ctx, found, objects)
 	return errors.Join(a.mark(ctx, objects, conditions(volumes, classes, objects)), a.adopt(ctx, volumes, objects))
+}
+
+// lookAtFileSystems adds to the condition of each volume what is wrong with its file system, and notes it for the metric.
+func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []lvmd.VolumeState) error {
+	if a.FileSystems == nil {
+		return nil
+	}
+	names := map[string]string{}
+	for _, v := range volumes {
+		if v.Device != "" {
+			names[v.Device] = v.VolumeGroup + "/" + v.Name
+		}
+	}
+	problems, err := a.FileSystems.Problems(ctx, names)
+	if err != nil {
+		return err
+	}
+	var broken []lvmd.VolumeState
+	for i := range volumes {
+		v := &volumes[i]
+		problem := problems[v.Device]
+		if problem == "" {
+			continue
+		}
+		broken = append(broken, *v)
+		if v.Condition != "" {
+			problem += "; " + v.Condition
+		}
+		v.Condition = problem
+	}
+	_, list := newVolumeMetrics(broken, maxBroken)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.broken = list
+	return nil
 }
 
 func (a *Auditor) noteRead(err error) {
@@ -412,7 +459,7 @@ var orphanFamily = metric.NewGauge("lvms_orphan_logical_volumes",
 	"node", "device_class", "kind")
 
 // Families are all metrics of the Auditor.
-var Families = []metric.Family{orphanFamily, countFamily, sizeFamily, writtenFamily, readOnlyFamily}
+var Families = []metric.Family{orphanFamily, countFamily, sizeFamily, writtenFamily, readOnlyFamily, brokenFamily}
 
 // Describe implements prometheus.Collector.
 func (a *Auditor) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
@@ -437,6 +484,9 @@ func (a *Auditor) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, v := range a.volumes {
 		v.collect(to, a.Node)
+	}
+	for _, v := range a.broken {
+		brokenFamily.Send(to, 1, v.labels(a.Node)...)
 	}
 }
 

@@ -289,3 +289,72 @@ func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 		t.Error("a volume that may be in use was called new")
 	}
 }
+
+// brokenFileSystems answers for the file systems of devices, or fails.
+type brokenFileSystems struct {
+	problems map[string]string
+	err      error
+	asked    map[string]string
+}
+
+func (b *brokenFileSystems) Problems(_ context.Context, volumes map[string]string) (map[string]string, error) {
+	b.asked = volumes
+	return b.problems, b.err
+}
+
+// numbered gives each volume a device of its own.
+type numbered struct{ States }
+
+func (n numbered) Volumes(ctx context.Context) ([]lvmd.VolumeState, map[string]error, error) {
+	volumes, classes, err := n.States.Volumes(ctx)
+	for i := range volumes {
+		volumes[i].Device = fmt.Sprintf("254:%d", i)
+	}
+	return volumes, classes, err
+}
+
+// TestABrokenFileSystemStandsOnItsObject until it is well again; what could not be read changes nothing.
+func TestABrokenFileSystemStandsOnItsObject(t *testing.T) {
+	w := newWorld(t)
+	a, _, _ := w.auditor()
+	for _, name := range []string{"a", "b"} {
+		w.ask(name, thin(8))
+		w.must(w.run(w.agent(), name))
+	}
+	a.States = numbered{a.States}
+	volumes, _, err := a.States.Volumes(t.Context())
+	w.must(err)
+	devices := map[string]string{}
+	for _, v := range volumes {
+		devices[v.Name] = v.Device
+	}
+	volume := w.get("a").Status.VolumeID
+	const wrong = "the xfs file system of volume thin/a on node node1 does not work (input/output error)"
+	files := &brokenFileSystems{problems: map[string]string{devices[volume]: wrong}}
+	a.FileSystems = files
+	check := func(what, want string, series int) {
+		t.Helper()
+		if got := w.get("a").Annotations[v1alpha1.ConditionAnnotation]; got != want {
+			t.Errorf("%s: got %q", what, got)
+		}
+		if got := w.get("b").Annotations[v1alpha1.ConditionAnnotation]; got != "" {
+			t.Errorf("%s: the other volume: %q", what, got)
+		}
+		if n := testutil.CollectAndCount(a, "lvms_volume_filesystem_abnormal"); n != series {
+			t.Errorf("%s: %d series, want %d", what, n, series)
+		}
+	}
+	w.must(a.audit(t.Context()))
+	check("broken", wrong, 1)
+	if files.asked[devices[volume]] != "thin/"+volume || devices[volume] == "" {
+		t.Errorf("asked for %v", files.asked)
+	}
+	files.problems, files.err = nil, errors.New("no mounts")
+	if err := a.audit(t.Context()); err == nil {
+		t.Error("nothing is said of what could not be read")
+	}
+	check("not read", wrong, 1)
+	files.err = nil
+	w.must(a.audit(t.Context()))
+	check("well again", "", 0)
+}

@@ -23,7 +23,12 @@ var (
 		"How much of a thin volume has been written and not been discarded, in percent of its size. None while it is not active.", volumeLabels...)
 	readOnlyFamily = metric.NewGauge("lvms_volume_read_only",
 		"1 for a volume that cannot be written to, 0 for others.", volumeLabels...)
+	brokenFamily = metric.NewGauge("lvms_volume_filesystem_abnormal",
+		"1 for a volume whose mounted file system became read-only after an error, was shut down, has recorded errors, gives errors, or does not answer. Other volumes have no series. At most 100 volumes of a node have one.", volumeLabels...)
 )
+
+// maxBroken is how many volumes with a broken file system have a series.
+const maxBroken = 100
 
 // volumeMetrics is what is told of one volume.
 type volumeMetrics struct {
@@ -41,8 +46,13 @@ func (v volumeMetrics) held() float64 {
 	return float64(v.size) * *v.percent / 100
 }
 
+// labels are the values of volumeLabels.
+func (v volumeMetrics) labels(node string) []string {
+	return []string{node, v.class, v.name, v.namespace, v.claim}
+}
+
 func (v volumeMetrics) collect(to chan<- prometheus.Metric, node string) {
-	labels := []string{node, v.class, v.name, v.namespace, v.claim}
+	labels := v.labels(node)
 	sizeFamily.Send(to, float64(v.size), labels...)
 	if v.percent != nil {
 		writtenFamily.Send(to, *v.percent, labels...)

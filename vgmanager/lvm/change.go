@@ -13,10 +13,24 @@ import (
 // commits metadata; its caller learns that it has not ended, and no other change begins before it has.
 const stopTimeout = 10 * time.Second
 
-// change runs one command that changes something. A caller that gives up before it began stops it; after that only the
+// activateTimeout is the time limit of an activation, which waits for thin_check. That needs hours for the metadata of a large pool on
+// slow disks, and an activation that is ended begins its check from the start the next time.
+const activateTimeout = 24 * time.Hour
+
+// wholeNode stands for the volume group of a command that is not about a single one.
+const wholeNode = ""
+
+// change runs one command that changes something in a volume group, or on the whole node. Commands for one volume group run one after
+// another; one that hangs holds up no other volume group. A caller that gives up before it began stops it; after that only the
 // time limit does, since a half-done change is worse than a late one.
-func (l *LVM) change(ctx context.Context, object string, args ...string) error {
-	return l.apply(ctx, object, command{args: args})
+func (l *LVM) change(ctx context.Context, object, vg string, args ...string) error {
+	return l.apply(ctx, object, command{vg: vg, args: args})
+}
+
+// activate is change for a command that may take hours and must not be ended. When its caller's time is over it goes on, and
+// is not begun a second time meanwhile.
+func (l *LVM) activate(ctx context.Context, object, vg string, args ...string) error {
+	return l.apply(ctx, object, command{vg: vg, args: args, long: true})
 }
 
 // changeVolume runs a command on volumes of one volume group that LVM refuses while the group misses a physical volume.
@@ -37,15 +51,36 @@ func (l *LVM) changeWhole(ctx context.Context, object, vg string, e effect, args
 // command is one that changes something.
 type command struct {
 	args []string
-	// vg is the volume group that it changes, effect what it does to it; nil if that is not known.
+	// vg is the volume group that it changes, or wholeNode; effect is what it does to it, nil if that is not known.
 	vg     string
 	effect effect
 	// whole: the volume group must not miss a physical volume. named: its devices may be named to the command.
 	whole, named bool
+	// long: it goes on when its caller's time is over.
+	long bool
+}
+
+// slot has room for one command.
+type slot struct {
+	free chan struct{}
+	// command is the one that runs, "" for none, for the errors of those that wait for it. late: nobody waits for it any more.
+	command    string
+	since      time.Time
+	long, late bool
+}
+
+// activationGrace is how long an activation may take before reports no longer wait for its locks.
+const activationGrace = 5 * time.Second
+
+// holdsLocks tells whether a command keeps LVM's lock of its volume group for long. A report that waits for it fails, for all volume
+// groups of the node.
+func (s *slot) holdsLocks(now time.Time) bool {
+	return s.command != "" && (s.late || s.long && now.Sub(s.since) >= activationGrace)
 }
 
 func (l *LVM) apply(ctx context.Context, object string, c command) error {
-	if err := l.enter(ctx, object, c.args); err != nil {
+	mine, err := l.enter(ctx, object, c)
+	if err != nil {
 		return err
 	}
 	limit := writeTimeout + stopTimeout
@@ -54,7 +89,7 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		defer l.leave()
+		defer l.leave(mine)
 		ended <- l.checkAndRun(ctx, c)
 	}()
 	last := time.NewTimer(limit)
@@ -63,15 +98,20 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 	case err := <-ended:
 		return classify(object, err)
 	case <-last.C:
-		return fmt.Errorf("%s: lvm %s has not ended %s after its time limit, whether it had an effect is not known: %w: %s",
-			object, strings.Join(c.args, " "), stopTimeout, context.DeadlineExceeded, lockHint)
 	}
+	since := l.setLate(mine)
+	if c.long {
+		return fmt.Errorf("%s: lvm %s %w since %s: a check of a thin pool's metadata takes long; see on the node: "+
+			"ps -eo pid,etime,stat,args | grep -E 'lvm|thin_check'", object, strings.Join(c.args, " "), ErrRunning, since)
+	}
+	return fmt.Errorf("%s: lvm %s has not ended %s after its time limit, whether it had an effect is not known: %w: %s",
+		object, strings.Join(c.args, " "), stopTimeout, context.DeadlineExceeded, lockHint)
 }
 
-// checkAndRun runs a command. No other change runs meanwhile.
+// checkAndRun runs a command. No other change of its volume group runs meanwhile.
 func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 	if !c.whole {
-		return l.run(ctx, c.vg, c.effect, c.args)
+		return l.run(ctx, c, c.args)
 	}
 	report, err := l.Report(ctx)
 	if err != nil {
@@ -92,18 +132,22 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 	if c.named {
 		args = slices.Concat(args[:1], l.devicesOf(vg), args[1:])
 	}
-	return l.run(ctx, c.vg, c.effect, args)
+	return l.run(ctx, c, args)
 }
 
-func (l *LVM) run(ctx context.Context, vg string, e effect, args []string) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
+func (l *LVM) run(ctx context.Context, c command, args []string) error {
+	limit, e := writeTimeout, c.effect
+	if c.long {
+		limit = activateTimeout
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
 	l.begin()
-	_, err := l.runner.Run(ctx, program, args...)
+	_, err := l.runner.Run(ctx, program, l.filtered(args)...)
 	if err != nil {
 		e = nil
 	}
-	l.end(vg, e)
+	l.end(c.vg, e)
 	if lacksDevices(err) {
 		// The caller tries again, as after every refusal that a look may change.
 		l.mu.Lock()
@@ -113,40 +157,71 @@ func (l *LVM) run(ctx context.Context, vg string, e effect, args []string) error
 	return err
 }
 
-// enter waits until no other change runs: at most writeTimeout, so that calls do not pile up behind a command that hangs.
-func (l *LVM) enter(ctx context.Context, object string, args []string) error {
+// enter waits until no other change of the volume group runs: at most writeTimeout, so that calls do not pile up behind a command that
+// hangs. One that is past its limit is not waited for at all.
+func (l *LVM) enter(ctx context.Context, object string, c command) (*slot, error) {
 	limited, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if err := ctx.Err(); err != nil {
-		return classify(object, err)
+		return nil, classify(object, err)
+	}
+	s := l.slotOf(c.vg)
+	if l.isLate(s) {
+		return nil, l.busy(object, s)
 	}
 	select {
-	case l.changing <- struct{}{}:
-		l.name(strings.Join(args, " "))
-		return nil
+	case s.free <- struct{}{}:
+		l.occupy(s, c)
+		return s, nil
 	case <-limited.Done():
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return classify(object, ctx.Err())
+		return nil, classify(object, ctx.Err())
 	}
-	return fmt.Errorf("%s: %w: lvm %s has not ended: %s", object, ErrBusy, l.named(), lockHint)
+	return nil, l.busy(object, s)
 }
 
-func (l *LVM) leave() {
-	l.name("")
-	<-l.changing
-}
-
-func (l *LVM) name(command string) {
+func (l *LVM) busy(object string, s *slot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.inChange = command
+	return fmt.Errorf("%s: %w: lvm %s has not ended, it runs since %s: %s", object, ErrBusy, s.command, s.since.UTC().Format(time.RFC3339), lockHint)
 }
 
-func (l *LVM) named() string {
+// slotOf returns the slot of a volume group. There are as many as volume groups were ever changed.
+func (l *LVM) slotOf(vg string) *slot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.inChange
+	if l.slots[vg] == nil {
+		l.slots[vg] = &slot{free: make(chan struct{}, 1)}
+	}
+	return l.slots[vg]
+}
+
+func (l *LVM) occupy(s *slot, c command) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.command, s.since, s.long, s.late = strings.Join(c.args, " "), l.now(), c.long, false
+}
+
+// setLate notes that nobody waits for a command any more, and returns since when it runs.
+func (l *LVM) setLate(s *slot) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.late = true
+	return s.since.UTC().Format(time.RFC3339)
+}
+
+func (l *LVM) isLate(s *slot) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return s.late
+}
+
+func (l *LVM) leave(s *slot) {
+	l.mu.Lock()
+	s.command, s.late = "", false
+	l.mu.Unlock()
+	<-s.free
 }
 
 // begin notes that a change runs. Until it ends, what was kept before it is as true as anything.
@@ -154,7 +229,7 @@ func (l *LVM) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes++
-	l.inProgress = true
+	l.inProgress++
 }
 
 // end notes that the change has ended. The report that is kept goes on with its effect, or is dropped where that is not known.
@@ -162,7 +237,7 @@ func (l *LVM) end(vg string, e effect) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes++
-	l.inProgress = false
+	l.inProgress--
 	if e == nil {
 		l.recent = nil
 		return

@@ -45,6 +45,8 @@ var (
 	ErrNoTarget = errors.New("the node's kernel lacks the module")
 	// ErrBusy: another command of this LVM has not ended, so this one was not begun. It wraps context.DeadlineExceeded.
 	ErrBusy = fmt.Errorf("not begun: %w", context.DeadlineExceeded)
+	// ErrRunning: the command runs for longer than its caller waits, and goes on.
+	ErrRunning = errors.New("has not ended and goes on, it runs")
 	// ErrNotInstalled: the node has no LVM.
 	ErrNotInstalled = errors.New("LVM is not installed on the node: install the package lvm2")
 )

@@ -20,7 +20,7 @@ type VGCreateOptions struct {
 func (l *LVM) VGCreate(ctx context.Context, o VGCreateOptions) error {
 	args := append([]string{"vgcreate"}, tagArguments(o.Tags)...)
 	args = append(append(args, o.Name), o.Devices...)
-	return l.change(ctx, "create volume group "+o.Name, args...)
+	return l.change(ctx, "create volume group "+o.Name, o.Name, args...)
 }
 
 // VGExtendOptions describe an extension of a volume group.
@@ -43,16 +43,18 @@ func (l *LVM) VGExtend(ctx context.Context, o VGExtendOptions) error {
 //
 // Not -y and not --force: LVM's question is whether to remove the logical volumes too.
 func (l *LVM) VGRemove(ctx context.Context, name string) error {
-	return l.change(ctx, "remove volume group "+name, "vgremove", name)
+	return l.change(ctx, "remove volume group "+name, name, "vgremove", name)
 }
 
 // VGActivate activates the logical volumes of a volume group, for example after the node booted without LVM's own
 // autoactivation. It leaves out those that have the activation-skip flag, and those that lack a physical volume.
 //
+// LVM checks the metadata of thin pools first (thin_check(8)), which may take longer than a call: then it gives ErrRunning and goes on.
+//
 // Not --partial and not --activationmode: a volume with a hole is for an administrator to look at.
 // Not -K: the flag was set by somebody who wants the volume inactive.
 func (l *LVM) VGActivate(ctx context.Context, name string) error {
-	return l.change(ctx, "activate volume group "+name, "vgchange", "--activate", "y", name)
+	return l.activate(ctx, "activate volume group "+name, name, "vgchange", "--activate", "y", name)
 }
 
 // VGTagOptions describe a change of the tags of a volume group.
@@ -86,7 +88,7 @@ type VGReduceOptions struct {
 //
 // Not --all: it takes every physical volume that happens to be empty. There is no question that --yes could answer.
 func (l *LVM) VGReduce(ctx context.Context, o VGReduceOptions) error {
-	return l.change(ctx, "take "+o.Device+" out of volume group "+o.VG, "vgreduce", o.VG, o.Device)
+	return l.change(ctx, "take "+o.Device+" out of volume group "+o.VG, o.VG, "vgreduce", o.VG, o.Device)
 }
 
 // VGReduceMissing takes the missing physical volumes out of a volume group. If a logical volume needs one of them it gives
@@ -94,13 +96,13 @@ func (l *LVM) VGReduce(ctx context.Context, o VGReduceOptions) error {
 //
 // Not --force: it would remove the volumes that need a missing one, or their missing parts. Not --mirrorsonly: LVRepair does that.
 func (l *LVM) VGReduceMissing(ctx context.Context, vg string) error {
-	return l.change(ctx, "take the missing physical volumes out of volume group "+vg, "vgreduce", "--removemissing", vg)
+	return l.change(ctx, "take the missing physical volumes out of volume group "+vg, vg, "vgreduce", "--removemissing", vg)
 }
 
 // VGConfigBackup writes the metadata of a volume group, as LVM knows it now, to a file of the node ("vgcfgrestore --file" reads
 // it). The directory must exist; a file of that name is replaced. LVM replaces "%s" in the name by the name of the group.
 func (l *LVM) VGConfigBackup(ctx context.Context, vg, file string) error {
-	return l.change(ctx, "back up the metadata of volume group "+vg, "vgcfgbackup", "--file", file, vg)
+	return l.change(ctx, "back up the metadata of volume group "+vg, vg, "vgcfgbackup", "--file", file, vg)
 }
 
 // PVAllocatableOptions describe a physical volume that is closed or opened for new extents.
@@ -125,7 +127,7 @@ func (l *LVM) PVSetAllocatable(ctx context.Context, o PVAllocatableOptions) erro
 	if o.RemoveTag != "" {
 		args = append(args, "--deltag", o.RemoveTag)
 	}
-	return l.change(ctx, "set whether physical volume "+o.Device+" is allocatable", append(args, o.Device)...)
+	return l.change(ctx, "set whether physical volume "+o.Device+" is allocatable", wholeNode, append(args, o.Device)...)
 }
 
 // PVRemove removes LVM's label from a device whose physical volume belongs to no volume group. One that belongs to a
@@ -134,7 +136,7 @@ func (l *LVM) PVSetAllocatable(ctx context.Context, o PVAllocatableOptions) erro
 //
 // Not --force: it would remove the label of a physical volume in use.
 func (l *LVM) PVRemove(ctx context.Context, device string) error {
-	return l.change(ctx, "remove physical volume "+device, "pvremove", device)
+	return l.change(ctx, "remove physical volume "+device, wholeNode, "pvremove", device)
 }
 
 // DevicesFileRemove takes a device out of LVM's devices file (RHEL 9 and later put every physical volume there). On a node
@@ -148,5 +150,5 @@ func (l *LVM) DevicesFileRemove(ctx context.Context, device string) error {
 	if !exists {
 		return nil
 	}
-	return ignore(l.change(ctx, object, "lvmdevices", "--deldev", device), ErrNotFound, ErrNotEnabled)
+	return ignore(l.change(ctx, object, wholeNode, "lvmdevices", "--deldev", device), ErrNotFound, ErrNotEnabled)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
@@ -60,7 +61,24 @@ func (l *LVM) ReadLabels(ctx context.Context, devices ...string) ([]LabeledPV, e
 	return pvs, nil
 }
 
+// pvs reads the labels of devices, or of all. A device that does not answer holds up nobody for longer than readTimeout, and no
+// other read of the same devices is begun meanwhile.
 func (l *LVM) pvs(ctx context.Context, devices []string) ([]byte, error) {
+	type answer struct {
+		out []byte
+		err error
+	}
+	got, err := bounded.Do(ctx, l.labels, strings.Join(devices, " "), func(ctx context.Context) answer {
+		out, err := l.runPVs(ctx, devices)
+		return answer{out, err}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lvm pvs %w: %s", err, lockHint)
+	}
+	return got.out, got.err
+}
+
+func (l *LVM) runPVs(ctx context.Context, devices []string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	args := []string{"pvs"}
@@ -139,5 +157,5 @@ func (l *LVM) DevicesFileAdd(ctx context.Context, device string) error {
 	if !exists {
 		return fmt.Errorf("%s: %w", object, ErrNotEnabled)
 	}
-	return l.change(ctx, object, "lvmdevices", "--adddev", device)
+	return l.change(ctx, object, wholeNode, "lvmdevices", "--adddev", device)
 }

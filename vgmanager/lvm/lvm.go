@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
@@ -19,24 +20,23 @@ const (
 	// readTimeout is the time limit of a report. LVM waits for its own locks without end, so a stuck command elsewhere on
 	// the node would otherwise hold up the agent.
 	readTimeout = 30 * time.Second
+	// maxLabelReads is how many reads of labels may be past their limit.
+	maxLabelReads = 8
 	// writeTimeout is the time limit of a change.
 	writeTimeout = 2 * time.Minute
 )
 
-// LVM runs the node's LVM. It is safe for concurrent use: changes run one after another, and so do reports.
+// LVM runs the node's LVM. It is safe for concurrent use: changes of one volume group run one after another, and so do reports.
 type LVM struct {
 	runner host.Runner
 	now    func() time.Time
 
-	// changing has room for one change.
-	changing chan struct{}
-
 	mu sync.Mutex
-	// inChange is the change that runs, for the errors of those that wait for it.
-	inChange string
-	changes  uint64 // number of changes that began or ended
-	// inProgress: a change has begun and not ended.
-	inProgress bool
+	// slots let one change of a volume group run at a time, by its name; wholeNode is for those that are about none.
+	slots   map[string]*slot
+	changes uint64 // number of changes that began or ended
+	// inProgress is how many changes have begun and not ended.
+	inProgress int
 	recent     *Report
 	recentAt   time.Time
 	// running is the report that is being read; next is the one that is read when it ends.
@@ -45,13 +45,23 @@ type LVM struct {
 	well map[string]bool
 	// accepted are the physical volumes of each volume group that may be missing when it is changed.
 	accepted map[string][]string
+	// silent tells which devices do not answer; filter leaves them out, "" for none. known are the physical volumes of the last
+	// report, by "MAJOR:MINOR".
+	silent Silent
+	filter string
+	known  map[string]bool
+	// labels are reads of labels, which may never end.
+	labels *bounded.Calls
 	// namesUnknown: the node's LVM is older than 2.03.12 and has no --devices.
 	namesUnknown bool
 }
 
 // New returns LVM behind a Runner.
 func New(runner host.Runner) *LVM {
-	return &LVM{runner: runner, now: time.Now, changing: make(chan struct{}, 1), well: map[string]bool{}, accepted: map[string][]string{}}
+	return &LVM{
+		runner: runner, now: time.Now, slots: map[string]*slot{}, well: map[string]bool{}, accepted: map[string][]string{},
+		labels: bounded.New(readTimeout, maxLabelReads),
+	}
 }
 
 // ignore returns nil for an error that wraps one of the sentinels.

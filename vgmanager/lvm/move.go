@@ -30,7 +30,7 @@ type PVMoveOptions struct {
 // Not --alloc anywhere: it gives up the separation of images. Not the target as an argument: cordoned physical volumes are left
 // out by LVM.
 func (l *LVM) PVMoveStart(ctx context.Context, o PVMoveOptions) error {
-	return l.change(ctx, "move the extents of "+o.Source+" in volume group "+o.VG,
+	return l.change(ctx, "move the extents of "+o.Source+" in volume group "+o.VG, o.VG,
 		"pvmove", "--background", "--atomic", "--interval", pollInterval, o.Source)
 }
 
@@ -38,11 +38,11 @@ func (l *LVM) PVMoveStart(ctx context.Context, o PVMoveOptions) error {
 // process that polled them was killed. Nothing to resume is no error. A move that is polled already is then polled twice, which
 // does no harm but costs a process; the caller decides by the progress that it sees.
 func (l *LVM) PVMoveResume(ctx context.Context) error {
-	return l.change(ctx, "resume the moves of extents", "pvmove", "--background", "--interval", pollInterval)
+	return l.change(ctx, "resume the moves of extents", wholeNode, "pvmove", "--background", "--interval", pollInterval)
 }
 
 // PVMoveAbort ends the move of a physical volume. With the --atomic of PVMoveStart all extents are on the source again, with what
 // was written meanwhile. A move that is not there, because it is done or was aborted, is no error.
 func (l *LVM) PVMoveAbort(ctx context.Context, source string) error {
-	return l.change(ctx, "abort the move of "+source, "pvmove", "--abort", source)
+	return l.change(ctx, "abort the move of "+source, wholeNode, "pvmove", "--abort", source)
 }

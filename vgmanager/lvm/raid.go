@@ -43,11 +43,11 @@ func (l *LVM) KernelTarget(ctx context.Context, modules ...string) error {
 // --yes: LVM's question is whether to replace the failed images, with a full resync. That is what the caller wants; without it the
 // answer would be no. Not --force.
 func (l *LVM) LVRepair(ctx context.Context, vg, name string) error {
-	return l.change(ctx, "repair logical volume "+fullName(vg, name), "lvconvert", "--repair", "--yes", fullName(vg, name))
+	return l.change(ctx, "repair logical volume "+fullName(vg, name), vg, "lvconvert", "--repair", "--yes", fullName(vg, name))
 }
 
 // LVRefresh loads the tables of an active volume anew. An image of a RAID volume whose device was away and came back is taken in
 // again by that, and synchronised.
 func (l *LVM) LVRefresh(ctx context.Context, vg, name string) error {
-	return l.change(ctx, "refresh logical volume "+fullName(vg, name), "lvchange", "--refresh", fullName(vg, name))
+	return l.change(ctx, "refresh logical volume "+fullName(vg, name), vg, "lvchange", "--refresh", fullName(vg, name))
 }

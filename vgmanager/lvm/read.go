@@ -67,13 +67,33 @@ func (l *LVM) start(f *flight) {
 }
 
 func (l *LVM) read() (*Report, error) {
+	if err := l.updateFilter(); err != nil {
+		return nil, fmt.Errorf("%s: %w", theReport, err)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
-	out, err := l.runner.Run(ctx, program, reportArguments()...)
+	args := reportArguments(l.currentFilter())
+	if l.locksAreHeld() {
+		args = append(args, "--nolocking")
+	}
+	out, err := l.runner.Run(ctx, program, args...)
 	if err != nil {
 		return nil, classify(theReport, err)
 	}
 	return decodeReport(out)
+}
+
+// locksAreHeld tells whether a command of this process keeps a lock of LVM for long. Without locks a report may show its volume group
+// in between two states; nothing else is changed there before the command has ended, and no such report is kept.
+func (l *LVM) locksAreHeld() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.slots {
+		if s.holdsLocks(l.now()) {
+			return true
+		}
+	}
+	return false
 }
 
 // theReport is what errors call it.
@@ -83,7 +103,10 @@ const theReport = "report of the node's volume groups"
 func (l *LVM) land(f *flight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if f.err == nil && l.changes == f.begun && !l.inProgress {
+	if f.err == nil {
+		l.remember(f.report)
+	}
+	if f.err == nil && l.changes == f.begun && l.inProgress == 0 {
 		l.recent, l.recentAt = f.report, l.now()
 	}
 	close(f.done)

@@ -28,8 +28,9 @@ var columns = []struct{ report, names string }{
 // --all: the hidden parts tell which volumes are on a physical volume, and which moves run. Not --select: it filters rows, and a
 // volume group without a row would look as if it were empty. Not --foreign, --shared: what belongs to other hosts is left alone.
 // Not pv_duplicate: LVM prints it for no physical volume of a group, whatever is attached.
-func reportArguments() []string {
-	args := []string{"fullreport", "--all", "--reportformat", "json", "--units", "b", "--nosuffix", "--config", timeFormat}
+func reportArguments(filter string) []string {
+	config := strings.TrimSpace(timeFormat + " " + filter)
+	args := []string{"fullreport", "--all", "--reportformat", "json", "--units", "b", "--nosuffix", "--config", config}
 	for _, c := range columns {
 		args = append(args, "--configreport", c.report, "-o", c.names)
 	}

@@ -110,7 +110,7 @@ func (l *LVM) LVCreateThinPool(ctx context.Context, o ThinPoolOptions) error {
 		args = append(args, "--poolmetadatasize", bytesArgument(o.MetadataSize))
 	}
 	args = append(args, "--thinpool", fullName(o.VG, o.Name))
-	return l.change(ctx, "create thin pool "+fullName(o.VG, o.Name), args...)
+	return l.change(ctx, "create thin pool "+fullName(o.VG, o.Name), o.VG, args...)
 }
 
 // LVExtendOptions describe the growth of a logical volume.
@@ -133,7 +133,7 @@ func (l *LVM) LVExtend(ctx context.Context, o LVExtendOptions) error {
 // ThinPoolMetadataExtend makes the metadata of a thin pool larger by add bytes, rounded up to whole extents, and the spare that LVM
 // keeps for its repair with it. The group needs twice the room. Called twice, it grows twice. LVM stops at 15.88 GiB.
 func (l *LVM) ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add Bytes) error {
-	return l.change(ctx, "extend the metadata of thin pool "+fullName(vg, pool),
+	return l.change(ctx, "extend the metadata of thin pool "+fullName(vg, pool), vg,
 		"lvextend", "--poolmetadatasize", "+"+bytesArgument(add), fullName(vg, pool))
 }
 
@@ -172,14 +172,15 @@ func (l *LVM) ThinPoolRemove(ctx context.Context, vg, name string) error {
 
 // LVDeactivate deactivates a logical volume. One that is open gives ErrInUse.
 func (l *LVM) LVDeactivate(ctx context.Context, vg, name string) error {
-	return l.change(ctx, "deactivate logical volume "+fullName(vg, name), "lvchange", "--activate", "n", fullName(vg, name))
+	return l.change(ctx, "deactivate logical volume "+fullName(vg, name), vg, "lvchange", "--activate", "n", fullName(vg, name))
 }
 
-// LVActivate activates a logical volume. One that is active already is no error.
+// LVActivate activates a logical volume. One that is active already is no error. A check of its pool that takes long gives
+// ErrRunning, and goes on.
 //
 // Not -K: the activation-skip flag was set by somebody who wants the volume inactive.
 func (l *LVM) LVActivate(ctx context.Context, vg, name string) error {
-	return l.change(ctx, "activate logical volume "+fullName(vg, name), "lvchange", "--activate", "y", fullName(vg, name))
+	return l.activate(ctx, "activate logical volume "+fullName(vg, name), vg, "lvchange", "--activate", "y", fullName(vg, name))
 }
 
 // LVTagOptions describe a change of the tags of a logical volume.

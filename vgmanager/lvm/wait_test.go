@@ -20,6 +20,8 @@ type stuck struct {
 	deaf    bool
 	release chan struct{}
 	output  string
+	// only, if set, is in the arguments of those that hang.
+	only string
 }
 
 func newStuck() *stuck { return &stuck{release: make(chan struct{}), output: `{"report":[]}`} }
@@ -29,6 +31,9 @@ func (s *stuck) Run(ctx context.Context, _ string, args ...string) ([]byte, erro
 	s.started = append(s.started, args[0])
 	deaf := s.deaf
 	s.mu.Unlock()
+	if !strings.Contains(strings.Join(args, " "), s.only) {
+		return []byte(s.output), nil
+	}
 	limit := ctx.Done()
 	if deaf {
 		limit = nil
@@ -50,7 +55,7 @@ func (s *stuck) count() int {
 func TestChangeThatHangsEndsWithItsTimeLimitAndSaysWhereToLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, begun := New(newStuck()), time.Now()
-		err := l.LVActivate(t.Context(), "vg1", "a")
+		err := l.LVDeactivate(t.Context(), "vg1", "a")
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != writeTimeout {
 			t.Fatalf("after %s: got %v", time.Since(begun), err)
 		}
@@ -68,24 +73,24 @@ func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
 		s.deaf = true
 		l, begun := New(s), time.Now()
 		first := make(chan error, 1)
-		go func() { first <- l.LVActivate(context.Background(), "vg1", "a") }()
+		go func() { first <- l.LVDeactivate(context.Background(), "vg1", "a") }()
 		synctest.Wait()
 
 		short, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		err := l.LVActivate(short, "vg1", "b")
+		err := l.LVDeactivate(short, "vg1", "b")
 		if !errors.Is(err, ErrBusy) || !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 3*time.Second {
 			t.Errorf("after %s: got %v", time.Since(begun), err)
 		}
-		if !strings.Contains(err.Error(), "lvchange --activate y vg1/a") {
+		if !strings.Contains(err.Error(), "lvchange --activate n vg1/a") {
 			t.Errorf("the error does not name the command that hangs: %v", err)
 		}
 		cancelled, giveUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, giveUp)
-		if err := l.LVActivate(cancelled, "vg1", "c"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
+		if err := l.LVDeactivate(cancelled, "vg1", "c"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
 			t.Errorf("a caller that gave up got %v", err)
 		}
-		if err := l.LVActivate(t.Context(), "vg1", "d"); !errors.Is(err, ErrBusy) || time.Since(begun) != 4*time.Second+writeTimeout {
+		if err := l.LVDeactivate(t.Context(), "vg1", "d"); !errors.Is(err, ErrBusy) || time.Since(begun) != 4*time.Second+writeTimeout {
 			t.Errorf("a caller without limit, after %s: got %v", time.Since(begun), err)
 		}
 		// The first one does not end at its limit either. Its caller does.
@@ -100,10 +105,122 @@ func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
 		s.mu.Unlock()
 		close(s.release)
 		synctest.Wait()
-		if err := l.LVActivate(t.Context(), "vg1", "e"); err != nil {
+		if err := l.LVDeactivate(t.Context(), "vg1", "e"); err != nil {
 			t.Errorf("after it ended: %v", err)
 		}
 	})
+}
+
+// TestALongActivationOutlivesItsCall: thin_check of a large pool takes longer than the two minutes of a call.
+func TestALongActivationOutlivesItsCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStuck()
+		l, begun := New(s), time.Now()
+		err := l.VGActivate(t.Context(), "vg1")
+		if !errors.Is(err, ErrRunning) || errors.Is(err, ErrBusy) || time.Since(begun) != writeTimeout+stopTimeout {
+			t.Errorf("after %s: got %v", time.Since(begun), err)
+		}
+		time.Sleep(6 * time.Hour)
+		for _, again := range []func() error{
+			func() error { return l.VGActivate(t.Context(), "vg1") },
+			func() error { return l.LVActivate(t.Context(), "vg1", "a") },
+			func() error { return l.LVDeactivate(t.Context(), "vg1", "a") },
+		} {
+			now := time.Now()
+			if err := again(); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "vgchange --activate y vg1 has not ended, it runs since") || time.Since(now) != 0 {
+				t.Errorf("after %s: got %v", time.Since(now), err)
+			}
+		}
+		if s.count() != 1 {
+			t.Errorf("%d processes were started", s.count())
+		}
+		close(s.release)
+		synctest.Wait()
+		if err := l.VGActivate(t.Context(), "vg1"); err != nil {
+			t.Errorf("after it ended: %v", err)
+		}
+	})
+}
+
+func TestACommandThatHangsHoldsUpNoOtherVolumeGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStuck()
+		s.deaf, s.only = true, "vg1"
+		l, begun := New(s), time.Now()
+		first := make(chan error, 1)
+		go func() { first <- l.LVDeactivate(context.Background(), "vg1", "a") }()
+		synctest.Wait()
+		for what, err := range map[string]error{
+			"another group":  l.LVDeactivate(t.Context(), "vg2", "a"),
+			"the whole node": l.PVRemove(t.Context(), "/dev/sdx"),
+		} {
+			if err != nil || time.Since(begun) != 0 {
+				t.Errorf("%s, after %s: %v", what, time.Since(begun), err)
+			}
+		}
+		if err := <-first; !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("the first: got %v", err)
+		}
+		late := time.Now()
+		if err := l.LVDeactivate(t.Context(), "vg1", "b"); !errors.Is(err, ErrBusy) || time.Since(late) != 0 {
+			t.Errorf("one that is past its limit was waited for %s: %v", time.Since(late), err)
+		}
+		close(s.release)
+		synctest.Wait()
+	})
+}
+
+// TestReportsDoNotWaitForACommandThatKeepsItsLock: LVM lets no report pass while it activates a pool with a long thin_check.
+func TestReportsDoNotWaitForACommandThatKeepsItsLock(t *testing.T) {
+	for name, test := range map[string]struct {
+		run   func(l *LVM) error
+		after time.Duration
+		want  bool
+	}{
+		"an activation, at first":   {func(l *LVM) error { return l.VGActivate(context.Background(), "vg1") }, time.Second, false},
+		"a long activation":         {func(l *LVM) error { return l.VGActivate(context.Background(), "vg1") }, activationGrace, true},
+		"another change":            {func(l *LVM) error { return l.LVDeactivate(context.Background(), "vg1", "a") }, time.Minute, false},
+		"another change that hangs": {func(l *LVM) error { return l.LVDeactivate(context.Background(), "vg1", "a") }, writeTimeout + stopTimeout + time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStuck()
+				s.deaf, s.only = true, "vg1"
+				l := New(s)
+				done := make(chan error, 1)
+				go func() { done <- test.run(l) }()
+				time.Sleep(test.after)
+				synctest.Wait()
+				if got := l.locksAreHeld(); got != test.want {
+					t.Errorf("got %t", got)
+				}
+				if _, err := l.Report(t.Context()); err != nil {
+					t.Error(err)
+				}
+				close(s.release)
+				<-done
+				synctest.Wait()
+				if l.locksAreHeld() {
+					t.Error("it has ended")
+				}
+			})
+		})
+	}
+}
+
+// TestAReportIsNotKeptWhileAnyChangeRuns has two changes overlap: the end of one says nothing about the other.
+func TestAReportIsNotKeptWhileAnyChangeRuns(t *testing.T) {
+	l := New(&filters{})
+	l.begin()
+	l.begin()
+	l.end("vg1", nil)
+	if _, err := l.Report(t.Context()); err != nil || l.kept(time.Hour) != nil {
+		t.Errorf("a report that may show either state was kept (%v)", err)
+	}
+	l.end("vg2", nil)
+	if _, err := l.Report(t.Context()); err != nil || l.kept(time.Hour) == nil {
+		t.Errorf("no report was kept after both (%v)", err)
+	}
 }
 
 func TestReadThatHangsIsSharedByAllWhoWait(t *testing.T) {

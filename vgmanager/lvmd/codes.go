@@ -29,6 +29,7 @@ var codeTable = []struct {
 	{lvm.ErrNotInstalled, codes.Unavailable},
 	{lvm.ErrMoving, codes.Unavailable},
 	{lvm.ErrBusy, codes.Unavailable},
+	{lvm.ErrRunning, codes.Unavailable},
 	{lvm.ErrNoTarget, codes.FailedPrecondition},
 	{context.DeadlineExceeded, codes.DeadlineExceeded},
 	{context.Canceled, codes.Canceled},

@@ -258,7 +258,7 @@ func (e *Engine) once(ctx context.Context, class string, read reader, step func(
 // mayBeOutdated tells whether an error may come of a view that is not true any more. What took its time is not tried
 // again, nor is a request for which LVM was already read a second time.
 func mayBeOutdated(err error) bool {
-	if errors.Is(err, lvm.ErrBusy) || errors.Is(err, lvm.ErrInUse) || errors.Is(err, lvm.ErrMissingPV) {
+	if errors.Is(err, lvm.ErrBusy) || errors.Is(err, lvm.ErrRunning) || errors.Is(err, lvm.ErrInUse) || errors.Is(err, lvm.ErrMissingPV) {
 		return false
 	}
 	switch status.Code(err) {

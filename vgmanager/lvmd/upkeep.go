@@ -58,6 +58,8 @@ func (e *Engine) Condition(ctx context.Context, class, name string) (string, err
 // VolumeState is a volume as the node has it.
 type VolumeState struct {
 	Class, VolumeGroup, Name string
+	// Device is the number of its device, "MAJOR:MINOR"; "" while it is not active.
+	Device string
 	// Size is in bytes.
 	Size int64
 	Tags []string
@@ -94,12 +96,19 @@ func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes ma
 				continue
 			}
 			volumes = append(volumes, VolumeState{
-				Class: l.class.Name, VolumeGroup: l.vg.Name, Name: lv.Name, Size: int64(lv.Size), Tags: lv.Tags, Created: lv.Created,
+				Class: l.class.Name, VolumeGroup: l.vg.Name, Name: lv.Name, Device: deviceOf(lv), Size: int64(lv.Size), Tags: lv.Tags, Created: lv.Created,
 				Condition: l.condition(lv), DataPercent: lv.DataPercent, ReadOnly: lv.Attr.ReadOnly(),
 			})
 		}
 	}
 	return volumes, classes, nil
+}
+
+func deviceOf(lv *lvm.LV) string {
+	if lv.Major == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", lv.Major, lv.Minor)
 }
 
 func (l located) condition(lv *lvm.LV) string {

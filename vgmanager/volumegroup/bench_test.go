@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ const (
 
 // fakeDevices are the disks of a lvmtest.Fake.
 type fakeDevices struct {
+	mu     sync.Mutex
 	lists  int // how often the list was read anew
 	list   []device.Device
 	err    error
@@ -65,6 +67,8 @@ func (f *fakeDevices) Resolve(path string) (device.Number, error) {
 }
 
 func (f *fakeDevices) Probe(_ context.Context, d device.Device, _ ...string) []device.Reason {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.probes++
 	return f.found[d.Name]
 }

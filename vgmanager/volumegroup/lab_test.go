@@ -3,6 +3,7 @@
 package volumegroup
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"os"
@@ -57,7 +58,13 @@ func (l *labBench) bootOver(runner host.Runner) {
 	engine, err := lvmd.New(real, nil, filepath.Join(l.dir, "lvmd.yaml"))
 	l.ok(err)
 	l.engine = engine
-	l.agent = New(l.options(real, device.New(l.runner)))
+	devices := device.New(l.runner)
+	real.SkipSilent(func(ctx context.Context) map[string][]string {
+		silent, err := devices.Silent(ctx)
+		l.ok(err)
+		return silent
+	})
+	l.agent = New(l.options(real, devices))
 }
 
 // count logs the processes since the last time, and returns them.

@@ -3,6 +3,7 @@ package volumegroup
 import (
 	"context"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
@@ -177,12 +178,18 @@ func resolvePaths(resolve func(string) (device.Number, error), selectors []v1alp
 	return paths
 }
 
-// probe reads the devices that a plan wants to use.
+// probe reads the devices that a plan wants to use, all at once: one that does not answer takes none of the others' time.
 func (r *Reconciler) probe(ctx context.Context, s *Seen, devices []device.Device) {
-	s.Probed = map[device.Number][]device.Reason{}
-	for _, d := range devices {
+	results := make([][]device.Reason, len(devices))
+	var all sync.WaitGroup
+	for i, d := range devices {
 		// The label of a physical volume is judged by what LVM says about it, not by its being there.
-		s.Probed[d.Number] = r.Devices.Probe(ctx, d, signatureLVM)
+		all.Go(func() { results[i] = r.Devices.Probe(ctx, d, signatureLVM) })
+	}
+	all.Wait()
+	s.Probed = map[device.Number][]device.Reason{}
+	for i, d := range devices {
+		s.Probed[d.Number] = results[i]
 	}
 }
 

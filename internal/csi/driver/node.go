@@ -42,6 +42,8 @@ type NodeOptions struct {
 	Client client.Reader
 	// Volumes are those of the node.
 	Volumes Volumes
+	// FileSystems are those that are mounted on the node; nil for those that this process sees.
+	FileSystems *FileSystems
 }
 
 // NodeServer is the CSI node service (CSI specification v1.12, "Node Service RPC"). Calls for different volumes do not wait for each
@@ -55,6 +57,9 @@ type NodeServer struct {
 
 // NewNodeServer returns the node service of this node.
 func NewNodeServer(o NodeOptions) *NodeServer {
+	if o.FileSystems == nil {
+		o.FileSystems = NewFileSystems(o.Node)
+	}
 	return &NodeServer{NodeOptions: o, host: newHost()}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
@@ -12,7 +14,7 @@ import (
 )
 
 // NodeGetVolumeStats tells the size, the use and the condition of a volume. It starts no process: the kubelet asks for each volume
-// once a minute.
+// once a minute. A broken file system is a condition, not an error; what it does not tell of its use is left out.
 func (s *NodeServer) NodeGetVolumeStats(ctx context.Context, request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	id, path := request.GetVolumeId(), request.GetVolumePath()
 	if id == "" {
@@ -25,20 +27,24 @@ func (s *NodeServer) NodeGetVolumeStats(ctx context.Context, request *csi.NodeGe
 	if err != nil {
 		return nil, err
 	}
-	usage, err := usageOf(path)
+	usage, broken, err := s.FileSystems.At(ctx, id, path)
 	if err != nil {
-		return nil, status.Errorf(codeOfPath(err), "volume %s at %s: %v", id, path, err)
+		return nil, status.Errorf(codeOfPath(err), "volume %s at %s on node %s: %v", id, path, s.Node, err)
 	}
 	wrong, err := s.Volumes.Condition(ctx, class, id)
 	if err != nil {
 		return nil, err
 	}
+	wrong = strings.Join(slices.DeleteFunc([]string{broken, wrong}, func(text string) bool { return text == "" }), "; ")
 	condition := &csi.VolumeCondition{Abnormal: wrong != "", Message: wrong}
 	if wrong == "" {
 		condition.Message = healthy
 	}
 	return &csi.NodeGetVolumeStatsResponse{Usage: usage, VolumeCondition: condition}, nil
 }
+
+// volumeUsage is one of CSI's.
+type volumeUsage = *csi.VolumeUsage
 
 // healthy is the message of a condition that is not abnormal.
 const healthy = "healthy"

@@ -30,6 +30,7 @@ export const summaries: Record<string, string> = {
   LVMSRAIDSyncSlow: 'Volumes of device class {{ $labels.device_class }} on node {{ $labels.node }} have been synchronizing for half a day.',
   LVMSVolumeGroupFailed: 'The volume group of device class {{ $labels.device_class }} on node {{ $labels.node }} cannot be used.',
   LVMSVolumeGroupDegraded: 'Something is wrong with the volume group of device class {{ $labels.device_class }} on node {{ $labels.node }}.',
+  LVMSFileSystemBroken: 'The file system of a volume of device class {{ $labels.device_class }} on node {{ $labels.node }} is broken.',
   LVMSUnmanagedVolumeGroup: 'Node {{ $labels.node }} has a volume group that nobody looks after.',
   LVMSOperatorDown: 'No operator of LVM Storage runs.',
   LVMSAgentDown: 'The agent of node {{ $labels.node }} does not answer.',

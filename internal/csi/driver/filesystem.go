@@ -1,0 +1,215 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+	mount "k8s.io/mount-utils"
+
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
+)
+
+const (
+	// fileSystemTimeout is how long a file system may take to answer stat and statfs.
+	fileSystemTimeout = 10 * time.Second
+	// maxSilent is how many file systems may have a call that has not returned. Each holds a thread.
+	maxSilent = 64
+)
+
+// FileSystems tells what is wrong with mounted file systems. It starts no process, and no file system holds it up. It
+// is safe for concurrent use.
+type FileSystems struct {
+	node string
+	// mountInfo is the table of mounts, sysfs where the kernel's objects are.
+	mountInfo, sysfs string
+	// usage is usageOf; tests have another one.
+	usage func(path string) ([]volumeUsage, error)
+	calls *bounded.Calls
+}
+
+// NewFileSystems returns the file systems that are mounted on this node. The process needs the node's /sys and the
+// mounts of its volumes.
+func NewFileSystems(node string) *FileSystems {
+	return &FileSystems{
+		node: node, mountInfo: mountInfo, sysfs: "/sys", usage: usageOf, calls: bounded.New(fileSystemTimeout, maxSilent),
+	}
+}
+
+// Problems returns what is wrong with the file systems of devices, which are given as "MAJOR:MINOR" with the name of
+// the volume. A device that is not mounted, and one that is well, is not in the answer.
+func (f *FileSystems) Problems(ctx context.Context, volumes map[string]string) (map[string]string, error) {
+	table, err := mount.ParseMountInfo(f.mountInfo)
+	if err != nil {
+		return nil, fmt.Errorf("mounts of node %s: %w", f.node, err)
+	}
+	mounts := map[string][]mount.MountInfo{}
+	for _, m := range table {
+		if device := deviceOf(m); volumes[device] != "" {
+			mounts[device] = append(mounts[device], m)
+		}
+	}
+	problems := map[string]string{}
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	for device, list := range mounts {
+		all.Go(func() {
+			if problem := f.problem(ctx, volumes[device], list); problem != "" {
+				mu.Lock()
+				defer mu.Unlock()
+				problems[device] = problem
+			}
+		})
+	}
+	all.Wait()
+	return problems, nil
+}
+
+// At returns the use of the file system or of the device at a path, and what is wrong with it. The use of one that does
+// not tell is nil. An error is one of the path, not of the file system.
+func (f *FileSystems) At(ctx context.Context, volume, path string) ([]volumeUsage, string, error) {
+	mounts, err := f.mountsLike(path)
+	if err != nil {
+		return nil, "", err
+	}
+	usage, err := f.ask(ctx, path)
+	if err != nil && !isBroken(err) {
+		return nil, "", err
+	}
+	return usage, f.judge(volume, path, mounts, err), nil
+}
+
+// mountsLike returns the mounts of the file system that is mounted at a path; none if the path is no mount point.
+func (f *FileSystems) mountsLike(path string) ([]mount.MountInfo, error) {
+	table, err := mount.ParseMountInfo(f.mountInfo)
+	if err != nil {
+		return nil, fmt.Errorf("mounts of node %s: %w", f.node, err)
+	}
+	// The last mount at a path is the one that is seen there.
+	at := -1
+	for i := range table {
+		if table[i].MountPoint == path {
+			at = i
+		}
+	}
+	// A device file is bound from the file system of /dev, whose state is not that of the volume.
+	if at < 0 || !strings.HasPrefix(table[at].Source, "/dev/") {
+		return nil, nil
+	}
+	device := deviceOf(table[at])
+	return slices.DeleteFunc(table, func(m mount.MountInfo) bool { return deviceOf(m) != device }), nil
+}
+
+func deviceOf(m mount.MountInfo) string { return fmt.Sprintf("%d:%d", m.Major, m.Minor) }
+
+// problem asks the file system that has the mounts.
+func (f *FileSystems) problem(ctx context.Context, volume string, mounts []mount.MountInfo) string {
+	path := mounts[0].MountPoint
+	_, err := f.ask(ctx, path)
+	if err != nil && !isBroken(err) {
+		return "" // It was unmounted meanwhile.
+	}
+	return f.judge(volume, path, mounts, err)
+}
+
+type usageAnswer struct {
+	usage []volumeUsage
+	err   error
+}
+
+// ask calls stat and statfs, at most once at a time for each path.
+func (f *FileSystems) ask(ctx context.Context, path string) ([]volumeUsage, error) {
+	got, err := bounded.Do(ctx, f.calls, path, func(context.Context) usageAnswer {
+		usage, err := f.usage(path)
+		return usageAnswer{usage, err}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return got.usage, got.err
+}
+
+// isBroken tells an error of a file system from one of its path.
+func isBroken(err error) bool {
+	var late *bounded.NoAnswerError
+	isErrno := func(errno unix.Errno) bool { return errors.Is(err, errno) }
+	return errors.As(err, &late) || slices.ContainsFunc([]unix.Errno{unix.EIO, unix.ESHUTDOWN, unix.EUCLEAN}, isErrno)
+}
+
+// remedy is what to do about a broken file system.
+const remedy = "see the kernel's log on the node; stop the Pods that use the claim, so that the volume is unmounted, and start " +
+	"them again: it is checked before it is mounted; if it stays so, restore the volume from a snapshot or a backup"
+
+// judge words what is wrong with a file system; "" if nothing is.
+func (f *FileSystems) judge(volume, path string, mounts []mount.MountInfo, err error) string {
+	wrong := stateOf(mounts)
+	if err != nil {
+		wrong = fmt.Sprintf("does not work (%v)", err)
+	}
+	recorded := f.recorded(mounts)
+	if wrong == "" && recorded == "" {
+		return ""
+	}
+	if wrong == "" {
+		wrong = "has errors"
+	}
+	kind, source := "the file system", ""
+	if len(mounts) > 0 {
+		kind, source = "the "+mounts[0].FsType+" file system", ", device "+mounts[0].Source
+	}
+	return fmt.Sprintf("%s of volume %s on node %s (%s%s) %s%s: %s", kind, volume, f.node, path, source, wrong, recorded, remedy)
+}
+
+// stateOf returns what the options of a file system say: that it became read-only, or does not work any more. A file
+// system that was mounted read-only has the option in each of its mounts, too.
+func stateOf(mounts []mount.MountInfo) string {
+	for _, m := range mounts {
+		switch {
+		case slices.Contains(m.SuperOptions, "shutdown"):
+			return "was shut down after an error"
+		case slices.Contains(m.SuperOptions, "emergency_ro"),
+			slices.Contains(m.SuperOptions, "ro") && !slices.Contains(m.MountOptions, "ro"):
+			return "became read-only after an error"
+		}
+	}
+	return ""
+}
+
+// recorded returns the errors that ext4 has noted since the last check (Documentation/ABI/testing/sysfs-fs-ext4 of the
+// kernel). With the option errors=continue nothing else tells of them.
+func (f *FileSystems) recorded(mounts []mount.MountInfo) string {
+	if len(mounts) == 0 || !strings.HasPrefix(mounts[0].FsType, "ext") {
+		return ""
+	}
+	link, err := os.Readlink(filepath.Join(f.sysfs, "dev/block", deviceOf(mounts[0])))
+	if err != nil {
+		return ""
+	}
+	note := func(name string) string {
+		value, err := os.ReadFile(filepath.Join(f.sysfs, "fs/ext4", filepath.Base(link), name))
+		if err != nil {
+			return ""
+		}
+		return strings.TrimSpace(string(value))
+	}
+	count, err := strconv.Atoi(note("errors_count"))
+	if err != nil || count == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("; it has recorded %d errors", count)
+	if seconds, err := strconv.ParseInt(note("last_error_time"), 10, 64); err == nil && seconds > 0 {
+		text += ", the last at " + time.Unix(seconds, 0).UTC().Format(time.RFC3339)
+	}
+	if where := note("last_error_func"); where != "" {
+		text += " in " + where
+	}
+	return text
+}

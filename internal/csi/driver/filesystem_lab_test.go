@@ -1,0 +1,146 @@
+//go:build lab
+
+package driver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
+)
+
+// goingDown is XFS_IOC_GOINGDOWN (fs/xfs/libxfs/xfs_fs.h), which ext4 has too; its argument says what becomes of the
+// log.
+const (
+	goingDown  = 0x8004587d
+	noLogFlush = 2
+)
+
+// TestLabABrokenFileSystemIsAbnormal breaks real file systems, as a disk and the kernel do, and asks by CSI each time.
+func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
+	dead := fmt.Sprintf("0 %d error", size)
+	for name, test := range map[string]struct {
+		kind    string
+		options []string
+		do      func(m *mapping, folder string)
+		want    string
+	}{
+		"ext4, an error":              {"ext4", []string{"errors=remount-ro"}, (*mapping).triggerError, "recorded 1 errors"},
+		"ext4 that goes on":           {"ext4", []string{"errors=continue"}, (*mapping).triggerError, "recorded 1 errors"},
+		"ext4, the disk is gone":      {"ext4", []string{"errors=remount-ro"}, func(m *mapping, folder string) { m.fail(dead, folder) }, "; it has recorded "},
+		"XFS, the disk is gone":       {"xfs", nil, func(m *mapping, folder string) { m.fail(dead, folder) }, "does not work (input/output error)"},
+		"XFS that is shut down":       {"xfs", nil, (*mapping).shutDown, "does not work (input/output error)"},
+		"ext4, mounted read-only":     {"ext4", []string{"ro"}, func(*mapping, string) {}, ""},
+		"ext4, another mount says so": {"ext4", nil, (*mapping).readOnlyBelow, "became read-only after an error"},
+		"XFS that is read and well":   {"xfs", nil, func(*mapping, string) {}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := newMapping(t)
+			m.ok(m.host.format(t.Context(), fileSystems[test.kind].mkfs, mapped))
+			folder := t.TempDir()
+			m.ok(m.host.mount(mapped, folder, test.kind, test.options))
+			if !slices.Contains(test.options, "ro") {
+				m.ok(os.WriteFile(filepath.Join(folder, "before"), []byte("x"), 0o600))
+			}
+			t.Cleanup(func() {
+				m.ok(unix.Unmount(folder, 0))
+				m.replace(m.linear(0, size))
+			})
+			b := newBench(t)
+			b.server.FileSystems = NewFileSystems("node1")
+			stats := func() *csi.NodeGetVolumeStatsResponse {
+				got, err := b.server.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: folder})
+				m.ok(err)
+				return got
+			}
+			if got := stats(); got.VolumeCondition.Abnormal || len(got.Usage) != 2 {
+				t.Fatalf("before: got %+v", got)
+			}
+			test.do(m, folder)
+			got := stats()
+			// ext4 counts its errors in the background.
+			end := time.Now().Add(10 * time.Second)
+			for test.want != "" && !got.VolumeCondition.Abnormal && time.Now().Before(end) {
+				time.Sleep(20 * time.Millisecond)
+				got = stats()
+			}
+			t.Log(got.VolumeCondition.Message)
+			if got.VolumeCondition.Abnormal != (test.want != "") || !strings.Contains(got.VolumeCondition.Message, test.want) {
+				t.Errorf("got %+v", got)
+			}
+			number, err := m.host.number(mapped)
+			m.ok(err)
+			list, err := b.server.FileSystems.Problems(context.Background(), map[string]string{number.String(): "vg1/" + id})
+			if err != nil || !strings.Contains(list[number.String()], test.want) || (len(list) != 0) != (test.want != "") {
+				t.Errorf("got %v, %v", list, err)
+			}
+		})
+	}
+}
+
+// triggerError has ext4 find an error (Documentation/ABI/testing/sysfs-fs-ext4).
+func (m *mapping) triggerError(string) {
+	m.Helper()
+	device, err := filepath.EvalSymlinks(mapped)
+	m.ok(err)
+	m.ok(os.WriteFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "trigger_fs_error"), []byte("of the test"), 0o200))
+}
+
+// replace gives the device another table, whatever the file system on it says.
+func (m *mapping) replace(table string) {
+	m.Helper()
+	file := filepath.Join(m.TempDir(), "table")
+	m.ok(os.WriteFile(file, []byte(table+"\n"), 0o600))
+	m.sh("dmsetup", "suspend", "--nolockfs", "--noflush", "volume")
+	m.sh("dmsetup", "load", "volume", file)
+	m.sh("dmsetup", "resume", "volume")
+}
+
+// fail has the device give errors, and writes so that the file system finds out.
+func (m *mapping) fail(table, folder string) {
+	m.Helper()
+	dir, err := os.Open(folder)
+	m.ok(err)
+	defer func() { _ = dir.Close() }()
+	m.replace(table)
+	m.ok(os.Chmod(folder, 0o711)) // in memory
+	if err := dir.Sync(); err == nil {
+		m.Fatal("metadata was written to a device that gives errors")
+	}
+	// ext4 finds out at a later change that its journal has ended.
+	for end := time.Now().Add(20 * time.Second); os.Mkdir(filepath.Join(folder, fmt.Sprint(time.Now().UnixNano())), 0o700) == nil; {
+		if time.Now().After(end) {
+			m.Fatal("the file system takes changes for a device that gives errors")
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// readOnlyBelow makes the file system read-only below a mount that is not.
+func (m *mapping) readOnlyBelow(folder string) {
+	m.Helper()
+	other := m.TempDir()
+	m.sh("mount", "--bind", folder, other)
+	m.Cleanup(func() { m.sh("umount", other) })
+	m.sh("mount", "-o", "remount,ro", folder) // the file system, and this mount of it
+}
+
+// shutDown ends XFS as the kernel does after an error in its log.
+func (m *mapping) shutDown(folder string) {
+	m.Helper()
+	dir, err := os.Open(folder)
+	m.ok(err)
+	defer func() { _ = dir.Close() }()
+	flags := uint32(noLogFlush)
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, dir.Fd(), goingDown, uintptr(unsafe.Pointer(&flags))); errno != 0 {
+		m.Fatalf("XFS_IOC_GOINGDOWN: %v", errno)
+	}
+}

@@ -1,0 +1,99 @@
+//go:build lab
+
+package device
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// hung returns a device that is not suspended itself and whose reads do not end: what it is mapped to is suspended.
+// Programs that read it are in state D, as with multipath and queue_if_no_path.
+func (l *lab) hung(name string) string {
+	l.Helper()
+	lower := l.mapping(name+"-lower", fmt.Sprintf("0 100000 linear %s 0", l.disk))
+	upper := l.mapping(name, fmt.Sprintf("0 100000 linear %s 0", lower))
+	l.settle()
+	l.sh("/usr/sbin/dmsetup", "suspend", name+"-lower")
+	l.Cleanup(func() { l.sh("/usr/sbin/dmsetup", "resume", name+"-lower") })
+	return upper
+}
+
+// within fails the test if f has not returned after a time.
+func within[T any](l *lab, limit time.Duration, what string, f func() T) T {
+	l.Helper()
+	answer := make(chan T, 1)
+	go func() { answer <- f() }()
+	select {
+	case got := <-answer:
+		return got
+	case <-time.After(limit):
+		l.Fatalf("%s has not returned after %s", what, limit)
+		panic("not reached")
+	}
+}
+
+// TestLabProbeOfADeviceThatHangs: one dead disk takes its own time, once; lists and the other devices go on.
+func TestLabProbeOfADeviceThatHangs(t *testing.T) {
+	l := newLab(t)
+	dead, healthy := l.hung("dead"), l.mapping("healthy", fmt.Sprintf("0 40000 linear %s 100000", l.disk))
+	l.settle()
+	d, other := l.device(dead), l.device(healthy)
+	if reasons := Explain(d, nil); len(reasons) != 0 {
+		t.Fatalf("something else is against the device: %v", reasons)
+	}
+	probe := func(d Device, limit time.Duration) []Reason {
+		return within(l, limit, "the probe of "+d.Name, func() []Reason { return l.n.Probe(t.Context(), d) })
+	}
+	isUnknown := func(what string, reasons []Reason) {
+		t.Helper()
+		if len(reasons) != 1 || reasons[0].Code != Unreadable || !strings.Contains(reasons[0].Message, "has not answered since") {
+			t.Errorf("%s: got %v", what, reasons)
+		}
+	}
+	isUnknown("the first probe", probe(d, 45*time.Second))
+	begun := time.Now()
+	isUnknown("the second probe", probe(d, 45*time.Second))
+	if time.Since(begun) > 5*time.Second {
+		t.Errorf("a device that is known not to answer was waited for again: %s", time.Since(begun))
+	}
+	if reasons := probe(other, 10*time.Second); len(reasons) != 0 {
+		t.Errorf("the other device: %v", reasons)
+	}
+	silent := func(want bool) {
+		t.Helper()
+		got := within(l, 25*time.Second, "the question who answers", func() map[string][]string {
+			got, err := l.n.Silent(t.Context())
+			l.ok(err)
+			return got
+		})
+		paths := got[string(d.Number)]
+		if (len(got) != 0) != want || want && (!slices.Contains(paths, dead) || !slices.Contains(paths, d.KernelName)) {
+			t.Errorf("got %v, want %t", got, want)
+		}
+	}
+	silent(true)
+	listed := within(l, 10*time.Second, "the list", func() []Device {
+		list, err := l.n.List(t.Context())
+		l.ok(err)
+		return list
+	})
+	if !slices.ContainsFunc(listed, func(listed Device) bool { return listed.Name == dead }) {
+		t.Error("the device is not listed")
+	}
+	if _, reasons, err := l.n.Wipe(t.Context(), l.options(dead)); err != nil || len(reasons) == 0 {
+		t.Errorf("it may be wiped: %v, %v", reasons, err)
+	}
+	l.sh("/usr/sbin/dmsetup", "resume", "dead-lower")
+	for end := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		if reasons := probe(d, 45*time.Second); len(reasons) == 0 {
+			silent(false)
+			return
+		} else if time.Now().After(end) {
+			t.Fatalf("it answers again: %v", reasons)
+		}
+	}
+}

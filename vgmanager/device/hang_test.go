@@ -1,0 +1,137 @@
+package device
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// hanging is a runner whose commands on some paths end only when they are let go, as those of a process in state D do.
+type hanging struct {
+	runner
+	mu      sync.Mutex
+	on      string
+	started int
+	release chan struct{}
+}
+
+func (h *hanging) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	h.mu.Lock()
+	hangs := slices.Contains(append(args, name), h.on)
+	if hangs {
+		h.started++
+	}
+	h.mu.Unlock()
+	if hangs {
+		<-h.release
+		return nil, ctx.Err()
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.runner.Run(ctx, name, args...)
+}
+
+// newHanging returns a node on which commands hang, and on which every device can be read.
+func newHanging(on string, out []byte) (*Node, *hanging) {
+	h := &hanging{on: on, runner: runner{out: out}, release: make(chan struct{})}
+	n := New(h)
+	n.examine = func(Device) []Reason { return nil }
+	return n, h
+}
+
+func silent(reasons []Reason) bool {
+	return isUnread(reasons, "has not answered since")
+}
+
+func isUnread(reasons []Reason, says string) bool {
+	return len(reasons) == 1 && reasons[0].Code == Unreadable && reasons[0].Transient && strings.Contains(reasons[0].Message, says)
+}
+
+func TestProbeOfADeviceThatHangsHoldsUpNoOther(t *testing.T) {
+	for name, open := range map[string]bool{"wipefs": false, "open": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				dead, other := Device{Name: "/dev/sdb", Number: "8:16"}, Device{Name: "/dev/sdc", Number: "8:32"}
+				n, h := newHanging(dead.Name, []byte(`{"signatures": []}`))
+				if open {
+					n.examine = func(d Device) []Reason {
+						if d.Number == dead.Number {
+							h.mu.Lock()
+							h.started++
+							h.mu.Unlock()
+							<-h.release
+						}
+						return nil
+					}
+				}
+				begun := time.Now()
+				for range 3 {
+					if reasons := n.Probe(t.Context(), dead); !silent(reasons) || time.Since(begun) != timeout {
+						t.Errorf("after %s: got %v", time.Since(begun), reasons)
+					}
+				}
+				if reasons := n.Probe(t.Context(), other); len(reasons) != 0 || time.Since(begun) != timeout {
+					t.Errorf("the other device, after %s: got %v", time.Since(begun), reasons)
+				}
+				if h.started != 1 {
+					t.Errorf("%d reads were begun", h.started)
+				}
+				close(h.release)
+				synctest.Wait()
+				h.on = ""
+				if reasons := n.Probe(t.Context(), dead); len(reasons) != 0 {
+					t.Errorf("it answers again: got %v", reasons)
+				}
+			})
+		})
+	}
+}
+
+func TestDevicesThatHangAreBoundedInNumber(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, h := newHanging("--no-act", nil)
+		var all sync.WaitGroup
+		for i := range maxUnanswered {
+			all.Go(func() { n.Probe(t.Context(), Device{Name: "/dev/x", Number: NewNumber(8, uint32(i))}) })
+		}
+		all.Wait()
+		reasons := n.Probe(t.Context(), Device{Name: "/dev/y", Number: "9:9"})
+		if !isUnread(reasons, "32 other devices do not answer") {
+			t.Errorf("got %v", reasons)
+		}
+		if h.started != maxUnanswered {
+			t.Errorf("%d reads were begun", h.started)
+		}
+		close(h.release)
+		synctest.Wait()
+	})
+}
+
+func TestListThatHangsFailsAndIsBegunOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, h := newHanging(lsblk, record(t, "lsblk-blank"))
+		begun := time.Now()
+		for range 3 {
+			devices, err := n.List(t.Context())
+			if err == nil || devices != nil || !strings.Contains(err.Error(), "lsblk has not answered since") {
+				t.Errorf("got %v, %v", devices, err)
+			}
+			if devices, err := n.Recent(t.Context(), time.Minute); err == nil || devices != nil {
+				t.Errorf("got %v, %v", devices, err)
+			}
+		}
+		if h.started != 1 || time.Since(begun) != timeout {
+			t.Errorf("%d processes in %s", h.started, time.Since(begun))
+		}
+		close(h.release)
+		synctest.Wait()
+		h.on = ""
+		if devices, err := n.List(t.Context()); err != nil || len(devices) == 0 {
+			t.Errorf("after it ended: got %v, %v", devices, err)
+		}
+	})
+}

@@ -1,0 +1,66 @@
+package device
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Silent returns the devices that do not answer within 15 s, by number, each with all of its paths. Logical volumes are
+// not asked, since LVM does not open them either, and neither is what udev knows as a physical volume. It starts no
+// process; a device that has not answered is not asked again before it has.
+func (n *Node) Silent(ctx context.Context) (map[string][]string, error) {
+	devices, err := n.askable()
+	if err != nil {
+		return nil, err
+	}
+	var beats []Beat
+	for number, d := range devices {
+		beats = append(beats, Beat{Number: number, Path: d.KernelName})
+	}
+	silent := map[string][]string{}
+	for _, number := range n.pulse.Unanswered(ctx, beats) {
+		d := devices[number]
+		paths := append([]string{d.Name, d.KernelName}, d.Links...)
+		slices.Sort(paths)
+		silent[string(number)] = slices.Compact(paths)
+	}
+	return silent, nil
+}
+
+// askable are the devices that LVM opens, as the kernel has them now. One that goes away meanwhile is not among them.
+func (n *Node) askable() (map[Number]Device, error) {
+	dir := filepath.Join(n.sysfs, "class/block")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("block devices of the node: %w", err)
+	}
+	devices := map[Number]Device{}
+	for _, e := range entries {
+		note := func(name string) string {
+			value, err := os.ReadFile(filepath.Join(dir, e.Name(), name))
+			if err != nil {
+				return ""
+			}
+			return strings.TrimSpace(string(value))
+		}
+		sectors, err := strconv.ParseInt(note("size"), 10, 64)
+		if err != nil || sectors == 0 || strings.HasPrefix(e.Name(), "ram") || strings.HasPrefix(note("dm/uuid"), "LVM-") {
+			continue
+		}
+		// The kernel writes "!" for the "/" in a name.
+		d := Device{KernelName: "/dev/" + strings.ReplaceAll(e.Name(), "!", "/"), Number: Number(note("dev"))}
+		if d.Name = d.KernelName; note("dm/name") != "" {
+			d.Name = n.nameOf(e.Name())
+		}
+		n.addRecord(&d)
+		if d.Number != "" && d.properties["ID_FS_TYPE"] != "LVM2_member" {
+			devices[d.Number] = d
+		}
+	}
+	return devices, nil
+}

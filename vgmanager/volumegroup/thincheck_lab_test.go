@@ -1,0 +1,107 @@
+//go:build lab
+
+package volumegroup
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// TestLabALongThinCheckIsNotEnded activates a pool whose thin_check takes longer than a call, three minutes, and works
+// in another volume group meanwhile.
+func TestLabALongThinCheckIsNotEnded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes three minutes")
+	}
+	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
+	sh := func(name string, args ...string) {
+		t.Helper()
+		if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
+			t.Fatalf("%s %s: %v: %s", name, strings.Join(args, " "), err, out)
+		}
+	}
+	lvmOf := func(args ...string) { t.Helper(); sh("/usr/sbin/lvm", args...) }
+	lvmOf("vgcreate", "vg1", disks[1])
+	lvmOf("vgcreate", "vg2", disks[2])
+	t.Cleanup(func() {
+		lvmOf("vgremove", "--force", "--yes", "vg1", "vg2")
+		lvmOf("pvremove", disks[1], disks[2])
+	})
+	lvmOf("lvcreate", "--type", "thin-pool", "--size", "64m", "--name", "pool", "vg1")
+	lvmOf("lvcreate", "--size", "8m", "--name", "other", "vg2")
+	lvmOf("vgchange", "--activate", "n", "vg1")
+	program := filepath.Join(t.TempDir(), "thin_check")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\necho $$ >>"+program+".log\nsleep 180\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	l := lvm.New(&checking{Runner: host.NewLocal(), program: program})
+
+	// Reports go on before the call has ended, too.
+	during := make(chan error, 1)
+	time.AfterFunc(30*time.Second, func() {
+		_, err := l.Report(context.Background())
+		during <- err
+	})
+	begun := time.Now()
+	err := l.VGActivate(t.Context(), "vg1")
+	if !errors.Is(err, lvm.ErrRunning) {
+		t.Errorf("after %s: got %v", time.Since(begun), err)
+	}
+	t.Log(err)
+	if err := <-during; err != nil {
+		t.Errorf("no report while it was waited for: %v", err)
+	}
+	for time.Since(begun) < 170*time.Second {
+		now := time.Now()
+		if err := l.VGActivate(t.Context(), "vg1"); !errors.Is(err, lvm.ErrBusy) || time.Since(now) > time.Second {
+			t.Errorf("after %s: got %v", time.Since(now), err)
+		}
+		report, err := l.Report(t.Context())
+		if err != nil || report.VG("vg1") == nil {
+			t.Errorf("no report: %v", err)
+		}
+		if err := errors.Join(l.LVDeactivate(t.Context(), "vg2", "other"), l.LVActivate(t.Context(), "vg2", "other")); err != nil || time.Since(now) > 20*time.Second {
+			t.Errorf("the other group, after %s: %v", time.Since(now), err)
+		}
+		time.Sleep(5 * time.Second)
+	}
+	for err = lvm.ErrBusy; errors.Is(err, lvm.ErrBusy); err = l.VGActivate(t.Context(), "vg1") {
+		if time.Since(begun) > 5*time.Minute {
+			t.Fatal("the activation does not end")
+		}
+		time.Sleep(time.Second)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	report, err := l.Report(t.Context())
+	if err != nil || report.VG("vg1").LV("pool").Major == 0 {
+		t.Errorf("the pool is not active: %v", err)
+	}
+	if checks, err := os.ReadFile(program + ".log"); err != nil || strings.Count(string(checks), "\n") != 1 {
+		t.Errorf("thin_check ran more than once or not at all: %q, %v", checks, err)
+	}
+}
+
+// checking has LVM run another thin_check when it activates vg1.
+type checking struct {
+	host.Runner
+	program string
+}
+
+func (c *checking) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
+	if slices.Contains(args, "vgchange") {
+		args = slices.Concat(args[:1], []string{"--config", `global/thin_check_executable="` + c.program + `"`}, args[1:])
+	}
+	return c.Runner.Run(ctx, name, args...)
+}
