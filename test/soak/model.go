@@ -16,14 +16,16 @@ const (
 )
 
 // Limits of a walk, so that no operation lacks space: what volumes of a class may have together in MiB, and how many files each has.
-var room = map[string]int64{thinClass: 3000, thickClass: 900, mirrorClass: 600, extraClass: 300}
+var room = map[string]int64{thinClass: 5000, thickClass: 900, mirrorClass: 600, extraClass: 300}
 
 const (
 	mostVolumes   = 9
 	mostSnapshots = 4
 	mostFiles     = 4
 	fileMiB       = 4
-	fillName      = "filler"
+	// smallestXFS is what a claim for an XFS volume gets at least, in MiB.
+	smallestXFS = 300
+	fillName    = "filler"
 )
 
 // Volume is a claim that must exist.
@@ -104,6 +106,9 @@ func (m *Model) choices(r *rand.Rand) []choice {
 	classes := m.classes()
 	class := classes[r.IntN(len(classes))]
 	size := 64 + 32*r.Int64N(4)
+	if class == thinClass {
+		size += smallestXFS
+	}
 	block := r.IntN(4) == 0
 	if len(m.Volumes) < mostVolumes && m.used(class)+size <= room[class] {
 		add(6, Step{Op: opCreate, On: m.name("v"), Class: class, MiB: size, Block: block})
