@@ -203,13 +203,20 @@ func TestLabALegIsLost(t *testing.T) {
 	if seen := s.within(1); len(seen.Failing) != 1 || seen.Failing[s.number("leg1")] == nil {
 		t.Errorf("failing: %v", seen.Failing)
 	}
-	s.run("dd", "if=/dev/zero", "of=/dev/hv/r", "bs=64k", "count=1", "oflag=direct")
-	if got := s.within(1).RAIDs["hv-r"]; got.Health != "AD" {
-		t.Errorf("of a volume: %+v", got)
+	s.loses("hv-r", "/dev/hv/r")
+	s.loses("hv-p_tdata", "/dev/hv/t")
+}
+
+// loses has a write meet the lost leg, and wants that to be told. The kernel writes bitmaps by itself from time to time: a leg that it has
+// met so was told before.
+func (s *scene) loses(raid, volume string) {
+	s.Helper()
+	if s.monitor.Snapshot().RAIDs[raid].Health == "AD" {
+		return
 	}
-	s.run("dd", "if=/dev/zero", "of=/dev/hv/t", "bs=64k", "count=1", "oflag=direct")
-	if got := s.within(1).RAIDs["hv-p_tdata"]; got.Health != "AD" {
-		t.Errorf("below a pool: %+v", got)
+	s.run("dd", "if=/dev/zero", "of="+volume, "bs=64k", "count=1", "oflag=direct")
+	if got := s.within(1).RAIDs[raid]; got.Health != "AD" {
+		s.Errorf("%s: %+v", raid, got)
 	}
 }
 
