@@ -67,6 +67,8 @@ type slot struct {
 	command    string
 	since      time.Time
 	long, late bool
+	// turn counts the commands, so that one that has ended is not taken for the next one.
+	turn uint64
 }
 
 // activationGrace is how long an activation may take before reports no longer wait for its locks.
@@ -79,7 +81,7 @@ func (s *slot) holdsLocks(now time.Time) bool {
 }
 
 func (l *LVM) apply(ctx context.Context, object string, c command) error {
-	mine, err := l.enter(ctx, object, c)
+	mine, turn, err := l.enter(ctx, object, c)
 	if err != nil {
 		return err
 	}
@@ -99,7 +101,7 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 		return classify(object, err)
 	case <-last.C:
 	}
-	since := l.setLate(mine)
+	since := l.setLate(mine, turn)
 	if c.long {
 		return fmt.Errorf("%s: lvm %s %w since %s: a check of a thin pool's metadata takes long; see on the node: "+
 			"ps -eo pid,etime,stat,args | grep -E 'lvm|thin_check'", object, strings.Join(c.args, " "), ErrRunning, since)
@@ -159,26 +161,25 @@ func (l *LVM) run(ctx context.Context, c command, args []string) error {
 
 // enter waits until no other change of the volume group runs: at most writeTimeout, so that calls do not pile up behind a command that
 // hangs. One that is past its limit is not waited for at all.
-func (l *LVM) enter(ctx context.Context, object string, c command) (*slot, error) {
+func (l *LVM) enter(ctx context.Context, object string, c command) (s *slot, turn uint64, err error) {
 	limited, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
 	if err := ctx.Err(); err != nil {
-		return nil, classify(object, err)
+		return nil, 0, classify(object, err)
 	}
-	s := l.slotOf(c.vg)
+	s = l.slotOf(c.vg)
 	if l.isLate(s) {
-		return nil, l.busy(object, s)
+		return nil, 0, l.busy(object, s)
 	}
 	select {
 	case s.free <- struct{}{}:
-		l.occupy(s, c)
-		return s, nil
+		return s, l.occupy(s, c), nil
 	case <-limited.Done():
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return nil, classify(object, ctx.Err())
+		return nil, 0, classify(object, ctx.Err())
 	}
-	return nil, l.busy(object, s)
+	return nil, 0, l.busy(object, s)
 }
 
 func (l *LVM) busy(object string, s *slot) error {
@@ -197,17 +198,22 @@ func (l *LVM) slotOf(vg string) *slot {
 	return l.slots[vg]
 }
 
-func (l *LVM) occupy(s *slot, c command) {
+// occupy notes the command that has the slot now, and returns which one it is.
+func (l *LVM) occupy(s *slot, c command) (turn uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.command, s.since, s.long, s.late = strings.Join(c.args, " "), l.now(), c.long, false
+	s.turn++
+	return s.turn
 }
 
-// setLate notes that nobody waits for a command any more, and returns since when it runs.
-func (l *LVM) setLate(s *slot) string {
+// setLate notes that nobody waits for a command any more, and returns since when it runs. The command may have ended at the same moment.
+func (l *LVM) setLate(s *slot, turn uint64) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s.late = true
+	if s.turn == turn && s.command != "" {
+		s.late = true
+	}
 	return s.since.UTC().Format(time.RFC3339)
 }
 

@@ -339,3 +339,32 @@ func TestClassifyTellsAMissingProgramFromATimeLimit(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A command can end at the moment at which its caller gives up. Nothing is late then, or its volume group could never be changed again.
+func TestACommandThatEndsAtItsLimitHoldsUpNothing(t *testing.T) {
+	l := New(nil)
+	s := l.slotOf("vg1")
+	enter := func() uint64 {
+		s.free <- struct{}{}
+		return l.occupy(s, command{vg: "vg1", args: []string{"lvcreate"}})
+	}
+	first := enter()
+	l.leave(s)
+	l.setLate(s, first)
+	if l.isLate(s) {
+		t.Error("a command that has ended is late")
+	}
+	second := enter()
+	l.setLate(s, first)
+	if l.isLate(s) {
+		t.Error("the next command is taken for the one before")
+	}
+	l.setLate(s, second)
+	if !l.isLate(s) {
+		t.Error("a command that runs is not late")
+	}
+	l.leave(s)
+	if l.isLate(s) {
+		t.Error("it has ended")
+	}
+}
