@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -186,15 +187,22 @@ func fillSeverity(percent int32) Severity {
 	return ""
 }
 
-// notObserved are nodes whose agent could not look at them: what stands in their status is old.
+// notObserved are nodes whose agent could not look at them, or has not for too long: what stands in their status is old.
 func notObserved(f *Facts) []Finding {
 	var found []Finding
 	for i := range f.NodeStatuses {
-		c := condition(f.NodeStatuses[i].Status.Conditions, v1alpha1.ConditionDevicesObserved)
-		if c != nil && c.Status != metav1.ConditionTrue {
-			found = append(found, Finding{Severity: Warning, Runbook: "LVMSNodeNotObserved",
-				Text: fmt.Sprintf("node %s could not be looked at, and its status is what was seen before: %s", f.NodeStatuses[i].Name, c.Message)})
+		name, status := f.NodeStatuses[i].Name, f.NodeStatuses[i].Status
+		c := condition(status.Conditions, v1alpha1.ConditionDevicesObserved)
+		why := ""
+		switch {
+		case c != nil && c.Status != metav1.ConditionTrue:
+			why = fmt.Sprintf("node %s could not be looked at, and its status is what was seen before: %s", name, c.Message)
+		case status.IsStale(f.Now):
+			why = fmt.Sprintf("the node agent of node %s has not looked at the node since %s: its status may be no longer true", name, status.LastObserved.UTC().Format(time.RFC3339))
+		default:
+			continue
 		}
+		found = append(found, Finding{Severity: Warning, Runbook: "LVMSNodeNotObserved", Text: why})
 	}
 	return found
 }

@@ -118,7 +118,7 @@ func agentsMissing(f *Facts) []Finding {
 				Do:   "volumes that are mounted go on; on these nodes nothing new is mounted, made or grown"})
 		}
 		if d.Status.DesiredNumberScheduled == 0 && len(f.NodeStatuses) > 0 {
-			found = append(found, Finding{Severity: Warning, Runbook: "LVMSAgentDown", Text: fmt.Sprintf("no node can have an agent (DaemonSet %s/%s): its node selector and tolerations fit none", d.Namespace, d.Name)})
+			found = append(found, Finding{Severity: Warning, Runbook: "LVMSAgentDown", Text: fmt.Sprintf("no node can have an agent (DaemonSet %s/%s): its node selector fits none", d.Namespace, d.Name)})
 		}
 	}
 	return found

@@ -219,6 +219,10 @@ func TestRules(t *testing.T) {
 
 		"a node could not be looked at": {notObserved, Facts{NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{{ObjectMeta: named("ns", "node1"),
 			Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: []metav1.Condition{falseCondition("DevicesObserved", "ObservationFailed", "lsblk hangs")}}}}}, []string{"warning", "node1", "lsblk hangs"}},
+		"nobody has looked for an hour": {notObserved, Facts{Now: now, NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{{ObjectMeta: named("ns", "node1"),
+			Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{LastObserved: deleted(time.Hour)}}}}, []string{"warning", "node1 has not looked at the node since"}},
+		"somebody has just looked": {notObserved, Facts{Now: now, NodeStatuses: []v1alpha1.LVMVolumeGroupNodeStatus{{ObjectMeta: named("ns", "node1"),
+			Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{LastObserved: deleted(time.Minute)}}}}, nil},
 		"the kernel tells of errors": {kernelLog, Facts{Kernel: map[string][]string{"node1": {"[1.0] I/O error, dev sdb, sector 8", "[2.0] I/O error, dev sdb, sector 16"}}}, []string{"warning", "node1 has 2 lines about errors of sdb", "sector 16"}},
 		"operands are not applied":   {clusterConditions, Facts{Clusters: []v1alpha1.LVMCluster{{Status: v1alpha1.LVMClusterStatus{Conditions: []metav1.Condition{falseCondition("ResourcesAvailable", "ResourcesSyncIncomplete", "forbidden")}}}}}, []string{"warning", "forbidden"}},
 		"nobody looked":              {clusterConditions, Facts{Clusters: []v1alpha1.LVMCluster{{}}}, []string{"warning", "nobody has looked"}},

@@ -42,7 +42,7 @@ describe('node selectors', () => {
     expect(['a', 'b', 'c'].filter((x) => selects(s, node(x)))).toEqual(['a', 'c']);
   });
   it('a node without a hostname cannot be selected by it', () => expect(selectorOf([{ metadata: { name: 'x' } }])).toBeUndefined());
-  it('taints keep the agent away unless they are tolerated or Kubernetes’ own', () => {
+  it('taints keep volume groups away unless they are tolerated or Kubernetes’ own', () => {
     const tainted = node('a', {}, { spec: { taints: [{ key: 'gpu', value: 'yes', effect: 'NoSchedule' }, { key: 'node.kubernetes.io/not-ready', effect: 'NoExecute' }, { key: 'soft', effect: 'PreferNoSchedule' }] } });
     expect(intolerable(tainted).map((t) => t.key)).toEqual(['gpu']);
     expect(intolerable(tainted, [{ key: 'gpu', operator: 'Equal', value: 'yes' }])).toEqual([]);

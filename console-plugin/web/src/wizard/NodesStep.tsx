@@ -109,7 +109,7 @@ function Taints({ nodes }: { nodes: Seen[] }) {
     <Alert
       isInline
       variant="warning"
-      title={t('{{count}} of the nodes have taints that keep the node agent away', { count: nodes.length })}
+      title={t('{{count}} of the nodes have taints that keep new volume groups away', { count: nodes.length })}
       actionLinks={
         <Button variant="link" isInline onClick={tolerate}>
           {t('Tolerate these taints')}
