@@ -113,7 +113,7 @@ func (c *Controller) clusters(ctx context.Context, object client.Object) []recon
 }
 
 // nodeStatusChanged passes all changes but that of lastObserved alone, which a thousand agents write all the time. That of a status
-// that was stale counts: it is not any more.
+// that was stale counts: it is up to date now.
 func nodeStatusChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, wasStatus := e.ObjectOld.(*lvmv1alpha1.LVMVolumeGroupNodeStatus)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,17 +89,17 @@ func TestCallsWithOneKeyComeOneAfterTheOther(t *testing.T) {
 func TestOnlySoManyCallsAreLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 5
-		c, begun := New(limit, most), 0
+		c, begun := New(limit, most), atomic.Int32{}
 		release := make(chan struct{})
 		for i := range most + 3 {
-			_, err := Do(t.Context(), c, fmt.Sprint(i), func(context.Context) string { begun++; <-release; return "" })
+			_, err := Do(t.Context(), c, fmt.Sprint(i), func(context.Context) string { begun.Add(1); <-release; return "" })
 			var tooMany *TooManyError
 			if errors.As(err, &tooMany) != (i >= most) {
 				t.Errorf("call %d: got %v", i, err)
 			}
 		}
-		if begun != most {
-			t.Errorf("%d were begun", begun)
+		if begun.Load() != most {
+			t.Errorf("%d were begun", begun.Load())
 		}
 		close(release)
 		synctest.Wait()

@@ -170,7 +170,7 @@ func TestRefusals(t *testing.T) {
 			p.ChunkSize, p.MetadataSize = ptr.To(resource.MustParse("100Ki")), ptr.To(resource.MustParse("100Gi"))
 			p.MetadataSizeCalculationPolicy = lvmv1alpha1.SizeCalculationStatic
 		})), []string{
-			`spec.storage.deviceClasses[0].thinPoolConfig.chunkSize: Invalid value: "100Ki": must be a multiple of 64Ki, from 64Ki to 1Gi; leave it out for 128Ki`,
+			`spec.storage.deviceClasses[0].thinPoolConfig.chunkSize: Invalid value: "100Ki": must be a multiple of 64Ki, from 64Ki to 1Gi; leave it out for one that fits the size of the pool`,
 			`spec.storage.deviceClasses[0].thinPoolConfig.metadataSize: Invalid value: "100Gi": must be from 2Mi to 16Gi; leave it out for 1Gi`}},
 		"schema: metadata size without its policy": {newCluster(withPool(class("vg1", "/dev/sda"), func(p *lvmv1alpha1.ThinPoolConfig) { p.MetadataSize = ptr.To(resource.MustParse("1Gi")) })), []string{
 			`metadataSize needs metadataSizeCalculationPolicy: Static`}},

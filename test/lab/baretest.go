@@ -72,8 +72,10 @@ func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, pro
 	}
 	devices := flavor.dataDisks(disks)
 	env := []string{"LAB_DISKS=" + strings.Join(devices, " "), "LVMS_TEST_DISKS=" + strings.Join(devices, ","), "LVMS_LAB_FLAVOR=" + flavor.Name, "LVMS_LAB_NODE_TEST=1"}
-	for _, e := range flavor.Excluded {
-		fmt.Fprintf(stderr, "flavor %s excludes %s: %s\n", flavor.Name, e.Test, e.Reason)
+	if isTest(args) {
+		for _, e := range flavor.Excluded {
+			fmt.Fprintf(stderr, "flavor %s excludes %s: %s\n", flavor.Name, e.Test, e.Reason)
+		}
 	}
 	args = flavor.testArgs(args)
 	code, err = n.Run(ctx, Command{Args: append([]string{program}, args...), Env: env, Dir: dir, Stdout: stdout, Stderr: stderr})

@@ -141,8 +141,7 @@ func FindFlavor(name string) (Flavor, error) {
 
 // testArgs adds -test.skip for the excluded tests to a command line that has flags of a test binary.
 func (f Flavor) testArgs(args []string) []string {
-	isTest := slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
-	if len(f.Excluded) == 0 || !isTest {
+	if len(f.Excluded) == 0 || !isTest(args) {
 		return args
 	}
 	var patterns []string
@@ -155,6 +154,11 @@ func (f Flavor) testArgs(args []string) []string {
 		patterns = append(patterns, exactly(e.Test))
 	}
 	return append(rest, skipFlag, strings.Join(patterns, "|"))
+}
+
+// isTest tells whether a command line is that of a test binary.
+func isTest(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
 }
 
 const skipFlag = "-test.skip"

@@ -95,7 +95,7 @@ func (m *Model) withFault(r *rand.Rand, s Step) Step {
 	}
 	s.During = all[r.IntN(len(all))]
 	if s.During == faultPowerCut && (m.Failed || s.Op == opFill || s.Op == opFailDevice) {
-		s.During = faultKillAgent // A restart heals the device, and the filler would be written anew.
+		s.During = faultKillAgent // A restart heals the device, and the volume that fills the pool would have to be written again.
 	}
 	return s
 }

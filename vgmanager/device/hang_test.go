@@ -35,6 +35,20 @@ func (h *hanging) Run(ctx context.Context, name string, args ...string) ([]byte,
 	return h.runner.Run(ctx, name, args...)
 }
 
+// count is how many commands hung.
+func (h *hanging) count() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.started
+}
+
+// hangs sets what command hangs; "" for none.
+func (h *hanging) hangs(on string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.on = on
+}
+
 // newHanging returns a node on which commands hang, and on which every device can be read.
 func newHanging(on string, out []byte) (*Node, *hanging) {
 	h := &hanging{on: on, runner: runner{out: out}, release: make(chan struct{})}
@@ -77,12 +91,12 @@ func TestProbeOfADeviceThatHangsHoldsUpNoOther(t *testing.T) {
 				if reasons := n.Probe(t.Context(), other); len(reasons) != 0 || time.Since(begun) != timeout {
 					t.Errorf("the other device, after %s: got %v", time.Since(begun), reasons)
 				}
-				if h.started != 1 {
-					t.Errorf("%d reads were begun", h.started)
+				if n := h.count(); n != 1 {
+					t.Errorf("%d reads were begun", n)
 				}
 				close(h.release)
 				synctest.Wait()
-				h.on = ""
+				h.hangs("")
 				if reasons := n.Probe(t.Context(), dead); len(reasons) != 0 {
 					t.Errorf("it answers again: got %v", reasons)
 				}
@@ -103,8 +117,8 @@ func TestDevicesThatHangAreBoundedInNumber(t *testing.T) {
 		if !isUnread(reasons, "32 other devices do not answer") {
 			t.Errorf("got %v", reasons)
 		}
-		if h.started != maxUnanswered {
-			t.Errorf("%d reads were begun", h.started)
+		if n := h.count(); n != maxUnanswered {
+			t.Errorf("%d reads were begun", n)
 		}
 		close(h.release)
 		synctest.Wait()
@@ -124,12 +138,12 @@ func TestListThatHangsFailsAndIsBegunOnce(t *testing.T) {
 				t.Errorf("got %v, %v", devices, err)
 			}
 		}
-		if h.started != 1 || time.Since(begun) != timeout {
-			t.Errorf("%d processes in %s", h.started, time.Since(begun))
+		if n := h.count(); n != 1 || time.Since(begun) != timeout {
+			t.Errorf("%d processes in %s", n, time.Since(begun))
 		}
 		close(h.release)
 		synctest.Wait()
-		h.on = ""
+		h.hangs("")
 		if devices, err := n.List(t.Context()); err != nil || len(devices) == 0 {
 			t.Errorf("after it ended: got %v, %v", devices, err)
 		}

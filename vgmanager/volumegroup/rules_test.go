@@ -130,7 +130,7 @@ func TestChunkSizeFollowsThePool(t *testing.T) {
 	}
 }
 
-// A pool does not grow beyond what its chunk size allows: LVM would refuse it, each time anew.
+// A pool does not grow beyond what its chunk size allows: LVM would refuse each attempt.
 func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, AutoExtend: &v1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}}
 	largest := maxPoolSize(128<<10) / (4 << 20) * (4 << 20)

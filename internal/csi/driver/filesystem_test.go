@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,10 +150,10 @@ func TestMountsThatCannotBeReadAreNotWell(t *testing.T) {
 func TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody(t *testing.T) {
 	table := mountsOf("rw", "ext4", "rw") + "150 30 254:9 / /other rw shared:70 - ext4 /dev/mapper/vg1-other rw\n"
 	synctest.Test(t, func(t *testing.T) {
-		f, calls, release := newFileSystems(t, table, nil), 0, make(chan struct{})
+		f, calls, release := newFileSystems(t, table, nil), atomic.Int32{}, make(chan struct{})
 		f.usage = func(path string) ([]volumeUsage, error) {
 			if path != "/other" {
-				calls++
+				calls.Add(1)
 				<-release
 			}
 			return []volumeUsage{{Total: 1}}, nil
@@ -168,8 +169,8 @@ func TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody(t *testing.T) {
 				t.Errorf("got %v, %q, %v", usage, wrong, err)
 			}
 		}
-		if calls != 1 {
-			t.Errorf("%d calls", calls)
+		if calls.Load() != 1 {
+			t.Errorf("%d calls", calls.Load())
 		}
 		close(release)
 		synctest.Wait()

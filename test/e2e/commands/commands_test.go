@@ -153,8 +153,11 @@ func script(c Command) string {
 	if !strings.Contains(lines, "AGENT=") && strings.Contains(c.Text, "$AGENT") {
 		lines += "\nAGENT=" + agentPod
 	}
-	return "set -euo pipefail\nexport EDITOR=true\nNODE=node1 CLASS=vg1\n" + strings.ReplaceAll(lines, "worker-1", "node1") + "\n"
+	return "set -euo pipefail\nexport EDITOR=true\nNODE=node1 CLASS=vg1\n" + here.Replace(lines) + "\n"
 }
+
+// here puts the story's node and claim in the place of those that pages have as examples.
+var here = strings.NewReplacer("worker-1", "node1", "NAMESPACE=shop", "NAMESPACE=default", "CLAIM=orders", "CLAIM=data")
 
 // bash runs lines in a shell, as an administrator does.
 func (w *world) bash(ctx context.Context, lines string) (stdout, stderr string, err error) {

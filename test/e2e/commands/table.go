@@ -26,7 +26,7 @@ func (c Command) ReadsOnly() bool {
 }
 
 // quiet are parts of commands that may have nothing to print.
-var quiet = []string{`[?(@.status!="True")]`, "get events", "dmesg", "udevadm settle", "journalctl", ".excluded", "-o 'custom-columns=NAME:.metadata.name,SECRET", "logs $AGENT", "logs POD --since"}
+var quiet = []string{`[?(@.status!="True")]`, "[?(@.metadata.annotations.lvm", "get events", "dmesg", "udevadm settle", "journalctl", ".excluded", "-o 'custom-columns=NAME:.metadata.name,SECRET", "logs $AGENT", "logs POD --since"}
 
 // refused are commands that end with an error here, with what they print all the same: containers that were never
 // restarted have no log of before, and smartctl says by its exit code that a virtual disk gives no verdict.
