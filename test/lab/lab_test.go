@@ -414,9 +414,12 @@ func TestRunTestBinary(t *testing.T) {
 	nothingIsLeft(t, o.State)
 }
 
+// The lab tells that a node is lost when its kernel ends. TCP alone would take longer than this test may.
 func TestALostNodeShowsItsConsole(t *testing.T) {
+	ctx, cancel := context.WithTimeout(testContext(t), 2*time.Minute)
+	defer cancel()
 	o := Options{Name: "panic", State: filepath.Join(t.TempDir(), "lab")}
-	_, err := RunTestBinary(testContext(t), o, io.Discard, io.Discard, "/bin/sh", "-c", "echo c >/proc/sysrq-trigger")
+	_, err := RunTestBinary(ctx, o, io.Discard, io.Discard, "/bin/sh", "-c", "echo c >/proc/sysrq-trigger")
 	if err == nil || !errors.Is(err, wire.ErrLost) || !strings.Contains(err.Error(), "Kernel panic") {
 		t.Errorf("got %v", err)
 	}

@@ -18,6 +18,10 @@ const (
 	clockOff = 10 * time.Second
 )
 
+// clockShift is how far the clock is moved. Until that time has passed, the kubelet takes containers of before for newer than those it
+// started since.
+const clockShift = time.Minute
+
 // fault lets one happen, and returns when it is over.
 func (w *world) fault(ctx context.Context, name string) error {
 	switch name {
@@ -81,13 +85,13 @@ func (w *world) processOf(program string) (int, error) {
 	return 0, fmt.Errorf("no process %s of the lab in %s", program, w.lab.State())
 }
 
-// moveClock moves the node's clock an hour on, and back.
+// moveClock moves the node's clock on, and back.
 func (w *world) moveClock(ctx context.Context) error {
-	if _, err := w.onNode(ctx, "date -s @$(($(date +%s) + 3600))"); err != nil {
+	if _, err := w.onNode(ctx, fmt.Sprintf("date -s @$(($(date +%%s) + %.0f))", clockShift.Seconds())); err != nil {
 		return err
 	}
 	wait(ctx, clockOff)
-	_, err := w.onNode(context.WithoutCancel(ctx), "date -s @$(($(date +%s) - 3600))")
+	_, err := w.onNode(context.WithoutCancel(ctx), fmt.Sprintf("date -s @$(($(date +%%s) - %.0f))", clockShift.Seconds()))
 	return err
 }
 

@@ -33,7 +33,7 @@ func (s *supervisor) serveControl(ctx context.Context) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.Method == http.MethodConnect {
-				connect(w, r)
+				s.connect(w, r)
 				return
 			}
 			mux.ServeHTTP(w, r)
@@ -97,8 +97,9 @@ func answer(w http.ResponseWriter, body any, err error) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// connect joins the caller with an address in the lab.
-func connect(w http.ResponseWriter, r *http.Request) {
+// connect joins the caller with an address in the lab. A node that is gone ends no connection, so its end does: TCP would find out after two
+// minutes and a half.
+func (s *supervisor) connect(w http.ResponseWriter, r *http.Request) {
 	target, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(r.Context(), "tcp", r.Host)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
@@ -118,10 +119,41 @@ func connect(w http.ResponseWriter, r *http.Request) {
 	if _, err := io.WriteString(client, "HTTP/1.1 200 Connected\r\n\r\n"); err != nil {
 		return
 	}
+	ended := make(chan struct{})
+	defer close(ended)
+	if kernel := s.kernelAt(r.Host); kernel != nil {
+		go func() {
+			select {
+			case <-kernel.Done():
+				_ = target.Close()
+			case <-ended:
+			}
+		}()
+	}
 	var both sync.WaitGroup
 	both.Go(func() { pipe(target, buffered) })
 	both.Go(func() { pipe(client, target) })
 	both.Wait()
+}
+
+// kernelAt is the running kernel of the node with an address, host:port, and nil for an address that is no node's.
+func (s *supervisor) kernelAt(address string) *process {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return nil
+	}
+	s.mu.Lock()
+	up := s.up
+	s.mu.Unlock()
+	if !up { // The nodes are still being made.
+		return nil
+	}
+	for _, n := range s.nodes {
+		if n.spec.IP() == host {
+			return n.kernel()
+		}
+	}
+	return nil
 }
 
 // pipe copies one direction and passes its end on.

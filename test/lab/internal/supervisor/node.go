@@ -68,6 +68,13 @@ func (n *node) set(state string, proc *process) {
 	}
 }
 
+// kernel is the process of the node's last boot, nil before the first one.
+func (n *node) kernel() *process {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.proc
+}
+
 // dir is the node's folder; User Mode Linux and the node itself need it as an absolute path.
 func (n *node) dir() string { return filepath.Join(n.lab.State, spec.NodeDir(n.spec.Name)) }
 
