@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"time"
 
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/uml"
@@ -49,6 +50,9 @@ type Options struct {
 	PrometheusOperator bool
 	// NetworkPolicies enforces NetworkPolicies on every node, with kube-network-policies. Without it they do nothing.
 	NetworkPolicies bool
+	// MaxRestartPeriod is the longest that the kubelet waits before it restarts a container that ended, in whole seconds from 1s to 5m;
+	// 5m by default, as on any cluster.
+	MaxRestartPeriod time.Duration
 	// CRDs are further files with custom resource definitions to apply before the lab is up.
 	CRDs []string
 	// Progress takes a line for every step, with the time it took. None by default.
@@ -61,7 +65,10 @@ type Options struct {
 
 var validName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?$`)
 
-const minMemoryMB = 256
+const (
+	minMemoryMB      = 256
+	maxRestartPeriod = 5 * time.Minute // the kubelet's own default, and its limit
+)
 
 // complete fills in the defaults.
 func (o Options) complete() (Options, error) {
@@ -70,6 +77,9 @@ func (o Options) complete() (Options, error) {
 	}
 	if o.Nodes == 0 {
 		o.Nodes = 1
+	}
+	if o.MaxRestartPeriod == 0 {
+		o.MaxRestartPeriod = maxRestartPeriod
 	}
 	if o.MemoryMB == 0 {
 		o.MemoryMB = 2048
@@ -110,6 +120,9 @@ func (o Options) validate(flavor Flavor) error {
 	}
 	if o.MemoryMB < minMemoryMB {
 		errs = append(errs, fmt.Errorf("%d MB of memory: want at least %d", o.MemoryMB, minMemoryMB))
+	}
+	if o.MaxRestartPeriod < time.Second || o.MaxRestartPeriod > maxRestartPeriod || o.MaxRestartPeriod%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("a restart period of %s: want whole seconds from 1s to %s", o.MaxRestartPeriod, maxRestartPeriod))
 	}
 	if o.Bare && (o.OpenShift || o.Snapshots || o.OLM || o.OLMv1 || len(o.CRDs) > 0) {
 		errs = append(errs, errors.New("bare nodes have no API server for OpenShift's, snapshots', OLM's or other resources"))

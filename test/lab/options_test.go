@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestOptionsComplete(t *testing.T) {
@@ -38,6 +39,9 @@ func TestOptionsComplete(t *testing.T) {
 		"bare service CA":   {Options{Bare: true, ServiceCA: true}, "service CA"},
 		"bare Prometheus":   {Options{Bare: true, PrometheusOperator: true}, "Prometheus Operator"},
 		"bare policies":     {Options{Bare: true, NetworkPolicies: true}, "network policies"},
+		"restart period":    {Options{MaxRestartPeriod: 10 * time.Second}, ""},
+		"half a second":     {Options{MaxRestartPeriod: 500 * time.Millisecond}, "a restart period of 500ms"},
+		"a day":             {Options{MaxRestartPeriod: 24 * time.Hour}, "a restart period of 24h"},
 		"bare OLM v1":       {Options{Bare: true, OLMv1: true}, "OLM's"},
 		"all components":    {Options{OLMv1: true, ServiceCA: true, PrometheusOperator: true, NetworkPolicies: true}, ""},
 	} {

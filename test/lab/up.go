@@ -97,7 +97,7 @@ func start(ctx context.Context, o Options) (*Lab, error) {
 // prepare builds what the lab runs and writes down what it is to be.
 func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	s := spec.Lab{
-		Name: o.Name, State: o.State, Binary: filepath.Join(o.State, spec.BinaryFile), MemoryMB: o.MemoryMB,
+		Name: o.Name, State: o.State, Binary: filepath.Join(o.State, spec.BinaryFile), MemoryMB: o.MemoryMB, MaxRestartPeriod: o.MaxRestartPeriod,
 		Bare: o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, OLM: o.OLM, CRDs: o.CRDs, Owned: !o.Detached,
 		ServiceCA: o.ServiceCA, PrometheusOperator: o.PrometheusOperator,
 		FirstCPU: rand.IntN(1024), Kernel: uml.Installed(),

@@ -40,7 +40,7 @@ func violated(name, format string, args ...any) error {
 func (w *world) check(ctx context.Context, m *Model) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	for _, check := range []func(context.Context, *Model) error{w.checkPods, w.checkStatus, w.checkObjects, w.checkVolumes, w.checkCapacity} {
+	for _, check := range []func(context.Context, *Model) error{w.checkStatus, w.checkObjects, w.checkVolumes, w.checkCapacity} {
 		var last error
 		err := story.Wait(ctx, "checkpoint", func(ctx context.Context) (bool, string, error) {
 			last = check(ctx, m)
@@ -73,31 +73,6 @@ func (w *world) checkData(ctx context.Context, m *Model) error {
 			}
 			if got != want {
 				return violated(name, "volume %s: file %d has the checksum %s, and had %s when it was flushed", name, file, got, want)
-			}
-		}
-	}
-	return nil
-}
-
-// checkPods wants the product's Pods ready. A Pod whose container was killed before is replaced: the kubelet waits up to five minutes
-// before it starts a container again that ends often, and cannot start one at all that seems older than the one before since the clock
-// was moved.
-func (w *world) checkPods(ctx context.Context, _ *Model) error {
-	pods := &corev1.PodList{}
-	if err := w.List(ctx, pods, client.InNamespace(story.OperatorNamespace)); err != nil {
-		return err
-	}
-	for _, pod := range pods.Items {
-		for _, container := range pod.Status.ContainerStatuses {
-			waiting := container.State.Waiting
-			if waiting != nil && container.RestartCount > 0 && pod.DeletionTimestamp == nil {
-				if err := w.Delete(ctx, &pod); client.IgnoreNotFound(err) != nil {
-					return err
-				}
-				w.log("replace Pod %s: its container waits: %s", pod.Name, waiting.Reason)
-			}
-			if !container.Ready {
-				return violated(pod.Name, "Pod %s is not ready: restarts %d, state %v", pod.Name, container.RestartCount, container.State)
 			}
 		}
 	}

@@ -24,6 +24,8 @@ const (
 	namespace   = "soak"
 	// stepLimit is for an operation with a fault: a node boots in seconds, a resync and a move take a minute.
 	stepLimit = 10 * time.Minute
+	// maxRestartPeriod lets agents come back soon that were killed many times: the kubelet's own limit is as long as settleLimit.
+	maxRestartPeriod = 10 * time.Second
 )
 
 // The disks of the node, by name; a class takes those that it names by serial number.
@@ -54,7 +56,7 @@ func setUp(ctx context.Context, name, image string, log func(string, ...any)) (*
 			specs = append(specs, lab.DiskSpec{Name: disk, Kind: lab.SCSI, Size: 2 * lab.GiB})
 		}
 	}
-	l, err := lab.Up(ctx, lab.Options{Name: name, Nodes: 1, Snapshots: true, Disks: specs})
+	l, err := lab.Up(ctx, lab.Options{Name: name, Nodes: 1, Snapshots: true, Disks: specs, MaxRestartPeriod: maxRestartPeriod})
 	if err != nil {
 		return nil, err
 	}

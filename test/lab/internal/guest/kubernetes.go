@@ -183,8 +183,9 @@ evictionHard: {memory.available: "1Mi"}
 serializeImagePulls: false
 nodeStatusUpdateFrequency: 2s
 nodeStatusReportFrequency: 1m
+crashLoopBackOff: {maxContainerRestartPeriod: %[5]s}
 clusterDNS: ["%[3]s"]
 clusterDomain: %[4]s
-`, m.Dir, containerdSocket, spec.HostIP, spec.ClusterDomain),
+`, m.Dir, containerdSocket, spec.HostIP, spec.ClusterDomain, m.MaxRestartPeriod),
 	}, nil
 }

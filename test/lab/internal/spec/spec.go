@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // Addresses inside a lab. Every lab has a network namespace of its own, so all labs use the same ones.
@@ -81,15 +82,17 @@ type Lab struct {
 	// Preload is a library that User Mode Linux needs on this machine, inside the state folder; empty if it needs none.
 	Preload string `json:"preload,omitempty"`
 	// Path has the folders with etcd, kubelet, containerd and so on.
-	Path      []string `json:"path,omitempty"`
-	Nodes     []Node   `json:"nodes"`
-	MemoryMB  int      `json:"memoryMB"`
-	Flavor    Flavor   `json:"flavor"`
-	Bare      bool     `json:"bare,omitempty"`
-	OpenShift bool     `json:"openShift,omitempty"`
-	Snapshots bool     `json:"snapshots,omitempty"`
-	OLM       bool     `json:"olm,omitempty"`
-	ServiceCA bool     `json:"serviceCA,omitempty"`
+	Path     []string `json:"path,omitempty"`
+	Nodes    []Node   `json:"nodes"`
+	MemoryMB int      `json:"memoryMB"`
+	Flavor   Flavor   `json:"flavor"`
+	Bare     bool     `json:"bare,omitempty"`
+	// MaxRestartPeriod is the kubelet's crashLoopBackOff.maxContainerRestartPeriod.
+	MaxRestartPeriod time.Duration `json:"maxRestartPeriod"`
+	OpenShift        bool          `json:"openShift,omitempty"`
+	Snapshots        bool          `json:"snapshots,omitempty"`
+	OLM              bool          `json:"olm,omitempty"`
+	ServiceCA        bool          `json:"serviceCA,omitempty"`
 	// OLMv1 is the manifest of OLM v1; empty if it does not run.
 	OLMv1 string `json:"olmV1,omitempty"`
 	// PrometheusOperator is run, and its images are in the registry.
@@ -137,6 +140,8 @@ type Guest struct {
 	Lab  string `json:"lab"`
 	Node Node   `json:"node"`
 	Bare bool   `json:"bare"`
+	// MaxRestartPeriod is the lab's.
+	MaxRestartPeriod time.Duration `json:"maxRestartPeriod"`
 	// Flavor is the kind of host that the node is.
 	Flavor Flavor `json:"flavor"`
 	// Policies says that NetworkPolicies are enforced.

@@ -147,7 +147,7 @@ func (n *node) boot(ctx context.Context) error {
 		return fmt.Errorf("node %s is %s", n.spec.Name, st.State)
 	}
 	guest := spec.Guest{
-		Lab: n.lab.Name, Node: n.spec, Bare: n.lab.Bare, Flavor: n.lab.Flavor, Policies: n.lab.NetworkPolicies != "", Path: n.lab.Path,
+		Lab: n.lab.Name, Node: n.spec, Bare: n.lab.Bare, MaxRestartPeriod: n.lab.MaxRestartPeriod, Flavor: n.lab.Flavor, Policies: n.lab.NetworkPolicies != "", Path: n.lab.Path,
 		Dir: filepath.Join(n.dir(), spec.CertDir), LogDir: filepath.Join(n.lab.State, spec.NodeLogDir(n.spec.Name)),
 	}
 	file := filepath.Join(n.dir(), "guest.json")
