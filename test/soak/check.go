@@ -43,8 +43,11 @@ func (w *world) check(ctx context.Context, m *Model) error {
 	for _, check := range []func(context.Context, *Model) error{w.checkStatus, w.checkObjects, w.checkVolumes, w.checkCapacity} {
 		var last error
 		err := story.Wait(ctx, "checkpoint", func(ctx context.Context) (bool, string, error) {
-			last = check(ctx, m)
-			return last == nil, "", last
+			err := check(ctx, m)
+			if ctx.Err() == nil {
+				last = err // At the end of the limit, the error is that of the limit.
+			}
+			return err == nil, "", err
 		})
 		if err != nil && last != nil {
 			return last

@@ -9,6 +9,11 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
 // How long faults last that do not end by themselves.
@@ -18,9 +23,11 @@ const (
 	clockOff = 10 * time.Second
 )
 
-// clockShift is how far the clock is moved. Until that time has passed, the kubelet takes containers of before for newer than those it
-// started since.
-const clockShift = time.Minute
+// clockShift is how far the clock is moved.
+const clockShift = time.Hour
+
+// podPause is how long it takes until a Pod's status shows that a container was killed.
+const podPause = 3 * time.Second
 
 // fault lets one happen, and returns when it is over.
 func (w *world) fault(ctx context.Context, name string) error {
@@ -85,14 +92,34 @@ func (w *world) processOf(program string) (int, error) {
 	return 0, fmt.Errorf("no process %s of the lab in %s", program, w.lab.State())
 }
 
-// moveClock moves the node's clock on, and back.
+// moveClock moves the node's clock on, and back. No container may start meanwhile: the kubelet takes it for the newest of its Pod ever after,
+// by its time, and cannot start the Pod's container a third time.
 func (w *world) moveClock(ctx context.Context) error {
+	wait(ctx, podPause)
+	if err := w.retry(ctx, "the product's Pods are ready", w.podsReady); err != nil {
+		return err
+	}
 	if _, err := w.onNode(ctx, fmt.Sprintf("date -s @$(($(date +%%s) + %.0f))", clockShift.Seconds())); err != nil {
 		return err
 	}
 	wait(ctx, clockOff)
 	_, err := w.onNode(context.WithoutCancel(ctx), fmt.Sprintf("date -s @$(($(date +%%s) - %.0f))", clockShift.Seconds()))
 	return err
+}
+
+func (w *world) podsReady(ctx context.Context) error {
+	pods := &corev1.PodList{}
+	if err := w.List(ctx, pods, client.InNamespace(story.OperatorNamespace)); err != nil {
+		return err
+	}
+	for _, pod := range pods.Items {
+		for _, container := range pod.Status.ContainerStatuses {
+			if !container.Ready {
+				return fmt.Errorf("container %s of Pod %s is not ready", container.Name, pod.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // pullDisk takes a disk of the mirror away, and puts it back with what is on it.

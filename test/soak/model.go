@@ -97,6 +97,9 @@ func (m *Model) withFault(r *rand.Rand, s Step) Step {
 	if s.During == faultPowerCut && (m.Failed || s.Op == opFill || s.Op == opFailDevice) {
 		s.During = faultKillAgent // A restart heals the device, and the volume that fills the pool would have to be written again.
 	}
+	if s.During == faultMoveClock && s.startsPod() {
+		s.During = faultKillOperator // See moveClock.
+	}
 	return s
 }
 

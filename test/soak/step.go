@@ -46,6 +46,11 @@ const (
 
 var faults = []string{faultKillAgent, faultKillOperator, faultStopAPI, faultPowerCut, faultMoveClock, faultPullDisk}
 
+// startsPod tells whether the step starts a Pod.
+func (s Step) startsPod() bool {
+	return slices.Contains([]string{opCreate, opRestore, opClone, opStart, opFill}, s.Op)
+}
+
 // Step is one operation, with the fault that happens meanwhile.
 type Step struct {
 	Op string
