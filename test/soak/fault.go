@@ -18,8 +18,8 @@ const (
 	clockOff = 10 * time.Second
 )
 
-// clockShift is how far the clock is moved. Until that time has passed, the kubelet takes containers of before for newer than those it
-// started since.
+// clockShift is how far the clock is moved. Until that time has passed, the kubelet takes containers of before for
+// newer than those it started since.
 const clockShift = time.Minute
 
 // fault lets one happen, and returns when it is over.
@@ -91,7 +91,8 @@ func (w *world) moveClock(ctx context.Context) error {
 		return err
 	}
 	wait(ctx, clockOff)
-	_, err := w.onNode(context.WithoutCancel(ctx), fmt.Sprintf("date -s @$(($(date +%%s) - %.0f))", clockShift.Seconds()))
+	_, err := w.onNode(context.WithoutCancel(ctx),
+		fmt.Sprintf("date -s @$(($(date +%%s) - %.0f))", clockShift.Seconds()))
 	return err
 }
 

@@ -68,7 +68,8 @@ func setUp(ctx context.Context, name, image string, log func(string, ...any)) (*
 	if err := w.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return w, err
 	}
-	cluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace, Name: clusterName}}
+	cluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace,
+		Name: clusterName}}
 	for _, class := range []string{thinClass, thickClass, mirrorClass} {
 		wanted, err := w.class(ctx, class)
 		if err != nil {
@@ -120,7 +121,8 @@ func (w *world) disk(ctx context.Context, name string) (lab.Disk, error) {
 func (w *world) change(ctx context.Context, change func(*lvmv1alpha1.Storage)) error {
 	return w.retry(ctx, "change the LVMCluster", func(ctx context.Context) error {
 		cluster := &lvmv1alpha1.LVMCluster{}
-		if err := w.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: clusterName}, cluster); err != nil {
+		if err := w.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: clusterName},
+			cluster); err != nil {
 			return err
 		}
 		change(&cluster.Spec.Storage)
