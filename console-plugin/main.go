@@ -1,5 +1,5 @@
-// Command console-plugin serves the OpenShift console's plugin for local volumes: files, and nothing else. It asks no API server and
-// has no rights on the cluster; what the pages read and write, the browser does as its user.
+// Command console-plugin serves the OpenShift console's plugin for local volumes: files, and nothing else. It asks no
+// API server and has no rights on the cluster; what the pages read and write, the browser does as its user.
 package main
 
 import (
@@ -35,10 +35,13 @@ func main() {
 func run() error {
 	var o server.Options
 	flag.StringVar(&o.Address, "listen-address", ":9443", "address to serve on, over TLS")
-	flag.StringVar(&o.CertDir, "cert-dir", "/var/run/secrets/serving-cert", "folder with tls.crt and tls.key, read again when they change")
+	flag.StringVar(&o.CertDir, "cert-dir", "/var/run/secrets/serving-cert",
+		"folder with tls.crt and tls.key, read again when they change")
 	flag.StringVar(&o.Namespace, "namespace", os.Getenv("NAMESPACE"), "namespace of the LVMCluster, told to the pages")
-	version := flag.String("tls-min-version", "", "the least version of TLS, in the words of OpenShift's API: VersionTLS12; empty for TLS 1.2")
-	ciphers := flag.String("tls-ciphers", "", "cipher suites of TLS 1.2 that are served, by OpenSSL's names, separated by commas; empty for Go's own choice")
+	version := flag.String("tls-min-version", "",
+		"the least version of TLS, in the words of OpenShift's API: VersionTLS12; empty for TLS 1.2")
+	ciphers := flag.String("tls-ciphers", "",
+		"cipher suites of TLS 1.2 that are served, by OpenSSL's names, separated by commas; empty for Go's own choice")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
@@ -52,7 +55,8 @@ func run() error {
 		return err
 	}
 	if _, err := fs.Stat(files, "plugin-manifest.json"); errors.Is(err, fs.ErrNotExist) {
-		return errors.New("this program was built without the plugin: run `make console-build`, which builds the plugin first")
+		return errors.New(
+			"this program was built without the plugin: run `make console-build`, which builds the plugin first")
 	}
 	o.Files, o.Log = files, slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

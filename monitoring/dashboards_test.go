@@ -77,12 +77,14 @@ func TestWhatIsWrittenIsFresh(t *testing.T) {
 	if err := run(out); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"dashboards/console.json", "dashboards/grafana.json", "prometheusrule/prometheusrule.yaml", "tests/rules.yaml", "../console-plugin/web/src/model/alerts.ts"} {
+	for _, name := range []string{"dashboards/console.json", "dashboards/grafana.json",
+		"prometheusrule/prometheusrule.yaml", "tests/rules.yaml", "../console-plugin/web/src/model/alerts.ts"} {
 		if read(t, filepath.Join(out, name)) != read(t, name) {
 			t.Errorf("%s is stale. Run: go run ./monitoring", name)
 		}
 	}
-	if committed, err := os.ReadFile("dashboards/console.json"); err != nil || string(dashboards.Console) != string(committed) {
+	if committed, err := os.ReadFile("dashboards/console.json"); err != nil ||
+		string(dashboards.Console) != string(committed) {
 		t.Errorf("dashboards.Console is not console.json: %v", err)
 	}
 }
@@ -114,7 +116,8 @@ func TestTheConsoleKnowsWhatIsInItsDashboard(t *testing.T) {
 			}
 		}
 		// The console has widths for these only, and takes the first query of a singlestat.
-		if !slices.Contains(types, p.Type) || !slices.Contains([]int{3, 4, 6, 12}, p.Span) || (p.Type == "singlestat" && len(p.Targets) != 1) {
+		if !slices.Contains(types, p.Type) || !slices.Contains([]int{3, 4, 6, 12}, p.Span) ||
+			(p.Type == "singlestat" && len(p.Targets) != 1) {
 			t.Errorf("%s: type %s, span %d, %d queries", p.Title, p.Type, p.Span, len(p.Targets))
 		}
 		if p.Type == "table" && len(p.Styles) < 2 {
@@ -123,7 +126,8 @@ func TestTheConsoleKnowsWhatIsInItsDashboard(t *testing.T) {
 	}
 	for _, v := range b.Templating.List {
 		// The console makes a query of it by this very pattern.
-		if query, ok := v.Query.(string); !ok || v.Type != "query" || !regexp.MustCompile(`^label_values\(\w+, \w+\)$`).MatchString(query) {
+		if query, ok := v.Query.(string); !ok || v.Type != "query" ||
+			!regexp.MustCompile(`^label_values\(\w+, \w+\)$`).MatchString(query) {
 			t.Errorf("variable %s: %v", v.Name, v.Query)
 		}
 	}
@@ -161,9 +165,11 @@ var (
 )
 
 func TestEachPanelAsksForWhatThereIs(t *testing.T) {
-	known, expressions := knownMetrics(t), map[string]string{}
+	known := knownMetrics(t)
+	expressions := map[string]string{}
 	for name, b := range boards(t) {
-		ids, titles := map[int]bool{}, map[string]bool{}
+		ids := map[int]bool{}
+		titles := map[string]bool{}
 		for _, p := range b.all() {
 			if ids[p.ID] || p.ID < 1 {
 				t.Errorf("%s: id %d of %s is not its own", name, p.ID, p.Title)
@@ -212,7 +218,8 @@ func has(expr, label string) bool {
 	}
 	groups := grouping.FindAllStringSubmatch(expr, -1)
 	for _, g := range groups {
-		if g[1] == "by" && !slices.Contains(strings.FieldsFunc(g[2], func(r rune) bool { return r == ',' || r == ' ' }), label) {
+		if g[1] == "by" && !slices.Contains(strings.FieldsFunc(g[2],
+			func(r rune) bool { return r == ',' || r == ' ' }), label) {
 			return false
 		}
 	}

@@ -1,5 +1,6 @@
-// Program monitoring writes what Prometheus reads: the PrometheusRule, and the same rules as a file of Prometheus for tests. And the
-// dashboard, for OpenShift's console and for Grafana; and the names of the alerts for the console plugin.
+// Program monitoring writes what Prometheus reads: the PrometheusRule, and the same rules as a file of Prometheus for
+// tests. And the dashboard, for OpenShift's console and for Grafana; and the names of the alerts for the console
+// plugin.
 package main
 
 import (
@@ -36,16 +37,19 @@ func run(out string) error {
 	)
 }
 
-// writeAlerts writes what each alert says, for the console plugin: a Prometheus that is asked for the alerts of one namespace has their labels
-// only.
+// writeAlerts writes what each alert says, for the console plugin: a Prometheus that is asked for the alerts of one
+// namespace has their labels only.
 func writeAlerts(file string) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "// Written by `make monitoring`, from monitoring/rules.\n\n/** Where the runbooks are, by the name of the alert. */\nexport const RUNBOOKS = '%s';\n\n", rules.Runbooks)
-	b.WriteString("/** What each alert says; $labels are those of the alert. */\nexport const summaries: Record<string, string> = {\n")
+	fmt.Fprintf(&b, "// Written by `make monitoring`, from monitoring/rules.\n\n/** Where the runbooks are, by the "+
+		"name of the alert. */\nexport const RUNBOOKS = '%s';\n\n", rules.Runbooks)
+	b.WriteString("/** What each alert says; $labels are those of the alert. */\nexport const summaries: " +
+		"Record<string, string> = {\n")
 	for _, g := range rules.Groups() {
 		for _, a := range g.Alerts {
 			if strings.ContainsAny(a.Summary, "'\\\n") {
-				return fmt.Errorf("alert %s: its summary has what a text of TypeScript cannot have: %q", a.Name, a.Summary)
+				return fmt.Errorf("alert %s: its summary has what a text of TypeScript cannot have: %q",
+					a.Name, a.Summary)
 			}
 			fmt.Fprintf(&b, "  %s: '%s',\n", a.Name, a.Summary)
 		}

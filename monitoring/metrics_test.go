@@ -27,7 +27,8 @@ const promtool = "/usr/bin/promtool"
 // scraped are the labels that Prometheus adds to what it scrapes. What agents have gets the label node too.
 var scraped = []string{"namespace", "job", "instance", "pod", "service", "endpoint", "container"}
 
-// foreign are metrics with their labels that are not of the product's own code: of Prometheus, Go and controller-runtime.
+// foreign are metrics with their labels that are not of the product's own code: of Prometheus, Go and
+// controller-runtime.
 var foreign = map[string][]string{
 	"up":                                 {"node"},
 	"ALERTS":                             {"alertname", "alertstate", "severity", "node", "device_class"},
@@ -109,7 +110,8 @@ func collectMetrics(file *ast.File, known map[string][]string) {
 			known[name[0]] = labels
 			// A summary has these.
 			if strings.HasSuffix(name[0], "_duration_seconds") {
-				known[name[0]+"_sum"], known[name[0]+"_count"] = labels, labels
+				known[name[0]+"_sum"] = labels
+				known[name[0]+"_count"] = labels
 			}
 		case "NewHistogramVec":
 			fields := map[string]string{}
@@ -154,8 +156,11 @@ func unknown(expr string, known map[string][]string) []string {
 	rest := inner.ReplaceAllString(grouping.ReplaceAllString(expr, " "), " ")
 	var all []string
 	for _, m := range selector.FindAllStringSubmatch(rest, -1) {
-		name, matchers, call := m[1], m[2], m[3] != ""
-		if call || slices.Contains(operators, strings.ToLower(name)) || strings.HasPrefix(name, "$") || (matchers == "" && isLiteral(rest, name)) {
+		name := m[1]
+		matchers := m[2]
+		call := m[3] != ""
+		if call || slices.Contains(operators, strings.ToLower(name)) || strings.HasPrefix(name, "$") ||
+			(matchers == "" && isLiteral(rest, name)) {
 			continue
 		}
 		labels, ok := known[name]
@@ -195,7 +200,8 @@ func mustParse(t *testing.T, expressions map[string]string) {
 	var list []any
 	names := slices.Sorted(maps.Keys(expressions))
 	for i, name := range names {
-		list = append(list, map[string]any{"record": fmt.Sprintf("checked:expression:%d", i), "expr": expressions[name], "labels": map[string]string{"at": name}})
+		list = append(list, map[string]any{"record": fmt.Sprintf("checked:expression:%d", i), "expr": expressions[name],
+			"labels": map[string]string{"at": name}})
 	}
 	data, err := yaml.Marshal(map[string]any{"groups": []any{map[string]any{"name": "checked", "rules": list}}})
 	if err != nil {

@@ -30,7 +30,8 @@ var (
 
 // holds are the words of the pages for how long an alert has to hold.
 var holds = map[time.Duration]string{
-	0: "", time.Minute: "a minute", 5 * time.Minute: "five minutes", 10 * time.Minute: "ten minutes", 15 * time.Minute: "15 minutes",
+	0: "", time.Minute: "a minute", 5 * time.Minute: "five minutes", 10 * time.Minute: "ten minutes",
+	15 * time.Minute: "15 minutes",
 	30 * time.Minute: "half an hour", time.Hour: "an hour", 12 * time.Hour: "twelve hours",
 }
 
@@ -58,10 +59,12 @@ func read(t *testing.T, file string) string {
 }
 
 // support is where each page leads at last.
-const support = "\nIf none of this helps, [ask for support](../../docs/how-to/support.md) with what `oc adm must-gather` collects. Its first lines name the causes that it finds.\n"
+const support = "\nIf none of this helps, [ask for support](../../docs/how-to/support.md) with what `oc adm " +
+	"must-gather` collects. Its first lines name the causes that it finds.\n"
 
 func TestEachAlertHasARunbookAndEachRunbookAnAlert(t *testing.T) {
-	texts, index := pages(t), map[string]string{}
+	texts := pages(t)
+	index := map[string]string{}
 	for _, m := range row.FindAllStringSubmatch(texts["README.md"], -1) {
 		if m[1] != m[2] {
 			t.Errorf("the index leads from %s to %s", m[1], m[2])
@@ -77,7 +80,8 @@ func TestEachAlertHasARunbookAndEachRunbookAnAlert(t *testing.T) {
 				continue
 			}
 			delete(texts, a.Name+".md")
-			if got := firsts(heading.FindAllStringSubmatch(text, -1)); !slices.Equal(got, headings) || !strings.HasPrefix(text, "# "+a.Name+"\n") {
+			if got := firsts(heading.FindAllStringSubmatch(text, -1)); !slices.Equal(got, headings) ||
+				!strings.HasPrefix(text, "# "+a.Name+"\n") {
 				t.Errorf("%s: headings %q, want %q below its name", a.Name, got, headings)
 			}
 			if !strings.HasSuffix(text, support) {
@@ -135,10 +139,13 @@ func anchors(text string) []string {
 
 func TestCommandsOfRunbooksExist(t *testing.T) {
 	c := newChecker(t)
-	expressions, commands := map[string]string{}, 0
+	expressions := map[string]string{}
+	commands := 0
 	for name, text := range pages(t) {
 		for _, at := range fence.FindAllStringSubmatchIndex(text, -1) {
-			language, block, before := text[at[2]:at[3]], text[at[4]:at[5]], text[:at[0]]
+			language := text[at[2]:at[3]]
+			block := text[at[4]:at[5]]
+			before := text[:at[0]]
 			var err error
 			switch language {
 			case "sh":
@@ -177,13 +184,15 @@ type kind struct {
 var kinds = map[string]kind{
 	"node": {false, nil}, "pv": {false, nil}, "csistoragecapacities": {true, nil},
 	"pod": {true, nil}, "pods": {true, nil}, "pvc": {true, reflect.TypeFor[corev1.PersistentVolumeClaim]()},
-	"events": {true, nil}, "secret": {true, nil}, "secrets": {true, nil}, "services": {true, reflect.TypeFor[corev1.Service]()},
+	"events": {true, nil}, "secret": {true, nil}, "secrets": {true, nil},
+	"services":   {true, reflect.TypeFor[corev1.Service]()},
 	"deployment": {true, nil}, "daemonset": {true, nil}, "endpointslices": {true, nil},
 	"volumesnapshot": {true, nil}, "csv": {true, nil},
 }
 
 // verbs of kubectl that the pages use. Those of an object need its kind.
-var verbs = map[string]bool{"get": true, "describe": true, "delete": true, "edit": true, "logs": false, "exec": false, "rollout": false, "debug": false}
+var verbs = map[string]bool{"get": true, "describe": true, "delete": true, "edit": true, "logs": false, "exec": false,
+	"rollout": false, "debug": false}
 
 // valued are the flags of kubectl that have their value in the next word; plain are the others, without what follows =.
 var (
@@ -194,7 +203,8 @@ var (
 // lvmCommands are links to lvm; base is what every node has, or what the page says that it may have not.
 var (
 	lvmCommands = []string{"lvs", "vgs", "pvs", "lvextend", "lvchange", "vgchange", "vgreduce", "vgremove"}
-	base        = []string{"cat", "chroot", "dmesg", "dmsetup", "e2fsck", "findmnt", "fstrim", "journalctl", "ps", "systemctl", "timeout", "udevadm", "xfs_repair"}
+	base        = []string{"cat", "chroot", "dmesg", "dmsetup", "e2fsck", "findmnt", "fstrim", "journalctl", "ps",
+		"systemctl", "timeout", "udevadm", "xfs_repair"}
 	// destructive ones need a sentence before them that says in bold what is lost.
 	destructive = regexp.MustCompile(`\b(vgremove|vgreduce|lvremove|lvreduce|pvremove|wipefs|vgcfgrestore|lvconvert)\b`)
 	// asks are those that want an answer; without a terminal LVM takes it for a no.
@@ -217,7 +227,8 @@ type checker struct {
 
 func newChecker(t *testing.T) checker {
 	t.Helper()
-	c := checker{kinds: map[string]kind{}, metrics: knownMetrics(t), programs: append(slices.Clone(lvmCommands), base...)}
+	c := checker{kinds: map[string]kind{}, metrics: knownMetrics(t),
+		programs: append(slices.Clone(lvmCommands), base...)}
 	for name, k := range kinds {
 		c.kinds[name] = k
 	}
@@ -238,7 +249,8 @@ func newChecker(t *testing.T) checker {
 			t.Errorf("the image has no %s", program)
 		}
 	}
-	if way := `"` + strings.Join(enterHost[1:], `", "`) + `"`; !strings.Contains(read(t, "../vgmanager/host/host.go"), way) {
+	if way := `"` + strings.Join(enterHost[1:], `", "`) +
+		`"`; !strings.Contains(read(t, "../vgmanager/host/host.go"), way) {
 		t.Errorf("vgmanager/host does not go to the node by %s", way)
 	}
 	return c
@@ -418,7 +430,8 @@ func (c *checker) cluster(words []string) error {
 }
 
 func parseFlags(words []string) (map[string]string, []string, error) {
-	flags, rest := map[string]string{}, []string(nil)
+	flags := map[string]string{}
+	rest := []string(nil)
 	for i := 0; i < len(words); i++ {
 		name, value, _ := strings.Cut(words[i], "=")
 		switch {

@@ -19,7 +19,8 @@ func TestAlertsOfTheServiceFireWhenTheyShould(t *testing.T) {
 			}
 		}
 	}
-	if out, err := exec.Command(promtool, append([]string{"test", "rules"}, scenes...)...).CombinedOutput(); err != nil {
+	if out, err := exec.Command(promtool, append([]string{"test", "rules"},
+		scenes...)...).CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

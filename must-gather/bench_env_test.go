@@ -28,10 +28,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
-const benchNodes, volumesEach = 200, 20
+const (
+	benchNodes  = 200
+	volumesEach = 20
+)
 
-// BenchmarkGather measures the parts of a gathering of 200 nodes with 20 volumes each: objects from a real API server, nodes that are
-// played at their source (2 MB each, 3 s each, two that hang), and the analysis. `make bench-gather` runs it.
+// BenchmarkGather measures the parts of a gathering of 200 nodes with 20 volumes each: objects from a real API server,
+// nodes that are played at their source (2 MB each, 3 s each, two that hang), and the analysis. `make bench-gather`
+// runs it.
 func BenchmarkGather(b *testing.B) {
 	server, err := env.Start()
 	if err != nil {
@@ -78,10 +82,14 @@ func BenchmarkGather(b *testing.B) {
 // played are nodes that take a while.
 type played struct{}
 
-var line = strings.Repeat("2026-03-01T00:00:00+0000 node kernel: sd 0:0:0:0: [sda] something happened that is of no interest\n", 20000)
+var line = strings.Repeat(
+	"2026-03-01T00:00:00+0000 node kernel: sd 0:0:0:0: [sda] something happened that is of no interest\n", 20000)
 
 func (p played) Ways(node string) []nodes.Way {
-	return []nodes.Way{{Name: "played", Read: func(ctx context.Context, out io.Writer) error { return p.read(ctx, node, out) }}}
+	return []nodes.Way{{Name: "played", Read: func(ctx context.Context,
+		out io.Writer) error {
+		return p.read(ctx, node, out)
+	}}}
 }
 
 func (played) read(ctx context.Context, node string, out io.Writer) error {
@@ -96,7 +104,8 @@ func (played) read(ctx context.Context, node string, out io.Writer) error {
 	}
 	tape := tar.NewWriter(out)
 	for name, content := range map[string]string{"journal-kernel.log": line, "collect.json": "{}"} {
-		if err := tape.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
+		if err := tape.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content)),
+			Typeflag: tar.TypeReg}); err != nil {
 			return err
 		}
 		if _, err := io.WriteString(tape, content); err != nil {
@@ -124,24 +133,34 @@ func populate(b *testing.B, server *env.Env) {
 		if err := server.Client.Status().Update(b.Context(), node); err != nil {
 			b.Fatal(err)
 		}
-		status := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: name}}
+		status := &v1alpha1.LVMVolumeGroupNodeStatus{
+			ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: name}}
 		create(status)
 		status.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "vg1", Status: v1alpha1.VGStatusReady, Size: &size}}
 		for d := range 12 {
-			status.Status.Devices = append(status.Status.Devices, v1alpha1.DeviceStatus{Name: fmt.Sprintf("/dev/sd%c", 'a'+d), State: v1alpha1.DeviceExcluded,
-				ByID: []string{"wwn-0x5000c500a1b2c3d4", "scsi-35000c500a1b2c3d4"}, Model: "A DISK OF SOME MODEL", Serial: "ABCDEFGHIJKL", Reasons: []v1alpha1.DeviceReason{{Code: "Mounted", Message: "has a mounted file system at /somewhere"}}})
+			status.Status.Devices = append(status.Status.Devices,
+				v1alpha1.DeviceStatus{Name: fmt.Sprintf("/dev/sd%c", 'a'+d), State: v1alpha1.DeviceExcluded,
+					ByID: []string{"wwn-0x5000c500a1b2c3d4", "scsi-35000c500a1b2c3d4"}, Model: "A DISK OF SOME MODEL",
+					Serial: "ABCDEFGHIJKL", Reasons: []v1alpha1.DeviceReason{{Code: "Mounted",
+						Message: "has a mounted file system at /somewhere"}}})
 		}
 		if err := server.Client.Status().Update(b.Context(), status); err != nil {
 			b.Fatal(err)
 		}
 		for v := range volumesEach {
 			id := fmt.Sprintf("pvc-%03d-%02d", i, v)
-			create(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: topolvmv1.LogicalVolumeSpec{Name: id, NodeName: name, Size: size, DeviceClass: "vg1"}})
-			create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: id}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, VolumeName: id,
-				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}}}})
-			create(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: size},
-				AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: class,
-				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "topolvm.io", VolumeHandle: id}}}})
+			create(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: id},
+				Spec: topolvmv1.LogicalVolumeSpec{Name: id, NodeName: name, Size: size, DeviceClass: "vg1"}})
+			create(&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: id},
+				Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class, VolumeName: id,
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+					Resources: corev1.VolumeResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceStorage: size}}}})
+			create(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: id},
+				Spec: corev1.PersistentVolumeSpec{Capacity: corev1.ResourceList{corev1.ResourceStorage: size},
+					AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: class,
+					PersistentVolumeSource: corev1.PersistentVolumeSource{
+						CSI: &corev1.CSIPersistentVolumeSource{Driver: "topolvm.io", VolumeHandle: id}}}})
 		}
 	}
 }

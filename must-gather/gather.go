@@ -66,8 +66,8 @@ type gathering struct {
 	from     time.Time
 }
 
-// runGather collects, the most valuable first, and writes the summary as soon as there is one and again at the end, whatever has failed
-// in between. The error is for what keeps it from writing anything.
+// runGather collects, the most valuable first, and writes the summary as soon as there is one and again at the end,
+// whatever has failed in between. The error is for what keeps it from writing anything.
 func runGather(ctx context.Context, progress io.Writer, o options) error {
 	out, err := archive.New(o.folder, o.bytes, redact.Text)
 	if err != nil {
@@ -113,7 +113,8 @@ func (g *gathering) all(ctx context.Context) error {
 		return err
 	}
 	g.say("objects of the API")
-	objectsCtx, cancel := context.WithTimeoutCause(ctx, objectsLimit, fmt.Errorf("the time limit of %s for objects was reached", objectsLimit))
+	objectsCtx, cancel := context.WithTimeoutCause(ctx, objectsLimit,
+		fmt.Errorf("the time limit of %s for objects was reached", objectsLimit))
 	defer cancel()
 	seen := collector.Objects(objectsCtx)
 	// Whatever ends this from here on, the causes that the objects tell are known.
@@ -124,7 +125,11 @@ func (g *gathering) all(ctx context.Context) error {
 	group.Go(func() { g.monitoring(ctx) })
 	if !g.objectsOnly {
 		group.Go(func() { g.nodes(ctx, seen) })
-		group.Go(func() { g.say("logs of %d Pods", len(seen.Pods)); collector.Logs(ctx, seen.Pods, notReady(seen.Nodes)) })
+		group.Go(func() {
+			g.say("logs of %d Pods", len(seen.Pods))
+			collector.Logs(ctx, seen.Pods,
+				notReady(seen.Nodes))
+		})
 	}
 	group.Wait()
 	return nil
@@ -164,8 +169,10 @@ func (g *gathering) finish(interrupted error) error {
 	if err != nil {
 		return err
 	}
-	g.say("%s: %d critical, %d warnings: see %s", summary.Verdict, summary.Critical, summary.Warnings, archive.SummaryFile)
-	return errors.Join(g.out.Always(archive.SummaryFile, []byte(summary.Markdown())), g.out.Always(archive.FindingsFile, content))
+	g.say("%s: %d critical, %d warnings: see %s", summary.Verdict, summary.Critical, summary.Warnings,
+		archive.SummaryFile)
+	return errors.Join(g.out.Always(archive.SummaryFile, []byte(summary.Markdown())),
+		g.out.Always(archive.FindingsFile, content))
 }
 
 func (g *gathering) monitoring(ctx context.Context) {
@@ -199,7 +206,8 @@ func agentsOf(pods []unstructured.Unstructured) map[string]nodes.Agent {
 	agents := map[string]nodes.Agent{}
 	for i := range pods {
 		pod := &corev1.Pod{}
-		if pods[i].GetLabels()[nameLabel] != agentName || runtime.DefaultUnstructuredConverter.FromUnstructured(pods[i].Object, pod) != nil {
+		if pods[i].GetLabels()[nameLabel] != agentName ||
+			runtime.DefaultUnstructuredConverter.FromUnstructured(pods[i].Object, pod) != nil {
 			continue
 		}
 		for _, s := range pod.Status.ContainerStatuses {
@@ -211,9 +219,11 @@ func agentsOf(pods []unstructured.Unstructured) map[string]nodes.Agent {
 	return agents
 }
 
-// wanted are the nodes to read, those with something wrong first, and those that cannot be read since they are not ready.
+// wanted are the nodes to read, those with something wrong first, and those that cannot be read since they are not
+// ready.
 func (g *gathering) wanted(seen cluster.Seen, agents map[string]nodes.Agent) (wanted, away []string) {
-	storage, troubled := sets.KeySet(agents), sets.New[string]()
+	storage := sets.KeySet(agents)
+	troubled := sets.New[string]()
 	for i := range seen.NodeStatuses {
 		storage.Insert(seen.NodeStatuses[i].GetName())
 		if !allReady(&seen.NodeStatuses[i]) {
@@ -277,8 +287,9 @@ func nodeReady(node *unstructured.Unstructured) bool {
 	})
 }
 
-// helper says how a Pod is made for a node without an agent: of the image that this runs from, in the namespace of `oc adm must-gather`;
-// and where this runs outside of the cluster, of the operator's image in the operator's namespace. Both take privileged Pods.
+// helper says how a Pod is made for a node without an agent: of the image that this runs from, in the namespace of `oc
+// adm must-gather`; and where this runs outside of the cluster, of the operator's image in the operator's namespace.
+// Both take privileged Pods.
 func (g *gathering) helper(ctx context.Context, seen cluster.Seen) (*nodes.Helper, error) {
 	if g.pod != "" {
 		namespace, err := os.ReadFile(namespaceFile)
@@ -289,7 +300,8 @@ func (g *gathering) helper(ctx context.Context, seen cluster.Seen) (*nodes.Helpe
 		if err != nil {
 			return nil, fmt.Errorf("the image of this Pod: %w", err)
 		}
-		return &nodes.Helper{Namespace: pod.Namespace, Image: pod.Spec.Containers[0].Image, Command: []string{"/usr/bin/gather", "collect"}}, nil
+		return &nodes.Helper{Namespace: pod.Namespace, Image: pod.Spec.Containers[0].Image,
+			Command: []string{"/usr/bin/gather", "collect"}}, nil
 	}
 	for i := range seen.Pods {
 		name := seen.Pods[i].GetLabels()[nameLabel]
@@ -299,7 +311,8 @@ func (g *gathering) helper(ctx context.Context, seen cluster.Seen) (*nodes.Helpe
 		}
 		first, _ := containers[0].(map[string]any)
 		if image, _ := first["image"].(string); image != "" {
-			return &nodes.Helper{Namespace: seen.Pods[i].GetNamespace(), Image: image, Command: []string{"/lvms", "collect"}}, nil
+			return &nodes.Helper{Namespace: seen.Pods[i].GetNamespace(), Image: image,
+				Command: []string{"/lvms", "collect"}}, nil
 		}
 	}
 	return nil, errors.New("no Pod of the product tells its image: nodes without an agent are not read")

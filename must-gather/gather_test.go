@@ -26,13 +26,14 @@ func TestSince(t *testing.T) {
 		want             time.Time
 		fails            bool
 	}{
-		"nothing":        {},
-		"a duration":     {duration: "2h0m0s", want: now.Add(-2 * time.Hour)},
-		"a moment":       {moment: "2026-02-28T00:00:00Z", want: time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)},
-		"no duration":    {duration: "yesterday", fails: true},
-		"of the future":  {duration: "-2h", fails: true},
-		"no moment":      {moment: "2026-02-28", fails: true},
-		"both: a moment": {duration: "2h", moment: "2026-02-28T00:00:00Z", want: time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)},
+		"nothing":       {},
+		"a duration":    {duration: "2h0m0s", want: now.Add(-2 * time.Hour)},
+		"a moment":      {moment: "2026-02-28T00:00:00Z", want: time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)},
+		"no duration":   {duration: "yesterday", fails: true},
+		"of the future": {duration: "-2h", fails: true},
+		"no moment":     {moment: "2026-02-28", fails: true},
+		"both: a moment": {duration: "2h", moment: "2026-02-28T00:00:00Z",
+			want: time.Date(2026, 2, 28, 0, 0, 0, 0, time.UTC)},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +49,9 @@ func TestSince(t *testing.T) {
 func TestWhateverFailsThereIsASummary(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for name, kubeconfig := range map[string]string{
-		"no access":      "",
-		"nobody answers": "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: \"http://127.0.0.1:1\"}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n",
+		"no access": "",
+		"nobody answers": "apiVersion: v1\nkind: Config\nclusters: [{name: a, cluster: {server: " +
+			"\"http://127.0.0.1:1\"}}]\ncontexts: [{name: a, context: {cluster: a}}]\ncurrent-context: a\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -61,11 +63,14 @@ func TestWhateverFailsThereIsASummary(t *testing.T) {
 			cancel()
 			folder := filepath.Join(t.TempDir(), "must-gather")
 			for range 2 {
-				if err := runGather(ctx, &bytes.Buffer{}, options{folder: folder, bytes: 100 << 20, limit: time.Minute}); err != nil {
+				if err := runGather(ctx, &bytes.Buffer{},
+					options{folder: folder, bytes: 100 << 20, limit: time.Minute}); err != nil {
 					t.Fatal(err)
 				}
 			}
-			for file, want := range map[string]string{"version": "lvm-operator/must-gather\n", "summary.md": "# LVM Storage: unknown", "summary.json": `"verdict": "unknown"`, "errors.json": "what the API server has", "timings.json": "interrupted"} {
+			for file, want := range map[string]string{"version": "lvm-operator/must-gather\n",
+				"summary.md": "# LVM Storage: unknown", "summary.json": `"verdict": "unknown"`,
+				"errors.json": "what the API server has", "timings.json": "interrupted"} {
 				content, err := os.ReadFile(filepath.Join(folder, file))
 				if err != nil || !strings.Contains(string(content), want) {
 					t.Errorf("%s: %s, %v: want %q", file, content, err, want)
@@ -83,7 +88,8 @@ func TestTheArchiveHasTheRunbooks(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
 	folder := t.TempDir()
-	if err := runGather(t.Context(), &bytes.Buffer{}, options{folder: folder, bytes: 100 << 20, limit: time.Minute}); err != nil {
+	if err := runGather(t.Context(), &bytes.Buffer{},
+		options{folder: folder, bytes: 100 << 20, limit: time.Minute}); err != nil {
 		t.Fatal(err)
 	}
 	sources, err := filepath.Glob("../monitoring/runbooks/*.md")
@@ -113,7 +119,8 @@ func TestACheckWritesNoRunbooks(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
 	folder := t.TempDir()
-	if err := runGather(t.Context(), &bytes.Buffer{}, options{folder: folder, bytes: 100 << 20, limit: time.Minute, objectsOnly: true}); err != nil {
+	if err := runGather(t.Context(), &bytes.Buffer{},
+		options{folder: folder, bytes: 100 << 20, limit: time.Minute, objectsOnly: true}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(filepath.Join(folder, "monitoring", "runbooks")); err == nil {
@@ -126,7 +133,8 @@ func TestAFolderThatCannotBeWrittenIsAnError(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := runGather(t.Context(), &bytes.Buffer{}, options{folder: file + "/x", bytes: 100 << 20, limit: time.Minute}); err == nil {
+	if err := runGather(t.Context(), &bytes.Buffer{},
+		options{folder: file + "/x", bytes: 100 << 20, limit: time.Minute}); err == nil {
 		t.Error("no error")
 	}
 }
@@ -167,18 +175,25 @@ func TestWantedNodes(t *testing.T) {
 
 func TestAgentsAreThoseThatRun(t *testing.T) {
 	pod := func(name, label, node, state string) unstructured.Unstructured {
-		return object(`{"metadata":{"name":"` + name + `","namespace":"ns","labels":{"app.kubernetes.io/name":"` + label + `"}},"spec":{"nodeName":"` + node + `"},"status":{"containerStatuses":[{"name":"vg-manager","state":{"` + state + `":{}}}]}}`)
+		return object(`{"metadata":{"name":"` + name + `","namespace":"ns","labels":{"app.kubernetes.io/name":"` +
+			label + `"}},"spec":{"nodeName":"` + node +
+			`"},"status":{"containerStatuses":[{"name":"vg-manager","state":{"` + state + `":{}}}]}}`)
 	}
-	got := agentsOf([]unstructured.Unstructured{pod("a", "vg-manager", "node1", "running"), pod("b", "vg-manager", "node2", "waiting"), pod("c", "lvms-operator", "node3", "running")})
-	if diff := cmp.Diff(map[string]nodes.Agent{"node1": {Namespace: "ns", Pod: "a", Container: "vg-manager"}}, got); diff != "" {
+	got := agentsOf([]unstructured.Unstructured{pod("a", "vg-manager", "node1", "running"),
+		pod("b", "vg-manager", "node2", "waiting"), pod("c", "lvms-operator", "node3", "running")})
+	if diff := cmp.Diff(map[string]nodes.Agent{"node1": {Namespace: "ns", Pod: "a", Container: "vg-manager"}},
+		got); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestTheHelperHasTheProductsImageOutsideOfTheCluster(t *testing.T) {
-	seen := cluster.Seen{Pods: []unstructured.Unstructured{object(`{"metadata":{"namespace":"ns","labels":{"app.kubernetes.io/name":"lvms-operator"}},"spec":{"containers":[{"image":"example.com/lvms:1"}]}}`)}}
+	seen := cluster.Seen{Pods: []unstructured.Unstructured{
+		object(
+			`{"metadata":{"namespace":"ns","labels":{"app.kubernetes.io/name":"lvms-operator"}},"spec":{"containers":[{"image":"example.com/lvms:1"}]}}`)}}
 	got, err := (&gathering{}).helper(t.Context(), seen)
-	if diff := cmp.Diff(&nodes.Helper{Namespace: "ns", Image: "example.com/lvms:1", Command: []string{"/lvms", "collect"}}, got); diff != "" || err != nil {
+	if diff := cmp.Diff(&nodes.Helper{Namespace: "ns", Image: "example.com/lvms:1",
+		Command: []string{"/lvms", "collect"}}, got); diff != "" || err != nil {
 		t.Error(diff, err)
 	}
 	if _, err := (&gathering{}).helper(t.Context(), cluster.Seen{}); err == nil {

@@ -1,5 +1,5 @@
-// Command gather is /usr/bin/gather of the must-gather image. Without a command it collects what support needs to know of the cluster,
-// and says what is wrong in it.
+// Command gather is /usr/bin/gather of the must-gather image. Without a command it collects what support needs to know
+// of the cluster, and says what is wrong in it.
 package main
 
 import (
@@ -45,11 +45,13 @@ type notHealthy analyze.Verdict
 func (n notHealthy) Error() string { return string(n) }
 
 func command() *cobra.Command {
-	o := options{since: os.Getenv("MUST_GATHER_SINCE"), sinceTime: os.Getenv("MUST_GATHER_SINCE_TIME"), pod: os.Getenv("POD_NAME")}
+	o := options{since: os.Getenv("MUST_GATHER_SINCE"), sinceTime: os.Getenv("MUST_GATHER_SINCE_TIME"),
+		pod: os.Getenv("POD_NAME")}
 	root := &cobra.Command{
-		Use:           "gather",
-		Short:         "Collect what support needs to know of LVM Storage, and say what is wrong",
-		Long:          "Collect what support needs to know of LVM Storage, and say what is wrong, in summary.md. MUST_GATHER_SINCE (2h) and MUST_GATHER_SINCE_TIME (RFC 3339) say from when on logs are wanted.",
+		Use:   "gather",
+		Short: "Collect what support needs to know of LVM Storage, and say what is wrong",
+		Long: "Collect what support needs to know of LVM Storage, and say what is wrong, in summary.md. " +
+			"MUST_GATHER_SINCE (2h) and MUST_GATHER_SINCE_TIME (RFC 3339) say from when on logs are wanted.",
 		Version:       version.Version,
 		Args:          cobra.NoArgs,
 		SilenceUsage:  true,
@@ -58,9 +60,12 @@ func command() *cobra.Command {
 	}
 	flags := root.Flags()
 	flags.StringVar(&o.folder, "dest-dir", "/must-gather", "folder to write to")
-	flags.DurationVar(&o.limit, "time-limit", 7*time.Minute+30*time.Second, "what has not been read by then is left out, and said so")
-	flags.Int64Var(&o.bytes, "max-bytes", 500<<20, "the most that is written; logs are cut at their old end before that")
-	flags.BoolVar(&o.allNodes, "all-nodes", false, "read nodes without storage of the product too, by a privileged Pod on each")
+	flags.DurationVar(&o.limit, "time-limit", 7*time.Minute+30*time.Second,
+		"what has not been read by then is left out, and said so")
+	flags.Int64Var(&o.bytes, "max-bytes", 500<<20,
+		"the most that is written; logs are cut at their old end before that")
+	flags.BoolVar(&o.allNodes, "all-nodes", false,
+		"read nodes without storage of the product too, by a privileged Pod on each")
 	flags.StringVar(&o.prometheus, "prometheus", monitoring.DefaultService, prometheusHelp)
 	root.AddCommand(analyzeCommand(), checkCommand(), collect.Command())
 	return root
@@ -85,22 +90,25 @@ func analyzeCommand() *cobra.Command {
 }
 
 // prometheusHelp explains a flag that two commands have.
-const prometheusHelp = "the Prometheus to ask outside of OpenShift, through the API server: NAMESPACE/SCHEME:SERVICE:PORT"
+const prometheusHelp = "the Prometheus to ask outside of OpenShift, through the API server: " +
+	"NAMESPACE/SCHEME:SERVICE:PORT"
 
 func checkCommand() *cobra.Command {
 	var asJSON bool
 	var prometheus string
 	c := &cobra.Command{
-		Use:   "check",
-		Short: "Say what is wrong in the cluster, without an archive: its objects and alerts, no logs and no nodes; exit code 2 where it is not healthy",
-		Args:  cobra.NoArgs,
+		Use: "check",
+		Short: "Say what is wrong in the cluster, without an archive: its objects and alerts, no logs and no nodes; " +
+			"exit code 2 where it is not healthy",
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			folder, err := os.MkdirTemp("", "gather-check-")
 			if err != nil {
 				return err
 			}
 			defer func() { _ = os.RemoveAll(folder) }()
-			o := options{folder: folder, limit: 3 * time.Minute, bytes: 500 << 20, objectsOnly: true, prometheus: prometheus}
+			o := options{folder: folder, limit: 3 * time.Minute, bytes: 500 << 20, objectsOnly: true,
+				prometheus: prometheus}
 			if err := runGather(c.Context(), c.ErrOrStderr(), o); err != nil {
 				return err
 			}
@@ -112,7 +120,8 @@ func checkCommand() *cobra.Command {
 	return c
 }
 
-// archiveIn finds the archive in what `oc adm must-gather` wrote: the folder itself, or the only one in it that is an archive.
+// archiveIn finds the archive in what `oc adm must-gather` wrote: the folder itself, or the only one in it that is an
+// archive.
 func archiveIn(folder string) (string, error) {
 	is := func(at string) bool {
 		for _, name := range []string{"cluster-scoped-resources", "namespaces"} {
@@ -136,7 +145,8 @@ func archiveIn(folder string) (string, error) {
 		}
 	}
 	if len(found) != 1 {
-		return "", fmt.Errorf("%s has %d archives in it: name the folder with cluster-scoped-resources and namespaces", folder, len(found))
+		return "", fmt.Errorf("%s has %d archives in it: name the folder with cluster-scoped-resources and namespaces",
+			folder, len(found))
 	}
 	return found[0], nil
 }
@@ -164,7 +174,8 @@ func show(c *cobra.Command, folder string, now time.Time, asJSON bool) error {
 
 // restConfig is the access of the Pod, or that of kubectl.
 func restConfig() (*rest.Config, error) {
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}).ClientConfig()
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}).ClientConfig()
 	if err != nil {
 		return nil, fmt.Errorf("access to the cluster: %w", err)
 	}

@@ -2,8 +2,8 @@ package v1alpha1
 
 // Condition types of an LVMCluster.
 const (
-	// ConditionReady tells whether state is Ready; its reason is the state, or ReasonDeletionPending; its message has what
-	// is wrong.
+	// ConditionReady tells whether state is Ready; its reason is the state, or ReasonDeletionPending; its message has
+	// what is wrong.
 	ConditionReady = "Ready"
 	// ConditionResourcesAvailable tells whether every operand of the LVMCluster is applied as wanted.
 	ConditionResourcesAvailable = "ResourcesAvailable"
@@ -33,7 +33,8 @@ const (
 	ReasonVGReadinessInProgress = "VGReadinessInProgress"
 	// ReasonVGsFailed: a volume group could not be set up; the message names node, class and cause.
 	ReasonVGsFailed = "VGsFailed"
-	// ReasonVGsDegraded: a volume group exists but something about it is wrong; the message names node, class and cause.
+	// ReasonVGsDegraded: a volume group exists but something about it is wrong; the message names node, class and
+	// cause.
 	ReasonVGsDegraded = "VGsDegraded"
 )
 
@@ -60,8 +61,8 @@ const (
 	ConditionRAIDHealthy = "RAIDHealthy"
 )
 
-// Reasons of the conditions of a volume group that are False. Where several apply, the first in this order is the reason,
-// and the message has all.
+// Reasons of the conditions of a volume group that are False. Where several apply, the first in this order is the
+// reason, and the message has all.
 const (
 	// ReasonDeviceMissing: a device of the group is not there.
 	ReasonDeviceMissing = "DeviceMissing"

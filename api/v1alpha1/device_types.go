@@ -5,7 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// This file is the inventory in LVMVolumeGroupNodeStatus.status.devices: a block device of a node, and why it is used or not.
+// This file is the inventory in LVMVolumeGroupNodeStatus.status.devices: a block device of a node, and why it is used
+// or not.
 
 // DeviceState is the state of a device in one word.
 type DeviceState string
@@ -31,8 +32,8 @@ type DeviceStatus struct {
 	// name is the path that people use, /dev/sdb or /dev/mapper/mpatha. It can be another one after a reboot.
 	Name string `json:"name"`
 
-	// id is the stable identity: "wwn:…", "serial:…", "pv:…" or "fs:…", the first that the device has; with "-partN" for a
-	// partition. Empty if it has none of them.
+	// id is the stable identity: "wwn:…", "serial:…", "pv:…" or "fs:…", the first that the device has; with "-partN"
+	// for a partition. Empty if it has none of them.
 	// +optional
 	ID string `json:"id,omitempty"`
 
@@ -118,8 +119,8 @@ type DeviceStatus struct {
 	// +listMapKey=deviceClass
 	Eligibility []DeviceEligibility `json:"eligibility,omitempty"`
 
-	// fingerprint of all that a decision about the device depends on: identity, size, content and use. What was decided for
-	// another fingerprint does not hold any more.
+	// fingerprint of all that a decision about the device depends on: identity, size, content and use. What was decided
+	// for another fingerprint does not hold any more.
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
 

@@ -36,22 +36,23 @@ type DeviceClass struct {
 	// +optional
 	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
 
-	// deviceSelector chooses the devices of this device class. Without it and deviceSelectors, every unused device of the
-	// node is taken.
+	// deviceSelector chooses the devices of this device class. Without it and deviceSelectors, every unused device of
+	// the node is taken.
 	// +optional
 	DeviceSelector *DeviceSelector `json:"deviceSelector,omitempty"`
 
-	// deviceSelectors choose devices on some of the nodes each, where nodes differ. On a node, the ones whose nodeSelector
-	// selects it hold together. A node that none of them selects gets no volume group. Not together with deviceSelector.
+	// deviceSelectors choose devices on some of the nodes each, where nodes differ. On a node, the ones whose
+	// nodeSelector selects it hold together. A node that none of them selects gets no volume group. Not together with
+	// deviceSelector.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
 	DeviceSelectors []NodeDeviceSelector `json:"deviceSelectors,omitempty"`
 
-	// deviceDiscoveryPolicy says what happens to devices that appear after the volume group was made, where there is
-	// no path in the deviceSelector: Static leaves them alone, Dynamic adds each one that is unused and chosen, after it has
-	// been there for a minute. A device class that is created without it is Static; one that was taken over from an operator without
-	// this field stays Dynamic.
+	// deviceDiscoveryPolicy says what happens to devices that appear after the volume group was made, where there is no
+	// path in the deviceSelector: Static leaves them alone, Dynamic adds each one that is unused and chosen, after it
+	// has been there for a minute. A device class that is created without it is Static; one that was taken over from an
+	// operator without this field stays Dynamic.
 	// +kubebuilder:validation:Enum=Static;Dynamic
 	// +optional
 	DeviceDiscoveryPolicy DeviceDiscoveryPolicy `json:"deviceDiscoveryPolicy,omitempty"`
@@ -65,17 +66,18 @@ type DeviceClass struct {
 	// +optional
 	RAIDConfig *RAIDConfig `json:"raidConfig,omitempty"`
 
-	// storageClassOptions are for the StorageClass lvms-NAME. What a StorageClass cannot change, they cannot either: only
-	// additionalLabels.
+	// storageClassOptions are for the StorageClass lvms-NAME. What a StorageClass cannot change, they cannot either:
+	// only additionalLabels.
 	// +optional
 	StorageClassOptions *StorageClassOptions `json:"storageClassOptions,omitempty"`
 
-	// volumeSnapshotClassOptions are for the VolumeSnapshotClass lvms-NAME. Only a device class with thinPoolConfig has one.
+	// volumeSnapshotClassOptions are for the VolumeSnapshotClass lvms-NAME. Only a device class with thinPoolConfig has
+	// one.
 	// +optional
 	VolumeSnapshotClassOptions *VolumeSnapshotClassOptions `json:"volumeSnapshotClassOptions,omitempty"`
 
-	// deviceRequests ask for something to be done with single devices of the device class. A request holds as long as it
-	// stands here: to take it out cancels what is not finished yet.
+	// deviceRequests ask for something to be done with single devices of the device class. A request holds as long as
+	// it stands here: to take it out cancels what is not finished yet.
 	// +optional
 	// +listType=map
 	// +listMapKey=node
@@ -83,8 +85,8 @@ type DeviceClass struct {
 	// +kubebuilder:validation:MaxItems=64
 	DeviceRequests []DeviceRequest `json:"deviceRequests,omitempty"`
 
-	// adopt are volume groups of the name of this device class that came from another node of this cluster on their disks
-	// and are to be used on this one.
+	// adopt are volume groups of the name of this device class that came from another node of this cluster on their
+	// disks and are to be used on this one.
 	// +optional
 	// +listType=map
 	// +listMapKey=node
@@ -152,8 +154,8 @@ type DeviceSelector struct {
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`
 
-	// models of which the device is one, as status.devices of the LVMVolumeGroupNodeStatus has them. Upper and lower case
-	// are the same, and a * at the end stands for anything.
+	// models of which the device is one, as status.devices of the LVMVolumeGroupNodeStatus has them. Upper and lower
+	// case are the same, and a * at the end stands for anything.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=32
@@ -181,9 +183,9 @@ type DeviceSelector struct {
 	// +optional
 	Removable bool `json:"removable,omitempty"`
 
-	// forceWipeDevicesAndDestroyAllData destroys what is on the devices of paths and optionalPaths before they are used for
-	// the first time, once for each physical disk. A device that is in use, or part of a volume group of this product, is
-	// not wiped.
+	// forceWipeDevicesAndDestroyAllData destroys what is on the devices of paths and optionalPaths before they are used
+	// for the first time, once for each physical disk. A device that is in use, or part of a volume group of this
+	// product, is not wiped.
 	// +optional
 	ForceWipeDevicesAndDestroyAllData *bool `json:"forceWipeDevicesAndDestroyAllData,omitempty"`
 }
@@ -273,8 +275,8 @@ type RAIDConfig struct {
 	// +optional
 	Mirrors *int32 `json:"mirrors,omitempty"`
 
-	// stripes is the number of devices that data is spread over, without those for redundancy; 2 when not set, and 3 for
-	// raid6.
+	// stripes is the number of devices that data is spread over, without those for redundancy; 2 when not set, and 3
+	// for raid6.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=60
 	// +optional
@@ -351,7 +353,8 @@ type ThinPoolConfig struct {
 	// +kubebuilder:validation:Pattern=`^[a-zA-Z0-9_+.][a-zA-Z0-9_+.-]*$`
 	Name string `json:"name"`
 
-	// sizePercent of the free space of the volume group that the pool takes. Above 90 the metadata may be unable to grow.
+	// sizePercent of the free space of the volume group that the pool takes. Above 90 the metadata may be unable to
+	// grow.
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=90
@@ -363,28 +366,29 @@ type ThinPoolConfig struct {
 	// +kubebuilder:validation:Maximum=100
 	OverprovisionRatio int `json:"overprovisionRatio"`
 
-	// highWaterMarkPercent of data or metadata in use is where the pool takes no new volume, no snapshot and no growth, so that the
-	// volumes that it has keep what is left. 100 lets it take new ones until it is full.
+	// highWaterMarkPercent of data or metadata in use is where the pool takes no new volume, no snapshot and no growth,
+	// so that the volumes that it has keep what is left. 100 lets it take new ones until it is full.
 	// +kubebuilder:validation:Minimum=50
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=95
 	// +optional
 	HighWaterMarkPercent int `json:"highWaterMarkPercent,omitempty"`
 
-	// chunkSizeCalculationPolicy: Static takes chunkSize, Host leaves it to LVM. It can be changed until a node has the thin pool.
+	// chunkSizeCalculationPolicy: Static takes chunkSize, Host leaves it to LVM. It can be changed until a node has the
+	// thin pool.
 	// +kubebuilder:validation:Enum=Host;Static
 	// +kubebuilder:default=Static
 	// +optional
 	ChunkSizeCalculationPolicy SizeCalculationPolicy `json:"chunkSizeCalculationPolicy,omitempty"`
 
-	// chunkSize of the pool, from 64Ki to 1Gi, a multiple of 64Ki. When not set, each node's pool has 128Ki, or the smallest power of
-	// two with which the pool can grow to twice its size: 256Ki for a pool of 16 TiB, 512Ki for one of 32 TiB. It can be changed until
-	// a node has the thin pool.
+	// chunkSize of the pool, from 64Ki to 1Gi, a multiple of 64Ki. When not set, each node's pool has 128Ki, or the
+	// smallest power of two with which the pool can grow to twice its size: 256Ki for a pool of 16 TiB, 512Ki for one
+	// of 32 TiB. It can be changed until a node has the thin pool.
 	// +optional
 	ChunkSize *resource.Quantity `json:"chunkSize,omitempty"`
 
-	// metadataSizeCalculationPolicy: Static takes metadataSize, Host leaves it to LVM. It can be changed; a pool that has less metadata
-	// than metadataSize then gets more.
+	// metadataSizeCalculationPolicy: Static takes metadataSize, Host leaves it to LVM. It can be changed; a pool that
+	// has less metadata than metadataSize then gets more.
 	// +kubebuilder:validation:Enum=Host;Static
 	// +kubebuilder:default=Host
 	// +optional
@@ -394,8 +398,8 @@ type ThinPoolConfig struct {
 	// +optional
 	MetadataSize *resource.Quantity `json:"metadataSize,omitempty"`
 
-	// autoExtend grows data and metadata of the pool within the volume group before they are full. It needs a sizePercent
-	// below 100, or a device that is added later. Without it the pool keeps its size.
+	// autoExtend grows data and metadata of the pool within the volume group before they are full. It needs a
+	// sizePercent below 100, or a device that is added later. Without it the pool keeps its size.
 	// +optional
 	AutoExtend *AutoExtend `json:"autoExtend,omitempty"`
 }

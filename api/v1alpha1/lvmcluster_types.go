@@ -37,8 +37,9 @@ type LVMClusterList struct {
 
 // LVMClusterSpec is what the administrator wants.
 type LVMClusterSpec struct {
-	// tolerations let nodes with taints get volume groups. A taint that is not tolerated here keeps new volume groups away from its node.
-	// The node agent runs on tainted nodes too, so that the volumes that a node has can be mounted and unmounted.
+	// tolerations let nodes with taints get volume groups. A taint that is not tolerated here keeps new volume groups
+	// away from its node. The node agent runs on tainted nodes too, so that the volumes that a node has can be mounted
+	// and unmounted.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
@@ -60,8 +61,8 @@ type Storage struct {
 	DeviceClasses []DeviceClass `json:"deviceClasses,omitempty"`
 }
 
-// DefaultDeviceClass returns the name of the device class that is the default: the only one, or the one that says so; "" if
-// there is none.
+// DefaultDeviceClass returns the name of the device class that is the default: the only one, or the one that says so;
+// "" if there is none.
 func (s Storage) DefaultDeviceClass() string {
 	for i := range s.DeviceClasses {
 		if s.DeviceClasses[i].Default || len(s.DeviceClasses) == 1 {
@@ -105,8 +106,8 @@ type LVMClusterStatus struct {
 	// +optional
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// free is the part of size that holds nothing yet: the free space of volume groups and of thin pools. Redundancy and a high-water
-	// mark take of it, so it is more than what new volumes can have.
+	// free is the part of size that holds nothing yet: the free space of volume groups and of thin pools. Redundancy
+	// and a high-water mark take of it, so it is more than what new volumes can have.
 	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`
 
@@ -116,10 +117,10 @@ type LVMClusterStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// deviceClassStatuses has the state of each device class on each of its nodes. physicalVolumes, wipedDevices, and conditions
-	// that are True are in the LVMVolumeGroupNodeStatus of the node only. Where all of it would be more than 800 KiB, the rest is
-	// left out too, in this order, until it fits: excluded; everything but state and a short reason; volume groups that are Ready;
-	// all but the 1000 worst. The conditions count them all.
+	// deviceClassStatuses has the state of each device class on each of its nodes. physicalVolumes, wipedDevices, and
+	// conditions that are True are in the LVMVolumeGroupNodeStatus of the node only. Where all of it would be more than
+	// 800 KiB, the rest is left out too, in this order, until it fits: excluded; everything but state and a short
+	// reason; volume groups that are Ready; all but the 1000 worst. The conditions count them all.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -38,7 +38,8 @@ type LVMVolumeGroupSpec struct {
 	// +optional
 	NodeSelector *corev1.NodeSelector `json:"nodeSelector,omitempty"`
 
-	// tolerations are those of the LVMCluster. A taint that is not tolerated here keeps a new volume group away from its node.
+	// tolerations are those of the LVMCluster. A taint that is not tolerated here keeps a new volume group away from
+	// its node.
 	// +optional
 	// +listType=atomic
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
@@ -53,7 +54,8 @@ type LVMVolumeGroupSpec struct {
 	// +kubebuilder:validation:MaxItems=16
 	DeviceSelectors []NodeDeviceSelector `json:"deviceSelectors,omitempty"`
 
-	// deviceDiscoveryPolicy says what happens to devices that appear later, without a deviceSelector. The operator sets it always.
+	// deviceDiscoveryPolicy says what happens to devices that appear later, without a deviceSelector. The operator sets
+	// it always.
 	// +kubebuilder:validation:Enum=Static;Dynamic
 	// +optional
 	DeviceDiscoveryPolicy DeviceDiscoveryPolicy `json:"deviceDiscoveryPolicy,omitempty"`

@@ -39,8 +39,9 @@ type LVMVolumeGroupNodeStatusStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// lastObserved is when the node agent last looked at the devices and volume groups of the node. It is written with each change of
-	// devices or conditions, and otherwise every 10 minutes. After 30 minutes the rest of this status is no longer relied on.
+	// lastObserved is when the node agent last looked at the devices and volume groups of the node. It is written with
+	// each change of devices or conditions, and otherwise every 10 minutes. After 30 minutes the rest of this status is
+	// no longer relied on.
 	// +optional
 	LastObserved *metav1.Time `json:"lastObserved,omitempty"`
 
@@ -49,13 +50,13 @@ type LVMVolumeGroupNodeStatusStatus struct {
 	// +listType=atomic
 	Devices []DeviceStatus `json:"devices,omitempty"`
 
-	// devicesOmitted is how many devices have no entry, since the list would be too long. What can be used, what is in use by
-	// a device class, and what is broken always has one.
+	// devicesOmitted is how many devices have no entry, since the list would be too long. What can be used, what is in
+	// use by a device class, and what is broken always has one.
 	// +optional
 	DevicesOmitted int32 `json:"devicesOmitted,omitempty"`
 
-	// nodeStatus has the volume group of each device class on this node, sorted by name. As long as a device class has an entry here,
-	// its LVMVolumeGroup is kept.
+	// nodeStatus has the volume group of each device class on this node, sorted by name. As long as a device class has
+	// an entry here, its LVMVolumeGroup is kept.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
@@ -63,15 +64,15 @@ type LVMVolumeGroupNodeStatusStatus struct {
 }
 
 const (
-	// ObservationInterval is how old lastObserved may become before a node agent writes it although nothing else has changed. It
-	// is coarse, so that the agents of a thousand nodes write twice a second together.
+	// ObservationInterval is how old lastObserved may become before a node agent writes it although nothing else has
+	// changed. It is coarse, so that the agents of a thousand nodes write twice a second together.
 	ObservationInterval = 10 * time.Minute
 	// ObservationLimit is how old lastObserved may be for the status to be relied on.
 	ObservationLimit = 3 * ObservationInterval
 )
 
-// IsStale tells whether the node agent has not looked at its node for longer than ObservationLimit. A status without lastObserved,
-// as agents before version 0.2 write it, is not stale.
+// IsStale tells whether the node agent has not looked at its node for longer than ObservationLimit. A status without
+// lastObserved, as agents before version 0.2 write it, is not stale.
 func (s *LVMVolumeGroupNodeStatusStatus) IsStale(now time.Time) bool {
 	return s.LastObserved != nil && now.Sub(s.LastObserved.Time) > ObservationLimit
 }
@@ -94,8 +95,9 @@ const (
 // +kubebuilder:validation:Enum=LogicalVolume;Object;Unclaimed
 type OrphanKind string
 
-// The kinds of orphans. LogicalVolume: LVM has it, and no object asks for it. Object: a LogicalVolume object says that it was made, and
-// LVM does not have it. Unclaimed: both are there, and no PersistentVolume, no snapshot and no claim knows them.
+// The kinds of orphans. LogicalVolume: LVM has it, and no object asks for it. Object: a LogicalVolume object says that
+// it was made, and LVM does not have it. Unclaimed: both are there, and no PersistentVolume, no snapshot and no claim
+// knows them.
 const (
 	OrphanLogicalVolume OrphanKind = "LogicalVolume"
 	OrphanObject        OrphanKind = "Object"
@@ -105,7 +107,8 @@ const (
 // MaxOrphans is how many orphans of a device class stand in the status.
 const MaxOrphans = 32
 
-// OrphanStatus is a logical volume without an object, an object without a logical volume, or both without anything that uses them.
+// OrphanStatus is a logical volume without an object, an object without a logical volume, or both without anything that
+// uses them.
 type OrphanStatus struct {
 	// kind is LogicalVolume or Object: what is there; Unclaimed where both are.
 	Kind OrphanKind `json:"kind"`
@@ -135,8 +138,8 @@ type VGStatus struct {
 	// +optional
 	Status VGState `json:"status,omitempty"`
 
-	// reason says what is wrong and what to do, for every status but Ready. With Ready it says why the node has no volume
-	// group, and needs none; then there are no devices and no size.
+	// reason says what is wrong and what to do, for every status but Ready. With Ready it says why the node has no
+	// volume group, and needs none; then there are no devices and no size.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
@@ -148,8 +151,8 @@ type VGStatus struct {
 	// +optional
 	UUID string `json:"uuid,omitempty"`
 
-	// conditions tell of the health of the group: DevicesHealthy, VolumesHealthy, and ThinPoolHealthy or RAIDHealthy. Each
-	// message names node, device class, device, and the volumes at risk.
+	// conditions tell of the health of the group: DevicesHealthy, VolumesHealthy, and ThinPoolHealthy or RAIDHealthy.
+	// Each message names node, device class, device, and the volumes at risk.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -177,8 +180,9 @@ type VGStatus struct {
 	// +listType=atomic
 	Excluded []ExcludedDevice `json:"excluded,omitempty"`
 
-	// orphans are logical volumes without a LogicalVolume object, LogicalVolume objects without a logical volume, and volumes that no
-	// PersistentVolume, no snapshot and no claim knows, sorted: the first 32 of them. Nothing removes them but you.
+	// orphans are logical volumes without a LogicalVolume object, LogicalVolume objects without a logical volume, and
+	// volumes that no PersistentVolume, no snapshot and no claim knows, sorted: the first 32 of them. Nothing removes
+	// them but you.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
@@ -290,8 +294,8 @@ const (
 
 // RAIDStatus is the redundancy of the volumes of a device class.
 type RAIDStatus struct {
-	// status: Healthy; Degraded when a volume lacks a device or is not in sync; Failed when the data of a volume cannot be
-	// read any more.
+	// status: Healthy; Degraded when a volume lacks a device or is not in sync; Failed when the data of a volume cannot
+	// be read any more.
 	Status RAIDState `json:"status"`
 
 	// memberCount is how many physical volumes the group has.

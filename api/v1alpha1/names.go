@@ -13,14 +13,15 @@ const (
 	TopologyNodeKey = "topology.topolvm.io/node"
 	// CapacityAnnotationPrefix begins the annotations of a Node with the free bytes of each device class.
 	CapacityAnnotationPrefix = "capacity.topolvm.io/"
-	// NodeFinalizer stands on a Node that asks for its claims to go with it, and on Nodes of clusters that were taken over.
+	// NodeFinalizer stands on a Node that asks for its claims to go with it, and on Nodes of clusters that were taken
+	// over.
 	NodeFinalizer = "topolvm.io/node"
 	// DeviceClassParameter is the StorageClass parameter that names the device class.
 	DeviceClassParameter = "topolvm.io/device-class"
 	// OptionClassParameter is the StorageClass parameter that names a class of lvcreate options.
 	OptionClassParameter = "topolvm.io/lvcreate-option-class"
-	// MkfsOptionsParameter is the StorageClass parameter, and the key in the context of a volume, with options for mkfs, separated by
-	// spaces.
+	// MkfsOptionsParameter is the StorageClass parameter, and the key in the context of a volume, with options for
+	// mkfs, separated by spaces.
 	MkfsOptionsParameter = "lvm.topolvm.io/mkfs-options"
 	// FilesystemTypeParameter is the StorageClass parameter that names the file system.
 	FilesystemTypeParameter = "csi.storage.k8s.io/fstype"
@@ -28,30 +29,33 @@ const (
 	StorageClassPrefix = "lvms-"
 	// OwnerTag is the LVM tag of the volume groups that the product made.
 	OwnerTag = "lvms"
-	// ClusterTagPrefix precedes the UID of the cluster in the LVM tag that says which cluster a volume group belongs to.
+	// ClusterTagPrefix precedes the UID of the cluster in the LVM tag that says which cluster a volume group belongs
+	// to.
 	ClusterTagPrefix = "lvms.cluster="
 	// ClassTagPrefix precedes the device class in the LVM tag of its volume group.
 	ClassTagPrefix = "lvms.class="
 	// NodeTagPrefix precedes the node in the LVM tag that says where a volume group is in use.
 	NodeTagPrefix = "lvms.node="
-	// The LVM tags of a logical volume: the UID of its LogicalVolume, its PersistentVolume or VolumeSnapshotContent, and the
-	// namespace and name of the claim or VolumeSnapshot that it was made for. ClusterTagPrefix is on it too.
+	// The LVM tags of a logical volume: the UID of its LogicalVolume, its PersistentVolume or VolumeSnapshotContent,
+	// and the namespace and name of the claim or VolumeSnapshot that it was made for. ClusterTagPrefix is on it too.
 	VolumeUIDTagPrefix   = "lvms.uid="
 	VolumeNameTagPrefix  = "lvms.pv="
 	VolumeClaimTagPrefix = "lvms.pvc="
 	// NewTag is the LVM tag of a logical volume that nobody has used yet: what is on it may be made anew.
 	NewTag = "lvms.new"
-	// FormattingTagPrefix and FormattedTagPrefix precede the type of a file system that is being made on a logical volume, or that
-	// was made on it.
+	// FormattingTagPrefix and FormattedTagPrefix precede the type of a file system that is being made on a logical
+	// volume, or that was made on it.
 	FormattingTagPrefix = "lvms.formatting="
 	FormattedTagPrefix  = "lvms.formatted="
 	// ClaimAnnotation on a LogicalVolume names what it was made for, as NAMESPACE/NAME.
 	ClaimAnnotation = "lvm.topolvm.io/claim"
 	// ConditionAnnotation on a LogicalVolume says what is wrong with its logical volume. A healthy one has none.
 	ConditionAnnotation = "lvm.topolvm.io/condition"
-	// UnclaimedAnnotation on a LogicalVolume says "true" where no PersistentVolume, no snapshot and no claim knows its volume.
+	// UnclaimedAnnotation on a LogicalVolume says "true" where no PersistentVolume, no snapshot and no claim knows its
+	// volume.
 	UnclaimedAnnotation = "lvm.topolvm.io/unclaimed"
-	// AllowDeletionAnnotation on a LogicalVolume with the value "true" lets anybody with permission delete it, and its data.
+	// AllowDeletionAnnotation on a LogicalVolume with the value "true" lets anybody with permission delete it, and its
+	// data.
 	AllowDeletionAnnotation = "lvm.topolvm.io/allow-deletion"
 	// ReleaseClaimsAnnotation on a Node says "true" where the claims of its volumes are to be deleted with it.
 	ReleaseClaimsAnnotation = "lvm.topolvm.io/release-claims"
@@ -73,7 +77,8 @@ const (
 	NodeStatusFinalizer = "delete-protection.lvm.openshift.io"
 	// VolumeGroupFinalizer keeps an LVMVolumeGroup as long as a node status tells of its volume group.
 	VolumeGroupFinalizer = "lvm.openshift.io/lvmvolumegroup"
-	// NodeCleanupPrefix begins the finalizer by which each node of upstream LVMS keeps an LVMVolumeGroup. Nothing sets it any more.
+	// NodeCleanupPrefix begins the finalizer by which each node of upstream LVMS keeps an LVMVolumeGroup. Nothing sets
+	// it any more.
 	NodeCleanupPrefix = "cleanup.vgmanager.node.topolvm.io/"
 
 	// OwnerNameLabel and its siblings mark cluster-scoped operands with the LVMCluster they belong to.
@@ -85,8 +90,8 @@ const (
 	OwnerKindLabel      = "owned-by.topolvm.io/kind"
 )
 
-// WipedDevicesConfigMap is the ConfigMap, in the namespace of the product, that knows the devices which were wiped on nodes
-// that are gone.
+// WipedDevicesConfigMap is the ConfigMap, in the namespace of the product, that knows the devices which were wiped on
+// nodes that are gone.
 const WipedDevicesConfigMap = "lvms-wiped-devices"
 
 // WipedDeviceKey is the key of a device in WipedDevicesConfigMap: 32 hexadecimal digits.

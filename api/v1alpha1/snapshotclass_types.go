@@ -12,9 +12,9 @@ const (
 
 // VolumeSnapshotClassOptions configure the VolumeSnapshotClass of a device class.
 type VolumeSnapshotClassOptions struct {
-	// deletionPolicy says what happens to a snapshot when its VolumeSnapshot is deleted: Delete, or Retain; Delete when not set.
-	// The operator does not change an existing VolumeSnapshotClass: delete it after a change of this field, and the operator
-	// recreates it. Existing snapshots keep the policy that they were taken with.
+	// deletionPolicy says what happens to a snapshot when its VolumeSnapshot is deleted: Delete, or Retain; Delete when
+	// not set. The operator does not change an existing VolumeSnapshotClass: delete it after a change of this field,
+	// and the operator recreates it. Existing snapshots keep the policy that they were taken with.
 	// +optional
 	DeletionPolicy SnapshotDeletionPolicy `json:"deletionPolicy,omitempty"`
 }

@@ -13,14 +13,15 @@ type StorageClassOptions struct {
 	// +optional
 	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy `json:"reclaimPolicy,omitempty"`
 
-	// volumeBindingMode is when a volume is made: WaitForFirstConsumer, on the node of the first Pod that uses the claim, or
-	// Immediate, on the node with the most room; WaitForFirstConsumer when not set.
+	// volumeBindingMode is when a volume is made: WaitForFirstConsumer, on the node of the first Pod that uses the
+	// claim, or Immediate, on the node with the most room; WaitForFirstConsumer when not set.
 	// +kubebuilder:validation:Enum=WaitForFirstConsumer;Immediate
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="volumeBindingMode cannot be changed: a StorageClass keeps what it was made with; use a new device class"
 	// +optional
 	VolumeBindingMode storagev1.VolumeBindingMode `json:"volumeBindingMode,omitempty"`
 
-	// additionalParameters of the StorageClass. The device class and the file system are parameters already, and not to be given here.
+	// additionalParameters of the StorageClass. The device class and the file system are parameters already, and not to
+	// be given here.
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="additionalParameters cannot be changed: a StorageClass keeps what it was made with; use a new device class"
 	// +optional

@@ -39,7 +39,8 @@ func lvmdCommand() *cobra.Command {
 	return command
 }
 
-// runLVMd serves until ctx ends. Every device class must have its volume group: whoever wrote the file is told at once if one has not.
+// runLVMd serves until ctx ends. Every device class must have its volume group: whoever wrote the file is told at once
+// if one has not.
 func runLVMd(ctx context.Context, path string) error {
 	config, err := lvmd.ReadConfig(path)
 	if err != nil {
@@ -76,7 +77,8 @@ func askLVMd(ctx context.Context, path string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
 	defer cancel()
-	connection, err := grpc.NewClient("passthrough:///"+config.SocketName, grpc.WithTransportCredentials(insecure.NewCredentials()),
+	connection, err := grpc.NewClient("passthrough:///"+config.SocketName,
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, socket string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		}))

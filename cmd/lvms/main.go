@@ -1,5 +1,5 @@
-// Command lvms is LVM Storage: `lvms operator` is the cluster's operator, `lvms vgmanager` the agent of a node, `lvms lvmd` the
-// engine of a node for TopoLVM's own components, and `lvms collect` reads a node for must-gather.
+// Command lvms is LVM Storage: `lvms operator` is the cluster's operator, `lvms vgmanager` the agent of a node, `lvms
+// lvmd` the engine of a node for TopoLVM's own components, and `lvms collect` reads a node for must-gather.
 package main
 
 import (
@@ -74,8 +74,10 @@ func command() *cobra.Command {
 	return root
 }
 
-// metricsOptions serves metrics over TLS, to those whom the API server lets read them. reader reads from the API server.
-func metricsOptions(address string, certificate *servingcert.Certificate, profile *tlsprofile.Follower, reader client.Reader) metricsserver.Options {
+// metricsOptions serves metrics over TLS, to those whom the API server lets read them. reader reads from the API
+// server.
+func metricsOptions(address string, certificate *servingcert.Certificate, profile *tlsprofile.Follower,
+	reader client.Reader) metricsserver.Options {
 	return metricsserver.Options{
 		BindAddress:    address,
 		SecureServing:  true,
@@ -85,9 +87,11 @@ func metricsOptions(address string, certificate *servingcert.Certificate, profil
 }
 
 // metricsCertificateHelp explains a flag that both programs have.
-const metricsCertificateHelp = "folder with tls.crt and tls.key of the metrics; as long as they are not there, the certificate is self-signed"
+const metricsCertificateHelp = "folder with tls.crt and tls.key of the metrics; as long as they are not there, the " +
+	"certificate is self-signed"
 
-// pprofAddress is where profiles are served: on this Pod's own loopback, or nowhere for port 0. Nobody is asked who he is there.
+// pprofAddress is where profiles are served: on this Pod's own loopback, or nowhere for port 0. Nobody is asked who he
+// is there.
 func pprofAddress(port uint16) string {
 	if port == 0 {
 		return "0"

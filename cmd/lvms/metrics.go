@@ -35,15 +35,19 @@ func addProcessMetrics(component string, certificates map[string]certificateSour
 	return metrics.Registry.Register(scrape.Process{Component: component, Certificates: certificates})
 }
 
-// smartInterval returns how often disks are asked for their health, from the environment or else from the flag; 0 is never.
+// smartInterval returns how often disks are asked for their health, from the environment or else from the flag; 0 is
+// never.
 func smartInterval(flag time.Duration) (time.Duration, error) {
-	interval, from := flag, "--smart-interval"
+	interval := flag
+	from := "--smart-interval"
 	if text := os.Getenv(smartIntervalVariable); text != "" {
 		parsed, err := time.ParseDuration(text)
 		if err != nil {
-			return 0, fmt.Errorf("the environment variable %s is %q: give a time like 1h or 30m, or 0 for never", smartIntervalVariable, text)
+			return 0, fmt.Errorf("the environment variable %s is %q: give a time like 1h or 30m, or 0 for never",
+				smartIntervalVariable, text)
 		}
-		interval, from = parsed, "the environment variable "+smartIntervalVariable
+		interval = parsed
+		from = "the environment variable " + smartIntervalVariable
 	}
 	if interval != 0 && interval < smart.MinInterval {
 		return 0, fmt.Errorf("%s is %s: give %s or more, or 0 for never", from, interval, smart.MinInterval)
@@ -53,9 +57,11 @@ func smartInterval(flag time.Duration) (time.Duration, error) {
 
 // runbooks returns what runbook_url of the alerts begins with, from the environment or else from the flag.
 func runbooks(flag string) (string, error) {
-	address, from := flag, "--runbook-base-url"
+	address := flag
+	from := "--runbook-base-url"
 	if variable := os.Getenv(runbooksVariable); variable != "" {
-		address, from = variable, "the environment variable "+runbooksVariable
+		address = variable
+		from = "the environment variable " + runbooksVariable
 	}
 	base, err := alertrules.Runbooks(address)
 	if err != nil {

@@ -15,19 +15,21 @@ func TestSmartInterval(t *testing.T) {
 		want     time.Duration
 		problem  string
 	}{
-		"never":                      {},
-		"by flag":                    {flag: time.Hour, want: time.Hour},
-		"by variable":                {variable: "30m", want: 30 * time.Minute},
-		"the variable comes first":   {variable: "30m", flag: time.Hour, want: 30 * time.Minute},
-		"the variable turns it off":  {variable: "0", flag: time.Hour},
-		"a number without a unit":    {variable: "60", problem: `SMART_INTERVAL is "60": give a time like 1h`},
-		"too often":                  {variable: "10s", problem: "the environment variable SMART_INTERVAL is 10s: give 1m0s or more"},
+		"never":                     {},
+		"by flag":                   {flag: time.Hour, want: time.Hour},
+		"by variable":               {variable: "30m", want: 30 * time.Minute},
+		"the variable comes first":  {variable: "30m", flag: time.Hour, want: 30 * time.Minute},
+		"the variable turns it off": {variable: "0", flag: time.Hour},
+		"a number without a unit":   {variable: "60", problem: `SMART_INTERVAL is "60": give a time like 1h`},
+		"too often": {variable: "10s",
+			problem: "the environment variable SMART_INTERVAL is 10s: give 1m0s or more"},
 		"too often by flag":          {flag: time.Second, problem: "--smart-interval is 1s"},
 		"a time that makes no sense": {variable: "-1h", problem: "SMART_INTERVAL is -1h0m0s"},
 	} {
 		t.Setenv(smartIntervalVariable, c.variable)
 		got, err := smartInterval(c.flag)
-		if got != c.want || (err == nil) != (c.problem == "") || err != nil && !strings.Contains(err.Error(), c.problem) {
+		if got != c.want || (err == nil) != (c.problem == "") ||
+			err != nil && !strings.Contains(err.Error(), c.problem) {
 			t.Errorf("%s: got %s, %v", name, got, err)
 		}
 	}
@@ -35,16 +37,18 @@ func TestSmartInterval(t *testing.T) {
 
 func TestRunbooks(t *testing.T) {
 	for name, c := range map[string]struct{ variable, flag, want, problem string }{
-		"not set":                  {want: alertrules.DefaultRunbooks},
-		"by flag":                  {flag: "https://a.example.com", want: "https://a.example.com/"},
-		"by variable":              {variable: "https://b.example.com", want: "https://b.example.com/"},
-		"the variable comes first": {variable: "https://b.example.com", flag: "https://a.example.com", want: "https://b.example.com/"},
-		"no address":               {variable: "runbooks", problem: "the environment variable RUNBOOK_BASE_URL: "},
-		"no address by flag":       {flag: "runbooks", problem: "--runbook-base-url: "},
+		"not set":     {want: alertrules.DefaultRunbooks},
+		"by flag":     {flag: "https://a.example.com", want: "https://a.example.com/"},
+		"by variable": {variable: "https://b.example.com", want: "https://b.example.com/"},
+		"the variable comes first": {variable: "https://b.example.com", flag: "https://a.example.com",
+			want: "https://b.example.com/"},
+		"no address":         {variable: "runbooks", problem: "the environment variable RUNBOOK_BASE_URL: "},
+		"no address by flag": {flag: "runbooks", problem: "--runbook-base-url: "},
 	} {
 		t.Setenv(runbooksVariable, c.variable)
 		got, err := runbooks(c.flag)
-		if got != c.want || (err == nil) != (c.problem == "") || err != nil && !strings.HasPrefix(err.Error(), c.problem) {
+		if got != c.want || (err == nil) != (c.problem == "") ||
+			err != nil && !strings.HasPrefix(err.Error(), c.problem) {
 			t.Errorf("%s: got %q, %v", name, got, err)
 		}
 	}

@@ -83,23 +83,29 @@ func operatorCommand() *cobra.Command {
 	flags.StringVar(&o.metricsAddress, "diagnostics-address", ":8443", "address of the metrics, over TLS")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", metricsCertificateHelp)
 	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics,
-		"how many volumes of a node have metrics of their own; 0 for none. The environment variable "+volumeMetricsVariable+", which a Subscription can set, comes before it")
+		"how many volumes of a node have metrics of their own; 0 for none. The environment variable "+
+			volumeMetricsVariable+", which a Subscription can set, comes before it")
 	flags.DurationVar(&o.smartInterval, "smart-interval", 0,
-		"how often disks are asked for their own verdict on their health (S.M.A.R.T.), at least 1m; 0 for never. The environment variable "+smartIntervalVariable+", which a Subscription can set, comes before it")
+		"how often disks are asked for their own verdict on their health (S.M.A.R.T.), at least 1m; 0 for never. The "+
+			"environment variable "+smartIntervalVariable+", which a Subscription can set, comes before it")
 	flags.StringVar(&o.runbooks, "runbook-base-url", "",
-		"what runbook_url of the alerts begins with; empty for "+alertrules.DefaultRunbooks+". The environment variable "+runbooksVariable+", which a Subscription can set, comes before it")
+		"what runbook_url of the alerts begins with; empty for "+alertrules.DefaultRunbooks+
+			". The environment variable "+runbooksVariable+", which a Subscription can set, comes before it")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for Go's profiles (net/http/pprof); 0 for none")
 	flags.IntVar(&o.webhookPort, "webhook-port", 9443, "port of the admission webhook")
 	flags.StringVar(&o.webhookCertDir, "webhook-cert-dir", "",
-		"folder with tls.crt and tls.key of the webhook, made by OpenShift's service CA or OLM; without it the operator makes and rotates them itself")
+		"folder with tls.crt and tls.key of the webhook, made by OpenShift's service CA or OLM; without it the "+
+			"operator makes and rotates them itself")
 	flags.BoolVar(&o.leaderElect, "leader-elect", true, "let one of several operators act; admission is served by all")
-	flags.IntVar(&o.standbys, "standbys", 1, "how many further operators are kept ready, 0 to 2, each on a node of its own; fewer where there are fewer nodes")
+	flags.IntVar(&o.standbys, "standbys", 1, "how many further operators are kept ready, 0 to 2, each on a node of "+
+		"its own; fewer where there are fewer nodes")
 	return command
 }
 
-// The operator's requests a second to the API server, which by default are 20 (controller-runtime, client/config): a node status for each of a
-// thousand nodes would take a minute. The API server itself is fair among its clients (KEP-1040).
+// The operator's requests a second to the API server, which by default are 20 (controller-runtime, client/config): a
+// node status for each of a thousand nodes would take a minute. The API server itself is fair among its clients
+// (KEP-1040).
 const (
 	clientQPS   = 100
 	clientBurst = 200
@@ -138,7 +144,8 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err != nil {
 		return err
 	}
-	config.QPS, config.Burst = clientQPS, clientBurst
+	config.QPS = clientQPS
+	config.Burst = clientBurst
 	// Upstream's finalizers have no path, and the API server remarks on that each time.
 	config.WarningHandlerWithContext = logf.NewKubeAPIWarningLogger(logf.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	direct, err := client.New(config, client.Options{Scheme: scheme})
@@ -153,7 +160,8 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err != nil {
 		return fmt.Errorf("find out what cluster this is: %w", err)
 	}
-	ctrl.Log.Info("starting the operator", "platform", found.Kind, "scc", found.SCC, "snapshots", found.Snapshots, "console", found.Console, "namespace", namespace)
+	ctrl.Log.Info("starting the operator", "platform", found.Kind, "scc", found.SCC, "snapshots", found.Snapshots,
+		"console", found.Console, "namespace", namespace)
 	needed, err := rights.Of(rbac.Operator, rbac.Namespace, namespace, found.Absent()...)
 	if err != nil {
 		return err
@@ -171,15 +179,18 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err != nil {
 		return err
 	}
-	certificates, profile, volumes := newCertificates(direct, namespace, o), tlsprofile.New(), &trim.Volumes{}
+	certificates := newCertificates(direct, namespace, o)
+	profile := tlsprofile.New()
+	volumes := &trim.Volumes{}
 	certificate := servingcert.New(o.metricsCertDir, reportCertificate)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                              scheme,
-		Metrics:                             metricsOptions(o.metricsAddress, certificate, profile, direct),
-		HealthProbeBindAddress:              o.healthAddress,
-		PprofBindAddress:                    pprofAddress(o.pprofPort),
-		WebhookServer:                       certificates.server(o, profile),
-		Cache:                               cache.Options{ByObject: operatorCache(namespace, found), DefaultTransform: trim.Any, NewInformer: volumes.NewInformer},
+		Scheme:                 scheme,
+		Metrics:                metricsOptions(o.metricsAddress, certificate, profile, direct),
+		HealthProbeBindAddress: o.healthAddress,
+		PprofBindAddress:       pprofAddress(o.pprofPort),
+		WebhookServer:          certificates.server(o, profile),
+		Cache: cache.Options{ByObject: operatorCache(namespace, found),
+			DefaultTransform: trim.Any, NewInformer: volumes.NewInformer},
 		NewClient:                           trim.NewClient,
 		LeaderElection:                      o.leaderElect,
 		LeaderElectionResourceLockInterface: lock,
@@ -207,7 +218,8 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 		return err
 	}
 	if o.leaderElect {
-		if err := standby.New(mgr.GetClient(), mgr.GetAPIReader(), namespace, o.standbys).SetupWithManager(mgr); err != nil {
+		if err := standby.New(mgr.GetClient(), mgr.GetAPIReader(), namespace,
+			o.standbys).SetupWithManager(mgr); err != nil {
 			return err
 		}
 	}
@@ -260,7 +272,8 @@ func ownImage(ctx context.Context, reader client.Reader, namespace, podName stri
 			return container.Image, nil
 		}
 	}
-	return "", fmt.Errorf("pod %s/%s has no container %q, whose image the node agents would get", namespace, podName, managerContainer)
+	return "", fmt.Errorf("pod %s/%s has no container %q, whose image the node agents would get", namespace, podName,
+		managerContainer)
 }
 
 // webhookCertificates are the operator's own, or nil where others make them.
@@ -279,7 +292,8 @@ func newCertificates(direct client.Client, namespace string, o operatorOptions) 
 }
 
 func (c webhookCertificates) server(o operatorOptions, profile *tlsprofile.Follower) ctrlwebhook.Server {
-	options := ctrlwebhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir, TLSOpts: []func(*tls.Config){profile.Configure}}
+	options := ctrlwebhook.Options{Port: o.webhookPort, CertDir: o.webhookCertDir,
+		TLSOpts: []func(*tls.Config){profile.Configure}}
 	if c.own != nil {
 		options.TLSOpts = append(options.TLSOpts, c.own.Configure)
 	}
@@ -304,7 +318,8 @@ func (c webhookCertificates) current(o operatorOptions) certificateSource {
 	return servingcert.New(o.webhookCertDir, nil).FromFolder
 }
 
-func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image string, found platform.Platform, watch *rights.Watch, o operatorOptions) error {
+func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image string, found platform.Platform,
+	watch *rights.Watch, o operatorOptions) error {
 	if err := metrics.Registry.Register(lvmcluster.NewCollector(mgr.GetClient(), namespace)); err != nil {
 		return err
 	}
@@ -313,7 +328,8 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 		return err
 	}
 	clusters := lvmcluster.New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
-		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found, Rights: watch, VolumeMetrics: o.volumeMetrics, SmartInterval: o.smartInterval,
+		lvmcluster.Options{Namespace: namespace, Image: image, Platform: found, Rights: watch,
+			VolumeMetrics: o.volumeMetrics, SmartInterval: o.smartInterval,
 			UpgradeGate: gate})
 	if err := clusters.SetupWithManager(mgr); err != nil {
 		return err
@@ -324,17 +340,20 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 	if err := addInstalled(mgr, namespace, image, found, o); err != nil {
 		return err
 	}
-	if err := node.New(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(), namespace).SetupWithManager(mgr); err != nil {
+	if err := node.New(mgr.GetClient(), mgr.GetCache(), mgr.GetAPIReader(),
+		namespace).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	validator := &webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: namespace}
 	if err := validator.SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := node.NewClaims(mgr.GetClient(), mgr.GetAPIReader(), namespace, mgr.GetEventRecorder("lvms-operator")).SetupWithManager(mgr); err != nil {
+	if err := node.NewClaims(mgr.GetClient(), mgr.GetAPIReader(), namespace,
+		mgr.GetEventRecorder("lvms-operator")).SetupWithManager(mgr); err != nil {
 		return err
 	}
-	if err := topolvmcontroller.SetupPersistentVolumeClaimReconciler(mgr, mgr.GetClient(), mgr.GetAPIReader()); err != nil {
+	if err := topolvmcontroller.SetupPersistentVolumeClaimReconciler(mgr, mgr.GetClient(),
+		mgr.GetAPIReader()); err != nil {
 		return err
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -370,7 +389,8 @@ func addInstalled(mgr ctrl.Manager, namespace, image string, found platform.Plat
 }
 
 // addCSI adds the CSI controller and the sidecars that call it, all in this process.
-func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform, volumes *trim.Volumes) (closeSidecars func(), err error) {
+func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, found platform.Platform,
+	volumes *trim.Volumes) (closeSidecars func(), err error) {
 	controller := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Active: mgr.GetCache(), NameOf: volumes.Name,
 	})
@@ -381,7 +401,8 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 		return nil, err
 	}
 	left := unclaimed.New(unclaimed.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Snapshots: found.Snapshots, Recorder: mgr.GetEventRecorder("lvms-operator"),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Snapshots: found.Snapshots,
+		Recorder: mgr.GetEventRecorder("lvms-operator"),
 	})
 	if err := mgr.Add(left); err != nil {
 		return nil, err
@@ -393,7 +414,8 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 		return nil, err
 	}
 	sidecars, err := sidecar.New(ctx, sidecar.Options{
-		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket, PodName: podName,
+		Config: mgr.GetConfig(), Cache: mgr.GetCache(), Driver: lvmv1alpha1.DriverName, Socket: csiSocket,
+		PodName:   podName,
 		Snapshots: found.Snapshots, Metrics: metrics.Registry,
 	})
 	if err != nil {

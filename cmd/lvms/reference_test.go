@@ -29,7 +29,8 @@ var chapters = []struct {
 }{
 	{"Capacity, of each node agent", [][]metric.Family{capacity.Families}},
 	{"Volume groups and devices, of each node agent", [][]metric.Family{nodemetrics.Families}},
-	{"What disks say of themselves, of each node agent where S.M.A.R.T. is asked for", [][]metric.Family{smart.Families}},
+	{"What disks say of themselves, of each node agent where S.M.A.R.T. is asked for",
+		[][]metric.Family{smart.Families}},
 	{"Volumes, of each node agent", [][]metric.Family{logicalvolume.Families}},
 	{"Commands, of each node agent", [][]metric.Family{nodemetrics.CommandFamilies}},
 	{"The LVMCluster and its nodes, of the operator", [][]metric.Family{lvmcluster.Families}},
@@ -39,9 +40,13 @@ var chapters = []struct {
 
 const introduction = `# Metrics
 
-The operator and each node agent serve metrics at ` + "`/metrics`" + ` on port 8443, with TLS. Who shows a client certificate that the API server would take, or a token, and may ` + "`get`" + ` the path, can read them; OpenShift's own Prometheus always can, and for it the API server is not asked: others cost it one question or two. To read them starts no program on the node and waits for no LVM. A value that is not known has no series: absent is not zero.
+The operator and each node agent serve metrics at ` + "`/metrics`" +
+	` on port 8443, with TLS. Who shows a client certificate that the API server would take, or a token, and may ` + "`get`" + ` the path, can read them; OpenShift's own Prometheus always can, and for it the API server is not asked: others cost it one question or two. To read them starts no program on the node and waits for no LVM. A value that is not known has no series: absent is not zero.
 
-A node has at most 20 series for each of its device classes, and three for each of its volumes. The operator's flag ` + "`--volume-metrics`" + ` or its environment variable ` + "`VOLUME_METRICS`" + `, which a Subscription can set (` + "`spec.config.env`" + `), says for how many volumes of a node; 500 by default, 0 for none. [How to monitor](../how-to/monitor.md) has the alerts, dashboards and how they get into a Prometheus.
+A node has at most 20 series for each of its device classes, and three for each of its volumes. The operator's flag ` +
+	"`--volume-metrics`" + ` or its environment variable ` + "`VOLUME_METRICS`" + `, which a Subscription can set (` +
+	"`spec.config.env`" +
+	`), says for how many volumes of a node; 500 by default, 0 for none. [How to monitor](../how-to/monitor.md) has the alerts, dashboards and how they get into a Prometheus.
 `
 
 const others = `
@@ -49,9 +54,11 @@ const others = `
 
 | metric | of | meaning |
 |---|---|---|
-| ` + "`csi_sidecar_operations_seconds`" + ` | operator | histogram of the time that the calls of the CSI controller took, by ` + "`method_name`" + ` and ` + "`grpc_status_code`" + ` |
+| ` + "`csi_sidecar_operations_seconds`" +
+	` | operator | histogram of the time that the calls of the CSI controller took, by ` + "`method_name`" + ` and ` + "`grpc_status_code`" + ` |
 | ` + "`csi_plugin_operations_seconds`" + ` | agents | the same of the CSI node service, which the kubelet calls |
-| ` + "`controller_runtime_reconcile_total`" + ` | both | reconciles by ` + "`controller`" + ` and ` + "`result`" + ` (success, error, requeue, requeue_after) |
+| ` + "`controller_runtime_reconcile_total`" + ` | both | reconciles by ` + "`controller`" + ` and ` + "`result`" +
+	` (success, error, requeue, requeue_after) |
 | ` + "`workqueue_*`, `rest_client_requests_total`" + ` | both | queues of the controllers, requests to the API server |
 | ` + "`go_*`, `process_*`" + ` | both | the Go runtime and the process |
 `

@@ -54,18 +54,23 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 	b.Helper()
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	for i := range benchDevices {
-		status.Status.Devices = append(status.Status.Devices, v1alpha1.DeviceStatus{Name: fmt.Sprintf("/dev/sd%d", i), ID: fmt.Sprintf("wwn-0x5000c500a1b2c%03d", i), State: v1alpha1.DeviceInUse})
+		status.Status.Devices = append(status.Status.Devices,
+			v1alpha1.DeviceStatus{Name: fmt.Sprintf("/dev/sd%d", i), ID: fmt.Sprintf("wwn-0x5000c500a1b2c%03d", i),
+				State: v1alpha1.DeviceInUse})
 	}
 	for _, class := range []string{"thin", "thick"} {
-		status.Status.NodeStatus = append(status.Status.NodeStatus, v1alpha1.VGStatus{Name: class, Status: v1alpha1.VGStatusReady, Free: ptr.To(resource.MustParse("1Gi"))})
+		status.Status.NodeStatus = append(status.Status.NodeStatus,
+			v1alpha1.VGStatus{Name: class, Status: v1alpha1.VGStatusReady, Free: ptr.To(resource.MustParse("1Gi"))})
 	}
 	var list volumes
 	for i := range count {
-		list = append(list, lvmd.VolumeState{Class: "thin", Name: fmt.Sprintf("0123abcd-0000-4000-8000-%012d", i), Size: 1 << 30, DataPercent: ptr.To(12.5),
+		list = append(list, lvmd.VolumeState{Class: "thin", Name: fmt.Sprintf("0123abcd-0000-4000-8000-%012d", i),
+			Size: 1 << 30, DataPercent: ptr.To(12.5),
 			Tags: []string{v1alpha1.VolumeClaimTagPrefix + fmt.Sprintf("namespace-%d/data-database-%d", i%20, i)}})
 	}
 	cache := statusCache{status: status}
-	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{Client: cache, Live: cache, Node: "node1", States: list, Recorder: noEvents{}, MaxVolumes: defaultVolumeMetrics})
+	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{Client: cache, Live: cache, Node: "node1",
+		States: list, Recorder: noEvents{}, MaxVolumes: defaultVolumeMetrics})
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error)
 	go func() { ended <- audit.Start(ctx) }()
@@ -76,7 +81,8 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(audit, nodemetrics.New(cache, "node1", "ns"), nodemetrics.Commands{&host.Counter{}},
-		scrape.Process{Component: "vg-manager", Certificates: map[string]func() (*tls.Certificate, error){"metrics": servingcert.New("", nil).Current}})
+		scrape.Process{Component: "vg-manager",
+			Certificates: map[string]func() (*tls.Certificate, error){"metrics": servingcert.New("", nil).Current}})
 	return registry
 }
 
@@ -97,15 +103,17 @@ func scrapeOnce(b *testing.B, registry *prometheus.Registry) int {
 	return answer.Len()
 }
 
-// BenchmarkScrape tells what a scrape of an agent takes: its time, its size, and the part of a processor that one each 15 seconds is. The
-// baseline is what every Go program tells of itself.
+// BenchmarkScrape tells what a scrape of an agent takes: its time, its size, and the part of a processor that one each
+// 15 seconds is. The baseline is what every Go program tells of itself.
 func BenchmarkScrape(b *testing.B) {
 	baseline := prometheus.NewRegistry()
-	baseline.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	baseline.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, run := range []struct {
 		name     string
 		registry *prometheus.Registry
-	}{{"baseline", baseline}, {"volumes=0", benchRegistry(b, 0)}, {"volumes=200", benchRegistry(b, 200)}, {"volumes=5000", benchRegistry(b, 5000)}} {
+	}{{"baseline", baseline}, {"volumes=0", benchRegistry(b, 0)}, {"volumes=200", benchRegistry(b, 200)},
+		{"volumes=5000", benchRegistry(b, 5000)}} {
 		b.Run(run.name, func(b *testing.B) {
 			size := 0
 			for b.Loop() {

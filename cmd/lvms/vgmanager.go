@@ -72,8 +72,10 @@ func vgmanagerCommand() *cobra.Command {
 	flags := command.Flags()
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "address of the metrics, over TLS")
 	flags.StringVar(&o.metricsCertDir, "metrics-cert-dir", "", metricsCertificateHelp)
-	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics, "how many volumes have metrics of their own; 0 for none")
-	flags.DurationVar(&o.smartInterval, "smart-interval", 0, "how often disks are asked for their own verdict on their health (S.M.A.R.T.), at least 1m; 0 for never")
+	flags.IntVar(&o.volumeMetrics, "volume-metrics", defaultVolumeMetrics,
+		"how many volumes have metrics of their own; 0 for none")
+	flags.DurationVar(&o.smartInterval, "smart-interval", 0,
+		"how often disks are asked for their own verdict on their health (S.M.A.R.T.), at least 1m; 0 for never")
 	flags.Uint16Var(&o.pprofPort, "pprof-port", 0, "port on 127.0.0.1 for Go's profiles (net/http/pprof); 0 for none")
 	flags.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
 	return command
@@ -116,7 +118,9 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if err != nil {
 		return err
 	}
-	objects, profile, certificate := agentCache(nodeName, namespace, volumes), tlsprofile.New(), servingcert.New(o.metricsCertDir, reportCertificate)
+	objects := agentCache(nodeName, namespace, volumes)
+	profile := tlsprofile.New()
+	certificate := servingcert.New(o.metricsCertDir, reportCertificate)
 	if hasProfile {
 		maps.Copy(objects, profilewatch.CacheByObject())
 	}
@@ -135,7 +139,8 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 			return err
 		}
 	}
-	if err := addProcessMetrics("vg-manager", map[string]certificateSource{"metrics": certificate.Current}); err != nil {
+	if err := addProcessMetrics("vg-manager",
+		map[string]certificateSource{"metrics": certificate.Current}); err != nil {
 		return err
 	}
 	fileSystems := lvmsdriver.NewFileSystems(nodeName)
@@ -173,14 +178,17 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 func addVolumeGroups(
 	mgr ctrl.Manager, nodeName, namespace, cluster string, fileSystems *lvmsdriver.FileSystems, o vgmanagerOptions,
 ) (*lvmd.Engine, error) {
-	runner, local := host.NewNamespace(), host.NewLocal()
+	runner := host.NewNamespace()
+	local := host.NewLocal()
 	if err := metrics.Registry.Register(nodemetrics.Commands{runner.Started(), local.Started()}); err != nil {
 		return nil, err
 	}
 	if err := addSmart(mgr, nodeName, namespace, local, o.smartInterval); err != nil {
 		return nil, err
 	}
-	volumes, devices, kernel := lvm.New(runner), device.New(runner), devicemapper.New()
+	volumes := lvm.New(runner)
+	devices := device.New(runner)
+	kernel := devicemapper.New()
 	volumes.SkipSilent(silentDevices(devices))
 	engine, err := lvmd.New(volumes, kernel, lvmdConfig)
 	if err != nil {
@@ -188,16 +196,19 @@ func addVolumeGroups(
 	}
 	watch := newWatch(volumes, kernel)
 	list := inventory.New(inventory.Options{
-		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster, LVM: volumes, Devices: devices, Health: watch,
+		Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Cluster: cluster, LVM: volumes,
+		Devices: devices, Health: watch,
 	})
 	audit := logicalvolume.NewAuditor(logicalvolume.AuditorOptions{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, States: engine, Recorder: mgr.GetEventRecorder("vg-manager"), MaxVolumes: o.volumeMetrics,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, States: engine,
+		Recorder: mgr.GetEventRecorder("vg-manager"), MaxVolumes: o.volumeMetrics,
 		FileSystems: fileSystems,
 	})
 	groups := volumegroup.New(volumegroup.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Recorder: mgr.GetEventRecorder("vg-manager"),
 		Node: nodeName, Namespace: namespace, Cluster: cluster,
-		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Changed, Orphans: audit.Orphans, StateDir: stateDir,
+		LVM: volumes, Devices: devices, Classes: engine, Health: watch, Changed: list.Changed, Orphans: audit.Orphans,
+		StateDir: stateDir,
 	})
 	events := uevent.New()
 	for _, wake := range []func(){groups.Wake, list.Wake} {
@@ -206,7 +217,10 @@ func addVolumeGroups(
 	}
 	// A change of health is one of capacity too, and of what is wrong with volumes.
 	watch.monitor.Subscribe(engine.Changed)
-	err = errors.Join(metrics.Registry.Register(audit), metrics.Registry.Register(nodemetrics.New(mgr.GetClient(), nodeName, namespace)), mgr.Add(audit), mgr.Add(engine), mgr.Add(footprint.Reducer{}), mgr.Add(manager.RunnableFunc(watch.monitor.Start)), mgr.Add(manager.RunnableFunc(events.Start)),
+	err = errors.Join(metrics.Registry.Register(audit),
+		metrics.Registry.Register(nodemetrics.New(mgr.GetClient(), nodeName, namespace)), mgr.Add(audit),
+		mgr.Add(engine), mgr.Add(footprint.Reducer{}), mgr.Add(manager.RunnableFunc(watch.monitor.Start)),
+		mgr.Add(manager.RunnableFunc(events.Start)),
 		groups.SetupWithManager(mgr), list.SetupWithManager(mgr))
 	return engine, err
 }
@@ -216,7 +230,8 @@ func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, 
 	if interval == 0 {
 		return nil
 	}
-	monitor := smart.New(smart.Options{Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Runner: runner, Interval: interval})
+	monitor := smart.New(smart.Options{Client: mgr.GetClient(), Node: nodeName, Namespace: namespace, Runner: runner,
+		Interval: interval})
 	return errors.Join(metrics.Registry.Register(monitor), mgr.Add(monitor))
 }
 
@@ -229,17 +244,20 @@ func clusterID(ctx context.Context, reader client.Reader) (string, error) {
 	return string(namespace.UID), nil
 }
 
-// addVolumes adds what serves volumes: the reconciler of LogicalVolumes, the CSI node service, its registration with the kubelet, and
-// the capacity on the Node and in the metrics.
-func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine, fileSystems *lvmsdriver.FileSystems) error {
+// addVolumes adds what serves volumes: the reconciler of LogicalVolumes, the CSI node service, its registration with
+// the kubelet, and the capacity on the Node and in the metrics.
+func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
+	fileSystems *lvmsdriver.FileSystems) error {
 	volumes := logicalvolume.New(logicalvolume.Options{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine, Recorder: mgr.GetEventRecorder("vg-manager"),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
+		Recorder: mgr.GetEventRecorder("vg-manager"),
 	})
 	offer := capacity.New(mgr.GetClient(), nodeName, engine)
 	if err := errors.Join(volumes.SetupWithManager(mgr), mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {
 		return err
 	}
-	node := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Volumes: engine, FileSystems: fileSystems})
+	node := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Volumes: engine,
+		FileSystems: fileSystems})
 	measure, err := sidecar.MeasureServer(lvmv1alpha1.DriverName, metrics.Registry)
 	if err != nil {
 		return err

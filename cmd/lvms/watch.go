@@ -19,8 +19,8 @@ import (
 // watch is what is known about the health of the node between two looks, in the words of those who ask.
 type watch struct{ monitor *health.Monitor }
 
-// reportAge is how old the list of physical volumes may be whose pulse is felt: they change by this process, which makes the list
-// anew, or by hand.
+// reportAge is how old the list of physical volumes may be whose pulse is felt: they change by this process, which
+// makes the list anew, or by hand.
 const reportAge = 10 * time.Minute
 
 // reportWait is how long a report may take, so that an LVM that hangs does not hold up the pulse.
@@ -28,13 +28,15 @@ const reportWait = 2 * time.Second
 
 // newWatch feels the pulse of the physical volumes of this product's volume groups.
 func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader) *watch {
-	pulse, known := device.NewPulse(), map[device.Number]string{}
+	pulse := device.NewPulse()
+	known := map[device.Number]string{}
 	failing := func(ctx context.Context) map[string]error {
 		short, cancel := context.WithTimeout(ctx, reportWait)
 		defer cancel()
 		report, err := volumes.Recent(short, reportAge)
 		if err != nil {
-			// Those who look at LVM say so themselves. What hangs LVM is often a device, so those that are known are asked all the more.
+			// Those who look at LVM say so themselves. What hangs LVM is often a device, so those that are known are
+			// asked all the more.
 			report = &lvm.Report{}
 		}
 		failing := map[string]error{}
@@ -46,12 +48,13 @@ func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader) *watch {
 	return &watch{monitor: health.New(health.Options{Mapper: kernel, Failing: failing})}
 }
 
-// beats are the devices of the volume groups of this product. LVM lists a group no more when none of its devices can be read, so
-// what it once listed is remembered as long as the kernel has the device.
+// beats are the devices of the volume groups of this product. LVM lists a group no more when none of its devices can be
+// read, so what it once listed is remembered as long as the kernel has the device.
 func beats(report *lvm.Report, known map[device.Number]string) []device.Beat {
 	for i := range report.VGs {
 		for _, pv := range report.VGs[i].PVs {
-			if number := device.NewNumber(pv.Major, pv.Minor); pv.Major != 0 && report.VGs[i].HasTag(lvmv1alpha1.OwnerTag) {
+			if number := device.NewNumber(pv.Major,
+				pv.Minor); pv.Major != 0 && report.VGs[i].HasTag(lvmv1alpha1.OwnerTag) {
 				known[number] = pv.Name
 			}
 		}
@@ -97,7 +100,8 @@ func silentDevices(devices *device.Node) lvm.Silent {
 			logger.Error(err, "Devices could not be asked whether they answer")
 		}
 		if len(silent) > 0 {
-			logger.Info("LVM leaves out devices that do not answer: see the kernel's log; repair or detach them", "devices", silent)
+			logger.Info("LVM leaves out devices that do not answer: see the kernel's log; repair or detach them",
+				"devices", silent)
 		}
 		return silent
 	}

@@ -29,11 +29,14 @@ func startAPIServer(ctx context.Context) (*rest.Config, func() error, error) {
 	options := &envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{{
 		ObjectMeta: metav1.ObjectMeta{Name: "lvms-operator-webhook"},
 		Webhooks: []admissionv1.ValidatingWebhook{{
-			Name: "vlvmcluster.kb.io", AdmissionReviewVersions: []string{"v1"}, SideEffects: ptr.To(admissionv1.SideEffectClassNone),
-			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x", Namespace: "x", Path: &path}},
+			Name: "vlvmcluster.kb.io", AdmissionReviewVersions: []string{"v1"},
+			SideEffects: ptr.To(admissionv1.SideEffectClassNone),
+			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x",
+				Namespace: "x", Path: &path}},
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-				Rule:       admissionv1.Rule{APIGroups: []string{"lvm.topolvm.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"lvmclusters"}},
+				Rule: admissionv1.Rule{APIGroups: []string{"lvm.topolvm.io"}, APIVersions: []string{"v1alpha1"},
+					Resources: []string{"lvmclusters"}},
 			}},
 		}},
 	}}}
@@ -50,7 +53,8 @@ func startAPIServer(ctx context.Context) (*rest.Config, func() error, error) {
 	return server.Config, stop, nil
 }
 
-func serveAdmission(ctx context.Context, config *rest.Config, options *envtest.WebhookInstallOptions, ended chan<- error) error {
+func serveAdmission(ctx context.Context, config *rest.Config, options *envtest.WebhookInstallOptions,
+	ended chan<- error) error {
 	if err := options.Install(config); err != nil {
 		return err
 	}
@@ -63,7 +67,8 @@ func serveAdmission(ctx context.Context, config *rest.Config, options *envtest.W
 	if err != nil {
 		return err
 	}
-	if err := (&webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: env.Namespace}).SetupWithManager(mgr); err != nil {
+	if err := (&webhook.Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(),
+		Namespace: env.Namespace}).SetupWithManager(mgr); err != nil {
 		return err
 	}
 	go func() { ended <- mgr.Start(ctx) }()

@@ -1,6 +1,7 @@
-// Command bridge is a test double of the console's server for the plugin's browser tests and for `make console`: it serves a page that
-// loads plugins as the console does, passes requests on to the plugin's server and to a real API server with the token of a user, checks
-// CSRF tokens, and sends the console's Content-Security-Policy, enforced. It is for tests: whoever reaches it is an administrator.
+// Command bridge is a test double of the console's server for the plugin's browser tests and for `make console`: it
+// serves a page that loads plugins as the console does, passes requests on to the plugin's server and to a real API
+// server with the token of a user, checks CSRF tokens, and sends the console's Content-Security-Policy, enforced. It is
+// for tests: whoever reaches it is an administrator.
 package main
 
 import (
@@ -58,7 +59,8 @@ func (r reach) proxy(rewrite func(*httputil.ProxyRequest)) (*httputil.ReversePro
 		return nil, fmt.Errorf("no certificate to trust %s by", r.url)
 	}
 	return &httputil.ReverseProxy{
-		Transport:     &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, DisableCompression: true, DialContext: r.dial},
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			DisableCompression: true, DialContext: r.dial},
 		FlushInterval: -1,
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(r.url)
@@ -123,12 +125,15 @@ func nosniff(next http.Handler) http.Handler {
 
 // locale asks the plugin's server, as the console does for a namespace plugin__NAME.
 func (b *bridge) locale(w http.ResponseWriter, r *http.Request) {
-	language, namespace := filepath.Base(r.URL.Query().Get("lng")), filepath.Base(r.URL.Query().Get("ns"))
-	r.URL.Path, r.URL.RawQuery = "/locales/"+language+"/"+namespace+".json", ""
+	language := filepath.Base(r.URL.Query().Get("lng"))
+	namespace := filepath.Base(r.URL.Query().Get("ns"))
+	r.URL.Path = "/locales/" + language + "/" + namespace + ".json"
+	r.URL.RawQuery = ""
 	b.plugin.ServeHTTP(w, r)
 }
 
-// kubernetes passes on to the API server: everything that is not a GET needs the token that only a page of the console has.
+// kubernetes passes on to the API server: everything that is not a GET needs the token that only a page of the console
+// has.
 func (b *bridge) kubernetes(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		cookie, err := r.Cookie(csrfCookie)
@@ -152,7 +157,10 @@ func (b *bridge) prometheus(prefix string, serve func(*metrics, http.ResponseWri
 			http.Error(w, "Prometheus is out of reach", http.StatusBadGateway)
 			return
 		}
-		http.StripPrefix(prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(b.metrics, w, r) })).ServeHTTP(w, r)
+		http.StripPrefix(prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			serve(b.metrics, w,
+				r)
+		})).ServeHTTP(w, r)
 	}
 }
 
@@ -187,12 +195,14 @@ func (b *bridge) login(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no such user", http.StatusNotFound)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: name, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: sessionCookie, Value: name, Path: "/", HttpOnly: true,
+		SameSite: http.SameSiteStrictMode})
 	w.WriteHeader(http.StatusNoContent)
 }
 
 // policy is the console's (it sends it as a report only), enforced.
-const policy = "base-uri 'self'; default-src 'self'; img-src 'self' data:; font-src 'self' data:; script-src 'self' 'unsafe-eval' 'nonce-%s'; " +
+const policy = "base-uri 'self'; default-src 'self'; img-src 'self' data:; font-src 'self' data:; script-src 'self' " +
+	"'unsafe-eval' 'nonce-%s'; " +
 	"style-src 'self' 'unsafe-inline'; connect-src 'self'; object-src 'self'; frame-src 'none'; frame-ancestors 'none'"
 
 // index is the page, for every path of the console.

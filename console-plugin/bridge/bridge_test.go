@@ -16,7 +16,8 @@ import (
 func seen(t *testing.T) reach {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]string{"authorization": r.Header.Get("Authorization"), "cookie": r.Header.Get("Cookie"), "csrf": r.Header.Get(csrfHeader), "path": r.URL.Path})
+		_ = json.NewEncoder(w).Encode(map[string]string{"authorization": r.Header.Get("Authorization"),
+			"cookie": r.Header.Get("Cookie"), "csrf": r.Header.Get(csrfHeader), "path": r.URL.Path})
 	}))
 	t.Cleanup(server.Close)
 	at, err := url.Parse(server.URL)
@@ -28,7 +29,8 @@ func seen(t *testing.T) reach {
 
 func newTestBridge(t *testing.T) *bridge {
 	t.Helper()
-	b, err := newBridge(t.TempDir(), seen(t), seen(t), map[string]string{adminUser: "admin-token", viewerUser: "viewer-token"})
+	b, err := newBridge(t.TempDir(), seen(t), seen(t),
+		map[string]string{adminUser: "admin-token", viewerUser: "viewer-token"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,14 +88,17 @@ func TestTheTokenOfTheUserGoesOnAndWhatIsTheConsolesDoesNot(t *testing.T) {
 func TestWhatIsOutOfReachIsNoAnswer(t *testing.T) {
 	b := newTestBridge(t)
 	for range 2 {
-		if code, _ := answer(b, httptest.NewRequest(http.MethodGet, "/test/cut?is=true", nil)); code != http.StatusNoContent {
+		if code, _ := answer(b, httptest.NewRequest(http.MethodGet, "/test/cut?is=true",
+			nil)); code != http.StatusNoContent {
 			t.Fatalf("cut: %d", code)
 		}
-		if code, _ := answer(b, httptest.NewRequest(http.MethodGet, "/api/kubernetes/version", nil)); code != http.StatusBadGateway {
+		if code, _ := answer(b, httptest.NewRequest(http.MethodGet, "/api/kubernetes/version",
+			nil)); code != http.StatusBadGateway {
 			t.Errorf("a cluster that is out of reach: %d", code)
 		}
 	}
-	if code, _ := answer(b, httptest.NewRequest(http.MethodGet, "/api/prometheus/api/v1/query", nil)); code != http.StatusBadGateway {
+	if code, _ := answer(b, httptest.NewRequest(http.MethodGet, "/api/prometheus/api/v1/query",
+		nil)); code != http.StatusBadGateway {
 		t.Errorf("no Prometheus: %d", code)
 	}
 }
@@ -101,7 +106,9 @@ func TestWhatIsOutOfReachIsNoAnswer(t *testing.T) {
 func TestPrometheusIsAskedWithTheRightsOfTheUser(t *testing.T) {
 	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		sample := `{"metric":{"namespace":%q},"value":[1,"1"]}`
-		_, _ = fmt.Fprintf(w, `{"status":"success","data":{"resultType":"vector","result":[%s,%s,{"metric":{},"value":[1,"2"]}]}}`, fmt.Sprintf(sample, "mine"), fmt.Sprintf(sample, "other"))
+		_, _ = fmt.Fprintf(w,
+			`{"status":"success","data":{"resultType":"vector","result":[%s,%s,{"metric":{},"value":[1,"2"]}]}}`,
+			fmt.Sprintf(sample, "mine"), fmt.Sprintf(sample, "other"))
 	}))
 	defer prometheus.Close()
 	at, err := url.Parse(prometheus.URL)
@@ -121,7 +128,8 @@ func TestPrometheusIsAskedWithTheRightsOfTheUser(t *testing.T) {
 		has, not   string
 	}{
 		{"/api/prometheus-tenancy/api/v1/query?query=up&namespace=mine", viewerUser, http.StatusOK, "mine", "other"},
-		{"/api/prometheus-tenancy/api/v1/query?query=up&namespace=other", viewerUser, http.StatusForbidden, "", "success"},
+		{"/api/prometheus-tenancy/api/v1/query?query=up&namespace=other", viewerUser,
+			http.StatusForbidden, "", "success"},
 		{"/api/prometheus-tenancy/api/v1/query?query=up", adminUser, http.StatusBadRequest, "namespace", "success"},
 		{"/api/prometheus/api/v1/query?query=up", viewerUser, http.StatusForbidden, "", "success"},
 		{"/api/prometheus/api/v1/query?query=up", adminUser, http.StatusOK, "other", "Forbidden"},
@@ -140,7 +148,8 @@ func TestPrometheusScrapesWhatWasPutLast(t *testing.T) {
 	b := newTestBridge(t)
 	b.metrics = newMetrics(&url.URL{}, nil, nil)
 	for _, text := range []string{"a 1\n", "b 2\n", "b 2\n"} {
-		if code, _ := answer(b, httptest.NewRequest(http.MethodPut, "/test/metrics", strings.NewReader(text))); code != http.StatusNoContent {
+		if code, _ := answer(b, httptest.NewRequest(http.MethodPut, "/test/metrics",
+			strings.NewReader(text))); code != http.StatusNoContent {
 			t.Fatalf("put: %d", code)
 		}
 		if _, body := answer(b, httptest.NewRequest(http.MethodGet, "/test/metrics", nil)); body != text {

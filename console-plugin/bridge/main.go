@@ -38,12 +38,15 @@ func main() {
 	var o options
 	// controller-runtime has flags of its own in the usual set.
 	flags := flag.NewFlagSet("bridge", flag.ExitOnError)
-	flags.StringVar(&o.lab, "lab", "", "folder of the lab whose cluster is shown; without it an API server is started (KUBEBUILDER_ASSETS)")
+	flags.StringVar(&o.lab, "lab", "",
+		"folder of the lab whose cluster is shown; without it an API server is started (KUBEBUILDER_ASSETS)")
 	flags.StringVar(&o.plugin, "plugin", "", "program of the plugin's server")
 	flags.StringVar(&o.host, "host", "", "folder with the page that loads the plugin")
 	flags.StringVar(&o.listen, "listen", "127.0.0.1:0", "address for the browser")
-	flags.StringVar(&o.rules, "rules", "", "file with the shipped rules: a Prometheus with them and a made-up day is started")
-	flags.StringVar(&o.prometheus, "prometheus", "", "address of a Prometheus that is shown, in the lab's network if there is a lab; neither this nor --rules: it is out of reach")
+	flags.StringVar(&o.rules, "rules", "",
+		"file with the shipped rules: a Prometheus with them and a made-up day is started")
+	flags.StringVar(&o.prometheus, "prometheus", "", "address of a Prometheus that is shown, in the lab's network if "+
+		"there is a lab; neither this nor --rules: it is out of reach")
 	_ = flags.Parse(os.Args[1:])
 	o.command = flags.Args()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -97,7 +100,8 @@ func run(ctx context.Context, o options) (err error) {
 		return errors.Join(err, listener.Close())
 	}
 	defer endMetrics()
-	server := &http.Server{Handler: b.handler(), ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: b.handler(), ReadHeaderTimeout: 10 * time.Second,
+		ErrorLog: log.New(io.Discard, "", 0)}
 	go func() { _ = server.Serve(listener) }()
 	defer func() { _ = server.Close() }()
 	address := "http://" + listener.Addr().String()
@@ -106,7 +110,8 @@ func run(ctx context.Context, o options) (err error) {
 		return waitFor(ctx, o.lab)
 	}
 	command := exec.CommandContext(ctx, o.command[0], o.command[1:]...)
-	command.Stdout, command.Stderr = os.Stdout, os.Stderr
+	command.Stdout = os.Stdout
+	command.Stderr = os.Stderr
 	command.Env = append(os.Environ(), "CONSOLE_URL="+address)
 	return command.Run()
 }
@@ -138,7 +143,8 @@ func waitFor(ctx context.Context, folder string) error {
 }
 
 // metrics gives the bridge a Prometheus, where one is asked for.
-func (o options) metrics(ctx context.Context, b *bridge, address string, dial dialer, allowed authorizer) (end func(), err error) {
+func (o options) metrics(ctx context.Context, b *bridge, address string, dial dialer,
+	allowed authorizer) (end func(), err error) {
 	var at *url.URL
 	end = func() {}
 	switch {
@@ -188,7 +194,8 @@ func startPlugin(ctx context.Context, program string) (reach, func(), error) {
 		return reach{}, nil, err
 	}
 	address := fmt.Sprintf("127.0.0.1:%d", port)
-	server := exec.CommandContext(ctx, program, "--cert-dir", folder, "--listen-address", address, "--namespace", env.Namespace)
+	server := exec.CommandContext(ctx, program, "--cert-dir", folder, "--listen-address", address,
+		"--namespace", env.Namespace)
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		return reach{}, nil, err

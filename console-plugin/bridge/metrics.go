@@ -22,8 +22,8 @@ import (
 // bodyLimit is how much is read of what a test or Prometheus sends.
 const bodyLimit = 4 << 20
 
-// metrics stands for the console's way to the cluster's Prometheus: with the rights of the user, and about one namespace where it is asked
-// that way. What Prometheus scrapes is what a test has put.
+// metrics stands for the console's way to the cluster's Prometheus: with the rights of the user, and about one
+// namespace where it is asked that way. What Prometheus scrapes is what a test has put.
 type metrics struct {
 	proxy *httputil.ReverseProxy
 	// allowed asks the API server for a right of the user of a request.
@@ -57,7 +57,8 @@ func newMetrics(prometheus *url.URL, dial dialer, allowed authorizer) *metrics {
 // What the cluster's proxies in front of Prometheus ask for: about one namespace, and about all.
 var (
 	namespaceRight = map[string]string{"group": "metrics.k8s.io", "resource": "pods", "verb": "get"}
-	clusterRight   = map[string]string{"group": "monitoring.coreos.com", "resource": "prometheuses", "subresource": "api", "namespace": "openshift-monitoring", "verb": "get"}
+	clusterRight   = map[string]string{"group": "monitoring.coreos.com", "resource": "prometheuses",
+		"subresource": "api", "namespace": "openshift-monitoring", "verb": "get"}
 )
 
 func (m *metrics) tenancy(w http.ResponseWriter, r *http.Request) {
@@ -87,8 +88,8 @@ func (m *metrics) serve(w http.ResponseWriter, r *http.Request, right map[string
 	}
 }
 
-// onlyNamespace takes out what is about another namespace than the request: the cluster's proxy adds the namespace to each selector of the
-// query instead. What has no namespace any more, as a sum, stays.
+// onlyNamespace takes out what is about another namespace than the request: the cluster's proxy adds the namespace to
+// each selector of the query instead. What has no namespace any more, as a sum, stays.
 func onlyNamespace(response *http.Response) error {
 	namespace := response.Request.URL.Query().Get("namespace")
 	if namespace == "" || response.StatusCode != http.StatusOK {
@@ -141,8 +142,8 @@ func (m *metrics) put(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// startPrometheus starts a real Prometheus with the shipped rules. It has made-up data of a day: the pool of node-a fills, that of node-b
-// does not. It scrapes the bridge at address once a second.
+// startPrometheus starts a real Prometheus with the shipped rules. It has made-up data of a day: the pool of node-a
+// fills, that of node-b does not. It scrapes the bridge at address once a second.
 func startPrometheus(ctx context.Context, rules, address string) (*url.URL, func(), error) {
 	rules, err := filepath.Abs(rules)
 	if err != nil {
@@ -158,7 +159,8 @@ func startPrometheus(ctx context.Context, rules, address string) (*url.URL, func
 		remove()
 		return nil, nil, err
 	}
-	config := fmt.Sprintf("global: {evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs:\n- job_name: bridge\n  scrape_interval: 1s\n  scrape_timeout: 1s\n  honor_labels: true\n"+
+	config := fmt.Sprintf("global: {evaluation_interval: 1s}\nrule_files: [%q]\nscrape_configs:\n- job_name: "+
+		"bridge\n  scrape_interval: 1s\n  scrape_timeout: 1s\n  honor_labels: true\n"+
 		"  metrics_path: /test/metrics\n  static_configs: [{targets: [%q]}]\n", rules, address)
 	file := filepath.Join(folder, "prometheus.yml")
 	port, err := freePort()
@@ -167,7 +169,8 @@ func startPrometheus(ctx context.Context, rules, address string) (*url.URL, func
 		return nil, nil, err
 	}
 	listen := fmt.Sprintf("127.0.0.1:%d", port)
-	server := exec.CommandContext(ctx, "prometheus", "--config.file", file, "--storage.tsdb.path", data, "--web.listen-address", listen, "--log.level", "error")
+	server := exec.CommandContext(ctx, "prometheus", "--config.file", file, "--storage.tsdb.path", data,
+		"--web.listen-address", listen, "--log.level", "error")
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		remove()
@@ -189,8 +192,8 @@ func startPrometheus(ctx context.Context, rules, address string) (*url.URL, func
 	return nil, nil, fmt.Errorf("prometheus at %s does not listen after 30 s", listen)
 }
 
-// makeHistory writes what Prometheus would have recorded in a day and two hours. It ends a quarter of an hour ago: alerts look ten minutes back,
-// and fire by what a test has put.
+// makeHistory writes what Prometheus would have recorded in a day and two hours. It ends a quarter of an hour ago:
+// alerts look ten minutes back, and fire by what a test has put.
 func makeHistory(ctx context.Context, folder, data string) error {
 	const hours = 26
 	samples := filepath.Join(folder, "samples")
@@ -209,14 +212,16 @@ func makeHistory(ctx context.Context, folder, data string) error {
 			{"lvms:thinpool_data:ratio", "node-a", 0.6 + 0.37*part}, {"lvms:thinpool_data:ratio", "node-b", 0.3},
 			{"lvms:thinpool_metadata:ratio", "node-a", 0.03}, {"lvms:thinpool_metadata:ratio", "node-b", 0.03},
 		} {
-			fmt.Fprintf(out, "%s{namespace=\"openshift-lvm-storage\",node=%q,device_class=\"vg1\"} %g %d\n", s.name, s.node, s.value, at.Unix())
+			fmt.Fprintf(out, "%s{namespace=\"openshift-lvm-storage\",node=%q,device_class=\"vg1\"} %g %d\n", s.name,
+				s.node, s.value, at.Unix())
 		}
 	}
 	fmt.Fprintln(out, "# EOF")
 	if err := errors.Join(out.Flush(), file.Close()); err != nil {
 		return err
 	}
-	if said, err := exec.CommandContext(ctx, "promtool", "tsdb", "create-blocks-from", "openmetrics", samples, data).CombinedOutput(); err != nil {
+	if said, err := exec.CommandContext(ctx, "promtool", "tsdb", "create-blocks-from", "openmetrics", samples,
+		data).CombinedOutput(); err != nil {
 		return fmt.Errorf("promtool: %w (Debian's package prometheus has it)\n%s", err, said)
 	}
 	return nil

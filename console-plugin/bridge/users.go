@@ -32,7 +32,9 @@ var viewerRules = []rbacv1.PolicyRule{
 	{APIGroups: []string{"lvm.topolvm.io"}, Resources: []string{"*"}, Verbs: []string{"get", "list", "watch"}},
 	{APIGroups: []string{"metrics.k8s.io"}, Resources: []string{"pods"}, Verbs: []string{"get"}},
 	{APIGroups: []string{"topolvm.io"}, Resources: []string{"logicalvolumes"}, Verbs: []string{"get", "list", "watch"}},
-	{APIGroups: []string{"", "storage.k8s.io"}, Resources: []string{"nodes", "events", "storageclasses", "persistentvolumes", "persistentvolumeclaims"}, Verbs: []string{"get", "list", "watch"}},
+	{APIGroups: []string{"", "storage.k8s.io"},
+		Resources: []string{"nodes", "events", "storageclasses", "persistentvolumes", "persistentvolumeclaims"},
+		Verbs:     []string{"get", "list", "watch"}},
 }
 
 // reviewTimeout is how long a question for a right may take.
@@ -49,8 +51,10 @@ func allowed(config *rest.Config, tokens map[string]string) func(*http.Request, 
 		if err != nil {
 			return false, err
 		}
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Group: right["group"], Resource: right["resource"], Subresource: right["subresource"], Namespace: right["namespace"], Verb: right["verb"]}}}
+		review := &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Group: right["group"], Resource: right["resource"], Subresource: right["subresource"],
+				Namespace: right["namespace"], Verb: right["verb"]}}}
 		err = c.Create(ctx, review)
 		return review.Status.Allowed, err
 	}
@@ -64,7 +68,8 @@ func makeUsers(ctx context.Context, c client.Client) (map[string]string, error) 
 		binding(adminUser, "cluster-admin"), binding(viewerUser, "console-viewer"),
 	}
 	for _, name := range []string{adminUser, viewerUser, nobodyUser} {
-		objects = append(objects, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: usersNamespace}})
+		objects = append(objects, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Namespace: usersNamespace}})
 	}
 	for _, o := range objects {
 		if err := c.Create(ctx, o); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -74,7 +79,8 @@ func makeUsers(ctx context.Context, c client.Client) (map[string]string, error) 
 	tokens := map[string]string{}
 	for _, name := range []string{adminUser, viewerUser, nobodyUser} {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: usersNamespace}}
-		request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](tokenSeconds)}}
+		request := &authenticationv1.TokenRequest{
+			Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: ptr.To[int64](tokenSeconds)}}
 		if err := c.SubResource("token").Create(ctx, account, request); err != nil {
 			return nil, fmt.Errorf("token of user %s: %w", name, err)
 		}

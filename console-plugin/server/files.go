@@ -16,7 +16,8 @@ import (
 // hashed are files whose name says what is in them (webpack, [contenthash] and [fullhash]): they never change.
 var hashed = regexp.MustCompile(`\.[0-9a-f]{20}\.`)
 
-// types are those of the files that a build writes. Others are not served: the console refuses a script without its type.
+// types are those of the files that a build writes. Others are not served: the console refuses a script without its
+// type.
 var types = map[string]string{
 	".js":   "text/javascript; charset=utf-8",
 	".json": "application/json; charset=utf-8",
@@ -44,7 +45,8 @@ func newFiles(files fs.FS) (map[string]file, error) {
 				return err
 			}
 			sum := sha256.Sum256(content)
-			f.etag, f.cache = `"`+hex.EncodeToString(sum[:12])+`"`, "no-cache"
+			f.etag = `"` + hex.EncodeToString(sum[:12]) + `"`
+			f.cache = "no-cache"
 		}
 		if _, err := fs.Stat(files, name+".gz"); err == nil {
 			f.compressed = true
@@ -104,7 +106,8 @@ func respond(w http.ResponseWriter, kind string, content []byte) {
 }
 
 func (f file) serve(w http.ResponseWriter, r *http.Request, files fs.FS) {
-	head, name := w.Header(), f.name
+	head := w.Header()
+	name := f.name
 	head.Set("Content-Type", f.kind)
 	head.Set("Cache-Control", f.cache)
 	if f.compressed {

@@ -1,5 +1,5 @@
-// Package server serves the plugin of the console over TLS. It never writes a header of a request anywhere: the console passes the
-// token of the user on with each one.
+// Package server serves the plugin of the console over TLS. It never writes a header of a request anywhere: the console
+// passes the token of the user on with each one.
 package server
 
 import (
@@ -22,8 +22,8 @@ import (
 // Options are what the server needs.
 type Options struct {
 	Address, CertDir, Namespace string
-	// Profile says how TLS is to be served, in the words of OpenShift's API; without a version TLS 1.2 is the least, and Go chooses the
-	// cipher suites.
+	// Profile says how TLS is to be served, in the words of OpenShift's API; without a version TLS 1.2 is the least,
+	// and Go chooses the cipher suites.
 	Profile configv1.TLSProfileSpec
 	Files   fs.FS
 	Log     *slog.Logger
@@ -51,7 +51,8 @@ func tlsConfig(o Options) (*tls.Config, error) {
 	}
 	profile := tlsprofile.New()
 	if o.Profile.MinTLSVersion != "" || len(o.Profile.Ciphers) > 0 {
-		custom := &configv1.TLSSecurityProfile{Type: configv1.TLSProfileCustomType, Custom: &configv1.CustomTLSProfile{TLSProfileSpec: o.Profile}}
+		custom := &configv1.TLSSecurityProfile{Type: configv1.TLSProfileCustomType,
+			Custom: &configv1.CustomTLSProfile{TLSProfileSpec: o.Profile}}
 		if err := profile.Set(custom); err != nil {
 			return nil, err
 		}
@@ -77,8 +78,9 @@ func Run(ctx context.Context, o Options) error {
 		return fmt.Errorf("serve the plugin: %w", err)
 	}
 	s := &http.Server{
-		Handler: handler, TLSConfig: config, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: handler, TLSConfig: config, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
+		WriteTimeout: writeTimeout,
+		IdleTimeout:  idleTimeout, MaxHeaderBytes: maxHeader,
 		// net/http tells of failed handshakes and of handlers that panic: addresses and stacks, no headers.
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}

@@ -38,7 +38,8 @@ func compressed(t *testing.T, text string) []byte {
 
 func build(t *testing.T) fs.FS {
 	t.Helper()
-	files := fstest.MapFS{"locales/de/plugin__x.json": {Data: []byte(`{"a":"b"}`)}, "source.map": {Data: []byte("secret")}}
+	files := fstest.MapFS{"locales/de/plugin__x.json": {Data: []byte(`{"a":"b"}`)},
+		"source.map": {Data: []byte("secret")}}
 	for name, text := range map[string]string{"plugin-manifest.json": `{"name":"x"}`, script: "run()"} {
 		files[name] = &fstest.MapFile{Data: []byte(text)}
 		files[name+".gz"] = &fstest.MapFile{Data: compressed(t, text)}
@@ -89,7 +90,9 @@ func writeCertificate(t *testing.T, folder, name string) []byte {
 func trusting(certificate []byte) *http.Client {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(certificate)
-	return &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableCompression: true, ForceAttemptHTTP2: true}}
+	return &http.Client{Timeout: 10 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableCompression: true,
+			ForceAttemptHTTP2: true}}
 }
 
 func start(t *testing.T) running {
@@ -97,10 +100,12 @@ func start(t *testing.T) running {
 	r := running{folder: t.TempDir(), said: &log{}}
 	r.client = trusting(writeCertificate(t, r.folder, "localhost"))
 	ctx, cancel := context.WithCancel(context.Background())
-	listening, ended := make(chan net.Addr, 1), make(chan error, 1)
+	listening := make(chan net.Addr, 1)
+	ended := make(chan error, 1)
 	go func() {
 		ended <- Run(ctx, Options{
-			Address: "127.0.0.1:0", CertDir: r.folder, Namespace: "ns", Files: build(t), Log: slog.New(slog.NewJSONHandler(r.said, nil)),
+			Address: "127.0.0.1:0", CertDir: r.folder, Namespace: "ns", Files: build(t),
+			Log:       slog.New(slog.NewJSONHandler(r.said, nil)),
 			Listening: func(a net.Addr) { listening <- a },
 		})
 	}()
@@ -146,7 +151,8 @@ func TestFilesHaveTheirTypeAndCache(t *testing.T) {
 		code              int
 		kind, cache, body string
 	}{
-		"/" + script:                 {200, "text/javascript; charset=utf-8", "public, max-age=31536000, immutable", "run()"},
+		"/" + script: {200, "text/javascript; charset=utf-8",
+			"public, max-age=31536000, immutable", "run()"},
 		"/plugin-manifest.json":      {200, "application/json; charset=utf-8", "no-cache", `{"name":"x"}`},
 		"/locales/de/plugin__x.json": {200, "application/json; charset=utf-8", "no-cache", `{"a":"b"}`},
 		"/config.json":               {200, "application/json; charset=utf-8", "no-store", `{"namespace":"ns"}`},
@@ -160,10 +166,13 @@ func TestFilesHaveTheirTypeAndCache(t *testing.T) {
 	for path, want := range tests {
 		response, body := r.do(t, http.MethodGet, path)
 		head := response.Header
-		if response.StatusCode != want.code || head.Get("Content-Type") != want.kind || head.Get("Cache-Control") != want.cache || body != want.body {
-			t.Errorf("%s: got %d, %q, %q, %q, want %+v", path, response.StatusCode, head.Get("Content-Type"), head.Get("Cache-Control"), body, want)
+		if response.StatusCode != want.code || head.Get("Content-Type") != want.kind ||
+			head.Get("Cache-Control") != want.cache || body != want.body {
+			t.Errorf("%s: got %d, %q, %q, %q, want %+v", path, response.StatusCode, head.Get("Content-Type"),
+				head.Get("Cache-Control"), body, want)
 		}
-		if head.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(head.Get("Content-Security-Policy"), "default-src 'none'") {
+		if head.Get("X-Content-Type-Options") != "nosniff" ||
+			!strings.Contains(head.Get("Content-Security-Policy"), "default-src 'none'") {
 			t.Errorf("%s: got the headers %v", path, head)
 		}
 		if response.ProtoMajor != 2 {
@@ -174,9 +183,11 @@ func TestFilesHaveTheirTypeAndCache(t *testing.T) {
 
 func TestCompressedForThoseWhoTakeIt(t *testing.T) {
 	r := start(t)
-	for accepted, want := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "GZIP": true, "": false, "br": false, "gzip;q=0": false, "gzip; q=x": false} {
+	for accepted, want := range map[string]bool{"gzip": true, "br, gzip;q=0.5": true, "GZIP": true, "": false,
+		"br": false, "gzip;q=0": false, "gzip; q=x": false} {
 		response, body := r.do(t, http.MethodGet, "/"+script, "Accept-Encoding", accepted)
-		if got := response.Header.Get("Content-Encoding") == "gzip"; got != want || response.Header.Get("Vary") != "Accept-Encoding" {
+		if got := response.Header.Get("Content-Encoding") == "gzip"; got != want ||
+			response.Header.Get("Vary") != "Accept-Encoding" {
 			t.Errorf("%q: compressed %v, want %v; Vary %q", accepted, got, want, response.Header.Get("Vary"))
 		}
 		if want {
@@ -201,20 +212,23 @@ func TestUnchangedIsNotSentAgain(t *testing.T) {
 	if second.StatusCode != http.StatusNotModified || body != "" {
 		t.Errorf("got %d, %q", second.StatusCode, body)
 	}
-	if other, _ := r.do(t, http.MethodGet, "/plugin-manifest.json", "If-None-Match", `"x"`); other.StatusCode != http.StatusOK {
+	if other, _ := r.do(t, http.MethodGet, "/plugin-manifest.json", "If-None-Match",
+		`"x"`); other.StatusCode != http.StatusOK {
 		t.Errorf("got %d", other.StatusCode)
 	}
 }
 
 func TestNothingIsWrittenAndNoHeaderIsLogged(t *testing.T) {
 	r := start(t)
-	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch, http.MethodOptions} {
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete, http.MethodPatch,
+		http.MethodOptions} {
 		response, _ := r.do(t, method, "/plugin-manifest.json", "Authorization", "Bearer sekret")
 		if response.StatusCode != http.StatusMethodNotAllowed || response.Header.Get("Allow") != "GET, HEAD" {
 			t.Errorf("%s: got %d", method, response.StatusCode)
 		}
 	}
-	if response, body := r.do(t, http.MethodHead, "/"+script, "Authorization", "Bearer sekret"); response.StatusCode != http.StatusOK || body != "" || response.ContentLength != 5 {
+	if response, body := r.do(t, http.MethodHead, "/"+script, "Authorization",
+		"Bearer sekret"); response.StatusCode != http.StatusOK || body != "" || response.ContentLength != 5 {
 		t.Errorf("HEAD: got %d, %q, %d", response.StatusCode, body, response.ContentLength)
 	}
 	r.do(t, http.MethodGet, "/nothing?sekret", "Cookie", "session=sekret")
@@ -232,7 +246,8 @@ func TestNothingIsWrittenAndNoHeaderIsLogged(t *testing.T) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
-	if said := r.said.String(); !strings.Contains(said, "TLS handshake error") || strings.Contains(said, "sekret") || strings.Contains(said, "Bearer") {
+	if said := r.said.String(); !strings.Contains(said, "TLS handshake error") || strings.Contains(said, "sekret") ||
+		strings.Contains(said, "Bearer") {
 		t.Errorf("the log has %s", said)
 	}
 }
@@ -284,7 +299,8 @@ func TestWhatCannotBeServedIsSaidAtTheStart(t *testing.T) {
 		"no cipher suite": {func(o *Options) {
 			o.Profile = configv1.TLSProfileSpec{MinTLSVersion: "VersionTLS12", Ciphers: []string{"RC4-SHA"}}
 		}, "RC4-SHA"},
-		"only cipher suites": {func(o *Options) { o.Profile.Ciphers = []string{"ECDHE-RSA-AES128-GCM-SHA256"} }, "minTLSVersion"},
+		"only cipher suites": {func(o *Options) { o.Profile.Ciphers = []string{"ECDHE-RSA-AES128-GCM-SHA256"} },
+			"minTLSVersion"},
 	} {
 		o := Options{Address: "127.0.0.1:0", CertDir: folder, Files: build(t), Log: slog.New(slog.DiscardHandler)}
 		tt.change(&o)
@@ -295,10 +311,12 @@ func TestWhatCannotBeServedIsSaidAtTheStart(t *testing.T) {
 }
 
 func TestProfileIsServed(t *testing.T) {
-	for version, want := range map[configv1.TLSProtocolVersion]uint16{"": tls.VersionTLS12, configv1.VersionTLS12: tls.VersionTLS12, configv1.VersionTLS13: tls.VersionTLS13} {
+	for version, want := range map[configv1.TLSProtocolVersion]uint16{"": tls.VersionTLS12,
+		configv1.VersionTLS12: tls.VersionTLS12, configv1.VersionTLS13: tls.VersionTLS13} {
 		folder := t.TempDir()
 		writeCertificate(t, folder, "localhost")
-		o := Options{CertDir: folder, Log: slog.New(slog.DiscardHandler), Profile: configv1.TLSProfileSpec{MinTLSVersion: version}}
+		o := Options{CertDir: folder, Log: slog.New(slog.DiscardHandler),
+			Profile: configv1.TLSProfileSpec{MinTLSVersion: version}}
 		if version == configv1.VersionTLS12 {
 			o.Profile.Ciphers = []string{"ECDHE-RSA-AES128-GCM-SHA256"}
 		}

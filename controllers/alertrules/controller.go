@@ -104,7 +104,8 @@ func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	one := func(name string) cache.ByObject {
 		return cache.ByObject{
-			Field: fields.OneTermEqualSelector("metadata.name", name), Namespaces: map[string]cache.Config{namespace: {}},
+			Field:      fields.OneTermEqualSelector("metadata.name", name),
+			Namespaces: map[string]cache.Config{namespace: {}},
 		}
 	}
 	return map[client.Object]cache.ByObject{metadata(monitorKind): one(MonitorName), metadata(ruleKind): one(Name)}

@@ -62,7 +62,8 @@ func (w *world) reconcile(runbooks string, want ...string) {
 // monitor creates the ServiceMonitor, with which the rules come.
 func (w *world) monitor() client.Object {
 	w.Helper()
-	monitor := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"selector": map[string]any{}, "endpoints": []any{}}}}
+	monitor := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"selector": map[string]any{},
+		"endpoints": []any{}}}}
 	monitor.SetGroupVersionKind(monitorKind)
 	monitor.SetNamespace(w.namespace)
 	monitor.SetName(MonitorName)
@@ -103,7 +104,8 @@ func TestTheRulesComeAndGoWithTheServiceMonitor(t *testing.T) {
 	w.reconcile(DefaultRunbooks)
 	monitor := w.monitor()
 	w.reconcile(DefaultRunbooks, applied)
-	if owners := w.rule().GetOwnerReferences(); len(owners) != 1 || owners[0].UID != monitor.GetUID() || owners[0].Kind != "ServiceMonitor" {
+	if owners := w.rule().GetOwnerReferences(); len(owners) != 1 || owners[0].UID != monitor.GetUID() ||
+		owners[0].Kind != "ServiceMonitor" {
 		t.Errorf("owners %v, want the ServiceMonitor: the garbage collector removes the rules with it", owners)
 	}
 	if labels := w.rule().GetLabels(); labels["prometheus"] != "k8s" || labels["role"] != "alert-rules" {
@@ -124,7 +126,8 @@ func TestTheRulesComeAndGoWithTheServiceMonitor(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := New(w.spy, w.namespace, DefaultRunbooks).Reconcile(t.Context(), reconcile.Request{}); !errors.Is(err, away) {
+	if _, err := New(w.spy, w.namespace, DefaultRunbooks).Reconcile(t.Context(),
+		reconcile.Request{}); !errors.Is(err, away) {
 		t.Errorf("error %v", err)
 	}
 }
@@ -154,7 +157,8 @@ func TestAnEarlierPrometheusRuleIsTakenOver(t *testing.T) {
 	earlier.SetGroupVersionKind(ruleKind)
 	earlier.SetNamespace(w.namespace)
 	earlier.SetName(Name)
-	earlier.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1", Kind: "ClusterServiceVersion", Name: "lvms-operator.v0.1.0", UID: "1"}})
+	earlier.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "operators.coreos.com/v1alpha1",
+		Kind: "ClusterServiceVersion", Name: "lvms-operator.v0.1.0", UID: "1"}})
 	w.must(server.Client.Create(t.Context(), earlier, client.FieldOwner("catalog")))
 	w.reconcile(DefaultRunbooks, applied)
 	found := w.runbooks()

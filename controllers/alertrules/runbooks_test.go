@@ -21,7 +21,8 @@ func TestRunbooks(t *testing.T) {
 		"https://user:secret@example.com/":   {problem: problem},
 	} {
 		got, err := Runbooks(text)
-		if got != tt.want || (err == nil) != (tt.problem == "") || err != nil && !strings.Contains(err.Error(), tt.problem) {
+		if got != tt.want || (err == nil) != (tt.problem == "") ||
+			err != nil && !strings.Contains(err.Error(), tt.problem) {
 			t.Errorf("%q: got %q, %v, want %q", text, got, err, tt.want)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {

@@ -1,5 +1,6 @@
-// Package consoleplugin serves the plugin of OpenShift's console, from the operator's start on: its form makes the first LVMCluster. Whether
-// the console loads it is the administrator's choice. All that is made here goes with the operator.
+// Package consoleplugin serves the plugin of OpenShift's console, from the operator's start on: its form makes the
+// first LVMCluster. Whether the console loads it is the administrator's choice. All that is made here goes with the
+// operator.
 package consoleplugin
 
 import (
@@ -47,7 +48,8 @@ var (
 	// eventIncomplete: something of the plugin could not be made.
 	eventIncomplete = event.Warning("ConsolePluginIncomplete", "Reconcile", "the plugin of the console: %s")
 	// eventUnavailable: all is made, and no Pod serves the plugin.
-	eventUnavailable = event.Warning("ConsolePluginUnavailable", "Reconcile", "the plugin of the console cannot be loaded: Deployment "+Name+": %s")
+	eventUnavailable = event.Warning("ConsolePluginUnavailable", "Reconcile",
+		"the plugin of the console cannot be loaded: Deployment "+Name+": %s")
 )
 
 // Options are what the Controller needs to know.
@@ -69,7 +71,8 @@ type Controller struct {
 
 // New returns a Controller. The client may read from a cache; live must not.
 func New(c client.Client, live client.Reader, recorder event.Recorder, options Options) *Controller {
-	return &Controller{client: c, live: live, applier: apply.New(c, fieldOwner), emitter: event.NewEmitter(recorder), options: options, profile: tlsprofile.New()}
+	return &Controller{client: c, live: live, applier: apply.New(c, fieldOwner), emitter: event.NewEmitter(recorder),
+		options: options, profile: tlsprofile.New()}
 }
 
 // +kubebuilder:rbac:groups=apps,namespace=openshift-lvm-storage,resources=deployments,verbs=get;list;watch;create;patch
@@ -80,7 +83,8 @@ func New(c client.Client, live client.Reader, recorder event.Recorder, options O
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,resourceNames=lvms-console-plugin,verbs=create;patch
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
-// To give an object another owner, as an upgrade does, takes the right to delete it (OwnerReferencesPermissionEnforcement).
+// To give an object another owner, as an upgrade does, takes the right to delete it
+// (OwnerReferencesPermissionEnforcement).
 // +kubebuilder:rbac:groups=console.openshift.io,resources=consoleplugins,resourceNames=lvms-console,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=console.openshift.io,resources=consolequickstarts,resourceNames=lvms-local-volumes,verbs=list;watch;create;patch;delete
 
@@ -113,7 +117,8 @@ func (c *Controller) apply(ctx context.Context, operator *appsv1.Deployment) err
 	if replicas > 1 {
 		errs = append(errs, c.applier.Apply(ctx, d.budget()))
 	} else {
-		budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: Name}}
+		budget := &policyv1.PodDisruptionBudget{
+			ObjectMeta: metav1.ObjectMeta{Namespace: operator.Namespace, Name: Name}}
 		errs = append(errs, remaining(c.applier.Delete(ctx, c.live, budget)))
 	}
 	owner, err := installed.ClusterOwner(ctx, c.live, operator)
@@ -191,7 +196,8 @@ func troubleOf(deployment *appsv1.Deployment) string {
 	return ""
 }
 
-// CacheByObject limits the manager's cache to what the controller may read. NetworkPolicies are those of controllers/networkpolicies. ServiceAccounts are those of others too.
+// CacheByObject limits the manager's cache to what the controller may read. NetworkPolicies are those of
+// controllers/networkpolicies. ServiceAccounts are those of others too.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	byName := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
@@ -210,7 +216,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{}}
 	})
-	ours := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == Name || o.GetName() == installed.Name }))
+	ours := builder.WithPredicates(predicate.NewPredicateFuncs(
+		func(o client.Object) bool { return o.GetName() == Name || o.GetName() == installed.Name }))
 	b := builder.ControllerManagedBy(mgr).
 		Named("consoleplugin").
 		Watches(&appsv1.Deployment{}, wake, ours).

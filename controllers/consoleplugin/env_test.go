@@ -44,7 +44,8 @@ func (n *notes) Eventf(about, _ runtime.Object, eventType, reason, _, note strin
 	n.said = append(n.said, fmt.Sprintf("%T %s %s ", about, eventType, reason)+fmt.Sprintf(note, args...))
 }
 
-// world is an installation in a namespace of its own, and a controller that is called by hand with the operator's own rights.
+// world is an installation in a namespace of its own, and a controller that is called by hand with the operator's own
+// rights.
 type world struct {
 	*testing.T
 	api        client.Client
@@ -63,22 +64,29 @@ func newWorld(t *testing.T, nodes ...string) *world {
 	for _, name := range nodes {
 		w.make(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	w.role = &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "lvms-operator.v0.1.0-x", Labels: map[string]string{
-		"olm.owner": "lvms-operator.v0.1.0", "olm.owner.namespace": namespace, "olm.owner.kind": "ClusterServiceVersion"}}}
+	w.role = &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "lvms-operator.v0.1.0-x",
+		Labels: map[string]string{
+			"olm.owner": "lvms-operator.v0.1.0", "olm.owner.namespace": namespace,
+			"olm.owner.kind": "ClusterServiceVersion"}}}
 	w.make(w.role)
 	labels := map[string]string{"app.kubernetes.io/name": installed.Name, "app.kubernetes.io/part-of": "lvms"}
 	w.operator = &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name, Labels: map[string]string{"app.kubernetes.io/name": installed.Name, "app.kubernetes.io/part-of": "lvms"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name,
+			Labels: map[string]string{"app.kubernetes.io/name": installed.Name, "app.kubernetes.io/part-of": "lvms"}},
 		Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: map[string]string{
-					"target.workload.openshift.io/management": "x", "kubectl.kubernetes.io/default-container": "manager"}},
+					"target.workload.openshift.io/management": "x",
+					"kubectl.kubernetes.io/default-container": "manager"}},
 				Spec: corev1.PodSpec{
 					Containers:  []corev1.Container{{Name: "manager", Image: "operator"}},
 					Tolerations: []corev1.Toleration{{Key: "infra", Operator: corev1.TolerationOpExists}},
-					Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
-						NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "gpu", Operator: corev1.NodeSelectorOpDoesNotExist}}}}}}},
+					Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+						RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+							NodeSelectorTerms: []corev1.NodeSelectorTerm{
+								{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "gpu",
+									Operator: corev1.NodeSelectorOpDoesNotExist}}}}}}},
 				},
 			},
 		},
@@ -93,11 +101,13 @@ func newWorld(t *testing.T, nodes ...string) *world {
 	w.must(err)
 	w.controller = New(w.spy, w.spy, w.notes, Options{Namespace: namespace, Image: "image@sha256:1", TLSProfile: true})
 	t.Cleanup(func() {
-		for _, o := range []client.Object{w.role, plugin(), quickStart(), &configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}} {
+		for _, o := range []client.Object{w.role, plugin(), quickStart(),
+			&configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}}} {
 			w.must(client.IgnoreNotFound(w.api.Delete(context.Background(), o)))
 		}
 		for _, name := range nodes {
-			w.must(client.IgnoreNotFound(w.api.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})))
+			w.must(client.IgnoreNotFound(w.api.Delete(context.Background(),
+				&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})))
 		}
 	})
 	return w
@@ -161,7 +171,8 @@ func (w *world) deployment() *appsv1.Deployment {
 // The operator's own rights are enough; a second look writes nothing; everything goes with the operator.
 func TestThePluginIsServed(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
-	want := []string{"apply ServiceAccount " + Name, "apply Service " + Name, "apply NetworkPolicy " + Name, "apply Deployment " + Name, "apply PodDisruptionBudget " + Name,
+	want := []string{"apply ServiceAccount " + Name, "apply Service " + Name, "apply NetworkPolicy " + Name,
+		"apply Deployment " + Name, "apply PodDisruptionBudget " + Name,
 		"apply ConsoleQuickStart " + quickStartName, "apply ConsolePlugin " + PluginName}
 	if writes, err := w.look(); err != nil || !slices.Equal(writes, want) {
 		t.Errorf("wrote %q, %v, want %q", writes, err, want)
@@ -169,16 +180,19 @@ func TestThePluginIsServed(t *testing.T) {
 	if writes, err := w.look(); err != nil || len(writes) != 0 {
 		t.Errorf("a second look wrote %q, %v", writes, err)
 	}
-	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &corev1.Service{}, &networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{}} {
+	for _, o := range []client.Object{&appsv1.Deployment{}, &corev1.ServiceAccount{}, &corev1.Service{},
+		&networkingv1.NetworkPolicy{}, &policyv1.PodDisruptionBudget{}} {
 		w.read(o)
 		owners := o.GetOwnerReferences()
-		if len(owners) != 1 || owners[0].UID != w.operator.UID || o.GetLabels()["olm.owner"] != "" || o.GetLabels()["app.kubernetes.io/part-of"] != "lvms" {
+		if len(owners) != 1 || owners[0].UID != w.operator.UID || o.GetLabels()["olm.owner"] != "" ||
+			o.GetLabels()["app.kubernetes.io/part-of"] != "lvms" {
 			t.Errorf("%T has the owners %v and the labels %v", o, owners, o.GetLabels())
 		}
 	}
 	for _, o := range []client.Object{plugin(), quickStart()} {
 		w.read(o)
-		if owners := o.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != w.role.UID || owners[0].BlockOwnerDeletion != nil {
+		if owners := o.GetOwnerReferences(); len(owners) != 1 || owners[0].UID != w.role.UID ||
+			owners[0].BlockOwnerDeletion != nil {
 			t.Errorf("%T has the owners %v", o, owners)
 		}
 	}
@@ -186,11 +200,14 @@ func TestThePluginIsServed(t *testing.T) {
 		t.Errorf("said %q", w.notes.said)
 	}
 
-	d, service, made := w.deployment(), &corev1.Service{}, plugin()
+	d := w.deployment()
+	service := &corev1.Service{}
+	made := plugin()
 	w.read(service)
 	w.read(made)
 	backend := made.Spec.Backend.Service
-	if backend.Name != service.Name || backend.Namespace != service.Namespace || backend.Port != service.Spec.Ports[0].Port || made.Spec.I18n.LoadType != consolev1.Preload {
+	if backend.Name != service.Name || backend.Namespace != service.Namespace ||
+		backend.Port != service.Spec.Ports[0].Port || made.Spec.I18n.LoadType != consolev1.Preload {
 		t.Errorf("the console is sent to %v, and loads translations %q", backend, made.Spec.I18n.LoadType)
 	}
 	pod := d.Spec.Template
@@ -206,7 +223,8 @@ func TestThePluginIsServed(t *testing.T) {
 	if pod.Labels["app.kubernetes.io/name"] == w.operator.Spec.Selector.MatchLabels["app.kubernetes.io/name"] {
 		t.Error("its Pods would be taken for the operator's")
 	}
-	if *d.Spec.Replicas != 2 || len(pod.Spec.Tolerations) != 1 || pod.Spec.Affinity.NodeAffinity == nil || len(pod.Annotations) != 1 || pod.Spec.Containers[0].Image != "image@sha256:1" {
+	if *d.Spec.Replicas != 2 || len(pod.Spec.Tolerations) != 1 || pod.Spec.Affinity.NodeAffinity == nil ||
+		len(pod.Annotations) != 1 || pod.Spec.Containers[0].Image != "image@sha256:1" {
 		t.Errorf("got %+v", d.Spec)
 	}
 }
@@ -216,12 +234,15 @@ func TestItsPodsAreRestricted(t *testing.T) {
 	w := newWorld(t, "a")
 	_, err := w.look()
 	w.must(err)
-	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restricted", Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restricted",
+		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
 	w.make(namespace)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "x"}, Spec: w.deployment().Spec.Template.Spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace.Name, Name: "x"},
+		Spec: w.deployment().Spec.Template.Spec}
 	w.must(w.api.Create(t.Context(), pod.DeepCopy(), client.DryRunAll))
 	container := pod.Spec.Containers[0]
-	if *pod.Spec.AutomountServiceAccountToken || !*container.SecurityContext.ReadOnlyRootFilesystem || container.Resources.Requests.Memory().IsZero() {
+	if *pod.Spec.AutomountServiceAccountToken || !*container.SecurityContext.ReadOnlyRootFilesystem ||
+		container.Resources.Requests.Memory().IsZero() {
 		t.Errorf("got %+v", pod.Spec)
 	}
 	pod.Spec.SecurityContext.RunAsNonRoot = nil
@@ -231,7 +252,9 @@ func TestItsPodsAreRestricted(t *testing.T) {
 	policy := &networkingv1.NetworkPolicy{}
 	w.read(policy)
 	from := policy.Spec.Ingress[0].From
-	if len(policy.Spec.Ingress) != 1 || len(from) != 1 || from[0].NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "openshift-console" || from[0].PodSelector == nil ||
+	if len(policy.Spec.Ingress) != 1 || len(from) != 1 ||
+		from[0].NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] != "openshift-console" ||
+		from[0].PodSelector == nil ||
 		len(policy.Spec.Egress) != 0 || !slices.Contains(policy.Spec.PolicyTypes, networkingv1.PolicyTypeEgress) {
 		t.Errorf("got %+v", policy.Spec)
 	}
@@ -272,31 +295,40 @@ func TestWhatSomebodyChangesIsChangedBack(t *testing.T) {
 	_, err := w.look()
 	w.must(err)
 	w.must(w.api.Delete(t.Context(), plugin()))
-	w.must(w.api.Delete(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: w.operator.Namespace, Name: Name}}))
-	w.must(w.api.Patch(t.Context(), w.deployment(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0,"template":{"spec":{"automountServiceAccountToken":true}}}}`))))
-	w.must(w.api.Patch(t.Context(), quickStart(), client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"displayName":"other"}}`))))
+	w.must(w.api.Delete(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.operator.Namespace, Name: Name}}))
+	w.must(w.api.Patch(t.Context(), w.deployment(),
+		client.RawPatch("application/merge-patch+json",
+			[]byte(`{"spec":{"replicas":0,"template":{"spec":{"automountServiceAccountToken":true}}}}`))))
+	w.must(w.api.Patch(t.Context(), quickStart(),
+		client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"displayName":"other"}}`))))
 	_, err = w.look()
 	w.must(err)
 	w.read(plugin())
 	w.read(&corev1.Service{})
 	changed := quickStart()
 	w.read(changed)
-	if d := w.deployment(); *d.Spec.Replicas != 1 || *d.Spec.Template.Spec.AutomountServiceAccountToken || changed.Spec.DisplayName == "other" {
+	if d := w.deployment(); *d.Spec.Replicas != 1 || *d.Spec.Template.Spec.AutomountServiceAccountToken ||
+		changed.Spec.DisplayName == "other" {
 		t.Errorf("got %+v, %s", d.Spec, changed.Spec.DisplayName)
 	}
 }
 
-// An upgrade by OLM has a ClusterRole of its own: the objects without a namespace go over to it before the old one goes.
+// An upgrade by OLM has a ClusterRole of its own: the objects without a namespace go over to it before the old one
+// goes.
 func TestAnUpgradeKeepsThePlugin(t *testing.T) {
 	w := newWorld(t, "a")
 	_, err := w.look()
 	w.must(err)
 	next := w.role.DeepCopy()
 	next.ObjectMeta = metav1.ObjectMeta{Name: "lvms-operator.v0.2.0-x", Labels: map[string]string{
-		"olm.owner": "lvms-operator.v0.2.0", "olm.owner.namespace": w.operator.Namespace, "olm.owner.kind": "ClusterServiceVersion"}}
+		"olm.owner": "lvms-operator.v0.2.0", "olm.owner.namespace": w.operator.Namespace,
+		"olm.owner.kind": "ClusterServiceVersion"}}
 	w.make(next)
 	t.Cleanup(func() { _ = w.api.Delete(context.Background(), next) })
-	w.must(w.api.Patch(t.Context(), w.operator, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"olm.owner":"lvms-operator.v0.2.0"}}}`))))
+	w.must(w.api.Patch(t.Context(), w.operator,
+		client.RawPatch("application/merge-patch+json",
+			[]byte(`{"metadata":{"labels":{"olm.owner":"lvms-operator.v0.2.0"}}}`))))
 	_, err = w.look()
 	w.must(err)
 	for _, o := range []client.Object{plugin(), quickStart()} {
@@ -315,21 +347,26 @@ func TestTLSFollowsTheClustersProfile(t *testing.T) {
 	}
 	_, err := w.look()
 	w.must(err)
-	if got := args(); !strings.Contains(got, "--tls-min-version=VersionTLS12 --tls-ciphers=") || !strings.Contains(got, "ECDHE-RSA-AES128-GCM-SHA256") {
+	if got := args(); !strings.Contains(got, "--tls-min-version=VersionTLS12 --tls-ciphers=") ||
+		!strings.Contains(got, "ECDHE-RSA-AES128-GCM-SHA256") {
 		t.Errorf("without an APIServer object: %s", got)
 	}
 	profile := &configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: "cluster"}, Spec: configv1.APIServerSpec{
-		TLSSecurityProfile: &configv1.TLSSecurityProfile{Type: configv1.TLSProfileModernType, Modern: &configv1.ModernTLSProfile{}}}}
+		TLSSecurityProfile: &configv1.TLSSecurityProfile{Type: configv1.TLSProfileModernType,
+			Modern: &configv1.ModernTLSProfile{}}}}
 	w.make(profile)
 	_, err = w.look()
 	w.must(err)
 	if got := args(); !strings.Contains(got, "VersionTLS13") {
 		t.Errorf("Modern: %s", got)
 	}
-	profile.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: configv1.TLSProfileCustomType, Custom: &configv1.CustomTLSProfile{
-		TLSProfileSpec: configv1.TLSProfileSpec{MinTLSVersion: configv1.VersionTLS12, Ciphers: []string{"RC4-SHA"}}}}
+	profile.Spec.TLSSecurityProfile = &configv1.TLSSecurityProfile{Type: configv1.TLSProfileCustomType,
+		Custom: &configv1.CustomTLSProfile{
+			TLSProfileSpec: configv1.TLSProfileSpec{MinTLSVersion: configv1.VersionTLS12,
+				Ciphers: []string{"RC4-SHA"}}}}
 	w.must(w.api.Update(t.Context(), profile))
-	if _, err := w.look(); err == nil || !strings.Contains(err.Error(), "RC4-SHA") || !strings.Contains(args(), "VersionTLS13") {
+	if _, err := w.look(); err == nil || !strings.Contains(err.Error(), "RC4-SHA") ||
+		!strings.Contains(args(), "VersionTLS13") {
 		t.Errorf("one that cannot be served: got %v, %s", err, args())
 	}
 }
@@ -357,7 +394,8 @@ func TestAFailedReadIsToldAndChangesNothing(t *testing.T) {
 				t.Errorf("%s: wrote %q, %v", name, writes, err)
 			}
 		}
-		if len(w.notes.said) != 1 || !strings.Contains(w.notes.said[0], "*v1.Deployment Warning ConsolePluginIncomplete") || !strings.Contains(w.notes.said[0], "away") {
+		if len(w.notes.said) != 1 || !strings.Contains(w.notes.said[0],
+			"*v1.Deployment Warning ConsolePluginIncomplete") || !strings.Contains(w.notes.said[0], "away") {
 			t.Errorf("%s: said %q", name, w.notes.said)
 		}
 	}
@@ -398,19 +436,22 @@ func TestPodsThatDoNotRunAreTold(t *testing.T) {
 	status := func(condition appsv1.DeploymentCondition, available int32) {
 		t.Helper()
 		d := w.deployment()
-		d.Status = appsv1.DeploymentStatus{Replicas: available, ReadyReplicas: available, AvailableReplicas: available, Conditions: []appsv1.DeploymentCondition{condition}}
+		d.Status = appsv1.DeploymentStatus{Replicas: available, ReadyReplicas: available, AvailableReplicas: available,
+			Conditions: []appsv1.DeploymentCondition{condition}}
 		w.must(w.api.Status().Update(t.Context(), d))
 		_, err := w.look()
 		w.must(err)
 	}
-	stuck := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: "timed out progressing"}
+	stuck := appsv1.DeploymentCondition{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse,
+		Reason: "ProgressDeadlineExceeded", Message: "timed out progressing"}
 	status(stuck, 1)
 	if len(w.notes.said) != 0 {
 		t.Errorf("one still serves, and it said %q", w.notes.said)
 	}
 	status(stuck, 0)
 	status(stuck, 0)
-	if len(w.notes.said) != 1 || !strings.Contains(w.notes.said[0], "ConsolePluginUnavailable") || !strings.Contains(w.notes.said[0], "timed out progressing") {
+	if len(w.notes.said) != 1 || !strings.Contains(w.notes.said[0], "ConsolePluginUnavailable") ||
+		!strings.Contains(w.notes.said[0], "timed out progressing") {
 		t.Errorf("said %q", w.notes.said)
 	}
 }

@@ -16,7 +16,8 @@ import (
 const readLimit = time.Second
 
 var replicasFamily = metric.NewGauge("lvms_console_plugin_replicas",
-	"Number of Pods that serve the plugin of OpenShift's console: wanted, and available. Without any the console cannot load it. No series where the cluster has no console.", "state")
+	"Number of Pods that serve the plugin of OpenShift's console: wanted, and available. Without any the console "+
+		"cannot load it. No series where the cluster has no console.", "state")
 
 // Families are all metrics of the Collector.
 var Families = []metric.Family{replicasFamily}
@@ -42,7 +43,8 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	deployment := &appsv1.Deployment{}
 	if err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: Name}, deployment); err != nil {
 		if client.IgnoreNotFound(err) != nil {
-			log.Log.Error(err, "metrics of the console plugin are missing: its Deployment cannot be read", "namespace", c.namespace, "name", Name)
+			log.Log.Error(err, "metrics of the console plugin are missing: its Deployment cannot be read", "namespace",
+				c.namespace, "name", Name)
 		}
 		return
 	}

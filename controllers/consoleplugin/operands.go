@@ -72,21 +72,25 @@ func (d design) selector() *applymetav1.LabelSelectorApplyConfiguration {
 	return applymetav1.LabelSelector().WithMatchLabels(map[string]string{nameLabel: Name})
 }
 
-// namespaced are the objects in the operator's namespace that are always there. The Deployment is the last: what it needs comes before it.
+// namespaced are the objects in the operator's namespace that are always there. The Deployment is the last: what it
+// needs comes before it.
 func (d design) namespaced() []runtime.ApplyConfiguration {
 	return []runtime.ApplyConfiguration{d.account(), d.service(), d.networkPolicy(), d.deployment()}
 }
 
 func (d design) account() *applycorev1.ServiceAccountApplyConfiguration {
-	return applycorev1.ServiceAccount(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(installed.Owner(d.operator)).
+	return applycorev1.ServiceAccount(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(
+		installed.Owner(d.operator)).
 		WithAutomountServiceAccountToken(false)
 }
 
 func (d design) service() *applycorev1.ServiceApplyConfiguration {
-	return applycorev1.Service(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(installed.Owner(d.operator)).
+	return applycorev1.Service(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(
+		installed.Owner(d.operator)).
 		WithAnnotations(map[string]string{servingCert: certificateSecret}).
 		WithSpec(applycorev1.ServiceSpec().WithSelector(d.selector().MatchLabels).
-			WithPorts(applycorev1.ServicePort().WithName(portName).WithProtocol(corev1.ProtocolTCP).WithPort(port).WithTargetPort(intstr.FromString(portName))))
+			WithPorts(applycorev1.ServicePort().WithName(portName).WithProtocol(corev1.ProtocolTCP).WithPort(port).
+				WithTargetPort(intstr.FromString(portName))))
 }
 
 // networkPolicy lets the console's Pods in, and nothing out: the server asks nobody.
@@ -94,17 +98,22 @@ func (d design) networkPolicy() *applynetworkingv1.NetworkPolicyApplyConfigurati
 	console := applynetworkingv1.NetworkPolicyPeer().
 		WithNamespaceSelector(applymetav1.LabelSelector().WithMatchLabels(consoleNamespace)).
 		WithPodSelector(applymetav1.LabelSelector().WithMatchLabels(consolePods))
-	return applynetworkingv1.NetworkPolicy(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(installed.Owner(d.operator)).
+	return applynetworkingv1.NetworkPolicy(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(
+		installed.Owner(d.operator)).
 		WithSpec(applynetworkingv1.NetworkPolicySpec().WithPodSelector(d.selector()).
 			WithPolicyTypes(networkingv1.PolicyTypeIngress, networkingv1.PolicyTypeEgress).
 			WithIngress(applynetworkingv1.NetworkPolicyIngressRule().WithFrom(console).
-				WithPorts(applynetworkingv1.NetworkPolicyPort().WithProtocol(corev1.ProtocolTCP).WithPort(intstr.FromInt32(port)))))
+				WithPorts(applynetworkingv1.NetworkPolicyPort().WithProtocol(corev1.ProtocolTCP).WithPort(
+					intstr.FromInt32(port)))))
 }
 
 func (d design) deployment() *applyappsv1.DeploymentApplyConfiguration {
-	return applyappsv1.Deployment(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(installed.Owner(d.operator)).
-		WithSpec(applyappsv1.DeploymentSpec().WithReplicas(d.replicas).WithSelector(d.selector()).WithProgressDeadlineSeconds(progressDeadline).
-			WithTemplate(applycorev1.PodTemplateSpec().WithLabels(d.labels()).WithAnnotations(d.annotations()).WithSpec(d.pod())))
+	return applyappsv1.Deployment(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(
+		installed.Owner(d.operator)).
+		WithSpec(applyappsv1.DeploymentSpec().WithReplicas(d.replicas).WithSelector(d.selector()).
+			WithProgressDeadlineSeconds(progressDeadline).
+			WithTemplate(applycorev1.PodTemplateSpec().WithLabels(d.labels()).WithAnnotations(d.annotations()).
+				WithSpec(d.pod())))
 }
 
 // annotations are those of the operator's Pods that say on which processors they run.
@@ -117,8 +126,10 @@ func (d design) annotations() map[string]string {
 // pod runs where the operator may, each on another node if there is one.
 func (d design) pod() *applycorev1.PodSpecApplyConfiguration {
 	apart := applycorev1.WeightedPodAffinityTerm().WithWeight(100).
-		WithPodAffinityTerm(applycorev1.PodAffinityTerm().WithTopologyKey(corev1.LabelHostname).WithLabelSelector(d.selector()))
-	affinity := applycorev1.Affinity().WithPodAntiAffinity(applycorev1.PodAntiAffinity().WithPreferredDuringSchedulingIgnoredDuringExecution(apart))
+		WithPodAffinityTerm(applycorev1.PodAffinityTerm().WithTopologyKey(corev1.LabelHostname).
+			WithLabelSelector(d.selector()))
+	affinity := applycorev1.Affinity().WithPodAntiAffinity(
+		applycorev1.PodAntiAffinity().WithPreferredDuringSchedulingIgnoredDuringExecution(apart))
 	theirs := d.operator.Spec.Template.Spec
 	if theirs.Affinity != nil && theirs.Affinity.NodeAffinity != nil {
 		affinity.WithNodeAffinity(converted[applycorev1.NodeAffinityApplyConfiguration](theirs.Affinity.NodeAffinity))
@@ -130,7 +141,8 @@ func (d design) pod() *applycorev1.PodSpecApplyConfiguration {
 			WithSeccompProfile(applycorev1.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
 		WithContainers(d.container()).
 		// Not optional: without a certificate the console would not load anything.
-		WithVolumes(applycorev1.Volume().WithName(certificateVolume).WithSecret(applycorev1.SecretVolumeSource().WithSecretName(certificateSecret)))
+		WithVolumes(applycorev1.Volume().WithName(certificateVolume).WithSecret(
+			applycorev1.SecretVolumeSource().WithSecretName(certificateSecret)))
 	for i := range theirs.Tolerations {
 		pod.WithTolerations(converted[applycorev1.TolerationApplyConfiguration](&theirs.Tolerations[i]))
 	}
@@ -143,32 +155,42 @@ func (d design) pod() *applycorev1.PodSpecApplyConfiguration {
 func (d design) container() *applycorev1.ContainerApplyConfiguration {
 	args := []string{"--namespace=" + d.operator.Namespace, "--cert-dir=" + certificateFolder}
 	if d.profile.MinTLSVersion != "" {
-		args = append(args, "--tls-min-version="+string(d.profile.MinTLSVersion), "--tls-ciphers="+strings.Join(d.profile.Ciphers, ","))
+		args = append(args, "--tls-min-version="+string(d.profile.MinTLSVersion),
+			"--tls-ciphers="+strings.Join(d.profile.Ciphers, ","))
 	}
 	probe := func(seconds int32) *applycorev1.ProbeApplyConfiguration {
 		return applycorev1.Probe().WithPeriodSeconds(seconds).WithTimeoutSeconds(5).
-			WithHTTPGet(applycorev1.HTTPGetAction().WithScheme(corev1.URISchemeHTTPS).WithPath("/healthz").WithPort(intstr.FromString(portName)))
+			WithHTTPGet(applycorev1.HTTPGetAction().WithScheme(corev1.URISchemeHTTPS).WithPath("/healthz").WithPort(
+				intstr.FromString(portName)))
 	}
-	return applycorev1.Container().WithName("console-plugin").WithImage(d.image).WithCommand("/console-plugin").WithArgs(args...).
-		WithPorts(applycorev1.ContainerPort().WithName(portName).WithContainerPort(port).WithProtocol(corev1.ProtocolTCP)).
+	return applycorev1.Container().WithName("console-plugin").WithImage(d.image).WithCommand("/console-plugin").
+		WithArgs(args...).
+		WithPorts(applycorev1.ContainerPort().WithName(portName).WithContainerPort(port).WithProtocol(
+			corev1.ProtocolTCP)).
 		WithReadinessProbe(probe(10)).WithLivenessProbe(probe(30)).
 		WithTerminationMessagePolicy(corev1.TerminationMessageFallbackToLogsOnError).
 		WithResources(applycorev1.ResourceRequirements().WithRequests(corev1.ResourceList{
 			corev1.ResourceCPU: resource.MustParse("5m"), corev1.ResourceMemory: resource.MustParse("20Mi")})).
-		WithSecurityContext(applycorev1.SecurityContext().WithAllowPrivilegeEscalation(false).WithReadOnlyRootFilesystem(true).
+		WithSecurityContext(applycorev1.SecurityContext().WithAllowPrivilegeEscalation(false).
+			WithReadOnlyRootFilesystem(true).
 			WithCapabilities(applycorev1.Capabilities().WithDrop("ALL"))).
-		WithVolumeMounts(applycorev1.VolumeMount().WithName(certificateVolume).WithMountPath(certificateFolder).WithReadOnly(true))
+		WithVolumeMounts(applycorev1.VolumeMount().WithName(certificateVolume).WithMountPath(certificateFolder).
+			WithReadOnly(true))
 }
 
 // budget lets one of two be evicted.
 func (d design) budget() *applypolicyv1.PodDisruptionBudgetApplyConfiguration {
-	return applypolicyv1.PodDisruptionBudget(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(installed.Owner(d.operator)).
-		WithSpec(applypolicyv1.PodDisruptionBudgetSpec().WithMaxUnavailable(intstr.FromInt32(1)).WithSelector(d.selector()))
+	return applypolicyv1.PodDisruptionBudget(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(
+		installed.Owner(d.operator)).
+		WithSpec(applypolicyv1.PodDisruptionBudgetSpec().WithMaxUnavailable(intstr.FromInt32(1)).
+			WithSelector(d.selector()))
 }
 
 // plugin tells the console where the plugin is. The console loads it when an administrator enables it.
-func (d design) plugin(owner *applymetav1.OwnerReferenceApplyConfiguration) *applyconsolev1.ConsolePluginApplyConfiguration {
-	service := applyconsolev1.ConsolePluginService().WithName(Name).WithNamespace(d.operator.Namespace).WithPort(port).WithBasePath("/")
+func (d design) plugin(
+	owner *applymetav1.OwnerReferenceApplyConfiguration) *applyconsolev1.ConsolePluginApplyConfiguration {
+	service := applyconsolev1.ConsolePluginService().WithName(Name).WithNamespace(d.operator.Namespace).WithPort(port).
+		WithBasePath("/")
 	return applyconsolev1.ConsolePlugin(PluginName).WithLabels(d.labels()).WithOwnerReferences(owner).
 		WithSpec(applyconsolev1.ConsolePluginSpec().WithDisplayName("LVM Storage").
 			WithI18n(applyconsolev1.ConsolePluginI18n().WithLoadType(consolev1.Preload)).
@@ -182,13 +204,15 @@ var quickStartFile []byte
 const suggestedNamespace = "openshift-lvm-storage"
 
 // quickStart leads through the plugin's pages.
-func (d design) quickStart(owner *applymetav1.OwnerReferenceApplyConfiguration) (*applyconsolev1.ConsoleQuickStartApplyConfiguration, error) {
+func (d design) quickStart(
+	owner *applymetav1.OwnerReferenceApplyConfiguration) (*applyconsolev1.ConsoleQuickStartApplyConfiguration, error) {
 	spec := applyconsolev1.ConsoleQuickStartSpec()
 	file := strings.ReplaceAll(string(quickStartFile), suggestedNamespace, d.operator.Namespace)
 	if err := yaml.UnmarshalStrict([]byte(file), spec); err != nil {
 		return nil, fmt.Errorf("quick start of the console plugin: %w", err)
 	}
-	return applyconsolev1.ConsoleQuickStart(quickStartName).WithLabels(d.labels()).WithOwnerReferences(owner).WithSpec(spec), nil
+	return applyconsolev1.ConsoleQuickStart(quickStartName).WithLabels(d.labels()).WithOwnerReferences(owner).
+		WithSpec(spec), nil
 }
 
 // metadataOf is an object of a kind of which only the metadata is read and held.

@@ -29,7 +29,8 @@ func contentOf(t *testing.T, name string) string {
 
 // The console compares the name in the manifest with that of the ConsolePlugin.
 func TestTheNameIsThatInTheManifest(t *testing.T) {
-	for file, want := range map[string]string{"plugin.ts": "name: '" + PluginName + "'", "manifest.snapshot.json": `"` + PluginName + `"`} {
+	for file, want := range map[string]string{"plugin.ts": "name: '" + PluginName + "'",
+		"manifest.snapshot.json": `"` + PluginName + `"`} {
 		if !strings.Contains(contentOf(t, web+file), want) {
 			t.Errorf("%s has no %s", file, want)
 		}
@@ -37,7 +38,8 @@ func TestTheNameIsThatInTheManifest(t *testing.T) {
 }
 
 // theirs are words of the console itself that the quick start sends to.
-var theirs = []string{"Storage", "Administration", "Cluster Settings", "Configuration", "Console", "Console plugins", PluginName,
+var theirs = []string{"Storage", "Administration", "Cluster Settings", "Configuration", "Console",
+	"Console plugins", PluginName,
 	"PersistentVolumeClaims", "Create PersistentVolumeClaim", "Bound"}
 
 // The quick start sends to what is on the pages: every word in bold is one of the plugin's texts, or of the console's.
@@ -66,10 +68,13 @@ func TestTheQuickStartNamesWhatIsThere(t *testing.T) {
 
 func TestMetricsTellWhatIsServed(t *testing.T) {
 	deployment := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: Name}, Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](2)}, Status: appsv1.DeploymentStatus{AvailableReplicas: 1},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: Name},
+		Spec:       appsv1.DeploymentSpec{Replicas: ptr.To[int32](2)},
+		Status:     appsv1.DeploymentStatus{AvailableReplicas: 1},
 	}
 	c := NewCollector(fake.NewClientBuilder().WithObjects(deployment).Build(), "ns")
-	want := "# HELP lvms_console_plugin_replicas " + replicasFamily.Help + "\n# TYPE lvms_console_plugin_replicas gauge\n" +
+	want := "# HELP lvms_console_plugin_replicas " + replicasFamily.Help +
+		"\n# TYPE lvms_console_plugin_replicas gauge\n" +
 		"lvms_console_plugin_replicas{state=\"available\"} 1\nlvms_console_plugin_replicas{state=\"wanted\"} 2\n"
 	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {
 		t.Error(err)

@@ -1,5 +1,5 @@
-// Package installed knows what was installed, by whatever installer: the operator's Deployment, from which follows where further Pods of the
-// product may run, and what goes with the operator when it is removed.
+// Package installed knows what was installed, by whatever installer: the operator's Deployment, from which follows
+// where further Pods of the product may run, and what goes with the operator when it is removed.
 package installed
 
 import (
@@ -21,13 +21,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Name is that of the operator's Deployment, and, but where the Operator Lifecycle Manager makes it, of its ClusterRole.
+// Name is that of the operator's Deployment, and, but where the Operator Lifecycle Manager makes it, of its
+// ClusterRole.
 const Name = "lvms-operator"
 
-// nodePrefix begins the taints by which Kubernetes says what a node suffers. They come and go, and so count for nothing here.
+// nodePrefix begins the taints by which Kubernetes says what a node suffers. They come and go, and so count for nothing
+// here.
 const nodePrefix = "node.kubernetes.io/"
 
-// Deployment returns the operator's Deployment, or nil where there is none any more or it is being deleted: what it owns goes with it.
+// Deployment returns the operator's Deployment, or nil where there is none any more or it is being deleted: what it
+// owns goes with it.
 func Deployment(ctx context.Context, reader client.Reader, namespace string) (*appsv1.Deployment, error) {
 	found := &appsv1.Deployment{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Name}, found)
@@ -46,8 +49,9 @@ func Owner(deployment *appsv1.Deployment) *applymetav1.OwnerReferenceApplyConfig
 		WithName(deployment.Name).WithUID(deployment.UID).WithController(true)
 }
 
-// installers are the labels by which an installer marks all that belongs to one installation: the Operator Lifecycle Manager
-// (operator-lifecycle-manager, pkg/lib/ownerutil), and its version 1 (operator-controller, internal/operator-controller/labels).
+// installers are the labels by which an installer marks all that belongs to one installation: the Operator Lifecycle
+// Manager (operator-lifecycle-manager, pkg/lib/ownerutil), and its version 1 (operator-controller,
+// internal/operator-controller/labels).
 var installers = [][]string{
 	{"olm.owner", "olm.owner.namespace", "olm.owner.kind"},
 	{"olm.operatorframework.io/owner-kind", "olm.operatorframework.io/owner-name"},
@@ -59,20 +63,27 @@ const mostRoles = 100
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=list
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=lvms-operator,verbs=get
 
-// ClusterOwner makes an object without a namespace go with the operator. A Deployment cannot own it, but a ClusterRole of the installation
-// can: every installer removes that, and its predecessor's when it upgrades. live must not read from a cache.
-func ClusterOwner(ctx context.Context, live client.Reader, deployment *appsv1.Deployment) (*applymetav1.OwnerReferenceApplyConfiguration, error) {
-	role := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}}
+// ClusterOwner makes an object without a namespace go with the operator. A Deployment cannot own it, but a ClusterRole
+// of the installation can: every installer removes that, and its predecessor's when it upgrades. live must not read
+// from a cache.
+func ClusterOwner(ctx context.Context, live client.Reader,
+	deployment *appsv1.Deployment) (*applymetav1.OwnerReferenceApplyConfiguration, error) {
+	role := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1",
+		Kind: "ClusterRole"}}
 	selector := marks(deployment)
 	if selector == nil {
 		if err := live.Get(ctx, client.ObjectKey{Name: Name}, role); err != nil {
-			return nil, fmt.Errorf("ClusterRole %s, with which objects without a namespace are removed: read: %w", Name, err)
+			return nil,
+				fmt.Errorf("ClusterRole %s, with which objects without a namespace are removed: read: %w", Name, err)
 		}
 		return clusterOwner(role), nil
 	}
-	roles := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleList"}}
+	roles := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1",
+		Kind: "ClusterRoleList"}}
 	if err := live.List(ctx, roles, selector, client.Limit(mostRoles)); err != nil {
-		return nil, fmt.Errorf("ClusterRoles with the labels %v, with which objects without a namespace are removed: list: %w", selector, err)
+		return nil,
+			fmt.Errorf("ClusterRoles with the labels %v, with which objects without a namespace are removed: list: %w",
+				selector, err)
 	}
 	role = nil
 	for i := range roles.Items {
@@ -81,14 +92,16 @@ func ClusterOwner(ctx context.Context, live client.Reader, deployment *appsv1.De
 		}
 	}
 	if role == nil {
-		return nil, fmt.Errorf("no ClusterRole has the labels %v of Deployment %s/%s: nothing would remove objects without a namespace when the operator is removed, so they are not made; install the operator again",
+		return nil, fmt.Errorf("no ClusterRole has the labels %v of Deployment %s/%s: nothing would remove objects "+
+			"without a namespace when the operator is removed, so they are not made; install the operator again",
 			selector, deployment.Namespace, deployment.Name)
 	}
 	return clusterOwner(role), nil
 }
 
 func clusterOwner(role *metav1.PartialObjectMetadata) *applymetav1.OwnerReferenceApplyConfiguration {
-	return applymetav1.OwnerReference().WithAPIVersion("rbac.authorization.k8s.io/v1").WithKind("ClusterRole").WithName(role.Name).WithUID(role.UID)
+	return applymetav1.OwnerReference().WithAPIVersion("rbac.authorization.k8s.io/v1").WithKind("ClusterRole").WithName(
+		role.Name).WithUID(role.UID)
 }
 
 // marks are the labels of the Deployment's installer, or nil where it sets none.
@@ -107,8 +120,8 @@ func marks(deployment *appsv1.Deployment) client.MatchingLabels {
 	return nil
 }
 
-// Labels are those of the Deployment that say what it is part of. Those of OLM say whose it is: OLM deletes what has them and is in no
-// ClusterServiceVersion.
+// Labels are those of the Deployment that say what it is part of. Those of OLM say whose it is: OLM deletes what has
+// them and is in no ClusterServiceVersion.
 func Labels(deployment *appsv1.Deployment) map[string]string {
 	labels := maps.Clone(deployment.Labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return !strings.HasPrefix(key, "app.kubernetes.io/") })
@@ -125,7 +138,8 @@ func Places(template *corev1.PodTemplateSpec, nodes []corev1.Node) (int, error) 
 		if err != nil {
 			return 0, fmt.Errorf("node affinity of Deployment %s: %w", Name, err)
 		}
-		_, tainted := helpers.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, template.Spec.Tolerations, keepsAway, false)
+		_, tainted := helpers.FindMatchingUntoleratedTaint(logr.Discard(), node.Spec.Taints, template.Spec.Tolerations,
+			keepsAway, false)
 		if matches && !tainted {
 			count++
 		}

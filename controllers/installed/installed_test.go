@@ -29,7 +29,8 @@ func TestPlaces(t *testing.T) {
 	avoided := node("linux")
 	avoided.Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectPreferNoSchedule}}
 	template := &corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-		NodeSelector: map[string]string{"os": "linux"}, Tolerations: []corev1.Toleration{{Key: "infra", Operator: corev1.TolerationOpExists}},
+		NodeSelector: map[string]string{"os": "linux"},
+		Tolerations:  []corev1.Toleration{{Key: "infra", Operator: corev1.TolerationOpExists}},
 	}}
 	for name, tt := range map[string]struct {
 		nodes []corev1.Node
@@ -40,7 +41,8 @@ func TestPlaces(t *testing.T) {
 		"another system":            {[]corev1.Node{node("linux"), node("windows")}, 1},
 		"a taint":                   {[]corev1.Node{node("linux"), node("linux", "gpu")}, 1},
 		"a taint that is tolerated": {[]corev1.Node{node("linux"), node("linux", "infra")}, 2},
-		"away for a while":          {[]corev1.Node{node("linux", corev1.TaintNodeUnreachable, corev1.TaintNodeNotReady), cordoned, avoided}, 3},
+		"away for a while": {[]corev1.Node{node("linux", corev1.TaintNodeUnreachable,
+			corev1.TaintNodeNotReady), cordoned, avoided}, 3},
 	} {
 		if got, err := Places(template, tt.nodes); err != nil || got != tt.want {
 			t.Errorf("%s: got %d, %v, want %d", name, got, err, tt.want)
@@ -53,26 +55,33 @@ func deployment(labels map[string]string) *appsv1.Deployment {
 }
 
 func role(name string, labels map[string]string) *rbacv1.ClusterRole {
-	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid of " + name), Labels: labels}}
+	return &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid of " + name),
+		Labels: labels}}
 }
 
 // Each installer has a way of its own to say what belongs together.
 func TestClusterOwner(t *testing.T) {
 	olm := func(version string) map[string]string {
-		return map[string]string{"olm.owner": "lvms-operator." + version, "olm.owner.namespace": "ns", "olm.owner.kind": "ClusterServiceVersion"}
+		return map[string]string{"olm.owner": "lvms-operator." + version, "olm.owner.namespace": "ns",
+			"olm.owner.kind": "ClusterServiceVersion"}
 	}
-	olmV1 := map[string]string{"olm.operatorframework.io/owner-kind": "ClusterExtension", "olm.operatorframework.io/owner-name": "lvms-operator"}
+	olmV1 := map[string]string{"olm.operatorframework.io/owner-kind": "ClusterExtension",
+		"olm.operatorframework.io/owner-name": "lvms-operator"}
 	leaving := role("a", olm("v1"))
-	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: metav1.Now().Time}, []string{"x/y"}
+	leaving.DeletionTimestamp = &metav1.Time{Time: metav1.Now().Time}
+	leaving.Finalizers = []string{"x/y"}
 	for name, tt := range map[string]struct {
 		labels map[string]string
 		roles  []client.Object
 		want   string
 	}{
-		"without an installer":         {nil, []client.Object{role(Name, nil), role("a", olm("v1"))}, Name},
-		"OLM":                          {olm("v1"), []client.Object{role("z", olm("v1")), role("b", olm("v1")), role("a", olm("v2")), role(Name, nil)}, "b"},
-		"OLM, one that is leaving":     {olm("v1"), []client.Object{leaving, role("b", olm("v1"))}, "b"},
-		"OLM, of another namespace":    {olm("v1"), []client.Object{role("a", map[string]string{"olm.owner": "lvms-operator.v1", "olm.owner.namespace": "other", "olm.owner.kind": "ClusterServiceVersion"})}, ""},
+		"without an installer": {nil, []client.Object{role(Name, nil), role("a", olm("v1"))}, Name},
+		"OLM": {olm("v1"),
+			[]client.Object{role("z", olm("v1")), role("b", olm("v1")), role("a", olm("v2")), role(Name, nil)}, "b"},
+		"OLM, one that is leaving": {olm("v1"), []client.Object{leaving, role("b", olm("v1"))}, "b"},
+		"OLM, of another namespace": {olm("v1"),
+			[]client.Object{role("a", map[string]string{"olm.owner": "lvms-operator.v1", "olm.owner.namespace": "other",
+				"olm.owner.kind": "ClusterServiceVersion"})}, ""},
 		"OLM v1":                       {olmV1, []client.Object{role("a", olm("v1")), role("b", olmV1)}, "b"},
 		"without an installer, nobody": {nil, nil, ""},
 	} {
@@ -81,7 +90,8 @@ func TestClusterOwner(t *testing.T) {
 		switch {
 		case tt.want == "" && (err == nil || !strings.Contains(err.Error(), "ClusterRole")):
 			t.Errorf("%s: got %v, %v", name, got, err)
-		case tt.want != "" && (err != nil || *got.Name != tt.want || *got.UID != types.UID("uid of "+tt.want) || *got.Kind != "ClusterRole"):
+		case tt.want != "" && (err != nil || *got.Name != tt.want || *got.UID != types.UID("uid of "+tt.want) ||
+			*got.Kind != "ClusterRole"):
 			t.Errorf("%s: got %+v, %v", name, got, err)
 		}
 	}
@@ -96,7 +106,8 @@ func TestAFailedReadIsAnError(t *testing.T) {
 		},
 		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return away },
 	}).Build()
-	for _, labels := range []map[string]string{nil, {"olm.owner": "a", "olm.owner.namespace": "b", "olm.owner.kind": "c"}} {
+	for _, labels := range []map[string]string{nil,
+		{"olm.owner": "a", "olm.owner.namespace": "b", "olm.owner.kind": "c"}} {
 		if got, err := ClusterOwner(t.Context(), c, deployment(labels)); got != nil || !errors.Is(err, away) {
 			t.Errorf("got %v, %v", got, err)
 		}

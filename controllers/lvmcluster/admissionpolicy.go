@@ -22,9 +22,9 @@ var (
 	policyBindingKind = admissionv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding")
 )
 
-// admissionPolicies keeps what holds node agents to their own nodes and the operator to one annotation of Pods, and what refuses deletions that would destroy volumes. OLM
-// installs no such objects, and they have the operator's namespace in them: so they are operands, there before the first agent and gone
-// after the last.
+// admissionPolicies keeps what holds node agents to their own nodes and the operator to one annotation of Pods, and
+// what refuses deletions that would destroy volumes. OLM installs no such objects, and they have the operator's
+// namespace in them: so they are operands, there before the first agent and gone after the last.
 type admissionPolicies struct{}
 
 //go:embed agentpolicies.yaml
@@ -63,9 +63,9 @@ func (admissionPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluste
 	return deletePolicies(r, ctx, cluster, agentPolicyFile, operatorPolicyFile, deletionPolicyFile)
 }
 
-// deletionPolicies are those of the admissionPolicies that refuse the deletion of the kinds and of the namespace. They are deleted
-// as soon as nothing uses the storage: the API server needs a moment to notice, and whoever waits for the LVMCluster and then
-// deletes the kinds must not be refused.
+// deletionPolicies are those of the admissionPolicies that refuse the deletion of the kinds and of the namespace. They
+// are deleted as soon as nothing uses the storage: the API server needs a moment to notice, and whoever waits for the
+// LVMCluster and then deletes the kinds must not be refused.
 type deletionPolicies struct{}
 
 // GetName names the step.

@@ -44,14 +44,24 @@ func TestAnAgentNamesAClassWhereNoneIsNamed(t *testing.T) {
 		return agent.Patch(t.Context(), after, client.MergeFrom(before), client.DryRunAll)
 	}
 	name := func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass = "vg2" }
-	here, elsewhere := w.agentOf("a"), w.agentOf("b")
+	here := w.agentOf("a")
+	elsewhere := w.agentOf("b")
 	w.refusedSoon("another class", "does not change what", func() error { return change(here, "vg1", name) })
 	w.refusedSoon("of another node", "of its own node only", func() error { return change(elsewhere, "", name) })
 	for what, edit := range map[string]func(*topolvmv1.LogicalVolumeSpec){
-		"size":   func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass, s.Size = "vg2", *lvSize("2Gi") },
-		"node":   func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass, s.NodeName = "vg2", "b" },
-		"source": func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass, s.Source = "vg2", "other" },
-		"name":   func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass, s.Name = "vg2", "other" },
+		"size": func(s *topolvmv1.LogicalVolumeSpec) { s.DeviceClass, s.Size = "vg2", *lvSize("2Gi") },
+		"node": func(s *topolvmv1.LogicalVolumeSpec) {
+			s.DeviceClass = "vg2"
+			s.NodeName = "b"
+		},
+		"source": func(s *topolvmv1.LogicalVolumeSpec) {
+			s.DeviceClass = "vg2"
+			s.Source = "other"
+		},
+		"name": func(s *topolvmv1.LogicalVolumeSpec) {
+			s.DeviceClass = "vg2"
+			s.Name = "other"
+		},
 	} {
 		w.refusedSoon(what, "does not change what", func() error { return change(here, "", edit) })
 	}

@@ -20,22 +20,25 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func TestOperandsAreAsInTheGoldenFiles(t *testing.T) {
 	cluster := newTestCluster(thin("vg1"), thick("vg2"))
 	selective := newTestCluster(on(thick("vg1"), "disks"), on(thick("vg2"), "more-disks"))
-	selective.Spec.Tolerations = []corev1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}}
+	selective.Spec.Tolerations = []corev1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists,
+		Effect: corev1.TaintEffectNoSchedule}}
 	group, err := newLVMVolumeGroup(cluster, cluster.Spec.Storage.DeviceClasses[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, operand := range map[string]any{
-		"csidriver":               newCSIDriver(cluster),
-		"storageclass-default":    newStorageClass(cluster, thin("vg1"), true),
-		"storageclass":            newStorageClass(cluster, thick("vg2"), false),
-		"storageclass-options":    newStorageClass(cluster, retained("vg3"), false),
-		"volumesnapshotclass":     newVolumeSnapshotClass(cluster, thin("vg1")),
-		"lvmvolumegroup":          group,
-		"nodestatus":              ownedOperand(cluster, "LVMVolumeGroupNodeStatus", "node-1", "node-status"),
-		"scc":                     newSCC(cluster),
-		"daemonset-openshift":     newDaemonSet(cluster, Observation{}.placement(cluster), "account-uid", testOptions(platform.OpenShift)),
-		"daemonset-some-nodes":    newDaemonSet(selective, Observation{}.placement(selective), "account-uid", testOptions(platform.Kubernetes)),
+		"csidriver":            newCSIDriver(cluster),
+		"storageclass-default": newStorageClass(cluster, thin("vg1"), true),
+		"storageclass":         newStorageClass(cluster, thick("vg2"), false),
+		"storageclass-options": newStorageClass(cluster, retained("vg3"), false),
+		"volumesnapshotclass":  newVolumeSnapshotClass(cluster, thin("vg1")),
+		"lvmvolumegroup":       group,
+		"nodestatus":           ownedOperand(cluster, "LVMVolumeGroupNodeStatus", "node-1", "node-status"),
+		"scc":                  newSCC(cluster),
+		"daemonset-openshift": newDaemonSet(cluster, Observation{}.placement(cluster), "account-uid",
+			testOptions(platform.OpenShift)),
+		"daemonset-some-nodes": newDaemonSet(selective, Observation{}.placement(selective), "account-uid",
+			testOptions(platform.Kubernetes)),
 		"lvmvolumegroup-selected": must(newLVMVolumeGroup(selective, selective.Spec.Storage.DeviceClasses[0])),
 	} {
 		t.Run(name, func(t *testing.T) { golden(t, name, operand) })
@@ -47,7 +50,8 @@ func retained(name string) lvmv1alpha1.DeviceClass {
 	class := thick(name)
 	class.StorageClassOptions = &lvmv1alpha1.StorageClassOptions{
 		ReclaimPolicy: corev1.PersistentVolumeReclaimRetain, VolumeBindingMode: storagev1.VolumeBindingImmediate,
-		AdditionalParameters: map[string]string{lvmv1alpha1.MkfsOptionsParameter: "-K"}, AdditionalLabels: map[string]string{"tier": "slow"},
+		AdditionalParameters: map[string]string{lvmv1alpha1.MkfsOptionsParameter: "-K"},
+		AdditionalLabels:     map[string]string{"tier": "slow"},
 	}
 	return class
 }

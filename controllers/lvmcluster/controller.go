@@ -78,7 +78,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	err := c.client.Get(ctx, request.NamespacedName, cluster)
 	r := Reconciler{Client: c.client, Live: c.live, Applier: c.applier, Options: c.options}
 	if apierrors.IsNotFound(err) {
-		return reconcile.Result{}, errors.Join(r.releaseLeft(ctx, request.Namespace), c.options.UpgradeGate.SetUpgradeable(ctx, nil))
+		return reconcile.Result{}, errors.Join(r.releaseLeft(ctx, request.Namespace),
+			c.options.UpgradeGate.SetUpgradeable(ctx, nil))
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("LVMCluster %s: read: %w", request.NamespacedName, err)
@@ -187,7 +188,8 @@ func (c *Controller) writeStatus(ctx context.Context, cluster *lvmv1alpha1.LVMCl
 		return nil
 	}
 	if before.Status.State != cluster.Status.State {
-		log.FromContext(ctx).Info("The state of the LVMCluster changed", "from", before.Status.State, "to", cluster.Status.State)
+		log.FromContext(ctx).Info("The state of the LVMCluster changed", "from", before.Status.State, "to",
+			cluster.Status.State)
 	}
 	err := c.client.Status().Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(fieldOwner))
 	if client.IgnoreNotFound(err) != nil {
@@ -217,7 +219,8 @@ func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, done report) {
 	deleting := !cluster.DeletionTimestamp.IsZero()
 	switch {
 	case deleting:
-		c.emitter.Emit(cluster, eventDeletionPending, strings.Join(slices.Concat(done.outcome.failures, done.outcome.waits), "; "))
+		c.emitter.Emit(cluster, eventDeletionPending,
+			strings.Join(slices.Concat(done.outcome.failures, done.outcome.waits), "; "))
 	case len(done.outcome.failures) > 0:
 		c.emitter.Emit(cluster, eventIncomplete, strings.Join(done.outcome.failures, "; "))
 	case done.state == lvmv1alpha1.LVMStatusFailed || done.state == lvmv1alpha1.LVMStatusDegraded:
@@ -234,7 +237,8 @@ func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, done report) {
 
 func success(cluster *lvmv1alpha1.LVMCluster) string {
 	if len(cluster.Spec.Storage.DeviceClasses) == 0 {
-		return "all operands run; there is no device class, so the devices of the nodes are listed and nothing is done to them"
+		return "all operands run; there is no device class, so the devices of the nodes are listed and nothing is " +
+			"done to them"
 	}
 	return "all operands run and all volume groups are ready"
 }

@@ -37,7 +37,8 @@ func newCSIDriver(cluster *lvmv1alpha1.LVMCluster) *applystoragev1.CSIDriverAppl
 			WithAttachRequired(false).
 			WithPodInfoOnMount(true).
 			WithStorageCapacity(true).
-			// fsGroup of a Pod is set whatever the StorageClass says about the file system, and SELinux contexts by a mount option.
+			// fsGroup of a Pod is set whatever the StorageClass says about the file system, and SELinux contexts by a
+			// mount option.
 			WithFSGroupPolicy(storagev1.FileFSGroupPolicy).
 			WithSELinuxMount(true).
 			WithVolumeLifecycleModes(storagev1.VolumeLifecyclePersistent))

@@ -59,11 +59,13 @@ func (csiNode) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.L
 	if err != nil {
 		return err
 	}
-	left := slices.DeleteFunc(registeredNodes(csiNodes.Items), func(node string) bool { return !slices.Contains(ready, node) })
+	left := slices.DeleteFunc(registeredNodes(csiNodes.Items),
+		func(node string) bool { return !slices.Contains(ready, node) })
 	if len(left) == 0 {
 		return nil
 	}
-	return waitFor([]string{fmt.Sprintf("CSI driver %s is still registered on %s", lvmv1alpha1.DriverName, counted("node", left))})
+	return waitFor([]string{fmt.Sprintf("CSI driver %s is still registered on %s", lvmv1alpha1.DriverName,
+		counted("node", left))})
 }
 
 // readyNodes returns the names of the nodes whose kubelet works.

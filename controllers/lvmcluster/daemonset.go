@@ -37,8 +37,8 @@ const (
 
 	kubeletDir = "/var/lib/kubelet"
 
-	// certificateSecret is made by OpenShift's service CA for the Service of the metrics. Elsewhere there is none, and the agent signs a
-	// certificate itself.
+	// certificateSecret is made by OpenShift's service CA for the Service of the metrics. Elsewhere there is none, and
+	// the agent signs a certificate itself.
 	certificateSecret = "vg-manager-metrics-cert"
 	certificateDir    = "/var/run/secrets/metrics"
 )
@@ -53,11 +53,13 @@ func podLabels() map[string]string {
 	}
 }
 
-// accountAnnotation tells for which ServiceAccount the pods were made: the token of one that was made anew under its name is another one.
+// accountAnnotation tells for which ServiceAccount the pods were made: the token of one that was made anew under its
+// name is another one.
 const accountAnnotation = "lvm.openshift.io/service-account-uid"
 
 // newDaemonSet builds the DaemonSet of the node agent. account is the UID of its ServiceAccount.
-func newDaemonSet(cluster *lvmv1alpha1.LVMCluster, where placement, account types.UID, options Options) *applyappsv1.DaemonSetApplyConfiguration {
+func newDaemonSet(cluster *lvmv1alpha1.LVMCluster, where placement, account types.UID,
+	options Options) *applyappsv1.DaemonSetApplyConfiguration {
 	all := labels(cluster, vgManagerName)
 	maps.Copy(all, podLabels())
 	rolling := applyappsv1.RollingUpdateDaemonSet().WithMaxUnavailable(intstr.FromString(maxUnavailable))
@@ -71,7 +73,8 @@ func newDaemonSet(cluster *lvmv1alpha1.LVMCluster, where placement, account type
 				WithRollingUpdate(rolling)).
 			WithTemplate(applycorev1.PodTemplateSpec().
 				WithLabels(podLabels()).
-				WithAnnotations(map[string]string{managementAnnotation: managementEffect, accountAnnotation: string(account)}).
+				WithAnnotations(map[string]string{managementAnnotation: managementEffect,
+					accountAnnotation: string(account)}).
 				WithSpec(newPodSpec(where, options))))
 }
 
@@ -111,8 +114,10 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 			applycorev1.EnvVar().WithName("GOMEMLIMIT").WithValue(memorySoft),
 		).
 		WithPorts(
-			applycorev1.ContainerPort().WithName("healthz").WithContainerPort(healthPort).WithProtocol(corev1.ProtocolTCP),
-			applycorev1.ContainerPort().WithName("metrics").WithContainerPort(metricsPort).WithProtocol(corev1.ProtocolTCP),
+			applycorev1.ContainerPort().WithName("healthz").WithContainerPort(healthPort).WithProtocol(
+				corev1.ProtocolTCP),
+			applycorev1.ContainerPort().WithName("metrics").WithContainerPort(metricsPort).WithProtocol(
+				corev1.ProtocolTCP),
 		).
 		WithSecurityContext(applycorev1.SecurityContext().
 			WithPrivileged(true).
@@ -130,7 +135,8 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 }
 
 func newArguments(options Options) []string {
-	args := []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8443", "--metrics-cert-dir=" + certificateDir, fmt.Sprintf("--volume-metrics=%d", options.VolumeMetrics)}
+	args := []string{"--health-probe-bind-address=:8081", "--metrics-bind-address=:8443",
+		"--metrics-cert-dir=" + certificateDir, fmt.Sprintf("--volume-metrics=%d", options.VolumeMetrics)}
 	if options.SmartInterval > 0 {
 		args = append(args, "--smart-interval="+options.SmartInterval.String())
 	}
@@ -162,7 +168,8 @@ type hostPath struct {
 var hostPaths = []hostPath{
 	{name: "registration", host: kubeletDir + "/plugins_registry", container: "/registration"},
 	{name: "csi-socket", host: kubeletDir + "/plugins/topolvm.io/node", container: "/run/topolvm", create: true},
-	{name: "csi-plugins", host: kubeletDir + "/plugins/kubernetes.io/csi", container: kubeletDir + "/plugins/kubernetes.io/csi", create: true, shared: true},
+	{name: "csi-plugins", host: kubeletDir + "/plugins/kubernetes.io/csi",
+		container: kubeletDir + "/plugins/kubernetes.io/csi", create: true, shared: true},
 	{name: "pods", host: kubeletDir + "/pods", container: kubeletDir + "/pods", shared: true},
 	{name: "lvmd-config", host: "/etc/topolvm", container: "/etc/topolvm", create: true},
 	{name: "lock", host: "/var/lock/vgmanager", container: "/var/lock/vgmanager", create: true},
@@ -224,7 +231,8 @@ func newTerm(term corev1.NodeSelectorTerm) *applycorev1.NodeSelectorTermApplyCon
 		WithMatchFields(newRequirements(term.MatchFields)...)
 }
 
-func newRequirements(requirements []corev1.NodeSelectorRequirement) []*applycorev1.NodeSelectorRequirementApplyConfiguration {
+func newRequirements(
+	requirements []corev1.NodeSelectorRequirement) []*applycorev1.NodeSelectorRequirementApplyConfiguration {
 	var all []*applycorev1.NodeSelectorRequirementApplyConfiguration
 	for _, requirement := range requirements {
 		all = append(all, applycorev1.NodeSelectorRequirement().

@@ -12,7 +12,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/monitoring/dashboards"
 )
 
-// OpenShift's console shows the dashboards of all ConfigMaps with a label in one namespace (openshift/console, pkg/server).
+// OpenShift's console shows the dashboards of all ConfigMaps with a label in one namespace (openshift/console,
+// pkg/server).
 const (
 	dashboardName      = "lvms-dashboard"
 	dashboardNamespace = "openshift-config-managed"
@@ -39,7 +40,8 @@ func (consoleDashboard) EnsureCreated(r Reconciler, ctx context.Context, cluster
 
 // EnsureDeleted deletes the dashboard.
 func (consoleDashboard) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
-	return r.Applier.Delete(ctx, r.Live, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dashboardNamespace, Name: dashboardName}})
+	return r.Applier.Delete(ctx, r.Live, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dashboardNamespace,
+		Name: dashboardName}})
 }
 
 // newDashboard builds the ConfigMap. It is in another namespace than the LVMCluster, which therefore cannot own it.

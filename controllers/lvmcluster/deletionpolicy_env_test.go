@@ -40,25 +40,32 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 	remove := w.volume("data", "vg1")
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-data"}}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}}
-	w.refusedSoon("LogicalVolume", "would destroy the data", func() error { return w.api.Delete(ctx, lv, client.DryRunAll) })
+	w.refusedSoon("LogicalVolume", "would destroy the data",
+		func() error { return w.api.Delete(ctx, lv, client.DryRunAll) })
 	w.refusedSoon("all LogicalVolumes", "would destroy the data", func() error {
-		return w.api.DeleteAllOf(ctx, &topolvmv1.LogicalVolume{}, &client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{DryRun: []string{"All"}}})
+		return w.api.DeleteAllOf(ctx, &topolvmv1.LogicalVolume{},
+			&client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{DryRun: []string{"All"}}})
 	})
-	w.refusedSoon("namespace", "cannot be deleted while an LVMCluster exists", func() error { return w.api.Delete(ctx, namespace, client.DryRunAll) })
-	for _, name := range []string{"lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io", "logicalvolumes.topolvm.io"} {
+	w.refusedSoon("namespace", "cannot be deleted while an LVMCluster exists",
+		func() error { return w.api.Delete(ctx, namespace, client.DryRunAll) })
+	for _, name := range []string{"lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io",
+		"lvmvolumegroupnodestatuses.lvm.topolvm.io", "logicalvolumes.topolvm.io"} {
 		crd := metadataOf(crdKind)
 		crd.Name = name
-		w.refusedSoon(name, "cannot be deleted while an LVMCluster exists", func() error { return w.api.Delete(ctx, crd, client.DryRunAll) })
+		w.refusedSoon(name, "cannot be deleted while an LVMCluster exists",
+			func() error { return w.api.Delete(ctx, crd, client.DryRunAll) })
 	}
 	w.refusedSoon("all CRDs", "cannot be deleted while an LVMCluster exists", func() error {
-		return w.api.DeleteAllOf(ctx, metadataOf(crdKind), &client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{DryRun: []string{"All"}}})
+		return w.api.DeleteAllOf(ctx, metadataOf(crdKind),
+			&client.DeleteAllOfOptions{DeleteOptions: client.DeleteOptions{DryRun: []string{"All"}}})
 	})
 	other := metadataOf(crdKind)
 	other.Name = "volumesnapshots.snapshot.storage.k8s.io"
 	w.must(w.api.Delete(ctx, other, client.DryRunAll))
 	// The operator deletes LogicalVolumes for the CSI calls, and anybody what holds no data or what nothing knows.
 	w.must(w.asServiceAccount("lvms-operator").Delete(ctx, lv, client.DryRunAll))
-	w.make(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"}, Spec: topolvmv1.LogicalVolumeSpec{Name: "never-made", NodeName: "a", Size: *lvSize("1Gi")}})
+	w.make(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: "never-made", NodeName: "a", Size: *lvSize("1Gi")}})
 	w.must(w.api.Delete(ctx, &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"}}))
 	for _, annotation := range []string{lvmv1alpha1.UnclaimedAnnotation, lvmv1alpha1.AllowDeletionAnnotation} {
 		w.annotate(lv, annotation, "true")

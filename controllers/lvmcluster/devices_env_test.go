@@ -53,20 +53,25 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	w.playListing(metav1.ConditionTrue, "a")
 	_, err = w.reconcile()
 	w.must(err)
-	const text = "in LVMVolumeGroupNodeStatus.status.devices and change nothing; to use devices, add a device class to spec.storage.deviceClasses"
-	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); got != "True/VGsUnmanaged: the LVMCluster has no device classes: the node agents list the devices of 1 of 2 nodes "+text {
+	const text = "in LVMVolumeGroupNodeStatus.status.devices and change nothing; to use devices, add a device class " +
+		"to spec.storage.deviceClasses"
+	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); got !=
+		"True/VGsUnmanaged: the LVMCluster has no device classes: the node agents list the devices of 1 of 2 nodes "+
+			text {
 		t.Error(got)
 	}
 	w.playListing(metav1.ConditionTrue, "b")
 	_, err = w.reconcile()
 	w.must(err)
-	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); got != "True/VGsUnmanaged: the LVMCluster has no device classes: the node agents list the devices of 2 nodes "+text {
+	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); got !=
+		"True/VGsUnmanaged: the LVMCluster has no device classes: the node agents list the devices of 2 nodes "+text {
 		t.Error(got)
 	}
 	if w.cluster.Status.State != lvmv1alpha1.LVMStatusReady || len(w.cluster.Status.DeviceClassStatuses) != 0 {
 		t.Errorf("%+v", w.cluster.Status)
 	}
-	if diff := cmp.Diff([]string{"Normal ResourceReconciliationSuccess all operands run; there is no device class, so the devices of the nodes are listed and nothing is done to them"}, w.notes.said); diff != "" {
+	if diff := cmp.Diff([]string{"Normal ResourceReconciliationSuccess all operands run; there is no device class, " +
+		"so the devices of the nodes are listed and nothing is done to them"}, w.notes.said); diff != "" {
 		t.Error(diff)
 	}
 	daemonSet := &appsv1.DaemonSet{}
@@ -74,7 +79,8 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	wantEverySuitableNode(t, daemonSet)
 
 	// The record of wipes is the operator's too.
-	w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.WipedDevicesConfigMap, Namespace: w.cluster.Namespace}})
+	w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.WipedDevicesConfigMap,
+		Namespace: w.cluster.Namespace}})
 	w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "somebody-elses", Namespace: w.cluster.Namespace}})
 	w.must(w.api.Delete(w.Context(), w.cluster))
 	w.must(w.api.DeleteAllOf(w.Context(), &storagev1.CSINode{}))
@@ -83,9 +89,11 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 		w.must(err)
 	}
 	for name, object := range map[string]client.Object{
-		w.cluster.Name: &lvmv1alpha1.LVMCluster{}, "a": &lvmv1alpha1.LVMVolumeGroupNodeStatus{}, "b": &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
-		vgManagerName: &appsv1.DaemonSet{}, lvmv1alpha1.DriverName: &storagev1.CSIDriver{}, lvmv1alpha1.WipedDevicesConfigMap: &corev1.ConfigMap{},
-		sccName: metadataOf(sccKind),
+		w.cluster.Name: &lvmv1alpha1.LVMCluster{}, "a": &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
+		"b":           &lvmv1alpha1.LVMVolumeGroupNodeStatus{},
+		vgManagerName: &appsv1.DaemonSet{}, lvmv1alpha1.DriverName: &storagev1.CSIDriver{},
+		lvmv1alpha1.WipedDevicesConfigMap: &corev1.ConfigMap{},
+		sccName:                           metadataOf(sccKind),
 	} {
 		if w.exists(object, name) {
 			t.Errorf("%T %s is left", object, name)
@@ -101,8 +109,9 @@ func TestNodeWithoutSelectorOfAClassIsWhole(t *testing.T) {
 	class := thick("vg1")
 	class.DeviceSelector = nil
 	class.DeviceSelectors = []lvmv1alpha1.NodeDeviceSelector{{
-		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: "kubernetes.io/hostname", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}}}}}},
+		NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+			{MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: "kubernetes.io/hostname", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}}}}}},
 		DeviceSelector: lvmv1alpha1.DeviceSelector{Paths: []lvmv1alpha1.DevicePath{"/dev/sdb"}},
 	}}
 	w := newWorld(t, class)
@@ -111,7 +120,8 @@ func TestNodeWithoutSelectorOfAClassIsWhole(t *testing.T) {
 	w.playDaemonSet()
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	w.must(w.get(status, "a"))
-	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1", Status: lvmv1alpha1.VGStatusReady, Devices: []string{"/dev/sdb"}}}
+	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1", Status: lvmv1alpha1.VGStatusReady,
+		Devices: []string{"/dev/sdb"}}}
 	w.must(w.api.Status().Update(w.Context(), status))
 	for range 2 {
 		_, err = w.reconcile()
@@ -128,7 +138,8 @@ func TestNodeWithoutSelectorOfAClassIsWhole(t *testing.T) {
 	// It had a volume group until the selectors changed: its agent looks after that, and says so.
 	w.must(w.get(status, "b"))
 	const left = "the device class does not select node b any more: its volumes stay"
-	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1", Status: lvmv1alpha1.VGStatusReady, Devices: []string{"/dev/sdb"}, Reason: left}}
+	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1", Status: lvmv1alpha1.VGStatusReady,
+		Devices: []string{"/dev/sdb"}, Reason: left}}
 	w.must(w.api.Status().Update(w.Context(), status))
 	_, err = w.reconcile()
 	w.must(err)
@@ -153,27 +164,37 @@ func TestNodeWithoutAnyOptionalDeviceIsWhole(t *testing.T) {
 		_, err = w.reconcile()
 		w.must(err)
 	}
-	none := lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusReady, Reason: "node b has none of the optional devices"}
+	none := lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusReady,
+		Reason: "node b has none of the optional devices"}
 	report("b", none)
-	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); !strings.HasPrefix(got, "True/VGsReady") || w.cluster.Status.State != lvmv1alpha1.LVMStatusReady {
+	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); !strings.HasPrefix(got, "True/VGsReady") ||
+		w.cluster.Status.State != lvmv1alpha1.LVMStatusReady {
 		t.Error(got)
 	}
 	if got := w.cluster.Status.DeviceClassStatuses[0].NodeStatus[1].Reason; got != none.Reason {
 		t.Errorf("the node does not say why it has no volume group: %q", got)
 	}
 	report("a", none)
-	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); !strings.HasPrefix(got, "False/VGsFailed: device class vg1: none of its nodes has a device for it") {
+	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); !strings.HasPrefix(got,
+		"False/VGsFailed: device class vg1: none of its nodes has a device for it") {
 		t.Error(got)
 	}
-	if last := w.notes.said[len(w.notes.said)-1]; !strings.HasPrefix(last, "Warning VolumeGroupsNotReady device class vg1: none of its nodes has a device for it") {
+	if last := w.notes.said[len(w.notes.said)-1]; !strings.HasPrefix(last,
+		"Warning VolumeGroupsNotReady device class vg1: none of its nodes has a device for it") {
 		t.Errorf("events %q", w.notes.said)
 	}
-	report("a", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusReady, Devices: []string{"/dev/sdb"}, Conditions: []metav1.Condition{{
-		Type: lvmv1alpha1.ConditionDevicesHealthy, Status: metav1.ConditionFalse, Reason: lvmv1alpha1.ReasonDeviceFailing, Message: "/dev/sdb gives errors", LastTransitionTime: metav1.Now()}}})
-	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); got != "False/VGsDegraded: device class vg1 on node a: /dev/sdb gives errors" || w.cluster.Status.State != lvmv1alpha1.LVMStatusDegraded {
+	report("a", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusReady, Devices: []string{"/dev/sdb"},
+		Conditions: []metav1.Condition{{
+			Type: lvmv1alpha1.ConditionDevicesHealthy, Status: metav1.ConditionFalse,
+			Reason: lvmv1alpha1.ReasonDeviceFailing, Message: "/dev/sdb gives errors",
+			LastTransitionTime: metav1.Now()}}})
+	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); got !=
+		"False/VGsDegraded: device class vg1 on node a: /dev/sdb gives errors" ||
+		w.cluster.Status.State != lvmv1alpha1.LVMStatusDegraded {
 		t.Error(got)
 	}
-	if last := w.notes.said[len(w.notes.said)-1]; last != "Warning VolumeGroupsNotReady device class vg1 on node a: /dev/sdb gives errors" {
+	if last := w.notes.said[len(w.notes.said)-1]; last !=
+		"Warning VolumeGroupsNotReady device class vg1 on node a: /dev/sdb gives errors" {
 		t.Errorf("events %q", w.notes.said)
 	}
 }
@@ -182,8 +203,10 @@ func TestVolumeGroupHasAllThatTheAgentNeeds(t *testing.T) {
 	size := resource.MustParse("1Gi")
 	redundant := thick("vg1")
 	redundant.Default = true
-	redundant.RAIDConfig = &lvmv1alpha1.RAIDConfig{Type: lvmv1alpha1.RAIDType5, Stripes: ptr.To[int32](2), StripeSize: ptr.To(resource.MustParse("64Ki"))}
-	redundant.DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: "a", Device: "/dev/sdb", Action: lvmv1alpha1.DeviceActionDrain}}
+	redundant.RAIDConfig = &lvmv1alpha1.RAIDConfig{Type: lvmv1alpha1.RAIDType5, Stripes: ptr.To[int32](2),
+		StripeSize: ptr.To(resource.MustParse("64Ki"))}
+	redundant.DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: "a", Device: "/dev/sdb",
+		Action: lvmv1alpha1.DeviceActionDrain}}
 	redundant.Adopt = []lvmv1alpha1.VolumeGroupAdoption{{Node: "b", VolumeGroupUUID: "x"}}
 	growing := thin("vg2")
 	growing.Default = false
@@ -200,8 +223,10 @@ func TestVolumeGroupHasAllThatTheAgentNeeds(t *testing.T) {
 		group := &lvmv1alpha1.LVMVolumeGroup{}
 		w.must(w.get(group, class.Name))
 		want := lvmv1alpha1.LVMVolumeGroupSpec{
-			Default: i == 0, NodeSelector: class.NodeSelector, DeviceSelector: class.DeviceSelector, DeviceSelectors: class.DeviceSelectors,
-			DeviceDiscoveryPolicy: class.DeviceDiscoveryPolicy, ThinPoolConfig: class.ThinPoolConfig, RAIDConfig: class.RAIDConfig,
+			Default: i == 0, NodeSelector: class.NodeSelector, DeviceSelector: class.DeviceSelector,
+			DeviceSelectors:       class.DeviceSelectors,
+			DeviceDiscoveryPolicy: class.DeviceDiscoveryPolicy, ThinPoolConfig: class.ThinPoolConfig,
+			RAIDConfig:     class.RAIDConfig,
 			DeviceRequests: class.DeviceRequests, Adopt: class.Adopt,
 		}
 		if diff := cmp.Diff(want, group.Spec); diff != "" {

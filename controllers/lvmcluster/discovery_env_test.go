@@ -18,7 +18,8 @@ func (w *world) policyOf(class string) lvmv1alpha1.DeviceDiscoveryPolicy {
 	return group.Spec.DeviceDiscoveryPolicy
 }
 
-// Upstream has no deviceDiscoveryPolicy in the spec: it adds every unused device. A cluster that is taken over goes on to do so.
+// Upstream has no deviceDiscoveryPolicy in the spec: it adds every unused device. A cluster that is taken over goes on
+// to do so.
 func TestTakenOverDiscoveryStaysDynamic(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	w.leaveAsUpstream(func(object *unstructured.Unstructured) {

@@ -41,7 +41,8 @@ func TestFirstReconcileCreatesOperandsAndSecondWritesNothing(t *testing.T) {
 	if diff := cmp.Diff(want, w.spy.Writes()); diff != "" {
 		t.Errorf("first reconcile (-want +got):\n%s", diff)
 	}
-	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); !strings.Contains(got, "VGReadinessInProgress: device class vg1 on node a: the node has not reported") {
+	if got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady); !strings.Contains(got,
+		"VGReadinessInProgress: device class vg1 on node a: the node has not reported") {
 		t.Errorf("VolumeGroupsReady = %s", got)
 	}
 	_, err = w.reconcile()
@@ -63,7 +64,9 @@ func TestReadyClusterIsQuiet(t *testing.T) {
 	if diff := cmp.Diff(before, w.cluster.Status); diff != "" {
 		t.Errorf("status changed:\n%s", diff)
 	}
-	if want := []string{"Normal ResourceReconciliationSuccess all operands run and all volume groups are ready"}; !cmp.Equal(want, w.notes.said) {
+	if want := []string{
+		"Normal ResourceReconciliationSuccess all operands run and all volume groups are ready"}; !cmp.Equal(
+		want, w.notes.said) {
 		t.Errorf("events %q", w.notes.said)
 	}
 }
@@ -85,7 +88,8 @@ func TestDriftIsRepaired(t *testing.T) {
 	w.must(w.get(group, "vg1"))
 	group.Spec.DeviceSelector = nil
 	w.must(w.api.Update(w.Context(), group))
-	policy, binding := &admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}
+	policy := &admissionv1.ValidatingAdmissionPolicy{}
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{}
 	w.must(w.get(policy, "lvms-vg-manager-nodes"))
 	policy.Spec.Validations = policy.Spec.Validations[:1]
 	w.must(w.api.Update(w.Context(), policy))
@@ -109,10 +113,12 @@ func TestDriftIsRepaired(t *testing.T) {
 	if group.Spec.DeviceSelector == nil {
 		t.Error("deviceSelector not restored")
 	}
-	if w.must(w.get(policy, "lvms-vg-manager-nodes")); len(policy.Spec.Validations) != 2 || !w.exists(binding, "lvms-vg-manager-nodes") {
+	if w.must(w.get(policy, "lvms-vg-manager-nodes")); len(policy.Spec.Validations) != 2 ||
+		!w.exists(binding, "lvms-vg-manager-nodes") {
 		t.Errorf("the agents are not held to their nodes: %v", policy.Spec.Validations)
 	}
-	if want := "system:serviceaccount:" + w.cluster.Namespace + ":vg-manager"; !strings.Contains(policy.Spec.MatchConditions[0].Expression, want) {
+	if want := "system:serviceaccount:" + w.cluster.Namespace +
+		":vg-manager"; !strings.Contains(policy.Spec.MatchConditions[0].Expression, want) {
 		t.Errorf("the policy is not about %s: %v", want, policy.Spec.MatchConditions)
 	}
 }
@@ -123,7 +129,8 @@ func TestStorageClassAsItWasChosen(t *testing.T) {
 	w.must(err)
 	made := &storagev1.StorageClass{}
 	w.must(w.get(made, "lvms-vg1"))
-	if *made.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain || *made.VolumeBindingMode != storagev1.VolumeBindingImmediate ||
+	if *made.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
+		*made.VolumeBindingMode != storagev1.VolumeBindingImmediate ||
 		made.Parameters[lvmv1alpha1.MkfsOptionsParameter] != "-K" || made.Labels["tier"] != "slow" {
 		t.Errorf("got %+v", made)
 	}
@@ -133,7 +140,8 @@ func TestStorageClassAsItWasChosen(t *testing.T) {
 	w.must(err)
 	made = &storagev1.StorageClass{}
 	w.must(w.get(made, "lvms-vg1"))
-	if _, left := made.Labels["tier"]; left || made.Labels["rack"] != "a" || made.Labels[lvmv1alpha1.OwnerNameLabel] == "" {
+	if _, left := made.Labels["tier"]; left || made.Labels["rack"] != "a" ||
+		made.Labels[lvmv1alpha1.OwnerNameLabel] == "" {
 		t.Errorf("labels %v", made.Labels)
 	}
 }
@@ -144,14 +152,19 @@ func TestStorageClassThatIsAnother(t *testing.T) {
 		provisioner string
 		want        string
 	}{
-		"ours":   {lvmv1alpha1.DriverName, `StorageClass lvms-vg1 is there and cannot be changed: parameter csi.storage.k8s.io/fstype is "xfs", and not "ext4", parameter mine is "yes", and not "", reclaimPolicy is Retain, and not Delete, volumeBindingMode is Immediate, and not WaitForFirstConsumer; set storageClassOptions of the device class vg1 to what it has, or delete the StorageClass`},
-		"theirs": {"ebs.csi.aws.com", "StorageClass lvms-vg1 is there and belongs to the provisioner ebs.csi.aws.com: delete it, or give the device class vg1 another name"},
+		"ours": {lvmv1alpha1.DriverName,
+			`StorageClass lvms-vg1 is there and cannot be changed: parameter csi.storage.k8s.io/fstype is "xfs", and not "ext4", parameter mine is "yes", and not "", reclaimPolicy is Retain, and not Delete, volumeBindingMode is Immediate, and not WaitForFirstConsumer; set storageClassOptions of the device class vg1 to what it has, or delete the StorageClass`},
+		"theirs": {"ebs.csi.aws.com", "StorageClass lvms-vg1 is there and belongs to the provisioner " +
+			"ebs.csi.aws.com: delete it, or give the device class vg1 another name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, thin("vg1"))
-			other := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}, Provisioner: test.provisioner,
-				ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimRetain), VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate),
-				Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "vg1", lvmv1alpha1.FilesystemTypeParameter: "xfs", "mine": "yes"}}
+			other := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"},
+				Provisioner:       test.provisioner,
+				ReclaimPolicy:     ptr.To(corev1.PersistentVolumeReclaimRetain),
+				VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate),
+				Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "vg1",
+					lvmv1alpha1.FilesystemTypeParameter: "xfs", "mine": "yes"}}
 			w.make(other)
 			if _, err := w.reconcile(); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
@@ -194,7 +207,8 @@ func TestAffinityIsClearedWhenAClassSelectsAllNodes(t *testing.T) {
 }
 
 func termsOf(daemonSet *appsv1.DaemonSet) []corev1.NodeSelectorTerm {
-	return daemonSet.Spec.Template.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	affinity := daemonSet.Spec.Template.Spec.Affinity.NodeAffinity
+	return affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
 // wantEverySuitableNode checks that the agent runs wherever it can.
@@ -219,7 +233,8 @@ func TestDefaultClassYieldsToAnotherAndDoesNotFlap(t *testing.T) {
 			t.Fatal("not the default though there is no other")
 		}
 	}
-	other := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "other", Annotations: map[string]string{annotationDefaultClass: "true"}}, Provisioner: "x"}
+	other := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "other",
+		Annotations: map[string]string{annotationDefaultClass: "true"}}, Provisioner: "x"}
 	w.make(other)
 	for range 2 {
 		_, err := w.reconcile()
@@ -262,7 +277,8 @@ func TestFailedReadIsNotEmpty(t *testing.T) {
 					t.Error(write)
 				}
 			}
-			if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "DeletionPending") || !strings.Contains(got, "the API server is away") {
+			if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "DeletionPending") ||
+				!strings.Contains(got, "the API server is away") {
 				t.Error(got)
 			}
 		})
@@ -292,7 +308,8 @@ func TestFailedListOfVolumeGroupsDeletesNothing(t *testing.T) {
 func TestOneOperandThatFailsDoesNotStopTheOthers(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	w.spy.Fail = func(verb string, object any) error {
-		if o, is := object.(client.Object); is && verb == "apply" && o.GetObjectKind().GroupVersionKind().Kind == "CSIDriver" {
+		if o, is := object.(client.Object); is && verb == "apply" &&
+			o.GetObjectKind().GroupVersionKind().Kind == "CSIDriver" {
 			return errors.New("forbidden")
 		}
 		return nil
@@ -300,7 +317,8 @@ func TestOneOperandThatFailsDoesNotStopTheOthers(t *testing.T) {
 	if _, err := w.reconcile(); err == nil {
 		t.Error("no error")
 	}
-	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); got != "False/ResourcesSyncIncomplete: csiDriver: CSIDriver topolvm.io: apply: forbidden" {
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); got !=
+		"False/ResourcesSyncIncomplete: csiDriver: CSIDriver topolvm.io: apply: forbidden" {
 		t.Error(got)
 	}
 	if !w.exists(&appsv1.DaemonSet{}, vgManagerName) {
@@ -313,15 +331,18 @@ func TestNodeThatIsNotReadyIsShown(t *testing.T) {
 	w.settle()
 	node := &corev1.Node{}
 	w.must(w.get(node, "b"))
-	node.Status.Conditions[0].Status, node.Status.Conditions[0].Reason = corev1.ConditionUnknown, "NodeStatusUnknown"
+	node.Status.Conditions[0].Status = corev1.ConditionUnknown
+	node.Status.Conditions[0].Reason = "NodeStatusUnknown"
 	w.must(w.api.Status().Update(w.Context(), node))
 	_, err := w.reconcile()
 	w.must(err)
 	got := w.condition(lvmv1alpha1.ConditionVolumeGroupsReady)
-	if !strings.HasPrefix(got, "False/VGsDegraded: device class vg1 on node b: the node is not ready since") || !strings.HasSuffix(got, "last reported: Ready") {
+	if !strings.HasPrefix(got, "False/VGsDegraded: device class vg1 on node b: the node is not ready since") ||
+		!strings.HasSuffix(got, "last reported: Ready") {
 		t.Error(got)
 	}
-	if len(w.cluster.Status.DeviceClassStatuses[0].NodeStatus) != 2 || w.cluster.Status.State != lvmv1alpha1.LVMStatusDegraded {
+	if len(w.cluster.Status.DeviceClassStatuses[0].NodeStatus) != 2 ||
+		w.cluster.Status.State != lvmv1alpha1.LVMStatusDegraded {
 		t.Errorf("%+v", w.cluster.Status)
 	}
 }

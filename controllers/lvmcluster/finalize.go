@@ -27,7 +27,8 @@ func deletionOrder(options Options) []deleter {
 	if options.Platform.Snapshots {
 		order = append(order, topolvmVolumeSnapshotClass{})
 	}
-	order = append(order, unusedGate{}, deletionPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{}, nodeTraces{},
+	order = append(order, unusedGate{}, deletionPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{},
+		csiNode{}, nodeTraces{},
 		admissionPolicies{}, csiDriver{})
 	if options.Platform.Kind == platform.OpenShift {
 		order = append(order, consoleDashboard{})
@@ -107,5 +108,6 @@ func (unusedGate) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha
 	if users.None() {
 		return nil
 	}
-	return waitFor([]string{fmt.Sprintf("the storage is still in use by %s; nothing is deleted until they are gone", users)})
+	return waitFor([]string{fmt.Sprintf("the storage is still in use by %s; nothing is deleted until they are gone",
+		users)})
 }

@@ -8,8 +8,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// statusLimit is what the device classes may have of the status, in bytes of JSON. etcd takes 1.5 MiB for the whole object
-// (its --max-request-bytes), and the spec is in it too.
+// statusLimit is what the device classes may have of the status, in bytes of JSON. etcd takes 1.5 MiB for the whole
+// object (its --max-request-bytes), and the spec is in it too.
 const statusLimit = 800 << 10
 
 const (
@@ -29,7 +29,8 @@ var shortenings = []func([]lvmv1alpha1.DeviceClassStatus){
 
 // fit returns the device classes as the status can hold them. What it is given stays as it is.
 func fit(classes []lvmv1alpha1.DeviceClassStatus) ([]lvmv1alpha1.DeviceClassStatus, error) {
-	fitting, copied := classes, false
+	fitting := classes
+	copied := false
 	for _, shorten := range shortenings {
 		data, err := json.Marshal(fitting)
 		if err != nil {
@@ -39,7 +40,8 @@ func fit(classes []lvmv1alpha1.DeviceClassStatus) ([]lvmv1alpha1.DeviceClassStat
 			break
 		}
 		if !copied {
-			fitting, copied = copyOf(classes), true
+			fitting = copyOf(classes)
+			copied = true
 		}
 		shorten(fitting)
 	}
@@ -70,7 +72,8 @@ func withoutExcluded(classes []lvmv1alpha1.DeviceClassStatus) {
 func withoutDetails(classes []lvmv1alpha1.DeviceClassStatus) {
 	eachEntry(classes, func(entry *lvmv1alpha1.VGStatus) {
 		*entry = lvmv1alpha1.VGStatus{
-			Name: entry.Name, Status: entry.Status, Reason: cut(entry.Reason), ObservedGeneration: entry.ObservedGeneration,
+			Name: entry.Name, Status: entry.Status, Reason: cut(entry.Reason),
+			ObservedGeneration: entry.ObservedGeneration,
 		}
 	})
 }

@@ -14,14 +14,16 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// fleet is a cluster of nodes with 8 disks in each device class. Of every hundred nodes one has Failed and ten are Degraded.
+// fleet is a cluster of nodes with 8 disks in each device class. Of every hundred nodes one has Failed and ten are
+// Degraded.
 func fleet(t *testing.T, nodeCount, classCount int, excluded int) []lvmv1alpha1.DeviceClassStatus {
 	t.Helper()
 	var nodes []*corev1.Node
 	reports := map[string][]lvmv1alpha1.VGStatus{}
 	cluster := newTestCluster()
 	for c := range classCount {
-		cluster.Spec.Storage.DeviceClasses = append(cluster.Spec.Storage.DeviceClasses, lvmv1alpha1.DeviceClass{Name: fmt.Sprintf("vg%d", c)})
+		cluster.Spec.Storage.DeviceClasses = append(cluster.Spec.Storage.DeviceClasses,
+			lvmv1alpha1.DeviceClass{Name: fmt.Sprintf("vg%d", c)})
 	}
 	for i := range nodeCount {
 		name := fmt.Sprintf("worker-%04d.cluster.example.com", i)
@@ -45,17 +47,23 @@ func fleetEntry(class string, node, excluded int) lvmv1alpha1.VGStatus {
 	case node%10 == 0:
 		entry = vg(class, lvmv1alpha1.VGStatusDegraded, strings.Repeat("a long reason; ", 40))
 	}
-	entry.ObservedGeneration, entry.UUID = 7, "wJBM8n-pLyu-fxzD-iQVk-tJvr-OI5T-WoXVtA"
+	entry.ObservedGeneration = 7
+	entry.UUID = "wJBM8n-pLyu-fxzD-iQVk-tJvr-OI5T-WoXVtA"
 	for j := range 8 {
 		entry.Devices = append(entry.Devices, fmt.Sprintf("/dev/nvme%dn1", j))
 		entry.PhysicalVolumes = append(entry.PhysicalVolumes, lvmv1alpha1.PhysicalVolumeStatus{
-			UUID: fmt.Sprintf("%032d-%d", node, j), Name: "/dev/nvme0n1", Path: "/dev/disk/by-id/nvme-eui.00253858911b2e0f", State: "Ready"})
-		entry.WipedDevices = append(entry.WipedDevices, lvmv1alpha1.WipedDevice{ID: fmt.Sprint("wwn:", j), Name: "/dev/nvme0n1"})
+			UUID: fmt.Sprintf("%032d-%d", node, j), Name: "/dev/nvme0n1",
+			Path: "/dev/disk/by-id/nvme-eui.00253858911b2e0f", State: "Ready"})
+		entry.WipedDevices = append(entry.WipedDevices,
+			lvmv1alpha1.WipedDevice{ID: fmt.Sprint("wwn:", j), Name: "/dev/nvme0n1"})
 	}
 	for j := range excluded {
-		entry.Excluded = append(entry.Excluded, lvmv1alpha1.ExcludedDevice{Name: fmt.Sprintf("/dev/sd%c", 'a'+j), Reasons: []string{"HasSignature: carries xfs, uuid 57751e28-4ec2-49fe-9ad3-cfed55dcbac8"}})
+		entry.Excluded = append(entry.Excluded,
+			lvmv1alpha1.ExcludedDevice{Name: fmt.Sprintf("/dev/sd%c", 'a'+j),
+				Reasons: []string{"HasSignature: carries xfs, uuid 57751e28-4ec2-49fe-9ad3-cfed55dcbac8"}})
 	}
-	entry.Conditions = []metav1.Condition{{Type: "DevicesHealthy", Status: metav1.ConditionTrue, Reason: "DevicesHealthy"}}
+	entry.Conditions = []metav1.Condition{{Type: "DevicesHealthy", Status: metav1.ConditionTrue,
+		Reason: "DevicesHealthy"}}
 	return entry
 }
 
@@ -76,18 +84,27 @@ func statesOf(classes []lvmv1alpha1.DeviceClassStatus) map[lvmv1alpha1.VGState]i
 }
 
 func TestStatusFitsIntoAnObject(t *testing.T) {
-	const failed, degraded, ready = lvmv1alpha1.VGStatusFailed, lvmv1alpha1.VGStatusDegraded, lvmv1alpha1.VGStatusReady
+	const (
+		failed   = lvmv1alpha1.VGStatusFailed
+		degraded = lvmv1alpha1.VGStatusDegraded
+		ready    = lvmv1alpha1.VGStatusReady
+	)
 	for name, tt := range map[string]struct {
 		nodes, classes, excluded int
 		want                     map[lvmv1alpha1.VGState]int
 		hasExcluded, hasDevices  bool
 	}{
-		"three nodes":                    {3, 2, 8, map[lvmv1alpha1.VGState]int{failed: 2, ready: 4}, true, true},
-		"a thousand nodes":               {1000, 1, 0, map[lvmv1alpha1.VGState]int{failed: 10, degraded: 90, ready: 900}, false, true},
-		"with many excluded devices":     {1000, 1, 8, map[lvmv1alpha1.VGState]int{failed: 10, degraded: 90, ready: 900}, false, true},
-		"with four device classes":       {1000, 4, 8, map[lvmv1alpha1.VGState]int{failed: 40, degraded: 360, ready: 3600}, false, false},
-		"with all device classes":        {1000, 24, 1, map[lvmv1alpha1.VGState]int{failed: 240, degraded: 760}, false, false},
-		"two thousand, of eight classes": {2000, 8, 0, map[lvmv1alpha1.VGState]int{failed: 160, degraded: 1440}, false, false},
+		"three nodes": {3, 2, 8, map[lvmv1alpha1.VGState]int{failed: 2, ready: 4}, true, true},
+		"a thousand nodes": {1000, 1, 0,
+			map[lvmv1alpha1.VGState]int{failed: 10, degraded: 90, ready: 900}, false, true},
+		"with many excluded devices": {1000, 1, 8,
+			map[lvmv1alpha1.VGState]int{failed: 10, degraded: 90, ready: 900}, false, true},
+		"with four device classes": {1000, 4, 8,
+			map[lvmv1alpha1.VGState]int{failed: 40, degraded: 360, ready: 3600}, false, false},
+		"with all device classes": {1000, 24, 1,
+			map[lvmv1alpha1.VGState]int{failed: 240, degraded: 760}, false, false},
+		"two thousand, of eight classes": {2000, 8, 0,
+			map[lvmv1alpha1.VGState]int{failed: 160, degraded: 1440}, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			classes := fleet(t, tt.nodes, tt.classes, tt.excluded)
@@ -119,7 +136,8 @@ func TestStatusFitsIntoAnObject(t *testing.T) {
 func TestReasonIsCutBetweenCharacters(t *testing.T) {
 	for _, reason := range []string{"", "short", strings.Repeat("ä", 400), "x" + strings.Repeat("ä", 400)} {
 		got := cut(reason)
-		if !utf8.ValidString(got) || len(got) > reasonLimit+len("…") || !strings.HasPrefix(reason, strings.TrimSuffix(got, "…")) {
+		if !utf8.ValidString(got) || len(got) > reasonLimit+len("…") ||
+			!strings.HasPrefix(reason, strings.TrimSuffix(got, "…")) {
 			t.Errorf("%q", got)
 		}
 	}

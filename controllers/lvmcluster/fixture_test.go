@@ -13,8 +13,9 @@ const testNamespace = "openshift-lvm-storage"
 // newTestCluster returns an LVMCluster with device classes.
 func newTestCluster(classes ...lvmv1alpha1.DeviceClass) *lvmv1alpha1.LVMCluster {
 	return &lvmv1alpha1.LVMCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "my-lvmcluster", Namespace: testNamespace, UID: "6d2c9bd5-0000-4000-8000-1234567890ab", Generation: 1},
-		Spec:       lvmv1alpha1.LVMClusterSpec{Storage: lvmv1alpha1.Storage{DeviceClasses: classes}},
+		ObjectMeta: metav1.ObjectMeta{Name: "my-lvmcluster", Namespace: testNamespace,
+			UID: "6d2c9bd5-0000-4000-8000-1234567890ab", Generation: 1},
+		Spec: lvmv1alpha1.LVMClusterSpec{Storage: lvmv1alpha1.Storage{DeviceClasses: classes}},
 	}
 }
 
@@ -23,7 +24,8 @@ func thick(name string) lvmv1alpha1.DeviceClass {
 		Name:                  name,
 		FilesystemType:        lvmv1alpha1.FilesystemTypeXFS,
 		DeviceDiscoveryPolicy: lvmv1alpha1.DeviceDiscoveryStatic,
-		DeviceSelector:        &lvmv1alpha1.DeviceSelector{Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath("/dev/disk/by-id/" + name)}},
+		DeviceSelector: &lvmv1alpha1.DeviceSelector{
+			Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath("/dev/disk/by-id/" + name)}},
 	}
 }
 
@@ -57,6 +59,7 @@ func testOptions(kind platform.Kind) Options {
 func readyNode(name string, labels map[string]string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady,
+			Status: corev1.ConditionTrue}}},
 	}
 }

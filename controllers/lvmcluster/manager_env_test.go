@@ -36,7 +36,8 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 	w.must(err)
 	options := testOptions(platform.OpenShift)
 	options.Namespace = w.cluster.Namespace
-	w.must(New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"), options).SetupWithManager(mgr))
+	w.must(New(mgr.GetClient(), mgr.GetAPIReader(), mgr.GetEventRecorder("lvms-operator"),
+		options).SetupWithManager(mgr))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- mgr.Start(ctx) }()
@@ -63,15 +64,16 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 	for _, object := range objects {
 		w.must(w.api.Delete(ctx, object))
 		uid := object.GetUID()
-		w.soon(func() bool { return appear(object) && object.GetUID() != uid }, "%T %s was not made again", object, object.GetName())
+		w.soon(func() bool { return appear(object) && object.GetUID() != uid }, "%T %s was not made again", object,
+			object.GetName())
 	}
 }
 
-// With a ServiceAccount that was made anew, as after the operator was removed with OLM and installed again, the agents are replaced: the API
-// server does not know the tokens of the old one. Without one they are left as they are.
+// With a ServiceAccount that was made anew, as after the operator was removed with OLM and installed again, the agents
+// are replaced: the API server does not know the tokens of the old one. Without one they are left as they are.
 func TestAgentsFollowTheirServiceAccount(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
-	w.reconcile()
+	_, _ = w.reconcile()
 	uidInPods := func() string {
 		set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: w.cluster.Namespace}}
 		w.must(w.api.Get(t.Context(), client.ObjectKeyFromObject(set), set))
@@ -81,19 +83,21 @@ func TestAgentsFollowTheirServiceAccount(t *testing.T) {
 	if first == "" || uidInPods() != string(first) {
 		t.Errorf("the pods are of account %q, want %q", uidInPods(), first)
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: w.cluster.Namespace}}
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName,
+		Namespace: w.cluster.Namespace}}
 	w.must(w.api.Delete(t.Context(), account))
 	for range 2 {
-		w.reconcile()
+		_, _ = w.reconcile()
 		if uidInPods() != string(first) {
 			t.Errorf("without an account the pods are of account %q", uidInPods())
 		}
 	}
-	if says := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(says, "ServiceAccount "+w.cluster.Namespace+"/vg-manager does not exist") {
+	if says := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(says,
+		"ServiceAccount "+w.cluster.Namespace+"/vg-manager does not exist") {
 		t.Errorf("it says %s", says)
 	}
 	w.make(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: w.cluster.Namespace}})
-	w.reconcile()
+	_, _ = w.reconcile()
 	if second := w.account(); second == first || uidInPods() != string(second) {
 		t.Errorf("the pods are of account %q, want %q", uidInPods(), second)
 	}
@@ -104,7 +108,8 @@ func withName(object *metav1.PartialObjectMetadata, name string) client.Object {
 	return object
 }
 
-// soon waits for what watches bring about. The limit is for a machine that is busy; the reconciler's own resync comes later.
+// soon waits for what watches bring about. The limit is for a machine that is busy; the reconciler's own resync comes
+// later.
 func (w *world) soon(holds func() bool, format string, args ...any) {
 	w.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -122,7 +127,8 @@ func TestDashboardOfTheConsole(t *testing.T) {
 	dashboard := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: dashboardNamespace, Name: dashboardName}}
 	get := func() error { return w.api.Get(t.Context(), client.ObjectKeyFromObject(dashboard), dashboard) }
 	w.must(get())
-	if dashboard.Labels[dashboardLabel] != "true" || !strings.Contains(dashboard.Data[dashboardFile], "lvms:thinpool_data:ratio") {
+	if dashboard.Labels[dashboardLabel] != "true" ||
+		!strings.Contains(dashboard.Data[dashboardFile], "lvms:thinpool_data:ratio") {
 		t.Errorf("got %v", dashboard.Labels)
 	}
 	w.must(w.api.Delete(t.Context(), dashboard))
@@ -132,7 +138,8 @@ func TestDashboardOfTheConsole(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := w.reconcile(); err != nil || w.cluster.Status.State != lvmv1alpha1.LVMStatusReady || !apierrors.IsNotFound(get()) {
+	if _, err := w.reconcile(); err != nil || w.cluster.Status.State != lvmv1alpha1.LVMStatusReady ||
+		!apierrors.IsNotFound(get()) {
 		t.Errorf("without the namespace: %v, %s", err, w.condition(lvmv1alpha1.ConditionResourcesAvailable))
 	}
 	w.spy.Fail = nil

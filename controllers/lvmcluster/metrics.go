@@ -18,24 +18,30 @@ const readLimit = time.Second
 
 var (
 	stateFamily = metric.NewGauge("lvms_lvmcluster_state",
-		"1 for the state that the LVMCluster is in, 0 for the others (Progressing, Ready, Failed, Degraded, Unknown).", "lvmcluster", "state")
+		"1 for the state that the LVMCluster is in, 0 for the others (Progressing, Ready, Failed, Degraded, Unknown).",
+		"lvmcluster", "state")
 	conditionFamily = metric.NewGauge("lvms_lvmcluster_condition",
-		"1 for the status that a condition of the LVMCluster has, 0 for the others (True, False, Unknown).", "lvmcluster", "condition", "status")
+		"1 for the status that a condition of the LVMCluster has, 0 for the others (True, False, Unknown).",
+		"lvmcluster", "condition", "status")
 	groupsFamily = metric.NewGauge("lvms_node_volume_groups",
-		"Number of device classes that have a volume group on the node, or are about to: such a node needs its agent.", "node")
+		"Number of device classes that have a volume group on the node, or are about to: such a node needs its agent.",
+		"node")
 	observedFamily = metric.NewGauge("lvms_node_status_observed_timestamp_seconds",
-		"When the agent of the node last looked at it, as its node status says, in seconds since 1970. It is written every 10 minutes if nothing changes.", "node")
+		"When the agent of the node last looked at it, as its node status says, in seconds since 1970. It is written "+
+			"every 10 minutes if nothing changes.", "node")
 )
 
 // Families are all metrics of the Collector.
 var Families = []metric.Family{stateFamily, conditionFamily, groupsFamily, observedFamily}
 
 var (
-	clusterStates     = []v1alpha1.LVMState{v1alpha1.LVMStatusProgressing, v1alpha1.LVMStatusReady, v1alpha1.LVMStatusFailed, v1alpha1.LVMStatusDegraded, v1alpha1.LVMStatusUnknown}
+	clusterStates = []v1alpha1.LVMState{v1alpha1.LVMStatusProgressing, v1alpha1.LVMStatusReady,
+		v1alpha1.LVMStatusFailed, v1alpha1.LVMStatusDegraded, v1alpha1.LVMStatusUnknown}
 	conditionStatuses = []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}
 )
 
-// Collector tells Prometheus of the LVMCluster and of the nodes that take part. It reads a cache. It implements prometheus.Collector.
+// Collector tells Prometheus of the LVMCluster and of the nodes that take part. It reads a cache. It implements
+// prometheus.Collector.
 type Collector struct {
 	client    client.Reader
 	namespace string
@@ -53,7 +59,8 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, F
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
-	clusters, nodes := &v1alpha1.LVMClusterList{}, &v1alpha1.LVMVolumeGroupNodeStatusList{}
+	clusters := &v1alpha1.LVMClusterList{}
+	nodes := &v1alpha1.LVMVolumeGroupNodeStatusList{}
 	if err := c.client.List(ctx, clusters, client.InNamespace(c.namespace)); err != nil {
 		log.Log.Error(err, "metrics of the LVMCluster are missing: it cannot be read", "namespace", c.namespace)
 	}

@@ -26,7 +26,8 @@ func collector(t *testing.T, broken bool, objects ...client.Object) *Collector {
 		t.Fatal(err)
 	}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+			options ...client.ListOption) error {
 			if broken {
 				return errors.New("the cache is not synced")
 			}
@@ -64,14 +65,17 @@ func ones(t *testing.T, c prometheus.Collector) []string {
 
 func TestMetricsTellTheStateOfTheClusterAndWhichNodesTakePart(t *testing.T) {
 	c := collector(t, false,
-		&v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"}, Status: v1alpha1.LVMClusterStatus{
-			State:      v1alpha1.LVMStatusDegraded,
-			Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse}, {Type: "ResourcesAvailable", Status: metav1.ConditionTrue}},
-		}},
+		&v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c"},
+			Status: v1alpha1.LVMClusterStatus{
+				State: v1alpha1.LVMStatusDegraded,
+				Conditions: []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse},
+					{Type: "ResourcesAvailable", Status: metav1.ConditionTrue}},
+			}},
 		&v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "not ours"}},
-		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "node1"}, Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{
-			NodeStatus: []v1alpha1.VGStatus{{Name: "a"}, {Name: "b"}},
-		}},
+		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "node1"},
+			Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{
+				NodeStatus: []v1alpha1.VGStatus{{Name: "a"}, {Name: "b"}},
+			}},
 		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "node2"}},
 	)
 	want := []string{

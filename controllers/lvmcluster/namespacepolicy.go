@@ -15,10 +15,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 )
 
-// NamespacePolicy keeps LVMClusters out of namespaces where nobody looks after them. The webhook refuses them too, but of an operator that is
-// installed for its own namespace the Operator Lifecycle Manager lets the webhook see that namespace only. OLM installs no such
-// policies: so the operator makes it when it starts. It is removed with the operator: it must not refuse the LVMClusters of another one
-// in another namespace, which may be installed afterwards.
+// NamespacePolicy keeps LVMClusters out of namespaces where nobody looks after them. The webhook refuses them too, but
+// of an operator that is installed for its own namespace the Operator Lifecycle Manager lets the webhook see that
+// namespace only. OLM installs no such policies: so the operator makes it when it starts. It is removed with the
+// operator: it must not refuse the LVMClusters of another one in another namespace, which may be installed afterwards.
 type NamespacePolicy struct {
 	live      client.Reader
 	applier   *apply.Applier
@@ -29,7 +29,10 @@ type NamespacePolicy struct {
 var namespacePolicyFile []byte
 
 // policyRetryMin and policyRetryMax bound the time between two attempts.
-const policyRetryMin, policyRetryMax = time.Second, time.Minute
+const (
+	policyRetryMin = time.Second
+	policyRetryMax = time.Minute
+)
 
 // NewNamespacePolicy returns the policy for a namespace. live must not read from a cache.
 func NewNamespacePolicy(c client.Client, live client.Reader, namespace string) *NamespacePolicy {
@@ -44,7 +47,8 @@ func (p *NamespacePolicy) Start(ctx context.Context) error {
 			return nil
 		}
 		if ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "An LVMCluster in another namespace than the operator's may be accepted, and nobody looks after it")
+			log.FromContext(ctx).Error(err,
+				"An LVMCluster in another namespace than the operator's may be accepted, and nobody looks after it")
 		}
 		select {
 		case <-ctx.Done():
@@ -54,7 +58,8 @@ func (p *NamespacePolicy) Start(ctx context.Context) error {
 	}
 }
 
-// To give an object another owner, as an upgrade does, takes the right to delete it (OwnerReferencesPermissionEnforcement).
+// To give an object another owner, as an upgrade does, takes the right to delete it
+// (OwnerReferencesPermissionEnforcement).
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-lvmcluster-namespace,verbs=create;patch;delete
 
 func (p *NamespacePolicy) apply(ctx context.Context) error {
@@ -63,7 +68,8 @@ func (p *NamespacePolicy) apply(ctx context.Context) error {
 		return err
 	}
 	if deployment == nil {
-		return fmt.Errorf("the Deployment %s/%s is not there or is being deleted: the policy is not created, since nothing would remove it",
+		return fmt.Errorf("the Deployment %s/%s is not there or is being deleted: the policy is not created, since "+
+			"nothing would remove it",
 			p.namespace, installed.Name)
 	}
 	owner, err := installed.ClusterOwner(ctx, p.live, deployment)
@@ -75,7 +81,8 @@ func (p *NamespacePolicy) apply(ctx context.Context) error {
 		return fmt.Errorf("policy about the namespace of LVMClusters: %w", err)
 	}
 	for _, object := range objects {
-		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: *owner.APIVersion, Kind: *owner.Kind, Name: *owner.Name, UID: *owner.UID}})
+		object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: *owner.APIVersion, Kind: *owner.Kind,
+			Name: *owner.Name, UID: *owner.UID}})
 		if err := p.applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(object)); err != nil {
 			return err
 		}

@@ -21,7 +21,9 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	elsewhere := func() error {
 		other := newTestCluster(thin("vg1"))
-		other.UID, other.Name, other.Namespace = "", "elsewhere", metav1.NamespaceDefault
+		other.UID = ""
+		other.Name = "elsewhere"
+		other.Namespace = metav1.NamespaceDefault
 		return w.api.Create(t.Context(), other, client.DryRunAll)
 	}
 	w.must(elsewhere())
@@ -30,9 +32,11 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 		t.Error("without the operator's Deployment a policy is made that nothing removes")
 	}
 	pod := map[string]string{"app.kubernetes.io/name": "lvms-operator"}
-	w.make(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: installed.Name, Namespace: w.cluster.Namespace}, Spec: appsv1.DeploymentSpec{
-		Selector: &metav1.LabelSelector{MatchLabels: pod}, Template: corev1.PodTemplateSpec{
-			ObjectMeta: metav1.ObjectMeta{Labels: pod}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "i"}}}}}})
+	w.make(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: installed.Name, Namespace: w.cluster.Namespace},
+		Spec: appsv1.DeploymentSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: pod}, Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: pod},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "i"}}}}}})
 	away := errors.New("the API server is away")
 	w.spy.Fail = func(verb string, object any) error {
 		if _, is := object.(*metav1.PartialObjectMetadata); is && verb == "get" {
@@ -47,10 +51,12 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 	for range 2 {
 		w.must(policy.apply(t.Context()))
 	}
-	objects := []client.Object{&admissionv1.ValidatingAdmissionPolicy{}, &admissionv1.ValidatingAdmissionPolicyBinding{}}
+	objects := []client.Object{&admissionv1.ValidatingAdmissionPolicy{},
+		&admissionv1.ValidatingAdmissionPolicyBinding{}}
 	for _, object := range objects {
 		w.must(w.get(object, "lvms-lvmcluster-namespace"))
-		if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].Kind != "ClusterRole" || owners[0].Name != installed.Name {
+		if owners := object.GetOwnerReferences(); len(owners) != 1 || owners[0].Kind != "ClusterRole" ||
+			owners[0].Name != installed.Name {
 			t.Errorf("%T goes with %v", object, owners)
 		}
 	}
@@ -61,11 +67,14 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 		}
 		return said != ""
 	}, "an LVMCluster in namespace default is accepted")
-	if want := `an LVMCluster is looked after in namespace "` + w.cluster.Namespace + `" only`; !strings.Contains(said, want) {
+	if want := `an LVMCluster is looked after in namespace "` + w.cluster.Namespace +
+		`" only`; !strings.Contains(said, want) {
 		t.Errorf("%q does not say %q", said, want)
 	}
 	here := newTestCluster(thin("vg1"))
-	here.UID, here.Name, here.Namespace = "", "here", w.cluster.Namespace
+	here.UID = ""
+	here.Name = "here"
+	here.Namespace = w.cluster.Namespace
 	w.must(w.api.Create(t.Context(), here, client.DryRunAll))
 
 	// The next test makes an LVMCluster in another namespace.

@@ -9,15 +9,15 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// unsuitable are the nodes that no node agent can run on, by the labels of the kubelet and of Virtual Kubelet: no agent is there to tolerate
-// their taints.
+// unsuitable are the nodes that no node agent can run on, by the labels of the kubelet and of Virtual Kubelet: no agent
+// is there to tolerate their taints.
 var unsuitable = []corev1.NodeSelectorRequirement{
 	{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"windows"}},
 	{Key: "type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-kubelet"}},
 }
 
-// placement says on which nodes the node agent runs, whatever taints they have: an agent that a taint evicts together with the Pods cannot
-// unmount their volumes.
+// placement says on which nodes the node agent runs, whatever taints they have: an agent that a taint evicts together
+// with the Pods cannot unmount their volumes.
 type placement struct {
 	// selectors are those of the device classes; nil among them selects every node.
 	selectors []*corev1.NodeSelector
@@ -30,7 +30,8 @@ func (p placement) reduced() placement {
 		return p
 	}
 	slices.SortFunc(p.selectors, func(a, b *corev1.NodeSelector) int { return strings.Compare(a.String(), b.String()) })
-	p.selectors = slices.CompactFunc(p.selectors, func(a, b *corev1.NodeSelector) bool { return a.String() == b.String() })
+	p.selectors = slices.CompactFunc(p.selectors,
+		func(a, b *corev1.NodeSelector) bool { return a.String() == b.String() })
 	return p
 }
 

@@ -24,18 +24,29 @@ func TestWhereTheAgentRuns(t *testing.T) {
 	}{
 		"no selector selects all": {selectors: []*corev1.NodeSelector{nil}},
 		"no class selects none":   {obstacle: "no device class selects the node"},
-		"selected":                {labels: map[string]string{"disks": ""}, selectors: []*corev1.NodeSelector{selector}},
-		"not selected":            {selectors: []*corev1.NodeSelector{selector}, obstacle: "no device class selects the node"},
-		"selected by one of two":  {selectors: []*corev1.NodeSelector{selector, nil}},
-		"cordoned":                {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
-		"not ready":               {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
-		"unreachable":             {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}},
-		"disk pressure":           {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeDiskPressure, corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
-		"tainted":                 {taints: []corev1.Taint{nodeTaint("x", corev1.TaintEffectNoSchedule), nodeTaint("y", corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}},
-		"out of service":          {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}},
-		"Linux":                   {labels: map[string]string{corev1.LabelOSStable: "linux"}, selectors: []*corev1.NodeSelector{nil}},
-		"Windows":                 {labels: map[string]string{corev1.LabelOSStable: "windows"}, selectors: []*corev1.NodeSelector{nil}, obstacle: "the node runs Windows"},
-		"Virtual Kubelet":         {labels: map[string]string{"type": "virtual-kubelet", "disks": ""}, selectors: []*corev1.NodeSelector{selector}, obstacle: "not a machine of its own"},
+		"selected": {labels: map[string]string{"disks": ""},
+			selectors: []*corev1.NodeSelector{selector}},
+		"not selected": {selectors: []*corev1.NodeSelector{selector},
+			obstacle: "no device class selects the node"},
+		"selected by one of two": {selectors: []*corev1.NodeSelector{selector, nil}},
+		"cordoned": {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeUnschedulable,
+			corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
+		"not ready": {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule)},
+			selectors: []*corev1.NodeSelector{nil}},
+		"unreachable": {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)},
+			selectors: []*corev1.NodeSelector{nil}},
+		"disk pressure": {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeDiskPressure,
+			corev1.TaintEffectNoSchedule)}, selectors: []*corev1.NodeSelector{nil}},
+		"tainted": {taints: []corev1.Taint{nodeTaint("x", corev1.TaintEffectNoSchedule),
+			nodeTaint("y", corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}},
+		"out of service": {taints: []corev1.Taint{nodeTaint(corev1.TaintNodeOutOfService,
+			corev1.TaintEffectNoExecute)}, selectors: []*corev1.NodeSelector{nil}},
+		"Linux": {labels: map[string]string{corev1.LabelOSStable: "linux"},
+			selectors: []*corev1.NodeSelector{nil}},
+		"Windows": {labels: map[string]string{corev1.LabelOSStable: "windows"},
+			selectors: []*corev1.NodeSelector{nil}, obstacle: "the node runs Windows"},
+		"Virtual Kubelet": {labels: map[string]string{"type": "virtual-kubelet", "disks": ""},
+			selectors: []*corev1.NodeSelector{selector}, obstacle: "not a machine of its own"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			node := readyNode("a", test.labels)
@@ -61,9 +72,11 @@ func TestImpossibleSelectorIsAnErrorAndNotNoNode(t *testing.T) {
 
 func TestPlacementIncludesClassesThatAreLeaving(t *testing.T) {
 	cluster := newTestCluster(on(thick("vg1"), "disks"))
-	leaving := Leaving{VolumeGroup: lvmv1alpha1.LVMVolumeGroup{Spec: lvmv1alpha1.LVMVolumeGroupSpec{NodeSelector: on(thick("vg2"), "old").NodeSelector}}}
+	leaving := Leaving{VolumeGroup: lvmv1alpha1.LVMVolumeGroup{
+		Spec: lvmv1alpha1.LVMVolumeGroupSpec{NodeSelector: on(thick("vg2"), "old").NodeSelector}}}
 	seen := Observation{Leaving: []Leaving{leaving}}
-	seen.Nodes = append(seen.Nodes, *readyNode("a", map[string]string{"disks": ""}), *readyNode("b", map[string]string{"old": ""}), *readyNode("c", nil))
+	seen.Nodes = append(seen.Nodes, *readyNode("a", map[string]string{"disks": ""}),
+		*readyNode("b", map[string]string{"old": ""}), *readyNode("c", nil))
 	nodes, err := seen.agentNodes(cluster)
 	if err != nil || len(nodes) != 2 || nodes[0].Name != "a" || nodes[1].Name != "b" {
 		t.Errorf("nodes %v, error %v", nodes, err)
@@ -74,7 +87,8 @@ func TestPlacementIncludesClassesThatAreLeaving(t *testing.T) {
 func TestPlacementIncludesNodesThatHaveVolumes(t *testing.T) {
 	cluster := newTestCluster(on(thick("vg1"), "disks"), on(thick("vg2"), "disks"))
 	long := strings.Repeat("long-name.", 20) + "x"
-	seen := Observation{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{}, NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}}
+	seen := Observation{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{},
+		NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}}
 	for _, node := range []string{"a", long, "gone"} {
 		status := lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 		status.Status.NodeStatus = []lvmv1alpha1.VGStatus{vg("vg1", lvmv1alpha1.VGStatusReady, "")}
@@ -84,12 +98,14 @@ func TestPlacementIncludesNodesThatHaveVolumes(t *testing.T) {
 	group := lvmv1alpha1.LVMVolumeGroup{}
 	group.Finalizers = []string{lvmv1alpha1.NodeCleanupFinalizer("b")}
 	seen.VolumeGroups["vg2"] = group
-	seen.Nodes = append(seen.Nodes, *readyNode("a", map[string]string{"disks": ""}), *readyNode("b", nil), *readyNode("c", nil), *readyNode(long, nil))
+	seen.Nodes = append(seen.Nodes, *readyNode("a", map[string]string{"disks": ""}), *readyNode("b", nil),
+		*readyNode("c", nil), *readyNode(long, nil))
 	nodes, err := seen.agentNodes(cluster)
 	if err != nil || len(nodes) != 3 || nodes[1].Name != "b" || nodes[2].Name != long {
 		t.Errorf("nodes %v, error %v", nodes, err)
 	}
-	first, again := seen.placement(cluster), seen.placement(cluster)
+	first := seen.placement(cluster)
+	again := seen.placement(cluster)
 	if len(first.selectors) != 3 || !reflect.DeepEqual(first, again) {
 		t.Errorf("got %v, then %v", first.selectors, again.selectors)
 	}

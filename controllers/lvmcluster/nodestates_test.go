@@ -10,8 +10,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// TestEveryStateOfANode has what an LVMCluster says of a node in each combination of what can be the matter with it. The other node is well,
-// and must stay so. The table is read by people: testdata/node_states.golden.
+// TestEveryStateOfANode has what an LVMCluster says of a node in each combination of what can be the matter with it.
+// The other node is well, and must stay so. The table is read by people: testdata/node_states.golden.
 func TestEveryStateOfANode(t *testing.T) {
 	reports := []struct {
 		name    string
@@ -29,7 +29,8 @@ func TestEveryStateOfANode(t *testing.T) {
 		{"selected", func(n *corev1.Node) { n.Labels = map[string]string{"disks": ""} }},
 		{"cordoned", func(n *corev1.Node) {
 			n.Spec.Unschedulable = true
-			n.Spec.Taints = append(n.Spec.Taints, nodeTaint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule))
+			n.Spec.Taints = append(n.Spec.Taints,
+				nodeTaint(corev1.TaintNodeUnschedulable, corev1.TaintEffectNoSchedule))
 		}},
 		{"tainted", func(n *corev1.Node) {
 			n.Spec.Taints = append(n.Spec.Taints, nodeTaint("x", corev1.TaintEffectNoSchedule))
@@ -52,7 +53,9 @@ func TestEveryStateOfANode(t *testing.T) {
 				}
 			}
 			well := readyNode("well", map[string]string{"disks": ""})
-			seen := seenWith([]*corev1.Node{node, well}, map[string][]lvmv1alpha1.VGStatus{"n": report.entries, "well": {withDevice(vg("vg1", lvmv1alpha1.VGStatusReady, ""))}})
+			seen := seenWith([]*corev1.Node{node, well},
+				map[string][]lvmv1alpha1.VGStatus{"n": report.entries,
+					"well": {withDevice(vg("vg1", lvmv1alpha1.VGStatusReady, ""))}})
 			fmt.Fprintf(&table, "%s; reports %s\n    %s\n", orNone(names), report.name, saidOf(t, cluster, seen))
 		}
 	}

@@ -50,19 +50,20 @@ func (lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster 
 	return errors.Join(append(errs, r.releaseNodeStatuses(ctx, r.Seen.NodeStatuses))...)
 }
 
-// isMarked reports whether a node status has all that the operator gives it: so that a thousand of them need not be written when the
-// operator starts.
+// isMarked reports whether a node status has all that the operator gives it: so that a thousand of them need not be
+// written when the operator starts.
 func isMarked(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, cluster *lvmv1alpha1.LVMCluster) bool {
 	for key, value := range labels(cluster, "node-status") {
 		if status.Labels[key] != value {
 			return false
 		}
 	}
-	return metav1.IsControlledBy(status, cluster) && (slices.ContainsFunc(status.Finalizers, isNodeStatusFinalizer) || !status.DeletionTimestamp.IsZero())
+	return metav1.IsControlledBy(status, cluster) &&
+		(slices.ContainsFunc(status.Finalizers, isNodeStatusFinalizer) || !status.DeletionTimestamp.IsZero())
 }
 
-// EnsureDeleted deletes all node statuses, and the record of devices that were wiped on nodes that are gone. The finalizer is taken off:
-// the volume groups that it was for are gone by now.
+// EnsureDeleted deletes all node statuses, and the record of devices that were wiped on nodes that are gone. The
+// finalizer is taken off: the volume groups that it was for are gone by now.
 func (lvmVGNodeStatus) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
 	if err := r.Live.List(ctx, statuses, client.InNamespace(cluster.Namespace)); err != nil {
@@ -73,9 +74,11 @@ func (lvmVGNodeStatus) EnsureDeleted(r Reconciler, ctx context.Context, cluster 
 			return err
 		}
 	}
-	wiped := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.WipedDevicesConfigMap, Namespace: cluster.Namespace}}
+	wiped := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.WipedDevicesConfigMap,
+		Namespace: cluster.Namespace}}
 	return errors.Join(
-		r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keepNone, client.InNamespace(cluster.Namespace)),
+		r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, keepNone,
+			client.InNamespace(cluster.Namespace)),
 		r.Applier.Delete(ctx, r.Live, wiped),
 	)
 }

@@ -37,7 +37,8 @@ func (nodeTraces) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha
 		// The lock, since the patch replaces the list of finalizers.
 		patch := client.MergeFromWithOptions(&node, client.MergeFromWithOptimisticLock{})
 		if err := client.IgnoreNotFound(r.Client.Patch(ctx, clean, patch)); err != nil {
-			errs = append(errs, fmt.Errorf("take the driver's annotations and finalizer off node %s: %w", node.Name, err))
+			errs = append(errs, fmt.Errorf("take the driver's annotations and finalizer off node %s: %w",
+				node.Name, err))
 		}
 	}
 	return errors.Join(errs...)
@@ -51,6 +52,7 @@ func removeTraces(node *corev1.Node) bool {
 			delete(node.Annotations, key)
 		}
 	}
-	node.Finalizers = slices.DeleteFunc(node.Finalizers, func(finalizer string) bool { return finalizer == lvmv1alpha1.NodeFinalizer })
+	node.Finalizers = slices.DeleteFunc(node.Finalizers,
+		func(finalizer string) bool { return finalizer == lvmv1alpha1.NodeFinalizer })
 	return len(node.Annotations)+len(node.Finalizers) != before
 }

@@ -15,16 +15,18 @@ import (
 
 func traced() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name:        "node1",
-		Annotations: map[string]string{"capacity.topolvm.io/vg1": "1", "capacity.topolvm.io/00default": "1", "mine": "kept"},
-		Finalizers:  []string{"mine/kept", "topolvm.io/node"},
+		Name: "node1",
+		Annotations: map[string]string{"capacity.topolvm.io/vg1": "1", "capacity.topolvm.io/00default": "1",
+			"mine": "kept"},
+		Finalizers: []string{"mine/kept", "topolvm.io/node"},
 	}}
 }
 
 func TestNodeTracesTakesOffWhatTheAgentsPutOnANodeAndNothingElse(t *testing.T) {
 	writes := 0
 	c := fake.NewClientBuilder().WithObjects(traced(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node2"}}).
-		WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		WithInterceptorFuncs(interceptor.Funcs{Patch: func(ctx context.Context, c client.WithWatch, o client.Object,
+			p client.Patch, opts ...client.PatchOption) error {
 			writes++
 			return c.Patch(ctx, o, p, opts...)
 		}}).Build()
@@ -51,7 +53,10 @@ func TestNodeTracesTakesOffWhatTheAgentsPutOnANodeAndNothingElse(t *testing.T) {
 func TestNodeTracesDoesNotTakeAFailedListForNoNodes(t *testing.T) {
 	failure := errors.New("the API server is away")
 	c := fake.NewClientBuilder().WithObjects(traced()).
-		WithInterceptorFuncs(interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return failure }}).Build()
+		WithInterceptorFuncs(interceptor.Funcs{List: func(context.Context, client.WithWatch, client.ObjectList,
+			...client.ListOption) error {
+			return failure
+		}}).Build()
 	if err := (nodeTraces{}).EnsureDeleted(Reconciler{Client: c, Live: c}, t.Context(), nil); !errors.Is(err, failure) {
 		t.Errorf("got %v", err)
 	}

@@ -14,8 +14,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// Observation is what a reconcile has found before it changes anything. Nodes and node statuses are those of the cache, of which there may be
-// thousands: who changes one copies it first.
+// Observation is what a reconcile has found before it changes anything. Nodes and node statuses are those of the cache,
+// of which there may be thousands: who changes one copies it first.
 type Observation struct {
 	// Time is when it was made; zero if the age of what node agents have said does not matter.
 	Time time.Time
@@ -64,7 +64,8 @@ func (r Reconciler) observe(ctx context.Context, cluster *lvmv1alpha1.LVMCluster
 	return seen, err
 }
 
-// isStale reports whether a node agent has not looked at its node for too long. What its node status says may be no longer so.
+// isStale reports whether a node agent has not looked at its node for too long. What its node status says may be no
+// longer so.
 func (s Observation) isStale(node string) bool {
 	status := s.NodeStatuses[node]
 	return !s.Time.IsZero() && status.Status.IsStale(s.Time)
@@ -115,10 +116,10 @@ func (s Observation) kept(cluster *lvmv1alpha1.LVMCluster, class string) bool {
 		func(l Leaving) bool { return l.VolumeGroup.Name == class && !l.Users.None() })
 }
 
-// placement returns which nodes the node agent runs on: for the wanted device classes, and for those that are leaving, because
-// their volumes are still served and their volume groups are still to be removed. Without any device class it runs on every
-// node, to list its devices. The deviceSelectors of a class do not narrow it down: they can be changed while a node has volumes,
-// and without an agent those could be neither mounted nor unmounted.
+// placement returns which nodes the node agent runs on: for the wanted device classes, and for those that are leaving,
+// because their volumes are still served and their volume groups are still to be removed. Without any device class it
+// runs on every node, to list its devices. The deviceSelectors of a class do not narrow it down: they can be changed
+// while a node has volumes, and without an agent those could be neither mounted nor unmounted.
 func (s Observation) placement(cluster *lvmv1alpha1.LVMCluster) placement {
 	p := placement{}
 	if len(cluster.Spec.Storage.DeviceClasses) == 0 {
@@ -134,7 +135,8 @@ func (s Observation) placement(cluster *lvmv1alpha1.LVMCluster) placement {
 	return p.reduced()
 }
 
-// holders select the nodes that a device class does not select any more, and that still have something of it: their volumes are served.
+// holders select the nodes that a device class does not select any more, and that still have something of it: their
+// volumes are served.
 func (s Observation) holders(class string, selector *corev1.NodeSelector) []*corev1.NodeSelector {
 	var all []*corev1.NodeSelector
 	for i := range s.Nodes {
@@ -150,13 +152,15 @@ func (s Observation) holders(class string, selector *corev1.NodeSelector) []*cor
 // takesPart reports whether a node has something of a device class, or had under upstream LVMS.
 func (s Observation) takesPart(node, class string) bool {
 	status := s.NodeStatuses[node]
-	return entryIn(&status, class) != nil || slices.Contains(s.VolumeGroups[class].Finalizers, lvmv1alpha1.NodeCleanupFinalizer(node))
+	return entryIn(&status, class) != nil ||
+		slices.Contains(s.VolumeGroups[class].Finalizers, lvmv1alpha1.NodeCleanupFinalizer(node))
 }
 
 func onlyNode(name string) *corev1.NodeSelector {
-	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchFields: []corev1.NodeSelectorRequirement{
-		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
-	}}}}
+	return &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+		{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},
+		}}}}
 }
 
 // agentNodes returns the nodes on which the node agent runs.

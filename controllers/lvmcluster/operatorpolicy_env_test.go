@@ -23,14 +23,17 @@ func (w *world) asServiceAccount(name string) client.Client {
 	return c
 }
 
-// The operator may update Pods everywhere, for the annotation by which a kubelet grows a file system at once. It may change nothing else.
+// The operator may update Pods everywhere, for the annotation by which a kubelet grows a file system at once. It may
+// change nothing else.
 func TestTheOperatorChangesOneAnnotationOfPodsOnly(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	_, err := w.reconcile()
 	w.must(err)
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim", Namespace: w.cluster.Namespace, Labels: map[string]string{"a": "1"},
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "victim", Namespace: w.cluster.Namespace,
+		Labels:      map[string]string{"a": "1"},
 		Annotations: map[string]string{"b": "2"}},
-		Spec: corev1.PodSpec{ServiceAccountName: vgManagerName, Containers: []corev1.Container{{Name: "c", Image: "good"}}}}
+		Spec: corev1.PodSpec{ServiceAccountName: vgManagerName,
+			Containers: []corev1.Container{{Name: "c", Image: "good"}}}}
 	w.make(pod)
 	operator := w.asServiceAccount("lvms-operator")
 	change := func(c client.Client, edit func(*corev1.Pod)) error {

@@ -46,7 +46,8 @@ func overviewOf(classes []lvmv1alpha1.DeviceClassStatus) overview {
 // write puts it into the status. A status that nobody could look at anew keeps what it has.
 func (o overview) write(status *lvmv1alpha1.LVMClusterStatus) {
 	status.VolumeGroups = fmt.Sprintf("%d/%d", o.ready, o.groups)
-	status.Size, status.Free = nil, nil
+	status.Size = nil
+	status.Free = nil
 	if o.known {
 		status.Size, status.Free = inWholeUnits(o.size), inWholeUnits(o.free)
 	}
@@ -54,7 +55,10 @@ func (o overview) write(status *lvmv1alpha1.LVMClusterStatus) {
 
 // inWholeUnits rounds down to what a person reads: to GiB from 10 GiB on, else to MiB.
 func inWholeUnits(bytes int64) *resource.Quantity {
-	const mebi, gibi = 1 << 20, 1 << 30
+	const (
+		mebi = 1 << 20
+		gibi = 1 << 30
+	)
 	unit := int64(mebi)
 	if bytes >= 10*gibi {
 		unit = gibi
@@ -70,7 +74,8 @@ func (d *report) conclude(cluster *lvmv1alpha1.LVMCluster) {
 	case d.state == lvmv1alpha1.LVMStatusReady:
 		d.conditions.True(ready, string(d.state), success(cluster))
 	case !cluster.DeletionTimestamp.IsZero():
-		d.conditions.False(ready, lvmv1alpha1.ReasonDeletionPending, strings.Join(append([]string{"the LVMCluster is being deleted"}, why...), ": "))
+		d.conditions.False(ready, lvmv1alpha1.ReasonDeletionPending,
+			strings.Join(append([]string{"the LVMCluster is being deleted"}, why...), ": "))
 	default:
 		if problems, none := d.problems(); !none && problems != "" {
 			why = append(why, problems)

@@ -33,19 +33,27 @@ func TestOverview(t *testing.T) {
 		entries          []lvmv1alpha1.VGStatus
 		groups, size, is string
 	}{
-		"nothing":             {nil, "0/0", "-", "-"},
-		"not known":           {[]lvmv1alpha1.VGStatus{sized("", "", "", "")}, "0/1", "-", "-"},
-		"size without free":   {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "1Gi", "", "")}, "1/1", "-", "-"},
-		"thick":               {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "4092Mi", "92Mi", "")}, "1/1", "4092Mi", "92Mi"},
-		"thin":                {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "4092Mi", "412Mi", "3672Mi")}, "1/1", "4092Mi", "4084Mi"},
-		"full":                {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "4092Mi", "0", "0")}, "1/1", "4092Mi", "0"},
-		"a broken one counts": {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "8Gi", "1Gi", ""), sized(lvmv1alpha1.VGStatusDegraded, "8Gi", "1Gi", ""), sized(lvmv1alpha1.VGStatusFailed, "", "", "")}, "1/3", "16Gi", "2Gi"},
-		"rounded down":        {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "20000000000", "10737418239", "")}, "1/1", "18Gi", "10239Mi"},
+		"nothing":   {nil, "0/0", "-", "-"},
+		"not known": {[]lvmv1alpha1.VGStatus{sized("", "", "", "")}, "0/1", "-", "-"},
+		"size without free": {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "1Gi", "", "")},
+			"1/1", "-", "-"},
+		"thick": {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "4092Mi", "92Mi", "")}, "1/1",
+			"4092Mi", "92Mi"},
+		"thin": {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "4092Mi", "412Mi", "3672Mi")},
+			"1/1", "4092Mi", "4084Mi"},
+		"full": {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "4092Mi", "0", "0")},
+			"1/1", "4092Mi", "0"},
+		"a broken one counts": {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "8Gi", "1Gi", ""),
+			sized(lvmv1alpha1.VGStatusDegraded, "8Gi", "1Gi", ""), sized(lvmv1alpha1.VGStatusFailed, "", "", "")},
+			"1/3", "16Gi", "2Gi"},
+		"rounded down": {[]lvmv1alpha1.VGStatus{sized(lvmv1alpha1.VGStatusReady, "20000000000", "10737418239", "")},
+			"1/1", "18Gi", "10239Mi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			class := lvmv1alpha1.DeviceClassStatus{Name: "vg1"}
 			for i, entry := range tt.entries {
-				class.NodeStatus = append(class.NodeStatus, lvmv1alpha1.NodeStatus{Node: fmt.Sprint("n", i%2), VGStatus: entry})
+				class.NodeStatus = append(class.NodeStatus,
+					lvmv1alpha1.NodeStatus{Node: fmt.Sprint("n", i%2), VGStatus: entry})
 			}
 			status := lvmv1alpha1.LVMClusterStatus{Size: resource.NewQuantity(1, resource.BinarySI)}
 			o := overviewOf([]lvmv1alpha1.DeviceClassStatus{class})
@@ -71,13 +79,24 @@ func TestReadyForWhoWaits(t *testing.T) {
 		ready, deleted bool
 		want           string
 	}{
-		"ready":               {state: lvmv1alpha1.LVMStatusReady, ready: true, groups: "fine", want: "True/Ready: all operands run"},
-		"degraded":            {state: lvmv1alpha1.LVMStatusDegraded, groups: "device class vg1 on node a: a disk is gone", want: "False/Degraded: device class vg1 on node a: a disk is gone"},
-		"failed and not seen": {state: lvmv1alpha1.LVMStatusFailed, outcome: outcome{failures: []string{"observation: no answer"}}, want: "False/Failed: observation: no answer"},
-		"in progress":         {state: lvmv1alpha1.LVMStatusProgressing, outcome: outcome{waits: []string{"DaemonSet vg-manager"}}, ready: true, groups: "fine", want: "False/Progressing: DaemonSet vg-manager"},
-		"both":                {state: lvmv1alpha1.LVMStatusProgressing, outcome: outcome{waits: []string{"DaemonSet vg-manager"}}, groups: "vg1", want: "False/Progressing: DaemonSet vg-manager; vg1"},
-		"nothing known":       {want: "False/Unknown: "},
-		"being deleted":       {state: lvmv1alpha1.LVMStatusProgressing, deleted: true, outcome: outcome{waits: []string{"1 PersistentVolume: pv"}}, want: "False/DeletionPending: the LVMCluster is being deleted: 1 PersistentVolume: pv"},
+		"ready": {state: lvmv1alpha1.LVMStatusReady, ready: true, groups: "fine",
+			want: "True/Ready: all operands run"},
+		"degraded": {state: lvmv1alpha1.LVMStatusDegraded,
+			groups: "device class vg1 on node a: a disk is gone",
+			want:   "False/Degraded: device class vg1 on node a: a disk is gone"},
+		"failed and not seen": {state: lvmv1alpha1.LVMStatusFailed,
+			outcome: outcome{failures: []string{"observation: no answer"}},
+			want:    "False/Failed: observation: no answer"},
+		"in progress": {state: lvmv1alpha1.LVMStatusProgressing,
+			outcome: outcome{waits: []string{"DaemonSet vg-manager"}}, ready: true, groups: "fine",
+			want: "False/Progressing: DaemonSet vg-manager"},
+		"both": {state: lvmv1alpha1.LVMStatusProgressing,
+			outcome: outcome{waits: []string{"DaemonSet vg-manager"}}, groups: "vg1",
+			want: "False/Progressing: DaemonSet vg-manager; vg1"},
+		"nothing known": {want: "False/Unknown: "},
+		"being deleted": {state: lvmv1alpha1.LVMStatusProgressing, deleted: true,
+			outcome: outcome{waits: []string{"1 PersistentVolume: pv"}},
+			want:    "False/DeletionPending: the LVMCluster is being deleted: 1 PersistentVolume: pv"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := newTestCluster(thin("vg1"))
@@ -93,7 +112,8 @@ func TestReadyForWhoWaits(t *testing.T) {
 			}
 			r.conclude(cluster)
 			got := meta.FindStatusCondition(r.conditions.Merge(nil, metav1.Now()), lvmv1alpha1.ConditionReady)
-			if text := fmt.Sprintf("%s/%s: %s", got.Status, got.Reason, got.Message); !strings.HasPrefix(text, tt.want) {
+			if text := fmt.Sprintf("%s/%s: %s", got.Status, got.Reason,
+				got.Message); !strings.HasPrefix(text, tt.want) {
 				t.Errorf("got %q, want %q", text, tt.want)
 			}
 		})

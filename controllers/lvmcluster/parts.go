@@ -17,18 +17,20 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
-// A node takes part in a device class as long as its node status has an entry with the name of the class (vgmanager/volumegroup, part.go).
-// One finalizer on the LVMVolumeGroup stands for all nodes, so that a thousand of them need not write one object.
+// A node takes part in a device class as long as its node status has an entry with the name of the class
+// (vgmanager/volumegroup, part.go). One finalizer on the LVMVolumeGroup stands for all nodes, so that a thousand of
+// them need not write one object.
 
-// protect puts a finalizer on an operand. An object that somebody has deleted takes no new one, and keeps the one that it has.
+// protect puts a finalizer on an operand. An object that somebody has deleted takes no new one, and keeps the one that
+// it has.
 func protect(operand *unstructured.Unstructured, present client.Object, finalizer string) {
 	if present.GetDeletionTimestamp().IsZero() || slices.Contains(present.GetFinalizers(), finalizer) {
 		operand.SetFinalizers([]string{finalizer})
 	}
 }
 
-// protectPresent puts the finalizer on an LVMVolumeGroup that is not applied any more: one of a device class that was taken out of the spec
-// before this version came.
+// protectPresent puts the finalizer on an LVMVolumeGroup that is not applied any more: one of a device class that was
+// taken out of the spec before this version came.
 func (r Reconciler) protectPresent(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup) error {
 	if !group.DeletionTimestamp.IsZero() || slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) {
 		return nil
@@ -53,7 +55,8 @@ func entryIn(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, class string) *lvmv1a
 }
 
 // releaseVolumeGroups takes off LVMVolumeGroups the finalizers that nothing needs any more.
-func (r Reconciler) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup, statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
+func (r Reconciler) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup,
+	statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
 	var errs []error
 	for _, group := range groups {
 		releasable := func(finalizer string) bool {
@@ -73,9 +76,9 @@ func (r Reconciler) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha
 	return errors.Join(errs...)
 }
 
-// answers reports whether an entry takes the place of the finalizer of a node of upstream LVMS: it is from an agent of ours (theirs know
-// no generation), and the LVMVolumeGroup is kept for it. One that was being deleted when we came takes no further finalizer: there the node
-// says that it is done.
+// answers reports whether an entry takes the place of the finalizer of a node of upstream LVMS: it is from an agent of
+// ours (theirs know no generation), and the LVMVolumeGroup is kept for it. One that was being deleted when we came
+// takes no further finalizer: there the node says that it is done.
 func answers(group *lvmv1alpha1.LVMVolumeGroup, entry *lvmv1alpha1.VGStatus) bool {
 	switch {
 	case entry == nil || entry.ObservedGeneration == 0:
@@ -86,27 +89,31 @@ func answers(group *lvmv1alpha1.LVMVolumeGroup, entry *lvmv1alpha1.VGStatus) boo
 	return !group.DeletionTimestamp.IsZero() && entry.Status == lvmv1alpha1.VGStatusRemoved
 }
 
-// releaseVolumeGroup lets an LVMVolumeGroup go that is being deleted, when no node takes part in it any more. The cache says whether it is
-// worth to ask; the API server has the answer.
-func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup, cached map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
-	if group.DeletionTimestamp.IsZero() || !slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) || len(nodesIn(cached, group.Name)) > 0 {
+// releaseVolumeGroup lets an LVMVolumeGroup go that is being deleted, when no node takes part in it any more. The cache
+// says whether it is worth to ask; the API server has the answer.
+func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup,
+	cached map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
+	if group.DeletionTimestamp.IsZero() || !slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) ||
+		len(nodesIn(cached, group.Name)) > 0 {
 		return nil
 	}
 	taking := 0
-	err := paging.Each(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, func(page *lvmv1alpha1.LVMVolumeGroupNodeStatusList) {
-		for i := range page.Items {
-			if entryIn(&page.Items[i], group.Name) != nil {
-				taking++
+	err := paging.Each(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{},
+		func(page *lvmv1alpha1.LVMVolumeGroupNodeStatusList) {
+			for i := range page.Items {
+				if entryIn(&page.Items[i], group.Name) != nil {
+					taking++
+				}
 			}
-		}
-	}, client.InNamespace(group.Namespace))
+		}, client.InNamespace(group.Namespace))
 	if err != nil {
 		return fmt.Errorf("LVMVolumeGroup %s: find the nodes that have something of it: %w", group.Name, err)
 	}
 	if taking > 0 {
 		return nil // The cache is about to have it.
 	}
-	_, err = r.Applier.Release(ctx, group, func(finalizer string) bool { return finalizer == lvmv1alpha1.VolumeGroupFinalizer })
+	_, err = r.Applier.Release(ctx, group,
+		func(finalizer string) bool { return finalizer == lvmv1alpha1.VolumeGroupFinalizer })
 	return err
 }
 
@@ -133,19 +140,23 @@ func awaitNodes(group *lvmv1alpha1.LVMVolumeGroup, statuses map[string]lvmv1alph
 	if nodes.Len() == 0 {
 		return nil
 	}
-	return waitFor([]string{fmt.Sprintf("LVMVolumeGroup %s is being deleted: its volume group is being removed from %s", group.Name, counted("node", sets.List(nodes)))})
+	return waitFor([]string{fmt.Sprintf("LVMVolumeGroup %s is being deleted: its volume group is being removed from %s",
+		group.Name, counted("node", sets.List(nodes)))})
 }
 
-// releaseNodeStatuses lets node statuses go that are being deleted and tell of nothing. One that tells of a volume group stays, also when
-// somebody deleted it: it is what keeps the LVMVolumeGroup. The version that was read is sent along, so an entry that came since stops it.
-func (r Reconciler) releaseNodeStatuses(ctx context.Context, statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
+// releaseNodeStatuses lets node statuses go that are being deleted and tell of nothing. One that tells of a volume
+// group stays, also when somebody deleted it: it is what keeps the LVMVolumeGroup. The version that was read is sent
+// along, so an entry that came since stops it.
+func (r Reconciler) releaseNodeStatuses(ctx context.Context,
+	statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
 	var errs []error
 	for _, node := range slices.Sorted(maps.Keys(statuses)) {
 		status := statuses[node]
 		if status.DeletionTimestamp.IsZero() || len(status.Status.NodeStatus) > 0 {
 			continue
 		}
-		if _, err := r.Applier.Release(ctx, status.DeepCopy(), isNodeStatusFinalizer); err != nil && !apierrors.IsConflict(err) {
+		if _, err := r.Applier.Release(ctx, status.DeepCopy(),
+			isNodeStatusFinalizer); err != nil && !apierrors.IsConflict(err) {
 			errs = append(errs, err)
 		}
 	}
@@ -153,7 +164,8 @@ func (r Reconciler) releaseNodeStatuses(ctx context.Context, statuses map[string
 }
 
 // nodeStatuses reads the node statuses from the cache, and does not copy them: they must not be changed.
-func (r Reconciler) nodeStatuses(ctx context.Context, namespace string) (map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, error) {
+func (r Reconciler) nodeStatuses(ctx context.Context,
+	namespace string) (map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, error) {
 	list := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list LVMVolumeGroupNodeStatuses: %w", err)
@@ -165,7 +177,8 @@ func (r Reconciler) nodeStatuses(ctx context.Context, namespace string) (map[str
 	return statuses, nil
 }
 
-// releaseLeft is for a namespace without an LVMCluster, which somebody took the finalizer off: what tells of nothing does not stay for ever.
+// releaseLeft is for a namespace without an LVMCluster, which somebody took the finalizer off: what tells of nothing
+// does not stay for ever.
 func (r Reconciler) releaseLeft(ctx context.Context, namespace string) error {
 	statuses, err := r.nodeStatuses(ctx, namespace)
 	if err != nil {

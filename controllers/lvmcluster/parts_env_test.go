@@ -20,7 +20,8 @@ func newParts(t *testing.T) (*world, Reconciler, *lvmv1alpha1.LVMVolumeGroup) {
 	w.settle()
 	group := &lvmv1alpha1.LVMVolumeGroup{}
 	w.must(w.get(group, "vg1"))
-	return w, Reconciler{Client: w.spy, Live: w.spy, Applier: w.controller.applier, Options: w.controller.options}, group
+	return w, Reconciler{Client: w.spy, Live: w.spy, Applier: w.controller.applier,
+		Options: w.controller.options}, group
 }
 
 func (w *world) say(node string, entries ...lvmv1alpha1.VGStatus) {
@@ -36,7 +37,8 @@ func TestAVolumeGroupIsLetGoOnlyByTheAPIServersAnswer(t *testing.T) {
 	w, r, group := newParts(t)
 	w.must(w.api.Delete(t.Context(), group))
 	w.must(w.get(group, "vg1"))
-	groups, none := []lvmv1alpha1.LVMVolumeGroup{*group}, map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}
+	groups := []lvmv1alpha1.LVMVolumeGroup{*group}
+	none := map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	w.must(r.releaseVolumeGroups(t.Context(), groups, none))
 	if !w.exists(group, "vg1") {
 		t.Fatal("two nodes have something of it")
@@ -81,7 +83,8 @@ func TestANodeStatusThatTellsOfAVolumeGroupStays(t *testing.T) {
 		_, err := w.reconcile()
 		w.must(err)
 	}
-	if w.must(w.get(status, "a")); status.UID == was || !slices.Contains(status.Finalizers, lvmv1alpha1.NodeStatusFinalizer) {
+	if w.must(w.get(status, "a")); status.UID == was ||
+		!slices.Contains(status.Finalizers, lvmv1alpha1.NodeStatusFinalizer) {
 		t.Errorf("it should have been made anew: %+v", status.ObjectMeta)
 	}
 }
@@ -113,7 +116,8 @@ func TestFinalizersComeBack(t *testing.T) {
 // An LVMVolumeGroup that was being deleted when upstream was replaced takes no finalizer but those that it has.
 func TestAVolumeGroupThatUpstreamWasDeleting(t *testing.T) {
 	w, r, group := newParts(t)
-	ofA, ofB := lvmv1alpha1.NodeCleanupFinalizer("a"), lvmv1alpha1.NodeCleanupFinalizer("b")
+	ofA := lvmv1alpha1.NodeCleanupFinalizer("a")
+	ofB := lvmv1alpha1.NodeCleanupFinalizer("b")
 	group.Finalizers = []string{ofA, ofB}
 	w.must(w.api.Update(t.Context(), group))
 	w.must(w.api.Delete(t.Context(), group))
@@ -164,7 +168,8 @@ func TestAClassThatWasLeavingUnderUpstreamIsKeptForItsNodes(t *testing.T) {
 		_, err := w.reconcile()
 		w.must(err)
 	}
-	if w.must(w.get(group, "vg2")); !slices.Equal(group.Finalizers, []string{lvmv1alpha1.VolumeGroupFinalizer}) || group.Spec.DeviceSelector == nil {
+	if w.must(w.get(group, "vg2")); !slices.Equal(group.Finalizers, []string{lvmv1alpha1.VolumeGroupFinalizer}) ||
+		group.Spec.DeviceSelector == nil {
 		t.Errorf("got %v, %+v", group.Finalizers, group.Spec)
 	}
 }
@@ -185,7 +190,8 @@ func TestWithoutAnLVMClusterNothingStaysThatTellsOfNothing(t *testing.T) {
 		_, err := w.reconcile()
 		w.must(err)
 		var names []string
-		for name, object := range map[string]client.Object{"vg1": &lvmv1alpha1.LVMVolumeGroup{}, "a": &lvmv1alpha1.LVMVolumeGroupNodeStatus{}, "b": &lvmv1alpha1.LVMVolumeGroupNodeStatus{}} {
+		for name, object := range map[string]client.Object{"vg1": &lvmv1alpha1.LVMVolumeGroup{},
+			"a": &lvmv1alpha1.LVMVolumeGroupNodeStatus{}, "b": &lvmv1alpha1.LVMVolumeGroupNodeStatus{}} {
 			if w.exists(object, name) {
 				names = append(names, name)
 			}

@@ -26,8 +26,10 @@ func TestRemovedClassStaysWhileItIsUsed(t *testing.T) {
 	if result.RequeueAfter == 0 {
 		t.Error("does not look again")
 	}
-	want := "False/ReconciliationInProgress: device class vg2 was removed from spec.storage.deviceClasses and is still in use by " +
-		"1 PersistentVolumeClaim: " + w.cluster.Namespace + "/data; 1 PersistentVolume: pvc-data; 1 LogicalVolume: pvc-data on node a; " +
+	want := "False/ReconciliationInProgress: device class vg2 was removed from spec.storage.deviceClasses and is " +
+		"still in use by " +
+		"1 PersistentVolumeClaim: " + w.cluster.Namespace +
+		"/data; 1 PersistentVolume: pvc-data; 1 LogicalVolume: pvc-data on node a; " +
 		"nothing of it is deleted until they are gone, or put it back"
 	if diff := cmp.Diff(want, w.condition(lvmv1alpha1.ConditionResourcesAvailable)); diff != "" {
 		t.Error(diff)
@@ -45,7 +47,8 @@ func TestRemovedClassStaysWhileItIsUsed(t *testing.T) {
 	if diff := cmp.Diff([]string{"delete StorageClass lvms-vg2", "delete LVMVolumeGroup vg2"}, deletes); diff != "" {
 		t.Error(diff)
 	}
-	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "LVMVolumeGroup vg2 is being deleted: its volume group is being removed from 2 nodes: a, b") {
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got,
+		"LVMVolumeGroup vg2 is being deleted: its volume group is being removed from 2 nodes: a, b") {
 		t.Error(got)
 	}
 	w.playRemoval("vg2")
@@ -97,31 +100,37 @@ func TestDeletionWaitsForVolumesAndThenGoesInOrder(t *testing.T) {
 		t.Errorf("writes while a volume is there:\n%s", diff)
 	}
 	want := "False/DeletionPending: the storage is still in use by 1 PersistentVolumeClaim: " + w.cluster.Namespace +
-		"/data; 1 PersistentVolume: pvc-data; 1 LogicalVolume: pvc-data on node a; nothing is deleted until they are gone"
+		"/data; 1 PersistentVolume: pvc-data; 1 LogicalVolume: pvc-data on node a; nothing is deleted " +
+		"until they are gone"
 	if diff := cmp.Diff(want, w.condition(lvmv1alpha1.ConditionResourcesAvailable)); diff != "" {
 		t.Error(diff)
 	}
-	if last := w.notes.said[len(w.notes.said)-1]; !strings.HasPrefix(last, "Warning DeletionPending the storage is still in use by 1 PersistentVolumeClaim") || len(w.notes.said) != 2 {
+	if last := w.notes.said[len(w.notes.said)-1]; !strings.HasPrefix(last,
+		"Warning DeletionPending the storage is still in use by 1 PersistentVolumeClaim") || len(w.notes.said) != 2 {
 		t.Errorf("events %q", w.notes.said)
 	}
 
 	remove()
 	_, err := w.reconcile()
 	w.must(err)
-	if diff := cmp.Diff(slices.Concat([]string{"delete StorageClass lvms-vg1", "delete VolumeSnapshotClass lvms-vg1"}, ofDeletionPolicies("delete"),
+	if diff := cmp.Diff(slices.Concat([]string{"delete StorageClass lvms-vg1", "delete VolumeSnapshotClass lvms-vg1"},
+		ofDeletionPolicies("delete"),
 		[]string{"delete LVMVolumeGroup vg1", "patch status LVMCluster my-lvmcluster"}), w.spy.Writes()); diff != "" {
 		t.Error(diff)
 	}
-	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "LVMVolumeGroup vg1 is being deleted: its volume group is being removed from 2 nodes: a, b") {
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got,
+		"LVMVolumeGroup vg1 is being deleted: its volume group is being removed from 2 nodes: a, b") {
 		t.Error(got)
 	}
 	w.playRemoval("vg1")
 	_, err = w.reconcile()
 	w.must(err)
-	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, "CSI driver topolvm.io is still registered on 2 nodes: a, b") {
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got,
+		"CSI driver topolvm.io is still registered on 2 nodes: a, b") {
 		t.Error(got)
 	}
-	if diff := cmp.Diff([]string{"patch LVMVolumeGroup vg1", "patch LVMVolumeGroupNodeStatus a", "patch LVMVolumeGroupNodeStatus b",
+	if diff := cmp.Diff([]string{"patch LVMVolumeGroup vg1", "patch LVMVolumeGroupNodeStatus a",
+		"patch LVMVolumeGroupNodeStatus b",
 		"delete LVMVolumeGroupNodeStatus a", "delete LVMVolumeGroupNodeStatus b", "delete DaemonSet vg-manager",
 		"patch status LVMCluster my-lvmcluster"}, w.spy.Writes()); diff != "" {
 		t.Error(diff)
@@ -129,8 +138,10 @@ func TestDeletionWaitsForVolumesAndThenGoesInOrder(t *testing.T) {
 	w.must(w.api.DeleteAllOf(w.Context(), &storagev1.CSINode{}))
 	_, err = w.reconcile()
 	w.must(err)
-	rest := slices.DeleteFunc(ofPolicies("delete"), func(write string) bool { return slices.Contains(ofDeletionPolicies("delete"), write) })
-	if diff := cmp.Diff(append(rest, "delete CSIDriver topolvm.io", "delete ConfigMap lvms-dashboard", "delete SecurityContextConstraints lvms-vgmanager",
+	rest := slices.DeleteFunc(ofPolicies("delete"),
+		func(write string) bool { return slices.Contains(ofDeletionPolicies("delete"), write) })
+	if diff := cmp.Diff(append(rest, "delete CSIDriver topolvm.io", "delete ConfigMap lvms-dashboard",
+		"delete SecurityContextConstraints lvms-vgmanager",
 		"patch LVMCluster my-lvmcluster"), w.spy.Writes()); diff != "" {
 		t.Error(diff)
 	}

@@ -33,8 +33,9 @@ func (openshiftSccs) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1al
 	return r.Applier.Delete(ctx, r.Live, scc)
 }
 
-// newSCC builds the SecurityContextConstraints: what the DaemonSet needs and its ServiceAccount, nothing and nobody else. It is no apply
-// configuration: that leaves out null and empty lists, and the CRD requires some of the fields that are null here.
+// newSCC builds the SecurityContextConstraints: what the DaemonSet needs and its ServiceAccount, nothing and nobody
+// else. It is no apply configuration: that leaves out null and empty lists, and the CRD requires some of the fields
+// that are null here.
 func newSCC(cluster *lvmv1alpha1.LVMCluster) *securityv1.SecurityContextConstraints {
 	privilegeEscalation := true
 	return &securityv1.SecurityContextConstraints{
@@ -48,9 +49,11 @@ func newSCC(cluster *lvmv1alpha1.LVMCluster) *securityv1.SecurityContextConstrai
 		RunAsUser:                securityv1.RunAsUserStrategyOptions{Type: securityv1.RunAsUserStrategyRunAsAny},
 		SELinuxContext:           securityv1.SELinuxContextStrategyOptions{Type: securityv1.SELinuxStrategyMustRunAs},
 		FSGroup:                  securityv1.FSGroupStrategyOptions{Type: securityv1.FSGroupStrategyMustRunAs},
-		SupplementalGroups:       securityv1.SupplementalGroupsStrategyOptions{Type: securityv1.SupplementalGroupsStrategyRunAsAny},
+		SupplementalGroups: securityv1.SupplementalGroupsStrategyOptions{
+			Type: securityv1.SupplementalGroupsStrategyRunAsAny},
 		Volumes: []securityv1.FSType{
-			securityv1.FSTypeConfigMap, securityv1.FSTypeEmptyDir, securityv1.FSTypeHostPath, securityv1.FSProjected, securityv1.FSTypeSecret,
+			securityv1.FSTypeConfigMap, securityv1.FSTypeEmptyDir, securityv1.FSTypeHostPath, securityv1.FSProjected,
+			securityv1.FSTypeSecret,
 		},
 		Users:  []string{fmt.Sprintf("system:serviceaccount:%s:%s", cluster.Namespace, vgManagerName)},
 		Groups: []string{},

@@ -24,7 +24,8 @@ func (topolvmVolumeSnapshotClass) GetName() string { return "topolvmVolumeSnapsh
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotclasses,verbs=get;list;watch;create;patch;delete
 
 // EnsureCreated applies the VolumeSnapshotClasses and deletes those of device classes that are gone.
-func (topolvmVolumeSnapshotClass) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+func (topolvmVolumeSnapshotClass) EnsureCreated(r Reconciler, ctx context.Context,
+	cluster *lvmv1alpha1.LVMCluster) error {
 	all := &snapshotv1.VolumeSnapshotClassList{}
 	if err := r.Client.List(ctx, all); err != nil {
 		return fmt.Errorf("list VolumeSnapshotClasses: %w", err)
@@ -46,15 +47,16 @@ func (topolvmVolumeSnapshotClass) EnsureCreated(r Reconciler, ctx context.Contex
 }
 
 // EnsureDeleted deletes all VolumeSnapshotClasses of the LVMCluster.
-func (topolvmVolumeSnapshotClass) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+func (topolvmVolumeSnapshotClass) EnsureDeleted(r Reconciler, ctx context.Context,
+	cluster *lvmv1alpha1.LVMCluster) error {
 	return r.Applier.Prune(ctx, r.Live, snapshotClassList(), keepNone, ownerLabels(cluster))
 }
 
 func snapshotClassList() client.ObjectList { return &snapshotv1.VolumeSnapshotClassList{} }
 
 // snapshotClassConflict describes an existing VolumeSnapshotClass that differs from the device class, or returns nil.
-// The operator does not change it: with deletionPolicy Delete instead of Retain, snapshots that are taken later would be
-// destroyed with their VolumeSnapshot.
+// The operator does not change it: with deletionPolicy Delete instead of Retain, snapshots that are taken later would
+// be destroyed with their VolumeSnapshot.
 func snapshotClassConflict(class lvmv1alpha1.DeviceClass, present []snapshotv1.VolumeSnapshotClass) error {
 	name := lvmv1alpha1.StorageClassName(class.Name)
 	at := slices.IndexFunc(present, func(c snapshotv1.VolumeSnapshotClass) bool {
@@ -79,10 +81,12 @@ func snapshotClassConflict(class lvmv1alpha1.DeviceClass, present []snapshotv1.V
 }
 
 // newVolumeSnapshotClass builds the VolumeSnapshotClass of a device class.
-func newVolumeSnapshotClass(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceClass) *snapshotv1.VolumeSnapshotClass {
+func newVolumeSnapshotClass(cluster *lvmv1alpha1.LVMCluster,
+	class lvmv1alpha1.DeviceClass) *snapshotv1.VolumeSnapshotClass {
 	return &snapshotv1.VolumeSnapshotClass{
-		TypeMeta:       typeMeta(snapshotClassKind),
-		ObjectMeta:     metav1.ObjectMeta{Name: lvmv1alpha1.StorageClassName(class.Name), Labels: labels(cluster, "snapshot-class")},
+		TypeMeta: typeMeta(snapshotClassKind),
+		ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.StorageClassName(class.Name),
+			Labels: labels(cluster, "snapshot-class")},
 		Driver:         lvmv1alpha1.DriverName,
 		DeletionPolicy: snapshotv1.DeletionPolicy(class.VolumeSnapshotClassOptions.Deletion()),
 	}

@@ -15,10 +15,12 @@ import (
 )
 
 func snapshotClass(name, driver string, policy snapshotv1.DeletionPolicy) *snapshotv1.VolumeSnapshotClass {
-	return &snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Driver: driver, DeletionPolicy: policy}
+	return &snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Driver: driver,
+		DeletionPolicy: policy}
 }
 
-// A VolumeSnapshotClass that somebody set to another deletionPolicy or driver is left alone, and the condition names it.
+// A VolumeSnapshotClass that somebody set to another deletionPolicy or driver is left alone, and the condition names
+// it.
 func TestVolumeSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 	for name, test := range map[string]struct {
 		driver string
@@ -26,7 +28,8 @@ func TestVolumeSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 	}{
 		"ours": {lvmv1alpha1.DriverName,
 			"VolumeSnapshotClass lvms-vg1 has deletionPolicy Retain instead of Delete and is left unchanged"},
-		"theirs": {"ebs.csi.aws.com", "VolumeSnapshotClass lvms-vg1 already exists and belongs to the driver ebs.csi.aws.com"},
+		"theirs": {"ebs.csi.aws.com",
+			"VolumeSnapshotClass lvms-vg1 already exists and belongs to the driver ebs.csi.aws.com"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, thin("vg1"))
@@ -39,7 +42,8 @@ func TestVolumeSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 			}
 			now := &snapshotv1.VolumeSnapshotClass{}
 			w.must(w.get(now, "lvms-vg1"))
-			if now.DeletionPolicy != snapshotv1.VolumeSnapshotContentRetain || now.ResourceVersion != class.ResourceVersion {
+			if now.DeletionPolicy != snapshotv1.VolumeSnapshotContentRetain ||
+				now.ResourceVersion != class.ResourceVersion {
 				t.Errorf("the class was changed: %+v", now)
 			}
 			if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); !strings.Contains(got, test.want) {
@@ -91,7 +95,8 @@ func TestVolumeSnapshotClassesThatCannotBeReadAreNotWritten(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := w.reconcile(); err == nil || !strings.Contains(err.Error(), "list VolumeSnapshotClasses: "+away.Error()) {
+	if _, err := w.reconcile(); err == nil ||
+		!strings.Contains(err.Error(), "list VolumeSnapshotClasses: "+away.Error()) {
 		t.Errorf("error %v", err)
 	}
 	now := &snapshotv1.VolumeSnapshotClass{}

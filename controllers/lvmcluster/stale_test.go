@@ -28,7 +28,8 @@ func observedBy(last *metav1.Time) Observation {
 	seen.Time = noon
 	status := seen.NodeStatuses["n"]
 	status.Status.LastObserved = last
-	status.Status.Conditions = []metav1.Condition{{Type: lvmv1alpha1.ConditionDevicesObserved, Status: metav1.ConditionTrue}}
+	status.Status.Conditions = []metav1.Condition{{Type: lvmv1alpha1.ConditionDevicesObserved,
+		Status: metav1.ConditionTrue}}
 	seen.NodeStatuses["n"] = status
 	return seen
 }
@@ -41,10 +42,13 @@ func TestAStatusOlderThanItsLimitSaysSo(t *testing.T) {
 		next time.Duration
 	}{
 		"an agent that does not tell": {nil, lvmv1alpha1.VGStatusReady, 0},
-		"a moment ago":                {looked(0), lvmv1alpha1.VGStatusReady, lvmv1alpha1.ObservationLimit + time.Second},
-		"at the limit":                {looked(lvmv1alpha1.ObservationLimit), lvmv1alpha1.VGStatusReady, time.Second},
-		"past the limit":              {looked(lvmv1alpha1.ObservationLimit + time.Second), lvmv1alpha1.VGStatusDegraded, 0},
-		"a clock that goes ahead":     {looked(-time.Minute), lvmv1alpha1.VGStatusReady, lvmv1alpha1.ObservationLimit + time.Minute + time.Second},
+		"a moment ago": {looked(0), lvmv1alpha1.VGStatusReady,
+			lvmv1alpha1.ObservationLimit + time.Second},
+		"at the limit": {looked(lvmv1alpha1.ObservationLimit), lvmv1alpha1.VGStatusReady, time.Second},
+		"past the limit": {looked(lvmv1alpha1.ObservationLimit + time.Second),
+			lvmv1alpha1.VGStatusDegraded, 0},
+		"a clock that goes ahead": {looked(-time.Minute), lvmv1alpha1.VGStatusReady,
+			lvmv1alpha1.ObservationLimit + time.Minute + time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			seen := observedBy(test.last)
@@ -76,7 +80,10 @@ func TestTheTimeOfALookAloneWakesNobody(t *testing.T) {
 			},
 		}
 	}
-	const ready, degraded = lvmv1alpha1.VGStatusReady, lvmv1alpha1.VGStatusDegraded
+	const (
+		ready    = lvmv1alpha1.VGStatusReady
+		degraded = lvmv1alpha1.VGStatusDegraded
+	)
 	before := status("1", looked(10*time.Minute), ready)
 	for name, test := range map[string]struct {
 		before, after *lvmv1alpha1.LVMVolumeGroupNodeStatus
@@ -88,7 +95,8 @@ func TestTheTimeOfALookAloneWakesNobody(t *testing.T) {
 		"one that was stale":      {status("1", looked(time.Hour), ready), status("2", looked(0), ready), true},
 		"a resync":                {before, before, true},
 	} {
-		if got := nodeStatusChanged().Update(event.UpdateEvent{ObjectOld: test.before, ObjectNew: test.after}); got != test.want {
+		if got := nodeStatusChanged().Update(event.UpdateEvent{ObjectOld: test.before,
+			ObjectNew: test.after}); got != test.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}

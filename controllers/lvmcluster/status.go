@@ -20,7 +20,8 @@ import (
 const problemsShown = 10
 
 func newConditions(cluster *lvmv1alpha1.LVMCluster) *condition.Accumulator {
-	return condition.New(cluster.Generation, lvmv1alpha1.ConditionReady, lvmv1alpha1.ConditionResourcesAvailable, lvmv1alpha1.ConditionVolumeGroupsReady)
+	return condition.New(cluster.Generation, lvmv1alpha1.ConditionReady, lvmv1alpha1.ConditionResourcesAvailable,
+		lvmv1alpha1.ConditionVolumeGroupsReady)
 }
 
 // outcome is what the managers returned.
@@ -66,8 +67,10 @@ func (o *outcome) report(conditions *condition.Accumulator) {
 func deviceClassStatuses(cluster *lvmv1alpha1.LVMCluster, seen Observation) ([]lvmv1alpha1.DeviceClassStatus, error) {
 	var all []lvmv1alpha1.DeviceClassStatus
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
-		view := classView{name: class.Name, group: seen.VolumeGroups[class.Name], seen: seen, selector: class.NodeSelector, byNode: class.DeviceSelectors,
-			placement:   placement{selectors: append([]*corev1.NodeSelector{class.NodeSelector}, seen.holders(class.Name, class.NodeSelector)...)},
+		view := classView{name: class.Name, group: seen.VolumeGroups[class.Name], seen: seen,
+			selector: class.NodeSelector, byNode: class.DeviceSelectors,
+			placement: placement{selectors: append([]*corev1.NodeSelector{class.NodeSelector},
+				seen.holders(class.Name, class.NodeSelector)...)},
 			tolerations: cluster.Spec.Tolerations}
 		status, err := view.status()
 		if err != nil {
@@ -139,7 +142,8 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 		return nil, nil
 	}
 	if obstacle != "" {
-		return outOfReach(reported, "the node agent cannot run here any more, nobody looks after the volume group: "+obstacle), nil
+		return outOfReach(reported,
+			"the node agent cannot run here any more, nobody looks after the volume group: "+obstacle), nil
 	}
 	if problem := unready(node); problem != "" {
 		if reported == nil {
@@ -152,12 +156,15 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	}
 	if v.seen.isStale(node.Name) {
 		status := v.seen.NodeStatuses[node.Name]
-		return outOfReach(reported, fmt.Sprintf("the node agent has not looked at node %s since %s: look at the vg-manager pod there, and at its log",
+		return outOfReach(reported, fmt.Sprintf(
+			"the node agent has not looked at node %s since %s: look at the vg-manager pod there, and at its log",
 			node.Name, status.Status.LastObserved.UTC().Format("2006-01-02 15:04:05 UTC"))), nil
 	}
 	// A new wish changes nothing about health: what is broken stays so until somebody has looked again.
-	if reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation && len(unhealthy(reported)) == 0 {
-		reported.Status, reported.Reason = lvmv1alpha1.VGStatusProgressing, "the node has not seen the last change of the device class yet"
+	if reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation &&
+		len(unhealthy(reported)) == 0 {
+		reported.Status = lvmv1alpha1.VGStatusProgressing
+		reported.Reason = "the node has not seen the last change of the device class yet"
 	}
 	if node.Spec.Unschedulable && reported.Status == lvmv1alpha1.VGStatusReady && reported.Reason == "" {
 		reported.Reason = "the node is cordoned: Pods that run there keep their volumes, and no new ones come"
@@ -190,8 +197,10 @@ func (v classView) reported(node string) *lvmv1alpha1.VGStatus {
 // summaryOf leaves out what only the node status has: one object holds all nodes, and has a limit.
 func summaryOf(entry *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus {
 	summary := entry.DeepCopy()
-	summary.PhysicalVolumes, summary.WipedDevices = nil, nil
-	summary.Conditions = slices.DeleteFunc(summary.Conditions, func(c metav1.Condition) bool { return c.Status == metav1.ConditionTrue })
+	summary.PhysicalVolumes = nil
+	summary.WipedDevices = nil
+	summary.Conditions = slices.DeleteFunc(summary.Conditions,
+		func(c metav1.Condition) bool { return c.Status == metav1.ConditionTrue })
 	withConditions(summary)
 	if summary.RAIDStatus != nil {
 		summary.RAIDStatus.LVHealth = nil
@@ -233,7 +242,8 @@ func (v classView) awaited(why string) *lvmv1alpha1.VGStatus {
 
 // removal shows what is left of a device class that is leaving.
 func (v classView) removal(reported *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus {
-	if reported == nil || reported.Status == lvmv1alpha1.VGStatusFailed || reported.Status == lvmv1alpha1.VGStatusDegraded {
+	if reported == nil || reported.Status == lvmv1alpha1.VGStatusFailed ||
+		reported.Status == lvmv1alpha1.VGStatusDegraded {
 		return reported
 	}
 	why := "the device class was removed: the volume group is being removed"
@@ -243,7 +253,8 @@ func (v classView) removal(reported *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus
 	if reported.Reason != "" {
 		why += ": " + reported.Reason
 	}
-	reported.Status, reported.Reason = lvmv1alpha1.VGStatusProgressing, why
+	reported.Status = lvmv1alpha1.VGStatusProgressing
+	reported.Reason = why
 	return reported
 }
 
@@ -279,7 +290,8 @@ func reportVolumeGroups(conditions *condition.Accumulator, cluster *lvmv1alpha1.
 	classes []lvmv1alpha1.DeviceClassStatus,
 ) string {
 	const ready = lvmv1alpha1.ConditionVolumeGroupsReady
-	reason, problems := "", []string(nil)
+	reason := ""
+	problems := []string(nil)
 	for _, severity := range severities {
 		found := problemsOf(cluster, classes, severity.state)
 		if len(found) > 0 && reason == "" {
@@ -292,8 +304,10 @@ func reportVolumeGroups(conditions *condition.Accumulator, cluster *lvmv1alpha1.
 		conditions.False(ready, reason, firstOf(problems))
 	case len(cluster.Spec.Storage.DeviceClasses) == 0:
 		reason = lvmv1alpha1.ReasonVGsUnmanaged
-		conditions.True(ready, reason, fmt.Sprintf("the LVMCluster has no device classes: the node agents list the devices of %s in "+
-			"LVMVolumeGroupNodeStatus.status.devices and change nothing; to use devices, add a device class to spec.storage.deviceClasses",
+		conditions.True(ready, reason, fmt.Sprintf(
+			"the LVMCluster has no device classes: the node agents list the devices of %s in "+
+				"LVMVolumeGroupNodeStatus.status.devices and change nothing; to use devices, add a device class to "+
+				"spec.storage.deviceClasses",
 			seen.listing()))
 	default:
 		reason = lvmv1alpha1.ReasonVGsReady
@@ -306,7 +320,8 @@ func reportVolumeGroups(conditions *condition.Accumulator, cluster *lvmv1alpha1.
 func (s Observation) listing() string {
 	listed := 0
 	for name, status := range s.NodeStatuses {
-		if meta.IsStatusConditionTrue(status.Status.Conditions, lvmv1alpha1.ConditionDevicesObserved) && !s.isStale(name) {
+		if meta.IsStatusConditionTrue(status.Status.Conditions, lvmv1alpha1.ConditionDevicesObserved) &&
+			!s.isStale(name) {
 			listed++
 		}
 	}
@@ -320,19 +335,24 @@ func (s Observation) listing() string {
 }
 
 // problemsOf words the volume groups of a state. A device class that no node can have counts as progressing.
-func problemsOf(cluster *lvmv1alpha1.LVMCluster, classes []lvmv1alpha1.DeviceClassStatus, state lvmv1alpha1.VGState) []string {
+func problemsOf(cluster *lvmv1alpha1.LVMCluster, classes []lvmv1alpha1.DeviceClassStatus,
+	state lvmv1alpha1.VGState) []string {
 	var problems []string
 	for _, class := range classes {
 		if len(class.NodeStatus) == 0 && state == lvmv1alpha1.VGStatusProgressing && hasClass(cluster, class.Name) {
 			problems = append(problems, fmt.Sprintf(
-				"device class %s: no node can have it: look at its nodeSelector and those of its deviceSelectors, and at the taints that spec.tolerations does not tolerate", class.Name))
+				"device class %s: no node can have it: look at its nodeSelector and those of its deviceSelectors, "+
+					"and at the taints that spec.tolerations does not tolerate", class.Name))
 		}
 		if state == lvmv1alpha1.VGStatusFailed && hasClass(cluster, class.Name) && nowhere(class) {
-			problems = append(problems, fmt.Sprintf("device class %s: none of its nodes has a device for it: attach one, or correct its deviceSelector", class.Name))
+			problems = append(problems, fmt.Sprintf(
+				"device class %s: none of its nodes has a device for it: attach one, or correct its deviceSelector",
+				class.Name))
 		}
 		for _, node := range class.NodeStatus {
 			if stateOf(node.VGStatus) == state {
-				problems = append(problems, fmt.Sprintf("device class %s on node %s: %s", class.Name, node.Node, orUnknown(node.Reason)))
+				problems = append(problems, fmt.Sprintf("device class %s on node %s: %s", class.Name, node.Node,
+					orUnknown(node.Reason)))
 			}
 		}
 	}

@@ -19,7 +19,8 @@ import (
 
 // seenWith returns an observation of nodes with what their agents report: node → entries.
 func seenWith(nodes []*corev1.Node, reports map[string][]lvmv1alpha1.VGStatus) Observation {
-	seen := Observation{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{}, NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}}
+	seen := Observation{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{},
+		NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}}
 	for _, node := range nodes {
 		seen.Nodes = append(seen.Nodes, *node)
 		seen.NodeStatuses[node.Name] = lvmv1alpha1.LVMVolumeGroupNodeStatus{
@@ -41,15 +42,20 @@ func withDevice(status lvmv1alpha1.VGStatus) lvmv1alpha1.VGStatus {
 func withConditionFalse(status lvmv1alpha1.VGStatus, message string) lvmv1alpha1.VGStatus {
 	status = withDevice(status)
 	status.Conditions = []metav1.Condition{
-		{Type: lvmv1alpha1.ConditionVolumesHealthy, Status: metav1.ConditionTrue, Reason: lvmv1alpha1.ConditionVolumesHealthy},
-		{Type: lvmv1alpha1.ConditionDevicesHealthy, Status: metav1.ConditionFalse, Reason: lvmv1alpha1.ReasonDeviceMissing, Message: message},
+		{Type: lvmv1alpha1.ConditionVolumesHealthy, Status: metav1.ConditionTrue,
+			Reason: lvmv1alpha1.ConditionVolumesHealthy},
+		{Type: lvmv1alpha1.ConditionDevicesHealthy, Status: metav1.ConditionFalse,
+			Reason: lvmv1alpha1.ReasonDeviceMissing, Message: message},
 	}
 	return status
 }
 
 func TestNodeThatNoDeviceSelectorSelectsNeedsNoVolumeGroup(t *testing.T) {
-	class := lvmv1alpha1.DeviceClass{Name: "vg1", DeviceSelectors: []lvmv1alpha1.NodeDeviceSelector{{NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disks", Operator: corev1.NodeSelectorOpExists}}}}}}}}
+	class := lvmv1alpha1.DeviceClass{Name: "vg1",
+		DeviceSelectors: []lvmv1alpha1.NodeDeviceSelector{
+			{NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "disks",
+					Operator: corev1.NodeSelectorOpExists}}}}}}}}
 	nodes := []*corev1.Node{readyNode("a", map[string]string{"disks": ""}), readyNode("b", nil)}
 	classes, err := deviceClassStatuses(newTestCluster(class), seenWith(nodes, nil))
 	if err != nil || len(classes[0].NodeStatus) != 1 || classes[0].NodeStatus[0].Node != "a" {
@@ -71,7 +77,8 @@ func tainted(node *corev1.Node) *corev1.Node {
 
 func TestVolumeGroupsReady(t *testing.T) {
 	ready := vg("vg1", lvmv1alpha1.VGStatusReady, "")
-	a, b := readyNode("a", nil), readyNode("b", nil)
+	a := readyNode("a", nil)
+	b := readyNode("b", nil)
 	two := []*corev1.Node{a, b}
 	for name, test := range map[string]struct {
 		nodes   []*corev1.Node
@@ -79,22 +86,50 @@ func TestVolumeGroupsReady(t *testing.T) {
 		want    string
 		shown   int
 	}{
-		"ready on all":          {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "True/VGsReady: every device class has its volume group on every node that it selects", 2},
-		"one has not said":      {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "False/VGReadinessInProgress: device class vg1 on node b: the node has not reported its volume group yet", 2},
-		"one failed":            {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "/dev/sdb has a file system")}}, "False/VGsFailed: device class vg1 on node b: /dev/sdb has a file system", 2},
-		"worst first":           {two, map[string][]lvmv1alpha1.VGStatus{"a": {vg("vg1", lvmv1alpha1.VGStatusDegraded, "a disk is gone")}, "b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "no device")}}, "False/VGsFailed: device class vg1 on node b: no device; device class vg1 on node a: a disk is gone", 2},
-		"no device on one node": {two, map[string][]lvmv1alpha1.VGStatus{"a": {withDevice(ready)}, "b": {vg("vg1", lvmv1alpha1.VGStatusReady, "no device here")}}, "True/VGsReady", 2},
-		"no device anywhere":    {two, map[string][]lvmv1alpha1.VGStatus{"a": {vg("vg1", lvmv1alpha1.VGStatusReady, "no device")}, "b": {vg("vg1", lvmv1alpha1.VGStatusReady, "no device")}}, "False/VGsFailed: device class vg1: none of its nodes has a device for it", 2},
-		"says nothing":          {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {vg("vg1", "", "")}}, "False/VGReadinessInProgress: device class vg1 on node a: no reason given", 1},
-		"no node":               {nil, nil, "False/VGReadinessInProgress: device class vg1: no node can have it: look at its nodeSelector", 0},
-		"down after ready":      {[]*corev1.Node{a, down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "False/VGsDegraded: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Ready", 2},
-		"down from start":       {[]*corev1.Node{a, down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "False/VGReadinessInProgress: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown) and has not reported its volume group", 2},
-		"down after failed":     {[]*corev1.Node{down(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "no device")}}, "False/VGsFailed: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Failed, no device", 1},
-		"ready, not healthy":    {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {withConditionFalse(ready, "device /dev/sdb is missing")}}, "False/VGsDegraded: device class vg1 on node a: device /dev/sdb is missing", 1},
-		"not healthy, no words": {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {withConditionFalse(ready, "")}}, "False/VGsDegraded: device class vg1 on node a: DevicesHealthy: DeviceMissing", 1},
-		"failed, not healthy":   {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {withConditionFalse(vg("vg1", lvmv1alpha1.VGStatusFailed, "no group"), "x")}}, "False/VGsFailed: device class vg1 on node a: no group", 1},
-		"tainted, empty":        {[]*corev1.Node{a, tainted(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "True/VGsReady", 1},
-		"tainted, has one":      {[]*corev1.Node{a, tainted(readyNode("b", nil))}, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "True/VGsReady", 2},
+		"ready on all": {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}},
+			"True/VGsReady: every device class has its volume group on every node that it selects", 2},
+		"one has not said": {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready}},
+			"False/VGReadinessInProgress: device class vg1 on node b: the node has not reported its volume group yet",
+			2},
+		"one failed": {two, map[string][]lvmv1alpha1.VGStatus{"a": {ready},
+			"b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "/dev/sdb has a file system")}},
+			"False/VGsFailed: device class vg1 on node b: /dev/sdb has a file system", 2},
+		"worst first": {two, map[string][]lvmv1alpha1.VGStatus{"a": {vg("vg1", lvmv1alpha1.VGStatusDegraded,
+			"a disk is gone")}, "b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "no device")}},
+			"False/VGsFailed: device class vg1 on node b: no device; device class vg1 on node a: a disk is gone", 2},
+		"no device on one node": {two, map[string][]lvmv1alpha1.VGStatus{"a": {withDevice(ready)},
+			"b": {vg("vg1", lvmv1alpha1.VGStatusReady, "no device here")}}, "True/VGsReady", 2},
+		"no device anywhere": {two, map[string][]lvmv1alpha1.VGStatus{"a": {vg("vg1", lvmv1alpha1.VGStatusReady,
+			"no device")}, "b": {vg("vg1", lvmv1alpha1.VGStatusReady, "no device")}},
+			"False/VGsFailed: device class vg1: none of its nodes has a device for it", 2},
+		"says nothing": {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {vg("vg1", "", "")}},
+			"False/VGReadinessInProgress: device class vg1 on node a: no reason given", 1},
+		"no node": {nil, nil,
+			"False/VGReadinessInProgress: device class vg1: no node can have it: look at its nodeSelector", 0},
+		"down after ready": {[]*corev1.Node{a, down(readyNode("b", nil))},
+			map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "False/VGsDegraded: device class vg1 on " +
+				"node b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown); last reported: Ready",
+			2},
+		"down from start": {[]*corev1.Node{a, down(readyNode("b", nil))},
+			map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "False/VGReadinessInProgress: device class vg1 on node " +
+				"b: the node is not ready since 2026-01-02 03:04:05 UTC (NodeStatusUnknown) and has not reported its " +
+				"volume group", 2},
+		"down after failed": {[]*corev1.Node{down(readyNode("b", nil))},
+			map[string][]lvmv1alpha1.VGStatus{"b": {vg("vg1", lvmv1alpha1.VGStatusFailed, "no device")}},
+			"False/VGsFailed: device class vg1 on node b: the node is not ready since 2026-01-02 03:04:05 UTC " +
+				"(NodeStatusUnknown); last reported: Failed, no device", 1},
+		"ready, not healthy": {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {withConditionFalse(ready,
+			"device /dev/sdb is missing")}},
+			"False/VGsDegraded: device class vg1 on node a: device /dev/sdb is missing", 1},
+		"not healthy, no words": {two[:1], map[string][]lvmv1alpha1.VGStatus{"a": {withConditionFalse(ready, "")}},
+			"False/VGsDegraded: device class vg1 on node a: DevicesHealthy: DeviceMissing", 1},
+		"failed, not healthy": {two[:1], map[string][]lvmv1alpha1.VGStatus{
+			"a": {withConditionFalse(vg("vg1", lvmv1alpha1.VGStatusFailed, "no group"), "x")}},
+			"False/VGsFailed: device class vg1 on node a: no group", 1},
+		"tainted, empty": {[]*corev1.Node{a, tainted(readyNode("b", nil))},
+			map[string][]lvmv1alpha1.VGStatus{"a": {ready}}, "True/VGsReady", 1},
+		"tainted, has one": {[]*corev1.Node{a, tainted(readyNode("b", nil))},
+			map[string][]lvmv1alpha1.VGStatus{"a": {ready}, "b": {ready}}, "True/VGsReady", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := newTestCluster(thin("vg1"))
@@ -108,7 +143,8 @@ func TestVolumeGroupsReady(t *testing.T) {
 			conditions := newConditions(cluster)
 			reportVolumeGroups(conditions, cluster, seenWith(test.nodes, test.reports), classes)
 			got := meta.FindStatusCondition(conditions.Merge(nil, metav1.Now()), lvmv1alpha1.ConditionVolumeGroupsReady)
-			if text := fmt.Sprintf("%s/%s: %s", got.Status, got.Reason, got.Message); !strings.HasPrefix(text, test.want) {
+			if text := fmt.Sprintf("%s/%s: %s", got.Status, got.Reason,
+				got.Message); !strings.HasPrefix(text, test.want) {
 				t.Errorf("condition\n%s\nwant\n%s", text, test.want)
 			}
 		})
@@ -116,7 +152,9 @@ func TestVolumeGroupsReady(t *testing.T) {
 }
 
 func TestOldReportOfAChangedClassIsProgress(t *testing.T) {
-	seen := seenWith([]*corev1.Node{readyNode("a", nil)}, map[string][]lvmv1alpha1.VGStatus{"a": {{Name: "vg1", Status: lvmv1alpha1.VGStatusReady, ObservedGeneration: 1}}})
+	seen := seenWith([]*corev1.Node{readyNode("a", nil)},
+		map[string][]lvmv1alpha1.VGStatus{"a": {{Name: "vg1", Status: lvmv1alpha1.VGStatusReady,
+			ObservedGeneration: 1}}})
 	seen.VolumeGroups["vg1"] = lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Generation: 2}}
 	classes := must(deviceClassStatuses(newTestCluster(thin("vg1")), seen))
 	if got := classes[0].NodeStatus[0].Status; got != lvmv1alpha1.VGStatusProgressing {
@@ -125,12 +163,14 @@ func TestOldReportOfAChangedClassIsProgress(t *testing.T) {
 }
 
 func TestOldReportOfABrokenGroupStays(t *testing.T) {
-	report := withConditionFalse(vg("vg1", lvmv1alpha1.VGStatusDegraded, "device /dev/sdb is missing"), "device /dev/sdb is missing")
+	report := withConditionFalse(vg("vg1", lvmv1alpha1.VGStatusDegraded, "device /dev/sdb is missing"),
+		"device /dev/sdb is missing")
 	report.ObservedGeneration = 1
 	seen := seenWith([]*corev1.Node{readyNode("a", nil)}, map[string][]lvmv1alpha1.VGStatus{"a": {report}})
 	seen.VolumeGroups["vg1"] = lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Generation: 2}}
 	classes := must(deviceClassStatuses(newTestCluster(thin("vg1")), seen))
-	if got := classes[0].NodeStatus[0]; got.Status != lvmv1alpha1.VGStatusDegraded || got.Reason != "device /dev/sdb is missing" {
+	if got := classes[0].NodeStatus[0]; got.Status != lvmv1alpha1.VGStatusDegraded ||
+		got.Reason != "device /dev/sdb is missing" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -163,13 +203,15 @@ func TestManyProblemsAreCounted(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	users := Users{Claims: []string{"a", "b", "c", "d", "e", "f", "g"}, Volumes: []string{"v"}}
-	if got, want := users.String(), "7 PersistentVolumeClaims: a, b, c, d, e and 2 more; 1 PersistentVolume: v"; got != want {
+	if got, want := users.String(),
+		"7 PersistentVolumeClaims: a, b, c, d, e and 2 more; 1 PersistentVolume: v"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
 func TestStateInOneWord(t *testing.T) {
-	failed, waiting := outcome{failures: []string{"x"}}, outcome{waits: []string{"x"}}
+	failed := outcome{failures: []string{"x"}}
+	waiting := outcome{waits: []string{"x"}}
 	for _, test := range []struct {
 		outcome outcome
 		groups  string
@@ -194,8 +236,10 @@ func TestJoinedErrorsAreSortedIntoFailuresAndWaits(t *testing.T) {
 	o := outcome{}
 	o.add("m", nil)
 	o.add("m", errors.Join(errors.New("broken"), nil, waitFor([]string{"w1"}),
-		errors.Join(&apply.RemainingError{Objects: []string{"DaemonSet x"}}, fmt.Errorf("list: %w", errors.New("away")))))
-	want := outcome{failures: []string{"m: broken", "m: list: away"}, waits: []string{"w1", "still being deleted: DaemonSet x"}}
+		errors.Join(&apply.RemainingError{Objects: []string{"DaemonSet x"}},
+			fmt.Errorf("list: %w", errors.New("away")))))
+	want := outcome{failures: []string{"m: broken", "m: list: away"},
+		waits: []string{"w1", "still being deleted: DaemonSet x"}}
 	if diff := cmp.Diff(want, o, cmp.AllowUnexported(outcome{})); diff != "" {
 		t.Error(diff)
 	}
@@ -214,7 +258,8 @@ func TestPodsOfNodesThatAreDownDoNotHoldTheDeletion(t *testing.T) {
 	if err := podsLeft([]corev1.Pod{pod("p", "down")}, []string{"up"}); err != nil {
 		t.Error(err)
 	}
-	if err := podsLeft([]corev1.Pod{pod("p", "up")}, []string{"up"}); err == nil || err.Error() != "waiting: 1 pod: p on node up still running" {
+	if err := podsLeft([]corev1.Pod{pod("p", "up")}, []string{"up"}); err == nil ||
+		err.Error() != "waiting: 1 pod: p on node up still running" {
 		t.Error(err)
 	}
 }

@@ -81,17 +81,21 @@ func isClassOf(cluster *lvmv1alpha1.LVMCluster, storageClass string) bool {
 	return false
 }
 
-// conflict tells of a StorageClass that is there and differs in what nothing can change. It is left alone: somebody made it like that,
-// and claims may count on it.
+// conflict tells of a StorageClass that is there and differs in what nothing can change. It is left alone: somebody
+// made it like that, and claims may count on it.
 func conflict(class lvmv1alpha1.DeviceClass, present []storagev1.StorageClass) error {
 	name := lvmv1alpha1.StorageClassName(class.Name)
-	at := slices.IndexFunc(present, func(c storagev1.StorageClass) bool { return c.Name == name && c.DeletionTimestamp.IsZero() })
+	at := slices.IndexFunc(present, func(c storagev1.StorageClass) bool {
+		return c.Name == name &&
+			c.DeletionTimestamp.IsZero()
+	})
 	if at < 0 {
 		return nil
 	}
 	is := &present[at]
 	if is.Provisioner != lvmv1alpha1.DriverName {
-		return fmt.Errorf("StorageClass %s is there and belongs to the provisioner %s: delete it, or give the device class %s another name", name, is.Provisioner, class.Name)
+		return fmt.Errorf("StorageClass %s is there and belongs to the provisioner %s: delete it, or give the device "+
+			"class %s another name", name, is.Provisioner, class.Name)
 	}
 	var differ []string
 	want := parametersOf(class)
@@ -100,16 +104,22 @@ func conflict(class lvmv1alpha1.DeviceClass, present []storagev1.StorageClass) e
 			differ = append(differ, fmt.Sprintf("parameter %s is %q, and not %q", key, is.Parameters[key], want[key]))
 		}
 	}
-	if policy := ptr.Deref(is.ReclaimPolicy, corev1.PersistentVolumeReclaimDelete); policy != class.StorageClassOptions.Reclaim() {
-		differ = append(differ, fmt.Sprintf("reclaimPolicy is %s, and not %s", policy, class.StorageClassOptions.Reclaim()))
+	if policy := ptr.Deref(is.ReclaimPolicy,
+		corev1.PersistentVolumeReclaimDelete); policy != class.StorageClassOptions.Reclaim() {
+		differ = append(differ, fmt.Sprintf("reclaimPolicy is %s, and not %s", policy,
+			class.StorageClassOptions.Reclaim()))
 	}
-	if mode := ptr.Deref(is.VolumeBindingMode, storagev1.VolumeBindingImmediate); mode != class.StorageClassOptions.Binding() {
-		differ = append(differ, fmt.Sprintf("volumeBindingMode is %s, and not %s", mode, class.StorageClassOptions.Binding()))
+	if mode := ptr.Deref(is.VolumeBindingMode,
+		storagev1.VolumeBindingImmediate); mode != class.StorageClassOptions.Binding() {
+		differ = append(differ, fmt.Sprintf("volumeBindingMode is %s, and not %s", mode,
+			class.StorageClassOptions.Binding()))
 	}
 	if len(differ) == 0 {
 		return nil
 	}
-	return fmt.Errorf("StorageClass %s is there and cannot be changed: %s; set storageClassOptions of the device class %s to what it has, or delete the StorageClass, which is then made anew: volumes that exist stay as they are",
+	return fmt.Errorf("StorageClass %s is there and cannot be changed: %s; set storageClassOptions of the device "+
+		"class %s to what it has, or delete the StorageClass, which is then made anew: volumes that exist "+
+		"stay as they are",
 		name, strings.Join(differ, ", "), class.Name)
 }
 

@@ -26,7 +26,8 @@ import (
 func (w *world) leaveAsUpstream(edit func(*unstructured.Unstructured)) {
 	w.Helper()
 	w.must(w.api.Delete(w.Context(), w.cluster))
-	objects, err := upstream.Objects(upstream.Options{Namespace: w.cluster.Namespace, Node: "a", Disk: "/dev/sdb", Image: "quay.example/upstream:v4"})
+	objects, err := upstream.Objects(upstream.Options{Namespace: w.cluster.Namespace, Node: "a", Disk: "/dev/sdb",
+		Image: "quay.example/upstream:v4"})
 	w.must(err)
 	for _, object := range objects {
 		if edit != nil {
@@ -34,7 +35,8 @@ func (w *world) leaveAsUpstream(edit func(*unstructured.Unstructured)) {
 		}
 		if kind := object.GetKind(); kind == "DaemonSet" || kind == "LVMVolumeGroup" {
 			yes := true
-			object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: lvmv1alpha1.GroupVersion.String(), Kind: kindLVMCluster,
+			object.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: lvmv1alpha1.GroupVersion.String(),
+				Kind: kindLVMCluster,
 				Name: w.cluster.Name, UID: w.cluster.UID, Controller: &yes, BlockOwnerDeletion: &yes}})
 		}
 		w.must(w.api.Create(w.Context(), object, client.FieldOwner(upstream.FieldManager)))
@@ -49,19 +51,22 @@ func (w *world) leaveAsUpstream(edit func(*unstructured.Unstructured)) {
 func TestUpstreamIsTakenOver(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	w.leaveAsUpstream(nil)
-	if policy := w.cluster.Spec.Storage.DeviceClasses[0].StorageClassOptions.Reclaim(); policy != corev1.PersistentVolumeReclaimRetain {
+	if policy := w.cluster.Spec.Storage.DeviceClasses[0].StorageClassOptions.Reclaim(); policy !=
+		corev1.PersistentVolumeReclaimRetain {
 		t.Fatalf("the reclaim policy is %s now", policy)
 	}
 	before := &storagev1.StorageClass{}
 	w.must(w.get(before, "lvms-vg1"))
 	_, err := w.reconcile()
 	w.must(err)
-	if writes := slices.DeleteFunc(w.spy.Writes(), func(s string) bool { return !strings.HasPrefix(s, "delete") }); len(writes) != 0 {
+	if writes := slices.DeleteFunc(w.spy.Writes(),
+		func(s string) bool { return !strings.HasPrefix(s, "delete") }); len(writes) != 0 {
 		t.Errorf("something was deleted: %v", writes)
 	}
 
 	// The DaemonSet is as if it had been made by this version.
-	daemonSet, fresh := &appsv1.DaemonSet{}, newWorldDaemonSet(w)
+	daemonSet := &appsv1.DaemonSet{}
+	fresh := newWorldDaemonSet(w)
 	w.must(w.get(daemonSet, vgManagerName))
 	if diff := cmp.Diff(fresh.Spec, daemonSet.Spec); diff != "" {
 		t.Errorf("DaemonSet (-fresh +taken over):\n%s", diff)
@@ -73,14 +78,18 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 	if len(group.Spec.DeviceSelector.OptionalPaths) != 0 {
 		t.Errorf("optional paths are left: %v", group.Spec.DeviceSelector)
 	}
-	if !slices.Equal(slices.Sorted(slices.Values(group.Finalizers)), []string{"cleanup.vgmanager.node.topolvm.io/a", lvmv1alpha1.VolumeGroupFinalizer}) || len(group.Annotations) == 0 {
+	if !slices.Equal(slices.Sorted(slices.Values(group.Finalizers)),
+		[]string{"cleanup.vgmanager.node.topolvm.io/a", lvmv1alpha1.VolumeGroupFinalizer}) ||
+		len(group.Annotations) == 0 {
 		t.Errorf("finalizers %v, annotations %v", group.Finalizers, group.Annotations)
 	}
 
 	after := &storagev1.StorageClass{}
 	w.must(w.get(after, "lvms-vg1"))
-	if after.UID != before.UID || *after.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain || after.Labels["tier"] != "fast" ||
-		after.Labels[lvmv1alpha1.OwnerUIDLabel] != string(w.cluster.UID) || after.Annotations[annotationDefaultClass] != "true" {
+	if after.UID != before.UID || *after.ReclaimPolicy != corev1.PersistentVolumeReclaimRetain ||
+		after.Labels["tier"] != "fast" ||
+		after.Labels[lvmv1alpha1.OwnerUIDLabel] != string(w.cluster.UID) ||
+		after.Annotations[annotationDefaultClass] != "true" {
 		t.Errorf("StorageClass %+v", after)
 	}
 	driver := &storagev1.CSIDriver{}
@@ -110,7 +119,8 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 		_, err = w.reconcile()
 		w.must(err)
 	}
-	for _, object := range []client.Object{&lvmv1alpha1.LVMCluster{}, &lvmv1alpha1.LVMVolumeGroup{}, &lvmv1alpha1.LVMVolumeGroupNodeStatus{}, &appsv1.DaemonSet{}} {
+	for _, object := range []client.Object{&lvmv1alpha1.LVMCluster{}, &lvmv1alpha1.LVMVolumeGroup{},
+		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, &appsv1.DaemonSet{}} {
 		for _, name := range []string{w.cluster.Name, "vg1", "a", vgManagerName} {
 			if w.exists(object, name) {
 				t.Errorf("%T %s is left, finalizers %v", object, name, object.GetFinalizers())
@@ -145,7 +155,8 @@ func newWorldDaemonSet(w *world) *appsv1.DaemonSet {
 	w.Helper()
 	other := w.cluster.DeepCopy()
 	other.Namespace = "default"
-	return fresh(w, newDaemonSet(other, Observation{}.placement(w.cluster), w.account(), w.controller.options), &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: "default"}})
+	return fresh(w, newDaemonSet(other, Observation{}.placement(w.cluster), w.account(), w.controller.options),
+		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: "default"}})
 }
 
 func newWorldDriver(w *world) *storagev1.CSIDriver {
@@ -197,12 +208,14 @@ func TestUpgradeWaitsForWhatGoesOn(t *testing.T) {
 	says(metav1.ConditionTrue, "")
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	w.must(w.get(status, "a"))
-	status.Status.NodeStatus[0].Status, status.Status.NodeStatus[0].Reason = lvmv1alpha1.VGStatusDegraded, "disk x is gone"
+	status.Status.NodeStatus[0].Status = lvmv1alpha1.VGStatusDegraded
+	status.Status.NodeStatus[0].Reason = "disk x is gone"
 	w.must(w.api.Status().Update(t.Context(), status))
 	_, err := w.reconcile()
 	w.must(err)
 	says(metav1.ConditionTrue, "")
-	status.Status.NodeStatus[0].PhysicalVolumes = []lvmv1alpha1.PhysicalVolumeStatus{{Name: "/dev/sdb", State: lvmv1alpha1.PhysicalVolumeDraining}}
+	status.Status.NodeStatus[0].PhysicalVolumes = []lvmv1alpha1.PhysicalVolumeStatus{{Name: "/dev/sdb",
+		State: lvmv1alpha1.PhysicalVolumeDraining}}
 	w.must(w.api.Status().Update(t.Context(), status))
 	_, err = w.reconcile()
 	w.must(err)

@@ -23,10 +23,14 @@ func TestUpgradeObstacles(t *testing.T) {
 		group *lvmv1alpha1.LVMVolumeGroup
 		want  []string
 	}{
-		"ready":    {entry: ready},
-		"degraded": {entry: with(func(e *lvmv1alpha1.VGStatus) { e.Status, e.Reason = lvmv1alpha1.VGStatusDegraded, "a disk is gone" })},
+		"ready": {entry: ready},
+		"degraded": {entry: with(func(e *lvmv1alpha1.VGStatus) {
+			e.Status = lvmv1alpha1.VGStatusDegraded
+			e.Reason = "a disk is gone"
+		})},
 		"draining": {entry: with(func(e *lvmv1alpha1.VGStatus) {
-			e.PhysicalVolumes = []lvmv1alpha1.PhysicalVolumeStatus{{Name: "/dev/sda", State: lvmv1alpha1.PhysicalVolumeReady}, {Name: "/dev/sdb", State: lvmv1alpha1.PhysicalVolumeDraining}}
+			e.PhysicalVolumes = []lvmv1alpha1.PhysicalVolumeStatus{{Name: "/dev/sda",
+				State: lvmv1alpha1.PhysicalVolumeReady}, {Name: "/dev/sdb", State: lvmv1alpha1.PhysicalVolumeDraining}}
 		}), want: []string{"device class vg1 on node a: device /dev/sdb is being emptied"}},
 		"in sync": {entry: with(func(e *lvmv1alpha1.VGStatus) {
 			e.RAIDStatus = &lvmv1alpha1.RAIDStatus{MinSyncPercent: ptr.To[int32](100)}
@@ -34,16 +38,20 @@ func TestUpgradeObstacles(t *testing.T) {
 		"resync": {entry: with(func(e *lvmv1alpha1.VGStatus) {
 			e.RAIDStatus = &lvmv1alpha1.RAIDStatus{MinSyncPercent: ptr.To[int32](40)}
 		}), want: []string{"device class vg1 on node a: redundancy is being restored (40 %)"}},
-		"being made": {entry: with(func(e *lvmv1alpha1.VGStatus) { e.Status = lvmv1alpha1.VGStatusProgressing }), want: []string{"device class vg1 on node a: its devices are being prepared"}},
+		"being made": {entry: with(func(e *lvmv1alpha1.VGStatus) { e.Status = lvmv1alpha1.VGStatusProgressing }),
+			want: []string{"device class vg1 on node a: its devices are being prepared"}},
 		"being removed": {entry: with(func(e *lvmv1alpha1.VGStatus) { e.Status = lvmv1alpha1.VGStatusProgressing }),
-			group: &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", DeletionTimestamp: &deleted}}},
+			group: &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1",
+				DeletionTimestamp: &deleted}}},
 	}
 	for name, tt := range tests {
 		if tt.group == nil {
 			tt.group = &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1"}}
 		}
 		seen := Observation{
-			NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{"a": {Status: lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{NodeStatus: []lvmv1alpha1.VGStatus{tt.entry}}}},
+			NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{
+				"a": {Status: lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{
+					NodeStatus: []lvmv1alpha1.VGStatus{tt.entry}}}},
 			VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{"vg1": *tt.group},
 		}
 		if diff := cmp.Diff(tt.want, upgradeObstacles(seen)); diff != "" {

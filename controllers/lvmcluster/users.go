@@ -48,12 +48,14 @@ func (u Users) String() string {
 
 // counted says how many things there are and names the first few.
 func counted(kind string, names []string) string {
-	plural, more := "s", ""
+	plural := "s"
+	more := ""
 	if len(names) == 1 {
 		plural = ""
 	}
 	if rest := len(names) - namesShown; rest > 0 {
-		names, more = names[:namesShown], fmt.Sprintf(" and %d more", rest)
+		names = names[:namesShown]
+		more = fmt.Sprintf(" and %d more", rest)
 		return fmt.Sprintf("%d %s%s: %s%s", namesShown+rest, kind, plural, strings.Join(names, ", "), more)
 	}
 	return fmt.Sprintf("%d %s%s: %s", len(names), kind, plural, strings.Join(names, ", "))
@@ -89,9 +91,10 @@ func (r Reconciler) usersOf(ctx context.Context, in scope) (Users, error) {
 	if users.LogicalVolumes, err = r.logicalVolumes(ctx, in, handles); err != nil {
 		return Users{}, err
 	}
-	if users.Volumes, err = r.persistentVolumes(ctx, func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool {
-		return in.all() || handles.Has(source.VolumeHandle) || ofClass(storageClass)
-	}); err != nil {
+	if users.Volumes, err = r.persistentVolumes(ctx,
+		func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool {
+			return in.all() || handles.Has(source.VolumeHandle) || ofClass(storageClass)
+		}); err != nil {
 		return Users{}, err
 	}
 	if users.Claims, err = r.claims(ctx, ofClass); err != nil {
@@ -142,7 +145,8 @@ func (r Reconciler) persistentVolumes(ctx context.Context,
 	err := paging.Each(ctx, r.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for _, volume := range list.Items {
 			source := volume.Spec.CSI
-			if source != nil && source.Driver == lvmv1alpha1.DriverName && wanted(source, volume.Spec.StorageClassName) {
+			if source != nil && source.Driver == lvmv1alpha1.DriverName && wanted(source,
+				volume.Spec.StorageClassName) {
 				names = append(names, volume.Name)
 			}
 		}

@@ -56,25 +56,28 @@ func (vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1
 
 // +kubebuilder:rbac:groups="",resources=events,namespace=openshift-lvm-storage,verbs=list
 
-// refused returns what the API server said when a pod of the DaemonSet was to be made last, if there are pods that are not made. The
-// DaemonSet itself does not have it, only its events do.
+// refused returns what the API server said when a pod of the DaemonSet was to be made last, if there are pods that are
+// not made. The DaemonSet itself does not have it, only its events do.
 func (r Reconciler) refused(ctx context.Context, daemonSet *appsv1.DaemonSet) (string, error) {
 	if daemonSet.Status.CurrentNumberScheduled >= daemonSet.Status.DesiredNumberScheduled {
 		return "", nil
 	}
 	events := &corev1.EventList{}
-	err := r.Live.List(ctx, events, client.InNamespace(daemonSet.Namespace), client.MatchingFields{"involvedObject.uid": string(daemonSet.UID), "reason": "FailedCreate"})
+	err := r.Live.List(ctx, events, client.InNamespace(daemonSet.Namespace),
+		client.MatchingFields{"involvedObject.uid": string(daemonSet.UID), "reason": "FailedCreate"})
 	if err != nil {
 		return "", fmt.Errorf("list the events of DaemonSet %s: %w", daemonSet.Name, err)
 	}
 	if len(events.Items) == 0 {
 		return "", nil
 	}
-	newest := slices.MaxFunc(events.Items, func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
+	newest := slices.MaxFunc(events.Items,
+		func(a, b corev1.Event) int { return a.LastTimestamp.Compare(b.LastTimestamp.Time) })
 	return explainRefusal(daemonSet.Namespace, newest.Message), nil
 }
 
-// explainRefusal says what to do about a pod that was not let in. A message of the API server names the pod first, which has another name each time.
+// explainRefusal says what to do about a pod that was not let in. A message of the API server names the pod first,
+// which has another name each time.
 func explainRefusal(namespace, message string) string {
 	if _, why, found := strings.Cut(message, " is forbidden: "); found {
 		message = why
@@ -82,17 +85,20 @@ func explainRefusal(namespace, message string) string {
 	if !strings.Contains(message, "violates PodSecurity") {
 		return "the API server refuses them: " + message
 	}
-	return fmt.Sprintf("the Pod Security level of namespace %[1]s lets no privileged pod run, which a node agent is: kubectl label --overwrite namespace %[1]s pod-security.kubernetes.io/enforce=privileged; "+
+	return fmt.Sprintf("the Pod Security level of namespace %[1]s lets no privileged pod run, which a node agent is: "+
+		"kubectl label --overwrite namespace %[1]s pod-security.kubernetes.io/enforce=privileged; "+
 		"they are then made within minutes (the API server says: %[2]s)", namespace, message)
 }
 
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,namespace=openshift-lvm-storage,verbs=list;watch
 
-// agentAccount returns the UID of the ServiceAccount of the agents. Who removes an operator with OLM removes the account and leaves the
-// agents; when it is installed again, there is another account of that name, and the API server knows the agents no more: kubelet would give
-// them a new token after an hour. Without an account the agents that run are left as they are: others could not start.
+// agentAccount returns the UID of the ServiceAccount of the agents. Who removes an operator with OLM removes the
+// account and leaves the agents; when it is installed again, there is another account of that name, and the API server
+// knows the agents no more: kubelet would give them a new token after an hour. Without an account the agents that run
+// are left as they are: others could not start.
 func (r Reconciler) agentAccount(ctx context.Context, namespace string) (types.UID, error) {
-	accounts := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ServiceAccountList"}}
+	accounts := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1",
+		Kind: "ServiceAccountList"}}
 	if err := r.Client.List(ctx, accounts, client.InNamespace(namespace)); err != nil {
 		return "", fmt.Errorf("list ServiceAccounts in namespace %s: %w", namespace, err)
 	}
@@ -101,11 +107,12 @@ func (r Reconciler) agentAccount(ctx context.Context, namespace string) (types.U
 			return account.UID, nil
 		}
 	}
-	return "", waitFor([]string{fmt.Sprintf("ServiceAccount %s/%s does not exist, so that no node agent can start: it comes with the operator's installation, install it again", namespace, vgManagerName)})
+	return "", waitFor([]string{fmt.Sprintf("ServiceAccount %s/%s does not exist, so that no node agent can start: "+
+		"it comes with the operator's installation, install it again", namespace, vgManagerName)})
 }
 
-// replaceOther deletes a DaemonSet that selects other pods than ours does, which cannot be changed: one of an old version. Pods that use
-// volumes do not notice.
+// replaceOther deletes a DaemonSet that selects other pods than ours does, which cannot be changed: one of an old
+// version. Pods that use volumes do not notice.
 func replaceOther(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	daemonSet := &appsv1.DaemonSet{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: vgManagerName}, daemonSet)
@@ -118,17 +125,21 @@ func replaceOther(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMClu
 	return r.Applier.Delete(ctx, r.Live, daemonSet)
 }
 
-// rollout returns a WaitError while not every node has a ready pod of the wanted shape. refused says why pods could not be made, if so.
+// rollout returns a WaitError while not every node has a ready pod of the wanted shape. refused says why pods could not
+// be made, if so.
 func rollout(daemonSet *appsv1.DaemonSet, refused string) error {
 	status := daemonSet.Status
 	switch {
 	case status.ObservedGeneration < daemonSet.Generation:
 		return waitFor([]string{fmt.Sprintf("DaemonSet %s was changed: its pods are not replaced yet", daemonSet.Name)})
 	case refused != "":
-		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are made: %s", daemonSet.Name, status.CurrentNumberScheduled, status.DesiredNumberScheduled, refused)})
+		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are made: %s", daemonSet.Name,
+			status.CurrentNumberScheduled, status.DesiredNumberScheduled, refused)})
 	case status.UpdatedNumberScheduled < status.DesiredNumberScheduled:
-		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are of the newest version; if it stays so, kubectl -n %s describe daemonset %s says why",
-			daemonSet.Name, status.UpdatedNumberScheduled, status.DesiredNumberScheduled, daemonSet.Namespace, daemonSet.Name)})
+		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are of the newest version; if it stays so, "+
+			"kubectl -n %s describe daemonset %s says why",
+			daemonSet.Name, status.UpdatedNumberScheduled, status.DesiredNumberScheduled, daemonSet.Namespace,
+			daemonSet.Name)})
 	case status.NumberReady < status.DesiredNumberScheduled:
 		return waitFor([]string{fmt.Sprintf("DaemonSet %s: %d of %d pods are ready",
 			daemonSet.Name, status.NumberReady, status.DesiredNumberScheduled)})

@@ -24,9 +24,10 @@ import (
 func (w *world) refusedPod(set client.Object, message string, at time.Time) {
 	w.Helper()
 	w.make(&corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: w.cluster.Namespace, GenerateName: "refused-"},
-		InvolvedObject: corev1.ObjectReference{Kind: "DaemonSet", Namespace: w.cluster.Namespace, Name: vgManagerName, UID: set.GetUID()},
-		Type:           corev1.EventTypeWarning, Reason: "FailedCreate", Message: message, LastTimestamp: metav1.NewTime(at),
+		ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, GenerateName: "refused-"},
+		InvolvedObject: corev1.ObjectReference{Kind: "DaemonSet", Namespace: w.cluster.Namespace, Name: vgManagerName,
+			UID: set.GetUID()},
+		Type: corev1.EventTypeWarning, Reason: "FailedCreate", Message: message, LastTimestamp: metav1.NewTime(at),
 	})
 }
 
@@ -39,29 +40,36 @@ func TestPodsThatAreNotLetInAreExplained(t *testing.T) {
 	w.must(w.get(set, vgManagerName))
 	scheduled := func(current int32) {
 		t.Helper()
-		set.Status = appsv1.DaemonSetStatus{ObservedGeneration: set.Generation, DesiredNumberScheduled: 2, CurrentNumberScheduled: current, UpdatedNumberScheduled: current}
+		set.Status = appsv1.DaemonSetStatus{ObservedGeneration: set.Generation, DesiredNumberScheduled: 2,
+			CurrentNumberScheduled: current, UpdatedNumberScheduled: current}
 		w.must(w.api.Status().Update(t.Context(), set))
 		_, err := w.reconcile()
 		w.must(err)
 	}
 	now := time.Now()
-	w.refusedPod(set, `Error creating: pods "vg-manager-b" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`, now)
+	w.refusedPod(set,
+		`Error creating: pods "vg-manager-b" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`, now)
 	w.refusedPod(set, `Error creating: pods "vg-manager-a" is forbidden: exceeded quota: old`, now.Add(-time.Minute))
-	w.refusedPod(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{UID: "another"}}, `Error creating: pods "vg-manager-c" is forbidden: of a DaemonSet that is gone`, now.Add(time.Minute))
+	w.refusedPod(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{UID: "another"}},
+		`Error creating: pods "vg-manager-c" is forbidden: of a DaemonSet that is gone`, now.Add(time.Minute))
 	scheduled(0)
 	got := w.condition(lvmv1alpha1.ConditionResourcesAvailable)
-	for _, want := range []string{"0 of 2 pods are made", "kubectl label --overwrite namespace " + w.cluster.Namespace + " pod-security.kubernetes.io/enforce=privileged", `violates PodSecurity "baseline:latest"`} {
+	for _, want := range []string{"0 of 2 pods are made",
+		"kubectl label --overwrite namespace " + w.cluster.Namespace + " pod-security.kubernetes.io/enforce=privileged",
+		`violates PodSecurity "baseline:latest"`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q does not say %q", got, want)
 		}
 	}
 	scheduled(2)
-	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); strings.Contains(got, "PodSecurity") || !strings.Contains(got, "0 of 2 pods are ready") {
+	if got := w.condition(lvmv1alpha1.ConditionResourcesAvailable); strings.Contains(got, "PodSecurity") ||
+		!strings.Contains(got, "0 of 2 pods are ready") {
 		t.Errorf("all pods are made: %q", got)
 	}
 }
 
-// A right that was taken from the operator: all else is done, and the LVMCluster says what is missing until it is given back.
+// A right that was taken from the operator: all else is done, and the LVMCluster says what is missing until it is given
+// back.
 func TestARightThatIsMissingIsInTheStatus(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	config, err := server.AsOperator(w.cluster.Namespace)
@@ -71,7 +79,8 @@ func TestARightThatIsMissingIsInTheStatus(t *testing.T) {
 	needed, err := rights.Of(rbac.Operator, rbac.Namespace, w.cluster.Namespace)
 	w.must(err)
 	options := testOptions(platform.OpenShift)
-	options.Namespace, options.Rights = w.cluster.Namespace, rights.NewWatch(operator, w.cluster.Namespace+"/lvms-operator", needed)
+	options.Namespace, options.Rights = w.cluster.Namespace,
+		rights.NewWatch(operator, w.cluster.Namespace+"/lvms-operator", needed)
 	w.controller = New(w.spy, w.spy, w.notes, options)
 	w.settle()
 
@@ -90,13 +99,16 @@ func TestARightThatIsMissingIsInTheStatus(t *testing.T) {
 		return w.condition(lvmv1alpha1.ConditionResourcesAvailable)
 	}
 	const missing = "lvms-operator may not update leases.coordination.k8s.io in namespace "
-	w.soon(func() bool { return strings.Contains(asked(), missing+w.cluster.Namespace) }, "the right is not told of: %s", w.condition(lvmv1alpha1.ConditionResourcesAvailable))
-	if got := w.condition(lvmv1alpha1.ConditionReady); !strings.HasPrefix(got, "False/Failed: ") || !strings.Contains(got, missing) {
+	w.soon(func() bool { return strings.Contains(asked(), missing+w.cluster.Namespace) },
+		"the right is not told of: %s", w.condition(lvmv1alpha1.ConditionResourcesAvailable))
+	if got := w.condition(lvmv1alpha1.ConditionReady); !strings.HasPrefix(got, "False/Failed: ") ||
+		!strings.Contains(got, missing) {
 		t.Errorf("Ready = %s", got)
 	}
 	role.Rules = whole.Rules
 	w.must(w.api.Update(t.Context(), role))
-	w.soon(func() bool { return !strings.Contains(asked(), missing) }, "the right is back: %s", w.condition(lvmv1alpha1.ConditionResourcesAvailable))
+	w.soon(func() bool { return !strings.Contains(asked(), missing) }, "the right is back: %s",
+		w.condition(lvmv1alpha1.ConditionResourcesAvailable))
 	if got := w.condition(lvmv1alpha1.ConditionReady); !strings.Contains(got, "all operands run") {
 		t.Errorf("Ready = %s", got)
 	}

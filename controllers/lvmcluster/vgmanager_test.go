@@ -9,21 +9,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Pods that a namespace's Pod Security does not let be made are only told of by the DaemonSet: who waits is told where to look.
+// Pods that a namespace's Pod Security does not let be made are only told of by the DaemonSet: who waits is told where
+// to look.
 func TestARolloutThatHangsSaysWhereToLook(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status  appsv1.DaemonSetStatus
 		refused string
 		want    string
 	}{
-		"done":        {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2}, "", ""},
-		"not seen":    {appsv1.DaemonSetStatus{ObservedGeneration: 1}, "", "was changed"},
-		"none made":   {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2}, "", "0 of 2 pods are of the newest version; if it stays so, kubectl -n ns describe daemonset vg-manager says why"},
-		"refused":     {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2, CurrentNumberScheduled: 1, UpdatedNumberScheduled: 1}, "no room", "1 of 2 pods are made: no room"},
-		"not running": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 1}, "", "1 of 2 pods are ready"},
+		"done": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2,
+			UpdatedNumberScheduled: 2, NumberReady: 2}, "", ""},
+		"not seen": {appsv1.DaemonSetStatus{ObservedGeneration: 1}, "", "was changed"},
+		"none made": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2}, "",
+			"0 of 2 pods are of the newest version; if it stays so, kubectl -n ns describe daemonset " +
+				"vg-manager says why"},
+		"refused": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2,
+			CurrentNumberScheduled: 1, UpdatedNumberScheduled: 1}, "no room", "1 of 2 pods are made: no room"},
+		"not running": {appsv1.DaemonSetStatus{ObservedGeneration: 2, DesiredNumberScheduled: 2,
+			UpdatedNumberScheduled: 2, NumberReady: 1}, "", "1 of 2 pods are ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := rollout(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "vg-manager", Generation: 2}, Status: tt.status}, tt.refused)
+			err := rollout(&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "vg-manager",
+				Generation: 2}, Status: tt.status}, tt.refused)
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
@@ -40,12 +47,15 @@ func TestARefusedPodIsExplained(t *testing.T) {
 	}{
 		"Pod Security": {
 			`Error creating: pods "vg-manager-72dgp" is forbidden: violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`,
-			[]string{"namespace ns ", "kubectl label --overwrite namespace ns pod-security.kubernetes.io/enforce=privileged", `violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`},
+			[]string{"namespace ns ",
+				"kubectl label --overwrite namespace ns pod-security.kubernetes.io/enforce=privileged",
+				`violates PodSecurity "baseline:latest": host namespaces (hostPID=true)`},
 			"72dgp",
 		},
 		"a quota": {
 			`Error creating: pods "vg-manager-x4b2c" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2`,
-			[]string{"the API server refuses them: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"},
+			[]string{
+				"the API server refuses them: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2"},
 			"kubectl label",
 		},
 	} {

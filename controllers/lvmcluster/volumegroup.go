@@ -17,8 +17,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 )
 
-// lvmVG keeps one LVMVolumeGroup for each device class. Deleting one makes the node agents remove its volume groups; it stays until that
-// is done.
+// lvmVG keeps one LVMVolumeGroup for each device class. Deleting one makes the node agents remove its volume groups; it
+// stays until that is done.
 type lvmVG struct{}
 
 // GetName names the manager.
@@ -45,8 +45,8 @@ func (m lvmVG) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1al
 	return errors.Join(errs...)
 }
 
-// discoveryPolicy returns the policy of a device class. If it is not set, an existing LVMVolumeGroup keeps the one that it has. One
-// without any is from an operator that added every unused device. A new one is Static.
+// discoveryPolicy returns the policy of a device class. If it is not set, an existing LVMVolumeGroup keeps the one that
+// it has. One without any is from an operator that added every unused device. A new one is Static.
 func discoveryPolicy(class lvmv1alpha1.DeviceClass, present lvmv1alpha1.LVMVolumeGroupSpec, exists bool,
 ) lvmv1alpha1.DeviceDiscoveryPolicy {
 	switch {
@@ -73,10 +73,12 @@ func (lvmVG) remove(r Reconciler, ctx context.Context, leaving Leaving) error {
 	storageClass := lvmv1alpha1.StorageClassName(group.Name)
 	err := r.Live.Get(ctx, client.ObjectKey{Name: storageClass}, &storagev1.StorageClass{})
 	if err == nil {
-		return waitFor([]string{fmt.Sprintf("device class %s is removed: StorageClass %s is being deleted first", group.Name, storageClass)})
+		return waitFor([]string{fmt.Sprintf("device class %s is removed: StorageClass %s is being deleted first",
+			group.Name, storageClass)})
 	}
 	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("StorageClass %s: read before LVMVolumeGroup %s is deleted: %w", storageClass, group.Name, err)
+		return fmt.Errorf("StorageClass %s: read before LVMVolumeGroup %s is deleted: %w", storageClass,
+			group.Name, err)
 	}
 	users, err := r.usersOf(ctx, scope{class: group.Name, isDefault: group.Spec.Default})
 	if err != nil {
@@ -99,7 +101,8 @@ func told(err, why error) error {
 // inUse says that a device class cannot be removed yet.
 func inUse(class string, users Users) error {
 	return waitFor([]string{fmt.Sprintf(
-		"device class %s was removed from spec.storage.deviceClasses and is still in use by %s; nothing of it is deleted until they are gone, or put it back",
+		"device class %s was removed from spec.storage.deviceClasses and is still in use by %s; nothing of it is "+
+			"deleted until they are gone, or put it back",
 		class, users)})
 }
 
@@ -122,11 +125,13 @@ func (lvmVG) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alph
 	for i := range ours {
 		why = append(why, awaitNodes(&ours[i], statuses))
 	}
-	return told(r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupList{}, keep, client.InNamespace(cluster.Namespace)), errors.Join(why...))
+	return told(r.Applier.Prune(ctx, r.Live, &lvmv1alpha1.LVMVolumeGroupList{}, keep,
+		client.InNamespace(cluster.Namespace)), errors.Join(why...))
 }
 
 // newLVMVolumeGroup builds the LVMVolumeGroup of a device class. A device class that is the only one is the default.
-func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster, class lvmv1alpha1.DeviceClass) (*unstructured.Unstructured, error) {
+func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster,
+	class lvmv1alpha1.DeviceClass) (*unstructured.Unstructured, error) {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&lvmv1alpha1.LVMVolumeGroupSpec{
 		Default:               class.Name == cluster.Spec.Storage.DefaultDeviceClass(),
 		NodeSelector:          class.NodeSelector,

@@ -35,12 +35,17 @@ var serviceAccountKind = corev1.SchemeGroupVersion.WithKind("ServiceAccount")
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	here := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
 	// Of these it matters who set which field: what a predecessor set is taken over.
-	whole, status, capacity := here, here, here
+	whole := here
+	status := here
+	capacity := here
 	// The only ConfigMap that is read from the cache.
 	dashboard := cache.ByObject{
-		Namespaces: map[string]cache.Config{dashboardNamespace: {}}, Field: fields.OneTermEqualSelector("metadata.name", dashboardName), Transform: trim.Whole,
+		Namespaces: map[string]cache.Config{dashboardNamespace: {}},
+		Field:      fields.OneTermEqualSelector("metadata.name", dashboardName), Transform: trim.Whole,
 	}
-	whole.Transform, status.Transform, capacity.Transform = trim.Whole, trim.NodeStatus, trim.Capacity
+	whole.Transform = trim.Whole
+	status.Transform = trim.NodeStatus
+	capacity.Transform = trim.Capacity
 	return map[client.Object]cache.ByObject{
 		&lvmv1alpha1.LVMCluster{}:               here,
 		&lvmv1alpha1.LVMVolumeGroup{}:           whole,
@@ -70,9 +75,10 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Watches(&storagev1.CSIDriver{}, wake, builder.WithPredicates(owned())).
 		Watches(&storagev1.CSINode{}, wake, builder.WithPredicates(registrationChanged())).
 		Watches(&corev1.Node{}, wake, builder.WithPredicates(nodeChanged())).
-		WatchesMetadata(metadataOf(serviceAccountKind), wake, builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
-			return o.GetName() == vgManagerName
-		})))
+		WatchesMetadata(metadataOf(serviceAccountKind), wake,
+			builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool {
+				return o.GetName() == vgManagerName
+			})))
 	for _, kind := range []schema.GroupVersionKind{policyKind, policyBindingKind} {
 		b = b.WatchesMetadata(metadataOf(kind), wake, builder.WithPredicates(owned()))
 	}
@@ -102,7 +108,8 @@ func (c *Controller) clusters(ctx context.Context, object client.Object) []recon
 	clusters := &lvmv1alpha1.LVMClusterList{}
 	if err := c.client.List(ctx, clusters, client.InNamespace(c.options.Namespace)); err != nil {
 		// The read is from the cache of a watch that the controller waits for before it starts.
-		log.FromContext(ctx).Error(err, "Cannot list LVMClusters: a change is not followed up", "object", client.ObjectKeyFromObject(object))
+		log.FromContext(ctx).Error(err, "Cannot list LVMClusters: a change is not followed up", "object",
+			client.ObjectKeyFromObject(object))
 		return nil
 	}
 	var requests []reconcile.Request
@@ -112,8 +119,8 @@ func (c *Controller) clusters(ctx context.Context, object client.Object) []recon
 	return requests
 }
 
-// nodeStatusChanged passes all changes but that of lastObserved alone, which a thousand agents write all the time. That of a status
-// that was stale counts: it is up to date now.
+// nodeStatusChanged passes all changes but that of lastObserved alone, which a thousand agents write all the time. That
+// of a status that was stale counts: it is up to date now.
 func nodeStatusChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, wasStatus := e.ObjectOld.(*lvmv1alpha1.LVMVolumeGroupNodeStatus)
@@ -125,7 +132,9 @@ func nodeStatusChanged() predicate.Predicate {
 			return true
 		}
 		same := *before
-		same.ResourceVersion, same.ManagedFields, same.Generation = after.ResourceVersion, after.ManagedFields, after.Generation
+		same.ResourceVersion = after.ResourceVersion
+		same.ManagedFields = after.ManagedFields
+		same.Generation = after.Generation
 		same.Status.LastObserved = after.Status.LastObserved
 		return !equality.Semantic.DeepEqual(&same, after)
 	}}

@@ -59,7 +59,8 @@ func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 	w.cluster.UID, w.cluster.Namespace = "", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
 	w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}})
 	// OpenShift's console has its namespace on every cluster.
-	w.must(client.IgnoreAlreadyExists(w.api.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: dashboardNamespace}})))
+	w.must(client.IgnoreAlreadyExists(w.api.Create(t.Context(),
+		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: dashboardNamespace}})))
 	w.make(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: vgManagerName}})
 	config, err := server.AsOperator(w.cluster.Namespace)
 	w.must(err)
@@ -105,7 +106,8 @@ func (w *world) make(object client.Object) {
 func (w *world) register(node string) {
 	w.Helper()
 	w.make(&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: storagev1.CSINodeSpec{
-		Drivers: []storagev1.CSINodeDriver{{Name: lvmv1alpha1.DriverName, NodeID: node, TopologyKeys: []string{lvmv1alpha1.TopologyNodeKey}}},
+		Drivers: []storagev1.CSINodeDriver{{Name: lvmv1alpha1.DriverName, NodeID: node,
+			TopologyKeys: []string{lvmv1alpha1.TopologyNodeKey}}},
 	}})
 }
 
@@ -125,7 +127,8 @@ func (w *world) exists(object client.Object, name string) bool {
 // reconcile calls the controller once and reads the LVMCluster back, if it is still there.
 func (w *world) reconcile() (reconcile.Result, error) {
 	w.Helper()
-	result, err := w.controller.Reconcile(w.Context(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
+	result, err := w.controller.Reconcile(w.Context(),
+		reconcile.Request{NamespacedName: client.ObjectKeyFromObject(w.cluster)})
 	w.must(client.IgnoreNotFound(w.get(w.cluster, w.cluster.Name)))
 	return result, err
 }
@@ -150,7 +153,8 @@ func (w *world) playDaemonSet() {
 	daemonSet := &appsv1.DaemonSet{}
 	w.must(w.get(daemonSet, vgManagerName))
 	daemonSet.Status = appsv1.DaemonSetStatus{ObservedGeneration: daemonSet.Generation,
-		DesiredNumberScheduled: 2, CurrentNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2, NumberAvailable: 2}
+		DesiredNumberScheduled: 2, CurrentNumberScheduled: 2, UpdatedNumberScheduled: 2, NumberReady: 2,
+		NumberAvailable: 2}
 	w.must(w.api.Status().Update(w.Context(), daemonSet))
 }
 
@@ -165,7 +169,8 @@ func (w *world) playAgents() {
 		for i := range groups.Items {
 			group := &groups.Items[i]
 			status.Status.NodeStatus = append(status.Status.NodeStatus, lvmv1alpha1.VGStatus{
-				Name: group.Name, Status: lvmv1alpha1.VGStatusReady, ObservedGeneration: group.Generation, Devices: []string{"/dev/sdb"}})
+				Name: group.Name, Status: lvmv1alpha1.VGStatusReady, ObservedGeneration: group.Generation,
+				Devices: []string{"/dev/sdb"}})
 		}
 		w.must(w.api.Status().Update(w.Context(), &status))
 	}
@@ -177,7 +182,8 @@ func (w *world) playRemoval(class string) {
 	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
 	w.must(w.api.List(w.Context(), statuses, client.InNamespace(w.cluster.Namespace)))
 	for _, status := range statuses.Items {
-		status.Status.NodeStatus = slices.DeleteFunc(status.Status.NodeStatus, func(s lvmv1alpha1.VGStatus) bool { return s.Name == class })
+		status.Status.NodeStatus = slices.DeleteFunc(status.Status.NodeStatus,
+			func(s lvmv1alpha1.VGStatus) bool { return s.Name == class })
 		w.must(w.api.Status().Update(w.Context(), &status))
 	}
 }
@@ -186,9 +192,11 @@ func (w *world) playRemoval(class string) {
 func ofPolicies(verb string) []string {
 	var writes []string
 	for _, of := range []string{"logicalvolumes", "nodestatuses", "nodes"} {
-		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-vg-manager-"+of, verb+" ValidatingAdmissionPolicyBinding lvms-vg-manager-"+of)
+		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-vg-manager-"+of,
+			verb+" ValidatingAdmissionPolicyBinding lvms-vg-manager-"+of)
 	}
-	writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-operator-pods", verb+" ValidatingAdmissionPolicyBinding lvms-operator-pods")
+	writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-operator-pods",
+		verb+" ValidatingAdmissionPolicyBinding lvms-operator-pods")
 	return append(writes, ofDeletionPolicies(verb)...)
 }
 
@@ -196,7 +204,8 @@ func ofPolicies(verb string) []string {
 func ofDeletionPolicies(verb string) []string {
 	var writes []string
 	for _, of := range []string{"logicalvolume", "installation"} {
-		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-"+of+"-deletion", verb+" ValidatingAdmissionPolicyBinding lvms-"+of+"-deletion")
+		writes = append(writes, verb+" ValidatingAdmissionPolicy lvms-"+of+"-deletion",
+			verb+" ValidatingAdmissionPolicyBinding lvms-"+of+"-deletion")
 	}
 	return writes
 }
@@ -264,22 +273,27 @@ func (w *world) volume(name, class string) func() {
 	w.Helper()
 	storageClass := lvmv1alpha1.StorageClassName(class)
 	logical := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name},
-		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "a", DeviceClass: class, Size: resource.MustParse("1Gi")}}
+		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "a", DeviceClass: class,
+			Size: resource.MustParse("1Gi")}}
 	w.make(logical)
 	logical.Status.VolumeID = "id-" + name
 	w.must(w.api.Status().Update(w.Context(), logical))
-	persistent := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name}, Spec: corev1.PersistentVolumeSpec{
-		StorageClassName:       storageClass,
-		AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: lvmv1alpha1.DriverName, VolumeHandle: "id-" + name}},
-	}}
+	persistent := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-" + name},
+		Spec: corev1.PersistentVolumeSpec{
+			StorageClassName: storageClass,
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: lvmv1alpha1.DriverName, VolumeHandle: "id-" + name}},
+		}}
 	w.make(persistent)
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.cluster.Namespace}, Spec: corev1.PersistentVolumeClaimSpec{
-		StorageClassName: &storageClass,
-		AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
-	}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: w.cluster.Namespace},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: &storageClass,
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		}}
 	w.make(claim)
 	return func() {
 		w.Helper()

@@ -1,5 +1,5 @@
-// Package metricsaccess lets OpenShift's own Prometheus find what it reads metrics from. The Operator Lifecycle Manager would leave Roles that
-// come with a bundle behind: these the operator makes itself, and they go with it.
+// Package metricsaccess lets OpenShift's own Prometheus find what it reads metrics from. The Operator Lifecycle Manager
+// would leave Roles that come with a bundle behind: these the operator makes itself, and they go with it.
 package metricsaccess
 
 import (
@@ -36,7 +36,8 @@ const (
 )
 
 // eventIncomplete is one of the operator's Deployment.
-var eventIncomplete = event.Warning("MetricsAccessIncomplete", "Reconcile", "OpenShift's Prometheus may not find the metrics: %s")
+var eventIncomplete = event.Warning("MetricsAccessIncomplete", "Reconcile",
+	"OpenShift's Prometheus may not find the metrics: %s")
 
 // Controller keeps the Role and its binding.
 type Controller struct {
@@ -48,7 +49,8 @@ type Controller struct {
 
 // New returns a Controller for the operator's namespace. The client may read from a cache.
 func New(c client.Client, recorder event.Recorder, namespace string) *Controller {
-	return &Controller{client: c, applier: apply.New(c, fieldOwner), emitter: event.NewEmitter(recorder), namespace: namespace}
+	return &Controller{client: c, applier: apply.New(c, fieldOwner), emitter: event.NewEmitter(recorder),
+		namespace: namespace}
 }
 
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-lvm-storage,resources=roles;rolebindings,resourceNames=lvms-metrics,verbs=list;watch;create;patch
@@ -81,7 +83,8 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 // wanted are the Role and the binding for the operator's namespace.
 func wanted(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
-	owner := metav1.OwnerReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: operator.Name, UID: operator.UID}
+	owner := metav1.OwnerReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",
+		Name: operator.Name, UID: operator.UID}
 	data := bytes.ReplaceAll(access.Prometheus, []byte(access.Namespace), []byte(operator.Namespace))
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), len(data)); ; {
 		object := &unstructured.Unstructured{}
@@ -98,7 +101,8 @@ func wanted(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
 
 // CacheByObject limits the manager's cache to the two.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
-	here := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", Name), Namespaces: map[string]cache.Config{namespace: {}}}
+	here := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", Name),
+		Namespaces: map[string]cache.Config{namespace: {}}}
 	return map[client.Object]cache.ByObject{&rbacv1.Role{}: here, &rbacv1.RoleBinding{}: here}
 }
 
@@ -107,7 +111,8 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{}}
 	})
-	primary := builder.WithPredicates(predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == installed.Name }))
+	primary := builder.WithPredicates(predicate.NewPredicateFuncs(
+		func(o client.Object) bool { return o.GetName() == installed.Name }))
 	return builder.ControllerManagedBy(mgr).
 		Named("metricsaccess").
 		Watches(&appsv1.Deployment{}, wake, primary).

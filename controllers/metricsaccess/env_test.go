@@ -34,11 +34,15 @@ func (n *notes) Eventf(_, _ runtime.Object, eventType, reason, _, note string, a
 // The operator may give these rights, since it has them; it makes them in its own namespace, where they go with it.
 func TestPrometheusMayFindTheMetrics(t *testing.T) {
 	const namespace = "elsewhere"
-	ctx, api, said := t.Context(), server.Client, &notes{}
+	ctx := t.Context()
+	api := server.Client
+	said := &notes{}
 	labels := map[string]string{"app.kubernetes.io/name": installed.Name}
-	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name, Labels: labels}, Spec: appsv1.DeploymentSpec{
+	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name,
+		Labels: labels}, Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
-		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "x"}}}},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "x"}}}},
 	}}
 	if err := api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
@@ -65,7 +69,8 @@ func TestPrometheusMayFindTheMetrics(t *testing.T) {
 	}
 	look(2, false)
 	look(0, false)
-	role, binding := &rbacv1.Role{}, &rbacv1.RoleBinding{}
+	role := &rbacv1.Role{}
+	binding := &rbacv1.RoleBinding{}
 	key := client.ObjectKey{Namespace: namespace, Name: Name}
 	if err := errors.Join(api.Get(ctx, key, role), api.Get(ctx, key, binding)); err != nil {
 		t.Fatal(err)
@@ -75,7 +80,8 @@ func TestPrometheusMayFindTheMetrics(t *testing.T) {
 			t.Errorf("%T has the owners %v", o, owners)
 		}
 	}
-	if s := binding.Subjects; len(s) != 1 || s[0].Namespace != "openshift-monitoring" || s[0].Name != "prometheus-k8s" || binding.RoleRef.Name != Name {
+	if s := binding.Subjects; len(s) != 1 || s[0].Namespace != "openshift-monitoring" ||
+		s[0].Name != "prometheus-k8s" || binding.RoleRef.Name != Name {
 		t.Errorf("got %+v", binding)
 	}
 	// What somebody takes from it comes back.
@@ -96,7 +102,8 @@ func TestPrometheusMayFindTheMetrics(t *testing.T) {
 	for range 2 {
 		look(0, true)
 	}
-	if len(said.said) != 1 || !strings.Contains(said.said[0], "Warning MetricsAccessIncomplete") || !strings.Contains(said.said[0], "away") {
+	if len(said.said) != 1 || !strings.Contains(said.said[0], "Warning MetricsAccessIncomplete") ||
+		!strings.Contains(said.said[0], "away") {
 		t.Errorf("said %q", said.said)
 	}
 }

@@ -1,5 +1,6 @@
-// Package networkpolicies keeps the NetworkPolicies of our own Pods. They are not in the bundle: OLM of older versions of OpenShift refuses
-// a bundle that has them, and in a namespace that other operators share they must be gone with the operator.
+// Package networkpolicies keeps the NetworkPolicies of our own Pods. They are not in the bundle: OLM of older versions
+// of OpenShift refuses a bundle that has them, and in a namespace that other operators share they must be gone with the
+// operator.
 package networkpolicies
 
 import (

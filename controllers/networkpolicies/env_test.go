@@ -22,10 +22,12 @@ var server *env.Env
 
 func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 
-// The operator creates the policies in its own namespace, for our own Pods; they belong to its Deployment, with which they are removed.
+// The operator creates the policies in its own namespace, for our own Pods; they belong to its Deployment, with which
+// they are removed.
 func TestThePoliciesAreTheOperators(t *testing.T) {
 	const namespace = "shared"
-	ctx, api := t.Context(), server.Client
+	ctx := t.Context()
+	api := server.Client
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -48,13 +50,15 @@ func TestThePoliciesAreTheOperators(t *testing.T) {
 	}
 	look() // Without a Deployment nothing would remove them.
 	labels := map[string]string{"app.kubernetes.io/name": installed.Name}
-	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name, Labels: labels}, Spec: appsv1.DeploymentSpec{
+	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name,
+		Labels: labels}, Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
 			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "x"}}}},
 	}}
 	must(api.Create(ctx, operator))
-	look("apply NetworkPolicy lvms-operator-allow", "apply NetworkPolicy lvms-vg-manager-allow", "apply NetworkPolicy lvms-default-deny")
+	look("apply NetworkPolicy lvms-operator-allow", "apply NetworkPolicy lvms-vg-manager-allow",
+		"apply NetworkPolicy lvms-default-deny")
 	look()
 
 	list := &networkingv1.NetworkPolicyList{}

@@ -25,8 +25,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
-// Claims deletes the claims of a Node that is removed, if somebody asked for it: whose machine is lost wants new volumes on other
-// nodes. Without that, claims stay, since disks come back more often than not, and what is on them with them.
+// Claims deletes the claims of a Node that is removed, if somebody asked for it: whose machine is lost wants new
+// volumes on other nodes. Without that, claims stay, since disks come back more often than not, and what is on them
+// with them.
 //
 // A Node asks by an annotation. It then gets a finalizer, so that its removal is
 // seen. A Node that is removed in the moment in which it begins to ask keeps its claims: the safe side.
@@ -44,7 +45,8 @@ func NewClaims(c client.Client, live client.Reader, namespace string, recorder l
 
 // lost is told about a claim before it is deleted.
 var lost = lvmsevent.Warning("NodeRemoved", "Release",
-	"the claim is deleted, since node %s, which has its volume, was removed with the annotation %s; the data is still on the node's disks, if they are whole")
+	"the claim is deleted, since node %s, which has its volume, was removed with the annotation %s; the data is "+
+		"still on the node's disks, if they are whole")
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch;patch
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=list
@@ -64,7 +66,8 @@ func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	case node.DeletionTimestamp.IsZero() && asked == held:
 		return reconcile.Result{}, nil
 	case node.DeletionTimestamp.IsZero() && asked:
-		// Without an LVMCluster there are no claims to delete, and soon perhaps nobody who would take the finalizer off.
+		// Without an LVMCluster there are no claims to delete, and soon perhaps nobody who would take the finalizer
+		// off.
 		if used, err := c.used(ctx); err != nil || !used {
 			return reconcile.Result{}, err
 		}
@@ -85,18 +88,21 @@ func (c *Claims) used(ctx context.Context) (bool, error) {
 	if err := c.live.List(ctx, clusters, client.InNamespace(c.namespace)); err != nil {
 		return false, fmt.Errorf("list LVMClusters: %w", err)
 	}
-	return slices.ContainsFunc(clusters.Items, func(cluster lvmv1alpha1.LVMCluster) bool { return cluster.DeletionTimestamp.IsZero() }), nil
+	return slices.ContainsFunc(clusters.Items,
+		func(cluster lvmv1alpha1.LVMCluster) bool { return cluster.DeletionTimestamp.IsZero() }), nil
 }
 
-// asksForRelease reports whether the claims of a Node are to be deleted with it. Kubernetes' taint out-of-service (KEP-2268) does not
-// ask for that: it ends Pods and detaches volumes of a machine that is down, whose disks may be fine.
+// asksForRelease reports whether the claims of a Node are to be deleted with it. Kubernetes' taint out-of-service
+// (KEP-2268) does not ask for that: it ends Pods and detaches volumes of a machine that is down, whose disks may be
+// fine.
 func asksForRelease(node *corev1.Node) bool {
 	return node.Annotations[lvmv1alpha1.ReleaseClaimsAnnotation] == "true"
 }
 
 func (c *Claims) setFinalizer(ctx context.Context, node *corev1.Node, on bool) error {
 	after := node.DeepCopy()
-	after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return f == lvmv1alpha1.NodeFinalizer })
+	after.Finalizers = slices.DeleteFunc(after.Finalizers,
+		func(f string) bool { return f == lvmv1alpha1.NodeFinalizer })
 	if on {
 		after.Finalizers = append(after.Finalizers, lvmv1alpha1.NodeFinalizer)
 	}
@@ -108,8 +114,8 @@ func (c *Claims) setFinalizer(ctx context.Context, node *corev1.Node, on bool) e
 	return nil
 }
 
-// deleteClaims deletes the claims that are bound to volumes of a node. What becomes of a volume then is for the reclaim policy of its
-// PersistentVolume to say.
+// deleteClaims deletes the claims that are bound to volumes of a node. What becomes of a volume then is for the reclaim
+// policy of its PersistentVolume to say.
 func (c *Claims) deleteClaims(ctx context.Context, node string) error {
 	handles := sets.New[string]()
 	if err := paging.Each(ctx, c.live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
@@ -125,7 +131,8 @@ func (c *Claims) deleteClaims(ctx context.Context, node string) error {
 	if err := paging.Each(ctx, c.live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
 		for i := range list.Items {
 			pv := &list.Items[i]
-			if source := pv.Spec.CSI; source != nil && source.Driver == lvmv1alpha1.DriverName && handles.Has(source.VolumeHandle) && pv.Spec.ClaimRef != nil {
+			if source := pv.Spec.CSI; source != nil && source.Driver == lvmv1alpha1.DriverName &&
+				handles.Has(source.VolumeHandle) && pv.Spec.ClaimRef != nil {
 				references = append(references, *pv.Spec.ClaimRef)
 			}
 		}
@@ -147,13 +154,16 @@ func (c *Claims) deleteClaim(ctx context.Context, reference corev1.ObjectReferen
 		return nil
 	}
 	if err == nil {
-		c.recorder.Eventf(claim, nil, lost.Type, lost.Reason, lost.Action, lost.Text, node, lvmv1alpha1.ReleaseClaimsAnnotation)
+		c.recorder.Eventf(claim, nil, lost.Type, lost.Reason, lost.Action, lost.Text, node,
+			lvmv1alpha1.ReleaseClaimsAnnotation)
 		err = client.IgnoreNotFound(c.client.Delete(ctx, claim, client.Preconditions{UID: &reference.UID}))
 	}
 	if err != nil {
-		return fmt.Errorf("claim %s/%s of node %s, which is removed: %w", reference.Namespace, reference.Name, node, err)
+		return fmt.Errorf("claim %s/%s of node %s, which is removed: %w", reference.Namespace,
+			reference.Name, node, err)
 	}
-	log.FromContext(ctx).Info("Deleted a claim whose node is removed", "claim", reference.Namespace+"/"+reference.Name, "node", node)
+	log.FromContext(ctx).Info("Deleted a claim whose node is removed", "claim",
+		reference.Namespace+"/"+reference.Name, "node", node)
 	return nil
 }
 

@@ -31,7 +31,8 @@ func (s *said) Eventf(about, _ runtime.Object, _, reason, _, note string, args .
 	*s = append(*s, object.GetName()+" "+reason+" "+fmt.Sprintf(note, args...))
 }
 
-// loss is a node with two bound claims, and what is not its business: a claim on another node, and one of another driver.
+// loss is a node with two bound claims, and what is not its business: a claim on another node, and one of another
+// driver.
 type loss struct {
 	*testing.T
 	spy    *env.Spy
@@ -74,19 +75,22 @@ func (l *loss) create(object client.Object) {
 func (l *loss) volume(name, node, driver string) {
 	l.Helper()
 	id := l.ns + "-" + name
-	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: topolvmv1.LogicalVolumeSpec{Name: id, NodeName: node, Size: resource.MustParse("1Gi")}}
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: id},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: id, NodeName: node, Size: resource.MustParse("1Gi")}}
 	l.create(lv)
 	lv.Status.VolumeID = id
 	l.must(server.Client.Status().Update(l.Context(), lv))
 	size := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	modes := []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: l.ns},
-		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: modes, VolumeName: id, Resources: corev1.VolumeResourceRequirements{Requests: size}}}
+		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: modes, VolumeName: id,
+			Resources: corev1.VolumeResourceRequirements{Requests: size}}}
 	l.create(claim)
 	l.create(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: id}, Spec: corev1.PersistentVolumeSpec{
 		Capacity: size, AccessModes: modes,
-		ClaimRef:               &corev1.ObjectReference{Namespace: l.ns, Name: name, UID: claim.UID},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver, VolumeHandle: id}},
+		ClaimRef: &corev1.ObjectReference{Namespace: l.ns, Name: name, UID: claim.UID},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: driver,
+			VolumeHandle: id}},
 	}})
 }
 
@@ -140,7 +144,8 @@ func annotate(value string) func(*corev1.Node) {
 
 // TestWhatBecomesOfClaimsWithTheirNode is the table of what can be with a Node when it is removed.
 func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
-	all, others := []string{"elsewhere", "foreign", "one", "two"}, []string{"elsewhere", "foreign"}
+	all := []string{"elsewhere", "foreign", "one", "two"}
+	others := []string{"elsewhere", "foreign"}
 	outOfService := taint(corev1.TaintNodeOutOfService, corev1.TaintEffectNoExecute)
 	inUse(t)
 	tests := map[string]struct {
@@ -148,18 +153,23 @@ func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
 		want   []string
 		says   string
 	}{
-		"healthy":      {nil, all, ""},
-		"cordoned":     {[]func(*corev1.Node){func(n *corev1.Node) { n.Spec.Unschedulable = true }}, all, ""},
-		"unreachable":  {[]func(*corev1.Node){taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, all, ""},
-		"not-ready":    {[]func(*corev1.Node){taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)}, all, ""},
-		"tainted":      {[]func(*corev1.Node){taint("mine", corev1.TaintEffectNoExecute)}, all, ""},
-		"relabelled":   {[]func(*corev1.Node){func(n *corev1.Node) { n.Labels = map[string]string{"disks": "none"} }}, all, ""},
-		"of-upstream":  {[]func(*corev1.Node){func(n *corev1.Node) { n.Finalizers = []string{lvmv1alpha1.NodeFinalizer} }}, all, ""},
+		"healthy":  {nil, all, ""},
+		"cordoned": {[]func(*corev1.Node){func(n *corev1.Node) { n.Spec.Unschedulable = true }}, all, ""},
+		"unreachable": {[]func(*corev1.Node){taint(corev1.TaintNodeUnreachable,
+			corev1.TaintEffectNoExecute)}, all, ""},
+		"not-ready": {[]func(*corev1.Node){taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute)}, all, ""},
+		"tainted":   {[]func(*corev1.Node){taint("mine", corev1.TaintEffectNoExecute)}, all, ""},
+		"relabelled": {[]func(*corev1.Node){
+			func(n *corev1.Node) { n.Labels = map[string]string{"disks": "none"} }}, all, ""},
+		"of-upstream": {[]func(*corev1.Node){
+			func(n *corev1.Node) { n.Finalizers = []string{lvmv1alpha1.NodeFinalizer} }}, all, ""},
 		"annotated-no": {[]func(*corev1.Node){annotate("false")}, all, ""},
 		"out-of-order": {[]func(*corev1.Node){outOfService}, all, ""},
-		"annotated":    {[]func(*corev1.Node){annotate("true")}, others, "the annotation lvm.topolvm.io/release-claims"},
-		"both":         {[]func(*corev1.Node){annotate("true"), outOfService, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, others, "the annotation"},
-		"taken-back":   {[]func(*corev1.Node){annotate("true"), func(n *corev1.Node) { n.Annotations = nil }}, all, ""},
+		"annotated": {[]func(*corev1.Node){annotate("true")}, others,
+			"the annotation lvm.topolvm.io/release-claims"},
+		"both": {[]func(*corev1.Node){annotate("true"), outOfService,
+			taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoExecute)}, others, "the annotation"},
+		"taken-back": {[]func(*corev1.Node){annotate("true"), func(n *corev1.Node) { n.Annotations = nil }}, all, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +193,10 @@ func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
 			if !l.nodeIsGone() {
 				t.Error("the Node is kept")
 			}
-			if tt.says == "" && len(*l.events) != 0 || tt.says != "" && (len(*l.events) != 2 || !strings.Contains((*l.events)[0], "one NodeRemoved the claim is deleted, since node "+name) || !strings.Contains((*l.events)[1], tt.says)) {
+			if tt.says == "" && len(*l.events) != 0 ||
+				tt.says != "" && (len(*l.events) != 2 ||
+					!strings.Contains((*l.events)[0], "one NodeRemoved the claim is deleted, since node "+name) ||
+					!strings.Contains((*l.events)[1], tt.says)) {
 				t.Errorf("events %q", *l.events)
 			}
 			// The machine comes back, under a Node that asks for nothing: what is left stays.
@@ -228,7 +241,8 @@ func TestNodeIsKeptUntilItsClaimsAreDeleted(t *testing.T) {
 	l.must(l.reconcile())
 	l.remove()
 	away := errors.New("the API server is away")
-	for _, call := range []string{"list *v1.LogicalVolumeList", "list *v1.PersistentVolumeList", "get *v1.PersistentVolumeClaim", "delete *v1.PersistentVolumeClaim"} {
+	for _, call := range []string{"list *v1.LogicalVolumeList", "list *v1.PersistentVolumeList",
+		"get *v1.PersistentVolumeClaim", "delete *v1.PersistentVolumeClaim"} {
 		l.spy.Fail = func(verb string, object any) error {
 			if fmt.Sprintf("%s %T", verb, object) == call {
 				return away
@@ -250,7 +264,8 @@ func TestNodeIsKeptUntilItsClaimsAreDeleted(t *testing.T) {
 	claim.Finalizers = nil
 	l.must(server.Client.Update(t.Context(), claim))
 	l.must(server.Client.Delete(t.Context(), claim))
-	claim.ResourceVersion, claim.UID = "", ""
+	claim.ResourceVersion = ""
+	claim.UID = ""
 	l.create(claim)
 	l.must(l.reconcile())
 	if diff := cmp.Diff([]string{"elsewhere", "foreign", "one"}, l.left()); diff != "" || !l.nodeIsGone() {

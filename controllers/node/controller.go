@@ -44,8 +44,8 @@ type Controller struct {
 	namespace string
 }
 
-// New returns a Controller. The client may read from a cache; live must not. active has the LogicalVolumes that are not settled at least,
-// which those are that are being deleted.
+// New returns a Controller. The client may read from a cache; live must not. active has the LogicalVolumes that are not
+// settled at least, which those are that are being deleted.
 func New(c client.Client, active, live client.Reader, namespace string) *Controller {
 	return &Controller{client: c, active: active, live: live, applier: apply.New(c, fieldOwner), namespace: namespace}
 }
@@ -55,11 +55,11 @@ func New(c client.Client, active, live client.Reader, namespace string) *Control
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
 
-// Reconcile releases everything that waits for nodes that are gone. The request says nothing: what is of a gone node is known by being of
-// none of those that exist.
+// Reconcile releases everything that waits for nodes that are gone. The request says nothing: what is of a gone node is
+// known by being of none of those that exist.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	// What names nodes is read first, and then the nodes, from the API server: a node always precedes what names it, so what was read
-	// belongs to a node that was there by then.
+	// What names nodes is read first, and then the nodes, from the API server: a node always precedes what names it, so
+	// what was read belongs to a node that was there by then.
 	named, err := c.read(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -99,11 +99,13 @@ func (c *Controller) read(ctx context.Context) (naming, error) {
 	if err := c.active.List(ctx, volumes, client.UnsafeDisableDeepCopy); err != nil {
 		return naming{}, fmt.Errorf("list LogicalVolumes: %w", err)
 	}
-	deleted := slices.DeleteFunc(volumes.Items, func(v topolvmv1.LogicalVolume) bool { return v.DeletionTimestamp.IsZero() })
+	deleted := slices.DeleteFunc(volumes.Items,
+		func(v topolvmv1.LogicalVolume) bool { return v.DeletionTimestamp.IsZero() })
 	return naming{groups.Items, statuses.Items, deleted}, nil
 }
 
-// missing tells whether something names a node that is not in the cache. If not, the API server need not be asked for all nodes.
+// missing tells whether something names a node that is not in the cache. If not, the API server need not be asked for
+// all nodes.
 func (c *Controller) missing(ctx context.Context, n naming) (bool, error) {
 	nodes := &corev1.NodeList{}
 	if err := c.client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -145,9 +147,10 @@ func (c *Controller) nodes(ctx context.Context) (sets.Set[string], error) {
 	return names, nil
 }
 
-// releaseVolumeGroups takes the finalizers that upstream's agents put on for gone nodes off the LVMVolumeGroups. If such a node comes back,
-// its agent looks after the volume group that is still on its disks.
-func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup, nodes sets.Set[string]) error {
+// releaseVolumeGroups takes the finalizers that upstream's agents put on for gone nodes off the LVMVolumeGroups. If
+// such a node comes back, its agent looks after the volume group that is still on its disks.
+func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup,
+	nodes sets.Set[string]) error {
 	existing := sets.New[string]()
 	for node := range nodes {
 		existing.Insert(lvmv1alpha1.NodeCleanupFinalizer(node))
@@ -161,7 +164,8 @@ func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alph
 		released, err := c.applier.Release(ctx, group.DeepCopy(), ofGoneNode)
 		errs = append(errs, err)
 		if released {
-			log.FromContext(ctx).Info("Released an LVMVolumeGroup from nodes that are gone", "deviceClass", group.Name, "finalizers", gone)
+			log.FromContext(ctx).Info("Released an LVMVolumeGroup from nodes that are gone", "deviceClass", group.Name,
+				"finalizers", gone)
 		}
 	}
 	return errors.Join(errs...)
@@ -169,16 +173,19 @@ func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alph
 
 // releaseLogicalVolumes lets go those LogicalVolumes that somebody has deleted and whose node is gone. The others
 // stay: the node may come back with its disks, and its volumes with it.
-func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolvmv1.LogicalVolume, nodes sets.Set[string]) error {
+func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolvmv1.LogicalVolume,
+	nodes sets.Set[string]) error {
 	var errs []error
 	for _, volume := range volumes {
 		if nodes.Has(volume.Spec.NodeName) {
 			continue
 		}
-		released, err := c.applier.Release(ctx, volume.DeepCopy(), func(f string) bool { return f == logicalVolumeFinalizer })
+		released, err := c.applier.Release(ctx, volume.DeepCopy(),
+			func(f string) bool { return f == logicalVolumeFinalizer })
 		errs = append(errs, err)
 		if released {
-			log.FromContext(ctx).Info("Let a deleted LogicalVolume go whose node is gone: if the node comes back, the logical volume is still on its disks",
+			log.FromContext(ctx).Info("Let a deleted LogicalVolume go whose node is gone: if the node comes back, "+
+				"the logical volume is still on its disks",
 				"logicalVolume", volume.Name, "volumeID", volume.Status.VolumeID, "node", volume.Spec.NodeName)
 		}
 	}
@@ -270,5 +277,8 @@ func notDeleted() predicate.Predicate {
 
 // beingDeleted passes objects that wait for their finalizers.
 func beingDeleted() predicate.Predicate {
-	return predicate.NewPredicateFuncs(func(object client.Object) bool { return !object.GetDeletionTimestamp().IsZero() })
+	return predicate.NewPredicateFuncs(func(
+		object client.Object) bool {
+		return !object.GetDeletionTimestamp().IsZero()
+	})
 }

@@ -48,14 +48,19 @@ func TestWhatWaitsForAGoneNodeIsReleasedAndNothingElse(t *testing.T) {
 	for _, name := range []string{"here", longName} {
 		create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Finalizers: []string{
-		lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.NodeCleanupFinalizer("gone"), lvmv1alpha1.VolumeGroupFinalizer, "somebody.example.com/elses"}}}
+	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace,
+		Finalizers: []string{
+			lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.NodeCleanupFinalizer("gone"),
+			lvmv1alpha1.VolumeGroupFinalizer, "somebody.example.com/elses"}}}
 	create(group)
 	for _, name := range []string{"here", "gone"} {
-		create(&lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Finalizers: []string{lvmv1alpha1.NodeStatusFinalizer}}})
+		create(&lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace,
+			Finalizers: []string{lvmv1alpha1.NodeStatusFinalizer}}})
 	}
-	for name, node := range map[string]string{"on-here": "here", "on-gone": "gone", "deleted-on-here": "here", "deleted-on-gone": "gone"} {
-		create(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{logicalVolumeFinalizer}},
+	for name, node := range map[string]string{"on-here": "here", "on-gone": "gone", "deleted-on-here": "here",
+		"deleted-on-gone": "gone"} {
+		create(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Finalizers: []string{logicalVolumeFinalizer}},
 			Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, Size: resource.MustParse("1Gi")}})
 	}
 	for _, name := range []string{"deleted-on-here", "deleted-on-gone"} {
@@ -93,11 +98,13 @@ func TestWhatWaitsForAGoneNodeIsReleasedAndNothingElse(t *testing.T) {
 	if err := api.Get(ctx, client.ObjectKeyFromObject(group), group); err != nil {
 		t.Fatal(err)
 	}
-	left := []string{lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.VolumeGroupFinalizer, "somebody.example.com/elses"}
+	left := []string{lvmv1alpha1.NodeCleanupFinalizer("here"), lvmv1alpha1.VolumeGroupFinalizer,
+		"somebody.example.com/elses"}
 	if diff := cmp.Diff(left, group.Finalizers); diff != "" {
 		t.Error(diff)
 	}
-	for name, exists := range map[string]bool{"on-here": true, "on-gone": true, "deleted-on-here": true, "deleted-on-gone": false} {
+	for name, exists := range map[string]bool{"on-here": true, "on-gone": true, "deleted-on-here": true,
+		"deleted-on-gone": false} {
 		err := api.Get(ctx, client.ObjectKey{Name: name}, &topolvmv1.LogicalVolume{})
 		if client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == exists {
 			t.Errorf("LogicalVolume %s: %v", name, err)
@@ -132,12 +139,14 @@ func TestWipesAreSavedBeforeTheNodeStatusGoes(t *testing.T) {
 		t.Helper()
 		status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: namespace,
 			Labels: map[string]string{lvmv1alpha1.OwnerNameLabel: cluster.Name, labelComponent: "node-status"},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: lvmv1alpha1.GroupVersion.String(), Kind: "LVMCluster", Name: cluster.Name,
-				UID: cluster.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true)}}}}
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: lvmv1alpha1.GroupVersion.String(), Kind: "LVMCluster",
+				Name: cluster.Name,
+				UID:  cluster.UID, Controller: ptr.To(true), BlockOwnerDeletion: ptr.To(true)}}}}
 		create(status)
 		entry := lvmv1alpha1.VGStatus{Name: group.Name}
 		for _, id := range ids {
-			entry.WipedDevices = append(entry.WipedDevices, lvmv1alpha1.WipedDevice{ID: id, Name: "/dev/sdb", Time: metav1.Now()})
+			entry.WipedDevices = append(entry.WipedDevices,
+				lvmv1alpha1.WipedDevice{ID: id, Name: "/dev/sdb", Time: metav1.Now()})
 		}
 		status.Status.NodeStatus = []lvmv1alpha1.VGStatus{entry}
 		if err := api.Status().Update(ctx, status); err != nil {
@@ -167,31 +176,37 @@ func TestWipesAreSavedBeforeTheNodeStatusGoes(t *testing.T) {
 	if _, err := controller.Reconcile(ctx, reconcile.Request{}); !errors.Is(err, full) {
 		t.Errorf("error %v", err)
 	}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "gone-1"}, &lvmv1alpha1.LVMVolumeGroupNodeStatus{}); err != nil {
+	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "gone-1"},
+		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}); err != nil {
 		t.Errorf("the node status, whose records are not saved: %v", err)
 	}
 	spy.Fail = nil
 	reconcileTwice("create ConfigMap lvms-wiped-devices", "delete LVMVolumeGroupNodeStatus gone-1")
 	goneStatus("gone-2", "wwn:2", "wwn:3")
 	goneStatus("gone-3")
-	reconcileTwice("update ConfigMap lvms-wiped-devices", "delete LVMVolumeGroupNodeStatus gone-2", "delete LVMVolumeGroupNodeStatus gone-3")
+	reconcileTwice("update ConfigMap lvms-wiped-devices", "delete LVMVolumeGroupNodeStatus gone-2",
+		"delete LVMVolumeGroupNodeStatus gone-3")
 
 	records := &corev1.ConfigMap{}
-	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: lvmv1alpha1.WipedDevicesConfigMap}, records); err != nil {
+	if err := api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: lvmv1alpha1.WipedDevicesConfigMap},
+		records); err != nil {
 		t.Fatal(err)
 	}
 	got := map[string]string{}
 	for key, value := range records.Data {
 		r := record{}
-		if err := json.Unmarshal([]byte(value), &r); err != nil || r.ClassUID != string(group.UID) || r.Time.IsZero() || key != lvmv1alpha1.WipedDeviceKey("vg1", r.ID) {
+		if err := json.Unmarshal([]byte(value), &r); err != nil || r.ClassUID != string(group.UID) || r.Time.IsZero() ||
+			key != lvmv1alpha1.WipedDeviceKey("vg1", r.ID) {
 			t.Errorf("%s: %s, %v", key, value, err)
 		}
 		got[r.ID] = r.DeviceClass + " " + r.Node
 	}
-	if diff := cmp.Diff(map[string]string{"wwn:1": "vg1 gone-1", "wwn:2": "vg1 gone-2", "wwn:3": "vg1 gone-2"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"wwn:1": "vg1 gone-1", "wwn:2": "vg1 gone-2", "wwn:3": "vg1 gone-2"},
+		got); diff != "" {
 		t.Error(diff)
 	}
-	if !metav1.IsControlledBy(records, cluster) || records.Labels[labelComponent] != "wiped-devices" || records.Labels[lvmv1alpha1.OwnerNameLabel] != cluster.Name {
+	if !metav1.IsControlledBy(records, cluster) || records.Labels[labelComponent] != "wiped-devices" ||
+		records.Labels[lvmv1alpha1.OwnerNameLabel] != cluster.Name {
 		t.Errorf("%+v", records.ObjectMeta)
 	}
 }

@@ -18,8 +18,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// The record has so many devices, and so many bytes of keys and values: a ConfigMap may have 1 MiB (corev1.MaxSecretSize), and
-// names are of different lengths.
+// The record has so many devices, and so many bytes of keys and values: a ConfigMap may have 1 MiB
+// (corev1.MaxSecretSize), and names are of different lengths.
 const (
 	maxRecords     = 4000
 	maxRecordBytes = 900 << 10
@@ -40,9 +40,10 @@ type record struct {
 // +kubebuilder:rbac:groups="",resources=configmaps,namespace=openshift-lvm-storage,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=lvms-wiped-devices,namespace=openshift-lvm-storage,verbs=get;update;delete
 
-// keepRecords saves what was wiped on a node that is gone, before its node status goes too: if the node comes back, installed anew,
-// nothing on its disks is wiped a second time.
-func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVolumeGroupNodeStatus, groups []lvmv1alpha1.LVMVolumeGroup) error {
+// keepRecords saves what was wiped on a node that is gone, before its node status goes too: if the node comes back,
+// installed anew, nothing on its disks is wiped a second time.
+func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVolumeGroupNodeStatus,
+	groups []lvmv1alpha1.LVMVolumeGroup) error {
 	records, err := recordsOf(status, groups)
 	if err != nil || len(records) == 0 {
 		return err
@@ -51,7 +52,8 @@ func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVol
 	err = c.live.Get(ctx, client.ObjectKeyFromObject(object), object)
 	missing := apierrors.IsNotFound(err)
 	if err != nil && !missing {
-		return fmt.Errorf("record of wiped devices: read ConfigMap %s before those of node %s are added: %w", object.Name, status.Name, err)
+		return fmt.Errorf("record of wiped devices: read ConfigMap %s before those of node %s are added: %w",
+			object.Name, status.Name, err)
 	}
 	if object.Data == nil {
 		object.Data = map[string]string{}
@@ -60,7 +62,8 @@ func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVol
 		object.Data[key] = value
 	}
 	if dropped := dropOldest(object.Data); dropped > 0 {
-		log.FromContext(ctx).Info("The record of wiped devices is full: the oldest were dropped", "configMap", object.Name, "dropped", dropped, "limit", maxRecords, "limitBytes", maxRecordBytes)
+		log.FromContext(ctx).Info("The record of wiped devices is full: the oldest were dropped", "configMap",
+			object.Name, "dropped", dropped, "limit", maxRecords, "limitBytes", maxRecordBytes)
 	}
 	if missing {
 		err = c.client.Create(ctx, object)
@@ -81,12 +84,15 @@ func newRecords(namespace string, status *lvmv1alpha1.LVMVolumeGroupNodeStatus) 
 	}
 	labels[labelComponent] = "wiped-devices"
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
-		Name: lvmv1alpha1.WipedDevicesConfigMap, Namespace: namespace, Labels: labels, OwnerReferences: slices.Clone(status.OwnerReferences),
+		Name: lvmv1alpha1.WipedDevicesConfigMap, Namespace: namespace, Labels: labels,
+		OwnerReferences: slices.Clone(status.OwnerReferences),
 	}}
 }
 
-// recordsOf words the wipes of a node. Those of a device class that is gone are not needed: the next of its name is another consent.
-func recordsOf(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, groups []lvmv1alpha1.LVMVolumeGroup) (map[string]string, error) {
+// recordsOf words the wipes of a node. Those of a device class that is gone are not needed: the next of its name is
+// another consent.
+func recordsOf(status *lvmv1alpha1.LVMVolumeGroupNodeStatus,
+	groups []lvmv1alpha1.LVMVolumeGroup) (map[string]string, error) {
 	records := map[string]string{}
 	for _, entry := range status.Status.NodeStatus {
 		at := slices.IndexFunc(groups, func(g lvmv1alpha1.LVMVolumeGroup) bool { return g.Name == entry.Name })
@@ -95,7 +101,8 @@ func recordsOf(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, groups []lvmv1alpha
 		}
 		for _, wiped := range entry.WipedDevices {
 			value, err := json.Marshal(record{
-				DeviceClass: entry.Name, ClassUID: string(groups[at].UID), ID: wiped.ID, Node: status.Name, Time: wiped.Time.UTC(),
+				DeviceClass: entry.Name, ClassUID: string(groups[at].UID), ID: wiped.ID, Node: status.Name,
+				Time: wiped.Time.UTC(),
 			})
 			if err != nil {
 				return nil, err

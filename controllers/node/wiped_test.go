@@ -26,11 +26,13 @@ import (
 func goneNode(t *testing.T, funcs interceptor.Funcs) (client.Client, *Controller) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), lvmv1alpha1.AddToScheme(scheme), topolvmv1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), lvmv1alpha1.AddToScheme(scheme),
+		topolvmv1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: "ns"}}
-	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1", WipedDevices: []lvmv1alpha1.WipedDevice{{ID: "wwn:1", Name: "/dev/sdb", Time: metav1.Now()}}}}
+	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1",
+		WipedDevices: []lvmv1alpha1.WipedDevice{{ID: "wwn:1", Name: "/dev/sdb", Time: metav1.Now()}}}}
 	c := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(funcs).WithObjects(
 		&lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: "ns", UID: "u1"}}, status,
 	).Build()
@@ -45,14 +47,17 @@ func TestWipesOutliveTheNode(t *testing.T) {
 		}
 	}
 	object := &corev1.ConfigMap{}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: lvmv1alpha1.WipedDevicesConfigMap}, object); err != nil {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: lvmv1alpha1.WipedDevicesConfigMap},
+		object); err != nil {
 		t.Fatal(err)
 	}
 	got := record{}
-	if err := json.Unmarshal([]byte(object.Data[lvmv1alpha1.WipedDeviceKey("vg1", "wwn:1")]), &got); err != nil || got.ClassUID != "u1" || got.Node != "n1" || len(object.Data) != 1 {
+	if err := json.Unmarshal([]byte(object.Data[lvmv1alpha1.WipedDeviceKey("vg1", "wwn:1")]), &got); err != nil ||
+		got.ClassUID != "u1" || got.Node != "n1" || len(object.Data) != 1 {
 		t.Errorf("got %v, %v", object.Data, err)
 	}
-	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "n1"}, &lvmv1alpha1.LVMVolumeGroupNodeStatus{}); !apierrors.IsNotFound(err) {
+	if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "n1"},
+		&lvmv1alpha1.LVMVolumeGroupNodeStatus{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the node status: %v", err)
 	}
 }
@@ -60,8 +65,12 @@ func TestWipesOutliveTheNode(t *testing.T) {
 func TestNodeStatusStaysWhileItsRecordsAreNotSaved(t *testing.T) {
 	noSpace := errors.New("no space")
 	for name, funcs := range map[string]interceptor.Funcs{
-		"not written": {Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return noSpace }},
-		"not read": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		"not written": {Create: func(context.Context, client.WithWatch, client.Object,
+			...client.CreateOption) error {
+			return noSpace
+		}},
+		"not read": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption) error {
 			if _, is := object.(*corev1.ConfigMap); is {
 				return noSpace
 			}
@@ -72,7 +81,8 @@ func TestNodeStatusStaysWhileItsRecordsAreNotSaved(t *testing.T) {
 		if _, err := controller.Reconcile(t.Context(), reconcile.Request{}); !errors.Is(err, noSpace) {
 			t.Errorf("%s: error %v, so no other try", name, err)
 		}
-		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "n1"}, &lvmv1alpha1.LVMVolumeGroupNodeStatus{}); err != nil {
+		if err := c.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "n1"},
+			&lvmv1alpha1.LVMVolumeGroupNodeStatus{}); err != nil {
 			t.Errorf("%s: the node status: %v", name, err)
 		}
 	}
@@ -82,17 +92,20 @@ func TestRecordsHaveALimitInBytes(t *testing.T) {
 	data := map[string]string{}
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range 3000 {
-		value, err := json.Marshal(record{Node: strings.Repeat("n", 253), DeviceClass: strings.Repeat("c", 63), Time: begin.Add(time.Duration(i) * time.Hour)})
+		value, err := json.Marshal(record{Node: strings.Repeat("n", 253), DeviceClass: strings.Repeat("c", 63),
+			Time: begin.Add(time.Duration(i) * time.Hour)})
 		if err != nil {
 			t.Fatal(err)
 		}
 		data[fmt.Sprintf("%032d", i)] = string(value)
 	}
-	dropped, size := dropOldest(data), 0
+	dropped := dropOldest(data)
+	size := 0
 	for key, value := range data {
 		size += len(key) + len(value)
 	}
-	if dropped == 0 || size > maxRecordBytes || size < maxRecordBytes-1000 || data[fmt.Sprintf("%032d", 2999)] == "" || data[fmt.Sprintf("%032d", dropped-1)] != "" {
+	if dropped == 0 || size > maxRecordBytes || size < maxRecordBytes-1000 || data[fmt.Sprintf("%032d", 2999)] == "" ||
+		data[fmt.Sprintf("%032d", dropped-1)] != "" {
 		t.Errorf("dropped %d, %d bytes are left", dropped, size)
 	}
 	if again := dropOldest(data); again != 0 {
@@ -110,7 +123,8 @@ func TestRecordsHaveALimit(t *testing.T) {
 		}
 		data[fmt.Sprint(i)] = string(value)
 	}
-	if dropped := dropOldest(data); dropped != 2 || len(data) != maxRecords || data["broken"] != "" || data["0"] != "" || data["1"] == "" {
+	if dropped := dropOldest(data); dropped != 2 || len(data) != maxRecords || data["broken"] != "" ||
+		data["0"] != "" || data["1"] == "" {
 		t.Errorf("dropped %d, %d are left", dropped, len(data))
 	}
 }

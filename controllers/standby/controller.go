@@ -1,6 +1,6 @@
-// Package standby keeps further operators ready on other nodes, where a cluster has several. They serve admission, and one of them acts
-// when the acting one is lost. OLM fixes the replicas of the Deployment that it installs, so they are a Deployment of their own, which is
-// that one's copy and goes with it.
+// Package standby keeps further operators ready on other nodes, where a cluster has several. They serve admission, and
+// one of them acts when the acting one is lost. OLM fixes the replicas of the Deployment that it installs, so they are
+// a Deployment of their own, which is that one's copy and goes with it.
 package standby
 
 import (
@@ -51,8 +51,9 @@ type Controller struct {
 	most      int
 }
 
-// New returns a Controller that keeps up to so many further operators: as many as there are other nodes, if these are fewer. The client
-// may read from a cache with the Deployments and PodDisruptionBudgets of the namespace, and the Nodes; live must not.
+// New returns a Controller that keeps up to so many further operators: as many as there are other nodes, if these are
+// fewer. The client may read from a cache with the Deployments and PodDisruptionBudgets of the namespace, and the
+// Nodes; live must not.
 func New(c client.Client, live client.Reader, namespace string, most int) *Controller {
 	return &Controller{client: c, live: live, applier: apply.New(c, fieldOwner), namespace: namespace, most: most}
 }
@@ -98,12 +99,12 @@ func remaining(err error) error {
 	return err
 }
 
-// enoughNodes is from how many nodes on an operator must be on a node of its own. Of two nodes, one that is drained leaves only the node
-// of the other operator: required anti-affinity would leave the primary Pending.
+// enoughNodes is from how many nodes on an operator must be on a node of its own. Of two nodes, one that is drained
+// leaves only the node of the other operator: required anti-affinity would leave the primary Pending.
 const enoughNodes = 3
 
-// copyOf is a Deployment with the Pods of the primary one, each on a node without another operator if there are enough of them. The Service of admission has them
-// too, since their labels are those of the primary one and one more.
+// copyOf is a Deployment with the Pods of the primary one, each on a node without another operator if there are enough
+// of them. The Service of admission has them too, since their labels are those of the primary one and one more.
 func copyOf(primary *appsv1.Deployment, replicas int32, nodes int) (*applyappsv1.DeploymentApplyConfiguration, error) {
 	data, err := json.Marshal(primary.Spec.Template)
 	if err != nil {
@@ -142,7 +143,8 @@ func copyOf(primary *appsv1.Deployment, replicas int32, nodes int) (*applyappsv1
 			WithReplicas(replicas).
 			// A new Pod finds no node while the old ones have them.
 			WithStrategy(applyappsv1.DeploymentStrategy().WithType(appsv1.RollingUpdateDeploymentStrategyType).
-				WithRollingUpdate(applyappsv1.RollingUpdateDeployment().WithMaxSurge(intstr.FromInt32(0)).WithMaxUnavailable(intstr.FromInt32(1)))).
+				WithRollingUpdate(applyappsv1.RollingUpdateDeployment().WithMaxSurge(intstr.FromInt32(0)).
+					WithMaxUnavailable(intstr.FromInt32(1)))).
 			WithSelector(applymetav1.LabelSelector().WithMatchLabels(selector)).
 			WithTemplate(template)), nil
 }
@@ -161,7 +163,10 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{}}
 	})
-	ours := predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetName() == installed.Name || o.GetName() == Name })
+	ours := predicate.NewPredicateFuncs(func(o client.Object) bool {
+		return o.GetName() == installed.Name ||
+			o.GetName() == Name
+	})
 	return builder.ControllerManagedBy(mgr).
 		Named("standby").
 		Watches(&appsv1.Deployment{}, wake, builder.WithPredicates(ours)).

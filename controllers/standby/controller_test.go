@@ -19,7 +19,8 @@ func primary() *appsv1.Deployment {
 		Spec: appsv1.DeploymentSpec{
 			Replicas: &one, Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": "lvms-operator", "app.kubernetes.io/part-of": "lvms"}},
+				ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app.kubernetes.io/name": "lvms-operator",
+					"app.kubernetes.io/part-of": "lvms"}},
 				Spec: corev1.PodSpec{
 					ServiceAccountName: "lvms-operator", NodeSelector: map[string]string{"os": "linux"},
 					Tolerations: []corev1.Toleration{{Key: "infra", Operator: corev1.TolerationOpExists}},
@@ -30,7 +31,8 @@ func primary() *appsv1.Deployment {
 	}
 }
 
-// With two nodes, the only other node of a primary whose node is drained is the one of the copy: it must not be kept away.
+// With two nodes, the only other node of a primary whose node is drained is the one of the copy: it must not be kept
+// away.
 func TestTheCopyMakesRoomWhereThereAreTwoNodes(t *testing.T) {
 	for nodes, required := range map[int]bool{2: false, 3: true, 4: true} {
 		wanted, err := copyOf(primary(), 1, nodes)
@@ -49,7 +51,8 @@ func TestTheCopyMakesRoomWhereThereAreTwoNodes(t *testing.T) {
 
 func TestTheCopyIsApart(t *testing.T) {
 	original := primary()
-	original.Labels = map[string]string{"app.kubernetes.io/name": "lvms-operator", "olm.owner": "lvms.v1", "operators.coreos.com/lvms.ns": ""}
+	original.Labels = map[string]string{"app.kubernetes.io/name": "lvms-operator", "olm.owner": "lvms.v1",
+		"operators.coreos.com/lvms.ns": ""}
 	original.Spec.Template.Labels["olm.managed"] = "true"
 	wanted, err := copyOf(original, 2, 3)
 	if err != nil {
@@ -63,8 +66,10 @@ func TestTheCopyIsApart(t *testing.T) {
 	if err := json.Unmarshal(data, copied); err != nil {
 		t.Fatal(err)
 	}
-	spec, pod := copied.Spec, copied.Spec.Template
-	if *spec.Replicas != 2 || copied.Name != Name || copied.OwnerReferences[0].UID != "u" || spec.Strategy.RollingUpdate.MaxSurge.IntValue() != 0 {
+	spec := copied.Spec
+	pod := copied.Spec.Template
+	if *spec.Replicas != 2 || copied.Name != Name || copied.OwnerReferences[0].UID != "u" ||
+		spec.Strategy.RollingUpdate.MaxSurge.IntValue() != 0 {
 		t.Errorf("got %s", data)
 	}
 	for key, value := range original.Spec.Selector.MatchLabels {
@@ -72,7 +77,8 @@ func TestTheCopyIsApart(t *testing.T) {
 			t.Errorf("the Service would not find it: %v", pod.Labels)
 		}
 	}
-	if pod.Labels[Label] != "true" || spec.Selector.MatchLabels[Label] != "true" || pod.Labels["app.kubernetes.io/part-of"] != "lvms" {
+	if pod.Labels[Label] != "true" || spec.Selector.MatchLabels[Label] != "true" ||
+		pod.Labels["app.kubernetes.io/part-of"] != "lvms" {
 		t.Errorf("got the labels %v", pod.Labels)
 	}
 	if _, changed := original.Spec.Selector.MatchLabels[Label]; changed || original.Spec.Template.Spec.Affinity != nil {
@@ -82,10 +88,13 @@ func TestTheCopyIsApart(t *testing.T) {
 		t.Errorf("OLM would take it for its own: %v, %v", copied.Labels, pod.Labels)
 	}
 	terms := pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	if len(terms) != 1 || terms[0].TopologyKey != corev1.LabelHostname || terms[0].LabelSelector.MatchLabels["app.kubernetes.io/name"] != "lvms-operator" || len(terms[0].LabelSelector.MatchLabels) != 1 {
+	if len(terms) != 1 || terms[0].TopologyKey != corev1.LabelHostname ||
+		terms[0].LabelSelector.MatchLabels["app.kubernetes.io/name"] != "lvms-operator" ||
+		len(terms[0].LabelSelector.MatchLabels) != 1 {
 		t.Errorf("got %+v", terms)
 	}
-	if pod.Spec.Containers[0].Image != "x@sha256:1" || pod.Spec.ServiceAccountName != "lvms-operator" || len(pod.Spec.Tolerations) != 1 {
+	if pod.Spec.Containers[0].Image != "x@sha256:1" || pod.Spec.ServiceAccountName != "lvms-operator" ||
+		len(pod.Spec.Tolerations) != 1 {
 		t.Errorf("got %+v", pod.Spec)
 	}
 }

@@ -41,11 +41,13 @@ func TestACopyForEachOtherNode(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	copied, budget := &appsv1.Deployment{}, &policyv1.PodDisruptionBudget{}
+	copied := &appsv1.Deployment{}
+	budget := &policyv1.PodDisruptionBudget{}
 	key := client.ObjectKey{Namespace: env.Namespace, Name: Name}
 	replicas := func() string {
 		t.Helper()
-		one, other := server.Client.Get(ctx, key, copied), server.Client.Get(ctx, key, budget)
+		one := server.Client.Get(ctx, key, copied)
+		other := server.Client.Get(ctx, key, budget)
 		switch {
 		case apierrors.IsNotFound(one) && apierrors.IsNotFound(other):
 			return "none"
@@ -59,7 +61,9 @@ func TestACopyForEachOtherNode(t *testing.T) {
 		t.Errorf("without a Deployment to copy: %s", got)
 	}
 	first := primary()
-	first.Namespace, first.UID, first.Spec.Template.Spec.NodeSelector = env.Namespace, "", nil
+	first.Namespace = env.Namespace
+	first.UID = ""
+	first.Spec.Template.Spec.NodeSelector = nil
 	if err := server.Client.Create(ctx, first); err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +85,8 @@ func TestACopyForEachOtherNode(t *testing.T) {
 		t.Errorf("a second look wrote: %s after %s", after, before)
 	}
 
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":0,"template":{"spec":{"serviceAccountName":"other"}}}}`))
+	patch := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"replicas":0,"template":{"spec":{"serviceAccountName":"other"}}}}`))
 	if err := server.Client.Patch(ctx, copied, patch); err != nil {
 		t.Fatal(err)
 	}
@@ -89,12 +94,14 @@ func TestACopyForEachOtherNode(t *testing.T) {
 	if got := replicas(); got != "2" || copied.Spec.Template.Spec.ServiceAccountName != "lvms-operator" {
 		t.Errorf("what somebody changed stays: %s, %+v", got, copied.Spec.Template.Spec)
 	}
-	image := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"manager","image":"new"}]}}}}`))
+	image := client.RawPatch("application/merge-patch+json",
+		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"manager","image":"new"}]}}}}`))
 	if err := server.Client.Patch(ctx, first, image); err != nil {
 		t.Fatal(err)
 	}
 	look()
-	if replicas(); copied.Spec.Template.Spec.Containers[0].Image != "new" || len(copied.Spec.Template.Spec.Containers[0].Args) != 0 {
+	if replicas(); copied.Spec.Template.Spec.Containers[0].Image != "new" ||
+		len(copied.Spec.Template.Spec.Containers[0].Args) != 0 {
 		t.Errorf("the copy is behind: %+v", copied.Spec.Template.Spec.Containers)
 	}
 

@@ -26,7 +26,9 @@ const image = "quay.io/lvm-storage/lvms-operator@sha256:0123456789abcdef01234567
 func newBundle(t *testing.T) (string, *manifests.Bundle) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "bundle")
-	o := options{repository: "../..", out: dir, version: "1.2.3", image: image, mustGather: mustGather, maintainer: "LVM Storage", mail: "lvm-storage@users.noreply.github.com", url: "https://github.com/lvm-storage/lvm-operator"}
+	o := options{repository: "../..", out: dir, version: "1.2.3", image: image, mustGather: mustGather,
+		maintainer: "LVM Storage", mail: "lvm-storage@users.noreply.github.com",
+		url: "https://github.com/lvm-storage/lvm-operator"}
 	if err := run(o); err != nil {
 		t.Fatal(err)
 	}
@@ -37,8 +39,8 @@ func newBundle(t *testing.T) (string, *manifests.Bundle) {
 	return dir, bundle
 }
 
-// What operator-sdk and the catalogs check: nothing is wrong, and nothing is remarked on. The validator of architectures asks a container
-// engine for images, and is left out.
+// What operator-sdk and the catalogs check: nothing is wrong, and nothing is remarked on. The validator of
+// architectures asks a container engine for images, and is left out.
 func TestValidators(t *testing.T) {
 	_, bundle := newBundle(t)
 	objects := bundle.ObjectsToValidate()
@@ -46,10 +48,14 @@ func TestValidators(t *testing.T) {
 		objects = append(objects, object)
 	}
 	for name, validator := range map[string]interfaces.Validator{
-		"ClusterServiceVersion": validation.ClusterServiceVersionValidator, "CustomResourceDefinition": validation.CustomResourceDefinitionValidator,
-		"Bundle": validation.BundleValidator, "OperatorHub": validation.OperatorHubV2Validator, "Capabilities": validation.StandardCapabilitiesValidator,
-		"Categories": validation.StandardCategoriesValidator, "Object": validation.ObjectValidator, "OperatorGroup": validation.OperatorGroupValidator,
-		"AlphaDeprecatedAPIs": validation.AlphaDeprecatedAPIsValidator, "GoodPractices": validation.GoodPracticesValidator,
+		"ClusterServiceVersion":    validation.ClusterServiceVersionValidator,
+		"CustomResourceDefinition": validation.CustomResourceDefinitionValidator,
+		"Bundle":                   validation.BundleValidator, "OperatorHub": validation.OperatorHubV2Validator,
+		"Capabilities": validation.StandardCapabilitiesValidator,
+		"Categories":   validation.StandardCategoriesValidator, "Object": validation.ObjectValidator,
+		"OperatorGroup":       validation.OperatorGroupValidator,
+		"AlphaDeprecatedAPIs": validation.AlphaDeprecatedAPIsValidator,
+		"GoodPractices":       validation.GoodPracticesValidator,
 	} {
 		for _, result := range validator.Validate(objects...) {
 			for _, problem := range slices.Concat(result.Errors, result.Warnings) {
@@ -83,7 +89,8 @@ func TestScorecard(t *testing.T) {
 		if len(owned.Resources) == 0 || owned.DisplayName == "" || owned.Description == "" {
 			t.Errorf("%s says too little: %+v", owned.Kind, owned)
 		}
-		crd := bundle.V1CRDs[slices.IndexFunc(bundle.V1CRDs, func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Spec.Names.Kind == owned.Kind })]
+		crd := bundle.V1CRDs[slices.IndexFunc(bundle.V1CRDs,
+			func(c *apiextensionsv1.CustomResourceDefinition) bool { return c.Spec.Names.Kind == owned.Kind })]
 		schema := crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 		described := map[string]bool{}
 		for _, d := range owned.SpecDescriptors {
@@ -107,31 +114,36 @@ func TestScorecard(t *testing.T) {
 	}
 }
 
-// OpenShift's Prometheus is told what to read. The operator creates the rules, whose runbooks have an address that an installation can set.
-// OLM sets the namespace.
+// OpenShift's Prometheus is told what to read. The operator creates the rules, whose runbooks have an address that an
+// installation can set. OLM sets the namespace.
 func TestTheBundleBringsItsMonitoring(t *testing.T) {
 	_, bundle := newBundle(t)
-	for _, annotation := range []string{"operatorframework.io/cluster-monitoring", "console.openshift.io/operator-monitoring-default"} {
+	for _, annotation := range []string{"operatorframework.io/cluster-monitoring",
+		"console.openshift.io/operator-monitoring-default"} {
 		if bundle.CSV.Annotations[annotation] != "true" {
 			t.Errorf("%s is %q", annotation, bundle.CSV.Annotations[annotation])
 		}
 	}
 	for _, want := range []string{
-		"ServiceMonitor lvms-operator-metrics-monitor", "Service lvms-operator-metrics-service", "Service vg-manager-metrics-service",
+		"ServiceMonitor lvms-operator-metrics-monitor", "Service lvms-operator-metrics-service",
+		"Service vg-manager-metrics-service",
 	} {
-		at := slices.IndexFunc(bundle.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind()+" "+o.GetName() == want })
+		at := slices.IndexFunc(bundle.Objects,
+			func(o *unstructured.Unstructured) bool { return o.GetKind()+" "+o.GetName() == want })
 		if at < 0 {
 			t.Errorf("the bundle has no %s", want)
 		} else if namespace := bundle.Objects[at].GetNamespace(); namespace != "" {
 			t.Errorf("%s is for the namespace %s", want, namespace)
 		}
 	}
-	if slices.ContainsFunc(bundle.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "PrometheusRule" }) {
+	if slices.ContainsFunc(bundle.Objects,
+		func(o *unstructured.Unstructured) bool { return o.GetKind() == "PrometheusRule" }) {
 		t.Error("the bundle has a PrometheusRule: its installer and the operator would write the same object")
 	}
 }
 
-// OLM would leave a Role behind that comes with the bundle, and an object without a namespace too: the operator makes them.
+// OLM would leave a Role behind that comes with the bundle, and an object without a namespace too: the operator makes
+// them.
 func TestTheBundleHasNothingThatOLMLeaves(t *testing.T) {
 	_, bundle := newBundle(t)
 	leaves := []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ConsolePlugin", "ConsoleQuickStart"}
@@ -151,17 +163,20 @@ func TestTheConsoleIsToldOfThePlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	var names []string
-	if err := json.Unmarshal([]byte(csv.Annotations["console.openshift.io/plugins"]), &names); err != nil || len(names) != 1 || !strings.Contains(string(plugin), "name: '"+names[0]+"'") {
+	if err := json.Unmarshal([]byte(csv.Annotations["console.openshift.io/plugins"]), &names); err != nil ||
+		len(names) != 1 || !strings.Contains(string(plugin), "name: '"+names[0]+"'") {
 		t.Errorf("plugins %q, %v", names, err)
 	}
 	var first struct {
 		APIVersion, Kind string
 		Metadata         struct{ Namespace string }
 	}
-	if err := json.Unmarshal([]byte(csv.Annotations["operatorframework.io/initialization-resource"]), &first); err != nil {
+	if err := json.Unmarshal([]byte(csv.Annotations["operatorframework.io/initialization-resource"]),
+		&first); err != nil {
 		t.Fatal(err)
 	}
-	want := "/k8s/ns/" + first.Metadata.Namespace + "/" + strings.ReplaceAll(first.APIVersion, "/", "~") + "~" + first.Kind + "/~new"
+	want := "/k8s/ns/" + first.Metadata.Namespace + "/" + strings.ReplaceAll(first.APIVersion, "/", "~") + "~" +
+		first.Kind + "/~new"
 	if got := csv.Annotations["operatorframework.io/initialization-link"]; got != want {
 		t.Errorf("the link is %q, want %q", got, want)
 	}
@@ -171,11 +186,14 @@ func TestTheConsoleIsToldOfThePlugin(t *testing.T) {
 func TestTheCSVSaysWhatItIs(t *testing.T) {
 	dir, bundle := newBundle(t)
 	csv := bundle.CSV
-	if csv.Name != "lvms-operator.v1.2.3" || csv.Annotations["olm.skipRange"] != ">=1.1.0 <1.2.3" || bundle.DefaultChannel != "stable-1.2" || !slices.Equal(bundle.Channels, []string{"stable-1.2", "candidate"}) {
+	if csv.Name != "lvms-operator.v1.2.3" || csv.Annotations["olm.skipRange"] != ">=1.1.0 <1.2.3" ||
+		bundle.DefaultChannel != "stable-1.2" || !slices.Equal(bundle.Channels, []string{"stable-1.2", "candidate"}) {
 		t.Errorf("%s %s %s %v", csv.Name, csv.Annotations["olm.skipRange"], bundle.DefaultChannel, bundle.Channels)
 	}
-	for _, feature := range []string{"disconnected", "fips-compliant", "proxy-aware", "tls-profiles", "token-auth-aws", "token-auth-azure", "token-auth-gcp", "csi", "cni", "cnf"} {
-		if answer := csv.Annotations["features.operators.openshift.io/"+feature]; answer != "true" && answer != "false" {
+	for _, feature := range []string{"disconnected", "fips-compliant", "proxy-aware", "tls-profiles", "token-auth-aws",
+		"token-auth-azure", "token-auth-gcp", "csi", "cni", "cnf"} {
+		if answer := csv.Annotations["features.operators.openshift.io/"+feature]; answer != "true" &&
+			answer != "false" {
 			t.Errorf("feature %s is answered %q", feature, answer)
 		}
 	}
@@ -191,14 +209,18 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 			Labels, Annotations map[string]string
 		}
 	}
-	if err := json.Unmarshal([]byte(csv.Annotations["operatorframework.io/suggested-namespace-template"]), &suggested); err != nil {
+	if err := json.Unmarshal([]byte(csv.Annotations["operatorframework.io/suggested-namespace-template"]),
+		&suggested); err != nil {
 		t.Fatal(err)
 	}
-	if suggested.Metadata.Name != namespace || suggested.Metadata.Annotations["workload.openshift.io/allowed"] != "management" || suggested.Metadata.Labels["pod-security.kubernetes.io/enforce"] != "privileged" {
+	if suggested.Metadata.Name != namespace ||
+		suggested.Metadata.Annotations["workload.openshift.io/allowed"] != "management" ||
+		suggested.Metadata.Labels["pod-security.kubernetes.io/enforce"] != "privileged" {
 		t.Errorf("suggested namespace %+v", suggested)
 	}
 	var internal []string
-	if err := json.Unmarshal([]byte(csv.Annotations["operators.operatorframework.io/internal-objects"]), &internal); err != nil {
+	if err := json.Unmarshal([]byte(csv.Annotations["operators.operatorframework.io/internal-objects"]),
+		&internal); err != nil {
 		t.Fatal(err)
 	}
 	for _, owned := range csv.Spec.CustomResourceDefinitions.Owned {
@@ -206,8 +228,10 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 			t.Errorf("%s: hidden from people: %v", owned.Name, hidden)
 		}
 	}
-	if csv.Annotations["operators.openshift.io/must-gather-image"] != mustGather || len(csv.Spec.RelatedImages) != 2 || csv.Spec.RelatedImages[1].Image != mustGather {
-		t.Errorf("must-gather: %q, related images %v", csv.Annotations["operators.openshift.io/must-gather-image"], csv.Spec.RelatedImages)
+	if csv.Annotations["operators.openshift.io/must-gather-image"] != mustGather || len(csv.Spec.RelatedImages) != 2 ||
+		csv.Spec.RelatedImages[1].Image != mustGather {
+		t.Errorf("must-gather: %q, related images %v", csv.Annotations["operators.openshift.io/must-gather-image"],
+			csv.Spec.RelatedImages)
 	}
 	// Every image is in relatedImages, by digest.
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
@@ -220,7 +244,9 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 			return err
 		}
 		for _, found := range imagesIn(object) {
-			if !slices.ContainsFunc(csv.Spec.RelatedImages, func(r v1alpha1.RelatedImage) bool { return r.Image == found }) || !strings.Contains(found, "@sha256:") {
+			if !slices.ContainsFunc(csv.Spec.RelatedImages,
+				func(r v1alpha1.RelatedImage) bool { return r.Image == found }) ||
+				!strings.Contains(found, "@sha256:") {
 				t.Errorf("%s names the image %s, which is not in relatedImages", filepath.Base(path), found)
 			}
 		}
@@ -254,8 +280,11 @@ func imagesIn(value any) []string {
 func TestTheInstallationIsThatOfTheManifests(t *testing.T) {
 	_, bundle := newBundle(t)
 	details := bundle.CSV.Spec.InstallStrategy.StrategySpec
-	for _, permissions := range [][]v1alpha1.StrategyDeploymentPermissions{details.Permissions, details.ClusterPermissions} {
-		if len(permissions) != 2 || permissions[0].ServiceAccountName != operator || permissions[1].ServiceAccountName != agent || len(permissions[0].Rules) < 5 || len(permissions[1].Rules) < 3 {
+	for _, permissions := range [][]v1alpha1.StrategyDeploymentPermissions{details.Permissions,
+		details.ClusterPermissions} {
+		if len(permissions) != 2 || permissions[0].ServiceAccountName != operator ||
+			permissions[1].ServiceAccountName != agent || len(permissions[0].Rules) < 5 ||
+			len(permissions[1].Rules) < 3 {
 			t.Errorf("got %+v", permissions)
 		}
 	}
@@ -264,7 +293,8 @@ func TestTheInstallationIsThatOfTheManifests(t *testing.T) {
 		t.Errorf("got %s %v", container.Image, container.Args)
 	}
 	webhooks := bundle.CSV.Spec.WebhookDefinitions
-	if len(webhooks) != 1 || *webhooks[0].WebhookPath != "/validate-lvm-topolvm-io-v1alpha1-lvmcluster" || len(webhooks[0].Rules) != 1 || webhooks[0].TargetPort.IntVal != 9443 {
+	if len(webhooks) != 1 || *webhooks[0].WebhookPath != "/validate-lvm-topolvm-io-v1alpha1-lvmcluster" ||
+		len(webhooks[0].Rules) != 1 || webhooks[0].TargetPort.IntVal != 9443 {
 		t.Errorf("got %+v", webhooks)
 	}
 }
@@ -286,7 +316,9 @@ func TestEveryImageIsARelatedOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range regexp.MustCompile(`\b[a-z0-9-]+(\.[a-z0-9-]+)+(:[0-9]+)?/[a-z0-9._/-]+(@sha256:[0-9a-f]+|:v?[0-9][0-9a-z.-]*)`).FindAllString(string(data), -1) {
+		for _, name := range regexp.MustCompile(
+			`\b[a-z0-9-]+(\.[a-z0-9-]+)+(:[0-9]+)?/[a-z0-9._/-]+(@sha256:[0-9a-f]+|:v?[0-9][0-9a-z.-]*)`).FindAllString(
+			string(data), -1) {
 			if found++; !related[name] {
 				t.Errorf("%s names %s, which is not among the related images", filepath.Base(file), name)
 			}
@@ -316,7 +348,8 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestNames(t *testing.T) {
-	for name, want := range map[string]string{"overprovisionRatio": "Overprovision ratio", "fstype": "File system type", "name": "Name"} {
+	for name, want := range map[string]string{"overprovisionRatio": "Overprovision ratio", "fstype": "File system type",
+		"name": "Name"} {
 		if got := (field{name: name}).displayName(); got != want {
 			t.Errorf("%s is %q", name, got)
 		}

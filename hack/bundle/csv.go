@@ -24,7 +24,8 @@ const (
 	namespace   = "openshift-lvm-storage"
 	operator    = "lvms-operator"
 	agent       = "vg-manager"
-	// consolePlugin is the ConsolePlugin that the operator makes. The console offers to enable it when it installs the operator.
+	// consolePlugin is the ConsolePlugin that the operator makes. The console offers to enable it when it installs the
+	// operator.
 	consolePlugin = "lvms-console"
 	// minKube has tokens that name the node of a Pod, which the policies of the agents read.
 	minKube = "1.30.0"
@@ -32,7 +33,8 @@ const (
 	olmCertificates = "/tmp/k8s-webhook-server/serving-certs"
 )
 
-// architectures are those that there are images for and that the operator is meant for; `make images` builds it for others too.
+// architectures are those that there are images for and that the operator is meant for; `make images` builds it for
+// others too.
 var architectures = []string{"amd64", "arm64"}
 
 var (
@@ -65,19 +67,24 @@ func newCSV(o options, v semver.Version, s *source) (*v1alpha1.ClusterServiceVer
 		labels["operatorframework.io/arch."+arch] = "supported"
 	}
 	return &v1alpha1.ClusterServiceVersion{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.ClusterServiceVersionAPIVersion, Kind: v1alpha1.ClusterServiceVersionKind},
-		ObjectMeta: metav1.ObjectMeta{Name: packageName + ".v" + v.String(), Namespace: "placeholder", Annotations: annotations, Labels: labels},
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.ClusterServiceVersionAPIVersion,
+			Kind: v1alpha1.ClusterServiceVersionKind},
+		ObjectMeta: metav1.ObjectMeta{Name: packageName + ".v" + v.String(), Namespace: "placeholder",
+			Annotations: annotations, Labels: labels},
 		Spec: v1alpha1.ClusterServiceVersionSpec{
-			DisplayName:               "LVM Storage",
-			Description:               strings.TrimSpace(description) + "\n",
-			Version:                   version.OperatorVersion{Version: v},
-			Maturity:                  "stable",
-			MinKubeVersion:            minKube,
-			Keywords:                  []string{"storage", "LVM", "local storage", "logical volumes", "thin provisioning", "snapshot", "CSI", "edge", "TopoLVM"},
-			Provider:                  v1alpha1.AppLink{Name: o.maintainer, URL: o.url},
-			Maintainers:               []v1alpha1.Maintainer{{Name: o.maintainer, Email: o.mail}},
-			Links:                     []v1alpha1.AppLink{{Name: "Source", URL: o.url}, {Name: "Documentation", URL: o.url + "/tree/main/docs"}},
-			Icon:                      []v1alpha1.Icon{{Data: base64.StdEncoding.EncodeToString(icon), MediaType: "image/svg+xml"}},
+			DisplayName:    "LVM Storage",
+			Description:    strings.TrimSpace(description) + "\n",
+			Version:        version.OperatorVersion{Version: v},
+			Maturity:       "stable",
+			MinKubeVersion: minKube,
+			Keywords: []string{"storage", "LVM", "local storage", "logical volumes",
+				"thin provisioning", "snapshot", "CSI", "edge", "TopoLVM"},
+			Provider:    v1alpha1.AppLink{Name: o.maintainer, URL: o.url},
+			Maintainers: []v1alpha1.Maintainer{{Name: o.maintainer, Email: o.mail}},
+			Links: []v1alpha1.AppLink{{Name: "Source", URL: o.url},
+				{Name: "Documentation", URL: o.url + "/tree/main/docs"}},
+			Icon: []v1alpha1.Icon{{Data: base64.StdEncoding.EncodeToString(icon),
+				MediaType: "image/svg+xml"}},
 			InstallModes:              installModes(),
 			InstallStrategy:           install,
 			CustomResourceDefinitions: v1alpha1.CustomResourceDefinitions{Owned: owned},
@@ -96,7 +103,8 @@ func relatedImages(o options) []v1alpha1.RelatedImage {
 	return images
 }
 
-// installModes: the operator acts in its own namespace, and what it asks of others does not depend on which are watched.
+// installModes: the operator acts in its own namespace, and what it asks of others does not depend on which are
+// watched.
 func installModes() []v1alpha1.InstallMode {
 	return []v1alpha1.InstallMode{
 		{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true},
@@ -116,20 +124,24 @@ func newInstall(o options, s *source) (v1alpha1.NamedInstallStrategy, error) {
 	container.Image = o.image
 	container.Args = append(container.Args, "--webhook-cert-dir="+olmCertificates)
 	deployment.Spec.Template.Spec.Affinity = &corev1.Affinity{NodeAffinity: runsOn(architectures...)}
-	details := v1alpha1.StrategyDetailsDeployment{DeploymentSpecs: []v1alpha1.StrategyDeploymentSpec{{Name: operator, Label: deployment.Labels, Spec: deployment.Spec}}}
+	details := v1alpha1.StrategyDetailsDeployment{DeploymentSpecs: []v1alpha1.StrategyDeploymentSpec{{Name: operator,
+		Label: deployment.Labels, Spec: deployment.Spec}}}
 	for _, account := range []string{operator, agent} {
 		here, everywhere, err := rightsOf(s, account)
 		if err != nil {
 			return v1alpha1.NamedInstallStrategy{}, err
 		}
-		details.Permissions = append(details.Permissions, v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: here})
-		details.ClusterPermissions = append(details.ClusterPermissions, v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: everywhere})
+		details.Permissions = append(details.Permissions,
+			v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: here})
+		details.ClusterPermissions = append(details.ClusterPermissions,
+			v1alpha1.StrategyDeploymentPermissions{ServiceAccountName: account, Rules: everywhere})
 	}
-	return v1alpha1.NamedInstallStrategy{StrategyName: v1alpha1.InstallStrategyNameDeployment, StrategySpec: details}, nil
+	return v1alpha1.NamedInstallStrategy{StrategyName: v1alpha1.InstallStrategyNameDeployment,
+		StrategySpec: details}, nil
 }
 
-// rightsOf are the rights of a ServiceAccount in the operator's namespace, and in all. OLM knows no others: what an account may in a certain
-// other namespace, of objects that are named, it may in all.
+// rightsOf are the rights of a ServiceAccount in the operator's namespace, and in all. OLM knows no others: what an
+// account may in a certain other namespace, of objects that are named, it may in all.
 func rightsOf(s *source, account string) (here, everywhere []rbacv1.PolicyRule, err error) {
 	clusterRole, err := find[rbacv1.ClusterRole](s.rbac, "ClusterRole", account)
 	if err != nil {
@@ -150,7 +162,10 @@ func rightsOf(s *source, account string) (here, everywhere []rbacv1.PolicyRule, 
 		}
 		for _, rule := range role.Rules {
 			if len(rule.ResourceNames) == 0 {
-				return nil, nil, fmt.Errorf("Role %s in namespace %s has a right on all %s: in a bundle that would be one in all namespaces", account, role.Namespace, strings.Join(rule.Resources, ", "))
+				return nil, nil,
+					fmt.Errorf("Role %s in namespace %s has a permission on all %s: "+
+						"in a bundle, it would hold in all namespaces",
+						account, role.Namespace, strings.Join(rule.Resources, ", "))
 			}
 			everywhere = append(everywhere, rule)
 		}
@@ -160,17 +175,19 @@ func rightsOf(s *source, account string) (here, everywhere []rbacv1.PolicyRule, 
 
 // runsOn are the nodes that there is an image for.
 func runsOn(architectures ...string) *corev1.NodeAffinity {
-	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{
-			{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: architectures},
-			{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"linux"}},
-		},
-	}}}}
+	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+			MatchExpressions: []corev1.NodeSelectorRequirement{
+				{Key: corev1.LabelArchStable, Operator: corev1.NodeSelectorOpIn, Values: architectures},
+				{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{"linux"}},
+			},
+		}}}}
 }
 
 // newWebhooks turns the webhooks of config/webhook into OLM's, which makes their Service and certificate.
 func newWebhooks(s *source) ([]v1alpha1.WebhookDescription, error) {
-	configuration, err := find[admissionv1.ValidatingWebhookConfiguration](s.webhooks, "ValidatingWebhookConfiguration", "lvms-operator-webhook")
+	configuration, err := find[admissionv1.ValidatingWebhookConfiguration](s.webhooks, "ValidatingWebhookConfiguration",
+		"lvms-operator-webhook")
 	if err != nil {
 		return nil, err
 	}
@@ -178,9 +195,12 @@ func newWebhooks(s *source) ([]v1alpha1.WebhookDescription, error) {
 	for _, webhook := range configuration.Webhooks {
 		port := intstr.FromInt32(9443)
 		all = append(all, v1alpha1.WebhookDescription{
-			GenerateName: webhook.Name, Type: v1alpha1.ValidatingAdmissionWebhook, DeploymentName: operator, ContainerPort: 443, TargetPort: &port,
-			Rules: webhook.Rules, FailurePolicy: webhook.FailurePolicy, MatchPolicy: webhook.MatchPolicy, SideEffects: webhook.SideEffects,
-			TimeoutSeconds: webhook.TimeoutSeconds, AdmissionReviewVersions: webhook.AdmissionReviewVersions, WebhookPath: webhook.ClientConfig.Service.Path,
+			GenerateName: webhook.Name, Type: v1alpha1.ValidatingAdmissionWebhook, DeploymentName: operator,
+			ContainerPort: 443, TargetPort: &port,
+			Rules: webhook.Rules, FailurePolicy: webhook.FailurePolicy, MatchPolicy: webhook.MatchPolicy,
+			SideEffects:    webhook.SideEffects,
+			TimeoutSeconds: webhook.TimeoutSeconds, AdmissionReviewVersions: webhook.AdmissionReviewVersions,
+			WebhookPath: webhook.ClientConfig.Service.Path,
 		})
 	}
 	return all, nil
@@ -205,20 +225,28 @@ func csvAnnotations(o options, s *source) (map[string]string, error) {
 		"capabilities":   "Seamless Upgrades",
 		"categories":     "Storage",
 		"containerImage": o.image,
-		"description":    "Volumes of LVM on the disks of the cluster's nodes, with snapshots, clones, expansion and redundancy.",
-		"repository":     o.url,
-		"support":        o.maintainer,
-		"olm.skipRange":  o.skipRange,
-		"operatorframework.io/suggested-namespace":          namespace,
-		"operatorframework.io/suggested-namespace-template": text(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": suggested.Name, "labels": suggested.Labels, "annotations": suggested.Annotations}}),
-		"operatorframework.io/initialization-resource":      text(first.Object),
+		"description": "Volumes of LVM on the disks of the cluster's nodes, with snapshots, clones, " +
+			"expansion and redundancy.",
+		"repository":    o.url,
+		"support":       o.maintainer,
+		"olm.skipRange": o.skipRange,
+		"operatorframework.io/suggested-namespace": namespace,
+		"operatorframework.io/suggested-namespace-template": text(map[string]any{"apiVersion": "v1",
+			"kind": "Namespace", "metadata": map[string]any{"name": suggested.Name, "labels": suggested.Labels,
+				"annotations": suggested.Annotations}}),
+		"operatorframework.io/initialization-resource": text(first.Object),
 		// The console's page for a new LVMCluster, which is the plugin's form where that is enabled.
-		"operatorframework.io/initialization-link":        "/k8s/ns/" + namespace + "/lvm.topolvm.io~v1alpha1~LVMCluster/~new",
-		"console.openshift.io/plugins":                    text([]string{consolePlugin}),
-		"operators.operatorframework.io/internal-objects": text([]string{"logicalvolumes.topolvm.io", "lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io"}),
-		"operators.operatorframework.io/operator-type":    "standalone",
-		"operators.openshift.io/valid-subscription":       text([]string{"OpenShift Kubernetes Engine", "OpenShift Container Platform", "OpenShift Platform Plus"}),
-		"operator.openshift.io/uninstall-message":         "Delete the LVMCluster first, and wait until it is gone: it waits for the last volume, and removes the volume groups from the nodes. An operator that is uninstalled before leaves agents and volume groups as they are, and takes them over when it is installed again.",
+		"operatorframework.io/initialization-link": "/k8s/ns/" + namespace +
+			"/lvm.topolvm.io~v1alpha1~LVMCluster/~new",
+		"console.openshift.io/plugins": text([]string{consolePlugin}),
+		"operators.operatorframework.io/internal-objects": text([]string{"logicalvolumes.topolvm.io",
+			"lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io"}),
+		"operators.operatorframework.io/operator-type": "standalone",
+		"operators.openshift.io/valid-subscription": text([]string{"OpenShift Kubernetes Engine",
+			"OpenShift Container Platform", "OpenShift Platform Plus"}),
+		"operator.openshift.io/uninstall-message": "Delete the LVMCluster first, and wait until it is gone: it waits " +
+			"for the last volume, and removes the volume groups from the nodes. An operator that is uninstalled " +
+			"before leaves agents and volume groups as they are, and takes them over when it is installed again.",
 		// The platform's Prometheus looks into the namespace, which the console proposes when it installs.
 		"operatorframework.io/cluster-monitoring":          "true",
 		"console.openshift.io/operator-monitoring-default": "true",

@@ -1,4 +1,5 @@
-// Program bundle writes the OLM bundle of the operator from config/: the CSV, the objects that come with it, and the bundle's metadata.
+// Program bundle writes the OLM bundle of the operator from config/: the CSV, the objects that come with it, and the
+// bundle's metadata.
 //
 // It reads what `make generate` and people wrote, and nothing from a cluster or a registry.
 package main
@@ -32,8 +33,10 @@ func main() {
 	flag.StringVar(&o.out, "out", "bundle", "folder that the bundle is written to; what was there goes")
 	flag.StringVar(&o.version, "version", "", "version, X.Y.Z")
 	flag.StringVar(&o.image, "image", "", "image of operator and node agent; a release names it by digest")
-	flag.StringVar(&o.mustGather, "must-gather-image", "", "image of must-gather, by digest in a release; the bundle names none if it is not given")
-	flag.StringVar(&o.skipRange, "skip-range", "", "versions that this one can replace at once; empty for all before it of this and the last minor version")
+	flag.StringVar(&o.mustGather, "must-gather-image", "",
+		"image of must-gather, by digest in a release; the bundle names none if it is not given")
+	flag.StringVar(&o.skipRange, "skip-range", "",
+		"versions that this one can replace at once; empty for all before it of this and the last minor version")
 	flag.StringVar(&o.created, "created", "", "time of the release, RFC 3339; empty for none")
 	flag.StringVar(&o.channels, "channels", "", "channels, separated by commas; empty for stable-X.Y and candidate")
 	flag.StringVar(&o.maintainer, "maintainer", "LVM Storage", "who maintains it")
@@ -119,16 +122,21 @@ func annotations(o options) map[string]string {
 func scorecard() map[string]any {
 	test := func(suite, name string) map[string]any {
 		return map[string]any{
-			"entrypoint": []string{"scorecard-test", name}, "image": "quay.io/operator-framework/scorecard-test:v1.41.1",
-			"labels": map[string]string{"suite": suite, "test": name + "-test"}, "storage": map[string]any{"spec": map[string]any{"mountPath": map[string]any{}}},
+			"entrypoint": []string{"scorecard-test", name},
+			"image":      "quay.io/operator-framework/scorecard-test:v1.41.1",
+			"labels":     map[string]string{"suite": suite, "test": name + "-test"},
+			"storage":    map[string]any{"spec": map[string]any{"mountPath": map[string]any{}}},
 		}
 	}
 	tests := []any{test("basic", "basic-check-spec")}
-	for _, name := range []string{"olm-bundle-validation", "olm-crds-have-validation", "olm-crds-have-resources", "olm-spec-descriptors", "olm-status-descriptors"} {
+	for _, name := range []string{"olm-bundle-validation", "olm-crds-have-validation", "olm-crds-have-resources",
+		"olm-spec-descriptors", "olm-status-descriptors"} {
 		tests = append(tests, test("olm", name))
 	}
 	return map[string]any{
-		"apiVersion": "scorecard.operatorframework.io/v1alpha3", "kind": "Configuration", "metadata": map[string]string{"name": "config"},
-		"stages": []any{map[string]any{"parallel": true, "tests": tests}}, "storage": map[string]any{"spec": map[string]any{"mountPath": map[string]any{}}},
+		"apiVersion": "scorecard.operatorframework.io/v1alpha3", "kind": "Configuration",
+		"metadata": map[string]string{"name": "config"},
+		"stages":   []any{map[string]any{"parallel": true, "tests": tests}},
+		"storage":  map[string]any{"spec": map[string]any{"mountPath": map[string]any{}}},
 	}
 }

@@ -20,8 +20,9 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// What OLM v1 says that it installs (operator-controller, "Limitations"; OpenShift, "Supported extensions"): registry+v1 bundles for all
-// namespaces, with no dependency on other packages or kinds. It has no OperatorConditions: nothing may rest on there being one.
+// What OLM v1 says that it installs (operator-controller, "Limitations"; OpenShift, "Supported extensions"):
+// registry+v1 bundles for all namespaces, with no dependency on other packages or kinds. It has no OperatorConditions:
+// nothing may rest on there being one.
 func TestOLMv1InstallsTheBundle(t *testing.T) {
 	dir, bundle := newBundle(t)
 	for _, problem := range olmV1Problems(t, dir, bundle) {
@@ -37,7 +38,8 @@ func TestWhatOLMv1DoesNotInstallIsFound(t *testing.T) {
 	}{
 		"one namespace": {func(_ string, b *manifests.Bundle) {
 			for i := range b.CSV.Spec.InstallModes {
-				b.CSV.Spec.InstallModes[i].Supported = b.CSV.Spec.InstallModes[i].Type == v1alpha1.InstallModeTypeOwnNamespace
+				b.CSV.Spec.InstallModes[i].Supported = b.CSV.Spec.InstallModes[i].Type ==
+					v1alpha1.InstallModeTypeOwnNamespace
 			}
 		}, "AllNamespaces"},
 		"a required kind": {func(_ string, b *manifests.Bundle) {
@@ -47,10 +49,12 @@ func TestWhatOLMv1DoesNotInstallIsFound(t *testing.T) {
 			b.CSV.Spec.APIServiceDefinitions.Owned = []v1alpha1.APIServiceDescription{{Name: "v1.example.com"}}
 		}, "v1.example.com"},
 		"a dependency": {func(dir string, _ *manifests.Bundle) {
-			writeFile(t, filepath.Join(dir, "metadata", "dependencies.yaml"), "dependencies: [{type: olm.package, value: {packageName: other}}]")
+			writeFile(t, filepath.Join(dir, "metadata", "dependencies.yaml"),
+				"dependencies: [{type: olm.package, value: {packageName: other}}]")
 		}, "dependencies.yaml"},
 		"a constraint": {func(dir string, _ *manifests.Bundle) {
-			writeFile(t, filepath.Join(dir, "metadata", "properties.yaml"), "properties: [{type: olm.constraint, value: {cel: {rule: 'true'}}}]")
+			writeFile(t, filepath.Join(dir, "metadata", "properties.yaml"),
+				"properties: [{type: olm.constraint, value: {cel: {rule: 'true'}}}]")
 		}, "olm.constraint"},
 		"a condition that is waited for": {func(_ string, b *manifests.Bundle) {
 			container := &b.CSV.Spec.InstallStrategy.StrategySpec.DeploymentSpecs[0].Spec.Template.Spec.Containers[0]
@@ -66,17 +70,21 @@ func TestWhatOLMv1DoesNotInstallIsFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir, bundle := newBundle(t)
 			tt.change(dir, bundle)
-			if problems := olmV1Problems(t, dir, bundle); len(problems) != 1 || !strings.Contains(problems[0], tt.says) {
+			if problems := olmV1Problems(t, dir, bundle); len(problems) != 1 ||
+				!strings.Contains(problems[0], tt.says) {
 				t.Errorf("got %q, want one with %q", problems, tt.says)
 			}
 		})
 	}
 }
 
-// bundleKinds are those that a registry+v1 bundle may have and that OLM v1 installs, of those that this operator could come to have.
+// bundleKinds are those that a registry+v1 bundle may have and that OLM v1 installs, of those that this operator could
+// come to have.
 var bundleKinds = []string{
-	"ClusterServiceVersion", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Service", "Secret", "ConfigMap",
-	"PrometheusRule", "ServiceMonitor", "PodMonitor", "PodDisruptionBudget", "PriorityClass", "VerticalPodAutoscaler", "ConsoleYAMLSample", "ConsoleQuickStart",
+	"ClusterServiceVersion", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
+	"ServiceAccount", "Service", "Secret", "ConfigMap",
+	"PrometheusRule", "ServiceMonitor", "PodMonitor", "PodDisruptionBudget", "PriorityClass", "VerticalPodAutoscaler",
+	"ConsoleYAMLSample", "ConsoleQuickStart",
 	"ConsoleCLIDownload", "ConsoleLink", "ConsolePlugin", "NetworkPolicy",
 }
 
@@ -84,13 +92,15 @@ func olmV1Problems(t *testing.T, dir string, bundle *manifests.Bundle) []string 
 	t.Helper()
 	var problems []string
 	csv := bundle.CSV
-	if !slices.Contains(csv.Spec.InstallModes, v1alpha1.InstallMode{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}) {
+	if !slices.Contains(csv.Spec.InstallModes,
+		v1alpha1.InstallMode{Type: v1alpha1.InstallModeTypeAllNamespaces, Supported: true}) {
 		problems = append(problems, "AllNamespaces is not among the install modes")
 	}
 	for _, required := range csv.Spec.CustomResourceDefinitions.Required {
 		problems = append(problems, "requires the kind "+required.Name)
 	}
-	for _, service := range slices.Concat(csv.Spec.APIServiceDefinitions.Owned, csv.Spec.APIServiceDefinitions.Required) {
+	for _, service := range slices.Concat(csv.Spec.APIServiceDefinitions.Owned,
+		csv.Spec.APIServiceDefinitions.Required) {
 		problems = append(problems, "has to do with the API service "+service.Name)
 	}
 	for _, object := range bundle.Objects {
@@ -115,7 +125,8 @@ func metadataProblems(t *testing.T, dir string) []string {
 	if err := sigsyaml.Unmarshal(contentOf(t, filepath.Join(dir, "annotations.yaml")), &annotations); err != nil {
 		t.Fatal(err)
 	}
-	if format := annotations.Annotations["operators.operatorframework.io.bundle.mediatype.v1"]; format != "registry+v1" {
+	if format := annotations.Annotations["operators.operatorframework.io.bundle.mediatype.v1"]; format !=
+		"registry+v1" {
 		problems = append(problems, "the format is "+format)
 	}
 	entries, err := os.ReadDir(dir)
@@ -154,8 +165,8 @@ func TestTheCatalogHasNoDependencies(t *testing.T) {
 	}
 }
 
-// OLM v1 installs with the rights of a ServiceAccount that the administrator makes. Those in the documentation suffice for all that the bundle has,
-// and for what OLM makes of it.
+// OLM v1 installs with the rights of a ServiceAccount that the administrator makes. Those in the documentation suffice
+// for all that the bundle has, and for what OLM makes of it.
 func TestTheDocumentedRightsInstallTheBundle(t *testing.T) {
 	_, bundle := newBundle(t)
 	rules := documentedRules(t)
@@ -169,16 +180,22 @@ func TestTheDocumentedRightsInstallTheBundle(t *testing.T) {
 
 // resourceOfKind has the resources of the kinds in a bundle, and of what OLM makes of its ClusterServiceVersion.
 var resourceOfKind = map[string]struct{ group, resource string }{
-	"ClusterServiceVersion": {"apps", "deployments"}, "CustomResourceDefinition": {"apiextensions.k8s.io", "customresourcedefinitions"},
-	"ClusterRole": {"rbac.authorization.k8s.io", "clusterroles"}, "ClusterRoleBinding": {"rbac.authorization.k8s.io", "clusterrolebindings"},
-	"Role": {"rbac.authorization.k8s.io", "roles"}, "RoleBinding": {"rbac.authorization.k8s.io", "rolebindings"},
-	"ServiceAccount": {"", "serviceaccounts"}, "Service": {"", "services"}, "NetworkPolicy": {"networking.k8s.io", "networkpolicies"},
-	"ServiceMonitor": {"monitoring.coreos.com", "servicemonitors"}, "PrometheusRule": {"monitoring.coreos.com", "prometheusrules"},
+	"ClusterServiceVersion":    {"apps", "deployments"},
+	"CustomResourceDefinition": {"apiextensions.k8s.io", "customresourcedefinitions"},
+	"ClusterRole":              {"rbac.authorization.k8s.io", "clusterroles"},
+	"ClusterRoleBinding":       {"rbac.authorization.k8s.io", "clusterrolebindings"},
+	"Role":                     {"rbac.authorization.k8s.io", "roles"},
+	"RoleBinding":              {"rbac.authorization.k8s.io", "rolebindings"},
+	"ServiceAccount":           {"", "serviceaccounts"}, "Service": {"", "services"},
+	"NetworkPolicy":                  {"networking.k8s.io", "networkpolicies"},
+	"ServiceMonitor":                 {"monitoring.coreos.com", "servicemonitors"},
+	"PrometheusRule":                 {"monitoring.coreos.com", "prometheusrules"},
 	"ValidatingWebhookConfiguration": {"admissionregistration.k8s.io", "validatingwebhookconfigurations"},
 }
 
 func notCovered(rules []rbacv1.PolicyRule, bundle *manifests.Bundle) string {
-	kinds := []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Service", "ValidatingWebhookConfiguration"}
+	kinds := []string{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Service",
+		"ValidatingWebhookConfiguration"}
 	for _, object := range bundle.Objects {
 		kinds = append(kinds, object.GetKind())
 	}
@@ -193,7 +210,8 @@ func notCovered(rules []rbacv1.PolicyRule, bundle *manifests.Bundle) string {
 		}
 		for _, verb := range verbs {
 			if !slices.ContainsFunc(rules, func(r rbacv1.PolicyRule) bool {
-				return slices.Contains(r.Verbs, verb) && slices.Contains(r.APIGroups, wanted.group) && slices.Contains(r.Resources, wanted.resource)
+				return slices.Contains(r.Verbs, verb) && slices.Contains(r.APIGroups, wanted.group) &&
+					slices.Contains(r.Resources, wanted.resource)
 			}) {
 				return verb + " " + wanted.resource
 			}
@@ -205,7 +223,8 @@ func notCovered(rules []rbacv1.PolicyRule, bundle *manifests.Bundle) string {
 // documentedRules are those of the ClusterRole in docs/how-to/install.md.
 func documentedRules(t *testing.T) []rbacv1.PolicyRule {
 	t.Helper()
-	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(contentOf(t, "../../docs/how-to/install.md"), -1) {
+	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(contentOf(t,
+		"../../docs/how-to/install.md"), -1) {
 		for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(block[1]), 4096); ; {
 			object := &unstructured.Unstructured{}
 			if err := decoder.Decode(object); errors.Is(err, io.EOF) {
@@ -217,7 +236,8 @@ func documentedRules(t *testing.T) []rbacv1.PolicyRule {
 				continue
 			}
 			role := &rbacv1.ClusterRole{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, role, true); err != nil {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, role,
+				true); err != nil {
 				t.Fatal(err)
 			}
 			return role.Rules

@@ -20,15 +20,22 @@ var kinds = []struct {
 	// example is for a kind that nobody makes by hand; LVMCluster has those of config/samples.
 	example map[string]any
 }{
-	{"LVMCluster", "LVM cluster", "The local storage of the cluster: device classes, each with a volume group on the nodes that it selects and a StorageClass.",
-		resources("apps/v1 DaemonSet", "storage.k8s.io/v1 StorageClass", "storage.k8s.io/v1 CSIDriver", "lvm.topolvm.io/v1alpha1 LVMVolumeGroup", "lvm.topolvm.io/v1alpha1 LVMVolumeGroupNodeStatus"), nil},
-	{"LVMVolumeGroup", "LVM volume group", "A device class as the node agents read it. The operator makes it from the LVMCluster; change it there.",
+	{"LVMCluster", "LVM cluster", "The local storage of the cluster: device classes, each with a volume group on the " +
+		"nodes that it selects and a StorageClass.",
+		resources("apps/v1 DaemonSet", "storage.k8s.io/v1 StorageClass", "storage.k8s.io/v1 CSIDriver",
+			"lvm.topolvm.io/v1alpha1 LVMVolumeGroup", "lvm.topolvm.io/v1alpha1 LVMVolumeGroupNodeStatus"), nil},
+	{"LVMVolumeGroup", "LVM volume group",
+		"A device class as the node agents read it. The operator makes it from the LVMCluster; change it there.",
 		resources("lvm.topolvm.io/v1alpha1 LVMVolumeGroupNodeStatus"),
-		map[string]any{"spec": map[string]any{"default": true, "thinPoolConfig": map[string]any{"name": "thin-pool-1", "sizePercent": 90, "overprovisionRatio": 10}}}},
-	{"LVMVolumeGroupNodeStatus", "LVM volume group node status", "What one node says of its devices and volume groups. It has the name of the node; the operator makes it.",
+		map[string]any{"spec": map[string]any{"default": true,
+			"thinPoolConfig": map[string]any{"name": "thin-pool-1", "sizePercent": 90, "overprovisionRatio": 10}}}},
+	{"LVMVolumeGroupNodeStatus", "LVM volume group node status",
+		"What one node says of its devices and volume groups. It has the name of the node; the operator makes it.",
 		resources("v1 Node"), map[string]any{}},
 	{"LogicalVolume", "Logical volume", "A volume, or a snapshot, and the node that it is on. The CSI driver makes it.",
-		resources("v1 PersistentVolume"), map[string]any{"spec": map[string]any{"name": "pvc-6d2c9bd5-0000-4000-8000-1234567890ab", "nodeName": "node1", "deviceClass": "vg1", "size": "1Gi"}}},
+		resources("v1 PersistentVolume"), map[string]any{
+			"spec": map[string]any{"name": "pvc-6d2c9bd5-0000-4000-8000-1234567890ab", "nodeName": "node1",
+				"deviceClass": "vg1", "size": "1Gi"}}},
 }
 
 // resources reads "group/version Kind".
@@ -52,16 +59,19 @@ func newOwned(s *source) ([]v1alpha1.CRDDescription, error) {
 		}
 		version := crd.Spec.Versions[0]
 		description := v1alpha1.CRDDescription{
-			Name: crd.Name, Kind: kind.name, Version: version.Name, DisplayName: kind.displayName, Description: kind.description, Resources: kind.resources,
+			Name: crd.Name, Kind: kind.name, Version: version.Name, DisplayName: kind.displayName,
+			Description: kind.description, Resources: kind.resources,
 		}
 		schema := version.Schema.OpenAPIV3Schema
 		for _, f := range fieldsOf(schema.Properties["spec"], "") {
 			description.SpecDescriptors = append(description.SpecDescriptors, v1alpha1.SpecDescriptor{
-				Path: f.path, DisplayName: f.displayName(), Description: f.description(), XDescriptors: f.specControls()})
+				Path: f.path, DisplayName: f.displayName(), Description: f.description(),
+				XDescriptors: f.specControls()})
 		}
 		for _, f := range fieldsOf(schema.Properties["status"], "") {
 			description.StatusDescriptors = append(description.StatusDescriptors, v1alpha1.StatusDescriptor{
-				Path: f.path, DisplayName: f.displayName(), Description: f.description(), XDescriptors: f.statusControls()})
+				Path: f.path, DisplayName: f.displayName(), Description: f.description(),
+				XDescriptors: f.statusControls()})
 		}
 		owned = append(owned, description)
 	}
@@ -140,8 +150,10 @@ func fieldsOf(schema apiextensionsv1.JSONSchemaProps, prefix string) []field {
 
 // names are those that cannot be read off the field.
 var names = map[string]string{
-	"fstype": "File system type", "uuid": "UUID", "volumeGroupUUID": "Volume group UUID", "pvUUID": "Physical volume UUID", "id": "ID", "volumeID": "Volume ID",
-	"deviceID": "Device ID", "wwn": "WWN", "byID": "By-id links", "byPath": "By-path links", "raidConfig": "RAID configuration", "raidStatus": "RAID status", "lvHealth": "Health of logical volumes",
+	"fstype": "File system type", "uuid": "UUID", "volumeGroupUUID": "Volume group UUID",
+	"pvUUID": "Physical volume UUID", "id": "ID", "volumeID": "Volume ID",
+	"deviceID": "Device ID", "wwn": "WWN", "byID": "By-id links", "byPath": "By-path links",
+	"raidConfig": "RAID configuration", "raidStatus": "RAID status", "lvHealth": "Health of logical volumes",
 }
 
 // displayName is the name of the field in words: "overprovisionRatio" is "Overprovision ratio".

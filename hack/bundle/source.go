@@ -89,7 +89,8 @@ func find[T any](objects []*unstructured.Unstructured, kind, name string) (*T, e
 	for _, object := range objects {
 		if object.GetKind() == kind && object.GetName() == name {
 			typed := new(T)
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed, true); err != nil {
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, typed,
+				true); err != nil {
 				return nil, fmt.Errorf("%s %s: %w", kind, name, err)
 			}
 			return typed, nil

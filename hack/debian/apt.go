@@ -109,7 +109,8 @@ func (a apt) writeSources(ctx context.Context) error {
 	if a.Release == Bookworm {
 		return nil
 	}
-	out, err := a.Run(ctx, resolveLimit, "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Identifier: Packages")
+	out, err := a.Run(ctx, resolveLimit, "apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)",
+		"Identifier: Packages")
 	if err != nil {
 		return fmt.Errorf("the machine's package sources: %w", err)
 	}
@@ -160,7 +161,8 @@ func (a apt) prepare() error {
 	if strings.ContainsAny(a.Folder, "\"\n") {
 		return fmt.Errorf("folder %s: apt's configuration cannot hold such a name", a.Folder)
 	}
-	for _, name := range []string{"state/lists/partial", "cache", "archives/partial", "none/partial", "preferences.d", "log"} {
+	for _, name := range []string{"state/lists/partial", "cache", "archives/partial", "none/partial",
+		"preferences.d", "log"} {
 		if err := os.MkdirAll(filepath.Join(a.Folder, name), 0o755); err != nil {
 			return err
 		}
@@ -187,16 +189,19 @@ func (a apt) update(ctx context.Context, force bool) error {
 		return err
 	}
 	if _, err := a.get(ctx, updateLimit, "update"); err != nil {
-		return fmt.Errorf("read the package lists (the mirrors in /etc/apt must be reachable and whole; try again later where one is being synchronised): %w", err)
+		return fmt.Errorf("read the package lists (the mirrors in /etc/apt must be reachable and whole; try again "+
+			"later where one is being synchronized): %w", err)
 	}
 	return os.WriteFile(a.listsFile(), nil, 0o644)
 }
 
 // resolve asks with an empty folder of packages: apt does not list what it has already.
 func (a apt) resolve(ctx context.Context) ([]Deb, error) {
-	out, err := a.get(ctx, resolveLimit, append([]string{"-o", "Dir::Cache::archives=" + filepath.Join(a.Folder, "none"), "--print-uris", "install"}, a.roots...)...)
+	out, err := a.get(ctx, resolveLimit, append([]string{"-o",
+		"Dir::Cache::archives=" + filepath.Join(a.Folder, "none"), "--print-uris", "install"}, a.roots...)...)
 	if err != nil {
-		return nil, fmt.Errorf("what %s depend on (Debian 12, bookworm, must be among the sources in /etc/apt; -update, in make DEBIAN_UPDATE=true, reads its lists anew): %w",
+		return nil, fmt.Errorf("what %s depend on (Debian 12, bookworm, must be among the sources in /etc/apt; "+
+			"-update, in make DEBIAN_UPDATE=true, reads its lists anew): %w",
 			strings.Join(a.roots, ", "), err)
 	}
 	debs, err := parseURIs(string(out), filepath.Join(a.Folder, "archives"))
@@ -206,7 +211,8 @@ func (a apt) resolve(ctx context.Context) ([]Deb, error) {
 	return debs, err
 }
 
-// download lets apt fetch what the cache lacks, and checks all of it: apt takes a file in its cache for good by its size.
+// download lets apt fetch what the cache lacks, and checks all of it: apt takes a file in its cache for good by its
+// size.
 func (a apt) download(ctx context.Context, debs []Deb) error {
 	complete := true
 	for _, d := range debs {
@@ -222,7 +228,8 @@ func (a apt) download(ctx context.Context, debs []Deb) error {
 		return nil
 	}
 	if _, err := a.get(ctx, downloadLimit, append([]string{"--download-only", "install"}, a.roots...)...); err != nil {
-		return fmt.Errorf("download (the lists in the cache may be too old: -update, in make DEBIAN_UPDATE=true, reads them anew): %w", err)
+		return fmt.Errorf("download (the package lists in the cache may be too old: "+
+			"update them with -update, in make DEBIAN_UPDATE=true): %w", err)
 	}
 	for _, d := range debs {
 		if err := checkDeb(d); err != nil {
@@ -247,7 +254,8 @@ func parseURIs(out, archives string) ([]Deb, error) {
 		if len(fields) != 4 || fields[1] != filepath.Base(fields[1]) || !strings.HasPrefix(fields[3], "SHA256:") {
 			return nil, fmt.Errorf("apt-get --print-uris: not understood: %q", strings.TrimSpace(line))
 		}
-		debs = append(debs, Deb{Path: filepath.Join(archives, fields[1]), SHA256: strings.TrimPrefix(fields[3], "SHA256:")})
+		debs = append(debs, Deb{Path: filepath.Join(archives, fields[1]),
+			SHA256: strings.TrimPrefix(fields[3], "SHA256:")})
 	}
 	return debs, nil
 }

@@ -47,10 +47,12 @@ func TestParseURIs(t *testing.T) {
 	}{
 		"nothing": {},
 		"a package": {
-			out:  "'http://mirror.example/debian/pool/main/z/zlib/zlib1g_1.2.13.dfsg-1_arm64.deb' zlib1g_1%3a1.2.13.dfsg-1_arm64.deb 82744 SHA256:52b8\n",
+			out: "'http://mirror.example/debian/pool/main/z/zlib/zlib1g_1.2.13.dfsg-1_arm64.deb' " +
+				"zlib1g_1%3a1.2.13.dfsg-1_arm64.deb 82744 SHA256:52b8\n",
 			want: []Deb{{"/a/zlib1g_1%3a1.2.13.dfsg-1_arm64.deb", "52b8"}},
 		},
-		"words around it":      {out: "Reading package lists...\n'http://x/y.deb' y.deb 1 SHA256:ab\n", want: []Deb{{"/a/y.deb", "ab"}}},
+		"words around it": {out: "Reading package lists...\n'http://x/y.deb' y.deb 1 SHA256:ab\n",
+			want: []Deb{{"/a/y.deb", "ab"}}},
 		"a weaker sum":         {out: "'http://x/y.deb' y.deb 1 MD5Sum:ab\n", bad: true},
 		"no sum":               {out: "'http://x/y.deb' y.deb 1\n", bad: true},
 		"a name with a folder": {out: "'http://x/y.deb' ../y.deb 1 SHA256:ab\n", bad: true},
@@ -82,7 +84,8 @@ deb [signed-by=` + keyring + `] http://mirror.example/security/ trixie-security 
 }
 
 func TestAnotherReleaseIsReadFromSourcesOfItsOwn(t *testing.T) {
-	if config := (apt{Archive: Archive{Folder: "/c", Release: Bookworm}}).config(); strings.Contains(config, "sourcelist") {
+	if config := (apt{Archive: Archive{Folder: "/c", Release: Bookworm}}).config(); strings.Contains(
+		config, "sourcelist") {
 		t.Errorf("the machine's own release has its own sources:\n%s", config)
 	}
 	config := apt{Archive: Archive{Folder: "/c", Release: "trixie"}}.config()

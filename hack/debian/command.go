@@ -23,13 +23,15 @@ func RunCommand(ctx context.Context, limit time.Duration, name string, args ...s
 	// A child that keeps the output open must not hold us up.
 	c.WaitDelay = 5 * time.Second
 	var stdout, stderr bytes.Buffer
-	c.Stdout, c.Stderr = &stdout, &stderr
+	c.Stdout = &stdout
+	c.Stderr = &stderr
 	err := c.Run()
 	if errors.Is(err, exec.ErrNotFound) {
 		return nil, fmt.Errorf("%s is not installed: run this on Debian 12 or in a debian:12 container: %w", name, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), errors.Join(err, context.Cause(ctx)), strings.TrimSpace(stderr.String()))
+		return nil, fmt.Errorf("%s %s: %w: %s", name, strings.Join(args, " "), errors.Join(err, context.Cause(ctx)),
+			strings.TrimSpace(stderr.String()))
 	}
 	return stdout.Bytes(), nil
 }

@@ -23,7 +23,8 @@ func build(o options) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	image, err := mutate.Append(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON), types.OCIManifestSchema1), layers...)
+	image, err := mutate.Append(mutate.MediaType(mutate.ConfigMediaType(empty.Image, types.OCIConfigJSON),
+		types.OCIManifestSchema1), layers...)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +33,8 @@ func build(o options) (v1.Image, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture = "linux", o.arch
+	config.OS = "linux"
+	config.Architecture = o.arch
 	config.Created = v1.Time{Time: o.created}
 	config.Config.Entrypoint = []string{"/" + products[o.image].program}
 	config.Config.User = "65532:65532"
@@ -48,7 +50,8 @@ func buildLayers(o options) ([]mutate.Addendum, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", o.rootfs, err)
 		}
-		layers = append(layers, addendum(o, files, "hack/rootfs -image "+o.image+" -arch "+o.arch, "programs and libraries of Debian 12, licences"))
+		layers = append(layers, addendum(o, files, "hack/rootfs -image "+o.image+" -arch "+o.arch,
+			"programs and libraries of Debian 12, licenses"))
 	}
 	program, err := pack(func(w *tar.Writer) error { return addProgram(w, o.binary, products[o.image].program) })
 	if err != nil {
@@ -62,13 +65,15 @@ func buildLayers(o options) ([]mutate.Addendum, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s and %s: %w", o.console, o.parts, err)
 	}
-	return append(layers, addendum(o, console, "go build -o /console-plugin", "the server of the console's plugin, licences of npm packages")), nil
+	return append(layers, addendum(o, console, "go build -o /console-plugin",
+		"the server of the console's plugin, licenses of npm packages")), nil
 }
 
-// tarConsole has the plugin's server, and the licences of what of npm is in it.
+// tarConsole has the plugin's server, and the licenses of what of npm is in it.
 func tarConsole(o options) ([]byte, error) {
 	return pack(func(w *tar.Writer) error {
-		return errors.Join(addProgram(w, o.console, "console-plugin"), addFolder(w, filepath.Join(o.parts, licensesFolder), "licenses/npm"))
+		return errors.Join(addProgram(w, o.console, "console-plugin"),
+			addFolder(w, filepath.Join(o.parts, licensesFolder), "licenses/npm"))
 	})
 }
 
@@ -119,7 +124,8 @@ func addFile(w *tar.Writer, path, name string, entry fs.DirEntry) error {
 	header := &tar.Header{Name: name, Mode: int64(info.Mode().Perm()), Format: tar.FormatPAX}
 	switch {
 	case entry.IsDir():
-		header.Typeflag, header.Name = tar.TypeDir, name+"/"
+		header.Typeflag = tar.TypeDir
+		header.Name = name + "/"
 		if info.Mode()&fs.ModeSticky != 0 {
 			header.Mode |= 0o1000
 		}

@@ -54,7 +54,9 @@ type goModule struct {
 func readComponents(o options) (components, error) {
 	var c components
 	if (o.rootfs == "") != (o.packages == "") {
-		return c, errors.New("-rootfs and -packages go together: without the packages the list of components would not be complete")
+		return c,
+			errors.New(
+				"-rootfs and -packages go together: without the packages the list of components would not be complete")
 	}
 	if err := c.readPackages(o.packages); err != nil {
 		return c, fmt.Errorf("packages in the image: %w", err)
@@ -73,7 +75,8 @@ func readComponents(o options) (components, error) {
 // readConsole reads what the plugin's server is made of, where the image has one.
 func (c *components) readConsole(o options) error {
 	if (o.console == "") != (o.parts == "") {
-		return errors.New("-console and -parts go together: without the parts the list of components would not be complete")
+		return errors.New(
+			"-console and -parts go together: without the parts the list of components would not be complete")
 	}
 	if o.console == "" {
 		return nil
@@ -101,10 +104,11 @@ func (c *components) readConsole(o options) error {
 	for _, p := range found.npm {
 		texts, err := os.ReadDir(filepath.Join(o.parts, licensesFolder, filepath.FromSlash(p.Name)))
 		if err != nil {
-			return fmt.Errorf("licence of npm package %s in the plugin: %w", p.Name, err)
+			return fmt.Errorf("license of npm package %s in the plugin: %w", p.Name, err)
 		}
 		if len(texts) == 0 {
-			return fmt.Errorf("licence of npm package %s in the plugin: %s has none: write it anew with hack/console", p.Name, o.parts)
+			return fmt.Errorf("license of npm package %s in the plugin: %s has none: write it anew with hack/console",
+				p.Name, o.parts)
 		}
 	}
 	c.console = found
@@ -112,7 +116,10 @@ func (c *components) readConsole(o options) error {
 }
 
 // The names in the folder that hack/console writes.
-const partsFile, licensesFolder = "parts.json", "licenses"
+const (
+	partsFile      = "parts.json"
+	licensesFolder = "licenses"
+)
 
 func (c *components) readPackages(path string) error {
 	if path == "" {
@@ -132,7 +139,8 @@ func (c *components) readPackages(path string) error {
 	if len(list.Packages) == 0 {
 		return fmt.Errorf("%s names none: write it anew with hack/rootfs", path)
 	}
-	c.distribution, c.packages = list.Distribution, list.Packages
+	c.distribution = list.Distribution
+	c.packages = list.Packages
 	return nil
 }
 
@@ -147,7 +155,10 @@ func programOf(info *debug.BuildInfo, version string) program {
 	for _, m := range info.Deps {
 		p.modules = append(p.modules, builtFrom(m))
 	}
-	slices.SortFunc(p.modules, func(a, b goModule) int { return strings.Compare(a.path+"@"+a.version, b.path+"@"+b.version) })
+	slices.SortFunc(p.modules, func(a, b goModule) int {
+		return strings.Compare(a.path+"@"+a.version,
+			b.path+"@"+b.version)
+	})
 	return p
 }
 
@@ -163,7 +174,8 @@ func builtFrom(m *debug.Module) goModule {
 	return goModule{path: m.Replace.Path, version: m.Replace.Version, sum: m.Replace.Sum}
 }
 
-var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64, "s390x": elf.EM_S390}
+var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64,
+	"s390x": elf.EM_S390}
 
 // checkMachine keeps a program of another architecture out of the image: it would only show on a node.
 func checkMachine(path, arch string) error {
@@ -177,7 +189,8 @@ func checkMachine(path, arch string) error {
 	}
 	defer f.Close()
 	if f.Machine != want {
-		return fmt.Errorf("program %s is for %s, and the image for %s: build it with GOARCH=%s", path, f.Machine, arch, arch)
+		return fmt.Errorf("program %s is for %s, and the image for %s: build it with GOARCH=%s", path,
+			f.Machine, arch, arch)
 	}
 	return nil
 }

@@ -49,7 +49,8 @@ func of(all []instruction, stage, name string) []string {
 
 var quoted = regexp.MustCompile(`(\S+?)="([^"]*)"`)
 
-// TestContainerfileMakesTheSameImage compares by text: what builds Containerfiles is not there where tests run. A stage has the image's name.
+// TestContainerfileMakesTheSameImage compares by text: what builds Containerfiles is not there where tests run. A stage
+// has the image's name.
 func TestContainerfileMakesTheSameImage(t *testing.T) {
 	for stage := range products {
 		t.Run(stage, func(t *testing.T) { sameImage(t, stage) })
@@ -59,7 +60,10 @@ func TestContainerfileMakesTheSameImage(t *testing.T) {
 func sameImage(t *testing.T, stage string) {
 	file := readContainerfile(t)
 	o := withTextProgram(t, newFolder(t))
-	o.image, o.title, o.console, o.parts = stage, "lvms-"+stage, "", ""
+	o.image = stage
+	o.title = "lvms-" + stage
+	o.console = ""
+	o.parts = ""
 	image, err := build(o)
 	if err != nil {
 		t.Fatal(err)
@@ -96,27 +100,36 @@ func sameImage(t *testing.T, stage string) {
 // The list of programs is in hack/rootfs: who runs it, and installs nothing else, has the same ones.
 func TestContainerfileAndMakefileTakeFilesFromTheSameProgram(t *testing.T) {
 	file := readContainerfile(t)
-	for stage, want := range map[string]string{"rootfs": "/tools/rootfs -arch ${TARGETARCH} ", "must-gather-rootfs": "/tools/rootfs -image must-gather -arch ${TARGETARCH} "} {
-		if got := of(file, stage, "RUN"); len(got) != 1 || !strings.HasPrefix(got[0], want) || !strings.HasSuffix(got[0], " -out /rootfs") {
+	for stage, want := range map[string]string{"rootfs": "/tools/rootfs -arch ${TARGETARCH} ",
+		"must-gather-rootfs": "/tools/rootfs -image must-gather -arch ${TARGETARCH} "} {
+		if got := of(file, stage, "RUN"); len(got) != 1 || !strings.HasPrefix(got[0], want) ||
+			!strings.HasSuffix(got[0], " -out /rootfs") {
 			t.Errorf("the stage %s runs %q, and not hack/rootfs alone", stage, got)
 		}
 	}
-	if got, want := of(file, "must-gather", "COPY"), []string{"--from=must-gather-rootfs /rootfs /", "--from=build /gather /usr/bin/gather"}; !slices.Equal(got, want) {
+	if got, want := of(file, "must-gather", "COPY"),
+		[]string{"--from=must-gather-rootfs /rootfs /",
+			"--from=build /gather /usr/bin/gather"}; !slices.Equal(got, want) {
 		t.Errorf("the image of must-gather has %q, want %q", got, want)
 	}
-	if got := of(file, "build", "RUN"); !slices.ContainsFunc(got, func(s string) bool { return strings.HasSuffix(s, "-o /tools/rootfs ./hack/rootfs") }) {
+	if got := of(file, "build", "RUN"); !slices.ContainsFunc(got,
+		func(s string) bool { return strings.HasSuffix(s, "-o /tools/rootfs ./hack/rootfs") }) {
 		t.Errorf("the stage build does not build hack/rootfs: %q", got)
 	}
 	if got := of(file, "console", "RUN"); !slices.Equal(got, []string{"hack/console build /console"}) {
 		t.Errorf("the stage console runs %q, and not hack/console alone", got)
 	}
-	if got, want := of(file, "console", "COPY"), []string{"hack hack", "console-plugin console-plugin", "monitoring/runbooks monitoring/runbooks"}; !slices.Equal(got, want) {
+	if got, want := of(file, "console", "COPY"),
+		[]string{"hack hack", "console-plugin console-plugin",
+			"monitoring/runbooks monitoring/runbooks"}; !slices.Equal(got, want) {
 		t.Errorf("the plugin is built from %q, want %q", got, want)
 	}
-	if got := of(file, "build", "COPY"); got[len(got)-1] != "--from=console /src/console-plugin/dist console-plugin/dist" {
+	if got := of(file, "build", "COPY"); got[len(got)-1] !=
+		"--from=console /src/console-plugin/dist console-plugin/dist" {
 		t.Errorf("the server of the plugin is built without the plugin: %q", got)
 	}
-	want := []string{"--from=rootfs /rootfs /", "--from=build /lvms /lvms", "--from=build /console-plugin /console-plugin", "--from=console /console/licenses /licenses/npm"}
+	want := []string{"--from=rootfs /rootfs /", "--from=build /lvms /lvms",
+		"--from=build /console-plugin /console-plugin", "--from=console /console/licenses /licenses/npm"}
 	if got := of(file, "operator", "COPY"); !slices.Equal(got, want) {
 		t.Errorf("the image has %q, want %q", got, want)
 	}
@@ -124,7 +137,8 @@ func TestContainerfileAndMakefileTakeFilesFromTheSameProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"rootfs = $(BIN)/rootfs ", "$(BIN)/rootfs -image must-gather ", "go build -o $@ ./hack/rootfs\n", "hack/console build $(CONSOLE_PARTS)\n"} {
+	for _, want := range []string{"rootfs = $(BIN)/rootfs ", "$(BIN)/rootfs -image must-gather ",
+		"go build -o $@ ./hack/rootfs\n", "hack/console build $(CONSOLE_PARTS)\n"} {
 		if !strings.Contains(string(makefile), want) {
 			t.Errorf("the Makefile has no %q", want)
 		}
@@ -141,7 +155,11 @@ func TestContainerfileDeclaresWhatItUses(t *testing.T) {
 			declared = append(of(file, "", "ARG"), "BUILDPLATFORM")
 		}
 		for _, use := range variable.FindAllStringSubmatch(i.rest, -1) {
-			if !slices.ContainsFunc(declared, func(arg string) bool { name, _, _ := strings.Cut(arg, "="); return name == use[1] }) {
+			if !slices.ContainsFunc(declared, func(arg string) bool {
+				name, _, _ := strings.Cut(arg,
+					"=")
+				return name == use[1]
+			}) {
 				t.Errorf("%s in stage %s uses %s, which is not declared there", i.name, i.stage, use[1])
 			}
 		}

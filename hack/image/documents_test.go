@@ -23,15 +23,20 @@ func testComponents() (options, components) {
 		{"libstdc++6", "12.2.0-14+deb12u1", "arm64", "gcc-12", "12.2.0-14+deb12u1", "aa"},
 		{"libdevmapper1.02.1", "2:1.02.185-2", "arm64", "lvm2", "2.03.16-2", "bb"},
 	}}
-	c.readModules(&debug.BuildInfo{GoVersion: "go1.26.8 X:nodwarf5", Main: debug.Module{Path: "example.com/lvms", Version: "(devel)"}, Deps: []*debug.Module{
-		{Path: "github.com/Masterminds/semver/v3", Version: "v3.5.0", Sum: zeroSum},
-		{Path: "example.com/replaced", Version: "v1.0.0", Sum: "h1:old", Replace: &debug.Module{Path: "example.com/fork", Version: "v1.0.1", Sum: zeroSum}},
-		{Path: "example.com/folder", Version: "v1.0.0", Replace: &debug.Module{Path: "../folder"}},
-		{Path: "github.com/docker/cli", Version: "v29.7.2+incompatible", Sum: zeroSum},
-	}}, o.version)
-	c.console = &console{program: programOf(&debug.BuildInfo{Main: debug.Module{Path: "example.com/lvms"}, Deps: []*debug.Module{
-		{Path: "github.com/Masterminds/semver/v3", Version: "v3.5.0", Sum: zeroSum}, {Path: "example.com/files", Version: "v0.1.0", Sum: zeroSum},
-	}}, o.version), npm: []npmPackage{{"@patternfly/react-core", "6.4.3", "MIT", "sha512-AAAA"}, {"yaml", "2.9.1", "ISC", "sha512-AAAA"}}}
+	c.readModules(&debug.BuildInfo{GoVersion: "go1.26.8 X:nodwarf5",
+		Main: debug.Module{Path: "example.com/lvms", Version: "(devel)"}, Deps: []*debug.Module{
+			{Path: "github.com/Masterminds/semver/v3", Version: "v3.5.0", Sum: zeroSum},
+			{Path: "example.com/replaced", Version: "v1.0.0", Sum: "h1:old",
+				Replace: &debug.Module{Path: "example.com/fork", Version: "v1.0.1", Sum: zeroSum}},
+			{Path: "example.com/folder", Version: "v1.0.0", Replace: &debug.Module{Path: "../folder"}},
+			{Path: "github.com/docker/cli", Version: "v29.7.2+incompatible", Sum: zeroSum},
+		}}, o.version)
+	c.console = &console{program: programOf(&debug.BuildInfo{Main: debug.Module{Path: "example.com/lvms"},
+		Deps: []*debug.Module{
+			{Path: "github.com/Masterminds/semver/v3", Version: "v3.5.0", Sum: zeroSum},
+			{Path: "example.com/files", Version: "v0.1.0", Sum: zeroSum},
+		}}, o.version), npm: []npmPackage{{"@patternfly/react-core", "6.4.3", "MIT", "sha512-AAAA"},
+		{"yaml", "2.9.1", "ISC", "sha512-AAAA"}}}
 	c.console.main.subpath = "console-plugin"
 	return o, c
 }
@@ -90,7 +95,8 @@ func TestSBOMListsAllThatIsInTheImage(t *testing.T) {
 			t.Errorf("relationship %+v names what is not there", r)
 		}
 	}
-	if first := d.Relationships[0]; first.Element != "SPDXRef-DOCUMENT" || first.Type != "DESCRIBES" || first.Related != d.Packages[0].ID {
+	if first := d.Relationships[0]; first.Element != "SPDXRef-DOCUMENT" || first.Type != "DESCRIBES" ||
+		first.Related != d.Packages[0].ID {
 		t.Errorf("the document describes %+v", first)
 	}
 	// The server of the plugin needs a module that is listed already, and Go's own.
@@ -103,10 +109,11 @@ func TestSBOMListsAllThatIsInTheImage(t *testing.T) {
 			needs = append(needs, r.Type+" "+r.Related)
 		}
 	}
-	want := []string{"DEPENDS_ON " + of("stdlib").ID, "DEPENDS_ON " + of("example.com/files").ID, "DEPENDS_ON " + of("github.com/Masterminds/semver/v3").ID,
+	want := []string{"DEPENDS_ON " + of("stdlib").ID, "DEPENDS_ON " + of("example.com/files").ID,
+		"DEPENDS_ON " + of("github.com/Masterminds/semver/v3").ID,
 		"CONTAINS " + of("@patternfly/react-core").ID, "CONTAINS " + of("yaml").ID}
 	if !slices.Equal(needs, want) || of("yaml").LicenseDeclared != "ISC" {
-		t.Errorf("the plugin's server needs %q, want %q; licence of yaml %q", needs, want, of("yaml").LicenseDeclared)
+		t.Errorf("the plugin's server needs %q, want %q; license of yaml %q", needs, want, of("yaml").LicenseDeclared)
 	}
 	if !strings.HasSuffix(d.Namespace, testDigest.Hex) || d.CreationInfo.Created != "1970-01-01T00:00:00Z" {
 		t.Errorf("namespace %q, created %q", d.Namespace, d.CreationInfo.Created)
@@ -123,7 +130,8 @@ func TestSBOMHasTheFieldsThatSPDXRequires(t *testing.T) {
 	if err := json.Unmarshal(content, &document); err != nil {
 		t.Fatal(err)
 	}
-	for _, field := range []string{"spdxVersion", "dataLicense", "SPDXID", "name", "documentNamespace", "creationInfo"} {
+	for _, field := range []string{"spdxVersion", "dataLicense", "SPDXID", "name", "documentNamespace",
+		"creationInfo"} {
 		if document[field] == nil {
 			t.Errorf("no %s", field)
 		}
@@ -144,11 +152,13 @@ func TestProvenanceNamesSubjectParametersAndDependencies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Type != "https://in-toto.io/Statement/v1" || s.PredicateType != "https://slsa.dev/provenance/v1" || s.Subject[0].Digest["sha256"] != testDigest.Hex {
+	if s.Type != "https://in-toto.io/Statement/v1" || s.PredicateType != "https://slsa.dev/provenance/v1" ||
+		s.Subject[0].Digest["sha256"] != testDigest.Hex {
 		t.Errorf("statement %+v", s)
 	}
 	definition := s.Predicate.Definition
-	if definition.BuildType == "" || s.Predicate.Run.Builder.ID == "" || definition.External["version"] != "1.2.3" || definition.External["arch"] != "arm64" {
+	if definition.BuildType == "" || s.Predicate.Run.Builder.ID == "" || definition.External["version"] != "1.2.3" ||
+		definition.External["arch"] != "arm64" {
 		t.Errorf("definition %+v", definition)
 	}
 	uris := map[string]resource{}

@@ -19,7 +19,8 @@ import (
 // runIndex writes one archive with an image index: a node takes the image of its own architecture from it.
 func runIndex(out string, archives []string) error {
 	if !strings.HasSuffix(out, ".tar") || len(archives) == 0 {
-		return errors.New("-index needs -out, whose name ends with .tar, and the archives of the architectures as arguments")
+		return errors.New(
+			"-index needs -out, whose name ends with .tar, and the archives of the architectures as arguments")
 	}
 	folder, err := os.MkdirTemp(filepath.Dir(out), ".index-")
 	if err != nil {
@@ -56,11 +57,13 @@ func newIndex(folder string, archives []string) (v1.ImageIndex, []string, error)
 		}
 		platform := config.Platform()
 		if other, twice := seen[platform.String()]; twice {
-			return nil, nil, fmt.Errorf("%s and %s are both for %s: an index has one image for each architecture", other, archive, platform)
+			return nil, nil, fmt.Errorf("%s and %s are both for %s: an index has one image for each architecture",
+				other, archive, platform)
 		}
 		seen[platform.String()] = archive
 		platforms = append(platforms, platform.String())
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
+		index = mutate.AppendManifests(index,
+			mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: platform}})
 	}
 	return index, platforms, nil
 }

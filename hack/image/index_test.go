@@ -48,7 +48,8 @@ func TestIndexHasAnImageForEachArchitecture(t *testing.T) {
 	if !bytes.Equal(contents[0], contents[1]) {
 		t.Error("two builds differ")
 	}
-	if got, want := platformsOf(t, out), []string{"linux/amd64", "linux/arm64", "linux/ppc64le", "linux/s390x"}; !slices.Equal(got, want) {
+	if got, want := platformsOf(t, out), []string{"linux/amd64", "linux/arm64", "linux/ppc64le",
+		"linux/s390x"}; !slices.Equal(got, want) {
 		t.Errorf("platforms %v, want %v", got, want)
 	}
 }

@@ -18,9 +18,11 @@ const operatorImage = "operator"
 
 var products = map[string]product{
 	operatorImage: {"lvms", "Operator and node agent of LVM Storage",
-		"Volumes of LVM on the disks of the cluster's nodes, with snapshots, clones, expansion and redundancy.", "storage,lvm,csi,operator"},
+		"Volumes of LVM on the disks of the cluster's nodes, with snapshots, clones, expansion and redundancy.",
+		"storage,lvm,csi,operator"},
 	"must-gather": {"usr/bin/gather", "Must-gather of LVM Storage",
-		"Collects what support needs to know of LVM Storage, and says what is wrong, for oc adm must-gather.", "storage,lvm,must-gather"},
+		"Collects what support needs to know of LVM Storage, and says what is wrong, for oc adm must-gather.",
+		"storage,lvm,must-gather"},
 }
 
 // labels are those that the certification of container images asks for, and those that registries show. The

@@ -1,6 +1,7 @@
 // Command image writes an OCI image archive without a container engine: one layer with the files of a folder, one with
-// the program, one with the server of the console's plugin. Beside it come a list of what is in the image (SPDX) and a statement of what it was built from (SLSA
-// provenance). The same input gives the same bytes: files are sorted and carry no time, and no name of the machine.
+// the program, one with the server of the console's plugin. Beside it come a list of what is in the image (SPDX) and a
+// statement of what it was built from (SLSA provenance). The same input gives the same bytes: files are sorted and
+// carry no time, and no name of the machine.
 //
 // With -index it writes one archive from those of several architectures.
 package main
@@ -29,19 +30,24 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.image, "image", operatorImage, "which image: "+strings.Join(slices.Sorted(maps.Keys(products)), ", "))
+	flag.StringVar(&o.image, "image", operatorImage,
+		"which image: "+strings.Join(slices.Sorted(maps.Keys(products)), ", "))
 	flag.StringVar(&o.rootfs, "rootfs", "", "folder with the files of the first layer")
 	flag.StringVar(&o.packages, "packages", "", "list of the Debian packages in -rootfs, as hack/rootfs writes it")
 	flag.StringVar(&o.binary, "binary", "", "program, which becomes the entry point")
-	flag.StringVar(&o.console, "console", "", "the server of the console's plugin, which becomes /console-plugin; empty for none")
-	flag.StringVar(&o.parts, "parts", "", "folder that hack/console has written: the npm packages in -console, and their licences")
+	flag.StringVar(&o.console, "console", "",
+		"the server of the console's plugin, which becomes /console-plugin; empty for none")
+	flag.StringVar(&o.parts, "parts", "",
+		"folder that hack/console has written: the npm packages in -console, and their licenses")
 	flag.StringVar(&o.out, "out", "", "archive to write (OCI image layout, tar)")
 	flag.StringVar(&o.arch, "arch", "amd64", "architecture of the files")
 	flag.StringVar(&o.version, "version", "", "version label")
 	flag.StringVar(&o.release, "release", "1", "release label: which build of the version")
 	flag.StringVar(&o.title, "title", "", "title label; lvms- and the image's name if it is not given")
-	flag.StringVar(&o.revision, "revision", "", "commit that the program was built from; empty where it is not known, or where there are changes on top")
-	index := flag.Bool("index", false, "write -out from the archives that are named as arguments, one for each architecture")
+	flag.StringVar(&o.revision, "revision", "",
+		"commit that the program was built from; empty where it is not known, or where there are changes on top")
+	index := flag.Bool("index", false,
+		"write -out from the archives that are named as arguments, one for each architecture")
 	flag.Parse()
 	if err := runCommandLine(o, *index, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "image:", err)
@@ -143,7 +149,9 @@ func checkSize(o options, image v1.Image) (string, error) {
 	}
 	text := fmt.Sprintf("%.1f MB compressed (%s)", float64(sum)/1e6, strings.Join(parts, ", "))
 	if sum > maxSize {
-		return "", fmt.Errorf("%s for %s: %s is more than %d MB: find out what grew, or raise maxSize in hack/image/main.go", o.title, o.arch, text, maxSize/1_000_000)
+		return "",
+			fmt.Errorf("%s for %s: %s is more than %d MB: find out what grew, or raise maxSize in hack/image/main.go",
+				o.title, o.arch, text, maxSize/1_000_000)
 	}
 	return text, nil
 }

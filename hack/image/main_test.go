@@ -38,7 +38,8 @@ func newFolder(t *testing.T) options {
 		os.WriteFile(filepath.Join(dir, "packages.json"), []byte(packages), 0o644),
 		os.MkdirAll(filepath.Join(dir, "parts", licensesFolder, "@patternfly", "react-core"), 0o755),
 		os.MkdirAll(filepath.Join(dir, "parts", licensesFolder, "yaml"), 0o755),
-		os.WriteFile(filepath.Join(dir, "parts", licensesFolder, "@patternfly", "react-core", "LICENSE"), []byte("MIT"), 0o644),
+		os.WriteFile(filepath.Join(dir, "parts", licensesFolder, "@patternfly", "react-core", "LICENSE"),
+			[]byte("MIT"), 0o644),
 		os.WriteFile(filepath.Join(dir, "parts", licensesFolder, "yaml", "LICENSE"), []byte("ISC"), 0o644),
 		os.WriteFile(filepath.Join(dir, "parts", partsFile), []byte(parts), 0o644),
 	} {
@@ -68,7 +69,8 @@ func TestImageHoldsFolderAndProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := tarNames(t, mutate.Extract(image))
-	want := []string{"bin", "console-plugin", "licenses/npm/@patternfly", "licenses/npm/@patternfly/react-core", "licenses/npm/@patternfly/react-core/LICENSE",
+	want := []string{"bin", "console-plugin", "licenses/npm/@patternfly", "licenses/npm/@patternfly/react-core",
+		"licenses/npm/@patternfly/react-core/LICENSE",
 		"licenses/npm/yaml", "licenses/npm/yaml/LICENSE", "lvms", "usr", "usr/bin", "usr/bin/mount"}
 	if !slices.Equal(names, want) {
 		t.Errorf("files %v, want %v", names, want)
@@ -77,14 +79,16 @@ func TestImageHoldsFolderAndProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if config.Config.User != "65532:65532" || config.Config.Labels["org.opencontainers.image.version"] != "1.2.3" || config.Architecture != runtime.GOARCH {
+	if config.Config.User != "65532:65532" || config.Config.Labels["org.opencontainers.image.version"] != "1.2.3" ||
+		config.Architecture != runtime.GOARCH {
 		t.Errorf("config %+v", config)
 	}
 	var history []string
 	for _, entry := range config.History {
 		history = append(history, entry.CreatedBy)
 	}
-	if want := []string{"hack/rootfs -image operator -arch " + runtime.GOARCH, "go build -o /lvms", "go build -o /console-plugin"}; !slices.Equal(history, want) {
+	if want := []string{"hack/rootfs -image operator -arch " + runtime.GOARCH, "go build -o /lvms",
+		"go build -o /console-plugin"}; !slices.Equal(history, want) {
 		t.Errorf("history %q, want %q", history, want)
 	}
 }
@@ -113,14 +117,18 @@ func TestEveryFileIsReproducible(t *testing.T) {
 		}
 		first = files
 	}
-	if names := tarNames(t, strings.NewReader(first[o.out])); !slices.Contains(names, "index.json") || !slices.Contains(names, "oci-layout") {
+	if names := tarNames(t, strings.NewReader(first[o.out])); !slices.Contains(names, "index.json") ||
+		!slices.Contains(names, "oci-layout") {
 		t.Errorf("not an OCI layout: %v", names)
 	}
 }
 
 func TestTheProgramIsWhereTheImageWantsIt(t *testing.T) {
 	o := withTextProgram(t, newFolder(t))
-	o.image, o.title, o.console, o.parts = "must-gather", "lvms-must-gather", "", ""
+	o.image = "must-gather"
+	o.title = "lvms-must-gather"
+	o.console = ""
+	o.parts = ""
 	image, err := build(o)
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +137,8 @@ func TestTheProgramIsWhereTheImageWantsIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := config.Config.Entrypoint; len(got) != 1 || got[0] != "/usr/bin/gather" || !strings.Contains(config.Config.Labels["summary"], "Must-gather") {
+	if got := config.Config.Entrypoint; len(got) != 1 || got[0] != "/usr/bin/gather" ||
+		!strings.Contains(config.Config.Labels["summary"], "Must-gather") {
 		t.Errorf("entry point %q, labels %v", got, config.Config.Labels)
 	}
 	layers, err := image.Layers()
@@ -167,17 +176,30 @@ func TestWrongInputIsNamedAndNothingWritten(t *testing.T) {
 		"a plugin without parts":  {func(o *options) { o.parts = "" }, "-parts"},
 		"parts without a plugin":  {func(o *options) { o.console = "" }, "-console"},
 		"parts cannot be read":    {func(o *options) { o.parts += "-absent" }, "parts-absent"},
-		"parts are none":          {func(o *options) { _ = os.WriteFile(filepath.Join(o.parts, partsFile), []byte("[]"), 0o644) }, "names none"},
-		"parts are of no kind":    {func(o *options) { _ = os.WriteFile(filepath.Join(o.parts, partsFile), []byte("{"), 0o644) }, "parts.json"},
-		"a licence is missing":    {func(o *options) { _ = os.Remove(filepath.Join(o.parts, licensesFolder, "yaml", "LICENSE")) }, "licence of npm package yaml"},
+		"parts are none": {func(o *options) {
+			_ = os.WriteFile(filepath.Join(o.parts, partsFile), []byte("[]"),
+				0o644)
+		}, "names none"},
+		"parts are of no kind": {func(o *options) {
+			_ = os.WriteFile(filepath.Join(o.parts, partsFile), []byte("{"),
+				0o644)
+		}, "parts.json"},
+		"a license is missing": {func(o *options) {
+			_ = os.Remove(filepath.Join(o.parts, licensesFolder, "yaml",
+				"LICENSE"))
+		}, "license of npm package yaml"},
 		"a sum of no kind": {func(o *options) {
-			_ = os.WriteFile(filepath.Join(o.parts, partsFile), []byte(strings.ReplaceAll(parts, "sha512", "md5")), 0o644)
+			_ = os.WriteFile(filepath.Join(o.parts, partsFile),
+				[]byte(strings.ReplaceAll(parts, "sha512", "md5")), 0o644)
 		}, "npm package @patternfly/react-core"},
-		"no packages":              {func(o *options) { o.packages = "" }, "-packages"},
-		"packages cannot be read":  {func(o *options) { o.packages += "-absent" }, "packages.json-absent"},
-		"packages are of no kind":  {func(o *options) { o.packages = o.binary }, "packages in the image"},
-		"archive of another kind":  {func(o *options) { o.out = strings.TrimSuffix(o.out, ".tar") }, ".tar"},
-		"archive's folder missing": {func(o *options) { o.out = filepath.Join(filepath.Dir(o.out), "absent", "image.tar") }, "absent"},
+		"no packages":             {func(o *options) { o.packages = "" }, "-packages"},
+		"packages cannot be read": {func(o *options) { o.packages += "-absent" }, "packages.json-absent"},
+		"packages are of no kind": {func(o *options) { o.packages = o.binary }, "packages in the image"},
+		"archive of another kind": {func(o *options) { o.out = strings.TrimSuffix(o.out, ".tar") }, ".tar"},
+		"archive's folder missing": {func(o *options) {
+			o.out = filepath.Join(filepath.Dir(o.out), "absent",
+				"image.tar")
+		}, "absent"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -217,14 +239,17 @@ func (i sizedImage) Layers() ([]v1.Layer, error) {
 func TestSizeIsToldWithItsPartsAndLimited(t *testing.T) {
 	o := options{title: "lvms-operator", arch: "s390x", rootfs: "rootfs"}
 	got, err := checkSize(o, sizedImage{sizes: []int64{4_000_000, 52_000_000, 4_000_000}})
-	if want := "60.0 MB compressed (file system 4.0 MB, program 52.0 MB, console plugin 4.0 MB)"; err != nil || got != want {
+	if want := "60.0 MB compressed (file system 4.0 MB, program 52.0 MB, console plugin 4.0 MB)"; err !=
+		nil || got != want {
 		t.Errorf("%q, %v, want %q", got, err, want)
 	}
 	_, err = checkSize(o, sizedImage{sizes: []int64{4_000_000, 56_000_001}})
-	if err == nil || !strings.Contains(err.Error(), "lvms-operator for s390x") || !strings.Contains(err.Error(), "more than 60 MB") {
+	if err == nil || !strings.Contains(err.Error(), "lvms-operator for s390x") ||
+		!strings.Contains(err.Error(), "more than 60 MB") {
 		t.Errorf("error %v", err)
 	}
-	if got, err := checkSize(options{}, sizedImage{sizes: []int64{1_000_000}}); err != nil || got != "1.0 MB compressed (program 1.0 MB)" {
+	if got, err := checkSize(options{}, sizedImage{sizes: []int64{1_000_000}}); err != nil ||
+		got != "1.0 MB compressed (program 1.0 MB)" {
 		t.Errorf("%q, %v for a program alone", got, err)
 	}
 }

@@ -68,13 +68,16 @@ func newProvenance(o options, digest v1.Hash, c components) (statement, error) {
 func resolvedDependencies(o options, c components) ([]resource, error) {
 	var found []resource
 	if o.revision != "" {
-		found = append(found, resource{Name: c.main.path, URI: "git+" + project, Digest: map[string]string{"gitCommit": o.revision}})
+		found = append(found, resource{Name: c.main.path, URI: "git+" + project,
+			Digest: map[string]string{"gitCommit": o.revision}})
 	}
 	found = append(found, resource{Name: "go", URI: c.standardLibrary().purl()})
 	for _, p := range c.packages {
-		found = append(found, resource{Name: p.Name, URI: p.purl(c.distribution), Digest: map[string]string{"sha256": p.SHA256}})
+		found = append(found, resource{Name: p.Name, URI: p.purl(c.distribution),
+			Digest: map[string]string{"sha256": p.SHA256}})
 	}
-	modules, seen := c.modules, map[string]bool{}
+	modules := c.modules
+	seen := map[string]bool{}
 	if c.console != nil {
 		modules = slices.Concat(c.modules, c.console.modules)
 	}
@@ -89,7 +92,8 @@ func resolvedDependencies(o options, c components) ([]resource, error) {
 			if err != nil {
 				return nil, fmt.Errorf("module %s: %w", m.path, err)
 			}
-			r.Digest, r.Annotations = map[string]string{"dirHash": sum}, map[string]string{"goSum": m.sum}
+			r.Digest = map[string]string{"dirHash": sum}
+			r.Annotations = map[string]string{"goSum": m.sum}
 		}
 		found = append(found, r)
 	}

@@ -10,7 +10,8 @@ import (
 // Package URLs, by which scanners find what is known of a component: https://github.com/package-url/purl-spec.
 
 func (p debianPackage) purl(distribution string) string {
-	return fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s&distro=%s", escape(p.Name), escape(p.Version), escape(p.Architecture), escape(distribution))
+	return fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s&distro=%s", escape(p.Name), escape(p.Version),
+		escape(p.Architecture), escape(distribution))
 }
 
 // The type golang has its names in lower case.

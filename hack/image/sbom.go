@@ -98,10 +98,13 @@ func newSBOM(o options, digest v1.Hash, c components) spdxDocument {
 	return d
 }
 
-// addProgram adds a program with its modules, and returns its identifier. modules are those that the document has already, by their purl.
+// addProgram adds a program with its modules, and returns its identifier. modules are those that the document has
+// already, by their purl.
 func (d *spdxDocument) addProgram(image string, p program, standardLibrary goModule, modules map[string]string) string {
 	component := newComponent(path.Join(p.main.path, p.main.subpath), p.main.version, p.main.purl())
-	component.Supplier, component.LicenseDeclared, component.Purpose = "Organization: "+vendor, ourLicense, "APPLICATION"
+	component.Supplier = "Organization: " + vendor
+	component.LicenseDeclared = ourLicense
+	component.Purpose = "APPLICATION"
 	id := d.add(image, "CONTAINS", component)
 	for _, m := range append([]goModule{standardLibrary}, p.modules...) {
 		if known := modules[m.purl()]; known != "" {
@@ -136,7 +139,7 @@ func identifierRune(r rune) rune {
 	return '-'
 }
 
-// newComponent says nothing of licences: those of packages are in the image's /licenses, as their authors wrote them.
+// newComponent says nothing of licenses: those of packages are in the image's /licenses, as their authors wrote them.
 func newComponent(name, version, purl string) spdxPackage {
 	return spdxPackage{
 		Name: name, Version: version, Supplier: unknown, Download: unknown,
@@ -147,7 +150,8 @@ func newComponent(name, version, purl string) spdxPackage {
 
 func imageComponent(o options, digest v1.Hash) spdxPackage {
 	p := newComponent(o.title, o.version, imagePurl(o.title, o.arch, digest))
-	p.Supplier, p.Purpose = "Organization: "+vendor, "CONTAINER"
+	p.Supplier = "Organization: " + vendor
+	p.Purpose = "CONTAINER"
 	p.Checksums = []spdxChecksum{{Algorithm: "SHA256", Value: digest.Hex}}
 	return p
 }
@@ -162,7 +166,8 @@ func debianComponent(p debianPackage, distribution string) spdxPackage {
 
 func npmComponent(p npmPackage) spdxPackage {
 	component := newComponent(p.Name, p.Version, p.purl())
-	component.LicenseDeclared, component.SourceInfo = p.License, "package-lock.json "+p.Integrity
+	component.LicenseDeclared = p.License
+	component.SourceInfo = "package-lock.json " + p.Integrity
 	return component
 }
 

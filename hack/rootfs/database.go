@@ -62,8 +62,9 @@ func readControl(ctx context.Context, run debian.Command, d debian.Deb) (control
 		}
 	}
 	if c.name != packageOf(d.Path) || c.arch == "" {
-		return c, fmt.Errorf("control file of %s: it is of package %q for architecture %q: remove the file, and build again",
-			filepath.Base(d.Path), c.name, c.arch)
+		return c,
+			fmt.Errorf("control file of %s: it is of package %q for architecture %q: remove the file, and build again",
+				filepath.Base(d.Path), c.name, c.arch)
 	}
 	return c, nil
 }

@@ -99,7 +99,8 @@ func TestDpkgReadsTheDatabase(t *testing.T) {
 	for arch, a := range architectures {
 		root := buildFolder(t, arch)
 		database := "--admindir=" + filepath.Join(root, "var/lib/dpkg")
-		out, err := exec.Command("dpkg-query", database, "-W", "-f", "${Package} ${Version} ${db:Status-Abbrev}\n").CombinedOutput()
+		out, err := exec.Command("dpkg-query", database, "-W", "-f",
+			"${Package} ${Version} ${db:Status-Abbrev}\n").CombinedOutput()
 		want := []string{"base-files 1.0+b1 ii ", "e2fsprogs 1.0+b1 ii ", "libc6 1.0+b1 ii "}
 		if got := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n"); err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: dpkg-query lists %q, %v, want %q", arch, got, err, want)
@@ -117,7 +118,8 @@ func TestDpkgReadsTheDatabase(t *testing.T) {
 
 func TestAPackageThatCannotBeDescribedIsNamed(t *testing.T) {
 	for name, output := range map[string]string{"empty": "", "of another package": "Package: other\nVersion: 1\n"} {
-		o, debian := newOptions(t, "amd64"), newFakeDebian(architectures["amd64"])
+		o := newOptions(t, "amd64")
+		debian := newFakeDebian(architectures["amd64"])
 		run := func(ctx context.Context, limit time.Duration, name string, args ...string) ([]byte, error) {
 			if args[0] == "--field" {
 				return []byte(output), nil

@@ -34,7 +34,8 @@ func newFakeDebian(arch architecture) *fakeDebian {
 		}
 		return files
 	}
-	rest := slices.DeleteFunc(slices.Clone(contents["operator"].programs), func(name string) bool { return name == "mkfs.ext4" || name == "fsck.ext4" })
+	rest := slices.DeleteFunc(slices.Clone(contents["operator"].programs),
+		func(name string) bool { return name == "mkfs.ext4" || name == "fsck.ext4" })
 	root := programNames(rest...)
 	root["./etc/mke2fs.conf"] = []byte("[defaults]\n")
 	root["./sbin/mkfs.ext4"], root["./sbin/fsck.ext4"] = []byte("-> mke2fs"), []byte("-> e2fsck")
@@ -89,11 +90,14 @@ func (d *fakeDebian) run(_ context.Context, limit time.Duration, name string, ar
 	return nil, nil
 }
 
-// controlOf returns the control file of a package, which dpkg-deb --field prints. Libraries can be installed for several architectures.
+// controlOf returns the control file of a package, which dpkg-deb --field prints. Libraries can be installed for
+// several architectures.
 func controlOf(deb string) []byte {
 	name, _, _ := strings.Cut(deb, "_")
 	arch := strings.TrimSuffix(deb[strings.LastIndex(deb, "_")+1:], ".deb")
-	text := fmt.Sprintf("Package: %s\nSource: %[1]s-source (1.0)\nVersion: 1.0+b1\nArchitecture: %s\nMaintainer: M <m@example.com>\n", name, arch)
+	text := fmt.Sprintf(
+		"Package: %s\nSource: %[1]s-source (1.0)\nVersion: 1.0+b1\nArchitecture: %s\nMaintainer: M <m@example.com>\n",
+		name, arch)
 	if strings.HasPrefix(name, "lib") {
 		text += "Multi-Arch: same\n"
 	}
@@ -137,7 +141,10 @@ func tarOf(files map[string][]byte) []byte {
 	for name, content := range files {
 		header := &tar.Header{Name: name, Typeflag: tar.TypeReg, Mode: 0o4755, Size: int64(len(content))}
 		if target, link := strings.CutPrefix(string(content), "-> "); link {
-			header.Typeflag, header.Linkname, header.Size, content = tar.TypeSymlink, target, 0, nil
+			header.Typeflag = tar.TypeSymlink
+			header.Linkname = target
+			header.Size = 0
+			content = nil
 		}
 		if err := errors.Join(w.WriteHeader(header), second(w.Write(content))); err != nil {
 			panic(err)
@@ -156,10 +163,16 @@ func tinyELF(machine elf.Machine, interpreter string, needed ...string) []byte {
 	var order binary.ByteOrder = binary.LittleEndian
 	data := elf.ELFDATA2LSB
 	if machine == elf.EM_S390 {
-		order, data = binary.BigEndian, elf.ELFDATA2MSB
+		order = binary.BigEndian
+		data = elf.ELFDATA2MSB
 	}
-	const headers, segment, section = 64, 56, 64
-	names, dynamics := []byte{0}, []elf.Dyn64{}
+	const (
+		headers = 64
+		segment = 56
+		section = 64
+	)
+	names := []byte{0}
+	dynamics := []elf.Dyn64{}
 	for _, name := range needed {
 		dynamics = append(dynamics, elf.Dyn64{Tag: int64(elf.DT_NEEDED), Val: uint64(len(names))})
 		names = append(append(names, name...), 0)
@@ -171,7 +184,8 @@ func tinyELF(machine elf.Machine, interpreter string, needed ...string) []byte {
 	dynamicsAt := namesAt + uint64(len(names))
 	dynamicsSize := uint64(16 * len(dynamics))
 
-	header := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(machine), Version: 1, Phoff: headers, Shoff: dynamicsAt + dynamicsSize,
+	header := elf.Header64{Type: uint16(elf.ET_DYN), Machine: uint16(machine), Version: 1, Phoff: headers,
+		Shoff:  dynamicsAt + dynamicsSize,
 		Ehsize: headers, Phentsize: segment, Phnum: 1, Shentsize: section, Shnum: 3, Shstrndx: 1}
 	copy(header.Ident[:], []byte{0x7f, 'E', 'L', 'F', byte(elf.ELFCLASS64), byte(data), 1})
 	program := elf.Prog64{Type: uint32(elf.PT_INTERP), Off: interpAt, Filesz: uint64(len(interp))}

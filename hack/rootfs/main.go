@@ -1,10 +1,10 @@
-// Command rootfs writes the files of the first layer of an image: of the operator's, the programs that the node agent's CSI
-// service runs inside its container; of must-gather's, those that `oc adm must-gather` runs there; with the shared libraries that they
-// need, from Debian's packages, and dpkg's database of these packages for programs that scan images. The packages are
-// those of the image's architecture, whatever the machine's is; nothing is installed and no root is needed. `make image`
-// and the Containerfile both run it, so that both images hold the same files. apt-get resolves and downloads. mmdebstrap, which does
-// that too and unpacks, is no replacement: an image has single programs with the libraries that they load, not whole packages, from a
-// cache that works without a network.
+// Command rootfs writes the files of the first layer of an image: of the operator's, the programs that the node agent's
+// CSI service runs inside its container; of must-gather's, those that `oc adm must-gather` runs there; with the shared
+// libraries that they need, from Debian's packages, and dpkg's database of these packages for programs that scan
+// images. The packages are those of the image's architecture, whatever the machine's is; nothing is installed and no
+// root is needed. `make image` and the Containerfile both run it, so that both images hold the same files. apt-get
+// resolves and downloads. mmdebstrap, which does that too and unpacks, is no replacement: an image has single programs
+// with the libraries that they load, not whole packages, from a cache that works without a network.
 package main
 
 import (
@@ -34,7 +34,8 @@ type content struct {
 	links map[string]string
 	// configuration files that programs read.
 	configuration []string
-	// folders are there although no package's file lies in them: what the container mounts over, and what programs expect.
+	// folders are there although no package's file lies in them: what the container mounts over, and what programs
+	// expect.
 	folders []string
 }
 
@@ -58,7 +59,8 @@ var contents = map[string]content{
 		folders:       []string{"run/topolvm", "registration", "var/lib/kubelet", "var/lock"},
 	},
 	"must-gather": {
-		roots: []string{"base-files", "bash", "coreutils", "gzip", "grep", "mawk", "procps", "rsync", "sed", "smartmontools", "tar", "util-linux"},
+		roots: []string{"base-files", "bash", "coreutils", "gzip", "grep", "mawk", "procps", "rsync", "sed",
+			"smartmontools", "tar", "util-linux"},
 		programs: []string{
 			// oc adm must-gather watches the volume and ends what fills it, and copies the files.
 			"bash", "df", "du", "mawk", "pkill", "ps", "rsync", "sed", "setsid", "sleep", "sort", "sync", "tar",
@@ -94,12 +96,15 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.arch, "arch", "", "architecture of the image: "+strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
-	flag.StringVar(&o.image, "image", "operator", "which image: "+strings.Join(slices.Sorted(maps.Keys(contents)), ", "))
+	flag.StringVar(&o.arch, "arch", "", "architecture of the image: "+
+		strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
+	flag.StringVar(&o.image, "image", "operator",
+		"which image: "+strings.Join(slices.Sorted(maps.Keys(contents)), ", "))
 	flag.StringVar(&o.out, "out", "", "folder to write; one that was written before is replaced")
-	flag.StringVar(&o.packages, "packages", "", "file that lists the packages which files came from; empty for the folder's name with .packages.json")
+	flag.StringVar(&o.packages, "packages", "",
+		"file that lists the packages which files came from; empty for the folder's name with .packages.json")
 	flag.StringVar(&o.cache, "cache", "", "folder for Debian's package lists and packages")
-	flag.StringVar(&o.license, "license", "LICENSE", "the project's licence")
+	flag.StringVar(&o.license, "license", "LICENSE", "the project's license")
 	flag.BoolVar(&o.update, "update", false, "read Debian's package lists anew, also where the cache has them")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -119,12 +124,13 @@ func build(ctx context.Context, o options, run debian.Command) error {
 	wanted := contents[o.image]
 	license, err := os.ReadFile(o.license)
 	if err != nil {
-		return fmt.Errorf("the project's licence: %w", err)
+		return fmt.Errorf("the project's license: %w", err)
 	}
 	if err := mayReplace(o); err != nil {
 		return err
 	}
-	archive := debian.Archive{Run: run, Folder: filepath.Join(o.cache, arch.debian), Arch: arch.debian, Release: debian.Bookworm}
+	archive := debian.Archive{Run: run, Folder: filepath.Join(o.cache, arch.debian), Arch: arch.debian,
+		Release: debian.Bookworm}
 	debs, err := archive.Fetch(ctx, wanted.roots, o.update)
 	if err != nil {
 		return fmt.Errorf("packages of Debian for %s: %w", o.arch, err)
@@ -152,10 +158,12 @@ func build(ctx context.Context, o options, run debian.Command) error {
 func (o *options) complete() (architecture, error) {
 	arch, known := architectures[o.arch]
 	if !known {
-		return arch, fmt.Errorf("-arch %q: the image is built for %s", o.arch, strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
+		return arch, fmt.Errorf("-arch %q: the image is built for %s", o.arch,
+			strings.Join(slices.Sorted(maps.Keys(architectures)), ", "))
 	}
 	if _, known := contents[o.image]; !known {
-		return arch, fmt.Errorf("-image %q: there are %s", o.image, strings.Join(slices.Sorted(maps.Keys(contents)), ", "))
+		return arch, fmt.Errorf("-image %q: there are %s", o.image,
+			strings.Join(slices.Sorted(maps.Keys(contents)), ", "))
 	}
 	if o.out == "" || o.cache == "" {
 		return arch, errors.New("-out and -cache name the folders to write to")

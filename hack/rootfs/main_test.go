@@ -18,7 +18,8 @@ func newOptions(t *testing.T, arch string) options {
 	if err := os.WriteFile(license, []byte("Apache\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	return options{image: "operator", arch: arch, out: filepath.Join(dir, "rootfs"), cache: filepath.Join(dir, "cache"), license: license}
+	return options{image: "operator", arch: arch, out: filepath.Join(dir, "rootfs"), cache: filepath.Join(dir, "cache"),
+		license: license}
 }
 
 func TestFolderHasProgramsLibrariesAndLicences(t *testing.T) {
@@ -100,7 +101,8 @@ func TestPackageListNamesWhatFilesCameFrom(t *testing.T) {
 	if list.Distribution != "debian-12" || list.Architecture != "ppc64el" || len(list.Packages) != 3 {
 		t.Fatalf("list %+v", list)
 	}
-	if p := list.Packages[1]; p.Name != "e2fsprogs" || p.Version != "1.0+b1" || p.Source != "e2fsprogs-source" || len(p.SHA256) != 64 {
+	if p := list.Packages[1]; p.Name != "e2fsprogs" || p.Version != "1.0+b1" || p.Source != "e2fsprogs-source" ||
+		len(p.SHA256) != 64 {
 		t.Errorf("package %+v", p)
 	}
 }
@@ -126,7 +128,8 @@ func TestSecondRunReadsNothingAgainAndWritesTheSame(t *testing.T) {
 		t.Errorf("%d updates and %d downloads, want one each", updates, downloads)
 	}
 	o.update = true
-	if err := build(t.Context(), o, debian.run); err != nil || debian.count(" update") != 2 || debian.count("--download-only") != 1 {
+	if err := build(t.Context(), o, debian.run); err != nil || debian.count(" update") != 2 ||
+		debian.count("--download-only") != 1 {
 		t.Errorf("with -update: %v, calls %v", err, debian.calls)
 	}
 }
@@ -168,25 +171,39 @@ func TestErrorsSayWhatAndWhatToDo(t *testing.T) {
 		change func(*options, *fakeDebian)
 		want   []string
 	}{
-		"architecture unknown":  {func(o *options, _ *fakeDebian) { o.arch = "riscv64" }, []string{"riscv64", "amd64, arm64, ppc64le, s390x"}},
-		"image unknown":         {func(o *options, _ *fakeDebian) { o.image = "plugin" }, []string{"plugin", "must-gather, operator"}},
-		"no folder":             {func(o *options, _ *fakeDebian) { o.out = "" }, []string{"-out"}},
-		"no licence":            {func(o *options, _ *fakeDebian) { o.license += "-absent" }, []string{"licence", "LICENSE-absent"}},
-		"lists cannot be read":  {func(_ *options, d *fakeDebian) { d.fail = map[string]error{" update": failed} }, []string{"arm64", "package lists", "exit status 100", "/etc/apt"}},
-		"packages unknown":      {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--print-uris": failed} }, []string{"xfsprogs", "exit status 100", "bookworm"}},
-		"no package":            {func(_ *options, d *fakeDebian) { d.debs = nil }, []string{"names no package"}},
-		"download fails":        {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--download-only": failed} }, []string{"download", "-update"}},
+		"architecture unknown": {func(o *options, _ *fakeDebian) { o.arch = "riscv64" },
+			[]string{"riscv64", "amd64, arm64, ppc64le, s390x"}},
+		"image unknown": {func(o *options, _ *fakeDebian) { o.image = "plugin" },
+			[]string{"plugin", "must-gather, operator"}},
+		"no folder": {func(o *options, _ *fakeDebian) { o.out = "" }, []string{"-out"}},
+		"no license": {func(o *options, _ *fakeDebian) { o.license += "-absent" },
+			[]string{"license", "LICENSE-absent"}},
+		"lists cannot be read": {func(_ *options, d *fakeDebian) { d.fail = map[string]error{" update": failed} },
+			[]string{"arm64", "package lists", "exit status 100", "/etc/apt"}},
+		"packages unknown": {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--print-uris": failed} },
+			[]string{"xfsprogs", "exit status 100", "bookworm"}},
+		"no package": {func(_ *options, d *fakeDebian) { d.debs = nil }, []string{"names no package"}},
+		"download fails": {func(_ *options,
+			d *fakeDebian) {
+			d.fail = map[string]error{"--download-only": failed}
+		}, []string{"download", "-update"}},
 		"download is not right": {func(_ *options, d *fakeDebian) { d.corrupt = true }, []string{".deb", "SHA-256"}},
-		"unpack fails":          {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--fsys-tarfile": failed} }, []string{"unpack", ".deb"}},
-		"describe fails":        {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--show": failed} }, []string{"describe base-files"}},
-		"control file unread":   {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--field": failed} }, []string{"control file of base-files"}},
+		"unpack fails": {func(_ *options,
+			d *fakeDebian) {
+			d.fail = map[string]error{"--fsys-tarfile": failed}
+		}, []string{"unpack", ".deb"}},
+		"describe fails": {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--show": failed} },
+			[]string{"describe base-files"}},
+		"control file unread": {func(_ *options, d *fakeDebian) { d.fail = map[string]error{"--field": failed} },
+			[]string{"control file of base-files"}},
 		"folder is another's": {func(o *options, _ *fakeDebian) {
 			o.out = filepath.Dir(o.license)
 		}, []string{"name another folder"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			o, debian := newOptions(t, "arm64"), newFakeDebian(architectures["arm64"])
+			o := newOptions(t, "arm64")
+			debian := newFakeDebian(architectures["arm64"])
 			test.change(&o, debian)
 			err := build(t.Context(), o, debian.run)
 			if err == nil {
@@ -206,7 +223,8 @@ func TestErrorsSayWhatAndWhatToDo(t *testing.T) {
 
 // An update that failed leaves nothing behind that the next run would take for complete.
 func TestUpdateThatFailedIsTriedAgain(t *testing.T) {
-	o, debian := newOptions(t, "amd64"), newFakeDebian(architectures["amd64"])
+	o := newOptions(t, "amd64")
+	debian := newFakeDebian(architectures["amd64"])
 	if err := build(t.Context(), o, debian.run); err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +232,8 @@ func TestUpdateThatFailedIsTriedAgain(t *testing.T) {
 	if err := build(t.Context(), o, debian.run); err == nil {
 		t.Fatal("no error")
 	}
-	o.update, debian.fail = false, nil
+	o.update = false
+	debian.fail = nil
 	if err := build(t.Context(), o, debian.run); err != nil || debian.count(" update") != 3 {
 		t.Errorf("%v, calls %v", err, debian.calls)
 	}

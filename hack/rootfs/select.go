@@ -16,10 +16,11 @@ var topLinks = []string{"bin", "sbin", "lib", "lib64"}
 // folders are in every image.
 var folders = []string{"usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "tmp", "proc", "sys", "dev"}
 
-// release says which distribution the files are of: whoever scans an image looks there first. The package is base-files.
+// release says which distribution the files are of: whoever scans an image looks there first. The package is
+// base-files.
 var release = []string{"etc/os-release", "usr/lib/os-release", "etc/debian_version"}
 
-// licensesFolder is where OpenShift's rules for images want the licences.
+// licensesFolder is where OpenShift's rules for images want the licenses.
 const licensesFolder = "licenses"
 
 // selection gathers the files of the image.
@@ -31,7 +32,8 @@ type selection struct {
 	image tree
 }
 
-func selectFiles(from tree, want content, arch architecture, license []byte, read func([]byte) (dynamic, error)) (tree, error) {
+func selectFiles(from tree, want content, arch architecture, license []byte,
+	read func([]byte) (dynamic, error)) (tree, error) {
 	s := &selection{from: from, want: want, arch: arch, read: read, image: ownFiles(license)}
 	var errs []error
 	for _, name := range want.programs {
@@ -52,7 +54,8 @@ func selectFiles(from tree, want content, arch architecture, license []byte, rea
 // ownFiles come from no package.
 func ownFiles(license []byte) tree {
 	files := tree{
-		"etc/passwd":       textFile("root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"),
+		"etc/passwd": textFile(
+			"root:x:0:0:root:/:/sbin/nologin\nnonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"),
 		"etc/group":        textFile("root:x:0:\nnonroot:x:65532:\n"),
 		"etc/mtab":         {mode: fs.ModeSymlink, link: "/proc/mounts"},
 		"licenses/LICENSE": textFile(string(license)),
@@ -70,7 +73,8 @@ func (s *selection) addProgram(name string) error {
 			return s.addWithLink(at)
 		}
 	}
-	return fmt.Errorf("the program %s is in none of the packages %s or what they depend on: add its package to roots in hack/rootfs/main.go",
+	return fmt.Errorf("the program %s is in none of the packages %s or what they depend on: add its package to roots "+
+		"in hack/rootfs/main.go",
 		name, strings.Join(s.want.roots, ", "))
 }
 
@@ -118,7 +122,8 @@ func (s *selection) addLibrary(by, name string) error {
 			return s.addWithLink(at)
 		}
 	}
-	return fmt.Errorf("/%s (%s) needs the library %s, which no package has that it depends on: add its package to roots in hack/rootfs/main.go",
+	return fmt.Errorf("/%s (%s) needs the library %s, which no package has that it depends on: add its package to "+
+		"roots in hack/rootfs/main.go",
 		by, filepath.Base(s.from[by].deb), name)
 }
 
@@ -146,8 +151,8 @@ func (s *selection) addConfiguration(at string) error {
 	return nil
 }
 
-// addCopyrights adds the copyright file of each package that a file came from, and a link to it from where Debian has it. The folder may
-// be a link to that of another package of the same source.
+// addCopyrights adds the copyright file of each package that a file came from, and a link to it from where Debian has
+// it. The folder may be a link to that of another package of the same source.
 func (s *selection) addCopyrights() error {
 	var debs []string
 	for _, f := range s.image {
@@ -162,7 +167,8 @@ func (s *selection) addCopyrights() error {
 			return fmt.Errorf("the copyright of package %s: %w", name, err)
 		}
 		f := s.from[at]
-		f.mode, f.deb = 0o644, deb
+		f.mode = 0o644
+		f.deb = deb
 		copyright := path.Join(licensesFolder, name, "copyright")
 		s.image[copyright] = f
 		s.image[path.Join("usr/share/doc", name, "copyright")] = file{

@@ -48,7 +48,8 @@ func TestResolve(t *testing.T) {
 
 func TestArchiveKeepsInsideWhatNamesOutside(t *testing.T) {
 	files := tree{}
-	if err := files.addArchive(tarOf(map[string][]byte{"../../etc/passwd": []byte("x"), "/lib/a": []byte("y")}), "p"); err != nil {
+	if err := files.addArchive(tarOf(map[string][]byte{"../../etc/passwd": []byte("x"), "/lib/a": []byte("y")}),
+		"p"); err != nil {
 		t.Fatal(err)
 	}
 	if names := slices.Sorted(maps.Keys(files)); !slices.Equal(names, []string{"etc/passwd", "usr/lib/a"}) {
@@ -62,7 +63,8 @@ func TestHardLinkIsTheSameFile(t *testing.T) {
 	if err != nil || string(files["usr/bin/b"].content) != "x" {
 		t.Errorf("%v, %v", files, err)
 	}
-	if err := files.add(&tar.Header{Name: "./bin/c", Typeflag: tar.TypeLink, Linkname: "./absent"}, nil, "p"); err == nil {
+	if err := files.add(&tar.Header{Name: "./bin/c", Typeflag: tar.TypeLink, Linkname: "./absent"}, nil,
+		"p"); err == nil {
 		t.Error("a link to nothing is no error")
 	}
 }
@@ -86,17 +88,25 @@ func TestLibraries(t *testing.T) {
 		want  []string
 		err   []string
 	}{
-		"none":                 {tree{"usr/bin/p": {}}, []string{"usr/bin/p"}, nil},
-		"of a library":         {tree{"usr/bin/p": {content: []byte("a")}, lib + "a": {content: []byte("b")}, lib + "b": {}}, []string{"usr/bin/p", lib + "a", lib + "b"}, nil},
-		"that need each other": {tree{"usr/bin/p": {content: []byte("a")}, lib + "a": {content: []byte("b")}, lib + "b": {content: []byte("a")}}, []string{"usr/bin/p", lib + "a", lib + "b"}, nil},
-		"behind a link":        {tree{"usr/bin/p": {content: []byte("a.so.1")}, lib + "a.so.1": link("a.so.1.2"), lib + "a.so.1.2": {}}, []string{"usr/bin/p", lib + "a.so.1", lib + "a.so.1.2"}, nil},
-		"in the other folder":  {tree{"usr/bin/p": {content: []byte("a")}, "usr/lib/a": {}}, []string{"usr/bin/p", "usr/lib/a"}, nil},
-		"missing":              {tree{"usr/bin/p": {content: []byte("a"), deb: "/c/pkg_1_amd64.deb"}}, nil, []string{"/usr/bin/p", "pkg_1_amd64.deb", "library a", "roots"}},
-		"link to nothing":      {tree{"usr/bin/p": {content: []byte("a")}, lib + "a": link("b")}, nil, []string{lib + "b"}},
-		"two missing":          {tree{"usr/bin/p": {content: []byte("a b")}}, nil, []string{"library a", "library b"}},
-		"program is a script":  {tree{"usr/bin/p": {content: []byte("script")}}, nil, []string{"/usr/bin/p", "bad magic"}},
-		"of another machine":   {tree{"usr/bin/p": {content: []byte("foreign")}}, nil, []string{"/usr/bin/p", "EM_AARCH64", "EM_X86_64"}},
-		"no program":           {tree{}, nil, []string{"program p", "roots"}},
+		"none": {tree{"usr/bin/p": {}}, []string{"usr/bin/p"}, nil},
+		"of a library": {tree{"usr/bin/p": {content: []byte("a")}, lib + "a": {content: []byte("b")},
+			lib + "b": {}}, []string{"usr/bin/p", lib + "a", lib + "b"}, nil},
+		"that need each other": {tree{"usr/bin/p": {content: []byte("a")}, lib + "a": {content: []byte("b")},
+			lib + "b": {content: []byte("a")}}, []string{"usr/bin/p", lib + "a", lib + "b"}, nil},
+		"behind a link": {tree{"usr/bin/p": {content: []byte("a.so.1")}, lib + "a.so.1": link("a.so.1.2"),
+			lib + "a.so.1.2": {}}, []string{"usr/bin/p", lib + "a.so.1", lib + "a.so.1.2"}, nil},
+		"in the other folder": {tree{"usr/bin/p": {content: []byte("a")}, "usr/lib/a": {}},
+			[]string{"usr/bin/p", "usr/lib/a"}, nil},
+		"missing": {tree{"usr/bin/p": {content: []byte("a"), deb: "/c/pkg_1_amd64.deb"}}, nil,
+			[]string{"/usr/bin/p", "pkg_1_amd64.deb", "library a", "roots"}},
+		"link to nothing": {tree{"usr/bin/p": {content: []byte("a")}, lib + "a": link("b")}, nil,
+			[]string{lib + "b"}},
+		"two missing": {tree{"usr/bin/p": {content: []byte("a b")}}, nil, []string{"library a", "library b"}},
+		"program is a script": {tree{"usr/bin/p": {content: []byte("script")}}, nil,
+			[]string{"/usr/bin/p", "bad magic"}},
+		"of another machine": {tree{"usr/bin/p": {content: []byte("foreign")}}, nil,
+			[]string{"/usr/bin/p", "EM_AARCH64", "EM_X86_64"}},
+		"no program": {tree{}, nil, []string{"program p", "roots"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -136,7 +146,8 @@ func TestPackageWithoutCopyrightIsNamed(t *testing.T) {
 func TestReadELF(t *testing.T) {
 	for _, machine := range []elf.Machine{elf.EM_X86_64, elf.EM_S390} {
 		d, err := readELF(tinyELF(machine, "/lib64/ld.so.1", "liba.so.1", "libc.so.6"))
-		if err != nil || d.machine != machine || d.interpreter != "/lib64/ld.so.1" || !slices.Equal(d.needed, []string{"liba.so.1", "libc.so.6"}) {
+		if err != nil || d.machine != machine || d.interpreter != "/lib64/ld.so.1" ||
+			!slices.Equal(d.needed, []string{"liba.so.1", "libc.so.6"}) {
 			t.Errorf("%s: %+v, %v", machine, d, err)
 		}
 	}

@@ -60,9 +60,13 @@ func describe(ctx context.Context, run debian.Command, arch architecture, debs [
 		}
 		fields := strings.Fields(string(out))
 		if len(fields) != 5 {
-			return list, fmt.Errorf("describe %s: dpkg-deb says %q, which is not name, version, architecture, source and its version", filepath.Base(d.Path), out)
+			return list,
+				fmt.Errorf(
+					"describe %s: dpkg-deb says %q, which is not name, version, architecture, source and its version",
+					filepath.Base(d.Path), out)
 		}
-		list.Packages = append(list.Packages, packageInfo{fields[0], fields[1], fields[2], fields[3], fields[4], d.SHA256})
+		list.Packages = append(list.Packages,
+			packageInfo{fields[0], fields[1], fields[2], fields[3], fields[4], d.SHA256})
 	}
 	return list, nil
 }
@@ -77,7 +81,8 @@ func mayReplace(o options) error {
 		return err
 	}
 	if _, err := os.Stat(o.packages); err != nil {
-		return fmt.Errorf("-out %s has files, and there is no %s beside it as this program writes it: name another folder, or remove that one", o.out, o.packages)
+		return fmt.Errorf("-out %s has files, and there is no %s beside it as this program writes it: name another "+
+			"folder, or remove that one", o.out, o.packages)
 	}
 	return nil
 }

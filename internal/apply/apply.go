@@ -47,14 +47,15 @@ type state struct {
 	version string
 }
 
-// versionOf changes with everything that an apply could be about. The resource version of an object changes with its status too, which
-// others write: where the object counts the changes of its spec, that is taken, with the metadata.
+// versionOf changes with everything that an apply could be about. The resource version of an object changes with its
+// status too, which others write: where the object counts the changes of its spec, that is taken, with the metadata.
 func versionOf(object client.Object) string {
 	if object.GetGeneration() == 0 {
 		return object.GetResourceVersion()
 	}
 	data, err := json.Marshal([]any{
-		object.GetUID(), object.GetGeneration(), object.GetLabels(), object.GetAnnotations(), object.GetFinalizers(), object.GetOwnerReferences(), object.GetDeletionTimestamp(),
+		object.GetUID(), object.GetGeneration(), object.GetLabels(), object.GetAnnotations(), object.GetFinalizers(),
+		object.GetOwnerReferences(), object.GetDeletionTimestamp(),
 	})
 	if err != nil {
 		return object.GetResourceVersion()
@@ -63,17 +64,18 @@ func versionOf(object client.Object) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// New returns an Applier. The client may read from a cache. Predecessors are field managers that wrote the same objects before, by
-// updates; what they set below spec is taken over.
+// New returns an Applier. The client may read from a cache. Predecessors are field managers that wrote the same objects
+// before, by updates; what they set below spec is taken over.
 func New(c client.Client, owner string, predecessors ...string) *Applier {
-	return &Applier{client: c, owner: client.FieldOwner(owner), predecessors: predecessors, applied: map[reference]state{}}
+	return &Applier{client: c, owner: client.FieldOwner(owner), predecessors: predecessors,
+		applied: map[reference]state{}}
 }
 
 // Apply makes an object have the given fields and takes them from whoever else had set them. Fields that an earlier
 // call gave and this one does not are removed.
 //
-// Nothing is sent while the object still is what the last call made of it: the same wish and the same version. Any change of spec or
-// metadata by anyone brings a new version, and so the wish is sent again.
+// Nothing is sent while the object still is what the last call made of it: the same wish and the same version. Any
+// change of spec or metadata by anyone brings a new version, and so the wish is sent again.
 func (a *Applier) Apply(ctx context.Context, wanted runtime.ApplyConfiguration) error {
 	object, digest, err := encode(wanted)
 	if err != nil {

@@ -27,17 +27,20 @@ type counting struct {
 func newClient(t *testing.T, c *counting, objects ...client.Object) client.Client {
 	t.Helper()
 	return fake.NewClientBuilder().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		Apply: func(ctx context.Context, inner client.WithWatch, wanted runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, inner client.WithWatch, wanted runtime.ApplyConfiguration,
+			options ...client.ApplyOption) error {
 			c.applies++
 			return inner.Apply(ctx, wanted, options...)
 		},
-		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, inner client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption) error {
 			if c.failReads {
 				return errAway
 			}
 			return inner.Get(ctx, key, object, options...)
 		},
-		List: func(ctx context.Context, inner client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		List: func(ctx context.Context, inner client.WithWatch, list client.ObjectList,
+			options ...client.ListOption) error {
 			if c.failReads {
 				return errAway
 			}
@@ -104,13 +107,15 @@ func TestFailedReadIsNotAbsence(t *testing.T) {
 	if err := applier.Delete(t.Context(), c, object); !errors.Is(err, errAway) {
 		t.Errorf("delete: %v", err)
 	}
-	if err := applier.Prune(t.Context(), c, &corev1.ConfigMapList{}, func(client.Object) bool { return false }); !errors.Is(err, errAway) {
+	if err := applier.Prune(t.Context(), c, &corev1.ConfigMapList{},
+		func(client.Object) bool { return false }); !errors.Is(err, errAway) {
 		t.Errorf("prune: %v", err)
 	}
 }
 
 func TestDeleteWaitsUntilGone(t *testing.T) {
-	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Finalizers: []string{"x/y", "z/z"}}}
+	held := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c",
+		Finalizers: []string{"x/y", "z/z"}}}
 	c := newClient(t, &counting{}, held)
 	applier := New(c, "me")
 	object := func() *corev1.ConfigMap {
@@ -127,7 +132,8 @@ func TestDeleteWaitsUntilGone(t *testing.T) {
 	if err != nil || !released || !cmp.Equal(read(t, c).Finalizers, []string{"z/z"}) {
 		t.Fatalf("released %v, %v", released, err)
 	}
-	if released, err = applier.Release(t.Context(), read(t, c), func(f string) bool { return f == "x/y" }); err != nil || released {
+	if released, err = applier.Release(t.Context(), read(t, c),
+		func(f string) bool { return f == "x/y" }); err != nil || released {
 		t.Errorf("released twice: %v, %v", released, err)
 	}
 	if _, err = applier.Release(t.Context(), read(t, c), func(string) bool { return true }); err != nil {
@@ -141,29 +147,34 @@ func TestDeleteWaitsUntilGone(t *testing.T) {
 }
 
 func TestReleaseDoesNotOverwriteAFinalizerAddedMeanwhile(t *testing.T) {
-	c := newClient(t, &counting{}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c", Finalizers: []string{"x/y"}}})
+	c := newClient(t, &counting{}, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "c",
+		Finalizers: []string{"x/y"}}})
 	stale := read(t, c)
 	fresh := read(t, c)
 	fresh.Finalizers = append(fresh.Finalizers, "new/one")
 	if err := c.Update(t.Context(), fresh); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(c, "me").Release(t.Context(), stale, func(f string) bool { return f == "x/y" }); !apierrors.IsConflict(err) {
+	if _, err := New(c, "me").Release(t.Context(), stale,
+		func(f string) bool { return f == "x/y" }); !apierrors.IsConflict(err) {
 		t.Errorf("error %v", err)
 	}
 }
 
 func TestPruneDeletesWhatIsNotKept(t *testing.T) {
 	named := func(name, owner string) *corev1.ConfigMap {
-		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u", Labels: map[string]string{"owner": owner}}}
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: "u",
+			Labels: map[string]string{"owner": owner}}}
 	}
 	c := newClient(t, &counting{}, named("keep", "me"), named("drop", "me"), named("foreign", "you"))
 	keep := func(object client.Object) bool { return object.GetName() == "keep" }
-	if err := New(c, "me").Prune(t.Context(), c, &corev1.ConfigMapList{}, keep, client.MatchingLabels{"owner": "me"}); err != nil {
+	if err := New(c, "me").Prune(t.Context(), c, &corev1.ConfigMapList{}, keep,
+		client.MatchingLabels{"owner": "me"}); err != nil {
 		t.Fatal(err)
 	}
 	left := &corev1.ConfigMapList{}
-	if err := c.List(t.Context(), left); err != nil || len(left.Items) != 2 || left.Items[0].Name != "foreign" || left.Items[1].Name != "keep" {
+	if err := c.List(t.Context(), left); err != nil || len(left.Items) != 2 || left.Items[0].Name != "foreign" ||
+		left.Items[1].Name != "keep" {
 		t.Errorf("left %v, %v", left.Items, err)
 	}
 }

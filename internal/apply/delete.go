@@ -109,7 +109,8 @@ func (e *RemainingError) collect(err error) error {
 }
 
 // Release removes the finalizers of an object that release selects, and reports whether it had any.
-func (a *Applier) Release(ctx context.Context, object client.Object, release func(finalizer string) bool) (bool, error) {
+func (a *Applier) Release(ctx context.Context, object client.Object,
+	release func(finalizer string) bool) (bool, error) {
 	before, ok := object.DeepCopyObject().(client.Object)
 	if !ok {
 		return false, fmt.Errorf("release finalizers: %T is not an object of the API", object)

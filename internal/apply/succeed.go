@@ -12,9 +12,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// succeed makes the fields below spec that a predecessor had set ours, so that the apply which follows removes those that are not
-// wanted any more. A server keeps a field as long as any manager has it (Kubernetes, server-side apply, "Transferring ownership").
-// metadata is not ours to take: other writers of the predecessor's name may have put finalizers there.
+// succeed makes the fields below spec that a predecessor had set ours, so that the apply which follows removes those
+// that are not wanted any more. A server keeps a field as long as any manager has it (Kubernetes, server-side apply,
+// "Transferring ownership"). metadata is not ours to take: other writers of the predecessor's name may have put
+// finalizers there.
 func (a *Applier) succeed(ctx context.Context, ref reference, object client.Object) error {
 	entries, changed, err := takeOver(object.GetManagedFields(), a.predecessors, string(a.owner))
 	if err != nil {
@@ -42,12 +43,15 @@ func (a *Applier) succeed(ctx context.Context, ref reference, object client.Obje
 }
 
 // takeOver moves what predecessors set below spec to the entry of the owner, and reports whether there was anything.
-func takeOver(entries []metav1.ManagedFieldsEntry, predecessors []string, owner string) ([]metav1.ManagedFieldsEntry, bool, error) {
+func takeOver(entries []metav1.ManagedFieldsEntry, predecessors []string,
+	owner string) ([]metav1.ManagedFieldsEntry, bool, error) {
 	entries = slices.Clone(entries)
-	taken, version := fieldpath.NewSet(), ""
+	taken := fieldpath.NewSet()
+	version := ""
 	for i := range entries {
 		e := &entries[i]
-		if e.Operation != metav1.ManagedFieldsOperationUpdate || e.Subresource != "" || !slices.Contains(predecessors, e.Manager) {
+		if e.Operation != metav1.ManagedFieldsOperationUpdate || e.Subresource != "" ||
+			!slices.Contains(predecessors, e.Manager) {
 			continue
 		}
 		fields, err := decode(e)
@@ -58,7 +62,8 @@ func takeOver(entries []metav1.ManagedFieldsEntry, predecessors []string, owner 
 		if spec.Empty() {
 			continue
 		}
-		taken, version = taken.Union(spec), e.APIVersion
+		taken = taken.Union(spec)
+		version = e.APIVersion
 		if e.FieldsV1, err = encodeFields(fields.Difference(spec)); err != nil {
 			return nil, false, err
 		}
@@ -67,12 +72,14 @@ func takeOver(entries []metav1.ManagedFieldsEntry, predecessors []string, owner 
 		return nil, false, nil
 	}
 	at := slices.IndexFunc(entries, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == owner && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" && e.APIVersion == version
+		return e.Manager == owner && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == "" &&
+			e.APIVersion == version
 	})
 	if at < 0 {
 		now := metav1.Now()
 		entries = append(entries, metav1.ManagedFieldsEntry{
-			Manager: owner, Operation: metav1.ManagedFieldsOperationApply, APIVersion: version, Time: &now, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}")})
+			Manager: owner, Operation: metav1.ManagedFieldsOperationApply, APIVersion: version, Time: &now,
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}")})
 		at = len(entries) - 1
 	}
 	own, err := decode(&entries[at])
@@ -82,7 +89,10 @@ func takeOver(entries []metav1.ManagedFieldsEntry, predecessors []string, owner 
 	if entries[at].FieldsV1, err = encodeFields(own.Union(taken)); err != nil {
 		return nil, false, err
 	}
-	return slices.DeleteFunc(entries, func(e metav1.ManagedFieldsEntry) bool { return e.FieldsV1.GetRawString() == "{}" }), true, nil
+	return slices.DeleteFunc(entries, func(
+		e metav1.ManagedFieldsEntry) bool {
+		return e.FieldsV1.GetRawString() == "{}"
+	}), true, nil
 }
 
 // below returns the fields whose path begins with a name.

@@ -30,10 +30,12 @@ func TestACallThatReturns(t *testing.T) {
 
 func TestACallThatDoesNotReturnIsBegunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, begun := New(limit, 3), time.Now()
+		c := New(limit, 3)
+		begun := time.Now()
 		f, release := stuck()
 		var first *NoAnswerError
-		if _, err := Do(t.Context(), c, "a", f); !errors.As(err, &first) || time.Since(begun) != limit || !first.Since.Equal(begun) {
+		if _, err := Do(t.Context(), c, "a", f); !errors.As(err, &first) || time.Since(begun) != limit ||
+			!first.Since.Equal(begun) {
 			t.Fatalf("after %s: got %v", time.Since(begun), err)
 		}
 		for range 3 {
@@ -89,10 +91,12 @@ func TestCallsWithOneKeyComeOneAfterTheOther(t *testing.T) {
 func TestOnlySoManyCallsAreLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 5
-		c, begun := New(limit, most), atomic.Int32{}
+		c := New(limit, most)
+		begun := atomic.Int32{}
 		release := make(chan struct{})
 		for i := range most + 3 {
-			_, err := Do(t.Context(), c, fmt.Sprint(i), func(context.Context) string { begun.Add(1); <-release; return "" })
+			_, err := Do(t.Context(), c, fmt.Sprint(i),
+				func(context.Context) string { begun.Add(1); <-release; return "" })
 			var tooMany *TooManyError
 			if errors.As(err, &tooMany) != (i >= most) {
 				t.Errorf("call %d: got %v", i, err)

@@ -1,5 +1,5 @@
-// Package condition collects the conditions of an object while it is reconciled, and merges them into its status at
-// the end, with apimachinery's meta.SetStatusCondition. What that lacks is here: a type that nobody looked at says Unknown,
+// Package condition collects the conditions of an object while it is reconciled, and merges them into its status at the
+// end, with apimachinery's meta.SetStatusCondition. What that lacks is here: a type that nobody looked at says Unknown,
 // the last word of a reconcile counts, a message is cut to its limit, and the order is fixed.
 package condition
 
@@ -64,7 +64,8 @@ func (a *Accumulator) Merge(previous []metav1.Condition, now metav1.Time) []meta
 	for _, conditionType := range a.types {
 		condition, ok := a.set[conditionType]
 		if !ok {
-			condition = metav1.Condition{Type: conditionType, Status: metav1.ConditionUnknown, Reason: NotObserved, ObservedGeneration: a.generation}
+			condition = metav1.Condition{Type: conditionType, Status: metav1.ConditionUnknown, Reason: NotObserved,
+				ObservedGeneration: a.generation}
 		}
 		condition.LastTransitionTime = now
 		meta.SetStatusCondition(&merged, condition)

@@ -15,21 +15,30 @@ var (
 
 func TestMerge(t *testing.T) {
 	was := func(status metav1.ConditionStatus, message string) []metav1.Condition {
-		return []metav1.Condition{{Type: "Ready", Status: status, Reason: "R", Message: message, ObservedGeneration: 1, LastTransitionTime: then}}
+		return []metav1.Condition{{Type: "Ready", Status: status, Reason: "R", Message: message, ObservedGeneration: 1,
+			LastTransitionTime: then}}
 	}
 	is := func(status metav1.ConditionStatus, reason, message string, since metav1.Time) []metav1.Condition {
-		return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message, ObservedGeneration: 2, LastTransitionTime: since}}
+		return []metav1.Condition{{Type: "Ready", Status: status, Reason: reason, Message: message,
+			ObservedGeneration: 2, LastTransitionTime: since}}
 	}
 	for name, test := range map[string]struct {
 		set      func(*Accumulator)
 		previous []metav1.Condition
 		want     []metav1.Condition
 	}{
-		"nobody looked":                         {func(*Accumulator) {}, nil, is("Unknown", NotObserved, "", now)},
-		"first time":                            {func(a *Accumulator) { a.True("Ready", "R", "m") }, nil, is("True", "R", "m", now)},
-		"same status keeps its time":            {func(a *Accumulator) { a.True("Ready", "Other", "new") }, was("True", "old"), is("True", "Other", "new", then)},
-		"other status has a new time":           {func(a *Accumulator) { a.False("Ready", "R", "m") }, was("True", "m"), is("False", "R", "m", now)},
-		"the last word counts, not each on its": {func(a *Accumulator) { a.False("Ready", "R", "m"); a.True("Ready", "R", "m") }, was("True", "m"), is("True", "R", "m", then)},
+		"nobody looked": {func(*Accumulator) {}, nil, is("Unknown", NotObserved, "", now)},
+		"first time": {func(a *Accumulator) { a.True("Ready", "R", "m") }, nil,
+			is("True", "R", "m", now)},
+		"same status keeps its time": {func(a *Accumulator) { a.True("Ready", "Other", "new") },
+			was("True", "old"), is("True", "Other", "new", then)},
+		"other status has a new time": {func(a *Accumulator) { a.False("Ready", "R", "m") }, was("True", "m"),
+			is("False", "R", "m", now)},
+		"the last word counts, not each on its": {func(a *Accumulator) {
+			a.False("Ready", "R", "m")
+			a.True("Ready",
+				"R", "m")
+		}, was("True", "m"), is("True", "R", "m", then)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			accumulator := New(2, "Ready")

@@ -1,4 +1,4 @@
-// Package event has events as values: a catalogue entry has type, reason, action and text, and an Emitter sends it
+// Package event has events as values: a catalog entry has type, reason, action and text, and an Emitter sends it
 // once, when what it says has changed.
 package event
 
@@ -15,7 +15,7 @@ import (
 // maxNote is the limit that the API server puts on the text of an event (events.k8s.io/v1, field note).
 const maxNote = 1024
 
-// Event is an entry of a catalogue.
+// Event is an entry of a catalog.
 type Event struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string

@@ -23,7 +23,8 @@ func TestEachTextIsSaidOnceUntilItChanges(t *testing.T) {
 	emitter := NewEmitter(r)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "1"}}
 	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{UID: "2"}}
-	broken, fine := Warning("Broken", "Look", "disk %s is gone"), Normal("Fine", "Look", "fine")
+	broken := Warning("Broken", "Look", "disk %s is gone")
+	fine := Normal("Fine", "Look", "fine")
 	emitter.Emit(pod, broken, "a")
 	emitter.Emit(pod, broken, "a")
 	emitter.Emit(other, broken, "a")

@@ -1,5 +1,6 @@
-// Package footprint gives back, when a program has started, the memory that only its start needed: what was allocated to fill caches, and
-// the pages of the program's own file with code and tables that ran once. They are half of what a small cluster's operator has resident.
+// Package footprint gives back, when a program has started, the memory that only its start needed: what was allocated
+// to fill caches, and the pages of the program's own file with code and tables that ran once. They are half of what a
+// small cluster's operator has resident.
 package footprint
 
 import (
@@ -25,7 +26,8 @@ const (
 	interval = 10 * time.Minute
 )
 
-// Reducer is a manager's runnable that gives memory back when a start is over, and now and then. It implements manager.Runnable.
+// Reducer is a manager's runnable that gives memory back when a start is over, and now and then. It implements
+// manager.Runnable.
 type Reducer struct{}
 
 // NeedLeaderElection is false: also who waits has started.
@@ -46,7 +48,8 @@ func (Reducer) Start(ctx context.Context) error {
 	}
 }
 
-// Reduce gives back what can be given back now. Pages that are used again are read again from the page cache, or the file.
+// Reduce gives back what can be given back now. Pages that are used again are read again from the page cache, or the
+// file.
 func Reduce() error {
 	debug.FreeOSMemory()
 	if err := unchanged("/proc/self/exe"); err != nil {
@@ -74,7 +77,8 @@ func Reduce() error {
 	return errors.Join(errs...)
 }
 
-// unchanged refuses a program that the loader writes into before it makes it read-only (relocations): those pages are not in the file.
+// unchanged refuses a program that the loader writes into before it makes it read-only (relocations): those pages are
+// not in the file.
 func unchanged(path string) error {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -94,7 +98,8 @@ func unchanged(path string) error {
 
 type mapping struct{ from, to uintptr }
 
-// readOnly returns the mappings of a file that nobody can write to (proc_pid_maps(5)). What can be written to differs from the file.
+// readOnly returns the mappings of a file that nobody can write to (proc_pid_maps(5)). What can be written to differs
+// from the file.
 func readOnly(maps io.Reader, path string) ([]mapping, error) {
 	var found []mapping
 	lines := bufio.NewScanner(maps)

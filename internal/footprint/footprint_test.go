@@ -43,7 +43,8 @@ func TestOnlyWhatNobodyWritesToIsGivenBack(t *testing.T) {
 	if err != nil || !slices.Equal(got, []mapping{{0x400000, 0x2339000}, {0x2339000, 0x43f0000}}) {
 		t.Errorf("got %x, %v", got, err)
 	}
-	for _, broken := range []string{"zz-02339000 r-xp 0 fe:00 131 /lvms\n", "02339000-00400000 r-xp 0 fe:00 131 /lvms\n"} {
+	for _, broken := range []string{"zz-02339000 r-xp 0 fe:00 131 /lvms\n",
+		"02339000-00400000 r-xp 0 fe:00 131 /lvms\n"} {
 		if got, err := readOnly(strings.NewReader(broken), "/lvms"); err == nil {
 			t.Errorf("%s: got %v", broken, got)
 		}

@@ -15,8 +15,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// conditionName is the environment variable in which OLM names the OperatorCondition of an operator (Operator Lifecycle Manager,
-// "Communicating operator conditions"). OLM also grants the permissions to it. OLM v1 and an installation without OLM do not set it.
+// conditionName is the environment variable in which OLM names the OperatorCondition of an operator (Operator Lifecycle
+// Manager, "Communicating operator conditions"). OLM also grants the permissions to it. OLM v1 and an installation
+// without OLM do not set it.
 const conditionName = "OPERATOR_CONDITION_NAME"
 
 // The reasons of the condition Upgradeable, and the limit of its message.
@@ -32,13 +33,15 @@ type Gate struct {
 	written     string
 }
 
-// FromEnvironment returns the gate for the OperatorCondition that OLM names in the environment, or nil if OLM names none. The client must
-// read from the API server: OLM grants no permission to list or watch. Its scheme must have OperatorCondition.
+// FromEnvironment returns the gate for the OperatorCondition that OLM names in the environment, or nil if OLM names
+// none. The client must read from the API server: OLM grants no permission to list or watch. Its scheme must have
+// OperatorCondition.
 func FromEnvironment(c client.Client) (*Gate, error) {
 	if os.Getenv(conditionName) == "" {
 		return nil, nil
 	}
-	upgradeable, err := conditions.InClusterFactory{Client: c}.NewCondition(operatorsv2.ConditionType(operatorsv2.Upgradeable))
+	upgradeable, err := conditions.InClusterFactory{Client: c}.NewCondition(
+		operatorsv2.ConditionType(operatorsv2.Upgradeable))
 	if err != nil {
 		return nil, err
 	}
@@ -50,15 +53,19 @@ func NewGate(upgradeable conditions.Condition) *Gate {
 	return &Gate{upgradeable: upgradeable}
 }
 
-// SetUpgradeable sets the condition to True if there are no obstacles, else to False with the obstacles as message. It writes only what
-// differs from its last write, and nothing if there is no OperatorCondition. A nil Gate does nothing.
+// SetUpgradeable sets the condition to True if there are no obstacles, else to False with the obstacles as message. It
+// writes only what differs from its last write, and nothing if there is no OperatorCondition. A nil Gate does nothing.
 func (g *Gate) SetUpgradeable(ctx context.Context, obstacles []string) error {
 	if g == nil {
 		return nil
 	}
-	status, reason, message := metav1.ConditionTrue, reasonReady, "nothing speaks against an upgrade"
+	status := metav1.ConditionTrue
+	reason := reasonReady
+	message := "nothing speaks against an upgrade"
 	if len(obstacles) > 0 {
-		status, reason, message = metav1.ConditionFalse, reasonInProgress, shortened(obstacles)
+		status = metav1.ConditionFalse
+		reason = reasonInProgress
+		message = shortened(obstacles)
 	}
 	wanted := string(status) + message
 	if wanted == g.written {

@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// recorder is the condition of an OperatorCondition. operator-lib finds the real one only in a Pod: test/e2e/olm_test.go reads it there.
+// recorder is the condition of an OperatorCondition. operator-lib finds the real one only in a Pod:
+// test/e2e/olm_test.go reads it there.
 type recorder struct {
 	conditions.Condition
 	writes []string
@@ -57,7 +58,8 @@ func TestAFailedWriteIsTriedAgain(t *testing.T) {
 	condition := &recorder{fails: errors.New("the API server is away")}
 	gate := NewGate(condition)
 	err := gate.SetUpgradeable(t.Context(), []string{"a"})
-	if err == nil || err.Error() != "set condition Upgradeable of OperatorCondition lvms-operator.v1: the API server is away" {
+	if err == nil ||
+		err.Error() != "set condition Upgradeable of OperatorCondition lvms-operator.v1: the API server is away" {
 		t.Errorf("got %v", err)
 	}
 	condition.fails = nil
@@ -95,7 +97,8 @@ func TestLongMessage(t *testing.T) {
 	if len(got) > maxMessage || !strings.HasSuffix(got, "; and 2 more") {
 		t.Errorf("got %q", got)
 	}
-	if got := shortened([]string{strings.Repeat("a", 2000)}); got != "1 volume groups are being changed or are degraded" {
+	if got := shortened([]string{strings.Repeat("a",
+		2000)}); got != "1 volume groups are being changed or are degraded" {
 		t.Errorf("got %q", got)
 	}
 }

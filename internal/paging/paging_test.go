@@ -41,7 +41,8 @@ func TestEach(t *testing.T) {
 		}
 	}
 	server := &pages{names: []string{"a", "b", "c"}}
-	if err := Each(t.Context(), server, &corev1.ConfigMapList{}, collect, client.InNamespace("ns/")); err != nil || strings.Join(seen, "") != "abc" {
+	if err := Each(t.Context(), server, &corev1.ConfigMapList{}, collect, client.InNamespace("ns/")); err != nil ||
+		strings.Join(seen, "") != "abc" {
 		t.Errorf("got %v, %v", seen, err)
 	}
 	if got := strings.Join(server.asked, " "); got != "ns/ ns/a ns/b" {

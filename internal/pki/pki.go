@@ -1,6 +1,6 @@
-// Package pki issues X.509 certificates with ECDSA keys: for the admission webhook, for metrics, and for labs and tests. It needs nothing
-// but the standard library, so that the server of the console's plugin stays small; client-go's util/cert has RSA keys and authorities
-// of ten years only.
+// Package pki issues X.509 certificates with ECDSA keys: for the admission webhook, for metrics, and for labs and
+// tests. It needs nothing but the standard library, so that the server of the console's plugin stays small; client-go's
+// util/cert has RSA keys and authorities of ten years only.
 package pki
 
 import (

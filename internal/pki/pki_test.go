@@ -60,7 +60,8 @@ func TestWhatAnAuthorityIssues(t *testing.T) {
 		"after it has ended":  {"a.example.com", now.Add(61 * time.Minute), x509.ExtKeyUsageServerAuth, false},
 		"just before its end": {"a.example.com", now.Add(59 * time.Minute), x509.ExtKeyUsageServerAuth, true},
 	} {
-		_, err := certificate.Verify(x509.VerifyOptions{DNSName: tt.host, Roots: roots, CurrentTime: tt.at, KeyUsages: []x509.ExtKeyUsage{tt.usage}})
+		_, err := certificate.Verify(x509.VerifyOptions{DNSName: tt.host, Roots: roots, CurrentTime: tt.at,
+			KeyUsages: []x509.ExtKeyUsage{tt.usage}})
 		if (err == nil) != tt.valid {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -79,10 +80,12 @@ func TestAnotherAuthorityIsNotTrusted(t *testing.T) {
 func TestASelfSignedCertificateIsNoAuthority(t *testing.T) {
 	pair, err := SelfSigned(Request{Name: "self", Hosts: []string{"localhost"}, Now: now, Validity: time.Hour})
 	certificate := leaf(t, pair, err)
-	if certificate.IsCA || certificate.KeyUsage != x509.KeyUsageDigitalSignature || certificate.Issuer.CommonName != "self" {
+	if certificate.IsCA || certificate.KeyUsage != x509.KeyUsageDigitalSignature ||
+		certificate.Issuer.CommonName != "self" {
 		t.Errorf("got %+v", certificate)
 	}
-	if err := certificate.CheckSignature(certificate.SignatureAlgorithm, certificate.RawTBSCertificate, certificate.Signature); err != nil {
+	if err := certificate.CheckSignature(certificate.SignatureAlgorithm, certificate.RawTBSCertificate,
+		certificate.Signature); err != nil {
 		t.Error(err)
 	}
 }

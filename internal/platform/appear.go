@@ -17,8 +17,10 @@ var optional = []struct {
 	in    func(*Platform) *bool
 }{
 	{"VolumeSnapshot API", []resource{snapshots}, func(p *Platform) *bool { return &p.Snapshots }},
-	{"API of OpenShift's console", []resource{consolePlugins, quickStarts}, func(p *Platform) *bool { return &p.Console }},
-	{"API of the Prometheus Operator", []resource{serviceMonitors, prometheusRules}, func(p *Platform) *bool { return &p.ServiceMonitors }},
+	{"API of OpenShift's console", []resource{consolePlugins, quickStarts},
+		func(p *Platform) *bool { return &p.Console }},
+	{"API of the Prometheus Operator", []resource{serviceMonitors, prometheusRules},
+		func(p *Platform) *bool { return &p.ServiceMonitors }},
 }
 
 // AppearedError ends a process that was started without an optional API, so that it starts again with it.
@@ -37,8 +39,9 @@ type apiWatch struct {
 	interval time.Duration
 }
 
-// RestartWhenAPIsAppear returns a runnable for a process that did not find all optional APIs. It looks for the others once a minute and
-// returns an *AppearedError when one is there: informers and watches of a kind are made at start only.
+// RestartWhenAPIsAppear returns a runnable for a process that did not find all optional APIs. It looks for the others
+// once a minute and returns an *AppearedError when one is there: informers and watches of a kind are made at start
+// only.
 func RestartWhenAPIsAppear(apis discovery.DiscoveryInterface, found Platform) manager.Runnable {
 	return &apiWatch{apis: apis, found: found, interval: appearInterval}
 }
@@ -46,12 +49,14 @@ func RestartWhenAPIsAppear(apis discovery.DiscoveryInterface, found Platform) ma
 // NeedLeaderElection is false: a process that waits to be the leader must know the API too.
 func (w *apiWatch) NeedLeaderElection() bool { return false }
 
-// Start looks until an API is there that was not, or the context ends. A failed look says nothing: it is logged and repeated.
+// Start looks until an API is there that was not, or the context ends. A failed look says nothing: it is logged and
+// repeated.
 func (w *apiWatch) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("apis")
 	for _, o := range optional {
 		if !*o.in(&w.found) {
-			logger.Info("The cluster lacks an optional API: what needs it is off until it is there", "api", o.name, "groupVersion", o.kinds[0].groupVersion)
+			logger.Info("The cluster lacks an optional API: what needs it is off until it is there", "api", o.name,
+				"groupVersion", o.kinds[0].groupVersion)
 		}
 	}
 	ticker := time.NewTicker(w.interval)

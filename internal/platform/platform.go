@@ -83,8 +83,9 @@ func Detect(ctx context.Context, apis discovery.DiscoveryInterface, reader clien
 func (p Platform) Absent() []string {
 	var groups []string
 	for group, has := range map[string]bool{
-		configv1.GroupName: p.TLSProfile || p.Kind == OpenShift, securityv1.GroupName: p.SCC, "snapshot.storage.k8s.io": p.Snapshots,
-		consolev1.GroupName: p.Console, "monitoring.coreos.com": p.ServiceMonitors,
+		configv1.GroupName: p.TLSProfile || p.Kind == OpenShift, securityv1.GroupName: p.SCC,
+		"snapshot.storage.k8s.io": p.Snapshots,
+		consolev1.GroupName:       p.Console, "monitoring.coreos.com": p.ServiceMonitors,
 	} {
 		if !has {
 			groups = append(groups, group)
@@ -124,7 +125,8 @@ func kind(ctx context.Context, apis discovery.DiscoveryInterface, reader client.
 		return "", err
 	}
 	if served {
-		exists, err := exists(ctx, reader, infrastructures.kind, client.ObjectKey{Name: "cluster"}, &configv1.Infrastructure{})
+		exists, err := exists(ctx, reader, infrastructures.kind, client.ObjectKey{Name: "cluster"},
+			&configv1.Infrastructure{})
 		if err != nil {
 			return "", err
 		}
@@ -133,7 +135,8 @@ func kind(ctx context.Context, apis discovery.DiscoveryInterface, reader client.
 		}
 	}
 	version := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
-	isMicroShift, err := exists(ctx, reader, version.Kind, client.ObjectKey{Namespace: "kube-public", Name: "microshift-version"}, version)
+	isMicroShift, err := exists(ctx, reader, version.Kind,
+		client.ObjectKey{Namespace: "kube-public", Name: "microshift-version"}, version)
 	if err != nil {
 		return "", err
 	}
@@ -144,7 +147,8 @@ func kind(ctx context.Context, apis discovery.DiscoveryInterface, reader client.
 }
 
 // exists reports whether there is an object.
-func exists(ctx context.Context, reader client.Reader, kind string, key client.ObjectKey, object client.Object) (bool, error) {
+func exists(ctx context.Context, reader client.Reader, kind string, key client.ObjectKey,
+	object client.Object) (bool, error) {
 	err := reader.Get(ctx, key, object)
 	if apierrors.IsNotFound(err) {
 		return false, nil

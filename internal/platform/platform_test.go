@@ -46,8 +46,10 @@ func (a apis) ServerResourcesForGroupVersion(groupVersion string) (*metav1.APIRe
 
 var (
 	openShiftAPIs = apis{served: map[string]string{
-		"config.openshift.io/v1": "Infrastructure", "security.openshift.io/v1": "SecurityContextConstraints", "snapshot.storage.k8s.io/v1": "VolumeSnapshot",
-		"console.openshift.io/v1": "ConsolePlugin ConsoleQuickStart", "monitoring.coreos.com/v1": "ServiceMonitor PrometheusRule"}}
+		"config.openshift.io/v1": "Infrastructure", "security.openshift.io/v1": "SecurityContextConstraints",
+		"snapshot.storage.k8s.io/v1": "VolumeSnapshot",
+		"console.openshift.io/v1":    "ConsolePlugin ConsoleQuickStart",
+		"monitoring.coreos.com/v1":   "ServiceMonitor PrometheusRule"}}
 	microShiftAPIs = apis{served: map[string]string{"security.openshift.io/v1": "SecurityContextConstraints"}}
 )
 
@@ -66,12 +68,16 @@ func TestDetect(t *testing.T) {
 		objects []client.Object
 		want    Platform
 	}{
-		"OpenShift":            {openShiftAPIs, []client.Object{infrastructure}, Platform{Kind: OpenShift, SCC: true, Snapshots: true, Console: true, ServiceMonitors: true}},
-		"MicroShift":           {microShiftAPIs, []client.Object{microShift}, Platform{Kind: MicroShift, SCC: true}},
-		"Kubernetes":           {apis{}, nil, Platform{Kind: Kubernetes}},
-		"API without its data": {openShiftAPIs, nil, Platform{Kind: Kubernetes, SCC: true, Snapshots: true, Console: true, ServiceMonitors: true}},
-		"half of the console":  {apis{served: map[string]string{"console.openshift.io/v1": "ConsoleQuickStart"}}, nil, Platform{Kind: Kubernetes}},
-		"kind missing in API":  {apis{served: map[string]string{"snapshot.storage.k8s.io/v1": "VolumeSnapshotClass"}}, nil, Platform{Kind: Kubernetes}},
+		"OpenShift": {openShiftAPIs, []client.Object{infrastructure},
+			Platform{Kind: OpenShift, SCC: true, Snapshots: true, Console: true, ServiceMonitors: true}},
+		"MicroShift": {microShiftAPIs, []client.Object{microShift}, Platform{Kind: MicroShift, SCC: true}},
+		"Kubernetes": {apis{}, nil, Platform{Kind: Kubernetes}},
+		"API without its data": {openShiftAPIs, nil,
+			Platform{Kind: Kubernetes, SCC: true, Snapshots: true, Console: true, ServiceMonitors: true}},
+		"half of the console": {apis{served: map[string]string{"console.openshift.io/v1": "ConsoleQuickStart"}}, nil,
+			Platform{Kind: Kubernetes}},
+		"kind missing in API": {apis{served: map[string]string{"snapshot.storage.k8s.io/v1": "VolumeSnapshotClass"}},
+			nil, Platform{Kind: Kubernetes}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Detect(t.Context(), test.apis, reader(test.objects...))
@@ -108,10 +114,12 @@ func TestAPIsThatAppearEndTheProcessAndAFailedLookDoesNot(t *testing.T) {
 		found  Platform
 		says   string
 	}{
-		"a failed look":           {apis{err: errors.New("away")}, Platform{}, ""},
-		"nothing new":             {openShiftAPIs, all, ""},
-		"snapshots":               {openShiftAPIs, Platform{Console: true, ServiceMonitors: true}, "VolumeSnapshot API"},
-		"a console":               {openShiftAPIs, Platform{Snapshots: true, ServiceMonitors: true}, "OpenShift's console"},
+		"a failed look": {apis{err: errors.New("away")}, Platform{}, ""},
+		"nothing new":   {openShiftAPIs, all, ""},
+		"snapshots": {openShiftAPIs, Platform{Console: true, ServiceMonitors: true},
+			"VolumeSnapshot API"},
+		"a console": {openShiftAPIs, Platform{Snapshots: true, ServiceMonitors: true},
+			"OpenShift's console"},
 		"the Prometheus Operator": {openShiftAPIs, Platform{Snapshots: true, Console: true}, "Prometheus Operator"},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -133,10 +141,16 @@ func TestAbsentGroupsAreThoseOfOptionalAPIs(t *testing.T) {
 		found Platform
 		want  []string
 	}{
-		"Kubernetes":                {Platform{Kind: Kubernetes}, []string{"config.openshift.io", "console.openshift.io", "monitoring.coreos.com", "security.openshift.io", "snapshot.storage.k8s.io"}},
-		"Kubernetes with snapshots": {Platform{Kind: Kubernetes, Snapshots: true, ServiceMonitors: true}, []string{"config.openshift.io", "console.openshift.io", "security.openshift.io"}},
-		"OpenShift":                 {Platform{Kind: OpenShift, SCC: true, Snapshots: true, TLSProfile: true, Console: true, ServiceMonitors: true}, nil},
-		"MicroShift":                {Platform{Kind: MicroShift, SCC: true}, []string{"config.openshift.io", "console.openshift.io", "monitoring.coreos.com", "snapshot.storage.k8s.io"}},
+		"Kubernetes": {Platform{Kind: Kubernetes},
+			[]string{"config.openshift.io", "console.openshift.io", "monitoring.coreos.com", "security.openshift.io",
+				"snapshot.storage.k8s.io"}},
+		"Kubernetes with snapshots": {Platform{Kind: Kubernetes, Snapshots: true, ServiceMonitors: true},
+			[]string{"config.openshift.io", "console.openshift.io", "security.openshift.io"}},
+		"OpenShift": {Platform{Kind: OpenShift, SCC: true, Snapshots: true, TLSProfile: true, Console: true,
+			ServiceMonitors: true}, nil},
+		"MicroShift": {Platform{Kind: MicroShift, SCC: true},
+			[]string{"config.openshift.io", "console.openshift.io", "monitoring.coreos.com",
+				"snapshot.storage.k8s.io"}},
 	} {
 		got := tt.found.Absent()
 		if slices.Sort(got); !slices.Equal(got, tt.want) {

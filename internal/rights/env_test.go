@@ -21,8 +21,8 @@ var server *env.Env
 
 func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 
-// The API server answers as the fake of the unit tests does: a ServiceAccount with the roles of the installation lacks nothing, and what is
-// taken from them is named.
+// The API server answers as the fake of the unit tests does: a ServiceAccount with the roles of the installation lacks
+// nothing, and what is taken from them is named.
 func TestTheAPIServerKnowsWhatWasTaken(t *testing.T) {
 	config, err := server.AsOperator(env.Namespace)
 	if err != nil {
@@ -43,13 +43,15 @@ func TestTheAPIServerKnowsWhatWasTaken(t *testing.T) {
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: env.Namespace, Name: "lvms-operator"}}
 	clusterRole := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "lvms-operator"}}
 	taken := 0
-	for object, rules := range map[client.Object]*[]rbacv1.PolicyRule{role: &role.Rules, clusterRole: &clusterRole.Rules} {
+	for object, rules := range map[client.Object]*[]rbacv1.PolicyRule{role: &role.Rules,
+		clusterRole: &clusterRole.Rules} {
 		if err := server.Client.Get(t.Context(), client.ObjectKeyFromObject(object), object); err != nil {
 			t.Fatal(err)
 		}
 		var kept []rbacv1.PolicyRule
 		for _, rule := range *rules {
-			if resources := strings.Join(rule.Resources, " "); strings.Contains(resources, "daemonsets") || strings.Contains(resources, "csinodes") {
+			if resources := strings.Join(rule.Resources, " "); strings.Contains(resources, "daemonsets") ||
+				strings.Contains(resources, "csinodes") {
 				taken++
 				continue
 			}
@@ -79,7 +81,8 @@ func TestTheAPIServerKnowsWhatWasTaken(t *testing.T) {
 			t.Errorf("%s was not taken", right)
 		}
 	}
-	if err := watch.CanStart(t.Context()); err == nil || !strings.Contains(err.Error(), "may not list daemonsets.apps in namespace "+env.Namespace) {
+	if err := watch.CanStart(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "may not list daemonsets.apps in namespace "+env.Namespace) {
 		t.Errorf("got %v of %v", err, missing)
 	}
 }

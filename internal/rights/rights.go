@@ -1,6 +1,6 @@
-// Package rights finds out whether the operator has the rights that its installation gave it. An operator without the right to watch a kind
-// starts, waits for that kind's cache for ever and does nothing; without the right to change one it fails at that point only. So it is asked
-// before the start, and while the operator runs.
+// Package rights finds out whether the operator has the rights that its installation gave it. An operator without the
+// right to watch a kind starts, waits for that kind's cache for ever and does nothing; without the right to change one
+// it fails at that point only. So it is asked before the start, and while the operator runs.
 package rights
 
 import (
@@ -22,7 +22,8 @@ import (
 // clusterWide is a namespace in which the operator has no rights but those that it has in all.
 const clusterWide = "default"
 
-// Right is one verb on one resource. Name is empty where it is about all objects, Namespace where it is about all namespaces.
+// Right is one verb on one resource. Name is empty where it is about all objects, Namespace where it is about all
+// namespaces.
 type Right struct{ Verb, Group, Resource, Name, Namespace string }
 
 // String names the right as `kubectl auth can-i` takes it.
@@ -88,22 +89,26 @@ func of(rule rbacv1.PolicyRule, namespace string, absent []string) []Right {
 
 func sorted(all []Right) []Right {
 	slices.SortFunc(all, func(a, b Right) int {
-		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource), strings.Compare(a.Verb, b.Verb), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+		return cmp.Or(strings.Compare(a.Group, b.Group), strings.Compare(a.Resource, b.Resource),
+			strings.Compare(a.Verb, b.Verb), strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 	})
 	return all
 }
 
-// Missing returns which of the rights the client's user has not. Everybody may ask that about himself (ClusterRole system:basic-user).
-// The list of all rights that the API server gives may be incomplete where it does not decide alone: what is not in it is asked for one by one.
+// Missing returns which of the rights the client's user has not. Everybody may ask that about himself (ClusterRole
+// system:basic-user). The list of all rights that the API server gives may be incomplete where it does not decide
+// alone: what is not in it is asked for one by one.
 func Missing(ctx context.Context, c client.Writer, needed []Right) ([]Right, error) {
 	given := map[string][]authorizationv1.ResourceRule{}
 	var missing []Right
 	for _, right := range needed {
 		namespace := cmp.Or(right.Namespace, clusterWide)
 		if _, asked := given[namespace]; !asked {
-			review := &authorizationv1.SelfSubjectRulesReview{Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
+			review := &authorizationv1.SelfSubjectRulesReview{
+				Spec: authorizationv1.SelfSubjectRulesReviewSpec{Namespace: namespace}}
 			if err := c.Create(ctx, review); err != nil {
-				return nil, fmt.Errorf("ask the API server for the operator's rights in namespace %s: %w", namespace, err)
+				return nil,
+					fmt.Errorf("ask the API server for the operator's rights in namespace %s: %w", namespace, err)
 			}
 			given[namespace] = review.Status.ResourceRules
 		}
@@ -131,9 +136,10 @@ func (r Right) isIn(rule authorizationv1.ResourceRule) bool {
 
 func (r Right) allowed(ctx context.Context, c client.Writer) (bool, error) {
 	resource, sub, _ := strings.Cut(r.Resource, "/")
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
-		Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: sub, Name: r.Name, Namespace: r.Namespace,
-	}}}
+	review := &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: sub, Name: r.Name, Namespace: r.Namespace,
+		}}}
 	if err := c.Create(ctx, review); err != nil {
 		return false, fmt.Errorf("ask the API server whether the operator may %s: %w", r, err)
 	}
@@ -164,5 +170,6 @@ func (e *Error) Error() string {
 	if more := len(e.Missing) - shown; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("ServiceAccount %s may not %s: its Role or ClusterRole is not that of the installation any more: give it back what was taken, or install this version again", e.Account, text)
+	return fmt.Sprintf("ServiceAccount %s may not %s: its Role or ClusterRole is not that of the installation any "+
+		"more: give it back what was taken, or install this version again", e.Account, text)
 }

@@ -39,13 +39,17 @@ func TestRightsAreThoseOfTheRoles(t *testing.T) {
 		want   []string
 	}{
 		"all": {nil, []string{
-			"get configmaps version in namespace kube-public", "list daemonsets.apps in namespace ns", "list nodes in all namespaces",
-			"patch daemonsets.apps in namespace ns", "patch volumesnapshots.snapshot.storage.k8s.io/status in all namespaces",
+			"get configmaps version in namespace kube-public", "list daemonsets.apps in namespace ns",
+			"list nodes in all namespaces",
+			"patch daemonsets.apps in namespace ns",
+			"patch volumesnapshots.snapshot.storage.k8s.io/status in all namespaces",
 			"update secrets cert in namespace ns", "watch nodes in all namespaces",
 		}},
 		"without snapshots": {[]string{"snapshot.storage.k8s.io"}, []string{
-			"get configmaps version in namespace kube-public", "list daemonsets.apps in namespace ns", "list nodes in all namespaces",
-			"patch daemonsets.apps in namespace ns", "update secrets cert in namespace ns", "watch nodes in all namespaces",
+			"get configmaps version in namespace kube-public", "list daemonsets.apps in namespace ns",
+			"list nodes in all namespaces",
+			"patch daemonsets.apps in namespace ns", "update secrets cert in namespace ns",
+			"watch nodes in all namespaces",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +74,8 @@ func TestTheRightsOfTheProgramAreWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []Right{
-		{"watch", "", "persistentvolumeclaims", "", ""}, {"patch", "apps", "daemonsets", "", "ns"}, {"get", "", "configmaps", "microshift-version", "kube-public"},
+		{"watch", "", "persistentvolumeclaims", "", ""}, {"patch", "apps", "daemonsets", "", "ns"},
+		{"get", "", "configmaps", "microshift-version", "kube-public"},
 	} {
 		if !slices.Contains(all, want) {
 			t.Errorf("%s is not among them", want)
@@ -105,7 +110,8 @@ func (s *apiServer) Create(_ context.Context, object client.Object, _ ...client.
 			if right.Namespace != "" && right.Namespace != review.Spec.Namespace || slices.Contains(s.hidden, right) {
 				continue
 			}
-			rule := authorizationv1.ResourceRule{Verbs: []string{right.Verb}, APIGroups: []string{right.Group}, Resources: []string{right.Resource}}
+			rule := authorizationv1.ResourceRule{Verbs: []string{right.Verb}, APIGroups: []string{right.Group},
+				Resources: []string{right.Resource}}
 			if right.Name != "" {
 				rule.ResourceNames = []string{right.Name}
 			}
@@ -134,12 +140,17 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		start  string // what keeps the operator from starting
 		says   string // what it says when it runs
 	}{
-		"none":                        {apiServer{given: all}, "", ""},
-		"one that cannot be listed":   {apiServer{given: all, hidden: all[:1]}, "", ""},
-		"to change something":         {apiServer{given: without(all, "patch", "daemonsets")}, "", "ServiceAccount ns/o may not patch daemonsets.apps in namespace ns: its Role or ClusterRole is not that of the installation any more: give it back"},
-		"on a named object":           {apiServer{given: without(all, "update", "secrets")}, "", "may not update secrets cert in namespace ns"},
-		"on a subresource":            {apiServer{given: without(all, "patch", "volumesnapshots/status")}, "", "may not patch volumesnapshots.snapshot.storage.k8s.io/status in all namespaces"},
-		"to watch":                    {apiServer{given: without(all, "watch", "nodes")}, "may not watch nodes in all namespaces", "may not watch nodes in all namespaces"},
+		"none":                      {apiServer{given: all}, "", ""},
+		"one that cannot be listed": {apiServer{given: all, hidden: all[:1]}, "", ""},
+		"to change something": {apiServer{given: without(all, "patch", "daemonsets")}, "", "ServiceAccount " +
+			"ns/o may not patch daemonsets.apps in namespace ns: its Role or ClusterRole is not that of the " +
+			"installation any more: give it back"},
+		"on a named object": {apiServer{given: without(all, "update", "secrets")}, "",
+			"may not update secrets cert in namespace ns"},
+		"on a subresource": {apiServer{given: without(all, "patch", "volumesnapshots/status")}, "",
+			"may not patch volumesnapshots.snapshot.storage.k8s.io/status in all namespaces"},
+		"to watch": {apiServer{given: without(all, "watch", "nodes")},
+			"may not watch nodes in all namespaces", "may not watch nodes in all namespaces"},
 		"all of them":                 {apiServer{}, "list daemonsets.apps in namespace ns", "and 2 more"},
 		"it cannot be asked: unknown": {apiServer{fails: errors.New("forbidden")}, "", ""},
 	} {
@@ -194,7 +205,8 @@ func TestAChangeIsToldOnce(t *testing.T) {
 	step("one goes", func() { server.given = without(all, "patch", "daemonsets") }, true, "patch daemonsets.apps")
 	step("the same", func() {}, false, "patch daemonsets.apps")
 	step("unknown", func() { server.fails = errors.New("away") }, false, "patch daemonsets.apps")
-	step("another one too", func() { server.fails, server.given = nil, without(server.given, "list", "nodes") }, true, "list nodes")
+	step("another one too", func() { server.fails, server.given = nil, without(server.given, "list", "nodes") },
+		true, "list nodes")
 	step("they are back", func() { server.given = all }, true, "")
 }
 

@@ -29,7 +29,8 @@ func NewWatch(c client.Writer, account string, needed []Right) *Watch {
 	return &Watch{client: c, account: account, needed: needed, changed: make(chan event.GenericEvent, 1)}
 }
 
-// CanStart asks once, and returns an *Error if the operator may not watch what it has to. Other rights that are missing come from Err, when it runs.
+// CanStart asks once, and returns an *Error if the operator may not watch what it has to. Other rights that are missing
+// come from Err, when it runs.
 func (w *Watch) CanStart(ctx context.Context) error {
 	if err := w.ask(ctx); err != nil {
 		// Not to know is no reason not to start.

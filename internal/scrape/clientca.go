@@ -32,8 +32,9 @@ const (
 	trustLimit = 5 * time.Second
 )
 
-// clientCA are the authorities whose client certificates the API server takes. They are read when a client shows a certificate, and again
-// when one does not fit or an hour is over: a thousand agents that nobody asks do not watch one object.
+// clientCA are the authorities whose client certificates the API server takes. They are read when a client shows a
+// certificate, and again when one does not fit or an hour is over: a thousand agents that nobody asks do not watch one
+// object.
 type clientCA struct {
 	reader client.Reader
 	now    func() time.Time
@@ -60,8 +61,8 @@ func (c *clientCA) CurrentCABundleContent() []byte {
 	return c.bundle
 }
 
-// VerifyOptions implements dynamiccertificates.CAContentProvider. It is false while no authority is known: then a certificate is worth
-// nothing, and the client may have a token.
+// VerifyOptions implements dynamiccertificates.CAContentProvider. It is false while no authority is known: then a
+// certificate is worth nothing, and the client may have a token.
 func (c *clientCA) VerifyOptions() (x509.VerifyOptions, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,7 +72,8 @@ func (c *clientCA) VerifyOptions() (x509.VerifyOptions, bool) {
 	return x509.VerifyOptions{Roots: c.pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, c.pool != nil
 }
 
-// renew reads the authorities again, unless that was tried less than a minute ago, and tells whether there are others now.
+// renew reads the authorities again, unless that was tried less than a minute ago, and tells whether there are others
+// now.
 func (c *clientCA) renew() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,12 +91,15 @@ func (c *clientCA) read() {
 	c.triedAt = now
 	bundle, pool, err := c.fetch()
 	if err == nil {
-		c.bundle, c.pool, c.readAt = bundle, pool, now
+		c.bundle = bundle
+		c.pool = pool
+		c.readAt = now
 		return
 	}
 	log.Log.Error(err, "client certificates for metrics cannot be checked", "configMap", c.Name())
 	if now.Sub(c.readAt) >= trustAge {
-		c.bundle, c.pool = nil, nil
+		c.bundle = nil
+		c.pool = nil
 	}
 }
 
@@ -105,7 +110,8 @@ func (c *clientCA) fetch() ([]byte, *x509.CertPool, error) {
 	if err := c.reader.Get(ctx, client.ObjectKey{Namespace: trustNamespace, Name: trustName}, published); err != nil {
 		return nil, nil, fmt.Errorf("authorities of client certificates: %w", err)
 	}
-	bundle, pool := []byte(published.Data[trustKey]), x509.NewCertPool()
+	bundle := []byte(published.Data[trustKey])
+	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(bundle) {
 		return nil, nil, errors.New("authorities of client certificates: " + trustKey + " has no certificate")
 	}

@@ -13,9 +13,11 @@ import (
 
 var (
 	buildFamily = metric.NewGauge("lvms_build_info",
-		"Always 1. The labels say what runs: lvms-operator or vg-manager, in which version, built by which Go.", "component", "version", "go_version")
+		"Always 1. The labels say what runs: lvms-operator or vg-manager, in which version, built by which Go.",
+		"component", "version", "go_version")
 	expiryFamily = metric.NewGauge("lvms_certificate_expiry_timestamp_seconds",
-		"When the certificate that is shown ends, in seconds since 1970 (webhook, metrics). None while there is none.", "component", "certificate")
+		"When the certificate that is shown ends, in seconds since 1970 (webhook, metrics). None while there is none.",
+		"component", "certificate")
 )
 
 // Families are all metrics of a Process.

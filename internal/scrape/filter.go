@@ -20,14 +20,17 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// PlatformPrometheus is the user as whom OpenShift's own Prometheus shows a client certificate. He may read metrics without the API server
-// being asked, as in all components of the platform: they are needed most when it does not answer.
+// PlatformPrometheus is the user as whom OpenShift's own Prometheus shows a client certificate. He may read metrics
+// without the API server being asked, as in all components of the platform: they are needed most when it does not
+// answer.
 const PlatformPrometheus = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
 
 const (
 	path = "/metrics"
 	// How long an answer of the API server counts.
-	tokenTTL, allowTTL, denyTTL = time.Minute, 5 * time.Minute, 30 * time.Second
+	tokenTTL = time.Minute
+	allowTTL = 5 * time.Minute
+	denyTTL  = 30 * time.Second
 	// reviewLimit is for one question about a token.
 	reviewLimit = 10 * time.Second
 )
@@ -35,12 +38,13 @@ const (
 // reviewRetry bounds the attempts at one question: about four seconds.
 var reviewRetry = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 
-// AskForCertificate makes a server ask clients for a certificate. They need not have one, and none is believed before Filter has checked it.
+// AskForCertificate makes a server ask clients for a certificate. They need not have one, and none is believed before
+// Filter has checked it.
 func AskForCertificate(server *tls.Config) { server.ClientAuth = tls.RequestClientCert }
 
-// Filter lets those read metrics whom the API server lets: by a client certificate of an authority that the API server takes, or by a
-// token (TokenReview); then by the right to get the path (SubjectAccessReview), which PlatformPrometheus has. The reader reads from the API
-// server.
+// Filter lets those read metrics whom the API server lets: by a client certificate of an authority that the API server
+// takes, or by a token (TokenReview); then by the right to get the path (SubjectAccessReview), which PlatformPrometheus
+// has. The reader reads from the API server.
 func Filter(reader client.Reader) func(*rest.Config, *http.Client) (metricsserver.Filter, error) {
 	return func(config *rest.Config, web *http.Client) (metricsserver.Filter, error) {
 		who, err := newAuthenticator(config, web, &clientCA{reader: reader, now: time.Now})
@@ -95,7 +99,8 @@ func newAuthorizer(config *rest.Config, web *http.Client) (authorizer.Authorizer
 		return nil, err
 	}
 	delegating := authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: reviews, AllowCacheTTL: allowTTL, DenyCacheTTL: denyTTL, WebhookRetryBackoff: &reviewRetry,
+		SubjectAccessReviewClient: reviews, AllowCacheTTL: allowTTL, DenyCacheTTL: denyTTL,
+		WebhookRetryBackoff: &reviewRetry,
 	}
 	return delegating.New()
 }
@@ -120,7 +125,8 @@ func (g guard) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	}
 	name := response.User.GetName()
 	if !(name == PlatformPrometheus && request.Method == http.MethodGet && request.URL.Path == path) {
-		attributes := authorizer.AttributesRecord{User: response.User, Verb: strings.ToLower(request.Method), Path: request.URL.Path}
+		attributes := authorizer.AttributesRecord{User: response.User, Verb: strings.ToLower(request.Method),
+			Path: request.URL.Path}
 		decision, _, err := g.may.Authorize(request.Context(), attributes)
 		if err != nil {
 			g.log.Error(err, "whether somebody may read metrics cannot be told", "user", name)

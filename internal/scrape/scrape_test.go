@@ -41,7 +41,8 @@ func (a authority) pem() string { return string(a.PEM()) }
 func (a authority) issue(t *testing.T, user string, usage x509.ExtKeyUsage, until time.Time) tls.Certificate {
 	t.Helper()
 	const validity = time.Hour
-	pair, err := a.Issue(pki.Request{Name: user, Usages: []x509.ExtKeyUsage{usage}, Now: until.Add(-validity), Validity: validity})
+	pair, err := a.Issue(pki.Request{Name: user, Usages: []x509.ExtKeyUsage{usage}, Now: until.Add(-validity),
+		Validity: validity})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,8 @@ func (p *published) Get(_ context.Context, key client.ObjectKey, object client.O
 	return p.err
 }
 
-// reviewer answers TokenReviews and SubjectAccessReviews: the token and the name of the user are the same; "reader" may.
+// reviewer answers TokenReviews and SubjectAccessReviews: the token and the name of the user are the same; "reader"
+// may.
 func reviewer(t *testing.T, asked *atomic.Int32) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -81,10 +83,12 @@ func reviewer(t *testing.T, asked *atomic.Int32) *rest.Config {
 		spec := review["spec"].(map[string]any)
 		if strings.HasSuffix(r.URL.Path, "tokenreviews") {
 			token := spec["token"].(string)
-			review["status"] = map[string]any{"authenticated": token != "nobody", "user": map[string]any{"username": token}}
+			review["status"] = map[string]any{"authenticated": token != "nobody",
+				"user": map[string]any{"username": token}}
 		} else {
 			asks := spec["nonResourceAttributes"].(map[string]any)
-			review["status"] = map[string]any{"allowed": spec["user"] == "reader" && asks["path"] == "/metrics" && asks["verb"] == "get"}
+			review["status"] = map[string]any{"allowed": spec["user"] == "reader" && asks["path"] == "/metrics" &&
+				asks["verb"] == "get"}
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(review); err != nil {
@@ -109,7 +113,8 @@ func serve(t *testing.T, trust *published) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler, err := filter(logr.Discard(), http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") }))
+	handler, err := filter(logr.Discard(),
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "metrics") }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +138,8 @@ func (s *served) get(method, path, token string, certificates ...tls.Certificate
 	if token != "" {
 		request.Header.Set("Authorization", "Bearer "+token)
 	}
-	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}}
+	web := &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, Certificates: certificates}}}
 	response, err := web.Do(request)
 	if err != nil {
 		s.Fatal(err)
@@ -143,8 +149,10 @@ func (s *served) get(method, path, token string, certificates ...tls.Certificate
 }
 
 func TestWhoMayReadMetrics(t *testing.T) {
-	ours, others := newAuthority(t), newAuthority(t)
-	soon, past := time.Now().Add(time.Hour), time.Now().Add(-time.Minute)
+	ours := newAuthority(t)
+	others := newAuthority(t)
+	soon := time.Now().Add(time.Hour)
+	past := time.Now().Add(-time.Minute)
 	of := func(a authority, user string) []tls.Certificate {
 		return []tls.Certificate{a.issue(t, user, x509.ExtKeyUsageClientAuth, soon)}
 	}
@@ -154,21 +162,25 @@ func TestWhoMayReadMetrics(t *testing.T) {
 		want                int
 		asks                int32 // requests to the API server
 	}{
-		"nobody":                                  {want: 401},
-		"a token that is not one":                 {token: "nobody", want: 401, asks: 1},
-		"a token, without the right":              {token: "somebody", want: 403, asks: 2},
-		"a token, with the right":                 {token: "reader", want: 200, asks: 2},
-		"a token, and another path":               {token: "reader", path: "/debug", want: 403, asks: 2},
-		"a certificate, without the right":        {certificates: of(ours, "somebody"), want: 403, asks: 1},
-		"a certificate, with the right":           {certificates: of(ours, "reader"), want: 200, asks: 1},
-		"the platform's Prometheus":               {certificates: of(ours, PlatformPrometheus), want: 200},
-		"the platform's Prometheus, another path": {certificates: of(ours, PlatformPrometheus), path: "/debug", want: 403, asks: 1},
-		"the platform's Prometheus, writing":      {certificates: of(ours, PlatformPrometheus), method: http.MethodPost, want: 403, asks: 1},
-		"its name, by another authority":          {certificates: of(others, PlatformPrometheus), want: 401},
-		"its name, in a token":                    {token: PlatformPrometheus, want: 200, asks: 1},
-		"its name, in a certificate of a server":  {certificates: []tls.Certificate{ours.issue(t, PlatformPrometheus, x509.ExtKeyUsageServerAuth, soon)}, want: 401},
-		"its name, in a certificate that ended":   {certificates: []tls.Certificate{ours.issue(t, PlatformPrometheus, x509.ExtKeyUsageClientAuth, past)}, want: 401},
-		"a bad certificate, and a token":          {certificates: of(others, "x"), token: "reader", want: 200, asks: 2},
+		"nobody":                           {want: 401},
+		"a token that is not one":          {token: "nobody", want: 401, asks: 1},
+		"a token, without the right":       {token: "somebody", want: 403, asks: 2},
+		"a token, with the right":          {token: "reader", want: 200, asks: 2},
+		"a token, and another path":        {token: "reader", path: "/debug", want: 403, asks: 2},
+		"a certificate, without the right": {certificates: of(ours, "somebody"), want: 403, asks: 1},
+		"a certificate, with the right":    {certificates: of(ours, "reader"), want: 200, asks: 1},
+		"the platform's Prometheus":        {certificates: of(ours, PlatformPrometheus), want: 200},
+		"the platform's Prometheus, another path": {certificates: of(ours, PlatformPrometheus), path: "/debug",
+			want: 403, asks: 1},
+		"the platform's Prometheus, writing": {certificates: of(ours, PlatformPrometheus), method: http.MethodPost,
+			want: 403, asks: 1},
+		"its name, by another authority": {certificates: of(others, PlatformPrometheus), want: 401},
+		"its name, in a token":           {token: PlatformPrometheus, want: 200, asks: 1},
+		"its name, in a certificate of a server": {certificates: []tls.Certificate{ours.issue(t, PlatformPrometheus,
+			x509.ExtKeyUsageServerAuth, soon)}, want: 401},
+		"its name, in a certificate that ended": {certificates: []tls.Certificate{ours.issue(t, PlatformPrometheus,
+			x509.ExtKeyUsageClientAuth, past)}, want: 401},
+		"a bad certificate, and a token": {certificates: of(others, "x"), token: "reader", want: 200, asks: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t, &published{bundle: ours.pem()})
@@ -186,7 +198,8 @@ func TestWhoMayReadMetrics(t *testing.T) {
 }
 
 func TestAuthoritiesAreReadWhenNeeded(t *testing.T) {
-	before, after := newAuthority(t), newAuthority(t)
+	before := newAuthority(t)
+	after := newAuthority(t)
 	trust := &published{bundle: before.pem()}
 	s := serve(t, trust)
 	s.get("GET", "/metrics", "reader")
@@ -195,7 +208,8 @@ func TestAuthoritiesAreReadWhenNeeded(t *testing.T) {
 	}
 	soon := time.Now().Add(time.Hour)
 	for range 3 {
-		if got := s.get("GET", "/metrics", "", before.issue(t, PlatformPrometheus, x509.ExtKeyUsageClientAuth, soon)); got != 200 {
+		if got := s.get("GET", "/metrics", "",
+			before.issue(t, PlatformPrometheus, x509.ExtKeyUsageClientAuth, soon)); got != 200 {
 			t.Errorf("got %d", got)
 		}
 	}
@@ -204,7 +218,8 @@ func TestAuthoritiesAreReadWhenNeeded(t *testing.T) {
 	}
 	// The authority is another one. What does not fit is a reason to read again, once a minute at most.
 	trust.bundle = after.pem()
-	if got := s.get("GET", "/metrics", "", after.issue(t, PlatformPrometheus, x509.ExtKeyUsageClientAuth, soon)); got != 401 {
+	if got := s.get("GET", "/metrics", "",
+		after.issue(t, PlatformPrometheus, x509.ExtKeyUsageClientAuth, soon)); got != 401 {
 		t.Errorf("got %d within a minute after the last read", got)
 	}
 	if n := trust.reads.Load(); n != 1 {
@@ -255,7 +270,8 @@ func TestAuthoritiesThatCannotBeRead(t *testing.T) {
 
 func TestProcessTellsBuildAndCertificates(t *testing.T) {
 	p := Process{Component: "vg-manager", Certificates: map[string]func() (*tls.Certificate, error){
-		"metrics": servingcert.New("", nil).Current, "webhook": func() (*tls.Certificate, error) { return nil, errors.New("not there yet") },
+		"metrics": servingcert.New("", nil).Current,
+		"webhook": func() (*tls.Certificate, error) { return nil, errors.New("not there yet") },
 	}}
 	for metric, want := range map[string]int{"lvms_build_info": 1, "lvms_certificate_expiry_timestamp_seconds": 1} {
 		if n := testutil.CollectAndCount(p, metric); n != want {

@@ -1,5 +1,5 @@
-// Package servingcert has the certificate that a server shows: one that a Secret brings into a folder and renews there, or, where a server is
-// allowed to do without, one that it signs itself.
+// Package servingcert has the certificate that a server shows: one that a Secret brings into a folder and renews there,
+// or, where a server is allowed to do without, one that it signs itself.
 package servingcert
 
 import (
@@ -17,13 +17,14 @@ import (
 )
 
 const (
-	certificateFile, keyFile = "tls.crt", "tls.key"
+	certificateFile = "tls.crt"
+	keyFile         = "tls.key"
 	// validity is that of a certificate of our own. It is replaced when a third of it is left.
 	validity = 90 * 24 * time.Hour
 )
 
-// Certificate is what a server shows: the one in a folder, which OpenShift's service CA fills through a Secret and renews there; and from
-// Current one that it signs itself as long as that was never there.
+// Certificate is what a server shows: the one in a folder, which OpenShift's service CA fills through a Secret and
+// renews there; and from Current one that it signs itself as long as that was never there.
 type Certificate struct {
 	folder string
 	report func(error)
@@ -37,8 +38,8 @@ type Certificate struct {
 	reported string
 }
 
-// New returns a Certificate. An empty folder name is for none. report is told, each time anew, why what is in the folder now cannot be
-// shown while an earlier one holds; nil for nobody.
+// New returns a Certificate. An empty folder name is for none. report is told, each time anew, why what is in the
+// folder now cannot be shown while an earlier one holds; nil for nobody.
 func New(folder string, report func(error)) *Certificate {
 	if report == nil {
 		report = func(error) {}
@@ -51,8 +52,8 @@ func (c *Certificate) Configure(server *tls.Config) {
 	server.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current() }
 }
 
-// Current returns the certificate that holds now. It fails where the folder has one that was never readable: what is signed here instead is
-// not what clients expect then.
+// Current returns the certificate that holds now. It fails where the folder has one that was never readable: what is
+// signed here instead is not what clients expect then.
 func (c *Certificate) Current() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,7 +86,8 @@ func (c *Certificate) FromFolder() (*tls.Certificate, error) {
 	return c.loaded, nil
 }
 
-// load reads the files where they have changed. While the new ones do not fit each other, being written, or are gone, the last ones hold.
+// load reads the files where they have changed. While the new ones do not fit each other, being written, or are gone,
+// the last ones hold.
 func (c *Certificate) load() error {
 	err := c.read()
 	if err == nil {
@@ -103,7 +105,8 @@ func (c *Certificate) load() error {
 }
 
 func (c *Certificate) read() error {
-	crt, key := filepath.Join(c.folder, certificateFile), filepath.Join(c.folder, keyFile)
+	crt := filepath.Join(c.folder, certificateFile)
+	key := filepath.Join(c.folder, keyFile)
 	changed, err := modified(crt, key)
 	if err != nil {
 		return fmt.Errorf("serving certificate: %w", err)
@@ -115,7 +118,8 @@ func (c *Certificate) read() error {
 	if err != nil {
 		return fmt.Errorf("serving certificate in %s: %w", c.folder, err)
 	}
-	c.loaded, c.changed = &pair, changed
+	c.loaded = &pair
+	c.changed = changed
 	return nil
 }
 
@@ -136,7 +140,8 @@ func modified(names ...string) (time.Time, error) {
 
 func selfSigned(now time.Time) (*tls.Certificate, error) {
 	pair, err := pki.SelfSigned(pki.Request{
-		Name: "lvms-metrics", Hosts: []string{"localhost"}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Now: now, Validity: validity,
+		Name: "lvms-metrics", Hosts: []string{"localhost"}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Now: now, Validity: validity,
 	})
 	if err != nil {
 		return nil, err

@@ -72,7 +72,8 @@ func TestCertificateOfTheFolder(t *testing.T) {
 	if len(told) != 1 {
 		t.Errorf("told %q", told)
 	}
-	// A new process that finds them so has nothing to fall back to, and says so: what it would sign itself is not what clients expect.
+	// A new process that finds them so has nothing to fall back to, and says so: what it would sign itself is not what
+	// clients expect.
 	if _, err := New(folder, nil).Current(); err == nil {
 		t.Error("no error")
 	}

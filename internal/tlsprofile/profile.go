@@ -1,5 +1,5 @@
-// Package tlsprofile serves TLS as the cluster asks for it: by the profile that OpenShift's administrator sets for all servers, followed
-// while the process runs.
+// Package tlsprofile serves TLS as the cluster asks for it: by the profile that OpenShift's administrator sets for all
+// servers, followed while the process runs.
 package tlsprofile
 
 import (
@@ -11,7 +11,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// settings are what a profile comes to in Go. The cipher suites of TLS 1.3 cannot be chosen there (crypto/tls, Config.CipherSuites).
+// settings are what a profile comes to in Go. The cipher suites of TLS 1.3 cannot be chosen there (crypto/tls,
+// Config.CipherSuites).
 type settings struct {
 	minVersion   uint16
 	cipherSuites []uint16
@@ -35,12 +36,14 @@ func (f *Follower) Configure(server *tls.Config) {
 		now := f.current.Load()
 		config := server.Clone()
 		config.GetConfigForClient = nil
-		config.MinVersion, config.CipherSuites = now.minVersion, now.cipherSuites
+		config.MinVersion = now.minVersion
+		config.CipherSuites = now.cipherSuites
 		return config, nil
 	}
 }
 
-// Spec returns what is served now: what stood for the last profile that could be. It is empty as long as the Follower was told nothing.
+// Spec returns what is served now: what stood for the last profile that could be. It is empty as long as the Follower
+// was told nothing.
 func (f *Follower) Spec() configv1.TLSProfileSpec { return f.current.Load().spec }
 
 // Set follows a profile; nil is OpenShift's default. One that cannot be served is refused, and the last one holds.
@@ -107,7 +110,8 @@ func translate(spec configv1.TLSProfileSpec) (*settings, error) {
 	}
 	// Without any, Go would choose by itself, which is not what was asked for.
 	if version < tls.VersionTLS13 && len(next.cipherSuites) == 0 {
-		return nil, fmt.Errorf("TLS profile: none of the ciphers %q can be served with TLS 1.2: choose others, or minTLSVersion VersionTLS13", slices.Clone(spec.Ciphers))
+		return nil, fmt.Errorf("TLS profile: none of the ciphers %q can be served with TLS 1.2: choose others, or "+
+			"minTLSVersion VersionTLS13", slices.Clone(spec.Ciphers))
 	}
 	return next, nil
 }

@@ -47,7 +47,8 @@ func server(t *testing.T, f *Follower) string {
 
 // connects tells whether a client with at most a version and certain suites gets a connection.
 func connects(address string, version uint16, suites ...uint16) bool {
-	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10, MaxVersion: version, CipherSuites: suites})
+	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10,
+		MaxVersion: version, CipherSuites: suites})
 	if err != nil {
 		return false
 	}
@@ -56,7 +57,9 @@ func connects(address string, version uint16, suites ...uint16) bool {
 }
 
 func custom(version configv1.TLSProtocolVersion, ciphers ...string) *configv1.TLSSecurityProfile {
-	return &configv1.TLSSecurityProfile{Type: configv1.TLSProfileCustomType, Custom: &configv1.CustomTLSProfile{TLSProfileSpec: configv1.TLSProfileSpec{MinTLSVersion: version, Ciphers: ciphers}}}
+	return &configv1.TLSSecurityProfile{Type: configv1.TLSProfileCustomType,
+		Custom: &configv1.CustomTLSProfile{TLSProfileSpec: configv1.TLSProfileSpec{MinTLSVersion: version,
+			Ciphers: ciphers}}}
 }
 
 // TestServerFollows changes the profile while one server runs.
@@ -64,8 +67,9 @@ func TestServerFollows(t *testing.T) {
 	f := New()
 	address := server(t, f)
 	const (
-		strong, other = tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
-		weak          = tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA
+		strong = tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256
+		other  = tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384
+		weak   = tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA
 	)
 	check := func(what string, tls11, tls12, tls12Other, tls12Weak bool) {
 		t.Helper()

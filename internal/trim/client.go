@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Client is a manager's client over a cache that holds only what moves of some kinds. Get returns a settled object all the same, from the
-// API server: NotFound means that there is none. List refuses those kinds: list from the API server page by page, or from the cache if
-// only what moves is wanted.
+// Client is a manager's client over a cache that holds only what moves of some kinds. Get returns a settled object all
+// the same, from the API server: NotFound means that there is none. List refuses those kinds: list from the API server
+// page by page, or from the cache if only what moves is wanted.
 type Client struct {
 	client.Client
 	live client.Reader
@@ -34,7 +34,8 @@ func NewClient(config *rest.Config, options client.Options) (client.Client, erro
 }
 
 // Get reads an object from the cache, or from the API server if it may be settled.
-func (c *Client) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (c *Client) Get(ctx context.Context, key client.ObjectKey, object client.Object,
+	options ...client.GetOption) error {
 	err := c.Client.Get(ctx, key, object, options...)
 	if apierrors.IsNotFound(err) && activeOnly(object) {
 		return c.live.Get(ctx, key, object, options...)
@@ -47,7 +48,8 @@ func (c *Client) List(ctx context.Context, list client.ObjectList, options ...cl
 	switch list.(type) {
 	case *corev1.PersistentVolumeClaimList, *corev1.PersistentVolumeList, *topolvmv1.LogicalVolumeList:
 		return fmt.Errorf("the cache has no settled object for a %T: "+
-			"list from the API server, or from the manager's cache if only objects that are not settled are wanted", list)
+			"list from the API server, or from the manager's cache if only objects that are not settled are wanted",
+			list)
 	}
 	return c.Client.List(ctx, list, options...)
 }

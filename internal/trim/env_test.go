@@ -41,27 +41,32 @@ func settled(t *testing.T, name string) []client.Object {
 		}
 	}
 	claim := boundClaim(name)
-	claim.UID, claim.Namespace = "", "default"
+	claim.UID = ""
+	claim.Namespace = "default"
 	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 	wanted := claim.Status
 	create(claim)
 	claim.Status = wanted
 	status(claim)
 	volume := boundVolume(name)
-	volume.Spec = corev1.PersistentVolumeSpec{AccessModes: claim.Spec.AccessModes, Capacity: of("1Gi"), PersistentVolumeSource: corev1.PersistentVolumeSource{
-		CSI: &corev1.CSIPersistentVolumeSource{Driver: "topolvm.io", VolumeHandle: "id-" + name}}}
+	volume.Spec = corev1.PersistentVolumeSpec{AccessModes: claim.Spec.AccessModes, Capacity: of("1Gi"),
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: "topolvm.io", VolumeHandle: "id-" + name}}}
 	create(volume)
 	volume.Status.Phase = corev1.VolumeBound
 	status(volume)
 	size := resource.MustParse("1Gi")
-	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "n", Size: size}}
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "n", Size: size}}
 	create(lv)
-	lv.Status.VolumeID, lv.Status.CurrentSize = "id-"+name, &size
+	lv.Status.VolumeID = "id-" + name
+	lv.Status.CurrentSize = &size
 	status(lv)
 	return []client.Object{claim, volume, lv}
 }
 
-// An object that is settled is not in the cache. Get of the manager's client still returns it, complete; List returns an error.
+// An object that is settled is not in the cache. Get of the manager's client still returns it, complete; List returns
+// an error.
 func TestASettledObjectIsFound(t *testing.T) {
 	objects := settled(t, "rests")
 	volumes := &Volumes{}
@@ -88,15 +93,18 @@ func TestASettledObjectIsFound(t *testing.T) {
 			}
 		}
 		// What the cache holds is another question, for which one asks the cache.
-		if err := mgr.GetCache().Get(t.Context(), key, object.DeepCopyObject().(client.Object)); !apierrors.IsNotFound(err) {
+		if err := mgr.GetCache().Get(t.Context(), key,
+			object.DeepCopyObject().(client.Object)); !apierrors.IsNotFound(err) {
 			t.Errorf("%T is held: %v", object, err)
 		}
 		missing := client.ObjectKey{Namespace: key.Namespace, Name: "there-is-none"}
-		if err := mgr.GetClient().Get(t.Context(), missing, object.DeepCopyObject().(client.Object)); !apierrors.IsNotFound(err) {
+		if err := mgr.GetClient().Get(t.Context(), missing,
+			object.DeepCopyObject().(client.Object)); !apierrors.IsNotFound(err) {
 			t.Errorf("%T that does not exist: %v", object, err)
 		}
 	}
-	for _, list := range []client.ObjectList{&corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}, &topolvmv1.LogicalVolumeList{}} {
+	for _, list := range []client.ObjectList{&corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{},
+		&topolvmv1.LogicalVolumeList{}} {
 		if err := mgr.GetClient().List(t.Context(), list); err == nil || !strings.Contains(err.Error(), "settled") {
 			t.Errorf("a list %T that lacks what is settled: %v", list, err)
 		}
@@ -114,12 +122,14 @@ func TestASettledObjectIsFound(t *testing.T) {
 	if err := server.Client.Update(t.Context(), lv); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(lv), lv) != nil; time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(20 * time.Second); mgr.GetCache().Get(t.Context(), client.ObjectKeyFromObject(lv),
+		lv) != nil; time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("it is not in the cache")
 		}
 	}
-	if err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(lv), lv); err != nil || lv.Spec.Size.String() != "2Gi" {
+	if err := mgr.GetClient().Get(t.Context(), client.ObjectKeyFromObject(lv), lv); err != nil ||
+		lv.Spec.Size.String() != "2Gi" {
 		t.Errorf("got %v, %v", lv.Spec.Size, err)
 	}
 }

@@ -18,23 +18,26 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// Volumes makes the informers of a cache, and knows by their IDs the LogicalVolumes that it does not hold. The zero value is ready.
+// Volumes makes the informers of a cache, and knows by their IDs the LogicalVolumes that it does not hold. The zero
+// value is ready.
 type Volumes struct {
 	mu    sync.RWMutex
 	names map[string]string
 }
 
-// NewInformer makes an informer (controller-runtime, cache.Options.NewInformer). Those of claims, PersistentVolumes and LogicalVolumes
-// hold only what moves: what rests is for nobody here to act on, and there are tens of thousands of it. For whoever watches, an object
-// that comes to rest is deleted, and one that begins to move is new.
-func (v *Volumes) NewInformer(source toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+// NewInformer makes an informer (controller-runtime, cache.Options.NewInformer). Those of claims, PersistentVolumes and
+// LogicalVolumes hold only what moves: what rests is for nobody here to act on, and there are tens of thousands of it.
+// For whoever watches, an object that comes to rest is deleted, and one that begins to move is new.
+func (v *Volumes) NewInformer(source toolscache.ListerWatcher, object runtime.Object, resync time.Duration,
+	indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if activeOnly(object) {
 		source = moving{source, v}
 	}
 	return toolscache.NewSharedIndexInformer(source, object, resync, indexers)
 }
 
-// Name returns the name of the LogicalVolume with a volume ID, "" where none has been seen. It may have been deleted since.
+// Name returns the name of the LogicalVolume with a volume ID, "" where none has been seen. It may have been deleted
+// since.
 func (v *Volumes) Name(id string) string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
@@ -75,12 +78,14 @@ func Rests(object runtime.Object) bool {
 // logicalVolumeRests: it was made, has the size that is asked for, and nobody wants it away.
 func logicalVolumeRests(lv *topolvmv1.LogicalVolume) bool {
 	status := &lv.Status
-	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK && status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0
+	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK &&
+		status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0
 }
 
 // claimRests: it is bound, has the size that it asks for, and nothing is going on with it.
 func claimRests(claim *corev1.PersistentVolumeClaim) bool {
-	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
+	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+	has := claim.Status.Capacity[corev1.ResourceStorage]
 	status := &claim.Status
 	return status.Phase == corev1.ClaimBound && unheld(claim) && asked.Cmp(has) <= 0 &&
 		len(status.Conditions)+len(status.AllocatedResourceStatuses) == 0 && status.ModifyVolumeStatus == nil
@@ -90,8 +95,9 @@ func volumeRests(volume *corev1.PersistentVolume) bool {
 	return volume.Status.Phase == corev1.VolumeBound && unheld(volume) && !finalizerPending(volume)
 }
 
-// finalizerPending reports whether the provisioner has to add its finalizer to a PersistentVolume, or to remove it (HonorPVReclaimPolicy,
-// KEP-2644). Without the finalizer, the deletion of a PersistentVolume before its claim leaves the logical volume behind.
+// finalizerPending reports whether the provisioner has to add its finalizer to a PersistentVolume, or to remove it
+// (HonorPVReclaimPolicy, KEP-2644). Without the finalizer, the deletion of a PersistentVolume before its claim leaves
+// the logical volume behind.
 func finalizerPending(volume *corev1.PersistentVolume) bool {
 	if volume.Annotations[provisionedBy] != v1alpha1.DriverName {
 		return false
@@ -112,7 +118,8 @@ const (
 var protection = []string{"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection", provisionerFinalizer}
 
 func unheld(object metav1.Object) bool {
-	return object.GetDeletionTimestamp() == nil && !slices.ContainsFunc(object.GetFinalizers(), func(f string) bool { return !slices.Contains(protection, f) })
+	return object.GetDeletionTimestamp() == nil && !slices.ContainsFunc(object.GetFinalizers(),
+		func(f string) bool { return !slices.Contains(protection, f) })
 }
 
 // moving leaves out what rests.
@@ -133,14 +140,17 @@ func (m moving) ListWithContext(ctx context.Context, options metav1.ListOptions)
 	list, err := toolscache.ToListerWatcherWithContext(m.ListerWatcher).ListWithContext(ctx, options)
 	switch l := list.(type) {
 	case *corev1.PersistentVolumeClaimList:
-		l.Items = slices.Clip(slices.DeleteFunc(l.Items, func(c corev1.PersistentVolumeClaim) bool { return claimRests(&c) }))
+		l.Items = slices.Clip(slices.DeleteFunc(l.Items,
+			func(c corev1.PersistentVolumeClaim) bool { return claimRests(&c) }))
 	case *corev1.PersistentVolumeList:
-		l.Items = slices.Clip(slices.DeleteFunc(l.Items, func(v corev1.PersistentVolume) bool { return volumeRests(&v) }))
+		l.Items = slices.Clip(slices.DeleteFunc(l.Items,
+			func(v corev1.PersistentVolume) bool { return volumeRests(&v) }))
 	case *topolvmv1.LogicalVolumeList:
 		for i := range l.Items {
 			m.volumes.note(watch.Added, &l.Items[i])
 		}
-		l.Items = slices.Clip(slices.DeleteFunc(l.Items, func(v topolvmv1.LogicalVolume) bool { return logicalVolumeRests(&v) }))
+		l.Items = slices.Clip(slices.DeleteFunc(l.Items,
+			func(v topolvmv1.LogicalVolume) bool { return logicalVolumeRests(&v) }))
 	}
 	return list, err
 }
@@ -161,7 +171,8 @@ func (m moving) WatchWithContext(ctx context.Context, options metav1.ListOptions
 	return w, nil
 }
 
-// IsWatchListSemanticsUnSupported tells whether the source can begin a watch with what there is (k8s.io/client-go/util/watchlist).
+// IsWatchListSemanticsUnSupported tells whether the source can begin a watch with what there is
+// (k8s.io/client-go/util/watchlist).
 func (m moving) IsWatchListSemanticsUnSupported() bool {
 	return watchlist.DoesClientNotSupportWatchListSemantics(m.ListerWatcher)
 }

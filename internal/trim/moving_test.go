@@ -27,16 +27,19 @@ func of(size string) corev1.ResourceList {
 
 func boundClaim(name string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: "u", Finalizers: []string{"kubernetes.io/pvc-protection"}},
-		Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: "v", StorageClassName: ptr.To("s"), Resources: corev1.VolumeResourceRequirements{Requests: of("1Gi")}},
-		Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: of("1Gi")},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: "u",
+			Finalizers: []string{"kubernetes.io/pvc-protection"}},
+		Spec: corev1.PersistentVolumeClaimSpec{VolumeName: "v", StorageClassName: ptr.To("s"),
+			Resources: corev1.VolumeResourceRequirements{Requests: of("1Gi")}},
+		Status: corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound, Capacity: of("1Gi")},
 	}
 }
 
 func boundVolume(name string) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{"kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"}},
-		Status:     corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
+		ObjectMeta: metav1.ObjectMeta{Name: name,
+			Finalizers: []string{"kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer"}},
+		Status: corev1.PersistentVolumeStatus{Phase: corev1.VolumeBound},
 	}
 }
 
@@ -57,14 +60,21 @@ func TestWhatRests(t *testing.T) {
 			c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: "Resizing"}}
 		},
 		"is being deleted": func(c *corev1.PersistentVolumeClaim) { c.DeletionTimestamp = &now },
-		"is waited for":    func(c *corev1.PersistentVolumeClaim) { c.Finalizers = append(c.Finalizers, "topolvm.io/pvc") },
+		"is waited for": func(c *corev1.PersistentVolumeClaim) {
+			c.Finalizers = append(c.Finalizers,
+				"topolvm.io/pvc")
+		},
 		"is the source of copy": func(c *corev1.PersistentVolumeClaim) {
 			c.Finalizers = append(c.Finalizers, "provisioner.storage.kubernetes.io/cloning-protection")
 		},
 		"is being grown": func(c *corev1.PersistentVolumeClaim) {
-			c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{"storage": corev1.PersistentVolumeClaimNodeResizePending}
+			c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+				"storage": corev1.PersistentVolumeClaimNodeResizePending}
 		},
-		"is being modified": func(c *corev1.PersistentVolumeClaim) { c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{} },
+		"is being modified": func(
+			c *corev1.PersistentVolumeClaim) {
+			c.Status.ModifyVolumeStatus = &corev1.ModifyVolumeStatus{}
+		},
 	} {
 		claim := boundClaim("c")
 		if change(claim); Rests(claim) {
@@ -132,13 +142,15 @@ func runUntilSynced(t *testing.T, i toolscache.SharedIndexInformer) {
 
 // An informer holds what moves, whatever way an object takes: from the list, by an event, to rest and back.
 func TestAnInformerHoldsWhatMoves(t *testing.T) {
-	s := source{&corev1.PersistentVolumeClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.PersistentVolumeClaim{*boundClaim("rests"), *pendingClaim("moves")}}, watch.NewFake()}
+	s := source{&corev1.PersistentVolumeClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+		Items: []corev1.PersistentVolumeClaim{*boundClaim("rests"), *pendingClaim("moves")}}, watch.NewFake()}
 	informer := new(Volumes).NewInformer(s, &corev1.PersistentVolumeClaim{}, 0, toolscache.Indexers{})
 	runUntilSynced(t, informer)
 	holds := func(want ...string) {
 		t.Helper()
 		var got []string
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(
+			5 * time.Millisecond) {
 			got = informer.GetStore().ListKeys()
 			slices.Sort(got)
 			if slices.Equal(got, want) {
@@ -164,8 +176,10 @@ func TestAnInformerHoldsWhatMoves(t *testing.T) {
 }
 
 func TestAnInformerOfVolumesAndOneOfNodes(t *testing.T) {
-	volumes := source{&corev1.PersistentVolumeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.PersistentVolume{*boundVolume("rests"), *releasedVolume("moves")}}, watch.NewFake()}
-	nodes := source{&corev1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, watch.NewFake()}
+	volumes := source{&corev1.PersistentVolumeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+		Items: []corev1.PersistentVolume{*boundVolume("rests"), *releasedVolume("moves")}}, watch.NewFake()}
+	nodes := source{&corev1.NodeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+		Items: []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, watch.NewFake()}
 	for want, informer := range map[string]toolscache.SharedIndexInformer{
 		"moves": new(Volumes).NewInformer(volumes, &corev1.PersistentVolume{}, 0, toolscache.Indexers{}),
 		"a":     new(Volumes).NewInformer(nodes, &corev1.Node{}, 0, toolscache.Indexers{}),
@@ -209,14 +223,16 @@ func TestWhichLogicalVolumesRest(t *testing.T) {
 
 // Those that are not held are known by their IDs, until they are deleted.
 func TestLogicalVolumesAreKnownByTheirIDs(t *testing.T) {
-	s := source{&topolvmv1.LogicalVolumeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"}, Items: []topolvmv1.LogicalVolume{*logicalVolume("listed")}}, watch.NewFake()}
+	s := source{&topolvmv1.LogicalVolumeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"},
+		Items: []topolvmv1.LogicalVolume{*logicalVolume("listed")}}, watch.NewFake()}
 	volumes := &Volumes{}
 	informer := volumes.NewInformer(s, &topolvmv1.LogicalVolume{}, 0, toolscache.Indexers{})
 	runUntilSynced(t, informer)
 	knows := func(id, want string) {
 		t.Helper()
 		got := "?"
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && got != want; time.Sleep(5 * time.Millisecond) {
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) &&
+			got != want; time.Sleep(5 * time.Millisecond) {
 			got = volumes.Name(id)
 		}
 		if got != want {

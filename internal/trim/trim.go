@@ -1,5 +1,6 @@
-// Package trim makes what a cache holds small: claims, PersistentVolumes and LogicalVolumes are held only while something happens to them,
-// and then whole, since some libraries write back what they find in a cache; other objects lose what nobody here reads.
+// Package trim makes what a cache holds small: claims, PersistentVolumes and LogicalVolumes are held only while
+// something happens to them, and then whole, since some libraries write back what they find in a cache; other objects
+// lose what nobody here reads.
 package trim
 
 import (
@@ -39,7 +40,8 @@ func Node(object any) (any, error) {
 	maps.DeleteFunc(node.Annotations, func(key, _ string) bool {
 		return !strings.HasPrefix(key, v1alpha1.CapacityAnnotationPrefix) && key != v1alpha1.ReleaseClaimsAnnotation
 	})
-	conditions := slices.DeleteFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool { return c.Type != corev1.NodeReady })
+	conditions := slices.DeleteFunc(node.Status.Conditions,
+		func(c corev1.NodeCondition) bool { return c.Type != corev1.NodeReady })
 	// A node reports every few minutes, and that it did is nothing new.
 	for i := range conditions {
 		conditions[i].LastHeartbeatTime = metav1.Time{}
@@ -74,7 +76,8 @@ func words(conditions []metav1.Condition) {
 	}
 }
 
-// Capacity keeps of a CSIStorageCapacity what a node has for a StorageClass; what many of them have the same of is held once.
+// Capacity keeps of a CSIStorageCapacity what a node has for a StorageClass; what many of them have the same of is held
+// once.
 func Capacity(object any) (any, error) {
 	capacity, ok := object.(*storagev1.CSIStorageCapacity)
 	if !ok {
@@ -87,7 +90,8 @@ func Capacity(object any) (any, error) {
 	if capacity.NodeTopology != nil {
 		capacity.NodeTopology.MatchLabels = sharedMap(capacity.NodeTopology.MatchLabels)
 	}
-	if capacity.Capacity != nil && capacity.MaximumVolumeSize != nil && capacity.Capacity.Cmp(*capacity.MaximumVolumeSize) == 0 {
+	if capacity.Capacity != nil && capacity.MaximumVolumeSize != nil &&
+		capacity.Capacity.Cmp(*capacity.MaximumVolumeSize) == 0 {
 		capacity.MaximumVolumeSize = capacity.Capacity
 	}
 	return capacity, nil

@@ -34,15 +34,21 @@ func twice[T any](t *testing.T, transform func(any) (any, error), object T) T {
 
 func TestNode(t *testing.T) {
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"capacity.topolvm.io/vg1": "1", v1alpha1.ReleaseClaimsAnnotation: "true", "x": "y"}},
-		Spec:       corev1.NodeSpec{Unschedulable: true, PodCIDR: "10.0.0.0/8", Taints: []corev1.Taint{{Key: "t"}}},
-		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"i"}}}, Conditions: []corev1.NodeCondition{
-			{Type: corev1.NodeMemoryPressure}, {Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "R", LastHeartbeatTime: metav1.Now()}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"},
+			Annotations: map[string]string{"capacity.topolvm.io/vg1": "1",
+				v1alpha1.ReleaseClaimsAnnotation: "true", "x": "y"}},
+		Spec: corev1.NodeSpec{Unschedulable: true, PodCIDR: "10.0.0.0/8", Taints: []corev1.Taint{{Key: "t"}}},
+		Status: corev1.NodeStatus{Images: []corev1.ContainerImage{{Names: []string{"i"}}},
+			Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeMemoryPressure},
+				{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "R", LastHeartbeatTime: metav1.Now()}}},
 	}
 	want := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"capacity.topolvm.io/vg1": "1", v1alpha1.ReleaseClaimsAnnotation: "true"}},
-		Spec:       corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "t"}}},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "R"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"a": "b"},
+			Annotations: map[string]string{"capacity.topolvm.io/vg1": "1", v1alpha1.ReleaseClaimsAnnotation: "true"}},
+		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: "t"}}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady,
+			Status: corev1.ConditionTrue, Reason: "R"}}},
 	}
 	if diff := cmp.Diff(want, twice(t, Node, node)); diff != "" {
 		t.Error(diff)
@@ -51,10 +57,12 @@ func TestNode(t *testing.T) {
 
 func TestNodeStatus(t *testing.T) {
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
-	status.Status.Devices = []v1alpha1.DeviceStatus{{Name: "/dev/sda", ID: "wwn:1", ByID: []string{"x"}, State: v1alpha1.DeviceInUse, Model: "M", Signatures: []v1alpha1.DeviceSignature{{Type: "xfs"}},
+	status.Status.Devices = []v1alpha1.DeviceStatus{{Name: "/dev/sda", ID: "wwn:1", ByID: []string{"x"},
+		State: v1alpha1.DeviceInUse, Model: "M", Signatures: []v1alpha1.DeviceSignature{{Type: "xfs"}},
 		Reasons: []v1alpha1.DeviceReason{{Code: "Mounted"}}}}
 	status.Finalizers = []string{v1alpha1.NodeStatusFinalizer}
-	status.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "vg1", Status: v1alpha1.VGStatusReady, Reason: "r", Devices: []string{"/dev/sda"}, Conditions: []metav1.Condition{{Type: "t", Message: "m"}}}}
+	status.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "vg1", Status: v1alpha1.VGStatusReady, Reason: "r",
+		Devices: []string{"/dev/sda"}, Conditions: []metav1.Condition{{Type: "t", Message: "m"}}}}
 	want := status.DeepCopy()
 	want.Status.Devices = nil
 	if diff := cmp.Diff(want, twice(t, NodeStatus, status)); diff != "" {
@@ -66,10 +74,13 @@ func TestCapacity(t *testing.T) {
 	capacity := func(node string) *storagev1.CSIStorageCapacity {
 		size := resource.MustParse("1Gi")
 		same := size.DeepCopy()
-		return &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: "n", Labels: map[string]string{"a": "b", "c": "d"}},
-			NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{"node": node}}, StorageClassName: "s", Capacity: &size, MaximumVolumeSize: &same}
+		return &storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Name: node, Namespace: "n",
+			Labels: map[string]string{"a": "b", "c": "d"}},
+			NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{"node": node}}, StorageClassName: "s",
+			Capacity: &size, MaximumVolumeSize: &same}
 	}
-	a, b := twice(t, Capacity, capacity("a")), twice(t, Capacity, capacity("b"))
+	a := twice(t, Capacity, capacity("a"))
+	b := twice(t, Capacity, capacity("b"))
 	if diff := cmp.Diff(capacity("a"), a); diff != "" {
 		t.Error(diff)
 	}

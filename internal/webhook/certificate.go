@@ -31,12 +31,14 @@ func issue(name string, now time.Time, before []byte) (pair, error) {
 		return pair{}, err
 	}
 	made, err := authority.Issue(pki.Request{
-		Name: name, Hosts: []string{name, name + ".cluster.local"}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Now: now, Validity: validity,
+		Name: name, Hosts: []string{name, name + ".cluster.local"},
+		Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Now: now, Validity: validity,
 	})
 	if err != nil {
 		return pair{}, err
 	}
-	return pair{certificate: made.Certificate, key: made.Key, authorities: append(authority.PEM(), firstBlock(before)...)}, nil
+	return pair{certificate: made.Certificate, key: made.Key,
+		authorities: append(authority.PEM(), firstBlock(before)...)}, nil
 }
 
 // check returns the pair ready to serve, or why it cannot serve a name until it is looked at again.

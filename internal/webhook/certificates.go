@@ -98,7 +98,8 @@ func (c *Certificates) Start(ctx context.Context) error {
 		wait := lookInterval
 		if err := c.keep(ctx); err != nil && ctx.Err() == nil {
 			log.FromContext(ctx).Error(err, "Cannot keep the certificate of the webhook", "secret", c.options.Secret)
-			wait, retry = retry, min(retry*2, retryMax)
+			wait = retry
+			retry = min(retry*2, retryMax)
 		} else {
 			retry = retryMin
 		}
@@ -164,7 +165,9 @@ func (c *Certificates) renew(ctx context.Context, secret *corev1.Secret, because
 	if secret.Data == nil {
 		secret.Data = map[string][]byte{}
 	}
-	secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey], secret.Data[caKey] = made.certificate, made.key, made.authorities
+	secret.Data[corev1.TLSCertKey] = made.certificate
+	secret.Data[corev1.TLSPrivateKeyKey] = made.key
+	secret.Data[caKey] = made.authorities
 	write := func() error { return c.options.Client.Update(ctx, secret) }
 	if secret.ResourceVersion == "" {
 		write = func() error { return c.options.Client.Create(ctx, secret) }
@@ -172,7 +175,8 @@ func (c *Certificates) renew(ctx context.Context, secret *corev1.Secret, because
 	if err := write(); err != nil {
 		return pair{}, fmt.Errorf("write Secret %s: %w", c.options.Secret, err)
 	}
-	log.FromContext(ctx).Info("Made a new certificate for the webhook", "secret", c.options.Secret, "because", because.Error())
+	log.FromContext(ctx).Info("Made a new certificate for the webhook", "secret", c.options.Secret, "because",
+		because.Error())
 	return made, nil
 }
 
@@ -191,7 +195,8 @@ func (c *Certificates) trust(ctx context.Context, authorities []byte) error {
 	}
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := c.options.Client.Patch(ctx, configuration, patch); err != nil {
-		return fmt.Errorf("ValidatingWebhookConfiguration %s: set the trusted authority: %w", c.options.Configuration, err)
+		return fmt.Errorf("ValidatingWebhookConfiguration %s: set the trusted authority: %w",
+			c.options.Configuration, err)
 	}
 	return nil
 }

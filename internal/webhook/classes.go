@@ -19,7 +19,8 @@ import (
 var ownParameters = []string{lvmv1alpha1.DeviceClassParameter, lvmv1alpha1.FilesystemTypeParameter}
 
 // ownLabels are the operator's on everything that it makes.
-var ownLabels = []string{"app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "app.kubernetes.io/name", "app.kubernetes.io/component"}
+var ownLabels = []string{"app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "app.kubernetes.io/name",
+	"app.kubernetes.io/component"}
 
 // ownLabelPrefix begins the labels that mark what belongs to an LVMCluster.
 const ownLabelPrefix = "owned-by.topolvm.io/"
@@ -29,8 +30,10 @@ func optionsPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range classes {
 		at := classesPath.Index(i).Child("storageClassOptions")
-		violations = append(violations, parametersPossible(class.StorageClassOptions.Parameters(), at.Child("additionalParameters"))...)
-		violations = append(violations, labelsPossible(class.StorageClassOptions.Labels(), at.Child("additionalLabels"))...)
+		violations = append(violations, parametersPossible(class.StorageClassOptions.Parameters(),
+			at.Child("additionalParameters"))...)
+		violations = append(violations, labelsPossible(class.StorageClassOptions.Labels(),
+			at.Child("additionalLabels"))...)
 	}
 	return violations
 }
@@ -42,7 +45,8 @@ func parametersPossible(parameters map[string]string, at *field.Path) field.Erro
 		case strings.TrimSpace(key) == "":
 			violations = append(violations, field.Invalid(at, key, "a parameter needs a name"))
 		case slices.Contains(ownParameters, key):
-			violations = append(violations, field.Forbidden(at.Key(key), "this parameter follows from the device class: take it out"))
+			violations = append(violations, field.Forbidden(at.Key(key),
+				"this parameter follows from the device class: take it out"))
 		}
 	}
 	return violations
@@ -55,17 +59,19 @@ func labelsPossible(labels map[string]string, at *field.Path) field.ErrorList {
 			violations = append(violations, field.Invalid(at.Key(key), key, "cannot be the name of a label: "+message))
 		}
 		for _, message := range validation.IsValidLabelValue(labels[key]) {
-			violations = append(violations, field.Invalid(at.Key(key), labels[key], "cannot be the value of a label: "+message))
+			violations = append(violations, field.Invalid(at.Key(key), labels[key],
+				"cannot be the value of a label: "+message))
 		}
 		if slices.Contains(ownLabels, key) || strings.HasPrefix(key, ownLabelPrefix) {
-			violations = append(violations, field.Forbidden(at.Key(key), "this label is the operator's own: choose another name"))
+			violations = append(violations, field.Forbidden(at.Key(key),
+				"this label is the operator's own: choose another name"))
 		}
 	}
 	return violations
 }
 
-// optionsKept: a StorageClass keeps what it was made with. To say what it has is allowed: that is how one that was made by hand or by
-// another version is taken over.
+// optionsKept: a StorageClass keeps what it was made with. To say what it has is allowed: that is how one that was made
+// by hand or by another version is taken over.
 func optionsKept(before, after []lvmv1alpha1.DeviceClass, present []storagev1.StorageClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range after {
@@ -75,18 +81,27 @@ func optionsKept(before, after []lvmv1alpha1.DeviceClass, present []storagev1.St
 		}
 		name := lvmv1alpha1.StorageClassName(class.Name)
 		var is *storagev1.StorageClass
-		if found := slices.IndexFunc(present, func(c storagev1.StorageClass) bool { return c.Name == name }); found >= 0 {
+		if found := slices.IndexFunc(present,
+			func(c storagev1.StorageClass) bool { return c.Name == name }); found >= 0 {
 			is = &present[found]
 		}
-		old, options, path := before[at].StorageClassOptions, class.StorageClassOptions, classesPath.Index(i).Child("storageClassOptions")
-		if now := options.Reclaim(); now != old.Reclaim() && (is == nil || is.ReclaimPolicy == nil || *is.ReclaimPolicy != now) {
-			violations = append(violations, unchangeable(path.Child("reclaimPolicy"), string(now), string(old.Reclaim()), name))
+		old := before[at].StorageClassOptions
+		options := class.StorageClassOptions
+		path := classesPath.Index(i).Child("storageClassOptions")
+		if now := options.Reclaim(); now != old.Reclaim() &&
+			(is == nil || is.ReclaimPolicy == nil || *is.ReclaimPolicy != now) {
+			violations = append(violations, unchangeable(path.Child("reclaimPolicy"), string(now),
+				string(old.Reclaim()), name))
 		}
-		if now := options.Binding(); now != old.Binding() && (is == nil || is.VolumeBindingMode == nil || *is.VolumeBindingMode != now) {
-			violations = append(violations, unchangeable(path.Child("volumeBindingMode"), string(now), string(old.Binding()), name))
+		if now := options.Binding(); now != old.Binding() &&
+			(is == nil || is.VolumeBindingMode == nil || *is.VolumeBindingMode != now) {
+			violations = append(violations, unchangeable(path.Child("volumeBindingMode"), string(now),
+				string(old.Binding()), name))
 		}
-		if now := options.Parameters(); !maps.Equal(now, old.Parameters()) && (is == nil || !maps.Equal(now, added(is.Parameters))) {
-			violations = append(violations, unchangeable(path.Child("additionalParameters"), now, fmt.Sprint(old.Parameters()), name))
+		if now := options.Parameters(); !maps.Equal(now, old.Parameters()) &&
+			(is == nil || !maps.Equal(now, added(is.Parameters))) {
+			violations = append(violations, unchangeable(path.Child("additionalParameters"), now,
+				fmt.Sprint(old.Parameters()), name))
 		}
 	}
 	return violations
@@ -100,21 +115,25 @@ func added(parameters map[string]string) map[string]string {
 }
 
 func unchangeable(at *field.Path, now any, was, storageClass string) *field.Error {
-	return field.Invalid(at, now, fmt.Sprintf("was %s, and StorageClass %s cannot be changed: it keeps what it was made with; use a new device class", was, storageClass))
+	return field.Invalid(at, now, fmt.Sprintf(
+		"was %s, and StorageClass %s cannot be changed: it keeps what it was made with; use a new device class",
+		was, storageClass))
 }
 
-// classesKept: the default device class does not just go, since claims without a class would then find none, and the last one
-// goes with the LVMCluster.
+// classesKept: the default device class does not just go, since claims without a class would then find none, and the
+// last one goes with the LVMCluster.
 func classesKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	if len(before) > 0 && len(after) == 0 {
 		return field.ErrorList{field.Required(classesPath,
-			"the last device class cannot be removed: delete the LVMCluster instead, which waits for the last volume and then leaves nothing behind")}
+			"the last device class cannot be removed: delete the LVMCluster instead, which waits for the last volume "+
+				"and then leaves nothing behind")}
 	}
 	for _, class := range before {
 		stays := slices.ContainsFunc(after, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class.Name })
 		if class.Default && !stays && !anyDefault(after) {
 			return field.ErrorList{field.Forbidden(classesPath, fmt.Sprintf(
-				"device class %q is the default and cannot be removed as such: set default: true on another one, or default: false on this one first", class.Name))}
+				"device class %q is the default and cannot be removed as such: set default: true on another one, or "+
+					"default: false on this one first", class.Name))}
 		}
 	}
 	return nil

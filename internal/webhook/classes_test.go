@@ -14,12 +14,18 @@ func TestOptionsOfAStorageClass(t *testing.T) {
 		options string
 		want    []string
 	}{
-		"none":           {"{}", nil},
-		"all":            {"{reclaimPolicy: Retain, volumeBindingMode: Immediate, additionalParameters: {lvm.topolvm.io/mkfs-options: -K}, additionalLabels: {tier: fast, example.com/tier: \"\"}}", nil},
-		"own parameters": {"{additionalParameters: {topolvm.io/device-class: b, csi.storage.k8s.io/fstype: ext4}}", []string{"additionalParameters[csi.storage.k8s.io/fstype]: Forbidden: this parameter follows from the device class", "additionalParameters[topolvm.io/device-class]: Forbidden"}},
-		"no name":        {"{additionalParameters: {\" \": x}}", []string{"a parameter needs a name"}},
-		"own labels":     {"{additionalLabels: {app.kubernetes.io/managed-by: me, owned-by.topolvm.io/name: me}}", []string{"additionalLabels[app.kubernetes.io/managed-by]: Forbidden: this label is the operator's own", "owned-by.topolvm.io/name"}},
-		"no labels":      {"{additionalLabels: {\"a b\": x, ok: \"a b\"}}", []string{"cannot be the name of a label", "cannot be the value of a label"}},
+		"none": {"{}", nil},
+		"all": {"{reclaimPolicy: Retain, volumeBindingMode: Immediate, additionalParameters: " +
+			"{lvm.topolvm.io/mkfs-options: -K}, additionalLabels: {tier: fast, example.com/tier: \"\"}}", nil},
+		"own parameters": {"{additionalParameters: {topolvm.io/device-class: b, csi.storage.k8s.io/fstype: ext4}}",
+			[]string{"additionalParameters[csi.storage.k8s.io/fstype]: Forbidden: this parameter follows from the " +
+				"device class", "additionalParameters[topolvm.io/device-class]: Forbidden"}},
+		"no name": {"{additionalParameters: {\" \": x}}", []string{"a parameter needs a name"}},
+		"own labels": {"{additionalLabels: {app.kubernetes.io/managed-by: me, owned-by.topolvm.io/name: me}}",
+			[]string{"additionalLabels[app.kubernetes.io/managed-by]: Forbidden: this label is the operator's own",
+				"owned-by.topolvm.io/name"}},
+		"no labels": {"{additionalLabels: {\"a b\": x, ok: \"a b\"}}",
+			[]string{"cannot be the name of a label", "cannot be the value of a label"}},
 	}
 	for name, tt := range tests {
 		check(t, name, optionsPossible(classesOf(t, "[{name: a, storageClassOptions: "+tt.options+"}]")), tt.want...)
@@ -27,22 +33,31 @@ func TestOptionsOfAStorageClass(t *testing.T) {
 }
 
 func TestOptionsAreKept(t *testing.T) {
-	made := storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-a"}, ReclaimPolicy: ptr.To(corev1.PersistentVolumeReclaimRetain),
+	made := storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-a"},
+		ReclaimPolicy:     ptr.To(corev1.PersistentVolumeReclaimRetain),
 		VolumeBindingMode: ptr.To(storagev1.VolumeBindingImmediate),
-		Parameters:        map[string]string{"topolvm.io/device-class": "a", "csi.storage.k8s.io/fstype": "xfs", "k": "v"}}
+		Parameters: map[string]string{"topolvm.io/device-class": "a",
+			"csi.storage.k8s.io/fstype": "xfs", "k": "v"}}
 	const as = "{reclaimPolicy: Retain, volumeBindingMode: Immediate, additionalParameters: {k: v}}"
 	tests := map[string]struct {
 		before, after string
 		present       []storagev1.StorageClass
 		want          []string
 	}{
-		"the defaults in words":          {"{}", "{reclaimPolicy: Delete, volumeBindingMode: WaitForFirstConsumer, additionalParameters: {}}", nil, nil},
-		"labels":                         {"{additionalLabels: {a: b}}", "{additionalLabels: {c: d}}", nil, nil},
-		"others":                         {"{}", as, nil, []string{"reclaimPolicy: Invalid value: \"Retain\": was Delete, and StorageClass lvms-a cannot be changed", "volumeBindingMode", "additionalParameters"}},
-		"taken out":                      {as, "{}", nil, []string{"reclaimPolicy", "volumeBindingMode", "additionalParameters"}},
-		"what the StorageClass has":      {"{}", as, []storagev1.StorageClass{made}, nil},
-		"not what the StorageClass has":  {"{}", "{additionalParameters: {k: z}}", []storagev1.StorageClass{made}, []string{"additionalParameters"}},
-		"as another StorageClass has it": {"{}", as, []storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "lvms-b"}}}, []string{"reclaimPolicy", "volumeBindingMode", "additionalParameters"}},
+		"the defaults in words": {"{}",
+			"{reclaimPolicy: Delete, volumeBindingMode: WaitForFirstConsumer, additionalParameters: {}}", nil, nil},
+		"labels": {"{additionalLabels: {a: b}}", "{additionalLabels: {c: d}}", nil, nil},
+		"others": {"{}", as, nil,
+			[]string{"reclaimPolicy: Invalid value: \"Retain\": was Delete, and StorageClass lvms-a cannot be changed",
+				"volumeBindingMode", "additionalParameters"}},
+		"taken out": {as, "{}", nil,
+			[]string{"reclaimPolicy", "volumeBindingMode", "additionalParameters"}},
+		"what the StorageClass has": {"{}", as, []storagev1.StorageClass{made}, nil},
+		"not what the StorageClass has": {"{}", "{additionalParameters: {k: z}}", []storagev1.StorageClass{made},
+			[]string{"additionalParameters"}},
+		"as another StorageClass has it": {"{}", as,
+			[]storagev1.StorageClass{{ObjectMeta: metav1.ObjectMeta{Name: "lvms-b"}}},
+			[]string{"reclaimPolicy", "volumeBindingMode", "additionalParameters"}},
 	}
 	for name, tt := range tests {
 		of := func(options string) string { return "[{name: a, storageClassOptions: " + options + "}]" }
@@ -56,11 +71,13 @@ func TestDeviceClassesThatGo(t *testing.T) {
 		before, after string
 		want          []string
 	}{
-		"one of two":                 {"[{name: a, default: true}, {name: b}]", "[{name: a, default: true}]", nil},
-		"the default":                {"[{name: a, default: true}, {name: b}]", "[{name: b}]", []string{`deviceClasses: Forbidden: device class "a" is the default and cannot be removed as such`}},
+		"one of two": {"[{name: a, default: true}, {name: b}]", "[{name: a, default: true}]", nil},
+		"the default": {"[{name: a, default: true}, {name: b}]", "[{name: b}]",
+			[]string{`deviceClasses: Forbidden: device class "a" is the default and cannot be removed as such`}},
 		"the default, and a new one": {"[{name: a, default: true}, {name: b}]", "[{name: b, default: true}]", nil},
-		"the last one":               {"[{name: a}]", "[]", []string{"the last device class cannot be removed: delete the LVMCluster instead"}},
-		"none to the first":          {"[]", "[{name: a}]", nil},
+		"the last one": {"[{name: a}]", "[]",
+			[]string{"the last device class cannot be removed: delete the LVMCluster instead"}},
+		"none to the first": {"[]", "[{name: a}]", nil},
 	}
 	for name, tt := range tests {
 		check(t, name, classesKept(classesOf(t, tt.before), classesOf(t, tt.after)), tt.want...)

@@ -34,7 +34,8 @@ func selections(classes []lvmv1alpha1.DeviceClass) []selection {
 		}
 		for j := range class.DeviceSelectors {
 			s := &class.DeviceSelectors[j]
-			all = append(all, selection{class: class, at: at.Child("deviceSelectors").Index(j), selector: &s.DeviceSelector, node: s.NodeSelector})
+			all = append(all, selection{class: class, at: at.Child("deviceSelectors").Index(j),
+				selector: &s.DeviceSelector, node: s.NodeSelector})
 		}
 	}
 	return all
@@ -58,17 +59,21 @@ func propertiesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for _, s := range selections(classes) {
 		if size := s.selector.MinSize; size != nil && size.CmpInt64(minDeviceSize) < 0 {
-			violations = append(violations, field.Invalid(s.at.Child("minSize"), size.String(), "must be at least 16Mi: smaller devices are never used"))
+			violations = append(violations, field.Invalid(s.at.Child("minSize"), size.String(),
+				"must be at least 16Mi: smaller devices are never used"))
 		}
 		if low, high := s.selector.MinSize, s.selector.MaxSize; low != nil && high != nil && low.Cmp(*high) > 0 {
-			violations = append(violations, field.Invalid(s.at.Child("maxSize"), high.String(), fmt.Sprintf("must not be below minSize, which is %s", low.String())))
+			violations = append(violations, field.Invalid(s.at.Child("maxSize"), high.String(),
+				fmt.Sprintf("must not be below minSize, which is %s", low.String())))
 		}
 		if high := s.selector.MaxSize; high != nil && high.CmpInt64(minDeviceSize) < 0 {
-			violations = append(violations, field.Invalid(s.at.Child("maxSize"), high.String(), "must be at least 16Mi: smaller devices are never used"))
+			violations = append(violations, field.Invalid(s.at.Child("maxSize"), high.String(),
+				"must be at least 16Mi: smaller devices are never used"))
 		}
 		for i, transport := range s.selector.Transports {
 			if !slices.Contains(transports, strings.ToLower(string(transport))) {
-				violations = append(violations, field.NotSupported(s.at.Child("transports").Index(i), string(transport), transports))
+				violations = append(violations, field.NotSupported(s.at.Child("transports").Index(i),
+					string(transport), transports))
 			}
 		}
 	}
@@ -81,17 +86,19 @@ func propertiesDiffer(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	all := selections(classes)
 	for i, s := range all {
 		for _, o := range all[:i] {
-			if s.class.Name != o.class.Name && !named(s.selector) && !named(o.selector) && s.meets(o) && equality.Semantic.DeepEqual(s.selector, o.selector) {
+			if s.class.Name != o.class.Name && !named(s.selector) && !named(o.selector) && s.meets(o) &&
+				equality.Semantic.DeepEqual(s.selector, o.selector) {
 				violations = append(violations, field.Invalid(s.at, s.class.Name, fmt.Sprintf(
-					"device class %q looks for the same devices on the same nodes, at %s: a device can belong to one device class, make the selectors differ", o.class.Name, o.at)))
+					"device class %q looks for the same devices on the same nodes, at %s: a device can belong to one "+
+						"device class, make the selectors differ", o.class.Name, o.at)))
 			}
 		}
 	}
 	return violations
 }
 
-// The limits of LVM for the size of stripes, in bytes (lvcreate(8)): from a page up, a power of two. Beyond the greatest a stripe is
-// larger than an extent.
+// The limits of LVM for the size of stripes, in bytes (lvcreate(8)): from a page up, a power of two. Beyond the
+// greatest a stripe is larger than an extent.
 const (
 	minStripeSize int64 = 4 << 10
 	maxStripeSize int64 = 4 << 20
@@ -101,19 +108,23 @@ const (
 func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range classes {
-		raid, at := class.RAIDConfig, classesPath.Index(i)
+		raid := class.RAIDConfig
+		at := classesPath.Index(i)
 		if raid == nil {
 			continue
 		}
-		if size := raid.StripeSize; size != nil && (!between(*size, minStripeSize, maxStripeSize) || bits.OnesCount64(uint64(size.Value())) != 1) {
-			violations = append(violations, field.Invalid(at.Child("raidConfig", "stripeSize"), size.String(), "must be a power of two from 4Ki to 4Mi; leave it out for 64Ki"))
+		if size := raid.StripeSize; size != nil &&
+			(!between(*size, minStripeSize, maxStripeSize) || bits.OnesCount64(uint64(size.Value())) != 1) {
+			violations = append(violations, field.Invalid(at.Child("raidConfig", "stripeSize"), size.String(),
+				"must be a power of two from 4Ki to 4Mi; leave it out for 64Ki"))
 		}
 		if !allNamed(class) {
 			continue // how many devices a property selects, only the nodes know
 		}
 		if count := len(pathsIn(class)); count < raid.MinimumDevices() {
 			violations = append(violations, field.Invalid(devicesAt(class, at), count, fmt.Sprintf(
-				"%s needs at least %d devices on each node, and %d are named: name more of them", raid.Type, raid.MinimumDevices(), count)))
+				"%s needs at least %d devices on each node, and %d are named: name more of them", raid.Type,
+				raid.MinimumDevices(), count)))
 		}
 	}
 	return violations
@@ -137,10 +148,11 @@ func pathsIn(class lvmv1alpha1.DeviceClass) []string {
 	return slices.Compact(paths)
 }
 
-// wipesNew: consent to destroy what is on devices is for devices that come with it. Those that were there before may have volumes by
-// now, or belong to somebody who never asked for that. A device class without an LVMVolumeGroup has not begun: there the consent may
-// still be given.
-func wipesNew(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.LVMVolumeGroup, known inventory) field.ErrorList {
+// wipesNew: consent to destroy what is on devices is for devices that come with it. Those that were there before may
+// have volumes by now, or belong to somebody who never asked for that. A device class without an LVMVolumeGroup has not
+// begun: there the consent may still be given.
+func wipesNew(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.LVMVolumeGroup,
+	known inventory) field.ErrorList {
 	var violations field.ErrorList
 	hasBegun := func(class string) bool {
 		return slices.ContainsFunc(begun, func(g lvmv1alpha1.LVMVolumeGroup) bool { return g.Name == class })
@@ -151,15 +163,19 @@ func wipesNew(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.LVMVo
 		}
 		for _, u := range usesOf(s) {
 			if known.withoutConsent(before, u) {
-				violations = append(violations, field.Forbidden(s.at.Child("forceWipeDevicesAndDestroyAllData"), fmt.Sprintf(
-					"%s was in device class %q before, without being wiped, and may hold data by now: wipe it by hand, or use a deviceSelectors entry with this field for new devices only", path.Clean(u.path), s.class.Name)))
+				violations = append(violations, field.Forbidden(
+					s.at.Child("forceWipeDevicesAndDestroyAllData"), fmt.Sprintf(
+						"%s was in device class %q before, without being wiped, and may hold data by now: wipe it by "+
+							"hand, or use a deviceSelectors entry with this field for new devices only",
+						path.Clean(u.path), s.class.Name)))
 			}
 		}
 	}
 	return violations
 }
 
-// withoutConsent reports whether a path was in its device class before without being wiped, on a node where it is meant now.
+// withoutConsent reports whether a path was in its device class before without being wiped, on a node where it is meant
+// now.
 func (i inventory) withoutConsent(before []lvmv1alpha1.DeviceClass, now use) bool {
 	for _, s := range selections(before) {
 		if wipes(s.selector) || !slices.ContainsFunc(usesOf(s), func(u use) bool { return u.key() == now.key() }) {
@@ -192,14 +208,20 @@ func deviceWarnings(before, after []lvmv1alpha1.DeviceClass, known inventory) ad
 	var all admission.Warnings
 	for _, s := range selections(after) {
 		if wipes(s.selector) {
-			all = append(all, fmt.Sprintf("device class %q: everything on %s will be destroyed, once for each disk, unless it is in use", s.class.Name, strings.Join(pathsOf(s.selector), ", ")))
+			all = append(all,
+				fmt.Sprintf(
+					"device class %q: everything on %s will be destroyed, once for each disk, unless it is in use",
+					s.class.Name, strings.Join(pathsOf(s.selector), ", ")))
 		}
 	}
 	for _, class := range after {
 		if pool := class.ThinPoolConfig; pool != nil && pool.AutoExtend != nil && pool.SizePercent == 100 {
-			all = append(all, fmt.Sprintf("device class %q: thinPoolConfig.autoExtend has nothing to take while sizePercent is 100, until a device is added", class.Name))
+			all = append(all, fmt.Sprintf("device class %q: thinPoolConfig.autoExtend has nothing to take while "+
+				"sizePercent is 100, until a device is added", class.Name))
 		}
 	}
-	return slices.Concat(all, known.tooFewForRAID(after), known.unusable(after), known.unknownNodes(after), known.stillNamed(after),
-		known.nothingLeft(after), known.takenOut(before, after), known.poolsClosed(before, after), known.nodesLeft(before, after))
+	return slices.Concat(all, known.tooFewForRAID(after), known.unusable(after), known.unknownNodes(after),
+		known.stillNamed(after),
+		known.nothingLeft(after), known.takenOut(before, after), known.poolsClosed(before, after),
+		known.nodesLeft(before, after))
 }

@@ -43,33 +43,55 @@ func TestRulesAboutDevices(t *testing.T) {
 		classes string
 		want    []string
 	}{
-		"properties":             {"[{name: a, deviceSelector: {minSize: 1Gi, maxSize: 1Gi, transports: [NVMe, sata]}}]", nil},
-		"a size that is no disk": {"[{name: a, deviceSelector: {minSize: 1Ki, maxSize: 2Ki}}]", []string{"deviceSelector.minSize", "at least 16Mi"}},
-		"sizes crossed":          {"[{name: a, deviceSelector: {minSize: 2Gi, maxSize: 1Gi}}]", []string{"must not be below minSize, which is 2Gi"}},
-		"unknown transport":      {"[{name: a, deviceSelectors: [{transports: [nvme, pigeon]}]}]", []string{`deviceSelectors[0].transports[1]: Unsupported value: "pigeon"`}},
+		"properties": {
+			"[{name: a, deviceSelector: {minSize: 1Gi, maxSize: 1Gi, transports: [NVMe, sata]}}]", nil},
+		"a size that is no disk": {"[{name: a, deviceSelector: {minSize: 1Ki, maxSize: 2Ki}}]",
+			[]string{"deviceSelector.minSize", "at least 16Mi"}},
+		"sizes crossed": {"[{name: a, deviceSelector: {minSize: 2Gi, maxSize: 1Gi}}]",
+			[]string{"must not be below minSize, which is 2Gi"}},
+		"unknown transport": {"[{name: a, deviceSelectors: [{transports: [nvme, pigeon]}]}]",
+			[]string{`deviceSelectors[0].transports[1]: Unsupported value: "pigeon"`}},
 		"the same properties twice": {
 			"[{name: a, deviceSelector: {minSize: 1Gi}}, {name: b, deviceSelector: {minSize: 1024Mi}}]",
-			[]string{`device class "a" looks for the same devices on the same nodes, at spec.storage.deviceClasses[0].deviceSelector`},
+			[]string{
+				`device class "a" looks for the same devices on the same nodes, at spec.storage.deviceClasses[0].deviceSelector`},
 		},
-		"other nodes":                          {"[{name: a, " + inRack + ", deviceSelector: {minSize: 1Gi}}, {name: b, " + strings.Replace(inRack, "[a]", "[b]", 1) + ", deviceSelector: {minSize: 1Gi}}]", nil},
-		"enough devices":                       {"[{name: a, raidConfig: {type: raid5}, deviceSelector: {paths: [/dev/a, /dev/b], optionalPaths: [/dev/c]}}]", nil},
-		"too few devices":                      {"[{name: a, raidConfig: {type: raid6}, deviceSelector: {paths: [/dev/a, /dev/b]}}]", []string{"raid6 needs at least 5 devices on each node, and 2 are named"}},
-		"too few devices for a striped mirror": {"[{name: a, raidConfig: {type: raid10, stripes: 2, mirrors: 1}, deviceSelector: {paths: [/dev/a, /dev/b, /dev/c]}}]", []string{"raid10 needs at least 4 devices on each node, and 3 are named"}},
-		"too few devices in all entries":       {"[{name: a, raidConfig: {type: raid1, mirrors: 2}, deviceSelectors: [{" + inRack + ", paths: [/dev/a]}, {" + strings.Replace(inRack, "[a]", "[b]", 1) + ", paths: [/dev/a, /dev/b]}]}]", []string{"deviceClasses[0].deviceSelectors: Invalid value: 2: raid1 needs at least 3 devices"}},
-		"an entry that nobody can count":       {"[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{paths: [/dev/a]}, {minSize: 1Gi}]}]", nil},
-		"devices nobody can count":             {"[{name: a, raidConfig: {type: raid6}, deviceSelector: {minSize: 1Gi}}]", nil},
-		"a crooked stripe":                     {"[{name: a, raidConfig: {type: raid5, stripeSize: 100Ki}}]", []string{"must be a power of two from 4Ki to 4Mi"}},
-		"several without devices":              {"[{name: a}, {name: b, deviceSelectors: [{minSize: 1Gi}]}]", []string{`deviceClasses[0].deviceSelector: Required value: device class "a" would take every unused device`}},
+		"other nodes": {"[{name: a, " + inRack +
+			", deviceSelector: {minSize: 1Gi}}, {name: b, " + strings.Replace(inRack, "[a]", "[b]", 1) +
+			", deviceSelector: {minSize: 1Gi}}]", nil},
+		"enough devices": {
+			"[{name: a, raidConfig: {type: raid5}, deviceSelector: {paths: [/dev/a, /dev/b], optionalPaths: [/dev/c]}}]", nil},
+		"too few devices": {
+			"[{name: a, raidConfig: {type: raid6}, deviceSelector: {paths: [/dev/a, /dev/b]}}]",
+			[]string{"raid6 needs at least 5 devices on each node, and 2 are named"}},
+		"too few devices for a striped mirror": {"[{name: a, raidConfig: {type: raid10, stripes: 2, mirrors: 1}, " +
+			"deviceSelector: {paths: [/dev/a, /dev/b, /dev/c]}}]",
+			[]string{"raid10 needs at least 4 devices on each node, and 3 are named"}},
+		"too few devices in all entries": {"[{name: a, raidConfig: {type: raid1, mirrors: 2}, deviceSelectors: [{" +
+			inRack + ", paths: [/dev/a]}, {" + strings.Replace(inRack, "[a]", "[b]", 1) +
+			", paths: [/dev/a, /dev/b]}]}]", []string{
+			"deviceClasses[0].deviceSelectors: Invalid value: 2: raid1 needs at least 3 devices"}},
+		"an entry that nobody can count": {
+			"[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{paths: [/dev/a]}, {minSize: 1Gi}]}]", nil},
+		"devices nobody can count": {"[{name: a, raidConfig: {type: raid6}, deviceSelector: {minSize: 1Gi}}]", nil},
+		"a crooked stripe": {"[{name: a, raidConfig: {type: raid5, stripeSize: 100Ki}}]",
+			[]string{"must be a power of two from 4Ki to 4Mi"}},
+		"several without devices": {"[{name: a}, {name: b, deviceSelectors: [{minSize: 1Gi}]}]",
+			[]string{
+				`deviceClasses[0].deviceSelector: Required value: device class "a" would take every unused device`}},
 		"a path on two kinds of nodes": {
-			"[{name: a, deviceSelectors: [{" + inRack + ", paths: [/dev/a]}, {" + strings.Replace(inRack, "[a]", "[b]", 1) + ", paths: [/dev/a]}]}]", nil,
+			"[{name: a, deviceSelectors: [{" + inRack + ", paths: [/dev/a]}, {" +
+				strings.Replace(inRack, "[a]", "[b]", 1) + ", paths: [/dev/a]}]}]", nil,
 		},
 		"a path twice on a node": {
 			"[{name: a, deviceSelectors: [{paths: [/dev/a]}, {" + inRack + ", paths: [/dev/a]}]}]",
-			[]string{`deviceSelectors[1].paths[0]: Invalid value: "/dev/a": the device is named twice in device class "a"`},
+			[]string{
+				`deviceSelectors[1].paths[0]: Invalid value: "/dev/a": the device is named twice in device class "a"`},
 		},
 	}
 	for name, tt := range tests {
-		got := validateSpec(lvmv1alpha1.LVMClusterSpec{Storage: lvmv1alpha1.Storage{DeviceClasses: classesOf(t, tt.classes)}})
+		got := validateSpec(lvmv1alpha1.LVMClusterSpec{
+			Storage: lvmv1alpha1.Storage{DeviceClasses: classesOf(t, tt.classes)}})
 		if name == "a size that is no disk" {
 			tt.want = []string{"deviceSelector.minSize", "deviceSelector.maxSize"}
 		}
@@ -79,12 +101,14 @@ func TestRulesAboutDevices(t *testing.T) {
 
 // onRack is a nodeSelector, to be put into a selector.
 func onRack(name string) string {
-	return "nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: rack, operator: In, values: [" + name + "]}]}]}"
+	return "nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: rack, operator: In, values: [" + name +
+		"]}]}]}"
 }
 
 // onNode is a nodeSelector for one node.
 func onNode(name string) string {
-	return "nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [" + name + "]}]}]}"
+	return "nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [" + name +
+		"]}]}]}"
 }
 
 func nodeIn(node, rack string) corev1.Node {
@@ -96,52 +120,75 @@ func TestConsentToWipeIsForNewDevices(t *testing.T) {
 		plain  = "[{name: a, deviceSelector: {paths: [/dev/a]}}]"
 		wiping = "[{name: w, deviceSelector: {paths: [/dev/w], forceWipeDevicesAndDestroyAllData: true}}]"
 	)
-	racks := "[{name: a, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}, {" + onRack("b") + ", paths: [/dev/a]}]}]"
+	racks := "[{name: a, deviceSelectors: [{" + onRack("a") +
+		", paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}, {" + onRack("b") + ", paths: [/dev/a]}]}]"
 	tests := map[string]struct {
 		before, after string
 		want          []string
 	}{
-		"for a device that is there":     {plain, "[{name: a, deviceSelector: {paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}}]", []string{"deviceSelector.forceWipeDevicesAndDestroyAllData: Forbidden: /dev/a was in device class"}},
-		"for a device written otherwise": {plain, "[{name: a, deviceSelector: {optionalPaths: [/dev//a], forceWipeDevicesAndDestroyAllData: true}}]", []string{"/dev/a was in device class"}},
-		"by another entry":               {plain, "[{name: a, deviceSelectors: [{paths: [/dev/b], forceWipeDevicesAndDestroyAllData: true}, {paths: [/dev/a]}]}]", nil},
-		"it was there all the time":      {wiping, "[{name: w, deviceSelector: {paths: [/dev/w, /dev/x], forceWipeDevicesAndDestroyAllData: true}}]", nil},
-		"a new device class":             {plain, "[{name: n, deviceSelector: {paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}}]", nil},
-		"taken back":                     {wiping, "[{name: w, deviceSelector: {paths: [/dev/w]}}]", nil},
-		"as it was, by rack":             {racks, racks, nil},
-		"for the other rack":             {racks, strings.Replace(racks, "paths: [/dev/a]}]", "paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}]", 1), []string{"deviceSelectors[1].forceWipe"}},
+		"for a device that is there": {plain,
+			"[{name: a, deviceSelector: {paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}}]",
+			[]string{"deviceSelector.forceWipeDevicesAndDestroyAllData: Forbidden: /dev/a was in device class"}},
+		"for a device written otherwise": {plain,
+			"[{name: a, deviceSelector: {optionalPaths: [/dev//a], forceWipeDevicesAndDestroyAllData: true}}]",
+			[]string{"/dev/a was in device class"}},
+		"by another entry": {plain, "[{name: a, deviceSelectors: [{paths: [/dev/b], " +
+			"forceWipeDevicesAndDestroyAllData: true}, {paths: [/dev/a]}]}]", nil},
+		"it was there all the time": {wiping,
+			"[{name: w, deviceSelector: {paths: [/dev/w, /dev/x], forceWipeDevicesAndDestroyAllData: true}}]", nil},
+		"a new device class": {plain,
+			"[{name: n, deviceSelector: {paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}}]", nil},
+		"taken back":         {wiping, "[{name: w, deviceSelector: {paths: [/dev/w]}}]", nil},
+		"as it was, by rack": {racks, racks, nil},
+		"for the other rack": {racks, strings.Replace(racks, "paths: [/dev/a]}]",
+			"paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}]", 1), []string{"deviceSelectors[1].forceWipe"}},
 		"for a node, by other words": {"[{name: a, deviceSelectors: [{" + onRack("b") + ", paths: [/dev/a]}]}]",
-			"[{name: a, deviceSelectors: [{" + strings.Replace(onRack("b"), "[b]", "[b, c]", 1) + ", paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}]}]", []string{"/dev/a was in device class"}},
+			"[{name: a, deviceSelectors: [{" + strings.Replace(onRack("b"), "[b]", "[b, c]", 1) +
+				", paths: [/dev/a], forceWipeDevicesAndDestroyAllData: true}]}]",
+			[]string{"/dev/a was in device class"}},
 	}
 	known := inventory{nodes: []corev1.Node{nodeIn("n1", "a"), nodeIn("n2", "b")}}
-	begun := []lvmv1alpha1.LVMVolumeGroup{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "w"}}}
+	begun := []lvmv1alpha1.LVMVolumeGroup{{ObjectMeta: metav1.ObjectMeta{Name: "a"}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "w"}}}
 	for name, tt := range tests {
-		before, after := classesOf(t, tt.before), classesOf(t, tt.after)
+		before := classesOf(t, tt.before)
+		after := classesOf(t, tt.after)
 		check(t, name, wipesNew(before, after, begun, known), tt.want...)
 		check(t, name+", before anything was done", wipesNew(before, after, nil, known))
 	}
 }
 
-// twoNodes is an inventory: n1 and n2 have the disks sda, with the system, and sdb; the volume group a has n1's sdc and sdd.
+// twoNodes is an inventory: n1 and n2 have the disks sda, with the system, and sdb; the volume group a has n1's sdc and
+// sdd.
 func twoNodes() inventory {
-	system := lvmv1alpha1.DeviceStatus{Name: "/dev/sda", ID: "wwn:s", State: lvmv1alpha1.DeviceInUse, Reasons: []lvmv1alpha1.DeviceReason{
-		{Code: "Mounted", Message: "is mounted on /"}, {Code: "IsOSDisk", Message: "the machine runs from it"}}}
-	blank := lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", KernelName: "/dev/sdb", ByID: []string{"wwn-1", "ata-x"}, ByPath: []string{"pci-1"}, State: lvmv1alpha1.DeviceAvailable}
-	full := lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:9", ByID: []string{"wwn-9"}, State: lvmv1alpha1.DeviceExcluded,
+	system := lvmv1alpha1.DeviceStatus{Name: "/dev/sda", ID: "wwn:s", State: lvmv1alpha1.DeviceInUse,
+		Reasons: []lvmv1alpha1.DeviceReason{
+			{Code: "Mounted", Message: "is mounted on /"}, {Code: "IsOSDisk", Message: "the machine runs from it"}}}
+	blank := lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", KernelName: "/dev/sdb",
+		ByID: []string{"wwn-1", "ata-x"}, ByPath: []string{"pci-1"}, State: lvmv1alpha1.DeviceAvailable}
+	full := lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:9", ByID: []string{"wwn-9"},
+		State:   lvmv1alpha1.DeviceExcluded,
 		Reasons: []lvmv1alpha1.DeviceReason{{Code: "HasSignature", Message: "carries xfs"}}}
 	ours := func(name, uuid string) lvmv1alpha1.DeviceStatus {
-		return lvmv1alpha1.DeviceStatus{Name: name, ID: "wwn:" + uuid, ByID: []string{"wwn-" + uuid}, PVUUID: uuid, VolumeGroup: "a", State: lvmv1alpha1.DeviceInUse,
+		return lvmv1alpha1.DeviceStatus{Name: name, ID: "wwn:" + uuid, ByID: []string{"wwn-" + uuid}, PVUUID: uuid,
+			VolumeGroup: "a", State: lvmv1alpha1.DeviceInUse,
 			Reasons: []lvmv1alpha1.DeviceReason{{Code: "InVolumeGroup", Message: "of volume group a"}}}
 	}
-	status := func(entries []lvmv1alpha1.VGStatus, devices ...lvmv1alpha1.DeviceStatus) lvmv1alpha1.LVMVolumeGroupNodeStatus {
-		return lvmv1alpha1.LVMVolumeGroupNodeStatus{Status: lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{NodeStatus: entries, Devices: devices}}
+	status := func(entries []lvmv1alpha1.VGStatus,
+		devices ...lvmv1alpha1.DeviceStatus) lvmv1alpha1.LVMVolumeGroupNodeStatus {
+		return lvmv1alpha1.LVMVolumeGroupNodeStatus{
+			Status: lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{NodeStatus: entries, Devices: devices}}
 	}
-	gone := lvmv1alpha1.DeviceStatus{Name: "/dev/sde", ID: "wwn:e", ByID: []string{"wwn-e"}, State: lvmv1alpha1.DeviceMissing}
+	gone := lvmv1alpha1.DeviceStatus{Name: "/dev/sde", ID: "wwn:e", ByID: []string{"wwn-e"},
+		State: lvmv1alpha1.DeviceMissing}
 	group := lvmv1alpha1.VGStatus{Name: "a", PhysicalVolumes: []lvmv1alpha1.PhysicalVolumeStatus{
-		{UUID: "C", Name: "/dev/sdc", DeviceID: "wwn:C", Path: "/dev/disk/by-id/wwn-C"}, {UUID: "D", Name: "/dev/sdd", DeviceID: "wwn:D"}}}
+		{UUID: "C", Name: "/dev/sdc", DeviceID: "wwn:C", Path: "/dev/disk/by-id/wwn-C"},
+		{UUID: "D", Name: "/dev/sdd", DeviceID: "wwn:D"}}}
 	return inventory{
 		nodes: []corev1.Node{nodeIn("n1", "a"), nodeIn("n2", "b"), nodeIn("n3", "b")},
 		statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{
-			"n1": status([]lvmv1alpha1.VGStatus{group}, system, blank, ours("/dev/sdc", "C"), ours("/dev/sdd", "D"), gone),
+			"n1": status([]lvmv1alpha1.VGStatus{group}, system, blank, ours("/dev/sdc", "C"),
+				ours("/dev/sdd", "D"), gone),
 			"n2": status(nil, system, full),
 		},
 	}
@@ -152,21 +199,46 @@ func TestPathsThatAreOneDevice(t *testing.T) {
 		before, after string
 		want          []string
 	}{
-		"two devices":                                       {"[]", "[{name: a, deviceSelector: {paths: [/dev/sda, /dev/disk/by-id/wwn-1]}}]", nil},
-		"two names of one":                                  {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]: Invalid value: \"/dev/disk/by-id/wwn-1\": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/sdb at spec.storage.deviceClasses[0].deviceSelector.paths[0]: name it once"}},
-		"in two device classes":                             {"[]", "[{name: a, deviceSelector: {paths: [/dev/disk/by-path/pci-1]}}, {name: b, deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]", []string{`deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/disk/by-id/ata-x": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/disk/by-path/pci-1 at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
-		"in classes of other nodes":                         {"[]", "[{name: a, " + onRack("a") + ", deviceSelector: {paths: [/dev/disk/by-path/pci-1]}}, {name: b, " + onRack("b") + ", deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]", nil},
-		"in entries of other nodes":                         {"[]", "[{name: a, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/disk/by-path/pci-1]}, {" + onRack("b") + ", paths: [/dev/disk/by-id/ata-x]}]}]", nil},
-		"three names of one":                                {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1, /dev/disk/by-id/ata-x]}}]", []string{"paths[1]", "paths[2]"}},
-		"devices that nobody knows":                         {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdx, /dev/sdy]}}]", nil},
-		"a name that is not there":                          {"[]", "[{name: a, deviceSelector: {paths: [/dev/sde, /dev/disk/by-id/wwn-e]}}]", nil},
-		"both were there before":                            {"[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1, /dev/sdc]}}]", nil},
-		"one path by two selectors":                         {"[]", "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdx]}}, {name: b, " + onNode("n3") + ", deviceSelector: {paths: [/dev/sdx]}}]", []string{`deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sdx": leads to the same device on node n3 as /dev/sdx at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
-		"one path by two equal selectors is told elsewhere": {"[]", "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdx]}}, {name: b, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdx]}}]", nil},
-		"one was there before":                              {"[{name: a, deviceSelector: {paths: [/dev/sdb]}}]", "[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]"}},
+		"two devices": {"[]",
+			"[{name: a, deviceSelector: {paths: [/dev/sda, /dev/disk/by-id/wwn-1]}}]", nil},
+		"two names of one": {"[]",
+			"[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]: Invalid " +
+				"value: \"/dev/disk/by-id/wwn-1\": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/sdb " +
+				"at spec.storage.deviceClasses[0].deviceSelector.paths[0]: name it once"}},
+		"in two device classes": {"[]", "[{name: a, deviceSelector: {paths: " +
+			"[/dev/disk/by-path/pci-1]}}, {name: b, deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]",
+			[]string{
+				`deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/disk/by-id/ata-x": leads to the same device on node n1 (/dev/sdb wwn:1) as /dev/disk/by-path/pci-1 at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
+		"in classes of other nodes": {"[]",
+			"[{name: a, " + onRack("a") + ", deviceSelector: {paths: [/dev/disk/by-path/pci-1]}}, {name: b, " +
+				onRack("b") + ", deviceSelector: {optionalPaths: [/dev/disk/by-id/ata-x]}}]", nil},
+		"in entries of other nodes": {"[]",
+			"[{name: a, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/disk/by-path/pci-1]}, {" + onRack("b") +
+				", paths: [/dev/disk/by-id/ata-x]}]}]", nil},
+		"three names of one": {"[]",
+			"[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1, /dev/disk/by-id/ata-x]}}]",
+			[]string{"paths[1]", "paths[2]"}},
+		"devices that nobody knows": {"[]",
+			"[{name: a, deviceSelector: {paths: [/dev/sdx, /dev/sdy]}}]", nil},
+		"a name that is not there": {"[]",
+			"[{name: a, deviceSelector: {paths: [/dev/sde, /dev/disk/by-id/wwn-e]}}]", nil},
+		"both were there before": {
+			"[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]",
+			"[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1, /dev/sdc]}}]", nil},
+		"one path by two selectors": {"[]",
+			"[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdx]}}, {name: b, " + onNode("n3") +
+				", deviceSelector: {paths: [/dev/sdx]}}]",
+			[]string{
+				`deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sdx": leads to the same device on node n3 as /dev/sdx at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "a"`}},
+		"one path by two equal selectors is told elsewhere": {"[]",
+			"[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdx]}}, {name: b, " + onRack("b") +
+				", deviceSelector: {paths: [/dev/sdx]}}]", nil},
+		"one was there before": {"[{name: a, deviceSelector: {paths: [/dev/sdb]}}]",
+			"[{name: a, deviceSelector: {paths: [/dev/sdb, /dev/disk/by-id/wwn-1]}}]", []string{"paths[1]"}},
 	}
 	for name, tt := range tests {
-		before, after := classesOf(t, tt.before), classesOf(t, tt.after)
+		before := classesOf(t, tt.before)
+		after := classesOf(t, tt.after)
 		check(t, name, twoNodes().onceEach(before, after), tt.want...)
 		check(t, name+", without an inventory", inventory{}.onceEach(before, after))
 	}
@@ -178,38 +250,74 @@ func TestWarningsAboutDevices(t *testing.T) {
 		before, after string
 		want          []string
 	}{
-		"nothing to say": {"[{name: a, deviceSelector: {paths: [/dev/disk/by-id/wwn-1]}}]", "[{name: a, deviceSelector: {paths: [/dev/disk/by-id/wwn-1]}}]", nil},
-		"a wipe": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x], optionalPaths: [/dev//y], forceWipeDevicesAndDestroyAllData: true}}]",
+		"nothing to say": {"[{name: a, deviceSelector: {paths: [/dev/disk/by-id/wwn-1]}}]",
+			"[{name: a, deviceSelector: {paths: [/dev/disk/by-id/wwn-1]}}]", nil},
+		"a wipe": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x], optionalPaths: [/dev//y], " +
+			"forceWipeDevicesAndDestroyAllData: true}}]",
 			[]string{a + "everything on /dev/x, /dev/y will be destroyed, once for each disk, unless it is in use"}},
-		"a pool that cannot grow": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, thinPoolConfig: {name: p, overprovisionRatio: 1, sizePercent: 100, autoExtend: {}}}]",
+		"a pool that cannot grow": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, thinPoolConfig: {name: p, " +
+			"overprovisionRatio: 1, sizePercent: 100, autoExtend: {}}}]",
 			[]string{a + "thinPoolConfig.autoExtend has nothing to take"}},
-		"a pool that can": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, thinPoolConfig: {name: p, overprovisionRatio: 1, sizePercent: 99, autoExtend: {}}}]", nil},
+		"a pool that can": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, thinPoolConfig: {name: p, " +
+			"overprovisionRatio: 1, sizePercent: 99, autoExtend: {}}}]", nil},
 		"the machine's own disk": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sda]}}]",
-			[]string{"spec.storage.deviceClasses[0].deviceSelector.paths[0]: " + a + "/dev/sda cannot be used on nodes n1, n2: /dev/sda wwn:s IsOSDisk: the machine runs from it"}},
-		"the machine's own disk, to be wiped": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sda], forceWipeDevicesAndDestroyAllData: true}}]",
+			[]string{"spec.storage.deviceClasses[0].deviceSelector.paths[0]: " + a +
+				"/dev/sda cannot be used on nodes n1, n2: /dev/sda wwn:s IsOSDisk: the machine runs from it"}},
+		"the machine's own disk, to be wiped": {"[]",
+			"[{name: a, deviceSelector: {paths: [/dev/sda], forceWipeDevicesAndDestroyAllData: true}}]",
 			[]string{"everything on /dev/sda", "/dev/sda cannot be used on nodes n1, n2"}},
-		"usable on one node":           {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb]}}]", nil},
-		"usable on no node of a class": {"[]", "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdb]}}]", []string{"/dev/sdb cannot be used on node n2: /dev/sdb wwn:9 HasSignature: carries xfs"}},
-		"to be wiped there":            {"[]", "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdb], forceWipeDevicesAndDestroyAllData: true}}]", []string{"everything on /dev/sdb"}},
-		"in the group already":         {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc]}}]", nil},
+		"usable on one node": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdb]}}]", nil},
+		"usable on no node of a class": {"[]", "[{name: a, " + onRack("b") + ", deviceSelector: {paths: [/dev/sdb]}}]",
+			[]string{"/dev/sdb cannot be used on node n2: /dev/sdb wwn:9 HasSignature: carries xfs"}},
+		"to be wiped there": {"[]", "[{name: a, " + onRack("b") +
+			", deviceSelector: {paths: [/dev/sdb], forceWipeDevicesAndDestroyAllData: true}}]",
+			[]string{"everything on /dev/sdb"}},
+		"in the group already": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc]}}]", nil},
 		"in the group of another class": {"[]", "[{name: b, deviceSelector: {paths: [/dev/sdc]}}]",
 			[]string{"/dev/sdc cannot be used on node n1: /dev/sdc wwn:C InVolumeGroup: of volume group a"}},
-		"unknown nodes": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, deviceRequests: [{node: n9, device: /dev/x, action: Cordon}, {node: n1, device: /dev/x, action: Cordon}], adopt: [{node: n8, volumeGroupUUID: u}, {node: n1, volumeGroupUUID: u}]}]",
-			[]string{`deviceRequests[0].node: ` + a + `there is no node "n9"`, `adopt[0].node: ` + a + `there is no node "n8"`}},
-		"removed and named by the same path":    {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc, /dev/sdd]}, deviceRequests: [{node: n1, device: /dev/sdc, action: Remove}]}]", []string{a + "/dev/sdc is to be removed from node n1 and is still named at spec.storage.deviceClasses[0].deviceSelector.paths[0]"}},
-		"removed and named by another path":     {"[]", "[{name: a, deviceSelectors: [{optionalPaths: [/dev/disk/by-id/wwn-C, /dev/sdd]}], deviceRequests: [{node: n1, device: wwn:C, action: Remove}]}]", []string{"wwn:C is to be removed from node n1 and is still named at spec.storage.deviceClasses[0].deviceSelectors[0].optionalPaths[0]"}},
-		"removed by UUID and named":             {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc, /dev/sdd]}, deviceRequests: [{node: n1, device: D, action: Remove}]}]", []string{"D is to be removed from node n1 and is still named at spec.storage.deviceClasses[0].deviceSelector.paths[1]"}},
-		"removed and named for other nodes":     {"[]", "[{name: a, deviceSelectors: [{" + onRack("b") + ", paths: [/dev/sdc]}], deviceRequests: [{node: n1, device: /dev/sdc, action: Remove}]}]", nil},
-		"drained and named":                     {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc, /dev/sdd]}, deviceRequests: [{node: n1, device: /dev/sdc, action: Drain}, {node: n1, device: D, action: Drain}]}]", nil},
-		"every device removed":                  {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, deviceRequests: [{node: n1, device: /dev/disk/by-id/wwn-C, action: Remove}, {node: n1, device: D, action: Remove}]}]", []string{a + "every device of its volume group on node n1 is to be removed"}},
-		"on another node":                       {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, deviceRequests: [{node: n1, device: C, action: Remove}, {node: n2, device: D, action: Remove}]}]", nil},
-		"a path taken out":                      {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]", "[{name: a, deviceSelector: {paths: [/dev/y]}}]", []string{a + "/dev/x was taken out on nodes n1, n2, n3: what is on it will be moved to the other devices of the volume group there"}},
-		"a path made optional":                  {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]", "[{name: a, deviceSelectors: [{paths: [/dev/y], optionalPaths: [/dev//x]}]}]", nil},
-		"a path taken out on some nodes":        {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]", "[{name: a, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/x, /dev/y]}, {" + onRack("b") + ", paths: [/dev/y]}]}]", []string{"/dev/x was taken out on nodes n2, n3"}},
-		"the whole selector taken out":          {"[{name: a, deviceSelector: {paths: [/dev/x]}}]", "[{name: a}]", nil},
-		"the whole device class taken out":      {"[{name: a, deviceSelector: {paths: [/dev/x]}}]", "[]", nil},
-		"too few for the redundancy, by rack":   {"[]", "[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/x, /dev/y]}, {" + onRack("b") + ", paths: [/dev/x]}]}]", []string{a + "raid1 needs at least 2 devices, and fewer are named for nodes n2, n3"}},
-		"enough for the redundancy, everywhere": {"[]", "[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/x, /dev/y]}]}]", nil},
+		"unknown nodes": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, deviceRequests: [{node: n9, device: " +
+			"/dev/x, action: Cordon}, {node: n1, device: /dev/x, action: Cordon}], adopt: [{node: n8, " +
+			"volumeGroupUUID: u}, {node: n1, volumeGroupUUID: u}]}]",
+			[]string{`deviceRequests[0].node: ` + a + `there is no node "n9"`,
+				`adopt[0].node: ` + a + `there is no node "n8"`}},
+		"removed and named by the same path": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc, /dev/sdd]}, " +
+			"deviceRequests: [{node: n1, device: /dev/sdc, action: Remove}]}]", []string{a + "/dev/sdc is to be " +
+			"removed from node n1 and is still named at spec.storage.deviceClasses[0].deviceSelector.paths[0]"}},
+		"removed and named by another path": {"[]", "[{name: a, deviceSelectors: [{optionalPaths: " +
+			"[/dev/disk/by-id/wwn-C, /dev/sdd]}], deviceRequests: [{node: n1, device: wwn:C, action: Remove}]}]",
+			[]string{"wwn:C is to be removed from node n1 and is still named at " +
+				"spec.storage.deviceClasses[0].deviceSelectors[0].optionalPaths[0]"}},
+		"removed by UUID and named": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc, /dev/sdd]}, " +
+			"deviceRequests: [{node: n1, device: D, action: Remove}]}]", []string{"D is to be removed from node n1 " +
+			"and is still named at spec.storage.deviceClasses[0].deviceSelector.paths[1]"}},
+		"removed and named for other nodes": {"[]",
+			"[{name: a, deviceSelectors: [{" + onRack("b") +
+				", paths: [/dev/sdc]}], deviceRequests: [{node: n1, device: /dev/sdc, action: Remove}]}]", nil},
+		"drained and named": {"[]", "[{name: a, deviceSelector: {paths: [/dev/sdc, /dev/sdd]}, " +
+			"deviceRequests: [{node: n1, device: /dev/sdc, action: Drain}, {node: n1, device: D, action: Drain}]}]",
+			nil},
+		"every device removed": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, " +
+			"deviceRequests: [{node: n1, device: /dev/disk/by-id/wwn-C, action: Remove}, {node: n1, device: D, " +
+			"action: Remove}]}]", []string{a + "every device of its volume group on node n1 is to be removed"}},
+		"on another node": {"[]", "[{name: a, deviceSelector: {paths: [/dev/x]}, " +
+			"deviceRequests: [{node: n1, device: C, action: Remove}, {node: n2, device: D, action: Remove}]}]", nil},
+		"a path taken out": {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]",
+			"[{name: a, deviceSelector: {paths: [/dev/y]}}]", []string{a + "/dev/x was taken out on nodes n1, n2, " +
+				"n3: what is on it will be moved to the other devices of the volume group there"}},
+		"a path made optional": {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]",
+			"[{name: a, deviceSelectors: [{paths: [/dev/y], optionalPaths: [/dev//x]}]}]", nil},
+		"a path taken out on some nodes": {"[{name: a, deviceSelector: {paths: [/dev/x, /dev/y]}}]",
+			"[{name: a, deviceSelectors: [{" + onRack("a") + ", paths: [/dev/x, /dev/y]}, {" + onRack("b") +
+				", paths: [/dev/y]}]}]", []string{"/dev/x was taken out on nodes n2, n3"}},
+		"the whole selector taken out":     {"[{name: a, deviceSelector: {paths: [/dev/x]}}]", "[{name: a}]", nil},
+		"the whole device class taken out": {"[{name: a, deviceSelector: {paths: [/dev/x]}}]", "[]", nil},
+		"too few for the redundancy, by rack": {"[]",
+			"[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{" + onRack("a") +
+				", paths: [/dev/x, /dev/y]}, {" + onRack("b") + ", paths: [/dev/x]}]}]",
+			[]string{a + "raid1 needs at least 2 devices, and fewer are named for nodes n2, n3"}},
+		"enough for the redundancy, everywhere": {"[]",
+			"[{name: a, raidConfig: {type: raid1}, deviceSelectors: [{" + onRack("a") +
+				", paths: [/dev/x, /dev/y]}]}]", nil},
 	}
 	for name, tt := range tests {
 		got := deviceWarnings(classesOf(t, tt.before), classesOf(t, tt.after), twoNodes())
@@ -229,7 +337,8 @@ func TestAPathTakenOutIsToldForNodesThatHaveADevice(t *testing.T) {
 	observed := func(is metav1.ConditionStatus) []metav1.Condition {
 		return []metav1.Condition{{Type: lvmv1alpha1.ConditionDevicesObserved, Status: is}}
 	}
-	disk := lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", ByID: []string{"wwn-1"}, ByPath: []string{"pci-1"}, State: lvmv1alpha1.DeviceInUse}
+	disk := lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", ByID: []string{"wwn-1"}, ByPath: []string{"pci-1"},
+		State: lvmv1alpha1.DeviceInUse}
 	pulled := disk
 	pulled.State = lvmv1alpha1.DeviceMissing
 	group := func(name string, pv lvmv1alpha1.PhysicalVolumeStatus) []lvmv1alpha1.VGStatus {
@@ -240,23 +349,39 @@ func TestAPathTakenOutIsToldForNodesThatHaveADevice(t *testing.T) {
 		status *lvmv1alpha1.LVMVolumeGroupNodeStatusStatus
 		told   bool
 	}{
-		"it leads to a device":                      {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), Devices: []lvmv1alpha1.DeviceStatus{disk}}, true},
-		"it leads to one that was pulled":           {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), Devices: []lvmv1alpha1.DeviceStatus{pulled}}, true},
-		"the group has a device by it":              {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), NodeStatus: group("a", lvmv1alpha1.PhysicalVolumeStatus{UUID: "P", Path: "/dev/disk/by-id/wwn-1"})}, true},
-		"the group lacks a device":                  {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), NodeStatus: group("a", lost)}, true},
-		"the group of another class lacks a device": {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), NodeStatus: group("b", lost)}, false},
-		"it leads to nothing":                       {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"), Devices: []lvmv1alpha1.DeviceStatus{{Name: "/dev/sdc"}}}, false},
-		"the node has no devices":                   {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True")}, false},
-		"the node could not be looked at":           {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("False")}, true},
-		"the node has not listed its devices":       {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{}, true},
-		"the node has no status":                    {nil, true},
+		"it leads to a device": {
+			&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"),
+				Devices: []lvmv1alpha1.DeviceStatus{disk}}, true},
+		"it leads to one that was pulled": {
+			&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"),
+				Devices: []lvmv1alpha1.DeviceStatus{pulled}}, true},
+		"the group has a device by it": {
+			&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"),
+				NodeStatus: group("a", lvmv1alpha1.PhysicalVolumeStatus{UUID: "P",
+					Path: "/dev/disk/by-id/wwn-1"})}, true},
+		"the group lacks a device": {
+			&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"),
+				NodeStatus: group("a", lost)}, true},
+		"the group of another class lacks a device": {
+			&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"),
+				NodeStatus: group("b", lost)}, false},
+		"it leads to nothing": {
+			&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True"),
+				Devices: []lvmv1alpha1.DeviceStatus{{Name: "/dev/sdc"}}}, false},
+		"the node has no devices": {
+			&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("True")}, false},
+		"the node could not be looked at": {
+			&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: observed("False")}, true},
+		"the node has not listed its devices": {&lvmv1alpha1.LVMVolumeGroupNodeStatusStatus{}, true},
+		"the node has no status":              {nil, true},
 	}
 	before := classesOf(t, "[{name: a, deviceSelector: {paths: [/dev/disk/by-id//wwn-1, /dev/y]}}]")
 	after := classesOf(t, "[{name: a, deviceSelector: {paths: [/dev/y]}}]")
 	for name, tt := range tests {
-		known := inventory{nodes: []corev1.Node{nodeIn("has", "a"), nodeIn("asked", "a")}, statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{
-			"has": {Status: *tests["it leads to a device"].status},
-		}}
+		known := inventory{nodes: []corev1.Node{nodeIn("has", "a"), nodeIn("asked", "a")},
+			statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{
+				"has": {Status: *tests["it leads to a device"].status},
+			}}
 		if tt.status != nil {
 			known.statuses["asked"] = lvmv1alpha1.LVMVolumeGroupNodeStatus{Status: *tt.status}
 		}
@@ -268,7 +393,8 @@ func TestAPathTakenOutIsToldForNodesThatHaveADevice(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, want)
 		}
 	}
-	nowhere := inventory{nodes: []corev1.Node{nodeIn("n", "a")}, statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{"n": {Status: *tests["it leads to nothing"].status}}}
+	nowhere := inventory{nodes: []corev1.Node{nodeIn("n", "a")},
+		statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{"n": {Status: *tests["it leads to nothing"].status}}}
 	if got := nowhere.takenOut(before, after); len(got) != 0 {
 		t.Errorf("it leads to nothing anywhere: got %q", got)
 	}
@@ -276,7 +402,8 @@ func TestAPathTakenOutIsToldForNodesThatHaveADevice(t *testing.T) {
 
 func TestManyNodesAreCounted(t *testing.T) {
 	for want, nodes := range map[string][]string{
-		"node a": {"a"}, "nodes a, b": {"a", "b"}, "nodes a, b, c": {"a", "b", "c"}, "nodes a, b, c and 2 more": {"a", "b", "c", "d", "e"},
+		"node a": {"a"}, "nodes a, b": {"a", "b"}, "nodes a, b, c": {"a", "b", "c"},
+		"nodes a, b, c and 2 more": {"a", "b", "c", "d", "e"},
 	} {
 		if got := shown(nodes); got != want {
 			t.Errorf("got %q, want %q", got, want)

@@ -63,10 +63,12 @@ func run(m *testing.M) (int, error) {
 			Name:                    "vlvmcluster.kb.io",
 			AdmissionReviewVersions: []string{"v1"},
 			SideEffects:             ptr.To(admissionv1.SideEffectClassNone),
-			ClientConfig:            admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x", Namespace: "x", Path: &path}},
+			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x",
+				Namespace: "x", Path: &path}},
 			Rules: []admissionv1.RuleWithOperations{{
 				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-				Rule:       admissionv1.Rule{APIGroups: []string{"lvm.topolvm.io"}, APIVersions: []string{"v1alpha1"}, Resources: []string{"lvmclusters"}},
+				Rule: admissionv1.Rule{APIGroups: []string{"lvm.topolvm.io"}, APIVersions: []string{"v1alpha1"},
+					Resources: []string{"lvmclusters"}},
 			}},
 		}},
 	}}}
@@ -89,7 +91,8 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 1, err
 	}
-	if err := (&Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(), Namespace: testNamespace}).SetupWithManager(mgr); err != nil {
+	if err := (&Validator{Live: mgr.GetAPIReader(), Cached: mgr.GetClient(),
+		Namespace: testNamespace}).SetupWithManager(mgr); err != nil {
 		return 1, err
 	}
 	testCache = mgr.GetCache()
@@ -154,25 +157,29 @@ func TestRefusals(t *testing.T) {
 		"several violations in one answer": {two, []string{
 			`spec.storage.deviceClasses[0].deviceSelector: Required value: device class "vg1" would take every unused device, also those meant for the other device classes: name its devices in paths or optionalPaths, or their properties`,
 			`spec.storage.deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/sdb": the device is named twice in device class "vg2", also at spec.storage.deviceClasses[1].deviceSelector.paths[0]: keep one of them`}},
-		"one device in two classes": {newCluster(asDefault(class("vg1", "/dev/sda")), class("vg2", "/dev/sda")), []string{
+		"one device in two classes": {newCluster(asDefault(class("vg1", "/dev/sda")),
+			class("vg2", "/dev/sda")), []string{
 			`spec.storage.deviceClasses[1].deviceSelector.paths[0]: Invalid value: "/dev/sda": device classes "vg1" and "vg2" name the same device on the same nodes, also at spec.storage.deviceClasses[0].deviceSelector.paths[0]: a device can belong to one device class, remove it from the other`}},
 		"schema: path outside /dev": {newCluster(class("vg1", "sda")), []string{
 			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "sda": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/[^/.][^/]*)+$'`}},
 		"schema: path that leaves /dev": {newCluster(class("vg1", "/dev/../etc/passwd")), []string{
 			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "/dev/../etc/passwd": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/[^/.][^/]*)+$'`}},
-		"schema: two defaults": {newCluster(asDefault(class("vg1", "/dev/sda")), asDefault(class("vg2", "/dev/sdb"))), []string{
+		"schema: two defaults": {newCluster(asDefault(class("vg1", "/dev/sda")),
+			asDefault(class("vg2", "/dev/sdb"))), []string{
 			// Kubernetes 1.30 names the type of the value in between.
 			`spec.storage.deviceClasses: Invalid value: `,
 			`at most one device class can be the default: set default: true on one only`}},
 		"schema: no device named": {newCluster(class("vg1")), []string{
 			`name at least one device in paths or optionalPaths, or a property of devices; or leave deviceSelector out to use every unused device`}},
-		"sizes that LVM does not make": {newCluster(withPool(class("vg1", "/dev/sda"), func(p *lvmv1alpha1.ThinPoolConfig) {
-			p.ChunkSize, p.MetadataSize = ptr.To(resource.MustParse("100Ki")), ptr.To(resource.MustParse("100Gi"))
-			p.MetadataSizeCalculationPolicy = lvmv1alpha1.SizeCalculationStatic
-		})), []string{
+		"sizes that LVM does not make": {newCluster(withPool(class("vg1", "/dev/sda"),
+			func(p *lvmv1alpha1.ThinPoolConfig) {
+				p.ChunkSize, p.MetadataSize = ptr.To(resource.MustParse("100Ki")), ptr.To(resource.MustParse("100Gi"))
+				p.MetadataSizeCalculationPolicy = lvmv1alpha1.SizeCalculationStatic
+			})), []string{
 			`spec.storage.deviceClasses[0].thinPoolConfig.chunkSize: Invalid value: "100Ki": must be a multiple of 64Ki, from 64Ki to 1Gi; leave it out for one that fits the size of the pool`,
 			`spec.storage.deviceClasses[0].thinPoolConfig.metadataSize: Invalid value: "100Gi": must be from 2Mi to 16Gi; leave it out for 1Gi`}},
-		"schema: metadata size without its policy": {newCluster(withPool(class("vg1", "/dev/sda"), func(p *lvmv1alpha1.ThinPoolConfig) { p.MetadataSize = ptr.To(resource.MustParse("1Gi")) })), []string{
+		"schema: metadata size without its policy": {newCluster(withPool(class("vg1", "/dev/sda"),
+			func(p *lvmv1alpha1.ThinPoolConfig) { p.MetadataSize = ptr.To(resource.MustParse("1Gi")) })), []string{
 			`metadataSize needs metadataSizeCalculationPolicy: Static`}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -216,15 +223,19 @@ func TestImmutableFieldsNameTheRemedy(t *testing.T) {
 		"file system": {class("vg1", "/dev/sda"),
 			func(c *lvmv1alpha1.DeviceClass) { c.FilesystemType = lvmv1alpha1.FilesystemTypeExt4 },
 			"fstype cannot be changed: StorageClass parameters are immutable; use a new device class"},
-		"reclaim policy": {withOptions(class("vg1", "/dev/sda"), lvmv1alpha1.StorageClassOptions{ReclaimPolicy: corev1.PersistentVolumeReclaimDelete}),
+		"reclaim policy": {withOptions(class("vg1", "/dev/sda"),
+			lvmv1alpha1.StorageClassOptions{ReclaimPolicy: corev1.PersistentVolumeReclaimDelete}),
 			func(c *lvmv1alpha1.DeviceClass) {
 				c.StorageClassOptions.ReclaimPolicy = corev1.PersistentVolumeReclaimRetain
 			},
 			"reclaimPolicy cannot be changed: a StorageClass keeps what it was made with; use a new device class"},
-		"binding mode": {withOptions(class("vg1", "/dev/sda"), lvmv1alpha1.StorageClassOptions{VolumeBindingMode: storagev1.VolumeBindingImmediate}),
+		"binding mode": {withOptions(class("vg1", "/dev/sda"),
+			lvmv1alpha1.StorageClassOptions{VolumeBindingMode: storagev1.VolumeBindingImmediate}),
 			func(c *lvmv1alpha1.DeviceClass) { c.StorageClassOptions = nil },
-			"storageClassOptions.volumeBindingMode: Invalid value: \"WaitForFirstConsumer\": was Immediate, and StorageClass lvms-vg1 cannot be changed"},
-		"parameters": {withOptions(class("vg1", "/dev/sda"), lvmv1alpha1.StorageClassOptions{AdditionalParameters: map[string]string{"a": "b"}}),
+			"storageClassOptions.volumeBindingMode: Invalid value: \"WaitForFirstConsumer\": was Immediate, and " +
+				"StorageClass lvms-vg1 cannot be changed"},
+		"parameters": {withOptions(class("vg1", "/dev/sda"),
+			lvmv1alpha1.StorageClassOptions{AdditionalParameters: map[string]string{"a": "b"}}),
 			func(c *lvmv1alpha1.DeviceClass) { c.StorageClassOptions.AdditionalParameters["a"] = "c" },
 			"additionalParameters cannot be changed"},
 		"the last device class": {class("vg1", "/dev/sda"),
@@ -235,7 +246,8 @@ func TestImmutableFieldsNameTheRemedy(t *testing.T) {
 			cluster := newCluster(asDefault(test.before))
 			create(t, cluster)
 			test.change(&cluster.Spec.Storage.DeviceClasses[0])
-			cluster.Spec.Storage.DeviceClasses = slices.DeleteFunc(cluster.Spec.Storage.DeviceClasses, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == "" })
+			cluster.Spec.Storage.DeviceClasses = slices.DeleteFunc(cluster.Spec.Storage.DeviceClasses,
+				func(c lvmv1alpha1.DeviceClass) bool { return c.Name == "" })
 			if err := testClient.Update(t.Context(), cluster); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("message %v\ndoes not have %s", err, test.want)
 			}
@@ -246,7 +258,8 @@ func TestImmutableFieldsNameTheRemedy(t *testing.T) {
 func TestClassAddedByUpdateIsJudgedLikeANewOne(t *testing.T) {
 	cluster := newCluster(asDefault(class("vg1", "/dev/sda")))
 	create(t, cluster)
-	added := withPool(class("vg2", "/dev/sda"), func(p *lvmv1alpha1.ThinPoolConfig) { p.ChunkSize = ptr.To(resource.MustParse("1Ki")) })
+	added := withPool(class("vg2", "/dev/sda"),
+		func(p *lvmv1alpha1.ThinPoolConfig) { p.ChunkSize = ptr.To(resource.MustParse("1Ki")) })
 	cluster.Spec.Storage.DeviceClasses = append(cluster.Spec.Storage.DeviceClasses, added)
 	err := testClient.Update(t.Context(), cluster)
 	for _, want := range []string{`chunkSize: Invalid value: "1Ki"`, `"vg1" and "vg2" name the same device`} {
@@ -258,7 +271,8 @@ func TestClassAddedByUpdateIsJudgedLikeANewOne(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	heard.texts = nil
-	all := lvmv1alpha1.DeviceClass{Name: "vg1", ThinPoolConfig: &lvmv1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 95, OverprovisionRatio: 10}}
+	all := lvmv1alpha1.DeviceClass{Name: "vg1",
+		ThinPoolConfig: &lvmv1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 95, OverprovisionRatio: 10}}
 	create(t, newCluster(all))
 	want := []string{
 		"no device class has default: true: every PersistentVolumeClaim has to name its StorageClass",
@@ -308,7 +322,8 @@ func listDevices(t *testing.T, name string, devices ...lvmv1alpha1.DeviceStatus)
 	for range 600 {
 		seen := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 		nodeSeen := testCache.Get(t.Context(), client.ObjectKeyFromObject(node), &corev1.Node{}) == nil
-		if nodeSeen && testCache.Get(t.Context(), client.ObjectKeyFromObject(status), seen) == nil && len(seen.Status.Devices) == len(devices) {
+		if nodeSeen && testCache.Get(t.Context(), client.ObjectKeyFromObject(status), seen) == nil &&
+			len(seen.Status.Devices) == len(devices) {
 			return
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -328,12 +343,15 @@ func TestAChunkSizeCanBeChangedUntilThePoolExists(t *testing.T) {
 		t.Fatal(err)
 	}
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
-	if err := testClient.Get(t.Context(), client.ObjectKey{Namespace: testNamespace, Name: "worker-1"}, status); err != nil {
+	if err := testClient.Get(t.Context(), client.ObjectKey{Namespace: testNamespace, Name: "worker-1"},
+		status); err != nil {
 		t.Fatal(err)
 	}
-	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1", Status: lvmv1alpha1.VGStatusReady, ThinPool: &lvmv1alpha1.ThinPoolStatus{
-		Name: "pool", Size: resource.MustParse("1Gi"), MetadataSize: resource.MustParse("4Mi"), ChunkSize: ptr.To(resource.MustParse("256Ki")),
-	}}}
+	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1", Status: lvmv1alpha1.VGStatusReady,
+		ThinPool: &lvmv1alpha1.ThinPoolStatus{
+			Name: "pool", Size: resource.MustParse("1Gi"), MetadataSize: resource.MustParse("4Mi"),
+			ChunkSize: ptr.To(resource.MustParse("256Ki")),
+		}}}
 	if err := testClient.Status().Update(t.Context(), status); err != nil {
 		t.Fatal(err)
 	}
@@ -348,8 +366,10 @@ func TestAChunkSizeCanBeChangedUntilThePoolExists(t *testing.T) {
 
 func TestDevicesThatTheNodesKnow(t *testing.T) {
 	listDevices(t, "worker-1",
-		lvmv1alpha1.DeviceStatus{Name: "/dev/sda", State: lvmv1alpha1.DeviceInUse, Reasons: []lvmv1alpha1.DeviceReason{{Code: "IsOSDisk", Message: "the machine runs from it"}}},
-		lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", ByID: []string{"wwn-1"}, State: lvmv1alpha1.DeviceAvailable})
+		lvmv1alpha1.DeviceStatus{Name: "/dev/sda", State: lvmv1alpha1.DeviceInUse,
+			Reasons: []lvmv1alpha1.DeviceReason{{Code: "IsOSDisk", Message: "the machine runs from it"}}},
+		lvmv1alpha1.DeviceStatus{Name: "/dev/sdb", ID: "wwn:1", ByID: []string{"wwn-1"},
+			State: lvmv1alpha1.DeviceAvailable})
 	twice := []string{
 		`spec.storage.deviceClasses[1].deviceSelectors[0].paths[0]: Invalid value: "/dev/disk/by-id/wwn-1": leads to the same device on node worker-1 (/dev/sdb wwn:1) as /dev/sdb at spec.storage.deviceClasses[0].deviceSelector.paths[0], in device class "vg1": a device can belong to one device class, take it out of one of the two`,
 		`spec.storage.deviceClasses[1].deviceSelectors[0].minSize: Invalid value: "1Mi": must be at least 16Mi`,
@@ -357,8 +377,9 @@ func TestDevicesThatTheNodesKnow(t *testing.T) {
 		`spec.storage.deviceClasses[1].deviceSelectors: Invalid value: 1: raid5 needs at least 3 devices on each node, and 1 are named`,
 	}
 	other := lvmv1alpha1.DeviceClass{Name: "vg2", RAIDConfig: &lvmv1alpha1.RAIDConfig{Type: lvmv1alpha1.RAIDType5},
-		DeviceSelectors: []lvmv1alpha1.NodeDeviceSelector{{DeviceSelector: lvmv1alpha1.DeviceSelector{Paths: []lvmv1alpha1.DevicePath{"/dev/disk/by-id/wwn-1"},
-			MinSize: ptr.To(resource.MustParse("1Mi")), Transports: []lvmv1alpha1.DeviceProperty{"pigeon"}}}}}
+		DeviceSelectors: []lvmv1alpha1.NodeDeviceSelector{
+			{DeviceSelector: lvmv1alpha1.DeviceSelector{Paths: []lvmv1alpha1.DevicePath{"/dev/disk/by-id/wwn-1"},
+				MinSize: ptr.To(resource.MustParse("1Mi")), Transports: []lvmv1alpha1.DeviceProperty{"pigeon"}}}}}
 	refused := func(err error) {
 		t.Helper()
 		for _, want := range twice {
@@ -378,7 +399,8 @@ func TestDevicesThatTheNodesKnow(t *testing.T) {
 	heard.texts = nil
 	changed = cluster.DeepCopy()
 	changed.Spec.Storage.DeviceClasses[0].DeviceSelector.Paths = []lvmv1alpha1.DevicePath{"/dev/sda"}
-	changed.Spec.Storage.DeviceClasses[0].DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: "worker-9", Device: "/dev/sdb", Action: lvmv1alpha1.DeviceActionDrain}}
+	changed.Spec.Storage.DeviceClasses[0].DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: "worker-9",
+		Device: "/dev/sdb", Action: lvmv1alpha1.DeviceActionDrain}}
 	if err := testClient.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +417,8 @@ func TestDevicesThatTheNodesKnow(t *testing.T) {
 func TestConsentToWipeOnUpdate(t *testing.T) {
 	wiping := func(cluster *lvmv1alpha1.LVMCluster, paths ...lvmv1alpha1.DevicePath) *lvmv1alpha1.LVMCluster {
 		changed := cluster.DeepCopy()
-		changed.Spec.Storage.DeviceClasses[0].DeviceSelector = &lvmv1alpha1.DeviceSelector{Paths: paths, ForceWipeDevicesAndDestroyAllData: ptr.To(true)}
+		changed.Spec.Storage.DeviceClasses[0].DeviceSelector = &lvmv1alpha1.DeviceSelector{Paths: paths,
+			ForceWipeDevicesAndDestroyAllData: ptr.To(true)}
 		return changed
 	}
 	cluster := newCluster(asDefault(class("vg1", "/dev/sda")))
@@ -404,7 +427,8 @@ func TestConsentToWipeOnUpdate(t *testing.T) {
 	if err := testClient.Update(t.Context(), wiping(cluster, "/dev/sda"), client.DryRunAll); err != nil {
 		t.Errorf("nothing was done yet: %v", err)
 	}
-	if want := []string{`device class "vg1": everything on /dev/sda will be destroyed, once for each disk, unless it is in use`}; !cmp.Equal(want, heard.texts) {
+	if want := []string{
+		`device class "vg1": everything on /dev/sda will be destroyed, once for each disk, unless it is in use`}; !cmp.Equal(want, heard.texts) {
 		t.Errorf("warnings %q", heard.texts)
 	}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: testNamespace}}
@@ -413,7 +437,8 @@ func TestConsentToWipeOnUpdate(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = testClient.Delete(context.Background(), group) })
 	want := `spec.storage.deviceClasses[0].deviceSelector.forceWipeDevicesAndDestroyAllData: Forbidden: /dev/sda was in device class "vg1" before, without being wiped, and may hold data by now: wipe it by hand, or use a deviceSelectors entry with this field for new devices only`
-	if err := testClient.Update(t.Context(), wiping(cluster, "/dev/sda", "/dev/sdb"), client.DryRunAll); err == nil || !strings.Contains(err.Error(), want) {
+	if err := testClient.Update(t.Context(), wiping(cluster, "/dev/sda", "/dev/sdb"), client.DryRunAll); err == nil ||
+		!strings.Contains(err.Error(), want) {
 		t.Errorf("message\n%v\ndoes not have\n%s", err, want)
 	}
 	if err := testClient.Update(t.Context(), wiping(cluster, "/dev/sdb"), client.DryRunAll); err != nil {
@@ -438,14 +463,17 @@ func TestCertificatesAreSharedAndTrusted(t *testing.T) {
 	ctx := t.Context()
 	configuration := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "of-certificates"},
 		Webhooks: []admissionv1.ValidatingWebhook{{Name: "a.example.com", AdmissionReviewVersions: []string{"v1"},
-			SideEffects:  ptr.To(admissionv1.SideEffectClassNone),
-			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x", Namespace: "x"}}}}}
+			SideEffects: ptr.To(admissionv1.SideEffectClassNone),
+			ClientConfig: admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "x",
+				Namespace: "x"}}}}}
 	if err := testClient.Create(ctx, configuration); err != nil {
 		t.Fatal(err)
 	}
-	options := CertificateOptions{Client: testClient, Secret: client.ObjectKey{Namespace: testNamespace, Name: "certificate"},
+	options := CertificateOptions{Client: testClient,
+		Secret:      client.ObjectKey{Namespace: testNamespace, Name: "certificate"},
 		ServiceName: "lvms-operator-webhook-service", Configuration: configuration.Name}
-	first, second := NewCertificates(options), NewCertificates(options)
+	first := NewCertificates(options)
+	second := NewCertificates(options)
 	for _, replica := range []*Certificates{first, second} {
 		if err := replica.Ready(nil); err == nil {
 			t.Error("ready before it has a certificate")
@@ -473,7 +501,9 @@ func TestCertificatesAreSharedAndTrusted(t *testing.T) {
 	if err := testClient.Get(ctx, client.ObjectKeyFromObject(configuration), configuration); err != nil {
 		t.Fatal(err)
 	}
-	if bundle := string(configuration.Webhooks[0].ClientConfig.CABundle); !strings.HasSuffix(bundle, string(firstBlock(old))) || bundle == string(old) {
-		t.Error("after the renewal the old authority, by which the other replica still serves, is not trusted next to the new one")
+	if bundle := string(configuration.Webhooks[0].ClientConfig.CABundle); !strings.HasSuffix(bundle,
+		string(firstBlock(old))) || bundle == string(old) {
+		t.Error("after the renewal the old authority, by which the other replica still serves, is not trusted next " +
+			"to the new one")
 	}
 }

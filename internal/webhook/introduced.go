@@ -15,8 +15,8 @@ var (
 	anyIndex   = regexp.MustCompile(`\[\d+\]`)
 )
 
-// introduced returns the violations that a change brings. Those that the stored object had already, of the same device class with the same
-// value, do not count: an object that was stored under older rules can be changed step by step.
+// introduced returns the violations that a change brings. Those that the stored object had already, of the same device
+// class with the same value, do not count: an object that was stored under older rules can be changed step by step.
 func introduced(before, after lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	stored := map[string]bool{}
 	for _, violation := range validateSpec(before) {
@@ -43,5 +43,6 @@ func violationKey(violation *field.Error, spec lvmv1alpha1.LVMClusterSpec) strin
 		})
 		return anyIndex.ReplaceAllString(text, "[]")
 	}
-	return fmt.Sprint(violation.Type, " ", named(violation.Field), " ", violation.BadValue, " ", named(violation.Detail))
+	return fmt.Sprint(violation.Type, " ", named(violation.Field), " ", violation.BadValue, " ",
+		named(violation.Detail))
 }

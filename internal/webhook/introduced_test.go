@@ -16,45 +16,58 @@ import (
 
 func withChunks(name, size string) lvmv1alpha1.DeviceClass {
 	chunks := resource.MustParse(size)
-	return lvmv1alpha1.DeviceClass{Name: name, ThinPoolConfig: &lvmv1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, ChunkSize: &chunks},
-		DeviceSelector: &lvmv1alpha1.DeviceSelector{Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath("/dev/disk/by-id/" + name)}}}
+	return lvmv1alpha1.DeviceClass{Name: name,
+		ThinPoolConfig: &lvmv1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, ChunkSize: &chunks},
+		DeviceSelector: &lvmv1alpha1.DeviceSelector{
+			Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath("/dev/disk/by-id/" + name)}}}
 }
 
 // A stored LVMCluster that violates a rule can be changed, if the change does not violate a rule that held before.
 func TestOnlyWhatAChangeIntroducesIsRefused(t *testing.T) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme, lvmv1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme,
+		lvmv1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).Build()
 	validator := &Validator{Live: api, Cached: api, Namespace: "lvms"}
-	labelled := func(class lvmv1alpha1.DeviceClass) lvmv1alpha1.DeviceClass {
+	labeled := func(class lvmv1alpha1.DeviceClass) lvmv1alpha1.DeviceClass {
 		class.StorageClassOptions = &lvmv1alpha1.StorageClassOptions{AdditionalLabels: map[string]string{"rack": "a"}}
 		return class
 	}
-	bad, good := withChunks("vg1", "1Ki"), withChunks("vg2", "64Ki")
+	bad := withChunks("vg1", "1Ki")
+	good := withChunks("vg2", "64Ki")
 	twice := withChunks("vg2", "64Ki")
 	twice.DeviceSelector = bad.DeviceSelector
 	for name, test := range map[string]struct {
 		before, after []lvmv1alpha1.DeviceClass
 		want          string
 	}{
-		"another field":                 {[]lvmv1alpha1.DeviceClass{bad, good}, []lvmv1alpha1.DeviceClass{bad, labelled(good)}, ""},
-		"in another order":              {[]lvmv1alpha1.DeviceClass{bad, good}, []lvmv1alpha1.DeviceClass{good, labelled(bad)}, ""},
-		"a path in two classes":         {[]lvmv1alpha1.DeviceClass{withChunks("vg1", "64Ki"), twice}, []lvmv1alpha1.DeviceClass{labelled(withChunks("vg1", "64Ki")), twice}, ""},
-		"made right":                    {[]lvmv1alpha1.DeviceClass{bad}, []lvmv1alpha1.DeviceClass{withChunks("vg1", "64Ki")}, ""},
-		"a second violation":            {[]lvmv1alpha1.DeviceClass{bad, good}, []lvmv1alpha1.DeviceClass{bad, withChunks("vg2", "1Ki")}, "deviceClasses[1].thinPoolConfig.chunkSize"},
-		"one made right, another wrong": {[]lvmv1alpha1.DeviceClass{bad, good}, []lvmv1alpha1.DeviceClass{withChunks("vg1", "64Ki"), withChunks("vg2", "1Ki")}, "deviceClasses[1].thinPoolConfig.chunkSize"},
-		"another wrong value":           {[]lvmv1alpha1.DeviceClass{bad}, []lvmv1alpha1.DeviceClass{withChunks("vg1", "2Ki")}, `"2Ki"`},
+		"another field": {[]lvmv1alpha1.DeviceClass{bad, good},
+			[]lvmv1alpha1.DeviceClass{bad, labeled(good)}, ""},
+		"in another order": {[]lvmv1alpha1.DeviceClass{bad, good},
+			[]lvmv1alpha1.DeviceClass{good, labeled(bad)}, ""},
+		"a path in two classes": {[]lvmv1alpha1.DeviceClass{withChunks("vg1", "64Ki"), twice},
+			[]lvmv1alpha1.DeviceClass{labeled(withChunks("vg1", "64Ki")), twice}, ""},
+		"made right": {[]lvmv1alpha1.DeviceClass{bad},
+			[]lvmv1alpha1.DeviceClass{withChunks("vg1", "64Ki")}, ""},
+		"a second violation": {[]lvmv1alpha1.DeviceClass{bad, good},
+			[]lvmv1alpha1.DeviceClass{bad, withChunks("vg2", "1Ki")}, "deviceClasses[1].thinPoolConfig.chunkSize"},
+		"one made right, another wrong": {[]lvmv1alpha1.DeviceClass{bad, good},
+			[]lvmv1alpha1.DeviceClass{withChunks("vg1", "64Ki"), withChunks("vg2", "1Ki")},
+			"deviceClasses[1].thinPoolConfig.chunkSize"},
+		"another wrong value": {[]lvmv1alpha1.DeviceClass{bad},
+			[]lvmv1alpha1.DeviceClass{withChunks("vg1", "2Ki")}, `"2Ki"`},
 	} {
 		cluster := func(classes []lvmv1alpha1.DeviceClass) *lvmv1alpha1.LVMCluster {
 			return &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "c", Namespace: "lvms"},
 				Spec: lvmv1alpha1.LVMClusterSpec{Storage: lvmv1alpha1.Storage{DeviceClasses: classes}}}
 		}
 		_, err := validator.ValidateUpdate(t.Context(), cluster(test.before), cluster(test.after))
-		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+		if test.want == "" && err != nil || test.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}
 		// When an LVMCluster is created, every rule applies to the whole spec.

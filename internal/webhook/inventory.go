@@ -13,8 +13,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// inventory is what the nodes say about their devices. It can be older than the LVMCluster, or not be there yet: what it does not
-// know, the node agent decides.
+// inventory is what the nodes say about their devices. It can be older than the LVMCluster, or not be there yet: what
+// it does not know, the node agent decides.
 type inventory struct {
 	nodes []corev1.Node
 	// statuses by node; of the devices in them what identities leaves.
@@ -27,13 +27,15 @@ func identities(devices []lvmv1alpha1.DeviceStatus) []lvmv1alpha1.DeviceStatus {
 	for i := range devices {
 		d := &devices[i]
 		kept[i] = lvmv1alpha1.DeviceStatus{
-			Name: d.Name, ID: d.ID, KernelName: d.KernelName, ByID: d.ByID, ByPath: d.ByPath, VolumeGroup: d.VolumeGroup, PVUUID: d.PVUUID, State: d.State, Reasons: d.Reasons,
+			Name: d.Name, ID: d.ID, KernelName: d.KernelName, ByID: d.ByID, ByPath: d.ByPath,
+			VolumeGroup: d.VolumeGroup, PVUUID: d.PVUUID, State: d.State, Reasons: d.Reasons,
 		}
 	}
 	return kept
 }
 
-// nodeDevices are the devices of a node by everything that leads to them: names, links, identity, UUID of the physical volume.
+// nodeDevices are the devices of a node by everything that leads to them: names, links, identity, UUID of the physical
+// volume.
 type nodeDevices map[string]*lvmv1alpha1.DeviceStatus
 
 func (i inventory) devicesOf(node string) nodeDevices {
@@ -95,15 +97,18 @@ func selectsNode(selector *corev1.NodeSelector, node *corev1.Node) bool {
 	return err == nil && selected
 }
 
-// onceEach: two paths that lead to one device on a node are one device, and a path that selectors for different nodes have is, on a
-// node that both of them select. Paths that both were there before are not judged anew: what a name leads to, and what a label
-// selects, can change, and the change at hand may be the remedy.
+// onceEach: two paths that lead to one device on a node are one device, and a path that selectors for different nodes
+// have is, on a node that both of them select. Paths that both were there before are not judged anew: what a name leads
+// to, and what a label selects, can change, and the change at hand may be the remedy.
 func (i inventory) onceEach(old, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
-	reported, written, all := map[string]bool{}, writtenIn(old), selections(after)
+	reported := map[string]bool{}
+	written := writtenIn(old)
+	all := selections(after)
 	for n := range i.nodes {
 		node := &i.nodes[n]
-		devices, seen := i.devicesOf(node.Name), map[string]use{}
+		devices := i.devicesOf(node.Name)
+		seen := map[string]use{}
 		for _, u := range usesOn(node, all) {
 			device := devices.at(u.path)
 			what := path.Clean(u.path)
@@ -121,7 +126,8 @@ func (i inventory) onceEach(old, after []lvmv1alpha1.DeviceClass) field.ErrorLis
 			}
 			reported[u.at.String()] = true
 			violations = append(violations, field.Invalid(u.at, u.path, fmt.Sprintf(
-				"leads to the same device on node %s%s as %s at %s%s", node.Name, known(device), other.path, other.at, remedy(u, other))))
+				"leads to the same device on node %s%s as %s at %s%s", node.Name, known(device), other.path, other.at,
+				remedy(u, other))))
 		}
 	}
 	return violations
@@ -144,7 +150,8 @@ func remedy(u, other use) string {
 	if u.class.Name == other.class.Name {
 		return ": name it once"
 	}
-	return fmt.Sprintf(", in device class %q: a device can belong to one device class, take it out of one of the two", other.class.Name)
+	return fmt.Sprintf(", in device class %q: a device can belong to one device class, take it out of one of the two",
+		other.class.Name)
 }
 
 // key is a path in a device class, wherever it is written there.
@@ -183,14 +190,18 @@ func (i inventory) unknownNodes(classes []lvmv1alpha1.DeviceClass) []string {
 	for c, class := range classes {
 		for r, request := range class.DeviceRequests {
 			if !exists(request.Node) {
-				all = append(all, fmt.Sprintf("%s: device class %q: there is no node %q: the request to %s %s waits until there is one; correct the name, or take the request out",
-					classesPath.Index(c).Child("deviceRequests").Index(r).Child("node"), class.Name, request.Node, strings.ToLower(string(request.Action)), request.Device))
+				all = append(all, fmt.Sprintf("%s: device class %q: there is no node %q: the request to %s %s waits "+
+					"until there is one; correct the name, or take the request out",
+					classesPath.Index(c).Child("deviceRequests").Index(r).Child("node"), class.Name, request.Node,
+					strings.ToLower(string(request.Action)), request.Device))
 			}
 		}
 		for a, adoption := range class.Adopt {
 			if !exists(adoption.Node) {
-				all = append(all, fmt.Sprintf("%s: device class %q: there is no node %q: volume group %s is adopted on no other node; correct the name, or take the entry out",
-					classesPath.Index(c).Child("adopt").Index(a).Child("node"), class.Name, adoption.Node, adoption.VolumeGroupUUID))
+				all = append(all, fmt.Sprintf("%s: device class %q: there is no node %q: volume group %s is adopted "+
+					"on no other node; correct the name, or take the entry out",
+					classesPath.Index(c).Child("adopt").Index(a).Child("node"), class.Name, adoption.Node,
+					adoption.VolumeGroupUUID))
 			}
 		}
 	}
@@ -206,7 +217,8 @@ func (i inventory) holdsOn(s selection, node string) bool {
 // Codes of docs/reference/devices.md that no name overcomes. The second list is what a wipe does away with.
 var (
 	obstacles = []string{
-		"IsOSDisk", "Mounted", "SwapInUse", "HasHolders", "InVolumeGroup", "ReadOnly", "PartitionReserved", "MultipathMember", "Busy",
+		"IsOSDisk", "Mounted", "SwapInUse", "HasHolders", "InVolumeGroup", "ReadOnly", "PartitionReserved",
+		"MultipathMember", "Busy",
 		"DuplicatePV", "UnsupportedType", "LVMInternal", "KubernetesLoop", "TooSmall",
 	}
 	contents = []string{"HasSignature", "HasPartitions", "RAIDMember", "LUKSLocked", "CephBlueStore"}
@@ -243,7 +255,8 @@ func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
 		reason string
 		usable bool
 	}
-	found, order := map[string]*finding{}, []string(nil)
+	found := map[string]*finding{}
+	order := []string(nil)
 	all := selections(classes)
 	for n := range i.nodes {
 		node := &i.nodes[n]
@@ -272,14 +285,15 @@ func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
 	var warnings []string
 	for _, at := range order {
 		if f := found[at]; !f.usable {
-			warnings = append(warnings, fmt.Sprintf("%s: device class %q: %s cannot be used on %s: %s", at, f.class.Name, f.path, shown(f.nodes), f.reason))
+			warnings = append(warnings, fmt.Sprintf("%s: device class %q: %s cannot be used on %s: %s", at,
+				f.class.Name, f.path, shown(f.nodes), f.reason))
 		}
 	}
 	return warnings
 }
 
-// tooFewForRAID tells of nodes for which fewer devices are named than the redundancy needs. That is no reason to refuse: which
-// nodes there are is not in the hands of who changes the LVMCluster.
+// tooFewForRAID tells of nodes for which fewer devices are named than the redundancy needs. That is no reason to
+// refuse: which nodes there are is not in the hands of who changes the LVMCluster.
 func (i inventory) tooFewForRAID(classes []lvmv1alpha1.DeviceClass) []string {
 	var warnings []string
 	for _, class := range classes {
@@ -294,7 +308,9 @@ func (i inventory) tooFewForRAID(classes []lvmv1alpha1.DeviceClass) []string {
 			}
 		}
 		if len(nodes) > 0 {
-			warnings = append(warnings, fmt.Sprintf("device class %q: %s needs at least %d devices, and fewer are named for %s: no volume can be made there",
+			warnings = append(warnings, fmt.Sprintf(
+				"device class %q: %s needs at least %d devices, and fewer are named for %s: "+
+					"no volume can be created there",
 				class.Name, class.RAIDConfig.Type, class.RAIDConfig.MinimumDevices(), shown(nodes)))
 		}
 	}

@@ -32,7 +32,8 @@ func (i inventory) nothingLeft(classes []lvmv1alpha1.DeviceClass) []string {
 		for n := range i.nodes {
 			node := i.nodes[n].Name
 			if requested := removals(class, node); len(requested) > 0 && i.takesAll(class.Name, node, requested) {
-				all = append(all, fmt.Sprintf("device class %q: every device of its volume group on node %s is to be removed: the last one stays; to give the volume group up, remove the device class",
+				all = append(all, fmt.Sprintf("device class %q: every device of its volume group on node %s is to be "+
+					"removed: the last one stays; to give the volume group up, remove the device class",
 					class.Name, node))
 			}
 		}
@@ -76,7 +77,8 @@ func (i inventory) stillNamed(classes []lvmv1alpha1.DeviceClass) []string {
 				continue
 			}
 			if at := i.whereNamed(class, classes, request); at != nil {
-				all = append(all, fmt.Sprintf("device class %q: %s is to be removed from node %s and is still named at %s: it is not taken again as long as the request stands; take its path out too",
+				all = append(all, fmt.Sprintf("device class %q: %s is to be removed from node %s and is still named "+
+					"at %s: it is not taken again as long as the request stands; take its path out too",
 					class.Name, request.Device, request.Node, at))
 			}
 		}
@@ -85,7 +87,8 @@ func (i inventory) stillNamed(classes []lvmv1alpha1.DeviceClass) []string {
 }
 
 // whereNamed returns where a selector names the device of a request, or nil.
-func (i inventory) whereNamed(class lvmv1alpha1.DeviceClass, classes []lvmv1alpha1.DeviceClass, request lvmv1alpha1.DeviceRequest) *field.Path {
+func (i inventory) whereNamed(class lvmv1alpha1.DeviceClass, classes []lvmv1alpha1.DeviceClass,
+	request lvmv1alpha1.DeviceRequest) *field.Path {
 	devices := i.devicesOf(request.Node)
 	meant := devices.at(request.Device)
 	for _, s := range selections(classes) {
@@ -101,12 +104,14 @@ func (i inventory) whereNamed(class lvmv1alpha1.DeviceClass, classes []lvmv1alph
 	return nil
 }
 
-// takenOut tells what happens to devices whose path is not in the selectors of a node any more. Nodes that surely have no such device are left out.
+// takenOut tells what happens to devices whose path is not in the selectors of a node any more. Nodes that surely have
+// no such device are left out.
 func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
 	var order []string
 	nodes := map[string][]string{}
 	classOf := map[string]use{}
-	old, all := selections(before), selections(after)
+	old := selections(before)
+	all := selections(after)
 	for n := range i.nodes {
 		node := &i.nodes[n]
 		still := map[string]bool{}
@@ -128,16 +133,21 @@ func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
 	for _, key := range order {
 		u := classOf[key]
 		warnings = append(warnings, fmt.Sprintf(
-			"device class %q: %s was taken out on %s: what is on it will be moved to the other devices of the volume group there, and the device leaves it, unless another path or property chooses it; put the path back to stop that",
+			"device class %q: %s was taken out on %s: what is on it will be moved to the other devices of the volume "+
+				"group there, and the device leaves it, unless another path or property chooses it; put the path "+
+				"back to stop that",
 			u.class.Name, u.path, shown(nodes[key])))
 	}
 	return warnings
 }
 
-// leadsNowhere reports whether a path surely leads to no device of a node, nor to a part of the class's volume group that is missing there.
+// leadsNowhere reports whether a path surely leads to no device of a node, nor to a part of the class's volume group
+// that is missing there.
 func (i inventory) leadsNowhere(node string, u use) bool {
-	status, name := i.statuses[node].Status, path.Clean(u.path)
-	if !meta.IsStatusConditionTrue(status.Conditions, lvmv1alpha1.ConditionDevicesObserved) || status.IsStale(time.Now()) {
+	status := i.statuses[node].Status
+	name := path.Clean(u.path)
+	if !meta.IsStatusConditionTrue(status.Conditions, lvmv1alpha1.ConditionDevicesObserved) ||
+		status.IsStale(time.Now()) {
 		return false
 	}
 	for n := range status.Devices {
@@ -146,10 +156,11 @@ func (i inventory) leadsNowhere(node string, u use) bool {
 		}
 	}
 	return !slices.ContainsFunc(status.NodeStatus, func(group lvmv1alpha1.VGStatus) bool {
-		return group.Name == u.class.Name && slices.ContainsFunc(group.PhysicalVolumes, func(pv lvmv1alpha1.PhysicalVolumeStatus) bool {
-			// What a missing device was called by is not always known.
-			return pv.State == lvmv1alpha1.PhysicalVolumeMissing || isMeant(nil, name, pv)
-		})
+		return group.Name == u.class.Name && slices.ContainsFunc(group.PhysicalVolumes,
+			func(pv lvmv1alpha1.PhysicalVolumeStatus) bool {
+				// What a missing device was called by is not always known.
+				return pv.State == lvmv1alpha1.PhysicalVolumeMissing || isMeant(nil, name, pv)
+			})
 	})
 }
 
@@ -164,12 +175,14 @@ func (i inventory) nodesLeft(before, after []lvmv1alpha1.DeviceClass) []string {
 		var nodes []string
 		for k := range i.nodes {
 			node := &i.nodes[k]
-			if selectsNode(before[at].NodeSelector, node) && !selectsNode(class.NodeSelector, node) && i.hasGroup(class.Name, node.Name) {
+			if selectsNode(before[at].NodeSelector, node) && !selectsNode(class.NodeSelector, node) &&
+				i.hasGroup(class.Name, node.Name) {
 				nodes = append(nodes, node.Name)
 			}
 		}
 		if len(nodes) > 0 {
-			all = append(all, fmt.Sprintf("%s: device class %q does not select %s any more: volumes that are there stay and are served, no new ones are made, and a volume group without volumes is removed",
+			all = append(all, fmt.Sprintf("%s: device class %q does not select %s any more: volumes that are there "+
+				"stay and are served, no new ones are made, and a volume group without volumes is removed",
 				classesPath.Index(n).Child("nodeSelector"), class.Name, shown(nodes)))
 		}
 	}
@@ -177,10 +190,12 @@ func (i inventory) nodesLeft(before, after []lvmv1alpha1.DeviceClass) []string {
 }
 
 func (i inventory) hasGroup(class, node string) bool {
-	return slices.ContainsFunc(i.statuses[node].Status.NodeStatus, func(entry lvmv1alpha1.VGStatus) bool { return entry.Name == class && len(entry.Devices) > 0 })
+	return slices.ContainsFunc(i.statuses[node].Status.NodeStatus,
+		func(entry lvmv1alpha1.VGStatus) bool { return entry.Name == class && len(entry.Devices) > 0 })
 }
 
-// namesDevices reports whether a device class is there and does not take every unused device. One that does keeps what it has.
+// namesDevices reports whether a device class is there and does not take every unused device. One that does keeps what
+// it has.
 func namesDevices(classes []lvmv1alpha1.DeviceClass, name string) bool {
 	return slices.ContainsFunc(classes, func(c lvmv1alpha1.DeviceClass) bool {
 		return c.Name == name && (c.DeviceSelector != nil || len(c.DeviceSelectors) > 0)

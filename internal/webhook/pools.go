@@ -11,8 +11,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// poolsClosed tells of thin pools that a change lets take nothing new: more is promised already than the overprovision ratio allows, or
-// more is written than the high-water mark. Nothing that exists changes by it.
+// poolsClosed tells of thin pools that a change lets take nothing new: more is promised already than the overprovision
+// ratio allows, or more is written than the high-water mark. Nothing that exists changes by it.
 func (i inventory) poolsClosed(before, after []lvmv1alpha1.DeviceClass) []string {
 	var all []string
 	for n, class := range after {
@@ -21,14 +21,17 @@ func (i inventory) poolsClosed(before, after []lvmv1alpha1.DeviceClass) []string
 		if config == nil || at < 0 || before[at].ThinPoolConfig == nil {
 			continue
 		}
-		old, path := before[at].ThinPoolConfig, classesPath.Index(n).Child("thinPoolConfig")
+		old := before[at].ThinPoolConfig
+		path := classesPath.Index(n).Child("thinPoolConfig")
 		if config.OverprovisionRatio < old.OverprovisionRatio {
 			// Divided, since the product of two limits may be too large.
 			nodes := i.nodesOfPools(class.Name, func(pool *lvmv1alpha1.ThinPoolStatus) bool {
 				return (promised(pool)-1)/int64(config.OverprovisionRatio) >= pool.Size.Value()
 			})
 			if len(nodes) > 0 {
-				all = append(all, fmt.Sprintf("%s: device class %q: the volumes on %s have more together than %d times the size of their thin pool: they stay, and no new volume, no snapshot and no growth is possible there until there is room",
+				all = append(all, fmt.Sprintf("%s: device class %q: the volumes on %s have more together than %d "+
+					"times the size of their thin pool: they stay, and no new volume, no snapshot and no growth is "+
+					"possible there until there is room",
 					path.Child("overprovisionRatio"), class.Name, shown(nodes), config.OverprovisionRatio))
 			}
 		}
@@ -37,7 +40,8 @@ func (i inventory) poolsClosed(before, after []lvmv1alpha1.DeviceClass) []string
 				return max(pool.DataPercent, pool.MetadataPercent) >= mark
 			})
 			if len(nodes) > 0 {
-				all = append(all, fmt.Sprintf("%s: device class %q: thin pools are fuller than %d %% on %s: no new volume, no snapshot and no growth is possible there until there is room",
+				all = append(all, fmt.Sprintf("%s: device class %q: thin pools are fuller than %d %% on %s: no new "+
+					"volume, no snapshot and no growth is possible there until there is room",
 					path.Child("highWaterMarkPercent"), class.Name, mark, shown(nodes)))
 			}
 		}
@@ -53,10 +57,12 @@ func metadataKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 		if at < 0 {
 			continue
 		}
-		was, is := metadataAsked(before[at].ThinPoolConfig), metadataAsked(class.ThinPoolConfig)
+		was := metadataAsked(before[at].ThinPoolConfig)
+		is := metadataAsked(class.ThinPoolConfig)
 		if was != nil && is != nil && is.Cmp(*was) < 0 {
-			violations = append(violations, field.Invalid(classesPath.Index(n).Child("thinPoolConfig", "metadataSize"), is.String(), fmt.Sprintf(
-				"was %s: the metadata of a thin pool can only grow", was.String())))
+			violations = append(violations, field.Invalid(classesPath.Index(n).Child("thinPoolConfig", "metadataSize"),
+				is.String(), fmt.Sprintf(
+					"was %s: the metadata of a thin pool can only grow", was.String())))
 		}
 	}
 	return violations
@@ -67,12 +73,15 @@ func (i inventory) chunksKept(before, after []lvmv1alpha1.DeviceClass) field.Err
 	var violations field.ErrorList
 	for n, class := range after {
 		at := slices.IndexFunc(before, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class.Name })
-		if at < 0 || class.ThinPoolConfig == nil || before[at].ThinPoolConfig == nil || sameChunks(before[at].ThinPoolConfig, class.ThinPoolConfig) {
+		if at < 0 || class.ThinPoolConfig == nil || before[at].ThinPoolConfig == nil ||
+			sameChunks(before[at].ThinPoolConfig, class.ThinPoolConfig) {
 			continue
 		}
 		if nodes := i.nodesOfPools(class.Name, func(*lvmv1alpha1.ThinPoolStatus) bool { return true }); len(nodes) > 0 {
-			violations = append(violations, field.Forbidden(classesPath.Index(n).Child("thinPoolConfig", "chunkSize"), fmt.Sprintf(
-				"device class %q has its thin pool on %s, and the chunk size of a thin pool cannot be changed: put the old value back, or add a device class with the new one for other devices",
+			violations = append(violations, field.Forbidden(classesPath.Index(n).Child("thinPoolConfig",
+				"chunkSize"), fmt.Sprintf(
+				"device class %q has its thin pool on %s, and the chunk size of a thin pool cannot be changed: put "+
+					"the old value back, or add a device class with the new one for other devices",
 				class.Name, shown(nodes))))
 		}
 	}

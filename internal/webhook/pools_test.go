@@ -11,7 +11,9 @@ import (
 
 func TestPoolsThatAChangeCloses(t *testing.T) {
 	pool := func(class, size, virtual string, data, metadata int32) lvmv1alpha1.LVMVolumeGroupNodeStatus {
-		entry := lvmv1alpha1.VGStatus{Name: class, ThinPool: &lvmv1alpha1.ThinPoolStatus{Name: "p", Size: resource.MustParse(size), DataPercent: data, MetadataPercent: metadata}}
+		entry := lvmv1alpha1.VGStatus{Name: class,
+			ThinPool: &lvmv1alpha1.ThinPoolStatus{Name: "p", Size: resource.MustParse(size), DataPercent: data,
+				MetadataPercent: metadata}}
 		if virtual != "" {
 			q := resource.MustParse(virtual)
 			entry.ThinPool.VirtualSize = &q
@@ -21,7 +23,8 @@ func TestPoolsThatAChangeCloses(t *testing.T) {
 		return status
 	}
 	known := inventory{statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{
-		"n3": pool("a", "10Gi", "21Gi", 80, 10), "n1": pool("a", "10Gi", "50Gi", 10, 70), "n2": pool("a", "10Gi", "20Gi", 69, 69),
+		"n3": pool("a", "10Gi", "21Gi", 80, 10), "n1": pool("a", "10Gi", "50Gi", 10, 70),
+		"n2": pool("a", "10Gi", "20Gi", 69, 69),
 		"n4": pool("b", "10Gi", "99Gi", 99, 99), "n5": pool("a", "8Ei", "", 0, 0), "n6": {},
 	}}
 	const before = "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 10, highWaterMarkPercent: 95}}]"
@@ -30,13 +33,22 @@ func TestPoolsThatAChangeCloses(t *testing.T) {
 		want          []string
 	}{
 		"nothing changes": {before, before, nil},
-		"a lower ratio":   {before, "[{name: x}, {name: a, thinPoolConfig: {name: p, overprovisionRatio: 2, highWaterMarkPercent: 95}}]", []string{`spec.storage.deviceClasses[1].thinPoolConfig.overprovisionRatio: device class "a": the volumes on nodes n1, n3 have more together than 2 times`}},
-		"still enough":    {before, "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 5, highWaterMarkPercent: 95}}]", nil},
-		"a higher ratio":  {"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1}}]", "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 2}}]", nil},
-		"a lower mark":    {before, "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 10, highWaterMarkPercent: 70}}]", []string{"highWaterMarkPercent: device class \"a\": thin pools are fuller than 70 % on nodes n1, n3"}},
-		"both":            {before, "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 4, highWaterMarkPercent: 75}}]", []string{"on node n1 have more", "75 % on node n3"}},
-		"a new class":     {"[]", "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1}}]", nil},
-		"a thick class":   {"[{name: a}]", "[{name: a}]", nil},
+		"a lower ratio": {before,
+			"[{name: x}, {name: a, thinPoolConfig: {name: p, overprovisionRatio: 2, highWaterMarkPercent: 95}}]",
+			[]string{
+				`spec.storage.deviceClasses[1].thinPoolConfig.overprovisionRatio: device class "a": the volumes on nodes n1, n3 have more together than 2 times`}},
+		"still enough": {before,
+			"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 5, highWaterMarkPercent: 95}}]", nil},
+		"a higher ratio": {"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1}}]",
+			"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 2}}]", nil},
+		"a lower mark": {before,
+			"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 10, highWaterMarkPercent: 70}}]",
+			[]string{"highWaterMarkPercent: device class \"a\": thin pools are fuller than 70 % on nodes n1, n3"}},
+		"both": {before,
+			"[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 4, highWaterMarkPercent: 75}}]",
+			[]string{"on node n1 have more", "75 % on node n3"}},
+		"a new class":   {"[]", "[{name: a, thinPoolConfig: {name: p, overprovisionRatio: 1}}]", nil},
+		"a thick class": {"[{name: a}]", "[{name: a}]", nil},
 	} {
 		got := known.poolsClosed(classesOf(t, tt.before), classesOf(t, tt.after))
 		if len(got) != len(tt.want) {
@@ -63,7 +75,8 @@ func TestNodesThatAChangeLeaves(t *testing.T) {
 		before, after string
 		want          string
 	}{
-		"one leaves":        {"[{name: a}]", "[{name: x}, {name: a, " + onRack("a") + "}]", `spec.storage.deviceClasses[1].nodeSelector: device class "a" does not select node n2 any more`},
+		"one leaves": {"[{name: a}]", "[{name: x}, {name: a, " + onRack("a") + "}]",
+			`spec.storage.deviceClasses[1].nodeSelector: device class "a" does not select node n2 any more`},
 		"all leave":         {"[{name: a}]", "[{name: a, " + onRack("z") + "}]", "nodes n1, n2 any more"},
 		"more come":         {"[{name: a, " + onRack("a") + "}]", "[{name: a}]", ""},
 		"one that has none": {"[{name: b}]", "[{name: b, " + onRack("a") + "}]", ""},
@@ -84,8 +97,10 @@ func TestAChunkSizeIsKeptWithItsPool(t *testing.T) {
 		return status
 	}
 	pool := &lvmv1alpha1.ThinPoolStatus{Name: "p"}
-	without := inventory{statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{"n1": status("b", pool), "n2": status("a", nil)}}
-	with := inventory{statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{"n1": status("b", pool), "n2": status("a", pool)}}
+	without := inventory{statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{"n1": status("b", pool),
+		"n2": status("a", nil)}}
+	with := inventory{statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{"n1": status("b", pool),
+		"n2": status("a", pool)}}
 	of := func(config string) string {
 		return "[{name: x}, {name: a, thinPoolConfig: {name: p, overprovisionRatio: 1" + config + "}}]"
 	}
@@ -116,8 +131,11 @@ func TestMetadataOnlyGrows(t *testing.T) {
 		before, after string
 		want          []string
 	}{
-		"grows":                   {static + ", metadataSize: 1Gi", static + ", metadataSize: 2Gi", nil},
-		"shrinks":                 {static + ", metadataSize: 2Gi", static + ", metadataSize: 1Gi", []string{"thinPoolConfig.metadataSize: Invalid value: \"1Gi\": was 2Gi: the metadata of a thin pool can only grow"}},
+		"grows": {static + ", metadataSize: 1Gi", static + ", metadataSize: 2Gi", nil},
+		"shrinks": {static + ", metadataSize: 2Gi", static + ", metadataSize: 1Gi",
+			[]string{
+				"thinPoolConfig.metadataSize: Invalid value: \"1Gi\": was 2Gi: the metadata of a thin " +
+					"pool can only grow"}},
 		"shrinks to the default":  {static + ", metadataSize: 2Gi", static, []string{"was 2Gi"}},
 		"below the default":       {static, static + ", metadataSize: 512Mi", []string{"was 1Gi"}},
 		"left to LVM":             {static + ", metadataSize: 2Gi", "", nil},

@@ -31,7 +31,8 @@ var classesPath = field.NewPath("spec", "storage", "deviceClasses")
 // validateSpec returns what is wrong with a spec beyond what the schema of the kind refuses by itself.
 func validateSpec(spec lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	classes := spec.Storage.DeviceClasses
-	return slices.Concat(devicesNamed(classes), pathsOnce(classes), propertiesPossible(classes), propertiesDiffer(classes), raidPossible(classes), sizesPossible(classes), optionsPossible(classes))
+	return slices.Concat(devicesNamed(classes), pathsOnce(classes), propertiesPossible(classes),
+		propertiesDiffer(classes), raidPossible(classes), sizesPossible(classes), optionsPossible(classes))
 }
 
 // inNamespace: the operator looks into one namespace only.
@@ -40,7 +41,8 @@ func inNamespace(cluster *lvmv1alpha1.LVMCluster, namespace string) *field.Error
 		return nil
 	}
 	return field.Invalid(field.NewPath("metadata", "namespace"), cluster.Namespace,
-		fmt.Sprintf("an LVMCluster is looked after in namespace %q only, where the operator runs: create it there", namespace))
+		fmt.Sprintf("an LVMCluster is looked after in namespace %q only, where the operator runs: create it there",
+			namespace))
 }
 
 // only: there is one LVMCluster.
@@ -48,7 +50,8 @@ func only(cluster *lvmv1alpha1.LVMCluster, others []lvmv1alpha1.LVMCluster) *fie
 	for _, other := range others {
 		if other.Name != cluster.Name {
 			return field.Forbidden(field.NewPath("metadata", "name"), fmt.Sprintf(
-				"the cluster can have one LVMCluster and has %q already: add your device classes to it, or delete it first",
+				"the cluster can have one LVMCluster and has %q already: add your device classes to it, "+
+					"or delete it first",
 				other.Namespace+"/"+other.Name))
 		}
 	}
@@ -65,7 +68,8 @@ func devicesNamed(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	for i, class := range classes {
 		if class.DeviceSelector == nil && len(class.DeviceSelectors) == 0 {
 			violations = append(violations, field.Required(classesPath.Index(i).Child("deviceSelector"), fmt.Sprintf(
-				"device class %q would take every unused device, also those meant for the other device classes: name its devices in paths or optionalPaths, or their properties",
+				"device class %q would take every unused device, also those meant for the other device classes: name "+
+					"its devices in paths or optionalPaths, or their properties",
 				class.Name)))
 		}
 	}
@@ -116,7 +120,8 @@ func (u use) clash(seen []use) *field.Error {
 				"the device is named twice in device class %q, also at %s: keep one of them", u.class.Name, other.at))
 		case meet(u.class.NodeSelector, other.class.NodeSelector):
 			return field.Invalid(u.at, u.path, fmt.Sprintf(
-				"device classes %q and %q name the same device on the same nodes, also at %s: a device can belong to one device class, remove it from the other",
+				"device classes %q and %q name the same device on the same nodes, also at %s: a device can belong to "+
+					"one device class, remove it from the other",
 				other.class.Name, u.class.Name, other.at))
 		}
 	}
@@ -134,11 +139,13 @@ func meet(a, b *corev1.NodeSelector) bool {
 func sizesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range classes {
-		pool, at := class.ThinPoolConfig, classesPath.Index(i).Child("thinPoolConfig")
+		pool := class.ThinPoolConfig
+		at := classesPath.Index(i).Child("thinPoolConfig")
 		if pool == nil {
 			continue
 		}
-		if size := pool.ChunkSize; size != nil && (!between(*size, minChunkSize, maxChunkSize) || size.Value()%minChunkSize != 0) {
+		if size := pool.ChunkSize; size != nil &&
+			(!between(*size, minChunkSize, maxChunkSize) || size.Value()%minChunkSize != 0) {
 			violations = append(violations, field.Invalid(at.Child("chunkSize"), size.String(),
 				"must be a multiple of 64Ki, from 64Ki to 1Gi; leave it out for one that fits the size of the pool"))
 		}
@@ -163,11 +170,14 @@ func warnings(spec lvmv1alpha1.LVMClusterSpec) admission.Warnings {
 	}
 	for _, class := range classes {
 		if class.DeviceSelector == nil && len(class.DeviceSelectors) == 0 {
-			all = append(all, fmt.Sprintf("device class %q has no deviceSelector: every unused device of its nodes will be taken%s", class.Name, later(class)))
+			all = append(all,
+				fmt.Sprintf("device class %q has no deviceSelector: every unused device of its nodes will be taken%s",
+					class.Name, later(class)))
 		}
 		if pool := class.ThinPoolConfig; pool != nil && pool.SizePercent > highSizePercent {
 			all = append(all, fmt.Sprintf(
-				"device class %q: thinPoolConfig.sizePercent %d leaves little free space in the volume group: above %d the metadata of the thin pool may be unable to grow, and a pool with full metadata stops",
+				"device class %q: thinPoolConfig.sizePercent %d leaves little free space in the volume group: above "+
+					"%d the metadata of the thin pool may be unable to grow, and a pool with full metadata stops",
 				class.Name, pool.SizePercent, highSizePercent))
 		}
 	}

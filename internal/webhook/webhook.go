@@ -28,7 +28,8 @@ import (
 
 // Validator decides about LVMClusters.
 type Validator struct {
-	// Live reads LVMClusters and StorageClasses. It is not a cache: two clusters created one right after the other must meet.
+	// Live reads LVMClusters and StorageClasses. It is not a cache: two clusters created one right after the other must
+	// meet.
 	Live client.Reader
 	// Cached reads nodes. What devices they have is not in a cache.
 	Cached client.Reader
@@ -51,7 +52,8 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 	}
 	others := &lvmv1alpha1.LVMClusterList{}
 	if err := v.Live.List(ctx, others, client.InNamespace(v.Namespace)); err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("list the LVMClusters in namespace %s, of which there can be one: %w", v.Namespace, err))
+		return nil, apierrors.NewInternalError(
+			fmt.Errorf("list the LVMClusters in namespace %s, of which there can be one: %w", v.Namespace, err))
 	}
 	if violation := only(cluster, others.Items); violation != nil {
 		violations = append(violations, violation)
@@ -75,25 +77,29 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 func (v *Validator) inventory(ctx context.Context) (inventory, error) {
 	nodes := &corev1.NodeList{}
 	if err := v.Cached.List(ctx, nodes); err != nil {
-		return inventory{}, apierrors.NewInternalError(fmt.Errorf("list the nodes, to see which devices are meant: %w", err))
+		return inventory{}, apierrors.NewInternalError(
+			fmt.Errorf("list the nodes, to see which devices are meant: %w", err))
 	}
 	known := inventory{nodes: nodes.Items, statuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}}
-	err := paging.Each(ctx, v.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}, func(list *lvmv1alpha1.LVMVolumeGroupNodeStatusList) {
-		for i := range list.Items {
-			status := list.Items[i]
-			status.ManagedFields, status.Status.Devices = nil, identities(status.Status.Devices)
-			known.statuses[status.Name] = status
-		}
-	}, client.InNamespace(v.Namespace))
+	err := paging.Each(ctx, v.Live, &lvmv1alpha1.LVMVolumeGroupNodeStatusList{},
+		func(list *lvmv1alpha1.LVMVolumeGroupNodeStatusList) {
+			for i := range list.Items {
+				status := list.Items[i]
+				status.ManagedFields, status.Status.Devices = nil, identities(status.Status.Devices)
+				known.statuses[status.Name] = status
+			}
+		}, client.InNamespace(v.Namespace))
 	if err != nil {
-		return inventory{}, apierrors.NewInternalError(fmt.Errorf("list the node statuses, to see which devices are meant: %w", err))
+		return inventory{}, apierrors.NewInternalError(
+			fmt.Errorf("list the node statuses, to see which devices are meant: %w", err))
 	}
 	return known, nil
 }
 
-// ValidateUpdate judges what a change of the spec introduces. Other changes are not asked about: an LVMCluster that was made under
-// older rules must still be labelled, and above all be deleted, which is an update of its finalizers.
-func (v *Validator) ValidateUpdate(ctx context.Context, before, after *lvmv1alpha1.LVMCluster) (admission.Warnings, error) {
+// ValidateUpdate judges what a change of the spec introduces. Other changes are not asked about: an LVMCluster that was
+// made under older rules must still be labeled, and above all be deleted, which is an update of its finalizers.
+func (v *Validator) ValidateUpdate(ctx context.Context,
+	before, after *lvmv1alpha1.LVMCluster) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || reflect.DeepEqual(before.Spec, after.Spec) {
 		return nil, nil
 	}
@@ -103,14 +109,18 @@ func (v *Validator) ValidateUpdate(ctx context.Context, before, after *lvmv1alph
 	}
 	begun := &lvmv1alpha1.LVMVolumeGroupList{}
 	if err := v.Live.List(ctx, begun, client.InNamespace(v.Namespace)); err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("list the LVMVolumeGroups, to see which device classes may have data already: %w", err))
+		return nil, apierrors.NewInternalError(
+			fmt.Errorf("list the LVMVolumeGroups, to see which device classes may have data already: %w", err))
 	}
 	present := &storagev1.StorageClassList{}
 	if err := v.Live.List(ctx, present); err != nil {
-		return nil, apierrors.NewInternalError(fmt.Errorf("list the StorageClasses, to see what cannot be changed: %w", err))
+		return nil, apierrors.NewInternalError(
+			fmt.Errorf("list the StorageClasses, to see what cannot be changed: %w", err))
 	}
-	old, classes := before.Spec.Storage.DeviceClasses, after.Spec.Storage.DeviceClasses
-	violations := slices.Concat(introduced(before.Spec, after.Spec), classesKept(old, classes), optionsKept(old, classes, present.Items), metadataKept(old, classes),
+	old := before.Spec.Storage.DeviceClasses
+	classes := after.Spec.Storage.DeviceClasses
+	violations := slices.Concat(introduced(before.Spec, after.Spec), classesKept(old, classes),
+		optionsKept(old, classes, present.Items), metadataKept(old, classes),
 		known.chunksKept(old, classes), wipesNew(old, classes, begun.Items, known), known.onceEach(old, classes))
 	return append(warnings(after.Spec), deviceWarnings(old, classes, known)...), refuse(after, violations)
 }

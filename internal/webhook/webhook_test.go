@@ -19,10 +19,12 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// TestWhatCannotBeReadIsNotEmpty: without what the rules need nothing is admitted, and the message says what could not be read.
+// TestWhatCannotBeReadIsNotEmpty: without what the rules need nothing is admitted, and the message says what could not
+// be read.
 func TestWhatCannotBeReadIsNotEmpty(t *testing.T) {
 	scheme := runtime.NewScheme()
-	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), lvmv1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme),
+		lvmv1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
 	before := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "my-lvmcluster", Namespace: "ns"}}
@@ -40,7 +42,8 @@ func TestWhatCannotBeReadIsNotEmpty(t *testing.T) {
 		{list: &storagev1.StorageClassList{}, update: true, says: "list the StorageClasses"},
 	} {
 		reader := fake.NewClientBuilder().WithScheme(scheme).WithInterceptorFuncs(interceptor.Funcs{
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				options ...client.ListOption) error {
 				if fmt.Sprintf("%T", list) == fmt.Sprintf("%T", tt.list) {
 					return errors.New("the API server is away")
 				}
@@ -57,7 +60,8 @@ func TestWhatCannotBeReadIsNotEmpty(t *testing.T) {
 			switch {
 			case !got.refuse && got.err != nil:
 				t.Errorf("%T, %s: %v", tt.list, verb, got.err)
-			case got.refuse && (!apierrors.IsInternalError(got.err) || !strings.Contains(got.err.Error(), tt.says) || !strings.Contains(got.err.Error(), "the API server is away")):
+			case got.refuse && (!apierrors.IsInternalError(got.err) || !strings.Contains(got.err.Error(), tt.says) ||
+				!strings.Contains(got.err.Error(), "the API server is away")):
 				t.Errorf("%T, %s: got %v, want %q", tt.list, verb, got.err, tt.says)
 			}
 		}

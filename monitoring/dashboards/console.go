@@ -22,22 +22,29 @@ func consoleBoard() object {
 		})
 	}
 	return object{
-		"title": title, "uid": uid, "tags": []string{"lvm-storage"}, "schemaVersion": 14, "version": 1, "editable": false, "timezone": "browser",
-		"time": object{"from": "now-1d", "to": "now"}, "refresh": "1m", "rows": list, "templating": object{"list": choices},
+		"title": title, "uid": uid, "tags": []string{"lvm-storage"}, "schemaVersion": 14, "version": 1,
+		"editable": false, "timezone": "browser",
+		"time": object{"from": "now-1d", "to": "now"}, "refresh": "1m", "rows": list,
+		"templating": object{"list": choices},
 	}
 }
 
 func consolePanel(p panel, id int) object {
 	o := object{
-		"id": id, "title": p.title, "description": p.help, "type": consoleTypes[p.kind], "span": p.width, "datasource": "prometheus",
-		"targets": consoleTargets(p),
+		"id": id, "title": p.title, "description": p.help, "type": consoleTypes[p.kind], "span": p.width,
+		"datasource": "prometheus",
+		"targets":    consoleTargets(p),
 	}
 	switch p.kind {
 	case lines, areas:
-		o["stack"], o["legend"], o["nullPointMode"] = p.kind == areas, object{"show": true}, "null"
+		o["stack"] = p.kind == areas
+		o["legend"] = object{"show": true}
+		o["nullPointMode"] = "null"
 		o["yaxes"] = []object{{"format": p.unit, "decimals": p.decimals}, {"format": plain, "show": false}}
 	case number:
-		o["format"], o["decimals"], o["valueFontSize"] = p.unit, p.decimals, "150%"
+		o["format"] = p.unit
+		o["decimals"] = p.decimals
+		o["valueFontSize"] = "150%"
 		var words []object
 		for _, w := range p.words {
 			words = append(words, object{"op": "=", "value": w[0], "text": w[1]})
@@ -57,7 +64,8 @@ func consoleTargets(p panel) []object {
 	for i, q := range p.queries {
 		target := object{"expr": q.expr, "refId": refID(i), "legendFormat": q.name}
 		if p.kind == table {
-			target["format"], target["instant"] = "table", true
+			target["format"] = "table"
+			target["instant"] = true
 		}
 		targets = append(targets, target)
 	}
@@ -74,12 +82,13 @@ func consoleColumns(p panel) []object {
 			styles = append(styles, object{"pattern": "Value #" + refID(i), "type": "hidden"})
 			continue
 		}
-		styles = append(styles, object{"pattern": "Value #" + refID(i), "alias": q.name, "type": "number", "unit": q.unit, "decimals": q.decimals})
+		styles = append(styles, object{"pattern": "Value #" + refID(i), "alias": q.name, "type": "number",
+			"unit": q.unit, "decimals": q.decimals})
 	}
 	return styles
 }
 
-// thresholds are the colours of a number, from a value on.
+// thresholds are the colors of a number, from a value on.
 func thresholds(p panel) []object {
 	steps := []object{{"value": 0, "color": "green"}}
 	if p.warning > 0 {

@@ -1,5 +1,6 @@
-// Package dashboards is the one source of the product's dashboard. `go run ./monitoring` writes it in two forms: for OpenShift's console,
-// which reads an old form of Grafana's, and for Grafana itself. To see the panels, import grafana.json into a Grafana.
+// Package dashboards is the one source of the product's dashboard. `go run ./monitoring` writes it in two forms: for
+// OpenShift's console, which reads an old form of Grafana's, and for Grafana itself. To see the panels, import
+// grafana.json into a Grafana.
 package dashboards
 
 import (
@@ -60,7 +61,7 @@ type panel struct {
 	sorted string
 	// words stand for values of a number; that of "null" for none.
 	words [][2]string
-	// warning and critical are values from which on a number has another colour. 0 is for none.
+	// warning and critical are values from which on a number has another color. 0 is for none.
 	warning, critical float64
 }
 

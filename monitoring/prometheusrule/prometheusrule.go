@@ -18,7 +18,8 @@ const Name = "prometheus-lvmo-rules"
 // Its spec is also how a file of Prometheus has the rules.
 func New(namespace, runbooks string) *monitoringv1.PrometheusRule {
 	rule := &monitoringv1.PrometheusRule{
-		TypeMeta: metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(), Kind: monitoringv1.PrometheusRuleKind},
+		TypeMeta: metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(),
+			Kind: monitoringv1.PrometheusRuleKind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: Name, Namespace: namespace, Labels: map[string]string{"prometheus": "k8s", "role": "alert-rules"},
 		},

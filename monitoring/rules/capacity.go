@@ -20,7 +20,8 @@ type space struct {
 	severities [5]string
 }
 
-// The levels, by seriousness. A value is at one of them: there are no gaps, and no two alerts of one space fire at a time.
+// The levels, by seriousness. A value is at one of them: there are no gaps, and no two alerts of one space fire at a
+// time.
 const (
 	fillsInDays = iota + 1
 	nearFull
@@ -29,7 +30,8 @@ const (
 	full
 )
 
-// The thresholds, as parts of the whole. From highest on a thin pool takes no new volume (highWaterMarkPercent, by default).
+// The thresholds, as parts of the whole. From highest on a thin pool takes no new volume (highWaterMarkPercent, by
+// default).
 const (
 	near     = "0.75"
 	critical = "0.85"
@@ -63,15 +65,18 @@ var spaces = []space{
 
 func (s space) level() string { return strings.TrimSuffix(s.series, ":ratio") + ":level" }
 
-// inDays holds where the growth of a day and that of its last six hours both lead to the end within four days; a space that is not
-// half full has time. A day has to be known: what grows by day and shrinks by night does not count.
+// inDays holds where the growth of a day and that of its last six hours both lead to the end within four days; a space
+// that is not half full has time. A day has to be known: what grows by day and shrinks by night does not count.
 func (s space) inDays() string {
-	return fmt.Sprintf(`(%[1]s >= 0.5 and predict_linear(%[1]s[1d], 4 * 86400) >= 1 and predict_linear(%[1]s[6h], 4 * 86400) >= 1 and %[1]s offset 1d)`, s.series)
+	return fmt.Sprintf(
+		`(%[1]s >= 0.5 and predict_linear(%[1]s[1d], 4 * 86400) >= 1 and predict_linear(%[1]s[6h], 4 * 86400) >= 1 and %[1]s offset 1d)`, s.series)
 }
 
-// inHours is the same within four hours, of an hour and its last quarter: what was written in one go and has ended does not count.
+// inHours is the same within four hours, of an hour and its last quarter: what was written in one go and has ended does
+// not count.
 func (s space) inHours() string {
-	return fmt.Sprintf(`(%[1]s >= 0.5 and predict_linear(%[1]s[1h], 4 * 3600) >= 1 and predict_linear(%[1]s[15m], 4 * 3600) >= 1 and %[1]s offset 30m)`, s.series)
+	return fmt.Sprintf(
+		`(%[1]s >= 0.5 and predict_linear(%[1]s[1h], 4 * 3600) >= 1 and predict_linear(%[1]s[15m], 4 * 3600) >= 1 and %[1]s offset 30m)`, s.series)
 }
 
 // levels is a number for each space: 0 for none, else the most serious that holds. `or` takes the first.
@@ -91,9 +96,11 @@ func (s space) levels() Record {
 func (s space) alert(level int, name string, hold time.Duration, says string) Alert {
 	return Alert{
 		Name: name, Severity: s.severities[level-1], For: hold,
-		Expr:        fmt.Sprintf("max_over_time(%s%s) and max_over_time(%s%s) == %d", s.series, window, s.level(), window, level),
-		Summary:     s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} " + says + ".",
-		Description: s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} is {{ $value | humanizePercentage }} full. " + s.full + " " + s.todo + ": the runbook says how.",
+		Expr: fmt.Sprintf("max_over_time(%s%s) and max_over_time(%s%s) == %d", s.series, window,
+			s.level(), window, level),
+		Summary: s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} " + says + ".",
+		Description: s.what + " of device class {{ $labels.device_class }} on node {{ $labels.node }} is {{ $value | " +
+			"humanizePercentage }} full. " + s.full + " " + s.todo + ": the runbook says how.",
 	}
 }
 
@@ -111,8 +118,10 @@ func capacity() Group {
 	g := Group{Name: "lvms-capacity", Records: []Record{
 		{"lvms:thinpool_data:ratio", "max " + byClass + "(topolvm_thinpool_data_percent) / 100"},
 		{"lvms:thinpool_metadata:ratio", "max " + byClass + "(topolvm_thinpool_metadata_percent) / 100"},
-		{"lvms:thinpool_overcommit:ratio", "max " + byClass + "(lvms_thinpool_virtual_bytes) / max " + byClass + "(topolvm_thinpool_size_bytes > 0)"},
-		{"lvms:volumegroup_used:ratio", "1 - max " + byClass + "(lvms_volume_group_free_bytes) / max " + byClass + "(topolvm_volumegroup_size_bytes > 0)\nunless " + onClass + "topolvm_thinpool_size_bytes"},
+		{"lvms:thinpool_overcommit:ratio", "max " + byClass + "(lvms_thinpool_virtual_bytes) / max " + byClass +
+			"(topolvm_thinpool_size_bytes > 0)"},
+		{"lvms:volumegroup_used:ratio", "1 - max " + byClass + "(lvms_volume_group_free_bytes) / max " + byClass +
+			"(topolvm_volumegroup_size_bytes > 0)\nunless " + onClass + "topolvm_thinpool_size_bytes"},
 	}}
 	for _, s := range spaces {
 		g.Records = append(g.Records, s.levels())
@@ -120,9 +129,11 @@ func capacity() Group {
 	}
 	g.Alerts = append(g.Alerts, Alert{
 		Name: "LVMSThinPoolOvercommitRisk", Severity: Info, For: time.Hour,
-		Expr: "lvms:thinpool_overcommit:ratio >= 5 and " + onClass + "(lvms:thinpool_data:ratio >= 0.5) unless " + onClass +
+		Expr: "lvms:thinpool_overcommit:ratio >= 5 and " + onClass +
+			"(lvms:thinpool_data:ratio >= 0.5) unless " + onClass +
 			"(max_over_time(lvms:thinpool_data:level" + window + ") > 0)",
-		Summary:     "The volumes of device class {{ $labels.device_class }} on node {{ $labels.node }} are promised much more than there is.",
+		Summary: "The volumes of device class {{ $labels.device_class }} on node {{ $labels.node }} are promised " +
+			"much more than there is.",
 		Description: `The volumes of device class {{ $labels.device_class }} on node {{ $labels.node }} may use {{ printf "%.1f" $value }} times what their thin pool has, and half of it is used. If they all grow, writes fail. Add a device before they do.`,
 	})
 	return g

@@ -1,13 +1,15 @@
-// Package rules is the one source of the product's recording rules and alerts. `make monitoring` writes them as a PrometheusRule.
+// Package rules is the one source of the product's recording rules and alerts. `make monitoring` writes them as a
+// PrometheusRule.
 //
-// An alert is about one node and device class where it can be. One that has a more serious sibling is silent while that one fires, so that
-// one fault is one alert. What is measured counts with its worst of the last ten minutes: a value that swings about a threshold does
-// not make an alert come and go, and a scrape that fails does not end one.
+// An alert is about one node and device class where it can be. One that has a more serious sibling is silent while that
+// one fires, so that one fault is one alert. What is measured counts with its worst of the last ten minutes: a value
+// that swings about a threshold does not make an alert come and go, and a scrape that fails does not end one.
 package rules
 
 import "time"
 
-// Severities of an alert, as OpenShift has them: data or the service is lost, or about to be; to be looked at today; good to know.
+// Severities of an alert, as OpenShift has them: data or the service is lost, or about to be; to be looked at today;
+// good to know.
 const (
 	Critical = "critical"
 	Warning  = "warning"
@@ -48,7 +50,8 @@ func Groups() []Group {
 // window is how far back the worst counts.
 const window = "[10m]"
 
-// byClass, byNode and byDisk are the labels that an alert keeps. Others, as the Pod's name, change while what is measured is the same.
+// byClass, byNode and byDisk are the labels that an alert keeps. Others, as the Pod's name, change while what is
+// measured is the same.
 const (
 	byClass = "by (namespace, node, device_class) "
 	byNode  = "by (namespace, node) "

@@ -38,7 +38,8 @@ func TestAlertsFollowTheConventions(t *testing.T) {
 			}
 			for _, label := range []string{"node", "device_class"} {
 				// What is recorded has both.
-				if strings.Contains(text, "$labels."+label+" ") && !strings.Contains(a.Expr, label) && !strings.Contains(a.Expr, "lvms:") {
+				if strings.Contains(text, "$labels."+label+" ") && !strings.Contains(a.Expr, label) &&
+					!strings.Contains(a.Expr, "lvms:") {
 					t.Errorf("%s: the %s names %s, which the expression has not", a.Name, what, label)
 				}
 			}
@@ -86,7 +87,8 @@ func TestRulesUseOnlyWhatThereIs(t *testing.T) {
 
 // Prometheus itself parses expressions and templates, and finds rules that are there twice.
 func TestPrometheusTakesTheRules(t *testing.T) {
-	out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", "--lint=all", "--lint-fatal", written).CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", "--lint=all", "--lint-fatal",
+		written).CombinedOutput()
 	if err != nil {
 		t.Errorf("promtool (make packages installs it): %v\n%s", err, out)
 	}
@@ -95,8 +97,10 @@ func TestPrometheusTakesTheRules(t *testing.T) {
 // Every alert that upstream has is there under its name, so that silences and routes go on.
 func TestUpstreamsAlertsKeepTheirNames(t *testing.T) {
 	for _, name := range []string{
-		"VolumeGroupUsageAtThresholdNearFull", "VolumeGroupUsageAtThresholdCritical", "ThinPoolDataUsageAtThresholdNearFull", "ThinPoolDataUsageAtThresholdCritical",
-		"ThinPoolMetaDataUsageAtThresholdNearFull", "ThinPoolMetaDataUsageAtThresholdCritical", "LVMSRAIDDegraded", "LVMSRAIDFailed", "LVMSRAIDSyncSlow",
+		"VolumeGroupUsageAtThresholdNearFull", "VolumeGroupUsageAtThresholdCritical",
+		"ThinPoolDataUsageAtThresholdNearFull", "ThinPoolDataUsageAtThresholdCritical",
+		"ThinPoolMetaDataUsageAtThresholdNearFull", "ThinPoolMetaDataUsageAtThresholdCritical", "LVMSRAIDDegraded",
+		"LVMSRAIDFailed", "LVMSRAIDSyncSlow",
 	} {
 		if !slices.ContainsFunc(allAlerts(), func(a Alert) bool { return a.Name == name }) {
 			t.Errorf("no alert %s", name)

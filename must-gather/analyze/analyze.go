@@ -9,8 +9,8 @@ import (
 // Severity of a Finding.
 type Severity string
 
-// The severities. Critical: data is lost or in danger, or something cannot be used. Warning: something is wrong or about to be.
-// Info: what a reader should know.
+// The severities. Critical: data is lost or in danger, or something cannot be used. Warning: something is wrong or
+// about to be. Info: what a reader should know.
 const (
 	Critical Severity = "critical"
 	Warning  Severity = "warning"

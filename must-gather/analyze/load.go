@@ -1,5 +1,5 @@
-// Package analyze says what is wrong with a cluster's storage, from what was collected of it. It reads a folder and nothing else, so that
-// the same rules look at a live cluster and, later, at an archive of it.
+// Package analyze says what is wrong with a cluster's storage, from what was collected of it. It reads a folder and
+// nothing else, so that the same rules look at a live cluster and, later, at an archive of it.
 package analyze
 
 import (
@@ -82,12 +82,13 @@ type loader struct {
 	unreadable []string
 }
 
-// Load reads an archive. What is broken in it is named in Unreadable. The error is for a folder that is none. now is when it was collected
-// where the archive does not say it.
+// Load reads an archive. What is broken in it is named in Unreadable. The error is for a folder that is none. now is
+// when it was collected where the archive does not say it.
 func Load(files fs.FS, now time.Time) (*Facts, error) {
 	l := &loader{files: files}
 	if !l.has("cluster-scoped-resources") && !l.has("namespaces") {
-		return nil, errors.New("there is neither cluster-scoped-resources nor namespaces in it: name the folder with these, inside of what `oc adm must-gather` wrote")
+		return nil, errors.New("there is neither cluster-scoped-resources nor namespaces in it: name the folder with " +
+			"these, inside of what `oc adm must-gather` wrote")
 	}
 	f := &Facts{Now: now, Kernel: map[string][]string{}, Collected: map[string]collect.Index{}}
 	l.json(archive.TimingsFile, &f.Timings)
@@ -107,7 +108,8 @@ func Load(files fs.FS, now time.Time) (*Facts, error) {
 	f.CSINodes = each[storagev1.CSINode](l, "storage.k8s.io", "csinodes")
 	f.StorageClasses = each[storagev1.StorageClass](l, "storage.k8s.io", "storageclasses")
 	f.Volumes = each[corev1.PersistentVolume](l, "core", "persistentvolumes")
-	f.Webhooks = each[admissionv1.ValidatingWebhookConfiguration](l, "admissionregistration.k8s.io", "validatingwebhookconfigurations")
+	f.Webhooks = each[admissionv1.ValidatingWebhookConfiguration](l, "admissionregistration.k8s.io",
+		"validatingwebhookconfigurations")
 	f.CSVs = each[metav1.PartialObjectMetadata](l, "operators.coreos.com", "clusterserviceversions")
 	f.Claims = listed[corev1.PersistentVolumeClaim](l, "core", "persistentvolumeclaims")
 	f.Pods = listed[corev1.Pod](l, "core", "pods")
@@ -185,7 +187,8 @@ func (l *loader) runbooks() map[string]string {
 // each reads objects that have a file each, in the cluster or in its namespaces.
 func each[T any](l *loader, group, resource string) []T {
 	var objects []T
-	names := slices.Concat(l.glob(path.Join("cluster-scoped-resources", group, resource, "*.yaml")), l.glob(path.Join("namespaces", "*", group, resource, "*.yaml")))
+	names := slices.Concat(l.glob(path.Join("cluster-scoped-resources", group, resource, "*.yaml")),
+		l.glob(path.Join("namespaces", "*", group, resource, "*.yaml")))
 	for _, name := range names {
 		if object, ok := decode[T](l, name); ok {
 			objects = append(objects, object)
@@ -233,7 +236,8 @@ func (l *loader) alerts(f *Facts) {
 		} `json:"data"`
 	}
 	if l.json("monitoring/alerts.json", &answer) {
-		f.Alerts, f.AlertsKnown = answer.Data.Alerts, answer.Status == "success"
+		f.Alerts = answer.Data.Alerts
+		f.AlertsKnown = answer.Status == "success"
 	}
 }
 

@@ -24,7 +24,8 @@ const (
 // whole tells whether all objects of a resource were read: only then is one that is not there not there.
 func whole(f *Facts, resource string) bool {
 	return !slices.ContainsFunc(f.Failures.Failures, func(failure archive.Failure) bool {
-		return strings.HasPrefix(failure.What, resource) || strings.Contains(failure.What, "/"+resource) || strings.HasPrefix(failure.What, everything)
+		return strings.HasPrefix(failure.What, resource) || strings.Contains(failure.What, "/"+resource) ||
+			strings.HasPrefix(failure.What, everything)
 	}) && !slices.ContainsFunc(f.Unreadable, func(name string) bool {
 		return strings.Contains(name, "/"+resource) || strings.HasPrefix(name, archive.ErrorsFile)
 	}) &&
@@ -118,7 +119,8 @@ func lastEvent(f *Facts, kind, namespace, name string, take func(*corev1.Event) 
 	var last *corev1.Event
 	for i := range f.Events {
 		e := &f.Events[i]
-		if e.InvolvedObject.Kind == kind && e.InvolvedObject.Namespace == namespace && e.InvolvedObject.Name == name && take(e) &&
+		if e.InvolvedObject.Kind == kind && e.InvolvedObject.Namespace == namespace &&
+			e.InvolvedObject.Name == name && take(e) &&
 			(last == nil || seen(e).After(seen(last))) {
 			last = e
 		}

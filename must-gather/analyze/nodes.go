@@ -34,10 +34,12 @@ func nodesNotReady(f *Facts) []Finding {
 		switch {
 		case c != nil:
 			found = append(found, Finding{Severity: Critical, Runbook: "LVMSAgentDown",
-				Text: fmt.Sprintf("node %s is not ready since %s (%s: %s); %s", node, at(c.LastTransitionTime.Time), c.Reason, c.Message, held),
-				Do:   "bring the node back; if it is gone for good: docs/how-to/lose-a-node.md"})
+				Text: fmt.Sprintf("node %s is not ready since %s (%s: %s); %s", node, at(c.LastTransitionTime.Time),
+					c.Reason, c.Message, held),
+				Do: "bring the node back; if it is gone for good: docs/how-to/lose-a-node.md"})
 		case whole(f, "nodes") && len(f.Nodes) > 0 && !known.Has(node) && len(claims) > 0:
-			found = append(found, Finding{Severity: Critical, Text: fmt.Sprintf("node %s does not exist any more; %s", node, held), Do: "docs/how-to/lose-a-node.md"})
+			found = append(found, Finding{Severity: Critical,
+				Text: fmt.Sprintf("node %s does not exist any more; %s", node, held), Do: "docs/how-to/lose-a-node.md"})
 		}
 	}
 	return found
@@ -46,13 +48,15 @@ func nodesNotReady(f *Facts) []Finding {
 // endangering are reasons of conditions by which data is lost or cannot be reached.
 var endangering = sets.New(v1alpha1.ReasonDeviceMissing, v1alpha1.ReasonDeviceFailing, v1alpha1.ReasonDuplicatePV,
 	v1alpha1.ReasonDuplicateVolumeGroup, v1alpha1.ReasonVolumesBroken,
-	v1alpha1.ReasonVolumesSuspended, v1alpha1.ReasonThinPoolFailed, v1alpha1.ReasonThinPoolReadOnly, v1alpha1.ReasonThinPoolNeedsCheck,
+	v1alpha1.ReasonVolumesSuspended, v1alpha1.ReasonThinPoolFailed, v1alpha1.ReasonThinPoolReadOnly,
+	v1alpha1.ReasonThinPoolNeedsCheck,
 	v1alpha1.ReasonThinPoolOutOfData, v1alpha1.ReasonThinPoolOutOfMetadata, v1alpha1.ReasonRAIDFailed)
 
 var runbooks = map[string]string{
 	v1alpha1.ReasonDeviceMissing: "LVMSDeviceMissing", v1alpha1.ReasonDeviceFailing: "LVMSDeviceFailing",
-	v1alpha1.ReasonThinPoolOutOfData: "LVMSThinPoolDataFull", v1alpha1.ReasonThinPoolOutOfMetadata: "LVMSThinPoolMetadataFull",
-	v1alpha1.ReasonRAIDFailed: "LVMSRAIDFailed", v1alpha1.ReasonRAIDDegraded: "LVMSRAIDDegraded",
+	v1alpha1.ReasonThinPoolOutOfData:     "LVMSThinPoolDataFull",
+	v1alpha1.ReasonThinPoolOutOfMetadata: "LVMSThinPoolMetadataFull",
+	v1alpha1.ReasonRAIDFailed:            "LVMSRAIDFailed", v1alpha1.ReasonRAIDDegraded: "LVMSRAIDDegraded",
 }
 
 // volumeGroups are those that are not as they should be, by what their agents saw.
@@ -74,7 +78,8 @@ func volumeGroup(node string, vg v1alpha1.VGStatus) []Finding {
 		if c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonRAIDSyncing {
 			continue
 		}
-		finding := Finding{Severity: Warning, Text: fmt.Sprintf("%s: %s: %s", where, c.Reason, c.Message), Runbook: runbooks[c.Reason]}
+		finding := Finding{Severity: Warning, Text: fmt.Sprintf("%s: %s: %s", where, c.Reason, c.Message),
+			Runbook: runbooks[c.Reason]}
 		if endangering.Has(c.Reason) && c.Status == metav1.ConditionFalse {
 			finding.Severity = Critical
 		}
@@ -85,16 +90,19 @@ func volumeGroup(node string, vg v1alpha1.VGStatus) []Finding {
 	}
 	switch vg.Status {
 	case v1alpha1.VGStatusFailed:
-		return []Finding{{Severity: Critical, Text: fmt.Sprintf("%s could not be set up: %s", where, vg.Reason), Runbook: "LVMSVolumeGroupFailed"}}
+		return []Finding{{Severity: Critical, Text: fmt.Sprintf("%s could not be set up: %s", where, vg.Reason),
+			Runbook: "LVMSVolumeGroupFailed"}}
 	case v1alpha1.VGStatusDegraded:
-		return []Finding{{Severity: Warning, Text: fmt.Sprintf("%s is degraded: %s", where, vg.Reason), Runbook: "LVMSVolumeGroupDegraded"}}
+		return []Finding{{Severity: Warning, Text: fmt.Sprintf("%s is degraded: %s", where, vg.Reason),
+			Runbook: "LVMSVolumeGroupDegraded"}}
 	case v1alpha1.VGStatusProgressing:
 		return []Finding{{Severity: Info, Text: fmt.Sprintf("%s is in progress: %s", where, vg.Reason)}}
 	}
 	return nil
 }
 
-// devicesMoved are paths of a device class that lead nowhere, while the device that was behind them is there by another name.
+// devicesMoved are paths of a device class that lead nowhere, while the device that was behind them is there by another
+// name.
 func devicesMoved(f *Facts) []Finding {
 	var found []Finding
 	for i := range f.NodeStatuses {
@@ -109,8 +117,10 @@ func devicesMoved(f *Facts) []Finding {
 					continue
 				}
 				found = append(found, Finding{Severity: Warning,
-					Text: fmt.Sprintf("device class %s names %s on node %s, which is gone: the device behind it (%s) is now %s", vg.Name, pv.Path, status.Name, pv.DeviceID, device.Name),
-					Do:   "name the device by a link of /dev/disk/by-id instead: " + some(device.ByID, 2)})
+					Text: fmt.Sprintf(
+						"device class %s names %s on node %s, which is gone: the device behind it (%s) is now %s",
+						vg.Name, pv.Path, status.Name, pv.DeviceID, device.Name),
+					Do: "name the device by a link of /dev/disk/by-id instead: " + some(device.ByID, 2)})
 			}
 		}
 	}
@@ -127,7 +137,8 @@ func deviceBehind(devices []v1alpha1.DeviceStatus, id string) *v1alpha1.DeviceSt
 	return &devices[at]
 }
 
-// leads tells whether a path is one of a device. Of links that are not listed nothing is known: those outside by-id and by-path.
+// leads tells whether a path is one of a device. Of links that are not listed nothing is known: those outside by-id and
+// by-path.
 func leads(d *v1alpha1.DeviceStatus, path string) bool {
 	byID, isID := strings.CutPrefix(path, "/dev/disk/by-id/")
 	byPath, isPath := strings.CutPrefix(path, "/dev/disk/by-path/")
@@ -142,8 +153,13 @@ func leads(d *v1alpha1.DeviceStatus, path string) bool {
 	return path == d.Name || path == d.KernelName
 }
 
-// The fill from which a pool is worth a line, in percent. From 95 % on it takes no new volume (highWaterMarkPercent's default).
-const noteworthy, nearFull, full = 75, 85, 95
+// The fill from which a pool is worth a line, in percent. From 95 % on it takes no new volume (highWaterMarkPercent's
+// default).
+const (
+	noteworthy = 75
+	nearFull   = 85
+	full       = 95
+)
 
 func poolFill(f *Facts) []Finding {
 	var found []Finding
@@ -152,15 +168,19 @@ func poolFill(f *Facts) []Finding {
 			if vg.ThinPool == nil {
 				continue
 			}
-			for part, percent := range map[string]int32{"data": vg.ThinPool.DataPercent, "metadata": vg.ThinPool.MetadataPercent} {
+			for part, percent := range map[string]int32{"data": vg.ThinPool.DataPercent,
+				"metadata": vg.ThinPool.MetadataPercent} {
 				severity := fillSeverity(percent)
 				if severity == "" {
 					continue
 				}
-				runbook := map[string]string{"data": "LVMSThinPoolDataFull", "metadata": "LVMSThinPoolMetadataFull"}[part]
+				runbook := map[string]string{"data": "LVMSThinPoolDataFull",
+					"metadata": "LVMSThinPoolMetadataFull"}[part]
 				found = append(found, Finding{Severity: severity, Runbook: runbook,
-					Text: fmt.Sprintf("the %s of thin pool %s/%s on node %s is %d %% full (size %s)", part, vg.Name, vg.ThinPool.Name, f.NodeStatuses[i].Name, percent, sizeOf(vg.ThinPool, part)),
-					Do:   "add a device to the device class, or delete volumes or snapshots: writes fail when it is full"})
+					Text: fmt.Sprintf("the %s of thin pool %s/%s on node %s is %d %% full (size %s)", part, vg.Name,
+						vg.ThinPool.Name, f.NodeStatuses[i].Name, percent, sizeOf(vg.ThinPool, part)),
+					Do: "add a device to the device class, or delete volumes or snapshots: " +
+						"writes fail when it is full"})
 			}
 		}
 	}
@@ -187,18 +207,23 @@ func fillSeverity(percent int32) Severity {
 	return ""
 }
 
-// notObserved are nodes whose agent could not look at them, or has not for too long: what stands in their status is old.
+// notObserved are nodes whose agent could not look at them, or has not for too long: what stands in their status is
+// old.
 func notObserved(f *Facts) []Finding {
 	var found []Finding
 	for i := range f.NodeStatuses {
-		name, status := f.NodeStatuses[i].Name, f.NodeStatuses[i].Status
+		name := f.NodeStatuses[i].Name
+		status := f.NodeStatuses[i].Status
 		c := condition(status.Conditions, v1alpha1.ConditionDevicesObserved)
 		why := ""
 		switch {
 		case c != nil && c.Status != metav1.ConditionTrue:
-			why = fmt.Sprintf("node %s could not be looked at, and its status is what was seen before: %s", name, c.Message)
+			why = fmt.Sprintf("node %s could not be looked at, and its status is what was seen before: %s",
+				name, c.Message)
 		case status.IsStale(f.Now):
-			why = fmt.Sprintf("the node agent of node %s has not looked at the node since %s: its status may be no longer true", name, status.LastObserved.UTC().Format(time.RFC3339))
+			why = fmt.Sprintf(
+				"the node agent of node %s has not looked at the node since %s: its status may be no longer true", name,
+				status.LastObserved.UTC().Format(time.RFC3339))
 		default:
 			continue
 		}
@@ -207,7 +232,8 @@ func notObserved(f *Facts) []Finding {
 	return found
 }
 
-// driversNotRegistered are nodes with a running agent whose kubelet does not know the driver: no volume can be mounted there.
+// driversNotRegistered are nodes with a running agent whose kubelet does not know the driver: no volume can be mounted
+// there.
 func driversNotRegistered(f *Facts) []Finding {
 	if !whole(f, "csinodes") {
 		return nil
@@ -223,8 +249,11 @@ func driversNotRegistered(f *Facts) []Finding {
 	var found []Finding
 	for _, pod := range podsOf(f, agentName) {
 		node := pod.Spec.NodeName
-		if len(f.CSINodes) > 0 && pod.Status.Phase == corev1.PodRunning && notReady(f, node) == nil && !registered.Has(node) {
-			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("the kubelet of node %s does not have the driver %s: no volume can be mounted there", node, v1alpha1.DriverName),
+		if len(f.CSINodes) > 0 && pod.Status.Phase == corev1.PodRunning && notReady(f, node) == nil &&
+			!registered.Has(node) {
+			found = append(found, Finding{Severity: Warning,
+				Text: fmt.Sprintf("the kubelet of node %s does not have the driver %s: no volume can be mounted there",
+					node, v1alpha1.DriverName),
 				Do: "see the log of pod " + pod.Name + ", and nodes/" + node + "/journal-kubelet.log"})
 		}
 	}
@@ -232,11 +261,13 @@ func driversNotRegistered(f *Facts) []Finding {
 }
 
 // trouble are lines of the kernel's log that tell of devices which give errors.
-var trouble = regexp.MustCompile(`(?i)(I/O error|medium error|critical target error|device offlined|rejecting I/O to (?:offline|dead) device|device-mapper: (?:thin|raid|space map)[^:]*:.*(?:fail|error|out of|abort|read-only|switch)|XFS .*(?:corrupt|error|shutdown)|EXT4-fs error|blocked for more than \d+ seconds)`)
+var trouble = regexp.MustCompile(
+	`(?i)(I/O error|medium error|critical target error|device offlined|rejecting I/O to (?:offline|dead) device|device-mapper: (?:thin|raid|space map)[^:]*:.*(?:fail|error|out of|abort|read-only|switch)|XFS .*(?:corrupt|error|shutdown)|EXT4-fs error|blocked for more than \d+ seconds)`)
 
 // suspect is what each line has that trouble matches: to look for it is much faster than the expression.
 func suspect(line string) bool {
-	return slices.ContainsFunc([]string{"rror", "ERROR", "ffline", "rejecting I/O", "device-mapper", "XFS", "EXT4-fs", "blocked for"}, func(part string) bool { return strings.Contains(line, part) })
+	return slices.ContainsFunc([]string{"rror", "ERROR", "ffline", "rejecting I/O", "device-mapper", "XFS", "EXT4-fs",
+		"blocked for"}, func(part string) bool { return strings.Contains(line, part) })
 }
 
 var device = regexp.MustCompile(`(?:dev |device |\[)((?:sd[a-z]+|nvme\d+n\d+|vd[a-z]+|ubd[a-z]+|dm-\d+)\d*)`)
@@ -245,7 +276,8 @@ var device = regexp.MustCompile(`(?:dev |device |\[)((?:sd[a-z]+|nvme\d+n\d+|vd[
 func kernelLog(f *Facts) []Finding {
 	var found []Finding
 	for _, node := range sets.List(sets.KeySet(f.Kernel)) {
-		count, last := map[string]int{}, map[string]string{}
+		count := map[string]int{}
+		last := map[string]string{}
 		for _, line := range f.Kernel[node] {
 			name := "a device"
 			if m := device.FindStringSubmatch(line); m != nil {
@@ -256,7 +288,8 @@ func kernelLog(f *Facts) []Finding {
 		}
 		for _, name := range sets.List(sets.KeySet(count)) {
 			found = append(found, Finding{Severity: Warning, Runbook: "LVMSDeviceFailing",
-				Text: fmt.Sprintf("the kernel of node %s has %d lines about errors of %s, the last: %s", node, count[name], name, last[name])})
+				Text: fmt.Sprintf("the kernel of node %s has %d lines about errors of %s, the last: %s", node,
+					count[name], name, last[name])})
 		}
 	}
 	return found

@@ -38,10 +38,13 @@ func operatorDown(f *Facts) []Finding {
 			why = "it is scaled to 0"
 		}
 		found = append(found, Finding{Severity: Critical, Runbook: "LVMSOperatorDown",
-			Text: fmt.Sprintf("the operator (Deployment %s/%s) does not run: %s: no volume is made or removed, and changes of LVMClusters are refused", d.Namespace, d.Name, why)})
+			Text: fmt.Sprintf("the operator (Deployment %s/%s) does not run: %s: no volume is made or removed, and "+
+				"changes of LVMClusters are refused", d.Namespace, d.Name, why)})
 	}
 	if !seen && whole(f, "deployments") && (len(f.Clusters) > 0 || len(f.DaemonSets) > 0) {
-		found = append(found, Finding{Severity: Critical, Runbook: "LVMSOperatorDown", Text: "there is no Deployment " + operatorName + ": no volume is made or removed", Do: "install the operator again: docs/how-to/install.md"})
+		found = append(found, Finding{Severity: Critical, Runbook: "LVMSOperatorDown",
+			Text: "there is no Deployment " + operatorName + ": no volume is made or removed",
+			Do:   "install the operator again: docs/how-to/install.md"})
 	}
 	return found
 }
@@ -70,7 +73,8 @@ func containerTrouble(f *Facts, pod corev1.Pod, s corev1.ContainerStatus) *Findi
 	what := fmt.Sprintf("container %s of pod %s/%s on node %s", s.Name, pod.Namespace, pod.Name, pod.Spec.NodeName)
 	ended := ""
 	if t := cmp.Or(s.LastTerminationState.Terminated, s.State.Terminated); t != nil {
-		ended = fmt.Sprintf("; it ended with %d (%s) at %s: %s", t.ExitCode, t.Reason, at(t.FinishedAt.Time), lastLine(t.Message))
+		ended = fmt.Sprintf("; it ended with %d (%s) at %s: %s", t.ExitCode, t.Reason, at(t.FinishedAt.Time),
+			lastLine(t.Message))
 	}
 	do := fmt.Sprintf("see namespaces/%s/pods/%s/%s/%s/logs", pod.Namespace, pod.Name, s.Name, s.Name)
 	runbook := "LVMSAgentDown"
@@ -80,9 +84,12 @@ func containerTrouble(f *Facts, pod corev1.Pod, s corev1.ContainerStatus) *Findi
 	w := s.State.Waiting
 	switch {
 	case w != nil && w.Reason == "CrashLoopBackOff", s.RestartCount >= manyRestarts && recently(f, s):
-		return &Finding{Severity: Critical, Runbook: runbook, Text: fmt.Sprintf("%s was restarted %d times%s", what, s.RestartCount, ended), Do: do}
-	case w != nil && (strings.Contains(w.Reason, "Err") || strings.Contains(w.Reason, "BackOff") || strings.Contains(w.Reason, "Invalid")):
-		return &Finding{Severity: Critical, Runbook: runbook, Text: fmt.Sprintf("%s does not start: %s: %s", what, w.Reason, w.Message)}
+		return &Finding{Severity: Critical, Runbook: runbook,
+			Text: fmt.Sprintf("%s was restarted %d times%s", what, s.RestartCount, ended), Do: do}
+	case w != nil && (strings.Contains(w.Reason, "Err") || strings.Contains(w.Reason, "BackOff") ||
+		strings.Contains(w.Reason, "Invalid")):
+		return &Finding{Severity: Critical, Runbook: runbook,
+			Text: fmt.Sprintf("%s does not start: %s: %s", what, w.Reason, w.Message)}
 	}
 	return nil
 }
@@ -114,11 +121,15 @@ func agentsMissing(f *Facts) []Finding {
 		}
 		if lacking := int(d.Status.DesiredNumberScheduled-d.Status.NumberReady) - away; lacking > 0 {
 			found = append(found, Finding{Severity: Warning, Runbook: "LVMSAgentDown",
-				Text: fmt.Sprintf("%d of %d agents (DaemonSet %s/%s) are not ready: %s", d.Status.DesiredNumberScheduled-d.Status.NumberReady, d.Status.DesiredNumberScheduled, d.Namespace, d.Name, some(unready(f), 8)),
-				Do:   "volumes that are mounted go on; on these nodes nothing new is mounted, made or grown"})
+				Text: fmt.Sprintf("%d of %d agents (DaemonSet %s/%s) are not ready: %s",
+					d.Status.DesiredNumberScheduled-d.Status.NumberReady, d.Status.DesiredNumberScheduled, d.Namespace,
+					d.Name, some(unready(f), 8)),
+				Do: "volumes that are mounted go on; on these nodes nothing new is mounted, made or grown"})
 		}
 		if d.Status.DesiredNumberScheduled == 0 && len(f.NodeStatuses) > 0 {
-			found = append(found, Finding{Severity: Warning, Runbook: "LVMSAgentDown", Text: fmt.Sprintf("no node can have an agent (DaemonSet %s/%s): its node selector fits none", d.Namespace, d.Name)})
+			found = append(found, Finding{Severity: Warning, Runbook: "LVMSAgentDown",
+				Text: fmt.Sprintf("no node can have an agent (DaemonSet %s/%s): its node selector fits none",
+					d.Namespace, d.Name)})
 		}
 	}
 	return found
@@ -127,7 +138,8 @@ func agentsMissing(f *Facts) []Finding {
 func unready(f *Facts) []string {
 	var names []string
 	for _, pod := range podsOf(f, agentName) {
-		ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
+		ready := slices.ContainsFunc(pod.Status.Conditions,
+			func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue })
 		if !ready {
 			names = append(names, fmt.Sprintf("%s on node %s (%s)", pod.Name, pod.Spec.NodeName, pod.Status.Phase))
 		}
@@ -142,8 +154,10 @@ func webhookCertificates(f *Facts) []Finding {
 		for _, hook := range f.Webhooks[i].Webhooks {
 			if err := trusted(f, &hook); err != nil {
 				found = append(found, Finding{Severity: Critical, Runbook: "LVMSCertificateExpiring",
-					Text: fmt.Sprintf("webhook certificate: ValidatingWebhookConfiguration %s: %v: the API server refuses every change of an LVMCluster", f.Webhooks[i].Name, err),
-					Do:   "let the operator make a new one: delete Secret " + webhookSecret + " in its namespace, and see its log"})
+					Text: fmt.Sprintf("webhook certificate: ValidatingWebhookConfiguration %s: %v: the API server "+
+						"refuses every change of an LVMCluster", f.Webhooks[i].Name, err),
+					Do: "let the operator make a new one: delete Secret " + webhookSecret +
+						" in its namespace, and see its log"})
 			}
 		}
 	}
@@ -169,9 +183,11 @@ func trusted(f *Facts, hook *admissionv1.ValidatingWebhook) error {
 	if err != nil {
 		return fmt.Errorf("the certificate in Secret %s/%s cannot be read: %w", service.Namespace, webhookSecret, err)
 	}
-	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: service.Name + "." + service.Namespace + ".svc", CurrentTime: f.Now})
+	_, err = leaf.Verify(x509.VerifyOptions{Roots: roots, DNSName: service.Name + "." + service.Namespace + ".svc",
+		CurrentTime: f.Now})
 	if err != nil {
-		return fmt.Errorf("the certificate in Secret %s/%s is not one that its caBundle vouches for: %w", service.Namespace, webhookSecret, err)
+		return fmt.Errorf("the certificate in Secret %s/%s is not one that its caBundle vouches for: %w",
+			service.Namespace, webhookSecret, err)
 	}
 	return nil
 }
@@ -211,9 +227,11 @@ func certificates(f *Facts) []Finding {
 		case err != nil:
 			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("%s cannot be read: %v", what, err)})
 		case f.Now.After(leaf.NotAfter):
-			found = append(found, Finding{Severity: Critical, Runbook: "LVMSCertificateExpiring", Text: fmt.Sprintf("%s has ended at %s", what, at(leaf.NotAfter))})
+			found = append(found, Finding{Severity: Critical, Runbook: "LVMSCertificateExpiring",
+				Text: fmt.Sprintf("%s has ended at %s", what, at(leaf.NotAfter))})
 		case leaf.NotAfter.Sub(f.Now) < soon:
-			found = append(found, Finding{Severity: Warning, Runbook: "LVMSCertificateExpiring", Text: fmt.Sprintf("%s ends at %s, and was not renewed", what, at(leaf.NotAfter))})
+			found = append(found, Finding{Severity: Warning, Runbook: "LVMSCertificateExpiring",
+				Text: fmt.Sprintf("%s ends at %s, and was not renewed", what, at(leaf.NotAfter))})
 		}
 	}
 	return found
@@ -237,7 +255,9 @@ func versionSkew(f *Facts) []Finding {
 	var found []Finding
 	for _, image := range sets.List(sets.KeySet(others)) {
 		slices.Sort(others[image])
-		found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("%d agents run %s and not the image of the operator: nodes %s", len(others[image]), image, some(others[image], 8)),
+		found = append(found, Finding{Severity: Warning,
+			Text: fmt.Sprintf("%d agents run %s and not the image of the operator: nodes %s", len(others[image]), image,
+				some(others[image], 8)),
 			Do: "an update is under way, or does not go on: see the DaemonSet " + agentName})
 	}
 	return found

@@ -84,7 +84,8 @@ type Excluded struct {
 
 // Summarize looks at the facts.
 func Summarize(f *Facts) *Summary {
-	s := &Summary{Collected: f.Now.UTC(), Versions: versions(f), Findings: Find(f), Groups: groups(f), Excluded: excluded(f), Certificates: certificateDates(f), Unread: notRead(f),
+	s := &Summary{Collected: f.Now.UTC(), Versions: versions(f), Findings: Find(f), Groups: groups(f),
+		Excluded: excluded(f), Certificates: certificateDates(f), Unread: notRead(f),
 		hasRunbooks: len(f.Runbooks) > 0}
 	for _, finding := range s.Findings {
 		switch finding.Severity {
@@ -106,7 +107,8 @@ func Summarize(f *Facts) *Summary {
 }
 
 // needed is what has to be read for a verdict, as failures begin.
-var needed = []string{everything, "nodes", "logicalvolumes", "lvmclusters", "lvmvolumegroupnodestatuses", "pods of namespace", "deployments", "daemonsets", "persistentvolumeclaims", "objects"}
+var needed = []string{everything, "nodes", "logicalvolumes", "lvmclusters", "lvmvolumegroupnodestatuses",
+	"pods of namespace", "deployments", "daemonsets", "persistentvolumeclaims", "objects"}
 
 // notRead is what had to be read and was not. A file that is broken counts as well.
 func notRead(f *Facts) []string {
@@ -128,7 +130,9 @@ func notRead(f *Facts) []string {
 }
 
 func versions(f *Facts) Versions {
-	kubernetes, kernels, images := sets.New[string](), sets.New[string](), sets.New[string]()
+	kubernetes := sets.New[string]()
+	kernels := sets.New[string]()
+	images := sets.New[string]()
 	for i := range f.Nodes {
 		kubernetes.Insert(f.Nodes[i].Status.NodeInfo.KubeletVersion)
 		kernels.Insert(f.Nodes[i].Status.NodeInfo.KernelVersion)
@@ -157,7 +161,8 @@ func groups(f *Facts) []Group {
 	for i := range f.NodeStatuses {
 		node := f.NodeStatuses[i].Name
 		for _, vg := range f.NodeStatuses[i].Status.NodeStatus {
-			g := Group{DeviceClass: vg.Name, Node: node, State: string(vg.Status), Devices: len(vg.Devices), Volumes: volumes[node+"/"+vg.Name]}
+			g := Group{DeviceClass: vg.Name, Node: node, State: string(vg.Status), Devices: len(vg.Devices),
+				Volumes: volumes[node+"/"+vg.Name]}
 			if notReady(f, node) != nil {
 				g.State = "Node not ready; was " + g.State
 			}
@@ -168,7 +173,8 @@ func groups(f *Facts) []Group {
 				g.Free = vg.Free.String()
 			}
 			if vg.ThinPool != nil {
-				g.DataPercent, g.MetadataPercent = &vg.ThinPool.DataPercent, &vg.ThinPool.MetadataPercent
+				g.DataPercent = &vg.ThinPool.DataPercent
+				g.MetadataPercent = &vg.ThinPool.MetadataPercent
 			}
 			found = append(found, g)
 		}
@@ -256,7 +262,8 @@ func (s *Summary) Markdown() string {
 	for _, f := range rest {
 		printf("- %s\n", f.line())
 	}
-	printf("\nWhat each alert and runbook means: %s. All findings whole: summary.json. What could not be read: errors.json.\n", s.runbooks())
+	printf("\nWhat each alert and runbook means: %s. All findings whole: summary.json. What could not be read: "+
+		"errors.json.\n", s.runbooks())
 	return b.String()
 }
 
@@ -270,7 +277,8 @@ func (s *Summary) runbooks() string {
 
 // top are the lines of the list, and rest what has no line there.
 func (s *Summary) top() (lines []string, rest []Finding) {
-	count, more := map[string]int{}, map[string]int{}
+	count := map[string]int{}
+	more := map[string]int{}
 	var rules []string
 	for _, f := range s.Findings {
 		if f.Severity == Info || len(lines) >= maxTop {
@@ -289,7 +297,8 @@ func (s *Summary) top() (lines []string, rest []Finding) {
 	}
 	for _, key := range rules {
 		if len(lines) < maxTop+4 {
-			lines = append(lines, fmt.Sprintf("%d more of the rule %s: see Further", more[key], strings.TrimSuffix(strings.TrimSuffix(key, string(Critical)), string(Warning))))
+			lines = append(lines, fmt.Sprintf("%d more of the rule %s: see Further", more[key],
+				strings.TrimSuffix(strings.TrimSuffix(key, string(Critical)), string(Warning))))
 		}
 	}
 	return lines, rest
@@ -324,7 +333,8 @@ func (v Versions) String() string {
 	for _, part := range []struct {
 		name   string
 		values []string
-	}{{"OpenShift", []string{v.OpenShift}}, {"Kubernetes", v.Kubernetes}, {"CSV", v.CSVs}, {"images", v.Images}, {"kernels", v.Kernels}, {"gathered by", []string{v.Gather}}} {
+	}{{"OpenShift", []string{v.OpenShift}}, {"Kubernetes", v.Kubernetes}, {"CSV", v.CSVs}, {"images", v.Images},
+		{"kernels", v.Kernels}, {"gathered by", []string{v.Gather}}} {
 		if text := some(part.values, 3); text != "" {
 			parts = append(parts, part.name+" "+text)
 		}
@@ -337,7 +347,8 @@ func (v Versions) String() string {
 
 func (s *Summary) tables(printf func(string, ...any)) {
 	if len(s.Groups) > 0 {
-		printf("\n## Volume groups\n\n| device class | node | state | size | free | pool data | pool metadata | devices | volumes |\n|---|---|---|---|---|---|---|---|---|\n")
+		printf("\n## Volume groups\n\n| device class | node | state | size | free | pool data | pool metadata | " +
+			"devices | volumes |\n|---|---|---|---|---|---|---|---|---|\n")
 	}
 	sorted := slices.Clone(s.Groups)
 	slices.SortStableFunc(sorted, func(a, b Group) int { return worse(b) - worse(a) })
@@ -346,7 +357,8 @@ func (s *Summary) tables(printf func(string, ...any)) {
 			printf("| %d more: see summary.json |\n", len(sorted)-i)
 			break
 		}
-		printf("| %s | %s | %s | %s | %s | %s | %s | %d | %d |\n", g.DeviceClass, g.Node, g.State, g.Size, g.Free, percent(g.DataPercent), percent(g.MetadataPercent), g.Devices, g.Volumes)
+		printf("| %s | %s | %s | %s | %s | %s | %s | %d | %d |\n", g.DeviceClass, g.Node, g.State, g.Size, g.Free,
+			percent(g.DataPercent), percent(g.MetadataPercent), g.Devices, g.Volumes)
 	}
 	if len(s.Excluded) > 0 {
 		printf("\n## Devices that are not used\n\n| reason | devices | for example |\n|---|---|---|\n")

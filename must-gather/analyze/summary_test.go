@@ -30,17 +30,20 @@ kind: Node
 metadata: {name: node1}
 status: {nodeInfo: {kubeletVersion: v1.36.3, kernelVersion: "6.1"}, conditions: [{type: Ready, status: "True"}]}
 `),
-		own + "lvm.topolvm.io/lvmclusters/my-lvmcluster.yaml": file(`{metadata: {name: my-lvmcluster}, status: {conditions: [{type: ResourcesAvailable, status: "True"}]}}`),
+		own + "lvm.topolvm.io/lvmclusters/my-lvmcluster.yaml": file(
+			`{metadata: {name: my-lvmcluster}, status: {conditions: [{type: ResourcesAvailable, status: "True"}]}}`),
 		own + "lvm.topolvm.io/lvmvolumegroupnodestatuses/node1.yaml": file(`
 metadata: {name: node1}
 status:
   devices: [{name: /dev/sdx, state: Excluded, reasons: [{code: Mounted}]}]
   nodeStatus: [{name: vg1, status: Ready, size: 10Gi, free: 1Gi, devices: [/dev/sdb], thinPool: {name: pool, size: 9Gi, metadataSize: 1Gi, dataPercent: 12, metadataPercent: 3}}]
 `),
-		own + "apps/deployments.yaml": file(`{items: [{metadata: {name: lvms-operator, namespace: openshift-lvm-storage}, status: {availableReplicas: 1}}]}`),
-		"monitoring/alerts.json":      file(`{"status":"success","data":{"alerts":[]}}`),
-		"nodes/node1/collect.json":    file(`{"results":[]}`),
-		"nodes/node1/dmesg.txt":       file("2026-03-01 all is well\n"),
+		own +
+			"apps/deployments.yaml": file(
+			`{items: [{metadata: {name: lvms-operator, namespace: openshift-lvm-storage}, status: {availableReplicas: 1}}]}`),
+		"monitoring/alerts.json":   file(`{"status":"success","data":{"alerts":[]}}`),
+		"nodes/node1/collect.json": file(`{"results":[]}`),
+		"nodes/node1/dmesg.txt":    file("2026-03-01 all is well\n"),
 	}
 }
 
@@ -59,7 +62,9 @@ func TestAnArchiveOfAClusterThatIsWellIsHealthy(t *testing.T) {
 		t.Fatalf("got %s, %v, %+v", s.Verdict, s.Unread, s.Findings)
 	}
 	text := s.Markdown()
-	for _, want := range []string{"# LVM Storage: healthy", "Nothing wrong was found", "2026-03-01 12:00:00Z", "Kubernetes v1.36.3", "lvm-operator/must-gather 0.1.0", "| vg1 | node1 | Ready | 10Gi | 1Gi | 12 % | 3 % | 1 | 0 |", "| Mounted | 1 | node1:/dev/sdx |"} {
+	for _, want := range []string{"# LVM Storage: healthy", "Nothing wrong was found", "2026-03-01 12:00:00Z",
+		"Kubernetes v1.36.3", "lvm-operator/must-gather 0.1.0",
+		"| vg1 | node1 | Ready | 10Gi | 1Gi | 12 % | 3 % | 1 | 0 |", "| Mounted | 1 | node1:/dev/sdx |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in\n%s", want, text)
 		}
@@ -78,7 +83,8 @@ func TestCertificatesStandWithTheirEnd(t *testing.T) {
 func TestWhatCouldNotBeReadIsNotHealthy(t *testing.T) {
 	tests := map[string]func(fstest.MapFS){
 		"a list failed": func(a fstest.MapFS) {
-			a["errors.json"].Data = []byte(`{"failures":[{"what":"lvmclusters.lvm.topolvm.io of namespace a","error":"no"}]}`)
+			a["errors.json"].Data = []byte(
+				`{"failures":[{"what":"lvmclusters.lvm.topolvm.io of namespace a","error":"no"}]}`)
 		},
 		"a file is broken": func(a fstest.MapFS) {
 			a["namespaces/openshift-lvm-storage/apps/deployments.yaml"].Data = []byte("{items: [")
@@ -93,7 +99,8 @@ func TestWhatCouldNotBeReadIsNotHealthy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			archive := well()
 			change(archive)
-			if s := summarized(t, archive); s.Verdict != Unknown || len(s.Unread) == 0 || !strings.Contains(s.Markdown(), "Not known, since it could not be read") {
+			if s := summarized(t, archive); s.Verdict != Unknown || len(s.Unread) == 0 ||
+				!strings.Contains(s.Markdown(), "Not known, since it could not be read") {
 				t.Errorf("got %s, %+v", s.Verdict, s.Findings)
 			}
 		})
@@ -112,15 +119,18 @@ func TestTheTopNamesEachCauseAndIsShort(t *testing.T) {
 	for i := range 50 {
 		name := fmt.Sprintf("node%02d", i)
 		f.Nodes = append(f.Nodes, node(name, corev1.ConditionUnknown, ""))
-		f.NodeStatuses = append(f.NodeStatuses, nodeStatus(name, v1alpha1.VGStatus{Name: "vg1", Status: v1alpha1.VGStatusReady}))
+		f.NodeStatuses = append(f.NodeStatuses,
+			nodeStatus(name, v1alpha1.VGStatus{Name: "vg1", Status: v1alpha1.VGStatusReady}))
 	}
-	f.NodeStatuses[0].Status.NodeStatus[0].Conditions = []metav1.Condition{falseCondition("DevicesHealthy", v1alpha1.ReasonDeviceMissing, strings.Repeat("very long ", 200)+"; volumes at risk: shop/data")}
+	f.NodeStatuses[0].Status.NodeStatus[0].Conditions = []metav1.Condition{falseCondition("DevicesHealthy",
+		v1alpha1.ReasonDeviceMissing, strings.Repeat("very long ", 200)+"; volumes at risk: shop/data")}
 	f.Deployments = append(f.Deployments, operator("i", 0))
 	f.Failures = archive.Failures{Failures: []archive.Failure{{What: "x", Error: "y"}}}
 	s := Summarize(&f)
 	lines := strings.Split(s.Markdown(), "\n")
 	head := strings.Join(lines[:30], "\n")
-	for _, want := range []string{"not healthy: 52 critical, 0 warnings", "node node00 is not ready", "46 more of the rule node-not-ready", "DeviceMissing", "shop/data", "does not run"} {
+	for _, want := range []string{"not healthy: 52 critical, 0 warnings", "node node00 is not ready",
+		"46 more of the rule node-not-ready", "DeviceMissing", "shop/data", "does not run"} {
 		if !strings.Contains(head, want) {
 			t.Errorf("%q is not in the first 30 lines:\n%s", want, head)
 		}
@@ -141,12 +151,17 @@ func FuzzLoad(f *testing.F) {
 	for name, file := range archive {
 		f.Add(name, file.Data)
 	}
-	for _, name := range []string{"cluster-scoped-resources/storage.k8s.io/storageclasses/a.yaml", "namespaces/a/core/persistentvolumeclaims.yaml", "namespaces/a/core/pods.yaml",
-		"namespaces/a/core/secrets.yaml", "cluster-scoped-resources/admissionregistration.k8s.io/validatingwebhookconfigurations/a.yaml", "cluster-scoped-resources/topolvm.io/logicalvolumes/a.yaml"} {
-		f.Add(name, []byte("{items: [{metadata: {name: a, labels: {app.kubernetes.io/name: vg-manager}}, status: {containerStatuses: [{state: {waiting: {}}}]}}]}"))
+	for _, name := range []string{"cluster-scoped-resources/storage.k8s.io/storageclasses/a.yaml",
+		"namespaces/a/core/persistentvolumeclaims.yaml", "namespaces/a/core/pods.yaml",
+		"namespaces/a/core/secrets.yaml",
+		"cluster-scoped-resources/admissionregistration.k8s.io/validatingwebhookconfigurations/a.yaml",
+		"cluster-scoped-resources/topolvm.io/logicalvolumes/a.yaml"} {
+		f.Add(name, []byte("{items: [{metadata: {name: a, labels: {app.kubernetes.io/name: vg-manager}}, status: "+
+			"{containerStatuses: [{state: {waiting: {}}}]}}]}"))
 	}
 	f.Fuzz(func(t *testing.T, name string, content []byte) {
-		if !fs.ValidPath(name) || strings.HasPrefix(name, "namespaces/openshift-lvm-storage/lvm.topolvm.io") && !strings.HasSuffix(name, ".yaml") {
+		if !fs.ValidPath(name) || strings.HasPrefix(name, "namespaces/openshift-lvm-storage/lvm.topolvm.io") &&
+			!strings.HasSuffix(name, ".yaml") {
 			t.Skip()
 		}
 		broken := well()
@@ -162,21 +177,24 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// A finding leads to the file of its runbook, where the archive has it: those of other products' alerts and of older archives are not there.
+// A finding leads to the file of its runbook, where the archive has it: those of other products' alerts and of older
+// archives are not there.
 func TestAFindingLeadsToItsRunbookInTheArchive(t *testing.T) {
 	files := well()
 	files["monitoring/alerts.json"] = &fstest.MapFile{Data: []byte(`{"status":"success","data":{"alerts":[
   {"state":"firing","labels":{"alertname":"LVMSAgentDown","severity":"warning","node":"node1"}},
   {"state":"firing","labels":{"alertname":"KubePersistentVolumeFillingUp","severity":"warning"}}]}}`)}
 	const older = "[LVMSAgentDown]\n"
-	if text := summarized(t, files).Markdown(); !strings.Contains(text, older) || !strings.Contains(text, "monitoring/runbooks of the product's sources") {
+	if text := summarized(t, files).Markdown(); !strings.Contains(text, older) ||
+		!strings.Contains(text, "monitoring/runbooks of the product's sources") {
 		t.Errorf("without runbooks: %s", text)
 	}
 	files["monitoring/runbooks/LVMSAgentDown.md"] = &fstest.MapFile{Data: []byte("# LVMSAgentDown\n")}
 	s := summarized(t, files)
 	text := s.Markdown()
 	for _, want := range []string{
-		"[LVMSAgentDown](monitoring/runbooks/LVMSAgentDown.md)\n", "[KubePersistentVolumeFillingUp]\n", "[monitoring/runbooks](monitoring/runbooks/README.md)",
+		"[LVMSAgentDown](monitoring/runbooks/LVMSAgentDown.md)\n", "[KubePersistentVolumeFillingUp]\n",
+		"[monitoring/runbooks](monitoring/runbooks/README.md)",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in %s", want, text)

@@ -26,8 +26,10 @@ func claimsPending(f *Facts) []Finding {
 			continue
 		}
 		severity, why := pending(f, claim)
-		found = append(found, Finding{Severity: severity, Runbook: map[Severity]string{Warning: "LVMSProvisioningFailing"}[severity],
-			Text: fmt.Sprintf("claim %s/%s (%s, %s) is %s: %s", claim.Namespace, claim.Name, requested(claim), className(claim), cmp.Or(string(claim.Status.Phase), "Pending"), why)})
+		found = append(found, Finding{Severity: severity,
+			Runbook: map[Severity]string{Warning: "LVMSProvisioningFailing"}[severity],
+			Text: fmt.Sprintf("claim %s/%s (%s, %s) is %s: %s", claim.Namespace, claim.Name, requested(claim),
+				className(claim), cmp.Or(string(claim.Status.Phase), "Pending"), why)})
 	}
 	return shortened(found, "claims have no volume")
 }
@@ -43,7 +45,8 @@ func className(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Spec.StorageClassName
 }
 
-// pending tells why a claim has no volume: the last word of whoever tried, and what the capacity of the nodes says to it.
+// pending tells why a claim has no volume: the last word of whoever tried, and what the capacity of the nodes says to
+// it.
 func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (Severity, string) {
 	if claim.Status.Phase == corev1.ClaimLost {
 		return Critical, "its PersistentVolume " + claim.Spec.VolumeName + " is gone"
@@ -60,7 +63,8 @@ func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (Severity, string) {
 	if capacity := tooSmall(f, class, claim); capacity != "" {
 		reasons = append(reasons, capacity)
 	}
-	failed := lastEvent(f, "PersistentVolumeClaim", claim.Namespace, claim.Name, func(e *corev1.Event) bool { return e.Type == corev1.EventTypeWarning })
+	failed := lastEvent(f, "PersistentVolumeClaim", claim.Namespace, claim.Name,
+		func(e *corev1.Event) bool { return e.Type == corev1.EventTypeWarning })
 	if failed != nil {
 		reasons = append(reasons, failed.Reason+": "+failed.Message)
 	}
@@ -97,9 +101,10 @@ func classOf(f *Facts, claim *corev1.PersistentVolumeClaim) *storagev1.StorageCl
 func podsWith(f *Facts, claim *corev1.PersistentVolumeClaim) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for i := range f.Pods {
-		if f.Pods[i].Namespace == claim.Namespace && slices.ContainsFunc(f.Pods[i].Spec.Volumes, func(v corev1.Volume) bool {
-			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
-		}) {
+		if f.Pods[i].Namespace == claim.Namespace && slices.ContainsFunc(f.Pods[i].Spec.Volumes,
+			func(v corev1.Volume) bool {
+				return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
+			}) {
 			pods = append(pods, &f.Pods[i])
 		}
 	}
@@ -109,11 +114,13 @@ func podsWith(f *Facts, claim *corev1.PersistentVolumeClaim) []*corev1.Pod {
 // tooSmall tells where every node offers less than a claim asks for.
 func tooSmall(f *Facts, class *storagev1.StorageClass, claim *corev1.PersistentVolumeClaim) string {
 	key := v1alpha1.CapacityAnnotationPrefix + cmp.Or(class.Parameters[v1alpha1.DeviceClassParameter], "00default")
-	best, where := int64(-1), ""
+	best := int64(-1)
+	where := ""
 	for i := range f.Nodes {
 		bytes, err := strconv.ParseInt(f.Nodes[i].Annotations[key], 10, 64)
 		if err == nil && bytes > best && notReady(f, f.Nodes[i].Name) == nil {
-			best, where = bytes, f.Nodes[i].Name
+			best = bytes
+			where = f.Nodes[i].Name
 		}
 	}
 	want := claim.Spec.Resources.Requests.Storage()
@@ -123,12 +130,14 @@ func tooSmall(f *Facts, class *storagev1.StorageClass, claim *corev1.PersistentV
 	case best < 0:
 		return "no node that is ready offers capacity for its device class"
 	case want.Value() > best:
-		return fmt.Sprintf("every node offers less than %s: the most is %s on node %s", want, resource.NewQuantity(best, resource.BinarySI), where)
+		return fmt.Sprintf("every node offers less than %s: the most is %s on node %s", want,
+			resource.NewQuantity(best, resource.BinarySI), where)
 	}
 	return ""
 }
 
-// podsWaiting are Pods of users that do not start, with the last word about them. Those whose claim has no volume wait for that.
+// podsWaiting are Pods of users that do not start, with the last word about them. Those whose claim has no volume wait
+// for that.
 func podsWaiting(f *Facts) []Finding {
 	unbound := sets.New[string]()
 	for i := range f.Claims {
@@ -143,9 +152,12 @@ func podsWaiting(f *Facts) []Finding {
 		if pod.Status.Phase != corev1.PodPending || len(claims) == 0 || unbound.HasAny(claims...) {
 			continue
 		}
-		last := lastEvent(f, "Pod", pod.Namespace, pod.Name, func(e *corev1.Event) bool { return e.Type == corev1.EventTypeWarning })
+		last := lastEvent(f, "Pod", pod.Namespace, pod.Name,
+			func(e *corev1.Event) bool { return e.Type == corev1.EventTypeWarning })
 		if last != nil {
-			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("pod %s/%s (claims %s; node %s) does not start: %s: %s", pod.Namespace, pod.Name, some(claims, 3), cmp.Or(pod.Spec.NodeName, "none yet"), last.Reason, last.Message)})
+			found = append(found, Finding{Severity: Warning,
+				Text: fmt.Sprintf("pod %s/%s (claims %s; node %s) does not start: %s: %s", pod.Namespace, pod.Name,
+					some(claims, 3), cmp.Or(pod.Spec.NodeName, "none yet"), last.Reason, last.Message)})
 		}
 	}
 	return shortened(found, "Pods do not start")
@@ -171,7 +183,8 @@ func volumesBroken(f *Facts) []Finding {
 		if text := lv.Annotations[v1alpha1.ConditionAnnotation]; text != "" {
 			found = append(found, Finding{Severity: Warning, Text: what + ": " + text})
 		} else if lv.Status.Message != "" && lv.Status.Code != 0 {
-			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("%s: %s: %s", what, lv.Status.Code, lv.Status.Message)})
+			found = append(found, Finding{Severity: Warning,
+				Text: fmt.Sprintf("%s: %s: %s", what, lv.Status.Code, lv.Status.Message)})
 		}
 	}
 	return shortened(found, "volumes have something wrong with them")
@@ -184,7 +197,8 @@ func shortened(found []Finding, what string) []Finding {
 	if len(found) <= maxOfARule {
 		return found
 	}
-	return append(found[:maxOfARule:maxOfARule], Finding{Severity: found[0].Severity, Text: fmt.Sprintf("%d more %s", len(found)-maxOfARule, what)})
+	return append(found[:maxOfARule:maxOfARule],
+		Finding{Severity: found[0].Severity, Text: fmt.Sprintf("%d more %s", len(found)-maxOfARule, what)})
 }
 
 // patience is how long a deletion may take.
@@ -195,7 +209,9 @@ func deletionsStuck(f *Facts) []Finding {
 	var found []Finding
 	look := func(kind string, o *metav1.ObjectMeta, why string) {
 		if o.DeletionTimestamp != nil && f.Now.Sub(o.DeletionTimestamp.Time) > patience {
-			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("%s %s is being deleted since %s, and is kept by %s%s", kind, o.Name, at(o.DeletionTimestamp.Time), some(o.Finalizers, 3), why)})
+			found = append(found, Finding{Severity: Warning,
+				Text: fmt.Sprintf("%s %s is being deleted since %s, and is kept by %s%s", kind, o.Name,
+					at(o.DeletionTimestamp.Time), some(o.Finalizers, 3), why)})
 		}
 	}
 	for i := range f.Clusters {
@@ -227,9 +243,13 @@ func clusterConditions(f *Facts) []Finding {
 		c := condition(f.Clusters[i].Status.Conditions, v1alpha1.ConditionResourcesAvailable)
 		switch {
 		case c == nil:
-			found = append(found, Finding{Severity: Warning, Text: fmt.Sprintf("nobody has looked at LVMCluster %s/%s: it has no conditions", f.Clusters[i].Namespace, f.Clusters[i].Name)})
+			found = append(found, Finding{Severity: Warning,
+				Text: fmt.Sprintf("nobody has looked at LVMCluster %s/%s: it has no conditions",
+					f.Clusters[i].Namespace, f.Clusters[i].Name)})
 		case c.Status != metav1.ConditionTrue:
-			found = append(found, Finding{Severity: Warning, Runbook: "LVMSClusterNotReady", Text: fmt.Sprintf("LVMCluster %s/%s: %s: %s", f.Clusters[i].Namespace, f.Clusters[i].Name, c.Reason, c.Message)})
+			found = append(found, Finding{Severity: Warning, Runbook: "LVMSClusterNotReady",
+				Text: fmt.Sprintf("LVMCluster %s/%s: %s: %s", f.Clusters[i].Namespace, f.Clusters[i].Name,
+					c.Reason, c.Message)})
 		}
 	}
 	return found
@@ -250,7 +270,8 @@ func alerts(f *Facts) []Finding {
 	var found []Finding
 	for _, name := range sets.List(sets.KeySet(names)) {
 		slices.Sort(names[name])
-		found = append(found, Finding{Severity: cmp.Or(severities[name], Info), Runbook: name, Text: strings.TrimSuffix(fmt.Sprintf("alert %s fires: %s", name, some(names[name], 6)), ": ")})
+		found = append(found, Finding{Severity: cmp.Or(severities[name], Info), Runbook: name,
+			Text: strings.TrimSuffix(fmt.Sprintf("alert %s fires: %s", name, some(names[name], 6)), ": ")})
 	}
 	return found
 }
@@ -267,7 +288,8 @@ func orphans(f *Facts) []Finding {
 				names = append(names, fmt.Sprintf("%s %s", o.Kind, o.Name))
 			}
 			found = append(found, Finding{Severity: Info, Runbook: "LVMSOrphansGrowing",
-				Text: fmt.Sprintf("device class %s on node %s has %d orphans: %s", vg.Name, f.NodeStatuses[i].Name, vg.OrphanCount, some(names, 3)), Do: "docs/how-to/orphans.md"})
+				Text: fmt.Sprintf("device class %s on node %s has %d orphans: %s", vg.Name, f.NodeStatuses[i].Name,
+					vg.OrphanCount, some(names, 3)), Do: "docs/how-to/orphans.md"})
 		}
 	}
 	return found
@@ -277,10 +299,12 @@ func orphans(f *Facts) []Finding {
 func gaps(f *Facts) []Finding {
 	var found []Finding
 	if f.Timings.Interrupted != "" {
-		found = append(found, Finding{Severity: Info, Text: "the collection ended before all was read: " + f.Timings.Interrupted})
+		found = append(found, Finding{Severity: Info,
+			Text: "the collection ended before all was read: " + f.Timings.Interrupted})
 	}
 	for _, failure := range f.Failures.Failures {
-		found = append(found, Finding{Severity: Info, Text: fmt.Sprintf("could not be read: %s: %s", failure.What, failure.Error)})
+		found = append(found, Finding{Severity: Info,
+			Text: fmt.Sprintf("could not be read: %s: %s", failure.What, failure.Error)})
 	}
 	for _, name := range f.Unreadable {
 		found = append(found, Finding{Severity: Info, Text: "could not be understood: " + name})
@@ -288,12 +312,14 @@ func gaps(f *Facts) []Finding {
 	for _, node := range sets.List(sets.KeySet(f.Collected)) {
 		for _, r := range f.Collected[node].Results {
 			if r.Error != "" {
-				found = append(found, Finding{Severity: Info, Text: fmt.Sprintf("node %s: %s could not be read: %s", node, r.File, r.Error)})
+				found = append(found, Finding{Severity: Info,
+					Text: fmt.Sprintf("node %s: %s could not be read: %s", node, r.File, r.Error)})
 			}
 		}
 	}
 	if f.Failures.Omitted > 0 {
-		found = append(found, Finding{Severity: Info, Text: fmt.Sprintf("%d more failures are not listed", f.Failures.Omitted)})
+		found = append(found, Finding{Severity: Info,
+			Text: fmt.Sprintf("%d more failures are not listed", f.Failures.Omitted)})
 	}
 	return found
 }

@@ -1,5 +1,5 @@
-// Package archive writes the files of a must-gather below one folder, within a budget of bytes, and keeps account of what was written,
-// what could not be had, and how long each part took.
+// Package archive writes the files of a must-gather below one folder, within a budget of bytes, and keeps account of
+// what was written, what could not be had, and how long each part took.
 package archive
 
 import (
@@ -87,7 +87,8 @@ type Writer struct {
 	steps  []*Step
 }
 
-// New returns a Writer below a folder, which is made if it is not there. limit is in bytes. clean takes secrets out of every file.
+// New returns a Writer below a folder, which is made if it is not there. limit is in bytes. clean takes secrets out of
+// every file.
 func New(root string, limit int64, clean func([]byte) []byte) (*Writer, error) {
 	if limit <= reserve {
 		return nil, fmt.Errorf("size limit of the archive: %d bytes: want more than %d", limit, reserve)
@@ -95,7 +96,8 @@ func New(root string, limit int64, clean func([]byte) []byte) (*Writer, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return nil, fmt.Errorf("folder of the archive: %w", err)
 	}
-	return &Writer{root: root, limit: limit, clean: clean, now: time.Now, began: time.Now(), sizes: map[string]int64{}}, nil
+	return &Writer{root: root, limit: limit, clean: clean, now: time.Now, began: time.Now(),
+		sizes: map[string]int64{}}, nil
 }
 
 // Root is the folder.
@@ -108,8 +110,8 @@ func (w *Writer) Room() int64 {
 	return max(0, w.limit-reserve-w.bytes)
 }
 
-// Write writes a file, or replaces it. The name has slashes and is below the folder. What is not written is a failure as well, by the
-// name of the file.
+// Write writes a file, or replaces it. The name has slashes and is below the folder. What is not written is a failure
+// as well, by the name of the file.
 func (w *Writer) Write(name string, content []byte) error {
 	return w.write(name, content, w.limit-reserve)
 }
@@ -148,7 +150,8 @@ func (w *Writer) take(name string, size, limit int64) bool {
 	if next > limit {
 		return false
 	}
-	w.bytes, w.sizes[name] = next, size
+	w.bytes = next
+	w.sizes[name] = size
 	return true
 }
 
@@ -175,7 +178,8 @@ func (w *Writer) Step(name string) (done func()) {
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		step.Seconds, step.Unfinished = w.now().Sub(step.Began).Seconds(), false
+		step.Seconds = w.now().Sub(step.Began).Seconds()
+		step.Unfinished = false
 	}
 }
 
@@ -197,7 +201,8 @@ func (w *Writer) snapshot(interrupted error) (Timings, Failures) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := w.now()
-	t := Timings{Began: w.began.UTC(), Ended: now.UTC(), Seconds: now.Sub(w.began).Seconds(), Files: len(w.sizes), Bytes: w.bytes, LimitBytes: w.limit}
+	t := Timings{Began: w.began.UTC(), Ended: now.UTC(), Seconds: now.Sub(w.began).Seconds(), Files: len(w.sizes),
+		Bytes: w.bytes, LimitBytes: w.limit}
 	if interrupted != nil {
 		t.Interrupted = interrupted.Error()
 	}

@@ -42,7 +42,8 @@ func TestWriteKeepsToTheBudgetAndSaysWhatIsLeftOut(t *testing.T) {
 	}
 	var failures Failures
 	read(t, w, ErrorsFile, &failures)
-	if len(failures.Failures) != 1 || failures.Failures[0].What != "a/c.yaml" || !strings.Contains(failures.Failures[0].Error, "size limit") {
+	if len(failures.Failures) != 1 || failures.Failures[0].What != "a/c.yaml" ||
+		!strings.Contains(failures.Failures[0].Error, "size limit") {
 		t.Errorf("got %+v", failures)
 	}
 	var timings Timings
@@ -109,9 +110,11 @@ func TestTail(t *testing.T) {
 		"short": {"a\nb\n", 100, func(s string) bool { return s == "a\nb\n" }},
 		"exact": {"a\nb\n", 4, func(s string) bool { return s == "a\nb\n" }},
 		"long": {long, 1000, func(s string) bool {
-			return strings.HasSuffix(s, "line\nthe last\n") && strings.HasPrefix(s, "[199") && len(s) < 1100 && !strings.Contains(s, "]\nine")
+			return strings.HasSuffix(s, "line\nthe last\n") && strings.HasPrefix(s, "[199") && len(s) < 1100 &&
+				!strings.Contains(s, "]\nine")
 		}},
-		"one line": {strings.Repeat("x", 3000), 1000, func(s string) bool { return strings.HasPrefix(s, "[2000 bytes") }},
+		"one line": {strings.Repeat("x", 3000), 1000,
+			func(s string) bool { return strings.HasPrefix(s, "[2000 bytes") }},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

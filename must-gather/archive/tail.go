@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Tail reads a text to its end and keeps the last limit bytes, whole lines, below a line that says what was cut. The limit is in bytes.
-// What could be read is returned with the error of the rest.
+// Tail reads a text to its end and keeps the last limit bytes, whole lines, below a line that says what was cut. The
+// limit is in bytes. What could be read is returned with the error of the rest.
 func Tail(r io.Reader, limit int) ([]byte, error) {
 	var kept []byte
 	var cut int64
@@ -33,7 +33,8 @@ func announced(kept []byte, cut int64) []byte {
 		return kept
 	}
 	if end := bytes.IndexByte(kept, '\n'); end >= 0 {
-		cut, kept = cut+int64(end)+1, kept[end+1:]
+		cut = cut + int64(end) + 1
+		kept = kept[end+1:]
 	}
 	return append(fmt.Appendf(nil, "[%d bytes before this are left out]\n", cut), kept...)
 }

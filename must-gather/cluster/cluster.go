@@ -1,7 +1,8 @@
 // Package cluster collects objects of the API and logs of Pods, in the tree of `oc adm inspect`. It changes nothing.
 //
-// Lists are read page by page. Each request has a time limit and is tried three times where the server asks for patience. A resource
-// that the API server does not have is left out; a list that could not be read is noted as a failure.
+// Lists are read page by page. Each request has a time limit and is tried three times where the server asks for
+// patience. A resource that the API server does not have is left out; a list that could not be read is noted as a
+// failure.
 package cluster
 
 import (
@@ -78,7 +79,9 @@ type Seen struct {
 // New returns a Collector.
 func New(config *rest.Config, out *archive.Writer, since time.Time) (*Collector, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst, config.Timeout = 50, 100, RequestTimeout
+	config.QPS = 50
+	config.Burst = 100
+	config.Timeout = RequestTimeout
 	// A warning of the API server is of no use to a reader.
 	config.WarningHandler = rest.NoWarnings{}
 	core, err := kubernetes.NewForConfig(config)
@@ -155,7 +158,8 @@ func (c *Collector) discover() error {
 	if err != nil && !errors.As(err, &failed) {
 		return err
 	}
-	c.served, c.unknown = map[schema.GroupResource]resource{}, map[string]error{}
+	c.served = map[schema.GroupResource]resource{}
+	c.unknown = map[string]error{}
 	if failed != nil {
 		for group, cause := range failed.Groups {
 			c.unknown[group.Group] = cause
@@ -168,7 +172,8 @@ func (c *Collector) discover() error {
 		}
 		for _, r := range list.APIResources {
 			if slices.Contains(r.Verbs, "list") {
-				c.served[schema.GroupResource{Group: version.Group, Resource: r.Name}] = resource{version.WithResource(r.Name), r.Namespaced}
+				c.served[schema.GroupResource{Group: version.Group,
+					Resource: r.Name}] = resource{version.WithResource(r.Name), r.Namespaced}
 			}
 		}
 	}
@@ -180,7 +185,8 @@ func (c *Collector) find(group, name string) (resource, bool) {
 	r, found := c.served[schema.GroupResource{Group: group, Resource: name}]
 	if !found {
 		if cause := c.unknown[group]; cause != nil {
-			c.out.Failed(strings.TrimSuffix(name+"."+group, "."), fmt.Errorf("the server of this API group does not answer: %w", cause))
+			c.out.Failed(strings.TrimSuffix(name+"."+group, "."),
+				fmt.Errorf("the server of this API group does not answer: %w", cause))
 		}
 	}
 	return r, found
@@ -210,7 +216,8 @@ func describe(t target, namespace string) string {
 }
 
 // list reads page by page. With an error comes what was read before it.
-func (c *Collector) list(ctx context.Context, r resource, namespace string, options metav1.ListOptions, keep func(*unstructured.Unstructured) bool) ([]unstructured.Unstructured, error) {
+func (c *Collector) list(ctx context.Context, r resource, namespace string, options metav1.ListOptions,
+	keep func(*unstructured.Unstructured) bool) ([]unstructured.Unstructured, error) {
 	var client dynamic.ResourceInterface = c.dynamic.Resource(r.GroupVersionResource)
 	if namespace != "" {
 		client = c.dynamic.Resource(r.GroupVersionResource).Namespace(namespace)
@@ -218,7 +225,10 @@ func (c *Collector) list(ctx context.Context, r resource, namespace string, opti
 	options.Limit = pageSize
 	var items []unstructured.Unstructured
 	for {
-		page, err := again(ctx, c.wait, func() (*unstructured.UnstructuredList, error) { return client.List(ctx, options) })
+		page, err := again(ctx, c.wait, func() (*unstructured.UnstructuredList,
+			error) {
+			return client.List(ctx, options)
+		})
 		if err != nil {
 			return items, err
 		}
@@ -235,7 +245,8 @@ func (c *Collector) list(ctx context.Context, r resource, namespace string, opti
 }
 
 // again sends a request up to three times while the server has no time for it or is not reached.
-func again[T any](ctx context.Context, wait func(context.Context, time.Duration) error, request func() (T, error)) (T, error) {
+func again[T any](ctx context.Context, wait func(context.Context, time.Duration) error,
+	request func() (T, error)) (T, error) {
 	for try := 1; ; try++ {
 		answer, err := request()
 		if err == nil || try == tries || !passing(err) || ctx.Err() != nil {
@@ -249,7 +260,8 @@ func again[T any](ctx context.Context, wait func(context.Context, time.Duration)
 
 func passing(err error) bool {
 	var network net.Error
-	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
+	return apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsInternalError(err) ||
+		apierrors.IsServiceUnavailable(err) ||
 		errors.As(err, &network) && !network.Timeout()
 }
 
@@ -257,7 +269,8 @@ func passing(err error) bool {
 func (c *Collector) store(t target, items []unstructured.Unstructured) {
 	if !t.list {
 		for i := range items {
-			c.write(path.Join(folder(items[i].GetNamespace(), t.group), t.resource, items[i].GetName()+".yaml"), items[i].Object)
+			c.write(path.Join(folder(items[i].GetNamespace(), t.group), t.resource, items[i].GetName()+".yaml"),
+				items[i].Object)
 		}
 		return
 	}
@@ -294,8 +307,8 @@ func (c *Collector) write(name string, object any) {
 	_ = c.out.Write(name, append([]byte("---\n"), content...))
 }
 
-// namespaces finds where the product is: its LVMClusters, its operator and its agents. Both where an installation was begun and where
-// one was left behind are wanted.
+// namespaces finds where the product is: its LVMClusters, its operator and its agents. Both where an installation was
+// begun and where one was left behind are wanted.
 func (c *Collector) namespaces(ctx context.Context) []string {
 	found := sets.New("openshift-lvm-storage")
 	look := func(group, name, selector string) {

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// tables are the files with what `oc get` prints, in the folder oc_output, by which analyzers of upstream's archives go. They read the
-// events from core/events.yaml where there is no such file for them.
+// tables are the files with what `oc get` prints, in the folder oc_output, by which analyzers of upstream's archives
+// go. They read the events from core/events.yaml where there is no such file for them.
 var tables = []struct {
 	file, group, resource string
 	wide                  bool
@@ -34,7 +34,8 @@ func (c *Collector) compatible(ctx context.Context, namespace string) {
 			for i := range items {
 				objects = append(objects, items[i].Object)
 			}
-			c.write(path.Join(to, "lvmcluster.yaml"), map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+			c.write(path.Join(to, "lvmcluster.yaml"),
+				map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 		}
 	}
 	for _, t := range tables {

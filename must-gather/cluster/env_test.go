@@ -121,12 +121,15 @@ func TestTreeIsThatOfInspect(t *testing.T) {
 	if diff := cmp.Diff(string(want), got); diff != "" {
 		t.Errorf("the tree (-want +got; -update writes it):\n%s", diff)
 	}
-	if len(seen.Pods) != 1 || len(seen.NodeStatuses) != 1 || len(seen.LogicalVolumes) != 1 || len(seen.Nodes) != 1 || !slices.Equal(seen.Namespaces, []string{env.Namespace}) {
-		t.Errorf("seen: %d pods, %d node statuses, %d volumes, %d nodes, %v", len(seen.Pods), len(seen.NodeStatuses), len(seen.LogicalVolumes), len(seen.Nodes), seen.Namespaces)
+	if len(seen.Pods) != 1 || len(seen.NodeStatuses) != 1 || len(seen.LogicalVolumes) != 1 || len(seen.Nodes) != 1 ||
+		!slices.Equal(seen.Namespaces, []string{env.Namespace}) {
+		t.Errorf("seen: %d pods, %d node statuses, %d volumes, %d nodes, %v", len(seen.Pods), len(seen.NodeStatuses),
+			len(seen.LogicalVolumes), len(seen.Nodes), seen.Namespaces)
 	}
 	// There is no kubelet here, so the log is what could not be had; and nothing else.
 	for _, f := range failures.Failures {
-		if !strings.HasPrefix(f.What, "log of container vg-manager of pod openshift-lvm-storage/vg-manager-x on node node1") {
+		if !strings.HasPrefix(f.What,
+			"log of container vg-manager of pod openshift-lvm-storage/vg-manager-x on node node1") {
 			t.Errorf("%s: %s", f.What, f.Error)
 		}
 	}
@@ -143,11 +146,14 @@ func TestTreeIsThatOfInspect(t *testing.T) {
 		}
 	}
 	secrets, err := os.ReadFile(filepath.Join(root, "namespaces", env.Namespace, "core", "secrets.yaml"))
-	if err != nil || !strings.Contains(string(secrets), "password: \"\"") || !strings.Contains(string(secrets), "tls.crt: Q0VSVA==") {
+	if err != nil || !strings.Contains(string(secrets), "password: \"\"") ||
+		!strings.Contains(string(secrets), "tls.crt: Q0VSVA==") {
 		t.Errorf("secrets: %s, %v", secrets, err)
 	}
 	var table []byte
-	if table, err = os.ReadFile(filepath.Join(root, "namespaces", env.Namespace, "oc_output", "lvmcluster")); err != nil || !strings.HasPrefix(string(table), "NAME") || !strings.Contains(string(table), "my-lvmcluster") {
+	if table, err = os.ReadFile(filepath.Join(root, "namespaces", env.Namespace, "oc_output",
+		"lvmcluster")); err != nil || !strings.HasPrefix(string(table), "NAME") ||
+		!strings.Contains(string(table), "my-lvmcluster") {
 		t.Errorf("table: %s, %v", table, err)
 	}
 }
@@ -160,7 +166,8 @@ type refusing struct {
 
 func (r refusing) RoundTrip(request *http.Request) (*http.Response, error) {
 	if code := r.refuse(request); code != 0 {
-		return &http.Response{StatusCode: code, Status: http.StatusText(code), Body: io.NopCloser(strings.NewReader("no")), Request: request, Header: http.Header{}}, nil
+		return &http.Response{StatusCode: code, Status: http.StatusText(code),
+			Body: io.NopCloser(strings.NewReader("no")), Request: request, Header: http.Header{}}, nil
 	}
 	return r.RoundTripper.RoundTrip(request)
 }
@@ -195,7 +202,8 @@ func TestAListThatFailedIsSaidAndCostsNothingElse(t *testing.T) {
 	if asked != 2*tries {
 		t.Errorf("asked %d times for the volumes, want %d", asked, 2*tries)
 	}
-	if _, err := os.Stat(filepath.Join(root, "namespaces", env.Namespace, "lvm.topolvm.io", "lvmclusters", "my-lvmcluster.yaml")); err != nil {
+	if _, err := os.Stat(filepath.Join(root, "namespaces", env.Namespace, "lvm.topolvm.io", "lvmclusters",
+		"my-lvmcluster.yaml")); err != nil {
 		t.Error(err)
 	}
 }
@@ -217,14 +225,16 @@ func TestTheKubeletOfANodeThatIsAwayIsNotAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Logs(t.Context(), c.Objects(t.Context()).Pods, sets.New("node1"))
-	if f := out.Failures().Failures; asked != 0 || len(f) != 1 || !strings.Contains(f[0].Error, "node node1 is not ready") {
+	if f := out.Failures().Failures; asked != 0 || len(f) != 1 ||
+		!strings.Contains(f[0].Error, "node node1 is not ready") {
 		t.Errorf("asked %d times, %+v", asked, f)
 	}
 }
 
 func TestAnAPIServerThatIsDownIsSaid(t *testing.T) {
 	root, _, failures := collect(t, refused(func(*http.Request) int { return http.StatusServiceUnavailable }))
-	if len(failures.Failures) != 1 || failures.Failures[0].What != "what the API server has" || len(tree(t, root)) != 0 {
+	if len(failures.Failures) != 1 || failures.Failures[0].What != "what the API server has" ||
+		len(tree(t, root)) != 0 {
 		t.Errorf("got %+v, %v", failures, tree(t, root))
 	}
 }
@@ -255,7 +265,8 @@ func TestLongListsAreReadPageByPage(t *testing.T) {
 	if err := c.discover(); err != nil {
 		t.Fatal(err)
 	}
-	if items := c.all(t.Context(), target{resource: "configmaps", list: true}, "user"); len(items) < pageSize+10 || pages < 2 {
+	if items := c.all(t.Context(), target{resource: "configmaps", list: true}, "user"); len(items) < pageSize+
+		10 || pages < 2 {
 		t.Errorf("%d objects in %d pages", len(items), pages)
 	}
 }

@@ -20,7 +20,8 @@ import (
 
 const (
 	// minLog and maxLog are what is kept of a log at least and at most, in bytes.
-	minLog, maxLog = 256 << 10, 5 << 20
+	minLog = 256 << 10
+	maxLog = 5 << 20
 	// logShare is how much of the room of the archive logs may take, in percent.
 	logShare = 40
 )
@@ -32,8 +33,8 @@ type log struct {
 	previous  bool
 }
 
-// Logs collects the logs of Pods, current and of the container before where one was restarted: those of the operator and of what was
-// restarted first. away are nodes whose kubelet does not answer: it is not asked.
+// Logs collects the logs of Pods, current and of the container before where one was restarted: those of the operator
+// and of what was restarted first. away are nodes whose kubelet does not answer: it is not asked.
 func (c *Collector) Logs(ctx context.Context, pods []unstructured.Unstructured, away sets.Set[string]) {
 	defer c.out.Step("logs")()
 	var logs []log
@@ -45,7 +46,8 @@ func (c *Collector) Logs(ctx context.Context, pods []unstructured.Unstructured, 
 		}
 		c.write(path.Join(podFolder(pod), pod.Name+".yaml"), pods[i].Object)
 		if away.Has(pod.Spec.NodeName) {
-			c.out.Failed(fmt.Sprintf("logs of pod %s/%s", pod.Namespace, pod.Name), fmt.Errorf("node %s is not ready, so its kubelet was not asked", pod.Spec.NodeName))
+			c.out.Failed(fmt.Sprintf("logs of pod %s/%s", pod.Namespace, pod.Name),
+				fmt.Errorf("node %s is not ready, so its kubelet was not asked", pod.Spec.NodeName))
 			continue
 		}
 		logs = append(logs, logsOf(pod)...)
@@ -64,7 +66,8 @@ func podFolder(pod *corev1.Pod) string {
 func logsOf(pod *corev1.Pod) []log {
 	var logs []log
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if status.State.Running != nil || status.State.Terminated != nil || status.LastTerminationState.Terminated != nil {
+		if status.State.Running != nil || status.State.Terminated != nil ||
+			status.LastTerminationState.Terminated != nil {
 			logs = append(logs, log{pod, status.Name, false})
 		}
 		if status.LastTerminationState.Terminated != nil {
@@ -90,7 +93,8 @@ func (l log) String() string {
 	if l.previous {
 		which = "log before the last restart"
 	}
-	return fmt.Sprintf("%s of container %s of pod %s/%s on node %s", which, l.container, l.pod.Namespace, l.pod.Name, l.pod.Spec.NodeName)
+	return fmt.Sprintf("%s of container %s of pod %s/%s on node %s", which, l.container, l.pod.Namespace, l.pod.Name,
+		l.pod.Spec.NodeName)
 }
 
 func (c *Collector) log(ctx context.Context, l log, limit int) error {
@@ -115,12 +119,14 @@ func (c *Collector) log(ctx context.Context, l log, limit int) error {
 		return nil
 	}
 	if len(content) > 0 || err == nil {
-		err = errors.Join(err, c.out.Write(path.Join(podFolder(l.pod), l.container, l.container, "logs", name+".log"), content))
+		err = errors.Join(err, c.out.Write(path.Join(podFolder(l.pod), l.container, l.container, "logs",
+			name+".log"), content))
 	}
 	return err
 }
 
-func (c *Collector) readLog(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions, limit int) ([]byte, error) {
+func (c *Collector) readLog(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions,
+	limit int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
 	stream, err := c.core.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)

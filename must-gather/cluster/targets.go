@@ -12,7 +12,8 @@ import (
 // target is a resource to collect.
 type target struct {
 	group, resource string
-	// list: all of a namespace go into one file, RESOURCE.yaml, as `oc adm inspect ns/NAME` does it; else each into one of its own.
+	// list: all of a namespace go into one file, RESOURCE.yaml, as `oc adm inspect ns/NAME` does it; else each into one
+	// of its own.
 	list bool
 	// keep tells which objects are wanted; nil for all.
 	keep func(*unstructured.Unstructured) bool

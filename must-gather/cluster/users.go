@@ -13,17 +13,20 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// maxNamespaces is how many namespaces of users are looked into for events and Pods. Those with claims that are not bound come first.
+// maxNamespaces is how many namespaces of users are looked into for events and Pods. Those with claims that are not
+// bound come first.
 const maxNamespaces = 200
 
 const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
-// users collects what belongs to volumes of ours in other namespaces: claims, snapshots, the Pods that use the claims, and events of both.
+// users collects what belongs to volumes of ours in other namespaces: claims, snapshots, the Pods that use the claims,
+// and events of both.
 func (c *Collector) users(ctx context.Context, classes, volumes, contents []unstructured.Unstructured, own []string) {
 	defer c.out.Step("claims and their Pods")()
 	ofOurs := claimsOf(classes, volumes)
 	claims := c.kept(ctx, target{resource: "persistentvolumeclaims", list: true, keep: ofOurs}, own)
-	c.kept(ctx, target{group: "snapshot.storage.k8s.io", resource: "volumesnapshots", list: true, keep: snapshotsOf(contents)}, nil)
+	c.kept(ctx, target{group: "snapshot.storage.k8s.io", resource: "volumesnapshots", list: true,
+		keep: snapshotsOf(contents)}, nil)
 
 	byNamespace := map[string]sets.Set[string]{}
 	pending := sets.New[string]()
@@ -41,13 +44,16 @@ func (c *Collector) users(ctx context.Context, classes, volumes, contents []unst
 	// What is ours has been read whole.
 	wanted = slices.DeleteFunc(wanted, func(n string) bool { return slices.Contains(own, n) })
 	if len(wanted) > maxNamespaces {
-		c.out.Failed("Pods and events of users", fmt.Errorf("%d namespaces have claims of ours: only those of the first %d were looked into", len(wanted), maxNamespaces))
+		c.out.Failed("Pods and events of users",
+			fmt.Errorf("%d namespaces have claims of ours: only those of the first %d were looked into",
+				len(wanted), maxNamespaces))
 		wanted = wanted[:maxNamespaces]
 	}
 	inParallel(len(wanted), func(i int) { c.usersIn(ctx, wanted[i], byNamespace[wanted[i]]) })
 }
 
-// kept reads the wanted objects of all namespaces, and writes those that are not in namespaces which have been read whole.
+// kept reads the wanted objects of all namespaces, and writes those that are not in namespaces which have been read
+// whole.
 func (c *Collector) kept(ctx context.Context, t target, whole []string) []unstructured.Unstructured {
 	r, found := c.find(t.group, t.resource)
 	if !found {
@@ -55,7 +61,8 @@ func (c *Collector) kept(ctx context.Context, t target, whole []string) []unstru
 	}
 	items, err := c.list(ctx, r, "", metav1.ListOptions{}, t.keep)
 	c.out.Failed(describe(t, ""), err)
-	c.store(t, slices.DeleteFunc(slices.Clone(items), func(o unstructured.Unstructured) bool { return slices.Contains(whole, o.GetNamespace()) }))
+	c.store(t, slices.DeleteFunc(slices.Clone(items),
+		func(o unstructured.Unstructured) bool { return slices.Contains(whole, o.GetNamespace()) }))
 	return items
 }
 
@@ -75,12 +82,14 @@ func (c *Collector) usersIn(ctx context.Context, namespace string, claims sets.S
 	}}, namespace)
 }
 
-// claimsOf tells which claims are for volumes of ours: by their StorageClass, also one that is gone, their volume, or who was asked to
-// provision them.
+// claimsOf tells which claims are for volumes of ours: by their StorageClass, also one that is gone, their volume, or
+// who was asked to provision them.
 func claimsOf(classes, volumes []unstructured.Unstructured) func(*unstructured.Unstructured) bool {
-	ourClasses, ourVolumes := sets.New[string](), sets.New[string]()
+	ourClasses := sets.New[string]()
+	ourVolumes := sets.New[string]()
 	for i := range classes {
-		if provisioner, _, _ := unstructured.NestedString(classes[i].Object, "provisioner"); provisioner == v1alpha1.DriverName {
+		if provisioner, _, _ := unstructured.NestedString(classes[i].Object,
+			"provisioner"); provisioner == v1alpha1.DriverName {
 			ourClasses.Insert(classes[i].GetName())
 		}
 	}
@@ -90,7 +99,8 @@ func claimsOf(classes, volumes []unstructured.Unstructured) func(*unstructured.U
 	return func(o *unstructured.Unstructured) bool {
 		class, _, _ := unstructured.NestedString(o.Object, "spec", "storageClassName")
 		volume, _, _ := unstructured.NestedString(o.Object, "spec", "volumeName")
-		return ourClasses.Has(class) || strings.HasPrefix(class, v1alpha1.StorageClassPrefix) || ourVolumes.Has(volume) || o.GetAnnotations()[provisionerAnnotation] == v1alpha1.DriverName
+		return ourClasses.Has(class) || strings.HasPrefix(class, v1alpha1.StorageClassPrefix) ||
+			ourVolumes.Has(volume) || o.GetAnnotations()[provisionerAnnotation] == v1alpha1.DriverName
 	}
 }
 

@@ -42,8 +42,9 @@ type Prometheus interface {
 	Get(ctx context.Context, path string, query url.Values) ([]byte, error)
 }
 
-// Find returns OpenShift's Prometheus where the process is a Pod of OpenShift, which knows the authority of its services; else the one
-// behind a service, NAMESPACE/SCHEME:NAME:PORT, through the API server. The latter asks for no password of its own.
+// Find returns OpenShift's Prometheus where the process is a Pod of OpenShift, which knows the authority of its
+// services; else the one behind a service, NAMESPACE/SCHEME:NAME:PORT, through the API server. The latter asks for no
+// password of its own.
 func Find(config *rest.Config, service string) (Prometheus, error) {
 	authority, err := os.ReadFile(serviceCA)
 	if err == nil {
@@ -75,7 +76,8 @@ func newDirect(base, token string, authority []byte) (*direct, error) {
 	if !roots.AppendCertsFromPEM(authority) {
 		return nil, fmt.Errorf("%s has no certificate", serviceCA)
 	}
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		DisableKeepAlives: true}
 	return &direct{client: &http.Client{Transport: transport}, base: base, token: token}, nil
 }
 
@@ -107,7 +109,8 @@ type proxied struct {
 }
 
 func (p proxied) Get(ctx context.Context, path string, query url.Values) ([]byte, error) {
-	request := p.core.CoreV1().RESTClient().Get().Namespace(p.namespace).Resource("services").Name(p.service).SubResource("proxy").Suffix(path)
+	request := p.core.CoreV1().RESTClient().Get().Namespace(p.namespace).Resource("services").Name(p.service).
+		SubResource("proxy").Suffix(path)
 	for key, values := range query {
 		for _, value := range values {
 			request = request.Param(key, value)

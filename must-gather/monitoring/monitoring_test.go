@@ -53,11 +53,14 @@ func gathered(t *testing.T, p Prometheus) (*archive.Writer, func(string) string)
 }
 
 func TestOnlyOursIsKept(t *testing.T) {
-	out, file := gathered(t, answers{"/api/v1/alerts": alertsText, "/api/v1/rules": rulesText, "/api/v1/query": queryText})
-	if text := file("monitoring/alerts.json"); !strings.Contains(text, "LVMSDeviceMissing") || strings.Contains(text, "Watchdog") {
+	out, file := gathered(t, answers{"/api/v1/alerts": alertsText, "/api/v1/rules": rulesText,
+		"/api/v1/query": queryText})
+	if text := file("monitoring/alerts.json"); !strings.Contains(text, "LVMSDeviceMissing") ||
+		strings.Contains(text, "Watchdog") {
 		t.Errorf("alerts: %s", text)
 	}
-	if text := file("monitoring/rules.json"); !strings.Contains(text, "LVMSDeviceMissing") || strings.Contains(text, "Other") || strings.Contains(text, "foreign") {
+	if text := file("monitoring/rules.json"); !strings.Contains(text, "LVMSDeviceMissing") ||
+		strings.Contains(text, "Other") || strings.Contains(text, "foreign") {
 		t.Errorf("rules: %s", text)
 	}
 	if file("monitoring/metrics.json") != queryText || len(out.Failures().Failures) != 0 {
@@ -67,15 +70,18 @@ func TestOnlyOursIsKept(t *testing.T) {
 
 func TestAnAnswerThatFailedIsSaidAndNotEmpty(t *testing.T) {
 	tests := map[string]answers{
-		"refused":   {},
-		"an error":  {"/api/v1/alerts": `{"status":"error","error":"busy"}`, "/api/v1/rules": `{"status":"error","error":"busy"}`, "/api/v1/query": `{"status":"error","error":"busy"}`},
-		"not JSON":  {"/api/v1/alerts": "<html>", "/api/v1/rules": "<html>", "/api/v1/query": "<html>"},
-		"other one": {"/api/v1/alerts": `{"status":"success","data":[]}`, "/api/v1/rules": `{"status":"success","data":[]}`, "/api/v1/query": ""},
+		"refused": {},
+		"an error": {"/api/v1/alerts": `{"status":"error","error":"busy"}`,
+			"/api/v1/rules": `{"status":"error","error":"busy"}`, "/api/v1/query": `{"status":"error","error":"busy"}`},
+		"not JSON": {"/api/v1/alerts": "<html>", "/api/v1/rules": "<html>", "/api/v1/query": "<html>"},
+		"other one": {"/api/v1/alerts": `{"status":"success","data":[]}`,
+			"/api/v1/rules": `{"status":"success","data":[]}`, "/api/v1/query": ""},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			out, file := gathered(t, test)
-			if len(out.Failures().Failures) != 3 || file("monitoring/alerts.json") != "" || file("monitoring/rules.json") != "" {
+			if len(out.Failures().Failures) != 3 || file("monitoring/alerts.json") != "" ||
+				file("monitoring/rules.json") != "" {
 				t.Errorf("got %+v, %q", out.Failures(), file("monitoring/alerts.json"))
 			}
 		})
@@ -99,7 +105,8 @@ func TestTheTokenIsShownToNobodyElse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if content, err := trusting.Get(t.Context(), "/api/v1/alerts", nil); err != nil || string(content) != alertsText || shown != "Bearer abc" {
+	if content, err := trusting.Get(t.Context(), "/api/v1/alerts", nil); err != nil || string(content) != alertsText ||
+		shown != "Bearer abc" {
 		t.Errorf("got %q, %v, %q", content, err, shown)
 	}
 	stranger := httptest.NewTLSServer(http.NotFoundHandler())
@@ -129,7 +136,8 @@ func TestPrometheusIsReachedThroughTheAPIServer(t *testing.T) {
 	if _, err := p.Get(t.Context(), "/api/v1/query", url.Values{"query": {"up"}}); err != nil {
 		t.Fatal(err)
 	}
-	if want := "/api/v1/namespaces/monitoring/services/http:prometheus-k8s:9090/proxy/api/v1/query?query=up"; asked != want {
+	if want := "/api/v1/namespaces/monitoring/services/http:prometheus-k8s:9090/proxy/api/v1/query?query=up"; asked !=
+		want {
 		t.Errorf("asked for %s, want %s", asked, want)
 	}
 	if _, err := Find(&rest.Config{}, "nonsense"); err == nil {

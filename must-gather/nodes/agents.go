@@ -75,7 +75,8 @@ func (c *Cluster) Ways(node string) []Way {
 		}})
 	}
 	if c.helper != nil {
-		ways = append(ways, Way{"a Pod for the read", func(ctx context.Context, out io.Writer) error { return c.byPod(ctx, node, out) }})
+		ways = append(ways, Way{"a Pod for the read",
+			func(ctx context.Context, out io.Writer) error { return c.byPod(ctx, node, out) }})
 	}
 	return ways
 }
@@ -85,7 +86,8 @@ func (c *Cluster) exec(ctx context.Context, namespace, pod, container string, co
 		command = append(command[:len(command):len(command)], "--since="+c.since.UTC().Format(time.RFC3339))
 	}
 	request := c.core.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, clientgoscheme.ParameterCodec)
+		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true},
+			clientgoscheme.ParameterCodec)
 	executor, err := c.executor(request.URL())
 	if err != nil {
 		return err
@@ -98,7 +100,8 @@ func (c *Cluster) exec(ctx context.Context, namespace, pod, container string, co
 	return err
 }
 
-// executor speaks WebSocket, and with API servers before Kubernetes 1.31, or through proxies that do not let it pass, SPDY.
+// executor speaks WebSocket, and with API servers before Kubernetes 1.31, or through proxies that do not let it pass,
+// SPDY.
 func (c *Cluster) executor(at *url.URL) (remotecommand.Executor, error) {
 	socket, err := remotecommand.NewWebSocketExecutor(c.config, "GET", at.String())
 	if err != nil {
@@ -150,7 +153,7 @@ func (c *Cluster) started(ctx context.Context, name string) error {
 	defer cancel()
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	last := "it has not been seen"
+	var last string
 	for {
 		pod, err := c.core.CoreV1().Pods(c.helper.Namespace).Get(ctx, name, metav1.GetOptions{})
 		switch {
@@ -183,21 +186,30 @@ func stateOf(pod *corev1.Pod) string {
 	return state
 }
 
-// pod is on its node without a scheduler, whatever the node's taints are, and has no token. Its first process is the program itself, which
-// waits: what is run in a container gets the namespaces of that process, so it must not be one in those of the node.
+// pod is on its node without a scheduler, whatever the node's taints are, and has no token. Its first process is the
+// program itself, which waits: what is run in a container gets the namespaces of that process, so it must not be one in
+// those of the node.
 func (h *Helper) pod(node string) *corev1.Pod {
-	yes, no, life, root := true, false, int64(podLife.Seconds()), int64(0)
+	yes := true
+	no := false
+	life := int64(podLife.Seconds())
+	root := int64(0)
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: "lvms-collect-", Labels: map[string]string{"app.kubernetes.io/name": "lvms-collect", "app.kubernetes.io/part-of": "lvms"},
-			Annotations: map[string]string{"target.workload.openshift.io/management": `{"effect": "PreferredDuringScheduling"}`, "openshift.io/required-scc": "privileged"}},
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "lvms-collect-",
+			Labels: map[string]string{"app.kubernetes.io/name": "lvms-collect",
+				"app.kubernetes.io/part-of": "lvms"},
+			Annotations: map[string]string{
+				"target.workload.openshift.io/management": `{"effect": "PreferredDuringScheduling"}`,
+				"openshift.io/required-scc":               "privileged"}},
 		Spec: corev1.PodSpec{
 			NodeName: node, HostPID: true, RestartPolicy: corev1.RestartPolicyNever, AutomountServiceAccountToken: &no,
 			ActiveDeadlineSeconds: &life, TerminationGracePeriodSeconds: new(int64), EnableServiceLinks: &no,
 			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
 			Containers: []corev1.Container{{
 				Name: container, Image: h.Image, ImagePullPolicy: corev1.PullIfNotPresent,
-				Command:         append(slices.Clone(h.Command), "--hold="+podLife.String()),
-				SecurityContext: &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root, ReadOnlyRootFilesystem: &yes},
+				Command: append(slices.Clone(h.Command), "--hold="+podLife.String()),
+				SecurityContext: &corev1.SecurityContext{Privileged: &yes, RunAsUser: &root,
+					ReadOnlyRootFilesystem: &yes},
 			}},
 		},
 	}

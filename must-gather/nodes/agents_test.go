@@ -21,10 +21,12 @@ func withPods(status corev1.PodStatus) (*Cluster, *fake.Clientset) {
 	core := fake.NewClientset()
 	core.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		pod := action.(clienttesting.CreateAction).GetObject().(*corev1.Pod)
-		pod.Name, pod.Status = pod.GenerateName+"x", status
+		pod.Name = pod.GenerateName + "x"
+		pod.Status = status
 		return false, pod, nil
 	})
-	return &Cluster{core: core, helper: &Helper{Namespace: "ns", Image: "example.com/a:1", Command: []string{"/lvms", "collect"}}}, core
+	return &Cluster{core: core, helper: &Helper{Namespace: "ns", Image: "example.com/a:1",
+		Command: []string{"/lvms", "collect"}}}, core
 }
 
 func TestAPodThatDoesNotServeIsToldOfAndDeleted(t *testing.T) {
@@ -32,9 +34,12 @@ func TestAPodThatDoesNotServeIsToldOfAndDeleted(t *testing.T) {
 		status corev1.PodStatus
 		want   string
 	}{
-		"it ended": {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "NodeAffinity", Message: "no room"}, "ended before it was used: NodeAffinity no room"},
-		"it does not start": {corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{
-			Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}}, "does not run: Pending, ImagePullBackOff no such image"},
+		"it ended": {corev1.PodStatus{Phase: corev1.PodFailed, Reason: "NodeAffinity", Message: "no room"},
+			"ended before it was used: NodeAffinity no room"},
+		"it does not start": {corev1.PodStatus{Phase: corev1.PodPending,
+			ContainerStatuses: []corev1.ContainerStatus{{State: corev1.ContainerState{
+				Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "no such image"}}}}},
+			"does not run: Pending, ImagePullBackOff no such image"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +65,8 @@ func TestAPodThatIsRefusedIsToldOf(t *testing.T) {
 	core.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, errors.New("violates PodSecurity")
 	})
-	if err := c.byPod(t.Context(), "node1", io.Discard); err == nil || !strings.Contains(err.Error(), "violates PodSecurity") {
+	if err := c.byPod(t.Context(), "node1", io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "violates PodSecurity") {
 		t.Errorf("got %v", err)
 	}
 }

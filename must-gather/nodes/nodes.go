@@ -40,8 +40,8 @@ type Source interface {
 	Ways(node string) []Way
 }
 
-// Collect reads nodes, a few at a time, each within its time limit, and writes them to nodes/NAME of the archive. A node that cannot be
-// read costs its own files, and a failure in the archive.
+// Collect reads nodes, a few at a time, each within its time limit, and writes them to nodes/NAME of the archive. A
+// node that cannot be read costs its own files, and a failure in the archive.
 func Collect(ctx context.Context, source Source, names []string, out *archive.Writer, limit time.Duration) {
 	defer out.Step("nodes")()
 	var group sync.WaitGroup

@@ -41,12 +41,20 @@ func TestAnotherWayIsTakenWhereOneFails(t *testing.T) {
 		want   string
 		failed bool
 	}{
-		"the first is good":      {ways{good, {"never", func(context.Context, io.Writer) error { return errors.New("asked") }}}, "", false},
-		"the first refuses":      {ways{{"its agent", func(context.Context, io.Writer) error { return errors.New("refused") }}, good}, "another one was taken: its agent: refused", false},
-		"the first breaks off":   {ways{{"its agent", func(_ context.Context, w io.Writer) error { return write(w, map[string]string{"a.txt": "half"}) }}, good}, "its agent: 1 files came", false},
-		"the first says nothing": {ways{{"its agent", func(context.Context, io.Writer) error { return nil }}, good}, "its agent: 0 files came", false},
-		"both fail":              {ways{{"its agent", func(context.Context, io.Writer) error { return errors.New("refused") }}, {"a Pod", func(context.Context, io.Writer) error { return errors.New("no image") }}}, "a Pod: no image", true},
-		"there is none":          {ways{}, "no image is known", true},
+		"the first is good": {ways{good,
+			{"never", func(context.Context, io.Writer) error { return errors.New("asked") }}}, "", false},
+		"the first refuses": {ways{{"its agent",
+			func(context.Context, io.Writer) error { return errors.New("refused") }}, good},
+			"another one was taken: its agent: refused", false},
+		"the first breaks off": {ways{{"its agent",
+			func(_ context.Context, w io.Writer) error { return write(w, map[string]string{"a.txt": "half"}) }}, good},
+			"its agent: 1 files came", false},
+		"the first says nothing": {ways{{"its agent", func(context.Context, io.Writer) error { return nil }}, good},
+			"its agent: 0 files came", false},
+		"both fail": {ways{{"its agent", func(context.Context, io.Writer) error { return errors.New("refused") }},
+			{"a Pod", func(context.Context, io.Writer) error { return errors.New("no image") }}},
+			"a Pod: no image", true},
+		"there is none": {ways{}, "no image is known", true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -70,7 +78,8 @@ func TestAnotherWayIsTakenWhereOneFails(t *testing.T) {
 func write(out io.Writer, files map[string]string) error {
 	tape := tar.NewWriter(out)
 	for name, content := range files {
-		if err := tape.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content)), Typeflag: tar.TypeReg}); err != nil {
+		if err := tape.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(content)),
+			Typeflag: tar.TypeReg}); err != nil {
 			return err
 		}
 		if _, err := io.WriteString(tape, content); err != nil {
@@ -131,7 +140,9 @@ func TestANodeThatFailsCostsItsOwnFiles(t *testing.T) {
 	for _, f := range out.Failures().Failures {
 		said[f.What] = f.Error
 	}
-	for node, want := range map[string]string{"refuses": "upgrade", "hangs": "deadline", "breaks": "after 1 files: the connection was lost", "half": "tar", "empty": "0 files came", "unfinished": "not the last one, collect.json", "climbs": "no file to take"} {
+	for node, want := range map[string]string{"refuses": "upgrade", "hangs": "deadline",
+		"breaks": "after 1 files: the connection was lost", "half": "tar", "empty": "0 files came",
+		"unfinished": "not the last one, collect.json", "climbs": "no file to take"} {
 		if !strings.Contains(said["node "+node], want) {
 			t.Errorf("%s: %q, want %q", node, said["node "+node], want)
 		}
@@ -169,11 +180,13 @@ func TestWhatIsNotReachedIsSaid(t *testing.T) {
 	for i := range 2 * parallel {
 		names = append(names, fmt.Sprint("node", i))
 	}
-	Collect(ctx, played(func(ctx context.Context, _ string, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }), names, out, time.Minute)
+	Collect(ctx, played(func(ctx context.Context, _ string, _ io.Writer) error { <-ctx.Done(); return ctx.Err() }),
+		names, out, time.Minute)
 	if got := len(out.Failures().Failures); got != len(names) {
 		t.Errorf("%d failures, want %d", got, len(names))
 	}
-	if !slices.ContainsFunc(out.Failures().Failures, func(f archive.Failure) bool { return strings.Contains(f.Error, "the time limit was reached") }) {
+	if !slices.ContainsFunc(out.Failures().Failures,
+		func(f archive.Failure) bool { return strings.Contains(f.Error, "the time limit was reached") }) {
 		t.Errorf("got %+v", out.Failures())
 	}
 }
@@ -192,7 +205,8 @@ func TestASecondReadReplacesTheFirst(t *testing.T) {
 	}
 }
 
-// Two hundred nodes with 120 KiB each, three of which hang: the time is that of the hanging ones, beside the others, and the size is kept.
+// Two hundred nodes with 120 KiB each, three of which hang: the time is that of the hanging ones, beside the others,
+// and the size is kept.
 func TestTwoHundredNodes(t *testing.T) {
 	const budget = 22 << 20
 	out := newArchive(t, budget)
@@ -237,10 +251,12 @@ func TestTwoHundredNodes(t *testing.T) {
 func TestTheHelperIsReadOnlyAndEndsByItself(t *testing.T) {
 	pod := (&Helper{Namespace: "ns", Image: "example.com/a:1", Command: []string{"/lvms", "collect"}}).pod("node1")
 	spec := pod.Spec
-	if spec.NodeName != "node1" || !spec.HostPID || *spec.AutomountServiceAccountToken || *spec.ActiveDeadlineSeconds != int64(podLife.Seconds()) || len(spec.Volumes) != 0 {
+	if spec.NodeName != "node1" || !spec.HostPID || *spec.AutomountServiceAccountToken ||
+		*spec.ActiveDeadlineSeconds != int64(podLife.Seconds()) || len(spec.Volumes) != 0 {
 		t.Errorf("got %+v", spec)
 	}
-	if c := spec.Containers[0]; !*c.SecurityContext.Privileged || !*c.SecurityContext.ReadOnlyRootFilesystem || c.Image != "example.com/a:1" || !slices.Equal(c.Command, []string{"/lvms", "collect", "--hold=3m0s"}) {
+	if c := spec.Containers[0]; !*c.SecurityContext.Privileged || !*c.SecurityContext.ReadOnlyRootFilesystem ||
+		c.Image != "example.com/a:1" || !slices.Equal(c.Command, []string{"/lvms", "collect", "--hold=3m0s"}) {
 		t.Errorf("got %+v", c)
 	}
 	if podLife < Limit+podStart {

@@ -1,5 +1,5 @@
-// Package redact takes secrets out of what is collected. What it takes out it replaces by a mark, so that a reader sees that something
-// was there.
+// Package redact takes secrets out of what is collected. What it takes out it replaces by a mark, so that a reader sees
+// that something was there.
 package redact
 
 import (
@@ -26,14 +26,22 @@ var patterns = []pattern{
 	{"eyj", regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`), Mark},
 	{"sha256~", regexp.MustCompile(`sha256~[A-Za-z0-9_-]{20,}`), Mark},
 	{"bearer ", regexp.MustCompile(`(?i)(bearer )[A-Za-z0-9._~+/=-]{8,}`), "${1}" + Mark},
-	{"private key", regexp.MustCompile(`(?s)-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`), Mark},
+	{"private key",
+		regexp.MustCompile(`(?s)-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`), Mark},
 	// The same as base64, in the data of an object: "-----BEGIN " of a key that follows.
-	{"ls0tls1crudjt", regexp.MustCompile(`LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,24}(?:UFJJVkFURSBLRVkt|BSSVZBVEUgS0VZL|QUklWQVRFIEtFWS)[A-Za-z0-9+/=]*`), Mark},
+	{"ls0tls1crudjt",
+		regexp.MustCompile(
+			`LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,24}(?:UFJJVkFURSBLRVkt|BSSVZBVEUgS0VZL|QUklWQVRFIEtFWS)[A-Za-z0-9+/=]*`),
+		Mark},
 	// The key of an encrypted mapping, as the table of device-mapper has it after the cipher (dm-crypt).
 	{"crypt ", regexp.MustCompile(`(\bcrypt [^\s:]\S* )(?:[0-9a-fA-F]{16,})`), "${1}" + Mark},
 	{"://", regexp.MustCompile(`(://[^/\s:@"']+:)[^/\s@"']+(@)`), "${1}" + Mark + "${2}"},
-	{"pass", regexp.MustCompile(`(?i)(\b[\w-]*(?:password|passwd|passphrase)["']?\s*[:=]\s*["']?)[^\s"',;&]+`), "${1}" + Mark},
-	{"secret", regexp.MustCompile(`(?i)(\b[\w-]*(?:secret[_-]?(?:access[_-]?)?key|client[_-]?secret)["']?\s*[:=]\s*["']?)[^\s"',;&]+`), "${1}" + Mark},
+	{"pass", regexp.MustCompile(`(?i)(\b[\w-]*(?:password|passwd|passphrase)["']?\s*[:=]\s*["']?)[^\s"',;&]+`),
+		"${1}" + Mark},
+	{"secret",
+		regexp.MustCompile(
+			`(?i)(\b[\w-]*(?:secret[_-]?(?:access[_-]?)?key|client[_-]?secret)["']?\s*[:=]\s*["']?)[^\s"',;&]+`),
+		"${1}" + Mark},
 	{"token", regexp.MustCompile(`(?i)(\b[\w-]*token["']?\s*[:=]\s*["']?)[A-Za-z0-9._~+/=-]{16,}`), "${1}" + Mark},
 }
 
@@ -51,8 +59,8 @@ func Text(content []byte) []byte {
 // public are keys of Secrets that hold certificates, which anybody may see.
 var public = map[string]bool{"tls.crt": true, "ca.crt": true, "service-ca.crt": true}
 
-// Object takes secrets out of an object: of a Secret all values but certificates stay behind as empty ones. managedFields, which are of
-// no use to a reader, go too. The object is changed.
+// Object takes secrets out of an object: of a Secret all values but certificates stay behind as empty ones.
+// managedFields, which are of no use to a reader, go too. The object is changed.
 func Object(o *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
 	if o.GroupVersionKind().Group == "" && o.GetKind() == "Secret" {

@@ -23,10 +23,11 @@ const (
 	burstSize   = "64Mi"
 )
 
-// runBurst compares 50 claims at once, over two nodes, with a loop of lvcreate on each of the nodes, in parallel: from the claims to the
-// PersistentVolumes that are bound to them, and from their deletion to the last logical volume.
+// runBurst compares 50 claims at once, over two nodes, with a loop of lvcreate on each of the nodes, in parallel: from
+// the claims to the PersistentVolumes that are bound to them, and from their deletion to the last logical volume.
 func runBurst(ctx context.Context, image string) (err error) {
-	l, err := lab.Up(ctx, lab.Options{Name: "bench-burst", Nodes: 2, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: os.Stdout})
+	l, err := lab.Up(ctx, lab.Options{Name: "bench-burst", Nodes: 2, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}},
+		Progress: os.Stdout})
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,8 @@ func runBurst(ctx context.Context, image string) (err error) {
 	}
 	b := &bench{lab: l, node: l.Nodes()[0], cluster: c}
 	class := v1alpha1.DeviceClass{
-		Name: className, Default: true, DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/ubdb"}},
+		Name: className, Default: true, DeviceSelector: &v1alpha1.DeviceSelector{
+			Paths: []v1alpha1.DevicePath{"/dev/ubdb"}},
 		ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10},
 	}
 	if err := b.apply(ctx, []v1alpha1.DeviceClass{class}); err != nil {
@@ -51,8 +53,9 @@ func runBurst(ctx context.Context, image string) (err error) {
 	}
 	immediate := storagev1.VolumeBindingImmediate
 	err = c.Create(ctx, &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: burstClass}, Provisioner: v1alpha1.DriverName, VolumeBindingMode: &immediate,
-		Parameters: map[string]string{v1alpha1.DeviceClassParameter: className},
+		ObjectMeta: metav1.ObjectMeta{Name: burstClass}, Provisioner: v1alpha1.DriverName,
+		VolumeBindingMode: &immediate,
+		Parameters:        map[string]string{v1alpha1.DeviceClassParameter: className},
 	})
 	if err != nil {
 		return err
@@ -78,7 +81,8 @@ func runBurst(ctx context.Context, image string) (err error) {
 	}
 	fmt.Print("\n| over two nodes | loop of the bare command on each | LVMS ÷ bare |\n|---|---|---|\n")
 	print(fmt.Sprintf("%d claims at once, until the last is bound", burstClaims), create, bareCreate)
-	print(fmt.Sprintf("%d claims deleted at once, until the last PersistentVolume is gone", burstClaims), remove, bareRemove)
+	print(fmt.Sprintf("%d claims deleted at once, until the last PersistentVolume is gone", burstClaims),
+		remove, bareRemove)
 	return nil
 }
 
@@ -103,7 +107,8 @@ func (b *bench) onBothNodes(ctx context.Context, command string) (time.Duration,
 func (b *bench) claims(ctx context.Context) (time.Duration, error) {
 	start := time.Now()
 	for i := range burstClaims {
-		err := b.cluster.Claim(ctx, story.Volume{Namespace: "default", Name: fmt.Sprint("burst-", i), Class: burstClass, Size: burstSize})
+		err := b.cluster.Claim(ctx, story.Volume{Namespace: "default", Name: fmt.Sprint("burst-", i), Class: burstClass,
+			Size: burstSize})
 		if err != nil {
 			return 0, err
 		}
@@ -146,7 +151,7 @@ func (b *bench) count(ctx context.Context, left func() (int, error)) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%d volumes are left: %w (%v)", n, ctx.Err(), err)
+			return fmt.Errorf("%d volumes are left: %w", n, errors.Join(ctx.Err(), err))
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

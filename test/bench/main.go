@@ -1,6 +1,7 @@
-// Command bench measures the node agent on a lab node, in one run: what it costs at rest, how soon a new disk shows, and how
-// long a device class takes against the bare commands of LVM; or a burst of claims over two nodes. Machines are shared and noisy: times are given as a ratio
-// where there is something to compare with; processes and API calls are exact.
+// Command bench measures the node agent on a lab node, in one run: what it costs at rest, how soon a new disk shows,
+// and how long a device class takes against the bare commands of LVM; or a burst of claims over two nodes. Machines are
+// shared and noisy: times are given as a ratio where there is something to compare with; processes and API calls are
+// exact.
 package main
 
 import (
@@ -60,7 +61,8 @@ func main() {
 }
 
 func run(ctx context.Context, image string, rest time.Duration) (err error) {
-	l, err := lab.Up(ctx, lab.Options{Name: "bench", Nodes: 1, Disks: []lab.DiskSpec{{Size: diskSize}, {Size: diskSize}}, Progress: os.Stdout})
+	l, err := lab.Up(ctx, lab.Options{Name: "bench", Nodes: 1,
+		Disks: []lab.DiskSpec{{Size: diskSize}, {Size: diskSize}}, Progress: os.Stdout})
 	if err != nil {
 		return err
 	}
@@ -128,18 +130,19 @@ func (b *bench) until(ctx context.Context, what string, done func(*v1alpha1.LVMV
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%s: %w (%v)", what, ctx.Err(), err)
+			return fmt.Errorf("%s: %w", what, errors.Join(ctx.Err(), err))
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
 func (b *bench) waitForDevices(ctx context.Context) error {
-	return b.until(ctx, "the list of devices", func(s *v1alpha1.LVMVolumeGroupNodeStatus) bool { return len(s.Status.Devices) > 0 })
+	return b.until(ctx, "the list of devices",
+		func(s *v1alpha1.LVMVolumeGroupNodeStatus) bool { return len(s.Status.Devices) > 0 })
 }
 
-// groupAgainstLVM compares the time from a device class in the LVMCluster to its volume group being Ready, twice the same
-// disk, with the commands of LVM that make the same.
+// groupAgainstLVM compares the time from a device class in the LVMCluster to its volume group being Ready, twice the
+// same disk, with the commands of LVM that make the same.
 func (b *bench) groupAgainstLVM(ctx context.Context) error {
 	var ours, bare []time.Duration
 	var cost map[string]float64
@@ -156,7 +159,8 @@ func (b *bench) groupAgainstLVM(ctx context.Context) error {
 	}
 	slices.Sort(ours)
 	slices.Sort(bare)
-	us, they := ours[repeats/2], bare[repeats/2]
+	us := ours[repeats/2]
+	they := bare[repeats/2]
 	fmt.Printf("from LVMCluster to Ready: %v, the bare commands of LVM: %v, medians of %d, ratio %.2f\n",
 		us.Round(time.Millisecond), they.Round(time.Millisecond), repeats, float64(us)/float64(they))
 	fmt.Println("for that the agent started or wrote:")
@@ -169,7 +173,8 @@ func (b *bench) bareLVM(ctx context.Context) (time.Duration, error) {
 	commands := [][]string{
 		{"lsblk", "--json"}, {"wipefs", "--no-act", "/dev/ubdb"}, {"lvm", "fullreport", "--reportformat", "json"},
 		{"vgcreate", "bare", "/dev/ubdb"},
-		{"lvcreate", "--type", "thin-pool", "--extents", "90%FREE", "--chunksize", "128k", "--zero", "y", "--name", "pool", "bare"},
+		{"lvcreate", "--type", "thin-pool", "--extents", "90%FREE", "--chunksize", "128k", "--zero", "y", "--name",
+			"pool", "bare"},
 		{"lvm", "fullreport", "--reportformat", "json"},
 	}
 	start := time.Now()
@@ -192,7 +197,8 @@ func (b *bench) exec(ctx context.Context, command ...string) error {
 
 func (b *bench) deviceClass(ctx context.Context) (time.Duration, map[string]float64, error) {
 	class := v1alpha1.DeviceClass{
-		Name: className, Default: true, DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/ubdb"}},
+		Name: className, Default: true, DeviceSelector: &v1alpha1.DeviceSelector{
+			Paths: []v1alpha1.DevicePath{"/dev/ubdb"}},
 		ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10},
 	}
 	before, err := b.counters(ctx)
@@ -204,7 +210,8 @@ func (b *bench) deviceClass(ctx context.Context) (time.Duration, map[string]floa
 		return 0, nil, err
 	}
 	ready := func(s *v1alpha1.LVMVolumeGroupNodeStatus) bool {
-		return len(s.Status.NodeStatus) == 1 && s.Status.NodeStatus[0].Status == v1alpha1.VGStatusReady && s.Status.NodeStatus[0].ThinPool != nil
+		return len(s.Status.NodeStatus) == 1 && s.Status.NodeStatus[0].Status == v1alpha1.VGStatusReady &&
+			s.Status.NodeStatus[0].ThinPool != nil
 	}
 	if err := b.until(ctx, "the volume group", ready); err != nil {
 		return 0, nil, err
@@ -255,7 +262,9 @@ func (b *bench) newDisk(ctx context.Context) error {
 
 // atRest counts processes and writes to the API of a node with a thin device class.
 func (b *bench) atRest(ctx context.Context, rest time.Duration) error {
-	class := v1alpha1.DeviceClass{Name: className, Default: true, DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/ubdb"}}, ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10}}
+	class := v1alpha1.DeviceClass{Name: className, Default: true,
+		DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/ubdb"}},
+		ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10}}
 	if err := b.apply(ctx, []v1alpha1.DeviceClass{class}); err != nil {
 		return err
 	}
@@ -310,13 +319,16 @@ func sleep(ctx context.Context, d time.Duration) error {
 // metricsToken is one of an account that may read metrics, and nothing else.
 func (b *bench) metricsToken(ctx context.Context) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: reader, Namespace: story.OperatorNamespace}}
-	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: reader}, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: reader},
+		Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}}}}
 	binding := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: reader},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: reader},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: reader, Namespace: story.OperatorNamespace}},
+		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: reader,
+			Namespace: story.OperatorNamespace}},
 	}
-	if err := errors.Join(b.cluster.Create(ctx, account), b.cluster.Create(ctx, role), b.cluster.Create(ctx, binding)); err != nil {
+	if err := errors.Join(b.cluster.Create(ctx, account), b.cluster.Create(ctx, role),
+		b.cluster.Create(ctx, binding)); err != nil {
 		return "", err
 	}
 	request := &authenticationv1.TokenRequest{}
@@ -327,14 +339,18 @@ func (b *bench) metricsToken(ctx context.Context) (string, error) {
 // counters reads the counters of processes and of writing requests from the agent's metrics.
 func (b *bench) counters(ctx context.Context) (map[string]float64, error) {
 	pods := &corev1.PodList{}
-	if err := b.cluster.List(ctx, pods, client.InNamespace(story.OperatorNamespace), client.MatchingLabels{"app.kubernetes.io/name": "vg-manager"}); err != nil {
+	if err := b.cluster.List(ctx, pods, client.InNamespace(story.OperatorNamespace),
+		client.MatchingLabels{"app.kubernetes.io/name": "vg-manager"}); err != nil {
 		return nil, err
 	}
 	if len(pods.Items) != 1 {
 		return nil, fmt.Errorf("found %d node agents, want 1", len(pods.Items))
 	}
-	transport := &http.Transport{DialContext: b.lab.Dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true} // The lab's agents make their own certificates.
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+pods.Items[0].Status.PodIP+":8443/metrics", nil)
+	// The lab's agents make their own certificates.
+	transport := &http.Transport{DialContext: b.lab.Dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		DisableKeepAlives: true}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		"https://"+pods.Items[0].Status.PodIP+":8443/metrics", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// expected is the alert that the demo provokes, by a disk of which nothing can be read any more: to LVM it is not there.
+	// expected is the alert that the demo provokes, by a disk of which nothing can be read any more: to LVM it is not
+	// there.
 	expected    = "LVMSDeviceMissing"
 	failingDisk = "disk3"
 	// targets are operator, one that stands by, and two agents.
@@ -25,7 +26,8 @@ const (
 	alertLimit = 5 * time.Minute
 )
 
-// alerts lets a disk fail that no Pod uses, and shows what an administrator is told, by a Prometheus with the shipped rules.
+// alerts lets a disk fail that no Pod uses, and shows what an administrator is told, by a Prometheus with the shipped
+// rules.
 func (d *demo) alerts(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*alertLimit)
 	defer cancel()
@@ -33,14 +35,15 @@ func (d *demo) alerts(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	err = story.Wait(ctx, "all targets are scraped, and there is no alert", func(ctx context.Context) (bool, string, error) {
-		down, up, err := p.Down(ctx)
-		if err != nil || len(down) > 0 || up != targets {
-			return false, fmt.Sprintf("%d up, down: %s", up, down), err
-		}
-		alerts, err := p.Alerts(ctx)
-		return len(alerts) == 0, fmt.Sprint(alerts), err
-	})
+	err = story.Wait(ctx, "all targets are scraped, and there is no alert",
+		func(ctx context.Context) (bool, string, error) {
+			down, up, err := p.Down(ctx)
+			if err != nil || len(down) > 0 || up != targets {
+				return false, fmt.Sprintf("%d up, down: %s", up, down), err
+			}
+			alerts, err := p.Alerts(ctx)
+			return len(alerts) == 0, fmt.Sprint(alerts), err
+		})
 	if err != nil {
 		return "", err
 	}
@@ -59,7 +62,8 @@ func (d *demo) alerts(ctx context.Context) (string, error) {
 	if err := node.HealDisk(ctx, failingDisk); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s fired after %.0f s; the disk is well again", expected, time.Since(begin).Seconds()), d.cluster.WaitReady(ctx, clusterName)
+	return fmt.Sprintf("%s fired after %.0f s; the disk is well again", expected, time.Since(begin).Seconds()),
+		d.cluster.WaitReady(ctx, clusterName)
 }
 
 // idleNode is one that no Pod of the demo runs on.
@@ -85,13 +89,17 @@ func (d *demo) follow(ctx context.Context, p *prometheus.Prometheus, begin time.
 			return false, "", err
 		}
 		for _, a := range alerts {
-			line := fmt.Sprintf("%s %s (%s): %s", a.State, a.Labels["alertname"], a.Labels["severity"], a.Annotations["summary"])
+			line := fmt.Sprintf("%s %s (%s): %s", a.State, a.Labels["alertname"], a.Labels["severity"],
+				a.Annotations["summary"])
 			if !told[line] {
 				told[line] = true
 				fmt.Printf("        after %3.0f s %s\n", time.Since(begin).Seconds(), line)
 			}
 		}
-		done := slices.ContainsFunc(alerts, func(a prometheus.Alert) bool { return a.State == "firing" && a.Labels["alertname"] == expected })
+		done := slices.ContainsFunc(alerts, func(a prometheus.Alert) bool {
+			return a.State == "firing" &&
+				a.Labels["alertname"] == expected
+		})
 		return done, strings.Join(slices.Sorted(maps.Keys(told)), "; "), nil
 	})
 }

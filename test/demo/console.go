@@ -15,8 +15,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
 )
 
-// console are the programs that show the console's plugin over the cluster: the bridge, which stands for the console, the plugin's server, and
-// the folder of the page that loads it.
+// console are the programs that show the console's plugin over the cluster: the bridge, which stands for the console,
+// the plugin's server, and the folder of the page that loads it.
 type console struct{ bridge, plugin, host string }
 
 const (
@@ -28,7 +28,8 @@ const (
 
 var bridgeAddress = regexp.MustCompile(`http://\S+/local-volumes`)
 
-// show starts the bridge, which runs as long as the lab does, and returns the address for a browser. One that runs already is taken.
+// show starts the bridge, which runs as long as the lab does, and returns the address for a browser. One that runs
+// already is taken.
 func (c console) show(ctx context.Context, lab string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, bridgeLimit)
 	defer cancel()
@@ -41,8 +42,11 @@ func (c console) show(ctx context.Context, lab string) (string, error) {
 		return "", err
 	}
 	defer func() { _ = log.Close() }()
-	command := exec.Command(c.bridge, "--lab", lab, "--plugin", c.plugin, "--host", c.host, "--prometheus", "http://"+prometheus.Address)
-	command.Stdout, command.Stderr, command.SysProcAttr = log, log, &syscall.SysProcAttr{Setsid: true}
+	command := exec.Command(c.bridge, "--lab", lab, "--plugin", c.plugin, "--host", c.host, "--prometheus",
+		"http://"+prometheus.Address)
+	command.Stdout = log
+	command.Stderr = log
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		return "", err
 	}
@@ -55,9 +59,10 @@ func (c console) show(ctx context.Context, lab string) (string, error) {
 		select {
 		case err := <-ended:
 			said, _ := os.ReadFile(name)
-			return "", fmt.Errorf("the bridge ended: %v\n%s", err, said)
+			return "", fmt.Errorf("the bridge ended: %w\n%s", err, said)
 		case <-ctx.Done():
-			return "", errors.Join(fmt.Errorf("the bridge does not answer: %w; see %s", ctx.Err(), name), command.Process.Kill())
+			return "", errors.Join(fmt.Errorf("the bridge does not answer: %w; see %s", ctx.Err(), name),
+				command.Process.Kill())
 		case <-time.After(100 * time.Millisecond):
 		}
 	}

@@ -1,5 +1,5 @@
-// Command demo shows the main job of LVM Storage on a lab: blank disks become a volume that a Pod writes, that grows while
-// it is used, and that a snapshot brings back; and what an administrator is told when a disk fails.
+// Command demo shows the main job of LVM Storage on a lab: blank disks become a volume that a Pod writes, that grows
+// while it is used, and that a snapshot brings back; and what an administrator is told when a disk fails.
 package main
 
 import (
@@ -36,14 +36,16 @@ const (
 
 var (
 	data     = story.Volume{Namespace: namespace, Name: "data", Class: "lvms-vg1", Size: "1Gi"}
-	restored = story.Volume{Namespace: namespace, Name: "data-restored", Class: "lvms-vg1", Size: "2Gi", Snapshot: snapshotName}
+	restored = story.Volume{Namespace: namespace, Name: "data-restored", Class: "lvms-vg1", Size: "2Gi",
+		Snapshot: snapshotName}
 )
 
 func main() {
 	name := flag.String("name", "demo", "name of the lab")
 	image := flag.String("image", "", "OCI archive of the operator's image")
 	version := flag.String("version", "", "its version")
-	keep := flag.String("keep-prometheus", "", "folder of a lab: run its Prometheus until the lab ends, and do nothing else")
+	keep := flag.String("keep-prometheus", "",
+		"folder of a lab: run its Prometheus until the lab ends, and do nothing else")
 	var c console
 	flag.StringVar(&c.bridge, "bridge", "", "program that shows the console's plugin")
 	flag.StringVar(&c.plugin, "plugin", "", "program of the plugin's server")
@@ -77,13 +79,17 @@ func run(ctx context.Context, name, image, version string, c console) error {
 		do   func(context.Context) (string, error)
 	}{
 		{"clean what an earlier demo left in namespace " + namespace, d.clean},
-		{"install the operator from a catalog, with OLM", func(ctx context.Context) (string, error) { return d.install(ctx, image) }},
+		{"install the operator from a catalog, with OLM",
+			func(ctx context.Context) (string, error) { return d.install(ctx, image) }},
 		{"LVMCluster " + clusterName + " is Ready: " + sample, d.storage},
 		{"a Pod of a 1Gi claim runs: class lvms-vg1", d.write},
 		{"write 64 MiB, flushed", d.checksum},
 		{"delete the Pod, read the data back in another", d.readBack},
 		{"expand the volume to 2Gi while the Pod uses it", d.expand},
-		{"take a VolumeSnapshot", func(ctx context.Context) (string, error) { return "", d.cluster.Snapshot(ctx, data, snapshotName) }},
+		{"take a VolumeSnapshot", func(ctx context.Context) (string, error) {
+			return "",
+				d.cluster.Snapshot(ctx, data, snapshotName)
+		}},
 		{"restore it into a second claim, read the same data", d.restore},
 		{"let a disk fail, and see the alert in Prometheus", d.alerts},
 	}
@@ -96,7 +102,8 @@ func run(ctx context.Context, name, image, version string, c console) error {
 		if result != "" {
 			result = ": " + result
 		}
-		fmt.Printf("%6.1fs %s%s (%.1fs)\n", time.Since(d.begin).Seconds(), step.what, result, time.Since(start).Seconds())
+		fmt.Printf("%6.1fs %s%s (%.1fs)\n", time.Since(d.begin).Seconds(), step.what, result,
+			time.Since(start).Seconds())
 	}
 	return d.show(ctx, name)
 }
@@ -113,7 +120,8 @@ type demo struct {
 
 func (d *demo) up(ctx context.Context, name string) error {
 	l, err := lab.Up(ctx, lab.Options{
-		Name: name, Nodes: 2, Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, {Size: 8 * lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}}, Snapshots: true, OLM: true,
+		Name: name, Nodes: 2, Disks: []lab.DiskSpec{{Size: 8 * lab.GiB}, {Size: 8 * lab.GiB},
+			{Kind: lab.SCSI, Size: lab.GiB}}, Snapshots: true, OLM: true,
 		Detached: true, Progress: os.Stdout,
 	})
 	if err != nil {

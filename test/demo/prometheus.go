@@ -33,8 +33,8 @@ const (
 	labInterval = 2 * time.Second
 )
 
-// startPrometheus starts a Prometheus that outlives the demo and ends with the lab. One of an earlier demo is replaced, with
-// its data: an alert that it saw would be mistaken for one of this demo.
+// startPrometheus starts a Prometheus that outlives the demo and ends with the lab. One of an earlier demo is replaced,
+// with its data: an alert that it saw would be mistaken for one of this demo.
 func (d *demo) startPrometheus(ctx context.Context) (*prometheus.Prometheus, error) {
 	ctx, cancel := context.WithTimeout(ctx, keeperLimit)
 	defer cancel()
@@ -79,7 +79,9 @@ func startKeeper(state string) (<-chan error, error) {
 	}
 	defer func() { _ = log.Close() }()
 	command := exec.Command(self, "--keep-prometheus", state)
-	command.Stdout, command.Stderr, command.SysProcAttr = log, log, &syscall.SysProcAttr{Setsid: true}
+	command.Stdout = log
+	command.Stderr = log
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {
 		return nil, err
 	}

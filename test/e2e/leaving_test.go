@@ -26,12 +26,14 @@ func leavesANode(ctx SpecContext) {
 	without := func(nodes ...string) {
 		GinkgoHelper()
 		change(ctx, func(storage *lvmv1alpha1.Storage) {
-			at := slices.IndexFunc(storage.DeviceClasses, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class })
+			at := slices.IndexFunc(storage.DeviceClasses,
+				func(c lvmv1alpha1.DeviceClass) bool { return c.Name == class })
 			storage.DeviceClasses[at].NodeSelector = nil
 			if len(nodes) > 0 {
-				storage.DeviceClasses[at].NodeSelector = &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-					{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: nodes},
-				}}}}
+				storage.DeviceClasses[at].NodeSelector = &corev1.NodeSelector{
+					NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+						{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: nodes},
+					}}}}
 			}
 		})
 	}
@@ -39,8 +41,10 @@ func leavesANode(ctx SpecContext) {
 
 	By("taking the node out")
 	without(node)
-	Eventually(reason).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(ContainSubstring("does not select node " + node + " any more"))
-	Eventually(func() int64 { return scheduled(ctx, v.Class)[node] }).WithContext(ctx).WithTimeout(20 * time.Second).Should(BeZero())
+	Eventually(reason).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(
+		ContainSubstring("does not select node " + node + " any more"))
+	Eventually(func() int64 { return scheduled(ctx, v.Class)[node] }).WithContext(ctx).WithTimeout(20 * time.Second).
+		Should(BeZero())
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 
 	By("using the volume there all the same")
@@ -50,7 +54,8 @@ func leavesANode(ctx SpecContext) {
 
 	By("evicting the Pod by a taint, which the agent survives, so that the volume is unmounted")
 	agent := func() string {
-		return kubectl(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=vg-manager", "--field-selector", "spec.nodeName="+node, "-o", "name")
+		return kubectl(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=vg-manager",
+			"--field-selector", "spec.nodeName="+node, "-o", "name")
 	}
 	before := agent()
 	kubectl(ctx, "taint", "node", node, "test=evict:NoExecute")
@@ -61,13 +66,16 @@ func leavesANode(ctx SpecContext) {
 
 	By("deleting the last volume there")
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
-	Eventually(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).ShouldNot(ContainElement(class))
-	Eventually(func() string { return onNode(ctx, node, "wipefs", "--no-act", disks[1]) }).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
+	Eventually(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(
+		time.Second).ShouldNot(ContainElement(class))
+	Eventually(func() string { return onNode(ctx, node, "wipefs", "--no-act", disks[1]) }).WithContext(ctx).WithTimeout(
+		time.Minute).WithPolling(time.Second).
 		Should(BeEmpty(), "the disk is blank again")
 
 	By("taking the node in again, which gets its volume group when the taint is gone")
 	without()
-	Consistently(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(10 * time.Second).WithPolling(time.Second).ShouldNot(ContainElement(class))
+	Consistently(func() []string { return groups(ctx, node) }).WithContext(ctx).WithTimeout(10 * time.Second).
+		WithPolling(time.Second).ShouldNot(ContainElement(class))
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 	kubectl(ctx, "taint", "node", node, "test-")
 	Eventually(reason).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(BeEmpty())

@@ -36,11 +36,13 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: metrics-
 subjects: [{kind: ServiceAccount, name: metrics-reader, namespace: default}]
 `
 
-// showsMetrics asks operator and agents for their metrics: as nobody, as somebody without the right, and as Prometheus does.
+// showsMetrics asks operator and agents for their metrics: as nobody, as somebody without the right, and as Prometheus
+// does.
 func showsMetrics(ctx SpecContext) {
 	Expect(apply(ctx, reader)).To(Succeed())
 	defer func() {
-		_, _ = cluster.Kubectl(ctx, nil, "delete", "sa/metrics-reader", "clusterrole/metrics-reader", "clusterrolebinding/metrics-reader", "-n", "default")
+		_, _ = cluster.Kubectl(ctx, nil, "delete", "sa/metrics-reader", "clusterrole/metrics-reader",
+			"clusterrolebinding/metrics-reader", "-n", "default")
 	}()
 	tokens := map[string]string{
 		"nobody":   "",
@@ -63,7 +65,8 @@ func showsMetrics(ctx SpecContext) {
 		if token := tokens[who]; token != "" {
 			request.Header.Set("Authorization", "Bearer "+token)
 		}
-		web := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true, TLSClientConfig: config}}
+		web := &http.Client{Timeout: 20 * time.Second,
+			Transport: &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true, TLSClientConfig: config}}
 		response, err := web.Do(request)
 		Expect(err).NotTo(HaveOccurred())
 		defer func() { _ = response.Body.Close() }()
@@ -82,14 +85,18 @@ func showsMetrics(ctx SpecContext) {
 			}
 			asked[name] = true
 			address := fmt.Sprintf("%s:%d", pod.Status.PodIP, port.ContainerPort)
-			for who, want := range map[string]string{"nobody": "401 Unauthorized", "somebody": "403 Forbidden", "reader": "200 OK", "OpenShift's Prometheus": "200 OK"} {
+			for who, want := range map[string]string{"nobody": "401 Unauthorized", "somebody": "403 Forbidden",
+				"reader": "200 OK", "OpenShift's Prometheus": "200 OK"} {
 				status, body := ask(who, address)
 				Expect(status).To(Equal(want), "%s asks %s", who, pod.Name)
 				if want == "200 OK" {
-					Expect(strings.Contains(body, "\nrest_client_requests_total{")).To(BeTrue(), "metrics of %s", pod.Name)
+					Expect(strings.Contains(body, "\nrest_client_requests_total{")).To(BeTrue(),
+						"metrics of %s", pod.Name)
 					if name == "vg-manager" {
-						Expect(body).To(MatchRegexp(`(?m)^lvms_volume_group_state\{device_class="[^"]+",node="` + pod.Spec.NodeName + `",state="Ready"\} 1$`))
-						Expect(body).To(MatchRegexp(`(?m)^lvms_capacity_bytes\{device_class="[^"]+",node="` + pod.Spec.NodeName + `"\} [1-9]`))
+						Expect(body).To(MatchRegexp(`(?m)^lvms_volume_group_state\{device_class="[^"]+",node="` +
+							pod.Spec.NodeName + `",state="Ready"\} 1$`))
+						Expect(body).To(MatchRegexp(`(?m)^lvms_capacity_bytes\{device_class="[^"]+",node="` +
+							pod.Spec.NodeName + `"\} [1-9]`))
 						Expect(body).To(MatchRegexp(`(?m)^lvms_device_state\{device="/dev/(ubd|sd)`))
 						Expect(body).To(MatchRegexp(`(?m)^lvms_host_command_duration_seconds_count\{command="lvm `))
 					}

@@ -17,7 +17,10 @@ import (
 
 // comesBack deletes the Node of a volume. It comes back with its disks and without its labels, as after a repair.
 func comesBack(ctx SpecContext) {
-	const node, class = "node2", "thick-xfs"
+	const (
+		node  = "node2"
+		class = "thick-xfs"
+	)
 	v := story.Volume{Namespace: namespace, Name: "comes-back", Class: "lvms-" + class, Size: "256Mi"}
 	Expect(cluster.Claim(ctx, v)).To(Succeed())
 	Expect(cluster.StartPod(ctx, v, "before")).To(Succeed())
@@ -30,7 +33,8 @@ func comesBack(ctx SpecContext) {
 	By("deleting the Node")
 	kubectl(ctx, "delete", "node", node)
 	Eventually(func() bool {
-		err := cluster.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: node}, &lvmv1alpha1.LVMVolumeGroupNodeStatus{})
+		err := cluster.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: node},
+			&lvmv1alpha1.LVMVolumeGroupNodeStatus{})
 		return apierrors.IsNotFound(err)
 	}).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeTrue(), "its node status goes")
 	Consistently(func() string {
@@ -45,12 +49,14 @@ func comesBack(ctx SpecContext) {
 		return cluster.Get(ctx, client.ObjectKey{Name: node}, &corev1.Node{})
 	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Succeed())
 	waitStatus(ctx, "thick-ext4", node, lvmv1alpha1.VGStatusReady)
-	Expect(groups(ctx, node)).To(ContainElement(class), "nobody touches a volume group of a class that does not select the node")
+	Expect(groups(ctx, node)).To(ContainElement(class),
+		"nobody touches a volume group of a class that does not select the node")
 
-	By("labelling it")
+	By("labeling it")
 	kubectl(ctx, "label", "node", node, "zone=b")
 	Expect(waitStatus(ctx, class, node, lvmv1alpha1.VGStatusReady).Devices).NotTo(BeEmpty())
-	Expect(kubectl(ctx, "get", "pv", "-o", "jsonpath={.items[?(@.spec.claimRef.name=='comes-back')].metadata.uid}")).To(Equal(uid))
+	Expect(kubectl(ctx, "get", "pv", "-o",
+		"jsonpath={.items[?(@.spec.claimRef.name=='comes-back')].metadata.uid}")).To(Equal(uid))
 	Expect(cluster.StartPod(ctx, v, "after")).To(Succeed())
 	Expect(cluster.Checksum(ctx, v, "after")).To(Equal(sum))
 	Expect(cluster.StopPod(ctx, namespace, "after")).To(Succeed())

@@ -20,14 +20,16 @@ import (
 // leader is the Pod of the operator that acts.
 func leader(ctx context.Context) string {
 	GinkgoHelper()
-	return kubectl(ctx, "get", "lease", "-n", story.OperatorNamespace, "lvms-operator-leader", "-o", "jsonpath={.spec.holderIdentity}")
+	return kubectl(ctx, "get", "lease", "-n", story.OperatorNamespace, "lvms-operator-leader", "-o",
+		"jsonpath={.spec.holderIdentity}")
 }
 
 // takesOver cuts the power of the acting operator's node while claims are served.
 func takesOver(ctx SpecContext) {
 	By("waiting for an operator on each node")
 	Eventually(func() []string {
-		return strings.Fields(kubectl(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=lvms-operator", "-o",
+		return strings.Fields(kubectl(ctx, "get", "pods", "-n", story.OperatorNamespace, "-l",
+			"app.kubernetes.io/name=lvms-operator", "-o",
 			`jsonpath={range .items[?(@.status.containerStatuses[0].ready==true)]}{.spec.nodeName}{"\n"}{end}`))
 	}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(ConsistOf("node1", "node2"))
 	first := leader(ctx)
@@ -37,30 +39,40 @@ func takesOver(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 
 	By("cutting the power of its node in the middle of provisioning")
-	const class, claims = "takeover", 10
+	const (
+		class  = "takeover"
+		claims = 10
+	)
 	immediate := storagev1.VolumeBindingImmediate
 	Expect(cluster.Create(ctx, &storagev1.StorageClass{
 		ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: lvmv1alpha1.DriverName, VolumeBindingMode: &immediate,
-		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4", lvmv1alpha1.FilesystemTypeParameter: "ext4"},
+		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4",
+			lvmv1alpha1.FilesystemTypeParameter: "ext4"},
 	})).To(Succeed())
 	for i := range claims {
-		Expect(cluster.Claim(ctx, story.Volume{Namespace: namespace, Name: fmt.Sprint("takeover-", i), Class: class, Size: "100Mi"})).To(Succeed())
+		Expect(cluster.Claim(ctx, story.Volume{Namespace: namespace, Name: fmt.Sprint("takeover-", i), Class: class,
+			Size: "100Mi"})).To(Succeed())
 	}
 	Expect(node.PowerCut(ctx)).To(Succeed())
 	start := time.Now()
-	Eventually(leader).WithContext(ctx).WithTimeout(time.Minute).WithPolling(200 * time.Millisecond).ShouldNot(BeElementOf(first, ""))
-	AddReportEntry("from the power cut to another operator that leads", time.Since(start).Round(100*time.Millisecond).String())
+	Eventually(leader).WithContext(ctx).WithTimeout(time.Minute).WithPolling(200 * time.Millisecond).ShouldNot(
+		BeElementOf(first, ""))
+	AddReportEntry("from the power cut to another operator that leads",
+		time.Since(start).Round(100*time.Millisecond).String())
 
 	By("starting the node again")
 	Expect(node.Start(ctx)).To(Succeed())
 	bound := func() []string {
-		return strings.Fields(kubectl(ctx, "get", "pvc", "-n", namespace, "-o", `jsonpath={range .items[?(@.status.phase=="Bound")]}{.metadata.name}{"\n"}{end}`))
+		return strings.Fields(kubectl(ctx, "get", "pvc", "-n", namespace, "-o",
+			`jsonpath={range .items[?(@.status.phase=="Bound")]}{.metadata.name}{"\n"}{end}`))
 	}
 	Eventually(bound).WithContext(ctx).WithTimeout(4 * time.Minute).WithPolling(2 * time.Second).Should(HaveLen(claims))
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(time.Minute).Should(HaveLen(claims), "one logical volume for each claim")
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(time.Minute).
+		Should(HaveLen(claims), "one logical volume for each claim")
 
 	kubectl(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")
-	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(2 * time.Minute).
+		WithPolling(time.Second).Should(BeEmpty())
 	kubectl(ctx, "delete", "storageclass", class)
 }

@@ -88,16 +88,19 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(apply(ctx, classes[:strings.Index(classes, "spec:")]+"spec: {}")).To(Succeed())
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 		states := func(ctx context.Context) string {
-			return kubectl(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node2", "-o", `jsonpath={range .status.devices[*]}{.name} {.state}{"\n"}{end}`)
+			return kubectl(ctx, "-n", story.OperatorNamespace, "get", "lvmvgns", "node2", "-o",
+				`jsonpath={range .status.devices[*]}{.name} {.state}{"\n"}{end}`)
 		}
 		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).Should(And(
-			ContainSubstring(disks[0]+" Available"), ContainSubstring(disks[1]+" Available"), ContainSubstring(disks[2]+" Available")))
+			ContainSubstring(disks[0]+" Available"), ContainSubstring(disks[1]+" Available"),
+			ContainSubstring(disks[2]+" Available")))
 		node, err := cluster.Lab.Node("node2")
 		Expect(err).NotTo(HaveOccurred())
 		disk, err := node.AddDisk(ctx, lab.DiskSpec{Name: "extra", Size: 100 * lab.MiB})
 		Expect(err).NotTo(HaveOccurred())
 		start := time.Now()
-		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).WithPolling(200 * time.Millisecond).Should(ContainSubstring(disk.Device + " Available"))
+		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).WithPolling(200 * time.Millisecond).Should(
+			ContainSubstring(disk.Device + " Available"))
 		AddReportEntry("from a new disk to the status", time.Since(start).Round(100*time.Millisecond).String())
 		Expect(node.RemoveDisk(ctx, disk.Name)).To(Succeed())
 		Eventually(states).WithContext(ctx).WithTimeout(time.Minute).ShouldNot(ContainSubstring(disk.Device))
@@ -110,8 +113,10 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 		Expect(apply(ctx, withDisks(classes))).To(Succeed())
 		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 		AddReportEntry("from apply to Ready", time.Since(start).Round(100*time.Millisecond).String())
-		kubectl(ctx, "wait", "lvmcluster/"+clusterName, "-n", story.OperatorNamespace, "--for=condition=Ready", "--timeout=30s")
-		Expect(kubectl(ctx, "get", "lvmcluster", "-n", story.OperatorNamespace)).To(MatchRegexp(clusterName+` +Ready +6/6 +23Gi +23Gi `), "is it fine, and how much is left")
+		kubectl(ctx, "wait", "lvmcluster/"+clusterName, "-n", story.OperatorNamespace, "--for=condition=Ready",
+			"--timeout=30s")
+		Expect(kubectl(ctx, "get", "lvmcluster", "-n", story.OperatorNamespace)).To(MatchRegexp(clusterName+
+			` +Ready +6/6 +23Gi +23Gi `), "is it fine, and how much is left")
 		Expect(groups(ctx, "node1")).To(ConsistOf("thick-ext4", "thin-ext4", "thin-xfs"))
 		Expect(groups(ctx, "node2")).To(ConsistOf("thick-ext4", "thick-xfs", "thin-xfs"))
 		Expect(kubectl(ctx, "get", "storageclass", "-o", "name")).To(Equal(strings.Join([]string{
@@ -120,7 +125,8 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 	}, NodeTimeout(3*time.Minute))
 
 	It("refuses a second LVMCluster and names the first", func(ctx SpecContext) {
-		Expect(apply(ctx, withDisks(strings.Replace(classes, "name: e2e", "name: another", 1)))).To(MatchError(ContainSubstring(`e2e`)))
+		Expect(apply(ctx, withDisks(strings.Replace(classes, "name: e2e", "name: another", 1)))).To(
+			MatchError(ContainSubstring(`e2e`)))
 	}, NodeTimeout(time.Minute))
 
 	DescribeTable("keeps what a Pod writes", keepsWhatAPodWrites,
@@ -138,7 +144,8 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 
 	It("keeps the volumes of a node that a device class leaves", leavesANode, NodeTimeout(10*time.Minute))
 
-	It("has the volumes of a Node that was deleted and comes back with its disks", comesBack, NodeTimeout(8*time.Minute))
+	It("has the volumes of a Node that was deleted and comes back with its disks", comesBack,
+		NodeTimeout(8*time.Minute))
 
 	It("shows its metrics to who may read them, and to nobody else", showsMetrics, NodeTimeout(2*time.Minute))
 
@@ -266,7 +273,9 @@ func restoresASnapshot(ctx context.Context, v story.Volume, sum string) {
 	Expect(cluster.Snapshot(ctx, v, v.Name)).To(Succeed())
 	Expect(cluster.Write(ctx, v, v.Name+"-reader")).NotTo(Equal(sum))
 	restored := v
-	restored.Name, restored.Size, restored.Snapshot = v.Name+"-restored", "1Gi", v.Name
+	restored.Name = v.Name + "-restored"
+	restored.Size = "1Gi"
+	restored.Snapshot = v.Name
 	Expect(cluster.Claim(ctx, restored)).To(Succeed())
 	Expect(cluster.StartPod(ctx, restored, restored.Name)).To(Succeed())
 	Expect(cluster.Checksum(ctx, restored, restored.Name)).To(Equal(sum))
@@ -319,12 +328,14 @@ func objects(ctx context.Context) []string {
 	var listed []string
 	for _, kind := range kinds {
 		switch kind {
-		case "events", "events.events.k8s.io", "componentstatuses", "leases.coordination.k8s.io", "apiservices.apiregistration.k8s.io":
+		case "events", "events.events.k8s.io", "componentstatuses", "leases.coordination.k8s.io",
+			"apiservices.apiregistration.k8s.io":
 		default:
 			listed = append(listed, kind)
 		}
 	}
-	return strings.Fields(kubectl(ctx, "get", strings.Join(listed, ","), "-A", "-o", `jsonpath={range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name}{"\n"}{end}`))
+	return strings.Fields(kubectl(ctx, "get", strings.Join(listed, ","), "-A", "-o",
+		`jsonpath={range .items[*]}{.kind}/{.metadata.namespace}/{.metadata.name}{"\n"}{end}`))
 }
 
 func addDisk(ctx context.Context, node, name string) lab.Disk {
@@ -349,7 +360,8 @@ func addClass(ctx context.Context, name, path string) {
 	GinkgoHelper()
 	change(ctx, func(storage *lvmv1alpha1.Storage) {
 		storage.DeviceClasses = append(storage.DeviceClasses, lvmv1alpha1.DeviceClass{
-			Name: name, DeviceSelector: &lvmv1alpha1.DeviceSelector{Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath(path)}},
+			Name: name, DeviceSelector: &lvmv1alpha1.DeviceSelector{
+				Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath(path)}},
 		})
 	})
 }
@@ -381,7 +393,8 @@ func waitStatus(ctx context.Context, class, node string, want lvmv1alpha1.VGStat
 	var found lvmv1alpha1.VGStatus
 	Eventually(func() lvmv1alpha1.VGState {
 		var c lvmv1alpha1.LVMCluster
-		Expect(cluster.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: clusterName}, &c)).To(Succeed())
+		Expect(cluster.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: clusterName},
+			&c)).To(Succeed())
 		found = lvmv1alpha1.VGStatus{}
 		for _, classStatus := range c.Status.DeviceClassStatuses {
 			for _, nodeStatus := range classStatus.NodeStatus {
@@ -391,7 +404,8 @@ func waitStatus(ctx context.Context, class, node string, want lvmv1alpha1.VGStat
 			}
 		}
 		return found.Status
-	}).WithContext(ctx).WithTimeout(90*time.Second).WithPolling(time.Second).Should(Equal(want), "class %s on %s: %v", class, node, &found)
+	}).WithContext(ctx).WithTimeout(90*time.Second).WithPolling(time.Second).Should(Equal(want), "class %s on %s: %v",
+		class, node, &found)
 	return found
 }
 

@@ -34,7 +34,8 @@ func TestEndToEnd(t *testing.T) {
 
 var _ = BeforeSuite(func(ctx SpecContext) {
 	Expect(image).NotTo(BeEmpty(), "LVMS_IMAGE names the archive of the operator's image: run `make test-e2e`")
-	name, flavor := "e2e", os.Getenv("LVMS_TEST_FLAVOR")
+	name := "e2e"
+	flavor := os.Getenv("LVMS_TEST_FLAVOR")
 	if flavor != "" {
 		name += "-" + flavor
 	}

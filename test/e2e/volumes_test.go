@@ -27,33 +27,46 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// volumeStories are about what stands between a claim and lvcreate. They run with the device classes of the other stories.
+// volumeStories are about what stands between a claim and lvcreate. They run with the device classes of the other
+// stories.
 func volumeStories() {
-	It("gives 50 claims at once what there is and no more, whoever is killed meanwhile", givesWhatThereIs, NodeTimeout(15*time.Minute))
-	It("serves several Pods, read-only mounts, ephemeral volumes, clones and options of mkfs", servesEveryKind, NodeTimeout(8*time.Minute))
+	It("gives 50 claims at once what there is and no more, whoever is killed meanwhile", givesWhatThereIs,
+		NodeTimeout(15*time.Minute))
+	It("serves several Pods, read-only mounts, ephemeral volumes, clones and options of mkfs", servesEveryKind,
+		NodeTimeout(8*time.Minute))
 	It("grows by less after a request that was too large", recoversFromALargeRequest, NodeTimeout(5*time.Minute))
-	It("keeps other volumes well when a pool is full, says what to do, and goes on when the pool has grown", survivesAFullPool, NodeTimeout(8*time.Minute))
+	It("keeps other volumes well when a pool is full, says what to do, and goes on when the pool has grown",
+		survivesAFullPool, NodeTimeout(8*time.Minute))
 	It("has what was synced when a node loses power under load", survivesPowerCuts, NodeTimeout(30*time.Minute))
 }
 
 const raceClass = "race"
 
-// givesWhatThereIs asks for 50 volumes of which each fits, and all of them do not. Agents and operator are killed in between.
+// givesWhatThereIs asks for 50 volumes of which each fits, and all of them do not. Agents and operator are killed in
+// between.
 func givesWhatThereIs(ctx SpecContext) {
-	const size, claims = 200 << 20, 50
+	const (
+		size   = 200 << 20
+		claims = 50
+	)
 	immediate := storagev1.VolumeBindingImmediate
 	Expect(cluster.Create(ctx, &storagev1.StorageClass{
-		ObjectMeta: metav1.ObjectMeta{Name: raceClass}, Provisioner: lvmv1alpha1.DriverName, VolumeBindingMode: &immediate,
-		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4", lvmv1alpha1.FilesystemTypeParameter: "ext4"},
+		ObjectMeta: metav1.ObjectMeta{Name: raceClass}, Provisioner: lvmv1alpha1.DriverName,
+		VolumeBindingMode: &immediate,
+		Parameters: map[string]string{lvmv1alpha1.DeviceClassParameter: "thick-ext4",
+			lvmv1alpha1.FilesystemTypeParameter: "ext4"},
 	})).To(Succeed())
-	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(time.Minute).Should(BeEmpty())
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(time.Minute).
+		Should(BeEmpty())
 	free := map[string]int64{}
 	for _, node := range []string{"node1", "node2"} {
-		bytes, err := strconv.ParseInt(onNode(ctx, node, "vgs", "--noheadings", "--units", "b", "--nosuffix", "-o", "vg_free", "thick-ext4"), 10, 64)
+		bytes, err := strconv.ParseInt(onNode(ctx, node, "vgs", "--noheadings", "--units", "b", "--nosuffix", "-o",
+			"vg_free", "thick-ext4"), 10, 64)
 		Expect(err).NotTo(HaveOccurred())
 		free[node] = bytes
 	}
-	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal(free))
+	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(
+		10 * time.Second).Should(Equal(free))
 	before := capacities(ctx, "thick-ext4")
 	fit := 0
 	for _, bytes := range before {
@@ -62,7 +75,8 @@ func givesWhatThereIs(ctx SpecContext) {
 	Expect(fit).To(And(BeNumerically(">", 20), BeNumerically("<", claims)), "%v", before)
 
 	for i := range claims {
-		Expect(cluster.Claim(ctx, story.Volume{Namespace: namespace, Name: fmt.Sprint("race-", i), Class: raceClass, Size: fmt.Sprint(size)})).To(Succeed())
+		Expect(cluster.Claim(ctx, story.Volume{Namespace: namespace, Name: fmt.Sprint("race-", i), Class: raceClass,
+			Size: fmt.Sprint(size)})).To(Succeed())
 	}
 	for range 3 {
 		time.Sleep(3 * time.Second)
@@ -70,16 +84,19 @@ func givesWhatThereIs(ctx SpecContext) {
 		kill(ctx, "lvms operator")
 	}
 	// The kubelet may wait for minutes before it starts what was killed several times.
-	Eventually(func() int { return len(handles(ctx)) }).WithContext(ctx).WithTimeout(8*time.Minute).WithPolling(2*time.Second).Should(Equal(fit),
+	Eventually(func() int { return len(handles(ctx)) }).WithContext(ctx).WithTimeout(8*time.Minute).WithPolling(
+		2*time.Second).Should(Equal(fit),
 		func() string {
-			return fmt.Sprintf("told before %v, told now %v, volumes %d", before, capacities(ctx, "thick-ext4"), len(volumesOf(ctx, "thick-ext4")))
+			return fmt.Sprintf("told before %v, told now %v, volumes %d", before, capacities(ctx, "thick-ext4"),
+				len(volumesOf(ctx, "thick-ext4")))
 		})
 
 	By("comparing objects with logical volumes")
 	consistent := func(g Gomega) {
 		want := handles(ctx)
 		g.Expect(want).To(HaveLen(fit))
-		g.Expect(volumesOf(ctx, "thick-ext4")).To(ConsistOf(want), "one logical volume for each PersistentVolume, and none without")
+		g.Expect(volumesOf(ctx, "thick-ext4")).To(ConsistOf(want),
+			"one logical volume for each PersistentVolume, and none without")
 		var objects topolvmv1.LogicalVolumeList
 		g.Expect(cluster.List(ctx, &objects)).To(Succeed())
 		var made []string
@@ -95,9 +112,12 @@ func givesWhatThereIs(ctx SpecContext) {
 
 	By("deleting all of them at once")
 	kubectl(ctx, "delete", "pvc", "-n", namespace, "--all", "--wait=false")
-	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(BeEmpty())
-	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal(before))
-	Eventually(func() map[string]int64 { return scheduled(ctx, "lvms-thick-ext4") }).WithContext(ctx).WithTimeout(10 * time.Second).Should(Equal(before))
+	Eventually(func() []string { return volumesOf(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(3 * time.Minute).
+		WithPolling(time.Second).Should(BeEmpty())
+	Eventually(func() map[string]int64 { return capacities(ctx, "thick-ext4") }).WithContext(ctx).WithTimeout(
+		10 * time.Second).Should(Equal(before))
+	Eventually(func() map[string]int64 { return scheduled(ctx, "lvms-thick-ext4") }).WithContext(ctx).WithTimeout(
+		10 * time.Second).Should(Equal(before))
 	Eventually(func() []string { return handles(ctx) }).WithContext(ctx).WithTimeout(time.Minute).Should(BeEmpty())
 	kubectl(ctx, "delete", "storageclass", raceClass)
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
@@ -224,7 +244,8 @@ func servesEveryKind(ctx SpecContext) {
 		out, err := cluster.Shell(ctx, namespace, pod, line)
 		return strings.TrimSpace(out), err
 	}
-	Expect(in("writer", "head -c 8388608 /dev/urandom > /data/file && sync && stat -c %g /data/file")).To(Equal("4711"), "fsGroup")
+	Expect(in("writer", "head -c 8388608 /dev/urandom > /data/file && sync && stat -c %g /data/file")).To(
+		Equal("4711"), "fsGroup")
 	sum, err := in("writer", "sha256sum < /data/file")
 	Expect(err).NotTo(HaveOccurred())
 	Expect(in("reader", "sha256sum < /data/file")).To(Equal(sum), "another Pod of the node sees the same")
@@ -243,8 +264,10 @@ func servesEveryKind(ctx SpecContext) {
 	}
 	Expect(cluster.Unclaim(ctx, story.Volume{Namespace: namespace, Name: "shared"})).To(Succeed())
 	Expect(in("clone", "sha256sum < /data/file")).To(Equal(sum))
-	Expect(in("clone", "echo $(( $(stat -f -c %b /data) * $(stat -f -c %S /data) / 1048576 > 400 ))")).To(Equal("1"), "the file system has the size of the clone")
-	Eventually(func() string { return kubectl(ctx, "get", "pvc", "-n", namespace, "-o", "name") }).WithContext(ctx).WithTimeout(time.Minute).
+	Expect(in("clone", "echo $(( $(stat -f -c %b /data) * $(stat -f -c %S /data) / 1048576 > 400 ))")).To(Equal("1"),
+		"the file system has the size of the clone")
+	Eventually(func() string { return kubectl(ctx, "get", "pvc", "-n", namespace, "-o", "name") }).WithContext(ctx).
+		WithTimeout(time.Minute).
 		Should(Equal("persistentvolumeclaim/clone"), "the ephemeral volume went with its Pod")
 	Expect(cluster.StopPod(ctx, namespace, "clone")).To(Succeed())
 	Expect(cluster.Unclaim(ctx, v)).To(Succeed())
@@ -260,13 +283,17 @@ func recoversFromALargeRequest(ctx SpecContext) {
 	Expect(err).NotTo(HaveOccurred())
 	ask := func(size string) {
 		GinkgoHelper()
-		kubectl(ctx, "patch", "pvc", "-n", namespace, "greedy", "--type=merge", "-p", `{"spec":{"resources":{"requests":{"storage":"`+size+`"}}}}`)
+		kubectl(ctx, "patch", "pvc", "-n", namespace, "greedy", "--type=merge", "-p",
+			`{"spec":{"resources":{"requests":{"storage":"`+size+`"}}}}`)
 	}
 	ask("500Gi")
-	Eventually(kubectl).WithContext(ctx).WithArguments("get", "events", "-n", namespace, "--field-selector", "involvedObject.name=greedy").
-		WithTimeout(time.Minute).Should(And(ContainSubstring("VolumeResizeFailed"), ContainSubstring("are free in volume group thick-ext4")))
+	Eventually(kubectl).WithContext(ctx).WithArguments("get", "events", "-n", namespace, "--field-selector",
+		"involvedObject.name=greedy").
+		WithTimeout(time.Minute).Should(And(ContainSubstring("VolumeResizeFailed"),
+		ContainSubstring("are free in volume group thick-ext4")))
 	ask("256Mi")
-	Eventually(kubectl).WithContext(ctx).WithArguments("get", "pvc", "-n", namespace, "greedy", "-o", "jsonpath={.status.capacity.storage}").
+	Eventually(kubectl).WithContext(ctx).WithArguments("get", "pvc", "-n", namespace, "greedy", "-o",
+		"jsonpath={.status.capacity.storage}").
 		WithTimeout(3 * time.Minute).Should(Equal("256Mi"))
 	Expect(cluster.Checksum(ctx, v, "greedy")).To(Equal(sum))
 	Expect(cluster.StopPod(ctx, namespace, "greedy")).To(Succeed())
@@ -279,10 +306,12 @@ func survivesAFullPool(ctx SpecContext) {
 	change(ctx, func(storage *lvmv1alpha1.Storage) {
 		storage.DeviceClasses = append(storage.DeviceClasses, lvmv1alpha1.DeviceClass{
 			Name: "small", FilesystemType: lvmv1alpha1.FilesystemTypeExt4,
-			NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
-				{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}},
-			}}}},
-			DeviceSelector: &lvmv1alpha1.DeviceSelector{Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath(first.Device)}},
+			NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
+				{MatchExpressions: []corev1.NodeSelectorRequirement{
+					{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{"a"}},
+				}}}},
+			DeviceSelector: &lvmv1alpha1.DeviceSelector{
+				Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath(first.Device)}},
 			ThinPoolConfig: &lvmv1alpha1.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10, SizePercent: 90},
 		})
 	})
@@ -290,7 +319,7 @@ func survivesAFullPool(ctx SpecContext) {
 	other := story.Volume{Namespace: namespace, Name: "other", Class: "lvms-thin-ext4", Size: "512Mi"}
 	full := []story.Volume{
 		{Namespace: namespace, Name: "full", Class: "lvms-small", Size: "600Mi"},
-		{Namespace: namespace, Name: "neighbour", Class: "lvms-small", Size: "300Mi"},
+		{Namespace: namespace, Name: "neighbor", Class: "lvms-small", Size: "300Mi"},
 	}
 	all := append([]story.Volume{other}, full...)
 	for _, v := range all {
@@ -303,14 +332,16 @@ func survivesAFullPool(ctx SpecContext) {
 		sums[v.Name], err = cluster.Write(ctx, v, v.Name)
 		Expect(err).NotTo(HaveOccurred())
 	}
-	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).WithTimeout(10 * time.Second).Should(BeNumerically(">", 0))
+	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).WithTimeout(
+		10 * time.Second).Should(BeNumerically(">", 0))
 
 	By("writing more than the pool has, from two Pods")
 	written := make(chan error, len(full))
 	for _, v := range full {
 		go func() {
 			defer GinkgoRecover()
-			_, err := cluster.Shell(ctx, namespace, v.Name, "dd if=/dev/zero of=/data/more bs=1M count=100 conv=fsync 2>&1")
+			_, err := cluster.Shell(ctx, namespace, v.Name,
+				"dd if=/dev/zero of=/data/more bs=1M count=100 conv=fsync 2>&1")
 			written <- err
 		}()
 	}
@@ -319,8 +350,10 @@ func survivesAFullPool(ctx SpecContext) {
 			`jsonpath={range .status.nodeStatus[?(@.name=="small")].conditions[?(@.type=="ThinPoolHealthy")]}{.status} {.message}{end}`)
 	}
 	Eventually(poolCondition).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
-		Should(And(HavePrefix("False"), ContainSubstring(namespace+"/full"), ContainSubstring(namespace+"/neighbour"), Not(ContainSubstring(namespace+"/other"))))
-	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).WithTimeout(10 * time.Second).Should(BeZero())
+		Should(And(HavePrefix("False"), ContainSubstring(namespace+"/full"), ContainSubstring(namespace+"/neighbor"),
+			Not(ContainSubstring(namespace+"/other"))))
+	Eventually(func() int64 { return scheduled(ctx, "lvms-small")["node1"] }).WithContext(ctx).WithTimeout(
+		10 * time.Second).Should(BeZero())
 	Expect(cluster.Write(ctx, other, "other")).NotTo(BeEmpty(), "a volume of another class is written as ever")
 
 	By("adding a disk to the class")
@@ -376,9 +409,11 @@ func survivesPowerCuts(ctx SpecContext) {
 			Spec: corev1.PodSpec{
 				NodeSelector: map[string]string{"zone": "a"}, TerminationGracePeriodSeconds: ptr.To(int64(1)),
 				Containers: []corev1.Container{{
-					Name: "main", Image: cluster.Lab.Registry() + "/busybox:1", Command: []string{"/bin/sh", "-c", counter},
+					Name: "main", Image: cluster.Lab.Registry() + "/busybox:1",
+					Command:      []string{"/bin/sh", "-c", counter},
 					VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
-					Resources:    corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}},
+					Resources: corev1.ResourceRequirements{
+						Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m")}},
 				}},
 				Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{
 					PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.Name}}}},

@@ -16,7 +16,8 @@ func openShiftCRDs(group string) string {
 
 // ConsoleCRDs returns the files of the CRDs that a cluster with OpenShift's console has.
 func ConsoleCRDs() []string {
-	return []string{filepath.Join(openShiftCRDs("console"), "90_consoleplugins.crd.yaml"), filepath.Join(openShiftCRDs("console"), "00_consolequickstarts.crd.yaml")}
+	return []string{filepath.Join(openShiftCRDs("console"), "90_consoleplugins.crd.yaml"),
+		filepath.Join(openShiftCRDs("console"), "00_consolequickstarts.crd.yaml")}
 }
 
 // APIServerCRD returns the file of the CRD with which OpenShift says how TLS is served.

@@ -1,5 +1,5 @@
-// Package env starts a real kube-apiserver and etcd for tests, with the product's CRDs installed. The programs come from the
-// folder that KUBEBUILDER_ASSETS names; `make test-env` sets it to the lab's programs.
+// Package env starts a real kube-apiserver and etcd for tests, with the product's CRDs installed. The programs come
+// from the folder that KUBEBUILDER_ASSETS names; `make test-env` sets it to the lab's programs.
 package env
 
 import (
@@ -39,7 +39,8 @@ type Env struct {
 // operator's namespace. It fails if KUBEBUILDER_ASSETS is not set.
 func Start(crdPaths ...string) (*Env, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		return nil, errors.New("KUBEBUILDER_ASSETS is not set: run `make test-env`, which builds etcd and kube-apiserver")
+		return nil,
+			errors.New("KUBEBUILDER_ASSETS is not set: run `make test-env`, which builds etcd and kube-apiserver")
 	}
 	utilruntime.Must(lvmv1alpha1.AddToScheme(clientgoscheme.Scheme))
 	utilruntime.Must(topolvmv1.AddToScheme(clientgoscheme.Scheme))
@@ -99,7 +100,8 @@ func Main(m *testing.M, set func(*Env), crdPaths ...string) {
 	os.Exit(code)
 }
 
-// root returns the root folder of the repository: the first above the working directory, which is the test's package, with a go.mod.
+// root returns the root folder of the repository: the first above the working directory, which is the test's package,
+// with a go.mod.
 func root() (string, error) {
 	folder, err := os.Getwd()
 	if err != nil {

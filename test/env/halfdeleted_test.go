@@ -65,8 +65,10 @@ func shell(t *testing.T) func(commands string) string {
 		t.Fatal(err)
 	}
 	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: server.Config.Host, CertificateAuthorityData: server.Config.CAData}
-	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: server.Config.CertData, ClientKeyData: server.Config.KeyData}
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: server.Config.Host,
+		CertificateAuthorityData: server.Config.CAData}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: server.Config.CertData,
+		ClientKeyData: server.Config.KeyData}
 	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	config.CurrentContext = "x"
 	kubeconfig := filepath.Join(folder, "kubeconfig")
@@ -80,7 +82,8 @@ func shell(t *testing.T) func(commands string) string {
 		t.Helper()
 		command := exec.CommandContext(t.Context(), "bash", "-eu", "-c", commands)
 		command.Dir = folder
-		command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "PATH="+os.Getenv("KUBEBUILDER_ASSETS")+":"+os.Getenv("PATH"))
+		command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig,
+			"PATH="+os.Getenv("KUBEBUILDER_ASSETS")+":"+os.Getenv("PATH"))
 		out, err := command.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s\n%s", err, commands, out)
@@ -93,7 +96,8 @@ func createLogicalVolume(t *testing.T, name, handle string) {
 	t.Helper()
 	lv := &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Finalizers: []string{lvmv1alpha1.LogicalVolumeFinalizer}},
-		Spec:       topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "n1", DeviceClass: "vg1", Size: resource.MustParse("1Gi")},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: "n1", DeviceClass: "vg1",
+			Size: resource.MustParse("1Gi")},
 	}
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
@@ -107,7 +111,8 @@ func createLogicalVolume(t *testing.T, name, handle string) {
 			t.Fatal(err)
 		}
 	}
-	lv.Status.VolumeID, volume.Status.Phase = handle, corev1.VolumeBound
+	lv.Status.VolumeID = handle
+	volume.Status.Phase = corev1.VolumeBound
 	for _, object := range []client.Object{lv, volume} {
 		if err := server.Client.Status().Update(t.Context(), object); err != nil {
 			t.Fatal(err)
@@ -117,33 +122,39 @@ func createLogicalVolume(t *testing.T, name, handle string) {
 		ctx := context.Background()
 		for _, object := range []client.Object{volume, lv} {
 			_ = server.Client.Delete(ctx, object)
-			_ = server.Client.Patch(ctx, object, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+			_ = server.Client.Patch(ctx, object,
+				client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
 		}
 	})
 }
 
-// The page about half-deleted installations is run as it stands, on an installation whose kinds were deleted while volumes are bound.
+// The page about half-deleted installations is run as it stands, on an installation whose kinds were deleted while
+// volumes are bound.
 func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 	ctx := t.Context()
 	if _, err := exec.LookPath("jq"); err != nil {
 		t.Fatal("jq is not installed, which the page needs: make packages-tests installs it")
 	}
 	cluster := &lvmv1alpha1.LVMCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: "my-lvmcluster", Namespace: Namespace, Finalizers: []string{lvmv1alpha1.LVMClusterFinalizer}},
-		Spec:       lvmv1alpha1.LVMClusterSpec{Storage: lvmv1alpha1.Storage{DeviceClasses: []lvmv1alpha1.DeviceClass{{Name: "vg1", FilesystemType: "xfs"}}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "my-lvmcluster", Namespace: Namespace,
+			Finalizers: []string{lvmv1alpha1.LVMClusterFinalizer}},
+		Spec: lvmv1alpha1.LVMClusterSpec{Storage: lvmv1alpha1.Storage{
+			DeviceClasses: []lvmv1alpha1.DeviceClass{{Name: "vg1", FilesystemType: "xfs"}}}},
 	}
 	if err := server.Client.Create(ctx, cluster); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = server.Client.Patch(context.Background(), cluster, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
+		_ = server.Client.Patch(context.Background(), cluster,
+			client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`)))
 		_ = server.Client.Delete(context.Background(), cluster)
 	})
 	volumes := map[string]string{"pvc-1": "uid-1", "pvc-2": "uid-2"}
 	for name, handle := range volumes {
 		createLogicalVolume(t, name, handle)
 	}
-	crds := []string{"logicalvolumes.topolvm.io", "lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io"}
+	crds := []string{"logicalvolumes.topolvm.io", "lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io",
+		"lvmvolumegroupnodestatuses.lvm.topolvm.io"}
 	for _, name := range crds {
 		crd := &unstructured.Unstructured{}
 		crd.SetAPIVersion("apiextensions.k8s.io/v1")
@@ -163,7 +174,8 @@ func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 		}
 	}
 	agent := logicalvolume.New(logicalvolume.Options{
-		Client: server.Client, Live: server.Client, Node: "n1", Cluster: "c", Volumes: noRemoval{t: t}, Recorder: events.NewFakeRecorder(10),
+		Client: server.Client, Live: server.Client, Node: "n1", Cluster: "c", Volumes: noRemoval{t: t},
+		Recorder: events.NewFakeRecorder(10),
 	})
 	for range 2 {
 		if _, err := agent.Reconcile(ctx, ctrl.Request{NamespacedName: client.ObjectKey{Name: "pvc-1"}}); err == nil {
@@ -175,9 +187,11 @@ func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, run := string(text), shell(t)
+	page := string(text)
+	run := shell(t)
 	seeWhat := section(t, page, "1. See what is being deleted")
-	if got := run(seeWhat); !strings.Contains(got, "CustomResourceDefinition logicalvolumes.topolvm.io") || !strings.Contains(got, "pvc-2") {
+	if got := run(seeWhat); !strings.Contains(got, "CustomResourceDefinition logicalvolumes.topolvm.io") ||
+		!strings.Contains(got, "pvc-2") {
 		t.Fatalf("step 1 shows %s", got)
 	}
 	run(section(t, page, "2. Stop the operator and the agents"))
@@ -194,12 +208,14 @@ func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 
 	for name, handle := range volumes {
 		lv := &topolvmv1.LogicalVolume{}
-		if err := server.Client.Get(ctx, client.ObjectKey{Name: name}, lv); err != nil || lv.Status.VolumeID != handle || !lv.DeletionTimestamp.IsZero() ||
+		if err := server.Client.Get(ctx, client.ObjectKey{Name: name}, lv); err != nil ||
+			lv.Status.VolumeID != handle || !lv.DeletionTimestamp.IsZero() ||
 			len(lv.Finalizers) != 1 {
 			t.Errorf("LogicalVolume %s: %+v, %v", name, lv, err)
 		}
 	}
-	if err := server.Client.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil || cluster.Spec.Storage.DeviceClasses[0].Name != "vg1" {
+	if err := server.Client.Get(ctx, client.ObjectKeyFromObject(cluster), cluster); err != nil ||
+		cluster.Spec.Storage.DeviceClasses[0].Name != "vg1" {
 		t.Errorf("LVMCluster: %v", err)
 	}
 	for _, name := range crds {

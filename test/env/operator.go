@@ -38,18 +38,26 @@ func (e *Env) AsOperator(namespace string) (*rest.Config, error) {
 	return e.as(operatorUser, "operator_role.yaml", namespace, nil)
 }
 
-// cached is the right to read one by one what the operator reads from its cache, and may only list and watch: tests have no cache.
+// cached is the right to read one by one what the operator reads from its cache, and may only list and watch: tests
+// have no cache.
 func cached() *unstructured.Unstructured {
 	role := &unstructured.Unstructured{Object: map[string]any{"rules": []any{
 		map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"get"}},
 		map[string]any{"apiGroups": []any{"lvm.topolvm.io"}, "resources": []any{"lvmclusters"}, "verbs": []any{"get"}},
-		map[string]any{"apiGroups": []any{"admissionregistration.k8s.io"}, "resources": []any{"validatingadmissionpolicies", "validatingadmissionpolicybindings"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"admissionregistration.k8s.io"},
+			"resources": []any{"validatingadmissionpolicies", "validatingadmissionpolicybindings"},
+			"verbs":     []any{"get"}},
 		map[string]any{"apiGroups": []any{""}, "resources": []any{"serviceaccounts"}, "verbs": []any{"get"}},
-		map[string]any{"apiGroups": []any{"networking.k8s.io"}, "resources": []any{"networkpolicies"}, "verbs": []any{"get"}},
-		map[string]any{"apiGroups": []any{"rbac.authorization.k8s.io"}, "resources": []any{"roles", "rolebindings"}, "verbs": []any{"get"}},
-		map[string]any{"apiGroups": []any{"console.openshift.io"}, "resources": []any{"consoleplugins", "consolequickstarts"}, "verbs": []any{"get"}},
-		map[string]any{"apiGroups": []any{"monitoring.coreos.com"}, "resources": []any{"prometheusrules", "servicemonitors"}, "verbs": []any{"get"}},
-		map[string]any{"apiGroups": []any{"config.openshift.io"}, "resources": []any{"apiservers"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"networking.k8s.io"}, "resources": []any{"networkpolicies"},
+			"verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"rbac.authorization.k8s.io"}, "resources": []any{"roles", "rolebindings"},
+			"verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"console.openshift.io"},
+			"resources": []any{"consoleplugins", "consolequickstarts"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"monitoring.coreos.com"},
+			"resources": []any{"prometheusrules", "servicemonitors"}, "verbs": []any{"get"}},
+		map[string]any{"apiGroups": []any{"config.openshift.io"}, "resources": []any{"apiservers"},
+			"verbs": []any{"get"}},
 	}}}
 	role.SetAPIVersion("rbac.authorization.k8s.io/v1")
 	role.SetKind("ClusterRole")
@@ -57,8 +65,8 @@ func cached() *unstructured.Unstructured {
 	return role
 }
 
-// AsNodeAgent returns a configuration that may do what config/rbac lets the node agent of a node do. An empty node is a token that is
-// bound to none.
+// AsNodeAgent returns a configuration that may do what config/rbac lets the node agent of a node do. An empty node is a
+// token that is bound to none.
 func (e *Env) AsNodeAgent(node string) (*rest.Config, error) {
 	objects, err := manifests("controllers/lvmcluster/agentpolicies.yaml")
 	if err != nil {
@@ -90,7 +98,8 @@ func (e *Env) as(user, roles, namespace string, extra map[string][]string) (*res
 		}
 	}
 	config := rest.CopyConfig(e.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: user, Groups: []string{"system:serviceaccounts", "system:authenticated"}, Extra: extra}
+	config.Impersonate = rest.ImpersonationConfig{UserName: user,
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}, Extra: extra}
 	for _, role := range objects {
 		if err := inForce(config, role); err != nil {
 			return nil, err
@@ -110,13 +119,15 @@ func inForce(config *rest.Config, object *unstructured.Unstructured) error {
 		return err
 	}
 	rule := role.Rules[len(role.Rules)-1]
-	asked := &authorizationv1.ResourceAttributes{Namespace: role.Namespace, Verb: rule.Verbs[0], Group: rule.APIGroups[0]}
+	asked := &authorizationv1.ResourceAttributes{Namespace: role.Namespace, Verb: rule.Verbs[0],
+		Group: rule.APIGroups[0]}
 	asked.Resource, asked.Subresource, _ = strings.Cut(rule.Resources[0], "/")
 	if len(rule.ResourceNames) > 0 {
 		asked.Name = rule.ResourceNames[0]
 	}
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked}}
+		review := &authorizationv1.SelfSubjectAccessReview{
+			Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: asked}}
 		if err := user.Create(context.Background(), review); err != nil {
 			return fmt.Errorf("ask whether %s %s is in force: %w", object.GetKind(), role.Name, err)
 		}
@@ -124,7 +135,8 @@ func inForce(config *rest.Config, object *unstructured.Unstructured) error {
 			return nil
 		}
 		if time.Now().After(end) {
-			return fmt.Errorf("%s %s is not in force: may not %s %s in namespace %q", object.GetKind(), role.Name, asked.Verb, rule.Resources[0], role.Namespace)
+			return fmt.Errorf("%s %s is not in force: may not %s %s in namespace %q", object.GetKind(), role.Name,
+				asked.Verb, rule.Resources[0], role.Namespace)
 		}
 	}
 }

@@ -33,9 +33,14 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		}
 		return c
 	}
-	own, other, unbound := agent("n1"), agent("n2"), agent("")
-	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "lv"}, Spec: topolvmv1.LogicalVolumeSpec{Name: "lv", NodeName: "n1", DeviceClass: "a", Size: resource.MustParse("1Gi")}}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"a": "1"}, Labels: map[string]string{"zone": "a"}}}
+	own := agent("n1")
+	other := agent("n2")
+	unbound := agent("")
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "lv"},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: "lv", NodeName: "n1", DeviceClass: "a",
+			Size: resource.MustParse("1Gi")}}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{"a": "1"},
+		Labels: map[string]string{"zone": "a"}}}
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: Namespace}}
 	group := &lvmv1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: Namespace}}
 	for _, object := range []client.Object{lv, node, status, group} {
@@ -51,7 +56,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	}
 	patch := func(object client.Object, body string, status bool) func(c client.Client) error {
 		return func(c client.Client) error {
-			target, p := object.DeepCopyObject().(client.Object), client.RawPatch("application/merge-patch+json", []byte(body))
+			target := object.DeepCopyObject().(client.Object)
+			p := client.RawPatch("application/merge-patch+json", []byte(body))
 			if status {
 				return c.Status().Patch(ctx, target, p)
 			}
@@ -59,34 +65,42 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		}
 	}
 	allowed := map[string]func(client.Client) error{
-		"finalizer of a LogicalVolume": patch(lv, `{"metadata":{"finalizers":["topolvm.io/logicalvolume"],"annotations":{"lvm.topolvm.io/condition":"x"}}}`, false),
-		"status of a LogicalVolume":    patch(lv, `{"status":{"volumeID":"`+string(lv.UID)+`"}}`, true),
-		"node status":                  patch(status, `{"status":{"conditions":[]}}`, true),
-		"capacity on the Node":         patch(node, `{"metadata":{"annotations":{"capacity.topolvm.io/a":"1","capacity.topolvm.io/b":"2"}}}`, false),
-		"capacity off the Node":        patch(node, `{"metadata":{"annotations":{"capacity.topolvm.io/b":null}}}`, false),
+		"finalizer of a LogicalVolume": patch(lv,
+			`{"metadata":{"finalizers":["topolvm.io/logicalvolume"],"annotations":{"lvm.topolvm.io/condition":"x"}}}`,
+			false),
+		"status of a LogicalVolume": patch(lv, `{"status":{"volumeID":"`+string(lv.UID)+`"}}`, true),
+		"node status":               patch(status, `{"status":{"conditions":[]}}`, true),
+		"capacity on the Node": patch(node,
+			`{"metadata":{"annotations":{"capacity.topolvm.io/a":"1","capacity.topolvm.io/b":"2"}}}`, false),
+		"capacity off the Node": patch(node, `{"metadata":{"annotations":{"capacity.topolvm.io/b":null}}}`, false),
 	}
 	refused := map[string]func(client.Client) error{
-		"volume ID of another LogicalVolume":  patch(lv, `{"status":{"volumeID":"somebody-elses"}}`, true),
-		"size of a LogicalVolume":             patch(lv, `{"spec":{"size":"2Gi"}}`, false),
-		"node of a LogicalVolume":             patch(lv, `{"spec":{"nodeName":"n2"}}`, false),
-		"finalizer of a volume group":         patch(group, `{"metadata":{"finalizers":["`+lvmv1alpha1.NodeCleanupPrefix+`n1"]}}`, false),
-		"spec of a volume group":              patch(group, `{"spec":{"default":true}}`, false),
-		"labels of a volume group":            patch(group, `{"metadata":{"labels":{"a":"b"}}}`, false),
-		"labels of the Node":                  patch(node, `{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`, false),
+		"volume ID of another LogicalVolume": patch(lv, `{"status":{"volumeID":"somebody-elses"}}`, true),
+		"size of a LogicalVolume":            patch(lv, `{"spec":{"size":"2Gi"}}`, false),
+		"node of a LogicalVolume":            patch(lv, `{"spec":{"nodeName":"n2"}}`, false),
+		"finalizer of a volume group": patch(group,
+			`{"metadata":{"finalizers":["`+lvmv1alpha1.NodeCleanupPrefix+`n1"]}}`, false),
+		"spec of a volume group":   patch(group, `{"spec":{"default":true}}`, false),
+		"labels of a volume group": patch(group, `{"metadata":{"labels":{"a":"b"}}}`, false),
+		"labels of the Node": patch(node,
+			`{"metadata":{"labels":{"node-role.kubernetes.io/control-plane":""}}}`, false),
 		"spec of the Node":                    patch(node, `{"spec":{"unschedulable":true}}`, false),
 		"another annotation of the Node":      patch(node, `{"metadata":{"annotations":{"a":"2"}}}`, false),
 		"another annotation taken off a Node": patch(node, `{"metadata":{"annotations":{"a":null}}}`, false),
 	}
 	// By a policy, or because no role has it: of a volume group an agent changes nothing.
 	denied := func(err error) bool {
-		return err != nil && (strings.Contains(err.Error(), "a node agent") || apierrors.IsForbidden(err) && strings.Contains(err.Error(), `cannot patch resource "lvmvolumegroups"`))
+		return err != nil && (strings.Contains(err.Error(), "a node agent") ||
+			apierrors.IsForbidden(err) && strings.Contains(err.Error(), `cannot patch resource "lvmvolumegroups"`))
 	}
 	// The API server needs a moment until roles and policies hold.
 	holds := func() bool {
-		ready := allowed["node status"](own) == nil && allowed["status of a LogicalVolume"](own) == nil && allowed["capacity off the Node"](own) == nil &&
+		ready := allowed["node status"](own) == nil && allowed["status of a LogicalVolume"](own) == nil &&
+			allowed["capacity off the Node"](own) == nil &&
 			denied(allowed["node status"](other)) && denied(allowed["status of a LogicalVolume"](other)) &&
 			denied(refused["spec of the Node"](own)) && denied(refused["spec of a volume group"](own))
-		for _, undo := range []func(client.Client) error{patch(node, `{"spec":{"unschedulable":null}}`, false), patch(group, `{"spec":{"default":false}}`, false)} {
+		for _, undo := range []func(client.Client) error{patch(node, `{"spec":{"unschedulable":null}}`, false),
+			patch(group, `{"spec":{"default":false}}`, false)} {
 			if err := undo(server.Client); err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +112,8 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 			t.Fatal("the policies do not hold")
 		}
 	}
-	for _, what := range []string{"finalizer of a LogicalVolume", "status of a LogicalVolume", "node status", "capacity on the Node", "capacity off the Node"} {
+	for _, what := range []string{"finalizer of a LogicalVolume", "status of a LogicalVolume", "node status",
+		"capacity on the Node", "capacity off the Node"} {
 		for name, c := range map[string]client.Client{"another node": other, "no node": unbound} {
 			if err := allowed[what](c); !denied(err) {
 				t.Errorf("%s from %s: %v", what, name, err)

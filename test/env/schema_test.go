@@ -22,7 +22,8 @@ func TestMain(m *testing.M) { Main(m, func(e *Env) { server = e }) }
 func cluster(t *testing.T, storage string) *lvmv1alpha1.LVMCluster {
 	t.Helper()
 	c := &lvmv1alpha1.LVMCluster{}
-	c.Name, c.Namespace = "my-lvmcluster", Namespace
+	c.Name = "my-lvmcluster"
+	c.Namespace = Namespace
 	if err := yaml.UnmarshalStrict([]byte(storage), &c.Spec.Storage); err != nil {
 		t.Fatal(err)
 	}
@@ -53,54 +54,105 @@ func TestCreateAndUpdateAreRefusedWith(t *testing.T) {
 		"empty device selector": {
 			`{deviceClasses: [{name: vg1, deviceSelector: {}}]}`,
 			`name at least one device in paths or optionalPaths`},
-		"name with a capital":        {`{deviceClasses: [{name: VG1}]}`, `spec.storage.deviceClasses[0].name: Invalid value: "VG1"`},
-		"name beyond an annotation":  {`{deviceClasses: [{name: ` + strings.Repeat("a", 64) + `}]}`, `deviceClasses[0].name: Too long: may not be`},
-		"unknown reclaim policy":     {`{deviceClasses: [{name: vg1, storageClassOptions: {reclaimPolicy: Recycle}}]}`, `supported values: "Delete", "Retain"`},
-		"unknown binding mode":       {`{deviceClasses: [{name: vg1, storageClassOptions: {volumeBindingMode: Never}}]}`, `supported values: "WaitForFirstConsumer", "Immediate"`},
-		"seventeen labels":           {`{deviceClasses: [{name: vg1, storageClassOptions: {additionalLabels: {a: "", b: "", c: "", d: "", e: "", f: "", g: "", h: "", i: "", j: "", k: "", l: "", m: "", n: "", o: "", p: "", q: ""}}}]}`, `additionalLabels: Too many: 17`},
-		"unknown file system":        {`{deviceClasses: [{name: vg1, fstype: btrfs}]}`, `supported values: "xfs", "ext4"`},
-		"no overprovision ratio":     {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 0}}]}`, `should be greater than or equal to 1`},
-		"overprovision ratio of 101": {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 101}}]}`, `should be less than or equal to 100`},
-		"size percent of 5":          {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, sizePercent: 5}}]}`, `should be greater than or equal to 10`},
-		"metadata size with Host":    {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, metadataSize: 1Gi}}]}`, `metadataSize needs metadataSizeCalculationPolicy: Static`},
+		"name with a capital": {`{deviceClasses: [{name: VG1}]}`,
+			`spec.storage.deviceClasses[0].name: Invalid value: "VG1"`},
+		"name beyond an annotation": {`{deviceClasses: [{name: ` + strings.Repeat("a", 64) + `}]}`,
+			`deviceClasses[0].name: Too long: may not be`},
+		"unknown reclaim policy": {`{deviceClasses: [{name: vg1, storageClassOptions: {reclaimPolicy: Recycle}}]}`,
+			`supported values: "Delete", "Retain"`},
+		"unknown binding mode": {
+			`{deviceClasses: [{name: vg1, storageClassOptions: {volumeBindingMode: Never}}]}`,
+			`supported values: "WaitForFirstConsumer", "Immediate"`},
+		"seventeen labels": {
+			`{deviceClasses: [{name: vg1, storageClassOptions: {additionalLabels: {a: "", b: "", c: "", d: "", e: "", f: "", g: "", h: "", i: "", j: "", k: "", l: "", m: "", n: "", o: "", p: "", q: ""}}}]}`, `additionalLabels: Too many: 17`},
+		"unknown file system": {`{deviceClasses: [{name: vg1, fstype: btrfs}]}`,
+			`supported values: "xfs", "ext4"`},
+		"no overprovision ratio": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 0}}]}`,
+			`should be greater than or equal to 1`},
+		"overprovision ratio of 101": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 101}}]}`,
+			`should be less than or equal to 100`},
+		"size percent of 5": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, sizePercent: 5}}]}`,
+			`should be greater than or equal to 10`},
+		"metadata size with Host": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, metadataSize: 1Gi}}]}`,
+			`metadataSize needs metadataSizeCalculationPolicy: Static`},
 		"selector and selectors": {
 			`{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev/sda]}, deviceSelectors: [{paths: [/dev/sdb]}]}]}`,
 			`deviceSelector and deviceSelectors exclude each other`},
-		"empty selector of some nodes": {`{deviceClasses: [{name: vg1, deviceSelectors: [{}]}]}`, `name at least one device`},
-		"wipe without a name":          {`{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, forceWipeDevicesAndDestroyAllData: true}}]}`, `no device is wiped that nobody named`},
+		"empty selector of some nodes": {`{deviceClasses: [{name: vg1, deviceSelectors: [{}]}]}`,
+			`name at least one device`},
+		"wipe without a name": {
+			`{deviceClasses: [{name: vg1, deviceSelector: {minSize: 1Gi, forceWipeDevicesAndDestroyAllData: true}}]}`,
+			`no device is wiped that nobody named`},
 		"redundancy and a thin pool": {
 			`{deviceClasses: [{name: vg1, raidConfig: {type: raid1}, thinPoolConfig: {name: p, overprovisionRatio: 1}}]}`,
 			`raidConfig and thinPoolConfig exclude each other`},
-		"unknown level":              {`{deviceClasses: [{name: vg1, raidConfig: {type: raid0}}]}`, `supported values: "raid1"`},
-		"mirrors of raid5":           {`{deviceClasses: [{name: vg1, raidConfig: {type: raid5, mirrors: 1}}]}`, `mirrors is for raid1 and raid10`},
-		"stripes of raid1":           {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, stripes: 2}}]}`, `stripes is not for raid1`},
-		"stripe size of raid1":       {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, stripeSize: 64Ki}}]}`, `stripeSize is not for raid1`},
-		"two stripes of raid6":       {`{deviceClasses: [{name: vg1, raidConfig: {type: raid6, stripes: 2}}]}`, `raid6 needs at least 3 stripes`},
-		"unknown action":             {`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Burn}]}]}`, `supported values: "Cordon", "Drain", "Remove"`},
-		"one device asked for twice": {`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: d, action: Drain}]}]}`, `Duplicate value`},
-		"mirrors beyond LVM's":       {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, mirrors: 10}}]}`, `should be less than or equal to 9`},
-		"no mirror":                  {`{deviceClasses: [{name: vg1, raidConfig: {type: raid10, mirrors: 0}}]}`, `should be greater than or equal to 1`},
-		"one stripe":                 {`{deviceClasses: [{name: vg1, raidConfig: {type: raid5, stripes: 1}}]}`, `should be greater than or equal to 2`},
-		"two mirrors of raid10":      {`{deviceClasses: [{name: vg1, raidConfig: {type: raid10, mirrors: 2}}]}`, `raid10 has one mirror: LVM makes no further copies`},
-		"mirrors of raid6":           {`{deviceClasses: [{name: vg1, raidConfig: {type: raid6, mirrors: 1}}]}`, `mirrors is for raid1 and raid10`},
-		"no level":                   {`{deviceClasses: [{name: vg1, raidConfig: {mirrors: 1}}]}`, `Unsupported value: "": supported values: "raid1"`},
-		"path that is a folder":      {`{deviceClasses: [{name: vg1, deviceSelectors: [{optionalPaths: [/dev/]}]}]}`, `deviceSelectors[0].optionalPaths[0]: Invalid value: "/dev/"`},
-		"path with two slashes":      {`{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev//sda]}}]}`, `paths[0]: Invalid value: "/dev//sda"`},
+		"unknown level": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid0}}]}`,
+			`supported values: "raid1"`},
+		"mirrors of raid5": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid5, mirrors: 1}}]}`,
+			`mirrors is for raid1 and raid10`},
+		"stripes of raid1": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, stripes: 2}}]}`,
+			`stripes is not for raid1`},
+		"stripe size of raid1": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, stripeSize: 64Ki}}]}`,
+			`stripeSize is not for raid1`},
+		"two stripes of raid6": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid6, stripes: 2}}]}`,
+			`raid6 needs at least 3 stripes`},
+		"unknown action": {
+			`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Burn}]}]}`,
+			`supported values: "Cordon", "Drain", "Remove"`},
+		"one device asked for twice": {
+			`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: d, action: Cordon}, {node: n, device: d, action: Drain}]}]}`, `Duplicate value`},
+		"mirrors beyond LVM's": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid1, mirrors: 10}}]}`,
+			`should be less than or equal to 9`},
+		"no mirror": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid10, mirrors: 0}}]}`,
+			`should be greater than or equal to 1`},
+		"one stripe": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid5, stripes: 1}}]}`,
+			`should be greater than or equal to 2`},
+		"two mirrors of raid10": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid10, mirrors: 2}}]}`,
+			`raid10 has one mirror: LVM makes no further copies`},
+		"mirrors of raid6": {`{deviceClasses: [{name: vg1, raidConfig: {type: raid6, mirrors: 1}}]}`,
+			`mirrors is for raid1 and raid10`},
+		"no level": {`{deviceClasses: [{name: vg1, raidConfig: {mirrors: 1}}]}`,
+			`Unsupported value: "": supported values: "raid1"`},
+		"path that is a folder": {`{deviceClasses: [{name: vg1, deviceSelectors: [{optionalPaths: [/dev/]}]}]}`,
+			`deviceSelectors[0].optionalPaths[0]: Invalid value: "/dev/"`},
+		"path with two slashes": {`{deviceClasses: [{name: vg1, deviceSelector: {paths: [/dev//sda]}}]}`,
+			`paths[0]: Invalid value: "/dev//sda"`},
 		"wipe on some nodes, unnamed": {
-			`{deviceClasses: [{name: vg1, deviceSelectors: [{models: [X], forceWipeDevicesAndDestroyAllData: true}]}]}`, `no device is wiped that nobody named`},
-		"request without a node":   {`{deviceClasses: [{name: vg1, deviceRequests: [{node: "", device: d, action: Drain}]}]}`, `deviceRequests[0].node`},
-		"request without a device": {`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: "", action: Drain}]}]}`, `deviceRequests[0].device`},
-		"adoption without a group": {`{deviceClasses: [{name: vg1, adopt: [{node: n, volumeGroupUUID: ""}]}]}`, `adopt[0].volumeGroupUUID`},
-		"one node adopts two":      {`{deviceClasses: [{name: vg1, adopt: [{node: n, volumeGroupUUID: a}, {node: n, volumeGroupUUID: b}]}]}`, `Duplicate value`},
-		"empty property":           {`{deviceClasses: [{name: vg1, deviceSelector: {models: [""]}}]}`, `deviceSelector.models[0]`},
-		"growth from 96 percent":   {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 96}}}]}`, `should be less than or equal to 95`},
-		"a mark of 49 percent":     {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 49}}]}`, `should be greater than or equal to 50`},
-		"a mark of 101 percent":    {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 101}}]}`, `should be less than or equal to 100`},
-		"growth above the mark":    {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 79, autoExtend: {}}}]}`, `autoExtend.thresholdPercent is above highWaterMarkPercent`},
-		"growth by 4 percent":      {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {stepPercent: 4}}}]}`, `should be greater than or equal to 5`},
-		"growth by 101 percent":    {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {stepPercent: 101}}}]}`, `should be less than or equal to 100`},
-		"growth from 10 percent":   {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 10}}}]}`, `should be greater than or equal to 50`},
-		"chunk size with Host":     {`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, chunkSizeCalculationPolicy: Host, chunkSize: 64Ki}}]}`, `chunkSize needs chunkSizeCalculationPolicy: Static`},
+			`{deviceClasses: [{name: vg1, deviceSelectors: [{models: [X], forceWipeDevicesAndDestroyAllData: true}]}]}`,
+			`no device is wiped that nobody named`},
+		"request without a node": {
+			`{deviceClasses: [{name: vg1, deviceRequests: [{node: "", device: d, action: Drain}]}]}`,
+			`deviceRequests[0].node`},
+		"request without a device": {
+			`{deviceClasses: [{name: vg1, deviceRequests: [{node: n, device: "", action: Drain}]}]}`,
+			`deviceRequests[0].device`},
+		"adoption without a group": {`{deviceClasses: [{name: vg1, adopt: [{node: n, volumeGroupUUID: ""}]}]}`,
+			`adopt[0].volumeGroupUUID`},
+		"one node adopts two": {
+			`{deviceClasses: [{name: vg1, adopt: [{node: n, volumeGroupUUID: a}, {node: n, volumeGroupUUID: b}]}]}`,
+			`Duplicate value`},
+		"empty property": {`{deviceClasses: [{name: vg1, deviceSelector: {models: [""]}}]}`,
+			`deviceSelector.models[0]`},
+		"growth from 96 percent": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 96}}}]}`, `should be less than or equal to 95`},
+		"a mark of 49 percent": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 49}}]}`, `should be greater than or equal to 50`},
+		"a mark of 101 percent": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 101}}]}`, `should be less than or equal to 100`},
+		"growth above the mark": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, highWaterMarkPercent: 79, autoExtend: {}}}]}`, `autoExtend.thresholdPercent is above highWaterMarkPercent`},
+		"growth by 4 percent": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {stepPercent: 4}}}]}`, `should be greater than or equal to 5`},
+		"growth by 101 percent": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {stepPercent: 101}}}]}`, `should be less than or equal to 100`},
+		"growth from 10 percent": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, autoExtend: {thresholdPercent: 10}}}]}`, `should be greater than or equal to 50`},
+		"chunk size with Host": {
+			`{deviceClasses: [{name: vg1, thinPoolConfig: {name: p, overprovisionRatio: 1, chunkSizeCalculationPolicy: Host, chunkSize: 64Ki}}]}`, `chunkSize needs chunkSizeCalculationPolicy: Static`},
 	}
 	ctx := context.Background()
 	before := cluster(t, `{deviceClasses: [{name: other}]}`)
@@ -180,11 +232,13 @@ func TestDefaultsAreInTheSchema(t *testing.T) {
 	if class.FilesystemType != lvmv1alpha1.FilesystemTypeXFS || class.DeviceDiscoveryPolicy != "" {
 		t.Errorf("class defaults: %+v", class)
 	}
-	grown := cluster(t, `{deviceClasses: [{name: vg1, thinPoolConfig: {name: pool, overprovisionRatio: 10, autoExtend: {}}}]}`)
+	grown := cluster(t,
+		`{deviceClasses: [{name: vg1, thinPoolConfig: {name: pool, overprovisionRatio: 10, autoExtend: {}}}]}`)
 	if err := server.Client.Create(context.Background(), grown, client.DryRunAll); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := *grown.Spec.Storage.DeviceClasses[0].ThinPoolConfig.AutoExtend, (lvmv1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}); got != want {
+	if got, want := *grown.Spec.Storage.DeviceClasses[0].ThinPoolConfig.AutoExtend,
+		(lvmv1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}); got != want {
 		t.Errorf("growth defaults: %+v", got)
 	}
 	if pool.SizePercent != 90 || pool.ChunkSizeCalculationPolicy != lvmv1alpha1.SizeCalculationStatic ||
@@ -195,15 +249,19 @@ func TestDefaultsAreInTheSchema(t *testing.T) {
 
 func TestRedundancyCannotBeChanged(t *testing.T) {
 	ctx := context.Background()
-	c := cluster(t, `{deviceClasses: [{name: vg1, raidConfig: {type: raid5, stripes: 2, stripeSize: 64Ki}}, {name: vg2}]}`)
+	c := cluster(t,
+		`{deviceClasses: [{name: vg1, raidConfig: {type: raid5, stripes: 2, stripeSize: 64Ki}}, {name: vg2}]}`)
 	if err := server.Client.Create(ctx, c); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = server.Client.Delete(ctx, c) })
 	for name, change := range map[string]func([]lvmv1alpha1.DeviceClass){
-		"raidConfig cannot be changed": func(c []lvmv1alpha1.DeviceClass) { c[0].RAIDConfig.Type = lvmv1alpha1.RAIDType4 },
-		"raidConfig cannot be added":   func(c []lvmv1alpha1.DeviceClass) { c[1].RAIDConfig = c[0].RAIDConfig },
-		"to or removed from":           func(c []lvmv1alpha1.DeviceClass) { c[0].RAIDConfig = nil },
+		"raidConfig cannot be changed": func(
+			c []lvmv1alpha1.DeviceClass) {
+			c[0].RAIDConfig.Type = lvmv1alpha1.RAIDType4
+		},
+		"raidConfig cannot be added": func(c []lvmv1alpha1.DeviceClass) { c[1].RAIDConfig = c[0].RAIDConfig },
+		"to or removed from":         func(c []lvmv1alpha1.DeviceClass) { c[0].RAIDConfig = nil },
 	} {
 		changed := c.DeepCopy()
 		change(changed.Spec.Storage.DeviceClasses)
@@ -220,7 +278,8 @@ func TestRedundancyCannotBeChanged(t *testing.T) {
 		})
 	}
 	changed := c.DeepCopy()
-	changed.Spec.Storage.DeviceClasses[0].DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: "n", Device: "/dev/sda", Action: lvmv1alpha1.DeviceActionDrain}}
+	changed.Spec.Storage.DeviceClasses[0].DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: "n", Device: "/dev/sda",
+		Action: lvmv1alpha1.DeviceActionDrain}}
 	if err := server.Client.Update(ctx, changed, client.DryRunAll); err != nil {
 		t.Errorf("a request for a device: %v", err)
 	}
@@ -234,10 +293,14 @@ func TestUpdateIsRefusedWith(t *testing.T) {
 		change func(*lvmv1alpha1.DeviceClass)
 		want   string
 	}{
-		"another file system":   {func(c *lvmv1alpha1.DeviceClass) { c.FilesystemType = "ext4" }, "fstype cannot be changed"},
-		"no thin pool any more": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig = nil }, "thinPoolConfig cannot be added to or removed from"},
-		"another pool name":     {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.Name = "x" }, "name of the thin pool cannot be changed"},
-		"another size percent":  {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.SizePercent = 60 }, "sizePercent cannot be changed"},
+		"another file system": {func(c *lvmv1alpha1.DeviceClass) { c.FilesystemType = "ext4" },
+			"fstype cannot be changed"},
+		"no thin pool any more": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig = nil },
+			"thinPoolConfig cannot be added to or removed from"},
+		"another pool name": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.Name = "x" },
+			"name of the thin pool cannot be changed"},
+		"another size percent": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.SizePercent = 60 },
+			"sizePercent cannot be changed"},
 	}
 	ctx := context.Background()
 	c := cluster(t, before)

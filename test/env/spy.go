@@ -65,43 +65,50 @@ func (s *Spy) check(verb string, object any) error {
 
 func (s *Spy) functions() interceptor.Funcs {
 	return interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption) error {
 			if err := s.check("get", object); err != nil {
 				return err
 			}
 			return c.Get(ctx, key, object, options...)
 		},
-		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+			options ...client.ListOption) error {
 			if err := s.check("list", list); err != nil {
 				return err
 			}
 			return c.List(ctx, list, options...)
 		},
-		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+		Create: func(ctx context.Context, c client.WithWatch, object client.Object,
+			options ...client.CreateOption) error {
 			if err := s.note("create", object); err != nil {
 				return err
 			}
 			return c.Create(ctx, object, options...)
 		},
-		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
+		Update: func(ctx context.Context, c client.WithWatch, object client.Object,
+			options ...client.UpdateOption) error {
 			if err := s.note("update", object); err != nil {
 				return err
 			}
 			return c.Update(ctx, object, options...)
 		},
-		Delete: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.DeleteOption) error {
+		Delete: func(ctx context.Context, c client.WithWatch, object client.Object,
+			options ...client.DeleteOption) error {
 			if err := s.note("delete", object); err != nil {
 				return err
 			}
 			return c.Delete(ctx, object, options...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch,
+			options ...client.PatchOption) error {
 			if err := s.note("patch", object); err != nil {
 				return err
 			}
 			return c.Patch(ctx, object, patch, options...)
 		},
-		Apply: func(ctx context.Context, c client.WithWatch, configuration runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, configuration runtime.ApplyConfiguration,
+			options ...client.ApplyOption) error {
 			if object, ok := configuration.(client.Object); ok {
 				if err := s.note("apply", object); err != nil {
 					return err
@@ -109,7 +116,8 @@ func (s *Spy) functions() interceptor.Funcs {
 			}
 			return c.Apply(ctx, configuration, options...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, object client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, subResource string, object client.Object,
+			patch client.Patch, options ...client.SubResourcePatchOption) error {
 			if err := s.note("patch "+subResource, object); err != nil {
 				return err
 			}

@@ -19,7 +19,8 @@ func TestLogicalVolumesOfANodeAreSelected(t *testing.T) {
 	for name, node := range map[string]string{"of-a": "a", "of-b": "b"} {
 		lv := &topolvmv1.LogicalVolume{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec:       topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, Size: resource.MustParse("1Gi"), LvcreateOptionClass: "kept"},
+			Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, Size: resource.MustParse("1Gi"),
+				LvcreateOptionClass: "kept"},
 		}
 		if err := server.Client.Create(t.Context(), lv); err != nil {
 			t.Fatal(err)
@@ -37,7 +38,8 @@ func TestLogicalVolumesOfANodeAreSelected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if minor < 31 { // CustomResourceFieldSelectors is on by default from 1.31 on. The agent then watches all LogicalVolumes.
+	// CustomResourceFieldSelectors is on by default from 1.31 on. The agent then watches all LogicalVolumes.
+	if minor < 31 {
 		if selector != nil {
 			t.Errorf("got %v of an API server that cannot select custom resources", selector)
 		}
@@ -47,7 +49,8 @@ func TestLogicalVolumesOfANodeAreSelected(t *testing.T) {
 		t.Fatal("the CRD does not let the API server select")
 	}
 	list := &topolvmv1.LogicalVolumeList{}
-	if err := server.Client.List(t.Context(), list, client.MatchingFieldsSelector{Selector: selector}); err != nil || len(list.Items) != 1 || list.Items[0].Name != "of-a" {
+	if err := server.Client.List(t.Context(), list, client.MatchingFieldsSelector{Selector: selector}); err != nil ||
+		len(list.Items) != 1 || list.Items[0].Name != "of-a" {
 		t.Errorf("got %+v, %v", list.Items, err)
 	}
 }

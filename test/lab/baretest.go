@@ -17,8 +17,8 @@ import (
 // bootLimit is for the boot of a node that does nothing: it takes 3 seconds.
 const bootLimit = 2 * time.Minute
 
-// TryBoot boots a bare node with one disk and creates a physical volume on it, as all tests on nodes do. Its error has the end of the
-// node's console.
+// TryBoot boots a bare node with one disk and creates a physical volume on it, as all tests on nodes do. Its error has
+// the end of the node's console.
 func TryBoot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootLimit)
 	defer cancel()
@@ -29,19 +29,21 @@ func TryBoot(ctx context.Context) error {
 		err = fmt.Errorf("pvcreate on the node ended with %d: %s", code, output.Bytes())
 	}
 	if err != nil {
-		return fmt.Errorf("this machine cannot boot a node of the lab, so neither demo nor tests can run; see \"A node does not boot\" in test/lab/README.md: %w", err)
+		return fmt.Errorf("this machine cannot boot a node of the lab, so neither demo nor tests can run; see \"A "+
+			"node does not boot\" in test/lab/README.md: %w", err)
 	}
 	return nil
 }
 
-// RunTestBinary boots a bare node, runs a program of this machine on it as root, and takes the node down. It returns the
-// program's exit code; the error is for a node or a program that could not be run.
+// RunTestBinary boots a bare node, runs a program of this machine on it as root, and takes the node down. It returns
+// the program's exit code; the error is for a node or a program that could not be run.
 //
 // The program runs in its own folder, as "go test" does it. It sees this machine's files, and what it writes is on the
-// node alone, apart from its output. Disks are found by their names: LAB_DISKS is "/dev/ubdb /dev/ubdc …" and LVMS_TEST_DISKS
-// is "/dev/ubdb,/dev/ubdc,…", without the disks that the flavor adds. LVMS_LAB_FLAVOR is the flavor's name. A test that the
-// flavor excludes is not run, and its reason goes to stderr.
-func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, program string, args ...string) (code int, err error) {
+// node alone, apart from its output. Disks are found by their names: LAB_DISKS is "/dev/ubdb /dev/ubdc …" and
+// LVMS_TEST_DISKS is "/dev/ubdb,/dev/ubdc,…", without the disks that the flavor adds. LVMS_LAB_FLAVOR is the flavor's
+// name. A test that the flavor excludes is not run, and its reason goes to stderr.
+func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, program string,
+	args ...string) (code int, err error) {
 	program, err = filepath.Abs(program)
 	if err != nil {
 		return -1, err
@@ -54,7 +56,9 @@ func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, pro
 	if err != nil {
 		return -1, err
 	}
-	o.Bare, o.Nodes, o.Detached = true, 1, false
+	o.Bare = true
+	o.Nodes = 1
+	o.Detached = false
 	o.folders = []string{dir, filepath.Dir(program)}
 	l, err := Up(ctx, o)
 	if err != nil {
@@ -71,14 +75,16 @@ func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, pro
 		return -1, err
 	}
 	devices := flavor.dataDisks(disks)
-	env := []string{"LAB_DISKS=" + strings.Join(devices, " "), "LVMS_TEST_DISKS=" + strings.Join(devices, ","), "LVMS_LAB_FLAVOR=" + flavor.Name, "LVMS_LAB_NODE_TEST=1"}
+	env := []string{"LAB_DISKS=" + strings.Join(devices, " "), "LVMS_TEST_DISKS=" + strings.Join(devices, ","),
+		"LVMS_LAB_FLAVOR=" + flavor.Name, "LVMS_LAB_NODE_TEST=1"}
 	if isTest(args) {
 		for _, e := range flavor.Excluded {
 			fmt.Fprintf(stderr, "flavor %s excludes %s: %s\n", flavor.Name, e.Test, e.Reason)
 		}
 	}
 	args = flavor.testArgs(args)
-	code, err = n.Run(ctx, Command{Args: append([]string{program}, args...), Env: env, Dir: dir, Stdout: stdout, Stderr: stderr})
+	code, err = n.Run(ctx, Command{Args: append([]string{program}, args...), Env: env, Dir: dir, Stdout: stdout,
+		Stderr: stderr})
 	if errors.Is(err, wire.ErrLost) {
 		err = fmt.Errorf("%w\n--- end of the node's console\n%s", err, n.endOfConsole())
 	}

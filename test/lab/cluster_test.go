@@ -44,7 +44,8 @@ func TestCluster(t *testing.T) {
 	t.Run("API by REST config", func(t *testing.T) { testRESTConfig(t, l) })
 	t.Run("resources", func(t *testing.T) {
 		out := l.kubectl(ctx, t, "get", "crd,infrastructures,apiservers.config.openshift.io", "-o", "name")
-		for _, want := range []string{"securitycontextconstraints.", "consoleplugins.", "volumesnapshots.", "/cluster"} {
+		for _, want := range []string{"securitycontextconstraints.", "consoleplugins.",
+			"volumesnapshots.", "/cluster"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %s in %s", want, out)
 			}
@@ -70,7 +71,8 @@ func TestCluster(t *testing.T) {
 		if err != nil || !strings.HasPrefix(digest, "registry.lab:5000/some/thing@sha256:") {
 			t.Fatalf("%s, %v", digest, err)
 		}
-		if _, err := l.Nodes()[1].Exec(ctx, "ctr", "-n", "k8s.io", "images", "pull", "--hosts-dir", "/etc/containerd/certs.d", digest); err != nil {
+		if _, err := l.Nodes()[1].Exec(ctx, "ctr", "-n", "k8s.io", "images", "pull", "--hosts-dir",
+			"/etc/containerd/certs.d", digest); err != nil {
 			t.Error(err)
 		}
 	})
@@ -102,7 +104,8 @@ func testTraffic(ctx context.Context, t *testing.T, l *Lab) {
 	const ask = "for i in $(seq 100); do wget -q -O- http://%/f && exit 0; sleep 0.3; done; exit 1"
 	l.kubectl(ctx, t, "wait", "--for=condition=Ready", "pod", "client", "--timeout=90s")
 	for _, target := range []string{ip, "server"} {
-		if out := l.kubectl(ctx, t, "exec", "client", "--", "sh", "-c", strings.ReplaceAll(ask, "%", target)); !strings.Contains(out, "served") {
+		if out := l.kubectl(ctx, t, "exec", "client", "--", "sh", "-c",
+			strings.ReplaceAll(ask, "%", target)); !strings.Contains(out, "served") {
 			t.Errorf("%s said %q", target, out)
 		}
 	}
@@ -124,7 +127,8 @@ func testRESTConfig(t *testing.T, l *Lab) {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	var nodes struct{ Items []struct{} }
-	if err := json.NewDecoder(resp.Body).Decode(&nodes); err != nil || resp.StatusCode != http.StatusOK || len(nodes.Items) != 2 {
+	if err := json.NewDecoder(resp.Body).Decode(&nodes); err != nil || resp.StatusCode != http.StatusOK ||
+		len(nodes.Items) != 2 {
 		t.Errorf("%s, %d nodes, %v", resp.Status, len(nodes.Items), err)
 	}
 }

@@ -16,15 +16,16 @@ func (l *Lab) dialRegistry(ctx context.Context, network, _ string) (net.Conn, er
 	return l.Dial(ctx, network, spec.HostIP+":5000")
 }
 
-// Command makes a command that runs in the lab's network, with KUBECONFIG set and the lab's programs (kubectl, etcd, …) in
-// its PATH. It runs on this machine and not on a node; for that there is [Node.Run].
+// Command makes a command that runs in the lab's network, with KUBECONFIG set and the lab's programs (kubectl, etcd, …)
+// in its PATH. It runs on this machine and not on a node; for that there is [Node.Run].
 func (l *Lab) Command(ctx context.Context, program string, args ...string) (*exec.Cmd, error) {
 	pid, err := supervisorPID(l.spec.State)
 	if err != nil {
 		return nil, err
 	}
 	program = findProgram(l.spec.Path, program)
-	cmd := exec.CommandContext(ctx, "/usr/bin/nsenter", append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", pid), "--", program}, args...)...)
+	cmd := exec.CommandContext(ctx, "/usr/bin/nsenter",
+		append([]string{fmt.Sprintf("--net=/proc/%d/ns/net", pid), "--", program}, args...)...)
 	path := strings.Join(append(l.spec.Path[:len(l.spec.Path):len(l.spec.Path)], os.Getenv("PATH")), ":")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+l.Kubeconfig(), "PATH="+path, "LAB="+l.spec.Name)
 	return cmd, nil

@@ -65,8 +65,8 @@ func addonCRDs(ctx context.Context, o Options) ([]string, error) {
 	return files, nil
 }
 
-// prometheusCRDs are those of the Prometheus Operator: all of them where it runs, else those that a bundle may hold objects of, which on
-// OpenShift are always there.
+// prometheusCRDs are those of the Prometheus Operator: all of them where it runs, else those that a bundle may hold
+// objects of, which on OpenShift are always there.
 func prometheusCRDs(o Options) []string {
 	const folder = "example/prometheus-operator-crd/monitoring.coreos.com_"
 	switch {
@@ -90,7 +90,8 @@ func networkPolicyManifest(ctx context.Context, o Options) (string, error) {
 	return found[0], nil
 }
 
-// olmV1Manifest is the file with the objects of OLM v1, its custom resource definitions among them, if OLM v1 is wanted.
+// olmV1Manifest is the file with the objects of OLM v1, its custom resource definitions among them, if OLM v1 is
+// wanted.
 func olmV1Manifest(ctx context.Context, o Options) (string, error) {
 	if !o.OLMv1 {
 		return "", nil
@@ -102,8 +103,8 @@ func olmV1Manifest(ctx context.Context, o Options) (string, error) {
 	return found[0], nil
 }
 
-// moduleFiles finds files in a module by patterns, each of which has to match. user is the folder, in the repository, of the module whose
-// go.mod pins it.
+// moduleFiles finds files in a module by patterns, each of which has to match. user is the folder, in the repository,
+// of the module whose go.mod pins it.
 func moduleFiles(ctx context.Context, user, module string, patterns ...string) ([]string, error) {
 	root, err := Root()
 	if err != nil {

@@ -103,9 +103,11 @@ type machine struct {
 
 // What a lab takes at least, besides what is written to its disks.
 const (
-	diskBase, diskPerNode     = 1 * GiB, 1 * GiB
-	memoryBase, memoryPerNode = 1 * GiB, 640 * MiB
-	memoryPerBareNode         = 192 * MiB
+	diskBase          = 1 * GiB
+	diskPerNode       = 1 * GiB
+	memoryBase        = 1 * GiB
+	memoryPerNode     = 640 * MiB
+	memoryPerBareNode = 192 * MiB
 )
 
 // Problem is something that keeps a lab from running on this machine.
@@ -116,7 +118,8 @@ type Problem struct {
 	Package string
 }
 
-// Doctor looks for what would keep a lab with these options from running on this machine. It changes nothing. None means that it can.
+// Doctor looks for what would keep a lab with these options from running on this machine. It changes nothing. None
+// means that it can.
 func Doctor(o Options) ([]Problem, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -176,7 +179,8 @@ func Report(problems []Problem) string {
 		fmt.Fprintf(&b, "  - %s\n", p.Text)
 	}
 	if packages := Packages(problems); len(packages) > 0 {
-		fmt.Fprintf(&b, "to install what is missing: apt-get install --no-install-recommends %s\n", strings.Join(packages, " "))
+		fmt.Fprintf(&b, "to install what is missing: apt-get install --no-install-recommends %s\n",
+			strings.Join(packages, " "))
 	}
 	return b.String()
 }

@@ -7,7 +7,8 @@ import (
 )
 
 func good() machine {
-	return machine{root: true, tun: true, has: func(string) bool { return true }, diskFree: 100 * GiB, memory: 24 * GiB, stateDir: "/s"}
+	return machine{root: true, tun: true, has: func(string) bool { return true }, diskFree: 100 * GiB,
+		memory: 24 * GiB, stateDir: "/s"}
 }
 
 func TestDiagnose(t *testing.T) {
@@ -16,13 +17,14 @@ func TestDiagnose(t *testing.T) {
 		options Options
 		want    string
 	}{
-		"all is well":             {func(*machine) {}, Options{Nodes: 2}, ""},
-		"no root":                 {func(m *machine) { m.root = false }, Options{Nodes: 1}, "not root"},
-		"no tun":                  {func(m *machine) { m.tun = false }, Options{Nodes: 1}, "/dev/net/tun"},
-		"no disk":                 {func(m *machine) { m.diskFree = GiB }, Options{Nodes: 1}, "1024 MiB free in /s"},
-		"no memory":               {func(m *machine) { m.memory = 2 * GiB }, Options{Nodes: 2}, "2048 MiB of memory"},
-		"memory for a bare one":   {func(m *machine) { m.memory = GiB }, Options{Nodes: 1, Bare: true}, ""},
-		"no kernel":               {missing("/usr/bin/linux.uml"), Options{Nodes: 1, Bare: true}, "no /usr/bin/linux.uml"},
+		"all is well":           {func(*machine) {}, Options{Nodes: 2}, ""},
+		"no root":               {func(m *machine) { m.root = false }, Options{Nodes: 1}, "not root"},
+		"no tun":                {func(m *machine) { m.tun = false }, Options{Nodes: 1}, "/dev/net/tun"},
+		"no disk":               {func(m *machine) { m.diskFree = GiB }, Options{Nodes: 1}, "1024 MiB free in /s"},
+		"no memory":             {func(m *machine) { m.memory = 2 * GiB }, Options{Nodes: 2}, "2048 MiB of memory"},
+		"memory for a bare one": {func(m *machine) { m.memory = GiB }, Options{Nodes: 1, Bare: true}, ""},
+		"no kernel": {missing("/usr/bin/linux.uml"), Options{Nodes: 1, Bare: true},
+			"no /usr/bin/linux.uml"},
 		"no crun":                 {missing("/usr/bin/crun"), Options{Nodes: 1}, "no /usr/bin/crun"},
 		"no crun for a bare node": {missing("/usr/bin/crun"), Options{Nodes: 1, Bare: true}, ""},
 	} {
@@ -30,7 +32,8 @@ func TestDiagnose(t *testing.T) {
 			m := good()
 			c.change(&m)
 			problems := diagnose(m, c.options)
-			if c.want == "" && len(problems) > 0 || c.want != "" && (len(problems) != 1 || !strings.Contains(problems[0].Text, c.want)) {
+			if c.want == "" && len(problems) > 0 ||
+				c.want != "" && (len(problems) != 1 || !strings.Contains(problems[0].Text, c.want)) {
 				t.Errorf("got %v, want %q", problems, c.want)
 			}
 		})

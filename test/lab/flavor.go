@@ -49,7 +49,9 @@ func Flavors() []Flavor {
 	all := listed()
 	for i := range all {
 		if all[i].node.DevicesFile == "" {
-			all[i].Excluded = append(all[i].Excluded, Exclusion{"TestSceneHiddenGroupIsAdopted", "LVM hides no volume group of another host where it has no devices file"})
+			all[i].Excluded = append(all[i].Excluded,
+				Exclusion{"TestSceneHiddenGroupIsAdopted",
+					"LVM hides no volume group of another host where it has no devices file"})
 		}
 	}
 	return all
@@ -67,9 +69,10 @@ func listed() []Flavor {
 			node: spec.Flavor{DevicesFile: spec.DevicesFileAbsent},
 		},
 		{
-			Name: "devicesfile-root", Description: "LVM uses its devices file, made with the host's own volume group, which is mounted",
-			node:  spec.Flavor{DevicesFile: spec.DevicesFileAbsent, HostVG: hostDisk},
-			disks: []DiskSpec{{Name: hostDisk, Kind: Plain, Size: 256 * MiB}},
+			Name:        "devicesfile-root",
+			Description: "LVM uses its devices file, made with the host's own volume group, which is mounted",
+			node:        spec.Flavor{DevicesFile: spec.DevicesFileAbsent, HostVG: hostDisk},
+			disks:       []DiskSpec{{Name: hostDisk, Kind: Plain, Size: 256 * MiB}},
 		},
 		{
 			Name: "sectors4k", Description: "disks with logical sectors of 4096 bytes",
@@ -79,8 +82,10 @@ func listed() []Flavor {
 			Name: "multipath", Description: "multipathd runs, and each SCSI disk (scsi:SIZE) has two paths",
 			node: spec.Flavor{Multipath: true}, root: debian12("multipath-tools"),
 			Excluded: []Exclusion{
-				{"TestLabMultipath", "makes a multipath device by hand of two disks with one WWN, which multipathd has taken already"},
-				{"TestLabIdentityOfClones", "multipathd takes its two disks with one WWN as two paths of one disk, so they cannot be removed at the end"},
+				{"TestLabMultipath",
+					"makes a multipath device by hand of two disks with one WWN, which multipathd has taken already"},
+				{"TestLabIdentityOfClones", "multipathd takes its two disks with one WWN as two paths of one disk, " +
+					"so they cannot be removed at the end"},
 			},
 		},
 		{
@@ -88,10 +93,12 @@ func listed() []Flavor {
 			node: spec.Flavor{ReadOnlyUsr: true},
 		},
 		{
-			Name: "no-thin-tools", Description: "no thin_check, thin_repair and thin_dump (thin-provisioning-tools is not installed)",
-			node: spec.Flavor{Without: []string{"/usr/sbin/thin_*", "/usr/sbin/pdata_tools"}},
+			Name:        "no-thin-tools",
+			Description: "no thin_check, thin_repair and thin_dump (thin-provisioning-tools is not installed)",
+			node:        spec.Flavor{Without: []string{"/usr/sbin/thin_*", "/usr/sbin/pdata_tools"}},
 			Excluded: []Exclusion{
-				{"TestSceneLostDiskOfAPlainGroup/thin", "a pool that is marked for a check is repaired with thin_check, which such a host lacks"},
+				{"TestSceneLostDiskOfAPlainGroup/thin",
+					"a pool that is marked for a check is repaired with thin_check, which such a host lacks"},
 			},
 		},
 		{
@@ -106,8 +113,9 @@ func listed() []Flavor {
 			root: debian13(),
 		},
 		{
-			Name: "lvm31-devicesfile", Description: "Debian 13 as lvm31; LVM uses its devices file, which has no entries",
-			node: spec.Flavor{DevicesFile: spec.DevicesFileEmpty}, root: debian13(),
+			Name:        "lvm31-devicesfile",
+			Description: "Debian 13 as lvm31; LVM uses its devices file, which has no entries",
+			node:        spec.Flavor{DevicesFile: spec.DevicesFileEmpty}, root: debian13(),
 		},
 	}
 }
@@ -163,7 +171,8 @@ func isTest(args []string) bool {
 
 const skipFlag = "-test.skip"
 
-// exactly is the pattern of one test. The testing package splits a pattern at slashes, and each part is matched for itself.
+// exactly is the pattern of one test. The testing package splits a pattern at slashes, and each part is matched for
+// itself.
 func exactly(test string) string {
 	var parts []string
 	for _, part := range strings.Split(test, "/") {
@@ -212,7 +221,8 @@ func sharedFolders(o Options, programs []string) ([]string, error) {
 var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/var/lib", "/boot"}
 
 func isSystem(dir string) bool {
-	return dir == "/" || slices.ContainsFunc(systemFolders, func(system string) bool { return strings.HasPrefix(dir+"/", system+"/") })
+	return dir == "/" || slices.ContainsFunc(systemFolders,
+		func(system string) bool { return strings.HasPrefix(dir+"/", system+"/") })
 }
 
 // outermost leaves out the folders that are inside another one.

@@ -13,7 +13,9 @@ echo kernel=$(uname -r | cut -d. -f1,2)
 echo lvm=$(lvm version | awk '/LVM version/ {print $3}')
 echo $(lvmconfig --typeconfig full devices/use_devicesfile)
 f=/etc/lvm/devices/system.devices
-if [ ! -e $f ]; then echo devicesfile=absent; elif grep -q ^IDTYPE $f; then echo devicesfile=entries; else echo devicesfile=empty; fi
+if [ ! -e $f ]; then echo devicesfile=absent
+elif grep -q ^IDTYPE $f; then echo devicesfile=entries
+else echo devicesfile=empty; fi
 echo host=$(findmnt --noheadings --output SOURCE /var/lib/host)
 echo thin_check=$(command -v thin_check || true)
 if touch /usr/written 2>/dev/null; then echo usr=writable; else echo usr=read-only; fi
@@ -46,7 +48,8 @@ func TestFlavors(t *testing.T) {
 			}
 			want := map[string]string{
 				"kernel": "6.1", "lvm": "2.03.16(2)", "use_devicesfile": "0", "devicesfile": "absent", "host": "",
-				"thin_check": "/usr/sbin/thin_check", "usr": "writable", "multipathd": "0", "disk": "512_disk", "disks": "2",
+				"thin_check": "/usr/sbin/thin_check", "usr": "writable", "multipathd": "0",
+				"disk": "512_disk", "disks": "2",
 			}
 			for name, value := range pairs(strings.Fields(different)) {
 				want[name] = value
@@ -112,7 +115,8 @@ func TestFlavorsDisksOutliveARestart(t *testing.T) {
 			if err != nil || len(after) != len(before) {
 				t.Fatalf("%v before, %v after, %v", before, after, err)
 			}
-			if got := n.sh(t, "lvm pvs --noheadings --options pv_name --select vg_name=ours"); got != n.deviceOf(t, "data") {
+			if got := n.sh(t, "lvm pvs --noheadings --options pv_name --select vg_name=ours"); got !=
+				n.deviceOf(t, "data") {
 				t.Errorf("the volume group is on %q, the disk is %s", got, n.deviceOf(t, "data"))
 			}
 		})

@@ -41,7 +41,8 @@ func TestDisksWithoutAKindAreOfTheFlavorsKind(t *testing.T) {
 		o := Options{Flavor: flavor, Disks: []DiskSpec{{Size: GiB}, {Kind: Plain, Size: GiB}}}
 		for range 2 { // what is complete stays as it is
 			completed, err := o.complete()
-			if err != nil || len(completed.Disks) != 2 || completed.Disks[0].Kind != want || completed.Disks[1].Kind != Plain {
+			if err != nil || len(completed.Disks) != 2 || completed.Disks[0].Kind != want ||
+				completed.Disks[1].Kind != Plain {
 				t.Fatalf("%q: got %+v, %v", flavor, completed.Disks, err)
 			}
 			o = completed
@@ -61,10 +62,12 @@ func TestExcludedTestsAreSkippedByName(t *testing.T) {
 	f := Flavor{Excluded: []Exclusion{{"TestA", "a"}, {"TestB/part one", "b"}}}
 	const skip = "^TestA$|^TestB$/^part one$"
 	tests := map[string]struct{ args, want []string }{
-		"a test binary":         {[]string{"-test.run", "X"}, []string{"-test.run", "X", "-test.skip", skip}},
-		"behind env":            {[]string{"A=b", "/x.test", "-test.v"}, []string{"A=b", "/x.test", "-test.v", "-test.skip", skip}},
-		"with a skip of it own": {[]string{"-test.skip", "Y", "-test.v"}, []string{"-test.v", "-test.skip", "Y|" + skip}},
-		"another program":       {[]string{"-c", "true"}, []string{"-c", "true"}},
+		"a test binary": {[]string{"-test.run", "X"}, []string{"-test.run", "X", "-test.skip", skip}},
+		"behind env": {[]string{"A=b", "/x.test", "-test.v"},
+			[]string{"A=b", "/x.test", "-test.v", "-test.skip", skip}},
+		"with a skip of it own": {[]string{"-test.skip", "Y", "-test.v"},
+			[]string{"-test.v", "-test.skip", "Y|" + skip}},
+		"another program": {[]string{"-c", "true"}, []string{"-c", "true"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -86,7 +89,8 @@ func TestOutermostFolders(t *testing.T) {
 }
 
 func TestANodesOwnSystemFoldersAreNotShared(t *testing.T) {
-	for dir, want := range map[string]bool{"/": true, "/usr": true, "/usr/bin": true, "/bin": true, "/usrlocal": false, "/srv/x": false, "/tmp/x": false} {
+	for dir, want := range map[string]bool{"/": true, "/usr": true, "/usr/bin": true, "/bin": true, "/usrlocal": false,
+		"/srv/x": false, "/tmp/x": false} {
 		if isSystem(dir) != want {
 			t.Errorf("%s: got %v", dir, !want)
 		}
@@ -108,7 +112,8 @@ func TestRootHasWhatNodesNeedAndNotWhatTheMachineNeeds(t *testing.T) {
 }
 
 func TestRootsKeyFollowsThePackages(t *testing.T) {
-	a, b := rootKey([]debian.Deb{{SHA256: "1"}, {SHA256: "2"}}), rootKey([]debian.Deb{{SHA256: "1"}, {SHA256: "3"}})
+	a := rootKey([]debian.Deb{{SHA256: "1"}, {SHA256: "2"}})
+	b := rootKey([]debian.Deb{{SHA256: "1"}, {SHA256: "3"}})
 	if a == b || len(a) != 16 || strings.ContainsAny(a, "/.") {
 		t.Errorf("got %s and %s", a, b)
 	}

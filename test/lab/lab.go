@@ -58,10 +58,12 @@ func (l *Lab) Kubeconfig() string { return filepath.Join(l.spec.State, spec.Cert
 // AuditLog is a file with what Pods asked the API server for, an event of audit.k8s.io/v1 a line.
 func (l *Lab) AuditLog() string { return filepath.Join(l.spec.State, spec.AuditLog) }
 
-// Registry is the lab's image registry as its nodes name it, for example "registry.lab:5000". It has pause:1 and busybox:1 from the start.
+// Registry is the lab's image registry as its nodes name it, for example "registry.lab:5000". It has pause:1 and
+// busybox:1 from the start.
 func (l *Lab) Registry() string { return spec.Registry }
 
-// Mirrored is a public registry, none of which can be reached from a lab: what is named as an image of it is pulled from the lab's own.
+// Mirrored is a public registry, none of which can be reached from a lab: what is named as an image of it is pulled
+// from the lab's own.
 func (l *Lab) Mirrored() string { return spec.Mirrored }
 
 // Down ends the lab and removes its folder: everything that ran in it is gone when Down returns.
@@ -78,7 +80,8 @@ func (l *Lab) Down(ctx context.Context) error {
 	return err
 }
 
-// control connects to the supervisor. The path of a unix socket may have 107 bytes, so it is named by way of its open folder.
+// control connects to the supervisor. The path of a unix socket may have 107 bytes, so it is named by way of its open
+// folder.
 func (l *Lab) control(ctx context.Context) (net.Conn, error) {
 	dir, err := unix.Open(l.spec.State, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -128,7 +131,8 @@ func (l *Lab) RESTConfig() (*rest.Config, error) {
 		return nil, errors.New("a bare lab has no API server")
 	}
 	config := &rest.Config{Host: "https://" + spec.APIServer, QPS: -1, Dial: l.Dial}
-	for name, into := range map[string]*[]byte{"ca.crt": &config.CAData, "admin.crt": &config.CertData, "admin.key": &config.KeyData} {
+	for name, into := range map[string]*[]byte{"ca.crt": &config.CAData, "admin.crt": &config.CertData,
+		"admin.key": &config.KeyData} {
 		data, err := os.ReadFile(filepath.Join(l.spec.State, spec.CertDir, name))
 		if err != nil {
 			return nil, err

@@ -117,14 +117,16 @@ func testExec(t *testing.T, n *Node) {
 		t.Errorf("got %d, %v, %q, %q", code, err, stdout.String(), stderr.String())
 	}
 	var exit *ExitError
-	if _, err := n.Exec(ctx, "sh", "-c", "echo why >&2; kill -9 $$"); !errors.As(err, &exit) || exit.Result.ExitCode != 137 || !strings.Contains(err.Error(), "why") {
+	if _, err := n.Exec(ctx, "sh", "-c", "echo why >&2; kill -9 $$"); !errors.As(err, &exit) ||
+		exit.Result.ExitCode != 137 || !strings.Contains(err.Error(), "why") {
 		t.Errorf("killed: %v", err)
 	}
 	if result, err := n.Exec(ctx, "no-such-program"); err == nil || result.ExitCode != 127 {
 		t.Errorf("no such program: %+v, %v", result, err)
 	}
 	stdout.Reset()
-	if code, err := n.Run(ctx, Command{Args: []string{"sh", "-c", "test -t 0 && stty size"}, TTY: true, Rows: 30, Cols: 100, Stdout: &stdout}); err != nil || code != 0 || strings.TrimSpace(stdout.String()) != "30 100" {
+	if code, err := n.Run(ctx, Command{Args: []string{"sh", "-c", "test -t 0 && stty size"}, TTY: true, Rows: 30,
+		Cols: 100, Stdout: &stdout}); err != nil || code != 0 || strings.TrimSpace(stdout.String()) != "30 100" {
 		t.Errorf("terminal: %d, %v, %q", code, err, stdout.String())
 	}
 	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
@@ -145,10 +147,12 @@ func testDisksAreSeen(t *testing.T, n *Node) {
 	}
 	for _, d := range disks {
 		line := n.sh(t, "lsblk -bdno SIZE,TYPE,SERIAL "+d.Device)
-		if want := fmt.Sprint(d.Size, "disk", d.Serial); strings.Join(strings.Fields(line), "") != strings.Join(strings.Fields(want), "") {
+		if want := fmt.Sprint(d.Size, "disk",
+			d.Serial); strings.Join(strings.Fields(line), "") != strings.Join(strings.Fields(want), "") {
 			t.Errorf("%s is %q, want %q", d.Name, line, want)
 		}
-		if links := n.sh(t, "udevadm info -q symlink "+d.Device); !strings.Contains(links, "disk/by-id/") || !strings.Contains(links, d.Serial) {
+		if links := n.sh(t, "udevadm info -q symlink "+d.Device); !strings.Contains(links, "disk/by-id/") ||
+			!strings.Contains(links, d.Serial) {
 			t.Errorf("links of %s: %s", d.Name, links)
 		}
 		n.sh(t, "pvcreate "+d.Device+" && pvremove "+d.Device)
@@ -161,7 +165,8 @@ func testPlainDisk(t *testing.T, n *Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.sh(t, "pvcreate "+d.Device+" && vgcreate extra "+d.Device+" && lvcreate -L 20M -n x extra && mkfs.ext4 -q /dev/extra/x")
+	n.sh(t, "pvcreate "+d.Device+" && vgcreate extra "+d.Device+
+		" && lvcreate -L 20M -n x extra && mkfs.ext4 -q /dev/extra/x")
 	if err := n.RemoveDisk(ctx, "extra"); !errors.Is(err, ErrDiskBusy) {
 		t.Errorf("removed in use: %v", err)
 	}
@@ -192,8 +197,10 @@ func testSCSIDisk(t *testing.T, n *Node) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := disks[0], disks[1]
-	n.sh(t, fmt.Sprintf("vgcreate v %s %s && lvcreate --type raid1 -m 1 -L 40M -n r v && mkfs.ext4 -q /dev/v/r && mkdir -p /r && mount /dev/v/r /r", a.Device, b.Device))
+	a := disks[0]
+	b := disks[1]
+	n.sh(t, fmt.Sprintf("vgcreate v %s %s && lvcreate --type raid1 -m 1 -L 40M -n r v && mkfs.ext4 -q /dev/v/r && "+
+		"mkdir -p /r && mount /dev/v/r /r", a.Device, b.Device))
 	if _, err := n.GrowDisk(ctx, a.Name, 400*MiB); err != nil {
 		t.Fatal(err)
 	}
@@ -245,7 +252,8 @@ func testRootIsOwn(t *testing.T, n *Node) {
 
 func testPowerCut(t *testing.T, n *Node) {
 	ctx := testContext(t)
-	n.sh(t, "mkfs.ext4 -q /dev/ubdb && mkdir -p /d && mount /dev/ubdb /d && echo flushed >/d/a && sync /d/a && echo lvm >/etc/lvm/kept && sync")
+	n.sh(t, "mkfs.ext4 -q /dev/ubdb && mkdir -p /d && mount /dev/ubdb /d && echo flushed >/d/a && sync /d/a && echo "+
+		"lvm >/etc/lvm/kept && sync")
 	if err := n.PowerCut(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +266,8 @@ func testPowerCut(t *testing.T, n *Node) {
 	if err := n.Start(ctx); err != nil {
 		t.Fatal(err)
 	}
-	if got := n.sh(t, "mkdir -p /d && mount /dev/ubdb /d && cat /d/a /etc/lvm/kept && umount /d"); got != "flushed\nlvm" {
+	if got := n.sh(t, "mkdir -p /d && mount /dev/ubdb /d && cat /d/a /etc/lvm/kept && umount /d"); got !=
+		"flushed\nlvm" {
 		t.Errorf("after the power cut: %q", got)
 	}
 	if err := n.Start(ctx); err == nil {
@@ -307,7 +316,8 @@ func testLogs(t *testing.T, n *Node) {
 }
 
 func TestTwoLabsSideBySide(t *testing.T) {
-	a, b := bare(t, DiskSpec{Size: GiB}), bare(t, DiskSpec{Size: 2 * GiB})
+	a := bare(t, DiskSpec{Size: GiB})
+	b := bare(t, DiskSpec{Size: 2 * GiB})
 	a.sh(t, "vgcreate same /dev/ubdb")
 	b.sh(t, "vgcreate same /dev/ubdb")
 	if got := a.sh(t, "vgs --noheadings -o vg_name,vg_size"); !strings.Contains(got, "1020") {
@@ -334,7 +344,8 @@ func TestOwnersCrashLeavesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	for end := time.Now().Add(time.Minute); exists(state) || len(processesOf(t, state)) > 0; time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); exists(state) ||
+		len(processesOf(t, state)) > 0; time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
 			break
 		}
@@ -406,7 +417,8 @@ func TestCancelledUpLeavesNothing(t *testing.T) {
 func TestRunTestBinary(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	o := Options{Name: "binary", State: filepath.Join(t.TempDir(), "lab"), Disks: []DiskSpec{{Size: GiB}}}
-	code, err := RunTestBinary(testContext(t), o, &stdout, &stderr, "/bin/sh", "-c", `echo $LAB_DISKS $PWD; echo e >&2; exit 3`)
+	code, err := RunTestBinary(testContext(t), o, &stdout, &stderr, "/bin/sh", "-c",
+		`echo $LAB_DISKS $PWD; echo e >&2; exit 3`)
 	dir, _ := os.Getwd()
 	if err != nil || code != 3 || stdout.String() != "/dev/ubdb "+dir+"\n" || stderr.String() != "e\n" {
 		t.Errorf("got %d, %v, %q, %q", code, err, stdout.String(), stderr.String())

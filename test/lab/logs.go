@@ -12,8 +12,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// CollectLogs copies all logs of the lab into a folder: of the control plane, of every node's kernel, kubelet and containerd,
-// and of the pods on the nodes that are up.
+// CollectLogs copies all logs of the lab into a folder: of the control plane, of every node's kernel, kubelet and
+// containerd, and of the pods on the nodes that are up.
 func (l *Lab) CollectLogs(ctx context.Context, dir string) error {
 	errs := []error{copyLogs(l.spec.State, dir)}
 	for _, n := range l.Nodes() {
@@ -75,7 +75,8 @@ func copyLogs(state, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if err := copyInto(filepath.Join(state, "supervisor.log"), filepath.Join(dir, "supervisor.log")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := copyInto(filepath.Join(state, "supervisor.log"),
+		filepath.Join(dir, "supervisor.log")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	from := filepath.Join(state, spec.LogDir)

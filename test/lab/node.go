@@ -79,8 +79,8 @@ type Command struct {
 	Rows, Cols uint16
 }
 
-// Run runs a command on the node and returns its exit code, which is 128 and the signal's number for one that was killed. The
-// error is for a command that could not be run or not be followed to its end. It is killed when ctx ends.
+// Run runs a command on the node and returns its exit code, which is 128 and the signal's number for one that was
+// killed. The error is for a command that could not be run or not be followed to its end. It is killed when ctx ends.
 func (n *Node) Run(ctx context.Context, c Command) (int, error) {
 	config, err := pki.TLS(filepath.Join(n.lab.spec.State, spec.CertDir), "admin")
 	if err != nil {
@@ -97,7 +97,8 @@ func (n *Node) Run(ctx context.Context, c Command) (int, error) {
 	if err := conn.HandshakeContext(ctx); err != nil {
 		return -1, fmt.Errorf("node %s: %w", n.spec.Name, err)
 	}
-	req := wire.Request{Op: wire.OpExec, Args: c.Args, Env: c.Env, Dir: c.Dir, TTY: c.TTY, Size: wire.Winsize{Rows: c.Rows, Cols: c.Cols}}
+	req := wire.Request{Op: wire.OpExec, Args: c.Args, Env: c.Env, Dir: c.Dir, TTY: c.TTY,
+		Size: wire.Winsize{Rows: c.Rows, Cols: c.Cols}}
 	exit, err := wire.Call(conn, req, c.Stdin, orDiscard(c.Stdout), orDiscard(c.Stderr))
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -123,8 +124,8 @@ type Result struct {
 	ExitCode       int
 }
 
-// Exec runs a command on the node and collects what it prints. A command that ends with another exit code than 0 is an error too,
-// of type *ExitError, besides the Result.
+// Exec runs a command on the node and collects what it prints. A command that ends with another exit code than 0 is an
+// error too, of type *ExitError, besides the Result.
 func (n *Node) Exec(ctx context.Context, args ...string) (Result, error) {
 	var stdout, stderr bytes.Buffer
 	code, err := n.Run(ctx, Command{Args: args, Stdout: &stdout, Stderr: &stderr})
@@ -148,14 +149,15 @@ func (e *ExitError) Error() string {
 		strings.TrimSpace(e.Result.Stderr+e.Result.Stdout))
 }
 
-// Restart shuts the node down in order and boots it again. As on a real machine, its root disk and its data disks have what
-// was written to them. In a cluster it returns when Kubernetes has seen the new boot to be Ready.
+// Restart shuts the node down in order and boots it again. As on a real machine, its root disk and its data disks have
+// what was written to them. In a cluster it returns when Kubernetes has seen the new boot to be Ready.
 func (n *Node) Restart(ctx context.Context) error { return n.act(ctx, spec.ActionRestart) }
 
 // PowerOff shuts the node down in order: processes are told to end, data disks are unmounted.
 func (n *Node) PowerOff(ctx context.Context) error { return n.act(ctx, spec.ActionPowerOff) }
 
-// PowerCut ends the node from one instruction to the next. What was flushed to a disk is there after Start; what was not may be or not.
+// PowerCut ends the node from one instruction to the next. What was flushed to a disk is there after Start; what was
+// not may be or not.
 func (n *Node) PowerCut(ctx context.Context) error { return n.act(ctx, spec.ActionPowerCut) }
 
 // Start boots a node that is off. In a cluster it returns when Kubernetes has seen this boot to be Ready.

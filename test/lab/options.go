@@ -24,7 +24,8 @@ type Options struct {
 	Nodes int
 	// Disks are the data disks of every node, 15 plain ones at most.
 	Disks []DiskSpec
-	// MemoryMB is what a node believes to have; 2048 by default. It takes from the machine what it has used at its most.
+	// MemoryMB is what a node believes to have; 2048 by default. It takes from the machine what it has used at its
+	// most.
 	MemoryMB int
 	// Flavor is the kind of host that the nodes are, by name; DefaultFlavor by default. See [Flavors].
 	Flavor string
@@ -35,23 +36,23 @@ type Options struct {
 	OpenShift bool
 	// Snapshots adds the custom resources of volume snapshots, and the snapshot controller.
 	Snapshots bool
-	// OLM adds the Operator Lifecycle Manager: its custom resources, its operators in the namespace olm, which is that of the global
-	// catalogs, and the images registry.lab:5000/opm:1 and olm-util:1.
+	// OLM adds the Operator Lifecycle Manager: its custom resources, its operators in the namespace olm, which is that
+	// of the global catalogs, and the images registry.lab:5000/opm:1 and olm-util:1.
 	OLM bool
-	// OLMv1 adds OLM v1: catalogd and operator-controller with their own manifest, in the namespace olmv1-system. They pull images of
-	// quay.io from the lab's registry. With ServiceCA, OLM v1 installs bundles with webhooks, as on OpenShift; otherwise it refuses
-	// them.
+	// OLMv1 adds OLM v1: catalogd and operator-controller with their own manifest, in the namespace olmv1-system. They
+	// pull images of quay.io from the lab's registry. With ServiceCA, OLM v1 installs bundles with webhooks, as on
+	// OpenShift; otherwise it refuses them.
 	OLMv1 bool
-	// ServiceCA adds a signer that answers the annotations of OpenShift's service CA: certificates for Services, and the bundle of
-	// their authority in ConfigMaps, webhook configurations, CustomResourceDefinitions and APIServices.
+	// ServiceCA adds a signer that answers the annotations of OpenShift's service CA: certificates for Services, and
+	// the bundle of their authority in ConfigMaps, webhook configurations, CustomResourceDefinitions and APIServices.
 	ServiceCA bool
-	// PrometheusOperator adds the Prometheus Operator, which watches all namespaces, all its custom resources, and the images
-	// registry.lab:5000/prometheus:1 and prometheus-config-reloader:1. A Prometheus object makes a Prometheus.
+	// PrometheusOperator adds the Prometheus Operator, which watches all namespaces, all its custom resources, and the
+	// images registry.lab:5000/prometheus:1 and prometheus-config-reloader:1. A Prometheus object makes a Prometheus.
 	PrometheusOperator bool
 	// NetworkPolicies enforces NetworkPolicies on every node, with kube-network-policies. Without it they do nothing.
 	NetworkPolicies bool
-	// MaxRestartPeriod is the longest that the kubelet waits before it restarts a container that ended, in whole seconds from 1s to 5m;
-	// 5m by default, as on any cluster.
+	// MaxRestartPeriod is the longest that the kubelet waits before it restarts a container that ended, in whole
+	// seconds from 1s to 5m; 5m by default, as on any cluster.
 	MaxRestartPeriod time.Duration
 	// CRDs are further files with custom resource definitions to apply before the lab is up.
 	CRDs []string
@@ -59,7 +60,8 @@ type Options struct {
 	Progress io.Writer
 	// folders of this machine that a node with another root has to show too.
 	folders []string
-	// Detached labs outlive this process; they end with Down or "lab down". Others end when this process does, however it does.
+	// Detached labs outlive this process; they end with Down or "lab down". Others end when this process does, however
+	// it does.
 	Detached bool
 }
 
@@ -121,14 +123,18 @@ func (o Options) validate(flavor Flavor) error {
 	if o.MemoryMB < minMemoryMB {
 		errs = append(errs, fmt.Errorf("%d MB of memory: want at least %d", o.MemoryMB, minMemoryMB))
 	}
-	if o.MaxRestartPeriod < time.Second || o.MaxRestartPeriod > maxRestartPeriod || o.MaxRestartPeriod%time.Second != 0 {
-		errs = append(errs, fmt.Errorf("a restart period of %s: want whole seconds from 1s to %s", o.MaxRestartPeriod, maxRestartPeriod))
+	if o.MaxRestartPeriod < time.Second || o.MaxRestartPeriod > maxRestartPeriod ||
+		o.MaxRestartPeriod%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("a restart period of %s: want whole seconds from 1s to %s", o.MaxRestartPeriod,
+			maxRestartPeriod))
 	}
 	if o.Bare && (o.OpenShift || o.Snapshots || o.OLM || o.OLMv1 || len(o.CRDs) > 0) {
-		errs = append(errs, errors.New("bare nodes have no API server for OpenShift's, snapshots', OLM's or other resources"))
+		errs = append(errs,
+			errors.New("bare nodes have no API server for OpenShift's, snapshots', OLM's or other resources"))
 	}
 	if o.Bare && (o.ServiceCA || o.PrometheusOperator || o.NetworkPolicies) {
-		errs = append(errs, errors.New("bare nodes have no API server for a service CA, the Prometheus Operator or network policies"))
+		errs = append(errs,
+			errors.New("bare nodes have no API server for a service CA, the Prometheus Operator or network policies"))
 	}
 	return errors.Join(append(errs, uml.CheckPath(o.State), validateDisks(flavor.allDisks(o.Disks)))...)
 }

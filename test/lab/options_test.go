@@ -15,8 +15,9 @@ func TestOptionsComplete(t *testing.T) {
 		// want is a part of the error; none when empty
 		want string
 	}{
-		"zero value":        {Options{}, ""},
-		"two of everything": {Options{Name: "a-1", Nodes: 2, Disks: []DiskSpec{{Size: GiB}, {Size: GiB, Kind: SCSI}}}, ""},
+		"zero value": {Options{}, ""},
+		"two of everything": {Options{Name: "a-1", Nodes: 2,
+			Disks: []DiskSpec{{Size: GiB}, {Size: GiB, Kind: SCSI}}}, ""},
 		"name":              {Options{Name: "Lab_1"}, "name"},
 		"long name":         {Options{Name: strings.Repeat("a", 33)}, "name"},
 		"too many nodes":    {Options{Nodes: 10}, "10 nodes"},
@@ -33,7 +34,8 @@ func TestOptionsComplete(t *testing.T) {
 		"too many disks":    {Options{Disks: make16Disks()}, "16 plain disks"},
 		"flavor":            {Options{Flavor: "sectors4k"}, ""},
 		"unknown flavor":    {Options{Flavor: "rhel4"}, `flavor "rhel4" does not exist: the flavors are debian12, `},
-		"flavor's disk":     {Options{Flavor: "devicesfile-root", Disks: []DiskSpec{{Name: "host", Size: GiB}}}, "two disks"},
+		"flavor's disk": {Options{Flavor: "devicesfile-root",
+			Disks: []DiskSpec{{Name: "host", Size: GiB}}}, "two disks"},
 		"room for its disk": {Options{Flavor: "devicesfile-root", Disks: make16Disks()[:15]}, "16 plain disks"},
 		"bare OpenShift":    {Options{Bare: true, OpenShift: true}, "bare"},
 		"bare service CA":   {Options{Bare: true, ServiceCA: true}, "service CA"},
@@ -43,7 +45,8 @@ func TestOptionsComplete(t *testing.T) {
 		"half a second":     {Options{MaxRestartPeriod: 500 * time.Millisecond}, "a restart period of 500ms"},
 		"a day":             {Options{MaxRestartPeriod: 24 * time.Hour}, "a restart period of 24h"},
 		"bare OLM v1":       {Options{Bare: true, OLMv1: true}, "OLM's"},
-		"all components":    {Options{OLMv1: true, ServiceCA: true, PrometheusOperator: true, NetworkPolicies: true}, ""},
+		"all components": {Options{OLMv1: true, ServiceCA: true, PrometheusOperator: true,
+			NetworkPolicies: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o, err := c.options.complete()
@@ -52,7 +55,8 @@ func TestOptionsComplete(t *testing.T) {
 				t.Fatal(err)
 			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 				t.Fatalf("error %v, want %q in it", err, c.want)
-			case c.want == "" && (o.Name == "" || o.Nodes == 0 || o.MemoryMB == 0 || o.Progress == nil || !filepath.IsAbs(o.State)):
+			case c.want == "" && (o.Name == "" || o.Nodes == 0 || o.MemoryMB == 0 || o.Progress == nil ||
+				!filepath.IsAbs(o.State)):
 				t.Fatalf("not complete: %+v", o)
 			}
 		})

@@ -42,18 +42,20 @@ const kubernetesModule = "k8s.io/kubernetes"
 func kubernetesSet() set {
 	s := set{name: "kubernetes", module: "test/lab/programs/kubernetes", versionOf: kubernetesModule}
 	s.programs = append(s.programs, program{"etcd", "go.etcd.io/etcd/server/v3"})
-	for _, p := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy", "kubelet", "kubectl"} {
+	for _, p := range []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy",
+		"kubelet", "kubectl"} {
 		s.programs = append(s.programs, program{p, kubernetesModule + "/cmd/" + p})
 	}
 	return s
 }
 
-// oldestSet is the API server of the oldest Kubernetes that the bundle admits, with an etcd of its time. No lab runs it: tests of
-// controllers and admission do.
+// oldestSet is the API server of the oldest Kubernetes that the bundle admits, with an etcd of its time. No lab runs
+// it: tests of controllers and admission do.
 func oldestSet() set {
 	return set{
 		name: "kubernetes-oldest", module: "test/lab/programs/kubernetes-oldest", versionOf: kubernetesModule,
-		programs: []program{{"etcd", "go.etcd.io/etcd/server/v3"}, {"kube-apiserver", kubernetesModule + "/cmd/kube-apiserver"}},
+		programs: []program{{"etcd", "go.etcd.io/etcd/server/v3"},
+			{"kube-apiserver", kubernetesModule + "/cmd/kube-apiserver"}},
 	}
 }
 
@@ -65,7 +67,8 @@ func containerdSet() set {
 	return s
 }
 
-// containerSet is the lab's own: what a pod's sandbox runs, what starts containers, and what asks a catalog whether it serves.
+// containerSet is the lab's own: what a pod's sandbox runs, what starts containers, and what asks a catalog whether it
+// serves.
 func containerSet() set {
 	s := set{name: "container", module: ".", key: sourceKey}
 	for _, p := range []string{"pause", "ocirun", "grpc_health_probe"} {
@@ -76,16 +79,19 @@ func containerSet() set {
 
 func snapshotSet() set {
 	const pkg = "github.com/kubernetes-csi/external-snapshotter/v8/cmd/snapshot-controller"
-	return set{name: "snapshot-controller", module: ".", programs: []program{{"snapshot-controller", pkg}}, key: sourceKey}
+	return set{name: "snapshot-controller", module: ".",
+		programs: []program{{"snapshot-controller", pkg}}, key: sourceKey}
 }
 
 // olmSet leaves out what opm links C libraries for: it reads no images of container engines.
 func olmSet() set {
 	const manager = "github.com/operator-framework/operator-lifecycle-manager/"
 	return set{
-		name: "olm", module: "test/lab/programs/olm", tags: "containers_image_openpgp,json1,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
+		name: "olm", module: "test/lab/programs/olm",
+		tags: "containers_image_openpgp,json1,exclude_graphdriver_btrfs,exclude_graphdriver_devicemapper",
 		programs: []program{
-			{"olm", manager + "cmd/olm"}, {"catalog", manager + "cmd/catalog"}, {"copy-content", manager + "cmd/copy-content"}, {"cpb", manager + "util/cpb"},
+			{"olm", manager + "cmd/olm"}, {"catalog", manager + "cmd/catalog"},
+			{"copy-content", manager + "cmd/copy-content"}, {"cpb", manager + "util/cpb"},
 			{"opm", "github.com/operator-framework/operator-registry/cmd/opm"},
 		},
 	}
@@ -102,10 +108,12 @@ func olmV1Set() set {
 
 // serviceCASet is the lab's own: the module of OpenShift's is not available.
 func serviceCASet() set {
-	return set{name: "service-ca", module: ".", key: sourceKey, programs: []program{{"serviceca", modulePath + "/test/lab/programs/serviceca"}}}
+	return set{name: "service-ca", module: ".", key: sourceKey,
+		programs: []program{{"serviceca", modulePath + "/test/lab/programs/serviceca"}}}
 }
 
-// prometheusOperatorSet has the Prometheus that the operator starts too: Debian's cannot discover targets in Kubernetes.
+// prometheusOperatorSet has the Prometheus that the operator starts too: Debian's cannot discover targets in
+// Kubernetes.
 func prometheusOperatorSet() set {
 	return set{
 		name: "prometheus-operator", module: "test/lab/programs/monitoring", tags: "remove_all_sd,enable_kubernetes_sd",
@@ -119,28 +127,33 @@ func prometheusOperatorSet() set {
 
 // networkPoliciesSet names the program as its image does.
 func networkPoliciesSet() set {
-	return set{name: "network-policies", module: "test/lab/programs/networkpolicies", programs: []program{{"netpol", networkPolicies + "/cmd"}}}
+	return set{name: "network-policies", module: "test/lab/programs/networkpolicies",
+		programs: []program{{"netpol", networkPolicies + "/cmd"}}}
 }
 
-// OLMPrograms builds the programs of the Operator Lifecycle Manager that are not in the cache yet and returns their folder, opm among them.
+// OLMPrograms builds the programs of the Operator Lifecycle Manager that are not in the cache yet and returns their
+// folder, opm among them.
 func OLMPrograms(ctx context.Context, w io.Writer) (string, error) {
 	return olmSet().ensure(ctx, w)
 }
 
-// Programs builds the programs that are not in the cache yet and returns the folder with etcd, kube-apiserver and kubectl, which can be the
-// BinaryAssetsDirectory of an envtest environment. It prints a line for each program that it builds, with the time it took.
+// Programs builds the programs that are not in the cache yet and returns the folder with etcd, kube-apiserver and
+// kubectl, which can be the BinaryAssetsDirectory of an envtest environment. It prints a line for each program that it
+// builds, with the time it took.
 //
-// The cache is keyed by the versions of everything the programs are made of and by Go's version. A cold build takes ten minutes or more on two
-// cores. Builds of several processes wait for each other.
+// The cache is keyed by the versions of everything the programs are made of and by Go's version. A cold build takes ten
+// minutes or more on two cores. Builds of several processes wait for each other.
 func Programs(ctx context.Context, w io.Writer) (string, error) {
 	return kubernetesSet().ensure(ctx, w)
 }
 
-// AllPrograms builds everything that a lab can run, or the sets of some names (kubernetes, containerd, container, snapshot-controller, olm,
-// olm-v1, service-ca, prometheus-operator, network-policies, and kubernetes-oldest, which no lab runs), and returns the folders.
+// AllPrograms builds everything that a lab can run, or the sets of some names (kubernetes, containerd, container,
+// snapshot-controller, olm, olm-v1, service-ca, prometheus-operator, network-policies, and kubernetes-oldest, which no
+// lab runs), and returns the folders.
 func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, error) {
 	sets := []set{
-		kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), olmV1Set(), serviceCASet(), prometheusOperatorSet(),
+		kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), olmV1Set(), serviceCASet(),
+		prometheusOperatorSet(),
 		networkPoliciesSet(),
 	}
 	if len(names) == 0 {
@@ -193,7 +206,8 @@ func ensureAll(ctx context.Context, w io.Writer, sets ...set) ([]string, error) 
 	return dirs, nil
 }
 
-// ensure returns the set's folder in the cache, and builds it first if it is not there. A folder that is there is complete.
+// ensure returns the set's folder in the cache, and builds it first if it is not there. A folder that is there is
+// complete.
 func (s set) ensure(ctx context.Context, w io.Writer) (string, error) {
 	dir, root, err := s.cached(ctx)
 	if err != nil {
@@ -262,9 +276,11 @@ func moduleKey(_ context.Context, root string, s set) (string, error) {
 	return string(gomod) + string(gosum), err
 }
 
-// sourceKey is for packages that depend on the operator's own go.mod, which changes more often than what they use of it.
+// sourceKey is for packages that depend on the operator's own go.mod, which changes more often than what they use of
+// it.
 func sourceKey(ctx context.Context, root string, s set) (string, error) {
-	args := []string{"list", "-deps", "-f", `{{with .Module}}{{.Path}} {{.Version}} {{if .Main}}{{$.Dir}}{{end}}{{end}}`}
+	args := []string{"list", "-deps", "-f",
+		`{{with .Module}}{{.Path}} {{.Version}} {{if .Main}}{{$.Dir}}{{end}}{{end}}`}
 	for _, p := range s.programs {
 		args = append(args, p.pkg)
 	}
@@ -310,7 +326,8 @@ func (s set) buildFlags(version string) []string {
 	ldflags := "-s -w"
 	if parts := strings.Split(strings.TrimPrefix(version, "v"), "."); len(parts) == 3 {
 		const v = "k8s.io/component-base/version."
-		ldflags += fmt.Sprintf(" -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", v, version, v, parts[0], v, parts[1])
+		ldflags += fmt.Sprintf(" -X %sgitVersion=%s -X %sgitMajor=%s -X %sgitMinor=%s", v, version, v,
+			parts[0], v, parts[1])
 	}
 	flags := []string{"build", "-buildvcs=false", "-ldflags", ldflags}
 	if s.tags != "" {
@@ -326,7 +343,8 @@ func (s set) build(ctx context.Context, w io.Writer, root, dir string, p program
 		return err
 	}
 	fmt.Fprintf(w, "        building %s …\n", p.name)
-	if _, err := goCommand(ctx, filepath.Join(root, s.module), append(s.buildFlags(version), "-o", filepath.Join(dir, p.name), p.pkg)...); err != nil {
+	if _, err := goCommand(ctx, filepath.Join(root, s.module),
+		append(s.buildFlags(version), "-o", filepath.Join(dir, p.name), p.pkg)...); err != nil {
 		return fmt.Errorf("build %s: %w", p.name, err)
 	}
 	fmt.Fprintf(w, "        built %s (%.0fs)\n", p.name, time.Since(begin).Seconds())
@@ -353,7 +371,8 @@ func (s set) version(root string) (string, error) {
 func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath") // as in the Makefile: what both build is compiled once
+	// as in the Makefile: what both build is compiled once
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	out, err := cmd.Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {

@@ -58,7 +58,8 @@ func TestAFailedBuildLeavesNothing(t *testing.T) {
 	root := fakeRoot(t)
 	write(t, filepath.Join(root, "programs", "hello", "main.go"), "package main\nfunc main() { x }\n")
 	s := set{name: "hello", module: "programs", programs: []program{{"hello", "x/hello"}}}
-	if dir, err := s.ensure(context.Background(), io.Discard); err == nil || !strings.Contains(err.Error(), "undefined: x") {
+	if dir, err := s.ensure(context.Background(), io.Discard); err == nil ||
+		!strings.Contains(err.Error(), "undefined: x") {
 		t.Fatalf("%s, %v", dir, err)
 	}
 	left, err := filepath.Glob(filepath.Join(root, "cache", "lab", "programs", "*"))
@@ -76,7 +77,8 @@ func TestVersionIsWhatGoModPins(t *testing.T) {
 	if err != nil || !strings.HasPrefix(version, "v1.") {
 		t.Fatalf("got %q, %v", version, err)
 	}
-	if flags := strings.Join(kubernetesSet().buildFlags(version), " "); !strings.Contains(flags, "gitVersion="+version) || !strings.Contains(flags, "gitMajor=1 ") {
+	if flags := strings.Join(kubernetesSet().buildFlags(version),
+		" "); !strings.Contains(flags, "gitVersion="+version) || !strings.Contains(flags, "gitMajor=1 ") {
 		t.Errorf("flags %s", flags)
 	}
 }
@@ -106,7 +108,9 @@ func TestAddonCRDsAreInTheModuleCache(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"volumesnapshots.yaml", "volumesnapshotcontents", "securitycontextconstraints", "infrastructures-Default", "apiservers-Default", "consoleplugins", "consolequickstarts", "clusterserviceversions", "catalogsources"} {
+	for _, want := range []string{"volumesnapshots.yaml", "volumesnapshotcontents", "securitycontextconstraints",
+		"infrastructures-Default", "apiservers-Default", "consoleplugins", "consolequickstarts",
+		"clusterserviceversions", "catalogsources"} {
 		if !strings.Contains(strings.Join(files, "\n"), want) {
 			t.Errorf("no %s in %v", want, files)
 		}
@@ -123,14 +127,16 @@ func TestAddonCRDsAreInTheModuleCache(t *testing.T) {
 		t.Errorf("manifest of OLM v1: %s, %v", manifest, err)
 	}
 	files, err = addonCRDs(context.Background(), Options{OLMv1: true})
-	if err != nil || !slices.Contains(files, manifest) || !strings.Contains(strings.Join(files, "\n"), "servicemonitors") {
+	if err != nil || !slices.Contains(files, manifest) ||
+		!strings.Contains(strings.Join(files, "\n"), "servicemonitors") {
 		t.Errorf("OLM v1: custom resource definitions in %v, %v", files, err)
 	}
 	for _, c := range []struct {
 		options Options
 		want    string
 	}{{Options{}, ""}, {Options{NetworkPolicies: true}, "install.yaml"}} {
-		if file, err := networkPolicyManifest(context.Background(), c.options); err != nil || !strings.HasSuffix(file, c.want) || (file == "") != (c.want == "") {
+		if file, err := networkPolicyManifest(context.Background(), c.options); err != nil ||
+			!strings.HasSuffix(file, c.want) || (file == "") != (c.want == "") {
 			t.Errorf("%v: %s, %v", c.options, file, err)
 		}
 	}

@@ -164,7 +164,8 @@ func unpackDeb(ctx context.Context, d debian.Deb, root string) error {
 
 // finishRoot does what the packages' scripts would do and the lab needs.
 func finishRoot(ctx context.Context, root string) error {
-	for from, to := range map[string]string{"usr/share/base-passwd/passwd.master": "etc/passwd", "usr/share/base-passwd/group.master": "etc/group"} {
+	for from, to := range map[string]string{"usr/share/base-passwd/passwd.master": "etc/passwd",
+		"usr/share/base-passwd/group.master": "etc/group"} {
 		if err := copyText(filepath.Join(root, from), filepath.Join(root, to)); err != nil {
 			return err
 		}
@@ -179,7 +180,8 @@ func finishRoot(ctx context.Context, root string) error {
 			return err
 		}
 	}
-	if out, err := exec.CommandContext(ctx, filepath.Join(root, "usr/sbin/ldconfig"), "-r", root).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, filepath.Join(root, "usr/sbin/ldconfig"), "-r",
+		root).CombinedOutput(); err != nil {
 		return fmt.Errorf("ldconfig: %w: %s", err, out)
 	}
 	return nil

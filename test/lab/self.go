@@ -10,8 +10,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/self"
 )
 
-// labBinary is the lab command, which is also the supervisor and the first process of every node: this very program if it
-// is the lab command, and else built from the repository, once by each process. Go's build cache makes that quick.
+// labBinary is the lab command, which is also the supervisor and the first process of every node: this very program if
+// it is the lab command, and else built from the repository, once by each process. Go's build cache makes that quick.
 func labBinary(ctx context.Context) (string, error) {
 	if self.IsLab {
 		return os.Executable()
@@ -49,7 +49,8 @@ func buildLab(ctx context.Context) (string, error) {
 	defer unlock()
 	out := filepath.Join(cache, "lab", "lab")
 	tmp := fmt.Sprintf("%s.%d", out, os.Getpid())
-	if _, err := goCommand(ctx, root, "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", tmp, "./test/lab/cmd/lab"); err != nil {
+	if _, err := goCommand(ctx, root, "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", tmp,
+		"./test/lab/cmd/lab"); err != nil {
 		return "", fmt.Errorf("build the lab command: %w", err)
 	}
 	return out, os.Rename(tmp, out)

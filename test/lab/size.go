@@ -15,9 +15,10 @@ const (
 	// Plain is a disk /dev/ubdX with a by-id link and a serial number that udev knows. It can be added while the node
 	// runs, and removed or grown only while nothing uses it. LVM on the node takes such disks.
 	Plain Kind = spec.KindPlain
-	// SCSI is a disk /dev/sdX with vendor, model, serial number and WWN. In use too, it can be pulled ([Node.RemoveDisk]),
-	// made to fail every read and write ([Node.FailDisk]), and grown. It has a write cache: what was not flushed is lost in
-	// a power cut. Its device name can be another one after a restart. It takes room on the node's root disk.
+	// SCSI is a disk /dev/sdX with vendor, model, serial number and WWN. In use too, it can be pulled
+	// ([Node.RemoveDisk]), made to fail every read and write ([Node.FailDisk]), and grown. It has a write cache: what
+	// was not flushed is lost in a power cut. Its device name can be another one after a restart. It takes room on the
+	// node's root disk.
 	SCSI Kind = spec.KindSCSI
 )
 
@@ -62,7 +63,8 @@ func ParseDisks(text string) ([]DiskSpec, error) {
 	for _, word := range strings.Split(text, ",") {
 		kind, size, found := strings.Cut(word, ":")
 		if !found {
-			kind, size = "", word
+			kind = ""
+			size = word
 		}
 		bytes, err := ParseSize(size)
 		if err != nil {

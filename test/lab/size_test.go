@@ -7,8 +7,10 @@ import (
 
 func TestParseSize(t *testing.T) {
 	for text, want := range map[string]int64{
-		"1M": MiB, "512M": 512 * MiB, "8G": 8 * GiB, "8g": 8 * GiB, "8GiB": 8 * GiB, "8GB": 8 * GiB, "1T": TiB, "16T": 16 * TiB,
-		"": 0, "8": 0, "G": 0, "0G": 0, "-1G": 0, "1.5G": 0, "1K": 0, "17T": 0, "99999999999T": 0, "1GG": 0, "1BG": 0,
+		"1M": MiB, "512M": 512 * MiB, "8G": 8 * GiB, "8g": 8 * GiB, "8GiB": 8 * GiB, "8GB": 8 * GiB, "1T": TiB,
+		"16T": 16 * TiB,
+		"":    0, "8": 0, "G": 0, "0G": 0, "-1G": 0, "1.5G": 0, "1K": 0, "17T": 0, "99999999999T": 0,
+		"1GG": 0, "1BG": 0,
 	} {
 		t.Run(text, func(t *testing.T) {
 			got, err := ParseSize(text)

@@ -52,8 +52,9 @@ func supervisorPID(state string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(data)))
 }
 
-// Down ends the lab whose state folder is given, and removes the folder. It is no error when there is none.
-// A supervisor is the first process of its PID namespace: when the kernel says that it has ended, so has everything in the lab.
+// Down ends the lab whose state folder is given, and removes the folder. It is no error when there is none. A
+// supervisor is the first process of its PID namespace: when the kernel says that it has ended, so has everything in
+// the lab.
 func Down(ctx context.Context, state string) error {
 	if runs(state) {
 		pid, err := supervisorPID(state)

@@ -86,8 +86,10 @@ func TestRemoveStateOfARunningLab(t *testing.T) {
 }
 
 func TestCopyLogs(t *testing.T) {
-	state, dir := t.TempDir(), filepath.Join(t.TempDir(), "logs")
-	for path, text := range map[string]string{"supervisor.log": "s", "log/etcd.log": "e", "log/node1/console.log": "c", "certs/ca.key": "secret"} {
+	state := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "logs")
+	for path, text := range map[string]string{"supervisor.log": "s", "log/etcd.log": "e", "log/node1/console.log": "c",
+		"certs/ca.key": "secret"} {
 		file := filepath.Join(state, path)
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)

@@ -23,11 +23,12 @@ import (
 
 // Up brings a lab up and returns when it can be used: nodes answer, and those of a cluster are Ready.
 //
-// A lab of that name that is detached and up already is used as it is, whatever it was made with. What is left of one that died is removed. When
-// something does not come up, the error names it and has the end of its log, and nothing is left running.
+// A lab of that name that is detached and up already is used as it is, whatever it was made with. What is left of one
+// that died is removed. When something does not come up, the error names it and has the end of its log, and nothing is
+// left running.
 //
-// Up needs root, and the packages that [Doctor] asks for. The first one on a machine builds the programs of Kubernetes, which
-// takes minutes; see [Programs].
+// Up needs root, and the packages that [Doctor] asks for. The first one on a machine builds the programs of Kubernetes,
+// which takes minutes; see [Programs].
 func Up(ctx context.Context, o Options) (*Lab, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -97,8 +98,10 @@ func start(ctx context.Context, o Options) (*Lab, error) {
 // prepare builds what the lab runs and writes down what it is to be.
 func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	s := spec.Lab{
-		Name: o.Name, State: o.State, Binary: filepath.Join(o.State, spec.BinaryFile), MemoryMB: o.MemoryMB, MaxRestartPeriod: o.MaxRestartPeriod,
-		Bare: o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, OLM: o.OLM, CRDs: o.CRDs, Owned: !o.Detached,
+		Name: o.Name, State: o.State, Binary: filepath.Join(o.State, spec.BinaryFile), MemoryMB: o.MemoryMB,
+		MaxRestartPeriod: o.MaxRestartPeriod,
+		Bare:             o.Bare, OpenShift: o.OpenShift, Snapshots: o.Snapshots, OLM: o.OLM, CRDs: o.CRDs,
+		Owned:     !o.Detached,
 		ServiceCA: o.ServiceCA, PrometheusOperator: o.PrometheusOperator,
 		FirstCPU: rand.IntN(1024), Kernel: uml.Installed(),
 	}
@@ -177,7 +180,8 @@ func preload(ctx context.Context, o Options) (string, error) {
 type supervisorProcess struct {
 	cmd      *exec.Cmd
 	progress *os.File
-	// life is the other end of the supervisor's standard input: when it is closed, by us or by the kernel when we die, the lab ends.
+	// life is the other end of the supervisor's standard input: when it is closed, by us or by the kernel when we die,
+	// the lab ends.
 	life  *os.File
 	ended chan struct{}
 }
@@ -201,16 +205,19 @@ func startSupervisor(s spec.Lab) (*supervisorProcess, error) {
 	p := &supervisorProcess{progress: progress, ended: make(chan struct{})}
 	p.cmd = exec.Command(s.Binary, "supervise", s.State)
 	p.cmd.Dir = s.State
-	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Stdout = log
+	p.cmd.Stderr = log
 	p.cmd.ExtraFiles = []*os.File{progressEnd, lock}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWNS}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true,
+		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWNS}
 	if s.Owned {
 		input, life, err := os.Pipe()
 		if err != nil {
 			return nil, err
 		}
 		defer func() { _ = input.Close() }()
-		p.cmd.Stdin, p.life = input, life
+		p.cmd.Stdin = input
+		p.life = life
 	}
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the supervisor: %w", err)

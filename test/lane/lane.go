@@ -1,4 +1,5 @@
-// Package lane lets a test do less in the short lane (`make test`, with -short) than in the long one (`make test-long`).
+// Package lane lets a test do less in the short lane (`make test`, with -short) than in the long one (`make
+// test-long`).
 package lane
 
 import (
@@ -7,8 +8,8 @@ import (
 	"testing"
 )
 
-// RotationEnv is the number that says which case of several the short lane takes. hack/lane sets it to the number of commits, so that each
-// commit takes the next one, and prints it. It is 0 if it is not set.
+// RotationEnv is the number that says which case of several the short lane takes. hack/lane sets it to the number of
+// commits, so that each commit takes the next one, and prints it. It is 0 if it is not set.
 const RotationEnv = "LVMS_ROTATION"
 
 // Rotate returns all cases, or one of them in the short lane.

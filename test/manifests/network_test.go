@@ -40,7 +40,8 @@ func read[T any](t *testing.T, kind, file string) []T {
 			continue
 		}
 		var typed T
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &typed, true); err != nil {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &typed,
+			true); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}
 		all = append(all, typed)
@@ -63,8 +64,10 @@ func selects(t *testing.T, policy networkingv1.NetworkPolicy, pod map[string]str
 
 // TestPoliciesAreForOurPodsOnly: other operators may be in the namespace, and their Pods are not ours to cut off.
 func TestPoliciesAreForOurPodsOnly(t *testing.T) {
-	for _, policy := range read[networkingv1.NetworkPolicy](t, "NetworkPolicy", "controllers/networkpolicies/policies.yaml") {
-		for _, pod := range []map[string]string{nil, {"app.kubernetes.io/name": "other", "app.kubernetes.io/part-of": "other"}} {
+	for _, policy := range read[networkingv1.NetworkPolicy](t, "NetworkPolicy",
+		"controllers/networkpolicies/policies.yaml") {
+		for _, pod := range []map[string]string{nil,
+			{"app.kubernetes.io/name": "other", "app.kubernetes.io/part-of": "other"}} {
 			if selects(t, policy, pod) {
 				t.Errorf("%s is for a Pod with the labels %v too", policy.Name, pod)
 			}
@@ -72,10 +75,12 @@ func TestPoliciesAreForOurPodsOnly(t *testing.T) {
 	}
 }
 
-// TestServicesAreReachedAndNothingElse: the network policies let in what a Service leads to, and no other port of a Pod.
+// TestServicesAreReachedAndNothingElse: the network policies let in what a Service leads to, and no other port of a
+// Pod.
 func TestServicesAreReachedAndNothingElse(t *testing.T) {
 	operator := read[appsv1.Deployment](t, "Deployment", "config/manager/deployment.yaml")[0].Spec.Template
-	agent := read[appsv1.DaemonSet](t, "DaemonSet", "controllers/lvmcluster/testdata/daemonset-openshift.yaml")[0].Spec.Template
+	agent := read[appsv1.DaemonSet](t, "DaemonSet",
+		"controllers/lvmcluster/testdata/daemonset-openshift.yaml")[0].Spec.Template
 	services := read[corev1.Service](t, "Service", "config/manager/services.yaml")
 	policies := read[networkingv1.NetworkPolicy](t, "NetworkPolicy", "controllers/networkpolicies/policies.yaml")
 	for _, pod := range []corev1.PodTemplateSpec{operator, agent} {
@@ -85,9 +90,11 @@ func TestServicesAreReachedAndNothingElse(t *testing.T) {
 				continue
 			}
 			for _, port := range service.Spec.Ports {
-				at := slices.IndexFunc(pod.Spec.Containers[0].Ports, func(p corev1.ContainerPort) bool { return p.Name == port.TargetPort.StrVal })
+				at := slices.IndexFunc(pod.Spec.Containers[0].Ports,
+					func(p corev1.ContainerPort) bool { return p.Name == port.TargetPort.StrVal })
 				if at < 0 {
-					t.Errorf("Service %s leads to port %s, which the Pod does not have", service.Name, port.TargetPort.StrVal)
+					t.Errorf("Service %s leads to port %s, which the Pod does not have", service.Name,
+						port.TargetPort.StrVal)
 					continue
 				}
 				served = append(served, pod.Spec.Containers[0].Ports[at].ContainerPort)

@@ -41,7 +41,8 @@ func (c Cluster) apply(ctx context.Context, manifest string) error {
 	return err
 }
 
-// Serve makes the catalog Source of an image, or gives the one that is there another image, and waits until OLM reads it.
+// Serve makes the catalog Source of an image, or gives the one that is there another image, and waits until OLM reads
+// it.
 func (c Cluster) Serve(ctx context.Context, image string) error { return c.ServeAs(ctx, Source, image) }
 
 // ServeAs does that with a catalog of another name.
@@ -75,7 +76,8 @@ spec:
 // serves tells whether the only Pod of a catalog has the content of an image, and is ready.
 func (c Cluster) serves(ctx context.Context, name, image string) (bool, string, error) {
 	pods := &corev1.PodList{}
-	if err := c.List(ctx, pods, client.InNamespace(catalogNamespace), client.MatchingLabels{"olm.catalogSource": name}); err != nil {
+	if err := c.List(ctx, pods, client.InNamespace(catalogNamespace),
+		client.MatchingLabels{"olm.catalogSource": name}); err != nil {
 		return false, "", err
 	}
 	seen := ""
@@ -135,7 +137,8 @@ func (c Cluster) WaitInstalled(ctx context.Context, version string) error {
 	})
 }
 
-// Versions returns the phases of the ClusterServiceVersions in the operator's namespace by their names, and what they and the Subscription say.
+// Versions returns the phases of the ClusterServiceVersions in the operator's namespace by their names, and what they
+// and the Subscription say.
 func (c Cluster) Versions(ctx context.Context) (phases map[string]string, seen string, err error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kindOf("ClusterServiceVersionList"))
@@ -161,14 +164,18 @@ func (c Cluster) Versions(ctx context.Context) (phases map[string]string, seen s
 	return phases, seen, nil
 }
 
-// Unsubscribe uninstalls the operator as the console does: the Subscription and the ClusterServiceVersion. It waits until its Pod is gone.
+// Unsubscribe uninstalls the operator as the console does: the Subscription and the ClusterServiceVersion. It waits
+// until its Pod is gone.
 func (c Cluster) Unsubscribe(ctx context.Context) error {
-	for _, kind := range []string{"subscriptions.operators.coreos.com", "clusterserviceversions.operators.coreos.com", "operatorgroups.operators.coreos.com"} {
-		if _, err := c.Kubectl(ctx, nil, "delete", kind, "--all", "-n", story.OperatorNamespace, "--timeout=60s"); err != nil {
+	for _, kind := range []string{"subscriptions.operators.coreos.com", "clusterserviceversions.operators.coreos.com",
+		"operatorgroups.operators.coreos.com"} {
+		if _, err := c.Kubectl(ctx, nil, "delete", kind, "--all", "-n", story.OperatorNamespace,
+			"--timeout=60s"); err != nil {
 			return err
 		}
 	}
-	_, err := c.Kubectl(ctx, nil, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=lvms-operator", "-n", story.OperatorNamespace, "--timeout=60s")
+	_, err := c.Kubectl(ctx, nil, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=lvms-operator", "-n",
+		story.OperatorNamespace, "--timeout=60s")
 	return err
 }
 
@@ -182,7 +189,8 @@ func kindOf(kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: kind}
 }
 
-// Objects returns all that the API server has, as RESOURCE NAMESPACE/NAME, but what it, its nodes and OLM make by themselves.
+// Objects returns all that the API server has, as RESOURCE NAMESPACE/NAME, but what it, its nodes and OLM make by
+// themselves.
 func (c Cluster) Objects(ctx context.Context) (map[string]bool, error) {
 	resources, err := c.Clientset.Discovery().ServerPreferredResources()
 	if err != nil {
@@ -214,9 +222,9 @@ func (c Cluster) Objects(ctx context.Context) (map[string]bool, error) {
 	return all, nil
 }
 
-// LeftOver returns the objects in after that are not in before, sorted. It ignores two things that OLM leaves: what it unpacked bundles with in
-// its own namespace, and the permission of each operator with a webhook to read how the API server authenticates (operator-lifecycle-manager,
-// pkg/controller/install).
+// LeftOver returns the objects in after that are not in before, sorted. It ignores two things that OLM leaves: what it
+// unpacked bundles with in its own namespace, and the permission of each operator with a webhook to read how the API
+// server authenticates (operator-lifecycle-manager, pkg/controller/install).
 func LeftOver(before, after map[string]bool) []string {
 	var left []string
 	for object := range after {
@@ -229,7 +237,8 @@ func LeftOver(before, after map[string]bool) []string {
 	return left
 }
 
-// transient are resources of which nobody can say that the operator left them: records, leases, and what OLM works with.
+// transient are resources of which nobody can say that the operator left them: records, leases, and what OLM works
+// with.
 func transient(resource string) bool {
 	switch resource {
 	case "events", "leases", "endpointslices", "endpoints", "controllerrevisions", "componentstatuses",

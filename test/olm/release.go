@@ -1,4 +1,5 @@
-// Package olm makes releases of the operator for a lab as a publisher does: bundles, their images, and a catalog of them.
+// Package olm makes releases of the operator for a lab as a publisher does: bundles, their images, and a catalog of
+// them.
 package olm
 
 import (
@@ -30,8 +31,8 @@ const CatalogDir = "/configs"
 // toolLimit is for one run of a tool.
 const toolLimit = 2 * time.Minute
 
-// Publisher makes releases. What it makes is named as published at quay.io and is in the lab's registry, which is the mirror of that: nothing
-// else can be reached, as in a disconnected cluster.
+// Publisher makes releases. What it makes is named as published at quay.io and is in the lab's registry, which is the
+// mirror of that: nothing else can be reached, as in a disconnected cluster.
 type Publisher struct {
 	lab *lab.Lab
 	// bundle and catalog are the programs of hack/bundle, opm is opm.
@@ -40,8 +41,8 @@ type Publisher struct {
 	repository, dir string
 }
 
-// NewPublisher returns a Publisher for a lab, which works in a folder. The programs of hack/bundle have been built (make test-e2e, make demo);
-// opm is built now if it is not there, and w told so.
+// NewPublisher returns a Publisher for a lab, which works in a folder. The programs of hack/bundle have been built
+// (make test-e2e, make demo); opm is built now if it is not there, and w told so.
 func NewPublisher(ctx context.Context, l *lab.Lab, dir string, w io.Writer) (Publisher, error) {
 	root, err := lab.Root()
 	if err != nil {
@@ -56,7 +57,8 @@ func NewPublisher(ctx context.Context, l *lab.Lab, dir string, w io.Writer) (Pub
 		return Publisher{}, err
 	}
 	bin := filepath.Join(cache, "bin")
-	return Publisher{lab: l, bundle: filepath.Join(bin, "bundle"), catalog: filepath.Join(bin, "catalog"), opm: filepath.Join(programs, "opm"), repository: root, dir: dir}, nil
+	return Publisher{lab: l, bundle: filepath.Join(bin, "bundle"), catalog: filepath.Join(bin, "catalog"),
+		opm: filepath.Join(programs, "opm"), repository: root, dir: dir}, nil
 }
 
 // public is the name that an image of the lab's registry has where it is published.
@@ -71,7 +73,8 @@ func (p Publisher) push(ctx context.Context, name string, image v1.Image) (strin
 	return p.public(pushed), err
 }
 
-// PublishImage pushes the image of an archive as that of the operator of a version, and returns its public name by digest.
+// PublishImage pushes the image of an archive as that of the operator of a version, and returns its public name by
+// digest.
 func (p Publisher) PublishImage(ctx context.Context, archive, version string) (string, error) {
 	pushed, err := p.lab.LoadImage(ctx, archive, p.name("lvms-operator:v"+version))
 	return p.public(pushed), err
@@ -88,7 +91,8 @@ type Release struct {
 // Publish makes a bundle and its image, and adds it to the catalog.
 func (p Publisher) Publish(ctx context.Context, r Release) error {
 	bundle := filepath.Join(p.dir, "bundle-"+r.Version)
-	if err := run(ctx, p.bundle, "-repository", p.repository, "-version", r.Version, "-image", r.Image, "-out", bundle); err != nil {
+	if err := run(ctx, p.bundle, "-repository", p.repository, "-version", r.Version, "-image", r.Image, "-out",
+		bundle); err != nil {
 		return err
 	}
 	if r.Change != nil {
@@ -114,7 +118,8 @@ func (p Publisher) PublishBundle(ctx context.Context, version, bundle string) er
 
 // PublishCatalog makes an image of the catalog as it is now, and returns its reference.
 func (p Publisher) PublishCatalog(ctx context.Context) (string, error) {
-	image, err := folderImage(map[string]string{CatalogDir: p.catalogDir()}, map[string]string{"operators.operatorframework.io.index.configs.v1": CatalogDir})
+	image, err := folderImage(map[string]string{CatalogDir: p.catalogDir()},
+		map[string]string{"operators.operatorframework.io.index.configs.v1": CatalogDir})
 	if err != nil {
 		return "", err
 	}
@@ -147,7 +152,8 @@ func BundleImage(bundle string) (v1.Image, error) {
 	return folderImage(map[string]string{"/": bundle}, metadata.Annotations)
 }
 
-// folderImage is an image of one layer with folders (path in the image to folder here), for no processor in particular but this one.
+// folderImage is an image of one layer with folders (path in the image to folder here), for no processor in particular
+// but this one.
 func folderImage(folders, labels map[string]string) (v1.Image, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -159,7 +165,10 @@ func folderImage(folders, labels map[string]string) (v1.Image, error) {
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	content, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(layer.Bytes())), nil })
+	content, err := tarball.LayerFromOpener(func() (io.ReadCloser,
+		error) {
+		return io.NopCloser(bytes.NewReader(layer.Bytes())), nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +180,9 @@ func folderImage(folders, labels map[string]string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.OS, config.Architecture, config.Config.Labels = "linux", "amd64", labels
+	config.OS = "linux"
+	config.Architecture = "amd64"
+	config.Config.Labels = labels
 	return mutate.ConfigFile(image, config)
 }
 
@@ -195,7 +206,8 @@ func addFolder(w *tar.Writer, at, folder string) error {
 		if err != nil {
 			return err
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(data))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644,
+			Size: int64(len(data))}); err != nil {
 			return err
 		}
 		_, err = w.Write(data)

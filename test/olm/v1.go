@@ -171,7 +171,8 @@ func conditionsOf(object *unstructured.Unstructured) string {
 	var all []string
 	for _, condition := range conditions {
 		if fields, ok := condition.(map[string]any); ok {
-			all = append(all, fmt.Sprintf("%v=%v %v: %v", fields["type"], fields["status"], fields["reason"], fields["message"]))
+			all = append(all, fmt.Sprintf("%v=%v %v: %v", fields["type"], fields["status"], fields["reason"],
+				fields["message"]))
 		}
 	}
 	return strings.Join(all, "; ")

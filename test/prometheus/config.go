@@ -1,6 +1,7 @@
-// Package prometheus runs a real Prometheus in the network of a lab, as the Prometheus Operator would set it up from what the product ships:
-// its ServiceMonitor says what is scraped and how, its PrometheusRule what is evaluated. Debian's Prometheus has no discovery of Kubernetes;
-// that is played here, with the rights that the product gives Prometheus.
+// Package prometheus runs a real Prometheus in the network of a lab, as the Prometheus Operator would set it up from
+// what the product ships: its ServiceMonitor says what is scraped and how, its PrometheusRule what is evaluated.
+// Debian's Prometheus has no discovery of Kubernetes; that is played here, with the rights that the product gives
+// Prometheus.
 package prometheus
 
 import (
@@ -57,9 +58,11 @@ func played(spec *monitoringv1.ServiceMonitorSpec) monitoringv1.ServiceMonitorSp
 }
 
 func playedEndpoint(e *monitoringv1.Endpoint) monitoringv1.Endpoint {
-	known := monitoringv1.Endpoint{Port: e.Port, Path: e.Path, Scheme: e.Scheme, Interval: e.Interval, HonorLabels: e.HonorLabels}
+	known := monitoringv1.Endpoint{Port: e.Port, Path: e.Path, Scheme: e.Scheme, Interval: e.Interval,
+		HonorLabels: e.HonorLabels}
 	for _, r := range e.RelabelConfigs {
-		known.RelabelConfigs = append(known.RelabelConfigs, monitoringv1.RelabelConfig{SourceLabels: r.SourceLabels, TargetLabel: r.TargetLabel})
+		known.RelabelConfigs = append(known.RelabelConfigs,
+			monitoringv1.RelabelConfig{SourceLabels: r.SourceLabels, TargetLabel: r.TargetLabel})
 	}
 	if tls := e.TLSConfig; tls != nil {
 		known.TLSConfig = &monitoringv1.TLSConfig{
@@ -69,8 +72,8 @@ func playedEndpoint(e *monitoringv1.Endpoint) monitoringv1.Endpoint {
 	return known
 }
 
-// config returns a configuration of Prometheus (scrape_configs, as the Prometheus Operator writes them: pkg/prometheus/promcfg.go) for
-// a ServiceMonitor. What is discovered is in the file targets.
+// config returns a configuration of Prometheus (scrape_configs, as the Prometheus Operator writes them:
+// pkg/prometheus/promcfg.go) for a ServiceMonitor. What is discovered is in the file targets.
 func config(m *monitoringv1.ServiceMonitor, targets string, there files, rules string) (map[string]any, error) {
 	var scrapes []any
 	for i := range m.Spec.Endpoints {
@@ -98,7 +101,8 @@ func tlsConfig(tls *monitoringv1.TLSConfig, there files) (map[string]any, error)
 		return nil, fmt.Errorf("%s has an endpoint without tlsConfig", monitorFile)
 	}
 	written := map[string]any{"server_name": tls.ServerName}
-	for key, file := range map[string]string{"ca_file": tls.CAFile, "cert_file": tls.CertFile, "key_file": tls.KeyFile} {
+	for key, file := range map[string]string{"ca_file": tls.CAFile, "cert_file": tls.CertFile,
+		"key_file": tls.KeyFile} {
 		found, err := there.of(file)
 		if err != nil {
 			return nil, err
@@ -120,7 +124,8 @@ func relabelings(m *monitoringv1.ServiceMonitor, e *monitoringv1.Endpoint) []any
 		all = append(all, keep("__meta_kubernetes_service_label_"+labelName(label), value))
 	}
 	all = append(all, keep("__meta_kubernetes_endpoint_port_name", e.Port),
-		set("namespace", "__meta_kubernetes_namespace"), set("service", "__meta_kubernetes_service_name"), set("job", "__meta_kubernetes_service_name"),
+		set("namespace", "__meta_kubernetes_namespace"), set("service", "__meta_kubernetes_service_name"),
+		set("job", "__meta_kubernetes_service_name"),
 		set("pod", "__meta_kubernetes_pod_name"), set("container", "__meta_kubernetes_pod_container_name"))
 	for _, r := range e.RelabelConfigs {
 		all = append(all, map[string]any{"source_labels": r.SourceLabels, "target_label": r.TargetLabel})

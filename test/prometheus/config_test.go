@@ -31,7 +31,8 @@ func TestTheShippedServiceMonitorIsPlayed(t *testing.T) {
 	}
 	for _, want := range []string{
 		"job_name: serviceMonitor/openshift-lvm-storage/lvms-operator-metrics-monitor/1\n",
-		"scrape_interval: 30s\n", "server_name: vg-manager-metrics-service.openshift-lvm-storage.svc\n", "target_label: node\n",
+		"scrape_interval: 30s\n", "server_name: vg-manager-metrics-service.openshift-lvm-storage.svc\n",
+		"target_label: node\n",
 	} {
 		if !strings.Contains(string(written), want) {
 			t.Errorf("no %q in\n%s", want, written)
@@ -58,7 +59,8 @@ func TestAFieldThatIsNotPlayedIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		name, _, _ := strings.Cut(field, ":")
-		if _, err := readMonitor(root); err == nil || !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(name)) {
+		if _, err := readMonitor(root); err == nil ||
+			!strings.Contains(strings.ToLower(err.Error()), strings.ToLower(name)) {
 			t.Errorf("%s: got %v", field, err)
 		}
 	}

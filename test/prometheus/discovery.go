@@ -19,7 +19,8 @@ import (
 const discoveryInterval = 3 * time.Second
 
 // discovery writes the targets of Services as Prometheus' own discovery would find them
-// (https://prometheus.io/docs/prometheus/latest/configuration/configuration/#endpointslice, with the names of the role endpoints).
+// (https://prometheus.io/docs/prometheus/latest/configuration/configuration/#endpointslice, with the names of the role
+// endpoints).
 type discovery struct {
 	api             client.Client
 	namespace, file string
@@ -33,7 +34,8 @@ func newDiscovery(cluster *story.Cluster, namespace, file string, certificate, k
 	}
 	config := rest.AnonymousClientConfig(admin)
 	config.Dial = admin.Dial
-	config.CertData, config.KeyData = certificate, key
+	config.CertData = certificate
+	config.KeyData = key
 	api, err := client.New(config, client.Options{Scheme: cluster.Scheme()})
 	if err != nil {
 		return nil, err
@@ -68,13 +70,16 @@ type targetGroup struct {
 }
 
 func (d *discovery) look(ctx context.Context) error {
-	services, slices, pods := &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.PodList{}
+	services := &corev1.ServiceList{}
+	slices := &discoveryv1.EndpointSliceList{}
+	pods := &corev1.PodList{}
 	for _, list := range []client.ObjectList{services, slices, pods} {
 		if err := d.api.List(ctx, list, client.InNamespace(d.namespace)); err != nil {
 			return err
 		}
 	}
-	labels, nodes := map[string]map[string]string{}, map[string]corev1.Pod{}
+	labels := map[string]map[string]string{}
+	nodes := map[string]corev1.Pod{}
 	for _, s := range services.Items {
 		labels[s.Name] = s.Labels
 	}
@@ -94,13 +99,17 @@ func (d *discovery) look(ctx context.Context) error {
 			}
 			for _, port := range slice.Ports {
 				found := map[string]string{
-					"__meta_kubernetes_namespace": d.namespace, "__meta_kubernetes_service_name": service, "__meta_kubernetes_endpoint_port_name": *port.Name,
-					"__meta_kubernetes_pod_name": pod.Name, "__meta_kubernetes_pod_node_name": pod.Spec.NodeName, "__meta_kubernetes_pod_container_name": pod.Spec.Containers[0].Name,
+					"__meta_kubernetes_namespace": d.namespace, "__meta_kubernetes_service_name": service,
+					"__meta_kubernetes_endpoint_port_name": *port.Name,
+					"__meta_kubernetes_pod_name":           pod.Name,
+					"__meta_kubernetes_pod_node_name":      pod.Spec.NodeName,
+					"__meta_kubernetes_pod_container_name": pod.Spec.Containers[0].Name,
 				}
 				for name, value := range labels[service] {
 					found["__meta_kubernetes_service_label_"+labelName(name)] = value
 				}
-				groups = append(groups, targetGroup{Targets: []string{fmt.Sprintf("%s:%d", e.Addresses[0], *port.Port)}, Labels: found})
+				groups = append(groups, targetGroup{Targets: []string{fmt.Sprintf("%s:%d", e.Addresses[0],
+					*port.Port)}, Labels: found})
 			}
 		}
 	}

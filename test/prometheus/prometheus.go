@@ -37,7 +37,8 @@ const (
 	// user is as whom OpenShift's Prometheus reads metrics and finds its targets.
 	user = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
 	// limit is for one question, startLimit for its start.
-	limit, startLimit = 20 * time.Second, time.Minute
+	limit      = 20 * time.Second
+	startLimit = time.Minute
 )
 
 // Prometheus is one that runs.
@@ -79,8 +80,8 @@ func (p *Prometheus) Wait(ctx context.Context) error {
 	}
 }
 
-// Trust does what OpenShift's service CA does for the two Services of the metrics: it makes their Secrets, and returns the authority that
-// has signed them, as PEM. Call it when the namespace is there.
+// Trust does what OpenShift's service CA does for the two Services of the metrics: it makes their Secrets, and returns
+// the authority that has signed them, as PEM. Call it when the namespace is there.
 func Trust(ctx context.Context, cluster *story.Cluster) ([]byte, error) {
 	ca, err := story.NewServiceCA()
 	if err != nil {
@@ -94,14 +95,15 @@ func Trust(ctx context.Context, cluster *story.Cluster) ([]byte, error) {
 	return ca.Authority, nil
 }
 
-// ClientCertificate asks the cluster for a client certificate of OpenShift's Prometheus, as OpenShift's monitoring does, and returns it
-// with its key, PEM.
+// ClientCertificate asks the cluster for a client certificate of OpenShift's Prometheus, as OpenShift's monitoring
+// does, and returns it with its key, PEM.
 func ClientCertificate(ctx context.Context, cluster *story.Cluster) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: user}}, private)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: user}}, private)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,8 +117,10 @@ func ClientCertificate(ctx context.Context, cluster *story.Cluster) (certificate
 	if err := cluster.Create(ctx, request); err != nil {
 		return nil, nil, err
 	}
-	request.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"}}
-	if _, err := cluster.Clientset.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, request.Name, request, metav1.UpdateOptions{}); err != nil {
+	request.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{
+		{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"}}
+	if _, err := cluster.Clientset.CertificatesV1().CertificateSigningRequests().UpdateApproval(ctx, request.Name,
+		request, metav1.UpdateOptions{}); err != nil {
 		return nil, nil, err
 	}
 	err = story.Wait(ctx, "the client certificate of Prometheus", func(ctx context.Context) (bool, string, error) {
@@ -156,7 +160,8 @@ func Start(ctx context.Context, cluster *story.Cluster, authority []byte) (*Prom
 		return nil, err
 	}
 	command.Env = append(os.Environ(), "GOMEMLIMIT=200MiB")
-	command.Stdout, command.Stderr = &p.output, &p.output
+	command.Stdout = &p.output
+	command.Stderr = &p.output
 	if err := command.Start(); err != nil {
 		return nil, err
 	}
@@ -220,7 +225,8 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 		return nil, err
 	}
 	for name, content := range map[string][]byte{
-		"prometheus.yaml": written, "rules.yaml": groups, "tls.crt": certificate, "tls.key": key, "service-ca.crt": authority,
+		"prometheus.yaml": written, "rules.yaml": groups, "tls.crt": certificate, "tls.key": key,
+		"service-ca.crt": authority,
 	} {
 		if err := os.WriteFile(path(name), content, 0o644); err != nil {
 			return nil, err
@@ -290,7 +296,8 @@ func (p *Prometheus) Range(ctx context.Context, expr string, from, to time.Time,
 			Values [][2]any
 		}
 	}
-	err := p.ask(ctx, "/api/v1/query_range", url.Values{"query": {expr}, "start": {seconds(from)}, "end": {seconds(to)}, "step": {step.String()}}, &answer)
+	err := p.ask(ctx, "/api/v1/query_range",
+		url.Values{"query": {expr}, "start": {seconds(from)}, "end": {seconds(to)}, "step": {step.String()}}, &answer)
 	var all []Series
 	for _, r := range answer.Result {
 		s := Series{Labels: r.Metric}
@@ -312,7 +319,8 @@ type Series struct {
 	Times  []time.Time
 }
 
-// Rules returns the names of the rules that it evaluates, with what was wrong with the last evaluation of each: nothing if all is well.
+// Rules returns the names of the rules that it evaluates, with what was wrong with the last evaluation of each: nothing
+// if all is well.
 func (p *Prometheus) Rules(ctx context.Context) (map[string]string, error) {
 	var answer struct {
 		Groups []struct {

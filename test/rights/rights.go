@@ -39,8 +39,8 @@ func (r right) String() string {
 // Dir is the variable that names the folder of the records. Stories that are told without it record nothing.
 const Dir = "LVMS_RIGHTS"
 
-// Record writes down what the product asked the API server of a lab for, in a file with the lab's name. Call it before the
-// lab is taken down.
+// Record writes down what the product asked the API server of a lab for, in a file with the lab's name. Call it before
+// the lab is taken down.
 func Record(l *lab.Lab) error {
 	dir := os.Getenv(Dir)
 	if dir == "" {

@@ -22,27 +22,31 @@ import (
 
 // elsewhere are rights for what no story comes to, or not each time, with who does.
 var elsewhere = with(map[string]string{
-	"lvms-operator may create configmaps in openshift-lvm-storage":                                                                        wipesAreSaved,
-	"lvms-operator may update configmaps lvms-wiped-devices in openshift-lvm-storage":                                                     wipesAreSaved,
-	"lvms-operator may delete configmaps lvms-wiped-devices in openshift-lvm-storage":                                                     wipesAreSaved,
-	"lvms-operator may delete persistentvolumeclaims in all namespaces":                                                                   "controllers/node, claims of a Node that asks for it",
-	"lvms-operator may patch events.events.k8s.io in all namespaces":                                                                      repeats,
-	"lvms-operator may patch events in all namespaces":                                                                                    repeats,
-	"vg-manager may patch events.events.k8s.io in openshift-lvm-storage":                                                                  repeats,
-	"vg-manager may patch events.events.k8s.io in all namespaces":                                                                         repeats,
-	"lvms-operator may patch nodes in all namespaces":                                                                                     "controllers/node, claims of a Node that asks for it",
-	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage":                                         "internal/webhook, a certificate that is about to end",
-	"vg-manager may get configmaps lvms-wiped-devices in openshift-lvm-storage":                                                           "vgmanager/volumegroup, wipes on nodes that are gone",
-	"lvms-operator may update lvmclusters/finalizers.lvm.topolvm.io in openshift-lvm-storage":                                             ownersAreChecked,
-	"lvms-operator may delete validatingadmissionpolicies.admissionregistration.k8s.io lvms-lvmcluster-namespace in all namespaces":       ownersAreChecked,
-	"lvms-operator may delete validatingadmissionpolicybindings.admissionregistration.k8s.io lvms-lvmcluster-namespace in all namespaces": ownersAreChecked,
-	"vg-manager may list persistentvolumes in all namespaces":                                                                             "vgmanager/logicalvolume, a LogicalVolume whose PersistentVolume is gone",
-	"lvms-operator may delete consoleplugins.console.openshift.io lvms-console in all namespaces":                                         ownersAreChecked,
-	"lvms-operator may delete consolequickstarts.console.openshift.io lvms-local-volumes in all namespaces":                               ownersAreChecked,
-	"lvms-operator may delete prometheusrules.monitoring.coreos.com prometheus-lvmo-rules in openshift-lvm-storage":                       ownersAreChecked,
-}, "lvms-operator may %s in openshift-lvm-storage", "controllers/metricsaccess gives it to Prometheus, and can give only what the operator has",
+	"lvms-operator may create configmaps in openshift-lvm-storage":                                wipesAreSaved,
+	"lvms-operator may update configmaps lvms-wiped-devices in openshift-lvm-storage":             wipesAreSaved,
+	"lvms-operator may delete configmaps lvms-wiped-devices in openshift-lvm-storage":             wipesAreSaved,
+	"lvms-operator may delete persistentvolumeclaims in all namespaces":                           "controllers/node, claims of a Node that asks for it",
+	"lvms-operator may patch events.events.k8s.io in all namespaces":                              repeats,
+	"lvms-operator may patch events in all namespaces":                                            repeats,
+	"vg-manager may patch events.events.k8s.io in openshift-lvm-storage":                          repeats,
+	"vg-manager may patch events.events.k8s.io in all namespaces":                                 repeats,
+	"lvms-operator may patch nodes in all namespaces":                                             "controllers/node, claims of a Node that asks for it",
+	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage": "internal/webhook, a certificate that is about to end",
+	"vg-manager may get configmaps lvms-wiped-devices in openshift-lvm-storage":                   "vgmanager/volumegroup, wipes on nodes that are gone",
+	"lvms-operator may update lvmclusters/finalizers.lvm.topolvm.io in openshift-lvm-storage":     ownersAreChecked,
+	"lvms-operator may delete validatingadmissionpolicies.admissionregistration.k8s.io lvms-lvmcluster-namespace in " +
+		"all namespaces": ownersAreChecked,
+	"lvms-operator may delete validatingadmissionpolicybindings.admissionregistration.k8s.io " +
+		"lvms-lvmcluster-namespace in all namespaces": ownersAreChecked,
+	"vg-manager may list persistentvolumes in all namespaces":                                                       "vgmanager/logicalvolume, a LogicalVolume whose PersistentVolume is gone",
+	"lvms-operator may delete consoleplugins.console.openshift.io lvms-console in all namespaces":                   ownersAreChecked,
+	"lvms-operator may delete consolequickstarts.console.openshift.io lvms-local-volumes in all namespaces":         ownersAreChecked,
+	"lvms-operator may delete prometheusrules.monitoring.coreos.com prometheus-lvmo-rules in openshift-lvm-storage": ownersAreChecked,
+}, "lvms-operator may %s in openshift-lvm-storage",
+	"controllers/metricsaccess gives it to Prometheus, and can give only what the operator has",
 	"get services", "watch pods", "get endpoints", "list endpoints", "watch endpoints",
-	"get endpointslices.discovery.k8s.io", "list endpointslices.discovery.k8s.io", "watch endpointslices.discovery.k8s.io")
+	"get endpointslices.discovery.k8s.io", "list endpointslices.discovery.k8s.io",
+	"watch endpointslices.discovery.k8s.io")
 
 // with adds rights that have one reason.
 func with(all map[string]string, format, reason string, rights ...string) map[string]string {
@@ -138,7 +142,8 @@ func TestEveryRightIsUsed(t *testing.T) {
 	if len(given) <= 50 {
 		t.Fatalf("only %d rights were read", len(given))
 	}
-	unused, excused := map[string]bool{}, maps.Clone(elsewhere)
+	unused := map[string]bool{}
+	excused := maps.Clone(elsewhere)
 	for _, r := range given {
 		delete(excused, r.String())
 		if !exercised[r] && elsewhere[r.String()] == "" {

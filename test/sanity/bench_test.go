@@ -31,9 +31,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// TestBenchVolumes compares, in one run on one node, what the product does with a volume with the bare commands of LVM and mkfs, and with
-// TopoLVM's own lvmd. `make bench-volumes` prints its table. Machines are noisy, so what counts are ratios of medians of samples that
-// were taken in turns, and the number of processes, which is exact. It fails only if something does not work.
+// TestBenchVolumes compares, in one run on one node, what the product does with a volume with the bare commands of LVM
+// and mkfs, and with TopoLVM's own lvmd. `make bench-volumes` prints its table. Machines are noisy, so what counts are
+// ratios of medians of samples that were taken in turns, and the number of processes, which is exact. It fails only if
+// something does not work.
 func TestBenchVolumes(t *testing.T) {
 	log.SetLogger(zap.New(zap.WriteTo(io.Discard)))
 	b := newVolumeBench(t)
@@ -81,7 +82,8 @@ func newVolumeBench(t *testing.T) *volumeBench {
 	cluster := startCluster(t)
 	storage := prepareDisks(t)
 	runner := host.NewLocal()
-	// The engine that is measured has an LVM of its own, so that its processes are counted apart from those of the preparation.
+	// The engine that is measured has an LVM of its own, so that its processes are counted apart from those of the
+	// preparation.
 	measured := lvm.New(runner)
 	for _, group := range []string{thinClass, thickClass} {
 		measured.NameDevices(group, true)
@@ -103,7 +105,8 @@ func newVolumeBench(t *testing.T) *volumeBench {
 	}
 	volumes, groups := topolvmlvmd.NewEmbeddedServiceClients(t.Context(), classes, nil)
 	drain(t, groups)
-	b := &volumeBench{T: t, runner: runner, engine: engine, theirs: volumes, dir: dir, disk: strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")[3]}
+	b := &volumeBench{T: t, runner: runner, engine: engine, theirs: volumes, dir: dir,
+		disk: strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")[3]}
 	b.control, b.node = csi.NewControllerClient(b.connect(s.controller)), csi.NewNodeClient(b.connect(s.node))
 	return b
 }
@@ -159,7 +162,8 @@ type contestant struct {
 	clean   func(name string)
 }
 
-// compare takes samples in turns, and returns the medians and the number of processes that the product started a sample.
+// compare takes samples in turns, and returns the medians and the number of processes that the product started a
+// sample.
 func (b *volumeBench) compare(contestants ...contestant) (medians []time.Duration, processes float64) {
 	all := make([][]time.Duration, len(contestants))
 	started := int64(0)
@@ -205,13 +209,16 @@ func (b *volumeBench) must(err error) {
 
 // Ways to make and remove a thin volume.
 func (b *volumeBench) bareCreate(name string) {
-	b.bare("/usr/sbin/lvm", "lvcreate", "-T", thinClass+"/"+poolName, "-n", name, "-V", fmt.Sprint(sampleSize, "b"), "-W", "y", "-y")
+	b.bare("/usr/sbin/lvm", "lvcreate", "-T", thinClass+"/"+poolName, "-n", name, "-V", fmt.Sprint(sampleSize, "b"),
+		"-W", "y", "-y")
 }
 func (b *volumeBench) bareRemove(name string) {
 	b.bare("/usr/sbin/lvm", "lvremove", "-f", thinClass+"/"+name)
 }
 func (b *volumeBench) create(name string) {
-	_, err := b.engine.CreateLV(b.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: thinClass, SizeBytes: sampleSize, Tags: []string{"lvms.uid=" + name}})
+	_, err := b.engine.CreateLV(b.Context(),
+		&proto.CreateLVRequest{Name: name, DeviceClass: thinClass, SizeBytes: sampleSize,
+			Tags: []string{"lvms.uid=" + name}})
 	b.must(err)
 }
 func (b *volumeBench) remove(name string) {
@@ -219,7 +226,8 @@ func (b *volumeBench) remove(name string) {
 	b.must(err)
 }
 func (b *volumeBench) theirCreate(name string) {
-	_, err := b.theirs.CreateLV(b.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: thinClass, SizeBytes: sampleSize})
+	_, err := b.theirs.CreateLV(b.Context(),
+		&proto.CreateLVRequest{Name: name, DeviceClass: thinClass, SizeBytes: sampleSize})
 	b.must(err)
 }
 func (b *volumeBench) theirRemove(name string) {
@@ -234,7 +242,8 @@ func (b *volumeBench) made() string {
 	return name
 }
 
-// fresh brings the view up to date, as the agent does once a minute: the bare commands change the group behind its back.
+// fresh brings the view up to date, as the agent does once a minute: the bare commands change the group behind its
+// back.
 func (b *volumeBench) fresh() string {
 	_, err := b.engine.GetFreeBytes(b.Context(), &proto.GetFreeBytesRequest{DeviceClass: thinClass})
 	b.must(err)
@@ -265,11 +274,15 @@ func (b *volumeBench) engineAgainstLVM(where string) {
 			clean: b.bareRemove,
 		},
 		contestant{do: func(name string) {
-			_, err := b.engine.CreateLVSnapshot(b.Context(), &proto.CreateLVSnapshotRequest{Name: name, DeviceClass: thinClass, SourceVolume: source, AccessType: "ro"})
+			_, err := b.engine.CreateLVSnapshot(b.Context(),
+				&proto.CreateLVSnapshotRequest{Name: name, DeviceClass: thinClass, SourceVolume: source,
+					AccessType: "ro"})
 			b.must(err)
 		}, clean: b.remove},
 		contestant{do: func(name string) {
-			_, err := b.theirs.CreateLVSnapshot(b.Context(), &proto.CreateLVSnapshotRequest{Name: name, DeviceClass: thinClass, SourceVolume: source, AccessType: "ro", SizeBytes: sampleSize})
+			_, err := b.theirs.CreateLVSnapshot(b.Context(),
+				&proto.CreateLVSnapshotRequest{Name: name, DeviceClass: thinClass, SourceVolume: source,
+					AccessType: "ro", SizeBytes: sampleSize})
 			b.must(err)
 		}, clean: b.theirRemove})
 	b.add("snapshot", "", medians, processes)
@@ -279,11 +292,13 @@ func (b *volumeBench) engineAgainstLVM(where string) {
 			b.bare("/usr/sbin/lvm", "lvextend", "-L", fmt.Sprint(2*sampleSize, "b"), thinClass+"/"+name)
 		}, clean: b.remove},
 		contestant{prepare: b.made, do: func(name string) {
-			_, err := b.engine.ResizeLV(b.Context(), &proto.ResizeLVRequest{Name: name, DeviceClass: thinClass, SizeBytes: 2 * sampleSize})
+			_, err := b.engine.ResizeLV(b.Context(),
+				&proto.ResizeLVRequest{Name: name, DeviceClass: thinClass, SizeBytes: 2 * sampleSize})
 			b.must(err)
 		}, clean: b.remove},
 		contestant{prepare: b.made, do: func(name string) {
-			_, err := b.theirs.ResizeLV(b.Context(), &proto.ResizeLVRequest{Name: name, DeviceClass: thinClass, SizeBytes: 2 * sampleSize})
+			_, err := b.theirs.ResizeLV(b.Context(),
+				&proto.ResizeLVRequest{Name: name, DeviceClass: thinClass, SizeBytes: 2 * sampleSize})
 			b.must(err)
 		}, clean: b.remove})
 	b.add("expand by as much", "", medians, processes)
@@ -299,7 +314,8 @@ func (b *volumeBench) seeRemoved() {
 
 func (b *volumeBench) thick() {
 	create := func(name string) {
-		_, err := b.engine.CreateLV(b.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: thickClass, SizeBytes: sampleSize})
+		_, err := b.engine.CreateLV(b.Context(),
+			&proto.CreateLVRequest{Name: name, DeviceClass: thickClass, SizeBytes: sampleSize})
 		b.must(err)
 	}
 	remove := func(name string) {
@@ -308,12 +324,14 @@ func (b *volumeBench) thick() {
 	}
 	bareRemove := func(name string) { b.bare("/usr/sbin/lvm", "lvremove", "-f", thickClass+"/"+name) }
 	their := func(name string) {
-		_, err := b.theirs.CreateLV(b.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: thickClass, SizeBytes: sampleSize})
+		_, err := b.theirs.CreateLV(b.Context(),
+			&proto.CreateLVRequest{Name: name, DeviceClass: thickClass, SizeBytes: sampleSize})
 		b.must(err)
 	}
 	medians, processes := b.compare(
 		contestant{do: func(name string) {
-			b.bare("/usr/sbin/lvm", "lvcreate", "-n", name, "-L", fmt.Sprint(sampleSize, "b"), "-W", "y", "-y", thickClass)
+			b.bare("/usr/sbin/lvm", "lvcreate", "-n", name, "-L", fmt.Sprint(sampleSize, "b"), "-W", "y",
+				"-y", thickClass)
 		}, clean: bareRemove},
 		contestant{do: create, clean: remove},
 		contestant{do: their, clean: bareRemove})
@@ -347,15 +365,21 @@ func (b *volumeBench) publish() {
 		contestant{
 			prepare: func() string { return b.csiCreate(b.name()) },
 			do: func(id string) {
-				_, err := b.node.NodeStageVolume(b.Context(), &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: staging(id), VolumeCapability: capability})
+				_, err := b.node.NodeStageVolume(b.Context(),
+					&csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: staging(id),
+						VolumeCapability: capability})
 				b.must(err)
-				_, err = b.node.NodePublishVolume(b.Context(), &csi.NodePublishVolumeRequest{VolumeId: id, StagingTargetPath: staging(id), TargetPath: target(id), VolumeCapability: capability})
+				_, err = b.node.NodePublishVolume(b.Context(),
+					&csi.NodePublishVolumeRequest{VolumeId: id, StagingTargetPath: staging(id), TargetPath: target(id),
+						VolumeCapability: capability})
 				b.must(err)
 			},
 			clean: func(id string) {
-				_, err := b.node.NodeUnpublishVolume(b.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: target(id)})
+				_, err := b.node.NodeUnpublishVolume(b.Context(),
+					&csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: target(id)})
 				b.must(err)
-				_, err = b.node.NodeUnstageVolume(b.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: staging(id)})
+				_, err = b.node.NodeUnstageVolume(b.Context(),
+					&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: staging(id)})
 				b.must(err)
 				b.csiDelete(id)
 			},
@@ -365,7 +389,8 @@ func (b *volumeBench) publish() {
 
 func (b *volumeBench) csiCreate(name string) (id string) {
 	response, err := b.control.CreateVolume(b.Context(), &csi.CreateVolumeRequest{
-		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: sampleSize}, Parameters: map[string]string{topolvm.GetDeviceClassKey(): thinClass},
+		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: sampleSize},
+		Parameters: map[string]string{topolvm.GetDeviceClassKey(): thinClass},
 		VolumeCapabilities: []*csi.VolumeCapability{{
 			AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{}},
 			AccessMode: &csi.VolumeCapability_AccessMode{Mode: csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER},
@@ -460,7 +485,8 @@ func (b *volumeBench) burst() {
 			ids = append(ids, id)
 		})
 	})
-	b.add(fmt.Sprintf("%d CreateVolume at once", burstSize), "≤ 1.0", []time.Duration{bare, ours}, float64(b.runner.Started().Total()-before)/burstSize)
+	b.add(fmt.Sprintf("%d CreateVolume at once", burstSize), "≤ 1.0", []time.Duration{bare, ours},
+		float64(b.runner.Started().Total()-before)/burstSize)
 	names = b.many(b.create)
 	bare = took(func() {
 		for _, name := range names {
@@ -470,7 +496,8 @@ func (b *volumeBench) burst() {
 	b.seeRemoved()
 	before = b.runner.Started().Total()
 	ours = took(func() { all(ids, b.csiDelete) })
-	b.add(fmt.Sprintf("%d DeleteVolume at once", burstSize), "≤ 0.7", []time.Duration{bare, ours}, float64(b.runner.Started().Total()-before)/burstSize)
+	b.add(fmt.Sprintf("%d DeleteVolume at once", burstSize), "≤ 0.7", []time.Duration{bare, ours},
+		float64(b.runner.Started().Total()-before)/burstSize)
 }
 
 // crowded measures with 200 volumes in the group.
@@ -487,9 +514,13 @@ func (b *volumeBench) crowded() {
 
 // manyDisks measures with 100 more disks on the node.
 func (b *volumeBench) manyDisks() {
-	const disks, sectors = 100, 16 << 10
+	const (
+		disks   = 100
+		sectors = 16 << 10
+	)
 	for i := range disks {
-		b.bare("/usr/sbin/dmsetup", "create", fmt.Sprint("disk", i), "--table", fmt.Sprintf("0 %d linear %s %d", sectors, b.disk, (i+1)*sectors))
+		b.bare("/usr/sbin/dmsetup", "create", fmt.Sprint("disk", i), "--table",
+			fmt.Sprintf("0 %d linear %s %d", sectors, b.disk, (i+1)*sectors))
 	}
 	b.engineAgainstLVM(fmt.Sprintf(", %d disks on the node", disks))
 	for i := range disks {
@@ -508,7 +539,8 @@ func (b *volumeBench) table() string {
 		if r.theirs > 0 {
 			theirs = fmt.Sprintf("%.2f", r.theirs)
 		}
-		lines = append(lines, fmt.Sprintf("| %s | %.0f ms | %.2f | %s | %s | %.2f |", r.what, float64(r.bare)/float64(time.Millisecond), r.ours, r.goal, theirs, r.processes))
+		lines = append(lines, fmt.Sprintf("| %s | %.0f ms | %.2f | %s | %s | %.2f |", r.what,
+			float64(r.bare)/float64(time.Millisecond), r.ours, r.goal, theirs, r.processes))
 	}
 	return strings.Join(lines, "\n") + "\n"
 }

@@ -38,14 +38,16 @@ const nodeName = "node1"
 // sockets are where the two halves of the driver listen.
 type sockets struct{ controller, node string }
 
-// startDriver starts the driver in two managers, as it runs in two processes: the operator has the controller service, the
-// agent has the rest. It returns when the capacity of all classes is known.
+// startDriver starts the driver in two managers, as it runs in two processes: the operator has the controller service,
+// the agent has the rest. It returns when the capacity of all classes is known.
 func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) sockets {
 	t.Helper()
 	must(t, cluster.Client.Create(t.Context(), node()))
-	must(t, cluster.Client.Create(t.Context(), &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: storagev1.CSINodeSpec{
-		Drivers: []storagev1.CSINodeDriver{{Name: topolvm.GetPluginName(), NodeID: nodeName, TopologyKeys: []string{topolvm.GetTopologyNodeKey()}}},
-	}}))
+	must(t, cluster.Client.Create(t.Context(),
+		&storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: nodeName}, Spec: storagev1.CSINodeSpec{
+			Drivers: []storagev1.CSINodeDriver{{Name: topolvm.GetPluginName(), NodeID: nodeName,
+				TopologyKeys: []string{topolvm.GetTopologyNodeKey()}}},
+		}}))
 	s := sockets{controller: filepath.Join(dir, "controller.sock"), node: filepath.Join(dir, "node.sock")}
 	engine, err := lvmd.New(storage, devicemapper.New(), filepath.Join(dir, "lvmd.yaml"))
 	must(t, err)
@@ -67,9 +69,10 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 // node is this node as the kubelet registers it, with the topology of the driver. The agent adds the capacity.
 func node() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
-		Name:        nodeName,
-		Labels:      map[string]string{topolvm.GetTopologyNodeKey(): nodeName},
-		Annotations: map[string]string{"csi.volume.kubernetes.io/nodeid": `{"` + topolvm.GetPluginName() + `":"` + nodeName + `"}`},
+		Name:   nodeName,
+		Labels: map[string]string{topolvm.GetTopologyNodeKey(): nodeName},
+		Annotations: map[string]string{"csi.volume.kubernetes.io/nodeid": `{"` + topolvm.GetPluginName() + `":"` +
+			nodeName + `"}`},
 	}}
 }
 
@@ -97,7 +100,8 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) er
 	if err := manager.Add(capacity.New(manager.GetClient(), nodeName, engine)); err != nil {
 		return err
 	}
-	service := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: manager.GetClient(), Volumes: engine})
+	service := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: manager.GetClient(),
+		Volumes: engine})
 	return serve(manager, socket, func(s *grpc.Server) { csi.RegisterNodeServer(s, service) })
 }
 
@@ -138,14 +142,16 @@ func start(t *testing.T, manager ctrl.Manager) {
 func waitForCapacity(t *testing.T, reader client.Reader) {
 	t.Helper()
 	var known map[string]string
-	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		var node corev1.Node
-		if err := reader.Get(ctx, client.ObjectKey{Name: nodeName}, &node); err != nil {
-			return false, err
-		}
-		known = node.Annotations
-		return known[topolvm.GetCapacityKeyPrefix()+thinClass] != "" && known[topolvm.GetCapacityKeyPrefix()+thickClass] != "", nil
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), 200*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			var node corev1.Node
+			if err := reader.Get(ctx, client.ObjectKey{Name: nodeName}, &node); err != nil {
+				return false, err
+			}
+			known = node.Annotations
+			return known[topolvm.GetCapacityKeyPrefix()+thinClass] != "" &&
+				known[topolvm.GetCapacityKeyPrefix()+thickClass] != "", nil
+		})
 	if err != nil {
 		t.Fatalf("the capacity is not on the Node: %v; annotations: %v", err, known)
 	}

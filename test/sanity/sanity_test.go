@@ -87,9 +87,11 @@ const (
 // testConfig is what the specs need to know for one device class.
 func testConfig(dir string, s sockets, class string) sanity.TestConfig {
 	config := sanity.NewTestConfig()
-	config.Address, config.ControllerAddress = s.node, s.controller
+	config.Address = s.node
+	config.ControllerAddress = s.controller
 	config.TargetPath, config.StagingPath = filepath.Join(dir, "target"), filepath.Join(dir, "staging")
-	config.TestVolumeSize, config.TestVolumeExpandSize = volumeSize, expandedSize
+	config.TestVolumeSize = volumeSize
+	config.TestVolumeExpandSize = expandedSize
 	config.TestVolumeParameters = map[string]string{topolvm.GetDeviceClassKey(): class}
 	config.TestSnapshotParameters = map[string]string{}
 	config.IdempotentCount = repetitions
@@ -102,20 +104,24 @@ var withoutSnapshots = []string{thickClass, raidClass}
 // exception is a spec that does not apply, and why.
 type exception struct{ spec, reason string }
 
-const onlyThin = "LVM makes snapshots of this kind in a thin pool only; a thick class answers Unimplemented, which refusesSnapshots tests"
+const onlyThin = "LVM makes snapshots of this kind in a thin pool only; a thick class answers Unimplemented, which " +
+	"refusesSnapshots tests"
 
-// notForThick are the specs that make a snapshot or a clone. The driver has one set of capabilities for all its classes, so the
-// specs cannot know. Those of the same kind that only send bad requests do run.
+// notForThick are the specs that make a snapshot or a clone. The driver has one set of capabilities for all its
+// classes, so the specs cannot know. Those of the same kind that only send bad requests do run.
 var notForThick = []exception{
 	{"CreateVolume should create volume from an existing source snapshot", onlyThin},
 	{"CreateVolume should create volume from an existing source volume", onlyThin},
 	{"DeleteSnapshot [Controller Server] should return appropriate values", onlyThin},
-	{"CreateSnapshot [Controller Server] should succeed when requesting to create a snapshot with already existing name and same source volume ID", onlyThin},
-	{"CreateSnapshot [Controller Server] should fail when requesting to create a snapshot with already existing name and different source volume ID", onlyThin},
+	{"CreateSnapshot [Controller Server] should succeed when requesting to create a snapshot with already existing " +
+		"name and same source volume ID", onlyThin},
+	{"CreateSnapshot [Controller Server] should fail when requesting to create a snapshot with already existing name " +
+		"and different source volume ID", onlyThin},
 	{"CreateSnapshot [Controller Server] should succeed when creating snapshot with maximum-length name", onlyThin},
 }
 
-// patterns are the exceptions of the thick classes as Ginkgo takes them: it puts the name of the suite in front of the texts.
+// patterns are the exceptions of the thick classes as Ginkgo takes them: it puts the name of the suite in front of the
+// texts.
 func patterns(exceptions []exception) []string {
 	var list []string
 	for _, e := range exceptions {
@@ -145,10 +151,11 @@ type result struct {
 	skipped map[string][]string // specs by reason
 }
 
-// checkReport lists what was skipped and why. It fails for a reason that is in none of the lists, and for a spec in notForThick
-// that there is not.
+// checkReport lists what was skipped and why. It fails for a reason that is in none of the lists, and for a spec in
+// notForThick that there is not.
 func checkReport(t *testing.T, report ginkgo.Report) {
-	results, used := map[string]*result{}, map[string]bool{}
+	results := map[string]*result{}
+	used := map[string]bool{}
 	for _, class := range append([]string{thinClass}, withoutSnapshots...) {
 		results[class] = &result{skipped: map[string][]string{}}
 	}
@@ -165,7 +172,8 @@ func checkReport(t *testing.T, report ginkgo.Report) {
 	for class, r := range results {
 		t.Logf("%s: %d specs ran in %.0f s", class, r.ran, r.took.Seconds())
 		for _, reason := range slices.Sorted(maps.Keys(r.skipped)) {
-			t.Logf("%s: %d skipped: %s\n\t%s", class, len(r.skipped[reason]), reason, strings.Join(r.skipped[reason], "\n\t"))
+			t.Logf("%s: %d skipped: %s\n\t%s", class, len(r.skipped[reason]), reason,
+				strings.Join(r.skipped[reason], "\n\t"))
 		}
 	}
 }

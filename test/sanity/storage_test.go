@@ -24,8 +24,8 @@ const (
 	poolName   = "pool"
 )
 
-// prepareDisks makes a volume group for each class, of one disk each, and of two for that with redundancy. Everything on the disks
-// is lost.
+// prepareDisks makes a volume group for each class, of one disk each, and of two for that with redundancy. Everything
+// on the disks is lost.
 func prepareDisks(t *testing.T) *lvm.LVM {
 	t.Helper()
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
@@ -35,13 +35,15 @@ func prepareDisks(t *testing.T) *lvm.LVM {
 	runner := host.NewLocal()
 	t.Cleanup(func() { t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand()) })
 	storage := lvm.New(runner)
-	for group, devices := range map[string][]string{thinClass: disks[:1], thickClass: disks[1:2], raidClass: disks[2:4]} {
+	for group, devices := range map[string][]string{thinClass: disks[:1], thickClass: disks[1:2],
+		raidClass: disks[2:4]} {
 		if err := storage.VGCreate(t.Context(), lvm.VGCreateOptions{Name: group, Devices: devices}); err != nil {
 			t.Fatal(err)
 		}
 		storage.NameDevices(group, true)
 	}
-	if err := storage.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: thinClass, Name: poolName, PercentFree: 90}); err != nil {
+	if err := storage.LVCreateThinPool(t.Context(),
+		lvm.ThinPoolOptions{VG: thinClass, Name: poolName, PercentFree: 90}); err != nil {
 		t.Fatal(err)
 	}
 	return storage
@@ -55,7 +57,8 @@ func deviceClasses() []lvmd.DeviceClass {
 			ThinPoolConfig: &lvmd.ThinPoolConfig{Name: poolName, OverprovisionRatio: 10},
 		},
 		{Name: thickClass, VolumeGroup: thickClass, Type: types.TypeThick},
-		{Name: raidClass, VolumeGroup: raidClass, Type: types.TypeThick, LVCreateOptions: lvmd.RAIDOptions("raid1", 1, 0, 0)},
+		{Name: raidClass, VolumeGroup: raidClass, Type: types.TypeThick,
+			LVCreateOptions: lvmd.RAIDOptions("raid1", 1, 0, 0)},
 	}
 }
 

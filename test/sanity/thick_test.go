@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// refusesSnapshots is what takes the place of the specs in notForThick: a snapshot and a clone of a thick volume are refused
-// with the right code, and leave nothing.
+// refusesSnapshots is what takes the place of the specs in notForThick: a snapshot and a clone of a thick volume are
+// refused with the right code, and leave nothing.
 func refusesSnapshots(config *sanity.TestConfig) {
 	ginkgo.It("should answer Unimplemented to a snapshot and a clone", func(ctx ginkgo.SpecContext) {
 		connection, err := utils.Connect(config.ControllerAddress, config.ControllerDialOptions...)

@@ -26,14 +26,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// agents play the node agents: what they write and watch, with nothing on a node. What they know comes from one cache, and each watches
-// beside that as a real one does, and throws away what it gets.
+// agents play the node agents: what they write and watch, with nothing on a node. What they know comes from one cache,
+// and each watches beside that as a real one does, and throws away what it gets.
 type agents struct {
 	*cluster
 	cache cache.Cache
 	known client.Client
-	// heard is what the API server has sent to all of them, in bytes; watches how often they began to listen; read and written how often
-	// they read and wrote, conflicts how often in vain.
+	// heard is what the API server has sent to all of them, in bytes; watches how often they began to listen; read and
+	// written how often they read and wrote, conflicts how often in vain.
 	heard, watches, read, written, conflicts atomic.Int64
 	// deaf tells once why a watch ended.
 	deaf sync.Once
@@ -52,7 +52,8 @@ func (a *agents) start(ctx context.Context) error {
 	if a.cache, err = cache.New(a.config, cache.Options{Scheme: clientgoscheme.Scheme}); err != nil {
 		return err
 	}
-	if a.known, err = client.New(a.config, client.Options{Scheme: clientgoscheme.Scheme, Cache: &client.CacheOptions{Reader: a.cache}}); err != nil {
+	if a.known, err = client.New(a.config,
+		client.Options{Scheme: clientgoscheme.Scheme, Cache: &client.CacheOptions{Reader: a.cache}}); err != nil {
 		return err
 	}
 	volumes, err := a.cache.GetInformer(ctx, &topolvmv1.LogicalVolume{}, cache.BlockUntilSynced(false))
@@ -93,7 +94,8 @@ func (a *agents) start(ctx context.Context) error {
 
 // listen is the watch of an agent on the LVMVolumeGroups.
 func (a *agents) listen(ctx context.Context, transport *http.Client) {
-	url := strings.TrimSuffix(a.config.Host, "/") + "/apis/lvm.topolvm.io/v1alpha1/namespaces/" + namespace + "/lvmvolumegroups?watch=true&allowWatchBookmarks=true"
+	url := strings.TrimSuffix(a.config.Host, "/") + "/apis/lvm.topolvm.io/v1alpha1/namespaces/" + namespace +
+		"/lvmvolumegroups?watch=true&allowWatchBookmarks=true"
 	for ctx.Err() == nil {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 		if err != nil {
@@ -144,21 +146,32 @@ func (a *agents) setUp(ctx context.Context, i int) error {
 		slices.SortFunc(status.NodeStatus, func(x, y v1alpha1.VGStatus) int { return len(x.Name) - len(y.Name) })
 		for n := range 6 {
 			capacity := resource.MustParse("1Ti")
-			status.Devices = append(status.Devices, v1alpha1.DeviceStatus{Name: fmt.Sprintf("/dev/sd%c", 'a'+n), ID: fmt.Sprintf("wwn:0x5000c500%08x", i*6+n), Type: "disk",
-				ByID: []string{fmt.Sprintf("ata-ST1000NM0008_%08x", i*6+n), fmt.Sprintf("wwn-0x5000c500%08x", i*6+n)}, ByPath: []string{fmt.Sprintf("pci-0000:00:1f.2-ata-%d", n)},
-				Size: &capacity, Model: "ST1000NM0008", Vendor: "ATA", Serial: fmt.Sprintf("%08x", i*6+n), WWN: fmt.Sprintf("0x5000c500%08x", i*6+n), Transport: "sata", State: v1alpha1.DeviceInUse})
+			status.Devices = append(status.Devices,
+				v1alpha1.DeviceStatus{Name: fmt.Sprintf("/dev/sd%c", 'a'+n),
+					ID: fmt.Sprintf("wwn:0x5000c500%08x", i*6+n), Type: "disk",
+					ByID: []string{fmt.Sprintf("ata-ST1000NM0008_%08x", i*6+n),
+						fmt.Sprintf("wwn-0x5000c500%08x", i*6+n)},
+					ByPath: []string{fmt.Sprintf("pci-0000:00:1f.2-ata-%d", n)},
+					Size:   &capacity, Model: "ST1000NM0008", Vendor: "ATA", Serial: fmt.Sprintf("%08x", i*6+n),
+					WWN: fmt.Sprintf("0x5000c500%08x", i*6+n), Transport: "sata", State: v1alpha1.DeviceInUse})
 		}
 	})
 }
 
 func (a *agents) entry(i int, class string) v1alpha1.VGStatus {
-	whole, free := resource.MustParse("1Ti"), resource.MustParse("102Gi")
+	whole := resource.MustParse("1Ti")
+	free := resource.MustParse("102Gi")
 	id := fmt.Sprintf("%s-%04d", class, i)
 	now := metav1.Now()
-	entry := v1alpha1.VGStatus{Name: class, Status: v1alpha1.VGStatusReady, ObservedGeneration: 1, UUID: id, Devices: []string{"/dev/sdb"}, Size: &whole, Free: &free,
-		PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: id, Name: "/dev/sdb", DeviceID: "wwn:" + id, Path: "/dev/disk/by-id/wwn-" + id, Size: &whole, Free: &free, State: v1alpha1.PhysicalVolumeReady}}}
-	for _, kind := range []string{v1alpha1.ConditionDevicesHealthy, v1alpha1.ConditionVolumesHealthy, v1alpha1.ConditionThinPoolHealthy} {
-		entry.Conditions = append(entry.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, LastTransitionTime: now, ObservedGeneration: 1})
+	entry := v1alpha1.VGStatus{Name: class, Status: v1alpha1.VGStatusReady, ObservedGeneration: 1, UUID: id,
+		Devices: []string{"/dev/sdb"}, Size: &whole, Free: &free,
+		PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: id, Name: "/dev/sdb", DeviceID: "wwn:" + id,
+			Path: "/dev/disk/by-id/wwn-" + id, Size: &whole, Free: &free, State: v1alpha1.PhysicalVolumeReady}}}
+	for _, kind := range []string{v1alpha1.ConditionDevicesHealthy, v1alpha1.ConditionVolumesHealthy,
+		v1alpha1.ConditionThinPoolHealthy} {
+		entry.Conditions = append(entry.Conditions,
+			metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, LastTransitionTime: now,
+				ObservedGeneration: 1})
 	}
 	return entry
 }
@@ -166,7 +179,8 @@ func (a *agents) entry(i int, class string) v1alpha1.VGStatus {
 // takePart writes that a node takes part in a class, and reads the class, as the agents do it.
 func (a *agents) takePart(ctx context.Context, node, class string) error {
 	if _, err := wait(ctx, "", time.Second, func() (bool, string, error) {
-		err := errors.Join(a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class}, &v1alpha1.LVMVolumeGroup{}),
+		err := errors.Join(a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class},
+			&v1alpha1.LVMVolumeGroup{}),
 			a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: node}, &v1alpha1.LVMVolumeGroupNodeStatus{}))
 		return err == nil, "", err // not there yet
 	}); err != nil {
@@ -179,8 +193,10 @@ func (a *agents) takePart(ctx context.Context, node, class string) error {
 			return false, "", err
 		}
 		next := status.DeepCopy()
-		next.Status.NodeStatus = append(next.Status.NodeStatus, v1alpha1.VGStatus{Name: class, Status: v1alpha1.VGStatusProgressing, Reason: "begins"})
-		if err := a.Status().Patch(ctx, next, client.MergeFromWithOptions(status, client.MergeFromWithOptimisticLock{})); err != nil {
+		next.Status.NodeStatus = append(next.Status.NodeStatus,
+			v1alpha1.VGStatus{Name: class, Status: v1alpha1.VGStatusProgressing, Reason: "begins"})
+		if err := a.Status().Patch(ctx, next,
+			client.MergeFromWithOptions(status, client.MergeFromWithOptimisticLock{})); err != nil {
 			if apierrors.IsConflict(err) {
 				a.conflicts.Add(1)
 			}
@@ -194,7 +210,8 @@ func (a *agents) takePart(ctx context.Context, node, class string) error {
 }
 
 // writeStatus changes the status of a node.
-func (a *agents) writeStatus(ctx context.Context, node string, change func(*v1alpha1.LVMVolumeGroupNodeStatusStatus)) error {
+func (a *agents) writeStatus(ctx context.Context, node string,
+	change func(*v1alpha1.LVMVolumeGroupNodeStatusStatus)) error {
 	_, err := wait(ctx, "", 500*time.Millisecond, func() (bool, string, error) {
 		status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 		if err := a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: node}, status); err != nil {
@@ -203,7 +220,8 @@ func (a *agents) writeStatus(ctx context.Context, node string, change func(*v1al
 		next := status.DeepCopy()
 		change(&next.Status)
 		a.written.Add(1)
-		err := a.known.Status().Patch(ctx, next, client.MergeFromWithOptions(status, client.MergeFromWithOptimisticLock{}))
+		err := a.known.Status().Patch(ctx, next,
+			client.MergeFromWithOptions(status, client.MergeFromWithOptimisticLock{}))
 		return err == nil, "", err
 	})
 	return err

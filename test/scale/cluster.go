@@ -56,7 +56,8 @@ func (o options) audit() string { return filepath.Join(o.work, "audit.log") }
 
 func startCluster(ctx context.Context, o options) (*cluster, error) {
 	for _, add := range []func() error{
-		func() error { return v1alpha1.AddToScheme(clientgoscheme.Scheme) }, func() error { return topolvmv1.AddToScheme(clientgoscheme.Scheme) },
+		func() error { return v1alpha1.AddToScheme(clientgoscheme.Scheme) },
+		func() error { return topolvmv1.AddToScheme(clientgoscheme.Scheme) },
 		func() error { return os.MkdirAll(o.work, 0o755) }, func() error { return os.RemoveAll(o.audit()) },
 		func() error { return os.WriteFile(filepath.Join(o.work, "policy.yaml"), []byte(auditPolicy), 0o600) },
 	} {
@@ -65,7 +66,8 @@ func startCluster(ctx context.Context, o options) (*cluster, error) {
 		}
 	}
 	c := &cluster{options: o, server: &envtest.Environment{
-		BinaryAssetsDirectory: o.assets, CRDDirectoryPaths: []string{filepath.Join("config", "crd")}, ErrorIfCRDPathMissing: true,
+		BinaryAssetsDirectory: o.assets, CRDDirectoryPaths: []string{filepath.Join("config", "crd")},
+		ErrorIfCRDPathMissing: true,
 	}}
 	api := c.server.ControlPlane.GetAPIServer()
 	api.Configure().Set("audit-policy-file", filepath.Join(o.work, "policy.yaml")).Set("audit-log-path", o.audit()).
@@ -77,7 +79,8 @@ func startCluster(ctx context.Context, o options) (*cluster, error) {
 		return nil, errors.Join(fmt.Errorf("start the API server: %w", err), c.server.Stop())
 	}
 	c.config = rest.CopyConfig(config)
-	c.config.QPS, c.config.Burst = -1, -1
+	c.config.QPS = -1
+	c.config.Burst = -1
 	if c.Client, err = client.New(c.config, client.Options{Scheme: clientgoscheme.Scheme}); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
@@ -143,26 +146,31 @@ func (c *cluster) populate(ctx context.Context) error {
 func (c *cluster) makeNode(ctx context.Context, i int) error {
 	name := nodeName(i)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
-		Labels:      map[string]string{corev1.LabelHostname: name, v1alpha1.TopologyNodeKey: name, corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", "node-role.kubernetes.io/worker": ""},
+		Labels: map[string]string{corev1.LabelHostname: name, v1alpha1.TopologyNodeKey: name,
+			corev1.LabelArchStable: "amd64", corev1.LabelOSStable: "linux", "node-role.kubernetes.io/worker": ""},
 		Annotations: map[string]string{v1alpha1.CapacityAnnotationPrefix + "00default": "1099511627776"}}}
 	for _, class := range classes {
 		node.Annotations[v1alpha1.CapacityAnnotationPrefix+class] = "1099511627776"
 	}
-	status := corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}}}
+	status := corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady,
+		Status: corev1.ConditionTrue, Reason: "KubeletReady"}}}
 	// A real Node names the images that it has, which is most of its size.
 	for n := range 50 {
 		status.Images = append(status.Images, corev1.ContainerImage{SizeBytes: 1 << 28, Names: []string{
-			fmt.Sprintf("registry.example.com/team-%02d/application@sha256:%064d", n, i*50+n), fmt.Sprintf("registry.example.com/team-%02d/application:v1.2.%d", n, n)}})
+			fmt.Sprintf("registry.example.com/team-%02d/application@sha256:%064d", n, i*50+n),
+			fmt.Sprintf("registry.example.com/team-%02d/application:v1.2.%d", n, n)}})
 	}
 	if err := c.Create(ctx, node); err != nil {
 		return err
 	}
-	node.Spec.Taints, node.Status = nil, status
+	node.Spec.Taints = nil
+	node.Status = status
 	if err := c.Status().Update(ctx, node); err != nil {
 		return err
 	}
 	return c.Create(ctx, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: storagev1.CSINodeSpec{
-		Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: name, TopologyKeys: []string{v1alpha1.TopologyNodeKey}}}}})
+		Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: name,
+			TopologyKeys: []string{v1alpha1.TopologyNodeKey}}}}})
 }
 
 var (
@@ -173,12 +181,17 @@ var (
 
 // makeVolume makes a volume as it is long after it was made: bound, and used.
 func (c *cluster) makeVolume(ctx context.Context, i int) error {
-	node, class := nodeName(i%c.nodes), classes[i%len(classes)]
+	node := nodeName(i % c.nodes)
+	class := classes[i%len(classes)]
 	storageClass := v1alpha1.StorageClassName(class)
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("data-database-%05d", i), Namespace: "apps",
-		Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes", "pv.kubernetes.io/bound-by-controller": "yes",
-			"volume.kubernetes.io/selected-node": node, "volume.kubernetes.io/storage-provisioner": v1alpha1.DriverName}},
-		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: writeOnce, StorageClassName: &storageClass, VolumeName: fmt.Sprintf("pvc-%05d", i), Resources: corev1.VolumeResourceRequirements{Requests: size}}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("data-database-%05d", i),
+		Namespace: "apps",
+		Annotations: map[string]string{"pv.kubernetes.io/bind-completed": "yes",
+			"pv.kubernetes.io/bound-by-controller":     "yes",
+			"volume.kubernetes.io/selected-node":       node,
+			"volume.kubernetes.io/storage-provisioner": v1alpha1.DriverName}},
+		Spec: corev1.PersistentVolumeClaimSpec{AccessModes: writeOnce, StorageClassName: &storageClass,
+			VolumeName: fmt.Sprintf("pvc-%05d", i), Resources: corev1.VolumeResourceRequirements{Requests: size}}}
 	if err := c.Create(ctx, claim); err != nil {
 		return err
 	}
@@ -186,9 +199,11 @@ func (c *cluster) makeVolume(ctx context.Context, i int) error {
 	if err := c.Status().Update(ctx, claim); err != nil {
 		return err
 	}
-	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName, Finalizers: []string{v1alpha1.LogicalVolumeFinalizer},
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName,
+		Finalizers:  []string{v1alpha1.LogicalVolumeFinalizer},
 		Annotations: map[string]string{v1alpha1.ClaimAnnotation: "apps/" + claim.Name}},
-		Spec: topolvmv1.LogicalVolumeSpec{Name: claim.Spec.VolumeName, NodeName: node, DeviceClass: class, Size: gibibyte}}
+		Spec: topolvmv1.LogicalVolumeSpec{Name: claim.Spec.VolumeName, NodeName: node, DeviceClass: class,
+			Size: gibibyte}}
 	if err := c.Create(ctx, lv); err != nil {
 		return err
 	}
@@ -196,14 +211,24 @@ func (c *cluster) makeVolume(ctx context.Context, i int) error {
 	if err := c.Status().Update(ctx, lv); err != nil {
 		return err
 	}
-	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName, Finalizers: []string{"external-provisioner.volume.kubernetes.io/finalizer"}, Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": v1alpha1.DriverName,
-		"volume.kubernetes.io/provisioner-deletion-secret-name": "", "volume.kubernetes.io/provisioner-deletion-secret-namespace": ""}},
-		Spec: corev1.PersistentVolumeSpec{Capacity: size, AccessModes: writeOnce, StorageClassName: storageClass, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: "apps", Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName, VolumeHandle: string(lv.UID), FSType: "xfs",
-				VolumeAttributes: map[string]string{"storage.kubernetes.io/csiProvisionerIdentity": "1-topolvm.io"}}},
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: v1alpha1.TopologyNodeKey, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}},
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: claim.Spec.VolumeName,
+		Finalizers: []string{"external-provisioner.volume.kubernetes.io/finalizer"},
+		Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": v1alpha1.DriverName,
+			"volume.kubernetes.io/provisioner-deletion-secret-name":      "",
+			"volume.kubernetes.io/provisioner-deletion-secret-namespace": ""}},
+		Spec: corev1.PersistentVolumeSpec{Capacity: size, AccessModes: writeOnce, StorageClassName: storageClass,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
+			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim",
+				Namespace: "apps", Name: claim.Name, UID: claim.UID, ResourceVersion: claim.ResourceVersion},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: v1alpha1.DriverName,
+					VolumeHandle: string(lv.UID), FSType: "xfs",
+					VolumeAttributes: map[string]string{
+						"storage.kubernetes.io/csiProvisionerIdentity": "1-topolvm.io"}}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{
+				Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: v1alpha1.TopologyNodeKey,
+						Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}}}}},
 		}}
 	if err := c.Create(ctx, pv); err != nil {
 		return err
@@ -214,7 +239,8 @@ func (c *cluster) makeVolume(ctx context.Context, i int) error {
 
 // startControllerManager starts what binds claims, with the request limits that OpenShift gives it.
 func (c *cluster) startControllerManager(ctx context.Context) error {
-	user, err := c.server.AddUser(envtest.User{Name: "system:kube-controller-manager", Groups: []string{"system:masters"}}, nil)
+	user, err := c.server.AddUser(envtest.User{Name: "system:kube-controller-manager",
+		Groups: []string{"system:masters"}}, nil)
 	if err != nil {
 		return err
 	}
@@ -226,9 +252,12 @@ func (c *cluster) startControllerManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.manager = exec.CommandContext(ctx, filepath.Join(c.assets, "kube-controller-manager"), "--kubeconfig="+file, "--leader-elect=false", "--secure-port=0",
-		"--controllers=persistentvolume-binder-controller,persistentvolumeclaim-protection-controller,persistentvolume-protection-controller", "--kube-api-qps=150", "--kube-api-burst=300")
-	c.manager.Stdout, c.manager.Stderr = log, log
+	c.manager = exec.CommandContext(ctx, filepath.Join(c.assets, "kube-controller-manager"), "--kubeconfig="+file,
+		"--leader-elect=false", "--secure-port=0",
+		"--controllers=persistentvolume-binder-controller,persistentvolumeclaim-protection-controller,"+
+			"persistentvolume-protection-controller", "--kube-api-qps=150", "--kube-api-burst=300")
+	c.manager.Stdout = log
+	c.manager.Stderr = log
 	return c.manager.Start()
 }
 
@@ -242,8 +271,10 @@ func (c *cluster) writeKubeconfig(name string, user *envtest.AuthenticatedUser) 
 }
 
 // wait asks until something holds, and returns how long it took. It tells how far it is, unless it is about nothing.
-func wait(ctx context.Context, what string, every time.Duration, holds func() (bool, string, error)) (time.Duration, error) {
-	begun, told := time.Now(), time.Now()
+func wait(ctx context.Context, what string, every time.Duration,
+	holds func() (bool, string, error)) (time.Duration, error) {
+	begun := time.Now()
+	told := time.Now()
 	for {
 		done, seen, err := holds()
 		if err == nil && done {

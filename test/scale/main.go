@@ -1,5 +1,5 @@
-// Command scale measures the operator with many nodes: a real API server and the real operator's process, and agents that are
-// played, since their LVM is not what is measured. Machines are shared and noisy; what is counted is exact.
+// Command scale measures the operator with many nodes: a real API server and the real operator's process, and agents
+// that are played, since their LVM is not what is measured. Machines are shared and noisy; what is counted is exact.
 package main
 
 import (
@@ -29,7 +29,8 @@ func main() {
 	flag.StringVar(&o.assets, "assets", "", "folder with etcd, kube-apiserver and kube-controller-manager")
 	flag.StringVar(&o.work, "work", "", "folder for logs")
 	flag.IntVar(&o.nodes, "nodes", 1000, "nodes")
-	flag.IntVar(&o.volumes, "volumes", 20000, "volumes that are there already, each with LogicalVolume, PersistentVolume and claim")
+	flag.IntVar(&o.volumes, "volumes", 20000,
+		"volumes that are there already, each with LogicalVolume, PersistentVolume and claim")
 	flag.IntVar(&o.claims, "claims", 1000, "claims that are made at once")
 	flag.DurationVar(&o.rest, "rest", 2*time.Minute, "how long it is watched at rest")
 	flag.Parse()
@@ -79,7 +80,8 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	nodes := newAgents(c)
-	for _, step := range []func(context.Context, *agents, *report) error{c.measureStart, c.measureRest, c.measureChange, c.measureClaims, c.measureRestart} {
+	for _, step := range []func(context.Context, *agents, *report) error{c.measureStart, c.measureRest, c.measureChange,
+		c.measureClaims, c.measureRestart} {
 		if err := step(ctx, nodes, r); err != nil {
 			r.print()
 			return err

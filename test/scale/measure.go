@@ -33,7 +33,8 @@ func (c *cluster) status(ctx context.Context) (*v1alpha1.LVMCluster, error) {
 func (c *cluster) isReady(ctx context.Context) func() (bool, string, error) {
 	return func() (bool, string, error) {
 		lvmCluster, err := c.status(ctx)
-		return err == nil && lvmCluster.Status.Ready, string(lvmCluster.Status.State) + " " + lvmCluster.Status.VolumeGroups, err
+		return err == nil && lvmCluster.Status.Ready,
+			string(lvmCluster.Status.State) + " " + lvmCluster.Status.VolumeGroups, err
 	}
 }
 
@@ -44,7 +45,8 @@ func (c *cluster) steady(ctx context.Context) (time.Duration, error) {
 	if _, err := log.next(); err != nil {
 		return 0, err
 	}
-	begun, last := time.Now(), time.Now()
+	begun := time.Now()
+	last := time.Now()
 	_, err := wait(ctx, "the operator is steady", 500*time.Millisecond, func() (bool, string, error) {
 		now, err := log.next()
 		if err != nil {
@@ -63,11 +65,14 @@ func (c *cluster) measureStart(ctx context.Context, a *agents, r *report) error 
 	if err := c.installOperator(ctx); err != nil {
 		return err
 	}
-	lvmCluster := &v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: clusterKey.Namespace, Name: clusterKey.Name}}
+	lvmCluster := &v1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: clusterKey.Namespace,
+		Name: clusterKey.Name}}
 	for i, class := range classes {
 		lvmCluster.Spec.Storage.DeviceClasses = append(lvmCluster.Spec.Storage.DeviceClasses, v1alpha1.DeviceClass{
-			Name: class, Default: i == 0, ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10},
-			DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{v1alpha1.DevicePath("/dev/disk/by-id/" + class)}}})
+			Name: class, Default: i == 0, ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool",
+				OverprovisionRatio: 10},
+			DeviceSelector: &v1alpha1.DeviceSelector{
+				Paths: []v1alpha1.DevicePath{v1alpha1.DevicePath("/dev/disk/by-id/" + class)}}})
 	}
 	if err := c.Create(ctx, lvmCluster); err != nil {
 		return err
@@ -96,7 +101,9 @@ func (c *cluster) measureStart(ctx context.Context, a *agents, r *report) error 
 	}); err != nil {
 		return err
 	}
-	r.add("agents set up, within a minute", "%.0f s, %d reads, %d writes, %d conflicts, %d watches, %d MiB sent to them", time.Since(begun).Seconds(), a.read.Load(), a.written.Load(), a.conflicts.Load(), a.watches.Load(), a.heard.Load()/mebibyte)
+	r.add("agents set up, within a minute",
+		"%.0f s, %d reads, %d writes, %d conflicts, %d watches, %d MiB sent to them", time.Since(begun).Seconds(),
+		a.read.Load(), a.written.Load(), a.conflicts.Load(), a.watches.Load(), a.heard.Load()/mebibyte)
 	if _, err := wait(ctx, "the LVMCluster is Ready", 200*time.Millisecond, c.isReady(ctx)); err != nil {
 		return err
 	}
@@ -124,9 +131,11 @@ func eachAtOnce(ctx context.Context, n int, do func(int) error) error {
 func (c *cluster) playDaemonSet(ctx context.Context) {
 	for ctx.Err() == nil {
 		set := &appsv1.DaemonSet{}
-		if c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "vg-manager"}, set) == nil && set.Status.ObservedGeneration != set.Generation {
+		if c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "vg-manager"}, set) == nil &&
+			set.Status.ObservedGeneration != set.Generation {
 			n := int32(c.nodes)
-			set.Status = appsv1.DaemonSetStatus{ObservedGeneration: set.Generation, DesiredNumberScheduled: n, CurrentNumberScheduled: n, UpdatedNumberScheduled: n, NumberReady: n, NumberAvailable: n}
+			set.Status = appsv1.DaemonSetStatus{ObservedGeneration: set.Generation, DesiredNumberScheduled: n,
+				CurrentNumberScheduled: n, UpdatedNumberScheduled: n, NumberReady: n, NumberAvailable: n}
 			_ = c.Status().Update(ctx, set)
 		}
 		select {
@@ -181,7 +190,8 @@ func (c *cluster) measureChange(ctx context.Context, a *agents, r *report) error
 	node := nodeName(c.nodes / 2)
 	begun := time.Now()
 	if err := a.writeStatus(ctx, node, func(status *v1alpha1.LVMVolumeGroupNodeStatusStatus) {
-		status.NodeStatus[0].Status, status.NodeStatus[0].Reason = v1alpha1.VGStatusDegraded, "disk /dev/sdb is missing"
+		status.NodeStatus[0].Status = v1alpha1.VGStatusDegraded
+		status.NodeStatus[0].Reason = "disk /dev/sdb is missing"
 	}); err != nil {
 		return err
 	}
@@ -199,9 +209,11 @@ func (c *cluster) measureChange(ctx context.Context, a *agents, r *report) error
 	if err != nil {
 		return err
 	}
-	r.add("a node degrades: until the LVMCluster says so", "%.1f s; requests of the operator: %v", took.Seconds(), made.without("leases"))
+	r.add("a node degrades: until the LVMCluster says so", "%.1f s; requests of the operator: %v", took.Seconds(),
+		made.without("leases"))
 	return a.writeStatus(ctx, node, func(status *v1alpha1.LVMVolumeGroupNodeStatusStatus) {
-		status.NodeStatus[0].Status, status.NodeStatus[0].Reason = v1alpha1.VGStatusReady, ""
+		status.NodeStatus[0].Status = v1alpha1.VGStatusReady
+		status.NodeStatus[0].Reason = ""
 	})
 }
 
@@ -233,9 +245,11 @@ func (c *cluster) measureClaims(ctx context.Context, a *agents, r *report) error
 	begun := time.Now()
 	storageClass := "lvms-fast"
 	if err := each(ctx, c.claims, func(i int) error {
-		return c.Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("new-%04d", i), Namespace: "apps",
+		return c.Create(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("new-%04d",
+			i), Namespace: "apps",
 			Annotations: map[string]string{"volume.kubernetes.io/selected-node": nodeName(i % c.nodes)}},
-			Spec: corev1.PersistentVolumeClaimSpec{AccessModes: writeOnce, StorageClassName: &storageClass, Resources: corev1.VolumeResourceRequirements{Requests: size}}})
+			Spec: corev1.PersistentVolumeClaimSpec{AccessModes: writeOnce, StorageClassName: &storageClass,
+				Resources: corev1.VolumeResourceRequirements{Requests: size}}})
 	}); err != nil {
 		return err
 	}
@@ -249,7 +263,9 @@ func (c *cluster) measureClaims(ctx context.Context, a *agents, r *report) error
 	if err != nil {
 		return err
 	}
-	r.add(fmt.Sprintf("%d claims at once", c.claims), "%.1f s until all are bound (%.1f s to make the claims); memory %d MiB resident, %d MiB at most so far", time.Since(begun).Seconds(), made.Seconds(), u.resident/mebibyte, u.peak/mebibyte)
+	r.add(fmt.Sprintf("%d claims at once", c.claims),
+		"%.1f s until all are bound (%.1f s to make the claims); memory %d MiB resident, %d MiB at most so far",
+		time.Since(begun).Seconds(), made.Seconds(), u.resident/mebibyte, u.peak/mebibyte)
 	return nil
 }
 
@@ -267,7 +283,8 @@ func (c *cluster) measureRestart(ctx context.Context, _ *agents, r *report) erro
 	if err := c.startOperator(ctx); err != nil {
 		return err
 	}
-	if _, err := wait(ctx, "the operator is ready", 50*time.Millisecond, func() (bool, string, error) { return ready(), "", nil }); err != nil {
+	if _, err := wait(ctx, "the operator is ready", 50*time.Millisecond,
+		func() (bool, string, error) { return ready(), "", nil }); err != nil {
 		return err
 	}
 	isReady := time.Since(begun)
@@ -283,6 +300,7 @@ func (c *cluster) measureRestart(ctx context.Context, _ *agents, r *report) erro
 	if err != nil {
 		return err
 	}
-	r.add("restart", "ready after %.1f s, steady after %.1f s; memory %d MiB resident, %d MiB at most; requests: %v", isReady.Seconds(), (isReady + quiet).Seconds(), u.resident/mebibyte, u.peak/mebibyte, made.without("leases"))
+	r.add("restart", "ready after %.1f s, steady after %.1f s; memory %d MiB resident, %d MiB at most; requests: %v",
+		isReady.Seconds(), (isReady + quiet).Seconds(), u.resident/mebibyte, u.peak/mebibyte, made.without("leases"))
 	return nil
 }

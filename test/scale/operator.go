@@ -58,7 +58,8 @@ func (c *cluster) installOperator(ctx context.Context) error {
 			}
 		}
 	}
-	user, err := c.server.AddUser(envtest.User{Name: operatorUser, Groups: []string{"system:serviceaccounts", "system:authenticated"}}, nil)
+	user, err := c.server.AddUser(envtest.User{Name: operatorUser,
+		Groups: []string{"system:serviceaccounts", "system:authenticated"}}, nil)
 	if err != nil {
 		return err
 	}
@@ -68,7 +69,8 @@ func (c *cluster) installOperator(ctx context.Context) error {
 	for _, object := range []client.Object{
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "vg-manager"}},
-		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: podName}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "lvms-operator:scale"}}}},
+		&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: podName},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "lvms-operator:scale"}}}},
 	} {
 		if err := c.Create(ctx, object); err != nil {
 			return err
@@ -95,8 +97,8 @@ func objects(file string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// registerWebhook makes the configuration that the operator fills in. There is no Service by which it could be called, so it is for
-// new LVMClusters only, of which none comes.
+// registerWebhook makes the configuration that the operator fills in. There is no Service by which it could be called,
+// so it is for new LVMClusters only, of which none comes.
 func (c *cluster) registerWebhook(ctx context.Context) error {
 	file := filepath.Join("config", "webhook", "manifests.yaml")
 	all, err := objects(file)
@@ -126,9 +128,12 @@ func (c *cluster) startOperator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	command := exec.CommandContext(ctx, c.binary, "operator", "--diagnostics-address=127.0.0.1:18443", "--webhook-port=19443", "--health-probe-bind-address="+healthAddress, "--standbys=0", "--pprof-port=16060")
-	command.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig, "NAMESPACE="+namespace, "NAME="+podName, "GOGC=25", "GOMAXPROCS=2")
-	command.Stdout, command.Stderr = log, log
+	command := exec.CommandContext(ctx, c.binary, "operator", "--diagnostics-address=127.0.0.1:18443",
+		"--webhook-port=19443", "--health-probe-bind-address="+healthAddress, "--standbys=0", "--pprof-port=16060")
+	command.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig, "NAMESPACE="+namespace, "NAME="+podName,
+		"GOGC=25", "GOMAXPROCS=2")
+	command.Stdout = log
+	command.Stderr = log
 	// Where the operator has the socket of its CSI controller.
 	if err := os.MkdirAll("/run/topolvm", 0o755); err != nil {
 		return err
@@ -165,7 +170,8 @@ func ready() bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// usage is what the process has taken: memory in bytes, now and at most (proc_pid_status(5)), and time of processors (proc_pid_stat(5)).
+// usage is what the process has taken: memory in bytes, now and at most (proc_pid_status(5)), and time of processors
+// (proc_pid_stat(5)).
 type usage struct {
 	resident, peak int64
 	cpu            time.Duration
@@ -247,7 +253,8 @@ func (a *auditReader) next() (calls, error) {
 			return nil, fmt.Errorf("audit log: %w", err)
 		}
 		// A watch is there when it begins, anything else when it has ended.
-		if watch := event.Verb == "watch"; event.Stage != "ResponseComplete" && !watch || watch && event.Stage != "ResponseStarted" {
+		if watch := event.Verb == "watch"; event.Stage != "ResponseComplete" && !watch ||
+			watch && event.Stage != "ResponseStarted" {
 			continue
 		}
 		what := event.ObjectRef.Resource
@@ -261,7 +268,8 @@ func (a *auditReader) next() (calls, error) {
 	}
 }
 
-// writesBut returns how many writes there were but those of some kinds. A review asks for rights: it is made and not kept.
+// writesBut returns how many writes there were but those of some kinds. A review asks for rights: it is made and not
+// kept.
 func (c calls) writesBut(except ...string) int {
 	n := 0
 	for what, count := range c {

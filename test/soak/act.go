@@ -34,7 +34,8 @@ func (w *world) act(ctx context.Context, m *Model, s Step) (sum string, err erro
 	case opDelete:
 		return "", w.remove(ctx, s.On)
 	case opDeleteSnapshot:
-		return "", w.retry(ctx, "delete snapshot "+s.On, func(ctx context.Context) error { return w.RemoveSnapshot(ctx, namespace, s.On) })
+		return "", w.retry(ctx, "delete snapshot "+s.On,
+			func(ctx context.Context) error { return w.RemoveSnapshot(ctx, namespace, s.On) })
 	case opFill:
 		return "", w.fill(ctx)
 	}
@@ -53,19 +54,29 @@ func (w *world) administer(ctx context.Context, s Step) error {
 		if err != nil {
 			return err
 		}
-		if err := w.change(ctx, func(storage *lvmv1alpha1.Storage) { storage.DeviceClasses = append(without(storage, s.On), class) }); err != nil {
+		if err := w.change(ctx, func(storage *lvmv1alpha1.Storage) {
+			storage.DeviceClasses = append(without(storage,
+				s.On), class)
+		}); err != nil {
 			return err
 		}
-		return w.await(ctx, "volume group "+s.On, func(group lvmv1alpha1.VGStatus) bool { return group.Size != nil }, s.On)
+		return w.await(ctx, "volume group "+s.On,
+			func(group lvmv1alpha1.VGStatus) bool { return group.Size != nil }, s.On)
 	case opRemoveClass:
-		if err := w.change(ctx, func(storage *lvmv1alpha1.Storage) { storage.DeviceClasses = without(storage, s.On) }); err != nil {
+		if err := w.change(ctx, func(storage *lvmv1alpha1.Storage) {
+			storage.DeviceClasses = without(storage,
+				s.On)
+		}); err != nil {
 			return err
 		}
-		return w.await(ctx, "volume group "+s.On+" gone", func(group lvmv1alpha1.VGStatus) bool { return group.Name == "" }, s.On)
+		return w.await(ctx, "volume group "+s.On+" gone",
+			func(group lvmv1alpha1.VGStatus) bool { return group.Name == "" }, s.On)
 	case opFailDevice:
-		return w.retry(ctx, "fail "+failedDisk, func(ctx context.Context) error { return w.node.FailDisk(ctx, failedDisk) })
+		return w.retry(ctx, "fail "+failedDisk,
+			func(ctx context.Context) error { return w.node.FailDisk(ctx, failedDisk) })
 	case opHealDevice:
-		return w.retry(ctx, "heal "+failedDisk, func(ctx context.Context) error { return w.node.HealDisk(ctx, failedDisk) })
+		return w.retry(ctx, "heal "+failedDisk,
+			func(ctx context.Context) error { return w.node.HealDisk(ctx, failedDisk) })
 	}
 	return fmt.Errorf("no operation %q", s.Op)
 }
@@ -86,14 +97,18 @@ func (w *world) await(ctx context.Context, what string, is func(lvmv1alpha1.VGSt
 }
 
 func (w *world) create(ctx context.Context, s Step) error {
-	v := story.Volume{Namespace: namespace, Name: s.On, Class: lvmv1alpha1.StorageClassPrefix + s.Class, Size: fmt.Sprintf("%dMi", s.MiB), Block: s.Block}
+	v := story.Volume{Namespace: namespace, Name: s.On, Class: lvmv1alpha1.StorageClassPrefix + s.Class,
+		Size: fmt.Sprintf("%dMi", s.MiB), Block: s.Block}
 	switch s.Op {
 	case opRestore:
 		v.Snapshot = s.From
 	case opClone:
 		v.Clone = s.From
 	}
-	if err := w.retry(ctx, "claim "+s.On, func(ctx context.Context) error { return ignoreExists(w.Claim(ctx, v)) }); err != nil {
+	if err := w.retry(ctx, "claim "+s.On, func(ctx context.Context) error {
+		return ignoreExists(w.Claim(ctx,
+			v))
+	}); err != nil {
 		return err
 	}
 	return w.start(ctx, v)
@@ -140,7 +155,8 @@ func place(block bool, file int, direction string) string {
 
 // write writes a file and returns its checksum when it is on the disk.
 func (w *world) write(ctx context.Context, name string, block bool, file int) (sum string, err error) {
-	line := fmt.Sprintf("dd if=/dev/urandom of=/tmp/new bs=1M count=%d iflag=fullblock 2>/dev/null && dd if=/tmp/new %s bs=1M conv=fsync,notrunc 2>&1 && sync && sha256sum </tmp/new",
+	line := fmt.Sprintf("dd if=/dev/urandom of=/tmp/new bs=1M count=%d iflag=fullblock 2>/dev/null && dd if=/tmp/new "+
+		"%s bs=1M conv=fsync,notrunc 2>&1 && sync && sha256sum </tmp/new",
 		fileMiB, place(block, file, "of"))
 	err = w.retry(ctx, "write to "+name, func(ctx context.Context) error {
 		out, err := w.Shell(ctx, namespace, name, line)
@@ -159,7 +175,8 @@ func (w *world) write(ctx context.Context, name string, block bool, file int) (s
 
 // read returns the checksum of a file.
 func (w *world) read(ctx context.Context, name string, block bool, file int) (string, error) {
-	out, err := w.Shell(ctx, namespace, name, fmt.Sprintf("dd %s bs=1M count=%d iflag=fullblock 2>/dev/null | sha256sum", place(block, file, "if"), fileMiB))
+	out, err := w.Shell(ctx, namespace, name,
+		fmt.Sprintf("dd %s bs=1M count=%d iflag=fullblock 2>/dev/null | sha256sum", place(block, file, "if"), fileMiB))
 	sum, _, _ := strings.Cut(out, " ")
 	return sum, err
 }
@@ -173,7 +190,8 @@ func (w *world) expand(ctx context.Context, m *Model, s Step) error {
 }
 
 func (w *world) snapshot(ctx context.Context, m *Model, s Step) error {
-	v := story.Volume{Namespace: namespace, Name: s.From, Class: lvmv1alpha1.StorageClassPrefix + m.Volumes[s.From].Class}
+	v := story.Volume{Namespace: namespace, Name: s.From,
+		Class: lvmv1alpha1.StorageClassPrefix + m.Volumes[s.From].Class}
 	return w.retry(ctx, "snapshot "+s.On, func(ctx context.Context) error {
 		err := w.Snapshot(ctx, v, s.On)
 		if ignoreExists(err) == nil && err != nil {
@@ -264,7 +282,8 @@ func (w *world) addDevice(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	return w.await(ctx, "the new disk in volume group "+thickClass, func(group lvmv1alpha1.VGStatus) bool { return len(group.PhysicalVolumes) == 2 }, thickClass)
+	return w.await(ctx, "the new disk in volume group "+thickClass,
+		func(group lvmv1alpha1.VGStatus) bool { return len(group.PhysicalVolumes) == 2 }, thickClass)
 }
 
 // removeDevice has the further disk taken out of the volume group, and pulls it.
@@ -273,18 +292,25 @@ func (w *world) removeDevice(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	serial, class := lvmv1alpha1.DeviceProperty(added.Serial), thickClass
+	serial := lvmv1alpha1.DeviceProperty(added.Serial)
+	class := thickClass
 	if err := w.change(ctx, func(storage *lvmv1alpha1.Storage) {
 		c := of(storage, class)
-		c.DeviceSelector.Serials = slices.DeleteFunc(c.DeviceSelector.Serials, func(p lvmv1alpha1.DeviceProperty) bool { return p == serial })
-		c.DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: nodeName, Device: added.Device, Action: lvmv1alpha1.DeviceActionRemove}}
+		c.DeviceSelector.Serials = slices.DeleteFunc(c.DeviceSelector.Serials,
+			func(p lvmv1alpha1.DeviceProperty) bool { return p == serial })
+		c.DeviceRequests = []lvmv1alpha1.DeviceRequest{{Node: nodeName, Device: added.Device,
+			Action: lvmv1alpha1.DeviceActionRemove}}
 	}); err != nil {
 		return err
 	}
-	if err := w.await(ctx, "the disk out of volume group "+class, func(group lvmv1alpha1.VGStatus) bool { return len(group.PhysicalVolumes) == 1 }, class); err != nil {
+	if err := w.await(ctx, "the disk out of volume group "+class,
+		func(group lvmv1alpha1.VGStatus) bool { return len(group.PhysicalVolumes) == 1 }, class); err != nil {
 		return err
 	}
-	if err := w.change(ctx, func(storage *lvmv1alpha1.Storage) { of(storage, class).DeviceRequests = nil }); err != nil {
+	if err := w.change(ctx, func(storage *lvmv1alpha1.Storage) {
+		of(storage,
+			class).DeviceRequests = nil
+	}); err != nil {
 		return err
 	}
 	return w.retry(ctx, "remove the disk", func(ctx context.Context) error {

@@ -19,7 +19,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// settleLimit is how long the cluster may take after the last step until all is as it must be: a mirror has to be in sync again.
+// settleLimit is how long the cluster may take after the last step until all is as it must be: a mirror has to be in
+// sync again.
 const settleLimit = 5 * time.Minute
 
 // Violation is what is not as it must be, with the names that it is about.
@@ -40,7 +41,8 @@ func violated(name, format string, args ...any) error {
 func (w *world) check(ctx context.Context, m *Model) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
-	for _, check := range []func(context.Context, *Model) error{w.checkStatus, w.checkObjects, w.checkVolumes, w.checkCapacity} {
+	for _, check := range []func(context.Context, *Model) error{w.checkStatus, w.checkObjects, w.checkVolumes,
+		w.checkCapacity} {
 		var last error
 		err := story.Wait(ctx, "checkpoint", func(ctx context.Context) (bool, string, error) {
 			err := check(ctx, m)
@@ -75,7 +77,8 @@ func (w *world) checkData(ctx context.Context, m *Model) error {
 				return violated(name, "volume %s: file %d cannot be read: %v", name, file, err)
 			}
 			if got != want {
-				return violated(name, "volume %s: file %d has the checksum %s, and had %s when it was flushed", name, file, got, want)
+				return violated(name, "volume %s: file %d has the checksum %s, and had %s when it was flushed", name,
+					file, got, want)
 			}
 		}
 	}
@@ -89,7 +92,8 @@ func (w *world) checkStatus(ctx context.Context, m *Model) error {
 		return err
 	}
 	if cluster.Status.ObservedGeneration != cluster.Generation || cluster.Status.Ready == m.Failed {
-		return violated(clusterName, "the LVMCluster is %s, and a fault is in force: %t: %s", cluster.Status.State, m.Failed, conditions(cluster.Status.Conditions))
+		return violated(clusterName, "the LVMCluster is %s, and a fault is in force: %t: %s", cluster.Status.State,
+			m.Failed, conditions(cluster.Status.Conditions))
 	}
 	seen := map[string]lvmv1alpha1.VGState{}
 	for _, class := range cluster.Status.DeviceClassStatuses {
@@ -134,14 +138,18 @@ func (w *world) checkObjects(ctx context.Context, m *Model) error {
 			return violated(name, "claim %s was deleted, and is there", name)
 		}
 	}
-	volumes, snapshots, contents := &corev1.PersistentVolumeList{}, &snapshotv1.VolumeSnapshotList{}, &snapshotv1.VolumeSnapshotContentList{}
+	volumes := &corev1.PersistentVolumeList{}
+	snapshots := &snapshotv1.VolumeSnapshotList{}
+	contents := &snapshotv1.VolumeSnapshotContentList{}
 	for _, list := range []client.ObjectList{volumes, snapshots, contents} {
 		if err := w.List(ctx, list); err != nil {
 			return err
 		}
 	}
-	if len(volumes.Items) != len(m.Volumes) || len(snapshots.Items) != len(m.Snapshots) || len(contents.Items) != len(m.Snapshots) {
-		return violated(clusterName, "there are %d PersistentVolumes for %d claims, %d VolumeSnapshots and %d contents for %d snapshots",
+	if len(volumes.Items) != len(m.Volumes) || len(snapshots.Items) != len(m.Snapshots) ||
+		len(contents.Items) != len(m.Snapshots) {
+		return violated(clusterName,
+			"there are %d PersistentVolumes for %d claims, %d VolumeSnapshots and %d contents for %d snapshots",
 			len(volumes.Items), len(m.Volumes), len(snapshots.Items), len(contents.Items), len(m.Snapshots))
 	}
 	return nil
@@ -175,10 +183,12 @@ func (w *world) checkVolumes(ctx context.Context, m *Model) error {
 	for _, object := range objects.Items {
 		volume, ok := have[object.Status.VolumeID]
 		if !ok {
-			return violated(object.Spec.Name, "LogicalVolume %s has no logical volume %q", object.Name, object.Status.VolumeID)
+			return violated(object.Spec.Name, "LogicalVolume %s has no logical volume %q", object.Name,
+				object.Status.VolumeID)
 		}
 		if size, _ := strconv.ParseInt(volume.Size, 10, 64); size < object.Spec.Size.Value() {
-			return violated(object.Spec.Name, "logical volume %s/%s has %d bytes, and its object asks for %s", volume.Group, volume.Name, size, object.Spec.Size.String())
+			return violated(object.Spec.Name, "logical volume %s/%s has %d bytes, and its object asks for %s",
+				volume.Group, volume.Name, size, object.Spec.Size.String())
 		}
 		delete(have, object.Status.VolumeID)
 	}
@@ -226,7 +236,8 @@ func (w *world) checkCapacity(ctx context.Context, m *Model) error {
 		}
 		group := groups[name]
 		if group.Size == nil || group.Free == nil || group.Size.Value() != size || group.Free.Value() != free {
-			return violated(name, "volume group %s has %d bytes, %d of them free; the status says %v, %v", name, size, free, group.Size, group.Free)
+			return violated(name, "volume group %s has %d bytes, %d of them free; the status says %v, %v", name, size,
+				free, group.Size, group.Free)
 		}
 		names[name] = true
 	}

@@ -92,8 +92,8 @@ func (w *world) processOf(program string) (int, error) {
 	return 0, fmt.Errorf("no process %s of the lab in %s", program, w.lab.State())
 }
 
-// moveClock moves the node's clock on, and back. No container may start meanwhile: the kubelet takes it for the newest of its Pod ever after,
-// by its time, and cannot start the Pod's container a third time.
+// moveClock moves the node's clock on, and back. No container may start meanwhile: the kubelet takes it for the newest
+// of its Pod ever after, by its time, and cannot start the Pod's container a third time.
 func (w *world) moveClock(ctx context.Context) error {
 	wait(ctx, podPause)
 	if err := w.retry(ctx, "the product's Pods are ready", w.podsReady); err != nil {
@@ -103,7 +103,8 @@ func (w *world) moveClock(ctx context.Context) error {
 		return err
 	}
 	wait(ctx, clockOff)
-	_, err := w.onNode(context.WithoutCancel(ctx), fmt.Sprintf("date -s @$(($(date +%%s) - %.0f))", clockShift.Seconds()))
+	_, err := w.onNode(context.WithoutCancel(ctx),
+		fmt.Sprintf("date -s @$(($(date +%%s) - %.0f))", clockShift.Seconds()))
 	return err
 }
 

@@ -80,7 +80,8 @@ func run(ctx context.Context, o options) (err error) {
 func source(o options) (func(*Model) (Step, bool), error) {
 	if o.replay == "" {
 		fmt.Printf("seed %d for %s\n", o.seed, o.length)
-		r, count := rand.New(rand.NewPCG(o.seed, o.seed)), 0
+		r := rand.New(rand.NewPCG(o.seed, o.seed))
+		count := 0
 		var end time.Time
 		return func(m *Model) (Step, bool) {
 			if count++; count == 1 {
@@ -183,5 +184,6 @@ func (o options) report(w *walk, err error) error {
 	for _, s := range Shorten(w.done, violation.Names...) {
 		text += s.String() + "\n"
 	}
-	return fmt.Errorf("%w\nseed %d, step %d. The steps that have to do with it, for --replay:\n%s", err, o.seed, len(w.done), text)
+	return fmt.Errorf("%w\nseed %d, step %d. The steps that have to do with it, for --replay:\n%s", err, o.seed,
+		len(w.done), text)
 }

@@ -15,7 +15,8 @@ const (
 	extraClass  = "extra"
 )
 
-// Limits of a walk, so that no operation lacks space: what volumes of a class may have together in MiB, and how many files each has.
+// Limits of a walk, so that no operation lacks space: what volumes of a class may have together in MiB, and how many
+// files each has.
 var room = map[string]int64{thinClass: 5000, thickClass: 900, mirrorClass: 600, extraClass: 300}
 
 const (
@@ -35,7 +36,8 @@ type Volume struct {
 	Block bool
 	// Running: its Pod runs.
 	Running bool
-	// Files are the checksums of what was flushed, by the number of the file. A block volume has them one after the other.
+	// Files are the checksums of what was flushed, by the number of the file. A block volume has them one after the
+	// other.
 	Files map[int]string
 }
 
@@ -51,7 +53,8 @@ type Snapshot struct {
 type Model struct {
 	Volumes   map[string]*Volume
 	Snapshots map[string]*Snapshot
-	// Extra: the extra class exists. Added: the thick class has its further device. Failed: a device of the mirror gives errors.
+	// Extra: the extra class exists. Added: the thick class has its further device. Failed: a device of the mirror
+	// gives errors.
 	Extra, Added, Failed bool
 	numbers              int
 }
@@ -89,13 +92,15 @@ func (m *Model) withFault(r *rand.Rand, s Step) Step {
 		return s
 	}
 	// Killed processes are frequent, and what takes long is not. A mirror bears one lost device.
-	all := []string{faultKillAgent, faultKillAgent, faultKillAgent, faultKillOperator, faultKillOperator, faultStopAPI, faultPowerCut, faultMoveClock}
+	all := []string{faultKillAgent, faultKillAgent, faultKillAgent, faultKillOperator, faultKillOperator, faultStopAPI,
+		faultPowerCut, faultMoveClock}
 	if !m.Failed && s.Op != opFailDevice {
 		all = append(all, faultPullDisk)
 	}
 	s.During = all[r.IntN(len(all))]
 	if s.During == faultPowerCut && (m.Failed || s.Op == opFill || s.Op == opFailDevice) {
-		s.During = faultKillAgent // A restart heals the device, and the volume that fills the pool would have to be written again.
+		// A restart heals the device, and the volume that fills the pool would have to be written again.
+		s.During = faultKillAgent
 	}
 	if s.During == faultMoveClock && s.startsPod() {
 		s.During = faultKillOperator // See moveClock.
@@ -209,7 +214,8 @@ func (m *Model) name(prefix string) string { return fmt.Sprintf("%s%d", prefix, 
 
 // Possible tells why a step cannot be done now, or "". A replay leaves such steps out.
 func (m *Model) Possible(s Step) string {
-	volume, from := m.Volumes[s.On], m.Volumes[s.From]
+	volume := m.Volumes[s.On]
+	from := m.Volumes[s.From]
 	problem := ""
 	need := func(ok bool, text string) {
 		if !ok && problem == "" {
@@ -248,9 +254,10 @@ func (m *Model) Done(s Step, sum string) {
 	case opCreate, opRestore, opClone:
 		m.numbers++
 		files := map[int]string{}
-		if s.Op == opRestore {
+		switch s.Op {
+		case opRestore:
 			files = maps.Clone(m.Snapshots[s.From].Files)
-		} else if s.Op == opClone {
+		case opClone:
 			files = maps.Clone(m.Volumes[s.From].Files)
 		}
 		m.Volumes[s.On] = &Volume{Class: s.Class, MiB: s.MiB, Block: s.Block, Running: true, Files: files}

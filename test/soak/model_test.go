@@ -9,7 +9,8 @@ import (
 // play walks without a cluster.
 func play(t *testing.T, seed uint64, steps int) []Step {
 	t.Helper()
-	m, r := NewModel(), rand.New(rand.NewPCG(seed, seed))
+	m := NewModel()
+	r := rand.New(rand.NewPCG(seed, seed))
 	var all []Step
 	for range steps {
 		s := m.Next(r)
@@ -36,7 +37,8 @@ func text(steps []Step) string {
 }
 
 func TestTheSeedDecidesTheWalk(t *testing.T) {
-	first, again := text(play(t, 7, 300)), text(play(t, 7, 300))
+	first := text(play(t, 7, 300))
+	again := text(play(t, 7, 300))
 	if first != again {
 		t.Error("the same seed gives two walks")
 	}
@@ -57,7 +59,8 @@ func TestAWalkComesByEverything(t *testing.T) {
 			seen[s.Class]++
 		}
 	}
-	for _, want := range append(append([]string{"block", thinClass, thickClass, mirrorClass, extraClass}, ops...), faults...) {
+	for _, want := range append(append([]string{"block", thinClass, thickClass, mirrorClass, extraClass},
+		ops...), faults...) {
 		if seen[want] == 0 && want != opCheck {
 			t.Errorf("never %s", want)
 		}
@@ -70,7 +73,8 @@ func TestStepsCanBeReadBack(t *testing.T) {
 	if err != nil || text(again) != text(steps) || len(again) != len(steps) {
 		t.Errorf("got %v, %d steps", err, len(again))
 	}
-	for _, bad := range []string{"", "jump", "create on", "create on=", "create mib=x", "create block=perhaps", "create color=red", "write on=v1 during=war"} {
+	for _, bad := range []string{"", "jump", "create on", "create on=", "create mib=x", "create block=perhaps",
+		"create color=red", "write on=v1 during=war"} {
 		if _, err := Parse(bad); err == nil {
 			t.Errorf("%q is a step", bad)
 		}

@@ -135,7 +135,8 @@ func ParseAll(text string) ([]Step, error) {
 	return steps, nil
 }
 
-// Shorten returns the steps that have to do with some names: those about them and about what they were made of, and the last two.
+// Shorten returns the steps that have to do with some names: those about them and about what they were made of, and the
+// last two.
 func Shorten(steps []Step, names ...string) []Step {
 	about := map[string]bool{}
 	for _, name := range names {

@@ -24,7 +24,8 @@ const (
 	namespace   = "soak"
 	// stepLimit is for an operation with a fault: a node boots in seconds, a resync and a move take a minute.
 	stepLimit = 10 * time.Minute
-	// maxRestartPeriod lets agents come back soon that were killed many times: the kubelet's own limit is as long as settleLimit.
+	// maxRestartPeriod lets agents come back soon that were killed many times: the kubelet's own limit is as long as
+	// settleLimit.
 	maxRestartPeriod = 10 * time.Second
 )
 
@@ -56,7 +57,8 @@ func setUp(ctx context.Context, name, image string, log func(string, ...any)) (*
 			specs = append(specs, lab.DiskSpec{Name: disk, Kind: lab.SCSI, Size: 2 * lab.GiB})
 		}
 	}
-	l, err := lab.Up(ctx, lab.Options{Name: name, Nodes: 1, Snapshots: true, Disks: specs, MaxRestartPeriod: maxRestartPeriod})
+	l, err := lab.Up(ctx, lab.Options{Name: name, Nodes: 1, Snapshots: true, Disks: specs,
+		MaxRestartPeriod: maxRestartPeriod})
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +72,8 @@ func setUp(ctx context.Context, name, image string, log func(string, ...any)) (*
 	if err := w.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		return w, err
 	}
-	cluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace, Name: clusterName}}
+	cluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace,
+		Name: clusterName}}
 	for _, class := range []string{thinClass, thickClass, mirrorClass} {
 		wanted, err := w.class(ctx, class)
 		if err != nil {
@@ -122,7 +125,8 @@ func (w *world) disk(ctx context.Context, name string) (lab.Disk, error) {
 func (w *world) change(ctx context.Context, change func(*lvmv1alpha1.Storage)) error {
 	return w.retry(ctx, "change the LVMCluster", func(ctx context.Context) error {
 		cluster := &lvmv1alpha1.LVMCluster{}
-		if err := w.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: clusterName}, cluster); err != nil {
+		if err := w.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: clusterName},
+			cluster); err != nil {
 			return err
 		}
 		change(&cluster.Spec.Storage)

@@ -1,5 +1,5 @@
-// Package story has the steps of a user on a lab's cluster: install the operator, ask for storage, use it, look at it. The
-// demo and the end-to-end suite tell their stories with it.
+// Package story has the steps of a user on a lab's cluster: install the operator, ask for storage, use it, look at it.
+// The demo and the end-to-end suite tell their stories with it.
 package story
 
 import (
@@ -44,7 +44,8 @@ func Open(l *lab.Lab) (*Cluster, error) {
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, lvmv1alpha1.AddToScheme, topolvmv1.AddToScheme, snapshotv1.AddToScheme, apiextensionsv1.AddToScheme,
+		clientgoscheme.AddToScheme, lvmv1alpha1.AddToScheme, topolvmv1.AddToScheme, snapshotv1.AddToScheme,
+		apiextensionsv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err
@@ -68,9 +69,12 @@ func (c *Cluster) Kubectl(ctx context.Context, stdin io.Reader, args ...string) 
 		return "", err
 	}
 	var stdout, stderr bytes.Buffer
-	command.Stdin, command.Stdout, command.Stderr = stdin, &stdout, &stderr
+	command.Stdin = stdin
+	command.Stdout = &stdout
+	command.Stderr = &stderr
 	if err := command.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+		return stdout.String(), fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err,
+			strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
 }
@@ -95,7 +99,8 @@ func (c *Cluster) InstallFrom(ctx context.Context, config, archive string) error
 		return err
 	}
 	command := exec.CommandContext(ctx, filepath.Join(root, "hack", "deploy"), config, image)
-	command.Env = append(os.Environ(), "KUBECTL="+filepath.Join(cache, "bin", "lab")+" kubectl --state "+c.Lab.State()+" --")
+	command.Env = append(os.Environ(), "KUBECTL="+filepath.Join(cache, "bin", "lab")+" kubectl --state "+
+		c.Lab.State()+" --")
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("hack/deploy: %w\n%s", err, out)
 	}
@@ -117,7 +122,8 @@ func (c *Cluster) Uninstall(ctx context.Context, archive string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.Kubectl(ctx, strings.NewReader(manifests), "delete", "--ignore-not-found", "--wait", "--timeout=180s", "-f", "-")
+	_, err = c.Kubectl(ctx, strings.NewReader(manifests), "delete", "--ignore-not-found", "--wait",
+		"--timeout=180s", "-f", "-")
 	return err
 }
 

@@ -34,8 +34,9 @@ func NewServiceCA() (*ServiceCA, error) {
 func (ca *ServiceCA) Serve(ctx context.Context, cluster *Cluster, service, secretName string) error {
 	host := service + "." + OperatorNamespace + ".svc"
 	pair, err := ca.authority.Issue(pki.Request{
-		Name: host, Hosts: []string{host, host + ".cluster.local"}, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		Now: time.Now(), Validity: certificateValidity,
+		Name: host, Hosts: []string{host, host + ".cluster.local"},
+		Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Now:    time.Now(), Validity: certificateValidity,
 	})
 	if err != nil {
 		return err
@@ -45,10 +46,12 @@ func (ca *ServiceCA) Serve(ctx context.Context, cluster *Cluster, service, secre
 		Data: map[string][]byte{corev1.TLSCertKey: pair.Certificate, corev1.TLSPrivateKeyKey: pair.Key},
 	}
 	owner := &corev1.Service{}
-	if err := cluster.Get(ctx, client.ObjectKey{Namespace: OperatorNamespace, Name: service}, owner); client.IgnoreNotFound(err) != nil {
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: OperatorNamespace, Name: service},
+		owner); client.IgnoreNotFound(err) != nil {
 		return err
 	} else if err == nil {
-		secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: owner.Name, UID: owner.UID}}
+		secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: owner.Name,
+			UID: owner.UID}}
 	}
 	if err := client.IgnoreNotFound(cluster.Delete(ctx, secret)); err != nil {
 		return err

@@ -57,12 +57,14 @@ func (c *Cluster) Claim(ctx context.Context, v Volume) error {
 			VolumeMode:       &mode,
 			VolumeName:       v.Existing,
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
 		},
 	}
 	if v.Snapshot != "" {
 		group := "snapshot.storage.k8s.io"
-		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot", Name: v.Snapshot}
+		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{APIGroup: &group, Kind: "VolumeSnapshot",
+			Name: v.Snapshot}
 	}
 	if v.Clone != "" {
 		claim.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: v.Clone}
@@ -73,7 +75,8 @@ func (c *Cluster) Claim(ctx context.Context, v Volume) error {
 // pod returns a pod that mounts the volume and runs a shell line.
 func (c *Cluster) pod(v Volume, name, line string) *corev1.Pod {
 	grace := int64(1)
-	container := corev1.Container{Name: "main", Image: c.Lab.Registry() + "/busybox:1", Command: []string{"/bin/sh", "-c", line}}
+	container := corev1.Container{Name: "main", Image: c.Lab.Registry() + "/busybox:1",
+		Command: []string{"/bin/sh", "-c", line}}
 	if v.Block {
 		container.VolumeDevices = []corev1.VolumeDevice{{Name: "data", DevicePath: devicePath}}
 	} else {
@@ -124,7 +127,8 @@ func (c *Cluster) podState(ctx context.Context, pod *corev1.Pod) string {
 			seen += "; " + condition.Message
 		}
 	}
-	events, err := c.Clientset.CoreV1().Events(pod.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=Warning", Limit: 20})
+	events, err := c.Clientset.CoreV1().Events(pod.Namespace).List(ctx,
+		metav1.ListOptions{FieldSelector: "type=Warning", Limit: 20})
 	if err != nil {
 		return seen
 	}
@@ -203,7 +207,8 @@ func (c *Cluster) Checksum(ctx context.Context, v Volume, pod string) (string, e
 	return sum, nil
 }
 
-// Expand asks for a new size and waits until the pod that has the volume sees it. It returns the size that the pod sees, in bytes.
+// Expand asks for a new size and waits until the pod that has the volume sees it. It returns the size that the pod
+// sees, in bytes.
 func (c *Cluster) Expand(ctx context.Context, v Volume, pod, size string) (int64, error) {
 	want, err := resource.ParseQuantity(size)
 	if err != nil {
@@ -227,7 +232,8 @@ func (c *Cluster) Expand(ctx context.Context, v Volume, pod, size string) (int64
 		capacity := claim.Status.Capacity[corev1.ResourceStorage]
 		// A file system has a little less than its volume.
 		done := capacity.Cmp(want) >= 0 && float64(seen) >= 0.9*float64(want.Value())
-		return done, fmt.Sprintf("claim has %s, the pod sees %d bytes, conditions %v", capacity.String(), seen, claim.Status.Conditions), nil
+		return done, fmt.Sprintf("claim has %s, the pod sees %d bytes, conditions %v", capacity.String(), seen,
+			claim.Status.Conditions), nil
 	})
 }
 
@@ -284,5 +290,6 @@ func (c *Cluster) WaitSnapshot(ctx context.Context, namespace, name string) erro
 
 // RemoveSnapshot deletes a snapshot and waits until it is gone.
 func (c *Cluster) RemoveSnapshot(ctx context.Context, namespace, name string) error {
-	return c.Remove(ctx, &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, volumeLimit)
+	return c.Remove(ctx, &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
+		Name: name}}, volumeLimit)
 }

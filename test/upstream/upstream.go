@@ -29,7 +29,8 @@ type Options struct{ Namespace, Node, Disk, Image string }
 
 // Objects returns the objects in the order in which they can be made.
 func Objects(o Options) ([]*unstructured.Unstructured, error) {
-	text := strings.NewReplacer("NAMESPACE\n", o.Namespace+"\n", ": NAMESPACE", ": "+o.Namespace, "NODE\n", o.Node+"\n", "/NODE", "/"+o.Node, "DISK", o.Disk, "image: IMAGE", "image: "+o.Image).Replace(objects)
+	text := strings.NewReplacer("NAMESPACE\n", o.Namespace+"\n", ": NAMESPACE", ": "+o.Namespace, "NODE\n", o.Node+"\n",
+		"/NODE", "/"+o.Node, "DISK", o.Disk, "image: IMAGE", "image: "+o.Image).Replace(objects)
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader([]byte(text)), 4096)
 	var all []*unstructured.Unstructured
 	for {

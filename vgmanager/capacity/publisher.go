@@ -1,5 +1,5 @@
-// Package capacity tells the cluster what the device classes of this node have to offer: on the Node, where the scheduler's objects are
-// made from it, and as metrics. Names and units are TopoLVM's.
+// Package capacity tells the cluster what the device classes of this node have to offer: on the Node, where the
+// scheduler's objects are made from it, and as metrics. Names and units are TopoLVM's.
 package capacity
 
 import (
@@ -27,7 +27,8 @@ const (
 	gap = time.Second
 	// interval is how often pools are asked how full they are. That starts no process.
 	interval = 3 * time.Second
-	// blindAfter is how long the last that was known counts while the node's LVM cannot be read. After that nothing is offered.
+	// blindAfter is how long the last that was known counts while the node's LVM cannot be read. After that nothing is
+	// offered.
 	blindAfter = 2 * time.Minute
 	// defaultKey is the annotation, and the word in TopoLVM's API, for the default class.
 	defaultKey = "00default"
@@ -176,28 +177,37 @@ func difference(have, want map[string]string) map[string]any {
 var (
 	availableFamily = metric.NewGauge("topolvm_volumegroup_available_bytes",
 		"Thin: free space of the volume group, in bytes. Thick: what new volumes can have.", "node", "device_class")
-	sizeFamily     = metric.NewGauge("topolvm_volumegroup_size_bytes", "Size of the volume group, in bytes.", "node", "device_class")
-	poolFamily     = metric.NewGauge("topolvm_thinpool_size_bytes", "Size of the thin pool's data, in bytes.", "node", "device_class")
-	dataFamily     = metric.NewGauge("topolvm_thinpool_data_percent", "How full the thin pool's data is, in percent. None while the pool is not active.", "node", "device_class")
-	metadataFamily = metric.NewGauge("topolvm_thinpool_metadata_percent", "How full the thin pool's metadata is, in percent. None while the pool is not active.", "node", "device_class")
-	promiseFamily  = metric.NewGauge("topolvm_thinpool_overprovisioned_available", "What new volumes of the thin pool can have together, in bytes.", "node", "device_class")
-	toldFamily     = metric.NewGauge("lvms_capacity_bytes",
-		"What the scheduler is told that new volumes can have, in bytes. 0 as well when the device class cannot be seen.", "node", "device_class")
+	sizeFamily = metric.NewGauge("topolvm_volumegroup_size_bytes", "Size of the volume group, in bytes.",
+		"node", "device_class")
+	poolFamily = metric.NewGauge("topolvm_thinpool_size_bytes", "Size of the thin pool's data, in bytes.",
+		"node", "device_class")
+	dataFamily = metric.NewGauge("topolvm_thinpool_data_percent",
+		"How full the thin pool's data is, in percent. None while the pool is not active.", "node", "device_class")
+	metadataFamily = metric.NewGauge("topolvm_thinpool_metadata_percent",
+		"How full the thin pool's metadata is, in percent. None while the pool is not active.", "node", "device_class")
+	promiseFamily = metric.NewGauge("topolvm_thinpool_overprovisioned_available",
+		"What new volumes of the thin pool can have together, in bytes.", "node", "device_class")
+	toldFamily = metric.NewGauge("lvms_capacity_bytes",
+		"What the scheduler is told that new volumes can have, in bytes. 0 as well when the device "+
+			"class cannot be seen.", "node", "device_class")
 	seenFamily = metric.NewGauge("lvms_capacity_observed_timestamp_seconds",
-		"When the device classes of the node were last seen, in seconds since 1970. What is told of capacity is as old as that.", "node")
+		"When the device classes of the node were last seen, in seconds since 1970. What is told of capacity is as "+
+			"old as that.", "node")
 )
 
 // Families are all metrics of the Publisher.
-var Families = []metric.Family{sizeFamily, availableFamily, poolFamily, dataFamily, metadataFamily, promiseFamily, toldFamily, seenFamily}
+var Families = []metric.Family{sizeFamily, availableFamily, poolFamily, dataFamily, metadataFamily, promiseFamily,
+	toldFamily, seenFamily}
 
 // Describe implements prometheus.Collector.
 func (p *Publisher) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
 
-// Collect implements prometheus.Collector. It asks nobody: what it tells is what was last seen. Of a class that cannot be seen it tells
-// only that nothing is offered.
+// Collect implements prometheus.Collector. It asks nobody: what it tells is what was last seen. Of a class that cannot
+// be seen it tells only that nothing is offered.
 func (p *Publisher) Collect(to chan<- prometheus.Metric) {
 	p.mu.Lock()
-	states, seenAt := p.states, p.seenAt
+	states := p.states
+	seenAt := p.seenAt
 	p.mu.Unlock()
 	if !seenAt.IsZero() {
 		seenFamily.Send(to, float64(seenAt.UnixMilli())/1000, p.node)

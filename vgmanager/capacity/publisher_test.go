@@ -61,7 +61,8 @@ func newWorld(t *testing.T, present map[string]string) *world {
 	w.client = fake.NewClientBuilder().WithScheme(scheme).
 		WithObjects(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node1", Annotations: present}}).
 		WithInterceptorFuncs(interceptor.Funcs{
-			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+				options ...client.PatchOption) error {
 				w.patches.Add(1)
 				return c.Patch(ctx, o, p, options...)
 			},
@@ -80,15 +81,18 @@ func (w *world) annotations() map[string]string {
 }
 
 func TestTheNodeHasWhatItsClassesOfferAndNothingElse(t *testing.T) {
-	w := newWorld(t, map[string]string{"capacity.topolvm.io/old": "5", "capacity.topolvm.io/00default": "7", "other": "x"})
-	w.classes.states = []lvmd.ClassState{{Name: "a", Capacity: 10}, {Name: "b", Capacity: 20, Default: true}, {Name: "lost", Err: errors.New("no group")}}
+	w := newWorld(t, map[string]string{"capacity.topolvm.io/old": "5",
+		"capacity.topolvm.io/00default": "7", "other": "x"})
+	w.classes.states = []lvmd.ClassState{{Name: "a", Capacity: 10}, {Name: "b", Capacity: 20, Default: true},
+		{Name: "lost", Err: errors.New("no group")}}
 	for range 2 {
 		if err := w.publish(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := map[string]string{
-		"capacity.topolvm.io/a": "10", "capacity.topolvm.io/b": "20", "capacity.topolvm.io/00default": "20", "capacity.topolvm.io/lost": "0", "other": "x",
+		"capacity.topolvm.io/a": "10", "capacity.topolvm.io/b": "20", "capacity.topolvm.io/00default": "20",
+		"capacity.topolvm.io/lost": "0", "other": "x",
 	}
 	if got := w.annotations(); !maps.Equal(got, want) {
 		t.Errorf("got %v", got)
@@ -115,7 +119,8 @@ func TestAReadThatFailsIsNotEmpty(t *testing.T) {
 	if err := w.publish(t.Context()); err == nil || w.annotations()["capacity.topolvm.io/a"] != "1" {
 		t.Errorf("before anything was seen: %v, %v", err, w.annotations())
 	}
-	w.classes.states, w.classes.err = []lvmd.ClassState{{Name: "a", Capacity: 10}}, nil
+	w.classes.states = []lvmd.ClassState{{Name: "a", Capacity: 10}}
+	w.classes.err = nil
 	if err := w.publish(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -173,10 +178,12 @@ func TestChangesAreWrittenWithinSeconds(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	w := newWorld(t, nil)
 	w.now = func() time.Time { return time.UnixMilli(12345678) }
-	data, metadata := 12.5, 3.0
+	data := 12.5
+	metadata := 3.0
 	w.classes.states = []lvmd.ClassState{
 		{Name: "thick", Capacity: 10, Size: 100, Free: 12},
-		{Name: "thin", Capacity: 1000, Size: 200, Free: 20, Thin: true, PoolSize: 180, DataPercent: &data, MetadataPercent: &metadata},
+		{Name: "thin", Capacity: 1000, Size: 200, Free: 20, Thin: true, PoolSize: 180, DataPercent: &data,
+			MetadataPercent: &metadata},
 		{Name: "lost", Err: errors.New("no group")},
 	}
 	if err := w.publish(t.Context()); err != nil {

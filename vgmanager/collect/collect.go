@@ -1,6 +1,8 @@
-// Package collect reads what support needs to know of a node, by programs that change nothing, and writes it as one tar.
+// Package collect reads what support needs to know of a node, by programs that change nothing, and writes it as one
+// tar.
 //
-// Each program has a time limit. One that does not end, not even at the signal to do so, is left behind and noted, and the others go on.
+// Each program has a time limit. One that does not end, not even at the signal to do so, is left behind and noted, and
+// the others go on.
 package collect
 
 import (
@@ -78,7 +80,8 @@ type collection struct {
 	failed error
 }
 
-// Write reads the node and writes the tar, as things come. When ctx ends, what has not been read is noted as such, and the tar is complete.
+// Write reads the node and writes the tar, as things come. When ctx ends, what has not been read is noted as such, and
+// the tar is complete.
 func Write(ctx context.Context, w io.Writer, o Options) error {
 	if o.MaxBytes <= 0 {
 		return fmt.Errorf("size limit of a file: %d: want more than 0", o.MaxBytes)
@@ -108,7 +111,8 @@ func (c *collection) run(ctx context.Context, items []Item) {
 	group.Wait()
 }
 
-// further are reads that depend on the first ones: LVM's report without locks where that with locks failed, and the disks' own state.
+// further are reads that depend on the first ones: LVM's report without locks where that with locks failed, and the
+// disks' own state.
 func (c *collection) further(ctx context.Context) []Item {
 	var items []Item
 	for _, r := range c.index.Results {
@@ -123,11 +127,13 @@ var diskLine = regexp.MustCompile(`^(/dev/([a-z0-9]+)) (disk|nvme)\s*$`)
 
 // disks are asked for their own state where the container has smartctl, as those of the product do.
 func (c *collection) disks(ctx context.Context) []Item {
-	if _, err := c.output(ctx, Item{Command: []string{smartctl, "--version"}, Limit: short, Accept: spoke}); err != nil {
+	if _, err := c.output(ctx, Item{Command: []string{smartctl, "--version"}, Limit: short,
+		Accept: spoke}); err != nil {
 		c.result(Result{File: "smart-*.json", Command: smartctl, Absent: absent(err), Error: unless(absent(err), err)})
 		return nil
 	}
-	out, err := c.output(ctx, Item{Command: []string{"/usr/bin/lsblk", "--nodeps", "--noheadings", "--paths", "--raw", "--output", "NAME,TYPE"}, Limit: short})
+	out, err := c.output(ctx, Item{Command: []string{"/usr/bin/lsblk", "--nodeps", "--noheadings", "--paths", "--raw",
+		"--output", "NAME,TYPE"}, Limit: short})
 	if err != nil {
 		c.result(Result{File: "smart-*.json", Command: "lsblk", Error: err.Error()})
 		return nil
@@ -189,7 +195,10 @@ func (c *collection) output(ctx context.Context, item Item) ([]byte, error) {
 	case a := <-done:
 		return a.out, a.err
 	case <-time.After(patience):
-		return nil, fmt.Errorf("%s has not ended %s after it was told to, as one that waits for a disk which does not answer: %w", filepath.Base(item.Command[0]), patience, ctx.Err())
+		return nil,
+			fmt.Errorf(
+				"%s has not ended %s after it was told to, as one that waits for a disk which does not answer: %w",
+				filepath.Base(item.Command[0]), patience, ctx.Err())
 	}
 }
 
@@ -202,7 +211,8 @@ func (c *collection) start(ctx context.Context, item Item) ([]byte, error) {
 }
 
 // missing are what programs say of files that are not there; journalctl of a journal, or of units, that are not.
-var missing = regexp.MustCompile(`No such file or directory|No journal files were found|Failed to add filter for units: No data available`)
+var missing = regexp.MustCompile(
+	`No such file or directory|No journal files were found|Failed to add filter for units: No data available`)
 
 // absent tells whether the error says that the node does not have the program or the file.
 func absent(err error) bool {
@@ -246,7 +256,8 @@ func (c *collection) add(name string, content []byte) {
 	if c.failed != nil {
 		return
 	}
-	c.failed = c.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content)), ModTime: time.Now(), Typeflag: tar.TypeReg})
+	c.failed = c.tar.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content)), ModTime: time.Now(),
+		Typeflag: tar.TypeReg})
 	if c.failed == nil {
 		_, c.failed = c.tar.Write(content)
 	}

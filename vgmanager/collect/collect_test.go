@@ -30,7 +30,8 @@ func (n node) Run(ctx context.Context, name string, args ...string) ([]byte, err
 }
 
 // RunAccepting answers as Run does, and with the exit code of an error that is accepted.
-func (n node) RunAccepting(ctx context.Context, accepted func(int) bool, name string, args ...string) ([]byte, int, error) {
+func (n node) RunAccepting(ctx context.Context, accepted func(int) bool, name string,
+	args ...string) ([]byte, int, error) {
 	out, err := n.Run(ctx, name, args...)
 	var failure *host.Error
 	if errors.As(err, &failure) && accepted(failure.ExitCode) {
@@ -51,7 +52,8 @@ func prints(text string) func(context.Context) ([]byte, error) {
 func collected(ctx context.Context, t *testing.T, n node) (map[string]string, map[string]Result) {
 	t.Helper()
 	var out bytes.Buffer
-	if err := Write(ctx, &out, Options{Runner: n, Own: n, Since: time.Unix(1700000000, 0), MaxBytes: 4000}); err != nil {
+	if err := Write(ctx, &out, Options{Runner: n, Own: n, Since: time.Unix(1700000000, 0),
+		MaxBytes: 4000}); err != nil {
 		t.Fatal(err)
 	}
 	return unpacked(t, &out)
@@ -62,7 +64,7 @@ func unpacked(t *testing.T, out io.Reader) (map[string]string, map[string]Result
 	files := map[string]string{}
 	for reader := tar.NewReader(out); ; {
 		header, err := reader.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
@@ -86,29 +88,36 @@ func unpacked(t *testing.T, out io.Reader) (map[string]string, map[string]Result
 }
 
 func TestEveryItemIsInTheTarAndInItsIndex(t *testing.T) {
-	files, results := collected(t.Context(), t, node{"/usr/bin/lsblk --nodeps": prints("/dev/sda disk\n/dev/sdb disk\n/dev/sr0 rom\n/dev/dm-0 lvm\n")})
+	files, results := collected(t.Context(), t,
+		node{"/usr/bin/lsblk --nodeps": prints("/dev/sda disk\n/dev/sdb disk\n/dev/sr0 rom\n/dev/dm-0 lvm\n")})
 	for _, item := range Items(time.Unix(0, 0)) {
-		if files[item.File] == "" || results[item.File].Bytes != len(files[item.File]) || results[item.File].Error != "" {
+		if files[item.File] == "" || results[item.File].Bytes != len(files[item.File]) ||
+			results[item.File].Error != "" {
 			t.Errorf("%s: %q, %+v", item.File, files[item.File], results[item.File])
 		}
 	}
 	if !strings.Contains(files["journal-kernel.log"], "--since=@1700000000") {
 		t.Errorf("the kernel's journal was asked by %q", files["journal-kernel.log"])
 	}
-	if files["smart-sda.json"] == "" || files["smart-sdb.json"] == "" || files["smart-sr0.json"] != "" || files["smart-dm-0.json"] != "" {
+	if files["smart-sda.json"] == "" || files["smart-sdb.json"] == "" || files["smart-sr0.json"] != "" ||
+		files["smart-dm-0.json"] != "" {
 		t.Error("not every disk, and nothing but disks, was asked for its own state")
 	}
 }
 
 func TestAReadThatFailedCostsItsOwnFile(t *testing.T) {
 	files, results := collected(t.Context(), t, node{
-		"/usr/sbin/lvm fullreport --all":      fails(&host.Error{Command: "lvm fullreport", ExitCode: 5, Stderr: "locked", Err: errors.New("exit status 5")}),
+		"/usr/sbin/lvm fullreport --all": fails(&host.Error{Command: "lvm fullreport", ExitCode: 5,
+			Stderr: "locked", Err: errors.New("exit status 5")}),
 		"/usr/sbin/lvm fullreport --readonly": prints("{}"),
-		"/usr/sbin/multipath":                 fails(&host.Error{Command: "multipath", ExitCode: 127, Stderr: "nsenter: failed to execute /usr/sbin/multipath: No such file or directory", Err: errors.New("exit status 127")}),
-		"/usr/bin/cat /proc/mdstat":           fails(&host.Error{Command: "cat", ExitCode: -1, Err: fs.ErrNotExist}),
-		"/usr/bin/grep -rH --include=*.json":  fails(&host.Error{Command: "/usr/bin/grep -rH", ExitCode: 1, Err: errors.New("exit status 1")}),
-		"/usr/sbin/smartctl --version":        fails(errors.New("fork: out of memory")),
-		"/usr/bin/uname":                      fails(fs.ErrNotExist),
+		"/usr/sbin/multipath": fails(&host.Error{Command: "multipath", ExitCode: 127,
+			Stderr: "nsenter: failed to execute /usr/sbin/multipath: No such file or directory",
+			Err:    errors.New("exit status 127")}),
+		"/usr/bin/cat /proc/mdstat": fails(&host.Error{Command: "cat", ExitCode: -1, Err: fs.ErrNotExist}),
+		"/usr/bin/grep -rH --include=*.json": fails(&host.Error{Command: "/usr/bin/grep -rH", ExitCode: 1,
+			Err: errors.New("exit status 1")}),
+		"/usr/sbin/smartctl --version": fails(errors.New("fork: out of memory")),
+		"/usr/bin/uname":               fails(fs.ErrNotExist),
 	})
 	if r := results["lvm-fullreport.json"]; !strings.Contains(r.Error, "locked") || files["lvm-fullreport.json"] != "" {
 		t.Errorf("got %+v", r)
@@ -135,13 +144,16 @@ func TestAReadThatFailedCostsItsOwnFile(t *testing.T) {
 // A disk that is about to fail is told of by the exit code; its words are what is wanted then.
 func TestTheWordOfADiskThatFailsIsKept(t *testing.T) {
 	says := func(code int) func(context.Context) ([]byte, error) {
-		return fails(&host.Error{Command: "smartctl", ExitCode: code, Stderr: "its words", Err: errors.New("exit status")})
+		return fails(&host.Error{Command: "smartctl", ExitCode: code, Stderr: "its words",
+			Err: errors.New("exit status")})
 	}
 	files, results := collected(t.Context(), t, node{
 		"/usr/bin/lsblk --nodeps":                                    prints("/dev/sda disk\n/dev/sdb disk\n"),
-		"/usr/sbin/smartctl --json --all --nocheck=standby /dev/sda": says(8), "/usr/sbin/smartctl --json --all --nocheck=standby /dev/sdb": says(2),
+		"/usr/sbin/smartctl --json --all --nocheck=standby /dev/sda": says(8),
+		"/usr/sbin/smartctl --json --all --nocheck=standby /dev/sdb": says(2),
 	})
-	if files["smart-sda.json"] != "its words" || files["smart-sdb.json"] != "" || results["smart-sdb.json"].Error == "" {
+	if files["smart-sda.json"] != "its words" || files["smart-sdb.json"] != "" ||
+		results["smart-sdb.json"].Error == "" {
 		t.Errorf("got %q, %+v", files["smart-sda.json"], results["smart-sdb.json"])
 	}
 }
@@ -151,7 +163,11 @@ func TestAProgramThatDoesNotEndIsLeftBehind(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	begun := time.Now()
-	files, results := collected(ctx, t, node{"/usr/bin/lsblk --json": func(context.Context) ([]byte, error) { <-release; return nil, nil }})
+	files, results := collected(ctx, t, node{"/usr/bin/lsblk --json": func(context.Context) ([]byte,
+		error) {
+		<-release
+		return nil, nil
+	}})
 	close(release)
 	if took := time.Since(begun); took > 200*time.Millisecond+2*patience {
 		t.Errorf("took %s", took)
@@ -180,8 +196,10 @@ func TestWhatIsNotReachedInTimeIsNoted(t *testing.T) {
 
 func TestLogsAreCutAtTheirBeginningAndOthersAtTheirEnd(t *testing.T) {
 	long := strings.Repeat("0123456789\n", 1000) + "newest\n"
-	files, results := collected(t.Context(), t, node{"/usr/bin/dmesg": prints(long), "/usr/sbin/dmsetup table": prints(long)})
-	if got := files["dmesg.txt"]; !strings.HasSuffix(got, "newest\n") || !strings.HasPrefix(got, "0123456789\n") || len(got) > 4000 {
+	files, results := collected(t.Context(), t,
+		node{"/usr/bin/dmesg": prints(long), "/usr/sbin/dmsetup table": prints(long)})
+	if got := files["dmesg.txt"]; !strings.HasSuffix(got, "newest\n") || !strings.HasPrefix(got, "0123456789\n") ||
+		len(got) > 4000 {
 		t.Errorf("dmesg has %d bytes: %.20q…", len(got), got)
 	}
 	if got := files["dmsetup-table.txt"]; len(got) != 4000 || strings.Contains(got, "newest") {
@@ -216,8 +234,10 @@ func TestAReaderThatIsGoneIsAnError(t *testing.T) {
 
 // Whoever adds a program finds the rules here.
 func TestNoItemChangesAnything(t *testing.T) {
-	readers := map[string]bool{"cat": true, "find": true, "grep": true, "uname": true, "lsblk": true, "dmesg": true, "journalctl": true, "multipath -ll": true, "nvme list": true, "smartctl": true,
-		"dmsetup status": true, "dmsetup table": true, "dmsetup info": true, "dmsetup deps": true, "lvm fullreport": true, "lvm version": true, "lvm lvmconfig": true}
+	readers := map[string]bool{"cat": true, "find": true, "grep": true, "uname": true, "lsblk": true, "dmesg": true,
+		"journalctl": true, "multipath -ll": true, "nvme list": true, "smartctl": true,
+		"dmsetup status": true, "dmsetup table": true, "dmsetup info": true, "dmsetup deps": true,
+		"lvm fullreport": true, "lvm version": true, "lvm lvmconfig": true}
 	files := map[string]bool{}
 	for _, item := range append(Items(time.Now()), fallback, smart("/dev/sda", "sda")) {
 		program := item.Command[0][strings.LastIndex(item.Command[0], "/")+1:]
@@ -228,7 +248,8 @@ func TestNoItemChangesAnything(t *testing.T) {
 		if program == "lvm" && !strings.Contains(line, "backup{backup=0 archive=0}") {
 			t.Errorf("%s may write backups of metadata", line)
 		}
-		if strings.Contains(line, "dmsetup status") && !strings.Contains(line, "--noflush") || strings.Contains(line, "showkeys") || strings.Contains(line, "-delete") || strings.Contains(line, "-exec") {
+		if strings.Contains(line, "dmsetup status") && !strings.Contains(line, "--noflush") ||
+			strings.Contains(line, "showkeys") || strings.Contains(line, "-delete") || strings.Contains(line, "-exec") {
 			t.Errorf("%s changes something, or shows keys", line)
 		}
 		if item.Limit <= 0 || item.Limit > long || files[item.File] || !strings.HasPrefix(item.Command[0], "/usr/") {
@@ -248,7 +269,8 @@ func TestHoldReadsNothingAndEnds(t *testing.T) {
 		t.Errorf("after %s: %d bytes, %v", time.Since(begun), out.Len(), err)
 	}
 	c = Command()
-	c.SilenceErrors, c.SilenceUsage = true, true
+	c.SilenceErrors = true
+	c.SilenceUsage = true
 	c.SetArgs([]string{"--since=yesterday"})
 	if err := c.ExecuteContext(t.Context()); err == nil {
 		t.Error("--since=yesterday was taken")

@@ -13,8 +13,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// Command returns the command `collect`, which the operator's program and that of must-gather both have. It wants a privileged container
-// in the node's PID namespace, as that of the node agent is.
+// Command returns the command `collect`, which the operator's program and that of must-gather both have. It wants a
+// privileged container in the node's PID namespace, as that of the node agent is.
 func Command() *cobra.Command {
 	var from string
 	var limit, hold time.Duration
@@ -35,14 +35,16 @@ func Command() *cobra.Command {
 			}
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
-			return Write(ctx, c.OutOrStdout(), Options{Runner: host.NewNamespace(), Own: host.NewLocal(), Since: since, MaxBytes: maxBytes})
+			return Write(ctx, c.OutOrStdout(), Options{Runner: host.NewNamespace(), Own: host.NewLocal(), Since: since,
+				MaxBytes: maxBytes})
 		},
 	}
 	flags := command.Flags()
 	flags.StringVar(&from, "since", "", "from when on logs are wanted, in RFC 3339; 24 hours ago if it is not given")
 	flags.DurationVar(&limit, "time-limit", 75*time.Second, "what has not been read by then is left out, and said so")
 	flags.IntVar(&maxBytes, "max-file-bytes", 4<<20, "the most that one file may have; of logs the newest part")
-	flags.DurationVar(&hold, "hold", 0, "read nothing, and end after so long: the first process of a Pod in which the read is then run")
+	flags.DurationVar(&hold, "hold", 0,
+		"read nothing, and end after so long: the first process of a Pod in which the read is then run")
 	return command
 }
 

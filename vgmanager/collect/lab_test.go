@@ -40,12 +40,15 @@ func TestLabCollect(t *testing.T) {
 	time.Sleep(3 * time.Second)
 	run(t, "/usr/bin/sync")
 	state := func() string {
-		return run(t, "/usr/bin/sha256sum", disk) + run(t, "/usr/bin/find", "/etc/lvm", "-type", "f", "-printf", "%p %s %T@\n") + run(t, "/usr/sbin/dmsetup", "table")
+		return run(t, "/usr/bin/sha256sum", disk) +
+			run(t, "/usr/bin/find", "/etc/lvm", "-type", "f", "-printf", "%p %s %T@\n") +
+			run(t, "/usr/sbin/dmsetup", "table")
 	}
 	before := state()
 	for range 2 {
 		var out bytes.Buffer
-		if err := Write(t.Context(), &out, Options{Runner: host.NewLocal(), Own: host.NewLocal(), Since: time.Now().Add(-time.Hour), MaxBytes: 4 << 20}); err != nil {
+		if err := Write(t.Context(), &out, Options{Runner: host.NewLocal(), Own: host.NewLocal(),
+			Since: time.Now().Add(-time.Hour), MaxBytes: 4 << 20}); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%d bytes", out.Len())
@@ -66,12 +69,14 @@ func TestLabCollect(t *testing.T) {
 		if err := json.Unmarshal([]byte(files["lvm-fullreport.json"]), &report); err != nil {
 			t.Fatal(err)
 		}
-		if len(report.Report) == 0 || report.Report[0].VG[0]["vg_name"] != "vg1" || report.Report[0].PV[0]["pv_name"] != disk {
+		if len(report.Report) == 0 || report.Report[0].VG[0]["vg_name"] != "vg1" ||
+			report.Report[0].PV[0]["pv_name"] != disk {
 			t.Errorf("LVM's report: %.2000s", files["lvm-fullreport.json"])
 		}
 		for name, want := range map[string]string{
-			"dmsetup-status.txt": "thin-pool", "dmsetup-table.txt": "vg1-pool", "lsblk.json": `"vg1-thin"`, "lvm-version.txt": "LVM version",
-			"udev-block.txt": "LVM2_member", "mountinfo.txt": " / ", "uname.txt": "Linux",
+			"dmsetup-status.txt": "thin-pool", "dmsetup-table.txt": "vg1-pool", "lsblk.json": `"vg1-thin"`,
+			"lvm-version.txt": "LVM version",
+			"udev-block.txt":  "LVM2_member", "mountinfo.txt": " / ", "uname.txt": "Linux",
 		} {
 			if !strings.Contains(files[name], want) {
 				t.Errorf("%s has no %q: %.500s", name, want, files[name])

@@ -26,8 +26,8 @@ const (
 )
 
 const (
-	// timeout is the time limit of a read. A disk that does not answer can hold lsblk and wipefs for as long as its driver
-	// retries.
+	// timeout is the time limit of a read. A disk that does not answer can hold lsblk and wipefs for as long as its
+	// driver retries.
 	timeout = 30 * time.Second
 	// maxUnanswered is how many devices may have a read that has not ended. Each holds a thread or a process.
 	maxUnanswered = 32
@@ -61,14 +61,15 @@ type Device struct {
 	Mountpoints                []string // of the device itself; "[SWAP]" for swap space in use
 	Children                   []Child  // devices that are made of this one
 
-	// ByID and ByPath are the links under /dev/disk/by-id and by-path, Links all of them, each sorted, as udev noted them.
+	// ByID and ByPath are the links under /dev/disk/by-id and by-path, Links all of them, each sorted, as udev noted
+	// them.
 	ByID, ByPath, Links []string
 	// Transport: sata, sas, nvme, virtio, usb, scsi, fc, iscsi, mmc; empty if nobody knows.
 	Transport string
 	// Parent is the kernel name of the disk that a partition is on.
 	Parent string
-	// Partitions and Holders are the names of the devices that are made of this one, sorted: those that are partitions, and
-	// the others.
+	// Partitions and Holders are the names of the devices that are made of this one, sorted: those that are partitions,
+	// and the others.
 	Partitions, Holders []string
 	// Signatures are what udev found on the device, a partition table included.
 	Signatures []Signature
@@ -127,13 +128,15 @@ type Node struct {
 	recentAt time.Time
 }
 
-// New returns the devices of the node behind a Runner. The process itself needs the node's /dev, /sys, /run/udev and process
-// table.
+// New returns the devices of the node behind a Runner. The process itself needs the node's /dev, /sys, /run/udev and
+// process table.
 func New(runner host.Runner) *Node {
 	return &Node{
-		runner: runner, sysfs: "/sys", udev: "/run/udev/data", mounts: "/proc/1/mountinfo", now: time.Now, uptime: uptime,
+		runner: runner, sysfs: "/sys", udev: "/run/udev/data", mounts: "/proc/1/mountinfo",
+		now: time.Now, uptime: uptime,
 		resolve: resolve, loopStatus: loopStatus, examine: readable, pulse: NewPulse(),
-		reads: bounded.New(timeout, maxUnanswered), lists: bounded.New(timeout, 1), wipes: bounded.New(wipeTimeout, maxUnanswered),
+		reads: bounded.New(timeout, maxUnanswered), lists: bounded.New(timeout, 1),
+		wipes: bounded.New(wipeTimeout, maxUnanswered),
 	}
 }
 
@@ -178,8 +181,11 @@ func (n *Node) listOnce(ctx context.Context, kept func() []Device) ([]Device, er
 	})
 	var late *bounded.NoAnswerError
 	if errors.As(err, &late) {
-		return nil, fmt.Errorf("list of the node's block devices: lsblk %w: a device does not answer, and udev has no record of it: "+
-			"see the kernel's log, and on the node: ps -eo pid,etime,stat,wchan,args | grep -E 'lsblk|udev'", late)
+		return nil,
+			fmt.Errorf(
+				"list of the node's block devices: lsblk %w: a device does not answer, and udev has no record of it: "+
+					"see the kernel's log, and on the node: ps -eo pid,etime,stat,wchan,args | grep -E 'lsblk|udev'",
+				late)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("list of the node's block devices: %w", err)
@@ -210,7 +216,8 @@ func (n *Node) list(ctx context.Context) ([]Device, error) {
 	markOSDisks(devices)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.recent, n.recentAt = devices, begun
+	n.recent = devices
+	n.recentAt = begun
 	return devices, nil
 }
 
@@ -315,13 +322,15 @@ func flatten(raw []rawDevice, byNumber map[Number]Device) error {
 func convert(r rawDevice) (Device, error) {
 	size, err := r.Size.Int64()
 	if err != nil || r.Number == "" || r.Path == "" {
-		return Device{}, fmt.Errorf("output of lsblk: device %q has size %q, number %q, path %q", r.Name, r.Size, r.Number, r.Path)
+		return Device{}, fmt.Errorf("output of lsblk: device %q has size %q, number %q, path %q", r.Name, r.Size,
+			r.Number, r.Path)
 	}
 	d := Device{
 		Name: r.Path, KernelName: r.KernelName, Number: Number(strings.TrimSpace(r.Number)), Type: r.Type, Size: size,
 		ReadOnly: bool(r.ReadOnly), Removable: bool(r.Removable), Rotational: bool(r.Rotational), State: r.State,
 		Model: strings.TrimSpace(r.Model), Vendor: strings.TrimSpace(r.Vendor), Serial: r.Serial, WWN: r.WWN,
-		Transport: r.Transport, Signature: r.FSType, UUID: r.UUID, Label: r.Label, PartitionType: r.PartType, PartitionLabel: r.PartLabel,
+		Transport: r.Transport, Signature: r.FSType, UUID: r.UUID, Label: r.Label, PartitionType: r.PartType,
+		PartitionLabel: r.PartLabel,
 	}
 	if r.FSType != "" {
 		d.Signatures = append(d.Signatures, Signature{Type: r.FSType, UUID: r.UUID, Label: r.Label})

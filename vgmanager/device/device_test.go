@@ -55,7 +55,8 @@ func recorded(t *testing.T, name string) map[string]Device {
 func TestDecodeBlankDisks(t *testing.T) {
 	devices := recorded(t, "lsblk-blank")
 	want := Device{Name: "/dev/ubdb", KernelName: "/dev/ubdb", Number: "98:16", Type: "disk", Size: 419430400}
-	if diff := cmp.Diff(want, devices["/dev/ubdb"], cmpopts.IgnoreUnexported(Device{})); diff != "" || len(devices) != 5 {
+	if diff := cmp.Diff(want, devices["/dev/ubdb"], cmpopts.IgnoreUnexported(Device{})); diff != "" ||
+		len(devices) != 5 {
 		t.Errorf("got %d devices; %s", len(devices), diff)
 	}
 }
@@ -73,10 +74,12 @@ func TestDecodeTreeListsEachDeviceOnce(t *testing.T) {
 
 func TestDecodeDetails(t *testing.T) {
 	devices := recorded(t, "lsblk-busy")
-	if d := devices["/dev/sda"]; d.Model != "scsi_debug" || d.Serial != "2000" || d.WWN != "0x33333330000007d0" || d.State != "running" {
+	if d := devices["/dev/sda"]; d.Model != "scsi_debug" || d.Serial != "2000" || d.WWN != "0x33333330000007d0" ||
+		d.State != "running" {
 		t.Errorf("got %+v", d)
 	}
-	if d := devices["/dev/ubde"]; d.Signature != "ext4" || d.Label != "data" || !cmp.Equal(d.Mountpoints, []string{"/tmp/m"}) {
+	if d := devices["/dev/ubde"]; d.Signature != "ext4" || d.Label != "data" ||
+		!cmp.Equal(d.Mountpoints, []string{"/tmp/m"}) {
 		t.Errorf("got %+v", d)
 	}
 	if d := devices["/dev/mapper/ro"]; !d.ReadOnly || d.KernelName != "/dev/dm-0" {
@@ -87,10 +90,12 @@ func TestDecodeDetails(t *testing.T) {
 func TestDecodeOldFlagsAndRefusesNonsense(t *testing.T) {
 	old := `{"blockdevices":[{"name":"/dev/sda","kname":"/dev/sda","path":"/dev/sda","type":"disk","size":"1024","ro":"1","rm":"0","maj:min":"8:0  "}]}`
 	devices, err := decode([]byte(old))
-	if err != nil || !devices[0].ReadOnly || devices[0].Removable || devices[0].Number != "8:0" || devices[0].Size != 1024 {
+	if err != nil || !devices[0].ReadOnly || devices[0].Removable || devices[0].Number != "8:0" ||
+		devices[0].Size != 1024 {
 		t.Errorf("got %+v, %v", devices, err)
 	}
-	for _, bad := range []string{"", "{}", `{"blockdevices":[{"name":"/dev/sda"}]}`, strings.Replace(old, `"1"`, `"yes"`, 1), strings.Replace(old, `"1024"`, `"1K"`, 1)} {
+	for _, bad := range []string{"", "{}", `{"blockdevices":[{"name":"/dev/sda"}]}`,
+		strings.Replace(old, `"1"`, `"yes"`, 1), strings.Replace(old, `"1024"`, `"1K"`, 1)} {
 		if devices, err := decode([]byte(bad)); err == nil {
 			t.Errorf("%q: got %+v, want an error", bad, devices)
 		}
@@ -107,7 +112,8 @@ func TestListThatFailsIsNeverEmpty(t *testing.T) {
 
 func TestRecentIsSharedUntilItIsOld(t *testing.T) {
 	r := &runner{out: record(t, "lsblk-blank")}
-	n, now := New(r), time.Now()
+	n := New(r)
+	now := time.Now()
 	n.now = func() time.Time { return now }
 	for _, step := range []struct {
 		later time.Duration
@@ -133,7 +139,8 @@ func TestListReadsTheFileOfALoopDevice(t *testing.T) {
 	n := New(&runner{out: []byte(`{"blockdevices":[
 		{"name":"/dev/loop0","kname":"/dev/loop0","path":"/dev/loop0","type":"loop","size":99999999,"maj:min":"7:0"},
 		{"name":"/dev/loop1","kname":"/dev/loop1","path":"/dev/loop1","type":"loop","size":99999999,"maj:min":"7:1"}]}`)})
-	n.sysfs, n.loopStatus = sysfs, func(string) (backing, error) { return backing{}, nil }
+	n.sysfs = sysfs
+	n.loopStatus = func(string) (backing, error) { return backing{}, nil }
 	devices, err := n.List(t.Context())
 	if err != nil || devices[0].BackingFile != file || devices[1].BackingFile != "" {
 		t.Errorf("got %+v, %v", devices, err)
@@ -141,7 +148,8 @@ func TestListReadsTheFileOfALoopDevice(t *testing.T) {
 }
 
 func TestResolve(t *testing.T) {
-	n, dir := New(&runner{}), t.TempDir()
+	n := New(&runner{})
+	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)

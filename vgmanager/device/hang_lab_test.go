@@ -39,9 +39,11 @@ func within[T any](l *lab, limit time.Duration, what string, f func() T) T {
 // TestLabProbeOfADeviceThatHangs: one dead disk takes its own time, once; lists and the other devices go on.
 func TestLabProbeOfADeviceThatHangs(t *testing.T) {
 	l := newLab(t)
-	dead, healthy := l.hung("dead"), l.mapping("healthy", fmt.Sprintf("0 40000 linear %s 100000", l.disk))
+	dead := l.hung("dead")
+	healthy := l.mapping("healthy", fmt.Sprintf("0 40000 linear %s 100000", l.disk))
 	l.settle()
-	d, other := l.device(dead), l.device(healthy)
+	d := l.device(dead)
+	other := l.device(healthy)
 	if reasons := Explain(d, nil); len(reasons) != 0 {
 		t.Fatalf("something else is against the device: %v", reasons)
 	}
@@ -50,7 +52,8 @@ func TestLabProbeOfADeviceThatHangs(t *testing.T) {
 	}
 	isUnknown := func(what string, reasons []Reason) {
 		t.Helper()
-		if len(reasons) != 1 || reasons[0].Code != Unreadable || !strings.Contains(reasons[0].Message, "has not answered since") {
+		if len(reasons) != 1 || reasons[0].Code != Unreadable ||
+			!strings.Contains(reasons[0].Message, "has not answered since") {
 			t.Errorf("%s: got %v", what, reasons)
 		}
 	}

@@ -62,14 +62,16 @@ func silent(reasons []Reason) bool {
 }
 
 func isUnread(reasons []Reason, says string) bool {
-	return len(reasons) == 1 && reasons[0].Code == Unreadable && reasons[0].Transient && strings.Contains(reasons[0].Message, says)
+	return len(reasons) == 1 && reasons[0].Code == Unreadable && reasons[0].Transient &&
+		strings.Contains(reasons[0].Message, says)
 }
 
 func TestProbeOfADeviceThatHangsHoldsUpNoOther(t *testing.T) {
 	for name, open := range map[string]bool{"wipefs": false, "open": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				dead, other := Device{Name: "/dev/sdb", Number: "8:16"}, Device{Name: "/dev/sdc", Number: "8:32"}
+				dead := Device{Name: "/dev/sdb", Number: "8:16"}
+				other := Device{Name: "/dev/sdc", Number: "8:32"}
 				n, h := newHanging(dead.Name, []byte(`{"signatures": []}`))
 				if open {
 					n.examine = func(d Device) []Reason {

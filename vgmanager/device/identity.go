@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Identity is what stays the same when the device has another name: "wwn:…" or "serial:…" of the disk, with "-partN" for a
-// partition; else "dm:…" or "md:…" of a mapping or an array; else "pv:…" or "fs:…" of what it carries. Empty if it has none of
-// these. It is never the kernel's name.
+// Identity is what stays the same when the device has another name: "wwn:…" or "serial:…" of the disk, with "-partN"
+// for a partition; else "dm:…" or "md:…" of a mapping or an array; else "pv:…" or "fs:…" of what it carries. Empty if
+// it has none of these. It is never the kernel's name.
 func (d Device) Identity() string {
 	if d.Type == "part" {
 		return d.partition(d.hardware())
@@ -78,9 +78,9 @@ func (d Device) carried() string {
 	return "fs:" + d.UUID
 }
 
-// Identities returns the identity of each device that has one of its own. Two devices with one identity, which cloned disks and
-// careless arrays give, have none: nothing may be decided by it. The paths of a multipath device share one rightly, and leave it
-// to the device that is made of them.
+// Identities returns the identity of each device that has one of its own. Two devices with one identity, which cloned
+// disks and careless arrays give, have none: nothing may be decided by it. The paths of a multipath device share one
+// rightly, and leave it to the device that is made of them.
 func Identities(devices []Device) map[Number]string {
 	owners := map[string][]Number{}
 	for _, d := range devices {
@@ -99,11 +99,12 @@ func Identities(devices []Device) map[Number]string {
 
 // isPath tells whether the device is one of the paths to a multipath device.
 func isPath(d Device) bool {
-	return d.Signature == "mpath_member" || slices.ContainsFunc(d.Children, func(c Child) bool { return c.Type == "mpath" })
+	return d.Signature == "mpath_member" ||
+		slices.ContainsFunc(d.Children, func(c Child) bool { return c.Type == "mpath" })
 }
 
-// Fingerprint changes with all that a decision about a device depends on: what it is, how large it is, what it carries, and who
-// uses it; not with its name. It has 16 hexadecimal digits.
+// Fingerprint changes with all that a decision about a device depends on: what it is, how large it is, what it carries,
+// and who uses it; not with its name. It has 16 hexadecimal digits.
 func Fingerprint(d Device, pv *PV, reasons []Reason) string {
 	type part struct {
 		ID                             string
@@ -115,10 +116,12 @@ func Fingerprint(d Device, pv *PV, reasons []Reason) string {
 	}
 	p := part{
 		ID: d.Identity(), Size: d.Size, Signatures: slices.Clone(d.Signatures), Partitions: len(d.Partitions),
-		Holders: sorted(d.Holders), Mounts: sorted(d.Mountpoints), ReadOnlyOrTable: strconv.FormatBool(d.ReadOnly) + d.PartitionTable,
+		Holders: sorted(d.Holders), Mounts: sorted(d.Mountpoints),
+		ReadOnlyOrTable: strconv.FormatBool(d.ReadOnly) + d.PartitionTable,
 	}
 	if pv != nil {
-		p.PVUUID, p.Group = pv.UUID, pv.Group
+		p.PVUUID = pv.UUID
+		p.Group = pv.Group
 	}
 	for _, r := range reasons {
 		p.Codes = append(p.Codes, string(r.Code))
@@ -127,7 +130,10 @@ func Fingerprint(d Device, pv *PV, reasons []Reason) string {
 		}
 	}
 	p.Codes = slices.Compact(sorted(p.Codes))
-	slices.SortFunc(p.Signatures, func(a, b Signature) int { return strings.Compare(a.Type+a.UUID+a.Label, b.Type+b.UUID+b.Label) })
+	slices.SortFunc(p.Signatures, func(a, b Signature) int {
+		return strings.Compare(a.Type+a.UUID+a.Label,
+			b.Type+b.UUID+b.Label)
+	})
 	data, err := json.Marshal(p)
 	if err != nil {
 		// Strings and numbers always encode.

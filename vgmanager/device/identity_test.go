@@ -24,7 +24,8 @@ V:1
 
 func TestDecodeRecord(t *testing.T) {
 	r, err := decodeRecord([]byte(scsiRecord))
-	if err != nil || len(r.links) != 3 || r.properties["ID_SERIAL_SHORT"] != "4000" || r.properties["ID_MODEL"] != "a=b" || r.initialized != 2770*time.Millisecond || !r.initializedKnown {
+	if err != nil || len(r.links) != 3 || r.properties["ID_SERIAL_SHORT"] != "4000" ||
+		r.properties["ID_MODEL"] != "a=b" || r.initialized != 2770*time.Millisecond || !r.initializedKnown {
 		t.Errorf("got %+v, %v", r, err)
 	}
 	if r, err := decodeRecord(nil); err != nil || r.initializedKnown {
@@ -63,22 +64,27 @@ func TestDeviceIsCompleted(t *testing.T) {
 		"sys/class/block/dm-4/dm/name":          "secret\n",
 		"sys/class/block/sdb/holders/bcache0/x": "",
 	})
-	d := Device{Name: "/dev/sdb", KernelName: "/dev/sdb", Number: "8:16", Type: "disk", Children: []Child{{"/dev/dm-9", "lvm"}}, Mountpoints: []string{"/a"}}
+	d := Device{Name: "/dev/sdb", KernelName: "/dev/sdb", Number: "8:16", Type: "disk",
+		Children: []Child{{"/dev/dm-9", "lvm"}}, Mountpoints: []string{"/a"}}
 	n.complete(&d, map[Number][]string{"8:16": {"/a", "/in/a/container"}})
-	if diff := cmp.Diff([]string{"/dev/disk/by-id/scsi-33333333000000fa0", "/dev/disk/by-id/wwn-0x3333333000000fa0"}, d.ByID); diff != "" {
+	if diff := cmp.Diff([]string{"/dev/disk/by-id/scsi-33333333000000fa0", "/dev/disk/by-id/wwn-0x3333333000000fa0"},
+		d.ByID); diff != "" {
 		t.Error(diff)
 	}
-	if !cmp.Equal(d.Holders, []string{"/dev/bcache0", "/dev/mapper/secret"}) || !cmp.Equal(d.Mountpoints, []string{"/a", "/in/a/container"}) {
+	if !cmp.Equal(d.Holders, []string{"/dev/bcache0", "/dev/mapper/secret"}) ||
+		!cmp.Equal(d.Mountpoints, []string{"/a", "/in/a/container"}) {
 		t.Errorf("got the holders %v and mounts %v", d.Holders, d.Mountpoints)
 	}
-	if d.Appeared != time.Minute-2770*time.Millisecond || !d.AppearedKnown || d.Serial != "4000" || d.Transport != "scsi" || len(d.Problems) != 0 {
+	if d.Appeared != time.Minute-2770*time.Millisecond || !d.AppearedKnown || d.Serial != "4000" ||
+		d.Transport != "scsi" || len(d.Problems) != 0 {
 		t.Errorf("got %+v", d)
 	}
 }
 
 func TestDeviceThatCannotBeCompletedIsNotUsable(t *testing.T) {
 	n := fakeNode(t, map[string]string{"udev/b8:16": "I:soon\n", "udev/b8:32": scsiRecord})
-	broken, fine := Device{Number: "8:16", KernelName: "/dev/sdb", Size: 1 << 30}, Device{Number: "8:32", KernelName: "/dev/sdc", Size: 1 << 30}
+	broken := Device{Number: "8:16", KernelName: "/dev/sdb", Size: 1 << 30}
+	fine := Device{Number: "8:32", KernelName: "/dev/sdc", Size: 1 << 30}
 	n.complete(&broken, nil)
 	n.complete(&fine, nil)
 	if got := codes(Explain(broken, nil)); !cmp.Equal(got, []Code{ProbeError}) {
@@ -94,18 +100,22 @@ func TestIdentity(t *testing.T) {
 		device Device
 		want   string
 	}{
-		"WWN before serial":        {Device{Type: "disk", WWN: "0x1", Serial: "s"}, "wwn:0x1"},
-		"serial":                   {Device{Type: "disk", Serial: "s", Signature: "ext4", UUID: "u"}, "serial:s"},
-		"physical volume":          {Device{Type: "disk", Signature: "LVM2_member", UUID: "u"}, "pv:u"},
-		"file system":              {Device{Type: "disk", Signature: "ext4", UUID: "u"}, "fs:u"},
-		"nothing":                  {Device{Type: "disk", KernelName: "/dev/vdb"}, ""},
-		"partition":                {Device{Type: "part", WWN: "0x1", KernelName: "/dev/sda3"}, "wwn:0x1-part3"},
-		"partition of an NVMe":     {Device{Type: "part", Serial: "s", KernelName: "/dev/nvme0n1p12"}, "serial:s-part12"},
-		"partition by its UUID":    {Device{Type: "part", KernelName: "/dev/vda1", properties: map[string]string{"ID_PART_ENTRY_UUID": "p"}}, "part:p"},
-		"partition of a multipath": {Device{Type: "part", WWN: "0x1", KernelName: "/dev/dm-3", properties: map[string]string{"DM_UUID": "part1-mpath-3600"}}, "dm:part1-mpath-3600"},
-		"the same, unknown":        {Device{Type: "part", WWN: "0x1", KernelName: "/dev/dm-3"}, ""},
-		"multipath":                {Device{Type: "mpath", properties: map[string]string{"DM_UUID": "mpath-3600"}}, "dm:mpath-3600"},
-		"array":                    {Device{Type: "raid1", properties: map[string]string{"MD_UUID": "a:b"}}, "md:a:b"},
+		"WWN before serial": {Device{Type: "disk", WWN: "0x1", Serial: "s"}, "wwn:0x1"},
+		"serial":            {Device{Type: "disk", Serial: "s", Signature: "ext4", UUID: "u"}, "serial:s"},
+		"physical volume":   {Device{Type: "disk", Signature: "LVM2_member", UUID: "u"}, "pv:u"},
+		"file system":       {Device{Type: "disk", Signature: "ext4", UUID: "u"}, "fs:u"},
+		"nothing":           {Device{Type: "disk", KernelName: "/dev/vdb"}, ""},
+		"partition":         {Device{Type: "part", WWN: "0x1", KernelName: "/dev/sda3"}, "wwn:0x1-part3"},
+		"partition of an NVMe": {Device{Type: "part", Serial: "s", KernelName: "/dev/nvme0n1p12"},
+			"serial:s-part12"},
+		"partition by its UUID": {Device{Type: "part", KernelName: "/dev/vda1",
+			properties: map[string]string{"ID_PART_ENTRY_UUID": "p"}}, "part:p"},
+		"partition of a multipath": {Device{Type: "part", WWN: "0x1", KernelName: "/dev/dm-3",
+			properties: map[string]string{"DM_UUID": "part1-mpath-3600"}}, "dm:part1-mpath-3600"},
+		"the same, unknown": {Device{Type: "part", WWN: "0x1", KernelName: "/dev/dm-3"}, ""},
+		"multipath": {Device{Type: "mpath", properties: map[string]string{"DM_UUID": "mpath-3600"}},
+			"dm:mpath-3600"},
+		"array": {Device{Type: "raid1", properties: map[string]string{"MD_UUID": "a:b"}}, "md:a:b"},
 	}
 	for name, tt := range tests {
 		if got := tt.device.Identity(); got != tt.want {
@@ -117,7 +127,8 @@ func TestIdentity(t *testing.T) {
 func TestIdentitiesThatCollideAreNone(t *testing.T) {
 	devices := []Device{
 		{Number: "8:0", Serial: "same"}, {Number: "8:16", Serial: "same"}, {Number: "8:32", Serial: "own"},
-		{Number: "8:48", WWN: "0x9", Children: []Child{{"/dev/mapper/mpatha", "mpath"}}}, {Number: "8:64", WWN: "0x9", Children: []Child{{"/dev/mapper/mpatha", "mpath"}}},
+		{Number: "8:48", WWN: "0x9", Children: []Child{{"/dev/mapper/mpatha", "mpath"}}},
+		{Number: "8:64", WWN: "0x9", Children: []Child{{"/dev/mapper/mpatha", "mpath"}}},
 		{Number: "253:0", Type: "mpath", WWN: "0x9"},
 	}
 	if diff := cmp.Diff(map[Number]string{"8:32": "serial:own", "253:0": "wwn:0x9"}, Identities(devices)); diff != "" {
@@ -126,17 +137,22 @@ func TestIdentitiesThatCollideAreNone(t *testing.T) {
 }
 
 func TestFingerprint(t *testing.T) {
-	d := Device{Name: "/dev/sdb", KernelName: "/dev/sdb", Type: "disk", Serial: "s", Size: 1 << 30, Mountpoints: []string{"/a", "/b"}, Signatures: []Signature{{Type: "ext4", UUID: "u"}}}
+	d := Device{Name: "/dev/sdb", KernelName: "/dev/sdb", Type: "disk", Serial: "s", Size: 1 << 30,
+		Mountpoints: []string{"/a", "/b"}, Signatures: []Signature{{Type: "ext4", UUID: "u"}}}
 	base := Fingerprint(d, nil, nil)
 	renamed := d
-	renamed.Name, renamed.KernelName, renamed.Mountpoints = "/dev/sdz", "/dev/sdz", []string{"/b", "/a"}
+	renamed.Name = "/dev/sdz"
+	renamed.KernelName = "/dev/sdz"
+	renamed.Mountpoints = []string{"/b", "/a"}
 	if got := Fingerprint(renamed, nil, nil); got != base || len(base) != 16 {
 		t.Errorf("another name: %s, was %s", got, base)
 	}
 	for name, change := range map[string]func(*Device){
-		"size": func(d *Device) { d.Size++ }, "content": func(d *Device) { d.Signatures = []Signature{{Type: "ext4", UUID: "v"}} },
-		"mount": func(d *Device) { d.Mountpoints = nil }, "holder": func(d *Device) { d.Holders = []string{"/dev/md0"} },
-		"disk": func(d *Device) { d.Serial = "t" }, "read-only": func(d *Device) { d.ReadOnly = true },
+		"size":    func(d *Device) { d.Size++ },
+		"content": func(d *Device) { d.Signatures = []Signature{{Type: "ext4", UUID: "v"}} },
+		"mount":   func(d *Device) { d.Mountpoints = nil },
+		"holder":  func(d *Device) { d.Holders = []string{"/dev/md0"} },
+		"disk":    func(d *Device) { d.Serial = "t" }, "read-only": func(d *Device) { d.ReadOnly = true },
 	} {
 		other := d
 		change(&other)
@@ -150,7 +166,10 @@ func TestFingerprint(t *testing.T) {
 }
 
 func TestDecodeMounts(t *testing.T) {
-	mounts, err := decodeMounts([]byte("36 35 8:16 / /mnt/my\\040disk rw,noatime master:1 - ext4 /dev/sdb rw\n37 35 0:5 / /proc rw - proc proc rw\n"))
+	mounts, err := decodeMounts(
+		[]byte(
+			"36 35 8:16 / /mnt/my\\040disk rw,noatime master:1 - ext4 /dev/sdb rw\n37 35 0:5 / /proc rw " +
+				"- proc proc rw\n"))
 	if err != nil || !cmp.Equal(mounts["8:16"], []string{"/mnt/my disk"}) {
 		t.Errorf("got %v, %v", mounts, err)
 	}
@@ -162,7 +181,8 @@ func TestDecodeMounts(t *testing.T) {
 func TestListFailsWithoutTheMounts(t *testing.T) {
 	n := fakeNode(t, nil)
 	n.runner = &runner{out: record(t, "lsblk-blank")}
-	if devices, err := n.List(t.Context()); err == nil || devices != nil || !strings.Contains(err.Error(), "mounts of the node") {
+	if devices, err := n.List(t.Context()); err == nil || devices != nil ||
+		!strings.Contains(err.Error(), "mounts of the node") {
 		t.Errorf("got %v, %v", devices, err)
 	}
 }
@@ -170,8 +190,10 @@ func TestListFailsWithoutTheMounts(t *testing.T) {
 func TestWhatTheMachineRunsFrom(t *testing.T) {
 	devices := []Device{
 		{Name: "/dev/sda", Children: []Child{{"/dev/sda1", "part"}, {"/dev/sda2", "part"}}},
-		{Name: "/dev/sda1", Mountpoints: []string{"/data"}}, {Name: "/dev/sda2", Children: []Child{{"/dev/mapper/root", "crypt"}}},
-		{Name: "/dev/mapper/root", Mountpoints: []string{"/sysroot"}}, {Name: "/dev/sdb", Mountpoints: []string{"/data"}}, {Name: "/dev/sdc", Mountpoints: []string{"[SWAP]"}},
+		{Name: "/dev/sda1", Mountpoints: []string{"/data"}},
+		{Name: "/dev/sda2", Children: []Child{{"/dev/mapper/root", "crypt"}}},
+		{Name: "/dev/mapper/root", Mountpoints: []string{"/sysroot"}},
+		{Name: "/dev/sdb", Mountpoints: []string{"/data"}}, {Name: "/dev/sdc", Mountpoints: []string{"[SWAP]"}},
 	}
 	markOSDisks(devices)
 	var got []string
@@ -186,7 +208,8 @@ func TestWhatTheMachineRunsFrom(t *testing.T) {
 }
 
 func TestBelow(t *testing.T) {
-	n := fakeNode(t, map[string]string{"sys/dev/block/253:0/slaves/sdb/dev": "8:16\n", "sys/dev/block/253:0/slaves/gone/x": ""})
+	n := fakeNode(t, map[string]string{"sys/dev/block/253:0/slaves/sdb/dev": "8:16\n",
+		"sys/dev/block/253:0/slaves/gone/x": ""})
 	if got, err := n.Below("253:0"); err != nil || !cmp.Equal(got, []Number{"8:16"}) {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -202,7 +225,8 @@ func TestHoldersThatLsblkDoesNotShow(t *testing.T) {
 		"sys/class/block/dm-4/dm/uuid":          "mpath-3600\n",
 		"sys/class/block/sdc/holders/bcache0/x": "",
 	})
-	path, cache := Device{Name: "/dev/sdb", KernelName: "/dev/sdb", Number: "8:16", Size: 1 << 30}, Device{Name: "/dev/sdc", KernelName: "/dev/sdc", Number: "8:32", Size: 1 << 30}
+	path := Device{Name: "/dev/sdb", KernelName: "/dev/sdb", Number: "8:16", Size: 1 << 30}
+	cache := Device{Name: "/dev/sdc", KernelName: "/dev/sdc", Number: "8:32", Size: 1 << 30}
 	n.complete(&path, nil)
 	n.complete(&cache, nil)
 	if got := codes(Explain(path, nil)); !cmp.Equal(got, []Code{HasHolders, MultipathMember}) {

@@ -25,8 +25,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// lab is a node with disks that nobody needs. What a test is about happens on the first one; the others have content, and each
-// test proves at its end that not a byte of it changed.
+// lab is a node with disks that nobody needs. What a test is about happens on the first one; the others have content,
+// and each test proves at its end that not a byte of it changed.
 type lab struct {
 	*testing.T
 	n      *Node
@@ -197,8 +197,9 @@ func (l *lab) device(name string) Device {
 func (l *lab) options(name string) WipeOptions {
 	l.Helper()
 	return WipeOptions{
-		Device: l.device(name), BackupDir: filepath.Join(l.TempDir(), "backup"), Protected: func(PV) string { return "" },
-		Carried: func(context.Context, Device, bool) (string, error) { return "", nil },
+		Device: l.device(name), BackupDir: filepath.Join(l.TempDir(), "backup"),
+		Protected: func(PV) string { return "" },
+		Carried:   func(context.Context, Device, bool) (string, error) { return "", nil },
 	}
 }
 
@@ -222,7 +223,8 @@ func (l *lab) gpt(disk string, partitions int) {
 		h := make([]byte, sector)
 		copy(h, "EFI PART\x00\x00\x01\x00")
 		binary.LittleEndian.PutUint32(h[12:], 92)
-		for offset, value := range map[int]uint64{24: own, 32: other, 40: 2 + table, 48: sectors - 2 - table, 72: entriesAt} {
+		for offset, value := range map[int]uint64{24: own, 32: other, 40: 2 + table, 48: sectors - 2 - table,
+			72: entriesAt} {
 			binary.LittleEndian.PutUint64(h[offset:], value)
 		}
 		copy(h[56:], guid("6a1f4b0e-5d4c-4f3a-9b52-6f3c1d2e4a5b"))
@@ -265,7 +267,8 @@ func mbr(id uint32, entries ...[]byte) []byte {
 	for i, e := range entries {
 		copy(sector[446+16*i:], e)
 	}
-	sector[510], sector[511] = 0x55, 0xaa
+	sector[510] = 0x55
+	sector[511] = 0xaa
 	return sector
 }
 
@@ -320,16 +323,18 @@ var contents = map[string]struct {
 }{
 	"nothing": {func(*lab, string) {}, nil},
 	"ext4":    {func(l *lab, disk string) { l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", disk) }, []string{"ext4"}},
-	"xfs":     {func(l *lab, disk string) { l.sh("/usr/sbin/mkfs.xfs", "--unsupported", "-f", "-q", disk) }, []string{"xfs"}},
-	"swap":    {func(l *lab, disk string) { l.sh("/usr/sbin/mkswap", disk) }, []string{"swap"}},
-	"LUKS":    {func(l *lab, disk string) { l.luks(disk) }, []string{"crypto_LUKS"}},
-	"RAID":    {func(l *lab, disk string) { l.raid(disk) }, []string{"linux_raid_member"}},
+	"xfs": {func(l *lab, disk string) { l.sh("/usr/sbin/mkfs.xfs", "--unsupported", "-f", "-q", disk) },
+		[]string{"xfs"}},
+	"swap": {func(l *lab, disk string) { l.sh("/usr/sbin/mkswap", disk) }, []string{"swap"}},
+	"LUKS": {func(l *lab, disk string) { l.luks(disk) }, []string{"crypto_LUKS"}},
+	"RAID": {func(l *lab, disk string) { l.raid(disk) }, []string{"linux_raid_member"}},
 	"Ceph": {func(l *lab, disk string) {
 		l.write(disk, 0, []byte("bluestore block device\n7c3ab2ac-6f0e-4d40-9d0c-2a4b8a5e0b11\n"))
 	}, []string{"ceph_bluestore"}},
 	"PV of no group": {func(l *lab, disk string) { l.sh("/usr/sbin/pvcreate", "-qq", disk) }, []string{"LVM2_member"}},
-	"PV of a group":  {func(l *lab, disk string) { l.sh("/usr/sbin/vgcreate", "-qq", "foreign", disk) }, []string{"LVM2_member"}},
-	"GPT, empty":     {func(l *lab, disk string) { l.gpt(disk, 0) }, []string{"gpt", "PMBR"}},
+	"PV of a group": {func(l *lab, disk string) { l.sh("/usr/sbin/vgcreate", "-qq", "foreign", disk) },
+		[]string{"LVM2_member"}},
+	"GPT, empty": {func(l *lab, disk string) { l.gpt(disk, 0) }, []string{"gpt", "PMBR"}},
 	"GPT": {func(l *lab, disk string) {
 		l.gpt(disk, 3)
 		l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", disk+"1")
@@ -346,14 +351,16 @@ var contents = map[string]struct {
 	}, []string{"ext4", "linux_raid_member"}},
 }
 
-// TestLabWipe wipes, looks whether the disk is blank, and writes back what was saved: afterwards every byte is as it was.
+// TestLabWipe wipes, looks whether the disk is blank, and writes back what was saved: afterwards every byte is as it
+// was.
 func TestLabWipe(t *testing.T) {
 	l := newLab(t)
 	for name, content := range contents {
 		l.each(name, func(l *lab) {
 			content.make(l, l.disk)
 			l.settle()
-			before, options := l.sum(l.disk), l.options(l.disk)
+			before := l.sum(l.disk)
+			options := l.options(l.disk)
 			if name == "PV of a group" {
 				options.PVs = map[Number]PV{options.Device.Number: {UUID: options.Device.UUID, Group: "foreign"}}
 			}
@@ -390,7 +397,8 @@ func (l *lab) wantBlank() {
 		l.Errorf("there are still %v (%v)", nodes, err)
 	}
 	// Warnings do not count: the devices file keeps the entry of a physical volume that is gone.
-	out, err := exec.Command("/usr/sbin/pvs", "--noheadings", "-o", "pv_name", "-a", "-S", "pv_name="+l.disk+"&&pv_uuid!=\"\"").Output()
+	out, err := exec.Command("/usr/sbin/pvs", "--noheadings", "-o", "pv_name", "-a", "-S",
+		"pv_name="+l.disk+"&&pv_uuid!=\"\"").Output()
 	l.ok(err)
 	if name := strings.TrimSpace(string(out)); name != "" {
 		l.Errorf("LVM still knows %s", name)
@@ -418,7 +426,8 @@ var inUse = map[string]struct {
 	"mounted in another namespace": {func(l *lab) string {
 		l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", l.disk)
 		l.settle()
-		l.background("/usr/bin/unshare", "--mount", "--propagation=private", "/bin/sh", "-c", "mount -o ro "+l.disk+" "+l.TempDir()+" && echo ready && sleep 1000")
+		l.background("/usr/bin/unshare", "--mount", "--propagation=private", "/bin/sh", "-c",
+			"mount -o ro "+l.disk+" "+l.TempDir()+" && echo ready && sleep 1000")
 		return l.disk
 	}, Busy},
 	"a partition is mounted": {func(l *lab) string {
@@ -468,7 +477,8 @@ var inUse = map[string]struct {
 		return l.disk
 	}, HasHolders},
 	"behind a loop device of another mount namespace": {func(l *lab) string {
-		l.sh("/usr/bin/unshare", "--mount", "/bin/bash", "-c", "mount -t tmpfs none /mnt && cp -a "+l.disk+" /mnt/block && losetup --find /mnt/block")
+		l.sh("/usr/bin/unshare", "--mount", "/bin/bash", "-c",
+			"mount -t tmpfs none /mnt && cp -a "+l.disk+" /mnt/block && losetup --find /mnt/block")
 		loop := strings.TrimSpace(l.sh("/usr/sbin/losetup", "--list", "--noheadings", "--output", "NAME"))
 		l.Cleanup(func() { l.sh("/usr/sbin/losetup", "--detach", loop) })
 		file, err := os.ReadFile(filepath.Join("/sys/block", filepath.Base(loop), "loop/backing_file"))
@@ -565,7 +575,8 @@ func TestLabWipeIsRefused(t *testing.T) {
 			before := l.sum(l.disk)
 			for range 2 {
 				result, reasons, err := l.n.Wipe(l.Context(), options)
-				if err != nil || len(result.Found) != 0 || !slices.ContainsFunc(reasons, func(r Reason) bool { return r.Code == tt.want }) {
+				if err != nil || len(result.Found) != 0 ||
+					!slices.ContainsFunc(reasons, func(r Reason) bool { return r.Code == tt.want }) {
 					l.Errorf("got %+v, %v, %v; want %s", result, reasons, err, tt.want)
 				}
 			}
@@ -582,18 +593,28 @@ func TestLabWipeIsRefused(t *testing.T) {
 // TestLabWipeOfSomethingElse: what was decided about is not there any more.
 func TestLabWipeOfSomethingElse(t *testing.T) {
 	tests := map[string]func(l *lab, o *WipeOptions){
-		"a file system was made meanwhile": func(l *lab, _ *WipeOptions) { l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", l.disk) },
-		"it was mounted meanwhile":         func(l *lab, _ *WipeOptions) { l.mount(l.disk) },
-		"another disk":                     func(_ *lab, o *WipeOptions) { o.Device.Serial, o.Device.WWN = "another", "another" },
-		"another number":                   func(_ *lab, o *WipeOptions) { o.Device.Number = "8:4711" },
+		"a file system was made meanwhile": func(l *lab, _ *WipeOptions) {
+			l.sh("/usr/sbin/mkfs.ext4", "-F",
+				"-q", l.disk)
+		},
+		"it was mounted meanwhile": func(l *lab, _ *WipeOptions) { l.mount(l.disk) },
+		"another disk": func(_ *lab, o *WipeOptions) {
+			o.Device.Serial = "another"
+			o.Device.WWN = "another"
+		},
+		"another number": func(_ *lab, o *WipeOptions) { o.Device.Number = "8:4711" },
 		"it carries what is protected": func(_ *lab, o *WipeOptions) {
 			o.Carried = func(context.Context, Device, bool) (string, error) { return "belongs to vg1", nil }
 		},
 		"what it carries cannot be read": func(_ *lab, o *WipeOptions) {
-			o.Carried = func(context.Context, Device, bool) (string, error) { return "", errors.New("input/output error") }
+			o.Carried = func(context.Context, Device, bool) (string, error) {
+				return "",
+					errors.New("input/output error")
+			}
 		},
 		"protected": func(_ *lab, o *WipeOptions) {
-			o.PVs, o.Protected = map[Number]PV{o.Device.Number: {UUID: "p", Group: "vg1"}}, func(PV) string { return "belongs to vg1" }
+			o.PVs = map[Number]PV{o.Device.Number: {UUID: "p", Group: "vg1"}}
+			o.Protected = func(PV) string { return "belongs to vg1" }
 		},
 	}
 	l := newLab(t)
@@ -621,23 +642,31 @@ func TestLabWipeThatFails(t *testing.T) {
 	l.each("the backup cannot be written", func(l *lab) {
 		l.sh("/usr/sbin/mkswap", l.disk)
 		l.settle()
-		options, before := l.options(l.disk), l.sum(l.disk)
+		options := l.options(l.disk)
+		before := l.sum(l.disk)
 		l.ok(os.WriteFile(options.BackupDir, nil, 0o600))
-		if _, reasons, err := l.n.Wipe(l.Context(), options); err == nil || len(reasons) != 0 || !strings.Contains(err.Error(), "nothing was changed") || l.sum(l.disk) != before {
+		if _, reasons, err := l.n.Wipe(l.Context(), options); err == nil || len(reasons) != 0 ||
+			!strings.Contains(err.Error(), "nothing was changed") || l.sum(l.disk) != before {
 			l.Errorf("got %v, %v", reasons, err)
 		}
 	})
 	l.each("the signatures cannot be listed", func(l *lab) {
-		options, before := l.options(l.disk), l.sum(l.disk)
-		l.runner.instead = func(name string, _ []string) (bool, error) { return name == wipefs, errors.New("no wipefs") }
-		if _, reasons, err := l.n.Wipe(l.Context(), options); err != nil || len(reasons) != 1 || reasons[0].Code != Unreadable || l.sum(l.disk) != before {
+		options := l.options(l.disk)
+		before := l.sum(l.disk)
+		l.runner.instead = func(name string, _ []string) (bool, error) {
+			return name == wipefs,
+				errors.New("no wipefs")
+		}
+		if _, reasons, err := l.n.Wipe(l.Context(), options); err != nil || len(reasons) != 1 ||
+			reasons[0].Code != Unreadable || l.sum(l.disk) != before {
 			l.Errorf("got %v, %v", reasons, err)
 		}
 	})
 	l.each("in the middle", func(l *lab) {
 		l.gpt(l.disk, 2)
 		l.settle()
-		options, wipes := l.options(l.disk), 0
+		options := l.options(l.disk)
+		wipes := 0
 		l.runner.instead = func(name string, args []string) (bool, error) {
 			if !isWipe(name, args) {
 				return false, nil
@@ -646,7 +675,8 @@ func TestLabWipeThatFails(t *testing.T) {
 			return wipes == 2, errors.New("no luck")
 		}
 		result, _, err := l.n.Wipe(l.Context(), options)
-		if err == nil || !strings.Contains(err.Error(), "no luck") || !strings.Contains(err.Error(), "wiped before that: "+l.disk+"1") || len(result.Backup) == 0 {
+		if err == nil || !strings.Contains(err.Error(), "no luck") ||
+			!strings.Contains(err.Error(), "wiped before that: "+l.disk+"1") || len(result.Backup) == 0 {
 			l.Errorf("got %+v, %v", result, err)
 		}
 	})
@@ -664,8 +694,10 @@ func TestLabWipeThatFails(t *testing.T) {
 // TestLabContentIsExplained: List and Probe tell the same of each content.
 func TestLabContentIsExplained(t *testing.T) {
 	want := map[string][]Code{
-		"ext4": {HasSignature}, "xfs": {HasSignature}, "swap": {HasSignature}, "LUKS": {LUKSLocked}, "RAID": {RAIDMember}, "Ceph": {CephBlueStore},
-		"PV of no group": {UnassignedPV}, "PV of a group": {InVolumeGroup}, "GPT, empty": {HasPartitions}, "GPT": {HasPartitions}, "DOS": {HasPartitions},
+		"ext4": {HasSignature}, "xfs": {HasSignature}, "swap": {HasSignature}, "LUKS": {LUKSLocked},
+		"RAID": {RAIDMember}, "Ceph": {CephBlueStore},
+		"PV of no group": {UnassignedPV}, "PV of a group": {InVolumeGroup}, "GPT, empty": {HasPartitions},
+		"GPT": {HasPartitions}, "DOS": {HasPartitions},
 	}
 	l := newLab(t)
 	for name, codes := range want {
@@ -699,7 +731,8 @@ func (l *lab) scsi(options ...string) []string {
 	l.Helper()
 	before, err := filepath.Glob("/sys/block/sd*")
 	l.ok(err)
-	l.sh("/usr/sbin/modprobe", append([]string{"scsi_debug", "dev_size_mb=64", "delay=0", "add_host=2", "per_host_store=1"}, options...)...)
+	l.sh("/usr/sbin/modprobe", append([]string{"scsi_debug", "dev_size_mb=64", "delay=0", "add_host=2",
+		"per_host_store=1"}, options...)...)
 	l.settle()
 	l.Cleanup(func() {
 		l.settle()
@@ -720,7 +753,8 @@ func (l *lab) scsi(options ...string) []string {
 	return names
 }
 
-// array runs a mirror of two disks, by the kernel's own interface (Linux, Documentation/admin-guide/md.rst), and returns its name.
+// array runs a mirror of two disks, by the kernel's own interface (Linux, Documentation/admin-guide/md.rst), and
+// returns its name.
 func (l *lab) array(members []string) string {
 	l.Helper()
 	const array = "md9"
@@ -801,7 +835,8 @@ func TestLabMultipath(t *testing.T) {
 // isLeftAlone wants a device to be neither eligible nor wiped, for all of these reasons.
 func (l *lab) isLeftAlone(name string, codes ...Code) {
 	l.Helper()
-	d, before := l.device(name), l.sum(name)
+	d := l.device(name)
+	before := l.sum(name)
 	reasons := Explain(d, nil)
 	_, refused, err := l.n.Wipe(l.Context(), l.options(name))
 	l.ok(err)
@@ -829,9 +864,11 @@ func TestLabIdentityOfADiskThatIsPulled(t *testing.T) {
 	l := newLab(t)
 	disk := l.scsi()[0]
 	l.gpt(disk, 1)
-	d, part := l.device(disk), l.device(disk+"1")
+	d := l.device(disk)
+	part := l.device(disk + "1")
 	id := d.Identity()
-	if !strings.HasPrefix(id, "wwn:0x") || part.Identity() != id+"-part1" || part.Parent != disk || len(d.ByID) == 0 || !d.AppearedKnown {
+	if !strings.HasPrefix(id, "wwn:0x") || part.Identity() != id+"-part1" || part.Parent != disk || len(d.ByID) == 0 ||
+		!d.AppearedKnown {
 		t.Errorf("got %s, %s; %+v", id, part.Identity(), d)
 	}
 	for _, link := range slices.Concat(d.ByID, d.ByPath, d.Links, part.ByID) {
@@ -868,7 +905,8 @@ func (d Device) Fingerprint() string { return Fingerprint(d, nil, nil) }
 func TestLabIdentityOfClones(t *testing.T) {
 	l := newLab(t)
 	clones := l.scsi("vpd_use_hostno=0")
-	a, b := l.device(clones[0]), l.device(clones[1])
+	a := l.device(clones[0])
+	b := l.device(clones[1])
 	devices, err := l.n.List(t.Context())
 	l.ok(err)
 	identities := Identities(devices)
@@ -903,7 +941,8 @@ func TestLabWhatTheNodeRunsFrom(t *testing.T) {
 	if !d.OSDisk || !slices.ContainsFunc(Explain(d, nil), func(r Reason) bool { return r.Code == IsOSDisk }) {
 		t.Errorf("got %+v", d)
 	}
-	if reasons := Explain(l.device(name), nil); !slices.ContainsFunc(reasons, func(r Reason) bool { return r.Code == SwapInUse }) {
+	if reasons := Explain(l.device(name), nil); !slices.ContainsFunc(reasons,
+		func(r Reason) bool { return r.Code == SwapInUse }) {
 		t.Errorf("the swap space: %v", reasons)
 	}
 }
@@ -918,11 +957,13 @@ func TestLabPulse(t *testing.T) {
 	beats := []Beat{{device.Number, device.KernelName}, {l.device(l.disk).Number, l.disk}}
 	check := func(what string, want string) {
 		t.Helper()
-		begun, got := time.Now(), p.Check(t.Context(), beats)
+		begun := time.Now()
+		got := p.Check(t.Context(), beats)
 		switch {
 		case want == "" && len(got) != 0:
 			t.Errorf("%s: %v", what, got)
-		case want != "" && (len(got) != 1 || got[device.Number] == nil || !strings.Contains(got[device.Number].Error(), want)):
+		case want != "" && (len(got) != 1 || got[device.Number] == nil ||
+			!strings.Contains(got[device.Number].Error(), want)):
 			t.Errorf("%s: got %v, want %q", what, got, want)
 		case time.Since(begun) > 3*p.limit:
 			t.Errorf("%s: it took %v", what, time.Since(begun))
@@ -937,10 +978,12 @@ func TestLabPulse(t *testing.T) {
 		t.Errorf("%d questions are open", n)
 	}
 	l.sh("/usr/sbin/dmsetup", "resume", "pulse")
-	for end := time.Now().Add(10 * time.Second); p.outstanding() != 0 && time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); p.outstanding() != 0 &&
+		time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 	}
 	check("resumed", "")
-	for table, want := range map[string]string{"0 200000 error": "cannot be read", fmt.Sprintf("0 200000 flakey %s 0 0 600", l.disk): "cannot be read"} {
+	for table, want := range map[string]string{"0 200000 error": "cannot be read",
+		fmt.Sprintf("0 200000 flakey %s 0 0 600", l.disk): "cannot be read"} {
 		l.table("pulse", table)
 		check(table, want)
 	}
@@ -959,7 +1002,8 @@ func (l *lab) table(name, table string) {
 func TestLabPulseOfADiskThatIsOffline(t *testing.T) {
 	l := newLab(t)
 	disk := l.scsi()[0]
-	d, p := l.device(disk), NewPulse()
+	d := l.device(disk)
+	p := NewPulse()
 	state := "/sys/block/" + filepath.Base(disk) + "/device/state"
 	l.ok(os.WriteFile(state, []byte("offline\n"), 0o644))
 	got := p.Check(t.Context(), []Beat{{d.Number, disk}})

@@ -85,7 +85,8 @@ func (n *Node) behind(loop *Device) (Number, error) {
 	} else if errors.Is(err, ErrNotBlock) {
 		return "", nil
 	}
-	return "", fmt.Errorf("what is behind %s (%s) cannot be found out, and may be this device: %w", loop.Name, loop.BackingFile, err)
+	return "", fmt.Errorf("what is behind %s (%s) cannot be found out, and may be this device: %w", loop.Name,
+		loop.BackingFile, err)
 }
 
 // addUser notes a device that is made of another one.

@@ -21,22 +21,26 @@ func TestADiskBehindALoopDeviceIsHeld(t *testing.T) {
 		held     []string
 		problems int
 	}{
-		"a path that leads nowhere here":    {backing{Device: "8:16"}, nil, "/var/lib/kubelet/plugins/x", false, []string{"/dev/loop0"}, 0},
-		"a path that leads to another here": {backing{Device: "8:16"}, nil, "/dev/disk/by-id/c", false, []string{"/dev/loop0"}, 0},
-		"a file":                            {backing{}, nil, "/var/lib/image", false, nil, 0},
-		"a file that was deleted":           {backing{}, nil, "/var/lib/image (deleted)", false, nil, 0},
-		"another device":                    {backing{Device: "8:99"}, nil, "/dev/x", false, nil, 0},
-		"it went away":                      {backing{}, errDetached, "", true, nil, 0},
-		"no answer, and it is still there":  {backing{}, failure, "/var/lib/kubelet/plugins/x", false, nil, 1},
-		"no answer, a path that leads here": {backing{}, failure, "/dev/disk/by-id/b", false, []string{"/dev/loop0"}, 0},
-		"no answer, a file":                 {backing{}, failure, "/var/lib/image", false, nil, 0},
+		"a path that leads nowhere here": {backing{Device: "8:16"}, nil, "/var/lib/kubelet/plugins/x", false,
+			[]string{"/dev/loop0"}, 0},
+		"a path that leads to another here": {backing{Device: "8:16"}, nil, "/dev/disk/by-id/c", false,
+			[]string{"/dev/loop0"}, 0},
+		"a file":                           {backing{}, nil, "/var/lib/image", false, nil, 0},
+		"a file that was deleted":          {backing{}, nil, "/var/lib/image (deleted)", false, nil, 0},
+		"another device":                   {backing{Device: "8:99"}, nil, "/dev/x", false, nil, 0},
+		"it went away":                     {backing{}, errDetached, "", true, nil, 0},
+		"no answer, and it is still there": {backing{}, failure, "/var/lib/kubelet/plugins/x", false, nil, 1},
+		"no answer, a path that leads here": {backing{}, failure, "/dev/disk/by-id/b", false,
+			[]string{"/dev/loop0"}, 0},
+		"no answer, a file": {backing{}, failure, "/var/lib/image", false, nil, 0},
 	}
 	for name, tt := range tests {
 		n := New(&runner{})
 		n.sysfs = t.TempDir()
 		if !tt.gone {
 			dir := filepath.Join(n.sysfs, "block", "loop0", "loop")
-			if err := errors.Join(os.MkdirAll(dir, 0o755), os.WriteFile(filepath.Join(dir, "backing_file"), nil, 0o600)); err != nil {
+			if err := errors.Join(os.MkdirAll(dir, 0o755),
+				os.WriteFile(filepath.Join(dir, "backing_file"), nil, 0o600)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,7 +57,8 @@ func TestADiskBehindALoopDeviceIsHeld(t *testing.T) {
 			return "", ErrMissing
 		}
 		devices := []Device{
-			{Name: "/dev/loop0", KernelName: "/dev/loop0", Number: "7:0", Type: "loop", BackingFile: tt.path, Size: 1 << 30},
+			{Name: "/dev/loop0", KernelName: "/dev/loop0", Number: "7:0", Type: "loop",
+				BackingFile: tt.path, Size: 1 << 30},
 			{Name: "/dev/sdb", Number: "8:16", Type: "disk", Size: 1 << 30},
 			{Name: "/dev/sdc", Number: "8:32", Type: "disk", Size: 1 << 30},
 		}

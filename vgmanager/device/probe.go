@@ -58,7 +58,7 @@ func numberOf(info os.FileInfo) (Number, bool) {
 	if !ok {
 		return "", false
 	}
-	rdev := uint64(stat.Rdev)
+	rdev := uint64(stat.Rdev) //nolint:unconvert // Its type depends on the architecture.
 	return NewNumber(unix.Major(rdev), unix.Minor(rdev)), true
 }
 
@@ -66,8 +66,8 @@ func numberOf(info os.FileInfo) (Number, bool) {
 // database, on which List and Explain rest, may be late, and it shows a device that cannot be read as a blank one.
 // An empty list means: the device was read and is blank. ignore names signatures that the caller knows about.
 //
-// A device that does not answer takes up to 30 s, once: until the read that was begun has ended, no other one is begun, and
-// the reason says since when. It is Unreadable, so it is neither used nor wiped.
+// A device that does not answer takes up to 30 s, once: until the read that was begun has ended, no other one is begun,
+// and the reason says since when. It is Unreadable, so it is neither used nor wiped.
 func (n *Node) Probe(ctx context.Context, d Device, ignore ...string) []Reason {
 	signatures, reasons := n.read(ctx, d, n.examine)
 	for _, s := range signatures {
@@ -109,9 +109,11 @@ func noAnswer(d Device, err error) []Reason {
 	reason := Reason{Code: Unreadable, Transient: true}
 	switch {
 	case errors.As(err, &late):
-		reason.Message = late.Error() + ", and is neither used nor wiped until it does: see the kernel's log; repair or detach it" + queueHint(d)
+		reason.Message = late.Error() +
+			", and is neither used nor wiped until it does: see the kernel's log; repair or detach it" + queueHint(d)
 	case errors.As(err, &tooMany):
-		reason.Message = fmt.Sprintf("was not read, since %d other devices do not answer (%s): see the kernel's log; repair or detach them",
+		reason.Message = fmt.Sprintf(
+			"was not read, since %d other devices do not answer (%s): see the kernel's log; repair or detach them",
 			len(tooMany.Keys), strings.Join(tooMany.Keys[:min(len(tooMany.Keys), 5)], ", "))
 	default:
 		reason.Message = fmt.Sprintf("was not read: %v", err)
@@ -209,7 +211,8 @@ const blueStore = "bluestore block device"
 
 const blockSize = 4096
 
-// readDirect reads into pages of its own: O_DIRECT asks for aligned memory. Offset and size are multiples of the sector size.
+// readDirect reads into pages of its own: O_DIRECT asks for aligned memory. Offset and size are multiples of the sector
+// size.
 func readDirect(f io.ReaderAt, offset, size int64) ([]byte, error) {
 	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pulseLimit is how long a healthy disk may take to answer. One that wakes from standby takes 10 s and more; the kernel itself
-// waits 30 s for a command before it begins to do something about it.
+// pulseLimit is how long a healthy disk may take to answer. One that wakes from standby takes 10 s and more; the kernel
+// itself waits 30 s for a command before it begins to do something about it.
 const pulseLimit = 15 * time.Second
 
 // Beat is a device whose pulse is felt.
@@ -26,9 +26,9 @@ type Beat struct {
 	Path string
 }
 
-// Pulse tells whether devices answer, by reading their first block past all caches. It starts no process. A device that does not
-// answer is asked again only when the last question was answered: there is never more than one for it. It is safe for concurrent
-// use.
+// Pulse tells whether devices answer, by reading their first block past all caches. It starts no process. A device that
+// does not answer is asked again only when the last question was answered: there is never more than one for it. It is
+// safe for concurrent use.
 type Pulse struct {
 	sysfs string
 	limit time.Duration
@@ -44,8 +44,8 @@ func NewPulse() *Pulse {
 	return &Pulse{sysfs: "/sys", limit: pulseLimit, now: time.Now, read: readFirst, asked: map[Number]time.Time{}}
 }
 
-// Check asks all devices at once and returns what is wrong with those that are not well. It takes as long as the slowest that
-// answers, and never more than 15 s.
+// Check asks all devices at once and returns what is wrong with those that are not well. It takes as long as the
+// slowest that answers, and never more than 15 s.
 func (p *Pulse) Check(ctx context.Context, devices []Beat) map[Number]error {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
@@ -71,7 +71,8 @@ func (p *Pulse) Check(ctx context.Context, devices []Beat) map[Number]error {
 	return failing
 }
 
-// Unanswered asks all devices at once and returns those that have not answered in time, sorted. One that gives errors has.
+// Unanswered asks all devices at once and returns those that have not answered in time, sorted. One that gives errors
+// has.
 func (p *Pulse) Unanswered(ctx context.Context, devices []Beat) []Number {
 	var numbers []Number
 	for number, err := range p.Check(ctx, devices) {
@@ -104,8 +105,8 @@ func (p *Pulse) wait(ctx context.Context, answer <-chan error) error {
 	return fmt.Errorf("has not answered yet: %w", ctx.Err())
 }
 
-// ask reads in a goroutine of its own, which ends when the kernel gives the device up. It asks nothing, and returns since when, while
-// an answer is missing.
+// ask reads in a goroutine of its own, which ends when the kernel gives the device up. It asks nothing, and returns
+// since when, while an answer is missing.
 func (p *Pulse) ask(d Beat) (<-chan error, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

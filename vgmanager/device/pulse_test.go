@@ -19,9 +19,11 @@ func TestPulse(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "dev/block/8:48/device/state"), []byte("offline\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	hang, asked := make(chan struct{}), make(chan string, 10)
+	hang := make(chan struct{})
+	asked := make(chan string, 10)
 	p := NewPulse()
-	p.sysfs, p.limit = dir, 500*time.Millisecond
+	p.sysfs = dir
+	p.limit = 500 * time.Millisecond
 	p.read = func(b Beat) error {
 		asked <- b.Path
 		switch b.Path {
@@ -50,7 +52,8 @@ func TestPulse(t *testing.T) {
 	if questions["hangs"] != 1 || questions["good"] != 2 || questions["offline"] != 0 {
 		t.Errorf("asked %v", questions)
 	}
-	for end := time.Now().Add(10 * time.Second); p.outstanding() > 0 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(10 * time.Second); p.outstanding() > 0 &&
+		time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
 	if n := p.outstanding(); n != 0 {
 		t.Errorf("%d questions stay open after their answers", n)
@@ -64,9 +67,11 @@ func (p *Pulse) outstanding() int {
 }
 
 func TestPulseAsksOnceHoweverManyAsk(t *testing.T) {
-	hang, asked := make(chan struct{}), make(chan struct{}, 100)
+	hang := make(chan struct{})
+	asked := make(chan struct{}, 100)
 	p := NewPulse()
-	p.sysfs, p.limit = t.TempDir(), 50*time.Millisecond
+	p.sysfs = t.TempDir()
+	p.limit = 50 * time.Millisecond
 	p.read = func(Beat) error {
 		asked <- struct{}{}
 		<-hang
@@ -98,7 +103,8 @@ func TestPulseOfADeviceThatIsNotThere(t *testing.T) {
 func TestPulseOfAHealthyDeviceBesideOneThatHangs(t *testing.T) {
 	hang := make(chan struct{})
 	p := NewPulse()
-	p.sysfs, p.limit = t.TempDir(), 500*time.Millisecond
+	p.sysfs = t.TempDir()
+	p.limit = 500 * time.Millisecond
 	p.read = func(b Beat) error {
 		if b.Path == "hangs" {
 			<-hang

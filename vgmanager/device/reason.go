@@ -45,7 +45,7 @@ const (
 	InVolumeGroup Code = "InVolumeGroup"
 	// UnassignedPV: a physical volume of no volume group.
 	UnassignedPV Code = "UnassignedPV"
-	// UnknownPV: labelled as a physical volume, but LVM on the node does not list it.
+	// UnknownPV: labeled as a physical volume, but LVM on the node does not list it.
 	UnknownPV Code = "UnknownPV"
 	// DuplicatePV: a copy of a physical volume that LVM uses on another device.
 	DuplicatePV Code = "DuplicatePV"
@@ -83,9 +83,12 @@ const (
 // Codes returns the list.
 func Codes() []Code {
 	return []Code{
-		UnsupportedType, LVMInternal, KubernetesLoop, ReadOnly, Removable, Suspended, TooSmall, Mounted, SwapInUse, HasPartitions,
-		HasHolders, PartitionReserved, HasSignature, MultipathMember, RAIDMember, InVolumeGroup, UnassignedPV, UnknownPV, DuplicatePV,
-		Busy, Unreadable, ProbeError, Failing, IsOSDisk, LUKSLocked, CephBlueStore, NoStablePath, NotSelected, UsedByOtherDeviceClass,
+		UnsupportedType, LVMInternal, KubernetesLoop, ReadOnly, Removable, Suspended, TooSmall, Mounted,
+		SwapInUse, HasPartitions,
+		HasHolders, PartitionReserved, HasSignature, MultipathMember, RAIDMember, InVolumeGroup, UnassignedPV,
+		UnknownPV, DuplicatePV,
+		Busy, Unreadable, ProbeError, Failing, IsOSDisk, LUKSLocked, CephBlueStore, NoStablePath, NotSelected,
+		UsedByOtherDeviceClass,
 		NotAtCreation, TooYoung, RemovalRequested, NotWiped,
 	}
 }
@@ -115,8 +118,8 @@ type PV struct {
 	InUse bool
 }
 
-// Explain returns all reasons why the device cannot be given to LVM, as far as they show without reading it; an empty list
-// means that Probe has the last word. pvs are the physical volumes that LVM lists.
+// Explain returns all reasons why the device cannot be given to LVM, as far as they show without reading it; an empty
+// list means that Probe has the last word. pvs are the physical volumes that LVM lists.
 func Explain(d Device, pvs map[Number]PV) []Reason {
 	var reasons []Reason
 	for _, rule := range rules {
@@ -127,7 +130,8 @@ func Explain(d Device, pvs map[Number]PV) []Reason {
 
 // rules look at the device alone.
 var rules = []func(Device) []Reason{
-	explainProblems, explainType, explainReadOnly, explainRemovable, explainSuspended, explainSize, explainMounts, explainOS,
+	explainProblems, explainType, explainReadOnly, explainRemovable, explainSuspended, explainSize,
+	explainMounts, explainOS,
 	explainPartitions, explainHolders, explainPath, explainReserved,
 }
 
@@ -154,7 +158,8 @@ func Remarks(d Device) []Reason {
 	if len(d.ByID) > 0 || d.Identity() != "" || d.Type == "lvm" {
 		return nil
 	}
-	return one(NoStablePath, "has neither a WWN, a serial number nor a link under /dev/disk/by-id, so its name can be another one after a reboot")
+	return one(NoStablePath, "has neither a WWN, a serial number nor a link under /dev/disk/by-id, so its name can "+
+		"be another one after a reboot")
 }
 
 // transient devices are memory, or are attached for somebody else: zram, RBD, NBD.
@@ -225,7 +230,9 @@ func explainPartitions(d Device) []Reason {
 	case len(names) > 0:
 		return one(HasPartitions, "has the partitions %s", strings.Join(names, ", "))
 	case d.PartitionTable != "":
-		return one(HasPartitions, "has a partition table (%s) without partitions; if nothing needs it, remove it with: wipefs --all %s", d.PartitionTable, d.Name)
+		return one(HasPartitions,
+			"has a partition table (%s) without partitions; if nothing needs it, remove it with: wipefs --all %s",
+			d.PartitionTable, d.Name)
 	}
 	return nil
 }
@@ -266,7 +273,8 @@ func explainReserved(d Device) []Reason {
 	label := strings.ToLower(d.PartitionLabel)
 	for _, word := range []string{"bios", "boot", "reserved"} {
 		if strings.Contains(label, word) {
-			return one(PartitionReserved, "has the partition label %q, which marks a partition the machine needs", d.PartitionLabel)
+			return one(PartitionReserved, "has the partition label %q, which marks a partition the machine needs",
+				d.PartitionLabel)
 		}
 	}
 	return nil
@@ -293,16 +301,20 @@ func explainPV(d Device, pv PV) []Reason {
 	case pv.InUse:
 		return one(UnknownPV, "is a physical volume (%s) of a volume group whose metadata LVM cannot find", pv.UUID)
 	}
-	return one(UnassignedPV, "is a physical volume (%s) of no volume group; if nothing needs it, remove it with: pvremove %s", pv.UUID, d.Name)
+	return one(UnassignedPV,
+		"is a physical volume (%s) of no volume group; if nothing needs it, remove it with: pvremove %s",
+		pv.UUID, d.Name)
 }
 
 func explainUnlisted(d Device, pvs map[Number]PV) []Reason {
 	for _, pv := range pvs {
 		if pv.UUID == d.UUID && d.UUID != "" {
-			return one(DuplicatePV, "is a copy of the physical volume %s, which LVM uses on another device; detach one of them", d.UUID)
+			return one(DuplicatePV,
+				"is a copy of the physical volume %s, which LVM uses on another device; detach one of them", d.UUID)
 		}
 	}
-	return one(UnknownPV, "is labelled as a physical volume (%s), but LVM on this node does not list it: see its devices file (lvmdevices) and the filter in lvm.conf", d.UUID)
+	return one(UnknownPV, "is labeled as a physical volume (%s), but LVM on this node does not list it: see its "+
+		"devices file (lvmdevices) and the filter in lvm.conf", d.UUID)
 }
 
 // explainContent is for what a device carries, by the names that libblkid gives.
@@ -324,11 +336,14 @@ func wordContent(d Device, s Signature) []Reason {
 	case s.Type == "mpath_member":
 		return one(MultipathMember, "is one path of a multipath device; use the device under /dev/mapper")
 	case s.Type == "ceph_bluestore":
-		return one(CephBlueStore, "is storage of a Ceph OSD; if that is retired, remove it with: wipefs --all %s", d.Name)
+		return one(CephBlueStore, "is storage of a Ceph OSD; if that is retired, remove it with: wipefs --all %s",
+			d.Name)
 	case s.Type == "crypto_LUKS" && len(d.Children) == 0:
-		return one(LUKSLocked, "is encrypted (%s) and not open; use the open device under /dev/mapper, or, if nothing needs it, remove it with: wipefs --all %s", what, d.Name)
+		return one(LUKSLocked, "is encrypted (%s) and not open; use the open device under /dev/mapper, or, if "+
+			"nothing needs it, remove it with: wipefs --all %s", what, d.Name)
 	case strings.HasSuffix(s.Type, "_raid_member"):
-		return one(RAIDMember, "is a member of an array (%s); use the array, or stop it and remove the member's superblock", what)
+		return one(RAIDMember,
+			"is a member of an array (%s); use the array, or stop it and remove the member's superblock", what)
 	case len(d.Mountpoints) > 0 || len(d.Children) > 0:
 		// Nobody is told how to wipe what is plainly needed.
 		return one(HasSignature, "carries %s", what)

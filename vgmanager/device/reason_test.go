@@ -29,67 +29,122 @@ func TestExplain(t *testing.T) {
 		want   []Code
 		says   string
 	}{
-		"a blank disk":            {device: blank},
-		"a blank partition":       {device: with(func(d *Device) { d.Type, d.PartitionLabel = "part", "data" })},
-		"a blank multipath":       {device: with(func(d *Device) { d.Type, d.Name = "mpath", "/dev/mapper/mpatha" })},
-		"a loop device of a user": {device: with(func(d *Device) { d.Type, d.BackingFile = "loop", "/srv/disk" })},
-		"read-only":               {device: with(func(d *Device) { d.ReadOnly = true }), want: []Code{ReadOnly}},
-		"removable":               {device: with(func(d *Device) { d.Removable = true }), want: []Code{Removable}},
-		"suspended":               {device: with(func(d *Device) { d.State = "suspended" }), want: []Code{Suspended}, says: "dmsetup resume /dev/sdb"},
-		"too small":               {device: with(func(d *Device) { d.Size = MinimumSize - 1 }), want: []Code{TooSmall}},
-		"the least size":          {device: with(func(d *Device) { d.Size = MinimumSize })},
-		"a disc drive":            {device: with(func(d *Device) { d.Type = "rom" }), want: []Code{UnsupportedType}},
-		"zram":                    {device: with(func(d *Device) { d.KernelName = "/dev/zram0" }), want: []Code{UnsupportedType}},
-		"a logical volume":        {device: with(func(d *Device) { d.Type = "lvm" }), want: []Code{LVMInternal}},
+		"a blank disk": {device: blank},
+		"a blank partition": {device: with(func(d *Device) {
+			d.Type = "part"
+			d.PartitionLabel = "data"
+		})},
+		"a blank multipath": {device: with(func(d *Device) {
+			d.Type = "mpath"
+			d.Name = "/dev/mapper/mpatha"
+		})},
+		"a loop device of a user": {device: with(func(d *Device) {
+			d.Type = "loop"
+			d.BackingFile = "/srv/disk"
+		})},
+		"read-only": {device: with(func(d *Device) { d.ReadOnly = true }), want: []Code{ReadOnly}},
+		"removable": {device: with(func(d *Device) { d.Removable = true }), want: []Code{Removable}},
+		"suspended": {device: with(func(d *Device) { d.State = "suspended" }), want: []Code{Suspended},
+			says: "dmsetup resume /dev/sdb"},
+		"too small":      {device: with(func(d *Device) { d.Size = MinimumSize - 1 }), want: []Code{TooSmall}},
+		"the least size": {device: with(func(d *Device) { d.Size = MinimumSize })},
+		"a disc drive":   {device: with(func(d *Device) { d.Type = "rom" }), want: []Code{UnsupportedType}},
+		"zram": {device: with(func(d *Device) { d.KernelName = "/dev/zram0" }),
+			want: []Code{UnsupportedType}},
+		"a logical volume": {device: with(func(d *Device) { d.Type = "lvm" }), want: []Code{LVMInternal}},
 		"a loop device of kubelet": {
-			device: with(func(d *Device) { d.Type, d.BackingFile = "loop", "/var/lib/kubelet/plugins/kubernetes.io/x" }), want: []Code{KubernetesLoop},
+			device: with(func(d *Device) {
+				d.Type = "loop"
+				d.BackingFile = "/var/lib/kubelet/plugins/kubernetes.io/x"
+			}), want: []Code{KubernetesLoop},
 		},
 		"mounted": {
-			device: with(func(d *Device) { d.Signature, d.Mountpoints = "xfs", []string{"/a", "/b"} }),
-			want:   []Code{Mounted, Mounted, HasSignature}, says: "is mounted on /b",
+			device: with(func(d *Device) {
+				d.Signature = "xfs"
+				d.Mountpoints = []string{"/a", "/b"}
+			}),
+			want: []Code{Mounted, Mounted, HasSignature}, says: "is mounted on /b",
 		},
 		"swap in use": {
-			device: with(func(d *Device) { d.Signature, d.Mountpoints = "swap", []string{"[SWAP]"} }),
-			want:   []Code{SwapInUse, HasSignature}, says: "swapoff /dev/sdb",
+			device: with(func(d *Device) {
+				d.Signature = "swap"
+				d.Mountpoints = []string{"[SWAP]"}
+			}),
+			want: []Code{SwapInUse, HasSignature}, says: "swapoff /dev/sdb",
 		},
 		"partitioned": {
-			device: with(func(d *Device) { d.PartitionTable, d.Children = "gpt", []Child{{"/dev/sdb1", "part"}} }),
-			want:   []Code{HasPartitions}, says: "/dev/sdb1",
+			device: with(func(d *Device) {
+				d.PartitionTable = "gpt"
+				d.Children = []Child{{"/dev/sdb1", "part"}}
+			}),
+			want: []Code{HasPartitions}, says: "/dev/sdb1",
 		},
-		"an empty partition table": {device: with(func(d *Device) { d.PartitionTable = "dos" }), want: []Code{HasPartitions}, says: "without partitions"},
+		"an empty partition table": {device: with(func(d *Device) { d.PartitionTable = "dos" }),
+			want: []Code{HasPartitions}, says: "without partitions"},
 		"encrypted and open": {
-			device: with(func(d *Device) { d.Signature, d.Children = "crypto_LUKS", []Child{{"/dev/mapper/luks", "crypt"}} }),
-			want:   []Code{HasHolders, HasSignature}, says: "/dev/mapper/luks (crypt)",
+			device: with(func(d *Device) {
+				d.Signature = "crypto_LUKS"
+				d.Children = []Child{{"/dev/mapper/luks", "crypt"}}
+			}),
+			want: []Code{HasHolders, HasSignature}, says: "/dev/mapper/luks (crypt)",
 		},
 		"an EFI partition": {
-			device: with(func(d *Device) { d.Type, d.PartitionType = "part", "C12A7328-F81F-11D2-BA4B-00A0C93EC93B" }),
-			want:   []Code{PartitionReserved}, says: "EFI",
+			device: with(func(d *Device) {
+				d.Type = "part"
+				d.PartitionType = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B"
+			}),
+			want: []Code{PartitionReserved}, says: "EFI",
 		},
-		"a partition labelled BIOS":     {device: with(func(d *Device) { d.Type, d.PartitionLabel = "part", "BIOS-BOOT" }), want: []Code{PartitionReserved}},
-		"a partition labelled reserved": {device: with(func(d *Device) { d.Type, d.PartitionLabel = "part", "Reserved" }), want: []Code{PartitionReserved}},
+		"a partition labeled BIOS": {device: with(func(d *Device) {
+			d.Type = "part"
+			d.PartitionLabel = "BIOS-BOOT"
+		}), want: []Code{PartitionReserved}},
+		"a partition labeled reserved": {device: with(func(d *Device) {
+			d.Type = "part"
+			d.PartitionLabel = "Reserved"
+		}), want: []Code{PartitionReserved}},
 		"a file system": {
-			device: with(func(d *Device) { d.Signature, d.UUID, d.Label = "ext4", "1-2", "data" }),
-			want:   []Code{HasSignature}, says: `carries ext4, uuid 1-2, label "data"`,
+			device: with(func(d *Device) {
+				d.Signature = "ext4"
+				d.UUID = "1-2"
+				d.Label = "data"
+			}),
+			want: []Code{HasSignature}, says: `carries ext4, uuid 1-2, label "data"`,
 		},
-		"a multipath member": {device: with(func(d *Device) { d.Signature = "mpath_member" }), want: []Code{MultipathMember}},
-		"an array member":    {device: with(func(d *Device) { d.Signature = "linux_raid_member" }), want: []Code{RAIDMember}},
+		"a multipath member": {device: with(func(d *Device) { d.Signature = "mpath_member" }),
+			want: []Code{MultipathMember}},
+		"an array member": {device: with(func(d *Device) { d.Signature = "linux_raid_member" }),
+			want: []Code{RAIDMember}},
 		"in a volume group": {
-			device: with(func(d *Device) { d.Signature = "LVM2_member" }), pvs: map[Number]PV{"8:16": {UUID: "a", Group: "rhel", InUse: true}},
-			want: []Code{InVolumeGroup}, says: "volume group rhel",
+			device: with(func(d *Device) { d.Signature = "LVM2_member" }),
+			pvs:    map[Number]PV{"8:16": {UUID: "a", Group: "rhel", InUse: true}},
+			want:   []Code{InVolumeGroup}, says: "volume group rhel",
 		},
-		"a physical volume that udev has not noticed": {device: blank, pvs: map[Number]PV{"8:16": {Group: "rhel"}}, want: []Code{InVolumeGroup}},
+		"a physical volume that udev has not noticed": {device: blank, pvs: map[Number]PV{"8:16": {Group: "rhel"}},
+			want: []Code{InVolumeGroup}},
 		"a physical volume of no group": {
 			device: with(func(d *Device) { d.Signature = "LVM2_member" }), pvs: map[Number]PV{"8:16": {UUID: "a"}},
 			want: []Code{UnassignedPV}, says: "pvremove /dev/sdb",
 		},
 		"a physical volume whose group cannot be seen": {
-			device: with(func(d *Device) { d.Signature = "LVM2_member" }), pvs: map[Number]PV{"8:16": {UUID: "a", InUse: true}}, want: []Code{UnknownPV},
+			device: with(func(d *Device) { d.Signature = "LVM2_member" }),
+			pvs:    map[Number]PV{"8:16": {UUID: "a", InUse: true}}, want: []Code{UnknownPV},
 		},
-		"a label that LVM does not list": {device: with(func(d *Device) { d.Signature, d.UUID = "LVM2_member", "b" }), pvs: pvs, want: []Code{UnknownPV}, says: "lvmdevices"},
-		"a copy of a physical volume":    {device: with(func(d *Device) { d.Signature, d.UUID = "LVM2_member", "known" }), pvs: pvs, want: []Code{DuplicatePV}},
+		"a label that LVM does not list": {device: with(func(d *Device) {
+			d.Signature = "LVM2_member"
+			d.UUID = "b"
+		}), pvs: pvs, want: []Code{UnknownPV}, says: "lvmdevices"},
+		"a copy of a physical volume": {device: with(func(d *Device) {
+			d.Signature = "LVM2_member"
+			d.UUID = "known"
+		}), pvs: pvs, want: []Code{DuplicatePV}},
 		"everything at once": {
 			device: with(func(d *Device) {
-				d.ReadOnly, d.Removable, d.State, d.Signature, d.Mountpoints = true, true, "suspended", "ext4", []string{"/a"}
+				d.ReadOnly = true
+				d.Removable = true
+				d.State = "suspended"
+				d.Signature = "ext4"
+				d.Mountpoints = []string{"/a"}
 			}),
 			want: []Code{ReadOnly, Removable, Suspended, Mounted, HasSignature},
 		},

@@ -49,7 +49,8 @@ func (n *Node) askable() (map[Number]Device, error) {
 			return strings.TrimSpace(string(value))
 		}
 		sectors, err := strconv.ParseInt(note("size"), 10, 64)
-		if err != nil || sectors == 0 || strings.HasPrefix(e.Name(), "ram") || strings.HasPrefix(note("dm/uuid"), "LVM-") {
+		if err != nil || sectors == 0 || strings.HasPrefix(e.Name(), "ram") ||
+			strings.HasPrefix(note("dm/uuid"), "LVM-") {
 			continue
 		}
 		// The kernel writes "!" for the "/" in a name.

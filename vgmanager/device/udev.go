@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udevRecord is what udev noted about a device: a file of /run/udev/data (systemd, src/libsystemd/sd-device/device-private.c).
+// udevRecord is what udev noted about a device: a file of /run/udev/data (systemd,
+// src/libsystemd/sd-device/device-private.c).
 type udevRecord struct {
 	// links are below /dev, without it.
 	links      []string
@@ -51,7 +52,8 @@ func decodeRecord(data []byte) (udevRecord, error) {
 			if err != nil || microseconds < 0 || microseconds > int64(1<<62/time.Microsecond) {
 				return r, fmt.Errorf("udev's record has the time %q", value)
 			}
-			r.initialized, r.initializedKnown = time.Duration(microseconds)*time.Microsecond, true
+			r.initialized = time.Duration(microseconds) * time.Microsecond
+			r.initializedKnown = true
 		}
 	}
 	return r, lines.Err()
@@ -101,7 +103,8 @@ func (n *Node) addRecord(d *Device) {
 	slices.Sort(d.ByID)
 	slices.Sort(d.ByPath)
 	if now, err := n.uptime(); err == nil && r.initializedKnown && now >= r.initialized {
-		d.Appeared, d.AppearedKnown = now-r.initialized, true
+		d.Appeared = now - r.initialized
+		d.AppearedKnown = true
 	}
 	if d.Serial == "" {
 		d.Serial = r.properties["ID_SERIAL_SHORT"]
@@ -128,8 +131,8 @@ func (n *Node) addHolders(d *Device) {
 	slices.Sort(d.Holders)
 }
 
-// Below returns the numbers of the devices that a device is made of, as the kernel has them mapped now. One that was pulled is
-// not among them.
+// Below returns the numbers of the devices that a device is made of, as the kernel has them mapped now. One that was
+// pulled is not among them.
 func (n *Node) Below(number Number) ([]Number, error) {
 	dir := filepath.Join(n.sysfs, "dev/block", string(number), "slaves")
 	entries, err := os.ReadDir(dir)
@@ -197,7 +200,8 @@ func decodeMounts(data []byte) (map[Number][]string, error) {
 		if len(fields) < 7 || !strings.Contains(fields[2], ":") {
 			return nil, fmt.Errorf("mounts of the node: %q is not a line of mountinfo", lines.Text())
 		}
-		number, point := Number(fields[2]), unescape(fields[4])
+		number := Number(fields[2])
+		point := unescape(fields[4])
 		if !slices.Contains(mounts[number], point) {
 			mounts[number] = append(mounts[number], point)
 		}
@@ -250,7 +254,8 @@ func markOSDisks(devices []Device) {
 		}
 		seen[i] = true
 		d := &devices[i]
-		d.OSDisk = slices.ContainsFunc(d.Mountpoints, func(m string) bool { return slices.Contains(osMounts, m) || m == "[SWAP]" })
+		d.OSDisk = slices.ContainsFunc(d.Mountpoints,
+			func(m string) bool { return slices.Contains(osMounts, m) || m == "[SWAP]" })
 		for _, c := range d.Children {
 			if child, ok := byName[c.Name]; ok && needed(child) {
 				d.OSDisk = true

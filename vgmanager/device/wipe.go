@@ -22,7 +22,8 @@ type WipeOptions struct {
 	Device Device
 	// PVs are the physical volumes that LVM lists.
 	PVs map[Number]PV
-	// Protected tells why a physical volume must not be destroyed, or "". Without it, none that is in a volume group is.
+	// Protected tells why a physical volume must not be destroyed, or "". Without it, none that is in a volume group
+	// is.
 	Protected func(PV) string
 	// Carried reads from the device itself, whether or not LVM lists it, why a physical volume on it must not be
 	// destroyed, or "". labeled tells whether the label of one was found on it. Without Carried no device with a label
@@ -48,8 +49,8 @@ type Area struct {
 	Offset       int64
 }
 
-// backupSize is how much is kept, in bytes, of the beginning and the end of a device, where partition tables, labels and superblocks
-// are, and behind each signature that is somewhere else.
+// backupSize is how much is kept, in bytes, of the beginning and the end of a device, where partition tables, labels
+// and superblocks are, and behind each signature that is somewhere else.
 const backupSize = 1 << 20
 
 // target is a device that is wiped, and what is on it.
@@ -60,9 +61,10 @@ type target struct {
 
 // Wipe destroys what marks a device as used: the signatures of its partitions, and its own. The bytes in between stay.
 //
-// Everything that would forbid it is looked at again in this call: the list of devices, mounts, holders, LVM. The device must be
-// the one that was decided about, by number, identity and fingerprint. Reasons mean that nothing was touched; an error says how far
-// it came. What is overwritten is saved before. wipefs runs without --force, so that it refuses what is in use itself.
+// Everything that would forbid it is looked at again in this call: the list of devices, mounts, holders, LVM. The
+// device must be the one that was decided about, by number, identity and fingerprint. Reasons mean that nothing was
+// touched; an error says how far it came. What is overwritten is saved before. wipefs runs without --force, so that it
+// refuses what is in use itself.
 func (n *Node) Wipe(ctx context.Context, o WipeOptions) (WipeResult, []Reason, error) {
 	devices, err := n.List(ctx)
 	if err != nil {
@@ -82,8 +84,8 @@ func (n *Node) Wipe(ctx context.Context, o WipeOptions) (WipeResult, []Reason, e
 	return n.destroy(ctx, targets, o)
 }
 
-// destroy saves what will be overwritten and wipes. It goes on if the device stops to answer in the middle, and is not begun a
-// second time meanwhile.
+// destroy saves what will be overwritten and wipes. It goes on if the device stops to answer in the middle, and is not
+// begun a second time meanwhile.
 func (n *Node) destroy(ctx context.Context, targets []target, o WipeOptions) (WipeResult, []Reason, error) {
 	type answer struct {
 		result WipeResult
@@ -94,7 +96,8 @@ func (n *Node) destroy(ctx context.Context, targets []target, o WipeOptions) (Wi
 		return answer{result, err}
 	})
 	if err != nil {
-		return WipeResult{}, nil, fmt.Errorf("wipe of %s: it %w: see the kernel's log; what was there is in %s", o.Device.Name, err, o.BackupDir)
+		return WipeResult{}, nil, fmt.Errorf("wipe of %s: it %w: see the kernel's log; what was there is in %s",
+			o.Device.Name, err, o.BackupDir)
 	}
 	return got.result, nil, got.err
 }
@@ -122,9 +125,11 @@ func wipeTargets(devices []Device, o WipeOptions) ([]Device, []Reason) {
 	}
 	d := devices[at]
 	if d.Identity() != o.Device.Identity() || Fingerprint(d, nil, nil) != Fingerprint(o.Device, nil, nil) {
-		return nil, one(ProbeError, "is not what it was a moment ago: another device, or it was changed or used meanwhile")
+		return nil,
+			one(ProbeError, "is not what it was a moment ago: another device, or it was changed or used meanwhile")
 	}
-	// A partition for booting that somebody names is refused; on a disk that the machine does not run from it goes with the disk.
+	// A partition for booting that somebody names is refused; on a disk that the machine does not run from it goes with
+	// the disk.
 	reasons := append(untouchable(d, o), explainReserved(d)...)
 	var targets []Device
 	for _, child := range devices {
@@ -134,7 +139,8 @@ func wipeTargets(devices []Device, o WipeOptions) ([]Device, []Reason) {
 		}
 	}
 	if len(targets) != len(d.Partitions) {
-		reasons = append(reasons, one(ProbeError, "has partitions that are not listed: %s", strings.Join(d.Partitions, ", "))...)
+		reasons = append(reasons, one(ProbeError, "has partitions that are not listed: %s",
+			strings.Join(d.Partitions, ", "))...)
 	}
 	return append(targets, d), reasons
 }
@@ -142,7 +148,8 @@ func wipeTargets(devices []Device, o WipeOptions) ([]Device, []Reason) {
 // untouchable returns what no consent covers.
 func untouchable(d Device, o WipeOptions) []Reason {
 	var reasons []Reason
-	for _, rule := range []func(Device) []Reason{explainProblems, explainType, explainReadOnly, explainSuspended, explainMounts, explainOS, explainHolders} {
+	for _, rule := range []func(Device) []Reason{explainProblems, explainType, explainReadOnly, explainSuspended,
+		explainMounts, explainOS, explainHolders} {
 		reasons = append(reasons, rule(d)...)
 	}
 	if isPath(d) {
@@ -188,7 +195,8 @@ func explainCarried(ctx context.Context, targets []target, o WipeOptions) []Reas
 	for _, t := range targets {
 		if o.Carried == nil {
 			if _, listed := o.PVs[t.Number]; t.isLabeled() && !listed {
-				reasons = append(reasons, one(UnknownPV, "carries a physical volume that LVM on this node does not list")...)
+				reasons = append(reasons, one(UnknownPV,
+					"carries a physical volume that LVM on this node does not list")...)
 			}
 			continue
 		}
@@ -241,12 +249,14 @@ func RestoreHint(d Device, areas []Area) string {
 	if id := d.Identity(); id != "" {
 		fmt.Fprintf(&b, " with the identity %s", id)
 	}
-	b.WriteString(".\n# It destroys what is on the device now. The device may have another name today: look before you run this.\nset -eu\n")
+	b.WriteString(".\n# It destroys what is on the device now. The device may have another name today: look before " +
+		"you run this.\nset -eu\n")
 	for i, a := range areas {
 		if i > 0 && a.Device != areas[i-1].Device && areas[i-1].Device == d.Name {
 			fmt.Fprintf(&b, "udevadm settle\nblockdev --rereadpt '%s'\nudevadm settle\n", d.Name)
 		}
-		fmt.Fprintf(&b, "dd if='%s' of='%s' bs=1M oflag=seek_bytes seek=%d conv=notrunc,fsync\n", a.File, a.Device, a.Offset)
+		fmt.Fprintf(&b, "dd if='%s' of='%s' bs=1M oflag=seek_bytes seek=%d conv=notrunc,fsync\n", a.File,
+			a.Device, a.Offset)
 	}
 	fmt.Fprintf(&b, "udevadm trigger '%s'\n", d.Name)
 	return b.String()
@@ -283,7 +293,8 @@ func (t target) saveAreas(f io.ReaderAt, dir string) ([]Area, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read %s at byte %d: %w", t.Name, offset, err)
 		}
-		a := Area{File: filepath.Join(dir, fmt.Sprintf("%s-%d.bin", filepath.Base(t.KernelName), offset)), Device: t.Name, Offset: offset}
+		a := Area{File: filepath.Join(dir, fmt.Sprintf("%s-%d.bin", filepath.Base(t.KernelName), offset)),
+			Device: t.Name, Offset: offset}
 		if err := save(content, a.File); err != nil {
 			return nil, err
 		}
@@ -359,7 +370,8 @@ func zeroBlueStore(d Device) (err error) {
 func (n *Node) checkBlank(ctx context.Context, d Device) error {
 	if len(d.Partitions) > 0 {
 		if err := n.forgetPartitions(ctx, d); err != nil {
-			return fmt.Errorf("%s was wiped, but the kernel keeps its partitions: %w; see who uses them, and then run: blockdev --rereadpt %s", d.Name, err, d.Name)
+			return fmt.Errorf("%s was wiped, but the kernel keeps its partitions: %w; see who uses them, and then "+
+				"run: blockdev --rereadpt %s", d.Name, err, d.Name)
 		}
 	}
 	if reasons := n.Probe(ctx, d); len(reasons) > 0 {
@@ -375,7 +387,8 @@ func (n *Node) checkBlank(ctx context.Context, d Device) error {
 // forgetTime is how long the kernel may keep partitions: it does while udev looks at one of them.
 const forgetTime = 10 * time.Second
 
-// forgetPartitions waits until the kernel has no partitions of the device. wipefs asks it to once, and leaves it at that.
+// forgetPartitions waits until the kernel has no partitions of the device. wipefs asks it to once, and leaves it at
+// that.
 func (n *Node) forgetPartitions(ctx context.Context, d Device) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTime)
 	defer cancel()

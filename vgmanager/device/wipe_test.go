@@ -12,15 +12,19 @@ import (
 )
 
 func TestWhatIsWiped(t *testing.T) {
-	disk := Device{Name: "/dev/sdb", KernelName: "/dev/sdb", Number: "8:16", Type: "disk", Size: 1 << 30, Serial: "s", Signature: "ext4", UUID: "u"}
+	disk := Device{Name: "/dev/sdb", KernelName: "/dev/sdb", Number: "8:16", Type: "disk", Size: 1 << 30, Serial: "s",
+		Signature: "ext4", UUID: "u"}
 	with := func(change func(*Device)) Device {
 		d := disk
 		change(&d)
 		return d
 	}
 	parts := with(func(d *Device) {
-		d.Signature, d.UUID, d.PartitionTable = "", "", "gpt"
-		d.Partitions, d.Children = []string{"/dev/sdb1"}, []Child{{"/dev/sdb1", "part"}}
+		d.Signature = ""
+		d.UUID = ""
+		d.PartitionTable = "gpt"
+		d.Partitions = []string{"/dev/sdb1"}
+		d.Children = []Child{{"/dev/sdb1", "part"}}
 	})
 	part := Device{Name: "/dev/sdb1", KernelName: "/dev/sdb1", Number: "8:17", Type: "part", Size: 1 << 20}
 	mountedPart := part
@@ -40,29 +44,47 @@ func TestWhatIsWiped(t *testing.T) {
 		want         []string
 		refused      []Code
 	}{
-		"a file system":                  {now: disk, decided: disk, want: []string{"/dev/sdb"}},
-		"partitions first":               {now: parts, decided: parts, more: []Device{part}, want: []string{"/dev/sdb1", "/dev/sdb"}},
-		"an old disk for booting":        {now: parts, decided: parts, more: []Device{esp}, want: []string{"/dev/sdb1", "/dev/sdb"}},
-		"a partition for booting":        {now: esp, decided: esp, refused: []Code{PartitionReserved}},
-		"a mounted partition":            {now: parts, decided: parts, more: []Device{mountedPart}, refused: []Code{Mounted}},
-		"a partition nobody lists":       {now: parts, decided: parts, refused: []Code{ProbeError}},
-		"mounted meanwhile":              {now: with(func(d *Device) { d.Mountpoints = []string{"/x"} }), decided: disk, refused: []Code{ProbeError}},
-		"mounted all the time":           {now: with(func(d *Device) { d.Mountpoints = []string{"/x"} }), decided: with(func(d *Device) { d.Mountpoints = []string{"/x"} }), refused: []Code{Mounted}},
-		"another disk has the number":    {now: with(func(d *Device) { d.Serial = "t" }), decided: disk, refused: []Code{ProbeError}},
-		"another size":                   {now: with(func(d *Device) { d.Size = 2 << 30 }), decided: disk, refused: []Code{ProbeError}},
-		"gone":                           {now: part, decided: disk, refused: []Code{ProbeError}},
-		"swap":                           {now: with(func(d *Device) { d.Mountpoints = []string{"[SWAP]"} }), decided: with(func(d *Device) { d.Mountpoints = []string{"[SWAP]"} }), refused: []Code{SwapInUse}},
-		"held":                           {now: with(func(d *Device) { d.Children = []Child{{"/dev/md0", "raid1"}} }), decided: with(func(d *Device) { d.Children = []Child{{"/dev/md0", "raid1"}} }), refused: []Code{HasHolders}},
-		"the system's":                   {now: with(func(d *Device) { d.OSDisk = true }), decided: with(func(d *Device) { d.OSDisk = true }), refused: []Code{IsOSDisk}},
-		"read-only":                      {now: with(func(d *Device) { d.ReadOnly = true }), decided: with(func(d *Device) { d.ReadOnly = true }), refused: []Code{ReadOnly}},
-		"a path of a multipath":          {now: with(func(d *Device) { d.Signature = "mpath_member" }), decided: with(func(d *Device) { d.Signature = "mpath_member" }), refused: []Code{MultipathMember}},
-		"not all could be found out":     {now: with(func(d *Device) { d.Problems = []string{"x"} }), decided: with(func(d *Device) { d.Problems = []string{"x"} }), refused: []Code{ProbeError}},
-		"a physical volume of nobody":    {now: disk, decided: disk, pvs: map[Number]PV{"8:16": {UUID: "p"}}, want: []string{"/dev/sdb"}},
-		"a protected physical volume":    {now: disk, decided: disk, pvs: map[Number]PV{"8:16": {UUID: "p", Group: "vg1"}}, refused: []Code{InVolumeGroup}},
-		"one on a partition of the disk": {now: parts, decided: parts, more: []Device{part}, pvs: map[Number]PV{"8:17": {UUID: "p", Group: "vg1"}}, refused: []Code{InVolumeGroup}},
+		"a file system": {now: disk, decided: disk, want: []string{"/dev/sdb"}},
+		"partitions first": {now: parts, decided: parts, more: []Device{part},
+			want: []string{"/dev/sdb1", "/dev/sdb"}},
+		"an old disk for booting": {now: parts, decided: parts, more: []Device{esp},
+			want: []string{"/dev/sdb1", "/dev/sdb"}},
+		"a partition for booting": {now: esp, decided: esp, refused: []Code{PartitionReserved}},
+		"a mounted partition": {now: parts, decided: parts, more: []Device{mountedPart},
+			refused: []Code{Mounted}},
+		"a partition nobody lists": {now: parts, decided: parts, refused: []Code{ProbeError}},
+		"mounted meanwhile": {now: with(func(d *Device) { d.Mountpoints = []string{"/x"} }), decided: disk,
+			refused: []Code{ProbeError}},
+		"mounted all the time": {now: with(func(d *Device) { d.Mountpoints = []string{"/x"} }),
+			decided: with(func(d *Device) { d.Mountpoints = []string{"/x"} }), refused: []Code{Mounted}},
+		"another disk has the number": {now: with(func(d *Device) { d.Serial = "t" }), decided: disk,
+			refused: []Code{ProbeError}},
+		"another size": {now: with(func(d *Device) { d.Size = 2 << 30 }), decided: disk,
+			refused: []Code{ProbeError}},
+		"gone": {now: part, decided: disk, refused: []Code{ProbeError}},
+		"swap": {now: with(func(d *Device) { d.Mountpoints = []string{"[SWAP]"} }),
+			decided: with(func(d *Device) { d.Mountpoints = []string{"[SWAP]"} }), refused: []Code{SwapInUse}},
+		"held": {now: with(func(d *Device) { d.Children = []Child{{"/dev/md0", "raid1"}} }),
+			decided: with(func(d *Device) { d.Children = []Child{{"/dev/md0", "raid1"}} }),
+			refused: []Code{HasHolders}},
+		"the system's": {now: with(func(d *Device) { d.OSDisk = true }),
+			decided: with(func(d *Device) { d.OSDisk = true }), refused: []Code{IsOSDisk}},
+		"read-only": {now: with(func(d *Device) { d.ReadOnly = true }),
+			decided: with(func(d *Device) { d.ReadOnly = true }), refused: []Code{ReadOnly}},
+		"a path of a multipath": {now: with(func(d *Device) { d.Signature = "mpath_member" }),
+			decided: with(func(d *Device) { d.Signature = "mpath_member" }), refused: []Code{MultipathMember}},
+		"not all could be found out": {now: with(func(d *Device) { d.Problems = []string{"x"} }),
+			decided: with(func(d *Device) { d.Problems = []string{"x"} }), refused: []Code{ProbeError}},
+		"a physical volume of nobody": {now: disk, decided: disk, pvs: map[Number]PV{"8:16": {UUID: "p"}},
+			want: []string{"/dev/sdb"}},
+		"a protected physical volume": {now: disk, decided: disk,
+			pvs: map[Number]PV{"8:16": {UUID: "p", Group: "vg1"}}, refused: []Code{InVolumeGroup}},
+		"one on a partition of the disk": {now: parts, decided: parts, more: []Device{part},
+			pvs: map[Number]PV{"8:17": {UUID: "p", Group: "vg1"}}, refused: []Code{InVolumeGroup}},
 	}
 	for name, tt := range tests {
-		targets, reasons := wipeTargets(append([]Device{tt.now}, tt.more...), WipeOptions{Device: tt.decided, PVs: tt.pvs, Protected: protect})
+		targets, reasons := wipeTargets(append([]Device{tt.now}, tt.more...),
+			WipeOptions{Device: tt.decided, PVs: tt.pvs, Protected: protect})
 		if diff := cmp.Diff(tt.refused, codes(reasons)); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -125,7 +147,8 @@ func TestBackupIsNeverOverwritten(t *testing.T) {
 	for i := range content {
 		content[i] = byte(i >> 12)
 	}
-	d, dir := target{Device: Device{Name: "/dev/sdb", KernelName: "/dev/sdb", Size: 5 << 20}}, t.TempDir()
+	d := target{Device: Device{Name: "/dev/sdb", KernelName: "/dev/sdb", Size: 5 << 20}}
+	dir := t.TempDir()
 	areas, err := d.saveAreas(bytes.NewReader(content), dir)
 	if err != nil || len(areas) != 2 {
 		t.Fatalf("got %v, %v", areas, err)
@@ -148,7 +171,8 @@ func TestBackupIsNeverOverwritten(t *testing.T) {
 }
 
 func TestRestoreHint(t *testing.T) {
-	got := RestoreHint(Device{Name: "/dev/sdb", Size: 9, Serial: "s"}, []Area{{"/b/sdb-0.bin", "/dev/sdb", 0}, {"/b/sdb-8.bin", "/dev/sdb", 8}, {"/b/sdb1-0.bin", "/dev/sdb1", 0}})
+	got := RestoreHint(Device{Name: "/dev/sdb", Size: 9, Serial: "s"},
+		[]Area{{"/b/sdb-0.bin", "/dev/sdb", 0}, {"/b/sdb-8.bin", "/dev/sdb", 8}, {"/b/sdb1-0.bin", "/dev/sdb1", 0}})
 	want := `# What a wipe overwrote on /dev/sdb, a device of 9 bytes with the identity serial:s.
 # It destroys what is on the device now. The device may have another name today: look before you run this.
 set -eu
@@ -184,7 +208,8 @@ func containsCode(page string, code Code) bool {
 func TestWhatADeviceCarriesForbidsItsWipe(t *testing.T) {
 	blank := target{Device: Device{Name: "/dev/sdb", Number: "8:16"}}
 	noted := target{Device: Device{Name: "/dev/sdb", Number: "8:16", Signature: "LVM2_member"}}
-	read := target{Device: blank.Device, found: []found{{Signature: Signature{Type: "ext4"}}, {Signature: Signature{Type: "LVM2_member"}}}}
+	read := target{Device: blank.Device, found: []found{{Signature: Signature{Type: "ext4"}},
+		{Signature: Signature{Type: "LVM2_member"}}}}
 	answer := func(why string, err error) func(context.Context, Device, bool) (string, error) {
 		return func(context.Context, Device, bool) (string, error) { return why, err }
 	}
@@ -195,11 +220,13 @@ func TestWhatADeviceCarriesForbidsItsWipe(t *testing.T) {
 		carried func(context.Context, Device, bool) (string, error)
 		want    []Code
 	}{
-		"nothing":                           {[]target{blank}, nil, answer("", nil), nil},
-		"what is not protected":             {[]target{read}, nil, answer("", nil), nil},
-		"what is protected":                 {[]target{blank}, nil, answer("belongs to vg1", nil), []Code{InVolumeGroup}},
-		"on the second":                     {[]target{blank, read}, nil, labeledOnly, []Code{InVolumeGroup}},
-		"that could not be read":            {[]target{blank}, nil, answer("", errors.New("no answer")), []Code{ProbeError}},
+		"nothing":               {[]target{blank}, nil, answer("", nil), nil},
+		"what is not protected": {[]target{read}, nil, answer("", nil), nil},
+		"what is protected": {[]target{blank}, nil, answer("belongs to vg1", nil),
+			[]Code{InVolumeGroup}},
+		"on the second": {[]target{blank, read}, nil, labeledOnly, []Code{InVolumeGroup}},
+		"that could not be read": {[]target{blank}, nil, answer("", errors.New("no answer")),
+			[]Code{ProbeError}},
 		"nobody asks, blank":                {[]target{blank}, nil, nil, nil},
 		"nobody asks, labeled":              {[]target{read}, nil, nil, []Code{UnknownPV}},
 		"nobody asks, labeled as udev says": {[]target{noted}, nil, nil, []Code{UnknownPV}},

@@ -1,5 +1,5 @@
-// Package devicemapper reads what the kernel knows about mapped devices: which there are, of what they are made, and how pools, RAID
-// volumes and moves are doing. It starts no process, reads no disk, and changes nothing.
+// Package devicemapper reads what the kernel knows about mapped devices: which there are, of what they are made, and
+// how pools, RAID volumes and moves are doing. It starts no process, reads no disk, and changes nothing.
 package devicemapper
 
 import (
@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit is how long the kernel may take. An answer is in memory, but a thin pool's waits for a lock that is held while its metadata is
-// written, and so for ever if the disk below hangs.
+// limit is how long the kernel may take. An answer is in memory, but a thin pool's waits for a lock that is held while
+// its metadata is written, and so for ever if the disk below hangs.
 const limit = 5 * time.Second
 
 // ErrNotFound is about a mapped device that is not there, or not any more.
@@ -37,8 +37,8 @@ type Device struct {
 	Open int
 	// Event counts what happened to it.
 	Event uint32
-	// Types are the targets that it consists of, each once: linear, thin-pool, raid, mirror, … Only logical volumes have them: to ask
-	// an encrypted device would bring its key into this process.
+	// Types are the targets that it consists of, each once: linear, thin-pool, raid, mirror, … Only logical volumes
+	// have them: to ask an encrypted device would bring its key into this process.
 	Types []string
 }
 
@@ -55,9 +55,9 @@ type Target struct {
 	Params string
 }
 
-// Reader reads mapped devices. It is safe for concurrent use. No question takes longer than 5 s. A question that the kernel does not
-// answer stays open, in a goroutine and a thread of its own; the same device is not asked again before it is answered, and so there is
-// never more than one for a device, and one for the list.
+// Reader reads mapped devices. It is safe for concurrent use. No question takes longer than 5 s. A question that the
+// kernel does not answer stays open, in a goroutine and a thread of its own; the same device is not asked again before
+// it is answered, and so there is never more than one for a device, and one for the list.
 type Reader struct {
 	control string
 	limit   time.Duration
@@ -72,8 +72,8 @@ func New() *Reader {
 	return &Reader{control: "/dev/mapper/control", limit: limit, ioctl: ioctl, asked: map[string]time.Time{}}
 }
 
-// List returns the mapped devices, sorted by name. One that goes away meanwhile is left out. It costs one system call, two more for
-// each logical volume, and one for each other device.
+// List returns the mapped devices, sorted by name. One that goes away meanwhile is left out. It costs one system call,
+// two more for each logical volume, and one for each other device.
 func (r *Reader) List(ctx context.Context) ([]Device, error) {
 	devices, err := ask(ctx, r, "", r.list)
 	if err != nil {
@@ -82,8 +82,8 @@ func (r *Reader) List(ctx context.Context) ([]Device, error) {
 	return devices, nil
 }
 
-// Status returns the targets of a device, in their order. It does not make a thin pool write its metadata, as `dmsetup status` would.
-// The error is ErrNotFound if it is gone.
+// Status returns the targets of a device, in their order. It does not make a thin pool write its metadata, as `dmsetup
+// status` would. The error is ErrNotFound if it is gone.
 func (r *Reader) Status(ctx context.Context, number string) ([]Target, error) {
 	parsed, err := parseNumber(number)
 	if err != nil {
@@ -234,8 +234,8 @@ func (r *Reader) Volume(ctx context.Context, vg, lv string) (Device, error) {
 	return d, nil
 }
 
-// volumeName is what device-mapper calls a logical volume: LVM doubles the hyphens of both names and joins them with one
-// (libdm/libdm-string.c, dm_build_dm_name).
+// volumeName is what device-mapper calls a logical volume: LVM doubles the hyphens of both names and joins them with
+// one (libdm/libdm-string.c, dm_build_dm_name).
 func volumeName(vg, lv string) string {
 	double := func(name string) string { return strings.ReplaceAll(name, "-", "--") }
 	return double(vg) + "-" + double(lv)
@@ -281,7 +281,8 @@ func (r *Reader) request(control *os.File, c command, about subject, buffer []by
 }
 
 func ioctl(control, command uintptr, buffer []byte) error {
-	if _, _, failed := unix.Syscall(unix.SYS_IOCTL, control, command, uintptr(unsafe.Pointer(&buffer[0]))); failed != 0 {
+	if _, _, failed := unix.Syscall(unix.SYS_IOCTL, control, command,
+		uintptr(unsafe.Pointer(&buffer[0]))); failed != 0 {
 		return failed
 	}
 	return nil

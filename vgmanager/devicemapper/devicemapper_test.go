@@ -148,13 +148,16 @@ func listAnswer(devices ...mapped) []byte {
 	return buffer
 }
 
-// example has what a node has: a pool with a RAID volume below it, a volume in it, a suspended volume and an encrypted disk.
+// example has what a node has: a pool with a RAID volume below it, a volume in it, a suspended volume and an encrypted
+// disk.
 func example() *kernel {
 	return &kernel{devices: []mapped{
-		{number: 254<<8 | 3, name: "vg1-t", uuid: "LVM-a", table: []Target{{Type: "thin"}}, targets: []Target{{Type: "thin", Params: "0 -"}}},
+		{number: 254<<8 | 3, name: "vg1-t", uuid: "LVM-a", table: []Target{{Type: "thin"}},
+			targets: []Target{{Type: "thin", Params: "0 -"}}},
 		{number: 254 << 8, name: "vg1-p_tdata", uuid: "LVM-b-tdata", table: []Target{{Type: "raid"}}},
 		{number: 254<<8 | 1, name: "vg1-p-tpool", uuid: "LVM-c-tpool", table: []Target{{Type: "thin-pool"}},
-			targets: []Target{{Length: 2048, Type: "thin-pool", Params: "1 18/1024 512/4096 - rw no_discard_passdown queue_if_no_space - 1024 "}}},
+			targets: []Target{{Length: 2048, Type: "thin-pool",
+				Params: "1 18/1024 512/4096 - rw no_discard_passdown queue_if_no_space - 1024 "}}},
 		{number: 254<<8 | 1<<20 | 2, name: "vg1-l", uuid: "LVM-d", flags: flagSuspended | flagReadOnly,
 			table: []Target{{Type: "linear"}, {Start: 8, Type: "linear"}, {Start: 16, Type: "striped"}}},
 		{number: 253 << 8, name: "secret", uuid: "CRYPT-LUKS2-e", table: []Target{{Type: "crypt", Params: "key"}}},
@@ -167,7 +170,8 @@ func TestList(t *testing.T) {
 	got, err := newReader(t, k).List(t.Context())
 	want := []Device{
 		{Name: "secret", UUID: "CRYPT-LUKS2-e", Number: "253:0"},
-		{Name: "vg1-l", UUID: "LVM-d", Number: "254:258", Suspended: true, ReadOnly: true, Types: []string{"linear", "striped"}},
+		{Name: "vg1-l", UUID: "LVM-d", Number: "254:258", Suspended: true, ReadOnly: true,
+			Types: []string{"linear", "striped"}},
 		{Name: "vg1-new", UUID: "LVM-f", Number: "254:9"},
 		{Name: "vg1-p-tpool", UUID: "LVM-c-tpool", Number: "254:1", Types: []string{"thin-pool"}},
 		{Name: "vg1-p_tdata", UUID: "LVM-b-tdata", Number: "254:0", Types: []string{"raid"}},
@@ -209,7 +213,8 @@ func TestADeviceThatGoesAwayIsLeftOut(t *testing.T) {
 func TestAnAnswerThatDoesNotFitIsAskedForAgain(t *testing.T) {
 	k := &kernel{}
 	for i := range uint64(1000) {
-		k.devices = append(k.devices, mapped{number: 254<<8 | i&0xff | i&^0xff<<12, name: fmt.Sprintf("vg1-%040d", i), uuid: "LVM-x", table: []Target{{Type: "thin"}}})
+		k.devices = append(k.devices, mapped{number: 254<<8 | i&0xff | i&^0xff<<12, name: fmt.Sprintf("vg1-%040d", i),
+			uuid: "LVM-x", table: []Target{{Type: "thin"}}})
 	}
 	k.devices[7].targets = []Target{{Type: "x", Params: strings.Repeat("y", 100<<10)}}
 	r := newReader(t, k)
@@ -293,7 +298,8 @@ func TestTheContextEndsAQuestion(t *testing.T) {
 func BenchmarkList(b *testing.B) {
 	k := example()
 	for i := range uint64(1000) {
-		k.devices = append(k.devices, mapped{number: 254<<8 | 16 | i<<20, name: fmt.Sprintf("vg1-%d", i), uuid: "LVM-x", table: []Target{{Type: "thin", Params: "254:1 1"}}})
+		k.devices = append(k.devices, mapped{number: 254<<8 | 16 | i<<20, name: fmt.Sprintf("vg1-%d", i), uuid: "LVM-x",
+			table: []Target{{Type: "thin", Params: "254:1 1"}}})
 	}
 	r := newReader(b, k)
 	b.ReportAllocs()

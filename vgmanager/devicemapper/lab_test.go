@@ -46,7 +46,8 @@ func TestLabAgreesWithDmsetup(t *testing.T) {
 	}
 	disk := disk(t)
 	for i := range 2 {
-		run(t, "dmsetup", "create", fmt.Sprintf("pv%d", i), "--table", fmt.Sprintf("0 %d linear %s %d", 200<<10, disk, 8192+i*200<<10))
+		run(t, "dmsetup", "create", fmt.Sprintf("pv%d", i), "--table",
+			fmt.Sprintf("0 %d linear %s %d", 200<<10, disk, 8192+i*200<<10))
 	}
 	t.Cleanup(func() {
 		run(t, "vgremove", "-qqf", "seen")
@@ -68,7 +69,8 @@ func TestLabAgreesWithDmsetup(t *testing.T) {
 	// RAID that syncs and udev that opens devices change what is compared: what counts is a look at a moment of rest.
 	const info = "name,uuid,major,minor,open,events,attr"
 	dmsetup := func() string {
-		return run(t, "dmsetup", "info", "-c", "--noheadings", "--separator", "/", "-o", info) + run(t, "dmsetup", "status", "--noflush")
+		return run(t, "dmsetup", "info", "-c", "--noheadings", "--separator", "/", "-o", info) +
+			run(t, "dmsetup", "status", "--noflush")
 	}
 	var devices []Device
 	targets := map[string][]Target{}
@@ -94,7 +96,8 @@ func TestLabAgreesWithDmsetup(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 	}
 
-	if pool, err := r.ThinPool(t.Context(), "seen", "p"); err != nil || pool.Mode != ModeReadWrite || pool.TotalMetadata == 0 {
+	if pool, err := r.ThinPool(t.Context(), "seen", "p"); err != nil || pool.Mode != ModeReadWrite ||
+		pool.TotalMetadata == 0 {
 		t.Errorf("thin pool by its name: %+v, %v", pool, err)
 	}
 	if _, err := r.ThinPool(t.Context(), "seen", "l"); !errors.Is(err, ErrNotFound) {
@@ -123,7 +126,8 @@ func TestLabAgreesWithDmsetup(t *testing.T) {
 			got = append(got, d.Name+": ")
 		}
 		for _, target := range targets[d.Name] {
-			got = append(got, fmt.Sprintf("%s: %d %d %s %s", d.Name, target.Start, target.Length, target.Type, target.Params))
+			got = append(got, fmt.Sprintf("%s: %d %d %s %s", d.Name, target.Start, target.Length,
+				target.Type, target.Params))
 			kinds[target.Type] = true
 			parses(t, target)
 		}
@@ -159,7 +163,8 @@ func parses(t *testing.T, target Target) {
 	switch target.Type {
 	case "thin-pool":
 		var p ThinPool
-		if p, err = ParseThinPool(target.Params); p.Mode != ModeReadWrite || p.TotalMetadata != 1024 || p.TotalData != 256 {
+		if p, err = ParseThinPool(target.Params); p.Mode != ModeReadWrite || p.TotalMetadata != 1024 ||
+			p.TotalData != 256 {
 			t.Errorf("%q: %+v", target.Params, p)
 		}
 	case "raid":
@@ -181,7 +186,8 @@ func parses(t *testing.T, target Target) {
 // TestLabKeysOfEncryptedDevicesAreNotRead: the kernel must not even be asked, as its answer would have the key in it.
 func TestLabKeysOfEncryptedDevicesAreNotRead(t *testing.T) {
 	key := strings.Repeat("0123456789abcdef", 4)
-	run(t, "dmsetup", "create", "secret", "-u", "CRYPT-PLAIN-x", "--table", "0 2048 crypt aes-xts-plain64 "+key+" 0 "+disk(t)+" 0")
+	run(t, "dmsetup", "create", "secret", "-u", "CRYPT-PLAIN-x", "--table",
+		"0 2048 crypt aes-xts-plain64 "+key+" 0 "+disk(t)+" 0")
 	t.Cleanup(func() { run(t, "dmsetup", "remove", "--retry", "secret") })
 	r := New()
 	asked := 0
@@ -226,12 +232,14 @@ func TestLabCost(t *testing.T) {
 	run(t, "dmsetup", "create", "meta", "--table", "0 32768 linear "+disk+" 0")
 	run(t, "dmsetup", "create", "data", "--table", "0 65536 linear "+disk+" 32768")
 	run(t, "dd", "if=/dev/zero", "of=/dev/mapper/meta", "bs=4k", "count=1", "conv=fsync")
-	run(t, "dmsetup", "create", "many", "-u", "LVM-many-tpool", "--table", "0 65536 thin-pool /dev/mapper/meta /dev/mapper/data 128 0")
+	run(t, "dmsetup", "create", "many", "-u", "LVM-many-tpool", "--table",
+		"0 65536 thin-pool /dev/mapper/meta /dev/mapper/data 128 0")
 	t.Cleanup(func() { run(t, "dmsetup", "remove_all", "--noudevsync") })
 	// udev would run a dozen programs for each.
 	run(t, "udevadm", "control", "--stop-exec-queue")
 	t.Cleanup(func() { run(t, "udevadm", "control", "--start-exec-queue") })
-	number := strings.TrimSpace(run(t, "dmsetup", "info", "-c", "--noheadings", "--separator", ":", "-o", "major,minor", "many"))
+	number := strings.TrimSpace(run(t, "dmsetup", "info", "-c", "--noheadings", "--separator", ":", "-o",
+		"major,minor", "many"))
 	var concise []string
 	for i := range volumes {
 		message(t, number, fmt.Sprintf("create_thin %d", i))
@@ -255,7 +263,8 @@ func TestLabCost(t *testing.T) {
 	}
 	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &after)
 	spent := time.Duration(after.Utime.Nano() - before.Utime.Nano() + after.Stime.Nano() - before.Stime.Nano())
-	t.Logf("%d thin volumes: %d calls, %s on the clock, %s of the processor, a list", volumes, calls/rounds, time.Since(start)/rounds, spent/rounds)
+	t.Logf("%d thin volumes: %d calls, %s on the clock, %s of the processor, a list", volumes, calls/rounds,
+		time.Since(start)/rounds, spent/rounds)
 	if most := 2*(volumes+3) + 3; calls/rounds > most {
 		t.Errorf("%d calls a list, want %d at most", calls/rounds, most)
 	}

@@ -14,11 +14,12 @@ const (
 	// ModeOutOfData: writes that need new blocks wait, or fail if ErrorIfNoSpace.
 	ModeOutOfData = "out_of_data_space"
 	// ModeFailed: out of use. ModeError: its status could not be read.
-	ModeFailed, ModeError = "Fail", "Error"
+	ModeFailed = "Fail"
+	ModeError  = "Error"
 )
 
-// ThinPool is the status of a thin pool (Linux, Documentation/admin-guide/device-mapper/thin-provisioning.rst). Only Mode is known
-// when that is ModeFailed or ModeError.
+// ThinPool is the status of a thin pool (Linux, Documentation/admin-guide/device-mapper/thin-provisioning.rst). Only
+// Mode is known when that is ModeFailed or ModeError.
 type ThinPool struct {
 	Mode string
 	// NeedsCheck: the metadata is marked for thin_check, and can be written only after it.
@@ -47,7 +48,8 @@ func percent(used, total uint64) int {
 
 // ParseThinPool reads the status line of a thin pool:
 //
-//	TRANSACTION USED/TOTAL(metadata) USED/TOTAL(data) HELD-ROOT rw|ro|out_of_data_space DISCARD error|queue_if_no_space needs_check|- LOW
+//	TRANSACTION USED/TOTAL(metadata) USED/TOTAL(data) HELD-ROOT rw|ro|out_of_data_space DISCARD
+//	error|queue_if_no_space needs_check|- LOW
 func ParseThinPool(params string) (ThinPool, error) {
 	fields := strings.Fields(params)
 	if len(fields) == 1 && (fields[0] == ModeFailed || fields[0] == ModeError) {
@@ -60,7 +62,8 @@ func ParseThinPool(params string) (ThinPool, error) {
 		return ThinPool{}, fmt.Errorf("status of a thin pool is %q: %q is no mode", params, fields[4])
 	}
 	rest := fields[5:]
-	p := ThinPool{Mode: fields[4], NeedsCheck: slices.Contains(rest, "needs_check"), ErrorIfNoSpace: slices.Contains(rest, "error_if_no_space")}
+	p := ThinPool{Mode: fields[4], NeedsCheck: slices.Contains(rest, "needs_check"),
+		ErrorIfNoSpace: slices.Contains(rest, "error_if_no_space")}
 	var err error
 	if p.TransactionID, err = strconv.ParseUint(fields[0], 10, 64); err != nil {
 		return ThinPool{}, fmt.Errorf("status of a thin pool is %q: its transaction: %w", params, err)
@@ -87,13 +90,14 @@ type RAID struct {
 	Health string
 	// SyncedSectors of TotalSectors are done.
 	SyncedSectors, TotalSectors uint64
-	// Action: idle, frozen, resync, recover, check, repair, reshape; empty on kernels before 3.11, which do not tell it.
+	// Action: idle, frozen, resync, recover, check, repair, reshape; empty on kernels before 3.11, which do not tell
+	// it.
 	Action string
 	// MismatchCount is how many sectors the last check found to differ.
 	MismatchCount uint64
 }
 
-// InSync tells whether nothing is left to synchronise.
+// InSync tells whether nothing is left to synchronize.
 func (r RAID) InSync() bool { return r.SyncedSectors == r.TotalSectors }
 
 // ParseRAID reads the status line of a RAID volume: LEVEL DEVICES HEALTH SYNCED/TOTAL ACTION MISMATCHES …
@@ -121,9 +125,11 @@ func ParseRAID(params string) (RAID, error) {
 	return r, nil
 }
 
-// Mirror is the status of a mirror, which is how LVM moves extents from one device to another (Linux, drivers/md/dm-raid1.c).
+// Mirror is the status of a mirror, which is how LVM moves extents from one device to another (Linux,
+// drivers/md/dm-raid1.c).
 type Mirror struct {
-	// Health has a letter for each device: A alive, D write failed, S out of sync, R read failed, F flush failed, U unknown.
+	// Health has a letter for each device: A alive, D write failed, S out of sync, R read failed, F flush failed, U
+	// unknown.
 	Health string
 	// SyncedRegions of TotalRegions are copied.
 	SyncedRegions, TotalRegions uint64

@@ -13,11 +13,14 @@ func TestParseThinPool(t *testing.T) {
 		want   ThinPool
 	}{
 		"recorded, Linux 6.1": {"1 214/2048 0/1024 - rw discard_passdown queue_if_no_space - 512 ",
-			ThinPool{Mode: "rw", TransactionID: 1, UsedMetadata: 214, TotalMetadata: 2048, TotalData: 1024, MetadataLowWaterMark: 512}},
+			ThinPool{Mode: "rw", TransactionID: 1, UsedMetadata: 214, TotalMetadata: 2048, TotalData: 1024,
+				MetadataLowWaterMark: 512}},
 		"out of data": {"4 20/1024 4096/4096 - out_of_data_space ignore_discard error_if_no_space - 1024",
-			ThinPool{Mode: "out_of_data_space", ErrorIfNoSpace: true, TransactionID: 4, UsedMetadata: 20, TotalMetadata: 1024, UsedData: 4096, TotalData: 4096, MetadataLowWaterMark: 1024}},
+			ThinPool{Mode: "out_of_data_space", ErrorIfNoSpace: true, TransactionID: 4, UsedMetadata: 20,
+				TotalMetadata: 1024, UsedData: 4096, TotalData: 4096, MetadataLowWaterMark: 1024}},
 		"read-only": {"0 512/512 10/4096 77 ro discard_passdown queue_if_no_space needs_check 0",
-			ThinPool{Mode: "ro", NeedsCheck: true, UsedMetadata: 512, TotalMetadata: 512, UsedData: 10, TotalData: 4096}},
+			ThinPool{Mode: "ro", NeedsCheck: true, UsedMetadata: 512, TotalMetadata: 512, UsedData: 10,
+				TotalData: 4096}},
 		"an old kernel": {"0 1/512 10/4096 - rw no_discard_passdown",
 			ThinPool{Mode: "rw", UsedMetadata: 1, TotalMetadata: 512, UsedData: 10, TotalData: 4096}},
 		"failed":    {"Fail", ThinPool{Mode: "Fail"}},
@@ -29,7 +32,8 @@ func TestParseThinPool(t *testing.T) {
 			t.Errorf("%s: %v, %s", name, err, diff)
 		}
 	}
-	for _, bad := range []string{"", "1 2 3", "x 1/1 1/1 - rw", "1 x/1 1/1 - rw", "1 2/1 1/1 - rw -", "1 1/0 1/1 - rw -", "1 1/1 1/1 - - -",
+	for _, bad := range []string{"", "1 2 3", "x 1/1 1/1 - rw", "1 x/1 1/1 - rw", "1 2/1 1/1 - rw -",
+		"1 1/0 1/1 - rw -", "1 1/1 1/1 - - -",
 		"1 1/1 -1/1 - rw", "1 1/1 1 - rw", "1 1/1 1/99999999999999999999 - rw", "1 1/1 1/1 - rw a b - x", "Fail Fail"} {
 		if got, err := ParseThinPool(bad); err == nil {
 			t.Errorf("%q: got %+v", bad, got)
@@ -55,11 +59,15 @@ func TestPercent(t *testing.T) {
 
 func TestParseRAID(t *testing.T) {
 	tests := map[string]RAID{
-		"raid1 2 AA 131072/131072 idle 0 0 -":      {Level: "raid1", Health: "AA", SyncedSectors: 131072, TotalSectors: 131072, Action: "idle"},
-		"raid1 2 AD 65536/65536 idle 0 0 -":        {Level: "raid1", Health: "AD", SyncedSectors: 65536, TotalSectors: 65536, Action: "idle"},
-		"raid5_ls 3 Aaa 1024/65536 recover 0 0 -":  {Level: "raid5_ls", Health: "Aaa", SyncedSectors: 1024, TotalSectors: 65536, Action: "recover"},
-		"raid6_zr 5 AA-AA 65536/65536 check 8 0 -": {Level: "raid6_zr", Health: "AA-AA", SyncedSectors: 65536, TotalSectors: 65536, Action: "check", MismatchCount: 8},
-		"raid1 2 AA 5/9":                           {Level: "raid1", Health: "AA", SyncedSectors: 5, TotalSectors: 9},
+		"raid1 2 AA 131072/131072 idle 0 0 -": {Level: "raid1", Health: "AA", SyncedSectors: 131072,
+			TotalSectors: 131072, Action: "idle"},
+		"raid1 2 AD 65536/65536 idle 0 0 -": {Level: "raid1", Health: "AD", SyncedSectors: 65536,
+			TotalSectors: 65536, Action: "idle"},
+		"raid5_ls 3 Aaa 1024/65536 recover 0 0 -": {Level: "raid5_ls", Health: "Aaa", SyncedSectors: 1024,
+			TotalSectors: 65536, Action: "recover"},
+		"raid6_zr 5 AA-AA 65536/65536 check 8 0 -": {Level: "raid6_zr", Health: "AA-AA", SyncedSectors: 65536,
+			TotalSectors: 65536, Action: "check", MismatchCount: 8},
+		"raid1 2 AA 5/9": {Level: "raid1", Health: "AA", SyncedSectors: 5, TotalSectors: 9},
 	}
 	for params, want := range tests {
 		got, err := ParseRAID(params)
@@ -70,7 +78,8 @@ func TestParseRAID(t *testing.T) {
 			t.Errorf("%s: in sync %t", params, got.InSync())
 		}
 	}
-	for _, bad := range []string{"", "raid1 2 A 1/1", "raid1 2 AX 1/1", "raid1 2 AA 1", "raid1 two AA 1/1", "raid1 2 AA 2/1", "raid1 2 AA 1/1 idle x"} {
+	for _, bad := range []string{"", "raid1 2 A 1/1", "raid1 2 AX 1/1", "raid1 2 AA 1", "raid1 two AA 1/1",
+		"raid1 2 AA 2/1", "raid1 2 AA 1/1 idle x"} {
 		if got, err := ParseRAID(bad); err == nil {
 			t.Errorf("%q: got %+v", bad, got)
 		}
@@ -89,7 +98,8 @@ func TestParseMirror(t *testing.T) {
 			t.Errorf("%s: %v, %s", params, err, diff)
 		}
 	}
-	for _, bad := range []string{"", "2", "0 1/1 1 A", "9 8:0 8:16 12/80 1 AA", "2 8:0 8:16 12 1 AA", "2 8:0 8:16 12/80 2 AA", "2 8:0 8:16 12/80 1 A", "2 8:0 8:16 12/80 1 AX", "-1 a b c d"} {
+	for _, bad := range []string{"", "2", "0 1/1 1 A", "9 8:0 8:16 12/80 1 AA", "2 8:0 8:16 12 1 AA",
+		"2 8:0 8:16 12/80 2 AA", "2 8:0 8:16 12/80 1 A", "2 8:0 8:16 12/80 1 AX", "-1 a b c d"} {
 		if got, err := ParseMirror(bad); err == nil {
 			t.Errorf("%q: got %+v", bad, got)
 		}
@@ -116,7 +126,8 @@ func FuzzParseRAID(f *testing.F) {
 	f.Add("raid1 2 AA 65536/65536 idle 0 0 -")
 	f.Fuzz(func(t *testing.T, params string) {
 		r, err := ParseRAID(params)
-		if err != nil && r != (RAID{}) || err == nil && (r.Level == "" || strings.Trim(r.Health, "AaD-") != "" || r.SyncedSectors > r.TotalSectors) {
+		if err != nil && r != (RAID{}) || err == nil &&
+			(r.Level == "" || strings.Trim(r.Health, "AaD-") != "" || r.SyncedSectors > r.TotalSectors) {
 			t.Errorf("%q: %+v, %v", params, r, err)
 		}
 	})

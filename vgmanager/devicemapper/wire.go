@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The interface of the kernel: include/uapi/linux/dm-ioctl.h, version 4. It reads and writes one buffer: struct dm_ioctl, and behind it
-// the answer.
+// The interface of the kernel: include/uapi/linux/dm-ioctl.h, version 4. It reads and writes one buffer: struct
+// dm_ioctl, and behind it the answer.
 const (
 	headerSize = 312
 	// specSize is of struct dm_target_spec, which stands before the parameters of each target.
@@ -20,9 +20,18 @@ const (
 	nameSize = 12
 
 	// Offsets in struct dm_ioctl.
-	atDataSize, atDataStart, atCount, atOpen, atFlags, atEvent, atNumber, atName, atUUID = 12, 16, 20, 24, 28, 32, 40, 48, 176
+	atDataSize  = 12
+	atDataStart = 16
+	atCount     = 20
+	atOpen      = 24
+	atFlags     = 28
+	atEvent     = 32
+	atNumber    = 40
+	atName      = 48
+	atUUID      = 176
 	// The sizes of the texts in it.
-	nameLength, uuidLength = 128, 129
+	nameLength = 128
+	uuidLength = 129
 
 	flagReadOnly    = 1 << 0
 	flagSuspended   = 1 << 1
@@ -30,18 +39,21 @@ const (
 	flagBufferFull  = 1 << 8
 	flagNoFlush     = 1 << 11 // a thin pool does not write its metadata before it answers
 
-	// firstBuffer has room for the status of any pool and of a RAID volume. maxBuffer is for 100,000 devices, or a table of as many parts.
-	firstBuffer, maxBuffer = 4 << 10, 16 << 20
+	// firstBuffer has room for the status of any pool and of a RAID volume. maxBuffer is for 100,000 devices, or a
+	// table of as many parts.
+	firstBuffer = 4 << 10
+	maxBuffer   = 16 << 20
 )
 
 // command is a question to the kernel.
 type command struct{ number, flags uint32 }
 
 var (
-	commandList   = command{number: 2}                                        // DM_LIST_DEVICES
-	commandDevice = command{number: 7}                                        // DM_DEV_STATUS
-	commandStatus = command{number: 12, flags: flagNoFlush}                   // DM_TABLE_STATUS
-	commandTable  = command{number: 12, flags: flagNoFlush | flagStatusTable} // the same, which then does not look at the state
+	commandList   = command{number: 2}                      // DM_LIST_DEVICES
+	commandDevice = command{number: 7}                      // DM_DEV_STATUS
+	commandStatus = command{number: 12, flags: flagNoFlush} // DM_TABLE_STATUS
+	// the same, which then does not look at the state
+	commandTable = command{number: 12, flags: flagNoFlush | flagStatusTable}
 )
 
 // code is _IOWR(0xfd, number, struct dm_ioctl).
@@ -73,7 +85,8 @@ func answerOf(buffer []byte) ([]byte, error) {
 	if len(buffer) < headerSize {
 		return nil, errShort
 	}
-	start, size := binary.NativeEndian.Uint32(buffer[atDataStart:]), binary.NativeEndian.Uint32(buffer[atDataSize:])
+	start := binary.NativeEndian.Uint32(buffer[atDataStart:])
+	size := binary.NativeEndian.Uint32(buffer[atDataSize:])
 	if start < headerSize || size < start || uint64(size) > uint64(len(buffer)) {
 		return nil, errShort
 	}
@@ -95,7 +108,8 @@ func decodeNumbers(buffer []byte) ([]uint64, error) {
 		if len(data) < nameSize {
 			return nil, errShort
 		}
-		number, next := binary.NativeEndian.Uint64(data), binary.NativeEndian.Uint32(data[8:])
+		number := binary.NativeEndian.Uint64(data)
+		next := binary.NativeEndian.Uint32(data[8:])
 		if number == 0 {
 			return numbers, nil // The same.
 		}
@@ -161,7 +175,8 @@ func eachTarget(buffer []byte, read func(spec, params []byte)) error {
 	if len(buffer) < headerSize {
 		return errShort
 	}
-	count, offset := binary.NativeEndian.Uint32(buffer[atCount:]), uint64(0)
+	count := binary.NativeEndian.Uint32(buffer[atCount:])
+	offset := uint64(0)
 	if count == 0 {
 		return nil // Made, and without a table yet: the kernel then writes the header alone.
 	}
@@ -197,7 +212,8 @@ func text(field []byte) string {
 
 // numberText reads huge_encode_dev (include/linux/kdev_t.h).
 func numberText(number uint64) string {
-	major, minor := number>>8&0xfff, number&0xff|number>>12&0xfff00
+	major := number >> 8 & 0xfff
+	minor := number&0xff | number>>12&0xfff00
 	return strconv.FormatUint(major, 10) + ":" + strconv.FormatUint(minor, 10)
 }
 

@@ -8,7 +8,8 @@ import (
 )
 
 func TestDecodeTargets(t *testing.T) {
-	want := []Target{{0, 8, "linear", ""}, {8, 2048, "thin-pool", "1 18/1024 512/4096 - rw"}, {2056, 1, "raid", "raid1 2 AA 1/1"}}
+	want := []Target{{0, 8, "linear", ""}, {8, 2048, "thin-pool", "1 18/1024 512/4096 - rw"},
+		{2056, 1, "raid", "raid1 2 AA 1/1"}}
 	got, err := decodeTargets(answer(want...))
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
@@ -57,7 +58,8 @@ func TestDecodeNumbers(t *testing.T) {
 
 func TestNumbers(t *testing.T) {
 	// The second column is what stat(1) and the kernel make of it: huge_encode_dev.
-	for number, want := range map[string]uint64{"0:0": 0, "8:16": 0x810, "254:3": 0xfe03, "254:256": 0x10fe00, "4095:1048575": 0xffffffff} {
+	for number, want := range map[string]uint64{"0:0": 0, "8:16": 0x810, "254:3": 0xfe03, "254:256": 0x10fe00,
+		"4095:1048575": 0xffffffff} {
 		got, err := parseNumber(number)
 		if err != nil || got != want {
 			t.Errorf("%s: got %#x, %v, want %#x", number, got, err, want)
@@ -80,7 +82,8 @@ func FuzzDecode(f *testing.F) {
 		if numbers, err := decodeNumbers(data); err != nil && numbers != nil {
 			t.Error("an error, and numbers")
 		}
-		if d, err := decodeDevice(data); err == nil && (len(d.Name) > nameLength || len(d.UUID) > uuidLength || d.Number == "") {
+		if d, err := decodeDevice(data); err == nil &&
+			(len(d.Name) > nameLength || len(d.UUID) > uuidLength || d.Number == "") {
 			t.Errorf("got %+v", d)
 		}
 		_, _ = decodeTypes(data)

@@ -9,7 +9,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 )
 
-// digestOf words what matters, without what changes all the time: it is equal for two rounds between which nobody needs to look at LVM.
+// digestOf words what matters, without what changes all the time: it is equal for two rounds between which nobody needs
+// to look at LVM.
 func (m *Monitor) digestOf(s Snapshot) string {
 	var lines []string
 	if m.blind >= blindRounds {
@@ -29,7 +30,8 @@ func (m *Monitor) digestOf(s Snapshot) string {
 		lines = append(lines, fmt.Sprintf("raid %s %s, in sync %t", name, raid.Health, raid.InSync()))
 	}
 	for name, mirror := range s.Mirrors {
-		lines = append(lines, fmt.Sprintf("mirror %s %s, done %t", name, mirror.Health, mirror.SyncedRegions == mirror.TotalRegions))
+		lines = append(lines, fmt.Sprintf("mirror %s %s, done %t", name, mirror.Health,
+			mirror.SyncedRegions == mirror.TotalRegions))
 	}
 	slices.Sort(lines)
 	return "as of now\n" + strings.Join(lines, "\n")
@@ -42,17 +44,19 @@ func (l levels) pools(pools map[string]devicemapper.ThinPool) []string {
 	var lines []string
 	now := levels{}
 	for name, pool := range pools {
-		data, metadata := name+" data", name+" metadata"
+		data := name + " data"
+		metadata := name + " metadata"
 		now[data], now[metadata] = l.next(data, pool.DataPercent()), l.next(metadata, pool.MetadataPercent())
-		lines = append(lines, fmt.Sprintf("pool %s %s, check %t, data %d, metadata %d", name, pool.Mode, pool.NeedsCheck, now[data], now[metadata]))
+		lines = append(lines, fmt.Sprintf("pool %s %s, check %t, data %d, metadata %d", name, pool.Mode,
+			pool.NeedsCheck, now[data], now[metadata]))
 	}
 	clear(l)
 	maps.Copy(l, now)
 	return lines
 }
 
-// slack is by how many percent a pool must be below a step before it counts as below it: one whose fill goes up and down around a step
-// must not be told again and again.
+// slack is by how many percent a pool must be below a step before it counts as below it: one whose fill goes up and
+// down around a step must not be told again and again.
 const slack = 2
 
 // next is the level for a fill: steps of 5, and from 90 on of 1 percent. Upward they count at once.

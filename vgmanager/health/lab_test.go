@@ -26,8 +26,12 @@ type scene struct {
 	told    atomic.Int32
 }
 
-// sectors is the size of each physical volume, start where the first begins: LVM must not find their labels on the disk itself.
-const sectors, start = 280 << 10, 8192
+// sectors is the size of each physical volume, start where the first begins: LVM must not find their labels on the disk
+// itself.
+const (
+	sectors = 280 << 10
+	start   = 8192
+)
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
@@ -75,7 +79,8 @@ func (s *scene) slow(i int) {
 	s.Helper()
 	const label = 2048
 	s.run("modprobe", "dm-delay")
-	disk, from := s.disk, start+i*sectors
+	disk := s.disk
+	from := start + i*sectors
 	table := filepath.Join(s.TempDir(), "table")
 	text := fmt.Sprintf("0 %d linear %s %d\n%d %d delay %s %d 0 %s %d 500\n", label, disk, from,
 		label, sectors-label, disk, from+label, disk, from+label)
@@ -121,7 +126,8 @@ func (s *scene) atRest() {
 	for range 3 {
 		s.monitor.round(s.Context())
 	}
-	if seen := s.monitor.Snapshot(); s.told.Load() != 0 || seen.Err != nil || len(seen.Failing)+len(seen.Unreadable)+len(seen.Suspended) > 0 {
+	if seen := s.monitor.Snapshot(); s.told.Load() != 0 || seen.Err != nil || len(seen.Failing)+len(seen.Unreadable)+
+		len(seen.Suspended) > 0 {
 		s.Fatalf("at rest: told %d times, %+v", s.told.Load(), seen)
 	}
 }
@@ -162,7 +168,8 @@ func TestLabAPoolWithoutDataSpace(t *testing.T) {
 		t.Errorf("three quarters full: %+v", p)
 	}
 	s.fails("dd", "if=/dev/zero", "of=/dev/hv/t", "bs=1M", "count=60", "oflag=direct")
-	if p := s.within(1).Pools["hv-p-tpool"]; p.DataPercent() != 100 || p.Mode != devicemapper.ModeOutOfData || !p.ErrorIfNoSpace {
+	if p := s.within(1).Pools["hv-p-tpool"]; p.DataPercent() != 100 || p.Mode != devicemapper.ModeOutOfData ||
+		!p.ErrorIfNoSpace {
 		t.Errorf("full: %+v", p)
 	}
 	s.run("lvextend", "-qq", "-L+32M", "hv/p")
@@ -178,7 +185,8 @@ func TestLabAPoolWithoutMetadataSpace(t *testing.T) {
 	s.run("lvcreate", "-qqy", "-L128M", "-ndata", "hv")
 	s.run("dd", "if=/dev/zero", "of=/dev/hv/meta", "bs=1M", "count=4", "oflag=direct")
 	s.run("dmsetup", "create", "small-meta", "--table", "0 128 linear /dev/hv/meta 0")
-	s.run("dmsetup", "create", "small-tpool", "-u", "LVM-small-tpool", "--table", "0 262144 thin-pool /dev/mapper/small-meta /dev/hv/data 128 0 1 error_if_no_space")
+	s.run("dmsetup", "create", "small-tpool", "-u", "LVM-small-tpool", "--table",
+		"0 262144 thin-pool /dev/mapper/small-meta /dev/hv/data 128 0 1 error_if_no_space")
 	s.run("dmsetup", "message", "small-tpool", "0", "create_thin 0")
 	s.run("dmsetup", "create", "small-t", "-u", "LVM-small", "--table", "0 262144 thin /dev/mapper/small-tpool 0")
 	t.Cleanup(func() { s.run("dmsetup", "remove", "--retry", "small-t", "small-tpool", "small-meta") })
@@ -196,7 +204,8 @@ func TestLabALegIsLost(t *testing.T) {
 	s.run("lvconvert", "-qqy", "--type", "thin-pool", "--poolmetadatasize", "4M", "hv/p")
 	s.run("lvcreate", "-qqy", "-V16M", "-T", "hv/p", "-nt")
 	s.atRest()
-	if got := s.monitor.Snapshot().RAIDs; got["hv-r"].Health != "AA" || got["hv-p_tdata"].Health != "AA" || len(got) != 2 {
+	if got := s.monitor.Snapshot().RAIDs; got["hv-r"].Health != "AA" ||
+		got["hv-p_tdata"].Health != "AA" || len(got) != 2 {
 		t.Errorf("at rest: %+v", got)
 	}
 	s.table("leg1", fmt.Sprintf("0 %d error", sectors))
@@ -207,8 +216,8 @@ func TestLabALegIsLost(t *testing.T) {
 	s.loses("hv-p_tdata", "/dev/hv/t")
 }
 
-// loses has a write meet the lost leg, and wants that to be told. The kernel writes bitmaps by itself from time to time: a leg that it has
-// met so was told before.
+// loses has a write meet the lost leg, and wants that to be told. The kernel writes bitmaps by itself from time to
+// time: a leg that it has met so was told before.
 func (s *scene) loses(raid, volume string) {
 	s.Helper()
 	if s.monitor.Snapshot().RAIDs[raid].Health == "AD" {
@@ -257,9 +266,11 @@ func TestLabAMove(t *testing.T) {
 // TestLabADeviceThatHangs keeps to the clock, with the monitor as a node agent has it.
 func TestLabADeviceThatHangs(t *testing.T) {
 	s := newScene(t)
-	s.run("lvcreate", "-qqy", "--type", "thin-pool", "-L32M", "--poolmetadatasize", "4M", "-np", "hv", "/dev/mapper/leg0")
+	s.run("lvcreate", "-qqy", "--type", "thin-pool", "-L32M", "--poolmetadatasize", "4M", "-np", "hv",
+		"/dev/mapper/leg0")
 	s.run("lvcreate", "-qqy", "-V32M", "-T", "hv/p", "-nt")
-	s.run("lvcreate", "-qqy", "--type", "thin-pool", "-L32M", "--poolmetadatasize", "4M", "-nq", "hv", "/dev/mapper/leg1")
+	s.run("lvcreate", "-qqy", "--type", "thin-pool", "-L32M", "--poolmetadatasize", "4M", "-nq", "hv",
+		"/dev/mapper/leg1")
 	s.run("lvchange", "-qqy", "--errorwhenfull", "y", "hv/q")
 	s.run("lvcreate", "-qqy", "-V64M", "-T", "hv/q", "-nu")
 	s.atRest()
@@ -294,7 +305,8 @@ func TestLabADeviceThatHangs(t *testing.T) {
 	if err := writer.Wait(); err != nil {
 		t.Error(err)
 	}
-	s.until(told, began, "that it goes on", func(seen Snapshot) bool { return len(seen.Failing)+len(seen.Unreadable) == 0 })
+	s.until(told, began, "that it goes on",
+		func(seen Snapshot) bool { return len(seen.Failing)+len(seen.Unreadable) == 0 })
 }
 
 // until waits for what must be told within 30 s.

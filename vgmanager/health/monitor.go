@@ -1,4 +1,5 @@
-// Package health looks at devices, pools and redundancy between the looks at LVM, and tells when something is not as it was.
+// Package health looks at devices, pools and redundancy between the looks at LVM, and tells when something is not as it
+// was.
 //
 // It starts no process: the first block of each physical volume is read, and the kernel is asked by system calls.
 // docs/reference/health.md says what is looked at and what each state means.
@@ -36,8 +37,8 @@ type Mapper interface {
 // Options are what a Monitor needs.
 type Options struct {
 	Mapper Mapper
-	// Failing asks the physical volumes, and returns what is wrong with those that are not well, by "MAJOR:MINOR". It is never called
-	// again before it returned.
+	// Failing asks the physical volumes, and returns what is wrong with those that are not well, by "MAJOR:MINOR". It
+	// is never called again before it returned.
 	Failing func(ctx context.Context) map[string]error
 	// Interval is the constant of that name unless a test wants another one.
 	Interval time.Duration
@@ -51,11 +52,11 @@ type Snapshot struct {
 	Err error
 	// Failing has the physical volumes that give errors or do not answer, by "MAJOR:MINOR".
 	Failing map[string]error
-	// Suspended has the volumes that were suspended in two rounds or more, by "MAJOR:MINOR". LVM suspends volumes for moments in the
-	// course of its own work.
+	// Suspended has the volumes that were suspended in two rounds or more, by "MAJOR:MINOR". LVM suspends volumes for
+	// moments in the course of its own work.
 	Suspended map[string]bool
-	// Pools, RAIDs and Mirrors (moves of extents) are by the name of device-mapper. Parts of volumes are among them: the data and the
-	// metadata of a thin pool may each be a RAID volume.
+	// Pools, RAIDs and Mirrors (moves of extents) are by the name of device-mapper. Parts of volumes are among them:
+	// the data and the metadata of a thin pool may each be a RAID volume.
 	Pools   map[string]devicemapper.ThinPool
 	RAIDs   map[string]devicemapper.RAID
 	Mirrors map[string]devicemapper.Mirror
@@ -74,7 +75,8 @@ type Monitor struct {
 	subscribers []func()
 	last        Snapshot
 
-	// The rest belongs to the loop alone. held counts the rounds in which a volume was found suspended, blind those that failed.
+	// The rest belongs to the loop alone. held counts the rounds in which a volume was found suspended, blind those
+	// that failed.
 	held    map[string]int
 	blind   int
 	levels  levels
@@ -110,7 +112,8 @@ func (m *Monitor) Failing() map[string]error { return maps.Clone(m.Snapshot().Fa
 // Suspended returns a copy of that of the Snapshot.
 func (m *Monitor) Suspended() map[string]bool { return maps.Clone(m.Snapshot().Suspended) }
 
-// Unknown returns why nothing is known about the health of a volume group, or of some of its volumes; nil if all is known.
+// Unknown returns why nothing is known about the health of a volume group, or of some of its volumes; nil if all is
+// known.
 func (m *Monitor) Unknown(group string) error {
 	seen := m.Snapshot()
 	list := []error{seen.Blind}
@@ -187,8 +190,8 @@ func (m *Monitor) look(ctx context.Context) Snapshot {
 	return seen
 }
 
-// askFailing asks the physical volumes in a goroutine, which one that hangs must not hold up the others from. The answer to a question
-// that is still open is waited for again.
+// askFailing asks the physical volumes in a goroutine, which one that hangs must not hold up the others from. The
+// answer to a question that is still open is waited for again.
 func (m *Monitor) askFailing(ctx context.Context) <-chan map[string]error {
 	if m.pending == nil {
 		answer := make(chan map[string]error, 1)
@@ -212,7 +215,8 @@ func (m *Monitor) waitForFailing(ctx context.Context, answer <-chan map[string]e
 
 // longSuspended returns the volumes that are suspended for the second round or longer.
 func (m *Monitor) longSuspended(devices []devicemapper.Device) map[string]bool {
-	held, long := map[string]int{}, map[string]bool{}
+	held := map[string]int{}
+	long := map[string]bool{}
 	for _, d := range devices {
 		if d.Suspended && d.IsVolume() {
 			held[d.Number] = m.held[d.Number] + 1
@@ -232,13 +236,15 @@ type status struct {
 	err     error
 }
 
-// statuses asks pools, RAID volumes and mirrors, all at once: one that hangs must not hold up the others. Suspended ones answer too.
+// statuses asks pools, RAID volumes and mirrors, all at once: one that hangs must not hold up the others. Suspended
+// ones answer too.
 func (m *Monitor) statuses(ctx context.Context, devices []devicemapper.Device) []status {
 	var list []status
 	var asked []string
 	for _, d := range devices {
 		if d.IsVolume() && slices.ContainsFunc(d.Types, hasState) {
-			list, asked = append(list, status{name: d.Name}), append(asked, d.Number)
+			list = append(list, status{name: d.Name})
+			asked = append(asked, d.Number)
 		}
 	}
 	var all sync.WaitGroup
@@ -249,13 +255,15 @@ func (m *Monitor) statuses(ctx context.Context, devices []devicemapper.Device) [
 	return list
 }
 
-// hasState tells whether the status of a target says more than that the device is there. That of a thin volume does not, and it waits
-// for its pool.
+// hasState tells whether the status of a target says more than that the device is there. That of a thin volume does
+// not, and it waits for its pool.
 func hasState(kind string) bool { return kind == "thin-pool" || kind == "raid" || kind == "mirror" }
 
 // volumes takes in what pools, RAID volumes and mirrors say.
 func (s *Snapshot) volumes(list []status) {
-	s.Pools, s.RAIDs, s.Mirrors = map[string]devicemapper.ThinPool{}, map[string]devicemapper.RAID{}, map[string]devicemapper.Mirror{}
+	s.Pools = map[string]devicemapper.ThinPool{}
+	s.RAIDs = map[string]devicemapper.RAID{}
+	s.Mirrors = map[string]devicemapper.Mirror{}
 	s.Unreadable = map[string]error{}
 	for _, volume := range list {
 		err := volume.err

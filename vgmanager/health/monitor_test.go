@@ -64,7 +64,8 @@ type watched struct {
 
 func newWatched() *watched {
 	w := &watched{mapper: &mapper{
-		status: map[string]string{"253:1": pool(50, 10, "rw"), "253:2": "raid1 2 AA 64/64 idle 0 0 -", "253:6": "2 8:0 8:16 1/80 1 AA 1 core"},
+		status: map[string]string{"253:1": pool(50, 10, "rw"), "253:2": "raid1 2 AA 64/64 idle 0 0 -",
+			"253:6": "2 8:0 8:16 1/80 1 AA 1 core"},
 		devices: []devicemapper.Device{
 			{Name: "vg1-p-tpool", UUID: "LVM-abcd-tpool", Number: "253:1", Types: []string{"thin-pool"}},
 			{Name: "vg1-p_tdata", UUID: "LVM-efgh-tdata", Number: "253:2", Types: []string{"raid"}},
@@ -93,22 +94,34 @@ func TestWhatIsTold(t *testing.T) {
 		rounds int // within which it must be told
 		want   int
 	}{
-		"nothing":                    {func(*watched) {}, 5, 0},
-		"a device fails":             {func(w *watched) { w.failing = map[string]error{"8:0": errors.New("x")} }, 1, 1},
-		"a pool is read-only":        {func(w *watched) { w.mapper.status["253:1"] = pool(50, 10, "ro") }, 1, 1},
-		"a pool is out of space":     {func(w *watched) { w.mapper.status["253:1"] = pool(50, 10, "out_of_data_space") }, 1, 1},
-		"a pool needs a check":       {func(w *watched) { w.mapper.status["253:1"] = "1 10/100 50/100 - rw x queue_if_no_space needs_check 1" }, 1, 1},
-		"a pool fails":               {func(w *watched) { w.mapper.status["253:1"] = "Fail" }, 1, 1},
-		"a pool fills a little":      {func(w *watched) { w.mapper.status["253:1"] = pool(54, 14, "rw") }, 5, 0},
-		"a pool fills":               {func(w *watched) { w.mapper.status["253:1"] = pool(55, 10, "rw") }, 1, 1},
-		"its metadata fill":          {func(w *watched) { w.mapper.status["253:1"] = pool(50, 91, "rw") }, 1, 1},
-		"a leg is lost":              {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 AD 64/64 idle 0 0 -" }, 1, 1},
-		"synchronisation begins":     {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 Aa 0/64 recover 0 0 -" }, 1, 1},
-		"the first synchronisation":  {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 AA 8/64 resync 0 0 -" }, 1, 1},
-		"a check begins":             {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 AA 64/64 check 0 0 -" }, 5, 0},
-		"a move goes on":             {func(w *watched) { w.mapper.status["253:6"] = "2 8:0 8:16 7/80 1 AA 1 core" }, 5, 0},
-		"a move cannot write":        {func(w *watched) { w.mapper.status["253:6"] = "2 8:0 8:16 7/80 1 AD 1 core" }, 1, 1},
-		"a move is done":             {func(w *watched) { w.mapper.status["253:6"] = "2 8:0 8:16 80/80 1 AA 1 core" }, 1, 1},
+		"nothing":             {func(*watched) {}, 5, 0},
+		"a device fails":      {func(w *watched) { w.failing = map[string]error{"8:0": errors.New("x")} }, 1, 1},
+		"a pool is read-only": {func(w *watched) { w.mapper.status["253:1"] = pool(50, 10, "ro") }, 1, 1},
+		"a pool is out of space": {func(w *watched) {
+			w.mapper.status["253:1"] = pool(50, 10,
+				"out_of_data_space")
+		}, 1, 1},
+		"a pool needs a check": {
+			func(w *watched) { w.mapper.status["253:1"] = "1 10/100 50/100 - rw x queue_if_no_space needs_check 1" }, 1,
+			1},
+		"a pool fails":          {func(w *watched) { w.mapper.status["253:1"] = "Fail" }, 1, 1},
+		"a pool fills a little": {func(w *watched) { w.mapper.status["253:1"] = pool(54, 14, "rw") }, 5, 0},
+		"a pool fills":          {func(w *watched) { w.mapper.status["253:1"] = pool(55, 10, "rw") }, 1, 1},
+		"its metadata fill":     {func(w *watched) { w.mapper.status["253:1"] = pool(50, 91, "rw") }, 1, 1},
+		"a leg is lost": {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 AD 64/64 idle 0 0 -" }, 1,
+			1},
+		"synchronization begins": {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 Aa 0/64 recover 0 0 -" },
+			1, 1},
+		"the first synchronization": {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 AA 8/64 resync 0 0 -" },
+			1, 1},
+		"a check begins": {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 AA 64/64 check 0 0 -" },
+			5, 0},
+		"a move goes on": {func(w *watched) { w.mapper.status["253:6"] = "2 8:0 8:16 7/80 1 AA 1 core" }, 5,
+			0},
+		"a move cannot write": {func(w *watched) { w.mapper.status["253:6"] = "2 8:0 8:16 7/80 1 AD 1 core" }, 1,
+			1},
+		"a move is done": {func(w *watched) { w.mapper.status["253:6"] = "2 8:0 8:16 80/80 1 AA 1 core" },
+			1, 1},
 		"the status cannot be read":  {func(w *watched) { w.mapper.status["253:2"] = "broken" }, 1, 1},
 		"the status makes no sense":  {func(w *watched) { w.mapper.status["253:2"] = "raid1 2 A" }, 1, 1},
 		"a volume goes away":         {func(w *watched) { delete(w.mapper.status, "253:2") }, 1, 1},
@@ -138,7 +151,8 @@ func TestWhatIsTold(t *testing.T) {
 
 func TestADeviceThatFailsFromTheBeginningIsTold(t *testing.T) {
 	w := &watched{mapper: &mapper{}}
-	w.Monitor = New(Options{Mapper: w.mapper, Failing: func(context.Context) map[string]error { return map[string]error{"8:0": errors.New("x")} }})
+	w.Monitor = New(Options{Mapper: w.mapper,
+		Failing: func(context.Context) map[string]error { return map[string]error{"8:0": errors.New("x")} }})
 	w.Subscribe(func() { w.told++ })
 	w.rounds(t, 3)
 	if w.told != 1 {
@@ -152,7 +166,8 @@ func TestWhatCouldNotBeReadStaysAsItWas(t *testing.T) {
 	w.failing = map[string]error{"8:0": errors.New("x")}
 	w.rounds(t, 2)
 	before := w.Snapshot()
-	if before.Err != nil || before.Time.IsZero() || len(before.Pools) != 1 || len(before.RAIDs) != 1 || len(before.Mirrors) != 1 {
+	if before.Err != nil || before.Time.IsZero() || len(before.Pools) != 1 || len(before.RAIDs) != 1 ||
+		len(before.Mirrors) != 1 {
 		t.Fatalf("got %+v", before)
 	}
 	w.mapper.err = errors.New("no list")
@@ -161,7 +176,8 @@ func TestWhatCouldNotBeReadStaysAsItWas(t *testing.T) {
 	if after.Err == nil || !strings.Contains(after.Err.Error(), "no list") {
 		t.Errorf("the error is %v", after.Err)
 	}
-	if diff := cmp.Diff(before.Pools, after.Pools) + cmp.Diff(before.RAIDs, after.RAIDs) + cmp.Diff(before.Suspended, after.Suspended); diff != "" {
+	if diff := cmp.Diff(before.Pools, after.Pools) + cmp.Diff(before.RAIDs, after.RAIDs) +
+		cmp.Diff(before.Suspended, after.Suspended); diff != "" {
 		t.Errorf("a failed read changed what was known: %s", diff)
 	}
 	if len(w.Failing()) != 1 || !w.Suspended()["253:4"] {
@@ -179,7 +195,8 @@ func TestDevicesThatDoNotAnswerHoldNothingUp(t *testing.T) {
 	w := newWatched()
 	w.rounds(t, 1)
 	w.failingLimit = time.Millisecond
-	release, calls := make(chan struct{}), 0
+	release := make(chan struct{})
+	calls := 0
 	w.Options.Failing = func(context.Context) map[string]error {
 		calls++
 		<-release
@@ -218,7 +235,8 @@ func TestProgressAloneIsNotTold(t *testing.T) {
 
 func TestLevels(t *testing.T) {
 	tests := map[string]struct{ fills, want []int }{
-		"it fills":                   {[]int{0, 4, 5, 9, 10, 89, 90, 91, 92, 100}, []int{0, 0, 5, 5, 10, 85, 90, 91, 92, 100}},
+		"it fills": {[]int{0, 4, 5, 9, 10, 89, 90, 91, 92, 100},
+			[]int{0, 0, 5, 5, 10, 85, 90, 91, 92, 100}},
 		"it empties":                 {[]int{100, 99, 98, 97, 90, 87, 80}, []int{100, 100, 100, 99, 92, 85, 80}},
 		"up and down around 80":      {[]int{79, 80, 79, 80, 78, 80, 77}, []int{75, 80, 80, 80, 80, 80, 75}},
 		"up and down around 95":      {[]int{94, 95, 94, 95, 93, 95}, []int{94, 95, 95, 95, 95, 95}},
@@ -226,7 +244,8 @@ func TestLevels(t *testing.T) {
 		"it begins between two ones": {[]int{83}, []int{80}},
 	}
 	for name, tt := range tests {
-		l, got := levels{}, []int{}
+		l := levels{}
+		got := []int{}
 		for _, fill := range tt.fills {
 			l["x"] = l.next("x", fill)
 			got = append(got, l["x"])

@@ -77,8 +77,10 @@ func (l *Local) Run(ctx context.Context, name string, args ...string) ([]byte, e
 	return out, err
 }
 
-// RunAccepting is Run for a program whose exit code is a part of its answer: one that accepted says yes to is no failure, and is returned.
-func (l *Local) RunAccepting(ctx context.Context, accepted func(code int) bool, name string, args ...string) ([]byte, int, error) {
+// RunAccepting is Run for a program whose exit code is a part of its answer: one that accepted says yes to is no
+// failure, and is returned.
+func (l *Local) RunAccepting(ctx context.Context, accepted func(code int) bool, name string,
+	args ...string) ([]byte, int, error) {
 	return run(ctx, &l.started, nil, accepted, name, args)
 }
 
@@ -107,14 +109,15 @@ func (n *Namespace) Run(ctx context.Context, name string, args ...string) ([]byt
 // Started returns the counter of the processes that were started.
 func (n *Namespace) Started() *Counter { return &n.started }
 
-// Prefixed runs every program as one command: what it was given, with the arguments of the program behind it. It is for configurations
-// that say how LVM is to be run.
+// Prefixed runs every program as one command: what it was given, with the arguments of the program behind it. It is for
+// configurations that say how LVM is to be run.
 type Prefixed struct {
 	started Counter
 	command []string
 }
 
-// NewPrefixed returns a Runner for a command, whose first word is an absolute path and whose last is the program itself.
+// NewPrefixed returns a Runner for a command, whose first word is an absolute path and whose last is the program
+// itself.
 func NewPrefixed(command []string) (*Prefixed, error) {
 	if len(command) == 0 || !filepath.IsAbs(command[0]) {
 		return nil, errors.New("the first word must be the absolute path of a program")
@@ -131,7 +134,8 @@ func (p *Prefixed) Run(ctx context.Context, _ string, args ...string) ([]byte, e
 // success accepts no other exit code than 0, which always is.
 func success(int) bool { return false }
 
-func run(ctx context.Context, counter *Counter, prefix []string, accepted func(int) bool, name string, args []string) ([]byte, int, error) {
+func run(ctx context.Context, counter *Counter, prefix []string, accepted func(int) bool, name string,
+	args []string) ([]byte, int, error) {
 	failure := &Error{Command: strings.Join(append([]string{name}, args...), " "), ExitCode: -1}
 	if len(prefix) == 0 && !filepath.IsAbs(name) {
 		failure.Err = errors.New("the path of a program must be absolute")
@@ -142,11 +146,14 @@ func run(ctx context.Context, counter *Counter, prefix []string, accepted func(i
 		ctx, cancel = context.WithTimeout(ctx, DefaultTimeout)
 		defer cancel()
 	}
-	stdout, stderr := &bounded{limit: maxOutput}, &bounded{limit: maxStderr}
+	stdout := &bounded{limit: maxOutput}
+	stderr := &bounded{limit: maxStderr}
 	cmd := command(ctx, prefix, name, args)
-	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.Stdout = stdout
+	cmd.Stderr = stderr
 
-	begun, command := time.Now(), label(name, args)
+	begun := time.Now()
+	command := label(name, args)
 	err := cmd.Start()
 	if err == nil {
 		counter.started(command)
@@ -155,7 +162,8 @@ func run(ctx context.Context, counter *Counter, prefix []string, accepted func(i
 		}
 		counter.ended(command, time.Since(begun), err != nil)
 	}
-	logger := loggerOf(ctx).WithName("host").WithValues("command", failure.Command, "took", time.Since(begun).Round(time.Millisecond).String())
+	logger := loggerOf(ctx).WithName("host").WithValues("command", failure.Command, "took",
+		time.Since(begun).Round(time.Millisecond).String())
 	if err == nil {
 		logger.V(1).Info("Command succeeded")
 		return stdout.kept.Bytes(), cmd.ProcessState.ExitCode(), nil
@@ -189,14 +197,14 @@ func command(ctx context.Context, prefix []string, name string, args []string) *
 	argv := append(append(append([]string{}, prefix...), name), args...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	// The environment of the container means nothing to the node's programs; C is the language of the messages that
-	// packages above recognise.
+	// packages above recognize.
 	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = killDelay
 	return cmd
 }
 
-// wait gives the time limit as the cause when it ended the program, and takes no offence at a daemon (dmeventd) that
+// wait gives the time limit as the cause when it ended the program, and takes no offense at a daemon (dmeventd) that
 // the program left behind with its stdout.
 func wait(ctx context.Context, cmd *exec.Cmd, accepted func(int) bool) error {
 	err := cmd.Wait()

@@ -165,7 +165,8 @@ func TestRunAcceptingTakesExitCodesForAnswers(t *testing.T) {
 func TestRunAcceptingTakesNoExitCodeAfterTheTimeLimit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	out, _, err := NewLocal().RunAccepting(ctx, func(int) bool { return true }, script(t, "trap 'exit 8' TERM; echo data; sleep 10 >/dev/null 2>&1 & wait"))
+	out, _, err := NewLocal().RunAccepting(ctx, func(int) bool { return true },
+		script(t, "trap 'exit 8' TERM; echo data; sleep 10 >/dev/null 2>&1 & wait"))
 	if out != nil || !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("got %q, %v", out, err)
 	}

@@ -52,7 +52,8 @@ func Build(in Input) ([]v1alpha1.DeviceStatus, int32) {
 }
 
 func byName(a, b v1alpha1.DeviceStatus) int {
-	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.PVUUID, b.PVUUID), strings.Compare(string(a.State), string(b.State)))
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.PVUUID, b.PVUUID),
+		strings.Compare(string(a.State), string(b.State)))
 }
 
 type listing struct {
@@ -77,7 +78,9 @@ func (b *listing) present(d device.Device) v1alpha1.DeviceStatus {
 	}
 	var known *device.PV
 	if pv, ok := b.pvs[d.Number]; ok {
-		entry.VolumeGroup, entry.PVUUID, known = pv.Group, pv.UUID, &pv
+		entry.VolumeGroup = pv.Group
+		entry.PVUUID = pv.UUID
+		known = &pv
 	}
 	for _, r := range reasons {
 		entry.Reasons = append(entry.Reasons, v1alpha1.DeviceReason{Code: string(r.Code), Message: r.Message})
@@ -106,7 +109,8 @@ func (b *listing) reasons(d device.Device) []device.Reason {
 var (
 	unknownCodes = []device.Code{device.ProbeError, device.Unreadable}
 	inUseCodes   = []device.Code{
-		device.InVolumeGroup, device.Mounted, device.SwapInUse, device.HasHolders, device.IsOSDisk, device.Busy, device.MultipathMember, device.KubernetesLoop,
+		device.InVolumeGroup, device.Mounted, device.SwapInUse, device.HasHolders, device.IsOSDisk, device.Busy,
+		device.MultipathMember, device.KubernetesLoop,
 	}
 	// harmless are no reasons against a device that somebody names.
 	harmless = []device.Code{device.NoStablePath}
@@ -138,7 +142,10 @@ func (b *listing) eligibility(d device.Device) []v1alpha1.DeviceEligibility {
 		}
 		list = append(list, entry)
 	}
-	slices.SortFunc(list, func(a, b v1alpha1.DeviceEligibility) int { return strings.Compare(a.DeviceClass, b.DeviceClass) })
+	slices.SortFunc(list, func(a, b v1alpha1.DeviceEligibility) int {
+		return strings.Compare(a.DeviceClass,
+			b.DeviceClass)
+	})
 	return list
 }
 
@@ -171,7 +178,8 @@ func inFolder(links []string, folder string) []string {
 	return list
 }
 
-// firstSeen keeps the time of the last list. A device without an identity is known by its name for as long as the name stays.
+// firstSeen keeps the time of the last list. A device without an identity is known by its name for as long as the name
+// stays.
 func (b *listing) firstSeen(entry v1alpha1.DeviceStatus) *metav1.Time {
 	for i := range b.Before {
 		if old := &b.Before[i]; old.FirstSeen != nil && same(*old, entry) {
@@ -189,8 +197,8 @@ func same(a, b v1alpha1.DeviceStatus) bool {
 	return a.Name == b.Name
 }
 
-// missing are the devices of volume groups of this product that are not there. They stay in the list until the group does
-// without them.
+// missing are the devices of volume groups of this product that are not there. They stay in the list until the group
+// does without them.
 func (b *listing) missing(present []v1alpha1.DeviceStatus) []v1alpha1.DeviceStatus {
 	var list []v1alpha1.DeviceStatus
 	for i := range b.Report.VGs {
@@ -211,7 +219,8 @@ func (b *listing) missing(present []v1alpha1.DeviceStatus) []v1alpha1.DeviceStat
 	}
 	for _, group := range slices.Sorted(maps.Keys(b.Known)) {
 		for _, pv := range b.Known[group] {
-			there := listed[pv.UUID] || slices.ContainsFunc(present, func(d v1alpha1.DeviceStatus) bool { return d.ID != "" && d.ID == pv.DeviceID })
+			there := listed[pv.UUID] || slices.ContainsFunc(present,
+				func(d v1alpha1.DeviceStatus) bool { return d.ID != "" && d.ID == pv.DeviceID })
 			if !there {
 				lost := lvm.PV{UUID: pv.UUID}
 				if pv.Size != nil {
@@ -235,17 +244,24 @@ func (b *listing) lost(group string, pv lvm.PV) v1alpha1.DeviceStatus {
 		now := metav1.NewTime(b.Now.Truncate(time.Second))
 		entry.LastSeen = &now
 	}
-	entry.State, entry.VolumeGroup, entry.PVUUID = v1alpha1.DeviceMissing, group, pv.UUID
-	entry.Reasons = []v1alpha1.DeviceReason{{Code: string(device.InVolumeGroup), Message: "is a physical volume of the volume group " + group + ", and is not there"}}
-	entry.Eligibility, entry.Holders, entry.MountPoints, entry.Partitions, entry.Fingerprint = nil, nil, nil, nil, ""
+	entry.State = v1alpha1.DeviceMissing
+	entry.VolumeGroup = group
+	entry.PVUUID = pv.UUID
+	entry.Reasons = []v1alpha1.DeviceReason{{Code: string(device.InVolumeGroup),
+		Message: "is a physical volume of the volume group " + group + ", and is not there"}}
+	entry.Eligibility = nil
+	entry.Holders = nil
+	entry.MountPoints = nil
+	entry.Partitions = nil
+	entry.Fingerprint = ""
 	return entry
 }
 
 // budget of the list as JSON, in bytes. The object must stay below 256 KiB with the volume groups in it.
 const budget = 216 << 10
 
-// fit cuts the list down to the budget: first what is there twice or can be looked up, then whole entries of devices that
-// nobody can use and nothing of this product uses.
+// fit cuts the list down to the budget: first what is there twice or can be looked up, then whole entries of devices
+// that nobody can use and nothing of this product uses.
 func fit(list []v1alpha1.DeviceStatus) ([]v1alpha1.DeviceStatus, int32) {
 	for _, shrink := range []func(*v1alpha1.DeviceStatus){nil, withoutMessages, withOneLink, bare} {
 		if shrink != nil {
@@ -274,7 +290,12 @@ func withOneLink(d *v1alpha1.DeviceStatus) {
 
 func bare(d *v1alpha1.DeviceStatus) {
 	withOneLink(d)
-	d.ByPath, d.Holders, d.Vendor, d.WWN, d.Serial, d.Fingerprint = nil, nil, "", "", "", ""
+	d.ByPath = nil
+	d.Holders = nil
+	d.Vendor = ""
+	d.WWN = ""
+	d.Serial = ""
+	d.Fingerprint = ""
 	for i := range d.Reasons {
 		d.Reasons[i].Message = ""
 	}
@@ -287,7 +308,8 @@ func omit(list []v1alpha1.DeviceStatus) ([]v1alpha1.DeviceStatus, int32) {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(rank(list[a]), rank(list[b])) })
-	used, keep := 2, map[int]bool{}
+	used := 2
+	keep := map[int]bool{}
 	for _, i := range order {
 		used += sizeOf(list[i]) + 1
 		if used > budget {

@@ -21,8 +21,9 @@ var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 func disk(letter string) device.Device {
 	name := "/dev/sd" + letter
 	return device.Device{
-		Name: name, KernelName: name, Number: device.NewNumber(8, uint32(letter[0]-'a')), Type: "disk", Size: 10 << 30, Serial: "serial-" + letter,
-		ByID: []string{"/dev/disk/by-id/ata-" + letter}, ByPath: []string{"/dev/disk/by-path/pci-" + letter},
+		Name: name, KernelName: name, Number: device.NewNumber(8, uint32(letter[0]-'a')), Type: "disk", Size: 10 << 30,
+		Serial: "serial-" + letter,
+		ByID:   []string{"/dev/disk/by-id/ata-" + letter}, ByPath: []string{"/dev/disk/by-path/pci-" + letter},
 	}
 }
 
@@ -49,7 +50,10 @@ func find(t *testing.T, list []v1alpha1.DeviceStatus, name string) v1alpha1.Devi
 }
 
 func TestStatesOfDevices(t *testing.T) {
-	signed := func(d *device.Device) { d.Signature, d.UUID = "ext4", "u" }
+	signed := func(d *device.Device) {
+		d.Signature = "ext4"
+		d.UUID = "u"
+	}
 	tests := map[string]struct {
 		device  device.Device
 		probed  []device.Reason
@@ -57,21 +61,31 @@ func TestStatesOfDevices(t *testing.T) {
 		want    v1alpha1.DeviceState
 		code    device.Code
 	}{
-		"blank":             {device: disk("d"), want: v1alpha1.DeviceAvailable},
-		"a file system":     {device: edit(disk("d"), signed), want: v1alpha1.DeviceExcluded, code: device.HasSignature},
-		"mounted":           {device: edit(disk("d"), func(d *device.Device) { signed(d); d.Mountpoints = []string{"/data"} }), want: v1alpha1.DeviceInUse, code: device.Mounted},
-		"swap":              {device: edit(disk("d"), func(d *device.Device) { d.Mountpoints = []string{"[SWAP]"} }), want: v1alpha1.DeviceInUse, code: device.SwapInUse},
+		"blank": {device: disk("d"), want: v1alpha1.DeviceAvailable},
+		"a file system": {device: edit(disk("d"), signed), want: v1alpha1.DeviceExcluded,
+			code: device.HasSignature},
+		"mounted": {device: edit(disk("d"),
+			func(d *device.Device) { signed(d); d.Mountpoints = []string{"/data"} }), want: v1alpha1.DeviceInUse,
+			code: device.Mounted},
+		"swap": {device: edit(disk("d"), func(d *device.Device) { d.Mountpoints = []string{"[SWAP]"} }),
+			want: v1alpha1.DeviceInUse, code: device.SwapInUse},
 		"a physical volume": {device: disk("b"), want: v1alpha1.DeviceInUse, code: device.InVolumeGroup},
-		"read-only":         {device: edit(disk("d"), func(d *device.Device) { d.ReadOnly = true }), want: v1alpha1.DeviceExcluded, code: device.ReadOnly},
-		"open":              {device: disk("d"), probed: []device.Reason{{Code: device.Busy}}, want: v1alpha1.DeviceInUse, code: device.Busy},
-		"unreadable":        {device: disk("d"), probed: []device.Reason{{Code: device.Unreadable}}, want: v1alpha1.DeviceUnknown, code: device.Unreadable},
-		"not examined":      {device: disk("d"), probed: []device.Reason{{Code: device.ProbeError}}, want: v1alpha1.DeviceUnknown, code: device.ProbeError},
-		"failing":           {device: disk("b"), failing: errors.New("no answer"), want: v1alpha1.DeviceFailing, code: device.Failing},
+		"read-only": {device: edit(disk("d"), func(d *device.Device) { d.ReadOnly = true }),
+			want: v1alpha1.DeviceExcluded, code: device.ReadOnly},
+		"open": {device: disk("d"), probed: []device.Reason{{Code: device.Busy}}, want: v1alpha1.DeviceInUse,
+			code: device.Busy},
+		"unreadable": {device: disk("d"), probed: []device.Reason{{Code: device.Unreadable}},
+			want: v1alpha1.DeviceUnknown, code: device.Unreadable},
+		"not examined": {device: disk("d"), probed: []device.Reason{{Code: device.ProbeError}},
+			want: v1alpha1.DeviceUnknown, code: device.ProbeError},
+		"failing": {device: disk("b"), failing: errors.New("no answer"), want: v1alpha1.DeviceFailing,
+			code: device.Failing},
 	}
 	for name, tt := range tests {
 		in := Input{
 			Devices: []device.Device{tt.device, disk("z")}, Report: &lvm.Report{VGs: []lvm.VG{ours()}}, Now: noon,
-			Probed: map[device.Number][]device.Reason{tt.device.Number: tt.probed}, Failing: map[device.Number]error{tt.device.Number: tt.failing},
+			Probed:  map[device.Number][]device.Reason{tt.device.Number: tt.probed},
+			Failing: map[device.Number]error{tt.device.Number: tt.failing},
 		}
 		list, _ := Build(in)
 		got := find(t, list, tt.device.Name)
@@ -86,8 +100,10 @@ func TestStatesOfDevices(t *testing.T) {
 }
 
 func TestListOfDevices(t *testing.T) {
-	volume := device.Device{Name: "/dev/mapper/vg1-a", KernelName: "/dev/dm-0", Number: "253:0", Type: "lvm", Size: 1 << 30}
-	in := Input{Devices: []device.Device{disk("d"), volume, disk("b")}, Report: &lvm.Report{VGs: []lvm.VG{ours()}}, Now: noon}
+	volume := device.Device{Name: "/dev/mapper/vg1-a", KernelName: "/dev/dm-0", Number: "253:0",
+		Type: "lvm", Size: 1 << 30}
+	in := Input{Devices: []device.Device{disk("d"), volume, disk("b")},
+		Report: &lvm.Report{VGs: []lvm.VG{ours()}}, Now: noon}
 	first, _ := Build(in)
 	var names []string
 	for _, d := range first {
@@ -97,7 +113,8 @@ func TestListOfDevices(t *testing.T) {
 		t.Fatal(diff)
 	}
 	b := find(t, first, "/dev/sdb")
-	if b.VolumeGroup != "vg1" || b.PVUUID != "pv-b" || b.ID != "serial:serial-b" || !slices.Equal(b.ByID, []string{"ata-b"}) || b.FirstSeen == nil {
+	if b.VolumeGroup != "vg1" || b.PVUUID != "pv-b" || b.ID != "serial:serial-b" ||
+		!slices.Equal(b.ByID, []string{"ata-b"}) || b.FirstSeen == nil {
 		t.Errorf("got %+v", b)
 	}
 	in.Before, in.Now = first, noon.Add(time.Hour)
@@ -108,24 +125,32 @@ func TestListOfDevices(t *testing.T) {
 
 func TestDeviceThatGoesAndComesBack(t *testing.T) {
 	whole := ours()
-	whole.MissingPVs, whole.PVs[1] = 0, lvm.PV{Name: "/dev/sdc", UUID: "pv-c", VGName: "vg1", Major: 8, Minor: 2, InUse: true}
-	before, _ := Build(Input{Devices: []device.Device{disk("b"), disk("c")}, Report: &lvm.Report{VGs: []lvm.VG{whole}}, Now: noon})
-	gone, _ := Build(Input{Devices: []device.Device{disk("b")}, Report: &lvm.Report{VGs: []lvm.VG{ours()}}, Now: noon.Add(time.Minute), Before: before})
+	whole.MissingPVs = 0
+	whole.PVs[1] = lvm.PV{Name: "/dev/sdc", UUID: "pv-c", VGName: "vg1", Major: 8, Minor: 2, InUse: true}
+	before, _ := Build(Input{Devices: []device.Device{disk("b"), disk("c")},
+		Report: &lvm.Report{VGs: []lvm.VG{whole}}, Now: noon})
+	gone, _ := Build(Input{Devices: []device.Device{disk("b")}, Report: &lvm.Report{VGs: []lvm.VG{ours()}},
+		Now: noon.Add(time.Minute), Before: before})
 	lost := find(t, gone, "/dev/sdc")
-	if lost.State != v1alpha1.DeviceMissing || lost.Serial != "serial-c" || lost.PVUUID != "pv-c" || lost.LastSeen == nil || !lost.LastSeen.Equal(ptr(noon.Add(time.Minute))) {
+	if lost.State != v1alpha1.DeviceMissing || lost.Serial != "serial-c" || lost.PVUUID != "pv-c" ||
+		lost.LastSeen == nil || !lost.LastSeen.Equal(ptr(noon.Add(time.Minute))) {
 		t.Errorf("got %+v", lost)
 	}
-	later, _ := Build(Input{Devices: []device.Device{disk("b")}, Report: &lvm.Report{VGs: []lvm.VG{ours()}}, Now: noon.Add(time.Hour), Before: gone})
+	later, _ := Build(Input{Devices: []device.Device{disk("b")}, Report: &lvm.Report{VGs: []lvm.VG{ours()}},
+		Now: noon.Add(time.Hour), Before: gone})
 	if !cmp.Equal(gone, later) {
 		t.Errorf("a device that stays away changes: %s", cmp.Diff(gone, later))
 	}
 	// It comes back under another name, and another disk has the old one.
 	renamed := edit(disk("e"), func(d *device.Device) { d.Serial = "serial-c" })
-	whole.PVs[1].Name, whole.PVs[1].Minor = "/dev/sde", 4
+	whole.PVs[1].Name = "/dev/sde"
+	whole.PVs[1].Minor = 4
 	stranger := edit(disk("c"), func(d *device.Device) { d.Serial = "other" })
-	back, _ := Build(Input{Devices: []device.Device{disk("b"), stranger, renamed}, Report: &lvm.Report{VGs: []lvm.VG{whole}}, Now: noon.Add(2 * time.Hour), Before: later})
+	back, _ := Build(Input{Devices: []device.Device{disk("b"), stranger, renamed},
+		Report: &lvm.Report{VGs: []lvm.VG{whole}}, Now: noon.Add(2 * time.Hour), Before: later})
 	e := find(t, back, "/dev/sde")
-	if len(back) != 3 || e.State != v1alpha1.DeviceInUse || !e.FirstSeen.Equal(find(t, before, "/dev/sdc").FirstSeen) || e.LastSeen != nil {
+	if len(back) != 3 || e.State != v1alpha1.DeviceInUse || !e.FirstSeen.Equal(find(t, before, "/dev/sdc").FirstSeen) ||
+		e.LastSeen != nil {
 		t.Errorf("got %+v", back)
 	}
 }
@@ -135,13 +160,17 @@ func TestListHasItsLimit(t *testing.T) {
 		in := Input{Report: &lvm.Report{VGs: []lvm.VG{ours()}}, Now: noon, Failing: map[device.Number]error{}}
 		for i := range n {
 			d := device.Device{
-				Name: fmt.Sprintf("/dev/sd%04d", i), KernelName: fmt.Sprintf("/dev/sd%04d", i), Number: device.NewNumber(65, uint32(i)), Type: "disk", Size: 4 << 40,
-				Model: "ST4000NM0023-LONG-NAME", Vendor: "SEAGATE", Serial: fmt.Sprintf("Z1Z%017d", i), WWN: fmt.Sprintf("0x5000c500%08x", i), Transport: "sas", Rotational: true,
-				Signature: "xfs", UUID: fmt.Sprintf("8c1b1a6e-0c4b-4c55-9c3b-%012d", i), Mountpoints: []string{fmt.Sprintf("/var/lib/objects/data-%04d", i)},
+				Name: fmt.Sprintf("/dev/sd%04d", i), KernelName: fmt.Sprintf("/dev/sd%04d", i),
+				Number: device.NewNumber(65, uint32(i)), Type: "disk", Size: 4 << 40,
+				Model: "ST4000NM0023-LONG-NAME", Vendor: "SEAGATE", Serial: fmt.Sprintf("Z1Z%017d", i),
+				WWN: fmt.Sprintf("0x5000c500%08x", i), Transport: "sas", Rotational: true,
+				Signature: "xfs", UUID: fmt.Sprintf("8c1b1a6e-0c4b-4c55-9c3b-%012d", i),
+				Mountpoints: []string{fmt.Sprintf("/var/lib/objects/data-%04d", i)},
 			}
 			for j := range 4 {
 				d.ByID = append(d.ByID, fmt.Sprintf("/dev/disk/by-id/scsi-SSEAGATE_ST4000NM0023_Z1Z%017d_%d", i, j))
-				d.ByPath = append(d.ByPath, fmt.Sprintf("/dev/disk/by-path/pci-0000:03:00.0-sas-exp0x500304801e4b3d3f-phy%d-lun-%d", i, j))
+				d.ByPath = append(d.ByPath, fmt.Sprintf(
+					"/dev/disk/by-path/pci-0000:03:00.0-sas-exp0x500304801e4b3d3f-phy%d-lun-%d", i, j))
 			}
 			in.Devices = append(in.Devices, d)
 		}
@@ -157,10 +186,13 @@ func TestListHasItsLimit(t *testing.T) {
 		if err != nil || len(data) > 256<<10 {
 			t.Errorf("%d devices take %d bytes (%v)", n, len(data), err)
 		}
-		if n <= 500 && (omitted != 0 || len(list) != n+3) || n > 500 && (omitted == 0 || len(list)+int(omitted) != n+3) {
+		if n <= 500 && (omitted != 0 || len(list) != n+3) ||
+			n > 500 && (omitted == 0 || len(list)+int(omitted) != n+3) {
 			t.Errorf("%d devices: %d listed, %d omitted", n, len(list), omitted)
 		}
-		if find(t, list, "/dev/zzz").State != v1alpha1.DeviceAvailable || find(t, list, "/dev/zzy").State != v1alpha1.DeviceFailing || find(t, list, "missing").State != v1alpha1.DeviceMissing {
+		if find(t, list, "/dev/zzz").State != v1alpha1.DeviceAvailable ||
+			find(t, list, "/dev/zzy").State != v1alpha1.DeviceFailing ||
+			find(t, list, "missing").State != v1alpha1.DeviceMissing {
 			t.Errorf("%d devices: what matters is not in the list", n)
 		}
 		t.Logf("%d devices: %d bytes, %d omitted", n, len(data), omitted)
@@ -169,13 +201,15 @@ func TestListHasItsLimit(t *testing.T) {
 
 func TestEligibility(t *testing.T) {
 	report := &lvm.Report{}
-	w := volumegroup.Wanted{Name: "vg1", Node: "n1", Selectors: []v1alpha1.DeviceSelector{{Models: []v1alpha1.DeviceProperty{"fast"}}}}
+	w := volumegroup.Wanted{Name: "vg1", Node: "n1",
+		Selectors: []v1alpha1.DeviceSelector{{Models: []v1alpha1.DeviceProperty{"fast"}}}}
 	fast := edit(disk("b"), func(d *device.Device) { d.Model = "fast" })
 	devices := []device.Device{fast, disk("c")}
 	look := volumegroup.Look{Wanted: w, Seen: volumegroup.NewSight(report, devices, nil, nil).For(w)}
 	list, _ := Build(Input{Devices: devices, Report: report, Now: noon, Looks: []volumegroup.Look{look}})
 	want := map[string][]v1alpha1.DeviceEligibility{
-		"/dev/sdb": {{DeviceClass: "vg1", Eligible: true}}, "/dev/sdc": {{DeviceClass: "vg1", Reasons: []string{"NotSelected"}}},
+		"/dev/sdb": {{DeviceClass: "vg1", Eligible: true}},
+		"/dev/sdc": {{DeviceClass: "vg1", Reasons: []string{"NotSelected"}}},
 	}
 	for name, eligibility := range want {
 		if diff := cmp.Diff(eligibility, find(t, list, name).Eligibility); diff != "" {

@@ -67,8 +67,8 @@ type Reconciler struct {
 	looking *bounded.Calls
 	// settling: a look is coming for what this agent changed.
 	settling atomic.Bool
-	// probed are the results of reading devices that nothing is known against, by fingerprint: such a device is read again
-	// only when something about it changed, or something happened.
+	// probed are the results of reading devices that nothing is known against, by fingerprint: such a device is read
+	// again only when something about it changed, or something happened.
 	probed map[device.Number]probe
 }
 
@@ -81,7 +81,8 @@ type probe struct {
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
 	return &Reconciler{
-		Options: o, now: time.Now, wake: make(chan event.GenericEvent, 1), probed: map[device.Number]probe{}, looking: bounded.New(lookLimit, 1),
+		Options: o, now: time.Now, wake: make(chan event.GenericEvent, 1), probed: map[device.Number]probe{},
+		looking: bounded.New(lookLimit, 1),
 	}
 }
 
@@ -94,7 +95,8 @@ const (
 	whileWaiting = 10 * time.Second
 	// afterConflict lets the cache catch up.
 	afterConflict = time.Second
-	// settling is how long changes of our own may take. More of them follow, and each ends with a look that serves here too.
+	// settling is how long changes of our own may take. More of them follow, and each ends with a look that serves here
+	// too.
 	settling = 2 * time.Second
 )
 
@@ -130,8 +132,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 // lookLimit is how long a look may take: more than all that it waits for together.
 const lookLimit = 4 * time.Minute
 
-// lookInTime returns the status after a look. One that does not end is told as such, and no other one is begun meanwhile.
-func (r *Reconciler) lookInTime(ctx context.Context, before *v1alpha1.LVMVolumeGroupNodeStatus) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
+// lookInTime returns the status after a look. One that does not end is told as such, and no other one is begun
+// meanwhile.
+func (r *Reconciler) lookInTime(ctx context.Context,
+	before *v1alpha1.LVMVolumeGroupNodeStatus) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	type answer struct {
 		status *v1alpha1.LVMVolumeGroupNodeStatus
 		err    error
@@ -143,7 +147,8 @@ func (r *Reconciler) lookInTime(ctx context.Context, before *v1alpha1.LVMVolumeG
 	if err == nil {
 		return got.status, got.err
 	}
-	err = fmt.Errorf("the node agent %w: see its log, and on the node: ps -eo pid,etime,stat,wchan,args | grep -E 'lvm|lsblk|wipefs'", err)
+	err = fmt.Errorf("the node agent %w: see its log, and on the node: "+
+		"ps -eo pid,etime,stat,wchan,args | grep -E 'lvm|lsblk|wipefs'", err)
 	next := before.DeepCopy()
 	r.markFailed(next, err)
 	return next, err
@@ -152,7 +157,8 @@ func (r *Reconciler) lookInTime(ctx context.Context, before *v1alpha1.LVMVolumeG
 // noteTime notes the time of a look in a status that is written anyway, or whose time is old.
 func (r *Reconciler) noteTime(before, next *v1alpha1.LVMVolumeGroupNodeStatus) {
 	last := before.Status.LastObserved
-	if last != nil && r.now().Sub(last.Time) < v1alpha1.ObservationInterval && equality.Semantic.DeepEqual(before.Status, next.Status) {
+	if last != nil && r.now().Sub(last.Time) < v1alpha1.ObservationInterval &&
+		equality.Semantic.DeepEqual(before.Status, next.Status) {
 		return
 	}
 	now := metav1.NewTime(r.now().Truncate(time.Second))
@@ -166,7 +172,8 @@ func (r *Reconciler) look(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGro
 		r.markFailed(nodeStatus, err)
 		return err
 	}
-	in.Before, in.Known = nodeStatus.Status.Devices, map[string][]v1alpha1.PhysicalVolumeStatus{}
+	in.Before = nodeStatus.Status.Devices
+	in.Known = map[string][]v1alpha1.PhysicalVolumeStatus{}
 	for _, entry := range nodeStatus.Status.NodeStatus {
 		in.Known[entry.Name] = entry.PhysicalVolumes
 	}
@@ -179,8 +186,10 @@ func (r *Reconciler) look(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGro
 
 func (r *Reconciler) markFailed(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, err error) {
 	meta.SetStatusCondition(&nodeStatus.Status.Conditions, metav1.Condition{
-		Type: v1alpha1.ConditionDevicesObserved, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonObservationFailed,
-		Message: fmt.Sprintf("the devices of node %s could not be looked at, the list is what was seen before: %v", r.Node, err),
+		Type: v1alpha1.ConditionDevicesObserved, Status: metav1.ConditionFalse,
+		Reason: v1alpha1.ReasonObservationFailed,
+		Message: fmt.Sprintf("the devices of node %s could not be looked at, the list is what was seen before: %v",
+			r.Node, err),
 	})
 }
 
@@ -207,9 +216,12 @@ func (r *Reconciler) observe(ctx context.Context) (Input, error) {
 }
 
 // looks are the device classes of this node with what they see.
-func (r *Reconciler) looks(ctx context.Context, report *lvm.Report, devices []device.Device) ([]volumegroup.Look, error) {
-	node, list := &corev1.Node{}, &v1alpha1.LVMVolumeGroupList{}
-	err := errors.Join(r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node), r.Client.List(ctx, list, client.InNamespace(r.Namespace)))
+func (r *Reconciler) looks(ctx context.Context, report *lvm.Report,
+	devices []device.Device) ([]volumegroup.Look, error) {
+	node := &corev1.Node{}
+	list := &v1alpha1.LVMVolumeGroupList{}
+	err := errors.Join(r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node),
+		r.Client.List(ctx, list, client.InNamespace(r.Namespace)))
 	if err != nil {
 		return nil, fmt.Errorf("device classes of node %s: %w", r.Node, err)
 	}
@@ -236,11 +248,13 @@ func (r *Reconciler) looks(ctx context.Context, report *lvm.Report, devices []de
 // maxProbes is how many devices are read in one look. More are read in the next ones.
 const maxProbes = 32
 
-// probe reads the devices that nothing is known against, so that one is called available only after it was opened exclusively
-// and found blank. A device that was not read yet is Unknown for that time. All are read at once: one that does not answer takes
-// none of the others' time.
-func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map[device.Number]device.PV, woken time.Time) map[device.Number][]device.Reason {
-	results, fresh := map[device.Number][]device.Reason{}, map[device.Number]probe{}
+// probe reads the devices that nothing is known against, so that one is called available only after it was opened
+// exclusively and found blank. A device that was not read yet is Unknown for that time. All are read at once: one that
+// does not answer takes none of the others' time.
+func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map[device.Number]device.PV,
+	woken time.Time) map[device.Number][]device.Reason {
+	results := map[device.Number][]device.Reason{}
+	fresh := map[device.Number]probe{}
 	var due []device.Device
 	for _, d := range devices {
 		if known := device.Explain(d, pvs); d.Type == "lvm" || stateOf(known) != v1alpha1.DeviceAvailable {
@@ -256,7 +270,8 @@ func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map
 			results[d.Number] = []device.Reason{{Code: device.ProbeError, Message: "was not read yet"}}
 			continue
 		}
-		fresh[d.Number], results[d.Number] = p, p.reasons
+		fresh[d.Number] = p
+		results[d.Number] = p.reasons
 	}
 	for i, reasons := range r.probeAll(ctx, due) {
 		d := due[i]
@@ -284,7 +299,8 @@ func (r *Reconciler) write(ctx context.Context, before, after *v1alpha1.LVMVolum
 	if equality.Semantic.DeepEqual(before.Status, after.Status) {
 		return nil
 	}
-	return r.Client.Status().Patch(ctx, after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	return r.Client.Status().Patch(ctx, after,
+		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
 // Changed asks for a look soon: this agent changed a volume group. It never blocks.

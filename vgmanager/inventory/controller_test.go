@@ -76,20 +76,24 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	b := &bench{T: t, clock: noon, node: &node{report: &lvm.Report{}, devices: []device.Device{disk("b"), disk("c")}, found: map[string][]device.Reason{}}}
+	b := &bench{T: t, clock: noon, node: &node{report: &lvm.Report{}, devices: []device.Device{disk("b"), disk("c")},
+		found: map[string][]device.Reason{}}}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		t.Fatal(err)
 	}
-	counting := interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+	counting := interceptor.Funcs{SubResourcePatch: func(ctx context.Context, c client.Client, sub string,
+		o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
 		b.writes++
 		return c.SubResource(sub).Patch(ctx, o, p, opts...)
 	}}
-	b.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).WithInterceptorFuncs(counting).WithObjects(
+	b.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).
+		WithInterceptorFuncs(counting).WithObjects(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}},
 		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: "n1", Namespace: "ns"}},
 	).Build()
-	b.r = New(Options{Client: b.client, Node: "n1", Namespace: "ns", Cluster: "c1", LVM: reports{b.node}, Devices: disks{b.node}, Health: b.node})
+	b.r = New(Options{Client: b.client, Node: "n1", Namespace: "ns", Cluster: "c1", LVM: reports{b.node},
+		Devices: disks{b.node}, Health: b.node})
 	b.r.now = func() time.Time { return b.clock }
 	return b
 }
@@ -115,7 +119,8 @@ func TestDiscoveryListsTheDevices(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := b.status()
-	if len(s.Devices) != 2 || s.Devices[0].State != v1alpha1.DeviceAvailable || !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDevicesObserved) {
+	if len(s.Devices) != 2 || s.Devices[0].State != v1alpha1.DeviceAvailable ||
+		!meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDevicesObserved) {
 		t.Errorf("got %+v", s)
 	}
 }
@@ -168,11 +173,14 @@ func TestWhenTheReadFails(t *testing.T) {
 		}
 		s := b.status()
 		c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionDevicesObserved)
-		if len(s.Devices) != len(before) || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "hangs") || !strings.Contains(c.Message, "n1") {
+		if len(s.Devices) != len(before) || c.Status != metav1.ConditionFalse ||
+			!strings.Contains(c.Message, "hangs") || !strings.Contains(c.Message, "n1") {
 			t.Errorf("%s: got %d devices, %+v", name, len(s.Devices), c)
 		}
-		b.node.reportErr, b.node.devicesErr = nil, nil
-		if err := b.reconcile(); err != nil || !meta.IsStatusConditionTrue(b.status().Conditions, v1alpha1.ConditionDevicesObserved) {
+		b.node.reportErr = nil
+		b.node.devicesErr = nil
+		if err := b.reconcile(); err != nil ||
+			!meta.IsStatusConditionTrue(b.status().Conditions, v1alpha1.ConditionDevicesObserved) {
 			t.Errorf("%s: it does not recover: %v", name, err)
 		}
 	}
@@ -210,7 +218,8 @@ func TestADeviceThatDoesNotAnswerIsUnknownAndAskedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := b.status()
-		if s.Devices[0].State != v1alpha1.DeviceUnknown || s.Devices[0].Reasons[0].Message != silent || s.Devices[1].State != v1alpha1.DeviceAvailable {
+		if s.Devices[0].State != v1alpha1.DeviceUnknown || s.Devices[0].Reasons[0].Message != silent ||
+			s.Devices[1].State != v1alpha1.DeviceAvailable {
 			t.Errorf("got %+v", s.Devices)
 		}
 		if !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.ConditionDevicesObserved) {
@@ -265,7 +274,8 @@ func TestALookThatDoesNotEndIsTold(t *testing.T) {
 		for range 3 {
 			err := b.reconcile()
 			c := meta.FindStatusCondition(b.status().Conditions, v1alpha1.ConditionDevicesObserved)
-			if err == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "has not answered since") || time.Since(begun) != lookLimit {
+			if err == nil || c.Status != metav1.ConditionFalse ||
+				!strings.Contains(c.Message, "has not answered since") || time.Since(begun) != lookLimit {
 				t.Errorf("after %s: got %v, %+v", time.Since(begun), err, c)
 			}
 		}
@@ -275,7 +285,8 @@ func TestALookThatDoesNotEndIsTold(t *testing.T) {
 		close(b.node.hang)
 		synctest.Wait()
 		b.node.hang = nil
-		if err := b.reconcile(); err != nil || !meta.IsStatusConditionTrue(b.status().Conditions, v1alpha1.ConditionDevicesObserved) {
+		if err := b.reconcile(); err != nil ||
+			!meta.IsStatusConditionTrue(b.status().Conditions, v1alpha1.ConditionDevicesObserved) {
 			t.Errorf("it ended: got %v, %+v", err, b.status().Conditions)
 		}
 	})

@@ -30,13 +30,15 @@ func TestLabTwoHundredDevices(t *testing.T) {
 		if i == 100 {
 			table = fmt.Sprintf("0 %d error", sectors)
 		}
-		if out, err := exec.Command("/usr/sbin/dmsetup", "create", fmt.Sprintf("many%03d", i), "--table", table).CombinedOutput(); err != nil {
+		if out, err := exec.Command("/usr/sbin/dmsetup", "create", fmt.Sprintf("many%03d", i), "--table",
+			table).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
 	_ = exec.Command("/usr/bin/udevadm", "settle").Run()
 	runner := host.NewLocal()
-	node, volumes := device.New(runner), lvm.New(runner)
+	node := device.New(runner)
+	volumes := lvm.New(runner)
 	devices, err := node.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -65,8 +67,11 @@ func TestLabTwoHundredDevices(t *testing.T) {
 			seen++
 		}
 	}
-	if bad, good := find(t, list, "/dev/mapper/many100"), find(t, list, "/dev/mapper/many101"); seen != count || bad.State != v1alpha1.DeviceUnknown || good.State != v1alpha1.DeviceAvailable {
-		t.Errorf("%d of %d devices; the broken one is %s (%v), its neighbour %s (%v)", seen, count, bad.State, bad.Reasons, good.State, good.Reasons)
+	if bad, good := find(t, list, "/dev/mapper/many100"),
+		find(t, list, "/dev/mapper/many101"); seen != count || bad.State != v1alpha1.DeviceUnknown ||
+		good.State != v1alpha1.DeviceAvailable {
+		t.Errorf("%d of %d devices; the broken one is %s (%v), its neighbor %s (%v)", seen, count, bad.State,
+			bad.Reasons, good.State, good.Reasons)
 	}
 	t.Logf("%d devices take %d bytes", len(list), len(data))
 }

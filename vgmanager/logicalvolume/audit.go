@@ -30,7 +30,8 @@ const (
 	auditInterval = time.Minute
 	// auditGap is the least time between two audits.
 	auditGap = 2 * time.Second
-	// settleTime is how long something must have been an orphan before it is called one: what is being made or removed is none.
+	// settleTime is how long something must have been an orphan before it is called one: what is being made or removed
+	// is none.
 	settleTime = 30 * time.Second
 	// blindAudits is after how many audits in a row that could not read the volumes their metrics are no longer told.
 	blindAudits = 3
@@ -46,18 +47,21 @@ type States interface {
 
 // FileSystems are those that are mounted on this node: driver.FileSystems.
 type FileSystems interface {
-	// Problems returns what is wrong with the file systems of devices ("MAJOR:MINOR"), which come with the names of their volumes.
+	// Problems returns what is wrong with the file systems of devices ("MAJOR:MINOR"), which come with the names of
+	// their volumes.
 	Problems(ctx context.Context, volumes map[string]string) (map[string]string, error)
 }
 
-// Auditor compares objects with logical volumes. It tells of what has no counterpart or nobody who uses it, and writes on each object what is wrong with its
-// logical volume. It tags the logical volumes that an older version has made. It removes nothing. It is a prometheus.Collector too.
+// Auditor compares objects with logical volumes. It tells of what has no counterpart or nobody who uses it, and writes
+// on each object what is wrong with its logical volume. It tags the logical volumes that an older version has made. It
+// removes nothing. It is a prometheus.Collector too.
 type Auditor struct {
 	AuditorOptions
 	now     func() time.Time
 	notices chan struct{}
 
-	// since is when something was first found without a counterpart; told are those of which an event has told. Only audit uses them.
+	// since is when something was first found without a counterpart; told are those of which an event has told. Only
+	// audit uses them.
 	since map[string]time.Time
 	told  map[string]bool
 	// others are the logical volumes of objects of other nodes, and when that was last looked up.
@@ -90,7 +94,8 @@ type AuditorOptions struct {
 func NewAuditor(o AuditorOptions) *Auditor {
 	a := &Auditor{
 		AuditorOptions: o, now: time.Now, notices: make(chan struct{}, 1),
-		since: map[string]time.Time{}, told: map[string]bool{}, others: map[string]time.Time{}, orphans: map[string][]v1alpha1.OrphanStatus{},
+		since: map[string]time.Time{}, told: map[string]bool{}, others: map[string]time.Time{},
+		orphans: map[string][]v1alpha1.OrphanStatus{},
 	}
 	o.States.Subscribe(a.Wake)
 	return a
@@ -149,7 +154,8 @@ func (a *Auditor) audit(ctx context.Context) error {
 	if err := a.Client.List(ctx, list); err != nil {
 		return fmt.Errorf("list LogicalVolumes: %w", err)
 	}
-	objects := slices.DeleteFunc(list.Items, func(lv topolvmv1.LogicalVolume) bool { return lv.Spec.NodeName != a.Node })
+	objects := slices.DeleteFunc(list.Items,
+		func(lv topolvmv1.LogicalVolume) bool { return lv.Spec.NodeName != a.Node })
 	found := a.withoutOthers(ctx, compare(volumes, classes, objects))
 	a.settle(found, classes)
 	a.measure(volumes)
@@ -157,7 +163,8 @@ func (a *Auditor) audit(ctx context.Context) error {
 	return errors.Join(a.mark(ctx, objects, conditions(volumes, classes, objects)), a.adopt(ctx, volumes, objects))
 }
 
-// lookAtFileSystems adds to the condition of each volume what is wrong with its file system, and notes it for the metric.
+// lookAtFileSystems adds to the condition of each volume what is wrong with its file system, and notes it for the
+// metric.
 func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []lvmd.VolumeState) error {
 	if a.FileSystems == nil {
 		return nil
@@ -212,7 +219,8 @@ func (o orphan) key() string { return o.class + "/" + string(o.Kind) + "/" + o.N
 
 // compare returns what has no counterpart, and what the operator has marked as unclaimed.
 func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []topolvmv1.LogicalVolume) []orphan {
-	wanted, there := map[string]bool{}, map[string]bool{}
+	wanted := map[string]bool{}
+	there := map[string]bool{}
 	for i := range objects {
 		wanted[name(&objects[i])] = true
 	}
@@ -223,7 +231,8 @@ func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []top
 			continue
 		}
 		o := orphan{class: v.Class, OrphanStatus: v1alpha1.OrphanStatus{
-			Kind: v1alpha1.OrphanLogicalVolume, Name: v.VolumeGroup + "/" + v.Name, Size: resource.NewQuantity(v.Size, resource.BinarySI), Claim: claimOf(v.Tags),
+			Kind: v1alpha1.OrphanLogicalVolume, Name: v.VolumeGroup + "/" + v.Name,
+			Size: resource.NewQuantity(v.Size, resource.BinarySI), Claim: claimOf(v.Tags),
 		}}
 		o.object = objectOf(v.Tags)
 		if !v.Created.IsZero() {
@@ -246,7 +255,8 @@ func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []top
 		}
 		size := lv.Spec.Size.DeepCopy()
 		found = append(found, orphan{class: lv.Spec.DeviceClass, OrphanStatus: v1alpha1.OrphanStatus{
-			Kind: kind, Name: lv.Name, Size: &size, Created: &lv.CreationTimestamp, Claim: lv.Annotations[v1alpha1.ClaimAnnotation],
+			Kind: kind, Name: lv.Name, Size: &size, Created: &lv.CreationTimestamp,
+			Claim: lv.Annotations[v1alpha1.ClaimAnnotation],
 		}})
 	}
 	slices.SortFunc(found, func(a, b orphan) int { return strings.Compare(a.key(), b.key()) })
@@ -333,7 +343,8 @@ func claimOf(tags []string) string {
 
 // settle keeps those that have been orphans for a while.
 func (a *Auditor) settle(found []orphan, classes map[string]error) {
-	since, orphans := map[string]time.Time{}, map[string][]v1alpha1.OrphanStatus{}
+	since := map[string]time.Time{}
+	orphans := map[string][]v1alpha1.OrphanStatus{}
 	for class, problem := range classes {
 		if class != "" && problem == nil {
 			orphans[class] = nil
@@ -360,9 +371,11 @@ func (a *Auditor) settle(found []orphan, classes map[string]error) {
 // The events about orphans.
 var (
 	orphanVolume = event.Warning("OrphanLogicalVolume", "Audit",
-		"logical volume %s on node %s (%s bytes%s) has no LogicalVolume object: it takes room and is used by nobody of this cluster; nothing removes it but you: if its data is not needed, run on the node: lvremove %s")
+		"logical volume %s on node %s (%s bytes%s) has no LogicalVolume object: it takes room and is used by nobody "+
+			"of this cluster; nothing removes it but you: if its data is not needed, run on the node: lvremove %s")
 	orphanObject = event.Warning("LogicalVolumeMissing", "Audit",
-		"node %s does not have the logical volume of this object: was it removed by hand, or its disks replaced? Restore the data from a backup into a new claim, then delete this one")
+		"node %s does not have the logical volume of this object: was it removed by hand, or its disks replaced? "+
+			"Restore the data from a backup into a new claim, then delete this one")
 )
 
 // tell sends an event about each orphan, once.
@@ -388,7 +401,8 @@ func (a *Auditor) send(ctx context.Context, o orphan, objects []topolvmv1.Logica
 	}
 	if o.Kind == v1alpha1.OrphanObject {
 		at := slices.IndexFunc(objects, func(lv topolvmv1.LogicalVolume) bool { return lv.Name == o.Name })
-		a.Recorder.Eventf(&objects[at], nil, orphanObject.Type, orphanObject.Reason, orphanObject.Action, orphanObject.Text, a.Node)
+		a.Recorder.Eventf(&objects[at], nil, orphanObject.Type, orphanObject.Reason, orphanObject.Action,
+			orphanObject.Text, a.Node)
 		return
 	}
 	node := &corev1.Node{}
@@ -400,11 +414,13 @@ func (a *Auditor) send(ctx context.Context, o orphan, objects []topolvmv1.Logica
 	if o.Claim != "" {
 		claim = ", made for " + o.Claim
 	}
-	a.Recorder.Eventf(node, nil, orphanVolume.Type, orphanVolume.Reason, orphanVolume.Action, orphanVolume.Text, o.Name, a.Node, o.Size, claim, o.Name)
+	a.Recorder.Eventf(node, nil, orphanVolume.Type, orphanVolume.Reason, orphanVolume.Action, orphanVolume.Text, o.Name,
+		a.Node, o.Size, claim, o.Name)
 }
 
 // conditions returns what is wrong with the logical volume of each object, by the name of the object.
-func conditions(volumes []lvmd.VolumeState, classes map[string]error, objects []topolvmv1.LogicalVolume) map[string]string {
+func conditions(volumes []lvmd.VolumeState, classes map[string]error,
+	objects []topolvmv1.LogicalVolume) map[string]string {
 	states := map[string]lvmd.VolumeState{}
 	for _, v := range volumes {
 		states[v.Name] = v
@@ -419,7 +435,8 @@ func conditions(volumes []lvmd.VolumeState, classes map[string]error, objects []
 		state, there := states[lv.Status.VolumeID]
 		switch {
 		case !known:
-			wrong[lv.Name] = fmt.Sprintf("device class %s is not set up on node %s", lv.Spec.DeviceClass, lv.Spec.NodeName)
+			wrong[lv.Name] = fmt.Sprintf("device class %s is not set up on node %s", lv.Spec.DeviceClass,
+				lv.Spec.NodeName)
 		case problem != nil:
 			wrong[lv.Name] = status.Convert(problem).Message()
 		case !there:
@@ -455,7 +472,9 @@ func (a *Auditor) mark(ctx context.Context, objects []topolvmv1.LogicalVolume, w
 }
 
 var orphanFamily = metric.NewGauge("lvms_orphan_logical_volumes",
-	"Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without a logical volume (kind=Object), and of volumes that no PersistentVolume, no snapshot and no claim knows (kind=Unclaimed).",
+	"Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without "+
+		"a logical volume (kind=Object), and of volumes that no PersistentVolume, no snapshot and no claim knows "+
+		"(kind=Unclaimed).",
 	"node", "device_class", "kind")
 
 // Families are all metrics of the Auditor.
@@ -464,8 +483,8 @@ var Families = []metric.Family{orphanFamily, countFamily, sizeFamily, writtenFam
 // Describe implements prometheus.Collector.
 func (a *Auditor) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
 
-// Collect implements prometheus.Collector. A device class that cannot be seen has no series, nor has any when the volumes could not be read
-// for a while: what they were is not what they are.
+// Collect implements prometheus.Collector. A device class that cannot be seen has no series, nor has any when the
+// volumes could not be read for a while: what they were is not what they are.
 func (a *Auditor) Collect(to chan<- prometheus.Metric) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -473,7 +492,8 @@ func (a *Auditor) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	for class, orphans := range a.orphans {
-		count := map[v1alpha1.OrphanKind]int{v1alpha1.OrphanLogicalVolume: 0, v1alpha1.OrphanObject: 0, v1alpha1.OrphanUnclaimed: 0}
+		count := map[v1alpha1.OrphanKind]int{v1alpha1.OrphanLogicalVolume: 0, v1alpha1.OrphanObject: 0,
+			v1alpha1.OrphanUnclaimed: 0}
 		for _, o := range orphans {
 			count[o.Kind]++
 		}
@@ -504,7 +524,8 @@ func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects
 	adopted := 0
 	for _, v := range volumes {
 		owner := owners[v.Name]
-		tagged := slices.ContainsFunc(v.Tags, func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.VolumeUIDTagPrefix) })
+		tagged := slices.ContainsFunc(v.Tags,
+			func(tag string) bool { return strings.HasPrefix(tag, v1alpha1.VolumeUIDTagPrefix) })
 		if owner == nil || tagged {
 			continue
 		}
@@ -519,12 +540,14 @@ func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects
 		if err := a.States.TagLV(ctx, v.Class, v.Name, tagsOf(owner, a.Cluster, claim), nil); err != nil {
 			return fmt.Errorf("tag logical volume %s: %w", v.Name, err)
 		}
-		log.FromContext(ctx).Info("logical volume of an older version is tagged", "deviceClass", v.Class, "lv", v.Name, "claim", claim)
+		log.FromContext(ctx).Info("logical volume of an older version is tagged", "deviceClass", v.Class, "lv",
+			v.Name, "claim", claim)
 	}
 	return nil
 }
 
-// claim is what a volume was made for. Where its object does not say so, the PersistentVolume, which has the same name, does.
+// claim is what a volume was made for. Where its object does not say so, the PersistentVolume, which has the same name,
+// does.
 func (a *Auditor) claim(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
 	if claim := lv.Annotations[v1alpha1.ClaimAnnotation]; claim != "" {
 		return claim, nil

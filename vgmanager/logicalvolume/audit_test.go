@@ -30,8 +30,10 @@ func (w *world) auditor() (*Auditor, *events.FakeRecorder, *time.Time) {
 	if !ok {
 		w.Fatal("another engine")
 	}
-	recorder, now := events.NewFakeRecorder(100), time.Now()
-	a := NewAuditor(AuditorOptions{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", States: engine, Recorder: recorder})
+	recorder := events.NewFakeRecorder(100)
+	now := time.Now()
+	a := NewAuditor(AuditorOptions{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", States: engine,
+		Recorder: recorder})
 	a.now = func() time.Time { return now }
 	return a, recorder, &now
 }
@@ -62,7 +64,9 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	other := thin(8)
 	other.NodeName = "node2"
 	w.ask("elsewhere", other)
-	w.must(w.lvm.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "byhand", VirtualSize: lvm.Bytes(4 * mib), Tags: []string{"lvms.pvc=ns/old"}}))
+	w.must(w.lvm.LVCreateThin(t.Context(),
+		lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "byhand", VirtualSize: lvm.Bytes(4 * mib),
+			Tags: []string{"lvms.pvc=ns/old"}}))
 	w.must(w.lvm.LVRemove(t.Context(), "thin", "uid-b-2"))
 
 	w.must(a.audit(t.Context()))
@@ -77,11 +81,13 @@ func TestOrphansAreToldAndNotTouched(t *testing.T) {
 	for _, o := range a.Orphans("thin") {
 		got = append(got, fmt.Sprint(o.Kind, " ", o.Name, " ", o.Size, " ", o.Claim))
 	}
-	if want := []string{"LogicalVolume thin/byhand 4Mi ns/old", "Object b 8Mi ns/b", "Unclaimed unclaimed 8Mi ns/unclaimed"}; !slices.Equal(got, want) {
+	if want := []string{"LogicalVolume thin/byhand 4Mi ns/old", "Object b 8Mi ns/b",
+		"Unclaimed unclaimed 8Mi ns/unclaimed"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	events := said(recorder)
-	if len(events) != 2 || !strings.Contains(events[0], "LogicalVolumeMissing") || !strings.Contains(events[1], "made for ns/old") || !strings.Contains(events[1], "lvremove thin/byhand") {
+	if len(events) != 2 || !strings.Contains(events[0], "LogicalVolumeMissing") ||
+		!strings.Contains(events[1], "made for ns/old") || !strings.Contains(events[1], "lvremove thin/byhand") {
 		t.Errorf("got %q", events)
 	}
 	if n := testutil.CollectAndCount(a); n != 8 {
@@ -118,7 +124,8 @@ func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
 	for _, name := range []string{"tagged", "untagged"} {
 		w.ask(name, moved)
 		lv := w.get(name)
-		lv.Status.VolumeID = map[string]string{"tagged": "id-tagged", "untagged": "00000000-0000-4000-8000-000000000001"}[name]
+		lv.Status.VolumeID = map[string]string{"tagged": "id-tagged",
+			"untagged": "00000000-0000-4000-8000-000000000001"}[name]
 		w.must(w.api.Status().Update(t.Context(), lv))
 		options := lvm.ThinOptions{VG: "thin", Pool: "pool", Name: lv.Status.VolumeID, VirtualSize: lvm.Bytes(4 * mib)}
 		if name == "tagged" {
@@ -127,7 +134,8 @@ func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
 		w.must(w.lvm.LVCreateThin(t.Context(), options))
 	}
 	byHand := lvm.ThinOptions{
-		VG: "thin", Pool: "pool", Name: "byhand", VirtualSize: lvm.Bytes(4 * mib), Tags: []string{v1alpha1.VolumeNameTagPrefix + "tagged"},
+		VG: "thin", Pool: "pool", Name: "byhand", VirtualSize: lvm.Bytes(4 * mib),
+		Tags: []string{v1alpha1.VolumeNameTagPrefix + "tagged"},
 	}
 	w.must(w.lvm.LVCreateThin(t.Context(), byHand))
 	settle := func() []v1alpha1.OrphanStatus {
@@ -202,7 +210,8 @@ func TestWhatCannotBeSeenIsNoOrphan(t *testing.T) {
 	}
 }
 
-// One read that fails takes no series away; when none succeeds, the metrics do not go on telling what was, and the status does.
+// One read that fails takes no series away; when none succeeds, the metrics do not go on telling what was, and the
+// status does.
 func TestMetricsOfVolumesEndWhenTheyCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	a, _, now := w.auditor()
@@ -237,16 +246,19 @@ func TestMetricsOfVolumesEndWhenTheyCannotBeRead(t *testing.T) {
 func TestConditions(t *testing.T) {
 	object := func(name, class string) topolvmv1.LogicalVolume {
 		return topolvmv1.LogicalVolume{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topolvmv1.LogicalVolumeSpec{NodeName: "node1", DeviceClass: class},
-			Status: topolvmv1.LogicalVolumeStatus{VolumeID: name + "-id"},
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       topolvmv1.LogicalVolumeSpec{NodeName: "node1", DeviceClass: class},
+			Status:     topolvmv1.LogicalVolumeStatus{VolumeID: name + "-id"},
 		}
 	}
 	got := conditions(
 		[]lvmd.VolumeState{{Name: "well-id"}, {Name: "ill-id", Condition: "the device is missing"}},
 		map[string]error{"": nil, "a": nil, "lost": errors.New("no such group")},
-		[]topolvmv1.LogicalVolume{object("well", ""), object("ill", "a"), object("gone", "a"), object("away", "lost"), object("unknown", "x"), {}},
+		[]topolvmv1.LogicalVolume{object("well", ""), object("ill", "a"), object("gone", "a"), object("away", "lost"),
+			object("unknown", "x"), {}},
 	)
-	want := map[string]string{"ill": "the device is missing", "gone": "node node1 has no logical volume gone-id", "away": "no such group", "unknown": "device class x is not set up on node node1"}
+	want := map[string]string{"ill": "the device is missing", "gone": "node node1 has no logical volume gone-id",
+		"away": "no such group", "unknown": "device class x is not set up on node node1"}
 	if len(got) != len(want) {
 		t.Errorf("got %q", got)
 	}
@@ -270,7 +282,8 @@ func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 		w.fake.Edit("thin", string(lv.UID), func(lv *lvm.LV) { lv.Tags = nil })
 	}
 	w.must(w.api.Create(t.Context(), &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "data"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "a"},
+		Spec:       corev1.PersistentVolumeSpec{ClaimRef: &corev1.ObjectReference{Namespace: "ns", Name: "data"}},
 	}))
 	w.must(a.audit(t.Context()))
 	commands := w.fake.Calls()["LVChangeTags"]
@@ -282,7 +295,8 @@ func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 	w.must(err)
 	got := report.VG("thin").LV("uid-a-1").Tags
 	slices.Sort(got)
-	if want := []string{"lvms.cluster=c1", "lvms.pv=a", "lvms.pvc=ns/data", "lvms.uid=uid-a-1"}; !slices.Equal(got, want) {
+	if want := []string{"lvms.cluster=c1", "lvms.pv=a", "lvms.pvc=ns/data",
+		"lvms.uid=uid-a-1"}; !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
 	if slices.Contains(report.VG("thin").LV("uid-b-2").Tags, lvmd.TagNew) {

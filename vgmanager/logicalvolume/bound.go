@@ -19,14 +19,15 @@ const accessTypeOfSnapshot = "ro"
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list
 
-// unbound returns an error if a PersistentVolume that is bound has the logical volume as its handle, or if that cannot be
-// read. The CSI controller deletes a LogicalVolume after its PersistentVolume was released; a deletion by anybody else, for
-// example of the CRD, must not remove data that a claim still refers to.
+// unbound returns an error if a PersistentVolume that is bound has the logical volume as its handle, or if that cannot
+// be read. The CSI controller deletes a LogicalVolume after its PersistentVolume was released; a deletion by anybody
+// else, for example of the CRD, must not remove data that a claim still refers to.
 func (r *Reconciler) unbound(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	volume := &corev1.PersistentVolume{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: lv.Name}, volume)
 	if client.IgnoreNotFound(err) != nil {
-		return status.Errorf(codes.Unavailable, "PersistentVolume %s cannot be read, which may be bound: %v", lv.Name, err)
+		return status.Errorf(codes.Unavailable,
+			"PersistentVolume %s cannot be read, which may be bound: %v", lv.Name, err)
 	}
 	if err == nil && refersTo(volume, lv) {
 		return inUse(volume)
@@ -49,7 +50,8 @@ func (r *Reconciler) unboundInList(ctx context.Context, lv *topolvmv1.LogicalVol
 		return used != nil
 	})
 	if err != nil {
-		return status.Errorf(codes.Unavailable, "PersistentVolumes cannot be read, one of which may be bound to %s: %v", name(lv), err)
+		return status.Errorf(codes.Unavailable,
+			"PersistentVolumes cannot be read, one of which may be bound to %s: %v", name(lv), err)
 	}
 	return used
 }
@@ -70,6 +72,7 @@ func inUse(volume *corev1.PersistentVolume) error {
 		claim = fmt.Sprintf("claim %s/%s", ref.Namespace, ref.Name)
 	}
 	return status.Errorf(codes.FailedPrecondition,
-		"PersistentVolume %s (phase %q, %s) uses the logical volume, so it is not removed: delete the claim if the data is not needed, "+
+		"PersistentVolume %s (phase %q, %s) uses the logical volume, so it is not removed: delete the claim if the "+
+			"data is not needed, "+
 			"or see the how-to page about half-deleted installations", volume.Name, volume.Status.Phase, claim)
 }

@@ -31,7 +31,8 @@ func (w *world) persistentVolume(name, handle string, phase corev1.PersistentVol
 	return volume
 }
 
-// A deletion that was accepted already, for example because the CRD was deleted, does not remove the data of a bound volume.
+// A deletion that was accepted already, for example because the CRD was deleted, does not remove the data of a bound
+// volume.
 func TestABoundVolumeIsNotRemoved(t *testing.T) {
 	for name, test := range map[string]struct {
 		volume string // name of the PersistentVolume
@@ -82,7 +83,8 @@ type failing struct {
 	get, list error
 }
 
-func (f failing) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (f failing) Get(ctx context.Context, key client.ObjectKey, object client.Object,
+	options ...client.GetOption) error {
 	if f.get != nil {
 		return f.get
 	}
@@ -124,7 +126,8 @@ func TestASnapshotIsRemovedWithoutAListOfPersistentVolumes(t *testing.T) {
 	r := w.agent()
 	w.ask("a", thin(8))
 	w.must(w.run(r, "a"))
-	w.ask("s", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "a", AccessType: "ro", Size: w.get("a").Spec.Size})
+	w.ask("s", topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "a", AccessType: "ro",
+		Size: w.get("a").Spec.Size})
 	w.must(w.run(r, "s"))
 	r.Live = failing{Reader: w.api, list: errors.New("nobody should list")}
 	w.must(w.api.Delete(t.Context(), w.get("s")))

@@ -34,8 +34,8 @@ func unnamed(mibs int64) topolvmv1.LogicalVolumeSpec {
 	return topolvmv1.LogicalVolumeSpec{Size: size(mibs)}
 }
 
-// TestAnotherDefaultLeavesVolumesWhereTheyAre: an object without a device class is in the class that was the default when
-// its volume was made.
+// TestAnotherDefaultLeavesVolumesWhereTheyAre: an object without a device class is in the class that was the default
+// when its volume was made.
 func TestAnotherDefaultLeavesVolumesWhereTheyAre(t *testing.T) {
 	w := newWorld(t)
 	w.ask("a", unnamed(12))

@@ -1,8 +1,9 @@
-// Package logicalvolume makes, grows and removes the logical volumes that the LogicalVolume objects of this node ask for.
+// Package logicalvolume makes, grows and removes the logical volumes that the LogicalVolume objects of this node ask
+// for.
 //
-// It stands in for TopoLVM's controller, with the same object, finalizer and status. docs/explanation/topolvm.md says what is
-// different and why. Whatever ends the process, and whenever: the name of a logical volume is the UID of its object, so the next
-// process finds out what is there, and comes to the same end.
+// It stands in for TopoLVM's controller, with the same object, finalizer and status. docs/explanation/topolvm.md says
+// what is different and why. Whatever ends the process, and whenever: the name of a logical volume is the UID of its
+// object, so the next process finds out what is there, and comes to the same end.
 package logicalvolume
 
 import (
@@ -31,9 +32,12 @@ import (
 // Volumes are the logical volumes of this node: lvmd.Engine.
 type Volumes interface {
 	Classes
-	CreateLV(ctx context.Context, in *proto.CreateLVRequest, options ...grpc.CallOption) (*proto.CreateLVResponse, error)
-	CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest, options ...grpc.CallOption) (*proto.CreateLVSnapshotResponse, error)
-	ResizeLV(ctx context.Context, in *proto.ResizeLVRequest, options ...grpc.CallOption) (*proto.ResizeLVResponse, error)
+	CreateLV(ctx context.Context, in *proto.CreateLVRequest,
+		options ...grpc.CallOption) (*proto.CreateLVResponse, error)
+	CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest,
+		options ...grpc.CallOption) (*proto.CreateLVSnapshotResponse, error)
+	ResizeLV(ctx context.Context, in *proto.ResizeLVRequest,
+		options ...grpc.CallOption) (*proto.ResizeLVResponse, error)
 	RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, options ...grpc.CallOption) (*proto.Empty, error)
 	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
 	// Discard removes a volume that lvmd.ErrUnfinished was about.
@@ -122,7 +126,8 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		return ctrl.Result{}, err
 	}
 	if lv.Status.VolumeID == "" && !refused(lv.Status.Code) && !marked {
-		// The cache may be behind: the volume may have been made a moment ago, or be gone already. What was marked just now was fresh.
+		// The cache may be behind: the volume may have been made a moment ago, or be gone already. What was marked just
+		// now was fresh.
 		now := &topolvmv1.LogicalVolume{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
@@ -144,8 +149,8 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	return ctrl.Result{}, nil
 }
 
-// mark puts the finalizer and the label on an object that came without: before anything is made, so that nothing can be forgotten. It
-// tells whether it did: then the object is as the API server has it.
+// mark puts the finalizer and the label on an object that came without: before anything is made, so that nothing can be
+// forgotten. It tells whether it did: then the object is as the API server has it.
 func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
 	before := lv.DeepCopy()
 	controllerutil.AddFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
@@ -161,7 +166,8 @@ func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (boo
 	return true, r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// refused tells whether a code is an answer that does not change by trying again. The others are told too, and tried again.
+// refused tells whether a code is an answer that does not change by trying again. The others are told too, and tried
+// again.
 func refused(code codes.Code) bool {
 	switch code {
 	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted, codes.Unknown:
@@ -187,16 +193,18 @@ func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 	}
 	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
 		s.VolumeID, s.CurrentSize = name(lv), resource.NewQuantity(size, resource.BinarySI)
-		s.Code, s.Message = codes.OK, ""
+		s.Code = codes.OK
+		s.Message = ""
 	})
 }
 
-// disown makes sure that nobody was told of a volume, and that nobody will be: a write of a process that has ended since may still be on
-// its way to the API server. That write is for the object as it was; this one changes it.
+// disown makes sure that nobody was told of a volume, and that nobody will be: a write of a process that has ended
+// since may still be on its way to the API server. That write is for the object as it was; this one changes it.
 func (r *Reconciler) disown(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	before := lv.DeepCopy()
 	lv.Status.Code = codes.Aborted
-	lv.Status.Message = fmt.Sprintf("%v: the logical volume is made anew (%s)", lvmd.ErrUnfinished, time.Now().UTC().Format(time.RFC3339Nano))
+	lv.Status.Message = fmt.Sprintf("%v: the logical volume is made anew (%s)", lvmd.ErrUnfinished,
+		time.Now().UTC().Format(time.RFC3339Nano))
 	return r.Client.Status().Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
@@ -204,8 +212,9 @@ func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (siz
 	bytes := lv.Spec.Size.Value()
 	if lv.Spec.Source == "" {
 		response, err := r.Volumes.CreateLV(ctx, &proto.CreateLVRequest{
-			Name: name(lv), DeviceClass: lv.Spec.DeviceClass, LvcreateOptionClass: lv.Spec.LvcreateOptionClass, SizeBytes: bytes,
-			Tags: append(tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]), v1alpha1.NewTag),
+			Name: name(lv), DeviceClass: lv.Spec.DeviceClass, LvcreateOptionClass: lv.Spec.LvcreateOptionClass,
+			SizeBytes: bytes,
+			Tags:      append(tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]), v1alpha1.NewTag),
 		})
 		return response.GetVolume().GetSizeBytes(), err
 	}
@@ -214,14 +223,15 @@ func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (siz
 		return 0, err
 	}
 	response, err := r.Volumes.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{
-		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source, AccessType: lv.Spec.AccessType, SizeBytes: bytes,
-		Tags: tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]),
+		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SourceVolume: source, AccessType: lv.Spec.AccessType,
+		SizeBytes: bytes,
+		Tags:      tagsOf(lv, r.Cluster, lv.Annotations[v1alpha1.ClaimAnnotation]),
 	})
 	return response.GetSnapshot().GetSizeBytes(), err
 }
 
-// source returns the name of the logical volume that a copy is made of. When its object is gone, the copy may have been made before:
-// then it is found without the name.
+// source returns the name of the logical volume that a copy is made of. When its object is gone, the copy may have been
+// made before: then it is found without the name.
 func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
 	source := &topolvmv1.LogicalVolume{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: lv.Spec.Source}, source)
@@ -232,13 +242,15 @@ func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (s
 		if _, err := r.Volumes.FindLV(ctx, lv.Spec.DeviceClass, name(lv)); err == nil {
 			return "gone", nil
 		}
-		return "", status.Errorf(codes.NotFound, "the source, LogicalVolume %s, does not exist any more", lv.Spec.Source)
+		return "", status.Errorf(codes.NotFound,
+			"the source, LogicalVolume %s, does not exist any more", lv.Spec.Source)
 	}
 	if err != nil {
 		return "", status.Errorf(codes.Unavailable, "the source, LogicalVolume %s: %v", lv.Spec.Source, err)
 	}
 	if source.Spec.NodeName != r.Node || source.Status.VolumeID == "" {
-		return "", status.Errorf(codes.FailedPrecondition, "the source, LogicalVolume %s, has no logical volume on node %s", lv.Spec.Source, r.Node)
+		return "", status.Errorf(codes.FailedPrecondition,
+			"the source, LogicalVolume %s, has no logical volume on node %s", lv.Spec.Source, r.Node)
 	}
 	return source.Status.VolumeID, nil
 }
@@ -254,7 +266,8 @@ func name(lv *topolvmv1.LogicalVolume) string {
 // tagsOf say whose a logical volume is, to whoever finds it on a disk.
 func tagsOf(lv *topolvmv1.LogicalVolume, cluster, claim string) []string {
 	tags := []string{
-		v1alpha1.VolumeUIDTagPrefix + string(lv.UID), v1alpha1.VolumeNameTagPrefix + lv.Name, v1alpha1.ClusterTagPrefix + cluster,
+		v1alpha1.VolumeUIDTagPrefix + string(lv.UID), v1alpha1.VolumeNameTagPrefix + lv.Name,
+		v1alpha1.ClusterTagPrefix + cluster,
 	}
 	if isTag(claim) {
 		tags = append(tags, v1alpha1.VolumeClaimTagPrefix+claim)
@@ -265,7 +278,8 @@ func tagsOf(lv *topolvmv1.LogicalVolume, cluster, claim string) []string {
 // isTag tells whether LVM takes a text as part of a tag (lvm(8)). A claim that was written by hand may be anything.
 func isTag(text string) bool {
 	for _, c := range text {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' || c == '/' || c == '_') {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' ||
+			c == '/' || c == '_') {
 			return false
 		}
 	}
@@ -284,7 +298,8 @@ func (r *Reconciler) expand(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 	}
 	return ctrl.Result{}, r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) {
 		s.CurrentSize = resource.NewQuantity(response.GetSizeBytes(), resource.BinarySI)
-		s.Code, s.Message = codes.OK, ""
+		s.Code = codes.OK
+		s.Message = ""
 	})
 }
 
@@ -302,8 +317,10 @@ func (r *Reconciler) fail(ctx context.Context, lv *topolvmv1.LogicalVolume, caus
 	return ctrl.Result{}, cause
 }
 
-// write changes the status, if the object is still as it was read: an answer is never about another request than the one in the spec.
-func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, change func(*topolvmv1.LogicalVolumeStatus)) error {
+// write changes the status, if the object is still as it was read: an answer is never about another request than the
+// one in the spec.
+func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume,
+	change func(*topolvmv1.LogicalVolumeStatus)) error {
 	before := lv.DeepCopy()
 	change(&lv.Status)
 	if sameStatus(before.Status, lv.Status) {
@@ -314,7 +331,8 @@ func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume, cha
 }
 
 func sameStatus(a, b topolvmv1.LogicalVolumeStatus) bool {
-	sizes := a.CurrentSize == nil && b.CurrentSize == nil || a.CurrentSize != nil && b.CurrentSize != nil && a.CurrentSize.Cmp(*b.CurrentSize) == 0
+	sizes := a.CurrentSize == nil && b.CurrentSize == nil ||
+		a.CurrentSize != nil && b.CurrentSize != nil && a.CurrentSize.Cmp(*b.CurrentSize) == 0
 	return a.VolumeID == b.VolumeID && a.Code == b.Code && a.Message == b.Message && sizes
 }
 
@@ -326,8 +344,8 @@ func message(err error) string {
 	return text[:min(len(text), maxMessage)]
 }
 
-// remove removes the logical volume and lets the object go. The logical volume may not exist: it was never made, or it was removed by
-// a process that did not come to say so.
+// remove removes the logical volume and lets the object go. The logical volume may not exist: it was never made, or it
+// was removed by a process that did not come to say so.
 func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if !controllerutil.ContainsFinalizer(lv, v1alpha1.LogicalVolumeFinalizer) {
 		return nil
@@ -356,8 +374,8 @@ func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) e
 	return client.IgnoreNotFound(err)
 }
 
-// neverMade tells that there is nothing to remove, although the device class cannot be asked: the node never had it. Nobody was told of
-// a volume, and none is there.
+// neverMade tells that there is nothing to remove, although the device class cannot be asked: the node never had it.
+// Nobody was told of a volume, and none is there.
 func (r *Reconciler) neverMade(ctx context.Context, lv *topolvmv1.LogicalVolume) bool {
 	if lv.Status.VolumeID != "" || !refused(lv.Status.Code) {
 		return false
@@ -366,7 +384,8 @@ func (r *Reconciler) neverMade(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	return err == nil && !exists
 }
 
-// removable refuses to remove what belongs to another object. A status that was edited, or that came from a backup, may name it.
+// removable refuses to remove what belongs to another object. A status that was edited, or that came from a backup, may
+// name it.
 func (r *Reconciler) removable(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if name(lv) == string(lv.UID) {
 		return nil
@@ -377,9 +396,11 @@ func (r *Reconciler) removable(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	}
 	for i := range list.Items {
 		other := &list.Items[i]
-		if other.UID != lv.UID && other.Spec.NodeName == r.Node && (string(other.UID) == name(lv) || other.Status.VolumeID == name(lv)) {
+		if other.UID != lv.UID && other.Spec.NodeName == r.Node &&
+			(string(other.UID) == name(lv) || other.Status.VolumeID == name(lv)) {
 			return status.Errorf(codes.FailedPrecondition,
-				"status.volumeID is %s, which is the logical volume of LogicalVolume %s: it is not removed; correct status.volumeID", name(lv), other.Name)
+				"status.volumeID is %s, which is the logical volume of LogicalVolume %s: it is not removed; correct "+
+					"status.volumeID", name(lv), other.Name)
 		}
 	}
 	return nil

@@ -38,7 +38,8 @@ type world struct {
 	fake   *lvmtest.Fake // lvm, where it is one
 	api    client.Client
 	scheme *runtime.Scheme
-	// point is called before and after each command that changes something, and each write to the API. An error ends the process.
+	// point is called before and after each command that changes something, and each write to the API. An error ends
+	// the process.
 	point func(what string) error
 	uids  int
 }
@@ -74,10 +75,12 @@ func newWorldOn(t *testing.T, l lvmtest.LVM) *world {
 	w.must(corev1.AddToScheme(w.scheme))
 	w.api = fake.NewClientBuilder().WithScheme(w.scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
 		WithInterceptorFuncs(interceptor.Funcs{
-			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+				options ...client.PatchOption) error {
 				return w.around("patch", func() error { return c.Patch(ctx, o, p, options...) })
 			},
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+				options ...client.SubResourcePatchOption) error {
 				return w.around("patch "+sub, func() error { return c.SubResource(sub).Patch(ctx, o, p, options...) })
 			},
 		}).Build()
@@ -109,9 +112,11 @@ func (w *world) agent() *Reconciler {
 	w.must(err)
 	w.must(engine.SetClasses([]lvmd.DeviceClass{
 		{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick},
-		{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin, ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}},
+		{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin,
+			ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}},
 	}))
-	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine, Recorder: events.NewFakeRecorder(100)})
+	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine,
+		Recorder: events.NewFakeRecorder(100)})
 }
 
 // commands stops at the points of LVM's changes.
@@ -158,7 +163,8 @@ func (w *world) ask(name string, spec topolvmv1.LogicalVolumeSpec) {
 	}
 	w.must(w.api.Create(w.Context(), &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{
-			Name: name, UID: k8stypes.UID(fmt.Sprintf("uid-%s-%d", name, w.uids)), Annotations: map[string]string{v1alpha1.ClaimAnnotation: "ns/" + name},
+			Name: name, UID: k8stypes.UID(fmt.Sprintf("uid-%s-%d", name, w.uids)),
+			Annotations: map[string]string{v1alpha1.ClaimAnnotation: "ns/" + name},
 		},
 		Spec: spec,
 	}))
@@ -175,7 +181,8 @@ func (w *world) get(name string) *topolvmv1.LogicalVolume {
 func (w *world) run(r *Reconciler, name string) error {
 	var err error
 	for range 6 {
-		if _, err = r.Reconcile(w.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}}); errors.Is(err, errKilled) {
+		if _, err = r.Reconcile(w.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Name: name}}); errors.Is(
+			err, errKilled) {
 			return err
 		}
 	}
@@ -222,8 +229,12 @@ type operation struct {
 }
 
 var operations = map[string]operation{
-	"create thin":  {ask: func(w *world) { w.ask("a", thin(10)) }, objects: []string{"a"}, want: []string{"thin/uid-a-1 12"}},
-	"create thick": {ask: func(w *world) { w.ask("a", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(10)}) }, objects: []string{"a"}, want: []string{"thick/uid-a-1 12"}},
+	"create thin": {ask: func(w *world) { w.ask("a", thin(10)) }, objects: []string{"a"},
+		want: []string{"thin/uid-a-1 12"}},
+	"create thick": {ask: func(w *world) {
+		w.ask("a",
+			topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(10)})
+	}, objects: []string{"a"}, want: []string{"thick/uid-a-1 12"}},
 	"expand": {
 		before: func(w *world) { w.ask("a", thin(10)) },
 		ask: func(w *world) {
@@ -237,7 +248,8 @@ var operations = map[string]operation{
 		before: func(w *world) { w.ask("a", thin(10)) },
 		ask: func(w *world) {
 			spec := thin(12)
-			spec.Source, spec.AccessType = "a", "ro"
+			spec.Source = "a"
+			spec.AccessType = "ro"
 			w.ask("b", spec)
 		},
 		objects: []string{"a", "b"}, want: []string{"thin/uid-a-1 12", "thin/uid-b-2 12"},
@@ -246,7 +258,8 @@ var operations = map[string]operation{
 		before: func(w *world) { w.ask("a", thin(10)) },
 		ask: func(w *world) {
 			spec := thin(40)
-			spec.Source, spec.AccessType = "a", "rw"
+			spec.Source = "a"
+			spec.AccessType = "rw"
 			w.ask("b", spec)
 		},
 		objects: []string{"a", "b"}, want: []string{"thin/uid-a-1 12", "thin/uid-b-2 40"},
@@ -279,8 +292,8 @@ var operations = map[string]operation{
 	},
 }
 
-// TestKilledAtEveryPoint ends the process before and after every command of LVM and every write to the API. The points are those that
-// the operation passes when nothing stops it, so a new command is a new point.
+// TestKilledAtEveryPoint ends the process before and after every command of LVM and every write to the API. The points
+// are those that the operation passes when nothing stops it, so a new command is a new point.
 func TestKilledAtEveryPoint(t *testing.T) {
 	killAtEveryPoint(t, newWorld, func(string) bool { return true })
 }
@@ -329,7 +342,8 @@ func (o operation) count(w *world) []string {
 
 func (o operation) killedAt(w *world, at int) {
 	o.start(w)
-	passed, where := 0, ""
+	passed := 0
+	where := ""
 	w.point = func(what string) error {
 		passed++
 		if passed <= at {
@@ -378,15 +392,18 @@ func TestTagsSayWhoseAVolumeIs(t *testing.T) {
 	w.must(err)
 	got := report.VG("thin").LV("uid-a-1").Tags
 	slices.Sort(got)
-	if want := []string{"lvms.cluster=c1", "lvms.new", "lvms.pv=a", "lvms.pvc=ns/a", "lvms.uid=uid-a-1"}; !slices.Equal(got, want) {
+	if want := []string{"lvms.cluster=c1", "lvms.new", "lvms.pv=a", "lvms.pvc=ns/a",
+		"lvms.uid=uid-a-1"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	for text, want := range map[string]bool{"ns/claim-1.x": true, "": false, "a b": false, "a,b": false, "@x": false, strings.Repeat("x", 600): false} {
+	for text, want := range map[string]bool{"ns/claim-1.x": true, "": false, "a b": false, "a,b": false, "@x": false,
+		strings.Repeat("x", 600): false} {
 		if isTag(text) != want {
 			t.Errorf("isTag(%q) is %t", text, !want)
 		}
 	}
-	if v1alpha1.NewTag != lvmd.TagNew || !strings.HasPrefix(v1alpha1.FormattedTagPrefix, "lvms.format") || !strings.HasPrefix(v1alpha1.FormattingTagPrefix, "lvms.format") {
+	if v1alpha1.NewTag != lvmd.TagNew || !strings.HasPrefix(v1alpha1.FormattedTagPrefix, "lvms.format") ||
+		!strings.HasPrefix(v1alpha1.FormattingTagPrefix, "lvms.format") {
 		t.Error("the engine knows other tags than the API")
 	}
 }
@@ -410,17 +427,26 @@ func TestRefusals(t *testing.T) {
 		spec topolvmv1.LogicalVolumeSpec
 		code codes.Code
 	}{
-		"too large":          {thin(100_000), codes.ResourceExhausted},
-		"no such class":      {topolvmv1.LogicalVolumeSpec{DeviceClass: "nosuch", Size: size(4)}, codes.ResourceExhausted},
-		"no such options":    {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", LvcreateOptionClass: "nosuch", Size: size(4)}, codes.InvalidArgument},
-		"no such source":     {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "nosuch", AccessType: "rw", Size: size(4)}, codes.NotFound},
-		"unknown access":     {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "there", AccessType: "x", Size: size(8)}, codes.InvalidArgument},
-		"smaller than":       {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "there", AccessType: "rw", Size: size(4)}, codes.OutOfRange},
-		"copy in thick":      {topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Source: "there", AccessType: "rw", Size: size(8)}, codes.Unimplemented},
-		"source not made":    {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "notyet", AccessType: "rw", Size: size(8)}, codes.FailedPrecondition},
-		"source on another":  {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "elsewhere", AccessType: "rw", Size: size(8)}, codes.FailedPrecondition},
-		"nothing at all":     {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin"}, codes.InvalidArgument},
-		"larger than source": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "there", AccessType: "rw", Size: size(100_000)}, codes.ResourceExhausted},
+		"too large": {thin(100_000), codes.ResourceExhausted},
+		"no such class": {topolvmv1.LogicalVolumeSpec{DeviceClass: "nosuch", Size: size(4)},
+			codes.ResourceExhausted},
+		"no such options": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", LvcreateOptionClass: "nosuch",
+			Size: size(4)}, codes.InvalidArgument},
+		"no such source": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "nosuch", AccessType: "rw",
+			Size: size(4)}, codes.NotFound},
+		"unknown access": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "there", AccessType: "x",
+			Size: size(8)}, codes.InvalidArgument},
+		"smaller than": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "there", AccessType: "rw",
+			Size: size(4)}, codes.OutOfRange},
+		"copy in thick": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Source: "there", AccessType: "rw",
+			Size: size(8)}, codes.Unimplemented},
+		"source not made": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "notyet", AccessType: "rw",
+			Size: size(8)}, codes.FailedPrecondition},
+		"source on another": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "elsewhere", AccessType: "rw",
+			Size: size(8)}, codes.FailedPrecondition},
+		"nothing at all": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin"}, codes.InvalidArgument},
+		"larger than source": {topolvmv1.LogicalVolumeSpec{DeviceClass: "thin", Source: "there", AccessType: "rw",
+			Size: size(100_000)}, codes.ResourceExhausted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -592,7 +618,8 @@ func TestAnAnswerThatComesLateIsNotTaken(t *testing.T) {
 	told := false
 	w.point = func(what string) error {
 		if what == "before lvremove" {
-			err := w.api.Status().Patch(t.Context(), after, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+			err := w.api.Status().Patch(t.Context(), after,
+				client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 			if told = true; !apierrors.IsConflict(err) {
 				t.Errorf("the volume that is being removed is announced: %v", err)
 			}

@@ -18,10 +18,12 @@ import (
 )
 
 const (
-	// workers is how many volumes are worked on at a time. Each waits for its turn at LVM, and those that are to be removed go together.
+	// workers is how many volumes are worked on at a time. Each waits for its turn at LVM, and those that are to be
+	// removed go together.
 	workers = 64
 	// retryMin and retryMax bound the time between two attempts at one volume.
-	retryMin, retryMax = 500 * time.Millisecond, time.Minute
+	retryMin = 500 * time.Millisecond
+	retryMax = time.Minute
 )
 
 // SetupWithManager adds the reconciler to a manager.
@@ -31,19 +33,22 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		For(&topolvmv1.LogicalVolume{}, builder.WithPredicates(predicate.NewPredicateFuncs(r.ours))).
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: workers,
-			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryMin, retryMax),
+			RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+				retryMin, retryMax),
 		}).
 		Complete(r)
 }
 
-// nodeField is the field of a LogicalVolume by which the API server selects those of a node, where the CRD says so (selectableFields).
+// nodeField is the field of a LogicalVolume by which the API server selects those of a node, where the CRD says so
+// (selectableFields).
 const nodeField = "spec.nodeName"
 
-// Selector selects the LogicalVolumes of a node; nil if the API server cannot, because the CRD is that of an older version, or because
-// Kubernetes is older than 1.31, which ignores selectableFields.
+// Selector selects the LogicalVolumes of a node; nil if the API server cannot, because the CRD is that of an older
+// version, or because Kubernetes is older than 1.31, which ignores selectableFields.
 func Selector(ctx context.Context, live client.Reader, node string) (fields.Selector, error) {
 	selector := fields.OneTermEqualSelector(nodeField, node)
-	err := live.List(ctx, &topolvmv1.LogicalVolumeList{}, client.MatchingFieldsSelector{Selector: selector}, client.Limit(1))
+	err := live.List(ctx, &topolvmv1.LogicalVolumeList{}, client.MatchingFieldsSelector{Selector: selector},
+		client.Limit(1))
 	if apierrors.IsBadRequest(err) {
 		return nil, nil
 	}

@@ -16,15 +16,22 @@ var volumeLabels = []string{"node", "device_class", "volume", "namespace", "pers
 
 var (
 	countFamily = metric.NewGauge("lvms_logical_volumes",
-		"Number of logical volumes of the device class, snapshots among them. Each has the three metrics lvms_volume_*, unless there are more than the node agent was told to show; then those that hold most have.", "node", "device_class")
+		"Number of logical volumes of the device class, snapshots among them. Each has the three metrics "+
+			"lvms_volume_*, unless there are more than the node agent was told to show; then those that "+
+			"hold most have.",
+		"node", "device_class")
 	sizeFamily = metric.NewGauge("lvms_volume_size_bytes",
-		"Size of a volume, in bytes. The label volume is the name of the logical volume; namespace and persistentvolumeclaim are of the claim that it was made for, or empty.", volumeLabels...)
+		"Size of a volume, in bytes. The label volume is the name of the logical volume; namespace and "+
+			"persistentvolumeclaim are of the claim that it was made for, or empty.", volumeLabels...)
 	writtenFamily = metric.NewGauge("lvms_volume_data_percent",
-		"How much of a thin volume has been written and not been discarded, in percent of its size. None while it is not active.", volumeLabels...)
+		"How much of a thin volume has been written and not been discarded, in percent of its size. None while "+
+			"it is not active.", volumeLabels...)
 	readOnlyFamily = metric.NewGauge("lvms_volume_read_only",
 		"1 for a volume that cannot be written to, 0 for others.", volumeLabels...)
 	brokenFamily = metric.NewGauge("lvms_volume_filesystem_abnormal",
-		"1 for a volume whose mounted file system became read-only after an error, was shut down, has recorded errors, gives errors, or does not answer. Other volumes have no series. At most 100 volumes of a node have one.", volumeLabels...)
+		"1 for a volume whose mounted file system became read-only after an error, was shut down, has recorded "+
+			"errors, gives errors, or does not answer. Other volumes have no series. At most 100 volumes of "+
+			"a node have one.", volumeLabels...)
 )
 
 // maxBroken is how many volumes with a broken file system have a series.
@@ -66,11 +73,13 @@ func (v volumeMetrics) collect(to chan<- prometheus.Metric, node string) {
 
 // newVolumeMetrics returns how many volumes each class has, and what is told of those that hold most.
 func newVolumeMetrics(volumes []lvmd.VolumeState, most int) (map[string]int, []volumeMetrics) {
-	count, list := map[string]int{}, make([]volumeMetrics, 0, len(volumes))
+	count := map[string]int{}
+	list := make([]volumeMetrics, 0, len(volumes))
 	for _, v := range volumes {
 		count[v.Class]++
 		namespace, claim, _ := strings.Cut(claimOf(v.Tags), "/")
-		list = append(list, volumeMetrics{class: v.Class, name: v.Name, namespace: namespace, claim: claim, size: v.Size, percent: v.DataPercent, readOnly: v.ReadOnly})
+		list = append(list, volumeMetrics{class: v.Class, name: v.Name, namespace: namespace, claim: claim,
+			size: v.Size, percent: v.DataPercent, readOnly: v.ReadOnly})
 	}
 	if len(list) > most {
 		slices.SortFunc(list, func(a, b volumeMetrics) int {
@@ -86,5 +95,6 @@ func (a *Auditor) measure(volumes []lvmd.VolumeState) {
 	count, list := newVolumeMetrics(volumes, a.MaxVolumes)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.count, a.volumes = count, list
+	a.count = count
+	a.volumes = list
 }

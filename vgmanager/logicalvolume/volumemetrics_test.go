@@ -18,17 +18,21 @@ func TestVolumesHaveMetricsWithTheirClaims(t *testing.T) {
 	a, _, _ := w.auditor()
 	a.MaxVolumes = 10
 	a.measure([]lvmd.VolumeState{
-		{Class: "thin", Name: "a", Size: 1 << 30, DataPercent: percent(25), Tags: []string{v1alpha1.VolumeClaimTagPrefix + "shop/orders"}},
+		{Class: "thin", Name: "a", Size: 1 << 30, DataPercent: percent(25),
+			Tags: []string{v1alpha1.VolumeClaimTagPrefix + "shop/orders"}},
 		{Class: "thick", Name: "b", Size: 2 << 30, ReadOnly: true},
 	})
-	for metric, want := range map[string]int{"lvms_volume_size_bytes": 2, "lvms_volume_data_percent": 1, "lvms_volume_read_only": 2} {
+	for metric, want := range map[string]int{"lvms_volume_size_bytes": 2, "lvms_volume_data_percent": 1,
+		"lvms_volume_read_only": 2} {
 		if n := testutil.CollectAndCount(a, metric); n != want {
 			t.Errorf("%d series of %s, want %d", n, metric, want)
 		}
 	}
 	for _, v := range a.volumes {
-		got := fmt.Sprint(v.class, " ", v.name, " ", v.namespace, "/", v.claim, " ", v.size, " ", v.held(), " ", v.readOnly)
-		if !slices.Contains([]string{"thin a shop/orders 1073741824 2.68435456e+08 false", "thick b / 2147483648 2.147483648e+09 true"}, got) {
+		got := fmt.Sprint(v.class, " ", v.name, " ", v.namespace, "/", v.claim, " ", v.size, " ", v.held(),
+			" ", v.readOnly)
+		if !slices.Contains([]string{"thin a shop/orders 1073741824 2.68435456e+08 false",
+			"thick b / 2147483648 2.147483648e+09 true"}, got) {
 			t.Errorf("got %s", got)
 		}
 	}
@@ -39,7 +43,8 @@ func TestVolumesHaveMetricsWithTheirClaims(t *testing.T) {
 
 func TestOnlyTheVolumesThatHoldMostHaveMetrics(t *testing.T) {
 	volumes := []lvmd.VolumeState{
-		{Class: "thin", Name: "large but empty", Size: 1000, DataPercent: percent(1)}, {Class: "thin", Name: "small and full", Size: 100, DataPercent: percent(100)},
+		{Class: "thin", Name: "large but empty", Size: 1000, DataPercent: percent(1)},
+		{Class: "thin", Name: "small and full", Size: 100, DataPercent: percent(100)},
 		{Class: "thick", Name: "thick", Size: 50}, {Class: "thin", Name: "inactive", Size: 40},
 	}
 	for most, want := range map[int][]string{0: {}, 1: {"small and full"}, 3: {"small and full", "thick", "inactive"}} {

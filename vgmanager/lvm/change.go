@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// stopTimeout is how long a change may take to end after its time limit. What still runs then waits in the kernel for a device, or
-// commits metadata; its caller learns that it has not ended, and no other change begins before it has.
+// stopTimeout is how long a change may take to end after its time limit. What still runs then waits in the kernel for a
+// device, or commits metadata; its caller learns that it has not ended, and no other change begins before it has.
 const stopTimeout = 10 * time.Second
 
-// activateTimeout is the time limit of an activation, which waits for thin_check. That needs hours for the metadata of a large pool on
-// slow disks, and an activation that is ended begins its check from the start the next time.
+// activateTimeout is the time limit of an activation, which waits for thin_check. That needs hours for the metadata of
+// a large pool on slow disks, and an activation that is ended begins its check from the start the next time.
 const activateTimeout = 24 * time.Hour
 
 // wholeNode stands for the volume group of a command that is not about a single one.
 const wholeNode = ""
 
-// change runs one command that changes something in a volume group, or on the whole node. Commands for one volume group run one after
-// another; one that hangs holds up no other volume group. A caller that gives up before it began stops it; after that only the
-// time limit does, since a half-done change is worse than a late one.
+// change runs one command that changes something in a volume group, or on the whole node. Commands for one volume group
+// run one after another; one that hangs holds up no other volume group. A caller that gives up before it began stops
+// it; after that only the time limit does, since a half-done change is worse than a late one.
 func (l *LVM) change(ctx context.Context, object, vg string, args ...string) error {
 	return l.apply(ctx, object, command{vg: vg, args: args})
 }
 
-// activate is change for a command that may take hours and must not be ended. When its caller's time is over it goes on, and
-// is not begun a second time meanwhile.
+// activate is change for a command that may take hours and must not be ended. When its caller's time is over it goes
+// on, and is not begun a second time meanwhile.
 func (l *LVM) activate(ctx context.Context, object, vg string, args ...string) error {
 	return l.apply(ctx, object, command{vg: vg, args: args, long: true})
 }
@@ -63,7 +63,8 @@ type command struct {
 // slot has room for one command.
 type slot struct {
 	free chan struct{}
-	// command is the one that runs, "" for none, for the errors of those that wait for it. late: nobody waits for it any more.
+	// command is the one that runs, "" for none, for the errors of those that wait for it. late: nobody waits for it
+	// any more.
 	command    string
 	since      time.Time
 	long, late bool
@@ -74,8 +75,8 @@ type slot struct {
 // activationGrace is how long an activation may take before reports no longer wait for its locks.
 const activationGrace = 5 * time.Second
 
-// holdsLocks tells whether a command keeps LVM's lock of its volume group for long. A report that waits for it fails, for all volume
-// groups of the node.
+// holdsLocks tells whether a command keeps LVM's lock of its volume group for long. A report that waits for it fails,
+// for all volume groups of the node.
 func (s *slot) holdsLocks(now time.Time) bool {
 	return s.command != "" && (s.late || s.long && now.Sub(s.since) >= activationGrace)
 }
@@ -104,7 +105,8 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 	since := l.setLate(mine, turn)
 	if c.long {
 		return fmt.Errorf("%s: lvm %s %w since %s: a check of a thin pool's metadata takes long; see on the node: "+
-			"ps -eo pid,etime,stat,args | grep -E 'lvm|thin_check'", object, strings.Join(c.args, " "), ErrRunning, since)
+			"ps -eo pid,etime,stat,args | grep -E 'lvm|thin_check'", object, strings.Join(c.args, " "),
+			ErrRunning, since)
 	}
 	return fmt.Errorf("%s: lvm %s has not ended %s after its time limit, whether it had an effect is not known: %w: %s",
 		object, strings.Join(c.args, " "), stopTimeout, context.DeadlineExceeded, lockHint)
@@ -127,8 +129,10 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 		return fmt.Errorf("volume group %s: %w", c.vg, ErrNotFound)
 	}
 	if lost := l.missing(vg); len(lost) > 0 {
-		return fmt.Errorf("volume group %s misses the physical volume %s: %w: attach its device again, or, if it is lost, "+
-			"ask for its removal in the deviceRequests of the device class", c.vg, strings.Join(lost, ", "), ErrMissingPV)
+		return fmt.Errorf(
+			"volume group %s misses the physical volume %s: %w: attach its device again, or, if it is lost, "+
+				"ask for its removal in the deviceRequests of the device class", c.vg,
+			strings.Join(lost, ", "), ErrMissingPV)
 	}
 	args := c.args
 	if c.named {
@@ -138,7 +142,8 @@ func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 }
 
 func (l *LVM) run(ctx context.Context, c command, args []string) error {
-	limit, e := writeTimeout, c.effect
+	limit := writeTimeout
+	e := c.effect
 	if c.long {
 		limit = activateTimeout
 	}
@@ -159,8 +164,8 @@ func (l *LVM) run(ctx context.Context, c command, args []string) error {
 	return err
 }
 
-// enter waits until no other change of the volume group runs: at most writeTimeout, so that calls do not pile up behind a command that
-// hangs. One that is past its limit is not waited for at all.
+// enter waits until no other change of the volume group runs: at most writeTimeout, so that calls do not pile up behind
+// a command that hangs. One that is past its limit is not waited for at all.
 func (l *LVM) enter(ctx context.Context, object string, c command) (s *slot, turn uint64, err error) {
 	limited, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -185,7 +190,8 @@ func (l *LVM) enter(ctx context.Context, object string, c command) (s *slot, tur
 func (l *LVM) busy(object string, s *slot) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return fmt.Errorf("%s: %w: lvm %s has not ended, it runs since %s: %s", object, ErrBusy, s.command, s.since.UTC().Format(time.RFC3339), lockHint)
+	return fmt.Errorf("%s: %w: lvm %s has not ended, it runs since %s: %s", object, ErrBusy, s.command,
+		s.since.UTC().Format(time.RFC3339), lockHint)
 }
 
 // slotOf returns the slot of a volume group. There are as many as volume groups were ever changed.
@@ -207,7 +213,8 @@ func (l *LVM) occupy(s *slot, c command) (turn uint64) {
 	return s.turn
 }
 
-// setLate notes that nobody waits for a command any more, and returns since when it runs. The command may have ended at the same moment.
+// setLate notes that nobody waits for a command any more, and returns since when it runs. The command may have ended at
+// the same moment.
 func (l *LVM) setLate(s *slot, turn uint64) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -225,7 +232,8 @@ func (l *LVM) isLate(s *slot) bool {
 
 func (l *LVM) leave(s *slot) {
 	l.mu.Lock()
-	s.command, s.late = "", false
+	s.command = ""
+	s.late = false
 	l.mu.Unlock()
 	<-s.free
 }
@@ -238,7 +246,8 @@ func (l *LVM) begin() {
 	l.inProgress++
 }
 
-// end notes that the change has ended. The report that is kept goes on with its effect, or is dropped where that is not known.
+// end notes that the change has ended. The report that is kept goes on with its effect, or is dropped where that is not
+// known.
 func (l *LVM) end(vg string, e effect) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

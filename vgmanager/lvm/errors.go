@@ -23,7 +23,7 @@ var (
 	ErrInUse = errors.New("in use")
 	// ErrNotEmpty: what should be removed still has volumes or physical volumes in it, or belongs to a volume group.
 	ErrNotEmpty = errors.New("not empty")
-	// ErrSignature: the device carries a file system, a partition table or something else that LVM recognises.
+	// ErrSignature: the device carries a file system, a partition table or something else that LVM recognizes.
 	ErrSignature = errors.New("device carries a signature")
 	// ErrUnusable: LVM does not take the device: too small, unreadable, read-only, or excluded by the node's lvm.conf.
 	ErrUnusable = errors.New("device is not usable for LVM")
@@ -39,7 +39,8 @@ var (
 	ErrInvalid = errors.New("invalid")
 	// ErrNotEnabled: the node does not use the LVM feature.
 	ErrNotEnabled = errors.New("not enabled")
-	// ErrMoving: the extents of the logical volume are being moved to other devices, and LVM does not change it meanwhile.
+	// ErrMoving: the extents of the logical volume are being moved to other devices, and LVM does not change it
+	// meanwhile.
 	ErrMoving = errors.New("its extents are being moved, try again when that is done")
 	// ErrNoTarget: the node's kernel lacks a module that LVM needs for it.
 	ErrNoTarget = errors.New("the node's kernel lacks the module")
@@ -62,7 +63,9 @@ var patterns = []struct {
 	// Refusing activation of partial LV vg1/pool.  Use '--activationmode partial' to override.
 	// Refusing refresh of partial LV vg1/r1. Use '--activationmode partial' to override.
 	// Unable to replace more than 1 PVs from (raid5) vg1/r5.
-	{regexp.MustCompile(`has PVs missing|while PVs are missing|Refusing (activation|refresh) of partial LV|Unable to replace more than`), ErrMissingPV},
+	{
+		regexp.MustCompile(
+			`has PVs missing|while PVs are missing|Refusing (activation|refresh) of partial LV|Unable to replace more than`), ErrMissingPV},
 	// raid1: Required device-mapper target(s) not detected in your kernel.
 	{regexp.MustCompile(`target\(s\) not detected in your kernel`), ErrNoTarget},
 	// Can't resize locked logical volume vg1/lin.
@@ -81,7 +84,9 @@ var patterns = []struct {
 	// Logical volume vg1/a in use.
 	// Can't deactivate volume group "vg1" with 1 open logical volume(s)
 	// Device vg1-r1_rimage_0 (254:3) is used by another device.
-	{regexp.MustCompile(`(?m)Can't open .* exclusively|contains a filesystem in use|^\s*(Logical volume|Device) \S+ (\(\d+:\d+\) )?(is used by another device|in use)|with \d+ open logical volume`), ErrInUse},
+	{
+		regexp.MustCompile(
+			`(?m)Can't open .* exclusively|contains a filesystem in use|^\s*(Logical volume|Device) \S+ (\(\d+:\d+\) )?(is used by another device|in use)|with \d+ open logical volume`), ErrInUse},
 	// Cannot use /dev/ubdb: device has a signature
 	// Cannot use /dev/sda: device is partitioned
 	{regexp.MustCompile(`device has a signature|device is partitioned`), ErrSignature},
@@ -93,7 +98,9 @@ var patterns = []struct {
 	// Physical volume "/dev/ubdb" still in use
 	// Can't remove final physical volume "/dev/sda" from volume group "vg1"
 	// There are still partial LVs in VG vg1.
-	{regexp.MustCompile(`(?m)^\s*Physical volume "[^"]*" still in use|Can't remove final physical volume|There are still partial LVs|is already in volume group|is used by VG|containing \d+ logical volumes\?|will remove \d+ dependent volume|remove active logical volume`), ErrNotEmpty},
+	{
+		regexp.MustCompile(
+			`(?m)^\s*Physical volume "[^"]*" still in use|Can't remove final physical volume|There are still partial LVs|is already in volume group|is used by VG|containing \d+ logical volumes\?|will remove \d+ dependent volume|remove active logical volume`), ErrNotEmpty},
 	// Volume group "nosuch" not found
 	// Failed to find logical volume "vg1/nosuch"
 	// Pool nopool not found in Volume group vg1.
@@ -106,7 +113,9 @@ var patterns = []struct {
 	// Cannot use /dev/nosuch: device not found
 	// Failed to find physical volume "/dev/sdc".
 	// No data to move for vg1.
-	{regexp.MustCompile(`Cannot use \S+: device not found|Failed to find physical volume|No data to move for|Volume group "[^"]*" not found|Failed to find logical volume|not found in [Vv]olume group|No device found for|No PV found on device|No devices? found in devices file|No devices file entry for`), ErrNotFound},
+	{
+		regexp.MustCompile(
+			`Cannot use \S+: device not found|Failed to find physical volume|No data to move for|Volume group "[^"]*" not found|Failed to find logical volume|not found in [Vv]olume group|No device found for|No PV found on device|No devices? found in devices file|No devices file entry for`), ErrNotFound},
 	// A volume group called vg1 already exists.
 	// Logical Volume "a" already exists in volume group "vg1"
 	{regexp.MustCompile(`already exists`), ErrExists},
@@ -115,7 +124,9 @@ var patterns = []struct {
 	// Cannot create new thin volume, free space in thin pool vg1/pool reached threshold.
 	// Insufficient suitable allocatable extents for logical volume t3: 10 more required
 	// Couldn't allocate areas array.
-	{regexp.MustCompile(`(?i)insufficient free space|insufficient suitable|couldn't allocate areas array|free space in thin pool .* reached threshold`), ErrNoSpace},
+	{
+		regexp.MustCompile(
+			`(?i)insufficient free space|insufficient suitable|couldn't allocate areas array|free space in thin pool .* reached threshold`), ErrNoSpace},
 	// New size (2 extents) matches existing size (2 extents).
 	// New size given (1 extents) not larger than existing size (2 extents)
 	// No size change.
@@ -133,7 +144,9 @@ var patterns = []struct {
 	// --poolmetadatasize can be used only with thin pools.
 	// RAID10 currently supports only 2-way mirroring (i.e. '-m 1')
 	// Stripes argument cannot be used with segment type, raid1
-	{regexp.MustCompile(`Invalid argument for|is invalid\.|currently supports only|cannot be used with segment type|does not accept LV type|can be used only with thin pools|Error during parsing of command line`), ErrInvalid},
+	{
+		regexp.MustCompile(
+			`Invalid argument for|is invalid\.|currently supports only|cannot be used with segment type|does not accept LV type|can be used only with thin pools|Error during parsing of command line`), ErrInvalid},
 	// nsenter: failed to execute /usr/sbin/lvm: No such file or directory
 	{regexp.MustCompile(`^nsenter: failed to execute .*: No such file or directory`), ErrNotInstalled},
 }

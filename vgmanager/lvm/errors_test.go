@@ -14,7 +14,8 @@ const missingWarning = "WARNING: Couldn't find device with uuid Lp8edL-Hnzu-fE0k
 	"  WARNING: VG vg1 is missing PV Lp8edL-Hnzu-fE0k-waaR-fy4P-W5Yw-pWxoDf (last written to /dev/mapper/disk).\n"
 
 const duplicateWarning = "WARNING: Not using device /dev/ubde for PV 6QT6Gm-MEPy-L2uF-mYS2-TblN-PUmV-Tb4AjP.\n" +
-	"  WARNING: PV 6QT6Gm-MEPy-L2uF-mYS2-TblN-PUmV-Tb4AjP prefers device /dev/ubdb because device name matches previous.\n"
+	"  WARNING: PV 6QT6Gm-MEPy-L2uF-mYS2-TblN-PUmV-Tb4AjP prefers device /dev/ubdb because device name " +
+	"matches previous.\n"
 
 // recordedErrors are the complete stderr of commands of LVM 2.03.16 on a lab node.
 var recordedErrors = []struct {
@@ -31,77 +32,147 @@ var recordedErrors = []struct {
 	{"pvremove /dev/ubdb", "No PV found on device /dev/ubdb.", ErrNotFound},
 	{"vgcreate vg1 /dev/ubdd", "A volume group called vg1 already exists.", ErrExists},
 	{"lvcreate -n a vg1", `Logical Volume "a" already exists in volume group "vg1"`, ErrExists},
-	{"lvcreate -L 10000000000b vg1", `Volume group "vg1" has insufficient free space (3 extents): 2385 required.`, ErrNoSpace},
-	{"lvextend -L 100000000000b vg1/t1", "Insufficient free space: 23841 extents needed, but only 2 available", ErrNoSpace},
-	{"lvcreate --type raid1 other", "Insufficient suitable allocatable extents for logical volume mirror: 6 more required", ErrNoSpace},
-	{"lvcreate -T vg1/pool in a full pool", "WARNING: Thin pool vg1/pool is out of data space.\n  Cannot create new thin volume, free space in thin pool vg1/pool reached threshold.", ErrNoSpace},
+	{"lvcreate -L 10000000000b vg1", `Volume group "vg1" has insufficient free space (3 extents): 2385 required.`,
+		ErrNoSpace},
+	{"lvextend -L 100000000000b vg1/t1", "Insufficient free space: 23841 extents needed, but only 2 available",
+		ErrNoSpace},
+	{"lvcreate --type raid1 other",
+		"Insufficient suitable allocatable extents for logical volume mirror: 6 more required", ErrNoSpace},
+	{"lvcreate -T vg1/pool in a full pool", "WARNING: Thin pool vg1/pool is out of data space.\n  Cannot create new " +
+		"thin volume, free space in thin pool vg1/pool reached threshold.", ErrNoSpace},
 	{"lvextend to the same size", "New size (2 extents) matches existing size (2 extents).", ErrNotLarger},
 	{"lvextend to the same size (LVM 2.03.31)", "No size change.", ErrNotLarger},
-	{"lvextend to a smaller size", "New size given (1 extents) not larger than existing size (2 extents)", ErrNotLarger},
-	{"vgcreate on ext4", "WARNING: ext4 signature detected on /dev/ubdc at offset 1080. Wipe it? [y/n]: [n]\n  Aborted wiping of ext4.\n  1 existing signature left on the device.", ErrSignature},
-	{"vgcreate on a mounted device", "Can't open /dev/ubdb exclusively.  Mounted filesystem?\n  Can't open /dev/ubdb exclusively.  Mounted filesystem?\n  Error opening device /dev/ubdb for reading at 0 length 512.\n  Can't open /dev/ubdb exclusively.  Mounted filesystem?\n  Error opening device /dev/ubdb for reading at 0 length 4096.\n  Cannot use /dev/ubdb: device has a signature", ErrInUse},
+	{"lvextend to a smaller size", "New size given (1 extents) not larger than existing size (2 extents)",
+		ErrNotLarger},
+	{"vgcreate on ext4", "WARNING: ext4 signature detected on /dev/ubdc at offset 1080. Wipe it? [y/n]: [n]\n  " +
+		"Aborted wiping of ext4.\n  1 existing signature left on the device.", ErrSignature},
+	{"vgcreate on a mounted device", "Can't open /dev/ubdb exclusively.  Mounted filesystem?\n  Can't open /dev/ubdb " +
+		"exclusively.  Mounted filesystem?\n  Error opening device /dev/ubdb for reading at 0 length 512.\n  Can't " +
+		"open /dev/ubdb exclusively.  Mounted filesystem?\n  Error opening device /dev/ubdb for reading at 0 length " +
+		"4096.\n  Cannot use /dev/ubdb: device has a signature", ErrInUse},
 	{"lvremove of a mounted volume", "Logical volume vg1/a contains a filesystem in use.", ErrInUse},
-	{"vgchange -an with a mounted volume", "Logical volume vg1/a contains a filesystem in use.\n  Can't deactivate volume group \"vg1\" with 1 open logical volume(s)", ErrInUse},
-	{"vgcreate with a physical volume of vg1", "Physical volume '/dev/ubdb' is already in volume group 'vg1'\n  Unable to add physical volume '/dev/ubdb' to volume group 'vg1'\n  /dev/ubdb: physical volume not initialized.", ErrNotEmpty},
-	{"pvremove in a volume group", "PV /dev/ubdb is used by VG vg1 so please use vgreduce first.\n  (If you are certain you need pvremove, then confirm by using --force twice.)\n  /dev/ubdb: physical volume label not removed.", ErrNotEmpty},
-	{"vgremove with volumes", "Do you really want to remove volume group \"vg1\" containing 4 logical volumes? [y/n]: [n]\n  Volume group \"vg1\" not removed", ErrNotEmpty},
-	{"lvremove of a pool with volumes", "Removing pool vg1/pool will remove 2 dependent volume(s). Proceed? [y/n]: [n]\n  Logical volume vg1/pool not removed.", ErrNotEmpty},
-	{"lvremove of an active volume", "Do you really want to remove active logical volume vg1/t1? [y/n]: [n]\n  Logical volume vg1/t1 not removed.", ErrNotEmpty},
-	{"lvcreate with a missing disk", missingWarning + "  Cannot change VG vg1 while PVs are missing.\n  See vgreduce --removemissing and vgextend --restoremissing.\n  Cannot process volume group vg1", ErrMissingPV},
-	{"vgremove with a missing disk", missingWarning + "  Volume group \"vg1\" not found, is inconsistent or has PVs missing.\n  Consider vgreduce --removemissing if metadata is inconsistent.", ErrMissingPV},
-	{"vgchange -ay with a missing disk", missingWarning + "  Refusing activation of partial LV vg1/pool.  Use '--activationmode partial' to override.", ErrMissingPV},
-	{"lvcreate with a duplicate disk", duplicateWarning + "  Cannot update volume group vg1 with duplicate PV devices.", ErrDuplicatePV},
-	{"vgcreate on a disk with read errors", "Cannot use /dev/mapper/bad: device is not in a usable state\n  Command requires all devices to be found.", ErrUnusable},
-	{"vgcreate on a tiny disk", "Cannot use /dev/loop0: device is too small (pv_min_size)\n  Command requires all devices to be found.", ErrUnusable},
-	{"pvremove of a disk that the devices file does not have", "Cannot use /dev/ubdb: device is not in devices file", ErrUnusable},
-	{"vgcreate on a read-only disk", "Error writing device /dev/mapper/disk at 4096 length 4096.\n  WARNING: bcache_invalidate: block (0, 0) still dirty.\n  Failed to wipe new metadata area on /dev/mapper/disk at 4096 len 4096", ErrUnusable},
+	{"vgchange -an with a mounted volume", "Logical volume vg1/a contains a filesystem in use.\n  Can't deactivate " +
+		"volume group \"vg1\" with 1 open logical volume(s)", ErrInUse},
+	{"vgcreate with a physical volume of vg1", "Physical volume '/dev/ubdb' is already in volume group 'vg1'\n  " +
+		"Unable to add physical volume '/dev/ubdb' to volume group 'vg1'\n  /dev/ubdb: physical volume not initialized.", ErrNotEmpty},
+	{"pvremove in a volume group", "PV /dev/ubdb is used by VG vg1 so please use vgreduce first.\n  (If you are " +
+		"certain you need pvremove, then confirm by using --force twice.)\n  /dev/ubdb: physical volume " +
+		"label not removed.", ErrNotEmpty},
+	{"vgremove with volumes", "Do you really want to remove volume group \"vg1\" containing 4 logical volumes? " +
+		"[y/n]: [n]\n  Volume group \"vg1\" not removed", ErrNotEmpty},
+	{"lvremove of a pool with volumes", "Removing pool vg1/pool will remove 2 dependent volume(s). Proceed? [y/n]: " +
+		"[n]\n  Logical volume vg1/pool not removed.", ErrNotEmpty},
+	{"lvremove of an active volume",
+		"Do you really want to remove active logical volume vg1/t1? [y/n]: [n]\n  Logical volume vg1/t1 not removed.",
+		ErrNotEmpty},
+	{"lvcreate with a missing disk", missingWarning + "  Cannot change VG vg1 while PVs are missing.\n  See vgreduce " +
+		"--removemissing and vgextend --restoremissing.\n  Cannot process volume group vg1", ErrMissingPV},
+	{"vgremove with a missing disk", missingWarning + "  Volume group \"vg1\" not found, is inconsistent or has PVs " +
+		"missing.\n  Consider vgreduce --removemissing if metadata is inconsistent.", ErrMissingPV},
+	{"vgchange -ay with a missing disk", missingWarning +
+		"  Refusing activation of partial LV vg1/pool.  Use '--activationmode partial' to override.", ErrMissingPV},
+	{"lvcreate with a duplicate disk", duplicateWarning + "  Cannot update volume group vg1 with duplicate PV devices.",
+		ErrDuplicatePV},
+	{"vgcreate on a disk with read errors",
+		"Cannot use /dev/mapper/bad: device is not in a usable state\n  Command requires all devices to be found.",
+		ErrUnusable},
+	{"vgcreate on a tiny disk",
+		"Cannot use /dev/loop0: device is too small (pv_min_size)\n  Command requires all devices to be found.",
+		ErrUnusable},
+	{"pvremove of a disk that the devices file does not have",
+		"Cannot use /dev/ubdb: device is not in devices file", ErrUnusable},
+	{"vgcreate on a read-only disk", "Error writing device /dev/mapper/disk at 4096 length 4096.\n  WARNING: " +
+		"bcache_invalidate: block (0, 0) still dirty.\n  Failed to wipe new metadata area on /dev/mapper/disk at " +
+		"4096 len 4096", ErrUnusable},
 	{"lvmdevices --deldev /dev/ubdb", "Devices file not enabled.", ErrNotEnabled},
 	{"lvmdevices", "Devices file does not exist.", ErrNotEnabled},
-	{"lvmdevices --deldev of a disk that the devices file does not have", "No devices file entry for /dev/ubdb.", ErrNotFound},
-	{"lvcreate -L 10485761b", "Size is not a multiple of 512. Try using 10485760 or 10486272.\n  Invalid argument for --size: 10485761b\n  Error during parsing of command line.", ErrInvalid},
-	{"lvcreate -n 'bad name'", "Logical volume name \"bad name\" is invalid.\n  Run `lvcreate --help' for more information.", ErrInvalid},
-	{"vgcreate on a device that is not there", "Cannot use /dev/nosuch: device not found\n  0 physical volumes changed / 0 physical volumes not changed", ErrNotFound},
-	{"pvmove of a device without label", "Failed to find physical volume \"/dev/sdc\".\n  Run `pvmove --help' for more information.", ErrNotFound},
+	{"lvmdevices --deldev of a disk that the devices file does not have",
+		"No devices file entry for /dev/ubdb.", ErrNotFound},
+	{"lvcreate -L 10485761b", "Size is not a multiple of 512. Try using 10485760 or 10486272.\n  Invalid argument " +
+		"for --size: 10485761b\n  Error during parsing of command line.", ErrInvalid},
+	{"lvcreate -n 'bad name'",
+		"Logical volume name \"bad name\" is invalid.\n  Run `lvcreate --help' for more information.", ErrInvalid},
+	{"vgcreate on a device that is not there",
+		"Cannot use /dev/nosuch: device not found\n  0 physical volumes changed / 0 physical volumes not changed",
+		ErrNotFound},
+	{"pvmove of a device without label",
+		"Failed to find physical volume \"/dev/sdc\".\n  Run `pvmove --help' for more information.", ErrNotFound},
 	{"pvmove of an empty device", "No data to move for vg1.", ErrNotFound},
-	{"lvremove in one of two volume groups of a name", "WARNING: VG name vg1 is used by VGs LEz7Dh-T19L-FLLq-rF0g-jb27-Y9UB-MSIn9L and 2ZwiL6-CD6v-HXP1-NN1o-1p23-32dB-JGhsCE.\n  Fix duplicate VG names with vgrename uuid, a device filter, or system IDs.\n  Multiple VGs found with the same name: skipping vg1\n  Use --select vg_uuid=<uuid> in place of the VG name.", ErrDuplicateVG},
-	{"pvmove without room", "Insufficient free space: 25 extents needed, but only 2 available\n  Unable to allocate mirror extents for vg1/pvmove0.\n  Failed to convert pvmove LV to mirrored.", ErrNoSpace},
-	{"pvmove without room (LVM 2.03.31)", "Couldn't allocate areas array.\n  Unable to allocate mirror extents for vg1/pvmove0.\n  Failed to convert pvmove LV to mirrored.", ErrNoSpace},
-	{"pvmove with a missing disk", missingWarning + "  Cannot change VG vg1 while PVs are missing.\n  See vgreduce --removemissing and vgextend --restoremissing.\n  Cannot process volume group vg1\n  Failed to find physical volume \"/dev/sdb\".\n  Run `pvmove --help' for more information.", ErrMissingPV},
-	{"pvmove in a kernel without dm-mirror", "modprobe: FATAL: Module dm-mirror not found in directory /lib/modules/6.1.176\n  /sbin/modprobe failed: 1\n  Required device-mapper target(s) not detected in your kernel.", ErrNoTarget},
-	{"lvcreate --type raid1 in a kernel without dm-raid", "modprobe: FATAL: Module dm-raid not found in directory /lib/modules/6.1.176\n  /sbin/modprobe failed: 1\n  raid1: Required device-mapper target(s) not detected in your kernel.\n  Run `lvcreate --help' for more information.", ErrNoTarget},
+	{"lvremove in one of two volume groups of a name", "WARNING: VG name vg1 is used by VGs " +
+		"LEz7Dh-T19L-FLLq-rF0g-jb27-Y9UB-MSIn9L and 2ZwiL6-CD6v-HXP1-NN1o-1p23-32dB-JGhsCE.\n  Fix duplicate VG " +
+		"names with vgrename uuid, a device filter, or system IDs.\n  Multiple VGs found with the same name: " +
+		"skipping vg1\n  Use --select vg_uuid=<uuid> in place of the VG name.", ErrDuplicateVG},
+	{"pvmove without room", "Insufficient free space: 25 extents needed, but only 2 available\n  Unable to allocate " +
+		"mirror extents for vg1/pvmove0.\n  Failed to convert pvmove LV to mirrored.", ErrNoSpace},
+	{"pvmove without room (LVM 2.03.31)", "Couldn't allocate areas array.\n  Unable to allocate mirror extents for " +
+		"vg1/pvmove0.\n  Failed to convert pvmove LV to mirrored.", ErrNoSpace},
+	{"pvmove with a missing disk", missingWarning + "  Cannot change VG vg1 while PVs are missing.\n  See vgreduce " +
+		"--removemissing and vgextend --restoremissing.\n  Cannot process volume group vg1\n  Failed to find " +
+		"physical volume \"/dev/sdb\".\n  Run `pvmove --help' for more information.", ErrMissingPV},
+	{"pvmove in a kernel without dm-mirror", "modprobe: FATAL: Module dm-mirror not found in directory " +
+		"/lib/modules/6.1.176\n  /sbin/modprobe failed: 1\n  Required device-mapper target(s) not " +
+		"detected in your kernel.", ErrNoTarget},
+	{"lvcreate --type raid1 in a kernel without dm-raid", "modprobe: FATAL: Module dm-raid not found in directory " +
+		"/lib/modules/6.1.176\n  /sbin/modprobe failed: 1\n  raid1: Required device-mapper target(s) not detected in " +
+		"your kernel.\n  Run `lvcreate --help' for more information.", ErrNoTarget},
 	{"lvextend while it moves", "Can't resize locked logical volume vg1/lin.", ErrMoving},
 	{"lvremove while it moves", "Can't remove locked logical volume vg1/lin.", ErrMoving},
-	{"lvremove of a thin volume while its pool moves", "Device vg1-r1_rimage_0 (254:3) is used by another device.\n  Device vg1-r1_rmeta_0 (254:2) is used by another device.\n  Cannot deactivate logical volume vg1/t3.", ErrInUse},
+	{"lvremove of a thin volume while its pool moves", "Device vg1-r1_rimage_0 (254:3) is used by another device.\n  " +
+		"Device vg1-r1_rmeta_0 (254:2) is used by another device.\n  Cannot deactivate logical volume vg1/t3.",
+		ErrInUse},
 	{"vgreduce of a device in use", "Physical volume \"/dev/ubdb\" still in use", ErrNotEmpty},
-	{"vgreduce of the last device", "Can't remove final physical volume \"/dev/sda\" from volume group \"vg1\"", ErrNotEmpty},
+	{"vgreduce of the last device", "Can't remove final physical volume \"/dev/sda\" from volume group \"vg1\"",
+		ErrNotEmpty},
 	{"vgreduce of a device of no group", "Failed to find physical volume \"/dev/sda\".", ErrNotFound},
-	{"vgreduce --removemissing with partial volumes", "WARNING: Partial LV r1 needs to be repaired or removed. \n  WARNING: Partial LV r1_rimage_0 needs to be repaired or removed. \n  There are still partial LVs in VG vg1.\n  To remove them unconditionally use: vgreduce --removemissing --force.\n  WARNING: Proceeding to remove empty missing PVs.", ErrNotEmpty},
-	{"lvconvert --repair without room", "Insufficient free space: 11 extents needed, but only 0 available\n  Failed to replace faulty devices in vg1/r1.", ErrNoSpace},
-	{"lvconvert --repair with too many lost", "Unable to replace more than 1 PVs from (raid5) vg1/r5.\n  Failed to replace faulty devices in vg1/r5.", ErrMissingPV},
-	{"lvconvert --repair of a linear volume", "Command on LV vg1/lin does not accept LV type linear.\n  Command not permitted on LV vg1/lin.", ErrInvalid},
-	{"lvchange --refresh of a partial volume", "Refusing refresh of partial LV vg1/r1. Use '--activationmode partial' to override.", ErrMissingPV},
-	{"vgchange --addtag 'a b'", "Invalid argument for --addtag: a b\n  Error during parsing of command line.", ErrInvalid},
-	{"lvcreate --type raid10 -m 2", "RAID10 currently supports only 2-way mirroring (i.e. '-m 1')\n  Run `lvcreate --help' for more information.", ErrInvalid},
-	{"lvcreate --type raid1 --stripes 2", "Stripes argument cannot be used with segment type, raid1\n  Run `lvcreate --help' for more information.", ErrInvalid},
-	{"lvconvert --repair without room (LVM 2.03.31)", missingWarning + "  Couldn't allocate areas array.\n  Failed to replace faulty devices in contract/mirror.", ErrNoSpace},
-	{"lvextend --poolmetadatasize without room", "Insufficient free space: 2048 extents needed, but only 178 available", ErrNoSpace},
-	{"lvextend --poolmetadatasize of a linear volume", "--poolmetadatasize can be used only with thin pools.", ErrInvalid},
-	{"nsenter to a node without LVM", "nsenter: failed to execute /usr/sbin/lvm: No such file or directory", ErrNotInstalled},
-	{"a lock that is not given", "Interrupted...\n  Giving up waiting for lock.\n  Can't get lock for vg1.\n  Cannot process volume group vg1", nil},
+	{"vgreduce --removemissing with partial volumes", "WARNING: Partial LV r1 needs to be repaired or removed. \n  " +
+		"WARNING: Partial LV r1_rimage_0 needs to be repaired or removed. \n  There are still partial LVs in VG " +
+		"vg1.\n  To remove them unconditionally use: vgreduce --removemissing --force.\n  WARNING: Proceeding to " +
+		"remove empty missing PVs.", ErrNotEmpty},
+	{"lvconvert --repair without room", "Insufficient free space: 11 extents needed, but only 0 available\n  Failed " +
+		"to replace faulty devices in vg1/r1.", ErrNoSpace},
+	{"lvconvert --repair with too many lost",
+		"Unable to replace more than 1 PVs from (raid5) vg1/r5.\n  Failed to replace faulty devices in vg1/r5.",
+		ErrMissingPV},
+	{"lvconvert --repair of a linear volume",
+		"Command on LV vg1/lin does not accept LV type linear.\n  Command not permitted on LV vg1/lin.", ErrInvalid},
+	{"lvchange --refresh of a partial volume",
+		"Refusing refresh of partial LV vg1/r1. Use '--activationmode partial' to override.", ErrMissingPV},
+	{"vgchange --addtag 'a b'", "Invalid argument for --addtag: a b\n  Error during parsing of command line.",
+		ErrInvalid},
+	{"lvcreate --type raid10 -m 2",
+		"RAID10 currently supports only 2-way mirroring (i.e. '-m 1')\n  Run `lvcreate --help' for more information.",
+		ErrInvalid},
+	{"lvcreate --type raid1 --stripes 2",
+		"Stripes argument cannot be used with segment type, raid1\n  Run `lvcreate --help' for more information.",
+		ErrInvalid},
+	{"lvconvert --repair without room (LVM 2.03.31)",
+		missingWarning + "  Couldn't allocate areas array.\n  Failed to replace faulty devices in contract/mirror.",
+		ErrNoSpace},
+	{"lvextend --poolmetadatasize without room",
+		"Insufficient free space: 2048 extents needed, but only 178 available", ErrNoSpace},
+	{"lvextend --poolmetadatasize of a linear volume",
+		"--poolmetadatasize can be used only with thin pools.", ErrInvalid},
+	{"nsenter to a node without LVM", "nsenter: failed to execute /usr/sbin/lvm: No such file or directory",
+		ErrNotInstalled},
+	{"a lock that is not given",
+		"Interrupted...\n  Giving up waiting for lock.\n  Can't get lock for vg1.\n  Cannot process volume group vg1",
+		nil},
 	{"a warning alone", strings.TrimSpace(missingWarning), nil},
 }
 
 var sentinels = []error{
-	ErrNotFound, ErrExists, ErrNoSpace, ErrInUse, ErrNotEmpty, ErrSignature, ErrUnusable, ErrMissingPV, ErrDuplicatePV, ErrDuplicateVG,
+	ErrNotFound, ErrExists, ErrNoSpace, ErrInUse, ErrNotEmpty, ErrSignature, ErrUnusable, ErrMissingPV,
+	ErrDuplicatePV, ErrDuplicateVG,
 	ErrNotLarger, ErrInvalid, ErrNotEnabled, ErrNotInstalled, ErrMoving, ErrNoTarget,
 }
 
 func TestClassifyRecordedErrors(t *testing.T) {
 	seen := map[error]bool{}
 	for _, tt := range recordedErrors {
-		err := classify("object", &host.Error{Command: tt.command, ExitCode: 5, Stderr: tt.stderr, Err: errors.New("exit status 5")})
+		err := classify("object", &host.Error{Command: tt.command, ExitCode: 5, Stderr: tt.stderr,
+			Err: errors.New("exit status 5")})
 		for _, s := range sentinels {
-			if is := errors.Is(err, s); is != (s == tt.want) {
+			if is := errors.Is(err, s); is != errors.Is(tt.want, s) {
 				t.Errorf("%s: is %q: %v", tt.command, s, is)
 			}
 		}
@@ -124,7 +195,8 @@ func TestClassifyOtherErrors(t *testing.T) {
 	if err := classify("x", &host.Error{Err: &fs.PathError{Err: fs.ErrNotExist}}); !errors.Is(err, ErrNotInstalled) {
 		t.Errorf("got %v for a program that does not exist", err)
 	}
-	if err := classify("x", context.DeadlineExceeded); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrNotFound) {
+	if err := classify("x", context.DeadlineExceeded); !errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, ErrNotFound) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -61,8 +61,8 @@ func (l *LVM) ReadLabels(ctx context.Context, devices ...string) ([]LabeledPV, e
 	return pvs, nil
 }
 
-// pvs reads the labels of devices, or of all. A device that does not answer holds up nobody for longer than readTimeout, and no
-// other read of the same devices is begun meanwhile.
+// pvs reads the labels of devices, or of all. A device that does not answer holds up nobody for longer than
+// readTimeout, and no other read of the same devices is begun meanwhile.
 func (l *LVM) pvs(ctx context.Context, devices []string) ([]byte, error) {
 	type answer struct {
 		out []byte
@@ -125,11 +125,16 @@ func decodeLabels(out []byte) ([]LabeledPV, error) {
 
 func decodeLabel(r row) LabeledPV {
 	pv := LabeledPV{
-		Name: r.required("pv_name"), UUID: r.required("pv_uuid"), Major: r.number("pv_major"), Minor: r.number("pv_minor"),
-		VGName: r.text("vg_name"), VGUUID: r.text("vg_uuid"), VGTags: r.list("vg_tags"), SystemID: r.text("vg_systemid"),
+		Name: r.required("pv_name"), UUID: r.required("pv_uuid"), Major: r.number("pv_major"),
+		Minor:  r.number("pv_minor"),
+		VGName: r.text("vg_name"), VGUUID: r.text("vg_uuid"), VGTags: r.list("vg_tags"),
+		SystemID: r.text("vg_systemid"),
 	}
 	if pv.VGName == unknownName || pv.VGName == "" && r.text("pv_in_use") != "" {
-		pv.VGName, pv.VGUUID, pv.VGTags, pv.Unresolved = "", "", nil, true
+		pv.VGName = ""
+		pv.VGUUID = ""
+		pv.VGTags = nil
+		pv.Unresolved = true
 	}
 	return pv
 }

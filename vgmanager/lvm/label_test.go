@@ -40,13 +40,16 @@ func TestReadLabels(t *testing.T) {
 		want []LabeledPV
 	}{
 		"another disk of the group is missing": {labelMissing, with(func(p *LabeledPV) {
-			p.VGName, p.VGUUID, p.VGTags = "vg9", "MDNMtE", []string{"lvms", "lvms.node=n9"}
+			p.VGName = "vg9"
+			p.VGUUID = "MDNMtE"
+			p.VGTags = []string{"lvms", "lvms.node=n9"}
 		})},
 		"damaged metadata": {labelDamaged, with(func(p *LabeledPV) { p.Unresolved = true })},
 		"of no group":      {labelOrphan, with(func(*LabeledPV) {})},
 		"no label":         {noLabel, nil},
 		"in use by a group that has no name": {
-			strings.Replace(labelOrphan, `"pv_in_use":""`, `"pv_in_use":"used"`, 1), with(func(p *LabeledPV) { p.Unresolved = true }),
+			strings.Replace(labelOrphan, `"pv_in_use":""`, `"pv_in_use":"used"`, 1),
+			with(func(p *LabeledPV) { p.Unresolved = true }),
 		},
 	}
 	for name, tt := range tests {
@@ -55,7 +58,8 @@ func TestReadLabels(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
 			t.Errorf("%s: %v: %s", name, err, diff)
 		}
-		want := []string{"/usr/sbin/lvm pvs --devices /dev/ubdb --foreign --shared --reportformat json -o " + labelColumns}
+		want := []string{"/usr/sbin/lvm pvs --devices /dev/ubdb --foreign --shared --reportformat json -o " +
+			labelColumns}
 		if diff := cmp.Diff(want, r.commands); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -84,7 +88,8 @@ func TestReadLabelsThatFailsIsNeverEmpty(t *testing.T) {
 func TestReadLabelsByAnLVMWithoutDevices(t *testing.T) {
 	r := &runner{answer: func(_ context.Context, args []string) ([]byte, error) {
 		if slices.Contains(args, "--devices") {
-			return nil, &host.Error{ExitCode: 3, Stderr: "pvs: unrecognized option '--devices'", Err: errors.New("exit status 3")}
+			return nil, &host.Error{ExitCode: 3, Stderr: "pvs: unrecognized option '--devices'",
+				Err: errors.New("exit status 3")}
 		}
 		return []byte(labelMissing), nil
 	}}

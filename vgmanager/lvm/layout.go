@@ -28,8 +28,8 @@ func (v *VG) Moves() []Move {
 	return moves
 }
 
-// FreeOn returns how many bytes new extents can have on the physical volumes other than this one: on those that are there and
-// are not cordoned. An empty UUID excepts none.
+// FreeOn returns how many bytes new extents can have on the physical volumes other than this one: on those that are
+// there and are not cordoned. An empty UUID excepts none.
 func (v *VG) FreeOn(except string) Bytes {
 	var free Bytes
 	for i := range v.PVs {
@@ -40,9 +40,9 @@ func (v *VG) FreeOn(except string) Bytes {
 	return free
 }
 
-// VolumesOn returns the names of the volumes that have data on a physical volume, sorted: what somebody else may use, so in place
-// of a thin pool its thin volumes, and of a hidden part the volume that it is a part of. While extents are being moved, all volumes
-// that the moves lock count for each physical volume that takes part in one.
+// VolumesOn returns the names of the volumes that have data on a physical volume, sorted: what somebody else may use,
+// so in place of a thin pool its thin volumes, and of a hidden part the volume that it is a part of. While extents are
+// being moved, all volumes that the moves lock count for each physical volume that takes part in one.
 func (v *VG) VolumesOn(pvUUID string) []string {
 	f := newFamily(v)
 	for _, lv := range f.all {
@@ -67,13 +67,15 @@ type family struct {
 }
 
 func newFamily(v *VG) *family {
-	f := &family{byName: map[string]*LV{}, visible: map[string]bool{}, inPool: map[string][]string{}, found: map[string]bool{}, done: map[string]bool{}}
+	f := &family{byName: map[string]*LV{}, visible: map[string]bool{}, inPool: map[string][]string{},
+		found: map[string]bool{}, done: map[string]bool{}}
 	for i := range v.Hidden {
 		f.all = append(f.all, &v.Hidden[i])
 	}
 	for i := range v.LVs {
 		lv := &v.LVs[i]
-		f.all, f.visible[lv.Name] = append(f.all, lv), true
+		f.all = append(f.all, lv)
+		f.visible[lv.Name] = true
 		if lv.PoolName != "" {
 			f.inPool[lv.PoolName] = append(f.inPool[lv.PoolName], lv.Name)
 		}
@@ -112,8 +114,8 @@ func (f *family) addLocked() {
 	}
 }
 
-// top returns the volume that a part belongs to in the end. LVM nests parts some four deep; the limit is for metadata in which
-// two are parts of each other.
+// top returns the volume that a part belongs to in the end. LVM nests parts some four deep; the limit is for metadata
+// in which two are parts of each other.
 func (f *family) top(lv *LV) *LV {
 	for range 16 {
 		parent := f.byName[lv.Parent]
@@ -125,9 +127,9 @@ func (f *family) top(lv *LV) *LV {
 	return lv
 }
 
-// RAIDFailed tells whether a RAID volume has lost more images than its level bears, so that data of it cannot be read. LVM itself
-// does not tell that apart from a volume that has only lost redundancy: both are "partial", and SyncPercent may say 100 of either.
-// An image counts as lost while a physical volume of it is missing.
+// RAIDFailed tells whether a RAID volume has lost more images than its level bears, so that data of it cannot be read.
+// LVM itself does not tell that apart from a volume that has only lost redundancy: both are "partial", and SyncPercent
+// may say 100 of either. An image counts as lost while a physical volume of it is missing.
 func (v *VG) RAIDFailed(lv *LV) bool {
 	images := v.images(lv)
 	lost := 0

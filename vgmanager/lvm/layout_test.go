@@ -31,7 +31,8 @@ func TestVolumesOnFollowsPartsOfParts(t *testing.T) {
 			{Name: "orphan", Parent: "gone", PVs: []string{"6"}},
 		},
 	}
-	for uuid, want := range map[string][]string{"1": {"a", "b"}, "2": {"a", "b"}, "3": {"other"}, "4": nil, "5": nil, "6": nil, "": nil} {
+	for uuid, want := range map[string][]string{"1": {"a", "b"}, "2": {"a", "b"}, "3": {"other"}, "4": nil, "5": nil,
+		"6": nil, "": nil} {
 		if diff := cmp.Diff(want, vg.VolumesOn(uuid)); diff != "" {
 			t.Errorf("on %s: %s", uuid, diff)
 		}
@@ -39,7 +40,8 @@ func TestVolumesOnFollowsPartsOfParts(t *testing.T) {
 }
 
 func TestMoveOfAnInactiveVolumeHasNoPercentage(t *testing.T) {
-	vg := &VG{Hidden: []LV{{Name: "pvmove0", MoveSource: "1"}, {Name: "pvmove0_mimage_0", Parent: "pvmove0", PVs: []string{"1"}}}}
+	vg := &VG{Hidden: []LV{{Name: "pvmove0", MoveSource: "1"},
+		{Name: "pvmove0_mimage_0", Parent: "pvmove0", PVs: []string{"1"}}}}
 	if moves := vg.Moves(); len(moves) != 1 || moves[0].Percent != nil {
 		t.Errorf("got %+v", moves)
 	}
@@ -77,7 +79,8 @@ func TestRAIDFailed(t *testing.T) {
 		for i := range tt.images {
 			uuid := fmt.Sprint(i)
 			vg.PVs = append(vg.PVs, PV{UUID: uuid, Missing: slices.Contains(tt.lost, i)})
-			vg.Hidden = append(vg.Hidden, LV{Name: "a_rimage_" + uuid, Parent: "a", Attr: "iwi-aor---", Size: 4 << 20, PVs: []string{uuid}})
+			vg.Hidden = append(vg.Hidden, LV{Name: "a_rimage_" + uuid, Parent: "a", Attr: "iwi-aor---", Size: 4 << 20,
+				PVs: []string{uuid}})
 		}
 		slices.SortFunc(vg.Hidden, func(a, b LV) int { return strings.Compare(a.Name, b.Name) })
 		if got := vg.RAIDFailed(&vg.LVs[0]); got != tt.failed {
@@ -94,10 +97,14 @@ func TestAttrOfNothingIsNoPanic(t *testing.T) {
 
 // touch calls every helper.
 func touch(text string) int {
-	a, v, n := LVAttr(text), VGAttr(text), 0
+	a := LVAttr(text)
+	v := VGAttr(text)
+	n := 0
 	for _, is := range []bool{
-		a.IsThinPool(), a.IsThinVolume(), a.ReadOnly(), a.Active(), a.Suspended(), a.Open(), a.SkipsActivation(), a.IsRAID(), a.IsImage(),
-		a.Locked(), a.Partial(), v.Writable(), v.Exported(), v.Shared(), v.Partial(), a.Health() == '-', (&LV{Attr: a}).IsRAID(),
+		a.IsThinPool(), a.IsThinVolume(), a.ReadOnly(), a.Active(), a.Suspended(), a.Open(), a.SkipsActivation(),
+		a.IsRAID(), a.IsImage(),
+		a.Locked(), a.Partial(), v.Writable(), v.Exported(), v.Shared(), v.Partial(), a.Health() == '-',
+		(&LV{Attr: a}).IsRAID(),
 	} {
 		if is {
 			n++
@@ -193,10 +200,12 @@ func largeReport(n int) []byte {
 			segs.WriteString(",\n")
 		}
 		id := fmt.Sprintf("O8GY43-N5Se-08Re-PbIG-5LGl-2z39-%06d", i)
-		fmt.Fprintf(&lvs, `{"lv_name":"7f6d8a40-5ab4-4ba2-90ab-%012d", "lv_uuid":"%s", "lv_path":"/dev/vg1/7f6d8a40-5ab4-4ba2-90ab-%012d", "lv_size":"67108864", "lv_attr":"Vwi-a-tz--", "lv_tags":"", "lv_kernel_major":"254", "lv_kernel_minor":"5", "pool_lv":"pool", "origin":"", "data_percent":"0.00", "metadata_percent":"", "lv_metadata_size":"", "lv_health_status":"", "lv_check_needed":"unknown", "sync_percent":"", "lv_parent":"", "move_pv_uuid":"", "lv_time":"1700000000"}`, i, id, i)
+		fmt.Fprintf(&lvs,
+			`{"lv_name":"7f6d8a40-5ab4-4ba2-90ab-%012d", "lv_uuid":"%s", "lv_path":"/dev/vg1/7f6d8a40-5ab4-4ba2-90ab-%012d", "lv_size":"67108864", "lv_attr":"Vwi-a-tz--", "lv_tags":"", "lv_kernel_major":"254", "lv_kernel_minor":"5", "pool_lv":"pool", "origin":"", "data_percent":"0.00", "metadata_percent":"", "lv_metadata_size":"", "lv_health_status":"", "lv_check_needed":"unknown", "sync_percent":"", "lv_parent":"", "move_pv_uuid":"", "lv_time":"1700000000"}`, i, id, i)
 		fmt.Fprintf(&segs, `{"lv_uuid":"%s", "segtype":"thin", "chunk_size":"0", "zero":"zero"}`, id)
 	}
-	return fmt.Appendf(nil, `{"report":[{"vg":[{"vg_name":"vg1", "vg_uuid":"Q", "vg_size":"830472192", "vg_free":"381681664", "vg_extent_size":"4194304", "vg_attr":"wz--n-", "vg_tags":"lvms", "vg_missing_pv_count":"0"}],"pv":[],"lv":[%s],"seg":[%s]}]}`, lvs.String(), segs.String())
+	return fmt.Appendf(nil,
+		`{"report":[{"vg":[{"vg_name":"vg1", "vg_uuid":"Q", "vg_size":"830472192", "vg_free":"381681664", "vg_extent_size":"4194304", "vg_attr":"wz--n-", "vg_tags":"lvms", "vg_missing_pv_count":"0"}],"pv":[],"lv":[%s],"seg":[%s]}]}`, lvs.String(), segs.String())
 }
 
 func BenchmarkDecode10000Volumes(b *testing.B) {

@@ -1,8 +1,8 @@
 // Package lvm is LVM with types: one report that is read whole, and one function for each change.
 //
-// Every function runs at most one process. Sizes are bytes. Errors name the object and wrap one of the sentinels of this
-// package where LVM's message is a known one. No function passes --force or answers a question of LVM with yes, except
-// where its comment says which question and why.
+// Every function runs at most one process. Sizes are bytes. Errors name the object and wrap one of the sentinels of
+// this package where LVM's message is a known one. No function passes --force or answers a question of LVM with yes,
+// except where its comment says which question and why.
 package lvm
 
 import (
@@ -17,8 +17,8 @@ import (
 const (
 	// program is LVM on every distribution that ships it since /sbin became a link to /usr/sbin.
 	program = "/usr/sbin/lvm"
-	// readTimeout is the time limit of a report. LVM waits for its own locks without end, so a stuck command elsewhere on
-	// the node would otherwise hold up the agent.
+	// readTimeout is the time limit of a report. LVM waits for its own locks without end, so a stuck command elsewhere
+	// on the node would otherwise hold up the agent.
 	readTimeout = 30 * time.Second
 	// maxLabelReads is how many reads of labels may be past their limit.
 	maxLabelReads = 8
@@ -26,7 +26,8 @@ const (
 	writeTimeout = 2 * time.Minute
 )
 
-// LVM runs the node's LVM. It is safe for concurrent use: changes of one volume group run one after another, and so do reports.
+// LVM runs the node's LVM. It is safe for concurrent use: changes of one volume group run one after another, and so do
+// reports.
 type LVM struct {
 	runner host.Runner
 	now    func() time.Time
@@ -45,8 +46,8 @@ type LVM struct {
 	well map[string]bool
 	// accepted are the physical volumes of each volume group that may be missing when it is changed.
 	accepted map[string][]string
-	// silent tells which devices do not answer; filter leaves them out, "" for none. known are the physical volumes of the last
-	// report, by "MAJOR:MINOR".
+	// silent tells which devices do not answer; filter leaves them out, "" for none. known are the physical volumes of
+	// the last report, by "MAJOR:MINOR".
 	silent Silent
 	filter string
 	known  map[string]bool
@@ -59,8 +60,9 @@ type LVM struct {
 // New returns LVM behind a Runner.
 func New(runner host.Runner) *LVM {
 	return &LVM{
-		runner: runner, now: time.Now, slots: map[string]*slot{}, well: map[string]bool{}, accepted: map[string][]string{},
-		labels: bounded.New(readTimeout, maxLabelReads),
+		runner: runner, now: time.Now, slots: map[string]*slot{}, well: map[string]bool{},
+		accepted: map[string][]string{},
+		labels:   bounded.New(readTimeout, maxLabelReads),
 	}
 }
 

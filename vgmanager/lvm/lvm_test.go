@@ -66,7 +66,8 @@ func TestCommands(t *testing.T) {
 	ctx := t.Context()
 	tests := map[string]func(*LVM) error{
 		"vgcreate --addtag lvms vg1 /dev/sdb /dev/sdc": func(l *LVM) error {
-			return l.VGCreate(ctx, VGCreateOptions{Name: "vg1", Devices: []string{"/dev/sdb", "/dev/sdc"}, Tags: []string{"lvms"}})
+			return l.VGCreate(ctx, VGCreateOptions{Name: "vg1", Devices: []string{"/dev/sdb", "/dev/sdc"},
+				Tags: []string{"lvms"}})
 		},
 		"vgextend vg1 /dev/sdd": func(l *LVM) error {
 			return l.VGExtend(ctx, VGExtendOptions{Name: "vg1", Devices: []string{"/dev/sdd"}})
@@ -78,17 +79,21 @@ func TestCommands(t *testing.T) {
 		"lvremove vg1/pool":           func(l *LVM) error { return l.ThinPoolRemove(ctx, "vg1", "pool") },
 		"lvchange --activate y vg1/a": func(l *LVM) error { return l.LVActivate(ctx, "vg1", "a") },
 		"lvchange --addtag x --addtag y --deltag z vg1/a": func(l *LVM) error {
-			return l.LVChangeTags(ctx, LVTagOptions{VG: "vg1", Name: "a", Add: []string{"x", "y"}, Remove: []string{"z"}})
+			return l.LVChangeTags(ctx, LVTagOptions{VG: "vg1", Name: "a", Add: []string{"x", "y"},
+				Remove: []string{"z"}})
 		},
 		"lvchange --activate n vg1/pool": func(l *LVM) error { return l.LVDeactivate(ctx, "vg1", "pool") },
 		"lvextend --size 8388608b vg1/a": func(l *LVM) error {
 			return l.LVExtend(ctx, LVExtendOptions{VG: "vg1", Name: "a", Size: 8 << 20})
 		},
 		"lvcreate --name a --size 4194304b --wipesignatures y --yes --addtag t --type raid1 vg1": func(l *LVM) error {
-			return l.LVCreateThick(ctx, ThickOptions{VG: "vg1", Name: "a", Size: 4 << 20, Tags: []string{"t"}, Options: []string{"--type", "raid1"}})
+			return l.LVCreateThick(ctx, ThickOptions{VG: "vg1", Name: "a", Size: 4 << 20, Tags: []string{"t"},
+				Options: []string{"--type", "raid1"}})
 		},
-		"lvcreate --name a --virtualsize 4194304b --wipesignatures n --addtag t --thinpool vg1/pool": func(l *LVM) error {
-			return l.LVCreateThin(ctx, ThinOptions{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 4 << 20, PoolZeroes: true, Tags: []string{"t"}})
+		"lvcreate --name a --virtualsize 4194304b --wipesignatures n --addtag t --thinpool vg1/pool": func(
+			l *LVM) error {
+			return l.LVCreateThin(ctx, ThinOptions{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 4 << 20,
+				PoolZeroes: true, Tags: []string{"t"}})
 		},
 		"lvcreate --name a --virtualsize 4194304b --wipesignatures y --yes --thinpool vg1/pool": func(l *LVM) error {
 			return l.LVCreateThin(ctx, ThinOptions{VG: "vg1", Pool: "pool", Name: "a", VirtualSize: 4 << 20})
@@ -96,14 +101,18 @@ func TestCommands(t *testing.T) {
 		"lvcreate --snapshot --name s --setactivationskip n --permission r vg1/a": func(l *LVM) error {
 			return l.LVCreateSnapshot(ctx, SnapshotOptions{VG: "vg1", Source: "a", Name: "s", ReadOnly: true})
 		},
-		"lvcreate --type thin-pool --extents 90%FREE --zero y --chunksize 131072b --poolmetadatasize 1073741824b --thinpool vg1/pool": func(l *LVM) error {
-			return l.LVCreateThinPool(ctx, ThinPoolOptions{VG: "vg1", Name: "pool", PercentFree: 90, ChunkSize: 128 << 10, MetadataSize: 1 << 30})
+		"lvcreate --type thin-pool --extents 90%FREE --zero y --chunksize 131072b --poolmetadatasize 1073741824b " +
+			"--thinpool vg1/pool": func(l *LVM) error {
+			return l.LVCreateThinPool(ctx, ThinPoolOptions{VG: "vg1", Name: "pool", PercentFree: 90,
+				ChunkSize: 128 << 10, MetadataSize: 1 << 30})
 		},
 		"lvcreate --type thin-pool --extents 100%FREE --zero y --thinpool vg1/pool": func(l *LVM) error {
 			return l.LVCreateThinPool(ctx, ThinPoolOptions{VG: "vg1", Name: "pool", PercentFree: 100})
 		},
-		"lvcreate --name a --size 4194304b --wipesignatures y --yes --type raid1 vg1 /dev/sdb /dev/sdc": func(l *LVM) error {
-			return l.LVCreateThick(ctx, ThickOptions{VG: "vg1", Name: "a", Size: 4 << 20, Options: []string{"--type", "raid1"}, Devices: []string{"/dev/sdb", "/dev/sdc"}})
+		"lvcreate --name a --size 4194304b --wipesignatures y --yes --type raid1 vg1 /dev/sdb /dev/sdc": func(
+			l *LVM) error {
+			return l.LVCreateThick(ctx, ThickOptions{VG: "vg1", Name: "a", Size: 4 << 20,
+				Options: []string{"--type", "raid1"}, Devices: []string{"/dev/sdb", "/dev/sdc"}})
 		},
 		"lvextend --size 8388608b vg1/a /dev/sdb": func(l *LVM) error {
 			return l.LVExtend(ctx, LVExtendOptions{VG: "vg1", Name: "a", Size: 8 << 20, Devices: []string{"/dev/sdb"}})
@@ -111,7 +120,10 @@ func TestCommands(t *testing.T) {
 		"vgchange --addtag a=b --addtag c --deltag d vg1": func(l *LVM) error {
 			return l.VGChangeTags(ctx, VGTagOptions{VG: "vg1", Add: []string{"a=b", "c"}, Remove: []string{"d"}})
 		},
-		"vgreduce vg1 /dev/sdb":         func(l *LVM) error { return l.VGReduce(ctx, VGReduceOptions{VG: "vg1", Device: "/dev/sdb"}) },
+		"vgreduce vg1 /dev/sdb": func(l *LVM) error {
+			return l.VGReduce(ctx,
+				VGReduceOptions{VG: "vg1", Device: "/dev/sdb"})
+		},
 		"vgreduce --removemissing vg1":  func(l *LVM) error { return l.VGReduceMissing(ctx, "vg1") },
 		"vgcfgbackup --file /x/vg1 vg1": func(l *LVM) error { return l.VGConfigBackup(ctx, "vg1", "/x/vg1") },
 		"pvchange --allocatable n --addtag t /dev/sdb": func(l *LVM) error {
@@ -123,11 +135,14 @@ func TestCommands(t *testing.T) {
 		"pvmove --background --atomic --interval 5 /dev/sdb": func(l *LVM) error {
 			return l.PVMoveStart(ctx, PVMoveOptions{VG: "vg1", Source: "/dev/sdb"})
 		},
-		"pvmove --background --interval 5":          func(l *LVM) error { return l.PVMoveResume(ctx) },
-		"pvmove --abort /dev/sdb":                   func(l *LVM) error { return l.PVMoveAbort(ctx, "/dev/sdb") },
-		"lvconvert --repair --yes vg1/a":            func(l *LVM) error { return l.LVRepair(ctx, "vg1", "a") },
-		"lvchange --refresh vg1/a":                  func(l *LVM) error { return l.LVRefresh(ctx, "vg1", "a") },
-		"lvextend --poolmetadatasize +4096b vg1/po": func(l *LVM) error { return l.ThinPoolMetadataExtend(ctx, "vg1", "po", 4096) },
+		"pvmove --background --interval 5": func(l *LVM) error { return l.PVMoveResume(ctx) },
+		"pvmove --abort /dev/sdb":          func(l *LVM) error { return l.PVMoveAbort(ctx, "/dev/sdb") },
+		"lvconvert --repair --yes vg1/a":   func(l *LVM) error { return l.LVRepair(ctx, "vg1", "a") },
+		"lvchange --refresh vg1/a":         func(l *LVM) error { return l.LVRefresh(ctx, "vg1", "a") },
+		"lvextend --poolmetadatasize +4096b vg1/po": func(l *LVM) error {
+			return l.ThinPoolMetadataExtend(ctx,
+				"vg1", "po", 4096)
+		},
 	}
 	for want, run := range tests {
 		r := &runner{}
@@ -170,7 +185,8 @@ func TestCheckRAID(t *testing.T) {
 		if errors.Is(err, ErrNoTarget) != tt.lacks || (err != nil) != tt.failed {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if diff := cmp.Diff([]string{"/usr/sbin/modprobe --dry-run --quiet --all dm-raid raid1 raid10 raid456"}, r.commands); diff != "" {
+		if diff := cmp.Diff([]string{"/usr/sbin/modprobe --dry-run --quiet --all dm-raid raid1 raid10 raid456"},
+			r.commands); diff != "" {
 			t.Error(diff)
 		}
 	}
@@ -241,7 +257,8 @@ func TestReportHasATimeLimit(t *testing.T) {
 
 func TestRecentIsSharedUntilItIsOld(t *testing.T) {
 	r := reporting(t, "volumes")
-	l, now := New(r), time.Now()
+	l := New(r)
+	now := time.Now()
 	l.now = func() time.Time { return now }
 	for _, step := range []struct {
 		later time.Duration
@@ -317,7 +334,8 @@ func TestChangesRunOneAfterAnother(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		running.Add(-1)
 	}}
-	l, done := New(r), make(chan error)
+	l := New(r)
+	done := make(chan error)
 	for range 8 {
 		go func() { done <- l.VGActivate(context.Background(), "vg1") }()
 	}

@@ -12,7 +12,8 @@ type Layout struct {
 	Type string
 	// Images is how many parts of one size the volume has, each on physical volumes of its own. 1 for a linear volume.
 	Images int
-	// Data is how many images the data has; the others are copies or parity. The size of a volume is Data times that of an image.
+	// Data is how many images the data has; the others are copies or parity. The size of a volume is Data times that of
+	// an image.
 	Data int
 	// Meta tells whether each image has metadata of its own beside it.
 	Meta bool
@@ -21,10 +22,12 @@ type Layout struct {
 // IsRAID tells whether the kernel's RAID makes the volume.
 func (l Layout) IsRAID() bool { return l.Meta }
 
-// NewLayout returns the layout that options of lvcreate ask for, with LVM's defaults for what they leave out. It knows --type,
-// -m or --mirrors and -i or --stripes, as two arguments or as one with "=". A type that is not known counts as linear.
+// NewLayout returns the layout that options of lvcreate ask for, with LVM's defaults for what they leave out. It knows
+// --type, -m or --mirrors and -i or --stripes, as two arguments or as one with "=". A type that is not known counts as
+// linear.
 //
-// Defaults: lvmraid(7), and observed: raid4 and raid5 have 2 stripes, raid6 has 3, raid10 has 2 with 1 mirror, raid1 has 1 mirror.
+// Defaults: lvmraid(7), and observed: raid4 and raid5 have 2 stripes, raid6 has 3, raid10 has 2 with 1 mirror, raid1
+// has 1 mirror.
 func NewLayout(options []string) (Layout, error) {
 	kind := optionValue(options, "--type", "")
 	mirrors, err := optionNumber(options, "--mirrors", "-m")
@@ -103,7 +106,8 @@ func optionNumber(options []string, long, short string) (int, error) {
 	}
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 0 || n > maxLayoutNumber {
-		return 0, fmt.Errorf("option %s of lvcreate is %q, want a number up to %d: %w", long, value, maxLayoutNumber, ErrInvalid)
+		return 0, fmt.Errorf("option %s of lvcreate is %q, want a number up to %d: %w", long, value,
+			maxLayoutNumber, ErrInvalid)
 	}
 	return n, nil
 }

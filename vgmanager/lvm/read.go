@@ -15,8 +15,8 @@ type flight struct {
 	err    error
 }
 
-// Report reads everything anew, with a process that is started after the call; several callers share one. The caller must not
-// change what it gets.
+// Report reads everything anew, with a process that is started after the call; several callers share one. The caller
+// must not change what it gets.
 func (l *LVM) Report(ctx context.Context) (*Report, error) {
 	return l.await(ctx, l.fresh())
 }
@@ -30,8 +30,8 @@ func (l *LVM) Recent(ctx context.Context, maxAge time.Duration) (*Report, error)
 	return l.await(ctx, l.joined())
 }
 
-// fresh returns a flight whose process has not been started before the call. There is at most one process at a time, so that a
-// report that hangs does not have others hang beside it.
+// fresh returns a flight whose process has not been started before the call. There is at most one process at a time, so
+// that a report that hangs does not have others hang beside it.
 func (l *LVM) fresh() *flight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,8 +83,9 @@ func (l *LVM) read() (*Report, error) {
 	return decodeReport(out)
 }
 
-// locksAreHeld tells whether a command of this process keeps a lock of LVM for long. Without locks a report may show its volume group
-// in between two states; nothing else is changed there before the command has ended, and no such report is kept.
+// locksAreHeld tells whether a command of this process keeps a lock of LVM for long. Without locks a report may show
+// its volume group in between two states; nothing else is changed there before the command has ended, and no such
+// report is kept.
 func (l *LVM) locksAreHeld() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +111,8 @@ func (l *LVM) land(f *flight) {
 		l.recent, l.recentAt = f.report, l.now()
 	}
 	close(f.done)
-	l.running, l.next = l.next, nil
+	l.running = l.next
+	l.next = nil
 	if l.running != nil {
 		l.start(l.running)
 	}

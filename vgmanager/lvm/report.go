@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// columns of the report, by subreport. chunk_size and zero stand with the segments since LVM refuses columns of segments
-// among those of volumes ("columns which lead to change of report type"), and so does the kind of a segment.
+// columns of the report, by subreport. chunk_size and zero stand with the segments since LVM refuses columns of
+// segments among those of volumes ("columns which lead to change of report type"), and so does the kind of a segment.
 var columns = []struct{ report, names string }{
 	{"vg", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_attr,vg_tags,vg_missing_pv_count"},
 	{"pv", "pv_name,pv_uuid,vg_name,pv_size,pv_free,pv_used,pv_major,pv_minor,pv_missing,pv_in_use," +
@@ -24,10 +24,10 @@ var columns = []struct{ report, names string }{
 	{"pvseg", "pv_uuid,lv_uuid,pvseg_start,pvseg_size"},
 }
 
-// reportArguments returns the one read that everything is decoded from.
-// --all: the hidden parts tell which volumes are on a physical volume, and which moves run. Not --select: it filters rows, and a
-// volume group without a row would look as if it were empty. Not --foreign, --shared: what belongs to other hosts is left alone.
-// Not pv_duplicate: LVM prints it for no physical volume of a group, whatever is attached.
+// reportArguments returns the one read that everything is decoded from. --all: the hidden parts tell which volumes are
+// on a physical volume, and which moves run. Not --select: it filters rows, and a volume group without a row would look
+// as if it were empty. Not --foreign, --shared: what belongs to other hosts is left alone. Not pv_duplicate: LVM prints
+// it for no physical volume of a group, whatever is attached.
 func reportArguments(filter string) []string {
 	config := strings.TrimSpace(timeFormat + " " + filter)
 	args := []string{"fullreport", "--all", "--reportformat", "json", "--units", "b", "--nosuffix", "--config", config}
@@ -264,7 +264,8 @@ func decodeLV(r row) LV {
 	}
 }
 
-// addVolume sorts a logical volume under the visible or the hidden ones: LVM prints the name of a hidden one in brackets.
+// addVolume sorts a logical volume under the visible or the hidden ones: LVM prints the name of a hidden one in
+// brackets.
 func addVolume(vg *VG, r row) {
 	lv := decodeLV(r)
 	name := unbracketed(lv.Name)
@@ -283,7 +284,8 @@ func unbracketed(name string) string {
 	return name
 }
 
-// index finds the parts of a volume group by UUID. A name does not do: LVM calls every missing physical volume "[unknown]".
+// index finds the parts of a volume group by UUID. A name does not do: LVM calls every missing physical volume
+// "[unknown]".
 type index struct {
 	lvs map[string]*LV
 	pvs map[string]*PV
@@ -304,7 +306,10 @@ func newIndex(vg *VG) index {
 
 // addSegment gives a volume what LVM reports with its segments. A volume has several: a thin pool exactly one.
 func (x index) addSegment(r row) {
-	id, kind, chunk, zero := r.required("lv_uuid"), r.required("segtype"), r.size("chunk_size"), r.text("zero")
+	id := r.required("lv_uuid")
+	kind := r.required("segtype")
+	chunk := r.size("chunk_size")
+	zero := r.text("zero")
 	lv := x.lvs[id]
 	if lv == nil {
 		r.fail("lv_uuid", fmt.Sprintf("is %q in a segment, which is no volume of the group", id))
@@ -314,14 +319,19 @@ func (x index) addSegment(r row) {
 		lv.SegType = kind
 	}
 	if lv.Attr.IsThinPool() {
-		lv.ChunkSize, lv.Zeroes = chunk, zero == "zero"
+		lv.ChunkSize = chunk
+		lv.Zeroes = zero == "zero"
 	}
 }
 
-// addExtents notes who has a run of extents of a physical volume. LVM prints the runs of one in the order of the device.
+// addExtents notes who has a run of extents of a physical volume. LVM prints the runs of one in the order of the
+// device.
 func (x index) addExtents(r row, extent Bytes) {
-	pvID, lvID, size := r.required("pv_uuid"), r.text("lv_uuid"), r.size("pvseg_size")*extent
-	pv, lv := x.pvs[pvID], x.lvs[lvID]
+	pvID := r.required("pv_uuid")
+	lvID := r.text("lv_uuid")
+	size := r.size("pvseg_size") * extent
+	pv := x.pvs[pvID]
+	lv := x.lvs[lvID]
 	switch {
 	case pv == nil:
 		r.fail("pv_uuid", fmt.Sprintf("is %q in a segment, which is no physical volume of the group", pvID))

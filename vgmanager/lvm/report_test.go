@@ -25,8 +25,8 @@ func recorded(t *testing.T, name string) *Report {
 
 func of(f float64) *float64 { return &f }
 
-// scenarios are what is to be seen in each record, and on real LVM in the same state (record_lab_test.go, which makes the
-// records).
+// scenarios are what is to be seen in each record, and on real LVM in the same state (record_lab_test.go, which makes
+// the records).
 var scenarios = map[string]func(*testing.T, *Report){
 	"blank":       seeBlank,
 	"volumes":     seeVolumes,
@@ -67,9 +67,13 @@ func seeVolumes(t *testing.T, report *Report) {
 	if !vg.HasTag("lvms") || report.VG("other").HasTag("lvms") || report.VG("nosuch") != nil {
 		t.Error("tags or names are mixed up")
 	}
-	want := VG{Size: 830472192, Free: 381681664, ExtentSize: 4 << 20, MissingPVs: 0, Attr: "wz--n-", Tags: []string{"lvms"}, Name: "vg1"}
+	want := VG{Size: 830472192, Free: 381681664, ExtentSize: 4 << 20, MissingPVs: 0, Attr: "wz--n-",
+		Tags: []string{"lvms"}, Name: "vg1"}
 	got := *vg
-	got.UUID, got.PVs, got.LVs, got.Hidden = "", nil, nil, nil
+	got.UUID = ""
+	got.PVs = nil
+	got.LVs = nil
+	got.Hidden = nil
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
@@ -78,7 +82,8 @@ func seeVolumes(t *testing.T, report *Report) {
 		t.Errorf("got %+v", pv)
 	}
 	for _, pv := range vg.PVs {
-		if !pv.Allocatable || pv.Tags != nil || pv.Used == 0 || pv.Used != pv.Size-pv.Free || sum(pv.FreeAreas) != pv.Free {
+		if !pv.Allocatable || pv.Tags != nil || pv.Used == 0 || pv.Used != pv.Size-pv.Free ||
+			sum(pv.FreeAreas) != pv.Free {
 			t.Errorf("got %+v", pv)
 		}
 	}
@@ -94,20 +99,25 @@ func sum(areas []Bytes) (all Bytes) {
 
 func seeVolumesOfGroup(t *testing.T, vg *VG) {
 	tests := map[string]LV{
-		"pool": {Name: "pool", Size: 398458880, Attr: "twi-aotz--", Major: 254, DataPercent: of(0), MetadataPercent: of(10.45),
-			MetadataSize: 8 << 20, ChunkSize: 128 << 10, Zeroes: true, SegType: "thin-pool"},
+		"pool": {Name: "pool", Size: 398458880, Attr: "twi-aotz--", Major: 254, DataPercent: of(0),
+			MetadataPercent: of(10.45),
+			MetadataSize:    8 << 20, ChunkSize: 128 << 10, Zeroes: true, SegType: "thin-pool"},
 		"a": {Name: "a", Path: "/dev/vg1/a", Size: 64 << 20, Attr: "Vwi-a-tz--", Tags: []string{"foo"}, Major: 254,
 			PoolName: "pool", DataPercent: of(0), SegType: "thin"},
 		"s1": {Name: "s1", Path: "/dev/vg1/s1", Size: 64 << 20, Attr: "Vri-a-tz--", Major: 254, PoolName: "pool",
 			Origin: "a", DataPercent: of(0), SegType: "thin"},
-		"t1": {Name: "t1", Path: "/dev/vg1/t1", Size: 32 << 20, Attr: "-wi-a-----", Tags: []string{"t=1", "u"}, Major: 254, SegType: "linear"},
+		"t1": {Name: "t1", Path: "/dev/vg1/t1", Size: 32 << 20, Attr: "-wi-a-----", Tags: []string{"t=1", "u"},
+			Major: 254, SegType: "linear"},
 	}
 	for name, want := range tests {
 		got := *vg.LV(name)
 		if got.Created.Year() < 2000 {
 			t.Errorf("%s was made %s", name, got.Created)
 		}
-		got.UUID, got.Minor, got.PVs, got.Created = "", 0, nil, time.Time{}
+		got.UUID = ""
+		got.Minor = 0
+		got.PVs = nil
+		got.Created = time.Time{}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -154,7 +164,8 @@ func seeFull(t *testing.T, report *Report) {
 func seeNoMetadata(t *testing.T, report *Report) {
 	pool := report.VG("vg1").ThinPool("pool")
 	if pool.Health != "metadata_read_only" || pool.Attr.Health() != 'M' || *pool.DataPercent >= 100 {
-		t.Errorf("got %s, %q, data %g %%, metadata %g %%", pool.Attr, pool.Health, *pool.DataPercent, *pool.MetadataPercent)
+		t.Errorf("got %s, %q, data %g %%, metadata %g %%", pool.Attr, pool.Health, *pool.DataPercent,
+			*pool.MetadataPercent)
 	}
 }
 
@@ -189,8 +200,10 @@ func seeCordoned(t *testing.T, report *Report) {
 	if diff := cmp.Diff(want, on(vg)); diff != "" {
 		t.Error(diff)
 	}
-	closed, open := vg.PVs[1], vg.PVs[0]
-	if closed.Allocatable || !open.Allocatable || !cmp.Equal(closed.Tags, []string{"lvms.cordoned"}) || open.Tags != nil {
+	closed := vg.PVs[1]
+	open := vg.PVs[0]
+	if closed.Allocatable || !open.Allocatable || !cmp.Equal(closed.Tags, []string{"lvms.cordoned"}) ||
+		open.Tags != nil {
 		t.Errorf("got %+v and %+v", closed, open)
 	}
 	if got, want := vg.FreeOn(open.UUID), vg.PVs[2].Free; got != want || want == 0 {
@@ -204,10 +217,12 @@ func seeCordoned(t *testing.T, report *Report) {
 	}
 }
 
-// seeMoving: all volumes that move count for the source and for the target. The images that stay count for where they are.
+// seeMoving: all volumes that move count for the source and for the target. The images that stay count for where they
+// are.
 func seeMoving(t *testing.T, report *Report) {
 	vg := report.VG("vg1")
-	want := map[string]string{"/dev/ubdb": "lin m t1 t2", "/dev/ubdc": "", "/dev/ubdd": "m other", "/dev/mapper/slow": "lin m t1 t2"}
+	want := map[string]string{"/dev/ubdb": "lin m t1 t2", "/dev/ubdc": "", "/dev/ubdd": "m other",
+		"/dev/mapper/slow": "lin m t1 t2"}
 	if diff := cmp.Diff(want, on(vg)); diff != "" {
 		t.Error(diff)
 	}
@@ -227,16 +242,19 @@ func seeMoving(t *testing.T, report *Report) {
 
 func seeRAID(t *testing.T, report *Report) {
 	vg := report.VG("vg1")
-	want := map[string]string{"/dev/sda": "five one", "/dev/sdb": "five one", "/dev/sdc": "five thin", "/dev/sdd": "lin thin"}
+	want := map[string]string{"/dev/sda": "five one", "/dev/sdb": "five one", "/dev/sdc": "five thin",
+		"/dev/sdd": "lin thin"}
 	if diff := cmp.Diff(want, on(vg)); diff != "" {
 		t.Error(diff)
 	}
-	for name, kind := range map[string]string{"one": "raid1", "five": "raid5", "pool": "thin-pool", "thin": "thin", "lin": "linear"} {
+	for name, kind := range map[string]string{"one": "raid1", "five": "raid5", "pool": "thin-pool", "thin": "thin",
+		"lin": "linear"} {
 		lv := vg.LV(name)
 		if lv.SegType != kind && !strings.HasPrefix(lv.SegType, kind+"_") {
 			t.Errorf("%s: got %+v", name, lv)
 		}
-		if raid := strings.HasPrefix(kind, "raid"); lv.IsRAID() != raid || (lv.SyncPercent != nil && *lv.SyncPercent == 100) != raid || len(lv.PVs) != len(one(name == "lin")) {
+		if raid := strings.HasPrefix(kind, "raid"); lv.IsRAID() != raid ||
+			(lv.SyncPercent != nil && *lv.SyncPercent == 100) != raid || len(lv.PVs) != len(one(name == "lin")) {
 			t.Errorf("%s: got %+v", name, lv)
 		}
 		if lv.Health != "" || lv.Attr.Partial() || lv.Attr.Health() != '-' {
@@ -257,7 +275,8 @@ func seeDegraded(t *testing.T, report *Report) {
 	if !vg.Attr.Partial() || vg.MissingPVs != 1 {
 		t.Errorf("got %+v", vg)
 	}
-	want := map[string]string{"missing with five one": "five one", "/dev/sdb": "five one", "/dev/sdc": "five thin", "/dev/sdd": "lin thin"}
+	want := map[string]string{"missing with five one": "five one", "/dev/sdb": "five one", "/dev/sdc": "five thin",
+		"/dev/sdd": "lin thin"}
 	if diff := cmp.Diff(want, on(vg)); diff != "" {
 		t.Error(diff)
 	}
@@ -272,7 +291,8 @@ func seeDegraded(t *testing.T, report *Report) {
 func seeMissing(t *testing.T, report *Report) {
 	vg := report.VG("vg1")
 	want := map[string]string{
-		"missing with five one": "five one", "/dev/sdb": "five one", "missing with five thin": "five thin", "/dev/sdd": "lin thin",
+		"missing with five one": "five one", "/dev/sdb": "five one", "missing with five thin": "five thin",
+		"/dev/sdd": "lin thin",
 	}
 	if diff := cmp.Diff(want, on(vg)); diff != "" || vg.MissingPVs != 2 {
 		t.Error(vg.MissingPVs, diff)
@@ -281,7 +301,8 @@ func seeMissing(t *testing.T, report *Report) {
 		t.Error("raid5 does not bear the loss of two devices, and raid1 lost one")
 	}
 	vg = report.VG("vg2")
-	there, lost := vg.PVs[0], vg.PVs[1]
+	there := vg.PVs[0]
+	lost := vg.PVs[1]
 	if there.Missing {
 		there, lost = lost, there
 	}
@@ -308,7 +329,8 @@ func TestDecodeTakesNumbersForStrings(t *testing.T) {
 	}
 	// json_std, which LVM has since 2.03.17, prints numbers as numbers and nothing as null.
 	std := string(data)
-	for _, pair := range [][2]string{{`"830472192"`, "830472192"}, {`"254"`, "254"}, {`"10.45"`, "10.45"}, {`"origin":""`, `"origin":null`}} {
+	for _, pair := range [][2]string{{`"830472192"`, "830472192"}, {`"254"`, "254"}, {`"10.45"`, "10.45"},
+		{`"origin":""`, `"origin":null`}} {
 		if !strings.Contains(std, pair[0]) {
 			t.Fatalf("the record has no %s", pair[0])
 		}
@@ -360,7 +382,8 @@ func TestLVAttr(t *testing.T) {
 			word string
 			is   bool
 		}{
-			{"pool", attr.IsThinPool()}, {"volume", attr.IsThinVolume()}, {"ro", attr.ReadOnly()}, {"active", attr.Active()},
+			{"pool", attr.IsThinPool()}, {"volume", attr.IsThinVolume()}, {"ro", attr.ReadOnly()},
+			{"active", attr.Active()},
 			{"open", attr.Open()}, {"suspended", attr.Suspended()}, {"skip", attr.SkipsActivation()},
 		} {
 			if f.is {

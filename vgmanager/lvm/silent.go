@@ -26,7 +26,8 @@ func (l *LVM) updateFilter() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
 	l.mu.Lock()
-	ask, known := l.silent, l.known
+	ask := l.silent
+	known := l.known
 	l.mu.Unlock()
 	if ask == nil {
 		return nil

@@ -71,7 +71,8 @@ func TestAFilterThatCannotBeReadIsNotReplaced(t *testing.T) {
 	} {
 		l := New(f)
 		l.SkipSilent(func(context.Context) map[string][]string { return map[string][]string{"8:0": {"/dev/sda"}} })
-		if _, err := l.Report(t.Context()); err == nil || strings.Contains(strings.Join(f.commands, " "), "fullreport") {
+		if _, err := l.Report(t.Context()); err == nil ||
+			strings.Contains(strings.Join(f.commands, " "), "fullreport") {
 			t.Errorf("%s: got %v after %q", name, err, f.commands)
 		}
 	}

@@ -68,15 +68,15 @@ type PV struct {
 	// FreeAreas are the runs of free extents, in the order of the device. Their sum is Free.
 	FreeAreas []Bytes
 	Tags      []string
-	// Allocatable: LVM puts new extents on it. Without it the physical volume is cordoned ("pvchange --allocatable n"); what
-	// is on it stays.
+	// Allocatable: LVM puts new extents on it. Without it the physical volume is cordoned ("pvchange --allocatable n");
+	// what is on it stays.
 	Allocatable bool
 	// Major and Minor are the device number; 0 when it is missing.
 	Major, Minor uint32
 	// Missing: its volume group lists it, but no device has it.
 	Missing bool
-	// InUse is LVM's own mark in the label that the physical volume belongs to a volume group, which it also keeps when the
-	// metadata of that group cannot be found.
+	// InUse is LVM's own mark in the label that the physical volume belongs to a volume group, which it also keeps when
+	// the metadata of that group cannot be found.
 	InUse bool
 }
 
@@ -95,8 +95,8 @@ type VG struct {
 	PVs        []PV
 	// LVs are the visible logical volumes, thin pools included.
 	LVs []LV
-	// Hidden are the parts of which LVM makes the visible ones, under their names without the brackets that LVM prints around
-	// them: images of RAID volumes, data and metadata of pools, running moves.
+	// Hidden are the parts of which LVM makes the visible ones, under their names without the brackets that LVM prints
+	// around them: images of RAID volumes, data and metadata of pools, running moves.
 	Hidden []LV
 }
 
@@ -169,16 +169,16 @@ type LV struct {
 	Health string
 	// CheckNeeded: the metadata of the active thin pool is marked for thin_check.
 	CheckNeeded bool
-	// SegType is LVM's word for how the volume is made: "linear", "striped", "raid1", "thin-pool", "thin", "mirror" for a move, …
-	// One whose segments are of several kinds has the first that is not "linear".
+	// SegType is LVM's word for how the volume is made: "linear", "striped", "raid1", "thin-pool", "thin", "mirror" for
+	// a move, … One whose segments are of several kinds has the first that is not "linear".
 	SegType string
-	// SyncPercent is how much of a RAID volume is in sync, or of a move is done; nil when the volume is not active, when the kernel
-	// does not tell, and for other volumes.
+	// SyncPercent is how much of a RAID volume is in sync, or of a move is done; nil when the volume is not active,
+	// when the kernel does not tell, and for other volumes.
 	SyncPercent *float64
 	// Parent is the volume that a hidden one is a part of, without brackets.
 	Parent string
-	// PVs are the UUIDs of the physical volumes on which the volume's own extents are, sorted. A RAID volume or a pool has none
-	// itself: its parts have them.
+	// PVs are the UUIDs of the physical volumes on which the volume's own extents are, sorted. A RAID volume or a pool
+	// has none itself: its parts have them.
 	PVs []string
 	// Created is when the volume was made, as LVM noted it; zero where it did not.
 	Created time.Time
@@ -230,9 +230,9 @@ func (a LVAttr) IsImage() bool { return a.at(0) == 'i' || a.at(0) == 'I' }
 // Locked tells whether LVM refuses to change the volume's extents: they are being moved.
 func (a LVAttr) Locked() bool { return a.at(2) >= 'A' && a.at(2) <= 'Z' }
 
-// Health is the letter of the volume's health, "-" when all is well: p partial, X unknown; of RAID: r refresh needed,
-// m mismatches exist, w writemostly (which is no fault), R reshaping or images to be removed; of thin pools and volumes: F failed,
-// D out of data space, M metadata read-only, and E writecache error.
+// Health is the letter of the volume's health, "-" when all is well: p partial, X unknown; of RAID: r refresh needed, m
+// mismatches exist, w writemostly (which is no fault), R reshaping or images to be removed; of thin pools and volumes:
+// F failed, D out of data space, M metadata read-only, and E writecache error.
 func (a LVAttr) Health() byte { return a.at(8) }
 
 // Partial tells whether a physical volume that the volume needs is missing.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// effect is what a change has done to its volume group. It changes the copy that it gets, and returns false if only LVM can tell how
-// things are now.
+// effect is what a change has done to its volume group. It changes the copy that it gets, and returns false if only LVM
+// can tell how things are now.
 type effect func(vg *VG) bool
 
 // amended returns a copy of a report with an effect on one volume group; nil if that cannot be told.
@@ -34,7 +34,8 @@ func newThin(o ThinOptions) effect {
 			return false
 		}
 		vg.LVs = append(vg.LVs, LV{
-			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: o.VirtualSize.RoundUp(vg.ExtentSize), Attr: "Vwi-a-tz--",
+			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: o.VirtualSize.RoundUp(vg.ExtentSize),
+			Attr: "Vwi-a-tz--",
 			Tags: sorted(o.Tags), PoolName: o.Pool, SegType: "thin", Created: time.Now(),
 		})
 		return true
@@ -60,7 +61,8 @@ func newSnapshot(o SnapshotOptions) effect {
 	}
 }
 
-// newThick is the effect of a new thick volume where there is no choice of where it is: one run of free extents in the group.
+// newThick is the effect of a new thick volume where there is no choice of where it is: one run of free extents in the
+// group.
 func newThick(o ThickOptions) effect {
 	return func(vg *VG) bool {
 		pv := onlyArea(vg)
@@ -68,13 +70,16 @@ func newThick(o ThickOptions) effect {
 		if pv == nil || len(o.Options) > 0 || size > pv.Free {
 			return false
 		}
-		pv.Free, pv.Used, vg.Free = pv.Free-size, pv.Used+size, vg.Free-size
+		pv.Free = pv.Free - size
+		pv.Used = pv.Used + size
+		vg.Free = vg.Free - size
 		pv.FreeAreas = nil
 		if pv.Free > 0 {
 			pv.FreeAreas = []Bytes{pv.Free}
 		}
 		vg.LVs = append(vg.LVs, LV{
-			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: size, Attr: "-wi-a-----", Tags: sorted(o.Tags), SegType: "linear", PVs: []string{pv.UUID}, Created: time.Now(),
+			Name: o.Name, Path: devicePath(vg.Name, o.Name), Size: size, Attr: "-wi-a-----", Tags: sorted(o.Tags),
+			SegType: "linear", PVs: []string{pv.UUID}, Created: time.Now(),
 		})
 		return true
 	}
@@ -111,8 +116,8 @@ func grown(o LVExtendOptions) effect {
 // notablyFull is the percentage of a pool from which a removal is taken to change more than the list of volumes.
 const notablyFull = 90
 
-// removed is the effect of the removal of thin volumes. What they had of their pool is free in it, which may be what a pool that is full
-// or stopped needs: then only LVM can tell how it is now.
+// removed is the effect of the removal of thin volumes. What they had of their pool is free in it, which may be what a
+// pool that is full or stopped needs: then only LVM can tell how it is now.
 func removed(names []string) effect {
 	return func(vg *VG) bool {
 		for _, name := range names {
@@ -121,7 +126,8 @@ func removed(names []string) effect {
 				return false
 			}
 			pool := vg.LV(lv.PoolName)
-			if pool == nil || pool.Health != "" || pool.CheckNeeded || atLeast(pool.DataPercent, notablyFull) || atLeast(pool.MetadataPercent, notablyFull) {
+			if pool == nil || pool.Health != "" || pool.CheckNeeded || atLeast(pool.DataPercent, notablyFull) ||
+				atLeast(pool.MetadataPercent, notablyFull) {
 				return false
 			}
 		}
@@ -145,7 +151,8 @@ func tagged(o LVTagOptions) effect {
 			return false
 		}
 		// The old list is of the report before.
-		tags := slices.DeleteFunc(slices.Clone(lv.Tags), func(t string) bool { return slices.Contains(o.Remove, t) || slices.Contains(o.Add, t) })
+		tags := slices.DeleteFunc(slices.Clone(lv.Tags),
+			func(t string) bool { return slices.Contains(o.Remove, t) || slices.Contains(o.Add, t) })
 		lv.Tags = sorted(append(tags, o.Add...))
 		return true
 	}
@@ -160,7 +167,8 @@ func sorted(tags []string) []string {
 
 func devicePath(vg, lv string) string { return "/dev/" + vg + "/" + lv }
 
-// maxNamed is how many devices are named to a command. With more, scanning all is not much slower, and the command line stays short.
+// maxNamed is how many devices are named to a command. With more, scanning all is not much slower, and the command line
+// stays short.
 const maxNamed = 64
 
 // AcceptLoss names the physical volumes of a volume group whose removal somebody asked for, by UUID: the group may be
@@ -192,9 +200,9 @@ func (l *LVM) missing(vg *VG) []string {
 	return lost
 }
 
-// NameDevices tells whether commands for volumes of a group may name the group's devices to LVM (--devices), so that it does not
-// look at all devices of the node. That is for a group that is known to be well: LVM then does not see, and so does not complain,
-// that another device claims to be one of them.
+// NameDevices tells whether commands for volumes of a group may name the group's devices to LVM (--devices), so that it
+// does not look at all devices of the node. That is for a group that is known to be well: LVM then does not see, and so
+// does not complain, that another device claims to be one of them.
 func (l *LVM) NameDevices(vg string, well bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -14,7 +14,8 @@ import (
 // After a change whose effect is known, the report that is kept is used on, and does not become younger.
 func TestAKnownChangeCostsNoReport(t *testing.T) {
 	r := reporting(t, "volumes")
-	l, now := New(r), time.Now()
+	l := New(r)
+	now := time.Now()
 	l.now = func() time.Time { return now }
 	before, err := l.Recent(t.Context(), time.Minute)
 	if err != nil {
@@ -22,7 +23,8 @@ func TestAKnownChangeCostsNoReport(t *testing.T) {
 	}
 	vg, pool := poolOf(t, before)
 	now = now.Add(40 * time.Second)
-	if err := l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new", VirtualSize: 1 << 20}); err != nil {
+	if err := l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
+		VirtualSize: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	after, err := l.Recent(t.Context(), time.Minute)
@@ -73,16 +75,22 @@ func TestAChangeWhoseEffectIsNotKnownCostsAReport(t *testing.T) {
 	vg, pool := poolOf(t, report)
 	changes := map[string]func() error{
 		"unknown pool": func() error {
-			return l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: "nosuch", Name: "n", VirtualSize: 1 << 20})
+			return l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: "nosuch", Name: "n",
+				VirtualSize: 1 << 20})
 		},
 		"options of the user's": func() error {
-			return l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, Name: "n", VirtualSize: 1 << 20, Options: []string{"-an"}})
+			return l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, Name: "n", VirtualSize: 1 << 20,
+				Options: []string{"-an"}})
 		},
 		"activation of a group": func() error { return l.VGActivate(t.Context(), "other") },
 		"RAID": func() error {
-			return l.LVCreateThick(t.Context(), ThickOptions{VG: vg.Name, Name: "n", Size: 1 << 20, Options: []string{"--type", "raid1"}})
+			return l.LVCreateThick(t.Context(), ThickOptions{VG: vg.Name, Name: "n", Size: 1 << 20,
+				Options: []string{"--type", "raid1"}})
 		},
-		"growth of the pool": func() error { return l.LVExtend(t.Context(), LVExtendOptions{VG: vg.Name, Name: pool, Size: 1 << 40}) },
+		"growth of the pool": func() error {
+			return l.LVExtend(t.Context(),
+				LVExtendOptions{VG: vg.Name, Name: pool, Size: 1 << 40})
+		},
 		"failure": func() error {
 			fail = true
 			defer func() { fail = false }()
@@ -124,7 +132,8 @@ func TestDevicesAreNamedAsTheSameCallReadThem(t *testing.T) {
 		return l.LVChangeTags(t.Context(), LVTagOptions{VG: vg.Name, Name: "nosuch", Add: []string{"a"}})
 	}
 	create := func() error {
-		return l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new", VirtualSize: 1 << 20})
+		return l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
+			VirtualSize: 1 << 20})
 	}
 	extend := func() error {
 		return l.VGExtend(t.Context(), VGExtendOptions{Name: vg.Name, Devices: []string{"/dev/x"}})
@@ -144,7 +153,8 @@ func TestDevicesAreNamedAsTheSameCallReadThem(t *testing.T) {
 		l.NameDevices(vg.Name, tt.well)
 		for range 2 {
 			if devices, reports := named(tt.change); devices != tt.devices || reports != tt.newReports {
-				t.Errorf("%s: %d devices are named, %d reports were read, want %d and %d", name, devices, reports, tt.devices, tt.newReports)
+				t.Errorf("%s: %d devices are named, %d reports were read, want %d and %d", name, devices, reports,
+					tt.devices, tt.newReports)
 			}
 		}
 	}
@@ -183,7 +193,8 @@ func TestAGroupThatMissesADeviceIsNotChanged(t *testing.T) {
 		}
 		for _, accepted := range [][]string{nil, {"another"}, lost[:len(lost)-1]} {
 			l.AcceptLoss(vg.Name, accepted)
-			if err := change(l, vg.Name); !errors.Is(err, ErrMissingPV) || !strings.Contains(err.Error(), lost[len(lost)-1]) {
+			if err := change(l, vg.Name); !errors.Is(err, ErrMissingPV) ||
+				!strings.Contains(err.Error(), lost[len(lost)-1]) {
 				t.Errorf("%s: got %v", name, err)
 			}
 		}
@@ -217,15 +228,18 @@ func TestAReaderDuringAChangeCostsNoReport(t *testing.T) {
 		}
 		return record(ctx, args)
 	}
-	if err := l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new", VirtualSize: 1 << 20}); err != nil {
+	if err := l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
+		VirtualSize: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
-	if after, err := l.Recent(t.Context(), time.Hour); err != nil || after.VG(vg.Name).LV("new") == nil || r.reports() != 1 {
+	if after, err := l.Recent(t.Context(), time.Hour); err != nil || after.VG(vg.Name).LV("new") == nil ||
+		r.reports() != 1 {
 		t.Errorf("%d reports, %v", r.reports(), err)
 	}
 }
 
-// A report whose reading began while a change ran shows either state, and is not kept: the change would be in it twice, or not at all.
+// A report whose reading began while a change ran shows either state, and is not kept: the change would be in it twice,
+// or not at all.
 func TestAReportThatBeganDuringAChangeIsNotKept(t *testing.T) {
 	r := reporting(t, "volumes")
 	record := r.answer
@@ -243,7 +257,8 @@ func TestAReportThatBeganDuringAChangeIsNotKept(t *testing.T) {
 		}
 		return record(ctx, args)
 	}
-	if err := l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new", VirtualSize: 1 << 20}); err != nil {
+	if err := l.LVCreateThin(t.Context(), ThinOptions{VG: vg.Name, Pool: pool, PoolZeroes: true, Name: "new",
+		VirtualSize: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	after, err := l.Recent(t.Context(), time.Hour)
@@ -258,7 +273,8 @@ func TestDevicesAreNotNamedToAnOldLVM(t *testing.T) {
 	record := r.answer
 	r.answer = func(ctx context.Context, args []string) ([]byte, error) {
 		if strings.Contains(strings.Join(args, " "), "--devices") {
-			return nil, &host.Error{Err: errors.New("exit status 3"), Stderr: "lvremove: unrecognized option '--devices'\n  Error during parsing of command line."}
+			return nil, &host.Error{Err: errors.New("exit status 3"),
+				Stderr: "lvremove: unrecognized option '--devices'\n  Error during parsing of command line."}
 		}
 		return record(ctx, args)
 	}

@@ -33,8 +33,8 @@ type ThickOptions struct {
 
 // LVCreateThick makes a logical volume of its own extents.
 //
-// -W y with -y: the extents may hold signatures of a volume that was removed, and here LVM's question is about those. The
-// device is new and nobody else has it.
+// -W y with -y: the extents may hold signatures of a volume that was removed, and here LVM's question is about those.
+// The device is new and nobody else has it.
 func (l *LVM) LVCreateThick(ctx context.Context, o ThickOptions) error {
 	args := []string{"lvcreate", "--name", o.Name, "--size", bytesArgument(o.Size), "--wipesignatures", "y", "--yes"}
 	args = append(append(args, tagArguments(o.Tags)...), o.Options...)
@@ -102,7 +102,8 @@ type ThinPoolOptions struct {
 // Not -y: nothing is asked on the way, and if a version of LVM does ask, the answer is for an administrator.
 // Not --errorwhenfull: what a full pool does stays LVM's default (it waits for more space for 60 s).
 func (l *LVM) LVCreateThinPool(ctx context.Context, o ThinPoolOptions) error {
-	args := []string{"lvcreate", "--type", "thin-pool", "--extents", fmt.Sprintf("%d%%FREE", o.PercentFree), "--zero", "y"}
+	args := []string{"lvcreate", "--type", "thin-pool", "--extents",
+		fmt.Sprintf("%d%%FREE", o.PercentFree), "--zero", "y"}
 	if o.ChunkSize > 0 {
 		args = append(args, "--chunksize", bytesArgument(o.ChunkSize))
 	}
@@ -130,17 +131,18 @@ func (l *LVM) LVExtend(ctx context.Context, o LVExtendOptions) error {
 	return l.changeVolume(ctx, "extend logical volume "+fullName(o.VG, o.Name), o.VG, grown(o), args...)
 }
 
-// ThinPoolMetadataExtend makes the metadata of a thin pool larger by add bytes, rounded up to whole extents, and the spare that LVM
-// keeps for its repair with it. The group needs twice the room. Called twice, it grows twice. LVM stops at 15.88 GiB.
+// ThinPoolMetadataExtend makes the metadata of a thin pool larger by add bytes, rounded up to whole extents, and the
+// spare that LVM keeps for its repair with it. The group needs twice the room. Called twice, it grows twice. LVM stops
+// at 15.88 GiB.
 func (l *LVM) ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add Bytes) error {
 	return l.change(ctx, "extend the metadata of thin pool "+fullName(vg, pool), vg,
 		"lvextend", "--poolmetadatasize", "+"+bytesArgument(add), fullName(vg, pool))
 }
 
-// LVRemove removes logical volumes of one volume group in one command, active or not. One that is open gives ErrInUse; LVM goes on
-// with the others, so after an error any of them may be gone.
-// The caller makes sure that none is a thin pool: --yes would remove all its volumes. A group that misses a physical volume gives
-// ErrMissingPV, unless its loss is accepted (AcceptLoss).
+// LVRemove removes logical volumes of one volume group in one command, active or not. One that is open gives ErrInUse;
+// LVM goes on with the others, so after an error any of them may be gone. The caller makes sure that none is a thin
+// pool: --yes would remove all its volumes. A group that misses a physical volume gives ErrMissingPV, unless its loss
+// is accepted (AcceptLoss).
 //
 // --yes: LVM asks for each active volume. Not --force: it adds nothing but skipping checks.
 func (l *LVM) LVRemove(ctx context.Context, vg string, names ...string) error {
@@ -164,23 +166,25 @@ func fullNames(vg string, names []string) string {
 
 // ThinPoolRemove removes an inactive thin pool that has no volumes; with one it fails with ErrNotEmpty.
 //
-// Not --yes: LVM's question is whether to remove the volumes of the pool too. An active pool would be asked about as well,
-// therefore it has to be inactive (LVDeactivate).
+// Not --yes: LVM's question is whether to remove the volumes of the pool too. An active pool would be asked about as
+// well, therefore it has to be inactive (LVDeactivate).
 func (l *LVM) ThinPoolRemove(ctx context.Context, vg, name string) error {
 	return l.changeWhole(ctx, "remove thin pool "+fullName(vg, name), vg, nil, "lvremove", fullName(vg, name))
 }
 
 // LVDeactivate deactivates a logical volume. One that is open gives ErrInUse.
 func (l *LVM) LVDeactivate(ctx context.Context, vg, name string) error {
-	return l.change(ctx, "deactivate logical volume "+fullName(vg, name), vg, "lvchange", "--activate", "n", fullName(vg, name))
+	return l.change(ctx, "deactivate logical volume "+fullName(vg, name), vg, "lvchange", "--activate", "n",
+		fullName(vg, name))
 }
 
-// LVActivate activates a logical volume. One that is active already is no error. A check of its pool that takes long gives
-// ErrRunning, and goes on.
+// LVActivate activates a logical volume. One that is active already is no error. A check of its pool that takes long
+// gives ErrRunning, and goes on.
 //
 // Not -K: the activation-skip flag was set by somebody who wants the volume inactive.
 func (l *LVM) LVActivate(ctx context.Context, vg, name string) error {
-	return l.activate(ctx, "activate logical volume "+fullName(vg, name), vg, "lvchange", "--activate", "y", fullName(vg, name))
+	return l.activate(ctx, "activate logical volume "+fullName(vg, name), vg, "lvchange", "--activate", "y",
+		fullName(vg, name))
 }
 
 // LVTagOptions describe a change of the tags of a logical volume.
@@ -190,9 +194,9 @@ type LVTagOptions struct {
 	Add, Remove []string
 }
 
-// LVChangeTags adds and removes tags in one command, which is one commit of LVM's metadata. A tag that is there already, or gone
-// already, is no error. Nothing to add or remove is nothing done. A group that misses a physical volume gives ErrMissingPV, unless its
-// loss is accepted (AcceptLoss).
+// LVChangeTags adds and removes tags in one command, which is one commit of LVM's metadata. A tag that is there
+// already, or gone already, is no error. Nothing to add or remove is nothing done. A group that misses a physical
+// volume gives ErrMissingPV, unless its loss is accepted (AcceptLoss).
 func (l *LVM) LVChangeTags(ctx context.Context, o LVTagOptions) error {
 	if len(o.Add)+len(o.Remove) == 0 {
 		return nil

@@ -42,7 +42,8 @@ func (s *stuck) Run(ctx context.Context, _ string, args ...string) ([]byte, erro
 	case <-s.release:
 		return []byte(s.output), nil
 	case <-limit:
-		return nil, &host.Error{Command: strings.Join(args, " "), ExitCode: 5, Stderr: "Interrupted...\n  Giving up waiting for lock.\n  Can't get lock for vg1.", Err: ctx.Err()}
+		return nil, &host.Error{Command: strings.Join(args, " "), ExitCode: 5,
+			Stderr: "Interrupted...\n  Giving up waiting for lock.\n  Can't get lock for vg1.", Err: ctx.Err()}
 	}
 }
 
@@ -54,12 +55,14 @@ func (s *stuck) count() int {
 
 func TestChangeThatHangsEndsWithItsTimeLimitAndSaysWhereToLook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l, begun := New(newStuck()), time.Now()
+		l := New(newStuck())
+		begun := time.Now()
 		err := l.LVDeactivate(t.Context(), "vg1", "a")
 		if !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != writeTimeout {
 			t.Fatalf("after %s: got %v", time.Since(begun), err)
 		}
-		for _, word := range []string{"vg1/a", "Can't get lock for vg1", "another program may hold LVM's lock", "ps -eo"} {
+		for _, word := range []string{"vg1/a", "Can't get lock for vg1",
+			"another program may hold LVM's lock", "ps -eo"} {
 			if !strings.Contains(err.Error(), word) {
 				t.Errorf("the error does not say %q: %v", word, err)
 			}
@@ -71,7 +74,8 @@ func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStuck()
 		s.deaf = true
-		l, begun := New(s), time.Now()
+		l := New(s)
+		begun := time.Now()
 		first := make(chan error, 1)
 		go func() { first <- l.LVDeactivate(context.Background(), "vg1", "a") }()
 		synctest.Wait()
@@ -85,12 +89,13 @@ func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
 		if !strings.Contains(err.Error(), "lvchange --activate n vg1/a") {
 			t.Errorf("the error does not name the command that hangs: %v", err)
 		}
-		cancelled, giveUp := context.WithCancel(t.Context())
+		canceled, giveUp := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, giveUp)
-		if err := l.LVDeactivate(cancelled, "vg1", "c"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
+		if err := l.LVDeactivate(canceled, "vg1", "c"); !errors.Is(err, context.Canceled) || errors.Is(err, ErrBusy) {
 			t.Errorf("a caller that gave up got %v", err)
 		}
-		if err := l.LVDeactivate(t.Context(), "vg1", "d"); !errors.Is(err, ErrBusy) || time.Since(begun) != 4*time.Second+writeTimeout {
+		if err := l.LVDeactivate(t.Context(), "vg1", "d"); !errors.Is(err, ErrBusy) ||
+			time.Since(begun) != 4*time.Second+writeTimeout {
 			t.Errorf("a caller without limit, after %s: got %v", time.Since(begun), err)
 		}
 		// The first one does not end at its limit either. Its caller does.
@@ -115,7 +120,8 @@ func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
 func TestALongActivationOutlivesItsCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStuck()
-		l, begun := New(s), time.Now()
+		l := New(s)
+		begun := time.Now()
 		err := l.VGActivate(t.Context(), "vg1")
 		if !errors.Is(err, ErrRunning) || errors.Is(err, ErrBusy) || time.Since(begun) != writeTimeout+stopTimeout {
 			t.Errorf("after %s: got %v", time.Since(begun), err)
@@ -127,7 +133,9 @@ func TestALongActivationOutlivesItsCall(t *testing.T) {
 			func() error { return l.LVDeactivate(t.Context(), "vg1", "a") },
 		} {
 			now := time.Now()
-			if err := again(); !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "vgchange --activate y vg1 has not ended, it runs since") || time.Since(now) != 0 {
+			if err := again(); !errors.Is(err, ErrBusy) ||
+				!strings.Contains(err.Error(), "vgchange --activate y vg1 has not ended, it runs since") ||
+				time.Since(now) != 0 {
 				t.Errorf("after %s: got %v", time.Since(now), err)
 			}
 		}
@@ -145,8 +153,10 @@ func TestALongActivationOutlivesItsCall(t *testing.T) {
 func TestACommandThatHangsHoldsUpNoOtherVolumeGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStuck()
-		s.deaf, s.only = true, "vg1"
-		l, begun := New(s), time.Now()
+		s.deaf = true
+		s.only = "vg1"
+		l := New(s)
+		begun := time.Now()
 		first := make(chan error, 1)
 		go func() { first <- l.LVDeactivate(context.Background(), "vg1", "a") }()
 		synctest.Wait()
@@ -170,22 +180,28 @@ func TestACommandThatHangsHoldsUpNoOtherVolumeGroup(t *testing.T) {
 	})
 }
 
-// TestReportsDoNotWaitForACommandThatKeepsItsLock: LVM lets no report pass while it activates a pool with a long thin_check.
+// TestReportsDoNotWaitForACommandThatKeepsItsLock: LVM lets no report pass while it activates a pool with a long
+// thin_check.
 func TestReportsDoNotWaitForACommandThatKeepsItsLock(t *testing.T) {
 	for name, test := range map[string]struct {
 		run   func(l *LVM) error
 		after time.Duration
 		want  bool
 	}{
-		"an activation, at first":   {func(l *LVM) error { return l.VGActivate(context.Background(), "vg1") }, time.Second, false},
-		"a long activation":         {func(l *LVM) error { return l.VGActivate(context.Background(), "vg1") }, activationGrace, true},
-		"another change":            {func(l *LVM) error { return l.LVDeactivate(context.Background(), "vg1", "a") }, time.Minute, false},
-		"another change that hangs": {func(l *LVM) error { return l.LVDeactivate(context.Background(), "vg1", "a") }, writeTimeout + stopTimeout + time.Second, true},
+		"an activation, at first": {func(l *LVM) error { return l.VGActivate(context.Background(), "vg1") },
+			time.Second, false},
+		"a long activation": {func(l *LVM) error { return l.VGActivate(context.Background(), "vg1") },
+			activationGrace, true},
+		"another change": {func(l *LVM) error { return l.LVDeactivate(context.Background(), "vg1", "a") },
+			time.Minute, false},
+		"another change that hangs": {func(l *LVM) error { return l.LVDeactivate(context.Background(), "vg1", "a") },
+			writeTimeout + stopTimeout + time.Second, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStuck()
-				s.deaf, s.only = true, "vg1"
+				s.deaf = true
+				s.only = "vg1"
 				l := New(s)
 				done := make(chan error, 1)
 				go func() { done <- test.run(l) }()
@@ -226,7 +242,8 @@ func TestAReportIsNotKeptWhileAnyChangeRuns(t *testing.T) {
 func TestReadThatHangsIsSharedByAllWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStuck()
-		l, begun := New(s), time.Now()
+		l := New(s)
+		begun := time.Now()
 		errs := make(chan error, 20)
 		for range 10 {
 			go func() { _, err := l.Recent(context.Background(), time.Minute); errs <- err }()
@@ -251,7 +268,8 @@ func TestReadThatIgnoresItsTimeLimitHoldsUpNobodyForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStuck()
 		s.deaf = true
-		l, begun := New(s), time.Now()
+		l := New(s)
+		begun := time.Now()
 		for range 3 {
 			if _, err := l.Report(t.Context()); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("got %v", err)
@@ -318,7 +336,8 @@ func TestACallerThatGivesUpDoesNotEndTheReadOfTheOthers(t *testing.T) {
 		s := newStuck()
 		l := New(s)
 		ctx, cancel := context.WithCancel(t.Context())
-		first, second := make(chan error, 1), make(chan error, 1)
+		first := make(chan error, 1)
+		second := make(chan error, 1)
 		go func() { _, err := l.Recent(ctx, time.Hour); first <- err }()
 		synctest.Wait()
 		go func() { _, err := l.Recent(context.Background(), time.Hour); second <- err }()
@@ -340,7 +359,8 @@ func TestClassifyTellsAMissingProgramFromATimeLimit(t *testing.T) {
 	}
 }
 
-// A command can end at the moment at which its caller gives up. Nothing is late then, or its volume group could never be changed again.
+// A command can end at the moment at which its caller gives up. Nothing is late then, or its volume group could never
+// be changed again.
 func TestACommandThatEndsAtItsLimitHoldsUpNothing(t *testing.T) {
 	l := New(nil)
 	s := l.slotOf("vg1")

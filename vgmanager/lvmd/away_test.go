@@ -83,7 +83,8 @@ func TestAnotherGroupOfTheNameIsNotTheClass(t *testing.T) {
 			t.Errorf("%s: got %v, %v", what, volumes, classes)
 		}
 	}
-	fake.AddNamesake(lvm.VG{Name: "thick", UUID: "other", ExtentSize: 4 << 20, Size: lvm.Bytes(gib), Free: lvm.Bytes(gib), Attr: "wz--n-"})
+	fake.AddNamesake(lvm.VG{Name: "thick", UUID: "other", ExtentSize: 4 << 20, Size: lvm.Bytes(gib),
+		Free: lvm.Bytes(gib), Attr: "wz--n-"})
 	refused("both")
 	fake.Detach("/dev/a")
 	refused("the other alone")

@@ -9,9 +9,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// room returns how many bytes of new volumes the class can take now, without the spare: in a thick class with images (RAID,
-// stripes) how large a single one can be, after redundancy. It is nothing where every new volume would be refused, so that the
-// scheduler looks elsewhere.
+// room returns how many bytes of new volumes the class can take now, without the spare: in a thick class with images
+// (RAID, stripes) how large a single one can be, after redundancy. It is nothing where every new volume would be
+// refused, so that the scheduler looks elsewhere.
 func (l located) room() lvm.Bytes {
 	if l.refusal() != "" {
 		return 0
@@ -38,7 +38,8 @@ type ClassState struct {
 	Default bool
 	// Err is why nothing is known of it: its volume group or its pool is not there.
 	Err error
-	// Capacity is what new volumes can have: in a thick class with redundancy a single one, in a thin class all of them together.
+	// Capacity is what new volumes can have: in a thick class with redundancy a single one, in a thin class all of them
+	// together.
 	Capacity uint64
 	// Size and Free are of the volume group, before redundancy.
 	Size, Free uint64
@@ -68,7 +69,9 @@ func (e *Engine) States(ctx context.Context) ([]ClassState, error) {
 		l.now(ctx, e.kernel)
 		state.Capacity, state.Size, state.Free = l.capacity(), uint64(l.vg.Size), uint64(l.vg.Free)
 		if l.pool != nil {
-			state.PoolSize, state.DataPercent, state.MetadataPercent = uint64(l.pool.Size), l.fill.data, l.fill.metadata
+			state.PoolSize = uint64(l.pool.Size)
+			state.DataPercent = l.fill.data
+			state.MetadataPercent = l.fill.metadata
 		}
 		states = append(states, state)
 	}
@@ -93,8 +96,8 @@ func watchResponse(ctx context.Context, kernel Kernel, set *classSet, report *lv
 	return response
 }
 
-// watchItem has for the size of a thick class that of its volume group, as TopoLVM's metric means it: all bytes of its devices,
-// before redundancy. What volumes can have is FreeBytes.
+// watchItem has for the size of a thick class that of its volume group, as TopoLVM's metric means it: all bytes of its
+// devices, before redundancy. What volumes can have is FreeBytes.
 func watchItem(l located) *proto.WatchItem {
 	item := &proto.WatchItem{DeviceClass: l.class.Name, FreeBytes: l.capacity(), SizeBytes: uint64(l.vg.Size)}
 	if l.pool == nil {

@@ -10,9 +10,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file says where in lvmd.yaml something is wrong: by line and key, in the administrator's words (docs/reference/lvmd.md). Strict
-// decoders name one of them, or neither: yaml.v3's KnownFields the line, sigs.k8s.io/json the key of an unknown field only; and both
-// name Go's types. sigs.k8s.io/yaml takes a number for a text besides.
+// This file says where in lvmd.yaml something is wrong: by line and key, in the administrator's words
+// (docs/reference/lvmd.md). Strict decoders name one of them, or neither: yaml.v3's KnownFields the line,
+// sigs.k8s.io/json the key of an unknown field only; and both name Go's types. sigs.k8s.io/yaml takes a number for a
+// text besides.
 
 // configError is about one key of a configuration.
 type configError struct {
@@ -43,33 +44,38 @@ func scalar(want string, is func(tag, value string) bool) *kind {
 }
 
 var (
-	aText    = scalar("a text", func(tag, _ string) bool { return tag == "!!str" })
-	aFlag    = scalar("true or false", func(tag, _ string) bool { return tag == "!!bool" })
-	aCount   = scalar("a whole number, not below 0", func(_, value string) bool { _, err := strconv.ParseUint(value, 10, 32); return err == nil })
-	aNumber  = scalar("a number", func(tag, _ string) bool { return tag == "!!int" || tag == "!!float" })
-	texts    = &kind{want: "a list of texts", item: aText}
-	manyGB   = scalar("a whole number of GiB", func(_, value string) bool { _, err := strconv.ParseUint(value, 10, 64); return err == nil })
-	aPool    = &kind{want: "an object", fields: map[string]*kind{"name": aText, "overprovision-ratio": aNumber, "high-water-mark-percent": aCount}}
+	aText  = scalar("a text", func(tag, _ string) bool { return tag == "!!str" })
+	aFlag  = scalar("true or false", func(tag, _ string) bool { return tag == "!!bool" })
+	aCount = scalar("a whole number, not below 0",
+		func(_, value string) bool { _, err := strconv.ParseUint(value, 10, 32); return err == nil })
+	aNumber = scalar("a number", func(tag, _ string) bool { return tag == "!!int" || tag == "!!float" })
+	texts   = &kind{want: "a list of texts", item: aText}
+	manyGB  = scalar("a whole number of GiB",
+		func(_, value string) bool { _, err := strconv.ParseUint(value, 10, 64); return err == nil })
+	aPool = &kind{want: "an object", fields: map[string]*kind{"name": aText, "overprovision-ratio": aNumber,
+		"high-water-mark-percent": aCount}}
 	aClass   = &kind{want: "an object", fields: classFields}
 	anOption = &kind{want: "an object", fields: map[string]*kind{"name": aText, "options": texts}}
 
 	classFields = map[string]*kind{
-		"name": aText, "volume-group": aText, "volume-group-uuid": aText, "default": aFlag, "spare-gb": manyGB, "stripe": aCount, "stripe-size": aText,
+		"name": aText, "volume-group": aText, "volume-group-uuid": aText, "default": aFlag, "spare-gb": manyGB,
+		"stripe": aCount, "stripe-size": aText,
 		"lvcreate-options": texts, "type": aText, "thin-pool": aPool, "closed": aText,
 	}
 
 	// aConfig is the whole file (TopoLVM, docs/lvmd.md and cmd/lvmd/app/config.go).
 	aConfig = &kind{want: "an object", fields: map[string]*kind{
-		"socket-name": aText, "device-classes": {want: "a list", item: aClass}, "lvcreate-option-classes": {want: "a list", item: anOption},
-		"lvm-command-prefix": texts,
+		"socket-name": aText, "device-classes": {want: "a list", item: aClass},
+		"lvcreate-option-classes": {want: "a list", item: anOption},
+		"lvm-command-prefix":      texts,
 	}}
 )
 
 // places are the lines of the keys of a configuration.
 type places map[string]int
 
-// checkForm tells what of a configuration is of the wrong kind, and where each key is. strict refuses keys that are not known: TopoLVM
-// overlooks them, and with them what they were meant for.
+// checkForm tells what of a configuration is of the wrong kind, and where each key is. strict refuses keys that are not
+// known: TopoLVM overlooks them, and with them what they were meant for.
 func checkForm(data []byte, strict bool) (places, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(data, &document); err != nil {
@@ -90,7 +96,8 @@ func (p places) check(key string, n *yaml.Node, want *kind, strict bool) error {
 	if n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" {
 		return nil
 	}
-	wrong := &configError{key: strings.TrimPrefix(key, "."), line: n.Line, problem: fmt.Sprintf("is %s, want %s", shown(n), want.want)}
+	wrong := &configError{key: strings.TrimPrefix(key, "."), line: n.Line,
+		problem: fmt.Sprintf("is %s, want %s", shown(n), want.want)}
 	switch {
 	case want.fields != nil && n.Kind == yaml.MappingNode:
 		return p.checkFields(key, n, want, strict)
@@ -110,14 +117,17 @@ func (p places) check(key string, n *yaml.Node, want *kind, strict bool) error {
 func (p places) checkFields(key string, n *yaml.Node, want *kind, strict bool) error {
 	seen := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		name, value := n.Content[i], n.Content[i+1]
+		name := n.Content[i]
+		value := n.Content[i+1]
 		path := key + "." + name.Value
 		field, known := want.fields[name.Value]
 		switch {
 		case seen[name.Value] > 0:
-			return &configError{key: strings.TrimPrefix(path, "."), line: name.Line, problem: fmt.Sprintf("is there a second time, after line %d", seen[name.Value])}
+			return &configError{key: strings.TrimPrefix(path, "."), line: name.Line,
+				problem: fmt.Sprintf("is there a second time, after line %d", seen[name.Value])}
 		case !known && strict:
-			return &configError{key: strings.TrimPrefix(path, "."), line: name.Line, problem: "is no key of this configuration"}
+			return &configError{key: strings.TrimPrefix(path, "."), line: name.Line,
+				problem: "is no key of this configuration"}
 		}
 		seen[name.Value] = name.Line
 		if !known {

@@ -10,8 +10,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// DeviceClass is a device class in TopoLVM's words: a volume group for thick volumes, or a thin pool for thin ones. Its keys are those
-// of TopoLVM's lvmd.yaml (pkg/lvmd/types), and three of ours, which a stock lvmd overlooks.
+// DeviceClass is a device class in TopoLVM's words: a volume group for thick volumes, or a thin pool for thin ones. Its
+// keys are those of TopoLVM's lvmd.yaml (pkg/lvmd/types), and three of ours, which a stock lvmd overlooks.
 type DeviceClass struct {
 	Name        string `json:"name"`
 	VolumeGroup string `json:"volume-group"`
@@ -37,8 +37,8 @@ type ThinPoolConfig struct {
 	Name string `json:"name"`
 	// OverprovisionRatio times the size of the pool is what its volumes may have together; at least 1.
 	OverprovisionRatio float64 `json:"overprovision-ratio"`
-	// HighWaterMarkPercent of data or metadata in use is where the pool takes nothing new; 0 stands for DefaultHighWaterMark, 100 is
-	// when it is full.
+	// HighWaterMarkPercent of data or metadata in use is where the pool takes nothing new; 0 stands for
+	// DefaultHighWaterMark, 100 is when it is full.
 	HighWaterMarkPercent int `json:"high-water-mark-percent,omitempty"`
 }
 
@@ -70,8 +70,8 @@ func (s *classSet) with(classes []DeviceClass) *classSet {
 // isThin tells which kind a class is; TopoLVM takes an empty type for thick.
 func isThin(c *DeviceClass) bool { return c.Type == types.TypeThin }
 
-// spare returns the bytes that a class keeps back from the capacity it reports. Without a value it is nothing, other than
-// in TopoLVM, where it is 10 GiB: a small disk would have no capacity at all.
+// spare returns the bytes that a class keeps back from the capacity it reports. Without a value it is nothing, other
+// than in TopoLVM, where it is 10 GiB: a small disk would have no capacity at all.
 func spare(c *DeviceClass) lvm.Bytes {
 	if c.SpareGB == nil {
 		return 0
@@ -101,11 +101,14 @@ const maxClassName = 63
 
 // validate holds TopoLVM's rules for a set of classes, except that there may be none.
 func validate(classes []DeviceClass) error {
-	seen, targets, byDefault := map[string]bool{}, map[string]string{}, ""
+	seen := map[string]bool{}
+	targets := map[string]string{}
+	byDefault := ""
 	for i := range classes {
 		c := &classes[i]
 		wrong := func(key, format string, args ...any) error {
-			return &configError{key: fmt.Sprintf("device-classes[%d].%s", i, key), problem: fmt.Sprintf("device class %q: ", c.Name) + fmt.Sprintf(format, args...)}
+			return &configError{key: fmt.Sprintf("device-classes[%d].%s", i, key),
+				problem: fmt.Sprintf("device class %q: ", c.Name) + fmt.Sprintf(format, args...)}
 		}
 		if key, problem := validateClass(c); problem != "" {
 			return wrong(key, "%s", problem)
@@ -119,7 +122,8 @@ func validate(classes []DeviceClass) error {
 		if c.Default && byDefault != "" {
 			return wrong("default", "%s is the default already", byDefault)
 		}
-		seen[c.Name], targets[target(c)] = true, c.Name
+		seen[c.Name] = true
+		targets[target(c)] = c.Name
 		if c.Default {
 			byDefault = c.Name
 		}
@@ -131,19 +135,23 @@ func validate(classes []DeviceClass) error {
 func validateClass(c *DeviceClass) (key, problem string) {
 	switch {
 	case len(c.Name) > maxClassName || !classNamePattern.MatchString(c.Name):
-		return "name", fmt.Sprintf("is not a valid name: up to %d letters, digits, dots, dashes and underscores, with a letter or digit at both ends", maxClassName)
+		return "name", fmt.Sprintf("is not a valid name: up to %d letters, digits, dots, dashes and underscores, "+
+			"with a letter or digit at both ends", maxClassName)
 	case c.VolumeGroup == "":
 		return "volume-group", "has no volume group"
 	case !slices.Contains([]types.DeviceType{"", types.TypeThick, types.TypeThin}, c.Type):
 		return "type", fmt.Sprintf("has the unknown type %q, want thick or thin", c.Type)
 	case !stripeSizePattern.MatchString(c.StripeSize):
-		return "stripe-size", fmt.Sprintf("has the stripe size %q, want a number and a unit, for example 64k", c.StripeSize)
+		return "stripe-size",
+			fmt.Sprintf("has the stripe size %q, want a number and a unit, for example 64k", c.StripeSize)
 	case isThin(c) && (c.ThinPoolConfig == nil || c.ThinPoolConfig.Name == ""):
 		return "thin-pool", "is thin and names no thin pool"
 	case isThin(c) && !(c.ThinPoolConfig.OverprovisionRatio >= 1):
-		return "thin-pool.overprovision-ratio", fmt.Sprintf("has an overprovision ratio of %g, below 1", c.ThinPoolConfig.OverprovisionRatio)
+		return "thin-pool.overprovision-ratio",
+			fmt.Sprintf("has an overprovision ratio of %g, below 1", c.ThinPoolConfig.OverprovisionRatio)
 	case isThin(c) && (c.ThinPoolConfig.HighWaterMarkPercent < 0 || c.ThinPoolConfig.HighWaterMarkPercent > 100):
-		return "thin-pool.high-water-mark-percent", fmt.Sprintf("has a high-water mark of %d %%, want one from 1 to 100", c.ThinPoolConfig.HighWaterMarkPercent)
+		return "thin-pool.high-water-mark-percent",
+			fmt.Sprintf("has a high-water mark of %d %%, want one from 1 to 100", c.ThinPoolConfig.HighWaterMarkPercent)
 	}
 	return "", ""
 }

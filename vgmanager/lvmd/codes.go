@@ -44,8 +44,8 @@ func codeOf(err error) codes.Code {
 	return codes.Internal
 }
 
-// elsewhere turns what stands against a new volume on this node, and may not on another, into the code on which the scheduler is asked
-// again. A volume group that another command has locked is not among it: that passes.
+// elsewhere turns what stands against a new volume on this node, and may not on another, into the code on which the
+// scheduler is asked again. A volume group that another command has locked is not among it: that passes.
 func elsewhere(err error) error {
 	switch {
 	case err == nil || errors.Is(err, lvm.ErrBusy):

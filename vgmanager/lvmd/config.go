@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Config is lvmd.yaml in TopoLVM's format. Nodes that ran another engine have one, and TopoLVM's own lvmd can read ours.
+// Config is lvmd.yaml in TopoLVM's format. Nodes that ran another engine have one, and TopoLVM's own lvmd can read
+// ours.
 type Config struct {
 	// SocketName is where `lvms lvmd` listens. The node agent does not use it, and keeps it for TopoLVM's lvmd.
 	SocketName    string        `json:"socket-name"`
@@ -55,7 +56,8 @@ func readLimited(path string) ([]byte, error) {
 	return data, nil
 }
 
-// ReadConfig reads a configuration that somebody has written: what is not known, not valid or not there is an error, with line and key.
+// ReadConfig reads a configuration that somebody has written: what is not known, not valid or not there is an error,
+// with line and key.
 func ReadConfig(path string) (Config, error) {
 	if _, err := os.Stat(path); err != nil {
 		return Config{}, fmt.Errorf("configuration of lvmd: %w", err)
@@ -122,8 +124,8 @@ func writeConfig(path string, config Config) error {
 	return nil
 }
 
-// ReplaceFile writes a file with mode 0600: beside path first, to the disk, and then under the name, so that nobody ever
-// sees a part of it.
+// ReplaceFile writes a file with mode 0600: beside path first, to the disk, and then under the name, so that nobody
+// ever sees a part of it.
 func ReplaceFile(path string, data []byte) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {

@@ -53,8 +53,10 @@ func TestReadConfigOfUpstream(t *testing.T) {
 	want := Config{
 		SocketName: "/run/topolvm/lvmd.sock",
 		DeviceClasses: []DeviceClass{
-			{Name: "raid", VolumeGroup: "raid", Type: types.TypeThick, SpareGB: &zero, LVCreateOptions: []string{"--type", "raid1", "-m", "1"}},
-			{Name: "vg1", VolumeGroup: "vg1", Default: true, Type: types.TypeThin, ThinPoolConfig: &ThinPoolConfig{Name: "thin-pool-1", OverprovisionRatio: 10}},
+			{Name: "raid", VolumeGroup: "raid", Type: types.TypeThick, SpareGB: &zero,
+				LVCreateOptions: []string{"--type", "raid1", "-m", "1"}},
+			{Name: "vg1", VolumeGroup: "vg1", Default: true, Type: types.TypeThin,
+				ThinPoolConfig: &ThinPoolConfig{Name: "thin-pool-1", OverprovisionRatio: 10}},
 		},
 		OptionClasses: []OptionClass{{Name: "ssd", Options: []string{"--type=raid1"}}},
 	}
@@ -71,7 +73,8 @@ func TestWriteConfigCanBeReadByTopoLVM(t *testing.T) {
 	must(t, err)
 	theirs := app.Config{}
 	must(t, yaml.UnmarshalStrict(data, &theirs))
-	if len(theirs.DeviceClasses) != 2 || theirs.DeviceClasses[1].ThinPoolConfig.OverprovisionRatio != 2.5 || theirs.SocketName != "/run/x.sock" {
+	if len(theirs.DeviceClasses) != 2 || theirs.DeviceClasses[1].ThinPoolConfig.OverprovisionRatio != 2.5 ||
+		theirs.SocketName != "/run/x.sock" {
 		t.Errorf("TopoLVM reads %+v", theirs)
 	}
 	info, err := os.Stat(path)
@@ -125,8 +128,10 @@ func TestPublishThatCannotWriteChangesNothingAndIsTriedAgain(t *testing.T) {
 func TestPublishAndWithdraw(t *testing.T) {
 	e, err := New(lvmtest.New(), nil, "")
 	must(t, err)
-	first, second := thickClass("b"), thickClass("a")
-	first.Default, second.Default = true, true
+	first := thickClass("b")
+	second := thickClass("a")
+	first.Default = true
+	second.Default = true
 	must(t, e.Publish(first))
 	must(t, e.Publish(second))
 	if got := names(e.classes.Load().classes); !cmp.Equal(got, []string{"a", "b"}) {
@@ -159,18 +164,24 @@ func TestValidate(t *testing.T) {
 		classes []DeviceClass
 		ok      bool
 	}{
-		"none":                         {nil, true},
-		"one thick and two thin pools": {[]DeviceClass{{Name: "a", VolumeGroup: "vg"}, thinClass("vg", 1), {Name: "c", VolumeGroup: "vg", Type: types.TypeThin, ThinPoolConfig: &ThinPoolConfig{Name: "p2", OverprovisionRatio: 1}}}, true},
-		"two thick in one group":       {[]DeviceClass{{Name: "a", VolumeGroup: "vg"}, {Name: "b", VolumeGroup: "vg"}}, false},
-		"one pool twice":               {[]DeviceClass{thinClass("a", 1), {Name: "b", VolumeGroup: "a", Type: types.TypeThin, ThinPoolConfig: &ThinPoolConfig{Name: "pool", OverprovisionRatio: 1}}}, false},
-		"one name twice":               {[]DeviceClass{{Name: "a", VolumeGroup: "x"}, {Name: "a", VolumeGroup: "y"}}, false},
-		"two defaults":                 {[]DeviceClass{{Name: "a", VolumeGroup: "x", Default: true}, {Name: "b", VolumeGroup: "y", Default: true}}, false},
-		"no name":                      {bad(func(c *DeviceClass) { c.Name = "" }), false},
-		"a name that is no key":        {bad(func(c *DeviceClass) { c.Name = "a/b" }), false},
-		"no volume group":              {bad(func(c *DeviceClass) { c.VolumeGroup = "" }), false},
-		"an unknown type":              {bad(func(c *DeviceClass) { c.Type = "fat" }), false},
-		"no pool":                      {bad(func(c *DeviceClass) { c.ThinPoolConfig = nil }), false},
-		"a ratio below 1":              {bad(func(c *DeviceClass) { c.ThinPoolConfig.OverprovisionRatio = 0.5 }), false},
+		"none": {nil, true},
+		"one thick and two thin pools": {[]DeviceClass{{Name: "a", VolumeGroup: "vg"}, thinClass("vg", 1),
+			{Name: "c", VolumeGroup: "vg", Type: types.TypeThin,
+				ThinPoolConfig: &ThinPoolConfig{Name: "p2", OverprovisionRatio: 1}}}, true},
+		"two thick in one group": {[]DeviceClass{{Name: "a", VolumeGroup: "vg"},
+			{Name: "b", VolumeGroup: "vg"}}, false},
+		"one pool twice": {[]DeviceClass{thinClass("a", 1),
+			{Name: "b", VolumeGroup: "a", Type: types.TypeThin,
+				ThinPoolConfig: &ThinPoolConfig{Name: "pool", OverprovisionRatio: 1}}}, false},
+		"one name twice": {[]DeviceClass{{Name: "a", VolumeGroup: "x"}, {Name: "a", VolumeGroup: "y"}}, false},
+		"two defaults": {[]DeviceClass{{Name: "a", VolumeGroup: "x", Default: true},
+			{Name: "b", VolumeGroup: "y", Default: true}}, false},
+		"no name":               {bad(func(c *DeviceClass) { c.Name = "" }), false},
+		"a name that is no key": {bad(func(c *DeviceClass) { c.Name = "a/b" }), false},
+		"no volume group":       {bad(func(c *DeviceClass) { c.VolumeGroup = "" }), false},
+		"an unknown type":       {bad(func(c *DeviceClass) { c.Type = "fat" }), false},
+		"no pool":               {bad(func(c *DeviceClass) { c.ThinPoolConfig = nil }), false},
+		"a ratio below 1":       {bad(func(c *DeviceClass) { c.ThinPoolConfig.OverprovisionRatio = 0.5 }), false},
 	}
 	for name, tt := range tests {
 		if err := validate(tt.classes); (err == nil) != tt.ok {

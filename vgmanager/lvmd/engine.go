@@ -2,8 +2,8 @@
 //
 // It stands behind TopoLVM's own seam, the gRPC client interfaces of its lvmd, and runs in the process that calls it.
 // Other than TopoLVM's embedded lvmd it takes new device classes while it runs, tells every watcher about every change,
-// and needs two processes for a volume: one report and one lvcreate. The form of lvmd.yaml is checked by hand (check.go): no strict decoder
-// names line and key of what is wrong.
+// and needs two processes for a volume: one report and one lvcreate. The form of lvmd.yaml is checked by hand
+// (check.go): no strict decoder names line and key of what is wrong.
 package lvmd
 
 import (
@@ -53,8 +53,9 @@ type LVM interface {
 }
 
 const (
-	// viewAge is how old a report may be that a request is answered from. It has every change of this process in it, and the agent
-	// reads it anew once a minute. It only matters for changes by other programs: what is refused because of it is looked at anew first.
+	// viewAge is how old a report may be that a request is answered from. It has every change of this process in it,
+	// and the agent reads it anew once a minute. It only matters for changes by other programs: what is refused because
+	// of it is looked at anew first.
 	viewAge = 75 * time.Second
 	// refreshAge is how old the capacity that watchers were told may become.
 	refreshAge = time.Minute
@@ -88,8 +89,8 @@ var (
 	_ proto.VGServiceClient = (*Engine)(nil)
 )
 
-// New returns an engine with the device classes of the file at path, which need not exist.
-// An empty path is for an engine that keeps its classes in memory only. Without a kernel to ask, how full a pool is stands in the last report.
+// New returns an engine with the device classes of the file at path, which need not exist. An empty path is for an
+// engine that keeps its classes in memory only. Without a kernel to ask, how full a pool is stands in the last report.
 func New(l LVM, kernel Kernel, path string) (*Engine, error) {
 	e := &Engine{lvm: l, kernel: kernel, path: path, admitting: newTurn()}
 	if path != "" {
@@ -133,11 +134,13 @@ func (e *Engine) Publish(class DeviceClass) error {
 	return e.setClasses(classes)
 }
 
-// Withdraw takes a class out. Requests for it get NotFound from then on. To withdraw a class that is not there is no error.
+// Withdraw takes a class out. Requests for it get NotFound from then on. To withdraw a class that is not there is no
+// error.
 func (e *Engine) Withdraw(name string) error {
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
-	classes := slices.DeleteFunc(slices.Clone(e.classes.Load().classes), func(c DeviceClass) bool { return c.Name == name })
+	classes := slices.DeleteFunc(slices.Clone(e.classes.Load().classes),
+		func(c DeviceClass) bool { return c.Name == name })
 	return e.setClasses(classes)
 }
 
@@ -198,7 +201,8 @@ func (t turn) enter(ctx context.Context) error {
 	case t <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return status.Errorf(status.FromContextError(ctx.Err()).Code(), "another request for volumes of this node has not ended: %v", ctx.Err())
+		return status.Errorf(status.FromContextError(ctx.Err()).Code(),
+			"another request for volumes of this node has not ended: %v", ctx.Err())
 	}
 }
 
@@ -237,8 +241,9 @@ func (e *Engine) locate(ctx context.Context, name string, read reader) (located,
 	return l, err
 }
 
-// with takes a step on a class as the view has it. If the step is refused, or LVM has another opinion than the view, the step is taken
-// once more on a report read anew: other programs change volume groups too, and a disk may have got another name.
+// with takes a step on a class as the view has it. If the step is refused, or LVM has another opinion than the view,
+// the step is taken once more on a report read anew: other programs change volume groups too, and a disk may have got
+// another name.
 func (e *Engine) with(ctx context.Context, class string, step func(l located) error) error {
 	err := e.once(ctx, class, e.view, step)
 	if err == nil || !mayBeOutdated(err) || ctx.Err() != nil {
@@ -258,11 +263,13 @@ func (e *Engine) once(ctx context.Context, class string, read reader, step func(
 // mayBeOutdated tells whether an error may come of a view that is not true any more. What took its time is not tried
 // again, nor is a request for which LVM was already read a second time.
 func mayBeOutdated(err error) bool {
-	if errors.Is(err, lvm.ErrBusy) || errors.Is(err, lvm.ErrRunning) || errors.Is(err, lvm.ErrInUse) || errors.Is(err, lvm.ErrMissingPV) {
+	if errors.Is(err, lvm.ErrBusy) || errors.Is(err, lvm.ErrRunning) || errors.Is(err, lvm.ErrInUse) ||
+		errors.Is(err, lvm.ErrMissingPV) {
 		return false
 	}
 	switch status.Code(err) {
-	case codes.NotFound, codes.AlreadyExists, codes.ResourceExhausted, codes.FailedPrecondition, codes.OutOfRange, codes.InvalidArgument,
+	case codes.NotFound, codes.AlreadyExists, codes.ResourceExhausted, codes.FailedPrecondition, codes.OutOfRange,
+		codes.InvalidArgument,
 		codes.Unavailable, codes.Internal:
 		return true
 	}
@@ -277,14 +284,17 @@ func resolve(set *classSet, class *DeviceClass, report *lvm.Report) (located, er
 		return l, status.Errorf(codes.Unavailable, "device class %s: %d volume groups of this node have the name %s: "+
 			"detach the disks of the other, or rename it", class.Name, len(named), class.VolumeGroup)
 	case l.vg == nil:
-		return l, status.Errorf(codes.Unavailable, "device class %s: volume group %s is not there: are its disks attached?", class.Name, class.VolumeGroup)
+		return l, status.Errorf(codes.Unavailable,
+			"device class %s: volume group %s is not there: are its disks attached?", class.Name, class.VolumeGroup)
 	case class.VolumeGroupUUID != "" && l.vg.UUID != class.VolumeGroupUUID:
-		return l, status.Errorf(codes.Unavailable, "device class %s: volume group %s (%s) is not there, and %s is another of its name: "+
-			"are its disks attached?", class.Name, class.VolumeGroup, class.VolumeGroupUUID, l.vg.UUID)
+		return l, status.Errorf(codes.Unavailable,
+			"device class %s: volume group %s (%s) is not there, and %s is another of its name: "+
+				"are its disks attached?", class.Name, class.VolumeGroup, class.VolumeGroupUUID, l.vg.UUID)
 	}
 	if isThin(class) {
 		if l.pool = l.vg.ThinPool(class.ThinPoolConfig.Name); l.pool == nil {
-			return l, status.Errorf(codes.Unavailable, "device class %s: volume group %s has no thin pool %s", class.Name, class.VolumeGroup, class.ThinPoolConfig.Name)
+			return l, status.Errorf(codes.Unavailable, "device class %s: volume group %s has no thin pool %s",
+				class.Name, class.VolumeGroup, class.ThinPoolConfig.Name)
 		}
 		l.fill = fill{data: l.pool.DataPercent, metadata: l.pool.MetadataPercent}
 	}

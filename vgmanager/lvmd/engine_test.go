@@ -35,8 +35,8 @@ func thinClass(name string, ratio float64) DeviceClass {
 	}
 }
 
-// newEngine returns an engine with the thick class "thick" of 1 GiB less metadata, and the thin class "thin" with a pool
-// of half a GiB and the ratio 10.
+// newEngine returns an engine with the thick class "thick" of 1 GiB less metadata, and the thin class "thin" with a
+// pool of half a GiB and the ratio 10.
 func newEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 	t.Helper()
 	fake := lvmtest.New()
@@ -74,21 +74,34 @@ func TestCreateLV(t *testing.T) {
 		want    int64
 		code    codes.Code
 	}{
-		"thick":                {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 8 * mib}, 8 * mib, codes.OK},
-		"thick, rounded up":    {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 4096}, 4 * mib, codes.OK},
-		"thin, rounded up":     {&proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 4*mib + 1}, 8 * mib, codes.OK},
-		"the default class":    {&proto.CreateLVRequest{Name: "a", SizeBytes: gib}, gib, codes.OK},
-		"all of the group":     {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: gib + 4*mib}, gib + 4*mib, codes.OK},
-		"more than the group":  {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: gib + 4*mib + 1}, 0, codes.ResourceExhausted},
-		"more than the ratio":  {&proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 6 * gib}, 0, codes.ResourceExhausted},
-		"an unknown class":     {&proto.CreateLVRequest{Name: "a", DeviceClass: "nosuch", SizeBytes: gib}, 0, codes.ResourceExhausted},
-		"an unknown option":    {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", LvcreateOptionClass: "x", SizeBytes: gib}, 0, codes.InvalidArgument},
-		"no size":              {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick"}, 0, codes.InvalidArgument},
-		"a negative size":      {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: -1}, 0, codes.InvalidArgument},
-		"no name":              {&proto.CreateLVRequest{DeviceClass: "thick", SizeBytes: gib}, 0, codes.InvalidArgument},
-		"an option for a name": {&proto.CreateLVRequest{Name: "--yes", DeviceClass: "thick", SizeBytes: gib}, 0, codes.InvalidArgument},
-		"a path for a name":    {&proto.CreateLVRequest{Name: "a/b", DeviceClass: "thick", SizeBytes: gib}, 0, codes.InvalidArgument},
-		"the name of the pool": {&proto.CreateLVRequest{Name: "pool", DeviceClass: "thin", SizeBytes: 4 * mib}, 0, codes.AlreadyExists},
+		"thick": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 8 * mib},
+			8 * mib, codes.OK},
+		"thick, rounded up": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: 4096},
+			4 * mib, codes.OK},
+		"thin, rounded up": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 4*mib + 1},
+			8 * mib, codes.OK},
+		"the default class": {&proto.CreateLVRequest{Name: "a", SizeBytes: gib}, gib, codes.OK},
+		"all of the group": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: gib + 4*mib},
+			gib + 4*mib, codes.OK},
+		"more than the group": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: gib + 4*mib + 1}, 0,
+			codes.ResourceExhausted},
+		"more than the ratio": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 6 * gib}, 0,
+			codes.ResourceExhausted},
+		"an unknown class": {&proto.CreateLVRequest{Name: "a", DeviceClass: "nosuch", SizeBytes: gib}, 0,
+			codes.ResourceExhausted},
+		"an unknown option": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", LvcreateOptionClass: "x",
+			SizeBytes: gib}, 0, codes.InvalidArgument},
+		"no size": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick"}, 0, codes.InvalidArgument},
+		"a negative size": {&proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: -1}, 0,
+			codes.InvalidArgument},
+		"no name": {&proto.CreateLVRequest{DeviceClass: "thick", SizeBytes: gib}, 0,
+			codes.InvalidArgument},
+		"an option for a name": {&proto.CreateLVRequest{Name: "--yes", DeviceClass: "thick", SizeBytes: gib}, 0,
+			codes.InvalidArgument},
+		"a path for a name": {&proto.CreateLVRequest{Name: "a/b", DeviceClass: "thick", SizeBytes: gib}, 0,
+			codes.InvalidArgument},
+		"the name of the pool": {&proto.CreateLVRequest{Name: "pool", DeviceClass: "thin", SizeBytes: 4 * mib}, 0,
+			codes.AlreadyExists},
 	}
 	for name, tt := range tests {
 		e, _ := newEngine(t)
@@ -136,9 +149,12 @@ func TestCreateLVWhenTheReadFailsMakesNothing(t *testing.T) {
 
 func TestErrorsOfLVMBecomeCodes(t *testing.T) {
 	for sentinel, code := range map[error]codes.Code{
-		lvm.ErrNoSpace: codes.ResourceExhausted, lvm.ErrInUse: codes.ResourceExhausted, lvm.ErrExists: codes.AlreadyExists,
-		lvm.ErrNotInstalled: codes.ResourceExhausted, lvm.ErrMissingPV: codes.ResourceExhausted, lvm.ErrInvalid: codes.InvalidArgument,
-		lvm.ErrNotFound: codes.ResourceExhausted, lvm.ErrBusy: codes.Unavailable, errors.New("something"): codes.Internal,
+		lvm.ErrNoSpace: codes.ResourceExhausted, lvm.ErrInUse: codes.ResourceExhausted,
+		lvm.ErrExists:       codes.AlreadyExists,
+		lvm.ErrNotInstalled: codes.ResourceExhausted, lvm.ErrMissingPV: codes.ResourceExhausted,
+		lvm.ErrInvalid:  codes.InvalidArgument,
+		lvm.ErrNotFound: codes.ResourceExhausted, lvm.ErrBusy: codes.Unavailable,
+		errors.New("something"): codes.Internal,
 	} {
 		e, fake := newEngine(t)
 		fake.Fail("LVCreateThick", sentinel)
@@ -148,12 +164,22 @@ func TestErrorsOfLVMBecomeCodes(t *testing.T) {
 }
 
 func TestNothingIsCreatedWhereLVMWouldRefuse(t *testing.T) {
-	full, some := 100.0, 1.0
+	full := 100.0
+	some := 1.0
 	tests := map[string]func(*lvmtest.Fake){
-		"data is full":     func(f *lvmtest.Fake) { f.Edit("thin", "pool", func(lv *lvm.LV) { lv.DataPercent = &full }) },
-		"metadata is full": func(f *lvmtest.Fake) { f.Edit("thin", "pool", func(lv *lvm.LV) { lv.MetadataPercent = &full }) },
-		"check needed":     func(f *lvmtest.Fake) { f.Edit("thin", "pool", func(lv *lvm.LV) { lv.CheckNeeded = true }) },
-		"read-only":        func(f *lvmtest.Fake) { f.Edit("thin", "pool", func(lv *lvm.LV) { lv.Health = "metadata_read_only" }) },
+		"data is full": func(f *lvmtest.Fake) {
+			f.Edit("thin", "pool",
+				func(lv *lvm.LV) { lv.DataPercent = &full })
+		},
+		"metadata is full": func(f *lvmtest.Fake) {
+			f.Edit("thin", "pool",
+				func(lv *lvm.LV) { lv.MetadataPercent = &full })
+		},
+		"check needed": func(f *lvmtest.Fake) { f.Edit("thin", "pool", func(lv *lvm.LV) { lv.CheckNeeded = true }) },
+		"read-only": func(f *lvmtest.Fake) {
+			f.Edit("thin", "pool",
+				func(lv *lvm.LV) { lv.Health = "metadata_read_only" })
+		},
 	}
 	for name, damage := range tests {
 		e, fake := newEngine(t)
@@ -165,7 +191,10 @@ func TestNothingIsCreatedWhereLVMWouldRefuse(t *testing.T) {
 			t.Errorf("%s: got the capacity %d, %v", name, free.GetFreeBytes(), err)
 		}
 		fake.Edit("thin", "pool", func(lv *lvm.LV) {
-			lv.DataPercent, lv.MetadataPercent, lv.Health, lv.CheckNeeded = &some, &some, "", false
+			lv.DataPercent = &some
+			lv.MetadataPercent = &some
+			lv.Health = ""
+			lv.CheckNeeded = false
 		})
 		_, err = e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib})
 		wantCode(t, name+", repaired", err, codes.OK)
@@ -178,7 +207,8 @@ func TestTwoRequestsCannotBothHaveTheLastSpace(t *testing.T) {
 	var all sync.WaitGroup
 	for _, name := range []string{"a", "b", "c", "d"} {
 		all.Go(func() {
-			_, err := e.CreateLV(context.Background(), &proto.CreateLVRequest{Name: name, DeviceClass: "thin", SizeBytes: 2 * gib})
+			_, err := e.CreateLV(context.Background(),
+				&proto.CreateLVRequest{Name: name, DeviceClass: "thin", SizeBytes: 2 * gib})
 			if err == nil {
 				granted.Store(name, true)
 			}
@@ -238,10 +268,12 @@ func TestResizeLV(t *testing.T) {
 			size, want int64
 			code       codes.Code
 		}{
-			{16 * mib, 16 * mib, codes.OK}, {16 * mib, 16 * mib, codes.OK}, {17 * mib, 20 * mib, codes.OK}, {4 * mib, 20 * mib, codes.OK},
+			{16 * mib, 16 * mib, codes.OK}, {16 * mib, 16 * mib, codes.OK}, {17 * mib, 20 * mib, codes.OK},
+			{4 * mib, 20 * mib, codes.OK},
 			{100 * gib, 0, codes.ResourceExhausted}, {0, 0, codes.InvalidArgument}, {-1, 0, codes.InvalidArgument},
 		} {
-			response, err := e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: class, SizeBytes: step.size})
+			response, err := e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: class,
+				SizeBytes: step.size})
 			wantCode(t, class, err, step.code)
 			if got := response.GetSizeBytes(); got != step.want {
 				t.Errorf("%s to %d: got %d, want %d", class, step.size, got, step.want)
@@ -261,17 +293,28 @@ func TestCreateLVSnapshot(t *testing.T) {
 		want    int64
 		code    codes.Code
 	}{
-		"read-only":           {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a", AccessType: "ro", SizeBytes: 8 * mib}, 8 * mib, codes.OK},
-		"larger and writable": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw", SizeBytes: 9 * mib}, 12 * mib, codes.OK},
-		"size of the source":  {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw"}, 8 * mib, codes.OK},
-		"smaller":             {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw", SizeBytes: 4 * mib}, 0, codes.OutOfRange},
-		"negative":            {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw", SizeBytes: -1}, 0, codes.InvalidArgument},
-		"no such source":      {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "b", AccessType: "rw"}, 0, codes.NotFound},
-		"the pool as source":  {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "pool", AccessType: "rw"}, 0, codes.NotFound},
-		"thick":               {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thick", SourceVolume: "a", AccessType: "rw"}, 0, codes.Unimplemented},
-		"too large":           {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw", SizeBytes: 6 * gib}, 0, codes.ResourceExhausted},
-		"no access type":      {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a"}, 0, codes.InvalidArgument},
-		"an unknown class":    {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "x", SourceVolume: "a", AccessType: "ro"}, 0, codes.NotFound},
+		"read-only": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
+			AccessType: "ro", SizeBytes: 8 * mib}, 8 * mib, codes.OK},
+		"larger and writable": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
+			AccessType: "rw", SizeBytes: 9 * mib}, 12 * mib, codes.OK},
+		"size of the source": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
+			AccessType: "rw"}, 8 * mib, codes.OK},
+		"smaller": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
+			AccessType: "rw", SizeBytes: 4 * mib}, 0, codes.OutOfRange},
+		"negative": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
+			AccessType: "rw", SizeBytes: -1}, 0, codes.InvalidArgument},
+		"no such source": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "b",
+			AccessType: "rw"}, 0, codes.NotFound},
+		"the pool as source": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "pool",
+			AccessType: "rw"}, 0, codes.NotFound},
+		"thick": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thick", SourceVolume: "a",
+			AccessType: "rw"}, 0, codes.Unimplemented},
+		"too large": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a",
+			AccessType: "rw", SizeBytes: 6 * gib}, 0, codes.ResourceExhausted},
+		"no access type": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a"}, 0,
+			codes.InvalidArgument},
+		"an unknown class": {&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "x", SourceVolume: "a",
+			AccessType: "ro"}, 0, codes.NotFound},
 	}
 	for name, tt := range tests {
 		e, fake := newEngine(t)
@@ -295,7 +338,8 @@ func TestCreateLVSnapshotThatCannotGrowLeavesNothing(t *testing.T) {
 	_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 8 * mib})
 	must(t, err)
 	fake.Fail("LVExtend", lvm.ErrNoSpace)
-	request := &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw", SizeBytes: 16 * mib}
+	request := &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw",
+		SizeBytes: 16 * mib}
 	_, err = e.CreateLVSnapshot(t.Context(), request)
 	wantCode(t, "snapshot", err, codes.ResourceExhausted)
 	fake.Fail("LVExtend", nil)
@@ -310,13 +354,15 @@ func TestGetLVListHasTheVolumesOfTheClass(t *testing.T) {
 	ctx := t.Context()
 	// A thick class beside the thin one, in the same volume group.
 	must(t, e.SetClasses([]DeviceClass{{Name: "beside", VolumeGroup: "thin"}, thinClass("thin", 1)}))
-	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib, Tags: []string{"x", "y"}})
+	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib,
+		Tags: []string{"x", "y"}})
 	must(t, err)
 	_, err = e.CreateLV(ctx, &proto.CreateLVRequest{Name: "b", DeviceClass: "beside", SizeBytes: mib})
 	must(t, err)
 	list, err := e.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "thin"})
 	must(t, err)
-	want := &proto.LogicalVolume{Name: "a", SizeBytes: 4 * mib, Tags: []string{"x", "y"}, Path: "/dev/thin/a", Attr: "Vwi-a-----", DevMajor: 254, DevMinor: 1}
+	want := &proto.LogicalVolume{Name: "a", SizeBytes: 4 * mib, Tags: []string{"x", "y"}, Path: "/dev/thin/a",
+		Attr: "Vwi-a-----", DevMajor: 254, DevMinor: 1}
 	if len(list.Volumes) != 1 || list.Volumes[0].String() != want.String() {
 		t.Errorf("got %v, want %v", list.Volumes, want)
 	}

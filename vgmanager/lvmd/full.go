@@ -18,8 +18,8 @@ type Kernel interface {
 	Volume(ctx context.Context, vg, lv string) (devicemapper.Device, error)
 }
 
-// DefaultHighWaterMark is the percentage of a pool's data or metadata from which it takes no new volume, no snapshot and no growth: what
-// is left is for the volumes that it has promised already.
+// DefaultHighWaterMark is the percentage of a pool's data or metadata from which it takes no new volume, no snapshot
+// and no growth: what is left is for the volumes that it has promised already.
 const DefaultHighWaterMark = 95
 
 // highWater is that percentage of a class.
@@ -30,8 +30,8 @@ func highWater(c *DeviceClass) float64 {
 	return float64(c.ThinPoolConfig.HighWaterMarkPercent)
 }
 
-// LVM itself refuses new volumes in a pool whose metadata has less than 4 MiB free, or less than a quarter if that is smaller
-// (lib/metadata/thin_manip.c, pool_below_threshold).
+// LVM itself refuses new volumes in a pool whose metadata has less than 4 MiB free, or less than a quarter if that is
+// smaller (lib/metadata/thin_manip.c, pool_below_threshold).
 const (
 	metadataReserve      = lvm.Bytes(4) << 20
 	metadataReserveShare = 0.25
@@ -49,8 +49,9 @@ func metadataMark(size lvm.Bytes, mark float64) float64 {
 // fill is how full a pool is, in percent; nil where that is not known, as of a pool that is not active.
 type fill struct{ data, metadata *float64 }
 
-// now replaces what the report says about the fill of the pool by what the kernel says at this moment: writes of Pods change it, and
-// no report tells. A pool that the kernel does not have, or that does not answer, stays as it was reported.
+// now replaces what the report says about the fill of the pool by what the kernel says at this moment: writes of Pods
+// change it, and no report tells. A pool that the kernel does not have, or that does not answer, stays as it was
+// reported.
 func (l *located) now(ctx context.Context, kernel Kernel) {
 	if l.pool == nil {
 		return
@@ -86,7 +87,8 @@ func (l located) refusal() string {
 		return l.class.Closed
 	}
 	if l.vg.MissingPVs > 0 {
-		return fmt.Sprintf("volume group %s lacks %d of its physical volumes: attach or replace the device", l.vg.Name, l.vg.MissingPVs)
+		return fmt.Sprintf("volume group %s lacks %d of its physical volumes: attach or replace the device", l.vg.Name,
+			l.vg.MissingPVs)
 	}
 	if l.pool == nil {
 		return ""
@@ -103,13 +105,15 @@ func (l located) refusal() string {
 		mark    float64
 	}{{"data", l.fill.data, mark}, {"metadata", l.fill.metadata, metadataMark(l.pool.MetadataSize, mark)}} {
 		if part.percent != nil && *part.percent >= part.mark {
-			full = append(full, fmt.Sprintf("its %s is %.1f %% full, and the limit is %.0f %%", part.name, *part.percent, part.mark))
+			full = append(full, fmt.Sprintf("its %s is %.1f %% full, and the limit is %.0f %%", part.name,
+				*part.percent, part.mark))
 		}
 	}
 	if len(full) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("thin pool %s: %s: add a device to the device class, or delete volumes or snapshots", name, strings.Join(full, ", and "))
+	return fmt.Sprintf("thin pool %s: %s: add a device to the device class, or delete volumes or snapshots", name,
+		strings.Join(full, ", and "))
 }
 
 // open refuses what needs room in a class that has none to give, whatever the size.

@@ -128,9 +128,11 @@ func (b *bench) createAll(t *testing.T) {
 	if told == 0 {
 		t.Fatal("there is no capacity")
 	}
-	_, err := b.engine.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "over", DeviceClass: "raid", SizeBytes: told + 1})
+	_, err := b.engine.CreateLV(t.Context(),
+		&proto.CreateLVRequest{Name: "over", DeviceClass: "raid", SizeBytes: told + 1})
 	wantCode(t, "more than is told", err, codes.ResourceExhausted)
-	response, err := b.engine.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "all", DeviceClass: "raid", SizeBytes: told})
+	response, err := b.engine.CreateLV(t.Context(),
+		&proto.CreateLVRequest{Name: "all", DeviceClass: "raid", SizeBytes: told})
 	if err != nil || response.Volume.SizeBytes != told {
 		t.Fatalf("of the %d bytes that were told: got %v, %v", told, response.GetVolume(), err)
 	}
@@ -150,7 +152,8 @@ var levels = [][]string{
 func TestAVolumeOfTheToldCapacitySucceeds(t *testing.T) {
 	b := newBench(t)
 	for _, options := range levels {
-		for _, sizes := range lane.Rotate([]int64{12, 12, 12, 12, 12}, []int64{20, 15, 9, 7, 5}, []int64{9, 9, 9, 9, 9, 9, 9, 9, 9, 9}) {
+		for _, sizes := range lane.Rotate([]int64{12, 12, 12, 12, 12}, []int64{20, 15, 9, 7, 5},
+			[]int64{9, 9, 9, 9, 9, 9, 9, 9, 9, 9}) {
 			t.Run(fmt.Sprint(strings.Join(options, " "), sizes), func(t *testing.T) {
 				b.group(t, options, sizes...)
 				defer b.end(t)
@@ -219,7 +222,8 @@ func TestAVolumeGrowsByWhatIsTold(t *testing.T) {
 				b.group(t, options, 12, 11, 10, 10, 9, 8, 8, 8, 8, 8)
 				defer b.end(t)
 				ctx := t.Context()
-				_, err := b.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "raid", SizeBytes: 16 * mib})
+				_, err := b.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "raid",
+					SizeBytes: 16 * mib})
 				must(t, err)
 				prepare(t)
 				b.waitForSync(t)
@@ -229,10 +233,12 @@ func TestAVolumeGrowsByWhatIsTold(t *testing.T) {
 				if g.room == 0 {
 					t.Fatalf("there is no room: %+v", vg.PVs)
 				}
-				_, err = b.engine.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: "raid", SizeBytes: int64(lv.Size+g.room) + 1})
+				_, err = b.engine.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: "raid",
+					SizeBytes: int64(lv.Size+g.room) + 1})
 				wantCode(t, "more than is there", err, codes.ResourceExhausted)
 				for range 2 {
-					response, err := b.engine.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: "raid", SizeBytes: int64(lv.Size + g.room)})
+					response, err := b.engine.ResizeLV(ctx,
+						&proto.ResizeLVRequest{Name: "a", DeviceClass: "raid", SizeBytes: int64(lv.Size + g.room)})
 					if err != nil || response.SizeBytes != int64(lv.Size+g.room) {
 						t.Fatalf("from %d by %d on %v: got %v, %v", lv.Size, g.room, g.devices, response, err)
 					}
@@ -243,7 +249,7 @@ func TestAVolumeGrowsByWhatIsTold(t *testing.T) {
 	}
 }
 
-// waitForSync waits for the volumes that LVM synchronises though it was asked not to.
+// waitForSync waits for the volumes that LVM synchronizes though it was asked not to.
 func (b *bench) waitForSync(t *testing.T) {
 	t.Helper()
 	for range 300 {

@@ -14,7 +14,8 @@ import (
 )
 
 // GetLVList returns the volumes of a class: those of its thin pool, or all thick ones of its volume group.
-func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest, _ ...grpc.CallOption) (*proto.GetLVListResponse, error) {
+func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest,
+	_ ...grpc.CallOption) (*proto.GetLVListResponse, error) {
 	var response *proto.GetLVListResponse
 	err := e.with(ctx, in.GetDeviceClass(), func(l located) error {
 		response = &proto.GetLVListResponse{}
@@ -46,7 +47,8 @@ func (e *Engine) complete(ctx context.Context, l located, lv *lvm.LV) (*proto.Lo
 	return volume, e.number(ctx, l, volume)
 }
 
-// FindLV returns a volume of a class with all eight fields. An active one has its device number. NotFound: it does not exist.
+// FindLV returns a volume of a class with all eight fields. An active one has its device number. NotFound: it does not
+// exist.
 func (e *Engine) FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -55,7 +57,8 @@ func (e *Engine) FindLV(ctx context.Context, class, name string) (*proto.Logical
 	err := e.with(ctx, class, func(l located) error {
 		lv := l.volume(name)
 		if lv == nil || !l.has(lv) {
-			return status.Errorf(codes.NotFound, "device class %s has no logical volume %s in volume group %s", l.class.Name, name, l.vg.Name)
+			return status.Errorf(codes.NotFound, "device class %s has no logical volume %s in volume group %s",
+				l.class.Name, name, l.vg.Name)
 		}
 		var err error
 		found, err = e.complete(ctx, l, lv)
@@ -78,8 +81,8 @@ func (e *Engine) Exists(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// ClassOf returns the class that has a volume. It reads a new report. NotFound: none has it. Unavailable: the volume group or
-// the pool of a class is not there, so whether that one has it is not known.
+// ClassOf returns the class that has a volume. It reads a new report. NotFound: none has it. Unavailable: the volume
+// group or the pool of a class is not there, so whether that one has it is not known.
 func (e *Engine) ClassOf(ctx context.Context, name string) (string, error) {
 	report, err := e.lvm.Report(ctx)
 	if err != nil {
@@ -99,7 +102,8 @@ func (e *Engine) ClassOf(ctx context.Context, name string) (string, error) {
 		}
 	}
 	if unknown != nil {
-		return "", status.Errorf(codes.Unavailable, "which device class has logical volume %s is not known: %v", name, unknown)
+		return "", status.Errorf(codes.Unavailable,
+			"which device class has logical volume %s is not known: %v", name, unknown)
 	}
 	return "", status.Errorf(codes.NotFound, "no device class of this node has logical volume %s", name)
 }
@@ -138,7 +142,8 @@ func (l located) has(lv *lvm.LV) bool {
 }
 
 // GetFreeBytes returns the capacity of a class: what new volumes may have together, without the spare.
-func (e *Engine) GetFreeBytes(ctx context.Context, in *proto.GetFreeBytesRequest, _ ...grpc.CallOption) (*proto.GetFreeBytesResponse, error) {
+func (e *Engine) GetFreeBytes(ctx context.Context, in *proto.GetFreeBytesRequest,
+	_ ...grpc.CallOption) (*proto.GetFreeBytesResponse, error) {
 	l, err := e.locate(ctx, in.GetDeviceClass(), e.view)
 	if err != nil {
 		return nil, err

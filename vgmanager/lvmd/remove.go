@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// maxTogether is how many volumes are removed by one command. It commits the metadata of the group once for each, and has to be done
-// within its time limit.
+// maxTogether is how many volumes are removed by one command. It commits the metadata of the group once for each, and
+// has to be done within its time limit.
 const maxTogether = 32
 
 // removal is a request to remove a volume, and its answer.
@@ -60,8 +60,9 @@ func (r *removals) take(one *removal) []*removal {
 	return together
 }
 
-// RemoveLV removes a volume. NotFound means that it does not exist, which callers take for success; therefore a volume group
-// that cannot be seen is Unavailable, and a class that is not known FailedPrecondition: the volume may well exist.
+// RemoveLV removes a volume. NotFound means that it does not exist, which callers take for success; therefore a volume
+// group that cannot be seen is Unavailable, and a class that is not known FailedPrecondition: the volume may well
+// exist.
 //
 // Requests that come together share a command.
 func (e *Engine) RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, _ ...grpc.CallOption) (*proto.Empty, error) {
@@ -91,7 +92,8 @@ func answered(err error) (*proto.Empty, error) {
 	return &proto.Empty{}, nil
 }
 
-// remove removes volumes of one class, and answers each request. A caller that gives up leaves the others with their answers.
+// remove removes volumes of one class, and answers each request. A caller that gives up leaves the others with their
+// answers.
 func (e *Engine) remove(ctx context.Context, together []*removal) {
 	ctx = context.WithoutCancel(ctx)
 	if len(together) > 1 {
@@ -108,13 +110,15 @@ func (e *Engine) remove(ctx context.Context, together []*removal) {
 			}
 			return
 		}
-		log.FromContext(ctx).Info("logical volumes are removed one by one", "deviceClass", together[0].class, "volumes", len(names), "cause", err.Error())
+		log.FromContext(ctx).Info("logical volumes are removed one by one", "deviceClass", together[0].class, "volumes",
+			len(names), "cause", err.Error())
 	}
 	for _, one := range together {
 		err := e.with(ctx, one.class, func(l located) error { return e.removeFrom(ctx, l, []string{one.name}) })
 		if _, known := e.classes.Load().find(one.class); !known {
 			err = status.Errorf(codes.FailedPrecondition,
-				"device class %q is not known on this node, so whether logical volume %s exists is not known either", one.class, one.name)
+				"device class %q is not known on this node, so whether logical volume %s exists is not known either",
+				one.class, one.name)
 		}
 		one.answer <- err
 	}
@@ -141,11 +145,13 @@ func (l located) removable(name string) error {
 		return status.Errorf(codes.NotFound, "logical volume %s/%s not found", l.vg.Name, name)
 	}
 	if lv.Attr.IsThinPool() {
-		return status.Errorf(codes.InvalidArgument, "logical volume %s/%s is a thin pool, not a volume", l.vg.Name, name)
+		return status.Errorf(codes.InvalidArgument, "logical volume %s/%s is a thin pool, not a volume",
+			l.vg.Name, name)
 	}
 	for i := range l.vg.LVs {
 		if other := &l.vg.LVs[i]; other.Origin == name && !other.Attr.IsThinVolume() {
-			return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s has the snapshot %s, which would be lost", l.vg.Name, name, other.Name)
+			return status.Errorf(codes.FailedPrecondition,
+				"logical volume %s/%s has the snapshot %s, which would be lost", l.vg.Name, name, other.Name)
 		}
 	}
 	return nil

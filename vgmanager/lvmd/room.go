@@ -8,16 +8,16 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// This file tells how large one logical volume of several images can be. LVM puts each image on physical volumes that no other
-// image of the volume has: first on those with the largest free areas, and when an image has filled its own, on further ones that
-// nobody has. Which ones exactly depends on details, so what is told here is what always succeeds:
+// This file tells how large one logical volume of several images can be. LVM puts each image on physical volumes that
+// no other image of the volume has: first on those with the largest free areas, and when an image has filled its own,
+// on further ones that nobody has. Which ones exactly depends on details, so what is told here is what always succeeds:
 //
 //   - with each image on one physical volume: what the one has that is the last to be chosen;
-//   - where nothing is fragmented, also with several for each: of each further set of as many physical volumes as there are images
-//     what the smallest of it has.
+//   - if nothing is fragmented, also with several for each: of each further set of as many physical volumes as there
+//     are images what the smallest of it has.
 //
-// With disks of one size whose number is a multiple of the images this is all that can be had. Else LVM may find more: with one
-// disk of twice the size of two others, raid1 can have both of these for one image, and half of that is told.
+// With disks of one size whose number is a multiple of the images this is all that can be had. Else LVM may find more:
+// with one disk of twice the size of two others, raid1 can have both of these for one image, and half of that is told.
 
 // disk is a physical volume as far as allocation is concerned, in extents.
 type disk struct {
@@ -46,8 +46,8 @@ func disks(vg *lvm.VG) []disk {
 	return list
 }
 
-// metadataBytes is more than the kernel's superblock and bitmap of an image ever need: LVM makes regions so large that there are at
-// most 2^21 of them, a bit each.
+// metadataBytes is more than the kernel's superblock and bitmap of an image ever need: LVM makes regions so large that
+// there are at most 2^21 of them, a bit each.
 const metadataBytes = lvm.Bytes(1) << 20
 
 // metadataExtents is what LVM puts beside each image of a layout.
@@ -66,8 +66,8 @@ func imageRoom(layout lvm.Layout, vg *lvm.VG) int64 {
 	return max(0, inSets(usable, layout.Images)-meta)
 }
 
-// onePerImage returns the physical volumes to name to lvcreate, so that each image is on one: those with the most free extents. It is
-// empty where a volume of that size needs more.
+// onePerImage returns the physical volumes to name to lvcreate, so that each image is on one: those with the most free
+// extents. It is empty where a volume of that size needs more.
 func onePerImage(layout lvm.Layout, vg *lvm.VG, image int64) []string {
 	meta := metadataExtents(layout, vg.ExtentSize)
 	usable := slices.DeleteFunc(disks(vg), func(d disk) bool { return d.largest <= meta })
@@ -85,7 +85,8 @@ func namesOf(list []disk) []string {
 	return names
 }
 
-// inSets returns what each of n images has when every further set of n physical volumes, the largest first, gives each image one.
+// inSets returns what each of n images has when every further set of n physical volumes, the largest first, gives each
+// image one.
 func inSets(sorted []disk, n int) int64 {
 	fragmented := slices.ContainsFunc(sorted, func(d disk) bool { return !d.whole })
 	var sum int64
@@ -132,8 +133,8 @@ func growthOf(vg *lvm.VG, lv *lvm.LV, options []string) growth {
 	return growth{room: createRoom(layout, vg)}
 }
 
-// imageGrowth returns how much a RAID volume can grow: its images where they are, or on physical volumes that none of them is on.
-// LVM may do both at once; what is told here always succeeds.
+// imageGrowth returns how much a RAID volume can grow: its images where they are, or on physical volumes that none of
+// them is on. LVM may do both at once; what is told here always succeeds.
 func imageGrowth(vg *lvm.VG, lv *lvm.LV) growth {
 	parts := partsOf(vg, lv)
 	if parts.data == 0 {
@@ -143,7 +144,8 @@ func imageGrowth(vg *lvm.VG, lv *lvm.LV) growth {
 	free := map[string]int64{}
 	for _, d := range disks(vg) {
 		if parts.holders[d.uuid] {
-			own, free[d.uuid] = append(own, d), d.free
+			own = append(own, d)
+			free[d.uuid] = d.free
 		} else {
 			others = append(others, d)
 		}
@@ -156,9 +158,11 @@ func imageGrowth(vg *lvm.VG, lv *lvm.LV) growth {
 		}
 		inPlace = min(inPlace, room)
 	}
-	image, devices := inPlace, own
+	image := inPlace
+	devices := own
 	if elsewhere := inSets(others, len(parts.images)); elsewhere > inPlace {
-		image, devices = elsewhere, others
+		image = elsewhere
+		devices = others
 	}
 	return growth{room: lvm.Bytes(image*parts.data) * vg.ExtentSize, devices: namesOf(devices)}
 }

@@ -32,7 +32,8 @@ func TestRAIDOptions(t *testing.T) {
 	}
 }
 
-// groupOf makes a volume group of extents of 4 MiB. Each text is a physical volume: its free areas, and "closed" or "missing".
+// groupOf makes a volume group of extents of 4 MiB. Each text is a physical volume: its free areas, and "closed" or
+// "missing".
 func groupOf(t *testing.T, pvs ...string) *lvm.VG {
 	t.Helper()
 	vg := &lvm.VG{Name: "vg", ExtentSize: 4 << 20}
@@ -121,8 +122,10 @@ func withImages(vg *lvm.VG, data, n lvm.Bytes, on ...string) *lvm.LV {
 	vg.LVs = append(vg.LVs, lvm.LV{Name: "a", Attr: "rwi-a-r---", SegType: "raid5", Size: data * n << 22})
 	for i, uuids := range on {
 		vg.Hidden = append(vg.Hidden,
-			lvm.LV{Name: fmt.Sprintf("a_rimage_%d", i), Parent: "a", Attr: "iwi-aor---", Size: n << 22, PVs: strings.Fields(uuids)},
-			lvm.LV{Name: fmt.Sprintf("a_rmeta_%d", i), Parent: "a", Attr: "ewi-aor---", Size: 4 << 20, PVs: strings.Fields(uuids)})
+			lvm.LV{Name: fmt.Sprintf("a_rimage_%d", i), Parent: "a", Attr: "iwi-aor---", Size: n << 22,
+				PVs: strings.Fields(uuids)},
+			lvm.LV{Name: fmt.Sprintf("a_rmeta_%d", i), Parent: "a", Attr: "ewi-aor---", Size: 4 << 20,
+				PVs: strings.Fields(uuids)})
 	}
 	return &vg.LVs[0]
 }
@@ -135,11 +138,14 @@ func TestGrowthOfAVolumeWithImages(t *testing.T) {
 		want    lvm.Bytes
 		devices string
 	}{
-		"where it is":                     {[]string{"5", "9"}, 1, []string{"0", "1"}, 5, "/dev/1 /dev/0"},
-		"an image on two":                 {[]string{"5", "9", "1"}, 1, []string{"0 2", "1"}, 6, "/dev/1 /dev/0 /dev/2"},
-		"parity":                          {[]string{"5", "9", "7"}, 2, []string{"0", "1", "2"}, 10, "/dev/1 /dev/2 /dev/0"},
-		"elsewhere":                       {[]string{"5", "1", "7", "6"}, 1, []string{"0", "1"}, 6, "/dev/2 /dev/3"},
-		"its device is closed":            {[]string{"5", "5 closed", "7", "6"}, 1, []string{"0", "1"}, 6, "/dev/2 /dev/3"},
+		"where it is": {[]string{"5", "9"}, 1, []string{"0", "1"}, 5, "/dev/1 /dev/0"},
+		"an image on two": {[]string{"5", "9", "1"}, 1, []string{"0 2", "1"}, 6,
+			"/dev/1 /dev/0 /dev/2"},
+		"parity": {[]string{"5", "9", "7"}, 2, []string{"0", "1", "2"}, 10,
+			"/dev/1 /dev/2 /dev/0"},
+		"elsewhere": {[]string{"5", "1", "7", "6"}, 1, []string{"0", "1"}, 6, "/dev/2 /dev/3"},
+		"its device is closed": {[]string{"5", "5 closed", "7", "6"}, 1, []string{"0", "1"}, 6,
+			"/dev/2 /dev/3"},
 		"its device is closed, one other": {[]string{"5", "5 closed", "7"}, 1, []string{"0", "1"}, 0, "/dev/0"},
 		"an image is being moved":         {[]string{"5", "5"}, 1, []string{"0", ""}, 0, ""},
 		"its parts are not known":         {[]string{"5", "5"}, 1, nil, 0, ""},
@@ -155,10 +161,12 @@ func TestGrowthOfAVolumeWithImages(t *testing.T) {
 
 func TestGrowthOfPlainVolumes(t *testing.T) {
 	vg := groupOf(t, "10", "4", "9 closed")
-	if g := growthOf(vg, &lvm.LV{Name: "a", Attr: "-wi-a-----", SegType: "linear"}, []string{"--type", "raid1"}); g.room>>22 != 14 || g.devices != nil {
+	if g := growthOf(vg, &lvm.LV{Name: "a", Attr: "-wi-a-----", SegType: "linear"},
+		[]string{"--type", "raid1"}); g.room>>22 != 14 || g.devices != nil {
 		t.Errorf("linear: got %+v", g)
 	}
-	if g := growthOf(vg, &lvm.LV{Name: "a", Attr: "-wi-a-----", SegType: "striped"}, []string{"--stripes", "2"}); g.room>>22 != 8 {
+	if g := growthOf(vg, &lvm.LV{Name: "a", Attr: "-wi-a-----", SegType: "striped"},
+		[]string{"--stripes", "2"}); g.room>>22 != 8 {
 		t.Errorf("striped: got %+v", g)
 	}
 }
@@ -214,7 +222,8 @@ func TestRAIDClassTellsAndGrantsWhatIsLeftAfterRedundancy(t *testing.T) {
 	if fake.Calls()["LVExtend"] != 1 {
 		t.Errorf("got %v", fake.Calls())
 	}
-	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "raid", SourceVolume: "a", AccessType: "ro"})
+	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "raid", SourceVolume: "a",
+		AccessType: "ro"})
 	wantCode(t, "a snapshot of a RAID volume", err, codes.Unimplemented)
 }
 
@@ -282,7 +291,9 @@ func TestARequestDoesNotWaitForEverForAnother(t *testing.T) {
 
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(upstream))
-	f.Add([]byte("device-classes: [{name: a, volume-group: b, type: thin, thin-pool: {name: p, overprovision-ratio: 1e999}}]"))
+	f.Add(
+		[]byte(
+			"device-classes: [{name: a, volume-group: b, type: thin, thin-pool: {name: p, overprovision-ratio: 1e999}}]"))
 	f.Add([]byte("device-classes: [{name: a, volume-group: b, spare-gb: 18446744073709551615, stripe: 4294967295}]"))
 	f.Add([]byte("{}"))
 	f.Add([]byte("device-classes: {"))

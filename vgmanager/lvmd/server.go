@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Serve registers the engine as TopoLVM's two services, and gRPC's health service, for clients in other processes: TopoLVM's own node
-// service and controller among them.
+// Serve registers the engine as TopoLVM's two services, and gRPC's health service, for clients in other processes:
+// TopoLVM's own node service and controller among them.
 func (e *Engine) Serve(server *grpc.Server) {
 	proto.RegisterLVServiceServer(server, &lvService{engine: e})
 	proto.RegisterVGServiceServer(server, &vgService{engine: e})
@@ -53,7 +53,8 @@ func (s *lvService) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*p
 	return s.engine.ResizeLV(ctx, in)
 }
 
-func (s *lvService) CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest) (*proto.CreateLVSnapshotResponse, error) {
+func (s *lvService) CreateLVSnapshot(ctx context.Context,
+	in *proto.CreateLVSnapshotRequest) (*proto.CreateLVSnapshotResponse, error) {
 	return s.engine.CreateLVSnapshot(ctx, in)
 }
 
@@ -66,7 +67,8 @@ func (s *vgService) GetLVList(ctx context.Context, in *proto.GetLVListRequest) (
 	return s.engine.GetLVList(ctx, in)
 }
 
-func (s *vgService) GetFreeBytes(ctx context.Context, in *proto.GetFreeBytesRequest) (*proto.GetFreeBytesResponse, error) {
+func (s *vgService) GetFreeBytes(ctx context.Context,
+	in *proto.GetFreeBytesRequest) (*proto.GetFreeBytesResponse, error) {
 	return s.engine.GetFreeBytes(ctx, in)
 }
 

@@ -40,7 +40,8 @@ func useAsTopoLVM(t *testing.T, connection *grpc.ClientConn, class string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	volumes, groups := proto.NewLVServiceClient(connection), proto.NewVGServiceClient(connection)
+	volumes := proto.NewLVServiceClient(connection)
+	groups := proto.NewVGServiceClient(connection)
 	watch, err := groups.Watch(ctx, &proto.Empty{})
 	must(t, err)
 	first, err := watch.Recv()
@@ -49,7 +50,8 @@ func useAsTopoLVM(t *testing.T, connection *grpc.ClientConn, class string) {
 		t.Fatalf("got %v", first)
 	}
 	for range 2 {
-		created, err := volumes.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: class, SizeBytes: 8 * mib, Tags: []string{"t"}})
+		created, err := volumes.CreateLV(ctx,
+			&proto.CreateLVRequest{Name: "a", DeviceClass: class, SizeBytes: 8 * mib, Tags: []string{"t"}})
 		if err != nil || created.GetVolume().GetSizeBytes() != 8*mib {
 			t.Fatalf("got %v, %v", created, err)
 		}
@@ -58,7 +60,9 @@ func useAsTopoLVM(t *testing.T, connection *grpc.ClientConn, class string) {
 	if err != nil || room(second, class) != room(first, class)-uint64(8*mib) {
 		t.Errorf("got %v after %v, %v", second, first, err)
 	}
-	snapshot, err := volumes.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "b", SourceVolume: "a", DeviceClass: class, SizeBytes: 16 * mib, AccessType: "rw"})
+	snapshot, err := volumes.CreateLVSnapshot(ctx,
+		&proto.CreateLVSnapshotRequest{Name: "b", SourceVolume: "a", DeviceClass: class, SizeBytes: 16 * mib,
+			AccessType: "rw"})
 	if err != nil || snapshot.GetSnapshot().GetSizeBytes() != 16*mib {
 		t.Fatalf("got %v, %v", snapshot, err)
 	}

@@ -16,13 +16,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// CreateLVSnapshot makes a thin snapshot: read-only (access type "ro") for a CSI snapshot, writable ("rw") for a restore or a
-// clone, which may be larger than its source. A size of 0 is the source's.
-// Like a volume of its own, a snapshot counts with its full size: every block of it may be written anew.
+// CreateLVSnapshot makes a thin snapshot: read-only (access type "ro") for a CSI snapshot, writable ("rw") for a
+// restore or a clone, which may be larger than its source. A size of 0 is the source's. Like a volume of its own, a
+// snapshot counts with its full size: every block of it may be written anew.
 //
 // Codes: NotFound (class, source), Unimplemented (thick), OutOfRange (smaller than the source), ResourceExhausted,
 // InvalidArgument, AlreadyExists, and those of codeTable.
-func (e *Engine) CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest, _ ...grpc.CallOption) (*proto.CreateLVSnapshotResponse, error) {
+func (e *Engine) CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest,
+	_ ...grpc.CallOption) (*proto.CreateLVSnapshotResponse, error) {
 	if err := checkSnapshotRequest(in); err != nil {
 		return nil, err
 	}
@@ -41,7 +42,8 @@ func (e *Engine) CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapsho
 	return &proto.CreateLVSnapshotResponse{Snapshot: made}, nil
 }
 
-func (e *Engine) snapshotIn(ctx context.Context, l located, in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
+func (e *Engine) snapshotIn(ctx context.Context, l located,
+	in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
 	if present := l.vg.LV(in.GetName()); present != nil {
 		return e.existingSnapshot(ctx, l, present, in)
 	}
@@ -58,7 +60,8 @@ func (e *Engine) snapshotIn(ctx context.Context, l located, in *proto.CreateLVSn
 	if err := e.snapshot(ctx, l, in, source, size); err != nil {
 		return nil, statusOf(err)
 	}
-	log.FromContext(ctx).Info("snapshot created", "deviceClass", l.class.Name, "lv", in.GetName(), "source", source.Name, "size", int64(size))
+	log.FromContext(ctx).Info("snapshot created", "deviceClass", l.class.Name, "lv", in.GetName(), "source",
+		source.Name, "size", int64(size))
 	e.watchers.notify()
 	return &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}, nil
 }
@@ -79,32 +82,38 @@ func checkSnapshotRequest(in *proto.CreateLVSnapshotRequest) error {
 // source returns the volume that a snapshot is made of, and the size that it shall have.
 func (l located) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, error) {
 	if l.pool == nil {
-		return nil, 0, status.Errorf(codes.Unimplemented, "device class %s is thick: only thin volumes have snapshots", l.class.Name)
+		return nil, 0, status.Errorf(codes.Unimplemented,
+			"device class %s is thick: only thin volumes have snapshots", l.class.Name)
 	}
 	source := l.volume(in.GetSourceVolume())
 	if source == nil {
 		return nil, 0, status.Errorf(codes.NotFound, "source %s/%s not found", l.vg.Name, in.GetSourceVolume())
 	}
 	if source.PoolName != l.pool.Name {
-		return nil, 0, status.Errorf(codes.Unimplemented, "source %s/%s is not in the thin pool %s", l.vg.Name, source.Name, l.pool.Name)
+		return nil, 0, status.Errorf(codes.Unimplemented, "source %s/%s is not in the thin pool %s", l.vg.Name,
+			source.Name, l.pool.Name)
 	}
 	if in.GetSizeBytes() == 0 {
 		return source, source.Size, nil
 	}
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
 	if size < source.Size {
-		return nil, 0, status.Errorf(codes.OutOfRange, "%d bytes are requested, the source %s has %d", in.GetSizeBytes(), source.Name, source.Size)
+		return nil, 0, status.Errorf(codes.OutOfRange, "%d bytes are requested, the source %s has %d",
+			in.GetSizeBytes(), source.Name, source.Size)
 	}
 	return source, size, nil
 }
 
-// existingSnapshot answers a request that was answered before, perhaps by a process that was killed before the snapshot had grown. The
-// source may be gone by now.
-func (e *Engine) existingSnapshot(ctx context.Context, l located, present *lvm.LV, in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
+// existingSnapshot answers a request that was answered before, perhaps by a process that was killed before the snapshot
+// had grown. The source may be gone by now.
+func (e *Engine) existingSnapshot(ctx context.Context, l located, present *lvm.LV,
+	in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
-	ours := l.pool != nil && present.PoolName == l.pool.Name && (present.Origin == "" || present.Origin == in.GetSourceVolume())
+	ours := l.pool != nil && present.PoolName == l.pool.Name &&
+		(present.Origin == "" || present.Origin == in.GetSourceVolume())
 	if !ours {
-		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s exists and is another one", l.vg.Name, present.Name)
+		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s exists and is another one",
+			l.vg.Name, present.Name)
 	}
 	if present.Size >= size {
 		return message(present), nil
@@ -134,9 +143,11 @@ func inherited(tags []string, source *lvm.LV) []string {
 }
 
 // snapshot makes the snapshot and grows it. If it cannot grow it is removed again, so that the next try begins anew.
-func (e *Engine) snapshot(ctx context.Context, l located, in *proto.CreateLVSnapshotRequest, source *lvm.LV, to lvm.Bytes) error {
+func (e *Engine) snapshot(ctx context.Context, l located, in *proto.CreateLVSnapshotRequest, source *lvm.LV,
+	to lvm.Bytes) error {
 	err := e.lvm.LVCreateSnapshot(ctx, lvm.SnapshotOptions{
-		VG: l.vg.Name, Source: source.Name, Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro", Tags: inherited(in.GetTags(), source),
+		VG: l.vg.Name, Source: source.Name, Name: in.GetName(), ReadOnly: in.GetAccessType() == "ro",
+		Tags: inherited(in.GetTags(), source),
 	})
 	if err != nil || to == source.Size {
 		return err

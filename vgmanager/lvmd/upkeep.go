@@ -13,8 +13,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// conditionAge is how old a report may be that the health of a volume is told from: more than the minute in which the node is
-// looked at anyway, so that a question about health starts no process.
+// conditionAge is how old a report may be that the health of a volume is told from: more than the minute in which the
+// node is looked at anyway, so that a question about health starts no process.
 const conditionAge = 2 * time.Minute
 
 // ActivateLV makes the device of a volume, for example after LVM did not activate its volume group at boot.
@@ -44,7 +44,10 @@ func (e *Engine) upkeep(ctx context.Context, class, name string, command func(vg
 
 // Condition tells what is wrong with a volume, in words; "" if nothing is. It may be as old as conditionAge.
 func (e *Engine) Condition(ctx context.Context, class, name string) (string, error) {
-	l, err := e.locate(ctx, class, func(ctx context.Context) (*lvm.Report, error) { return e.lvm.Recent(ctx, conditionAge) })
+	l, err := e.locate(ctx, class, func(ctx context.Context) (*lvm.Report, error) {
+		return e.lvm.Recent(ctx,
+			conditionAge)
+	})
 	if err != nil {
 		return "", err
 	}
@@ -72,7 +75,8 @@ type VolumeState struct {
 	ReadOnly    bool
 }
 
-// Volumes returns the volumes of all classes; and every class, with the reason if it cannot be seen. It may be as old as conditionAge.
+// Volumes returns the volumes of all classes; and every class, with the reason if it cannot be seen. It may be as old
+// as conditionAge.
 func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes map[string]error, err error) {
 	set := e.classes.Load()
 	report, err := e.lvm.Recent(ctx, conditionAge)
@@ -96,7 +100,8 @@ func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes ma
 				continue
 			}
 			volumes = append(volumes, VolumeState{
-				Class: l.class.Name, VolumeGroup: l.vg.Name, Name: lv.Name, Device: deviceOf(lv), Size: int64(lv.Size), Tags: lv.Tags, Created: lv.Created,
+				Class: l.class.Name, VolumeGroup: l.vg.Name, Name: lv.Name, Device: deviceOf(lv), Size: int64(lv.Size),
+				Tags: lv.Tags, Created: lv.Created,
 				Condition: l.condition(lv), DataPercent: lv.DataPercent, ReadOnly: lv.Attr.ReadOnly(),
 			})
 		}
@@ -135,7 +140,9 @@ func (l located) wrongs(lv *lvm.LV) []string {
 	}
 	for what, percent := range map[string]*float64{"data": l.fill.data, "metadata": l.fill.metadata} {
 		if percent != nil && *percent >= nearlyFull {
-			wrongs = append(wrongs, fmt.Sprintf("the %s of thin pool %s/%s is %d %% full or more: writes fail when it is full", what, l.vg.Name, l.pool.Name, nearlyFull))
+			wrongs = append(wrongs, fmt.Sprintf(
+				"the %s of thin pool %s/%s is %d %% full or more: writes fail when it is full", what, l.vg.Name,
+				l.pool.Name, nearlyFull))
 		}
 	}
 	return wrongs

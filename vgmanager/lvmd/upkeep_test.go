@@ -20,13 +20,19 @@ func TestWrongs(t *testing.T) {
 		pool *lvm.ThinPool
 		says []string
 	}{
-		"well":            {},
-		"well, in a pool": {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", DataPercent: percent(94.9), MetadataPercent: percent(3)}}},
-		"partial":         {lv: lvm.LV{Health: "partial", PVs: []string{"u1"}}, pvs: []lvm.PV{{UUID: "u1", Missing: true}}, says: []string{"u1 is missing", "vg/a is partial"}},
-		"another disk":    {lv: lvm.LV{PVs: []string{"u2"}}, pvs: []lvm.PV{{UUID: "u1", Missing: true}, {UUID: "u2"}}},
-		"full pool":       {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", DataPercent: percent(95), MetadataPercent: percent(100)}}, says: []string{"data of thin pool vg/pool is 95 %", "metadata of thin pool vg/pool is 95 %"}},
-		"broken pool":     {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", Health: "metadata_read_only"}}, says: []string{"vg/pool is broken: metadata_read_only"}},
-		"unchecked pool":  {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", CheckNeeded: true}}, says: []string{"check needed"}},
+		"well": {},
+		"well, in a pool": {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", DataPercent: percent(94.9),
+			MetadataPercent: percent(3)}}},
+		"partial": {lv: lvm.LV{Health: "partial", PVs: []string{"u1"}},
+			pvs: []lvm.PV{{UUID: "u1", Missing: true}}, says: []string{"u1 is missing", "vg/a is partial"}},
+		"another disk": {lv: lvm.LV{PVs: []string{"u2"}}, pvs: []lvm.PV{{UUID: "u1", Missing: true}, {UUID: "u2"}}},
+		"full pool": {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", DataPercent: percent(95),
+			MetadataPercent: percent(100)}}, says: []string{"data of thin pool vg/pool is 95 %",
+			"metadata of thin pool vg/pool is 95 %"}},
+		"broken pool": {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", Health: "metadata_read_only"}},
+			says: []string{"vg/pool is broken: metadata_read_only"}},
+		"unchecked pool": {pool: &lvm.ThinPool{LV: lvm.LV{Name: "pool", CheckNeeded: true}},
+			says: []string{"check needed"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			test.lv.Name = "a"
@@ -48,7 +54,8 @@ func TestWrongs(t *testing.T) {
 func TestUpkeep(t *testing.T) {
 	e, _ := newEngine(t)
 	ctx := t.Context()
-	if _, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 8 << 20}); err != nil {
+	if _, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin",
+		SizeBytes: 8 << 20}); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -69,7 +76,8 @@ func TestUpkeep(t *testing.T) {
 	_, conditionErr := e.Condition(ctx, "thin", "b")
 	_, classErr := e.Condition(ctx, "none", "a")
 	for what, err := range map[string]error{
-		"tag": e.TagLV(ctx, "thin", "b", []string{"x"}, nil), "activate": e.ActivateLV(ctx, "thin", "b"), "condition": conditionErr, "class": classErr,
+		"tag": e.TagLV(ctx, "thin", "b", []string{"x"}, nil), "activate": e.ActivateLV(ctx, "thin", "b"),
+		"condition": conditionErr, "class": classErr,
 	} {
 		if status.Code(err) != codes.NotFound {
 			t.Errorf("%s of what is not there: %v", what, err)

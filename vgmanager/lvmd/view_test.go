@@ -41,7 +41,8 @@ func outdatedEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 func TestAnOutdatedViewLeadsToNoWrongAnswer(t *testing.T) {
 	ctx := t.Context()
 	e, fake := outdatedEngine(t)
-	must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "others", VirtualSize: lvm.Bytes(4 * mib)}))
+	must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "others",
+		VirtualSize: lvm.Bytes(4 * mib)}))
 	for _, name := range []string{"others", "nosuch"} {
 		want := codes.OK
 		if name == "nosuch" {
@@ -49,7 +50,8 @@ func TestAnOutdatedViewLeadsToNoWrongAnswer(t *testing.T) {
 		}
 		_, err := e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: name, DeviceClass: "thin", SizeBytes: 8 * mib})
 		wantCode(t, "resize "+name, err, want)
-		_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", SourceVolume: name, DeviceClass: "thin", AccessType: "rw"})
+		_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", SourceVolume: name,
+			DeviceClass: "thin", AccessType: "rw"})
 		wantCode(t, "snapshot of "+name, err, codes.OK) // the second time it is there
 		_, err = e.FindLV(ctx, "thin", name)
 		wantCode(t, "find "+name, err, want)
@@ -69,7 +71,8 @@ func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
 	ctx := t.Context()
 	e, fake := newEngine(t)
 	for i := range volumes {
-		must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: fmt.Sprint("v", i), VirtualSize: lvm.Bytes(mib)}))
+		must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: fmt.Sprint("v", i),
+			VirtualSize: lvm.Bytes(mib)}))
 	}
 	fake.Open("thin", "v3", true)
 	must(t, e.admitting.enter(ctx))
@@ -109,9 +112,11 @@ func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
 	fake.Open("thin", "v3", false)
 	must(t, fake.LVCreateThin(ctx, lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "w", VirtualSize: lvm.Bytes(mib)}))
 	before := fake.Calls()["LVRemove"]
-	together := []*removal{{class: "thin", name: "v3", answer: make(chan error, 1)}, {class: "thin", name: "w", answer: make(chan error, 1)}}
+	together := []*removal{{class: "thin", name: "v3", answer: make(chan error, 1)},
+		{class: "thin", name: "w", answer: make(chan error, 1)}}
 	e.remove(ctx, together)
-	if err := errors.Join(<-together[0].answer, <-together[1].answer); err != nil || fake.Calls()["LVRemove"] != before+1 {
+	if err := errors.Join(<-together[0].answer, <-together[1].answer); err != nil ||
+		fake.Calls()["LVRemove"] != before+1 {
 		t.Errorf("%d commands, %v", fake.Calls()["LVRemove"]-before, err)
 	}
 }
@@ -119,7 +124,8 @@ func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
 // A caller that gives up while it waits has removed nothing.
 func TestARemovalThatIsGivenUpIsNotMade(t *testing.T) {
 	e, fake := newEngine(t)
-	must(t, fake.LVCreateThin(t.Context(), lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "a", VirtualSize: lvm.Bytes(mib)}))
+	must(t, fake.LVCreateThin(t.Context(),
+		lvm.ThinOptions{VG: "thin", Pool: "pool", Name: "a", VirtualSize: lvm.Bytes(mib)}))
 	must(t, e.admitting.enter(t.Context()))
 	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
@@ -147,27 +153,35 @@ func (k *kernel) Volume(context.Context, string, string) (devicemapper.Device, e
 
 func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 	pool := func(mode string, data, metadata uint64, check bool) devicemapper.ThinPool {
-		return devicemapper.ThinPool{Mode: mode, UsedData: data, TotalData: 1000, UsedMetadata: metadata, TotalMetadata: 1000, NeedsCheck: check}
+		return devicemapper.ThinPool{Mode: mode, UsedData: data, TotalData: 1000, UsedMetadata: metadata,
+			TotalMetadata: 1000, NeedsCheck: check}
 	}
 	for name, tt := range map[string]struct {
 		kernel kernel
 		says   string
 		mark   int
 	}{
-		"below a low mark":             {kernel{pool: pool("rw", 599, 599, false)}, "", 60},
-		"above a low mark":             {kernel{pool: pool("rw", 600, 600, false)}, "its data is 60.0 % full, and the limit is 60 %, and its metadata is 60.0 % full, and the limit is 60 %", 60},
-		"no mark":                      {kernel{pool: pool("rw", 999, 0, false)}, "", 100},
-		"full, no mark":                {kernel{pool: pool("rw", 1000, 0, false)}, "its data is 100.0 % full, and the limit is 100 %", 100},
-		"no mark, but for that of LVM": {kernel{pool: pool("rw", 0, 750, false)}, "its metadata is 75.0 % full, and the limit is 75 %", 100},
-		"below both marks":             {kernel{pool: pool("rw", 949, 749, false)}, "", 0},
-		"data":                         {kernel{pool: pool("rw", 950, 0, false)}, "its data is 95.0 % full, and the limit is 95 %", 0},
-		"metadata":                     {kernel{pool: pool("rw", 0, 750, false)}, "its metadata is 75.0 % full, and the limit is 75 %", 0},
-		"both":                         {kernel{pool: pool("rw", 1000, 1000, false)}, "its data is 100.0 % full, and the limit is 95 %, and its metadata", 0},
-		"read-only":                    {kernel{pool: pool("ro", 0, 0, false)}, "is out of order: ro", 0},
-		"failed":                       {kernel{pool: devicemapper.ThinPool{Mode: "Fail"}}, "is out of order: Fail", 0},
-		"to be checked":                {kernel{pool: pool("rw", 0, 0, true)}, "check needed", 0},
-		"not active":                   {kernel{err: devicemapper.ErrNotFound}, "", 0},
-		"no answer":                    {kernel{err: errors.New("the kernel does not answer")}, "", 0},
+		"below a low mark": {kernel{pool: pool("rw", 599, 599, false)}, "", 60},
+		"above a low mark": {kernel{pool: pool("rw", 600, 600, false)},
+			"its data is 60.0 % full, and the limit is 60 %, and its metadata is 60.0 % full, and the limit is 60 %",
+			60},
+		"no mark": {kernel{pool: pool("rw", 999, 0, false)}, "", 100},
+		"full, no mark": {kernel{pool: pool("rw", 1000, 0, false)},
+			"its data is 100.0 % full, and the limit is 100 %", 100},
+		"no mark, but for that of LVM": {kernel{pool: pool("rw", 0, 750, false)},
+			"its metadata is 75.0 % full, and the limit is 75 %", 100},
+		"below both marks": {kernel{pool: pool("rw", 949, 749, false)}, "", 0},
+		"data": {kernel{pool: pool("rw", 950, 0, false)},
+			"its data is 95.0 % full, and the limit is 95 %", 0},
+		"metadata": {kernel{pool: pool("rw", 0, 750, false)},
+			"its metadata is 75.0 % full, and the limit is 75 %", 0},
+		"both": {kernel{pool: pool("rw", 1000, 1000, false)},
+			"its data is 100.0 % full, and the limit is 95 %, and its metadata", 0},
+		"read-only":     {kernel{pool: pool("ro", 0, 0, false)}, "is out of order: ro", 0},
+		"failed":        {kernel{pool: devicemapper.ThinPool{Mode: "Fail"}}, "is out of order: Fail", 0},
+		"to be checked": {kernel{pool: pool("rw", 0, 0, true)}, "check needed", 0},
+		"not active":    {kernel{err: devicemapper.ErrNotFound}, "", 0},
+		"no answer":     {kernel{err: errors.New("the kernel does not answer")}, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ctx := t.Context()
@@ -186,7 +200,9 @@ func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 			must(t, err)
 			e.kernel = &tt.kernel
 			_, create := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib})
-			_, snapshot := e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "before", AccessType: "ro"})
+			_, snapshot := e.CreateLVSnapshot(ctx,
+				&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "thin", SourceVolume: "before",
+					AccessType: "ro"})
 			_, grow := e.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "before", DeviceClass: "thin", SizeBytes: 40 * mib})
 			for what, err := range map[string]error{"create": create, "snapshot": snapshot, "grow": grow} {
 				want := codes.OK
@@ -263,24 +279,31 @@ func TestAThickVolumeThatWasNotFinishedIsMadeAnew(t *testing.T) {
 func TestASnapshotThatHadNotGrownGrows(t *testing.T) {
 	ctx := t.Context()
 	e, fake := newEngine(t)
-	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 8 * mib, Tags: []string{"lvms.formatted=xfs", "lvms.pvc=x/y"}})
+	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: 8 * mib,
+		Tags: []string{"lvms.formatted=xfs", "lvms.pvc=x/y"}})
 	must(t, err)
 	must(t, fake.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: "thin", Source: "a", Name: "b"}))
 	for range 2 {
-		response, err := e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "b", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw", SizeBytes: 20 * mib})
+		response, err := e.CreateLVSnapshot(ctx,
+			&proto.CreateLVSnapshotRequest{Name: "b", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw",
+				SizeBytes: 20 * mib})
 		if err != nil || response.GetSnapshot().GetSizeBytes() != 20*mib {
 			t.Errorf("got %v, %v", response, err)
 		}
 	}
-	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "a", DeviceClass: "thin", SourceVolume: "b", AccessType: "rw", SizeBytes: 20 * mib})
+	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "a", DeviceClass: "thin", SourceVolume: "b",
+		AccessType: "rw", SizeBytes: 20 * mib})
 	must(t, err) // LVM forgets where a copy came from when its source is gone
-	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "b", DeviceClass: "thin", SourceVolume: "c", AccessType: "rw", SizeBytes: 20 * mib})
+	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "b", DeviceClass: "thin", SourceVolume: "c",
+		AccessType: "rw", SizeBytes: 20 * mib})
 	wantCode(t, "a copy of another volume", err, codes.AlreadyExists)
 
-	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "c", DeviceClass: "thin", SourceVolume: "a", AccessType: "rw", Tags: []string{"lvms.pvc=x/z"}})
+	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "c", DeviceClass: "thin", SourceVolume: "a",
+		AccessType: "rw", Tags: []string{"lvms.pvc=x/z"}})
 	must(t, err)
 	lv, err := e.FindLV(ctx, "thin", "c")
-	if err != nil || !slices.Contains(lv.GetTags(), "lvms.formatted=xfs") || slices.Contains(lv.GetTags(), "lvms.pvc=x/y") {
+	if err != nil || !slices.Contains(lv.GetTags(), "lvms.formatted=xfs") ||
+		slices.Contains(lv.GetTags(), "lvms.pvc=x/y") {
 		t.Errorf("got the tags %q, %v", lv.GetTags(), err)
 	}
 }

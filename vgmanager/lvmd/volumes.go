@@ -16,8 +16,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// volumeNamePattern is what LVM takes as the name of a volume. A name never begins with a dash, so that it cannot become an
-// option of a command.
+// volumeNamePattern is what LVM takes as the name of a volume. A name never begins with a dash, so that it cannot
+// become an option of a command.
 var volumeNamePattern = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}$`)
 
 func checkName(name string) error {
@@ -42,9 +42,10 @@ func checkRequest(name string, size int64) error {
 // The size in the response is the actual one: requests are rounded up to whole extents of the volume group. The device
 // number is 0, since nobody asks for it and it would take one more report.
 //
-// Codes: ResourceExhausted (this node cannot have the volume now, another one may: no such class here, no room, a pool that is
-// nearly full, a device that is missing), InvalidArgument, AlreadyExists, and those of codeTable.
-func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest, _ ...grpc.CallOption) (*proto.CreateLVResponse, error) {
+// Codes: ResourceExhausted (this node cannot have the volume now, another one may: no such class here, no room, a pool
+// that is nearly full, a device that is missing), InvalidArgument, AlreadyExists, and those of codeTable.
+func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest,
+	_ ...grpc.CallOption) (*proto.CreateLVResponse, error) {
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
 		return nil, err
 	}
@@ -73,7 +74,8 @@ func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequ
 		response, err := existing(l, present, size)
 		unused := slices.Contains(in.GetTags(), TagNew) && slices.Contains(present.Tags, TagNew)
 		if err == nil && unused && !l.zeroed() {
-			return nil, &codedError{code: codes.Aborted, err: fmt.Errorf("logical volume %s/%s: %w", l.vg.Name, present.Name, ErrUnfinished)}
+			return nil, &codedError{code: codes.Aborted,
+				err: fmt.Errorf("logical volume %s/%s: %w", l.vg.Name, present.Name, ErrUnfinished)}
 		}
 		return response, err
 	}
@@ -84,7 +86,8 @@ func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequ
 	if err := e.create(ctx, l, in, size, options, devices); err != nil {
 		return nil, statusOf(err)
 	}
-	log.FromContext(ctx).Info("logical volume created", "deviceClass", l.class.Name, "lv", in.GetName(), "size", int64(size))
+	log.FromContext(ctx).Info("logical volume created", "deviceClass", l.class.Name, "lv", in.GetName(),
+		"size", int64(size))
 	e.watchers.notify()
 	if len(options) > 0 {
 		return e.created(ctx, l, in.GetName())
@@ -96,12 +99,13 @@ func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequ
 // volume can be removed and made anew (Discard). Who asks for a volume with this tag takes it off (TagLV).
 const TagNew = "lvms.new"
 
-// ErrUnfinished is of a volume that was never used, and may not have been wiped: the process, or the node, may have ended while the
-// command that made it was at that. It may hold what an earlier volume has written. Who has told nobody of it calls Discard.
+// ErrUnfinished is of a volume that was never used, and may not have been wiped: the process, or the node, may have
+// ended while the command that made it was at that. It may hold what an earlier volume has written. Who has told nobody
+// of it calls Discard.
 var ErrUnfinished = errors.New("an earlier attempt to make it may have been cut off")
 
-// Discard removes a volume that carries TagNew, so that it can be made anew. One that does not is left alone, and FailedPrecondition says
-// so. One that is not there is no error. It looks at LVM itself before, with a process.
+// Discard removes a volume that carries TagNew, so that it can be made anew. One that does not is left alone, and
+// FailedPrecondition says so. One that is not there is no error. It looks at LVM itself before, with a process.
 func (e *Engine) Discard(ctx context.Context, class, name string) error {
 	if err := e.admitting.enter(ctx); err != nil {
 		return err
@@ -116,16 +120,19 @@ func (e *Engine) Discard(ctx context.Context, class, name string) error {
 		return nil
 	}
 	if !slices.Contains(lv.Tags, TagNew) {
-		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s may have been used: it is not made anew", l.vg.Name, name)
+		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s may have been used: it is not made anew",
+			l.vg.Name, name)
 	}
-	log.FromContext(ctx).Info("logical volume is made anew: it was never used, and may not have been wiped", "deviceClass", l.class.Name, "lv", name)
+	log.FromContext(ctx).Info("logical volume is made anew: it was never used, and may not have been wiped",
+		"deviceClass", l.class.Name, "lv", name)
 	return statusOf(e.lvm.LVRemove(ctx, l.vg.Name, name))
 }
 
 // zeroed tells whether new volumes read as zeroes from the beginning.
 func (l located) zeroed() bool { return l.pool != nil && l.pool.Zeroes }
 
-func (e *Engine) create(ctx context.Context, l located, in *proto.CreateLVRequest, size lvm.Bytes, options, devices []string) error {
+func (e *Engine) create(ctx context.Context, l located, in *proto.CreateLVRequest, size lvm.Bytes,
+	options, devices []string) error {
 	if l.pool == nil {
 		return e.lvm.LVCreateThick(ctx, lvm.ThickOptions{
 			VG: l.vg.Name, Name: in.GetName(), Size: size, Tags: in.GetTags(), Options: options, Devices: devices,
@@ -148,7 +155,8 @@ func (e *Engine) created(ctx context.Context, l located, name string) (*proto.Cr
 			return &proto.CreateLVResponse{Volume: message(lv)}, nil
 		}
 	}
-	return nil, status.Errorf(codes.Internal, "logical volume %s/%s was created or extended and is gone", l.vg.Name, name)
+	return nil, status.Errorf(codes.Internal, "logical volume %s/%s was created or extended and is gone",
+		l.vg.Name, name)
 }
 
 // existing answers a request that was answered before.
@@ -158,12 +166,14 @@ func existing(l located, lv *lvm.LV, size lvm.Bytes) (*proto.CreateLVResponse, e
 		pool = l.pool.Name
 	}
 	if lv.Attr.IsThinPool() || lv.PoolName != pool || lv.Size < size {
-		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s exists and is another one", l.vg.Name, lv.Name)
+		return nil, status.Errorf(codes.AlreadyExists, "logical volume %s/%s exists and is another one",
+			l.vg.Name, lv.Name)
 	}
 	return &proto.CreateLVResponse{Volume: message(lv)}, nil
 }
 
-// options returns what is added to lvcreate: those of the option class if the request names one, else the device class'.
+// options returns what is added to lvcreate: those of the option class if the request names one, else the device
+// class'.
 func (l located) options(name string) ([]string, error) {
 	if name == "" {
 		return createOptions(l.class), nil
@@ -180,12 +190,13 @@ func (l located) admit(size, room lvm.Bytes) error {
 	if size <= room {
 		return nil
 	}
-	return status.Errorf(codes.ResourceExhausted, "device class %s: %d bytes are requested, %d are free in volume group %s",
+	return status.Errorf(codes.ResourceExhausted,
+		"device class %s: %d bytes are requested, %d are free in volume group %s",
 		l.class.Name, size, room, l.vg.Name)
 }
 
-// admitNew refuses a new volume that does not fit. It returns the devices to name to LVM for one with redundancy that fits on as
-// many as it has images: the loss of a device then touches one image of it only.
+// admitNew refuses a new volume that does not fit. It returns the devices to name to LVM for one with redundancy that
+// fits on as many as it has images: the loss of a device then touches one image of it only.
 func (l located) admitNew(size lvm.Bytes, options []string) ([]string, error) {
 	if err := l.open(); err != nil {
 		return nil, err
@@ -220,7 +231,8 @@ func (l located) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
 }
 
 // ResizeLV grows a volume. One that has the requested size or more stays as it is. The response has the actual size.
-func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest, _ ...grpc.CallOption) (*proto.ResizeLVResponse, error) {
+func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest,
+	_ ...grpc.CallOption) (*proto.ResizeLVResponse, error) {
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
 		return nil, err
 	}
@@ -252,10 +264,12 @@ func (e *Engine) resizeIn(ctx context.Context, l located, in *proto.ResizeLVRequ
 	if err != nil {
 		return 0, err
 	}
-	if err := e.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: l.vg.Name, Name: lv.Name, Size: size, Devices: devices}); err != nil {
+	if err := e.lvm.LVExtend(ctx, lvm.LVExtendOptions{VG: l.vg.Name, Name: lv.Name, Size: size,
+		Devices: devices}); err != nil {
 		return 0, statusOf(err)
 	}
-	log.FromContext(ctx).Info("logical volume extended", "deviceClass", l.class.Name, "lv", lv.Name, "size", int64(size))
+	log.FromContext(ctx).Info("logical volume extended", "deviceClass", l.class.Name, "lv", lv.Name,
+		"size", int64(size))
 	e.watchers.notify()
 	if lv.IsRAID() || lv.SegType == "striped" {
 		grown, err := e.created(ctx, l, lv.Name)

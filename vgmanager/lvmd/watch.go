@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// watchers are the open streams. A stream has room for one notice: notices that come while it has one are the same notice,
-// and nobody who gives one ever waits.
+// watchers are the open streams. A stream has room for one notice: notices that come while it has one are the same
+// notice, and nobody who gives one ever waits.
 type watchers struct {
 	mu          sync.Mutex
 	open        map[*stream]struct{}
@@ -49,8 +49,8 @@ func (w *watchers) notify() {
 	}
 }
 
-// Subscribe adds a function that is called after each change of capacity by this engine, and once a minute while Start runs. It must not
-// block.
+// Subscribe adds a function that is called after each change of capacity by this engine, and once a minute while Start
+// runs. It must not block.
 func (e *Engine) Subscribe(changed func()) {
 	e.watchers.mu.Lock()
 	defer e.watchers.mu.Unlock()
@@ -60,9 +60,10 @@ func (e *Engine) Subscribe(changed func()) {
 // Changed tells the watchers that something else has changed the capacity. It never blocks.
 func (e *Engine) Changed() { e.watchers.notify() }
 
-// Watch returns a stream of the capacity of all classes: the present state at once, and again after every change of this
-// engine, after a change of its classes, and once a minute while Start runs. It ends with ctx, as Canceled.
-func (e *Engine) Watch(ctx context.Context, _ *proto.Empty, _ ...grpc.CallOption) (grpc.ServerStreamingClient[proto.WatchResponse], error) {
+// Watch returns a stream of the capacity of all classes: the present state at once, and again after every change of
+// this engine, after a change of its classes, and once a minute while Start runs. It ends with ctx, as Canceled.
+func (e *Engine) Watch(ctx context.Context, _ *proto.Empty,
+	_ ...grpc.CallOption) (grpc.ServerStreamingClient[proto.WatchResponse], error) {
 	s := &stream{ctx: ctx, engine: e, notices: make(chan struct{}, 1)}
 	s.notify()
 	e.watchers.add(s)

@@ -52,7 +52,8 @@ func TestWatchTellsEveryWatcherThePresentStateAndEachChange(t *testing.T) {
 			t.Errorf("the default class has %d", response.FreeBytes)
 		}
 		thin := response.Items[1]
-		if thin.ThinPool.SizeBytes != uint64(504*mib) || thin.ThinPool.MetadataPercent != 10 || thin.SizeBytes != uint64(gib+4*mib) {
+		if thin.ThinPool.SizeBytes != uint64(504*mib) || thin.ThinPool.MetadataPercent != 10 ||
+			thin.SizeBytes != uint64(gib+4*mib) {
 			t.Errorf("got %v", thin)
 		}
 	}
@@ -97,7 +98,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 		ended <- err
 	}()
 	cancel()
-	wantCode(t, "a cancelled watch", <-ended, codes.Canceled)
+	wantCode(t, "a canceled watch", <-ended, codes.Canceled)
 	for range 100 {
 		if e.watchers.mu.Lock(); len(e.watchers.open) == 0 {
 			e.watchers.mu.Unlock()

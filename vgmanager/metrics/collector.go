@@ -1,5 +1,6 @@
-// Package metrics tells Prometheus what the node agent has found: volume groups, redundancy, devices, and its own commands. All of it is
-// what was last written into the node status, read from a cache: a scrape starts no process, asks no API server, and waits for no LVM.
+// Package metrics tells Prometheus what the node agent has found: volume groups, redundancy, devices, and its own
+// commands. All of it is what was last written into the node status, read from a cache: a scrape starts no process,
+// asks no API server, and waits for no LVM.
 package metrics
 
 import (
@@ -21,9 +22,11 @@ const readLimit = time.Second
 // Those of RAID have upstream's names.
 var (
 	observed = metric.NewGauge("lvms_node_status_observed",
-		"1 if the list of the node's devices is what is there, 0 if the node could not be looked at and the list is what was seen before.", "node")
+		"1 if the list of the node's devices is what is there, 0 if the node could not be looked at and the list is "+
+			"what was seen before.", "node")
 	groupState = metric.NewGauge("lvms_volume_group_state",
-		"1 for the state that the volume group of a device class is in, 0 for the others (Progressing, Ready, Degraded, Failed).", "node", "device_class", "state")
+		"1 for the state that the volume group of a device class is in, 0 for the others (Progressing, Ready, "+
+			"Degraded, Failed).", "node", "device_class", "state")
 	free = metric.NewGauge("lvms_volume_group_free_bytes",
 		"Space of the volume group that no logical volume has, before redundancy, in bytes.", "node", "device_class")
 	missing = metric.NewGauge("lvms_volume_group_missing_devices",
@@ -31,11 +34,13 @@ var (
 	failing = metric.NewGauge("lvms_volume_group_failing_devices",
 		"Number of devices of the volume group that give errors or do not answer.", "node", "device_class")
 	virtual = metric.NewGauge("lvms_thinpool_virtual_bytes",
-		"Sum of the sizes, in bytes, that the volumes of the thin pool promise. Divided by topolvm_thinpool_size_bytes it is the ratio of overcommitment.", "node", "device_class")
+		"Sum of the sizes, in bytes, that the volumes of the thin pool promise. Divided by "+
+			"topolvm_thinpool_size_bytes it is the ratio of overcommitment.", "node", "device_class")
 	metadataSize = metric.NewGauge("lvms_thinpool_metadata_size_bytes",
 		"Size of the thin pool's metadata, in bytes.", "node", "device_class")
 	raidHealth = metric.NewGauge("lvms_raid_health_status",
-		"Redundancy of the device class: 0 healthy, 1 degraded (a volume lacks a device or is not in sync), 2 failed (the data of a volume cannot be read).", "node", "device_class")
+		"Redundancy of the device class: 0 healthy, 1 degraded (a volume lacks a device or is not in sync), 2 failed "+
+			"(the data of a volume cannot be read).", "node", "device_class")
 	raidSyncing = metric.NewGauge("lvms_raid_sync_in_progress",
 		"1 while a volume is being brought in sync.", "node", "device_class")
 	raidMembers = metric.NewGauge("lvms_raid_member_count",
@@ -45,18 +50,23 @@ var (
 	raidSynced = metric.NewGauge("lvms_raid_sync_percent",
 		"How far the volume that is least in sync is, in percent.", "node", "device_class")
 	deviceState = metric.NewGauge("lvms_device_state",
-		"1 for the state of a block device of the node (Available, InUse, Excluded, Missing, Failing, Unknown).", "node", "device", "device_id", "state")
+		"1 for the state of a block device of the node (Available, InUse, Excluded, Missing, Failing, Unknown).",
+		"node", "device", "device_id", "state")
 	unmanaged = metric.NewGauge("lvms_unmanaged_volume_group_devices",
-		"Number of block devices of the node that are in a volume group which is not of the product, those apart that the node runs from.", "node")
+		"Number of block devices of the node that are in a volume group which is not of the product, those apart "+
+			"that the node runs from.", "node")
 	excluded = metric.NewGauge("lvms_excluded_devices",
-		"Number of block devices of the node that no device class can use, by reason; a device counts for each of its reasons.", "node", "reason")
+		"Number of block devices of the node that no device class can use, by reason; a device counts for each of "+
+			"its reasons.", "node", "reason")
 )
 
 // Families are all metrics of the Collector.
-var Families = []metric.Family{observed, groupState, free, missing, failing, virtual, metadataSize, raidHealth, raidSyncing, raidMembers, raidDegraded, raidSynced, deviceState, excluded, unmanaged}
+var Families = []metric.Family{observed, groupState, free, missing, failing, virtual, metadataSize, raidHealth,
+	raidSyncing, raidMembers, raidDegraded, raidSynced, deviceState, excluded, unmanaged}
 
 // states are those that a volume group has a series for. One that was removed has none.
-var states = []v1alpha1.VGState{v1alpha1.VGStatusProgressing, v1alpha1.VGStatusReady, v1alpha1.VGStatusDegraded, v1alpha1.VGStatusFailed}
+var states = []v1alpha1.VGState{v1alpha1.VGStatusProgressing, v1alpha1.VGStatusReady, v1alpha1.VGStatusDegraded,
+	v1alpha1.VGStatusFailed}
 
 // Collector reads the status of a node. It implements prometheus.Collector.
 type Collector struct {
@@ -81,11 +91,13 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	if err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: c.node}, status); err != nil {
 		if client.IgnoreNotFound(err) != nil {
-			log.Log.Error(err, "metrics of volume groups and devices are missing: the node status cannot be read", "node", c.node)
+			log.Log.Error(err, "metrics of volume groups and devices are missing: the node status cannot be read",
+				"node", c.node)
 		}
 		return
 	}
-	observed.Send(to, number(meta.IsStatusConditionTrue(status.Status.Conditions, v1alpha1.ConditionDevicesObserved)), c.node)
+	observed.Send(to, number(meta.IsStatusConditionTrue(status.Status.Conditions,
+		v1alpha1.ConditionDevicesObserved)), c.node)
 	for i := range status.Status.NodeStatus {
 		c.collectGroup(to, &status.Status.NodeStatus[i])
 	}
@@ -137,10 +149,14 @@ func (c *Collector) collectRAID(to chan<- prometheus.Metric, class string, statu
 }
 
 // Codes of reasons, as vgmanager/device has them.
-const inVolumeGroup, isOSDisk = "InVolumeGroup", "IsOSDisk"
+const (
+	inVolumeGroup = "InVolumeGroup"
+	isOSDisk      = "IsOSDisk"
+)
 
 func (c *Collector) collectDevices(to chan<- prometheus.Metric, devices []v1alpha1.DeviceStatus) {
-	reasons, foreign := map[string]int{}, 0
+	reasons := map[string]int{}
+	foreign := 0
 	seen := map[string]bool{}
 	for i := range devices {
 		d := &devices[i]

@@ -46,7 +46,8 @@ func series(t *testing.T, status v1alpha1.LVMVolumeGroupNodeStatusStatus, err er
 	t.Helper()
 	reads := 0
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(New(cached{status: &v1alpha1.LVMVolumeGroupNodeStatus{Status: status}, err: err, reads: &reads}, "node1", "ns"))
+	registry.MustRegister(New(cached{status: &v1alpha1.LVMVolumeGroupNodeStatus{Status: status}, err: err,
+		reads: &reads}, "node1", "ns"))
 	gathered, gatherErr := registry.Gather()
 	if gatherErr != nil {
 		t.Fatal(gatherErr)
@@ -75,9 +76,12 @@ func seen() []metav1.Condition {
 func TestThinClass(t *testing.T) {
 	got := series(t, v1alpha1.LVMVolumeGroupNodeStatusStatus{Conditions: seen(), NodeStatus: []v1alpha1.VGStatus{{
 		Name: "vg1", Status: v1alpha1.VGStatusDegraded,
-		PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{State: v1alpha1.PhysicalVolumeReady}, {State: v1alpha1.PhysicalVolumeMissing}, {State: v1alpha1.PhysicalVolumeFailing}, {State: v1alpha1.PhysicalVolumeFailing}},
-		Free:            ptr.To(resource.MustParse("1Gi")),
-		ThinPool:        &v1alpha1.ThinPoolStatus{VirtualSize: ptr.To(resource.MustParse("3Gi")), MetadataSize: resource.MustParse("1Mi")},
+		PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{State: v1alpha1.PhysicalVolumeReady},
+			{State: v1alpha1.PhysicalVolumeMissing}, {State: v1alpha1.PhysicalVolumeFailing},
+			{State: v1alpha1.PhysicalVolumeFailing}},
+		Free: ptr.To(resource.MustParse("1Gi")),
+		ThinPool: &v1alpha1.ThinPoolStatus{VirtualSize: ptr.To(resource.MustParse("3Gi")),
+			MetadataSize: resource.MustParse("1Mi")},
 	}, {Name: "gone", Status: v1alpha1.VGStatusRemoved}}}, nil)
 	want := []string{
 		"lvms_node_status_observed{node=node1} 1",
@@ -102,19 +106,27 @@ func TestRedundancy(t *testing.T) {
 		status v1alpha1.RAIDStatus
 		want   string // health, syncing, percent, members, degraded
 	}{
-		"healthy":        {v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy, MemberCount: 3, MinSyncPercent: ptr.To(int32(100))}, "0 0 100 3 0"},
+		"healthy": {v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy, MemberCount: 3,
+			MinSyncPercent: ptr.To(int32(100))}, "0 0 100 3 0"},
 		"no volumes yet": {v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy, MemberCount: 2}, "0 0 100 2 0"},
-		"syncing":        {v1alpha1.RAIDStatus{Status: v1alpha1.RAIDDegraded, MemberCount: 2, MinSyncPercent: ptr.To(int32(41))}, "1 1 41 2 0"},
-		"lost a device":  {v1alpha1.RAIDStatus{Status: v1alpha1.RAIDDegraded, MemberCount: 2, DegradedMemberCount: 1, MinSyncPercent: ptr.To(int32(100))}, "1 0 100 2 1"},
-		"failed":         {v1alpha1.RAIDStatus{Status: v1alpha1.RAIDFailed, MemberCount: 2, DegradedMemberCount: 2, MinSyncPercent: ptr.To(int32(0))}, "2 1 0 2 2"},
+		"syncing": {v1alpha1.RAIDStatus{Status: v1alpha1.RAIDDegraded, MemberCount: 2,
+			MinSyncPercent: ptr.To(int32(41))}, "1 1 41 2 0"},
+		"lost a device": {v1alpha1.RAIDStatus{Status: v1alpha1.RAIDDegraded, MemberCount: 2, DegradedMemberCount: 1,
+			MinSyncPercent: ptr.To(int32(100))}, "1 0 100 2 1"},
+		"failed": {v1alpha1.RAIDStatus{Status: v1alpha1.RAIDFailed, MemberCount: 2, DegradedMemberCount: 2,
+			MinSyncPercent: ptr.To(int32(0))}, "2 1 0 2 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			values := map[string]string{}
-			for _, s := range series(t, v1alpha1.LVMVolumeGroupNodeStatusStatus{NodeStatus: []v1alpha1.VGStatus{{Name: "r", Status: v1alpha1.VGStatusReady, RAIDStatus: &tt.status}}}, nil) {
+			for _, s := range series(t, v1alpha1.LVMVolumeGroupNodeStatusStatus{
+				NodeStatus: []v1alpha1.VGStatus{{Name: "r", Status: v1alpha1.VGStatusReady,
+					RAIDStatus: &tt.status}}}, nil) {
 				metric, value, _ := strings.Cut(s, "{device_class=r,node=node1} ")
 				values[metric] = value
 			}
-			got := strings.Join([]string{values["lvms_raid_health_status"], values["lvms_raid_sync_in_progress"], values["lvms_raid_sync_percent"], values["lvms_raid_member_count"], values["lvms_raid_degraded_count"]}, " ")
+			got := strings.Join([]string{values["lvms_raid_health_status"], values["lvms_raid_sync_in_progress"],
+				values["lvms_raid_sync_percent"], values["lvms_raid_member_count"],
+				values["lvms_raid_degraded_count"]}, " ")
 			if got != tt.want {
 				t.Errorf("got %s, want %s", got, tt.want)
 			}
@@ -163,7 +175,8 @@ func TestDevices(t *testing.T) {
 
 // A status that is not there or cannot be read has no series: nothing is told to be zero.
 func TestNoStatusNoSeries(t *testing.T) {
-	for _, err := range []error{apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, "node1"), errors.New("the cache is not synced")} {
+	for _, err := range []error{apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, "node1"),
+		errors.New("the cache is not synced")} {
 		if got := series(t, v1alpha1.LVMVolumeGroupNodeStatusStatus{}, err); len(got) != 0 {
 			t.Errorf("%v: got %v", err, got)
 		}
@@ -174,8 +187,11 @@ func TestNoStatusNoSeries(t *testing.T) {
 func TestNamesFollowTheConventions(t *testing.T) {
 	reads := 0
 	full := &v1alpha1.LVMVolumeGroupNodeStatus{Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{
-		NodeStatus: []v1alpha1.VGStatus{{Name: "a", Free: ptr.To(resource.MustParse("1Gi")), ThinPool: &v1alpha1.ThinPoolStatus{VirtualSize: ptr.To(resource.MustParse("1Gi"))}, RAIDStatus: &v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy}}},
-		Devices:    []v1alpha1.DeviceStatus{{Name: "/dev/sda", State: v1alpha1.DeviceExcluded, Reasons: []v1alpha1.DeviceReason{{Code: "Mounted"}}}},
+		NodeStatus: []v1alpha1.VGStatus{{Name: "a", Free: ptr.To(resource.MustParse("1Gi")),
+			ThinPool:   &v1alpha1.ThinPoolStatus{VirtualSize: ptr.To(resource.MustParse("1Gi"))},
+			RAIDStatus: &v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy}}},
+		Devices: []v1alpha1.DeviceStatus{{Name: "/dev/sda", State: v1alpha1.DeviceExcluded,
+			Reasons: []v1alpha1.DeviceReason{{Code: "Mounted"}}}},
 	}}
 	collector := New(cached{status: full, reads: &reads}, "node1", "ns")
 	problems, err := testutil.CollectAndLint(collector)

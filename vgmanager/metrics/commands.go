@@ -11,7 +11,8 @@ var (
 	commandsStarted = metric.NewCounter("lvms_host_commands_total",
 		"Number of programs that the node agent has started on its node.", "command")
 	commandsFailed = metric.NewCounter("lvms_host_command_failures_total",
-		"Number of programs that ended with an error or were ended at their time limit. Some are meant to: LVM says by an error that something does not exist.", "command")
+		"Number of programs that ended with an error or were ended at their time limit. Some are meant to: LVM says "+
+			"by an error that something does not exist.", "command")
 	commandsTook = metric.NewCounter("lvms_host_command_duration_seconds",
 		"Time that the programs took which the node agent has started on its node, in seconds.", "command")
 )
@@ -19,7 +20,8 @@ var (
 // CommandFamilies are all metrics of Commands. The last one has a _sum and a _count.
 var CommandFamilies = []metric.Family{commandsStarted, commandsFailed, commandsTook}
 
-// Commands tells how many programs this process has started, how many failed, and how long they took. No command is in two counters.
+// Commands tells how many programs this process has started, how many failed, and how long they took. No command is in
+// two counters.
 type Commands []*host.Counter
 
 // Describe implements prometheus.Collector.

@@ -29,7 +29,8 @@ lvms_host_commands_total{command="false"} 1
 lvms_host_commands_total{command="true"} 2
 `
 	collector := Commands{runner.Started()}
-	if err := testutil.CollectAndCompare(collector, strings.NewReader(want), "lvms_host_commands_total", "lvms_host_command_failures_total"); err != nil {
+	if err := testutil.CollectAndCompare(collector, strings.NewReader(want), "lvms_host_commands_total",
+		"lvms_host_command_failures_total"); err != nil {
 		t.Error(err)
 	}
 	if s := runner.Started().Statistics()["true"]; s.Ended != 2 || s.Took <= 0 {

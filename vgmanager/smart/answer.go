@@ -1,5 +1,6 @@
-// Package smart asks disks what they say of their own health (S.M.A.R.T.), with smartctl of smartmontools, which knows the ways of ATA, SCSI,
-// NVMe and of what sits between. It is asked for by the administrator, reads only, and wakes no disk that sleeps.
+// Package smart asks disks what they say of their own health (S.M.A.R.T.), with smartctl of smartmontools, which knows
+// the ways of ATA, SCSI, NVMe and of what sits between. It is asked for by the administrator, reads only, and wakes no
+// disk that sleeps.
 package smart
 
 import (
@@ -12,12 +13,12 @@ import (
 // program is in the image, so that it is there on every node: OpenShift's nodes do not have it.
 const program = "/usr/sbin/smartctl"
 
-// asleepCode is the exit code that smartctl is told to give for a disk in standby or sleep. No failure of smartctl has it: the bits of a wrong
-// command line and of a disk that cannot be opened do not come together.
+// asleepCode is the exit code that smartctl is told to give for a disk in standby or sleep. No failure of smartctl has
+// it: the bits of a wrong command line and of a disk that cannot be opened do not come together.
 const asleepCode = 3
 
-// The bits of smartctl's exit code that mean there is no answer: smartctl(8), "EXIT STATUS". The higher ones are about the disk's health, and
-// the third may be a log that the disk does not have.
+// The bits of smartctl's exit code that mean there is no answer: smartctl(8), "EXIT STATUS". The higher ones are about
+// the disk's health, and the third may be a log that the disk does not have.
 const noAnswer = 1<<0 | 1<<1
 
 // arguments ask for the verdict and for the values it comes from. A disk that sleeps is left alone.
@@ -25,7 +26,8 @@ func arguments(path string) []string {
 	return []string{"--json=c", fmt.Sprintf("--nocheck=standby,%d", asleepCode), "--health", "--attributes", path}
 }
 
-// ends says which exit codes smartctl's output is read for. Those without an answer are among them, for their reason is in the output.
+// ends says which exit codes smartctl's output is read for. Those without an answer are among them, for their reason is
+// in the output.
 func ends(int) bool { return true }
 
 var (
@@ -41,11 +43,13 @@ type Answer struct {
 	Healthy bool
 	// Celsius is its temperature; nil if it does not say.
 	Celsius *int
-	// UsedPercent is how much of the life that the vendor expects is used up: it may be more than 100. nil if it does not say.
+	// UsedPercent is how much of the life that the vendor expects is used up: it may be more than 100. nil if it does
+	// not say.
 	UsedPercent *int
 }
 
-// output is the part of smartctl's JSON that matters. The names are those of smartmontools' jsonclass: since 7.0, the last one since 7.5.
+// output is the part of smartctl's JSON that matters. The names are those of smartmontools' jsonclass: since 7.0, the
+// last one since 7.5.
 type output struct {
 	Smartctl struct {
 		Messages []struct{ String, Severity string }

@@ -9,7 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The first three are what smartctl 7.3 printed in a lab; the others have the fields that smartctl documents for disks that a lab has not.
+// The first three are what smartctl 7.3 printed in a lab; the others have the fields that smartctl documents for disks
+// that a lab has not.
 const (
 	wellSCSI    = `{"json_format_version":[1,0],"smartctl":{"version":[7,3],"svn_revision":"5338","platform_info":"x86_64-linux-6.1.176","build_info":"(local build)","argv":["smartctl","--json=c","--nocheck=standby","--health","--attributes","/dev/sda"],"exit_status":0},"local_time":{"time_t":1795352426,"asctime":"Sun Nov 22 13:00:26 2026 UTC"},"device":{"name":"/dev/sda","info_name":"/dev/sda","type":"scsi","protocol":"SCSI"},"smart_status":{"passed":true},"temperature":{"current":38,"drive_trip":65}}`
 	failingSCSI = `{"json_format_version":[1,0],"smartctl":{"version":[7,3],"svn_revision":"5338","platform_info":"x86_64-linux-6.1.176","build_info":"(local build)","argv":["smartctl","--json=c","--nocheck=standby","--health","--attributes","/dev/sda"],"exit_status":8},"local_time":{"time_t":1795352426,"asctime":"Sun Nov 22 13:00:26 2026 UTC"},"device":{"name":"/dev/sda","info_name":"/dev/sda","type":"scsi","protocol":"SCSI"},"smart_status":{"passed":false,"scsi":{"asc":93,"ascq":255,"ie_string":"FAILURE PREDICTION THRESHOLD EXCEEDED (FALSE)"}},"temperature":{"current":38,"drive_trip":65}}`
@@ -27,13 +28,17 @@ func TestDecode(t *testing.T) {
 		reason string // of the error
 		is     error
 	}{
-		"well":                       {text: wellSCSI, want: Answer{Healthy: true, Celsius: ptr.To(38)}},
-		"foresees its failure":       {text: failingSCSI, code: 8, want: Answer{Celsius: ptr.To(38)}},
-		"worn":                       {text: wornSCSI, want: Answer{Healthy: true, UsedPercent: ptr.To(12)}},
-		"ATA, newer smartctl":        {text: ata, want: Answer{Healthy: true, Celsius: ptr.To(31), UsedPercent: ptr.To(4)}},
-		"ATA, was hot once":          {text: ata, code: 32, want: Answer{Healthy: true, Celsius: ptr.To(31), UsedPercent: ptr.To(4)}},
-		"ATA, a log is missing":      {text: ata, code: 4, want: Answer{Healthy: true, Celsius: ptr.To(31), UsedPercent: ptr.To(4)}},
-		"NVMe with a warning":        {text: nvme, code: 8, want: Answer{Celsius: ptr.To(41), UsedPercent: ptr.To(103)}},
+		"well":                 {text: wellSCSI, want: Answer{Healthy: true, Celsius: ptr.To(38)}},
+		"foresees its failure": {text: failingSCSI, code: 8, want: Answer{Celsius: ptr.To(38)}},
+		"worn":                 {text: wornSCSI, want: Answer{Healthy: true, UsedPercent: ptr.To(12)}},
+		"ATA, newer smartctl": {text: ata,
+			want: Answer{Healthy: true, Celsius: ptr.To(31), UsedPercent: ptr.To(4)}},
+		"ATA, was hot once": {text: ata, code: 32,
+			want: Answer{Healthy: true, Celsius: ptr.To(31), UsedPercent: ptr.To(4)}},
+		"ATA, a log is missing": {text: ata, code: 4,
+			want: Answer{Healthy: true, Celsius: ptr.To(31), UsedPercent: ptr.To(4)}},
+		"NVMe with a warning": {text: nvme, code: 8,
+			want: Answer{Celsius: ptr.To(41), UsedPercent: ptr.To(103)}},
 		"virtual":                    {text: virtual, code: 1, reason: "Unable to detect device type"},
 		"not opened":                 {text: `{}`, code: 2, reason: "ended with 2: no reason given"},
 		"sleeps":                     {text: `{}`, code: 3, is: errAsleep},
@@ -74,7 +79,8 @@ func FuzzDecode(f *testing.F) {
 		if err != nil && answer != (Answer{}) {
 			t.Fatalf("an answer %+v with %v", answer, err)
 		}
-		if err == nil && !strings.Contains(strings.ToLower(string(text)), "passed") && !strings.Contains(string(text), `\u`) {
+		if err == nil && !strings.Contains(strings.ToLower(string(text)), "passed") &&
+			!strings.Contains(string(text), `\u`) {
 			t.Fatalf("a verdict from %q", text)
 		}
 	})

@@ -18,10 +18,11 @@ type Disk struct {
 	Path, ID string
 }
 
-// disks are the disks below the devices that the product uses or may use: those that a partition is on, or that a mapping is made of. The
-// others of the node, as the one that it runs from, are none of its business.
+// disks are the disks below the devices that the product uses or may use: those that a partition is on, or that a
+// mapping is made of. The others of the node, as the one that it runs from, are none of its business.
 func disks(status *v1alpha1.LVMVolumeGroupNodeStatusStatus, sysfs string) ([]Disk, error) {
-	devices, ours := status.Devices, map[string]bool{}
+	devices := status.Devices
+	ours := map[string]bool{}
 	for i := range status.NodeStatus {
 		ours[status.NodeStatus[i].Name] = true
 	}

@@ -10,7 +10,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// newSysfs makes what the kernel tells of block devices: a disk with a partition, two paths of a multipath device, a loop device.
+// newSysfs makes what the kernel tells of block devices: a disk with a partition, two paths of a multipath device, a
+// loop device.
 func newSysfs(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -40,8 +41,8 @@ func newSysfs(t *testing.T) string {
 	write("devices/dm-0/uevent")
 	link("devices/dm-0/slaves/sdb", "../../sdb")
 	link("devices/dm-0/slaves/sdc", "../../sdc")
-	os.Remove(filepath.Join(root, "devices/dm-0/slaves/sdb.folder"))
-	os.Remove(filepath.Join(root, "devices/dm-0/slaves/sdc.folder"))
+	_ = os.Remove(filepath.Join(root, "devices/dm-0/slaves/sdb.folder"))
+	_ = os.Remove(filepath.Join(root, "devices/dm-0/slaves/sdc.folder"))
 	link("class/block/dm-0", "../../devices/dm-0")
 	write("devices/loop0/uevent")
 	link("class/block/loop0", "../../devices/loop0")
@@ -75,23 +76,29 @@ func TestDisks(t *testing.T) {
 			want: []Disk{{"/dev/sdb", ""}, {"/dev/sdc", ""}},
 		},
 		"not what others use: mounted, or in a volume group that is not of the product": {
-			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sda", State: v1alpha1.DeviceInUse}, {Name: "/dev/sdb", State: v1alpha1.DeviceInUse, VolumeGroup: "rhel"}, {Name: "/dev/sdc", State: v1alpha1.DeviceFailing}},
+			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sda", State: v1alpha1.DeviceInUse},
+				{Name: "/dev/sdb", State: v1alpha1.DeviceInUse, VolumeGroup: "rhel"},
+				{Name: "/dev/sdc", State: v1alpha1.DeviceFailing}},
 		},
 		"not what is excluded, missing, or unknown": {
 			devices: []v1alpha1.DeviceStatus{
-				{Name: "/dev/sda", State: v1alpha1.DeviceExcluded}, {Name: "/dev/sdb", State: v1alpha1.DeviceMissing}, {Name: "/dev/sdc", State: v1alpha1.DeviceUnknown},
+				{Name: "/dev/sda", State: v1alpha1.DeviceExcluded}, {Name: "/dev/sdb", State: v1alpha1.DeviceMissing},
+				{Name: "/dev/sdc", State: v1alpha1.DeviceUnknown},
 			},
 		},
 		"one that fails is asked all the more": {
-			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdd", ID: "serial:d", State: v1alpha1.DeviceFailing, VolumeGroup: "vg1"}},
-			want:    []Disk{{"/dev/sdd", "serial:d"}},
+			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdd", ID: "serial:d", State: v1alpha1.DeviceFailing,
+				VolumeGroup: "vg1"}},
+			want: []Disk{{"/dev/sdd", "serial:d"}},
 		},
 		"the ID is not that of a disk which had the name before": {
-			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdd", ID: "serial:old", State: v1alpha1.DeviceMissing}, {Name: "/dev/sdd", ID: "serial:new", State: v1alpha1.DeviceInUse, VolumeGroup: "vg1"}},
-			want:    []Disk{{"/dev/sdd", "serial:new"}},
+			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdd", ID: "serial:old", State: v1alpha1.DeviceMissing},
+				{Name: "/dev/sdd", ID: "serial:new", State: v1alpha1.DeviceInUse, VolumeGroup: "vg1"}},
+			want: []Disk{{"/dev/sdd", "serial:new"}},
 		},
 		"what has gone, and what has no hardware": {
-			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdx", State: v1alpha1.DeviceAvailable}, {Name: "/dev/loop0", State: v1alpha1.DeviceAvailable}},
+			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sdx", State: v1alpha1.DeviceAvailable},
+				{Name: "/dev/loop0", State: v1alpha1.DeviceAvailable}},
 		},
 	} {
 		got, err := disks(statusOf(c.devices), sysfs)
@@ -109,7 +116,8 @@ func TestDisksTellsWhatCannotBeRead(t *testing.T) {
 	if err := os.Symlink("sdd", filepath.Join(sysfs, "class/block/sdd")); err != nil { // leads to itself
 		t.Fatal(err)
 	}
-	got, err := disks(statusOf([]v1alpha1.DeviceStatus{{Name: "/dev/sdd", State: v1alpha1.DeviceAvailable}, {Name: "/dev/sda", State: v1alpha1.DeviceAvailable}}), sysfs)
+	got, err := disks(statusOf([]v1alpha1.DeviceStatus{{Name: "/dev/sdd", State: v1alpha1.DeviceAvailable},
+		{Name: "/dev/sda", State: v1alpha1.DeviceAvailable}}), sysfs)
 	if diff := cmp.Diff([]Disk{{"/dev/sda", ""}}, got); diff != "" || err == nil {
 		t.Errorf("%v %s", err, diff)
 	}

@@ -26,7 +26,8 @@ type inImage struct {
 	root string
 }
 
-func (i inImage) RunAccepting(ctx context.Context, accepted func(int) bool, name string, args ...string) ([]byte, int, error) {
+func (i inImage) RunAccepting(ctx context.Context, accepted func(int) bool, name string,
+	args ...string) ([]byte, int, error) {
 	return i.Local.RunAccepting(ctx, accepted, "/usr/sbin/chroot", append([]string{i.root, name}, args...)...)
 }
 
@@ -91,37 +92,52 @@ type sgIO struct {
 	duration, info                        uint32
 }
 
-// foresee lets the disk foresee its failure, or no more: TEST of the mode page of informational exceptions (SPC-4, 7.5.13), reported on request.
+// foresee lets the disk foresee its failure, or no more: TEST of the mode page of informational exceptions (SPC-4,
+// 7.5.13), reported on request.
 func foresee(t *testing.T, path string, yes bool) {
 	t.Helper()
-	const ioctl, toDevice, modeSelect6, pageFormat, page, onRequest = 0x2285, -2, 0x15, 0x10, 0x1c, 6
+	const (
+		ioctl       = 0x2285
+		toDevice    = -2
+		modeSelect6 = 0x15
+		pageFormat  = 0x10
+		page        = 0x1c
+		onRequest   = 6
+	)
 	data := make([]byte, 4+12)
-	data[4], data[5], data[7] = page, 10, onRequest
+	data[4] = page
+	data[5] = 10
+	data[7] = onRequest
 	if yes {
 		data[6] = 1 << 2
 	}
 	command := []byte{modeSelect6, pageFormat, 0, 0, byte(len(data)), 0}
 	sense := make([]byte, 32)
-	header := sgIO{interfaceID: 'S', direction: toDevice, commandLength: uint8(len(command)), maxSense: uint8(len(sense)), length: uint32(len(data)),
-		data: unsafe.Pointer(&data[0]), command: unsafe.Pointer(&command[0]), sense: unsafe.Pointer(&sense[0]), timeout: 10_000}
+	header := sgIO{interfaceID: 'S', direction: toDevice, commandLength: uint8(len(command)),
+		maxSense: uint8(len(sense)), length: uint32(len(data)),
+		data: unsafe.Pointer(&data[0]), command: unsafe.Pointer(&command[0]), sense: unsafe.Pointer(&sense[0]),
+		timeout: 10_000}
 	disk, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer disk.Close()
-	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, disk.Fd(), ioctl, uintptr(unsafe.Pointer(&header))); errno != 0 || header.status != 0 {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, disk.Fd(), ioctl, uintptr(unsafe.Pointer(&header))); errno != 0 ||
+		header.status != 0 {
 		t.Fatalf("%s: %v, status %d, sense %x", path, errno, header.status, bytes.TrimRight(sense, "\x00"))
 	}
 }
 
-// The image's smartctl asks a disk of the kernel; what the disk says becomes the metrics, also when it changes its mind.
+// The image's smartctl asks a disk of the kernel; what the disk says becomes the metrics, also when it changes its
+// mind.
 func TestLabADiskForeseesItsFailure(t *testing.T) {
 	plain, _, _ := strings.Cut(os.Getenv("LVMS_TEST_DISKS"), ",")
 	if plain == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a disk of a lab node")
 	}
 	path := newSCSI(t)
-	n := &node{devices: []v1alpha1.DeviceStatus{{Name: path, ID: "serial:x", State: v1alpha1.DeviceInUse, VolumeGroup: "vg1"}, {Name: plain, State: v1alpha1.DeviceAvailable}}}
+	n := &node{devices: []v1alpha1.DeviceStatus{{Name: path, ID: "serial:x", State: v1alpha1.DeviceInUse,
+		VolumeGroup: "vg1"}, {Name: plain, State: v1alpha1.DeviceAvailable}}}
 	image := newImage(t)
 	m := New(Options{Client: n, Node: "node1", Namespace: "ns", Runner: image, Interval: time.Hour})
 	m.now = func() time.Time { return time.Unix(1000, 0) }
@@ -132,7 +148,8 @@ func TestLabADiskForeseesItsFailure(t *testing.T) {
 		}
 		verdict := map[bool]string{true: "0", false: "1"}[foreseen]
 		all := m.series(t)
-		for _, want := range []string{"healthy " + path + " serial:x " + verdict, "answered " + path + " serial:x 1", "temperature_celsius " + path + " serial:x 38", "answered " + plain + "  0"} {
+		for _, want := range []string{"healthy " + path + " serial:x " + verdict, "answered " + path + " serial:x 1",
+			"temperature_celsius " + path + " serial:x 38", "answered " + plain + "  0"} {
 			if !slices.Contains(all, want) {
 				t.Errorf("foreseen %t: no %q in %q", foreseen, want, all)
 			}

@@ -18,27 +18,33 @@ import (
 )
 
 const (
-	// MinInterval is the least time between two questions to the same disk: some disks stop their work for a moment to answer.
+	// MinInterval is the least time between two questions to the same disk: some disks stop their work for a moment to
+	// answer.
 	MinInterval = time.Minute
 	// askLimit is the time that smartctl has for one disk.
 	askLimit = 30 * time.Second
 	// patience is how long the other disks wait for one. A process that hangs in the kernel cannot be ended.
 	patience = 45 * time.Second
-	// retry is when the list of devices is read again that could not be read, or does not exist yet; each further time takes twice as long.
+	// retry is when the list of devices is read again that could not be read, or does not exist yet; each further time
+	// takes twice as long.
 	retry = 15 * time.Second
 )
 
 var (
 	answered = metric.NewGauge("lvms_device_smart_answered",
-		"1 if the disk told of its health when it was last asked, or slept and was left alone; 0 if it has no answer. Only where S.M.A.R.T. is asked for.", "node", "device", "device_id")
+		"1 if the disk told of its health when it was last asked, or slept and was left alone; 0 if it has no "+
+			"answer. Only where S.M.A.R.T. is asked for.", "node", "device", "device_id")
 	healthy = metric.NewGauge("lvms_device_smart_healthy",
-		"The disk's own verdict when it last answered: 1 if it is well, 0 if it foresees its failure or has a critical warning.", "node", "device", "device_id")
+		"The disk's own verdict when it last answered: 1 if it is well, 0 if it foresees its failure or has a "+
+			"critical warning.", "node", "device", "device_id")
 	celsius = metric.NewGauge("lvms_device_smart_temperature_celsius",
 		"Temperature of the disk when it last answered, in degrees Celsius.", "node", "device", "device_id")
 	used = metric.NewGauge("lvms_device_smart_used_percent",
-		"How much of the life that its vendor expects the disk has used up when it last answered, in percent; it may be more than 100.", "node", "device", "device_id")
+		"How much of the life that its vendor expects the disk has used up when it last answered, in percent; it may "+
+			"be more than 100.", "node", "device", "device_id")
 	answeredAt = metric.NewGauge("lvms_device_smart_answer_timestamp_seconds",
-		"When the disk last answered, as Unix time in seconds. A disk that sleeps is not asked.", "node", "device", "device_id")
+		"When the disk last answered, as Unix time in seconds. A disk that sleeps is not asked.", "node",
+		"device", "device_id")
 )
 
 // Families are all metrics of the Monitor.
@@ -83,7 +89,8 @@ type Monitor struct {
 
 // New returns a Monitor.
 func New(o Options) *Monitor {
-	return &Monitor{Options: o, sysfs: "/sys", patience: patience, now: time.Now, readings: map[Disk]reading{}, asked: map[string]bool{}}
+	return &Monitor{Options: o, sysfs: "/sys", patience: patience, now: time.Now, readings: map[Disk]reading{},
+		asked: map[string]bool{}}
 }
 
 // Start asks until ctx ends. It implements manager.Runnable.
@@ -93,7 +100,8 @@ func (m *Monitor) Start(ctx context.Context) error {
 		wait := m.Interval
 		if err := m.round(ctx); err != nil {
 			if !errors.Is(err, errNotListed) {
-				log.FromContext(ctx).Error(err, "not all disks could be asked for their health (S.M.A.R.T.)", "node", m.Node)
+				log.FromContext(ctx).Error(err, "not all disks could be asked for their health (S.M.A.R.T.)", "node",
+					m.Node)
 			}
 			wait = min(delay, m.Interval)
 			delay = wait * 2

@@ -35,12 +35,14 @@ func (n *node) Get(_ context.Context, _ client.ObjectKey, object client.Object, 
 	status := object.(*v1alpha1.LVMVolumeGroupNodeStatus)
 	status.Status = *statusOf(n.devices)
 	if !n.unlisted {
-		status.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDevicesObserved, Status: metav1.ConditionTrue}}
+		status.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDevicesObserved,
+			Status: metav1.ConditionTrue}}
 	}
 	return n.err
 }
 
-func (n *node) RunAccepting(_ context.Context, accepted func(int) bool, name string, args ...string) ([]byte, int, error) {
+func (n *node) RunAccepting(_ context.Context, accepted func(int) bool, name string,
+	args ...string) ([]byte, int, error) {
 	path := args[len(args)-1]
 	n.mu.Lock()
 	n.asked = append(n.asked, name+" "+strings.Join(args, " "))
@@ -75,7 +77,8 @@ func (m *Monitor) series(t *testing.T) []string {
 					device += " " + l.GetValue()
 				}
 			}
-			all = append(all, fmt.Sprintf("%s%s %g", strings.TrimPrefix(f.GetName(), "lvms_device_smart_"), device, s.GetGauge().GetValue()))
+			all = append(all, fmt.Sprintf("%s%s %g", strings.TrimPrefix(f.GetName(), "lvms_device_smart_"), device,
+				s.GetGauge().GetValue()))
 		}
 	}
 	slices.Sort(all)
@@ -85,7 +88,8 @@ func (m *Monitor) series(t *testing.T) []string {
 func inUse(names ...string) []v1alpha1.DeviceStatus {
 	var list []v1alpha1.DeviceStatus
 	for _, name := range names {
-		list = append(list, v1alpha1.DeviceStatus{Name: "/dev/" + name, ID: "serial:" + name, State: v1alpha1.DeviceInUse, VolumeGroup: "vg1"})
+		list = append(list, v1alpha1.DeviceStatus{Name: "/dev/" + name, ID: "serial:" + name,
+			State: v1alpha1.DeviceInUse, VolumeGroup: "vg1"})
 	}
 	return list
 }
@@ -108,19 +112,22 @@ func TestARoundAsksEachDiskOnce(t *testing.T) {
 		"answer_timestamp_seconds /dev/sda serial:sda 1000", "answer_timestamp_seconds /dev/sdd serial:sdd 1000",
 		"answered /dev/sda serial:sda 1", "answered /dev/sdb serial:sdb 0", "answered /dev/sdd serial:sdd 1",
 		"healthy /dev/sda serial:sda 0", "healthy /dev/sdd serial:sdd 0",
-		"temperature_celsius /dev/sda serial:sda 38", "temperature_celsius /dev/sdd serial:sdd 41", "used_percent /dev/sdd serial:sdd 103",
+		"temperature_celsius /dev/sda serial:sda 38", "temperature_celsius /dev/sdd serial:sdd 41",
+		"used_percent /dev/sdd serial:sdd 103",
 	}
 	if diff := cmp.Diff(want, m.series(t)); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff("/usr/sbin/smartctl --json=c --nocheck=standby,3 --health --attributes /dev/sda", n.asked[0]); diff != "" || len(n.asked) != 3 {
+	if diff := cmp.Diff("/usr/sbin/smartctl --json=c --nocheck=standby,3 --health --attributes /dev/sda",
+		n.asked[0]); diff != "" || len(n.asked) != 3 {
 		t.Errorf("%d questions %s", len(n.asked), diff)
 	}
 }
 
 // What the disk said last stays when it sleeps or has no answer, and goes with the disk.
 func TestARoundKeepsWhatWasSaid(t *testing.T) {
-	said := []string{"answer_timestamp_seconds /dev/sda serial:sda 1000", "answered /dev/sda serial:sda 1", "healthy /dev/sda serial:sda 0", "temperature_celsius /dev/sda serial:sda 38"}
+	said := []string{"answer_timestamp_seconds /dev/sda serial:sda 1000", "answered /dev/sda serial:sda 1",
+		"healthy /dev/sda serial:sda 0", "temperature_celsius /dev/sda serial:sda 38"}
 	silent := slices.Clone(said)
 	silent[1] = "answered /dev/sda serial:sda 0"
 	for name, c := range map[string]struct {
@@ -129,19 +136,29 @@ func TestARoundKeepsWhatWasSaid(t *testing.T) {
 		err     error
 		want    []string
 	}{
-		"sleeps":                 {answer: func(string) (string, int, error) { return "", 3, nil }, devices: inUse("sda"), want: said},
-		"read failed":            {answer: func(string) (string, int, error) { return "", -1, errors.New("time is up") }, devices: inUse("sda"), want: silent},
-		"list cannot be read":    {devices: inUse("sda"), err: errors.New("no cache"), want: said},
-		"gone":                   {devices: nil},
-		"another with its name":  {answer: func(string) (string, int, error) { return virtual, 1, nil }, devices: []v1alpha1.DeviceStatus{{Name: "/dev/sda", ID: "serial:new", State: v1alpha1.DeviceInUse, VolumeGroup: "vg1"}}, want: []string{"answered /dev/sda serial:new 0"}},
-		"well again, says it so": {answer: func(string) (string, int, error) { return wornSCSI, 0, nil }, devices: inUse("sda"), want: []string{said[0], said[1], "healthy /dev/sda serial:sda 1", "used_percent /dev/sda serial:sda 12"}},
+		"sleeps": {answer: func(string) (string, int, error) { return "", 3, nil },
+			devices: inUse("sda"), want: said},
+		"read failed": {answer: func(string) (string, int, error) {
+			return "", -1,
+				errors.New("time is up")
+		}, devices: inUse("sda"), want: silent},
+		"list cannot be read": {devices: inUse("sda"), err: errors.New("no cache"), want: said},
+		"gone":                {devices: nil},
+		"another with its name": {answer: func(string) (string, int, error) { return virtual, 1, nil },
+			devices: []v1alpha1.DeviceStatus{{Name: "/dev/sda", ID: "serial:new", State: v1alpha1.DeviceInUse,
+				VolumeGroup: "vg1"}}, want: []string{"answered /dev/sda serial:new 0"}},
+		"well again, says it so": {answer: func(string) (string, int, error) { return wornSCSI, 0, nil },
+			devices: inUse("sda"), want: []string{said[0], said[1], "healthy /dev/sda serial:sda 1",
+				"used_percent /dev/sda serial:sda 12"}},
 	} {
 		n := &node{devices: inUse("sda"), answer: func(string) (string, int, error) { return failingSCSI, 8, nil }}
 		m := newMonitor(t, n)
 		if err := m.round(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		n.answer, n.devices, n.err = c.answer, c.devices, c.err
+		n.answer = c.answer
+		n.devices = c.devices
+		n.err = c.err
 		if err := m.round(t.Context()); (err != nil) != (c.err != nil) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -182,7 +199,8 @@ func TestAHungDiskIsAskedOnce(t *testing.T) {
 	if a, b := count("/dev/sda"), count("/dev/sdb"); a != 1 || b != 3 {
 		t.Errorf("asked %d and %d times", a, b)
 	}
-	if all := m.series(t); !slices.Contains(all, "answered /dev/sda serial:sda 0") || !slices.Contains(all, "healthy /dev/sdb serial:sdb 1") {
+	if all := m.series(t); !slices.Contains(all, "answered /dev/sda serial:sda 0") ||
+		!slices.Contains(all, "healthy /dev/sdb serial:sdb 1") {
 		t.Error(all)
 	}
 	close(release)

@@ -24,8 +24,8 @@ type Event struct {
 	Properties map[string]string
 }
 
-// Decode reads a message: "ACTION@DEVPATH" and then KEY=VALUE, each ended by a zero byte. Messages of udev, which begin with
-// "libudev", are none of the kernel's and give an error.
+// Decode reads a message: "ACTION@DEVPATH" and then KEY=VALUE, each ended by a zero byte. Messages of udev, which begin
+// with "libudev", are none of the kernel's and give an error.
 func Decode(message []byte) (Event, error) {
 	e := Event{Properties: map[string]string{}}
 	parts := bytes.Split(message, []byte{0})
@@ -43,7 +43,9 @@ func Decode(message []byte) (Event, error) {
 		}
 		e.Properties[key] = value
 	}
-	e.Action, e.Subsystem, e.Name = action, e.Properties["SUBSYSTEM"], e.Properties["DEVNAME"]
+	e.Action = action
+	e.Subsystem = e.Properties["SUBSYSTEM"]
+	e.Name = e.Properties["DEVNAME"]
 	if e.Properties["ACTION"] != action {
 		return e, errors.New("a uevent has two different actions")
 	}

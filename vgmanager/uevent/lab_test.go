@@ -28,7 +28,8 @@ func newLab(t *testing.T) *lab {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node")
 	}
 	l.sh("/usr/bin/udevadm", "settle")
-	listener, ended := New(), make(chan error, 1)
+	listener := New()
+	ended := make(chan error, 1)
 	listener.Subscribe(func() { l.told.Add(1) })
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { ended <- listener.Start(ctx) }()
@@ -51,11 +52,12 @@ func (l *lab) sh(name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// heard does something, and wants to hear about it. How long that takes is logged, and measured by "make bench-node": machines for
-// tests are shared.
+// heard does something, and wants to hear about it. How long that takes is logged, and measured by "make bench-node":
+// machines for tests are shared.
 func (l *lab) heard(what string, do func()) {
 	l.Helper()
-	before, begun := l.told.Load(), time.Now()
+	before := l.told.Load()
+	begun := time.Now()
 	do()
 	for l.told.Load() == before && time.Since(begun) < time.Minute {
 		time.Sleep(10 * time.Millisecond)

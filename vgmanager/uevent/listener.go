@@ -38,10 +38,11 @@ type Listener struct {
 	volumes map[string]bool
 }
 
-// New returns a Listener. The process needs the node's /sys and /run/udev, and may be in any network namespace that belongs to the
-// initial user namespace: the kernel sends its own messages to all of them.
+// New returns a Listener. The process needs the node's /sys and /run/udev, and may be in any network namespace that
+// belongs to the initial user namespace: the kernel sends its own messages to all of them.
 func New() *Listener {
-	return &Listener{sysfs: "/sys", udev: "/run/udev", quiet: quiet, longest: longest, notes: map[string]string{}, volumes: map[string]bool{}}
+	return &Listener{sysfs: "/sys", udev: "/run/udev", quiet: quiet, longest: longest, notes: map[string]string{},
+		volumes: map[string]bool{}}
 }
 
 // Subscribe adds a function that is called after each change. It must not block.
@@ -59,7 +60,8 @@ func (l *Listener) Start(ctx context.Context) error {
 	}
 	defer func() { _ = socket.Close() }()
 	l.learn()
-	heard, failed := make(chan struct{}, 1), make(chan error, 1)
+	heard := make(chan struct{}, 1)
+	failed := make(chan error, 1)
 	go func() { failed <- l.receive(socket, heard) }()
 	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
 	defer stop()
@@ -70,9 +72,11 @@ func (l *Listener) Start(ctx context.Context) error {
 	return err
 }
 
-// open returns a socket that gets the kernel's messages. As a file it is served by Go's poller, so that closing it ends a read.
+// open returns a socket that gets the kernel's messages. As a file it is served by Go's poller, so that closing it ends
+// a read.
 func open() (*os.File, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, unix.NETLINK_KOBJECT_UEVENT)
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+		unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
 		return nil, err
 	}
@@ -122,8 +126,8 @@ func (l *Listener) counts(e Event) bool {
 	if strings.HasPrefix(e.Name, "dm-") && l.isVolume(e) {
 		return false
 	}
-	// A "change" comes whenever somebody who wrote to a device closes it, as LVM does at every change of a group. Whether udev
-	// found something else on it then shows only after settling.
+	// A "change" comes whenever somebody who wrote to a device closes it, as LVM does at every change of a group.
+	// Whether udev found something else on it then shows only after settling.
 	return true
 }
 
@@ -140,8 +144,8 @@ func (l *Listener) isVolume(e Event) bool {
 	return volume
 }
 
-// settle waits until a burst of messages is over, and tells the subscribers if it changed something. If udev is still at work by then,
-// what it will find out comes without a message of the kernel, so the wait begins anew.
+// settle waits until a burst of messages is over, and tells the subscribers if it changed something. If udev is still
+// at work by then, what it will find out comes without a message of the kernel, so the wait begins anew.
 func (l *Listener) settle(ctx context.Context, heard <-chan struct{}, failed <-chan error) error {
 	again := make(chan struct{})
 	close(again)

@@ -17,10 +17,12 @@ const added = "add@/devices/platform/host1/block/sdb|ACTION=add|DEVPATH=/devices
 
 func TestDecode(t *testing.T) {
 	e, err := Decode(message(added))
-	if err != nil || e.Action != "add" || e.Subsystem != "block" || e.Name != "sdb" || e.Number != "8:16" || e.Properties["SEQNUM"] != "1234" {
+	if err != nil || e.Action != "add" || e.Subsystem != "block" || e.Name != "sdb" || e.Number != "8:16" ||
+		e.Properties["SEQNUM"] != "1234" {
 		t.Errorf("got %+v, %v", e, err)
 	}
-	for _, bad := range []string{"", "libudev|xx", "add@", "@/devices/x", "add@/x|ACTION=remove|", "add@/x|nonsense|", "add@/x|=y|"} {
+	for _, bad := range []string{"", "libudev|xx", "add@", "@/devices/x", "add@/x|ACTION=remove|",
+		"add@/x|nonsense|", "add@/x|=y|"} {
 		if e, err := Decode(message(bad)); err == nil {
 			t.Errorf("%q: got %+v, want an error", bad, e)
 		}
@@ -49,7 +51,8 @@ func newNode(t *testing.T) *node {
 	t.Helper()
 	n := &node{T: t, dir: t.TempDir()}
 	n.l = New()
-	n.l.sysfs, n.l.udev, n.l.quiet, n.l.longest = filepath.Join(n.dir, "sys"), filepath.Join(n.dir, "udev"), 20*time.Millisecond, time.Second
+	n.l.sysfs, n.l.udev, n.l.quiet, n.l.longest = filepath.Join(n.dir, "sys"), filepath.Join(n.dir, "udev"),
+		20*time.Millisecond, time.Second
 	n.disk("sda", "8:0", "E:ID_SERIAL=a\n")
 	n.l.learn()
 	return n
@@ -78,13 +81,16 @@ func TestWhatIsAChange(t *testing.T) {
 		change func(*node)
 		want   bool
 	}{
-		"nothing":              {func(*node) {}, false},
-		"a new disk":           {func(n *node) { n.disk("sdb", "8:16", "") }, true},
-		"a disk is gone":       {func(n *node) { _ = os.RemoveAll(filepath.Join(n.dir, "sys/class/block/sda")) }, true},
-		"a file system":        {func(n *node) { n.disk("sda", "8:0", "E:ID_SERIAL=a\nE:ID_FS_TYPE=ext4\n") }, true},
-		"another size":         {func(n *node) { n.write("sys/class/block/sda/size", "4096\n") }, true},
-		"LVM wrote its labels": {func(n *node) { n.write("udev/data/b8:0", "I:456\nE:ID_SERIAL=a\nG:systemd\nE:SYSTEMD_READY=1\n") }, false},
-		"a mapping on it":      {func(n *node) { n.write("sys/class/block/sda/holders/dm-0", "") }, true},
+		"nothing":        {func(*node) {}, false},
+		"a new disk":     {func(n *node) { n.disk("sdb", "8:16", "") }, true},
+		"a disk is gone": {func(n *node) { _ = os.RemoveAll(filepath.Join(n.dir, "sys/class/block/sda")) }, true},
+		"a file system":  {func(n *node) { n.disk("sda", "8:0", "E:ID_SERIAL=a\nE:ID_FS_TYPE=ext4\n") }, true},
+		"another size":   {func(n *node) { n.write("sys/class/block/sda/size", "4096\n") }, true},
+		"LVM wrote its labels": {func(n *node) {
+			n.write("udev/data/b8:0",
+				"I:456\nE:ID_SERIAL=a\nG:systemd\nE:SYSTEMD_READY=1\n")
+		}, false},
+		"a mapping on it": {func(n *node) { n.write("sys/class/block/sda/holders/dm-0", "") }, true},
 		"a logical volume on it": {func(n *node) {
 			n.write("sys/class/block/dm-0/dev", "253:0\n")
 			n.write("sys/class/block/dm-0/dm/uuid", "LVM-abc\n")
@@ -136,7 +142,9 @@ func TestABurstIsToldOnceAndAfterUdev(t *testing.T) {
 	done := make(chan struct{}, 10)
 	n.l.Subscribe(func() { told.Add(1); done <- struct{}{} })
 	ctx, cancel := context.WithCancel(t.Context())
-	heard, failed, ended := make(chan struct{}, 1), make(chan error, 1), make(chan error, 1)
+	heard := make(chan struct{}, 1)
+	failed := make(chan error, 1)
+	ended := make(chan error, 1)
 	go func() { ended <- n.l.settle(ctx, heard, failed) }()
 	n.write("udev/queue", "")
 	n.disk("sdb", "8:16", "")
@@ -170,7 +178,9 @@ func TestUdevThatTakesLongIsLookedAtAgain(t *testing.T) {
 	told := make(chan struct{}, 10)
 	n.l.Subscribe(func() { told <- struct{}{} })
 	ctx, cancel := context.WithCancel(t.Context())
-	heard, failed, ended := make(chan struct{}, 1), make(chan error, 1), make(chan error, 1)
+	heard := make(chan struct{}, 1)
+	failed := make(chan error, 1)
+	ended := make(chan error, 1)
 	go func() { ended <- n.l.settle(ctx, heard, failed) }()
 	n.write("udev/queue", "")
 	n.disk("sdb", "8:16", "")

@@ -77,9 +77,11 @@ func (r *Reconciler) changePool(ctx context.Context, w Wanted, a Action) error {
 func (r *Reconciler) performOnDevice(ctx context.Context, w Wanted, s Seen, a Action) error {
 	switch a.Kind {
 	case Cordon:
-		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: false, AddTag: cordonTag})
+		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: false,
+			AddTag: cordonTag})
 	case Uncordon:
-		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: true, RemoveTag: cordonTag})
+		return r.LVM.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: a.PVs[0].Name, Allocatable: true,
+			RemoveTag: cordonTag})
 	case StartMove:
 		return r.startMove(ctx, w, a)
 	case ResumeMove:
@@ -120,14 +122,16 @@ func (r *Reconciler) extendVG(ctx context.Context, w Wanted, s Seen, a Action) e
 	return r.LVM.VGExtend(ctx, lvm.VGExtendOptions{Name: w.Name, Devices: deviceNames(a.Devices)})
 }
 
-// allProbed makes sure that each device was read and found blank in this call. One that only appeared in the second look
-// was not; the next reconcile takes it.
+// allProbed makes sure that each device was read and found blank in this call. One that only appeared in the second
+// look was not; the next reconcile takes it.
 func allProbed(w Wanted, s Seen, devices []device.Device) error {
 	for _, d := range devices {
 		reasons, ok := s.Probed[d.Number]
-		reasons = slices.DeleteFunc(slices.Clone(reasons), func(r device.Reason) bool { return slices.Contains(acceptedWhenNamed, r.Code) })
+		reasons = slices.DeleteFunc(slices.Clone(reasons),
+			func(r device.Reason) bool { return slices.Contains(acceptedWhenNamed, r.Code) })
 		if !ok || len(reasons) > 0 {
-			return fmt.Errorf("device %s of node %s was not found blank in this look; it is looked at again", d.Name, w.Node)
+			return fmt.Errorf("device %s of node %s was not found blank in this look; it is looked at again", d.Name,
+				w.Node)
 		}
 	}
 	return nil
@@ -160,7 +164,8 @@ func (r *Reconciler) activate(ctx context.Context, w Wanted) error {
 		return err
 	}
 	if vg := report.VG(w.Name); vg != nil && hasInactive(vg) {
-		return fmt.Errorf("volume group %s on node %s: logical volumes stay inactive: see activation/volume_list in the node's lvm.conf", w.Name, w.Node)
+		return fmt.Errorf("volume group %s on node %s: logical volumes stay inactive: see activation/volume_list in "+
+			"the node's lvm.conf", w.Name, w.Node)
 	}
 	return nil
 }
@@ -193,7 +198,8 @@ func (r *Reconciler) reduceVG(ctx context.Context, w Wanted, s Seen, a Action) e
 	d := deviceOf(s, a.PVs[0])
 	note := removal{UUID: a.PVs[0].UUID, ID: s.Identities[d.Number], Names: namesOfDevice(d)}
 	named := func(uuid string) bool {
-		return slices.ContainsFunc(w.Spec.DeviceRequests, func(q v1alpha1.DeviceRequest) bool { return q.Device == uuid })
+		return slices.ContainsFunc(w.Spec.DeviceRequests,
+			func(q v1alpha1.DeviceRequest) bool { return q.Device == uuid })
 	}
 	if err := r.removed.add(w.Name, note, named); err != nil {
 		return err
@@ -204,8 +210,11 @@ func (r *Reconciler) reduceVG(ctx context.Context, w Wanted, s Seen, a Action) e
 	if err := r.LVM.VGReduce(ctx, lvm.VGReduceOptions{VG: w.Name, Device: a.PVs[0].Name}); err != nil {
 		return err
 	}
-	r.tell(w, corev1.EventTypeNormal, EventDeviceRemoved, fmt.Sprintf("device %s (physical volume %s) of node %s is empty and was taken out of volume group %s: it may be detached",
-		a.PVs[0].Name, a.PVs[0].UUID, w.Node, w.Name))
+	r.tell(w, corev1.EventTypeNormal, EventDeviceRemoved,
+		fmt.Sprintf(
+			"device %s (physical volume %s) of node %s is empty and was taken out of volume group %s: "+
+				"it may be detached",
+			a.PVs[0].Name, a.PVs[0].UUID, w.Node, w.Name))
 	return nil
 }
 
@@ -213,12 +222,15 @@ func (r *Reconciler) reduceLost(ctx context.Context, w Wanted, a Action) error {
 	if err := r.LVM.VGReduceMissing(ctx, w.Name); err != nil {
 		return err
 	}
-	r.tell(w, corev1.EventTypeNormal, EventDeviceRemoved, fmt.Sprintf("the lost physical volume %s of node %s was taken out of volume group %s", a.PVs[0].UUID, w.Node, w.Name))
+	r.tell(w, corev1.EventTypeNormal, EventDeviceRemoved,
+		fmt.Sprintf("the lost physical volume %s of node %s was taken out of volume group %s", a.PVs[0].UUID,
+			w.Node, w.Name))
 	return nil
 }
 
-// removePool deactivates the pool first: LVM removes an active one only with --yes, and that would be a yes to the removal
-// of its volumes too. Inactive, it goes without a question if it is empty, and with one, answered no, if it is not.
+// removePool deactivates the pool first: LVM removes an active one only with --yes, and that would be a yes to the
+// removal of its volumes too. Inactive, it goes without a question if it is empty, and with one, answered no, if it is
+// not.
 func (r *Reconciler) removePool(ctx context.Context, w Wanted) error {
 	pool := w.Spec.ThinPoolConfig.Name
 	if err := r.LVM.LVDeactivate(ctx, w.Name, pool); err != nil {

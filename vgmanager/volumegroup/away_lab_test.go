@@ -73,13 +73,16 @@ func TestSceneDiskIsAwayForAMoment(t *testing.T) {
 	at := slices.IndexFunc(e.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
 		return pv.State == v1alpha1.PhysicalVolumeMissing
 	})
-	lost := v1alpha1.DeviceRequest{Node: nodeName, Device: e.PhysicalVolumes[at].UUID, Action: v1alpha1.DeviceActionRemove}
+	lost := v1alpha1.DeviceRequest{Node: nodeName, Device: e.PhysicalVolumes[at].UUID,
+		Action: v1alpha1.DeviceActionRemove}
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
-		spec.DeviceSelector, spec.DeviceRequests = byPath(s.disks[0]), []v1alpha1.DeviceRequest{lost}
+		spec.DeviceSelector = byPath(s.disks[0])
+		spec.DeviceRequests = []v1alpha1.DeviceRequest{lost}
 	})
 	s.look()
 	s.ok(s.delete("a"))
-	s.converge("a group without the lost disk", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.PhysicalVolumes) == 1 })
+	s.converge("a group without the lost disk",
+		func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.PhysicalVolumes) == 1 })
 	s.discard()
 }
 

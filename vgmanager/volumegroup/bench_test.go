@@ -86,7 +86,9 @@ func (f *fakeDevices) Wipe(_ context.Context, o device.WipeOptions) (device.Wipe
 	for i := range f.list {
 		if f.list[i].Number == o.Device.Number {
 			result.Found = []device.Signature{{Type: f.list[i].Signature, UUID: f.list[i].UUID}}
-			f.list[i].Signature, f.list[i].UUID, f.list[i].Signatures = "", "", nil
+			f.list[i].Signature = ""
+			f.list[i].UUID = ""
+			f.list[i].Signatures = nil
 		}
 	}
 	return result, nil, nil
@@ -119,7 +121,8 @@ type bench struct {
 
 func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	t.Helper()
-	b := &bench{T: t, lvm: lvmtest.New(), devices: &fakeDevices{found: map[string][]device.Reason{}}, events: events.NewFakeRecorder(100), dir: t.TempDir(), health: &fakeHealth{}}
+	b := &bench{T: t, lvm: lvmtest.New(), devices: &fakeDevices{found: map[string][]device.Reason{}},
+		events: events.NewFakeRecorder(100), dir: t.TempDir(), health: &fakeHealth{}}
 	b.addDisk("/dev/sdb", 16)
 	b.addDisk("/dev/sdc", 32)
 	scheme := runtime.NewScheme()
@@ -127,15 +130,19 @@ func newBench(t *testing.T, spec v1alpha1.LVMVolumeGroupSpec) *bench {
 	b.ok(v1alpha1.AddToScheme(scheme))
 	b.ok(topolvmv1.AddToScheme(scheme))
 	counting := interceptor.Funcs{
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			b.writes++
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
 	}
-	b.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).WithInterceptorFuncs(counting).WithObjects(
+	b.client = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.LVMVolumeGroupNodeStatus{}).
+		WithInterceptorFuncs(counting).WithObjects(
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{"disks": "yes"}}},
-		&v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Generation: 3, UID: "uid", Finalizers: []string{v1alpha1.VolumeGroupFinalizer}}, Spec: spec},
-		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace, UID: "status-1"}},
+		&v1alpha1.LVMVolumeGroup{ObjectMeta: metav1.ObjectMeta{Name: "vg1", Namespace: namespace, Generation: 3,
+			UID: "uid", Finalizers: []string{v1alpha1.VolumeGroupFinalizer}}, Spec: spec},
+		&v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace,
+			UID: "status-1"}},
 	).Build()
 	b.restart()
 	return b
@@ -150,7 +157,9 @@ func (b *bench) ok(err error) {
 
 func (b *bench) addDisk(path string, minor uint32) {
 	b.lvm.AddDisk(path, 1<<30, minor)
-	b.devices.list = append(b.devices.list, device.Device{Name: path, KernelName: path, Number: device.NewNumber(98, minor), Type: "disk", Size: 1 << 30, Serial: path, AppearedKnown: true, Appeared: time.Hour})
+	b.devices.list = append(b.devices.list,
+		device.Device{Name: path, KernelName: path, Number: device.NewNumber(98, minor), Type: "disk", Size: 1 << 30,
+			Serial: path, AppearedKnown: true, Appeared: time.Hour})
 }
 
 // restart begins a new process on the node.
@@ -170,7 +179,8 @@ func (b *bench) options(l LVM, d Devices) Options {
 }
 
 func (b *bench) reconcile() (ctrl.Result, error) {
-	return b.agent.Reconcile(b.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: namespace, Name: "vg1"}})
+	return b.agent.Reconcile(b.Context(), ctrl.Request{
+		NamespacedName: client.ObjectKey{Namespace: namespace, Name: "vg1"}})
 }
 
 // settle reconciles until there is nothing more to do at once.
@@ -254,7 +264,8 @@ func (b *bench) gone() bool {
 func (b *bench) takesPart() bool {
 	b.Helper()
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
-	b.ok(client.IgnoreNotFound(b.client.Get(b.Context(), client.ObjectKey{Namespace: namespace, Name: nodeName}, status)))
+	b.ok(client.IgnoreNotFound(b.client.Get(b.Context(),
+		client.ObjectKey{Namespace: namespace, Name: nodeName}, status)))
 	return hasEntry(status, "vg1")
 }
 
@@ -273,5 +284,6 @@ func (b *bench) wantBlankDisks() {
 }
 
 func thinOf(percent int) v1alpha1.LVMVolumeGroupSpec {
-	return v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: percent, OverprovisionRatio: 10}}
+	return v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: percent,
+		OverprovisionRatio: 10}}
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// TestLabCapacity makes thin pools on real LVM and compares them with what the fixture says, which the console's pages compute.
+// TestLabCapacity makes thin pools on real LVM and compares them with what the fixture says, which the console's pages
+// compute.
 func TestLabCapacity(t *testing.T) {
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
 	_, thin := capacityCases(t)
@@ -29,7 +30,8 @@ func TestLabCapacity(t *testing.T) {
 		if len(c.DisksMiB) > len(disks) {
 			t.Fatalf("%s: LVMS_TEST_DISKS has %d disks, want %d", c.Name, len(disks), len(c.DisksMiB))
 		}
-		ctx, used := t.Context(), disks[:len(c.DisksMiB)]
+		ctx := t.Context()
+		used := disks[:len(c.DisksMiB)]
 		must(l.VGCreate(ctx, lvm.VGCreateOptions{Name: "vg1", Devices: used}))
 		spec := v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &c.Config}
 		report, err := l.Report(ctx)
@@ -42,7 +44,8 @@ func TestLabCapacity(t *testing.T) {
 		for i := range report.VGs {
 			if vg := &report.VGs[i]; vg.Name == "vg1" {
 				pool := vg.ThinPool(c.Config.Name)
-				got.Group, got.Pool, got.Metadata, got.Volumes = vg.Size, pool.Size, pool.MetadataSize, lvm.Bytes(state.Capacity)
+				got.Group, got.Pool, got.Metadata, got.Volumes = vg.Size, pool.Size, pool.MetadataSize,
+					lvm.Bytes(state.Capacity)
 			}
 		}
 		if diff := cmp.Diff(c, got, cmp.AllowUnexported(thinCase{})); diff != "" {

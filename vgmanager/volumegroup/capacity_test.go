@@ -15,8 +15,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// capacityCase is what disks come to. The console's pages compute the same before anything is made, and are held to the same values
-// (console-plugin/web/src/model/capacity.test.ts). Sizes are bytes.
+// capacityCase is what disks come to. The console's pages compute the same before anything is made, and are held to the
+// same values (console-plugin/web/src/model/capacity.test.ts). Sizes are bytes.
 type capacityCase struct {
 	Name     string    `json:"name"`
 	DisksMiB []int64   `json:"disksMiB"`
@@ -37,7 +37,8 @@ type thinCase struct {
 	Config   v1alpha1.ThinPoolConfig `json:"config"`
 }
 
-// capacityCases reads testdata/capacity.json. The values of thin were seen on real LVM, and TestLabCapacity looks again.
+// capacityCases reads testdata/capacity.json. The values of thin were seen on real LVM, and TestLabCapacity looks
+// again.
 func capacityCases(t *testing.T) (raid []raidCase, thin []thinCase) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", "capacity.json"))
@@ -85,7 +86,8 @@ func TestCapacityOfDisks(t *testing.T) {
 				t.Fatal(err)
 			}
 			state := offered(t, fake, v1alpha1.LVMVolumeGroupSpec{RAIDConfig: c.Config})
-			got := capacityCase{Name: c.Name, DisksMiB: c.DisksMiB, Group: lvm.Bytes(state.Size), Volumes: lvm.Bytes(state.Capacity)}
+			got := capacityCase{Name: c.Name, DisksMiB: c.DisksMiB, Group: lvm.Bytes(state.Size),
+				Volumes: lvm.Bytes(state.Capacity)}
 			if diff := cmp.Diff(c.capacityCase, got); diff != "" {
 				t.Error(diff)
 			}

@@ -110,21 +110,28 @@ func (c *choice) judgeNamed(w Wanted, s Seen, pvs map[device.Number]device.PV, p
 		c.blocked++
 	}
 	if !path.Optional && !allOf(reasons, device.RemovalRequested) {
-		c.problem(EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: it %s", path.Path, w.Node, w.Name, sentences(reasons))
+		c.problem(EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: it %s",
+			path.Path, w.Node, w.Name, sentences(reasons))
 	}
 }
 
 // namedReasons returns the device of a path and all that is against it in spite of its being named.
 func namedReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, path Path) (device.Device, []device.Reason) {
 	d, reasons := examine(s, pvs, path.Number)
-	reasons = slices.DeleteFunc(reasons, func(r device.Reason) bool { return slices.Contains(acceptedWhenNamed, r.Code) })
+	reasons = slices.DeleteFunc(reasons, func(r device.Reason) bool {
+		return slices.Contains(
+			acceptedWhenNamed, r.Code)
+	})
 	selector := selectorAt(w, path.Selector)
 	for _, lack := range mismatches(&selector, d) {
-		reasons = append(reasons, device.Reason{Code: device.NotSelected, Message: lack + ", which the deviceSelector that names it excludes"})
+		reasons = append(reasons, device.Reason{Code: device.NotSelected,
+			Message: lack + ", which the deviceSelector that names it excludes"})
 	}
 	reasons = append(reasons, contested(w, s, d, true)...)
 	if requestFor(w, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
-		reasons = append(reasons, device.Reason{Code: device.RemovalRequested, Message: "is to be removed (deviceRequests): take the request out to use it again, or the path to be done with it"})
+		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
+			Message: "is to be removed (deviceRequests): take the request out to use it again, or the path to be " +
+				"done with it"})
 	}
 	return d, reasons
 }
@@ -140,15 +147,16 @@ func (c *choice) problem(event EventReason, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Event: event, Message: fmt.Sprintf(format, args...)})
 }
 
-// acceptedWhenNamed are reasons against a device that is found, but not against one that somebody named. A physical volume of no
-// volume group is what "pvcreate" leaves, and holds no data; LVM itself takes it without a question.
+// acceptedWhenNamed are reasons against a device that is found, but not against one that somebody named. A physical
+// volume of no volume group is what "pvcreate" leaves, and holds no data; LVM itself takes it without a question.
 var acceptedWhenNamed = []device.Code{device.Removable, device.UnassignedPV}
 
 // examine returns a device and everything against it.
 func examine(s Seen, pvs map[device.Number]device.PV, number device.Number) (device.Device, []device.Reason) {
 	at := slices.IndexFunc(s.Devices, func(d device.Device) bool { return d.Number == number })
 	if at < 0 {
-		return device.Device{Number: number}, []device.Reason{{Code: device.Unreadable, Message: "is not listed by lsblk: it has no medium, or no size"}}
+		return device.Device{Number: number},
+			[]device.Reason{{Code: device.Unreadable, Message: "is not listed by lsblk: it has no medium, or no size"}}
 	}
 	d := s.Devices[at]
 	reasons := merge(device.Explain(d, pvs), s.Probed[d.Number])
@@ -175,14 +183,18 @@ func (c *choice) unresolved(w Wanted, path Path) {
 	switch {
 	case path.Optional && missing:
 	case missing:
-		c.problem(EventDevicePathCheckFailed, "device %s does not exist on node %s: attach it, or correct the paths of device class %s", path.Path, w.Node, w.Name)
+		c.problem(EventDevicePathCheckFailed,
+			"device %s does not exist on node %s: attach it, or correct the paths of device class %s",
+			path.Path, w.Node, w.Name)
 	default:
-		c.problem(EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: %v", path.Path, w.Node, w.Name, path.Err)
+		c.problem(EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: %v", path.Path,
+			w.Node, w.Name, path.Err)
 	}
 }
 
 // discovered goes through all devices of the node that nobody named.
-func (c *choice) discovered(w Wanted, s Seen, pvs map[device.Number]device.PV, exists bool, named map[device.Number]bool) {
+func (c *choice) discovered(w Wanted, s Seen, pvs map[device.Number]device.PV, exists bool,
+	named map[device.Number]bool) {
 	for _, d := range s.Devices {
 		if named[d.Number] || pvs[d.Number].Group == w.Name {
 			continue
@@ -206,16 +218,19 @@ func (c *choice) discovered(w Wanted, s Seen, pvs map[device.Number]device.PV, e
 }
 
 // discoveredReasons returns what is against a device that was found; false for one that the device class does not mean.
-func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d device.Device, exists bool) ([]device.Reason, bool) {
+func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d device.Device,
+	exists bool) ([]device.Reason, bool) {
 	_, reasons := examine(s, pvs, d.Number)
-	if slices.ContainsFunc(reasons, func(r device.Reason) bool { return slices.Contains(unlisted, r.Code) }) || !finds(w.Selectors, d) {
+	if slices.ContainsFunc(reasons, func(r device.Reason) bool { return slices.Contains(unlisted, r.Code) }) ||
+		!finds(w.Selectors, d) {
 		return nil, false
 	}
 	reasons = slices.DeleteFunc(reasons, func(r device.Reason) bool {
 		return r.Code == device.Removable && allowsRemovable(w.Selectors, d)
 	})
 	if requestFor(w, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
-		reasons = append(reasons, device.Reason{Code: device.RemovalRequested, Message: "is to be removed (deviceRequests): take the request out to use it again"})
+		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
+			Message: "is to be removed (deviceRequests): take the request out to use it again"})
 	}
 	reasons = append(reasons, contested(w, s, d, false)...)
 	if len(reasons) > 0 {
@@ -224,9 +239,11 @@ func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d devi
 	dynamic := w.Spec.DeviceDiscoveryPolicy == v1alpha1.DeviceDiscoveryDynamic
 	switch {
 	case exists && !dynamic:
-		return []device.Reason{{Code: device.NotAtCreation, Message: "appeared after the volume group was made, and deviceDiscoveryPolicy is Static: name it in deviceSelector, or use the policy Dynamic"}}, true
+		return []device.Reason{{Code: device.NotAtCreation, Message: "appeared after the volume group was made, and " +
+			"deviceDiscoveryPolicy is Static: name it in deviceSelector, or use the policy Dynamic"}}, true
 	case dynamic && age(s, d) < minimumAge:
-		return []device.Reason{{Code: device.TooYoung, Message: "appeared less than a minute ago; it is taken when it stays"}}, true
+		return []device.Reason{{Code: device.TooYoung,
+			Message: "appeared less than a minute ago; it is taken when it stays"}}, true
 	}
 	return nil, true
 }
@@ -242,8 +259,8 @@ func age(s Seen, d device.Device) time.Duration {
 // unlisted devices are no disks that anybody would look for among the excluded ones.
 var unlisted = []device.Code{device.LVMInternal, device.UnsupportedType, device.KubernetesLoop}
 
-// contested tells whether another device class would have the device too. What is named goes before what is found; of two
-// equals none gets it, since the order in which they happen to look must not decide.
+// contested tells whether another device class would have the device too. What is named goes before what is found; of
+// two equals none gets it, since the order in which they happen to look must not decide.
 func contested(w Wanted, s Seen, d device.Device, named bool) []device.Reason {
 	if others := namersOf(s, d); others != "" {
 		message := fmt.Sprintf("is named by device class %s", others)
@@ -253,7 +270,10 @@ func contested(w Wanted, s Seen, d device.Device, named bool) []device.Reason {
 		return []device.Reason{{Code: device.UsedByOtherDeviceClass, Message: message}}
 	}
 	if others := findersOf(w, s, d); others != "" && !named {
-		return []device.Reason{{Code: device.UsedByOtherDeviceClass, Message: fmt.Sprintf("would be taken by device class %s as well as by %s: make their deviceSelectors differ", others, w.Name)}}
+		return []device.Reason{{Code: device.UsedByOtherDeviceClass,
+			Message: fmt.Sprintf(
+				"would be taken by device class %s as well as by %s: make their deviceSelectors differ",
+				others, w.Name)}}
 	}
 	return nil
 }
@@ -298,7 +318,8 @@ func sentences(reasons []device.Reason) string {
 
 // content are the reasons that a wipe does away with.
 var content = []device.Code{
-	device.HasSignature, device.HasPartitions, device.RAIDMember, device.UnassignedPV, device.UnknownPV, device.LUKSLocked,
+	device.HasSignature, device.HasPartitions, device.RAIDMember, device.UnassignedPV, device.UnknownPV,
+	device.LUKSLocked,
 	device.CephBlueStore, device.NotWiped,
 }
 
@@ -306,7 +327,8 @@ var content = []device.Code{
 func onlyContent(reasons []device.Reason) bool { return allOf(reasons, content...) }
 
 func allOf(reasons []device.Reason, codes ...device.Code) bool {
-	return len(reasons) > 0 && !slices.ContainsFunc(reasons, func(r device.Reason) bool { return !slices.Contains(codes, r.Code) })
+	return len(reasons) > 0 && !slices.ContainsFunc(reasons,
+		func(r device.Reason) bool { return !slices.Contains(codes, r.Code) })
 }
 
 // Verdict is what a device class makes of a device.
@@ -317,8 +339,8 @@ type Verdict struct {
 	Codes []device.Code
 }
 
-// Judge tells what each device class of the node makes of a device. A device class that names its devices has nothing to
-// say about the others.
+// Judge tells what each device class of the node makes of a device. A device class that names its devices has nothing
+// to say about the others.
 func Judge(classes []Look, d device.Device) []Verdict {
 	var verdicts []Verdict
 	for _, look := range classes {
@@ -337,7 +359,8 @@ type Look struct {
 
 // reasons returns what a device class has against a device; false if it does not mean the device.
 func (l Look) reasons(d device.Device) ([]device.Reason, bool) {
-	w, s := l.Wanted, l.Seen
+	w := l.Wanted
+	s := l.Seen
 	pvs := PhysicalVolumes(s.Report)
 	if pvs[d.Number].Group == w.Name {
 		return nil, true

@@ -15,8 +15,8 @@ import (
 // maxClaims is how many volumes at risk a message names.
 const maxClaims = 20
 
-// nameVolumes completes the problems with the volumes at risk, by the names that people gave them. What cannot be found out is
-// said as it is: a problem is not held back for its decoration.
+// nameVolumes completes the problems with the volumes at risk, by the names that people gave them. What cannot be found
+// out is said as it is: a problem is not held back for its decoration.
 func (r *Reconciler) nameVolumes(ctx context.Context, w Wanted, problems []Problem) {
 	concerned := func(p Problem) bool { return len(p.Volumes) > 0 || p.WholeClass }
 	if !slices.ContainsFunc(problems, concerned) {
@@ -62,12 +62,17 @@ func (r *Reconciler) volumes(ctx context.Context) []topolvmv1.LogicalVolume {
 		log.FromContext(ctx).Info("the names of the volumes at risk could not be found out", "error", err.Error())
 		return nil
 	}
-	return slices.DeleteFunc(list.Items, func(v topolvmv1.LogicalVolume) bool { return v.Spec.NodeName != r.Node || v.Status.VolumeID == "" })
+	return slices.DeleteFunc(list.Items, func(v topolvmv1.LogicalVolume) bool {
+		return v.Spec.NodeName != r.Node ||
+			v.Status.VolumeID == ""
+	})
 }
 
 // claims returns the PersistentVolumeClaim, "namespace/name", of logical volumes.
-func (r *Reconciler) claims(ctx context.Context, problems []Problem, volumes []topolvmv1.LogicalVolume) map[string]string {
-	claims, wanted := map[string]string{}, map[string]bool{}
+func (r *Reconciler) claims(ctx context.Context, problems []Problem,
+	volumes []topolvmv1.LogicalVolume) map[string]string {
+	claims := map[string]string{}
+	wanted := map[string]bool{}
 	for _, p := range problems {
 		for _, lv := range p.Volumes {
 			wanted[lv] = len(wanted) < maxClaims || wanted[lv]
@@ -84,7 +89,8 @@ func (r *Reconciler) claims(ctx context.Context, problems []Problem, volumes []t
 // claimOf follows a LogicalVolume to its PersistentVolume, which has its name, and to the claim there.
 func (r *Reconciler) claimOf(ctx context.Context, volume *topolvmv1.LogicalVolume) string {
 	persistentVolume := &corev1.PersistentVolume{}
-	if err := r.Live.Get(ctx, client.ObjectKey{Name: volume.Spec.Name}, persistentVolume); err != nil || persistentVolume.Spec.ClaimRef == nil {
+	if err := r.Live.Get(ctx, client.ObjectKey{Name: volume.Spec.Name}, persistentVolume); err != nil ||
+		persistentVolume.Spec.ClaimRef == nil {
 		return ""
 	}
 	return persistentVolume.Spec.ClaimRef.Namespace + "/" + persistentVolume.Spec.ClaimRef.Name

@@ -38,7 +38,8 @@ type Groups interface {
 	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
 	VGReduceMissing(ctx context.Context, name string) error
 	VGRemove(ctx context.Context, name string) error
-	// NameDevices tells whether the devices of a group may be named to commands for its volumes: it was looked at, and is well.
+	// NameDevices tells whether the devices of a group may be named to commands for its volumes: it was looked at, and
+	// is well.
 	NameDevices(vg string, well bool)
 	// AcceptLoss names the missing physical volumes of a group whose removal somebody asked for.
 	AcceptLoss(vg string, pvs []string)
@@ -103,7 +104,8 @@ type Health interface {
 	Failing() map[device.Number]error
 	// Suspended are the logical volumes that have been suspended for longer than LVM's own work takes.
 	Suspended() map[device.Number]bool
-	// Unknown is why nothing is known about the health of a volume group, or of some of its volumes; nil if all is known.
+	// Unknown is why nothing is known about the health of a volume group, or of some of its volumes; nil if all is
+	// known.
 	Unknown(group string) error
 }
 
@@ -130,7 +132,8 @@ type Options struct {
 	Devices   Devices
 	Classes   Classes
 	Health    Health
-	// Orphans returns the logical volumes of a class without an object, and the objects without a logical volume; nil for none.
+	// Orphans returns the logical volumes of a class without an object, and the objects without a logical volume; nil
+	// for none.
 	Orphans func(class string) []v1alpha1.OrphanStatus
 	// Changed is called after each change on the node.
 	Changed func()
@@ -161,8 +164,10 @@ type Reconciler struct {
 // New returns a Reconciler.
 func New(o Options) *Reconciler {
 	return &Reconciler{
-		Options: o, released: releases{dir: o.StateDir}, removed: removals{dir: o.StateDir}, wipes: wipeRecords{dir: o.StateDir}, names: map[string]string{},
-		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{}, parts: map[string]part{}, now: time.Now, wake: newWaker(),
+		Options: o, released: releases{dir: o.StateDir}, removed: removals{dir: o.StateDir},
+		wipes: wipeRecords{dir: o.StateDir}, names: map[string]string{},
+		unsettled: map[string]bool{}, firstSeen: map[device.Number]time.Time{}, moves: map[string]move{},
+		parts: map[string]part{}, now: time.Now, wake: newWaker(),
 	}
 }
 
@@ -179,11 +184,12 @@ const (
 	// maxAge of a look that may lead to nothing. It is less than resync, so that each look is a new one, but the volume
 	// groups of a node share it.
 	maxAge = 50 * time.Second
-	// sameLook is how old a look may be that leads to something that takes nothing away. It has the last change in it that was made
-	// through this LVM, and devices that are to be used are read in any case.
+	// sameLook is how old a look may be that leads to something that takes nothing away. It has the last change in it
+	// that was made through this LVM, and devices that are to be used are read in any case.
 	sameLook = 2 * time.Second
-	// moveStalls is after how long without progress a move of extents is taken to have lost the process that polls it. LVM's
-	// poller looks every 5 s; a disk that needs longer than this for a percent gets a second poller, which does no harm.
+	// moveStalls is after how long without progress a move of extents is taken to have lost the process that polls it.
+	// LVM's poller looks every 5 s; a disk that needs longer than this for a percent gets a second poller, which does
+	// no harm.
 	moveStalls = 2 * time.Minute
 )
 
@@ -283,14 +289,16 @@ func (o outcome) event() EventReason {
 }
 
 // step looks, plans, acts and reports.
-func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) (ctrl.Result, error) {
+func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
+	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) (ctrl.Result, error) {
 	w, err := r.wanted(ctx, object)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	before := entryOf(nodeStatus, w.Name)
 	o := r.change(ctx, w, before)
-	r.LVM.NameDevices(w.Name, !o.blind && o.err == nil && o.plan.State == v1alpha1.VGStatusReady && len(o.plan.Problems) == 0)
+	r.LVM.NameDevices(w.Name, !o.blind && o.err == nil && o.plan.State == v1alpha1.VGStatusReady &&
+		len(o.plan.Problems) == 0)
 	r.LVM.AcceptLoss(w.Name, o.accepted(w))
 	if o.plan.Finished {
 		return r.finish(ctx, object, nodeStatus)
@@ -301,7 +309,8 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup, 
 
 // wanted is what a LVMVolumeGroup asks of this node, beside the other ones.
 func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (Wanted, error) {
-	node, list := &corev1.Node{}, &v1alpha1.LVMVolumeGroupList{}
+	node := &corev1.Node{}
+	list := &v1alpha1.LVMVolumeGroupList{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
 		return Wanted{}, fmt.Errorf("node %s: %w", r.Node, err)
 	}
@@ -314,9 +323,9 @@ func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 // additions are the changes that take nothing away from anybody.
 var additions = []Kind{CreateVG, CreatePool, PublishClass}
 
-// change looks, plans and acts. A look that may be up to a minute old leads to nothing: where there is something to do, the node
-// is looked at again, and each device that is to be used is read. That a class is published changes nothing on the node, so what
-// comes after it needs no other look.
+// change looks, plans and acts. A look that may be up to a minute old leads to nothing: where there is something to do,
+// the node is looked at again, and each device that is to be used is read. That a class is published changes nothing on
+// the node, so what comes after it needs no other look.
 func (r *Reconciler) change(ctx context.Context, w Wanted, before v1alpha1.VGStatus) outcome {
 	age := min(maxAge, r.wake.age(r.now()))
 	switch {
@@ -366,7 +375,8 @@ func (r *Reconciler) changed() {
 }
 
 // publish writes the status, tells of a change and picks the time of the next look.
-func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGroup, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted, o outcome) (ctrl.Result, error) {
+func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
+	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted, o outcome) (ctrl.Result, error) {
 	if nodeStatus.Name != "" {
 		before, after, err := r.writeEntry(ctx, nodeStatus, w, o)
 		if err != nil {

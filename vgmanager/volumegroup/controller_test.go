@@ -26,10 +26,12 @@ func TestReconcileMakesAThinClass(t *testing.T) {
 		t.Errorf("looks again after %s", result.RequeueAfter)
 	}
 	entry := b.wantState(v1alpha1.VGStatusReady)
-	if !slices.Equal(entry.Devices, []string{"/dev/sdb", "/dev/sdc"}) || entry.ObservedGeneration != 3 || entry.Reason != "" {
+	if !slices.Equal(entry.Devices, []string{"/dev/sdb", "/dev/sdc"}) || entry.ObservedGeneration != 3 ||
+		entry.Reason != "" {
 		t.Errorf("got %+v", entry)
 	}
-	if entry.Size == nil || entry.Free == nil || entry.ThinPool == nil || entry.ThinPool.Name != "pool" || entry.ThinPool.MetadataPercent != 10 {
+	if entry.Size == nil || entry.Free == nil || entry.ThinPool == nil || entry.ThinPool.Name != "pool" ||
+		entry.ThinPool.MetadataPercent != 10 {
 		t.Errorf("got %+v", entry)
 	}
 	report, err := b.lvm.Report(t.Context())
@@ -58,7 +60,8 @@ func TestReconcileAtRestChangesAndWritesNothing(t *testing.T) {
 	b := newBench(t, thinOf(90))
 	b.settle()
 	b.drain()
-	writes, before := b.writes, b.lvm.Calls()
+	writes := b.writes
+	before := b.lvm.Calls()
 	for range 3 {
 		b.settle()
 	}
@@ -115,7 +118,8 @@ func TestReconcileMakesOneChangeAtATime(t *testing.T) {
 
 func TestReconcileWaitsForTheNodeStatus(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
-	b.ok(b.client.Delete(t.Context(), &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace}}))
+	b.ok(b.client.Delete(t.Context(), &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName,
+		Namespace: namespace}}))
 	if result := b.settle(); result.RequeueAfter != whileWaiting {
 		t.Errorf("got %v", result)
 	}
@@ -134,7 +138,8 @@ func TestReconcileLeavesOtherNodesAlone(t *testing.T) {
 
 func selecting(key, value string) v1alpha1.LVMVolumeGroupSpec {
 	return v1alpha1.LVMVolumeGroupSpec{NodeSelector: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn, Values: []string{value}}},
+		MatchExpressions: []corev1.NodeSelectorRequirement{{Key: key, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{value}}},
 	}}}}
 }
 
@@ -162,7 +167,8 @@ func TestReconcileWhenTheReadFails(t *testing.T) {
 				t.Error("want an error, for the back-off")
 			}
 			// What was known stays, and is marked.
-			if now := b.wantState(v1alpha1.VGStatusDegraded, "input/output error"); !slices.Equal(now.Devices, ready.Devices) || now.Size == nil {
+			if now := b.wantState(v1alpha1.VGStatusDegraded,
+				"input/output error"); !slices.Equal(now.Devices, ready.Devices) || now.Size == nil {
 				t.Errorf("got %+v", now)
 			}
 		})
@@ -274,7 +280,8 @@ func TestStatusOfTwoGroupsIsSorted(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	b.ok(b.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: nodeName}, status))
-	status.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "zzz", Status: v1alpha1.VGStatusReady}, {Name: "aaa", Status: v1alpha1.VGStatusReady}}
+	status.Status.NodeStatus = []v1alpha1.VGStatus{{Name: "zzz", Status: v1alpha1.VGStatusReady},
+		{Name: "aaa", Status: v1alpha1.VGStatusReady}}
 	b.ok(b.client.Status().Update(t.Context(), status))
 	b.settle()
 	b.ok(b.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: nodeName}, status))
@@ -287,8 +294,8 @@ func TestStatusOfTwoGroupsIsSorted(t *testing.T) {
 	}
 }
 
-// TestAStaleCacheLosesNothing: the list of devices and the entries of device classes are in one object, and the cache of the agent
-// may not have yet what it wrote itself.
+// TestAStaleCacheLosesNothing: the list of devices and the entries of device classes are in one object, and the cache
+// of the agent may not have yet what it wrote itself.
 func TestAStaleCacheLosesNothing(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
 	stale := &v1alpha1.LVMVolumeGroupNodeStatus{}
@@ -297,7 +304,8 @@ func TestAStaleCacheLosesNothing(t *testing.T) {
 	latest.Status.Devices = []v1alpha1.DeviceStatus{{Name: "/dev/other", ID: "other", State: v1alpha1.DeviceAvailable}}
 	b.ok(b.client.Status().Update(t.Context(), latest))
 	b.agent.Client = interceptor.NewClient(b.client.(client.WithWatch), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption) error {
 			if status, ok := object.(*v1alpha1.LVMVolumeGroupNodeStatus); ok {
 				stale.DeepCopyInto(status)
 				return nil
@@ -315,9 +323,11 @@ func TestAStaleCacheLosesNothing(t *testing.T) {
 
 func TestConflictIsTriedAgainWithoutAnError(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
-	conflict := apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("x").GroupResource(), "x", errors.New("changed"))
+	conflict := apierrors.NewConflict(v1alpha1.GroupVersion.WithResource("x").GroupResource(), "x",
+		errors.New("changed"))
 	b.agent.Client = interceptor.NewClient(b.client.(client.WithWatch), interceptor.Funcs{
-		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+			...client.SubResourcePatchOption) error {
 			return conflict
 		},
 	})

@@ -10,8 +10,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// cordonTag marks, on the device itself, a physical volume that this product closed for new extents. One that an administrator
-// closed by hand has no such tag and stays closed.
+// cordonTag marks, on the device itself, a physical volume that this product closed for new extents. One that an
+// administrator closed by hand has no such tag and stays closed.
 const cordonTag = "lvms.cordoned"
 
 // deviceNote is what the status says of a physical volume beyond LVM's own words.
@@ -31,10 +31,11 @@ type deviceRequests struct {
 	waiting  bool
 }
 
-// planDevices goes through the physical volumes of the group that somebody wants something done with: cordon, drain, remove.
+// planDevices goes through the physical volumes of the group that somebody wants something done with: cordon, drain,
+// remove.
 //
-// A device is drained by LVM's pvmove, all or nothing: as long as it runs, and if it is aborted or the node loses power, the
-// data is where it was. One device at a time; what pvmove began it resumes after any restart.
+// A device is drained by LVM's pvmove, all or nothing: as long as it runs, and if it is aborted or the node loses
+// power, the data is where it was. One device at a time; what pvmove began it resumes after any restart.
 func planDevices(w Wanted, s Seen, vg *lvm.VG) deviceRequests {
 	r := deviceRequests{notes: map[string]deviceNote{}}
 	for _, pv := range vg.PVs {
@@ -47,7 +48,8 @@ func planDevices(w Wanted, s Seen, vg *lvm.VG) deviceRequests {
 	return r
 }
 
-// requestedAction returns what is asked for a physical volume: by a request, or by taking its path out of the selectors.
+// requestedAction returns what is asked for a physical volume: by a request, or by taking its path out of the
+// selectors.
 func requestedAction(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) v1alpha1.DeviceAction {
 	d := deviceOf(s, pv)
 	if action := requestFor(w, s, d, pv.UUID); action != "" {
@@ -69,8 +71,8 @@ func requestFor(w Wanted, s Seen, d device.Device, uuid string) v1alpha1.DeviceA
 	return ""
 }
 
-// isMeant tells whether a name, identity, link or UUID is of a device. A device that is missing is known by what was noted
-// about it.
+// isMeant tells whether a name, identity, link or UUID is of a device. A device that is missing is known by what was
+// noted about it.
 func isMeant(s Seen, name string, d device.Device, uuid string) bool {
 	if uuid != "" && name == uuid {
 		return true
@@ -105,14 +107,17 @@ func wasTakenOut(s Seen, uuid string, d device.Device) bool {
 // deviceOf returns the device of a physical volume; an empty one if it is missing.
 func deviceOf(s Seen, pv lvm.PV) device.Device {
 	number := numberOf(pv)
-	if at := slices.IndexFunc(s.Devices, func(d device.Device) bool { return number != "" && d.Number == number }); at >= 0 {
+	if at := slices.IndexFunc(s.Devices, func(d device.Device) bool {
+		return number != "" &&
+			d.Number == number
+	}); at >= 0 {
 		return s.Devices[at]
 	}
 	return device.Device{}
 }
 
-// pathTakenOut tells whether somebody took the path of a device out of the selectors. It is about what is written there, and
-// not about what a path leads to at the moment: a link that is away for a while takes nothing out.
+// pathTakenOut tells whether somebody took the path of a device out of the selectors. It is about what is written
+// there, and not about what a path leads to at the moment: a link that is away for a while takes nothing out.
 func pathTakenOut(w Wanted, s Seen, pv lvm.PV) bool {
 	noted := beforeOf(s, pv.UUID).Path
 	if noted == "" || w.Leaving || pv.Missing || writtenPaths(w.Selectors)[path.Clean(noted)] {
@@ -141,14 +146,16 @@ func (r *deviceRequests) one(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v1a
 		return r.release(vg, pv)
 	case action == "":
 		if !pv.Allocatable {
-			r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned, message: "closed for new volumes by hand; open it with: pvchange --allocatable y " + pv.Name}
+			r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned,
+				message: "closed for new volumes by hand; open it with: pvchange --allocatable y " + pv.Name}
 		}
 		return Action{}
 	case pv.Allocatable || !ours:
 		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned}
 		return Action{Kind: Cordon, PVs: []lvm.PV{pv}}
 	case action == v1alpha1.DeviceActionCordon:
-		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned, message: "nothing new is put on it (deviceRequests)"}
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned,
+			message: "nothing new is put on it (deviceRequests)"}
 		if move := moveFrom(vg, pv); move != nil {
 			return Action{Kind: AbortMove, PVs: []lvm.PV{pv}}
 		}
@@ -174,7 +181,8 @@ func (r *deviceRequests) drain(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v
 		return r.startMove(w, vg, pv)
 	}
 	if action == v1alpha1.DeviceActionDrain {
-		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDrained, message: "empty, and nothing new is put on it (deviceRequests)"}
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDrained,
+			message: "empty, and nothing new is put on it (deviceRequests)"}
 		return Action{}
 	}
 	if refusal := keepReason(w, vg, pv); refusal != "" {
@@ -192,7 +200,8 @@ func (r *deviceRequests) follow(s Seen, pv lvm.PV, move *lvm.Move) Action {
 		percent = int32(*move.Percent)
 	}
 	r.waiting = true
-	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDraining, moved: &percent, message: "its extents are being moved to the other devices"}
+	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDraining, moved: &percent,
+		message: "its extents are being moved to the other devices"}
 	r.note = fmt.Sprintf("the extents of %s are being moved to the other devices", pv.Name)
 	if s.Unattended[move.Name] {
 		return Action{Kind: ResumeMove, PVs: []lvm.PV{pv}}
@@ -206,14 +215,17 @@ func (r *deviceRequests) startMove(w Wanted, vg *lvm.VG, pv lvm.PV) Action {
 		r.block(w, pv, "LVM moves nothing while a device of the group is missing")
 		return Action{}
 	case free < pv.Used:
-		r.block(w, pv, fmt.Sprintf("%d bytes of it are in use and the other devices have %d bytes free: add a device to the device class, or delete volumes", pv.Used, free))
+		r.block(w, pv, fmt.Sprintf("%d bytes of it are in use and the other devices have %d bytes free: add a device "+
+			"to the device class, or delete volumes", pv.Used, free))
 		return Action{}
 	case len(vg.Moves()) > 0:
 		r.waiting = true
-		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned, message: "waits until the move from another device is done"}
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeCordoned,
+			message: "waits until the move from another device is done"}
 		return Action{}
 	}
-	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDraining, message: "its extents are about to be moved to the other devices"}
+	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeDraining,
+		message: "its extents are about to be moved to the other devices"}
 	return Action{Kind: StartMove, PVs: []lvm.PV{pv}}
 }
 
@@ -226,7 +238,8 @@ func keepReason(w Wanted, vg *lvm.VG, pv lvm.PV) string {
 	case vg.MissingPVs > 0:
 		return "another device of the group is missing"
 	case w.Spec.RAIDConfig != nil && left < w.Spec.RAIDConfig.MinimumDevices():
-		return fmt.Sprintf("%s needs at least %d devices, and %d would be left", w.Spec.RAIDConfig.Type, w.Spec.RAIDConfig.MinimumDevices(), left)
+		return fmt.Sprintf("%s needs at least %d devices, and %d would be left", w.Spec.RAIDConfig.Type,
+			w.Spec.RAIDConfig.MinimumDevices(), left)
 	}
 	return ""
 }
@@ -235,20 +248,24 @@ func keepReason(w Wanted, vg *lvm.VG, pv lvm.PV) string {
 func (r *deviceRequests) block(w Wanted, pv lvm.PV, why string) {
 	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeBlocked, message: why}
 	r.problems = append(r.problems, Problem{
-		Event:   EventDeviceRemovalBlocked,
-		Message: fmt.Sprintf("device %s of volume group %s on node %s is not emptied: %s", pv.Name, w.Name, w.Node, why),
+		Event: EventDeviceRemovalBlocked,
+		Message: fmt.Sprintf("device %s of volume group %s on node %s is not emptied: %s", pv.Name,
+			w.Name, w.Node, why),
 	})
 }
 
-// replaceLost brings the redundancy of volumes back that lost a device, and then takes the lost device out of the group.
+// replaceLost brings the redundancy of volumes back that lost a device, and then takes the lost device out of the
+// group.
 func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Action {
 	volumes := vg.VolumesOn(pv.UUID)
 	switch {
 	case w.Spec.RAIDConfig == nil && len(volumes) > 0:
-		r.block(w, pv, fmt.Sprintf("it is lost with data of %s: nothing is thrown away by itself; restore these volumes from a backup, and delete them; then it is taken out of the group", joined(volumes)))
+		r.block(w, pv, fmt.Sprintf("it is lost with data of %s: nothing is thrown away by itself; restore these "+
+			"volumes from a backup, and delete them; then it is taken out of the group", joined(volumes)))
 		return Action{}
 	case len(volumes) == 0 && vg.MissingPVs == 1:
-		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing, message: "no volume needs it any more; it is being taken out of the group"}
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,
+			message: "no volume needs it any more; it is being taken out of the group"}
 		return Action{Kind: ReduceLost, PVs: []lvm.PV{pv}}
 	case len(volumes) == 0:
 		r.block(w, pv, "other devices of the group are missing too: ask for the removal of each")
@@ -259,10 +276,12 @@ func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Ac
 	}
 	if lv := syncing(vg, volumes); lv != "" {
 		r.waiting = true
-		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing, message: "waits until " + lv + " is in sync"}
+		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,
+			message: "waits until " + lv + " is in sync"}
 		return Action{}
 	}
-	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing, message: "its part of " + volumes[0] + " is being rebuilt on another device"}
+	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,
+		message: "its part of " + volumes[0] + " is being rebuilt on another device"}
 	return Action{Kind: Repair, Volume: volumes[0], PVs: []lvm.PV{pv}}
 }
 
@@ -289,7 +308,8 @@ func allAccepted(w Wanted, s Seen, vg *lvm.VG) bool {
 // allRequested tells whether the removal of each lost device is asked for, and none of them has data of a volume.
 func allRequested(w Wanted, s Seen, vg *lvm.VG) bool {
 	for _, pv := range vg.PVs {
-		if pv.Missing && (requestedAction(w, s, vg, pv) != v1alpha1.DeviceActionRemove || len(vg.VolumesOn(pv.UUID)) > 0) {
+		if pv.Missing && (requestedAction(w, s, vg, pv) != v1alpha1.DeviceActionRemove ||
+			len(vg.VolumesOn(pv.UUID)) > 0) {
 			return false
 		}
 	}

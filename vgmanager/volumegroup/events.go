@@ -50,12 +50,16 @@ const eventAction = "ReconcileVolumeGroup"
 
 // failureEvents are the events of actions that fail.
 var failureEvents = map[Kind]EventReason{
-	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed, TagVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
-	Activate: EventInconsistentVolumes, CreatePool: EventThinPoolFailed, ExtendPool: EventThinPoolFailed, ExtendMeta: EventThinPoolFailed,
+	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed,
+	TagVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
+	Activate: EventInconsistentVolumes, CreatePool: EventThinPoolFailed, ExtendPool: EventThinPoolFailed,
+	ExtendMeta:   EventThinPoolFailed,
 	PublishClass: EventVolumeGroupFailed, Cordon: EventDeviceRemovalBlocked, Uncordon: EventDeviceRemovalBlocked,
 	StartMove: EventDeviceRemovalBlocked, ResumeMove: EventDeviceRemovalBlocked, AbortMove: EventDeviceRemovalBlocked,
-	ReduceVG: EventDeviceRemovalBlocked, ReduceLost: EventDeviceRemovalBlocked, Repair: EventRAIDHealthCheckFailed, Refresh: EventRAIDHealthCheckFailed,
-	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed, RemovePVs: EventRemovalFailed,
+	ReduceVG: EventDeviceRemovalBlocked, ReduceLost: EventDeviceRemovalBlocked, Repair: EventRAIDHealthCheckFailed,
+	Refresh:       EventRAIDHealthCheckFailed,
+	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed,
+	RemovePVs: EventRemovalFailed,
 }
 
 // event tells of a change from one status to the next.
@@ -68,7 +72,8 @@ func (r *Reconciler) event(object *v1alpha1.LVMVolumeGroup, before, after v1alph
 		r.Recorder.Eventf(object, nil, corev1.EventTypeNormal, string(EventReady), eventAction,
 			"volume group %s on node %s is ready", after.Name, r.Node)
 	case reason != "":
-		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, string(reason), eventAction, "%s", cut(after.Reason, maxNote))
+		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, string(reason), eventAction, "%s",
+			cut(after.Reason, maxNote))
 	}
 }
 
@@ -76,7 +81,9 @@ func (r *Reconciler) event(object *v1alpha1.LVMVolumeGroup, before, after v1alph
 func (r *Reconciler) tell(w Wanted, kind string, reason EventReason, note string) {
 	object := &v1alpha1.LVMVolumeGroup{}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("LVMVolumeGroup"))
-	object.Name, object.Namespace, object.UID = w.Name, r.Namespace, w.UID
+	object.Name = w.Name
+	object.Namespace = r.Namespace
+	object.UID = w.UID
 	r.Recorder.Eventf(object, nil, kind, string(reason), eventAction, "%s", cut(note, maxNote))
 }
 

@@ -15,7 +15,8 @@ const signatureLVM = "LVM2_member"
 
 // deviceProblem is a Problem of the condition DevicesHealthy.
 func deviceProblem(reason, message string, volumes []string) Problem {
-	return Problem{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionDevicesHealthy, Reason: reason, Message: message, Volumes: volumes}
+	return Problem{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionDevicesHealthy, Reason: reason,
+		Message: message, Volumes: volumes}
 }
 
 // brokenGroup returns what keeps LVM from changing the group, and the devices that are about to do so.
@@ -23,7 +24,8 @@ func brokenGroup(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	var problems []Problem
 	for _, pv := range vg.PVs {
 		if pv.Missing {
-			problems = append(problems, deviceProblem(v1alpha1.ReasonDeviceMissing, missing(w, s, vg, pv), vg.VolumesOn(pv.UUID)))
+			problems = append(problems, deviceProblem(v1alpha1.ReasonDeviceMissing, missing(w, s, vg, pv),
+				vg.VolumesOn(pv.UUID)))
 		}
 	}
 	if vg.MissingPVs > 0 && len(problems) == 0 {
@@ -33,14 +35,16 @@ func brokenGroup(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	for _, d := range s.Devices {
 		if uuid, copied := copyOf(d, vg); copied {
 			problems = append(problems, deviceProblem(v1alpha1.ReasonDuplicatePV, fmt.Sprintf(
-				"physical volume %s of volume group %s appears twice on node %s, the second time as %s: detach the copy", uuid, w.Name, w.Node, d.Name), vg.VolumesOn(uuid)))
+				"physical volume %s of volume group %s appears twice on node %s, "+
+					"the second time as %s: detach the copy",
+				uuid, w.Name, w.Node, d.Name), vg.VolumesOn(uuid)))
 		}
 	}
 	return append(problems, failing(w, s, vg)...)
 }
 
-// wasThere tells whether the node had the volume group, unless somebody gave up every device that it had. LVM does not list a group
-// at all when none of its devices can be read.
+// wasThere tells whether the node had the volume group, unless somebody gave up every device that it had. LVM does not
+// list a group at all when none of its devices can be read.
 func wasThere(w Wanted, s Seen) bool {
 	for _, pv := range s.Before.PhysicalVolumes {
 		if requestedAction(w, s, nil, lvm.PV{UUID: pv.UUID, Missing: true}) != v1alpha1.DeviceActionRemove {
@@ -50,22 +54,28 @@ func wasThere(w Wanted, s Seen) bool {
 	return s.Class != nil && len(s.Before.PhysicalVolumes) == 0
 }
 
-// lostGroup tells of a volume group that was there. A new one of the same name would be taken for it when its disks come back.
+// lostGroup tells of a volume group that was there. A new one of the same name would be taken for it when its disks
+// come back.
 func lostGroup(w Wanted, s Seen) []Problem {
 	var devices, requests []string
 	for _, pv := range s.Before.PhysicalVolumes {
 		devices = append(devices, fmt.Sprintf("%s (%s)", pv.Name, pv.UUID))
 		requests = append(requests, fmt.Sprintf("{node: %s, device: %s, action: Remove}", w.Node, pv.UUID))
 	}
-	message := fmt.Sprintf("volume group %s was on node %s and is not there any more: none of its physical volumes is found", w.Name, w.Node)
-	remedy := "attach them again; if they are lost, their data is too: delete the volumes, and take the device class out of the LVMCluster before it is made anew"
+	message := fmt.Sprintf(
+		"volume group %s was on node %s and is not there any more: none of its physical volumes is found", w.Name,
+		w.Node)
+	remedy := "attach them again; if they are lost, their data is too: delete the volumes, and take the device class " +
+		"out of the LVMCluster before it is made anew"
 	if len(devices) > 0 {
 		message += ": " + strings.Join(devices, ", ")
-		remedy = "attach them again and see the kernel's log; if they are lost, their data is too: to begin anew with other devices add to the deviceRequests of the device class: " + strings.Join(requests, ", ")
+		remedy = "attach them again and see the kernel's log; if they are lost, their data is too: to begin anew " +
+			"with other devices add to the deviceRequests of the device class: " + strings.Join(requests, ", ")
 	}
 	if commands := unhiding(s); len(commands) > 0 {
 		message = fmt.Sprintf("volume group %s was on node %s, and LVM there does not list its devices", w.Name, w.Node)
-		remedy = fmt.Sprintf("the devices file of the node or a filter in lvm.conf hides them: run on the node: %s", strings.Join(commands, "; "))
+		remedy = fmt.Sprintf("the devices file of the node or a filter in lvm.conf hides them: run on the node: %s",
+			strings.Join(commands, "; "))
 	}
 	p := deviceProblem(v1alpha1.ReasonDeviceMissing, message+"; "+remedy, nil)
 	p.WholeClass = true
@@ -89,7 +99,8 @@ func failing(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	for _, pv := range vg.PVs {
 		if err := s.Failing[numberOf(pv)]; err != nil && !pv.Missing {
 			problems = append(problems, deviceProblem(v1alpha1.ReasonDeviceFailing, fmt.Sprintf(
-				"device %s (physical volume %s) of volume group %s on node %s is failing: %v: see the kernel's log, save the data, and replace the device",
+				"device %s (physical volume %s) of volume group %s on node %s is failing: %v: see the kernel's log, "+
+					"save the data, and replace the device",
 				pv.Name, pv.UUID, w.Name, w.Node, err), vg.VolumesOn(pv.UUID)))
 		}
 	}
@@ -103,12 +114,16 @@ func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
 	}
 	found := fmt.Sprintf("volume group %s on node %s misses the physical volume %s%s", w.Name, w.Node, pv.UUID, where)
 	if d, hidden := s.Hidden.deviceOf(s, pv.UUID); hidden {
-		return found + fmt.Sprintf(": it is on %s, which LVM on this node does not list: run on the node: lvmdevices --adddev %s", d.Name, d.Name)
+		return found +
+			fmt.Sprintf(": it is on %s, which LVM on this node does not list: run on the node: lvmdevices --adddev %s",
+				d.Name, d.Name)
 	}
 	if pv.Name != "" && !strings.HasPrefix(pv.Name, "[") {
-		return found + fmt.Sprintf(": its device %s is back, but the group was changed meanwhile: if the data on it is still good, run on the node: vgextend --restoremissing %s %s", pv.Name, w.Name, pv.Name)
+		return found + fmt.Sprintf(": its device %s is back, but the group was changed meanwhile: if the data on it "+
+			"is still good, run on the node: vgextend --restoremissing %s %s", pv.Name, w.Name, pv.Name)
 	}
-	request := fmt.Sprintf("add to the deviceRequests of the device class: {node: %s, device: %s, action: Remove}", w.Node, pv.UUID)
+	request := fmt.Sprintf("add to the deviceRequests of the device class: {node: %s, device: %s, action: Remove}",
+		w.Node, pv.UUID)
 	if w.Deleting {
 		// Nobody can ask for anything any more.
 		request = "run on the node: vgreduce --removemissing " + w.Name
@@ -120,7 +135,8 @@ func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
 	case len(vg.VolumesOn(pv.UUID)) == 0:
 		return found + "no volume is on it: " + request
 	}
-	return found + "the data on it is too: restore the volumes from a backup, " + request + ", and delete the volumes that were on it"
+	return found + "the data on it is too: restore the volumes from a backup, " + request +
+		", and delete the volumes that were on it"
 }
 
 // lastName is the last known device of a missing physical volume.
@@ -158,14 +174,14 @@ func copyOf(d device.Device, vg *lvm.VG) (string, bool) {
 	return "", false
 }
 
-// isUnder tells whether the physical volume's device is made of d: then both show the same label, as a path of a multipath
-// device does.
+// isUnder tells whether the physical volume's device is made of d: then both show the same label, as a path of a
+// multipath device does.
 func isUnder(d device.Device, pv lvm.PV) bool {
 	return slices.ContainsFunc(d.Children, func(c device.Child) bool { return c.Type != "part" && c.Name == pv.Name })
 }
 
-// brokenVolumes returns the volumes that LVM itself calls broken, and those that are held back. Pool and redundancy have
-// rules of their own.
+// brokenVolumes returns the volumes that LVM itself calls broken, and those that are held back. Pool and redundancy
+// have rules of their own.
 func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	var broken, held, names []string
 	suspended := heldVolumes(s, vg)
@@ -175,12 +191,14 @@ func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
 		case slices.Contains(suspended, lv.Name):
 			held = append(held, lv.Name)
 		case lv.Health != "" && !lv.Attr.IsThinPool() && !lv.IsRAID():
-			broken, names = append(broken, fmt.Sprintf("%s (%s)", lv.Name, lv.Health)), append(names, lv.Name)
+			broken = append(broken, fmt.Sprintf("%s (%s)", lv.Name, lv.Health))
+			names = append(names, lv.Name)
 		}
 	}
 	for _, name := range s.Stale {
 		if !slices.Contains(names, name) {
-			broken, names = append(broken, name+" (uses a device that is gone, and is being brought back)"), append(names, name)
+			broken = append(broken, name+" (uses a device that is gone, and is being brought back)")
+			names = append(names, name)
 		}
 	}
 	slices.Sort(broken)
@@ -188,14 +206,18 @@ func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	var problems []Problem
 	if len(broken) > 0 {
 		problems = append(problems, Problem{
-			Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy, Reason: v1alpha1.ReasonVolumesBroken, Volumes: names,
-			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are broken: %s", w.Name, w.Node, joined(broken)),
+			Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
+			Reason: v1alpha1.ReasonVolumesBroken, Volumes: names,
+			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are broken: %s", w.Name, w.Node,
+				joined(broken)),
 		})
 	}
 	if len(held) > 0 {
 		problems = append(problems, Problem{
-			Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy, Reason: v1alpha1.ReasonVolumesSuspended, Volumes: held,
-			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are suspended, so whoever uses them waits: %s; if nothing is at work on them, run on the node: dmsetup resume",
+			Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionVolumesHealthy,
+			Reason: v1alpha1.ReasonVolumesSuspended, Volumes: held,
+			Message: fmt.Sprintf("logical volumes of volume group %s on node %s are suspended, so whoever uses them "+
+				"waits: %s; if nothing is at work on them, run on the node: dmsetup resume",
 				w.Name, w.Node, joined(held)),
 		})
 	}
@@ -225,7 +247,8 @@ func blindness(w Wanted, s Seen) []Problem {
 	for _, kind := range healthConditions(w) {
 		problems = append(problems, Problem{
 			Event: EventObserveFailed, Condition: kind, Reason: v1alpha1.ReasonObservationFailed, Unknown: true,
-			Message: fmt.Sprintf("the health of volume group %s on node %s is not known: %v: see the kernel's log and the log of the node agent", w.Name, w.Node, s.Blind),
+			Message: fmt.Sprintf("the health of volume group %s on node %s is not known: %v: see the kernel's log "+
+				"and the log of the node agent", w.Name, w.Node, s.Blind),
 		})
 	}
 	return problems

@@ -15,10 +15,12 @@ import (
 
 func TestAVolumeIsHeldWithAPartOfIt(t *testing.T) {
 	vg := &lvm.VG{
-		LVs: []lvm.LV{{Name: "free", Major: 254, Minor: 1}, {Name: "itself", Major: 254, Minor: 2}, {Name: "raid", Major: 254, Minor: 3}, {Name: "pool", Major: 254, Minor: 4}},
+		LVs: []lvm.LV{{Name: "free", Major: 254, Minor: 1}, {Name: "itself", Major: 254, Minor: 2},
+			{Name: "raid", Major: 254, Minor: 3}, {Name: "pool", Major: 254, Minor: 4}},
 		Hidden: []lvm.LV{
 			{Name: "raid_rimage_0", Parent: "raid", Major: 254, Minor: 5},
-			{Name: "pool_tdata", Parent: "pool", Major: 254, Minor: 6}, {Name: "pool_tdata_rimage_1", Parent: "pool_tdata", Major: 254, Minor: 7},
+			{Name: "pool_tdata", Parent: "pool", Major: 254, Minor: 6},
+			{Name: "pool_tdata_rimage_1", Parent: "pool_tdata", Major: 254, Minor: 7},
 		},
 	}
 	s := Seen{Held: map[device.Number]bool{"254:2": true, "254:5": true, "254:7": true, "254:99": true}}
@@ -28,7 +30,8 @@ func TestAVolumeIsHeldWithAPartOfIt(t *testing.T) {
 		t.Errorf("got %v", got)
 	}
 	problems := brokenVolumes(Wanted{Name: "vg1", Node: nodeName}, s, vg)
-	if len(problems) != 1 || problems[0].Reason != v1alpha1.ReasonVolumesSuspended || !slices.Equal(problems[0].Volumes, []string{"itself", "pool", "raid"}) {
+	if len(problems) != 1 || problems[0].Reason != v1alpha1.ReasonVolumesSuspended ||
+		!slices.Equal(problems[0].Volumes, []string{"itself", "pool", "raid"}) {
 		t.Errorf("got %+v", problems)
 	}
 }
@@ -41,9 +44,12 @@ func TestWhatIsNotKnownIsNotHealthy(t *testing.T) {
 	b.health.unknown = errors.New("ioctl: input/output error")
 	b.agent.Wake()
 	b.settle()
-	e := b.wantState(v1alpha1.VGStatusDegraded, "the health of volume group vg1 on node node1 is not known", "input/output error")
-	for _, kind := range []string{v1alpha1.ConditionDevicesHealthy, v1alpha1.ConditionVolumesHealthy, v1alpha1.ConditionThinPoolHealthy} {
-		if c := meta.FindStatusCondition(e.Conditions, kind); c == nil || c.Status != metav1.ConditionUnknown || c.Reason != v1alpha1.ReasonObservationFailed {
+	e := b.wantState(v1alpha1.VGStatusDegraded, "the health of volume group vg1 on node node1 is not known",
+		"input/output error")
+	for _, kind := range []string{v1alpha1.ConditionDevicesHealthy, v1alpha1.ConditionVolumesHealthy,
+		v1alpha1.ConditionThinPoolHealthy} {
+		if c := meta.FindStatusCondition(e.Conditions, kind); c == nil || c.Status != metav1.ConditionUnknown ||
+			c.Reason != v1alpha1.ReasonObservationFailed {
 			t.Errorf("%s: %+v", kind, c)
 		}
 	}

@@ -27,7 +27,8 @@ func (h Hidden) protected(w Wanted, number device.Number) string {
 	pv, known := h.PVs[number]
 	switch {
 	case h.Err != nil:
-		return fmt.Sprintf("it is a physical volume that LVM on this node does not list, and it could not be read: %v", h.Err)
+		return fmt.Sprintf("it is a physical volume that LVM on this node does not list, and it could not be read: %v",
+			h.Err)
 	case !known:
 		return unresolvedPV
 	}
@@ -87,16 +88,19 @@ func (r *Reconciler) hidden(ctx context.Context, w Wanted, s Seen, maxAge time.D
 // be wiped.
 func needsHidden(w Wanted, s Seen) bool {
 	vg := groupOf(w, s)
-	return vg == nil || vg.MissingPVs > 0 || slices.ContainsFunc(w.Selectors, func(d v1alpha1.DeviceSelector) bool { return mayWipe(&d) })
+	return vg == nil || vg.MissingPVs > 0 ||
+		slices.ContainsFunc(w.Selectors, func(d v1alpha1.DeviceSelector) bool { return mayWipe(&d) })
 }
 
 // hiddenDevices returns the devices that are labeled as physical volumes and that LVM does not list, sorted by name. A
 // copy of a listed one is not among them, nor is the disk of a virtual machine on a logical volume.
 func hiddenDevices(s Seen) []device.Device {
-	numbers, uuids := map[device.Number]bool{}, map[string]bool{}
+	numbers := map[device.Number]bool{}
+	uuids := map[string]bool{}
 	for _, pv := range s.Report.PVs() {
 		if !pv.Missing {
-			numbers[numberOf(pv)], uuids[pv.UUID] = true, true
+			numbers[numberOf(pv)] = true
+			uuids[pv.UUID] = true
 		}
 	}
 	var hidden []device.Device
@@ -127,7 +131,8 @@ func hiddenGroup(w Wanted, s Seen) []hiddenVG {
 		at := slices.IndexFunc(groups, func(g hiddenVG) bool { return g.UUID == pv.VGUUID })
 		if at < 0 {
 			at = len(groups)
-			groups = append(groups, hiddenVG{VG: lvm.VG{Name: pv.VGName, UUID: pv.VGUUID, Tags: pv.VGTags}, systemID: pv.SystemID})
+			groups = append(groups, hiddenVG{VG: lvm.VG{Name: pv.VGName, UUID: pv.VGUUID, Tags: pv.VGTags},
+				systemID: pv.SystemID})
 		}
 		groups[at].devices = append(groups[at].devices, d)
 	}
@@ -141,7 +146,8 @@ func planHidden(w Wanted, s Seen, groups []hiddenVG, c choice) Plan {
 	for _, g := range groups {
 		problem := notOurs(w, &g.VG)
 		if problem == "" && adopted(w, &g.VG) {
-			p.State, p.Action = v1alpha1.VGStatusProgressing, Action{Kind: UnhideVG, Hidden: g.devices, VGUUID: g.UUID}
+			p.State = v1alpha1.VGStatusProgressing
+			p.Action = Action{Kind: UnhideVG, Hidden: g.devices, VGUUID: g.UUID}
 			return p
 		}
 		p.Problems = append(p.Problems, g.problem(w, problem, p.Lost))
@@ -160,13 +166,15 @@ func (g hiddenVG) problem(w Wanted, foreign string, lost bool) Problem {
 	for _, d := range g.devices {
 		commands = append(commands, "lvmdevices --adddev "+d.Name)
 	}
-	hint := fmt.Sprintf("LVM on this node does not list its devices %s: see its devices file (%s), the filter in lvm.conf",
+	hint := fmt.Sprintf(
+		"LVM on this node does not list its devices %s: see its devices file (%s), the filter in lvm.conf",
 		names, strings.Join(commands, "; "))
 	if g.systemID != "" {
 		hint += fmt.Sprintf(", and the system ID of the volume group, %s (lvmsystemid(7))", g.systemID)
 	}
 	if foreign == "" {
-		foreign = fmt.Sprintf("volume group %s (%s) is on the disks of node %s, and its LVM does not list it: to use it with the volumes in it, "+
+		foreign = fmt.Sprintf("volume group %s (%s) is on the disks of node %s, and its LVM does not list it: to use "+
+			"it with the volumes in it, "+
 			"add to the device class: adopt: [{node: %s, volumeGroupUUID: %s}]", w.Name, g.UUID, w.Node, w.Node, g.UUID)
 	}
 	p := Problem{Event: EventForeignVolumeGroup, Message: foreign + "; " + hint}
@@ -189,14 +197,16 @@ func (r *Reconciler) unhide(ctx context.Context, w Wanted, a Action) error {
 			return device.NewNumber(pv.Major, pv.Minor) == d.Number && pv.VGUUID == a.VGUUID
 		}
 		if !slices.ContainsFunc(pvs, same) {
-			return fmt.Errorf("device %s of node %s no longer has a physical volume of volume group %s", d.Name, w.Node, a.VGUUID)
+			return fmt.Errorf("device %s of node %s no longer has a physical volume of volume group %s", d.Name,
+				w.Node, a.VGUUID)
 		}
 	}
 	for _, d := range a.Hidden {
 		err := r.LVM.DevicesFileAdd(ctx, d.Name)
 		if errors.Is(err, lvm.ErrNotEnabled) {
 			return fmt.Errorf("node %s has no devices file, so something else hides volume group %s: "+
-				"see the filter in lvm.conf, and the system ID of the volume group (lvmsystemid(7)): %w", w.Node, w.Name, err)
+				"see the filter in lvm.conf, and the system ID of the volume group (lvmsystemid(7)): %w",
+				w.Node, w.Name, err)
 		}
 		if err != nil {
 			return err
@@ -207,8 +217,10 @@ func (r *Reconciler) unhide(ctx context.Context, w Wanted, a Action) error {
 		return err
 	}
 	if vg := report.VG(w.Name); vg == nil || vg.UUID != a.VGUUID {
-		return fmt.Errorf("volume group %s (%s) of node %s is still not listed by LVM, though its devices are in the devices file: "+
-			"see the filter in lvm.conf, and the system ID of the volume group (lvmsystemid(7))", w.Name, a.VGUUID, w.Node)
+		return fmt.Errorf(
+			"volume group %s (%s) of node %s is still not listed by LVM, though its devices are in the devices file: "+
+				"see the filter in lvm.conf, and the system ID of the volume group (lvmsystemid(7))", w.Name,
+			a.VGUUID, w.Node)
 	}
 	return nil
 }

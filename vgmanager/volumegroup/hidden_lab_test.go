@@ -81,15 +81,20 @@ func TestSceneHiddenGroupIsNotWiped(t *testing.T) {
 		damage func(s *scene)
 		says   []string
 	}{
-		"another node":    {"vg1", []string{"lvms", "lvms.cluster=c1", "lvms.node=node9"}, nil, []string{"VGMoved", "node9"}},
-		"this node":       {"vg1", []string{"lvms", "lvms.cluster=c1", "lvms.node=" + nodeName}, nil, []string{"lvmdevices --adddev", "adopt"}},
-		"another cluster": {"vg1", []string{"lvms", "lvms.cluster=elsewhere"}, nil, []string{"OtherClusterVG", "elsewhere"}},
-		"another class":   {"vg9", []string{"lvms", "lvms.cluster=c1"}, nil, []string{"vg9", "belongs to this product"}},
+		"another node": {"vg1", []string{"lvms", "lvms.cluster=c1", "lvms.node=node9"}, nil,
+			[]string{"VGMoved", "node9"}},
+		"this node": {"vg1", []string{"lvms", "lvms.cluster=c1", "lvms.node=" + nodeName}, nil,
+			[]string{"lvmdevices --adddev", "adopt"}},
+		"another cluster": {"vg1", []string{"lvms", "lvms.cluster=elsewhere"}, nil,
+			[]string{"OtherClusterVG", "elsewhere"}},
+		"another class": {"vg9", []string{"lvms", "lvms.cluster=c1"}, nil, []string{"vg9", "belongs to this product"}},
 		"a disk is missing": {
-			"vg9", []string{"lvms"}, func(s *scene) { clean(kernelName(s.disks[1])) }, []string{"vg9", "belongs to this product"},
+			"vg9", []string{"lvms"}, func(s *scene) { clean(kernelName(s.disks[1])) },
+			[]string{"vg9", "belongs to this product"},
 		},
 		"its metadata cannot be read": {
-			"vg9", nil, func(s *scene) { s.writeAt(s.disks[0], 4096, make([]byte, 512)) }, []string{"cannot tell which volume group"},
+			"vg9", nil, func(s *scene) { s.writeAt(s.disks[0], 4096, make([]byte, 512)) },
+			[]string{"cannot tell which volume group"},
 		},
 	}
 	for name, tt := range tests {
@@ -100,7 +105,8 @@ func TestSceneHiddenGroupIsNotWiped(t *testing.T) {
 				args = append(args, "--addtag", tag)
 			}
 			s.onAnotherHost("vgcreate", args...)
-			s.onAnotherHost("lvcreate", "--name", "precious", "--size", "32m", "--wipesignatures", "n", "--zero", "n", tt.group)
+			s.onAnotherHost("lvcreate", "--name", "precious", "--size", "32m", "--wipesignatures", "n",
+				"--zero", "n", tt.group)
 			s.hide(tt.group, s.disks[:2]...)
 			if tt.damage != nil {
 				tt.damage(s)
@@ -176,7 +182,8 @@ func TestSceneDeviceIsRemovedWithoutADevicesFile(t *testing.T) {
 	s.ready()
 	sum := s.fill(s.volume("a", 32<<20), 32<<20)
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
-		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: s.disks[1], Action: v1alpha1.DeviceActionRemove}}
+		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: s.disks[1],
+			Action: v1alpha1.DeviceActionRemove}}
 	})
 	s.converge("one device", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.Devices) == 1 })
 	s.look()

@@ -13,7 +13,8 @@ import (
 // labeled is a disk with a physical volume that LVM does not list.
 func labeled(letter string) device.Device {
 	d := disk(letter)
-	d.Signature, d.UUID = signatureLVM, "pv-"+letter
+	d.Signature = signatureLVM
+	d.UUID = "pv-" + letter
 	return d
 }
 
@@ -39,9 +40,16 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 	ours := []string{"lvms", "lvms.cluster=c1", "lvms.node=n1"}
 	moved := []string{"lvms", "lvms.cluster=c1", "lvms.node=n9"}
 	onPartition := func(h Hidden) Seen {
-		whole, part := disk("b"), disk("b")
-		part.Name, part.Number, part.Type, part.Signature, part.UUID = "/dev/sdb1", "8:17", "part", signatureLVM, "pv-b"
-		whole.PartitionTable, whole.Partitions, whole.Children = "gpt", []string{part.Name}, []device.Child{{Name: part.Name, Type: "part"}}
+		whole := disk("b")
+		part := disk("b")
+		part.Name = "/dev/sdb1"
+		part.Number = "8:17"
+		part.Type = "part"
+		part.Signature = signatureLVM
+		part.UUID = "pv-b"
+		whole.PartitionTable = "gpt"
+		whole.Partitions = []string{part.Name}
+		whole.Children = []device.Child{{Name: part.Name, Type: "part"}}
 		return Seen{Report: report(), Devices: []device.Device{whole, part}, Paths: paths("b"), Hidden: h}
 	}
 	partOf := func(group string, tags ...string) Hidden {
@@ -50,12 +58,14 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 		return hiddenOf(pv)
 	}
 	look := func(h Hidden, vgs ...lvm.VG) Seen {
-		return Seen{Report: report(vgs...), Devices: []device.Device{labeled("b"), disk("c")}, Paths: paths("b"), Hidden: h}
+		return Seen{Report: report(vgs...), Devices: []device.Device{labeled("b"), disk("c")},
+			Paths: paths("b"), Hidden: h}
 	}
 	lost := look(hiddenOf(label("b", "vg1", ours...)))
 	lost.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}
 	partial := look(hiddenOf(label("b", "vg1", ours...)), edit(group("c"), func(vg *lvm.VG) {
-		vg.PVs, vg.MissingPVs = append(vg.PVs, lvm.PV{Name: "[unknown]", UUID: "pv-b", VGName: "vg1", Missing: true}), 1
+		vg.PVs = append(vg.PVs, lvm.PV{Name: "[unknown]", UUID: "pv-b", VGName: "vg1", Missing: true})
+		vg.MissingPVs = 1
 	}))
 	tests := map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
@@ -63,26 +73,37 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 		want string
 		says []string
 	}{
-		"of another node":    {spec, look(hiddenOf(label("b", "vg1", moved...))), "Failed", []string{"VGMoved", "lvmdevices --adddev /dev/sdb"}},
-		"of this node":       {spec, look(hiddenOf(label("b", "vg1", ours...))), "Failed", []string{"adopt: [{node: n1, volumeGroupUUID: uuid-vg1}]"}},
-		"of another cluster": {spec, look(hiddenOf(label("b", "vg1", "lvms", "lvms.cluster=c9"))), "Failed", []string{"OtherClusterVG"}},
-		"adopted":            {adopting, look(hiddenOf(label("b", "vg1", moved...))), "Progressing UnhideVolumeGroup", nil},
+		"of another node": {spec, look(hiddenOf(label("b", "vg1", moved...))), "Failed",
+			[]string{"VGMoved", "lvmdevices --adddev /dev/sdb"}},
+		"of this node": {spec, look(hiddenOf(label("b", "vg1", ours...))), "Failed",
+			[]string{"adopt: [{node: n1, volumeGroupUUID: uuid-vg1}]"}},
+		"of another cluster": {spec, look(hiddenOf(label("b", "vg1", "lvms", "lvms.cluster=c9"))), "Failed",
+			[]string{"OtherClusterVG"}},
+		"adopted": {adopting, look(hiddenOf(label("b", "vg1", moved...))), "Progressing UnhideVolumeGroup", nil},
 		"adopted from another cluster": {
-			adopting, look(hiddenOf(label("b", "vg1", "lvms", "lvms.cluster=c9"))), "Failed", []string{"OtherClusterVG"},
+			adopting, look(hiddenOf(label("b", "vg1", "lvms", "lvms.cluster=c9"))), "Failed",
+			[]string{"OtherClusterVG"},
 		},
-		"of another class":       {spec, look(hiddenOf(label("b", "vg9", "lvms"))), "Failed", []string{"vg9", "belongs to this product"}},
-		"of a later version":     {spec, look(hiddenOf(label("b", "vg9", "lvms.cluster=c9"))), "Failed", []string{"belongs to this product"}},
-		"of somebody else":       {spec, look(hiddenOf(label("b", "old", "x"))), "Progressing WipeDevice", nil},
-		"of the name, untagged":  {spec, look(hiddenOf(label("b", "vg1"))), "Failed", []string{"volume group vg1 itself"}},
-		"of no group":            {spec, look(hiddenOf(label("b", ""))), "Progressing WipeDevice", nil},
-		"unresolved":             {spec, look(hiddenOf(lvm.LabeledPV{Major: 8, Minor: 1, Unresolved: true})), "Failed", []string{unresolvedPV}},
-		"no answer":              {spec, look(hiddenOf()), "Failed", []string{unresolvedPV}},
-		"the read failed":        {spec, look(Hidden{Err: errRead}), "Failed", []string{"could not be read", "input/output error"}},
-		"a partition of ours":    {spec, onPartition(partOf("vg9", "lvms")), "Failed", []string{"belongs to this product"}},
+		"of another class": {spec, look(hiddenOf(label("b", "vg9", "lvms"))), "Failed",
+			[]string{"vg9", "belongs to this product"}},
+		"of a later version": {spec, look(hiddenOf(label("b", "vg9", "lvms.cluster=c9"))), "Failed",
+			[]string{"belongs to this product"}},
+		"of somebody else": {spec, look(hiddenOf(label("b", "old", "x"))), "Progressing WipeDevice", nil},
+		"of the name, untagged": {spec, look(hiddenOf(label("b", "vg1"))), "Failed",
+			[]string{"volume group vg1 itself"}},
+		"of no group": {spec, look(hiddenOf(label("b", ""))), "Progressing WipeDevice", nil},
+		"unresolved": {spec, look(hiddenOf(lvm.LabeledPV{Major: 8, Minor: 1, Unresolved: true})), "Failed",
+			[]string{unresolvedPV}},
+		"no answer": {spec, look(hiddenOf()), "Failed", []string{unresolvedPV}},
+		"the read failed": {spec, look(Hidden{Err: errRead}), "Failed",
+			[]string{"could not be read", "input/output error"}},
+		"a partition of ours": {spec, onPartition(partOf("vg9", "lvms")), "Failed",
+			[]string{"belongs to this product"}},
 		"a partition of nobody":  {spec, onPartition(partOf("")), "Progressing WipeDevice", nil},
 		"a partition unresolved": {spec, onPartition(hiddenOf()), "Failed", []string{unresolvedPV}},
 		"it was here before":     {spec, lost, "Degraded", []string{"adopt", "lvmdevices --adddev /dev/sdb"}},
-		"one disk of a group":    {spec, partial, "Degraded PublishClass", []string{"it is on /dev/sdb", "lvmdevices --adddev /dev/sdb"}},
+		"one disk of a group": {spec, partial, "Degraded PublishClass",
+			[]string{"it is on /dev/sdb", "lvmdevices --adddev /dev/sdb"}},
 	}
 	for name, tt := range tests {
 		tt.seen.Identities = device.Identities(tt.seen.Devices)
@@ -96,18 +117,24 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 
 // TestLostGroupNamesTheDevicesFile: the disks are attached, and LVM does not list them.
 func TestLostGroupNamesTheDevicesFile(t *testing.T) {
-	before := v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}, {UUID: "pv-c", Name: "/dev/sdc"}}}
-	const hint, lost = "run on the node: lvmdevices --adddev /dev/sdb", "attach them again"
+	before := v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"},
+		{UUID: "pv-c", Name: "/dev/sdc"}}}
+	const (
+		hint = "run on the node: lvmdevices --adddev /dev/sdb"
+		lost = "attach them again"
+	)
 	for name, tt := range map[string]struct {
 		seen Seen
 		says []string
 	}{
-		"hidden":            {Seen{Devices: []device.Device{labeled("b"), disk("c")}}, []string{hint}},
-		"and not readable":  {Seen{Devices: []device.Device{labeled("b")}, Hidden: Hidden{Err: errRead}}, []string{hint}},
+		"hidden": {Seen{Devices: []device.Device{labeled("b"), disk("c")}}, []string{hint}},
+		"and not readable": {Seen{Devices: []device.Device{labeled("b")}, Hidden: Hidden{Err: errRead}},
+			[]string{hint}},
 		"away":              {Seen{Devices: []device.Device{disk("c")}}, []string{lost}},
 		"another is hidden": {Seen{Devices: []device.Device{labeled("d")}}, []string{lost}},
 	} {
-		tt.seen.Report, tt.seen.Before = report(), before
+		tt.seen.Report = report()
+		tt.seen.Before = before
 		checkPlan(t, name, NewPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), tt.seen), "Degraded", tt.says)
 	}
 }
@@ -115,9 +142,11 @@ func TestLostGroupNamesTheDevicesFile(t *testing.T) {
 // TestNothingIsCreatedWhereHiddenDisksCannotBeRead: one of them may have the volume group.
 func TestNothingIsCreatedWhereHiddenDisksCannotBeRead(t *testing.T) {
 	s := Seen{Report: report(), Devices: []device.Device{disk("b"), labeled("c")}, Hidden: Hidden{Err: errRead}}
-	checkPlan(t, "discovery", NewPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s), "Failed", []string{"input/output error"})
+	checkPlan(t, "discovery", NewPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s), "Failed",
+		[]string{"input/output error"})
 	s.Hidden.Err = nil
-	checkPlan(t, "discovery", NewPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s), "Progressing CreateVolumeGroup /dev/sdb", nil)
+	checkPlan(t, "discovery", NewPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s),
+		"Progressing CreateVolumeGroup /dev/sdb", nil)
 }
 
 // hiddenBench is a node whose first disk has a volume group that LVM does not list, and may be wiped.
@@ -125,7 +154,8 @@ func hiddenBench(t *testing.T, name string, tags ...string) *bench {
 	b := newBench(t, forced("/dev/sdb"))
 	b.ok(b.lvm.VGCreate(b.Context(), lvm.VGCreateOptions{Name: name, Devices: []string{"/dev/sdb"}, Tags: tags}))
 	b.lvm.Hide("/dev/sdb")
-	b.devices.list[0].Signature, b.devices.list[0].UUID = signatureLVM, "uuid-000001"
+	b.devices.list[0].Signature = signatureLVM
+	b.devices.list[0].UUID = "uuid-000001"
 	return b
 }
 
@@ -181,7 +211,8 @@ func TestWipeReadsTheDeviceItself(t *testing.T) {
 		b.ok(err)
 		return why
 	}
-	sdb, sdc := b.devices.list[0], b.devices.list[1]
+	sdb := b.devices.list[0]
+	sdc := b.devices.list[1]
 	other := sdb
 	other.Number = "8:99"
 	for name, tt := range map[string]struct {
@@ -211,7 +242,8 @@ func TestHiddenDevicesAreReadOnlyWhereItMatters(t *testing.T) {
 	b.settle()
 	b.ok(b.lvm.VGCreate(b.Context(), lvm.VGCreateOptions{Name: "old", Devices: nil}))
 	b.addDisk("/dev/sdd", 48)
-	b.devices.list[2].Signature, b.devices.list[2].UUID = signatureLVM, "hidden"
+	b.devices.list[2].Signature = signatureLVM
+	b.devices.list[2].UUID = "hidden"
 	b.settle()
 	if n := b.lvm.Calls()["ReadLabels"]; n != 0 {
 		t.Errorf("%d reads for a volume group that is well", n)

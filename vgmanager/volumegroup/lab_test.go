@@ -70,7 +70,8 @@ func (l *labBench) bootOver(runner host.Runner) {
 // count logs the processes since the last time, and returns them.
 func (l *labBench) count(what string) map[string]uint64 {
 	l.Helper()
-	now, since := l.runner.Started().ByCommand(), map[string]uint64{}
+	now := l.runner.Started().ByCommand()
+	since := map[string]uint64{}
 	for command, n := range now {
 		if n > l.before[command] {
 			since[command] = n - l.before[command]
@@ -136,18 +137,23 @@ func TestLabLifeOfAThinClass(t *testing.T) {
 
 	_, err := l.engine.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "vg1"})
 	l.ok(err)
-	created, err := l.engine.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 300<<20 + 1})
+	created, err := l.engine.CreateLV(ctx,
+		&proto.CreateLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 300<<20 + 1})
 	l.ok(err)
-	if since := l.count("create a thin volume"); since["lvm fullreport"] > 1 || since["lvm lvcreate"] != 1 || len(since) > 2 {
+	if since := l.count("create a thin volume"); since["lvm fullreport"] > 1 || since["lvm lvcreate"] != 1 ||
+		len(since) > 2 {
 		t.Errorf("got %v", since)
 	}
 	list, err := l.engine.GetLVList(ctx, &proto.GetLVListRequest{DeviceClass: "vg1"})
 	l.ok(err)
-	if v := list.Volumes[0]; v.SizeBytes != 304<<20 || v.SizeBytes != created.Volume.SizeBytes || v.DevMajor == 0 || v.Path != "/dev/vg1/a" || len(v.Attr) != 10 {
+	if v := list.Volumes[0]; v.SizeBytes != 304<<20 || v.SizeBytes != created.Volume.SizeBytes || v.DevMajor == 0 ||
+		v.Path != "/dev/vg1/a" || len(v.Attr) != 10 {
 		t.Errorf("got %v, announced %v", v, created.Volume)
 	}
 	l.count("list")
-	_, err = l.engine.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "vg1", SourceVolume: "a", AccessType: "ro", SizeBytes: 400 << 20})
+	_, err = l.engine.CreateLVSnapshot(ctx,
+		&proto.CreateLVSnapshotRequest{Name: "s", DeviceClass: "vg1", SourceVolume: "a", AccessType: "ro",
+			SizeBytes: 400 << 20})
 	l.ok(err)
 	l.count("create a larger snapshot")
 	resized, err := l.engine.ResizeLV(ctx, &proto.ResizeLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 500 << 20})
@@ -189,7 +195,8 @@ func TestLabLifeOfAThinClass(t *testing.T) {
 	}
 	l.count("removal")
 	for _, disk := range l.disks[:2] {
-		if out, err := exec.Command("/usr/sbin/wipefs", "--no-act", disk).CombinedOutput(); err != nil || len(out) != 0 {
+		if out, err := exec.Command("/usr/sbin/wipefs", "--no-act",
+			disk).CombinedOutput(); err != nil || len(out) != 0 {
 			t.Errorf("%s is not blank: %v: %s", disk, err, out)
 		}
 	}
@@ -200,8 +207,8 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 	spec.DeviceDiscoveryPolicy = v1alpha1.DeviceDiscoveryDynamic
 	l := newLabBench(t, func([]string) v1alpha1.LVMVolumeGroupSpec { return spec })
 	for i, disk := range l.disks[1:] {
-		// The kernel takes one random file system in 256 for an Acorn partition table, which has a checksum of one byte and is looked for
-		// among the group descriptors; these depend on the UUID.
+		// The kernel takes one random file system in 256 for an Acorn partition table, which has a checksum of one byte
+		// and is looked for among the group descriptors; these depend on the UUID.
 		l.sh("/usr/sbin/mkfs.ext4", "-q", "-F", "-U", fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", i), disk)
 	}
 	l.settleUdev()
@@ -223,7 +230,8 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 	l.cleanUp()
 }
 
-// settleWhenOldEnough waits until the disks have been there for a minute, which the node may have booted less than before.
+// settleWhenOldEnough waits until the disks have been there for a minute, which the node may have booted less than
+// before.
 func (l *labBench) settleWhenOldEnough() {
 	l.Helper()
 	for range 80 {
@@ -252,7 +260,8 @@ func newRunner() *host.Local { return host.NewLocal() }
 
 func TestLabDisksThatAreNotBlank(t *testing.T) {
 	l := newLabBench(t, firstTwo(thinOf(80)))
-	disk, node := l.disks[0], device.New(l.runner)
+	disk := l.disks[0]
+	node := device.New(l.runner)
 	find := func(name string) device.Device {
 		devices, err := node.List(t.Context())
 		l.ok(err)

@@ -34,14 +34,16 @@ func sparse(t *testing.T, name, disk string, size lvm.Bytes) string {
 			t.Errorf("%v: %s", err, out)
 		}
 		// What the snapshot kept there is not the next one's.
-		if out, err := exec.Command("/usr/bin/dd", "if=/dev/zero", "of="+disk, "bs=1M", "count=1", "oflag=direct").CombinedOutput(); err != nil {
+		if out, err := exec.Command("/usr/bin/dd", "if=/dev/zero", "of="+disk, "bs=1M", "count=1",
+			"oflag=direct").CombinedOutput(); err != nil {
 			t.Errorf("dd: %v: %s", err, out)
 		}
 	})
 	return "/dev/mapper/" + name
 }
 
-// With 128 KiB chunks LVM refuses a pool of more than about 31.7 TiB. The default scales, and what it takes for the limit is allowed.
+// With 128 KiB chunks LVM refuses a pool of more than about 31.7 TiB. The default scales, and what it takes for the
+// limit is allowed.
 func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 	const tib = 1 << 40
 	chunk := func(size string) *resource.Quantity { q := resource.MustParse(size); return &q }
@@ -80,14 +82,16 @@ func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 			must(err)
 			vg := report.VG("large")
 			action := poolAction(config, vg)
-			err = l.LVCreateThinPool(ctx, poolOptions(Wanted{Name: "large", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}}, action.Size))
+			err = l.LVCreateThinPool(ctx, poolOptions(Wanted{Name: "large",
+				Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}}, action.Size))
 			if (err != nil) != (tt.refused != "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
 				t.Errorf("got %v, want it to be refused: %q", err, tt.refused)
 			}
 			if err == nil {
 				report, err = l.Report(ctx)
 				must(err)
-				if pool := report.VG("large").ThinPool("pool"); pool.ChunkSize != tt.want || pool.Size < vg.Size/100*89 {
+				if pool := report.VG("large").ThinPool("pool"); pool.ChunkSize != tt.want ||
+					pool.Size < vg.Size/100*89 {
 					t.Errorf("got chunks of %d KiB in a pool of %d", pool.ChunkSize>>10, pool.Size)
 				}
 				must(l.LVRemove(ctx, "large", "pool"))

@@ -36,13 +36,16 @@ func groupOf(w Wanted, s Seen) *lvm.VG {
 // namesakes tells of volume groups that have the name of the device class' and are not it. LVM changes none of several
 // by their name, and one that is alone would be taken for the one that is away.
 func namesakes(w Wanted, s Seen) []Problem {
-	named, recorded := s.Report.Named(w.Name), recordedUUID(s)
+	named := s.Report.Named(w.Name)
+	recorded := recordedUUID(s)
 	if len(named) > 1 {
 		return duplicates(w, s)
 	}
 	if len(named) == 1 && groupOf(w, s) == nil && notOurs(w, named[0]) == "" {
-		return []Problem{namesakeProblem(fmt.Sprintf("volume group %s (%s) of the device class is not on node %s, and another one of its name is: %s. "+
-			"Attach the disks of the first again; or, to use the other in its place, add to the device class: adopt: [{node: %s, volumeGroupUUID: %s}]",
+		return []Problem{namesakeProblem(fmt.Sprintf(
+			"volume group %s (%s) of the device class is not on node %s, and another one of its name is: %s. "+
+				"Attach the disks of the first again; or, to use the other in its place, add to the device class: "+
+				"adopt: [{node: %s, volumeGroupUUID: %s}]",
 			w.Name, recorded, w.Node, described(named[0]), w.Node, named[0].UUID))}
 	}
 	return nil
@@ -50,7 +53,8 @@ func namesakes(w Wanted, s Seen) []Problem {
 
 // duplicates tells of several volume groups with the name of the device class'.
 func duplicates(w Wanted, s Seen) []Problem {
-	named, recorded := s.Report.Named(w.Name), recordedUUID(s)
+	named := s.Report.Named(w.Name)
+	recorded := recordedUUID(s)
 	if len(named) < 2 {
 		return nil
 	}
@@ -62,8 +66,9 @@ func duplicates(w Wanted, s Seen) []Problem {
 		}
 		list = append(list, text)
 	}
-	return []Problem{namesakeProblem(fmt.Sprintf("node %s has %d volume groups with the name %s, so LVM changes none of them: %s. "+
-		"Detach the disks of the one that does not belong here, or rename it on the node: vgrename UUID NEWNAME",
+	return []Problem{namesakeProblem(fmt.Sprintf(
+		"node %s has %d volume groups with the name %s, so LVM changes none of them: %s. "+
+			"Detach the disks of the one that does not belong here, or rename it on the node: vgrename UUID NEWNAME",
 		w.Node, len(named), w.Name, strings.Join(list, "; ")))}
 }
 

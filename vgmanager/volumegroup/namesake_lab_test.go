@@ -46,7 +46,8 @@ func TestSceneGroupsOfOneName(t *testing.T) {
 		s.wantUnavailable("tag", s.engine.TagLV(s.Context(), "vg1", "a", []string{"x"}, nil))
 		_, err := s.engine.GetFreeBytes(s.Context(), &proto.GetFreeBytesRequest{DeviceClass: "vg1"})
 		s.wantUnavailable("capacity", err)
-		_, err = s.engine.CreateLV(s.Context(), &proto.CreateLVRequest{Name: "b", DeviceClass: "vg1", SizeBytes: 4 << 20})
+		_, err = s.engine.CreateLV(s.Context(),
+			&proto.CreateLVRequest{Name: "b", DeviceClass: "vg1", SizeBytes: 4 << 20})
 		if status.Code(err) != codes.ResourceExhausted {
 			t.Errorf("create: got %v", err)
 		}

@@ -15,11 +15,17 @@ import (
 
 func TestPlanWithGroupsOfOneName(t *testing.T) {
 	named := func(uuid string, tags ...string) lvm.VG {
-		return edit(group("c"), func(vg *lvm.VG) { vg.UUID, vg.Tags = uuid, tags })
+		return edit(group("c"), func(vg *lvm.VG) {
+			vg.UUID = uuid
+			vg.Tags = tags
+		})
 	}
-	ours, other := group("b"), named("other", "lvms")
-	before := v1alpha1.VGStatus{UUID: "vg", PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}
-	thick, adopting := v1alpha1.LVMVolumeGroupSpec{}, v1alpha1.LVMVolumeGroupSpec{}
+	ours := group("b")
+	other := named("other", "lvms")
+	before := v1alpha1.VGStatus{UUID: "vg",
+		PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}
+	thick := v1alpha1.LVMVolumeGroupSpec{}
+	adopting := v1alpha1.LVMVolumeGroupSpec{}
 	adopting.Adopt = []v1alpha1.VolumeGroupAdoption{{Node: "n1", VolumeGroupUUID: "other"}}
 	look := func(before v1alpha1.VGStatus, vgs ...lvm.VG) Seen {
 		return Seen{Report: report(vgs...), Devices: []device.Device{disk("b"), disk("c")}, Before: before}
@@ -35,29 +41,40 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 	}{
 		"both, ours is known": {
 			spec: thick, seen: look(before, other, ours), want: "Degraded", leaving: "Degraded", removal: "Degraded",
-			says: []string{"2 volume groups", "vgrename", "vg (on /dev/sdb", "which is that of the device class", "other (on /dev/sdc"},
+			says: []string{"2 volume groups", "vgrename", "vg (on /dev/sdb", "which is that of the device class",
+				"other (on /dev/sdc"},
 		},
-		"both, in the other order": {spec: thick, seen: look(before, ours, other), want: "Degraded", leaving: "Degraded", removal: "Degraded"},
+		"both, in the other order": {spec: thick, seen: look(before, ours, other), want: "Degraded",
+			leaving: "Degraded", removal: "Degraded"},
 		"both, none is known": {
-			spec: thick, seen: look(v1alpha1.VGStatus{}, other, ours), want: "Degraded", leaving: "Degraded", removal: "Degraded", lost: true,
+			spec: thick, seen: look(v1alpha1.VGStatus{}, other, ours), want: "Degraded", leaving: "Degraded",
+			removal: "Degraded", lost: true,
 		},
 		"both, one is another cluster's": {
-			spec: thick, seen: look(before, named("other", "lvms", "lvms.cluster=c9"), ours), want: "Degraded", leaving: "Degraded", removal: "Degraded",
+			spec: thick, seen: look(before, named("other", "lvms", "lvms.cluster=c9"), ours), want: "Degraded",
+			leaving: "Degraded", removal: "Degraded",
 		},
 		"the other alone": {
-			spec: thick, seen: look(before, other), want: "Degraded", leaving: "Degraded", removal: "finished", lost: true,
-			says: []string{"volume group vg1 (vg) of the device class is not on node n1", "other (on /dev/sdc", "adopt: [{node: n1, volumeGroupUUID: other}]"},
+			spec: thick, seen: look(before, other), want: "Degraded", leaving: "Degraded",
+			removal: "finished", lost: true,
+			says: []string{"volume group vg1 (vg) of the device class is not on node n1", "other (on /dev/sdc",
+				"adopt: [{node: n1, volumeGroupUUID: other}]"},
 		},
 		"the other alone, known by the published class": {
-			spec: thick, seen: published, want: "Degraded", leaving: "Degraded", removal: "Progressing WithdrawClass", lost: true,
+			spec: thick, seen: published, want: "Degraded", leaving: "Degraded",
+			removal: "Progressing WithdrawClass", lost: true,
 		},
 		"the other alone, of another cluster": {
-			spec: thick, seen: look(before, named("other", "lvms", "lvms.cluster=c9")), want: "Failed", lost: true, says: []string{"OtherClusterVG"},
+			spec: thick, seen: look(before, named("other", "lvms", "lvms.cluster=c9")), want: "Failed", lost: true,
+			says: []string{"OtherClusterVG"},
 		},
-		"the other is adopted":      {spec: adopting, seen: look(before, other), want: "Progressing TagVolumeGroup"},
-		"the first that is seen":    {spec: thick, seen: look(v1alpha1.VGStatus{}, ours), want: "Progressing PublishClass"},
-		"the one that is known":     {spec: thick, seen: look(before, ours), want: "Progressing PublishClass"},
-		"one of another name, only": {spec: thick, seen: look(before, ours, edit(other, func(vg *lvm.VG) { vg.Name = "x" })), want: "Progressing PublishClass"},
+		"the other is adopted": {spec: adopting, seen: look(before, other), want: "Progressing TagVolumeGroup"},
+		"the first that is seen": {spec: thick, seen: look(v1alpha1.VGStatus{}, ours),
+			want: "Progressing PublishClass"},
+		"the one that is known": {spec: thick, seen: look(before, ours), want: "Progressing PublishClass"},
+		"one of another name, only": {spec: thick,
+			seen: look(before, ours, edit(other, func(vg *lvm.VG) { vg.Name = "x" })),
+			want: "Progressing PublishClass"},
 	}
 	for name, tt := range tests {
 		w := testWanted(tt.spec)
@@ -86,7 +103,8 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 // TestAnotherGroupDoesNotTakeOverTheClass goes through the life of a node to which a disk with a volume group of the
 // name is attached.
 func TestAnotherGroupDoesNotTakeOverTheClass(t *testing.T) {
-	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdb"}}})
+	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{
+		DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdb"}}})
 	b.devices.belowErr = errRead // The fake kernel maps nothing.
 	b.settle()
 	ours := b.wantState(v1alpha1.VGStatusReady).UUID
@@ -99,7 +117,8 @@ func TestAnotherGroupDoesNotTakeOverTheClass(t *testing.T) {
 		_, err := b.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "vg1"})
 		return err
 	}
-	other := lvm.VG{Name: "vg1", UUID: "other", Tags: []string{"lvms"}, Attr: "wz--n-", ExtentSize: 4 << 20, Size: gib, Free: gib}
+	other := lvm.VG{Name: "vg1", UUID: "other", Tags: []string{"lvms"}, Attr: "wz--n-", ExtentSize: 4 << 20,
+		Size: gib, Free: gib}
 	b.lvm.AddNamesake(other)
 	for range 2 {
 		b.settle()

@@ -32,7 +32,8 @@ type Seen struct {
 	Held map[device.Number]bool
 	// Blind is why the health of the volume group is not known.
 	Blind error
-	// Stale are the logical volumes that the kernel still maps to a device that is gone, though it is back under another number.
+	// Stale are the logical volumes that the kernel still maps to a device that is gone, though it is back under
+	// another number.
 	Stale []string
 	// Unattended are the moves of extents that nobody polls.
 	Unattended map[string]bool
@@ -66,7 +67,8 @@ type Path struct {
 
 // observe looks at the node. With a maxAge of 0 everything is read anew. A read that fails fails the look: no rule ever
 // sees an empty list in place of one that could not be read.
-func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGStatus, maxAge time.Duration) (Seen, error) {
+func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGStatus,
+	maxAge time.Duration) (Seen, error) {
 	s := Seen{Names: r.names, Before: before}
 	var err error
 	if s.Report, err = r.report(ctx, maxAge); err != nil {
@@ -90,7 +92,8 @@ func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGSt
 		// A removal is not about devices.
 		return s, nil
 	}
-	s.Paths, s.OtherPaths = resolvePaths(r.Devices.Resolve, w.Selectors), map[string][]Path{}
+	s.Paths = resolvePaths(r.Devices.Resolve, w.Selectors)
+	s.OtherPaths = map[string][]Path{}
 	for _, o := range w.Others {
 		s.OtherPaths[o.Name] = resolvePaths(r.Devices.Resolve, o.Selectors)
 	}
@@ -108,8 +111,8 @@ func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGSt
 	return s, nil
 }
 
-// stale compares what the kernel maps volumes to with where their physical volumes are. What cannot be read was deactivated in
-// this moment.
+// stale compares what the kernel maps volumes to with where their physical volumes are. What cannot be read was
+// deactivated in this moment.
 func (r *Reconciler) stale(vg *lvm.VG) []string {
 	if vg == nil {
 		return nil
@@ -178,7 +181,8 @@ func resolvePaths(resolve func(string) (device.Number, error), selectors []v1alp
 	return paths
 }
 
-// probe reads the devices that a plan wants to use, all at once: one that does not answer takes none of the others' time.
+// probe reads the devices that a plan wants to use, all at once: one that does not answer takes none of the others'
+// time.
 func (r *Reconciler) probe(ctx context.Context, s *Seen, devices []device.Device) {
 	results := make([][]device.Reason, len(devices))
 	var all sync.WaitGroup
@@ -204,7 +208,9 @@ func (r *Reconciler) remember(report *lvm.Report) {
 
 // watch notes when this agent first saw each device, and forgets those that are gone.
 func (r *Reconciler) watch(devices []device.Device) map[device.Number]time.Duration {
-	now, since, ages := r.now(), map[device.Number]time.Time{}, map[device.Number]time.Duration{}
+	now := r.now()
+	since := map[device.Number]time.Time{}
+	ages := map[device.Number]time.Duration{}
 	for _, d := range devices {
 		first, known := r.firstSeen[d.Number]
 		if !known {
@@ -229,7 +235,8 @@ func (r *Reconciler) unattended(vg *lvm.VG) map[string]bool {
 		return list
 	}
 	for _, m := range vg.Moves() {
-		key, percent := vg.UUID+m.Name, 0.0
+		key := vg.UUID + m.Name
+		percent := 0.0
 		if m.Percent != nil {
 			percent = *m.Percent
 		}
@@ -260,14 +267,17 @@ type Sight struct {
 }
 
 // NewSight returns a look that was made elsewhere, to judge devices by.
-func NewSight(report *lvm.Report, devices []device.Device, failing map[device.Number]error, resolve func(string) (device.Number, error)) Sight {
-	return Sight{seen: Seen{Report: report, Devices: devices, Identities: device.Identities(devices), Failing: failing}, resolve: resolve}
+func NewSight(report *lvm.Report, devices []device.Device, failing map[device.Number]error,
+	resolve func(string) (device.Number, error)) Sight {
+	return Sight{seen: Seen{Report: report, Devices: devices, Identities: device.Identities(devices), Failing: failing},
+		resolve: resolve}
 }
 
 // For returns the look as one device class has it.
 func (v Sight) For(w Wanted) Seen {
 	s := v.seen
-	s.Paths, s.OtherPaths = resolvePaths(v.resolve, w.Selectors), map[string][]Path{}
+	s.Paths = resolvePaths(v.resolve, w.Selectors)
+	s.OtherPaths = map[string][]Path{}
 	for _, o := range w.Others {
 		s.OtherPaths[o.Name] = resolvePaths(v.resolve, o.Selectors)
 	}

@@ -12,7 +12,8 @@ import (
 // ownerTags are the tags of a volume group: whose it is, and what for.
 func ownerTags(w Wanted) []string {
 	return []string{
-		v1alpha1.OwnerTag, v1alpha1.ClusterTagPrefix + w.Cluster, v1alpha1.ClassTagPrefix + w.Name, v1alpha1.NodeTagPrefix + w.Node,
+		v1alpha1.OwnerTag, v1alpha1.ClusterTagPrefix + w.Cluster, v1alpha1.ClassTagPrefix + w.Name,
+		v1alpha1.NodeTagPrefix + w.Node,
 	}
 }
 
@@ -41,19 +42,25 @@ func foreign(w Wanted, vg *lvm.VG) string {
 //
 // A group with the owner tag alone was made by a version that knew no others; it is this node's.
 func notOurs(w Wanted, vg *lvm.VG) string {
-	cluster, node := tagValue(vg, v1alpha1.ClusterTagPrefix), tagValue(vg, v1alpha1.NodeTagPrefix)
+	cluster := tagValue(vg, v1alpha1.ClusterTagPrefix)
+	node := tagValue(vg, v1alpha1.NodeTagPrefix)
 	switch {
 	case !vg.HasTag(v1alpha1.OwnerTag):
 		return fmt.Sprintf("volume group %s exists on node %s without the tag %q, so it belongs to somebody else: "+
-			"remove it or rename the device class; if it is to be used as it is, run on the node: vgchange --addtag %s %s",
+			"remove it or rename the device class; if it is to be used as it is, run on the node: "+
+			"vgchange --addtag %s %s",
 			w.Name, w.Node, v1alpha1.OwnerTag, v1alpha1.OwnerTag, w.Name)
 	case cluster != "" && cluster != w.Cluster:
-		return fmt.Sprintf("OtherClusterVG: volume group %s (%s) on node %s belongs to the cluster %s, and this is %s: it is not touched. "+
-			"Detach its disks or rename the device class; if it is to be used here with the volumes in it, run on the node: vgchange --deltag %s%s %s",
+		return fmt.Sprintf("OtherClusterVG: volume group %s (%s) on node %s belongs to the cluster %s, and this is "+
+			"%s: it is not touched. "+
+			"Detach its disks or rename the device class; if it is to be used here with the volumes in it, run on "+
+			"the node: vgchange --deltag %s%s %s",
 			w.Name, vg.UUID, w.Node, cluster, w.Cluster, v1alpha1.ClusterTagPrefix, cluster, w.Name)
 	case node != "" && node != w.Node && !adopted(w, vg):
-		return fmt.Sprintf("VGMoved: volume group %s (%s) came to node %s from node %s on its disks: it is not touched. "+
-			"Attach the disks to %s again, or, to use the group here with the volumes in it, add to the device class: adopt: [{node: %s, volumeGroupUUID: %s}]",
+		return fmt.Sprintf(
+			"VGMoved: volume group %s (%s) came to node %s from node %s on its disks: it is not touched. "+
+				"Attach the disks to %s again, or, to use the group here with the volumes in it, add to the device "+
+				"class: adopt: [{node: %s, volumeGroupUUID: %s}]",
 			w.Name, vg.UUID, w.Node, node, node, w.Node, vg.UUID)
 	}
 	return ""
@@ -69,11 +76,15 @@ func adopted(w Wanted, vg *lvm.VG) bool {
 func frozen(w Wanted, vg *lvm.VG) string {
 	switch {
 	case vg.Attr.Exported():
-		return fmt.Sprintf("volume group %s on node %s is exported: run on the node: vgimport %s", w.Name, w.Node, w.Name)
+		return fmt.Sprintf("volume group %s on node %s is exported: run on the node: vgimport %s",
+			w.Name, w.Node, w.Name)
 	case vg.Attr.Shared():
-		return fmt.Sprintf("volume group %s on node %s is shared between hosts by a lock manager, which is not supported", w.Name, w.Node)
+		return fmt.Sprintf(
+			"volume group %s on node %s is shared between hosts by a lock manager, which is not supported", w.Name,
+			w.Node)
 	case !vg.Attr.Writable():
-		return fmt.Sprintf("volume group %s on node %s is read-only: run on the node: vgchange --permission rw %s", w.Name, w.Node, w.Name)
+		return fmt.Sprintf("volume group %s on node %s is read-only: run on the node: vgchange --permission rw %s",
+			w.Name, w.Node, w.Name)
 	}
 	return ""
 }

@@ -14,12 +14,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// A node takes part in a device class from before it does anything for it until nothing of the class is left on it. That it does stands
-// in its node status: an entry with the name of the class, even if there is nothing to tell. The operator keeps an LVMVolumeGroup that is
-// being deleted for as long as a node status has such an entry.
+// A node takes part in a device class from before it does anything for it until nothing of the class is left on it.
+// That it does stands in its node status: an entry with the name of the class, even if there is nothing to tell. The
+// operator keeps an LVMVolumeGroup that is being deleted for as long as a node status has such an entry.
 //
-// Neither forgets the other: the agent writes the entry first and reads afterwards, from the API server, that the LVMVolumeGroup is not
-// being deleted; the operator reads the node statuses after the deletion was asked for. One of them sees what the other did.
+// Neither forgets the other: the agent writes the entry first and reads afterwards, from the API server, that the
+// LVMVolumeGroup is not being deleted; the operator reads the node statuses after the deletion was asked for. One of
+// them sees what the other did.
 
 // part is one that this process has made sure of: in these very objects.
 type part struct{ group, nodeStatus types.UID }
@@ -46,9 +47,11 @@ func (r *Reconciler) isHeld(object *v1alpha1.LVMVolumeGroup) bool {
 	return slices.Contains(object.Finalizers, v1alpha1.NodeCleanupFinalizer(r.Node))
 }
 
-// takesPart reports whether this node takes part in a device class. A node status from the cache may be behind: what is missing there comes
-// with an event (SetupWithManager), and what this node has left already must not come back as an entry that nobody removes.
-func (r *Reconciler) takesPart(ctx context.Context, object *v1alpha1.LVMVolumeGroup, cached *v1alpha1.LVMVolumeGroupNodeStatus) (bool, error) {
+// takesPart reports whether this node takes part in a device class. A node status from the cache may be behind: what is
+// missing there comes with an event (SetupWithManager), and what this node has left already must not come back as an
+// entry that nobody removes.
+func (r *Reconciler) takesPart(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
+	cached *v1alpha1.LVMVolumeGroupNodeStatus) (bool, error) {
 	if r.parts[object.Name].group == object.UID || r.isHeld(object) {
 		return true, nil
 	}
@@ -62,8 +65,10 @@ func (r *Reconciler) takesPart(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	return hasEntry(live, object.Name), nil
 }
 
-// takePart makes this node take part in a device class, and returns its node status; nil if the class is being removed: an event will tell.
-func (r *Reconciler) takePart(ctx context.Context, object *v1alpha1.LVMVolumeGroup, cached *v1alpha1.LVMVolumeGroupNodeStatus) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
+// takePart makes this node take part in a device class, and returns its node status; nil if the class is being removed:
+// an event will tell.
+func (r *Reconciler) takePart(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
+	cached *v1alpha1.LVMVolumeGroupNodeStatus) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	if r.parts[object.Name] == (part{object.UID, cached.UID}) {
 		return cached, nil
 	}
@@ -72,7 +77,9 @@ func (r *Reconciler) takePart(ctx context.Context, object *v1alpha1.LVMVolumeGro
 		return nil, err
 	}
 	if nodeStatus.Name == "" {
-		return nil, fmt.Errorf("node status %s was deleted: nothing is done on the node until the operator has made it again", r.Node)
+		return nil,
+			fmt.Errorf("node status %s was deleted: nothing is done on the node until the operator has made it again",
+				r.Node)
 	}
 	if nodeStatus, err = r.enter(ctx, nodeStatus, object.Name); err != nil {
 		return nil, err
@@ -90,25 +97,30 @@ func (r *Reconciler) takePart(ctx context.Context, object *v1alpha1.LVMVolumeGro
 }
 
 // enter writes the entry, if there is none, over exactly the node status that was read.
-func (r *Reconciler) enter(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
+func (r *Reconciler) enter(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus,
+	name string) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	if hasEntry(nodeStatus, name) {
 		return nodeStatus, nil
 	}
 	next := nodeStatus.DeepCopy()
 	next.Status.NodeStatus = sorted(append(next.Status.NodeStatus, v1alpha1.VGStatus{
-		Name: name, Status: v1alpha1.VGStatusProgressing, Reason: "the node is about to look at its devices for the device class",
+		Name: name, Status: v1alpha1.VGStatusProgressing,
+		Reason: "the node is about to look at its devices for the device class",
 	}))
-	err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(nodeStatus, client.MergeFromWithOptimisticLock{}))
+	err := r.Client.Status().Patch(ctx, next,
+		client.MergeFromWithOptions(nodeStatus, client.MergeFromWithOptimisticLock{}))
 	if err != nil {
 		return nil, fmt.Errorf("node status %s: enter device class %s: %w", r.Node, name, err)
 	}
 	return next, nil
 }
 
-// finish ends the part of this node. The entry goes last, and what it tells of goes before the notes on the node: it names physical volumes,
-// and without the notes they would count as lost (planLeaving).
-func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) (ctrl.Result, error) {
-	removed := &v1alpha1.VGStatus{Name: object.Name, Status: v1alpha1.VGStatusRemoved, ObservedGeneration: object.Generation}
+// finish ends the part of this node. The entry goes last, and what it tells of goes before the notes on the node: it
+// names physical volumes, and without the notes they would count as lost (planLeaving).
+func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
+	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) (ctrl.Result, error) {
+	removed := &v1alpha1.VGStatus{Name: object.Name, Status: v1alpha1.VGStatusRemoved,
+		ObservedGeneration: object.Generation}
 	if nodeStatus.Name != "" {
 		if err := r.replaceEntry(ctx, nodeStatus, object.Name, removed); err != nil {
 			return ctrl.Result{}, err
@@ -131,8 +143,8 @@ func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 	return ctrl.Result{}, r.leave(ctx, object.Name)
 }
 
-// dropPart is for an LVMVolumeGroup that is gone. The entry of a node that had not begun goes with it. One that tells of a volume group
-// stays: somebody took the finalizers off by hand, and the group is still there.
+// dropPart is for an LVMVolumeGroup that is gone. The entry of a node that had not begun goes with it. One that tells
+// of a volume group stays: somebody took the finalizers off by hand, and the group is still there.
 func (r *Reconciler) dropPart(ctx context.Context, key client.ObjectKey) error {
 	delete(r.parts, key.Name)
 	cached, err := r.nodeStatus(ctx, r.Client)

@@ -24,7 +24,8 @@ func (b *bench) staleGroup() {
 	b.Helper()
 	old := b.object()
 	b.agent.Client = interceptor.NewClient(b.watching(), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption) error {
 			if group, is := object.(*v1alpha1.LVMVolumeGroup); is {
 				old.DeepCopyInto(group)
 				return nil
@@ -56,16 +57,19 @@ func (b *bench) changes() int {
 
 func TestNothingIsDoneOnANodeThatDoesNotSaySo(t *testing.T) {
 	for name, broken := range map[string]interceptor.Funcs{
-		"the entry cannot be written": {SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+		"the entry cannot be written": {SubResourcePatch: func(context.Context, client.Client, string, client.Object,
+			client.Patch, ...client.SubResourcePatchOption) error {
 			return errAway
 		}},
-		"the node status cannot be read": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		"the node status cannot be read": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+			object client.Object, options ...client.GetOption) error {
 			if _, is := object.(*v1alpha1.LVMVolumeGroupNodeStatus); is {
 				return errAway
 			}
 			return c.Get(ctx, key, object, options...)
 		}},
-		"the LVMVolumeGroup cannot be read": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		"the LVMVolumeGroup cannot be read": {Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey,
+			object client.Object, options ...client.GetOption) error {
 			if _, is := object.(*v1alpha1.LVMVolumeGroup); is {
 				return errAway
 			}
@@ -87,13 +91,15 @@ func TestNothingIsDoneOnANodeThatDoesNotSaySo(t *testing.T) {
 		if b.changes() != 0 {
 			t.Errorf("%s: %v", name, b.lvm.Calls())
 		}
-		b.agent.Client, b.agent.Live = works, works
+		b.agent.Client = works
+		b.agent.Live = works
 		b.settle()
 		b.wantState(v1alpha1.VGStatusReady)
 	}
 }
 
-// The operator looked before this node said that it takes part, and let the LVMVolumeGroup go; the agent's cache has it still.
+// The operator looked before this node said that it takes part, and let the LVMVolumeGroup go; the agent's cache has it
+// still.
 func TestAClassThatIsBeingRemovedIsNotBegun(t *testing.T) {
 	for name, gone := range map[string]bool{"it is being deleted": false, "it is gone": true} {
 		b := newBench(t, thinOf(90))
@@ -125,7 +131,8 @@ func TestAClassThatWasMadeAnewIsTakenPartInAnew(t *testing.T) {
 	b.settle()
 	reads := 0
 	b.agent.Live = interceptor.NewClient(b.watching(), interceptor.Funcs{
-		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object,
+			options ...client.GetOption) error {
 			reads++
 			return c.Get(ctx, key, object, options...)
 		},
@@ -136,7 +143,8 @@ func TestAClassThatWasMadeAnewIsTakenPartInAnew(t *testing.T) {
 	}
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace}}
 	b.ok(b.client.Delete(t.Context(), status))
-	status.ResourceVersion, status.UID = "", "status-2"
+	status.ResourceVersion = ""
+	status.UID = "status-2"
 	b.ok(b.client.Create(t.Context(), status))
 	b.settle()
 	if reads == 0 || !b.takesPart() {
@@ -147,7 +155,8 @@ func TestAClassThatWasMadeAnewIsTakenPartInAnew(t *testing.T) {
 
 // What upstream's agents put on an LVMVolumeGroup only the operator takes off, when it reads that it may.
 func TestAFinalizerOfUpstreamIsAnsweredInTheEntry(t *testing.T) {
-	for name, deleted := range map[string]bool{"the class is removed": true, "the class does not select the node": false} {
+	for name, deleted := range map[string]bool{"the class is removed": true,
+		"the class does not select the node": false} {
 		b := newBench(t, withSelector(thinOf(90)))
 		object := b.object()
 		object.Finalizers = []string{v1alpha1.NodeCleanupFinalizer("other"), v1alpha1.NodeCleanupFinalizer(nodeName)}
@@ -230,8 +239,10 @@ func TestTheEndOfAPartContinuesAfterAFailureOfEachWrite(t *testing.T) {
 		b.remove()
 		writes := 0
 		away := interceptor.NewClient(b.watching(), interceptor.Funcs{
-			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
-				if entries := o.(*v1alpha1.LVMVolumeGroupNodeStatus).Status.NodeStatus; len(entries) == 0 || entries[0].Status == v1alpha1.VGStatusRemoved {
+			SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+				options ...client.SubResourcePatchOption) error {
+				if entries := o.(*v1alpha1.LVMVolumeGroupNodeStatus).Status.NodeStatus; len(entries) == 0 ||
+					entries[0].Status == v1alpha1.VGStatusRemoved {
 					if writes++; writes == failing+1 || failing == 3 && slices.Contains([]int{1, 2, 4, 5}, writes) {
 						return errAway
 					}
@@ -252,7 +263,8 @@ func TestTheEndOfAPartContinuesAfterAFailureOfEachWrite(t *testing.T) {
 			t.Errorf("write %d fails: %+v", failing, b.entry())
 		}
 		b.wantBlankDisks()
-		err := b.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "vg1"}, &v1alpha1.LVMVolumeGroup{})
+		err := b.client.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "vg1"},
+			&v1alpha1.LVMVolumeGroup{})
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("got %v", err)
 		}

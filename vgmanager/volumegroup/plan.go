@@ -57,7 +57,8 @@ type Action struct {
 	VGUUID string
 	// Wipe is the device of WipeDevice.
 	Wipe wipeTarget
-	// Size is what ExtendPool gives to the pool, what ExtendMeta adds to its metadata, and the free space of the group for CreatePool.
+	// Size is what ExtendPool gives to the pool, what ExtendMeta adds to its metadata, and the free space of the group
+	// for CreatePool.
 	Size lvm.Bytes
 	// Class is what PublishClass publishes.
 	Class lvmd.DeviceClass
@@ -73,8 +74,8 @@ type Action struct {
 type Problem struct {
 	// Event is the reason of the event that tells of it.
 	Event EventReason
-	// Condition is the type of the condition that it makes False, and Reason the reason there; both are empty for a problem
-	// of the setup, which is no matter of health.
+	// Condition is the type of the condition that it makes False, and Reason the reason there; both are empty for a
+	// problem of the setup, which is no matter of health.
 	Condition, Reason string
 	Message           string
 	// Unknown: it makes the condition Unknown, not False.
@@ -126,11 +127,12 @@ func (p Plan) messages() []string {
 
 // NewPlan decides. It reads nothing but its arguments.
 //
-// The rules, in words: a volume group is made of blank devices only, and once made it shrinks only by a device that somebody
-// asked to remove and that is empty. A volume group without the owner tag, or of another cluster or node, is never touched.
-// One that was there and is not any more is not made anew. While a disk is missing or appears twice nothing is changed but what brings the redundancy of volumes back. A pool is made
-// once, and grows when its volume group grew or when it is to grow by itself. A class is published when volumes can be made in
-// it, and stays published while it is broken, since its volumes have to be found. Removal begins when no volume is left.
+// The rules, in words: a volume group is made of blank devices only, and once made it shrinks only by a device that
+// somebody asked to remove and that is empty. A volume group without the owner tag, or of another cluster or node, is
+// never touched. One that was there and is not any more is not made anew. While a disk is missing or appears twice
+// nothing is changed but what brings the redundancy of volumes back. A pool is made once, and grows when its volume
+// group grew or when it is to grow by itself. A class is published when volumes can be made in it, and stays published
+// while it is broken, since its volumes have to be found. Removal begins when no volume is left.
 func NewPlan(w Wanted, s Seen) Plan {
 	switch {
 	case w.Deleting:
@@ -153,7 +155,8 @@ func NewPlan(w Wanted, s Seen) Plan {
 		return planHidden(w, s, hidden, chosen)
 	}
 	if vg == nil && wasThere(w, s) {
-		return Plan{State: v1alpha1.VGStatusDegraded, Problems: append(lostGroup(w, s), chosen.problems...), Excluded: chosen.excluded, Lost: true}
+		return Plan{State: v1alpha1.VGStatusDegraded, Problems: append(lostGroup(w, s), chosen.problems...),
+			Excluded: chosen.excluded, Lost: true}
 	}
 	if vg == nil {
 		return planCreation(w, s, chosen)
@@ -167,26 +170,32 @@ func planCreation(w Wanted, s Seen, c choice) Plan {
 	switch {
 	case w.Taint != "":
 		return Plan{State: v1alpha1.VGStatusReady, Excluded: c.excluded, Note: fmt.Sprintf(
-			"node %s has the taint %s, which spec.tolerations of the LVMCluster does not tolerate: no volume group of device class %s is created there", w.Node, w.Taint, w.Name)}
+			"node %s has the taint %s, which spec.tolerations of the LVMCluster does not tolerate: no volume group "+
+				"of device class %s is created there", w.Node, w.Taint, w.Name)}
 	case s.Hidden.Err != nil:
 		// One of the name may be on a disk that LVM does not list.
 		p.Problems = append(p.Problems, Problem{Event: EventObserveFailed, Message: fmt.Sprintf(
 			"no volume group %s is created on node %s: %v", w.Name, w.Node, s.Hidden.Err)})
 	case len(c.wipes) > 0:
-		p.State, p.Action = v1alpha1.VGStatusProgressing, Action{Kind: WipeDevice, Wipe: c.wipes[0]}
+		p.State = v1alpha1.VGStatusProgressing
+		p.Action = Action{Kind: WipeDevice, Wipe: c.wipes[0]}
 	case len(c.problems) > 0:
 	case len(c.candidates) > 0 && raidProblem(w, s, len(c.candidates)) != "":
 		p.Problems = []Problem{{Event: EventNoAvailableDevices, Message: raidProblem(w, s, len(c.candidates))}}
 	case len(c.candidates) > 0:
-		p.State, p.Action = v1alpha1.VGStatusProgressing, Action{Kind: CreateVG, Devices: c.candidates}
+		p.State = v1alpha1.VGStatusProgressing
+		p.Action = Action{Kind: CreateVG, Devices: c.candidates}
 	case c.waiting:
-		p.State, p.Note = v1alpha1.VGStatusProgressing, "waiting until the new devices have been there for a minute"
+		p.State = v1alpha1.VGStatusProgressing
+		p.Note = "waiting until the new devices have been there for a minute"
 	case c.blocked > 0 || requires(w):
 		p.Problems = []Problem{{Event: EventNoAvailableDevices, Message: fmt.Sprintf(
-			"node %s has no usable device for volume group %s: attach a blank disk, or see excluded for what is wrong with each", w.Node, w.Name)}}
+			"node %s has no usable device for volume group %s: attach a blank disk, or see excluded for what is "+
+				"wrong with each", w.Node, w.Name)}}
 	default:
 		// A node that has nothing of what may be used is as the device class wants it.
-		p.State, p.Note = v1alpha1.VGStatusReady, fmt.Sprintf("node %s has no device for device class %s, and no volume group of it", w.Node, w.Name)
+		p.State, p.Note = v1alpha1.VGStatusReady,
+			fmt.Sprintf("node %s has no device for device class %s, and no volume group of it", w.Node, w.Name)
 	}
 	return p
 }
@@ -201,7 +210,8 @@ func planUpkeep(w Wanted, s Seen, vg *lvm.VG, c choice) Plan {
 	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
 	p := Plan{Excluded: c.excluded, Devices: requests.notes, Waiting: c.waiting || requests.waiting}
-	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg), poolProblems(w, s, vg), raidProblems(w, vg), blindness(w, s))
+	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg), poolProblems(w, s, vg),
+		raidProblems(w, vg), blindness(w, s))
 	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {
@@ -211,7 +221,7 @@ func planUpkeep(w Wanted, s Seen, vg *lvm.VG, c choice) Plan {
 }
 
 func stateOf(p Plan) v1alpha1.VGState {
-	// Synchronisation passes by itself.
+	// Synchronization passes by itself.
 	passing := !slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Reason != v1alpha1.ReasonRAIDSyncing })
 	switch {
 	case !passing:
@@ -222,8 +232,8 @@ func stateOf(p Plan) v1alpha1.VGState {
 	return v1alpha1.VGStatusReady
 }
 
-// nextAction returns the first change that is due. In a broken group nothing happens but what is read-only to LVM's metadata,
-// and the repair that somebody asked for.
+// nextAction returns the first change that is due. In a broken group nothing happens but what is read-only to LVM's
+// metadata, and the repair that somebody asked for.
 func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests, broken bool) Action {
 	due := []Action{}
 	if !broken {
@@ -264,21 +274,25 @@ func publication(w Wanted, s Seen, vg *lvm.VG) Action {
 	return Action{Kind: PublishClass, Class: class}
 }
 
-// classOf returns the class that is wanted, of the volume group with this UUID. What a present one has beyond that (stripes, options of lvcreate: nodes that ran
-// another version have those) stays.
+// classOf returns the class that is wanted, of the volume group with this UUID. What a present one has beyond that
+// (stripes, options of lvcreate: nodes that ran another version have those) stays.
 func classOf(w Wanted, present *lvmd.DeviceClass, uuid string) lvmd.DeviceClass {
 	class := lvmd.DeviceClass{}
 	if present != nil {
 		class = *present
 	}
 	class.VolumeGroupUUID = uuid
-	class.Name, class.VolumeGroup, class.Default, class.Closed = w.Name, w.Name, w.Spec.Default && !w.Leaving, ""
+	class.Name = w.Name
+	class.VolumeGroup = w.Name
+	class.Default = w.Spec.Default && !w.Leaving
+	class.Closed = ""
 	if w.Leaving {
 		class.Closed = fmt.Sprintf("the device class does not select node %s any more", w.Node)
 	}
 	if pool := w.Spec.ThinPoolConfig; pool != nil {
 		class.Type = types.TypeThin
-		class.ThinPoolConfig = &lvmd.ThinPoolConfig{Name: pool.Name, OverprovisionRatio: float64(pool.OverprovisionRatio)}
+		class.ThinPoolConfig = &lvmd.ThinPoolConfig{Name: pool.Name,
+			OverprovisionRatio: float64(pool.OverprovisionRatio)}
 		// The usual mark is not written down: the file stays one that other versions and a stock lvmd know.
 		if pool.HighWaterMarkPercent != lvmd.DefaultHighWaterMark {
 			class.ThinPoolConfig.HighWaterMarkPercent = pool.HighWaterMarkPercent
@@ -286,7 +300,9 @@ func classOf(w Wanted, present *lvmd.DeviceClass, uuid string) lvmd.DeviceClass 
 		return class
 	}
 	var none uint64
-	class.Type, class.ThinPoolConfig, class.SpareGB = types.TypeThick, nil, &none
+	class.Type = types.TypeThick
+	class.ThinPoolConfig = nil
+	class.SpareGB = &none
 	if raid := w.Spec.RAIDConfig; raid != nil {
 		class.LVCreateOptions = raidOptions(raid)
 	}
@@ -307,8 +323,8 @@ func labelsLeft(s Seen) Action {
 	return a
 }
 
-// hasInactive tells whether a volume that should be active is not. Nothing else activates them on a node without LVM's own
-// autoactivation, or where the group was incomplete at boot.
+// hasInactive tells whether a volume that should be active is not. Nothing else activates them on a node without LVM's
+// own autoactivation, or where the group was incomplete at boot.
 func hasInactive(vg *lvm.VG) bool {
 	return slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return shouldBeActive(lv) && !lv.Attr.Active() })
 }

@@ -23,15 +23,18 @@ func disk(letter string) device.Device {
 	name := "/dev/sd" + letter
 	return device.Device{
 		Name: name, KernelName: name, Number: device.NewNumber(8, uint32(letter[0]-'a')), Type: "disk", Size: 10 << 30,
-		Serial: "serial-" + letter, ByID: []string{"/dev/disk/by-id/" + letter}, AppearedKnown: true, Appeared: time.Hour,
+		Serial: "serial-" + letter, ByID: []string{"/dev/disk/by-id/" + letter}, AppearedKnown: true,
+		Appeared: time.Hour,
 	}
 }
 
 // group is a volume group of ours on the disks, with 10 GiB of each.
 func group(letters ...string) lvm.VG {
-	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: ownerTags(testWanted(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-", ExtentSize: 4 << 20}
+	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: ownerTags(testWanted(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-",
+		ExtentSize: 4 << 20}
 	for _, l := range letters {
-		vg.PVs = append(vg.PVs, lvm.PV{Name: "/dev/sd" + l, UUID: "pv-" + l, VGName: "vg1", Major: 8, Minor: uint32(l[0] - 'a'), Size: 10 * gib, Free: 10 * gib, InUse: true, Allocatable: true})
+		vg.PVs = append(vg.PVs, lvm.PV{Name: "/dev/sd" + l, UUID: "pv-" + l, VGName: "vg1", Major: 8,
+			Minor: uint32(l[0] - 'a'), Size: 10 * gib, Free: 10 * gib, InUse: true, Allocatable: true})
 		vg.Size += 10 * gib
 	}
 	vg.Free = vg.Size
@@ -42,13 +45,15 @@ func group(letters ...string) lvm.VG {
 func withPool(vg lvm.VG, volumes ...string) lvm.VG {
 	one := 1.0
 	size := vg.Size / 10 * 9
-	vg.LVs = append(vg.LVs, lvm.LV{Name: "pool", UUID: "p", Attr: "twi-aotz--", Size: size, MetadataSize: 4 << 20, Zeroes: true, DataPercent: &one, MetadataPercent: &one})
+	vg.LVs = append(vg.LVs, lvm.LV{Name: "pool", UUID: "p", Attr: "twi-aotz--", Size: size, MetadataSize: 4 << 20,
+		Zeroes: true, DataPercent: &one, MetadataPercent: &one})
 	for _, v := range volumes {
 		vg.LVs = append(vg.LVs, lvm.LV{Name: v, UUID: v, Attr: "Vwi-a-tz--", PoolName: "pool", Size: gib})
 	}
 	vg.Free -= size
 	for i := range vg.PVs {
-		vg.PVs[i].Free, vg.PVs[i].Used = vg.PVs[i].Size/10, vg.PVs[i].Size/10*9
+		vg.PVs[i].Free = vg.PVs[i].Size / 10
+		vg.PVs[i].Used = vg.PVs[i].Size / 10 * 9
 	}
 	return vg
 }
@@ -87,12 +92,14 @@ var (
 	selector  = &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/disk/by-id/b"}}
 	thinSpec  = &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10}
 	thickDone = thickPublished()
-	thinDone  = &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", VolumeGroupUUID: "vg", Type: types.TypeThin, ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}}
+	thinDone  = &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", VolumeGroupUUID: "vg", Type: types.TypeThin,
+		ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}}
 )
 
 func thickPublished() *lvmd.DeviceClass {
 	var zero uint64
-	return &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", VolumeGroupUUID: "vg", Type: types.TypeThick, SpareGB: &zero}
+	return &lvmd.DeviceClass{Name: "vg1", VolumeGroup: "vg1", VolumeGroupUUID: "vg",
+		Type: types.TypeThick, SpareGB: &zero}
 }
 
 func raidPublished(options ...string) *lvmd.DeviceClass {
@@ -145,15 +152,18 @@ func TestNewPlan(t *testing.T) {
 		},
 		"a probe has the last word": {
 			spec: thick, seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")},
-				Probed: map[device.Number][]device.Reason{disk("b").Number: {{Code: device.Unreadable, Message: "cannot be read"}}, disk("c").Number: nil}},
+				Probed: map[device.Number][]device.Reason{disk("b").Number: {{Code: device.Unreadable,
+					Message: "cannot be read"}}, disk("c").Number: nil}},
 			want: "Progressing CreateVolumeGroup /dev/sdc", excluded: []string{"/dev/sdb Unreadable"},
 		},
 		"no usable disk": {
 			spec: thick, seen: Seen{Report: report(), Devices: []device.Device{signed}},
-			want: "Failed", says: []string{"node n1 has no usable device", "attach a blank disk"}, excluded: []string{"/dev/sdc HasSignature"},
+			want: "Failed", says: []string{"node n1 has no usable device", "attach a blank disk"},
+			excluded: []string{"/dev/sdc HasSignature"},
 		},
 		"named disks": {
-			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c"), disk("d")}, Paths: paths("b", "c")},
+			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c"), disk("d")},
+				Paths: paths("b", "c")},
 			want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc",
 		},
 		"two links to one disk are one disk": {
@@ -165,19 +175,24 @@ func TestNewPlan(t *testing.T) {
 			want: "Progressing CreateVolumeGroup /dev/sdc",
 		},
 		"a named physical volume of no group is taken": {
-			spec: named, seen: Seen{Report: &lvm.Report{Unassigned: []lvm.PV{{Name: "/dev/sdb", UUID: "u", Major: 8, Minor: 1}}}, Devices: []device.Device{disk("b")}, Paths: paths("b")},
+			spec: named, seen: Seen{Report: &lvm.Report{Unassigned: []lvm.PV{{Name: "/dev/sdb", UUID: "u", Major: 8,
+				Minor: 1}}}, Devices: []device.Device{disk("b")}, Paths: paths("b")},
 			want: "Progressing CreateVolumeGroup /dev/sdb",
 		},
 		"a found physical volume of no group is not": {
-			spec: thick, seen: Seen{Report: &lvm.Report{Unassigned: []lvm.PV{{Name: "/dev/sdb", UUID: "u", Major: 8, Minor: 1}}}, Devices: []device.Device{disk("b")}},
+			spec: thick, seen: Seen{Report: &lvm.Report{Unassigned: []lvm.PV{{Name: "/dev/sdb", UUID: "u", Major: 8,
+				Minor: 1}}}, Devices: []device.Device{disk("b")}},
 			want: "Failed", says: []string{"no usable device"}, excluded: []string{"/dev/sdb UnassignedPV"},
 		},
 		"a named path is missing": {
-			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b")}, Paths: append(paths("b"), missingPath("c", false))},
-			want: "Failed", says: []string{"device /dev/disk/by-id/c does not exist on node n1: attach it, or correct the paths of device class vg1"},
+			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b")},
+				Paths: append(paths("b"), missingPath("c", false))},
+			want: "Failed", says: []string{"device /dev/disk/by-id/c does not exist on node n1: attach it, or " +
+				"correct the paths of device class vg1"},
 		},
 		"an optional path is missing": {
-			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b")}, Paths: append(paths("b"), missingPath("c", true))},
+			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b")},
+				Paths: append(paths("b"), missingPath("c", true))},
 			want: "Progressing CreateVolumeGroup /dev/sdb",
 		},
 		"all optional paths are missing": {
@@ -186,25 +201,33 @@ func TestNewPlan(t *testing.T) {
 			want: "Ready",
 		},
 		"a path that cannot be resolved": {
-			spec: named, seen: Seen{Report: report(), Paths: []Path{{Path: "/dev/x", Optional: true, Err: errors.New("input/output error")}}},
+			spec: named, seen: Seen{Report: report(),
+				Paths: []Path{{Path: "/dev/x", Optional: true, Err: errors.New("input/output error")}}},
 			want: "Failed", says: []string{"/dev/x", "input/output error"},
 		},
 		"a named disk carries something": {
-			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b"), signed}, Paths: paths("b", "c")},
-			want: "Failed", says: []string{"/dev/disk/by-id/c of node n1 cannot be used for device class vg1: it carries ext4"}, excluded: []string{"/dev/disk/by-id/c HasSignature"},
+			spec: named, seen: Seen{Report: report(), Devices: []device.Device{disk("b"), signed},
+				Paths: paths("b", "c")},
+			want:     "Failed",
+			says:     []string{"/dev/disk/by-id/c of node n1 cannot be used for device class vg1: it carries ext4"},
+			excluded: []string{"/dev/disk/by-id/c HasSignature"},
 		},
 		"a named disk that lsblk does not list": {
 			spec: named, seen: Seen{Report: report(), Paths: paths("b")},
 			want: "Failed", says: []string{"not listed by lsblk"}, excluded: []string{"/dev/disk/by-id/b Unreadable"},
 		},
 		"a named disk is in another group": {
-			spec: named, seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Name, vg.PVs[0].VGName = "rhel", "rhel" })), Devices: []device.Device{disk("b")}, Paths: paths("b")},
+			spec: named, seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) {
+				vg.Name = "rhel"
+				vg.PVs[0].VGName = "rhel"
+			})), Devices: []device.Device{disk("b")}, Paths: paths("b")},
 			want: "Failed", says: []string{"volume group rhel"}, excluded: []string{"/dev/disk/by-id/b InVolumeGroup"},
 		},
 
 		// Whose it is.
 		"a group without the tag is not touched": {
-			spec: thick, seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Tags = nil })), Devices: []device.Device{disk("b"), disk("c")}},
+			spec: thick, seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Tags = nil })),
+				Devices: []device.Device{disk("b"), disk("c")}},
 			want: "Failed", says: []string{"vgchange --addtag lvms vg1"},
 		},
 		"an exported group is not touched": {
@@ -222,80 +245,101 @@ func TestNewPlan(t *testing.T) {
 
 		// Extending it.
 		"Static leaves later disks alone": {
-			spec: thick, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")}, Class: thickDone},
+			spec: thick, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")},
+				Class: thickDone},
 			want: "Ready", excluded: []string{"/dev/sdc NotAtCreation"},
 		},
 		"Dynamic adds later disks": {
-			spec: dynamic, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")}, Class: thickDone},
+			spec: dynamic, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")},
+				Class: thickDone},
 			want: "Progressing ExtendVolumeGroup /dev/sdc",
 		},
 		"a selector that grew adds the disk": {
-			spec: named, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")}, Paths: paths("b", "c"), Class: thickDone},
+			spec: named, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")},
+				Paths: paths("b", "c"), Class: thickDone},
 			want: "Progressing ExtendVolumeGroup /dev/sdc",
 		},
 		"a selector that shrank removes nothing": {
-			spec: named, seen: Seen{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}, Paths: paths("b"), Class: thickDone},
+			spec: named, seen: Seen{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")},
+				Paths: paths("b"), Class: thickDone},
 			want: "Ready",
 		},
 		"a link that went away removes nothing": {
-			spec: named, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b")}, Paths: []Path{missingPath("b", true)}, Class: thickDone},
+			spec: named, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b")},
+				Paths: []Path{missingPath("b", true)}, Class: thickDone},
 			want: "Ready",
 		},
 		"a named path went missing": {
-			spec: named, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b")}, Paths: append(paths("b"), missingPath("c", false)), Class: thickDone},
+			spec: named, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b")},
+				Paths: append(paths("b"), missingPath("c", false)), Class: thickDone},
 			want: "Degraded", says: []string{"/dev/disk/by-id/c does not exist"},
 		},
 
 		// The pool and the class.
 		"a thick class is published": {
-			spec: thick, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b")}}, want: "Progressing PublishClass",
+			spec: thick, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b")}},
+			want: "Progressing PublishClass",
 		},
 		"a pool is made": {
-			spec: thin, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b")}}, want: "Progressing CreateThinPool",
+			spec: thin, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b")}},
+			want: "Progressing CreateThinPool",
 		},
 		"a thin class is published with its pool": {
-			spec: thin, seen: Seen{Report: report(withPool(group("b"))), Devices: []device.Device{disk("b")}}, want: "Progressing PublishClass",
+			spec: thin, seen: Seen{Report: report(withPool(group("b"))), Devices: []device.Device{disk("b")}},
+			want: "Progressing PublishClass",
 		},
 		"a changed ratio is published": {
-			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 5}},
+			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
+				OverprovisionRatio: 5}},
 			seen: Seen{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing PublishClass",
 		},
 		"a changed mark is published": {
-			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10, HighWaterMarkPercent: 80}},
+			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
+				OverprovisionRatio: 10, HighWaterMarkPercent: 80}},
 			seen: Seen{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing PublishClass",
 		},
 		"the usual mark is none that is written down": {
-			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, OverprovisionRatio: 10, HighWaterMarkPercent: 95}},
-			seen: Seen{Report: report(withPool(group("b"))), Devices: []device.Device{disk("b")}, Class: thinDone}, want: "Ready",
+			spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
+				OverprovisionRatio: 10, HighWaterMarkPercent: 95}},
+			seen: Seen{Report: report(withPool(group("b"))), Devices: []device.Device{disk("b")},
+				Class: thinDone}, want: "Ready",
 		},
 		"a changed default is published": {
 			spec: v1alpha1.LVMVolumeGroupSpec{Default: true, ThinPoolConfig: thinSpec},
 			seen: Seen{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing PublishClass",
 		},
 		"a pool follows its group": {
-			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")), func(vg *lvm.VG) { vg.Size += 10 * gib; vg.Free += 10 * gib })), Class: thinDone},
+			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")),
+				func(vg *lvm.VG) { vg.Size += 10 * gib; vg.Free += 10 * gib })), Class: thinDone},
 			want: "Progressing ExtendThinPool",
 		},
 		"all is well": {
-			spec: thin, seen: Seen{Report: report(withPool(group("b"), "a")), Devices: []device.Device{disk("b")}, Class: thinDone}, want: "Ready",
+			spec: thin, seen: Seen{Report: report(withPool(group("b"), "a")), Devices: []device.Device{disk("b")},
+				Class: thinDone}, want: "Ready",
 		},
 		"the name of the pool is taken": {
-			spec: thin, seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "pool", Attr: "-wi-a-----"}} }))},
+			spec: thin, seen: Seen{Report: report(edit(group("b"),
+				func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "pool", Attr: "-wi-a-----"}} }))},
 			want: "Degraded", says: []string{"vg1/pool on node n1 is not a thin pool"},
 		},
 		"volumes are inactive after a boot": {
-			spec: thin, seen: Seen{Report: report(edit(withPool(group("b"), "a"), func(vg *lvm.VG) { vg.LVs[1].Attr = "Vwi---tz--" })), Class: thinDone},
+			spec: thin, seen: Seen{Report: report(edit(withPool(group("b"), "a"),
+				func(vg *lvm.VG) { vg.LVs[1].Attr = "Vwi---tz--" })), Class: thinDone},
 			want: "Progressing ActivateVolumes",
 		},
 		"a volume that skips activation may be inactive": {
-			spec: thin, seen: Seen{Report: report(edit(withPool(group("b"), "a"), func(vg *lvm.VG) { vg.LVs[1].Attr = "Vwi---tz-k" })), Class: thinDone},
+			spec: thin, seen: Seen{Report: report(edit(withPool(group("b"), "a"),
+				func(vg *lvm.VG) { vg.LVs[1].Attr = "Vwi---tz-k" })), Class: thinDone},
 			want: "Ready",
 		},
 
 		// A group that was there.
 		"all its disks are dead": {
-			spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone, Before: v1alpha1.VGStatus{UUID: "vg", PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
-			want: "Degraded", says: []string{"volume group vg1 was on node n1 and is not there any more", "/dev/sdb (pv-b)", "{node: n1, device: pv-b, action: Remove}"},
+			spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone,
+				Before: v1alpha1.VGStatus{UUID: "vg",
+					PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
+			want: "Degraded", says: []string{"volume group vg1 was on node n1 and is not there any more",
+				"/dev/sdb (pv-b)", "{node: n1, device: pv-b, action: Remove}"},
 		},
 		"and the status was lost too": {
 			spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone},
@@ -303,16 +347,22 @@ func TestNewPlan(t *testing.T) {
 		},
 		"and somebody gave them up": {
 			spec: request("pv-b", v1alpha1.DeviceActionRemove), want: "Progressing CreateVolumeGroup /dev/sdd",
-			seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone, Before: v1alpha1.VGStatus{UUID: "vg", PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
+			seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone,
+				Before: v1alpha1.VGStatus{UUID: "vg",
+					PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
 		},
 
 		// What is broken.
 		"a disk is missing": {
-			spec: thin, seen: Seen{Report: report(edit(withPool(group("b", "c"), "a"), lost)), Devices: []device.Device{disk("b"), disk("d")}, Class: thinDone, Names: map[string]string{"pv-c": "/dev/sdc"}},
-			want: "Degraded", says: []string{"misses the physical volume pv-c, last seen as /dev/sdc", "{node: n1, device: pv-c, action: Remove}"}, excluded: []string{"/dev/sdd NotAtCreation"},
+			spec: thin, seen: Seen{Report: report(edit(withPool(group("b", "c"), "a"), lost)),
+				Devices: []device.Device{disk("b"), disk("d")}, Class: thinDone,
+				Names: map[string]string{"pv-c": "/dev/sdc"}},
+			want: "Degraded", says: []string{"misses the physical volume pv-c, last seen as /dev/sdc",
+				"{node: n1, device: pv-c, action: Remove}"}, excluded: []string{"/dev/sdd NotAtCreation"},
 		},
 		"nothing is added while a disk is missing": {
-			spec: dynamic, seen: Seen{Report: report(edit(group("b", "c"), lost)), Devices: []device.Device{disk("b"), disk("d")}, Class: thickDone},
+			spec: dynamic, seen: Seen{Report: report(edit(group("b", "c"), lost)),
+				Devices: []device.Device{disk("b"), disk("d")}, Class: thickDone},
 			want: "Degraded", says: []string{"pv-c"},
 		},
 		"what is whole is activated while a disk is missing": {
@@ -323,23 +373,31 @@ func TestNewPlan(t *testing.T) {
 			want: "Degraded ActivateVolumes", says: []string{"pv-c", "b (partial)"},
 		},
 		"a disk appears twice": {
-			spec: dynamic, seen: Seen{Report: report(group("b")), Class: thickDone, Devices: []device.Device{disk("b"), copied("c", "pv-b"), disk("d")}},
-			want: "Degraded", says: []string{"pv-b of volume group vg1 appears twice on node n1, the second time as /dev/sdc"}, excluded: []string{"/dev/sdc DuplicatePV"},
+			spec: dynamic, seen: Seen{Report: report(group("b")), Class: thickDone,
+				Devices: []device.Device{disk("b"), copied("c", "pv-b"), disk("d")}},
+			want:     "Degraded",
+			says:     []string{"pv-b of volume group vg1 appears twice on node n1, the second time as /dev/sdc"},
+			excluded: []string{"/dev/sdc DuplicatePV"},
 		},
 		"the pool is full": {
-			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Health = "out_of_data" })), Class: thinDone},
+			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")),
+				func(vg *lvm.VG) { vg.LVs[0].Health = "out_of_data" })), Class: thinDone},
 			want: "Degraded", says: []string{"vg1/pool on node n1 is full"},
 		},
 		"the metadata is full": {
-			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")), func(vg *lvm.VG) { full := 100.0; vg.LVs[0].MetadataPercent = &full })), Class: thinDone},
+			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")),
+				func(vg *lvm.VG) { full := 100.0; vg.LVs[0].MetadataPercent = &full })), Class: thinDone},
 			want: "Degraded", says: []string{"lvextend --poolmetadatasize +1g vg1/pool"},
 		},
 		"the pool needs a check and is read-only": {
-			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].CheckNeeded = true; vg.LVs[0].Health = "metadata_read_only" })), Class: thinDone},
+			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")),
+				func(vg *lvm.VG) { vg.LVs[0].CheckNeeded = true; vg.LVs[0].Health = "metadata_read_only" })),
+				Class: thinDone},
 			want: "Degraded", says: []string{"marked for a check", "read-only metadata", "lvconvert --repair vg1/pool"},
 		},
 		"the pool does not zero": {
-			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Zeroes = false })), Class: thinDone},
+			spec: thin, seen: Seen{Report: report(edit(withPool(group("b")),
+				func(vg *lvm.VG) { vg.LVs[0].Zeroes = false })), Class: thinDone},
 			want: "Degraded", says: []string{"lvchange --zero y vg1/pool"},
 		},
 		"a broken class is published all the same, for its volumes": {
@@ -358,13 +416,18 @@ func TestNewPlan(t *testing.T) {
 
 // lost takes the second disk of a group away.
 func lost(vg *lvm.VG) {
-	vg.MissingPVs, vg.Attr = 1, "wz-pn-"
-	vg.PVs[1].Missing, vg.PVs[1].Name, vg.PVs[1].Major, vg.PVs[1].Minor = true, "[unknown]", 0, 0
+	vg.MissingPVs = 1
+	vg.Attr = "wz-pn-"
+	vg.PVs[1].Missing = true
+	vg.PVs[1].Name = "[unknown]"
+	vg.PVs[1].Major = 0
+	vg.PVs[1].Minor = 0
 }
 
 func copied(letter, uuid string) device.Device {
 	d := disk(letter)
-	d.Signature, d.UUID = "LVM2_member", uuid
+	d.Signature = "LVM2_member"
+	d.UUID = uuid
 	return d
 }
 

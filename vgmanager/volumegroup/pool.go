@@ -50,7 +50,8 @@ func extendedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPoo
 	return pool.Size + step
 }
 
-// metadataStep returns what is to be added to the metadata of a pool, or 0: by autoExtend, or because metadataSize asks for it.
+// metadataStep returns what is to be added to the metadata of a pool, or 0: by autoExtend, or because metadataSize asks
+// for it.
 func metadataStep(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
 	if vg.ExtentSize == 0 {
 		return 0
@@ -93,9 +94,9 @@ func growsAt(config *v1alpha1.ThinPoolConfig, percent *float64) bool {
 }
 
 // grownSize returns the size that a pool should have in a volume group that was extended, or 0 if it has about that.
-// The pool was given a share of the free space, which is a little less than that share of the whole: twice the metadata and
-// the rounding. Only a difference above a hundredth of the group counts as growth, so that a pool is not extended by single
-// extents for ever.
+// The pool was given a share of the free space, which is a little less than that share of the whole: twice the metadata
+// and the rounding. Only a difference above a hundredth of the group counts as growth, so that a pool is not extended
+// by single extents for ever.
 func grownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
 	if vg.ExtentSize == 0 {
 		return 0
@@ -117,8 +118,8 @@ func poolOptions(w Wanted, free lvm.Bytes) lvm.ThinPoolOptions {
 	}
 }
 
-// chunkWanted is the chunk size of a new pool of a size; 0 leaves it to LVM. A pool keeps its chunk size for ever, so the default
-// lets it grow to twice its size.
+// chunkWanted is the chunk size of a new pool of a size; 0 leaves it to LVM. A pool keeps its chunk size for ever, so
+// the default lets it grow to twice its size.
 func chunkWanted(config *v1alpha1.ThinPoolConfig, size lvm.Bytes) lvm.Bytes {
 	switch {
 	case config.ChunkSizeCalculationPolicy == v1alpha1.SizeCalculationHost:
@@ -133,8 +134,8 @@ func chunkWanted(config *v1alpha1.ThinPoolConfig, size lvm.Bytes) lvm.Bytes {
 	return chunk
 }
 
-// maxPoolSize is the largest pool that a chunk size allows: LVM wants 64 bytes of metadata for each chunk, and refuses a pool that would
-// need more than the metadata can have (lib/metadata/thin_manip.c).
+// maxPoolSize is the largest pool that a chunk size allows: LVM wants 64 bytes of metadata for each chunk, and refuses
+// a pool that would need more than the metadata can have (lib/metadata/thin_manip.c).
 func maxPoolSize(chunk lvm.Bytes) lvm.Bytes {
 	if chunk == 0 {
 		chunk = lvm.Bytes(v1alpha1.DefaultChunkSize)
@@ -144,7 +145,8 @@ func maxPoolSize(chunk lvm.Bytes) lvm.Bytes {
 
 // poolProblem is a Problem of the condition ThinPoolHealthy. All volumes of the pool are at risk.
 func poolProblem(pool *lvm.ThinPool, reason, message string) Problem {
-	p := Problem{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionThinPoolHealthy, Reason: reason, Message: message}
+	p := Problem{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionThinPoolHealthy, Reason: reason,
+		Message: message}
 	if pool != nil {
 		for i := range pool.Volumes {
 			p.Volumes = append(p.Volumes, pool.Volumes[i].Name)
@@ -163,12 +165,14 @@ func poolProblems(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	name := fmt.Sprintf("%s/%s on node %s", w.Name, config.Name, w.Node)
 	pool := vg.ThinPool(config.Name)
 	if pool == nil {
-		return []Problem{poolProblem(nil, v1alpha1.ReasonThinPoolMisconfigured, fmt.Sprintf("logical volume %s is not a thin pool: remove or rename it", name))}
+		return []Problem{poolProblem(nil, v1alpha1.ReasonThinPoolMisconfigured,
+			fmt.Sprintf("logical volume %s is not a thin pool: remove or rename it", name))}
 	}
 	var problems []Problem
 	for _, rule := range poolRules {
 		if rule.broken(s, pool) {
-			problems = append(problems, poolProblem(pool, rule.reason, fmt.Sprintf("thin pool %s %s", name, fmt.Sprintf(rule.problem, w.Name, pool.Name))))
+			problems = append(problems, poolProblem(pool, rule.reason,
+				fmt.Sprintf("thin pool %s %s", name, fmt.Sprintf(rule.problem, w.Name, pool.Name))))
 		}
 	}
 	return append(problems, cannotGrow(w, vg, pool)...)
@@ -180,32 +184,38 @@ func cannotGrow(w Wanted, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 	var problems []Problem
 	if growsAt(config, pool.DataPercent) && pool.Size+vg.ExtentSize > maxPoolSize(pool.ChunkSize) {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
-			"thin pool %s/%s on node %s is %d %% full and has the largest size that its chunk size of %d KiB allows: delete volumes, or add a device class for further devices",
+			"thin pool %s/%s on node %s is %d %% full and has the largest size that its chunk size of %d KiB allows: "+
+				"delete volumes, or add a device class for further devices",
 			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), pool.ChunkSize>>10)))
 	} else if growsAt(config, pool.DataPercent) && extendedSize(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
-			"thin pool %s/%s on node %s is %d %% full, and volume group %s has no space left for autoExtend: add a device to the device class, or delete volumes",
+			"thin pool %s/%s on node %s is %d %% full, and volume group %s has no space left for autoExtend: add a "+
+				"device to the device class, or delete volumes",
 			w.Name, pool.Name, w.Node, wholePercent(pool.DataPercent), w.Name)))
 	}
 	if lacking := metadataLacking(config, vg, pool); lacking > 0 && metadataStep(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
-			"the metadata of thin pool %s/%s on node %s has %d bytes, metadataSize asks for %d more, and volume group %s has no space left: add a device to the device class, or delete volumes",
+			"the metadata of thin pool %s/%s on node %s has %d bytes, metadataSize asks for %d more, and volume "+
+				"group %s has no space left: add a device to the device class, or delete volumes",
 			w.Name, pool.Name, w.Node, pool.MetadataSize, lacking, w.Name)))
 	}
 	if growsAt(config, pool.MetadataPercent) && metadataStep(config, vg, pool) == 0 {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
-			"the metadata of thin pool %s/%s on node %s is %d %% full and cannot grow: volume group %s has no space left, or the metadata has its greatest size: add a device to the device class, or delete volumes and snapshots",
+			"the metadata of thin pool %s/%s on node %s is %d %% full and cannot grow: volume group %s has no space "+
+				"left, or the metadata has its greatest size: add a device to the device class, or delete volumes "+
+				"and snapshots",
 			w.Name, pool.Name, w.Node, wholePercent(pool.MetadataPercent), w.Name)))
 	}
 	return problems
 }
 
-// clearCheck lets LVM's thin_check take the mark away from metadata that it finds sound (thin_check(8)); not every distribution's
-// lvm.conf does.
+// clearCheck lets LVM's thin_check take the mark away from metadata that it finds sound (thin_check(8)); not every
+// distribution's lvm.conf does.
 const clearCheck = `global/thin_check_options=["-q","--clear-needs-check-flag"]`
 
 // checkPool is what to do about metadata that the kernel could not write.
-const checkPool = "stop the Pods that use its volumes and run on the node: vgchange --activate n %[1]s, then vgchange --activate y --config '" +
+const checkPool = "stop the Pods that use its volumes and run on the node: vgchange --activate n %[1]s, then " +
+	"vgchange --activate y --config '" +
 	clearCheck + "' %[1]s, which checks the metadata; if that fails: lvconvert --repair %[1]s/%[2]s"
 
 // poolRules are in the order of gravity. They have the volume group and the pool as arguments of their text.
@@ -236,7 +246,8 @@ var poolRules = []struct {
 	}, {
 		func(_ Seen, p *lvm.ThinPool) bool { return p.Health == outOfData || atLeast(p.DataPercent, 100) },
 		v1alpha1.ReasonThinPoolOutOfData,
-		"is full, so writes to its volumes fail: delete volumes, or add a device to the device class (volume group %[1]s, pool %[2]s)",
+		"is full, so writes to its volumes fail: delete volumes, or add a device to the device class (volume group " +
+			"%[1]s, pool %[2]s)",
 	}, {
 		func(s Seen, p *lvm.ThinPool) bool { return p.Major != 0 && s.Held[device.NewNumber(p.Major, p.Minor)] },
 		v1alpha1.ReasonThinPoolFailed,
@@ -244,7 +255,8 @@ var poolRules = []struct {
 	}, {
 		func(_ Seen, p *lvm.ThinPool) bool { return !p.Zeroes },
 		v1alpha1.ReasonThinPoolMisconfigured,
-		"does not zero new blocks, so volumes can show what others wrote: run on the node: lvchange --zero y %[1]s/%[2]s",
+		"does not zero new blocks, so volumes can show what others wrote: run on the node: lvchange " +
+			"--zero y %[1]s/%[2]s",
 	},
 }
 

@@ -12,12 +12,15 @@ import (
 
 // raidOptions are the options of lvcreate for a level, in the form that existing configurations have.
 func raidOptions(raid *v1alpha1.RAIDConfig) []string {
-	mirrors, stripes, stripeSize := 0, 0, int64(0)
+	mirrors := 0
+	stripes := 0
+	stripeSize := int64(0)
 	if raid.Copies() > 0 {
 		mirrors = raid.Copies()
 	}
 	if raid.Type != v1alpha1.RAIDType1 {
-		stripes, stripeSize = raid.DataStripes(), v1alpha1.DefaultStripeSize
+		stripes = raid.DataStripes()
+		stripeSize = v1alpha1.DefaultStripeSize
 		if raid.StripeSize != nil {
 			stripeSize = raid.StripeSize.Value()
 		}
@@ -32,10 +35,12 @@ func raidProblem(w Wanted, s Seen, devices int) string {
 	case raid == nil:
 		return ""
 	case devices < raid.MinimumDevices():
-		return fmt.Sprintf("device class %s on node %s needs at least %d devices for %s, and %d can be used: attach more, or see excluded for what is wrong with the others",
+		return fmt.Sprintf("device class %s on node %s needs at least %d devices for %s, and %d can be used: attach "+
+			"more, or see excluded for what is wrong with the others",
 			w.Name, w.Node, raid.MinimumDevices(), raid.Type, devices)
 	case s.NoRAID != nil:
-		return fmt.Sprintf("device class %s: the kernel of node %s cannot do %s: %v", w.Name, w.Node, raid.Type, s.NoRAID)
+		return fmt.Sprintf("device class %s: the kernel of node %s cannot do %s: %v", w.Name, w.Node,
+			raid.Type, s.NoRAID)
 	}
 	return ""
 }
@@ -51,8 +56,8 @@ func raidVolumes(vg *lvm.VG) []*lvm.LV {
 	return list
 }
 
-// wrongRAID sorts the volumes that are not in order. failed: the data cannot be read any more; degraded: a device is lacking;
-// syncing: the redundancy is being built up.
+// wrongRAID sorts the volumes that are not in order. failed: the data cannot be read any more; degraded: a device is
+// lacking; syncing: the redundancy is being built up.
 func wrongRAID(vg *lvm.VG) (failed, degraded, syncing []string) {
 	for _, lv := range raidVolumes(vg) {
 		switch {
@@ -70,22 +75,25 @@ func wrongRAID(vg *lvm.VG) (failed, degraded, syncing []string) {
 	return failed, degraded, syncing
 }
 
-// raidProblems tells what is wrong with the redundancy. A volume that is being brought in sync, for the first time or again, is not
-// safe yet from the loss of a device.
+// raidProblems tells what is wrong with the redundancy. A volume that is being brought in sync, for the first time or
+// again, is not safe yet from the loss of a device.
 func raidProblems(w Wanted, vg *lvm.VG) []Problem {
 	failed, degraded, syncing := wrongRAID(vg)
 	var problems []Problem
 	add := func(reason, text string, names []string) {
 		if len(names) > 0 {
 			problems = append(problems, Problem{
-				Event: EventRAIDHealthCheckFailed, Condition: v1alpha1.ConditionRAIDHealthy, Reason: reason, Volumes: plain(names),
-				Message: fmt.Sprintf("logical volumes of volume group %s on node %s %s: %s", w.Name, w.Node, text, joined(names)),
+				Event: EventRAIDHealthCheckFailed, Condition: v1alpha1.ConditionRAIDHealthy, Reason: reason,
+				Volumes: plain(names),
+				Message: fmt.Sprintf("logical volumes of volume group %s on node %s %s: %s", w.Name, w.Node,
+					text, joined(names)),
 			})
 		}
 	}
 	add(v1alpha1.ReasonRAIDFailed, "lost more devices than they can bear, so their data cannot be read", failed)
 	add(v1alpha1.ReasonRAIDDegraded, "have lost redundancy and do not bear the loss of another device", degraded)
-	add(v1alpha1.ReasonRAIDSyncing, "are being brought in sync; until then they do not bear the loss of every device", syncing)
+	add(v1alpha1.ReasonRAIDSyncing, "are being brought in sync; until then they do not bear the loss of every device",
+		syncing)
 	return problems
 }
 
@@ -98,8 +106,8 @@ func plain(names []string) []string {
 	return list
 }
 
-// refresh brings back the parts of volumes whose device was away for a while: the kernel leaves them out, or uses what is gone,
-// until then.
+// refresh brings back the parts of volumes whose device was away for a while: the kernel leaves them out, or uses what
+// is gone, until then.
 func refresh(s Seen, vg *lvm.VG) Action {
 	if vg.MissingPVs > 0 {
 		return Action{}
@@ -149,7 +157,8 @@ func newRAIDStatus(s Seen, vg *lvm.VG) *v1alpha1.RAIDStatus {
 			status.MinSyncPercent = percent
 		}
 		if (lv.Health != "" || percent == nil || *percent < 100) && len(status.LVHealth) < maxHealthEntries {
-			status.LVHealth = append(status.LVHealth, v1alpha1.LVHealth{Name: lv.Name, RAIDType: lv.SegType, SyncPercent: percent, HealthStatus: lv.Health})
+			status.LVHealth = append(status.LVHealth,
+				v1alpha1.LVHealth{Name: lv.Name, RAIDType: lv.SegType, SyncPercent: percent, HealthStatus: lv.Health})
 		}
 	}
 	slices.SortFunc(status.LVHealth, func(a, b v1alpha1.LVHealth) int { return strings.Compare(a.Name, b.Name) })

@@ -13,8 +13,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// releases notes, in a file on the node for each volume group, which physical volumes a removed group had. It is on the node
-// and not in the API, since it has to be true in the moment between two commands, whether the API server answers or not.
+// releases notes, in a file on the node for each volume group, which physical volumes a removed group had. It is on the
+// node and not in the API, since it has to be true in the moment between two commands, whether the API server answers
+// or not.
 type releases struct {
 	dir string
 }
@@ -64,8 +65,8 @@ func (r releases) forget(vg string) error {
 	return nil
 }
 
-// removals notes, in a file on the node for each volume group, which devices were taken out of it at somebody's request. A request
-// may name a device by the UUID of its physical volume, and that is gone with the label.
+// removals notes, in a file on the node for each volume group, which devices were taken out of it at somebody's
+// request. A request may name a device by the UUID of its physical volume, and that is gone with the label.
 type removals struct{ dir string }
 
 // removal is a device that was taken out.

@@ -10,9 +10,9 @@ import (
 
 // planRemoval takes the volume group off the node, one change after another, and never while a volume is in it.
 //
-// After a crash at any point the next look continues: the class is in the file or not, the pool is there or not, the volume
-// group is there or not. Only the labels of its physical volumes cannot be told from those of other people once the group is
-// gone; therefore their UUIDs are noted before (Seen.Released).
+// After a crash at any point the next look continues: the class is in the file or not, the pool is there or not, the
+// volume group is there or not. Only the labels of its physical volumes cannot be told from those of other people once
+// the group is gone; therefore their UUIDs are noted before (Seen.Released).
 func planRemoval(w Wanted, s Seen) Plan {
 	vg := groupOf(w, s)
 	if problems := duplicates(w, s); len(problems) > 0 {
@@ -27,7 +27,8 @@ func planRemoval(w Wanted, s Seen) Plan {
 	}
 	p := Plan{State: v1alpha1.VGStatusProgressing}
 	if problem := frozen(w, vg); problem != "" {
-		return Plan{State: v1alpha1.VGStatusDegraded, Problems: []Problem{{Event: EventManualCleanup, Message: problem}}}
+		return Plan{State: v1alpha1.VGStatusDegraded,
+			Problems: []Problem{{Event: EventManualCleanup, Message: problem}}}
 	}
 	if volumes := userVolumes(w, vg); len(volumes) > 0 {
 		return planWait(w, s, vg, volumes)
@@ -43,9 +44,9 @@ func planRemoval(w Wanted, s Seen) Plan {
 	return withdrawn(s, p)
 }
 
-// planLeaving is for a node that the device class does not select any more. Volumes that are there stay, are served and looked after;
-// new ones are refused. When the last is deleted, the volume group is removed as with its device class. One whose devices are away may
-// have volumes, and is waited for.
+// planLeaving is for a node that the device class does not select any more. Volumes that are there stay, are served and
+// looked after; new ones are refused. When the last is deleted, the volume group is removed as with its device class.
+// One whose devices are away may have volumes, and is waited for.
 func planLeaving(w Wanted, s Seen) Plan {
 	vg := groupOf(w, s)
 	if problems := namesakes(w, s); len(problems) > 0 {
@@ -63,7 +64,8 @@ func planLeaving(w Wanted, s Seen) Plan {
 	}
 	p := planUpkeep(w, s, vg, choice{})
 	if p.State == v1alpha1.VGStatusReady {
-		p.Note = fmt.Sprintf("the device class does not select node %s any more: its volumes stay (%s), no new ones are made, and the volume group is removed when the last is deleted", w.Node, joined(volumes))
+		p.Note = fmt.Sprintf("the device class does not select node %s any more: its volumes stay (%s), no new ones "+
+			"are made, and the volume group is removed when the last is deleted", w.Node, joined(volumes))
 	}
 	return p
 }
@@ -87,8 +89,10 @@ func withdrawn(s Seen, p Plan) Plan {
 func planWait(w Wanted, s Seen, vg *lvm.VG, volumes []string) Plan {
 	p := Plan{
 		State: v1alpha1.VGStatusProgressing,
-		Problems: []Problem{{Event: EventManualCleanup, Message: fmt.Sprintf("volume group %s on node %s is not removed while it has logical volumes: %s; "+
-			"delete their PersistentVolumeClaims, PersistentVolumes and VolumeSnapshots, or run on the node: lvremove", w.Name, w.Node, joined(volumes))}},
+		Problems: []Problem{{Event: EventManualCleanup,
+			Message: fmt.Sprintf("volume group %s on node %s is not removed while it has logical volumes: %s; "+
+				"delete their PersistentVolumeClaims, PersistentVolumes and VolumeSnapshots, or run on "+
+				"the node: lvremove", w.Name, w.Node, joined(volumes))}},
 	}
 	if s.Class == nil {
 		p.Action = publication(w, s, vg)

@@ -114,7 +114,8 @@ func TestRemovalOnANodeThatIsNotSelectedAnyMore(t *testing.T) {
 func TestRemovalWithoutNodeStatus(t *testing.T) {
 	b := newBench(t, thinOf(90))
 	b.settle()
-	b.ok(b.client.Delete(t.Context(), &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName, Namespace: namespace}}))
+	b.ok(b.client.Delete(t.Context(), &v1alpha1.LVMVolumeGroupNodeStatus{ObjectMeta: metav1.ObjectMeta{Name: nodeName,
+		Namespace: namespace}}))
 	b.remove()
 	b.settle()
 	if !b.gone() {
@@ -176,7 +177,8 @@ func TestATaintKeepsNewVolumeGroupsAway(t *testing.T) {
 func TestATaintThatComesBeforeTheVolumeGroup(t *testing.T) {
 	w := Wanted{Name: "vg1", Node: "node1", Taint: "maintenance:NoExecute"}
 	blank := Seen{Devices: []device.Device{disk("b")}, Report: report()}
-	if p := NewPlan(w, blank); p.State != v1alpha1.VGStatusReady || p.Action.Kind != Nothing || !strings.Contains(p.Note, "maintenance:NoExecute, which spec.tolerations") {
+	if p := NewPlan(w, blank); p.State != v1alpha1.VGStatusReady || p.Action.Kind != Nothing ||
+		!strings.Contains(p.Note, "maintenance:NoExecute, which spec.tolerations") {
 		t.Errorf("got %+v", p)
 	}
 	w.Taint = ""
@@ -200,7 +202,8 @@ func TestANodeThatIsNotSelectedAnyMoreKeepsItsVolumes(t *testing.T) {
 		b.settle()
 		b.wantState(v1alpha1.VGStatusReady, "does not select node", "pvc-1")
 	}
-	if err := b.make("pvc-2"); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "does not select node") {
+	if err := b.make("pvc-2"); status.Code(err) != codes.ResourceExhausted ||
+		!strings.Contains(err.Error(), "does not select node") {
 		t.Errorf("a new volume: %v", err)
 	}
 	b.restart()
@@ -266,7 +269,8 @@ func TestLeavingContinuesWhenTheStatusCannotBeWritten(t *testing.T) {
 			t.Fatal("another client")
 		}
 		b.agent.Client = interceptor.NewClient(api, interceptor.Funcs{
-			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+				...client.SubResourcePatchOption) error {
 				return errors.New("the API server is away")
 			},
 		})
@@ -289,7 +293,8 @@ func TestAGroupThatIsAwayIsNotLeft(t *testing.T) {
 	w := Wanted{Name: "vg1", Node: "node1", Leaving: true}
 	for _, class := range []*lvmd.DeviceClass{thinDone, nil} {
 		seen.Class = class
-		if p := NewPlan(w, seen); p.State != v1alpha1.VGStatusDegraded || p.Finished || !p.Lost || p.Action.Kind != Nothing {
+		if p := NewPlan(w, seen); p.State != v1alpha1.VGStatusDegraded || p.Finished || !p.Lost ||
+			p.Action.Kind != Nothing {
 			t.Errorf("got %+v", p)
 		}
 	}

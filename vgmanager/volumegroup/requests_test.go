@@ -11,33 +11,40 @@ import (
 
 // closed is a group whose device c was cordoned by this product.
 func closed(vg lvm.VG) lvm.VG {
-	vg.PVs[1].Allocatable, vg.PVs[1].Tags = false, []string{cordonTag}
+	vg.PVs[1].Allocatable = false
+	vg.PVs[1].Tags = []string{cordonTag}
 	return vg
 }
 
 // used puts a volume on the device c.
 func used(size lvm.Bytes) func(*lvm.VG) {
 	return func(vg *lvm.VG) {
-		vg.PVs[1].Used, vg.PVs[1].Free = size, vg.PVs[1].Size-size
-		vg.LVs = append(vg.LVs, lvm.LV{Name: "a", UUID: "a", Attr: "-wi-a-----", SegType: "linear", Size: size, PVs: []string{"pv-c"}})
+		vg.PVs[1].Used = size
+		vg.PVs[1].Free = vg.PVs[1].Size - size
+		vg.LVs = append(vg.LVs, lvm.LV{Name: "a", UUID: "a", Attr: "-wi-a-----", SegType: "linear", Size: size,
+			PVs: []string{"pv-c"}})
 	}
 }
 
 // movingFrom adds a running move.
 func movingFrom(uuid string, percent float64) func(*lvm.VG) {
 	return func(vg *lvm.VG) {
-		vg.Hidden = append(vg.Hidden, lvm.LV{Name: "pvmove0", UUID: "m", Attr: "p-C-aom---", SegType: "mirror", SyncPercent: &percent, PVs: []string{uuid}, MoveSource: uuid})
+		vg.Hidden = append(vg.Hidden, lvm.LV{Name: "pvmove0", UUID: "m", Attr: "p-C-aom---", SegType: "mirror",
+			SyncPercent: &percent, PVs: []string{uuid}, MoveSource: uuid})
 	}
 }
 
 func request(device string, action v1alpha1.DeviceAction) v1alpha1.LVMVolumeGroupSpec {
 	return v1alpha1.LVMVolumeGroupSpec{DeviceRequests: []v1alpha1.DeviceRequest{
-		{Node: "n2", Device: "/dev/sdb", Action: v1alpha1.DeviceActionRemove}, {Node: "n1", Device: device, Action: action},
+		{Node: "n2", Device: "/dev/sdb", Action: v1alpha1.DeviceActionRemove},
+		{Node: "n1", Device: device, Action: action},
 	}}
 }
 
 func TestPlanOfDeviceRequests(t *testing.T) {
-	cordon, drain, remove := v1alpha1.DeviceActionCordon, v1alpha1.DeviceActionDrain, v1alpha1.DeviceActionRemove
+	cordon := v1alpha1.DeviceActionCordon
+	drain := v1alpha1.DeviceActionDrain
+	remove := v1alpha1.DeviceActionRemove
 	disks := []device.Device{disk("b"), disk("c"), disk("d")}
 	named := func(letters ...string) *v1alpha1.DeviceSelector {
 		s := &v1alpha1.DeviceSelector{}
@@ -47,7 +54,8 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 		return s
 	}
 	before := v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{
-		{UUID: "pv-b", Path: "/dev/disk/by-id/b", Name: "/dev/sdb"}, {UUID: "pv-c", Path: "/dev/disk/by-id/c", Name: "/dev/sdc"},
+		{UUID: "pv-b", Path: "/dev/disk/by-id/b", Name: "/dev/sdb"},
+		{UUID: "pv-c", Path: "/dev/disk/by-id/c", Name: "/dev/sdc"},
 	}}
 	tests := map[string]struct {
 		spec v1alpha1.LVMVolumeGroupSpec
@@ -57,103 +65,150 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 		// state of pv-c in the status
 		state v1alpha1.PhysicalVolumeState
 	}{
-		"a request by path":           {spec: request("/dev/disk/by-id/c", cordon), seen: Seen{Report: report(group("b", "c"))}, want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
-		"a request by kernel name":    {spec: request("/dev/sdc", cordon), seen: Seen{Report: report(group("b", "c"))}, want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
-		"a request by UUID":           {spec: request("pv-c", cordon), seen: Seen{Report: report(group("b", "c"))}, want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
-		"a request by identity":       {spec: request("serial:serial-c", cordon), seen: Seen{Report: report(group("b", "c"))}, want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
-		"a request for another node":  {spec: v1alpha1.LVMVolumeGroupSpec{DeviceRequests: request("x", cordon).DeviceRequests[:1]}, seen: Seen{Report: report(group("b", "c"))}, want: "Ready", state: "Ready"},
-		"cordoned":                    {spec: request("pv-c", cordon), seen: Seen{Report: report(closed(group("b", "c")))}, want: "Ready", state: "Cordoned"},
-		"the request is withdrawn":    {seen: Seen{Report: report(closed(group("b", "c")))}, want: "Progressing UncordonDevice /dev/sdc", state: "Ready"},
-		"closed by hand, it stays so": {seen: Seen{Report: report(edit(group("b", "c"), func(vg *lvm.VG) { vg.PVs[1].Allocatable = false }))}, want: "Ready", state: "Cordoned"},
+		"a request by path": {spec: request("/dev/disk/by-id/c", cordon),
+			seen: Seen{Report: report(group("b", "c"))}, want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
+		"a request by kernel name": {spec: request("/dev/sdc", cordon), seen: Seen{Report: report(group("b", "c"))},
+			want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
+		"a request by UUID": {spec: request("pv-c", cordon), seen: Seen{Report: report(group("b", "c"))},
+			want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
+		"a request by identity": {spec: request("serial:serial-c", cordon),
+			seen: Seen{Report: report(group("b", "c"))}, want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
+		"a request for another node": {spec: v1alpha1.LVMVolumeGroupSpec{DeviceRequests: request("x",
+			cordon).DeviceRequests[:1]}, seen: Seen{Report: report(group("b", "c"))}, want: "Ready", state: "Ready"},
+		"cordoned": {spec: request("pv-c", cordon),
+			seen: Seen{Report: report(closed(group("b", "c")))}, want: "Ready", state: "Cordoned"},
+		"the request is withdrawn": {seen: Seen{Report: report(closed(group("b", "c")))},
+			want: "Progressing UncordonDevice /dev/sdc", state: "Ready"},
+		"closed by hand, it stays so": {seen: Seen{Report: report(edit(group("b", "c"),
+			func(vg *lvm.VG) { vg.PVs[1].Allocatable = false }))}, want: "Ready", state: "Cordoned"},
 
-		"a drain begins with a cordon": {spec: request("pv-c", drain), seen: Seen{Report: report(edit(group("b", "c"), used(gib)))}, want: "Progressing CordonDevice /dev/sdc", state: "Cordoned"},
-		"then the data is moved":       {spec: request("pv-c", drain), seen: Seen{Report: report(edit(closed(group("b", "c")), used(gib)))}, want: "Progressing MoveExtents /dev/sdc", state: "Draining"},
+		"a drain begins with a cordon": {spec: request("pv-c", drain),
+			seen: Seen{Report: report(edit(group("b", "c"), used(gib)))}, want: "Progressing CordonDevice /dev/sdc",
+			state: "Cordoned"},
+		"then the data is moved": {spec: request("pv-c", drain),
+			seen: Seen{Report: report(edit(closed(group("b", "c")), used(gib)))},
+			want: "Progressing MoveExtents /dev/sdc", state: "Draining"},
 		"that is watched": {
-			spec: request("pv-c", drain), seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-c", 42)))},
+			spec: request("pv-c", drain), seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)),
+				movingFrom("pv-c", 42)))},
 			want: "Ready", state: "Draining",
 		},
 		"and resumed after a crash": {
 			spec: request("pv-c", drain), want: "Progressing ResumeMove /dev/sdc", state: "Draining",
-			seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-c", 42))), Unattended: map[string]bool{"pvmove0": true}},
+			seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-c", 42))),
+				Unattended: map[string]bool{"pvmove0": true}},
 		},
-		"or cancelled": {
+		"or canceled": {
 			seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-c", 42)))},
 			want: "Progressing AbortMove /dev/sdc", state: "Ready",
 		},
-		"a cancelled drain that stays cordoned": {
-			spec: request("pv-c", cordon), seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-c", 42)))},
+		"a canceled drain that stays cordoned": {
+			spec: request("pv-c", cordon), seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)),
+				movingFrom("pv-c", 42)))},
 			want: "Progressing AbortMove /dev/sdc", state: "Cordoned",
 		},
 		"a move that somebody else began is left alone": {
-			seen: Seen{Report: report(edit(edit(group("b", "c"), used(gib)), movingFrom("pv-c", 42)))}, want: "Ready", state: "Ready",
+			seen: Seen{Report: report(edit(edit(group("b", "c"), used(gib)), movingFrom("pv-c", 42)))},
+			want: "Ready", state: "Ready",
 		},
 		"one move at a time": {
-			spec: request("pv-c", drain), seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)), movingFrom("pv-b", 42)))},
+			spec: request("pv-c", drain), seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)),
+				movingFrom("pv-b", 42)))},
 			want: "Ready", state: "Cordoned",
 		},
-		"drained": {spec: request("pv-c", drain), seen: Seen{Report: report(closed(group("b", "c")))}, want: "Ready", state: "Drained"},
+		"drained": {spec: request("pv-c", drain), seen: Seen{Report: report(closed(group("b", "c")))}, want: "Ready",
+			state: "Drained"},
 		"there is not enough room": {
 			spec: request("pv-c", remove), want: "Degraded", state: "Blocked",
-			seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(9*gib)), func(vg *lvm.VG) { vg.PVs[0].Free, vg.PVs[0].Used = gib, 9*gib }))},
-			says: []string{"/dev/sdc of volume group vg1 on node n1 is not emptied", "9663676416 bytes of it are in use", "1073741824 bytes free"},
+			seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(9*gib)), func(vg *lvm.VG) {
+				vg.PVs[0].Free = gib
+				vg.PVs[0].Used = 9 * gib
+			}))},
+			says: []string{"/dev/sdc of volume group vg1 on node n1 is not emptied",
+				"9663676416 bytes of it are in use", "1073741824 bytes free"},
 		},
 		"room on a cordoned device is none": {
-			spec: v1alpha1.LVMVolumeGroupSpec{DeviceRequests: append(request("pv-c", drain).DeviceRequests, v1alpha1.DeviceRequest{Node: "n1", Device: "pv-b", Action: cordon})},
-			seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)), func(vg *lvm.VG) { vg.PVs[0].Allocatable, vg.PVs[0].Tags = false, []string{cordonTag} }))},
+			spec: v1alpha1.LVMVolumeGroupSpec{DeviceRequests: append(request("pv-c", drain).DeviceRequests,
+				v1alpha1.DeviceRequest{Node: "n1", Device: "pv-b", Action: cordon})},
+			seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)), func(vg *lvm.VG) {
+				vg.PVs[0].Allocatable = false
+				vg.PVs[0].Tags = []string{cordonTag}
+			}))},
 			want: "Degraded", state: "Blocked", says: []string{"0 bytes free"},
 		},
 
-		"an empty device is taken out": {spec: request("pv-c", remove), seen: Seen{Report: report(closed(group("b", "c")))}, want: "Progressing ReduceVolumeGroup /dev/sdc", state: "Drained"},
+		"an empty device is taken out": {spec: request("pv-c", remove),
+			seen: Seen{Report: report(closed(group("b", "c")))}, want: "Progressing ReduceVolumeGroup /dev/sdc",
+			state: "Drained"},
 		"then its label is removed": {
 			spec: request("/dev/sdc", remove), want: "Progressing RemovePhysicalVolumes /dev/sdc",
-			seen: Seen{Report: &lvm.Report{VGs: []lvm.VG{group("b")}, Unassigned: []lvm.PV{{Name: "/dev/sdc", UUID: "pv-c", Major: 8, Minor: 2}}}, Released: []string{"pv-c"}},
+			seen: Seen{Report: &lvm.Report{VGs: []lvm.VG{group("b")},
+				Unassigned: []lvm.PV{{Name: "/dev/sdc", UUID: "pv-c", Major: 8, Minor: 2}}},
+				Released: []string{"pv-c"}},
 		},
 		"and it is not taken again": {
-			spec: v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: "Dynamic", DeviceRequests: request("/dev/sdc", remove).DeviceRequests},
+			spec: v1alpha1.LVMVolumeGroupSpec{DeviceDiscoveryPolicy: "Dynamic",
+				DeviceRequests: request("/dev/sdc", remove).DeviceRequests},
 			seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")}}, want: "Ready",
 		},
 		"nor if the request names the UUID that it had": {
-			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"), DeviceRequests: request("pv-c", remove).DeviceRequests},
-			seen: Seen{Report: report(group("b")), Paths: paths("b", "c"), Removed: []removal{{UUID: "pv-c", ID: "serial:serial-c"}}}, want: "Ready",
+			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"),
+				DeviceRequests: request("pv-c", remove).DeviceRequests},
+			seen: Seen{Report: report(group("b")), Paths: paths("b", "c"),
+				Removed: []removal{{UUID: "pv-c", ID: "serial:serial-c"}}}, want: "Ready",
 		},
 		"another disk in its place is taken": {
-			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"), DeviceRequests: request("pv-c", remove).DeviceRequests},
-			seen: Seen{Report: report(group("b")), Paths: paths("b", "c"), Removed: []removal{{UUID: "pv-c", ID: "serial:other", Names: []string{"/dev/sdc"}}}},
+			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"),
+				DeviceRequests: request("pv-c", remove).DeviceRequests},
+			seen: Seen{Report: report(group("b")), Paths: paths("b", "c"),
+				Removed: []removal{{UUID: "pv-c", ID: "serial:other", Names: []string{"/dev/sdc"}}}},
 			want: "Progressing ExtendVolumeGroup /dev/sdc",
 		},
 		"not even if it is named": {
-			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"), DeviceRequests: request("/dev/sdc", remove).DeviceRequests},
+			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"),
+				DeviceRequests: request("/dev/sdc", remove).DeviceRequests},
 			seen: Seen{Report: report(group("b")), Paths: paths("b", "c")}, want: "Ready",
 		},
 		"the only device stays": {
 			spec: request("pv-b", remove), want: "Degraded",
-			seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.PVs[0].Allocatable, vg.PVs[0].Tags = false, []string{cordonTag} }))},
+			seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) {
+				vg.PVs[0].Allocatable = false
+				vg.PVs[0].Tags = []string{cordonTag}
+			}))},
 			says: []string{"the only device of the group"},
 		},
 
 		// By taking the path out of the selector.
 		"a path is taken out": {
-			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b")}, seen: Seen{Report: report(group("b", "c")), Paths: paths("b"), Before: before},
+			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b")},
+			seen: Seen{Report: report(group("b", "c")), Paths: paths("b"), Before: before},
 			want: "Progressing CordonDevice /dev/sdc", state: "Cordoned",
 		},
 		"a path that leads nowhere takes nothing out": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c")}, want: "Degraded", state: "Ready",
-			seen: Seen{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("c", false)), Before: before}, says: []string{"by-id/c does not exist"},
+			seen: Seen{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("c", false)),
+				Before: before}, says: []string{"by-id/c does not exist"},
 		},
 		"nor an optional one": {
-			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{Paths: named("b").Paths, OptionalPaths: named("c").Paths}},
-			seen: Seen{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("c", true)), Before: before}, want: "Ready", state: "Ready",
+			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: &v1alpha1.DeviceSelector{Paths: named("b").Paths,
+				OptionalPaths: named("c").Paths}},
+			seen: Seen{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("c", true)),
+				Before: before}, want: "Ready", state: "Ready",
 		},
 		"nothing is taken out while another path leads nowhere": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "x")}, want: "Degraded", state: "Ready",
-			seen: Seen{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("x", false)), Before: before}, says: []string{"by-id/x does not exist"},
+			seen: Seen{Report: report(group("b", "c")), Paths: append(paths("b"), missingPath("x", false)),
+				Before: before}, says: []string{"by-id/x does not exist"},
 		},
 		"a device that another path names stays": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "other")}, want: "Ready", state: "Ready",
-			seen: Seen{Report: report(group("b", "c")), Paths: append(paths("b"), Path{Path: "/dev/disk/by-id/other", Number: disk("c").Number}), Before: before},
+			seen: Seen{Report: report(group("b", "c")),
+				Paths:  append(paths("b"), Path{Path: "/dev/disk/by-id/other", Number: disk("c").Number}),
+				Before: before},
 		},
 		"a device that nobody ever named stays": {
-			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b")}, seen: Seen{Report: report(group("b", "c")), Paths: paths("b")}, want: "Ready", state: "Ready",
+			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b")},
+			seen: Seen{Report: report(group("b", "c")), Paths: paths("b")}, want: "Ready", state: "Ready",
 		},
 	}
 	for name, tt := range tests {
@@ -183,7 +238,8 @@ func raidSpec(kind v1alpha1.RAIDType) v1alpha1.LVMVolumeGroupSpec {
 // mirrored adds a raid1 volume on the devices b and c.
 func mirrored(health string, sync float64) func(*lvm.VG) {
 	return func(vg *lvm.VG) {
-		vg.LVs = append(vg.LVs, lvm.LV{Name: "a", UUID: "a", Attr: "rwi-aor---", SegType: "raid1", Size: gib, SyncPercent: &sync, Health: health})
+		vg.LVs = append(vg.LVs, lvm.LV{Name: "a", UUID: "a", Attr: "rwi-aor---", SegType: "raid1", Size: gib,
+			SyncPercent: &sync, Health: health})
 		vg.Hidden = append(vg.Hidden,
 			lvm.LV{Name: "a_rimage_0", Parent: "a", Attr: "iwi-aor---", SegType: "linear", PVs: []string{"pv-b"}},
 			lvm.LV{Name: "a_rimage_1", Parent: "a", Attr: "iwi-aor---", SegType: "linear", PVs: []string{"pv-c"}})
@@ -216,16 +272,22 @@ func TestPlanOfRedundancy(t *testing.T) {
 			spec: raidSpec("raid5"), seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
 			want: "Failed", says: []string{"needs at least 3 devices for raid5, and 2 can be used"},
 		},
-		"enough devices":        {spec: raidSpec("raid1"), seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")}}, want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc"},
-		"the class has a level": {spec: raidSpec("raid1"), seen: Seen{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}}, want: "Progressing PublishClass"},
-		"all is well":           {spec: raidSpec("raid1"), seen: seen(edit(group("b", "c"), mirrored("", 100)), "b", "c"), want: "Ready"},
-		"a synchronisation": {
+		"enough devices": {spec: raidSpec("raid1"),
+			seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
+			want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc"},
+		"the class has a level": {spec: raidSpec("raid1"),
+			seen: Seen{Report: report(group("b", "c")), Devices: []device.Device{disk("b"), disk("c")}},
+			want: "Progressing PublishClass"},
+		"all is well": {spec: raidSpec("raid1"),
+			seen: seen(edit(group("b", "c"), mirrored("", 100)), "b", "c"), want: "Ready"},
+		"a synchronization": {
 			spec: raidSpec("raid1"), seen: seen(edit(group("b", "c"), mirrored("", 40)), "b", "c"),
 			want: "Progressing", says: []string{"are being brought in sync", "a (40 %)"},
 		},
 		"a device is lost": {
 			spec: raidSpec("raid1"), seen: seen(edit(edit(group("b", "c"), mirrored("partial", 100)), lost), "b"),
-			want: "Degraded", says: []string{"misses the physical volume pv-c", "action: Remove", "lost redundancy", "a (partial)"},
+			want: "Degraded", says: []string{"misses the physical volume pv-c", "action: Remove",
+				"lost redundancy", "a (partial)"},
 		},
 		"a new device is not added to a group that lost one": {
 			spec: withSpare, seen: seen(edit(edit(group("b", "c"), mirrored("partial", 100)), lost), "b", "d"),
@@ -248,7 +310,8 @@ func TestPlanOfRedundancy(t *testing.T) {
 			want: "Degraded RefreshVolume", says: []string{"a (refresh needed)"},
 		},
 		"a device below the least number stays": {
-			spec: lostRequest, seen: seen(closed(group("b", "c")), "b", "c"), want: "Degraded", says: []string{"raid1 needs at least 2 devices, and 1 would be left"},
+			spec: lostRequest, seen: seen(closed(group("b", "c")), "b", "c"), want: "Degraded",
+			says: []string{"raid1 needs at least 2 devices, and 1 would be left"},
 		},
 	}
 	for name, tt := range tests {

@@ -30,26 +30,39 @@ func TestPlanOfARemoval(t *testing.T) {
 	}{
 		"volumes are waited for": {
 			spec: thin, seen: Seen{Report: report(withPool(group("b"), "pvc-2", "pvc-1")), Class: thinDone},
-			want: "Progressing", says: []string{"not removed while it has logical volumes: pvc-1, pvc-2", "PersistentVolumeClaims"},
+			want: "Progressing", says: []string{"not removed while it has logical volumes: pvc-1, pvc-2",
+				"PersistentVolumeClaims"},
 		},
 		"volumes can be deleted only while the class is there": {
 			spec: thin, seen: Seen{Report: report(withPool(group("b"), "pvc-1"))},
 			want: "Progressing PublishClass", says: []string{"pvc-1"},
 		},
 		"a volume of somebody else is waited for": {
-			seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "backup", Attr: "-wi-a-----"}} })), Class: thickDone},
+			seen: Seen{Report: report(edit(group("b"),
+				func(vg *lvm.VG) { vg.LVs = []lvm.LV{{Name: "backup", Attr: "-wi-a-----"}} })), Class: thickDone},
 			want: "Progressing", says: []string{"backup"},
 		},
-		"first the class":                          {spec: thin, seen: Seen{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing WithdrawClass"},
-		"then the pool":                            {spec: thin, seen: Seen{Report: report(withPool(group("b")))}, want: "Progressing RemoveThinPool"},
-		"then the group":                           {spec: thin, seen: Seen{Report: report(group("b", "c"))}, want: "Progressing RemoveVolumeGroup /dev/sdb /dev/sdc"},
-		"then the labels it left":                  {spec: thin, seen: Seen{Report: &lvm.Report{Unassigned: loose("b", "c", "d")}, Released: []string{"pv-b", "pv-c"}}, want: "Progressing RemovePhysicalVolumes /dev/sdb /dev/sdc"},
-		"labels of others stay":                    {seen: Seen{Report: &lvm.Report{Unassigned: loose("d")}, Released: []string{"pv-b"}}, want: "finished"},
-		"a label in another group":                 {seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Name = "other" })), Released: []string{"pv-b"}}, want: "finished"},
-		"nothing is left":                          {spec: thin, seen: Seen{Report: report()}, want: "finished"},
-		"only the class is left":                   {spec: thin, seen: Seen{Report: report(), Class: thinDone}, want: "Progressing WithdrawClass"},
-		"a group without the tag is left as it is": {spec: thin, seen: Seen{Report: report(foreignGroup)}, want: "finished"},
-		"but not its class":                        {spec: thin, seen: Seen{Report: report(foreignGroup), Class: thinDone}, want: "Progressing WithdrawClass"},
+		"first the class": {spec: thin,
+			seen: Seen{Report: report(withPool(group("b"))), Class: thinDone}, want: "Progressing WithdrawClass"},
+		"then the pool": {spec: thin, seen: Seen{Report: report(withPool(group("b")))},
+			want: "Progressing RemoveThinPool"},
+		"then the group": {spec: thin, seen: Seen{Report: report(group("b", "c"))},
+			want: "Progressing RemoveVolumeGroup /dev/sdb /dev/sdc"},
+		"then the labels it left": {spec: thin,
+			seen: Seen{Report: &lvm.Report{Unassigned: loose("b", "c", "d")}, Released: []string{"pv-b", "pv-c"}},
+			want: "Progressing RemovePhysicalVolumes /dev/sdb /dev/sdc"},
+		"labels of others stay": {seen: Seen{Report: &lvm.Report{Unassigned: loose("d")},
+			Released: []string{"pv-b"}}, want: "finished"},
+		"a label in another group": {
+			seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Name = "other" })),
+				Released: []string{"pv-b"}}, want: "finished"},
+		"nothing is left": {spec: thin, seen: Seen{Report: report()}, want: "finished"},
+		"only the class is left": {spec: thin, seen: Seen{Report: report(), Class: thinDone},
+			want: "Progressing WithdrawClass"},
+		"a group without the tag is left as it is": {spec: thin, seen: Seen{Report: report(foreignGroup)},
+			want: "finished"},
+		"but not its class": {spec: thin, seen: Seen{Report: report(foreignGroup), Class: thinDone},
+			want: "Progressing WithdrawClass"},
 		"a disk is missing": {
 			seen: Seen{Report: report(edit(group("b", "c"), lost)), Class: thickDone},
 			want: "Degraded", says: []string{"vgreduce --removemissing"},
@@ -76,7 +89,8 @@ func TestClassKeepsWhatTheSpecDoesNotKnow(t *testing.T) {
 }
 
 func TestPoolOptions(t *testing.T) {
-	chunk, metadata := resource.MustParse("256Ki"), resource.MustParse("2Gi")
+	chunk := resource.MustParse("256Ki")
+	metadata := resource.MustParse("2Gi")
 	tests := map[string]struct {
 		config v1alpha1.ThinPoolConfig
 		want   lvm.ThinPoolOptions
@@ -87,14 +101,19 @@ func TestPoolOptions(t *testing.T) {
 			lvm.ThinPoolOptions{ChunkSize: 128 << 10, MetadataSize: 1 << 30},
 		},
 		"static with sizes": {
-			v1alpha1.ThinPoolConfig{ChunkSizeCalculationPolicy: "Static", ChunkSize: &chunk, MetadataSizeCalculationPolicy: "Static", MetadataSize: &metadata},
+			v1alpha1.ThinPoolConfig{ChunkSizeCalculationPolicy: "Static", ChunkSize: &chunk,
+				MetadataSizeCalculationPolicy: "Static", MetadataSize: &metadata},
 			lvm.ThinPoolOptions{ChunkSize: 256 << 10, MetadataSize: 2 << 30},
 		},
-		"host": {v1alpha1.ThinPoolConfig{ChunkSizeCalculationPolicy: "Host", MetadataSizeCalculationPolicy: "Host"}, lvm.ThinPoolOptions{}},
+		"host": {v1alpha1.ThinPoolConfig{ChunkSizeCalculationPolicy: "Host", MetadataSizeCalculationPolicy: "Host"},
+			lvm.ThinPoolOptions{}},
 	}
 	for name, tt := range tests {
-		tt.config.Name, tt.config.SizePercent = "pool", 90
-		tt.want.VG, tt.want.Name, tt.want.PercentFree = "vg1", "pool", 90
+		tt.config.Name = "pool"
+		tt.config.SizePercent = 90
+		tt.want.VG = "vg1"
+		tt.want.Name = "pool"
+		tt.want.PercentFree = 90
 		got := poolOptions(Wanted{Name: "vg1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &tt.config}}, 20*gib)
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
@@ -132,12 +151,17 @@ func TestChunkSizeFollowsThePool(t *testing.T) {
 
 // A pool does not grow beyond what its chunk size allows: LVM would refuse each attempt.
 func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
-	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90, AutoExtend: &v1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}}
+	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
+		AutoExtend: &v1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}}
 	largest := maxPoolSize(128<<10) / (4 << 20) * (4 << 20)
 	full := 85.0
 	vg := edit(withPool(group("b")), func(vg *lvm.VG) {
-		vg.Size, vg.Free, vg.PVs[0].Free = 3*largest, 2*largest, 2*largest
-		vg.LVs[0].Size, vg.LVs[0].ChunkSize, vg.LVs[0].DataPercent = largest-gib, 128<<10, &full
+		vg.Size = 3 * largest
+		vg.Free = 2 * largest
+		vg.PVs[0].Free = 2 * largest
+		vg.LVs[0].Size = largest - gib
+		vg.LVs[0].ChunkSize = 128 << 10
+		vg.LVs[0].DataPercent = &full
 	})
 	if got := poolAction(config, &vg); got.Kind != ExtendPool || got.Size <= largest-gib || got.Size > largest {
 		t.Errorf("got %+v, want at most %d", got, largest)
@@ -146,8 +170,10 @@ func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 	if got := poolAction(config, &vg); got.Kind != Nothing {
 		t.Errorf("got %+v", got)
 	}
-	problems := cannotGrow(Wanted{Name: "vg1", Node: "n1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}}, &vg, vg.ThinPool("pool"))
-	if len(problems) != 1 || !strings.Contains(problems[0].Message, "largest size that its chunk size of 128 KiB allows") {
+	problems := cannotGrow(Wanted{Name: "vg1", Node: "n1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}},
+		&vg, vg.ThinPool("pool"))
+	if len(problems) != 1 || !strings.Contains(problems[0].Message,
+		"largest size that its chunk size of 128 KiB allows") {
 		t.Errorf("got %+v", problems)
 	}
 }
@@ -155,7 +181,11 @@ func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 func TestGrownSize(t *testing.T) {
 	// free gives a group of 20 GiB that much free space.
 	free := func(size lvm.Bytes) func(*lvm.VG) {
-		return func(vg *lvm.VG) { vg.Size, vg.Free, vg.PVs[0].Free = 20*gib, size, size }
+		return func(vg *lvm.VG) {
+			vg.Size = 20 * gib
+			vg.Free = size
+			vg.PVs[0].Free = size
+		}
 	}
 	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90}
 	hundred := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 100}
@@ -164,18 +194,27 @@ func TestGrownSize(t *testing.T) {
 		vg     lvm.VG
 		want   lvm.Bytes
 	}{
-		"as it was made":                {config, withPool(group("b")), 0},
-		"the group doubled":             {config, edit(withPool(group("b")), free(11*gib)), 18*gib - 12<<20},
-		"the group is nearly full":      {config, edit(withPool(group("b")), free(gib)), 10 * gib},
-		"the group is full":             {config, edit(withPool(group("b")), free(0)), 0},
-		"a pool of the whole group":     {hundred, edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Size, vg.Free = 10*gib-8<<20, 0 }), 0},
-		"a pool larger than wanted":     {config, edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Size = 10 * gib; vg.Free = 0 }), 0},
-		"cordoned devices do not count": {config, edit(edit(withPool(group("b")), free(11*gib)), func(vg *lvm.VG) { vg.PVs[0].Allocatable = false }), 0},
-		"a tiny group, by less than an extent": {config, edit(withPool(group("b")), func(vg *lvm.VG) {
-			vg.Size, vg.LVs[0].Size, vg.LVs[0].MetadataSize = 100<<20, 80<<20, 4<<20
-			vg.Free, vg.PVs[0].Free = 20<<20, 20<<20
+		"as it was made":           {config, withPool(group("b")), 0},
+		"the group doubled":        {config, edit(withPool(group("b")), free(11*gib)), 18*gib - 12<<20},
+		"the group is nearly full": {config, edit(withPool(group("b")), free(gib)), 10 * gib},
+		"the group is full":        {config, edit(withPool(group("b")), free(0)), 0},
+		"a pool of the whole group": {hundred, edit(withPool(group("b")), func(vg *lvm.VG) {
+			vg.LVs[0].Size = 10*gib - 8<<20
+			vg.Free = 0
 		}), 0},
-		"a difference of rounding": {config, edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Size -= 40 << 20; vg.Free += 40 << 20 }), 0},
+		"a pool larger than wanted": {config,
+			edit(withPool(group("b")), func(vg *lvm.VG) { vg.LVs[0].Size = 10 * gib; vg.Free = 0 }), 0},
+		"cordoned devices do not count": {config,
+			edit(edit(withPool(group("b")), free(11*gib)), func(vg *lvm.VG) { vg.PVs[0].Allocatable = false }), 0},
+		"a tiny group, by less than an extent": {config, edit(withPool(group("b")), func(vg *lvm.VG) {
+			vg.Size = 100 << 20
+			vg.LVs[0].Size = 80 << 20
+			vg.LVs[0].MetadataSize = 4 << 20
+			vg.Free = 20 << 20
+			vg.PVs[0].Free = 20 << 20
+		}), 0},
+		"a difference of rounding": {config, edit(withPool(group("b")),
+			func(vg *lvm.VG) { vg.LVs[0].Size -= 40 << 20; vg.Free += 40 << 20 }), 0},
 	}
 	for name, tt := range tests {
 		got := grownSize(tt.config, &tt.vg, tt.vg.ThinPool("pool"))
@@ -186,12 +225,15 @@ func TestGrownSize(t *testing.T) {
 }
 
 func TestAutoExtend(t *testing.T) {
-	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 50, AutoExtend: &v1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}}
+	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 50,
+		AutoExtend: &v1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}}
 	// filled is a pool of 9 GiB whose group has so much free space.
 	filled := func(data, metadata float64, free lvm.Bytes) lvm.VG {
 		return edit(withPool(group("b"), "a"), func(vg *lvm.VG) {
-			vg.LVs[0].DataPercent, vg.LVs[0].MetadataPercent = &data, &metadata
-			vg.Free, vg.PVs[0].Free = free, free
+			vg.LVs[0].DataPercent = &data
+			vg.LVs[0].MetadataPercent = &metadata
+			vg.Free = free
+			vg.PVs[0].Free = free
 		})
 	}
 	tests := map[string]struct {
@@ -199,13 +241,17 @@ func TestAutoExtend(t *testing.T) {
 		want Action
 		says string
 	}{
-		"below the threshold":     {vg: filled(79.9, 10, gib)},
-		"data":                    {vg: filled(80, 10, 4*gib), want: Action{Kind: ExtendPool, Size: 9*gib + (9 * gib / 100 * 20).RoundUp(4<<20)}},
-		"what is left":            {vg: filled(95, 10, 8<<20), want: Action{Kind: ExtendPool, Size: 9*gib + 8<<20}},
-		"no space for data":       {vg: filled(80, 10, 0), says: "is 80 % full, and volume group vg1 has no space left for autoExtend"},
-		"metadata goes first":     {vg: filled(90, 85, gib), want: Action{Kind: ExtendMeta, Size: 4 << 20}},
-		"no space for metadata":   {vg: filled(10, 85, 0), says: "the metadata of thin pool vg1/pool on node n1 is 85 % full and cannot grow"},
-		"out of data":             {vg: edit(filled(100, 10, gib), func(vg *lvm.VG) { vg.LVs[0].Health = "out_of_data" }), want: Action{Kind: ExtendPool, Size: 10 * gib}},
+		"below the threshold": {vg: filled(79.9, 10, gib)},
+		"data": {vg: filled(80, 10, 4*gib),
+			want: Action{Kind: ExtendPool, Size: 9*gib + (9 * gib / 100 * 20).RoundUp(4<<20)}},
+		"what is left": {vg: filled(95, 10, 8<<20), want: Action{Kind: ExtendPool, Size: 9*gib + 8<<20}},
+		"no space for data": {vg: filled(80, 10, 0),
+			says: "is 80 % full, and volume group vg1 has no space left for autoExtend"},
+		"metadata goes first": {vg: filled(90, 85, gib), want: Action{Kind: ExtendMeta, Size: 4 << 20}},
+		"no space for metadata": {vg: filled(10, 85, 0),
+			says: "the metadata of thin pool vg1/pool on node n1 is 85 % full and cannot grow"},
+		"out of data": {vg: edit(filled(100, 10, gib),
+			func(vg *lvm.VG) { vg.LVs[0].Health = "out_of_data" }), want: Action{Kind: ExtendPool, Size: 10 * gib}},
 		"nothing in a failed one": {vg: edit(filled(90, 10, gib), func(vg *lvm.VG) { vg.LVs[0].Health = "failed" })},
 		"nor before a check":      {vg: edit(filled(90, 90, gib), func(vg *lvm.VG) { vg.LVs[0].CheckNeeded = true })},
 	}
@@ -215,11 +261,13 @@ func TestAutoExtend(t *testing.T) {
 			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, a.Size, tt.want.Kind, tt.want.Size)
 		}
 		problems := cannotGrow(w, &tt.vg, tt.vg.ThinPool("pool"))
-		if tt.says == "" && len(problems) > 0 || tt.says != "" && (len(problems) != 1 || !strings.Contains(problems[0].Message, tt.says)) {
+		if tt.says == "" && len(problems) > 0 ||
+			tt.says != "" && (len(problems) != 1 || !strings.Contains(problems[0].Message, tt.says)) {
 			t.Errorf("%s: got the problems %+v", name, problems)
 		}
 	}
-	if a := poolAction(&v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90}, &[]lvm.VG{filled(99, 99, 0)}[0]); a.Kind != Nothing {
+	if a := poolAction(&v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90},
+		&[]lvm.VG{filled(99, 99, 0)}[0]); a.Kind != Nothing {
 		t.Errorf("a pool without autoExtend grows: %+v", a)
 	}
 }
@@ -235,7 +283,10 @@ func TestMetadataFollowsTheSpec(t *testing.T) {
 	}
 	// with is a pool with 4 MiB of metadata, in a group with so much free space.
 	with := func(free lvm.Bytes) lvm.VG {
-		return edit(withPool(group("b"), "a"), func(vg *lvm.VG) { vg.Free, vg.PVs[0].Free = free, free })
+		return edit(withPool(group("b"), "a"), func(vg *lvm.VG) {
+			vg.Free = free
+			vg.PVs[0].Free = free
+		})
 	}
 	tests := map[string]struct {
 		config *v1alpha1.ThinPoolConfig
@@ -243,22 +294,29 @@ func TestMetadataFollowsTheSpec(t *testing.T) {
 		want   Action
 		says   string
 	}{
-		"left to LVM":           {config: of(v1alpha1.SizeCalculationHost, ""), free: gib},
-		"has it":                {config: of(v1alpha1.SizeCalculationStatic, "4Mi"), free: gib},
-		"has more":              {config: of(v1alpha1.SizeCalculationStatic, "2Mi"), free: gib},
-		"up to an extent":       {config: of(v1alpha1.SizeCalculationStatic, "5Mi"), free: 900 * mib, want: Action{Kind: ExtendMeta, Size: 4 * mib}},
-		"more":                  {config: of(v1alpha1.SizeCalculationStatic, "100Mi"), free: 900 * mib, want: Action{Kind: ExtendMeta, Size: 96 * mib}},
-		"the default":           {config: of(v1alpha1.SizeCalculationStatic, ""), free: gib, want: Action{Kind: ExtendMeta, Size: 1020 * mib}},
-		"beyond what LVM gives": {config: of(v1alpha1.SizeCalculationStatic, "16Gi"), free: 20 * gib, want: Action{Kind: ExtendMeta, Size: maxPoolMetadata/(4*mib)*(4*mib) - 4*mib}},
-		"all or nothing":        {config: of(v1alpha1.SizeCalculationStatic, "100Mi"), free: 92 * mib, says: "has 4194304 bytes, metadataSize asks for 100663296 more, and volume group vg1 has no space left"},
+		"left to LVM": {config: of(v1alpha1.SizeCalculationHost, ""), free: gib},
+		"has it":      {config: of(v1alpha1.SizeCalculationStatic, "4Mi"), free: gib},
+		"has more":    {config: of(v1alpha1.SizeCalculationStatic, "2Mi"), free: gib},
+		"up to an extent": {config: of(v1alpha1.SizeCalculationStatic, "5Mi"), free: 900 * mib,
+			want: Action{Kind: ExtendMeta, Size: 4 * mib}},
+		"more": {config: of(v1alpha1.SizeCalculationStatic, "100Mi"), free: 900 * mib,
+			want: Action{Kind: ExtendMeta, Size: 96 * mib}},
+		"the default": {config: of(v1alpha1.SizeCalculationStatic, ""), free: gib,
+			want: Action{Kind: ExtendMeta, Size: 1020 * mib}},
+		"beyond what LVM gives": {config: of(v1alpha1.SizeCalculationStatic, "16Gi"), free: 20 * gib,
+			want: Action{Kind: ExtendMeta, Size: maxPoolMetadata/(4*mib)*(4*mib) - 4*mib}},
+		"all or nothing": {config: of(v1alpha1.SizeCalculationStatic, "100Mi"), free: 92 * mib,
+			says: "has 4194304 bytes, metadataSize asks for 100663296 more, and volume group vg1 has no space left"},
 	}
 	for name, tt := range tests {
 		vg := with(tt.free)
 		if a := poolAction(tt.config, &vg); a.Kind != tt.want.Kind || a.Size != tt.want.Size {
 			t.Errorf("%s: got %s %d, want %s %d", name, a.Kind, a.Size, tt.want.Kind, tt.want.Size)
 		}
-		problems := cannotGrow(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: tt.config}), &vg, vg.ThinPool("pool"))
-		if tt.says == "" && len(problems) > 0 || tt.says != "" && (len(problems) != 1 || !strings.Contains(problems[0].Message, tt.says)) {
+		problems := cannotGrow(testWanted(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: tt.config}), &vg,
+			vg.ThinPool("pool"))
+		if tt.says == "" && len(problems) > 0 ||
+			tt.says != "" && (len(problems) != 1 || !strings.Contains(problems[0].Message, tt.says)) {
 			t.Errorf("%s: got the problems %+v", name, problems)
 		}
 	}

@@ -33,8 +33,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// scene is a node with seven SCSI disks that can be pulled and plugged in again. The last one is a bystander: it has content that
-// nobody named, and each scene proves at its end that not a byte of it changed.
+// scene is a node with seven SCSI disks that can be pulled and plugged in again. The last one is a bystander: it has
+// content that nobody named, and each scene proves at its end that not a byte of it changed.
 type scene struct {
 	*labBench
 	bystander string
@@ -68,12 +68,13 @@ func newScene(t *testing.T, spec func(s *scene) v1alpha1.LVMVolumeGroupSpec) *sc
 // sceneSize of a disk in MiB. The disks are in the node's memory.
 const sceneSize = 160
 
-// scsiDisks returns the disks by stable links. They are the kernel's own for tests, each on a host adapter of its own: disks that
-// can be deleted and found again under another name while something still holds what they were.
+// scsiDisks returns the disks by stable links. They are the kernel's own for tests, each on a host adapter of its own:
+// disks that can be deleted and found again under another name while something still holds what they were.
 func scsiDisks(t *testing.T) []string {
 	t.Helper()
 	if _, err := os.Stat("/sys/module/scsi_debug"); err != nil {
-		out, err := exec.Command("/usr/sbin/modprobe", "scsi_debug", fmt.Sprintf("dev_size_mb=%d", sceneSize), fmt.Sprintf("add_host=%d", sceneDisks), "per_host_store=1", "delay=0").CombinedOutput()
+		out, err := exec.Command("/usr/sbin/modprobe", "scsi_debug", fmt.Sprintf("dev_size_mb=%d", sceneSize),
+			fmt.Sprintf("add_host=%d", sceneDisks), "per_host_store=1", "delay=0").CombinedOutput()
 		if err != nil {
 			t.Fatalf("modprobe scsi_debug: %v: %s", err, out)
 		}
@@ -104,7 +105,8 @@ func (s *scene) clearDisks() {
 
 // removeMappings removes all mapped devices but those of the host: of its own volume group, and the multipath devices.
 func removeMappings() {
-	list, _ := exec.Command("/usr/sbin/dmsetup", "info", "--columns", "--noheadings", "--separator", " ", "--options", "name,uuid").Output()
+	list, _ := exec.Command("/usr/sbin/dmsetup", "info", "--columns", "--noheadings", "--separator", " ", "--options",
+		"name,uuid").Output()
 	for line := range strings.Lines(string(list)) {
 		name, uuid, _ := strings.Cut(strings.TrimSpace(line), " ")
 		if name == "" || strings.HasPrefix(name, "host-") || strings.HasPrefix(uuid, "mpath-") {
@@ -343,7 +345,8 @@ func (s *scene) discard() {
 
 func raidScene(kind v1alpha1.RAIDType, disks int) func(*scene) v1alpha1.LVMVolumeGroupSpec {
 	return func(s *scene) v1alpha1.LVMVolumeGroupSpec {
-		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:disks]...), RAIDConfig: &v1alpha1.RAIDConfig{Type: kind}}
+		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:disks]...),
+			RAIDConfig: &v1alpha1.RAIDConfig{Type: kind}}
 	}
 }
 
@@ -370,7 +373,8 @@ func TestSceneRAIDSurvivesAPulledDisk(t *testing.T) {
 			s.pull(lost)
 			e := s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing, "volumes at risk", "a", "b")
 			s.says(v1alpha1.ConditionRAIDHealthy, v1alpha1.ReasonRAIDDegraded, "a")
-			if e.RAIDStatus == nil || e.RAIDStatus.Status != v1alpha1.RAIDDegraded || e.RAIDStatus.DegradedMemberCount != 1 {
+			if e.RAIDStatus == nil || e.RAIDStatus.Status != v1alpha1.RAIDDegraded ||
+				e.RAIDStatus.DegradedMemberCount != 1 {
 				t.Errorf("got %+v", e.RAIDStatus)
 			}
 			var uuid string
@@ -383,7 +387,8 @@ func TestSceneRAIDSurvivesAPulledDisk(t *testing.T) {
 			// A new disk in its place, and the word that the old one is lost.
 			s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
 				spec.DeviceSelector = byPath(append(slices.Clone(s.disks[:disks-1]), s.disks[disks])...)
-				spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: uuid, Action: v1alpha1.DeviceActionRemove}}
+				spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: uuid,
+					Action: v1alpha1.DeviceActionRemove}}
 			})
 			s.converge("repaired", func(e v1alpha1.VGStatus) bool {
 				return isReady(e) && len(e.Devices) == disks && e.RAIDStatus.Status == v1alpha1.RAIDHealthy
@@ -419,7 +424,10 @@ func TestSceneRAIDDeviceComesBack(t *testing.T) {
 	s.pull(s.disks[0])
 	s.unchanged(volume, sum)
 	rescan()
-	s.converge("whole again", func(e v1alpha1.VGStatus) bool { return isReady(e) && e.RAIDStatus.Status == v1alpha1.RAIDHealthy })
+	s.converge("whole again", func(e v1alpha1.VGStatus) bool {
+		return isReady(e) &&
+			e.RAIDStatus.Status == v1alpha1.RAIDHealthy
+	})
 	s.discard()
 }
 
@@ -443,7 +451,8 @@ func TestSceneLostDiskOfAPlainGroup(t *testing.T) {
 			}
 			rescan()
 			e = s.converge("Ready, or a pool to be checked", func(e v1alpha1.VGStatus) bool {
-				return isReady(e) || falseCondition(e, v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolNeedsCheck) != nil
+				return isReady(e) || falseCondition(e, v1alpha1.ConditionThinPoolHealthy,
+					v1alpha1.ReasonThinPoolNeedsCheck) != nil
 			})
 			if !isReady(e) {
 				// The kernel could not write the metadata while the disk was away. This is what the message advises.
@@ -466,7 +475,8 @@ func (s *scene) capacity() uint64 {
 // TestSceneDeviceIsRemovedWithItsData moves the data of each kind of volume, and loses the agent on the way.
 func TestSceneDeviceIsRemovedWithItsData(t *testing.T) {
 	kinds := map[string]v1alpha1.LVMVolumeGroupSpec{
-		"thick": {Default: true}, "thin": thinOf(50), "raid1": {RAIDConfig: &v1alpha1.RAIDConfig{Type: v1alpha1.RAIDType1}},
+		"thick": {Default: true}, "thin": thinOf(50),
+		"raid1": {RAIDConfig: &v1alpha1.RAIDConfig{Type: v1alpha1.RAIDType1}},
 	}
 	for _, name := range lane.Rotate(slices.Sorted(maps.Keys(kinds))...) {
 		spec := kinds[name]
@@ -480,23 +490,30 @@ func TestSceneDeviceIsRemovedWithItsData(t *testing.T) {
 			sum := s.fill(volume, 80<<20)
 			busy := busiest(s.entry())
 			s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
-				spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: busy.UUID, Action: v1alpha1.DeviceActionRemove}}
+				spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: busy.UUID,
+					Action: v1alpha1.DeviceActionRemove}}
 			})
 			s.converge("a move", func(e v1alpha1.VGStatus) bool {
 				state := stateOfPV(e, busy.UUID)
-				return state == v1alpha1.PhysicalVolumeDraining || state == v1alpha1.PhysicalVolumeDrained || state == ""
+				return state == v1alpha1.PhysicalVolumeDraining ||
+					state == v1alpha1.PhysicalVolumeDrained || state == ""
 			})
 			// The agent and all that it started are killed.
 			killAll("pvmove")
 			killAll("lvm")
 			s.boot()
-			e := s.converge("removed", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.PhysicalVolumes) == 2 })
-			if slices.ContainsFunc(e.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool { return pv.UUID == busy.UUID }) {
+			e := s.converge("removed", func(e v1alpha1.VGStatus) bool {
+				return isReady(e) &&
+					len(e.PhysicalVolumes) == 2
+			})
+			if slices.ContainsFunc(e.PhysicalVolumes,
+				func(pv v1alpha1.PhysicalVolumeStatus) bool { return pv.UUID == busy.UUID }) {
 				t.Errorf("got %+v", e.PhysicalVolumes)
 			}
 			s.unchanged(volume, sum)
 			// The device is blank, and is not taken again though its path is still written there.
-			if out, err := exec.Command("/usr/sbin/wipefs", "--no-act", busy.Path).CombinedOutput(); err != nil || len(out) != 0 {
+			if out, err := exec.Command("/usr/sbin/wipefs", "--no-act",
+				busy.Path).CombinedOutput(); err != nil || len(out) != 0 {
 				t.Errorf("%s is not blank: %v: %s", busy.Path, err, out)
 			}
 			s.boot()
@@ -510,7 +527,8 @@ func TestSceneDeviceIsRemovedWithItsData(t *testing.T) {
 }
 
 func busiest(e v1alpha1.VGStatus) v1alpha1.PhysicalVolumeStatus {
-	return slices.MinFunc(e.PhysicalVolumes, func(a, b v1alpha1.PhysicalVolumeStatus) int { return a.Free.Cmp(*b.Free) })
+	return slices.MinFunc(e.PhysicalVolumes,
+		func(a, b v1alpha1.PhysicalVolumeStatus) int { return a.Free.Cmp(*b.Free) })
 }
 
 func stateOfPV(e v1alpha1.VGStatus, uuid string) v1alpha1.PhysicalVolumeState {
@@ -534,10 +552,12 @@ func TestSceneDrainIsCancelled(t *testing.T) {
 	sum := s.fill(volume, 120<<20)
 	busy := busiest(s.entry())
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
-		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: busy.UUID, Action: v1alpha1.DeviceActionDrain}}
+		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: busy.UUID,
+			Action: v1alpha1.DeviceActionDrain}}
 	})
 	s.converge("a move", func(e v1alpha1.VGStatus) bool {
-		return stateOfPV(e, busy.UUID) == v1alpha1.PhysicalVolumeDraining || stateOfPV(e, busy.UUID) == v1alpha1.PhysicalVolumeDrained
+		return stateOfPV(e, busy.UUID) == v1alpha1.PhysicalVolumeDraining ||
+			stateOfPV(e, busy.UUID) == v1alpha1.PhysicalVolumeDrained
 	})
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceRequests = nil })
 	s.converge("as before", func(e v1alpha1.VGStatus) bool {
@@ -546,7 +566,8 @@ func TestSceneDrainIsCancelled(t *testing.T) {
 	s.unchanged(volume, sum)
 	report, err := lvm.New(s.runner).Report(s.Context())
 	s.ok(err)
-	if vg := report.VG("vg1"); len(vg.Moves()) != 0 || slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool { return !pv.Allocatable || len(pv.Tags) > 0 }) {
+	if vg := report.VG("vg1"); len(vg.Moves()) != 0 ||
+		slices.ContainsFunc(vg.PVs, func(pv lvm.PV) bool { return !pv.Allocatable || len(pv.Tags) > 0 }) {
 		t.Errorf("something is left of it: %+v", vg)
 	}
 	s.discard()
@@ -561,7 +582,10 @@ func TestSceneDeviceThatIsNeededStays(t *testing.T) {
 	volume := s.volume("a", 240<<20)
 	sum := s.fill(volume, 240<<20)
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector = byPath(s.disks[0]) })
-	e := s.converge("a refusal", func(e v1alpha1.VGStatus) bool { return strings.Contains(e.Reason, "bytes of it are in use") })
+	e := s.converge("a refusal", func(e v1alpha1.VGStatus) bool {
+		return strings.Contains(e.Reason,
+			"bytes of it are in use")
+	})
 	if len(e.PhysicalVolumes) != 2 || e.Status != v1alpha1.VGStatusDegraded {
 		t.Errorf("got %+v", e)
 	}
@@ -618,7 +642,8 @@ func TestSceneDisksAreRenamed(t *testing.T) {
 		t.Errorf("the disks kept their names %v: this shows nothing", after.Devices)
 	}
 	for i := range before.PhysicalVolumes {
-		if before.PhysicalVolumes[i].UUID != after.PhysicalVolumes[i].UUID || before.PhysicalVolumes[i].DeviceID != after.PhysicalVolumes[i].DeviceID {
+		if before.PhysicalVolumes[i].UUID != after.PhysicalVolumes[i].UUID ||
+			before.PhysicalVolumes[i].DeviceID != after.PhysicalVolumes[i].DeviceID {
 			t.Errorf("got %+v, was %+v", after.PhysicalVolumes[i], before.PhysicalVolumes[i])
 		}
 	}
@@ -662,7 +687,8 @@ func TestSceneGroupsOfOthers(t *testing.T) {
 				args = append(args, "--addtag", tag)
 			}
 			s.sh("/usr/sbin/lvm", append(args, "vg1", s.disks[0])...)
-			s.sh("/usr/sbin/lvm", "lvcreate", "--name", "precious", "--size", "32m", "--wipesignatures", "n", "--zero", "n", "vg1")
+			s.sh("/usr/sbin/lvm", "lvcreate", "--name", "precious", "--size", "32m", "--wipesignatures", "n",
+				"--zero", "n", "vg1")
 			s.settleUdev()
 			sum := s.hash(s.disks[0])
 			for range 4 {
@@ -727,7 +753,8 @@ func TestScenePoolGrowsByItself(t *testing.T) {
 		size = s.entry().ThinPool.Size.Value()
 	}
 	e := s.converge("no space", func(e v1alpha1.VGStatus) bool {
-		return falseCondition(e, v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolCannotGrow) != nil || e.ThinPool.DataPercent < 70
+		return falseCondition(e, v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolCannotGrow) != nil ||
+			e.ThinPool.DataPercent < 70
 	})
 	if e.ThinPool.Size.Cmp(before.ThinPool.Size) <= 0 {
 		t.Errorf("the pool did not grow: %+v", e.ThinPool)
@@ -744,8 +771,8 @@ func (s *scene) writeSome(volume string, size int64) {
 	_ = f.Close()
 }
 
-// TestScenePoolOutOfMetadata fills the metadata of a pool by many small writes.
-// TestSceneMetadataGrowsWhenAsked: a pool with volumes gets the metadata that the spec asks for later, or all stays as it is.
+// TestScenePoolOutOfMetadata fills the metadata of a pool by many small writes. TestSceneMetadataGrowsWhenAsked: a pool
+// with volumes gets the metadata that the spec asks for later, or all stays as it is.
 func TestSceneMetadataGrowsWhenAsked(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		spec := thinOf(50)
@@ -764,11 +791,18 @@ func TestSceneMetadataGrowsWhenAsked(t *testing.T) {
 		t.Fatalf("the pool has %d bytes of metadata already", before)
 	}
 	ask("13Mi")
-	s.converge("grown to whole extents", func(e v1alpha1.VGStatus) bool { return isReady(e) && e.ThinPool.MetadataSize.Value() == 16<<20 })
+	s.converge("grown to whole extents", func(e v1alpha1.VGStatus) bool {
+		return isReady(e) &&
+			e.ThinPool.MetadataSize.Value() == 16<<20
+	})
 	ask("1Gi")
-	s.says(v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolCannotGrow, "metadataSize asks for 1056964608 more")
+	s.says(v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolCannotGrow,
+		"metadataSize asks for 1056964608 more")
 	ask("13Mi")
-	s.converge("ready again", func(e v1alpha1.VGStatus) bool { return isReady(e) && e.ThinPool.MetadataSize.Value() == 16<<20 })
+	s.converge("ready again", func(e v1alpha1.VGStatus) bool {
+		return isReady(e) &&
+			e.ThinPool.MetadataSize.Value() == 16<<20
+	})
 	s.unchanged("/dev/vg1/a", sum)
 	s.discard()
 }
@@ -777,25 +811,29 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		spec := thinOf(90)
 		spec.DeviceSelector = byPath(s.disks[:2]...)
-		spec.ThinPoolConfig.ChunkSize, spec.ThinPoolConfig.MetadataSizeCalculationPolicy = quantityOf("64Ki"), v1alpha1.SizeCalculationStatic
-		spec.ThinPoolConfig.MetadataSize, spec.ThinPoolConfig.OverprovisionRatio = quantityOf("2Mi"), 100
+		spec.ThinPoolConfig.ChunkSize = quantityOf("64Ki")
+		spec.ThinPoolConfig.MetadataSizeCalculationPolicy = v1alpha1.SizeCalculationStatic
+		spec.ThinPoolConfig.MetadataSize = quantityOf("2Mi")
+		spec.ThinPoolConfig.OverprovisionRatio = 100
 		return spec
 	})
 	s.ready()
 	volume := s.volume("a", 120<<20)
 	s.fill(volume, 120<<20)
-	// LVM makes no snapshot when a quarter of the metadata is left. What fills the rest is writes to the snapshots that there are;
-	// here it is snapshots that LVM does not know, which is quicker.
+	// LVM makes no snapshot when a quarter of the metadata is left. What fills the rest is writes to the snapshots that
+	// there are; here it is snapshots that LVM does not know, which is quicker.
 	table := strings.Fields(s.output("dmsetup", "table", "vg1-a"))
 	for i := 1000; strings.Contains(s.output("dmsetup", "status", "vg1-pool-tpool"), " rw "); i++ {
 		if i == 1300 {
 			t.Fatalf("not full: %s", s.output("dmsetup", "status", "vg1-pool-tpool"))
 		}
-		name, id := fmt.Sprintf("extra%d", i), strconv.Itoa(i)
+		name := fmt.Sprintf("extra%d", i)
+		id := strconv.Itoa(i)
 		s.sh("/usr/sbin/dmsetup", "suspend", "vg1-a")
 		_ = exec.Command("/usr/sbin/dmsetup", "message", "vg1-pool-tpool", "0", "create_snap "+id+" "+table[4]).Run()
 		s.sh("/usr/sbin/dmsetup", "resume", "vg1-a")
-		if exec.Command("/usr/sbin/dmsetup", "create", name, "--table", strings.Join(append(table[:4:4], id), " ")).Run() != nil {
+		if exec.Command("/usr/sbin/dmsetup", "create", name, "--table",
+			strings.Join(append(table[:4:4], id), " ")).Run() != nil {
 			break
 		}
 		// Each of these writes costs blocks of metadata, and hardly any data.
@@ -806,11 +844,13 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 	s.converge("a pool without metadata", func(e v1alpha1.VGStatus) bool {
 		c := meta.FindStatusCondition(e.Conditions, v1alpha1.ConditionThinPoolHealthy)
 		return c != nil && c.Status == metav1.ConditionFalse && slices.Contains([]string{
-			v1alpha1.ReasonThinPoolOutOfMetadata, v1alpha1.ReasonThinPoolNeedsCheck, v1alpha1.ReasonThinPoolReadOnly, v1alpha1.ReasonThinPoolFailed,
+			v1alpha1.ReasonThinPoolOutOfMetadata, v1alpha1.ReasonThinPoolNeedsCheck, v1alpha1.ReasonThinPoolReadOnly,
+			v1alpha1.ReasonThinPoolFailed,
 		}, c.Reason)
 	})
 	e := s.entry()
-	t.Logf("metadata %d %%, data %d %%, %s", e.ThinPool.MetadataPercent, e.ThinPool.DataPercent, e.Reason[:min(300, len(e.Reason))])
+	t.Logf("metadata %d %%, data %d %%, %s", e.ThinPool.MetadataPercent, e.ThinPool.DataPercent,
+		e.Reason[:min(300, len(e.Reason))])
 	if e.Status == v1alpha1.VGStatusReady || s.capacity() != 0 {
 		t.Errorf("it is %s, and the scheduler is told %d bytes", e.Status, s.capacity())
 	}
@@ -878,19 +918,21 @@ func (c *crashingRunner) Run(ctx context.Context, name string, args ...string) (
 
 func changes(command string) bool {
 	return slices.Contains([]string{
-		"vgcreate", "vgextend", "vgchange", "vgreduce", "vgremove", "pvremove", "pvchange", "pvmove", "lvcreate", "lvextend", "lvremove", "lvchange",
+		"vgcreate", "vgextend", "vgchange", "vgreduce", "vgremove", "pvremove", "pvchange", "pvmove", "lvcreate",
+		"lvextend", "lvremove", "lvchange",
 	}, command)
 }
 
-// killedEvery is how many commands lie between two kills of one life: as many lives kill the agent at each of them, and what an agent does
-// in peace after it came up is seen too.
+// killedEvery is how many commands lie between two kills of one life: as many lives kill the agent at each of them, and
+// what an agent does in peace after it came up is seen too.
 const killedEvery = 4
 
 // firstKills are the commands at which the agent is killed first, one of each life.
 var firstKills = []int{1, 2, 3, 4}
 
-// TestKilledAtEveryCommand goes through the life of a thin class again and again, and kills the agent at every fourth command of LVM that
-// changes something, beginning with the first, the second, the third and the fourth. A new agent must always come to the same end.
+// TestKilledAtEveryCommand goes through the life of a thin class again and again, and kills the agent at every fourth
+// command of LVM that changes something, beginning with the first, the second, the third and the fourth. A new agent
+// must always come to the same end.
 func TestKilledAtEveryCommand(t *testing.T) {
 	// A kill before a command is one after the command that went before.
 	for _, mode := range []string{"after", "in the middle of"} {
@@ -903,7 +945,8 @@ func TestKilledAtEveryCommand(t *testing.T) {
 				all = append(all, said...)
 			})
 		}
-		if kinds := slices.Compact(slices.Sorted(slices.Values(all))); !t.Failed() && (len(all) < 10*len(lives)/killedEvery || len(kinds) < 6*len(lives)/killedEvery) {
+		if kinds := slices.Compact(slices.Sorted(slices.Values(all))); !t.Failed() &&
+			(len(all) < 10*len(lives)/killedEvery || len(kinds) < 6*len(lives)/killedEvery) {
 			t.Errorf("killed %s %d commands, %v: this shows nothing", mode, len(all), kinds)
 		}
 	}
@@ -937,7 +980,8 @@ func lifeWithCrashes(t *testing.T, first int, mode string) []string {
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector = byPath(s.disks[:3]...) })
 	step("the third device", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.Devices) == 3 })
 	s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
-		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: s.disks[2], Action: v1alpha1.DeviceActionRemove}}
+		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: s.disks[2],
+			Action: v1alpha1.DeviceActionRemove}}
 	})
 	// The pool fills 60 % of three devices, so its part on the third has room on the others.
 	step("two devices", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.Devices) == 2 })
@@ -977,7 +1021,8 @@ var contents = map[string]func(s *scene, disk string){
 	"a DOS table": func(s *scene, disk string) {
 		table := make([]byte, 512)
 		copy(table[446:], []byte{0, 0, 2, 0, 0x83, 0, 0, 0, 0, 8, 0, 0, 0, 0x80, 0, 0})
-		table[510], table[511] = 0x55, 0xaa
+		table[510] = 0x55
+		table[511] = 0xaa
 		s.writeAt(disk, 0, table)
 	},
 }
@@ -993,8 +1038,8 @@ func (s *scene) writeAt(disk string, offset int64, data []byte) {
 	s.sh("/usr/bin/udevadm", "trigger", "--settle", kernelName(disk))
 }
 
-// TestSceneDiskWithContent names a disk that carries something: without consent not a byte of it changes; with it, it is wiped
-// once, saved before, and used; and what somebody puts there later is left alone again.
+// TestSceneDiskWithContent names a disk that carries something: without consent not a byte of it changes; with it, it
+// is wiped once, saved before, and used; and what somebody puts there later is left alone again.
 func TestSceneDiskWithContent(t *testing.T) {
 	for _, name := range lane.Rotate(slices.Sorted(maps.Keys(contents))...) {
 		put := contents[name]
@@ -1018,9 +1063,14 @@ func TestSceneDiskWithContent(t *testing.T) {
 			t.Log(e.Reason)
 
 			yes := true
-			s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) { spec.DeviceSelector.ForceWipeDevicesAndDestroyAllData = &yes })
+			s.change(
+				func(
+					spec *v1alpha1.LVMVolumeGroupSpec) {
+					spec.DeviceSelector.ForceWipeDevicesAndDestroyAllData = &yes
+				})
 			e = s.ready()
-			if len(e.WipedDevices) != 1 || !strings.HasPrefix(e.WipedDevices[0].ID, "wwn:") || len(e.WipedDevices[0].Found) == 0 {
+			if len(e.WipedDevices) != 1 || !strings.HasPrefix(e.WipedDevices[0].ID, "wwn:") ||
+				len(e.WipedDevices[0].Found) == 0 {
 				t.Fatalf("the record is %+v", e.WipedDevices)
 			}
 			saved, err := filepath.Glob(filepath.Join(e.WipedDevices[0].Backup, "*.bin"))

@@ -29,7 +29,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("volumegroup").
 		// Finalizers of other nodes change the object without changing the generation; a deletion changes it.
 		For(&v1alpha1.LVMVolumeGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.partsChanged())).
+		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(r.all),
+			builder.WithPredicates(r.partsChanged())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownNodeChanged())).
 		WatchesRawSource(source.Channel(r.wake.events, handler.EnqueueRequestsFromMapFunc(r.all))).
 		// One at a time, since LVM is one.
@@ -63,7 +64,8 @@ func (r *Reconciler) Wake() {
 	}
 }
 
-// all returns every LVMVolumeGroup, since each may be for this node, and those that this node takes part in: one may be gone.
+// all returns every LVMVolumeGroup, since each may be for this node, and those that this node takes part in: one may be
+// gone.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &v1alpha1.LVMVolumeGroupList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
@@ -79,7 +81,8 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	}
 	var requests []reconcile.Request
 	for _, name := range sets.List(names) {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKey{Namespace: r.Namespace, Name: name}})
+		requests = append(requests, reconcile.Request{
+			NamespacedName: client.ObjectKey{Namespace: r.Namespace, Name: name}})
 	}
 	return requests
 }
@@ -93,7 +96,8 @@ func classesOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) []string {
 	return names
 }
 
-// partsChanged lets pass that the operator made the node status of this node, and that the node takes part in another device class.
+// partsChanged lets pass that the operator made the node status of this node, and that the node takes part in another
+// device class.
 func (r *Reconciler) partsChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return e.Object.GetName() == r.Node },
@@ -115,7 +119,8 @@ func (r *Reconciler) ownNodeChanged() predicate.Predicate {
 			before, wasNode := e.ObjectOld.(*corev1.Node)
 			after, isNode := e.ObjectNew.(*corev1.Node)
 			return wasNode && isNode && after.Name == r.Node &&
-				(!maps.Equal(before.Labels, after.Labels) || !equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints))
+				(!maps.Equal(before.Labels, after.Labels) ||
+					!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints))
 		},
 		DeleteFunc:  func(event.DeleteEvent) bool { return false },
 		GenericFunc: func(event.GenericEvent) bool { return false },

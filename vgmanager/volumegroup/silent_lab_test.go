@@ -39,7 +39,8 @@ func TestLabADiskThatHangsHoldsUpNobody(t *testing.T) {
 	}
 	// Volumes are made, and the group is seen, while it hangs.
 	l.inTime(30*time.Second, "a volume", func() {
-		_, err := l.engine.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 16 << 20})
+		_, err := l.engine.CreateLV(t.Context(),
+			&proto.CreateLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 16 << 20})
 		l.ok(err)
 		_, err = l.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "vg1"})
 		l.ok(err)

@@ -31,13 +31,15 @@ func entryOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) v1alpha
 func newEntry(w Wanted, o outcome, before v1alpha1.VGStatus) v1alpha1.VGStatus {
 	if o.blind {
 		// Nothing is known, so what was known stays, marked as such by state and reason.
-		before.Status, before.Reason, before.ObservedGeneration = failed(len(before.Devices) > 0), o.err.Error(), w.Generation
+		before.Status, before.Reason, before.ObservedGeneration = failed(len(before.Devices) > 0),
+			o.err.Error(), w.Generation
 		before.Conditions = unknownConditions(before.Conditions, w.Generation, o.err)
 		return before
 	}
 	entry := v1alpha1.VGStatus{
-		Name: w.Name, ObservedGeneration: w.Generation, Excluded: o.plan.Excluded, WipedDevices: wipedDevices(w, o.seen),
-		Status: o.plan.State, Reason: strings.Join(o.plan.messages(), "; "),
+		Name: w.Name, ObservedGeneration: w.Generation, Excluded: o.plan.Excluded,
+		WipedDevices: wipedDevices(w, o.seen),
+		Status:       o.plan.State, Reason: strings.Join(o.plan.messages(), "; "),
 	}
 	vg := groupOf(w, o.seen)
 	if o.plan.Lost {
@@ -64,7 +66,9 @@ func keepLost(entry *v1alpha1.VGStatus, w Wanted, o outcome, before v1alpha1.VGS
 	entry.UUID, entry.Size, entry.PhysicalVolumes = before.UUID, before.Size, slices.Clone(before.PhysicalVolumes)
 	for i := range entry.PhysicalVolumes {
 		pv := &entry.PhysicalVolumes[i]
-		pv.State, pv.MovedPercent, pv.Message = v1alpha1.PhysicalVolumeMissing, nil, ""
+		pv.State = v1alpha1.PhysicalVolumeMissing
+		pv.MovedPercent = nil
+		pv.Message = ""
 		entry.Devices = append(entry.Devices, pv.Name+" (missing)")
 	}
 	slices.Sort(entry.Devices)
@@ -101,7 +105,8 @@ func newConditions(w Wanted, p Plan, before []metav1.Condition) []metav1.Conditi
 			if problem.Condition == kind {
 				messages = append(messages, problem.Message)
 				if len(messages) == 1 {
-					c.Status, c.Reason = metav1.ConditionFalse, problem.Reason
+					c.Status = metav1.ConditionFalse
+					c.Reason = problem.Reason
 					if problem.Unknown {
 						c.Status = metav1.ConditionUnknown
 					}
@@ -125,8 +130,9 @@ func unknownConditions(before []metav1.Condition, generation int64, err error) [
 	conditions := slices.Clone(before)
 	for _, old := range before {
 		meta.SetStatusCondition(&conditions, metav1.Condition{
-			Type: old.Type, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonObservationFailed, ObservedGeneration: generation,
-			Message: cut(err.Error(), maxConditionMessage),
+			Type: old.Type, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonObservationFailed,
+			ObservedGeneration: generation,
+			Message:            cut(err.Error(), maxConditionMessage),
 		})
 	}
 	return conditions
@@ -149,8 +155,9 @@ func addGroup(entry *v1alpha1.VGStatus, w Wanted, o outcome, vg *lvm.VG) {
 	}
 	entry.ThinPool = &v1alpha1.ThinPoolStatus{
 		Name: pool.Name, Size: *quantity(pool.Size), MetadataSize: *quantity(pool.MetadataSize),
-		ChunkSize: quantity(pool.ChunkSize), DataPercent: wholePercent(pool.DataPercent), MetadataPercent: wholePercent(pool.MetadataPercent),
-		VirtualSize: quantity(pool.VirtualSize()),
+		ChunkSize: quantity(pool.ChunkSize), DataPercent: wholePercent(pool.DataPercent),
+		MetadataPercent: wholePercent(pool.MetadataPercent),
+		VirtualSize:     quantity(pool.VirtualSize()),
 	}
 	if pool.DataPercent != nil {
 		entry.ThinPool.Free = quantity(pool.Size - pool.Size/100*lvm.Bytes(entry.ThinPool.DataPercent))
@@ -174,13 +181,17 @@ func physicalVolume(o outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
 		Size: quantity(pv.Size), Free: quantity(pv.Free), State: v1alpha1.PhysicalVolumeReady,
 	}
 	if note, ok := o.plan.Devices[pv.UUID]; ok {
-		status.State, status.Message, status.MovedPercent = note.state, note.message, note.moved
+		status.State = note.state
+		status.Message = note.message
+		status.MovedPercent = note.moved
 	}
 	if err := o.seen.Failing[numberOf(pv)]; err != nil {
 		status.State, status.Message = v1alpha1.PhysicalVolumeFailing, err.Error()
 	}
 	if pv.Missing {
-		status.Name, status.DeviceID, status.Path = lastName(o.seen, pv), before.DeviceID, before.Path
+		status.Name = lastName(o.seen, pv)
+		status.DeviceID = before.DeviceID
+		status.Path = before.Path
 		status.State = v1alpha1.PhysicalVolumeMissing
 	}
 	return status
@@ -188,7 +199,8 @@ func physicalVolume(o outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
 
 // pathOf is the path by which a physical volume was chosen. It stays the first that was, as long as somebody names it.
 func pathOf(s Seen, pv lvm.PV, before string) string {
-	number, found := numberOf(pv), ""
+	number := numberOf(pv)
+	found := ""
 	for _, p := range s.Paths {
 		if p.Err == nil && p.Number == number {
 			if p.Path == before {
@@ -217,8 +229,10 @@ func wholePercent(p *float64) int32 {
 	return int32(math.Ceil(*p))
 }
 
-// writeEntry writes the entry of a volume group if it differs from what is there, and returns what was there and what is.
-func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted, o outcome) (before, after v1alpha1.VGStatus, err error) {
+// writeEntry writes the entry of a volume group if it differs from what is there, and returns what was there and what
+// is.
+func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted,
+	o outcome) (before, after v1alpha1.VGStatus, err error) {
 	err = r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
 		before = entryOf(status, w.Name)
 		after = newEntry(w, o, before)
@@ -239,7 +253,8 @@ func (r *Reconciler) addOrphans(entry *v1alpha1.VGStatus) {
 }
 
 // replaceEntry writes an entry, whatever it was before; nil removes it.
-func (r *Reconciler) replaceEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string, entry *v1alpha1.VGStatus) error {
+func (r *Reconciler) replaceEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string,
+	entry *v1alpha1.VGStatus) error {
 	return r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
 		entries := withoutEntry(status.Status.NodeStatus, name)
 		if entry != nil {
@@ -261,16 +276,18 @@ func sorted(entries []v1alpha1.VGStatus) []v1alpha1.VGStatus {
 // patchTries is how often an entry is written over a status that somebody else has just written.
 const patchTries = 4
 
-// patchEntries holds the optimistic lock: the list of devices is in the same object, and the operator changes its metadata. What
-// another wrote in between is read from the API server, since the cache may take a moment to have it.
-func (r *Reconciler) patchEntries(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, change func(*v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus) error {
+// patchEntries holds the optimistic lock: the list of devices is in the same object, and the operator changes its
+// metadata. What another wrote in between is read from the API server, since the cache may take a moment to have it.
+func (r *Reconciler) patchEntries(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus,
+	change func(*v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus) error {
 	for try := 1; ; try++ {
 		next := nodeStatus.DeepCopy()
 		next.Status.NodeStatus = sorted(change(nodeStatus))
 		if equality.Semantic.DeepEqual(nodeStatus.Status, next.Status) {
 			return nil
 		}
-		err := r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(nodeStatus, client.MergeFromWithOptimisticLock{}))
+		err := r.Client.Status().Patch(ctx, next,
+			client.MergeFromWithOptions(nodeStatus, client.MergeFromWithOptimisticLock{}))
 		if !apierrors.IsConflict(err) || try == patchTries {
 			return err
 		}

@@ -70,7 +70,8 @@ func TestLabALongThinCheckIsNotEnded(t *testing.T) {
 		if err != nil || report.VG("vg1") == nil {
 			t.Errorf("no report: %v", err)
 		}
-		if err := errors.Join(l.LVDeactivate(t.Context(), "vg2", "other"), l.LVActivate(t.Context(), "vg2", "other")); err != nil || time.Since(now) > 20*time.Second {
+		if err := errors.Join(l.LVDeactivate(t.Context(), "vg2", "other"),
+			l.LVActivate(t.Context(), "vg2", "other")); err != nil || time.Since(now) > 20*time.Second {
 			t.Errorf("the other group, after %s: %v", time.Since(now), err)
 		}
 		time.Sleep(5 * time.Second)
@@ -101,7 +102,8 @@ type checking struct {
 
 func (c *checking) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	if slices.Contains(args, "vgchange") {
-		args = slices.Concat(args[:1], []string{"--config", `global/thin_check_executable="` + c.program + `"`}, args[1:])
+		args = slices.Concat(args[:1], []string{"--config",
+			`global/thin_check_executable="` + c.program + `"`}, args[1:])
 	}
 	return c.Runner.Run(ctx, name, args...)
 }

@@ -34,20 +34,23 @@ type Wanted struct {
 	WipedBefore bool
 	// Deleting: the volume group is to be removed from the node.
 	Deleting bool
-	// Leaving: the device class does not select the node any more. What is in the volume group stays, and nothing new comes in.
+	// Leaving: the device class does not select the node any more. What is in the volume group stays, and nothing new
+	// comes in.
 	Leaving bool
 	// Taint of the node that is not tolerated; "" if there is none. It keeps a new volume group away.
 	Taint string
 }
 
-// WipedAnnotationPrefix begins the annotation by which other versions note, on a LVMVolumeGroup, that they wiped its devices on
-// a node.
+// WipedAnnotationPrefix begins the annotation by which other versions note, on a LVMVolumeGroup, that they wiped its
+// devices on a node.
 const WipedAnnotationPrefix = "wiped.devices.lvms.openshift.io/"
 
 // NewWanted is what a LVMVolumeGroup asks of a node, beside all LVMVolumeGroups that there are.
-func NewWanted(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, node *corev1.Node, cluster string) (Wanted, error) {
+func NewWanted(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, node *corev1.Node,
+	cluster string) (Wanted, error) {
 	w := Wanted{
-		Name: object.Name, UID: object.UID, Node: node.Name, Cluster: cluster, Generation: object.Generation, Spec: object.Spec,
+		Name: object.Name, UID: object.UID, Node: node.Name, Cluster: cluster, Generation: object.Generation,
+		Spec:     object.Spec,
 		Deleting: !object.DeletionTimestamp.IsZero(),
 	}
 	_, w.WipedBefore = object.Annotations[WipedAnnotationPrefix+node.Name]
@@ -174,7 +177,8 @@ func oneOf(patterns []v1alpha1.DeviceProperty, value string) bool {
 	value = strings.ToLower(strings.TrimSpace(value))
 	for _, p := range patterns {
 		pattern := strings.ToLower(strings.TrimSpace(string(p)))
-		if prefix, open := strings.CutSuffix(pattern, "*"); pattern == value || open && strings.HasPrefix(value, prefix) {
+		if prefix, open := strings.CutSuffix(pattern, "*"); pattern == value ||
+			open && strings.HasPrefix(value, prefix) {
 			return true
 		}
 	}

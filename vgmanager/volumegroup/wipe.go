@@ -23,7 +23,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// wipeRecord is what is known on the node about the wipe of one disk for one device class. It is written before the disk is.
+// wipeRecord is what is known on the node about the wipe of one disk for one device class. It is written before the
+// disk is.
 type wipeRecord struct {
 	// Class is the UID of the LVMVolumeGroup: the consent.
 	Class string `json:"class"`
@@ -34,7 +35,8 @@ type wipeRecord struct {
 	Found  []string  `json:"found,omitempty"`
 	Backup string    `json:"backup,omitempty"`
 	Time   time.Time `json:"time"`
-	// Done: the disk was wiped. A record that is not done is one that a crash left: what it found may be wiped, nothing else.
+	// Done: the disk was wiped. A record that is not done is one that a crash left: what it found may be wiped, nothing
+	// else.
 	Done bool `json:"done"`
 }
 
@@ -64,7 +66,10 @@ func (r wipeRecords) put(class string, record wipeRecord) error {
 	if err != nil {
 		return err
 	}
-	records = slices.DeleteFunc(records, func(o wipeRecord) bool { return o.Class == record.Class && o.ID == record.ID })
+	records = slices.DeleteFunc(records, func(o wipeRecord) bool {
+		return o.Class == record.Class &&
+			o.ID == record.ID
+	})
 	data, err := json.Marshal(append(records, record))
 	if err != nil {
 		return err
@@ -83,8 +88,8 @@ func (r wipeRecords) forget(class string) error {
 	return nil
 }
 
-// wipeKey is by what a disk is known to have been wiped. What a wipe destroys is no identity here: a disk without a serial
-// number is known by the path that names it, so that at most too little is wiped.
+// wipeKey is by what a disk is known to have been wiped. What a wipe destroys is no identity here: a disk without a
+// serial number is known by the path that names it, so that at most too little is wiped.
 func wipeKey(s Seen, target wipeTarget) string {
 	if id := s.Identities[target.Device.Number]; strings.HasPrefix(id, "wwn:") || strings.HasPrefix(id, "serial:") {
 		return id
@@ -95,7 +100,8 @@ func wipeKey(s Seen, target wipeTarget) string {
 // wipeRefusal tells why a device that may be wiped by its selector is not, or "".
 func wipeRefusal(w Wanted, s Seen, target wipeTarget) string {
 	if w.WipedBefore {
-		return "devices of this device class were wiped on this node by an earlier version already; nothing is wiped a second time"
+		return "devices of this device class were wiped on this node by an earlier version already; nothing is wiped " +
+			"a second time"
 	}
 	if why := protectedOn(w, s, target.Device); why != "" {
 		return why
@@ -106,7 +112,8 @@ func wipeRefusal(w Wanted, s Seen, target wipeTarget) string {
 			continue
 		}
 		if record.Done || !isSubset(foundOn(target), record.Found) {
-			return fmt.Sprintf("this disk (%s) was wiped for the device class on %s already, and what it carries now came after that; nothing is wiped a second time",
+			return fmt.Sprintf("this disk (%s) was wiped for the device class on %s already, and what it carries now "+
+				"came after that; nothing is wiped a second time",
 				key, record.Time.UTC().Format("2006-01-02 15:04 UTC"))
 		}
 	}
@@ -167,7 +174,8 @@ func protectedLabel(w Wanted, pv lvm.LabeledPV) string {
 func protectedGroup(w Wanted, name string, tags []string) string {
 	switch {
 	case isOfProduct(tags):
-		return fmt.Sprintf("it is a physical volume of volume group %s, which belongs to this product (tags %s)", name, strings.Join(tags, ", "))
+		return fmt.Sprintf("it is a physical volume of volume group %s, which belongs to this product (tags %s)", name,
+			strings.Join(tags, ", "))
 	case name == w.Name:
 		return fmt.Sprintf("it is a physical volume of volume group %s itself", name)
 	}
@@ -188,7 +196,10 @@ func (r *Reconciler) carried(w Wanted) func(context.Context, device.Device, bool
 		if err != nil {
 			return "", err
 		}
-		at := slices.IndexFunc(pvs, func(pv lvm.LabeledPV) bool { return device.NewNumber(pv.Major, pv.Minor) == d.Number })
+		at := slices.IndexFunc(pvs, func(pv lvm.LabeledPV) bool {
+			return device.NewNumber(pv.Major,
+				pv.Minor) == d.Number
+		})
 		switch {
 		case at >= 0:
 			return protectedLabel(w, pvs[at]), nil
@@ -212,7 +223,8 @@ func isSubset(list, of []string) bool {
 	return !slices.ContainsFunc(list, func(e string) bool { return !slices.Contains(of, e) })
 }
 
-// wipe destroys what is on one device. The record is written first, and the device looks at itself again in the same call.
+// wipe destroys what is on one device. The record is written first, and the device looks at itself again in the same
+// call.
 func (r *Reconciler) wipe(ctx context.Context, w Wanted, s Seen, target wipeTarget) error {
 	key := wipeKey(s, target)
 	if err := r.notWipedElsewhere(ctx, w, key); err != nil {
@@ -242,7 +254,8 @@ func (r *Reconciler) wipe(ctx context.Context, w Wanted, s Seen, target wipeTarg
 		return err
 	}
 	r.tell(w, corev1.EventTypeWarning, EventDeviceWiped, fmt.Sprintf(
-		"device %s (%s) of node %s was wiped for device class %s, as forceWipeDevicesAndDestroyAllData asks: it carried %s; what was overwritten is kept in %s on the node",
+		"device %s (%s) of node %s was wiped for device class %s, as forceWipeDevicesAndDestroyAllData asks: it "+
+			"carried %s; what was overwritten is kept in %s on the node",
 		target.Path, key, w.Node, w.Name, strings.Join(describeAll(result.Found), ", "), record.Backup))
 	return nil
 }
@@ -267,7 +280,8 @@ func (r *Reconciler) notWipedElsewhere(ctx context.Context, w Wanted, key string
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("read the record of wiped devices (ConfigMap %s) before a wipe: %w", v1alpha1.WipedDevicesConfigMap, err)
+		return fmt.Errorf("read the record of wiped devices (ConfigMap %s) before a wipe: %w",
+			v1alpha1.WipedDevicesConfigMap, err)
 	}
 	entry, ok := records.Data[v1alpha1.WipedDeviceKey(w.Name, key)]
 	if !ok {
@@ -279,7 +293,8 @@ func (r *Reconciler) notWipedElsewhere(ctx context.Context, w Wanted, key string
 	if err := json.Unmarshal([]byte(entry), &known); err == nil && known.ClassUID != string(w.UID) {
 		return nil
 	}
-	return fmt.Errorf("disk %s of node %s was wiped for device class %s before its Node was registered anew; nothing is wiped a second time: if that is meant, wipe it by hand", key, w.Node, w.Name)
+	return fmt.Errorf("disk %s of node %s was wiped for device class %s before its Node was registered anew; nothing "+
+		"is wiped a second time: if that is meant, wipe it by hand", key, w.Node, w.Name)
 }
 
 // wipedDevices are the records as the status has them.
@@ -287,7 +302,8 @@ func wipedDevices(w Wanted, s Seen) []v1alpha1.WipedDevice {
 	var list []v1alpha1.WipedDevice
 	for _, record := range s.Wiped {
 		if record.Done && record.Class == string(w.UID) {
-			list = append(list, v1alpha1.WipedDevice{ID: record.ID, Name: record.Name, Found: record.Found, Backup: record.Backup, Time: metav1.NewTime(record.Time.Truncate(time.Second))})
+			list = append(list, v1alpha1.WipedDevice{ID: record.ID, Name: record.Name, Found: record.Found,
+				Backup: record.Backup, Time: metav1.NewTime(record.Time.Truncate(time.Second))})
 		}
 	}
 	slices.SortFunc(list, func(a, b v1alpha1.WipedDevice) int { return strings.Compare(a.ID, b.ID) })

@@ -30,7 +30,8 @@ func forced(paths ...string) v1alpha1.LVMVolumeGroupSpec {
 // written is a disk with a file system.
 func written(letter string) device.Device {
 	d := disk(letter)
-	d.Signature, d.UUID = "ext4", "fs-"+letter
+	d.Signature = "ext4"
+	d.UUID = "fs-" + letter
 	return d
 }
 
@@ -53,22 +54,36 @@ func TestPlanOfWipes(t *testing.T) {
 		want   string
 		says   []string
 	}{
-		"consent":                {spec: spec, seen: look(nil), want: "Progressing WipeDevice"},
-		"no consent":             {spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}, seen: look(nil), want: "Failed", says: []string{"carries ext4"}},
-		"blank already":          {spec: spec, seen: look(func(s *Seen) { s.Devices[0] = disk("b") }), want: "Progressing CreateVolumeGroup /dev/sdb"},
-		"once only":              {spec: spec, seen: look(func(s *Seen) { s.Wiped = []wipeRecord{record} }), want: "Failed", says: []string{"serial:serial-b", "nothing is wiped a second time"}},
-		"another disk was wiped": {spec: spec, seen: look(func(s *Seen) { s.Wiped = []wipeRecord{{Class: "uid", ID: "serial:x", Done: true}} }), want: "Progressing WipeDevice"},
-		"for an earlier class":   {spec: spec, seen: look(func(s *Seen) { s.Wiped = []wipeRecord{{Class: "old", ID: record.ID, Done: true}} }), want: "Progressing WipeDevice"},
-		"by an earlier version":  {spec: spec, before: true, seen: look(nil), want: "Failed", says: []string{"by an earlier version"}},
-		"a crash in the middle":  {spec: spec, seen: look(func(s *Seen) { s.Wiped = []wipeRecord{{Class: "uid", ID: record.ID, Found: found}} }), want: "Progressing WipeDevice"},
+		"consent": {spec: spec, seen: look(nil), want: "Progressing WipeDevice"},
+		"no consent": {spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}, seen: look(nil),
+			want: "Failed", says: []string{"carries ext4"}},
+		"blank already": {spec: spec, seen: look(func(s *Seen) { s.Devices[0] = disk("b") }),
+			want: "Progressing CreateVolumeGroup /dev/sdb"},
+		"once only": {spec: spec, seen: look(func(s *Seen) { s.Wiped = []wipeRecord{record} }),
+			want: "Failed", says: []string{"serial:serial-b", "nothing is wiped a second time"}},
+		"another disk was wiped": {spec: spec,
+			seen: look(func(s *Seen) { s.Wiped = []wipeRecord{{Class: "uid", ID: "serial:x", Done: true}} }),
+			want: "Progressing WipeDevice"},
+		"for an earlier class": {spec: spec,
+			seen: look(func(s *Seen) { s.Wiped = []wipeRecord{{Class: "old", ID: record.ID, Done: true}} }),
+			want: "Progressing WipeDevice"},
+		"by an earlier version": {spec: spec, before: true, seen: look(nil), want: "Failed",
+			says: []string{"by an earlier version"}},
+		"a crash in the middle": {spec: spec,
+			seen: look(func(s *Seen) { s.Wiped = []wipeRecord{{Class: "uid", ID: record.ID, Found: found}} }),
+			want: "Progressing WipeDevice"},
 		"a crash, and other content meanwhile": {
 			spec: spec, seen: look(func(s *Seen) {
 				s.Wiped = []wipeRecord{{Class: "uid", ID: record.ID, Found: []string{"HasSignature: swap"}}}
 			}),
 			want: "Failed", says: []string{"nothing is wiped a second time"},
 		},
-		"mounted": {spec: spec, seen: look(func(s *Seen) { s.Devices[0].Mountpoints = []string{"/data"} }), want: "Failed", says: []string{"mounted on /data"}},
-		"in use":  {spec: spec, seen: look(func(s *Seen) { s.Devices[0].Children = []device.Child{{Name: "/dev/mapper/x", Type: "crypt"}} }), want: "Failed", says: []string{"used by /dev/mapper/x"}},
+		"mounted": {spec: spec, seen: look(func(s *Seen) { s.Devices[0].Mountpoints = []string{"/data"} }),
+			want: "Failed", says: []string{"mounted on /data"}},
+		"in use": {spec: spec, seen: look(func(s *Seen) {
+			s.Devices[0].Children = []device.Child{{Name: "/dev/mapper/x",
+				Type: "crypt"}}
+		}), want: "Failed", says: []string{"used by /dev/mapper/x"}},
 		"of a group of ours": {
 			spec: spec, want: "Failed", says: []string{"physical volume of the volume group vg9"},
 			seen: look(func(s *Seen) {
@@ -94,7 +109,8 @@ func TestPlanOfWipes(t *testing.T) {
 // wipeBench is a node whose first disk carries a file system and may be wiped.
 func wipeBench(t *testing.T) *bench {
 	b := newBench(t, forced("/dev/sdb"))
-	b.devices.list[0].Signature, b.devices.list[0].UUID = "ext4", "fs-1"
+	b.devices.list[0].Signature = "ext4"
+	b.devices.list[0].UUID = "fs-1"
 	return b
 }
 
@@ -105,7 +121,8 @@ func TestWipeIsDoneOnceAndRecorded(t *testing.T) {
 	if len(b.devices.wiped) != 1 || len(entry.WipedDevices) != 1 || entry.WipedDevices[0].ID != "serial:/dev/sdb" {
 		t.Errorf("wiped %v, recorded %+v", b.devices.wiped, entry.WipedDevices)
 	}
-	if events := strings.Join(b.drain(), "\n"); !strings.Contains(events, "DeviceWiped") || !strings.Contains(events, "ext4 fs-1") {
+	if events := strings.Join(b.drain(), "\n"); !strings.Contains(events, "DeviceWiped") ||
+		!strings.Contains(events, "ext4 fs-1") {
 		t.Errorf("got the events %s", events)
 	}
 	b.restart()
@@ -115,7 +132,8 @@ func TestWipeIsDoneOnceAndRecorded(t *testing.T) {
 	}
 }
 
-// TestWipeAfterTheNodeWasRegisteredAnew is the case in which another operator loses data: its record goes with the Node.
+// TestWipeAfterTheNodeWasRegisteredAnew is the case in which another operator loses data: its record goes with the
+// Node.
 func TestWipeAfterTheNodeWasRegisteredAnew(t *testing.T) {
 	b := wipeBench(t)
 	b.settle()
@@ -126,7 +144,8 @@ func TestWipeAfterTheNodeWasRegisteredAnew(t *testing.T) {
 	// Somebody used the disk for something else, outside of LVM.
 	b.ok(b.lvm.VGRemove(b.Context(), "vg1"))
 	b.ok(b.lvm.PVRemove(b.Context(), "/dev/sdb"))
-	b.devices.list[0].Signature, b.devices.list[0].UUID = "xfs", "fs-2"
+	b.devices.list[0].Signature = "xfs"
+	b.devices.list[0].UUID = "fs-2"
 	b.restart()
 	b.settle()
 	b.wantState(v1alpha1.VGStatusDegraded, "nothing is wiped a second time")
@@ -174,7 +193,10 @@ func TestWipeThatFailsIsTriedAgain(t *testing.T) {
 			said = append(said, err.Error())
 		}
 	}
-	if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, "wipe device /dev/sdb of node node1") }) {
+	if !slices.ContainsFunc(said, func(s string) bool {
+		return strings.Contains(s,
+			"wipe device /dev/sdb of node node1")
+	}) {
 		t.Errorf("got %v", said)
 	}
 	b.devices.wipeErr = nil
@@ -185,7 +207,8 @@ func TestWipeThatFailsIsTriedAgain(t *testing.T) {
 // failingReader cannot read ConfigMaps.
 type failingReader struct{ client.Reader }
 
-func (f failingReader) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+func (f failingReader) Get(ctx context.Context, key client.ObjectKey, object client.Object,
+	options ...client.GetOption) error {
 	if _, is := object.(*corev1.ConfigMap); !is {
 		return f.Reader.Get(ctx, key, object, options...)
 	}

@@ -35,9 +35,11 @@ func parseBundle(data []byte) (bundle, error) {
 		return bundle{}, err
 	}
 	if rendered.Schema != "olm.bundle" || rendered.Package != packageName {
-		return bundle{}, fmt.Errorf("it is a %s of the package %s, wanted an olm.bundle of %s", rendered.Schema, rendered.Package, packageName)
+		return bundle{}, fmt.Errorf("it is a %s of the package %s, wanted an olm.bundle of %s", rendered.Schema,
+			rendered.Package, packageName)
 	}
-	b, version := bundle{name: rendered.Name}, ""
+	b := bundle{name: rendered.Name}
+	version := ""
 	for _, property := range rendered.Properties {
 		var value struct {
 			Version     string
@@ -77,8 +79,9 @@ type entry struct {
 	SkipRange string `json:"skipRange,omitempty"`
 }
 
-// channelsOf builds stable-X.Y for each minor version that has been released, newest last, and candidate. Within a channel each version
-// replaces the one before it; its range lets a cluster of the last minor version, or of any patch between, come to it in one step.
+// channelsOf builds stable-X.Y for each minor version that has been released, newest last, and candidate. Within a
+// channel each version replaces the one before it; its range lets a cluster of the last minor version, or of any patch
+// between, come to it in one step.
 func channelsOf(all []bundle) ([]channel, error) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b bundle) int { return a.version.Compare(b.version) })
@@ -127,9 +130,11 @@ type icon struct {
 	MediaType string `json:"mediatype"`
 }
 
-// packageOf describes the package as its newest CSV does. The newest stable channel is the default; candidate, if nothing was released.
+// packageOf describes the package as its newest CSV does. The newest stable channel is the default; candidate, if
+// nothing was released.
 func packageOf(channels []channel, csv *v1alpha1.ClusterServiceVersion) catalogPackage {
-	p := catalogPackage{Schema: "olm.package", Name: packageName, DefaultChannel: candidate, Description: csv.Spec.Description}
+	p := catalogPackage{Schema: "olm.package", Name: packageName, DefaultChannel: candidate,
+		Description: csv.Spec.Description}
 	if n := len(channels); n > 1 {
 		p.DefaultChannel = channels[n-2].Name
 	}

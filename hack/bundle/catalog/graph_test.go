@@ -13,7 +13,8 @@ import (
 
 func bundleOf(version string) bundle {
 	v := semver.MustParse(version)
-	return bundle{name: packageName + ".v" + version, version: v, skipRange: fmt.Sprintf(">=%d.%d.0 <%s", v.Major, max(v.Minor, 1)-1, version)}
+	return bundle{name: packageName + ".v" + version, version: v,
+		skipRange: fmt.Sprintf(">=%d.%d.0 <%s", v.Major, max(v.Minor, 1)-1, version)}
 }
 
 // graph writes channels as NAME: VERSION<REPLACED ...
@@ -35,11 +36,13 @@ func graph(channels []channel) string {
 
 func TestChannels(t *testing.T) {
 	for name, tt := range map[string]struct{ versions, want string }{
-		"one release":       {"0.1.0", "stable-0.1: 0.1.0\ncandidate: 0.1.0"},
-		"a patch":           {"0.1.1 0.1.0", "stable-0.1: 0.1.0 0.1.1<0.1.0\ncandidate: 0.1.0 0.1.1<0.1.0"},
-		"three releases":    {"0.1.0 0.2.0 0.1.1", "stable-0.1: 0.1.0 0.1.1<0.1.0\nstable-0.2: 0.2.0\ncandidate: 0.1.0 0.1.1<0.1.0 0.2.0<0.1.1"},
+		"one release": {"0.1.0", "stable-0.1: 0.1.0\ncandidate: 0.1.0"},
+		"a patch":     {"0.1.1 0.1.0", "stable-0.1: 0.1.0 0.1.1<0.1.0\ncandidate: 0.1.0 0.1.1<0.1.0"},
+		"three releases": {"0.1.0 0.2.0 0.1.1",
+			"stable-0.1: 0.1.0 0.1.1<0.1.0\nstable-0.2: 0.2.0\ncandidate: 0.1.0 0.1.1<0.1.0 0.2.0<0.1.1"},
 		"nothing but a try": {"0.1.0-rc.1", "candidate: 0.1.0-rc.1"},
-		"a try of the next": {"0.1.0 0.2.0-rc.1 0.2.0-rc.2", "stable-0.1: 0.1.0\ncandidate: 0.1.0 0.2.0-rc.1<0.1.0 0.2.0-rc.2<0.2.0-rc.1"},
+		"a try of the next": {"0.1.0 0.2.0-rc.1 0.2.0-rc.2",
+			"stable-0.1: 0.1.0\ncandidate: 0.1.0 0.2.0-rc.1<0.1.0 0.2.0-rc.2<0.2.0-rc.1"},
 		"ten is after nine": {"0.9.0 0.10.0", "stable-0.9: 0.9.0\nstable-0.10: 0.10.0\ncandidate: 0.9.0 0.10.0<0.9.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -118,7 +121,8 @@ func TestThePackageHasTheNewestStableChannelAsItsDefault(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p := packageOf(channels, csv); p.DefaultChannel != want || p.Icon.MediaType != "image/svg+xml" || p.Description == "" {
+		if p := packageOf(channels, csv); p.DefaultChannel != want || p.Icon.MediaType != "image/svg+xml" ||
+			p.Description == "" {
 			t.Errorf("%s: got %+v", versions, p)
 		}
 	}
@@ -131,9 +135,11 @@ func TestReadBundles(t *testing.T) {
 		t.Errorf("got %+v, %v", all, err)
 	}
 	for name, text := range map[string]string{
-		"no YAML": "{", "another schema": "schema: olm.channel\npackage: lvms-operator\n", "another package": "schema: olm.bundle\npackage: other\n",
-		"no version": "schema: olm.bundle\npackage: lvms-operator\n",
-		"no number":  "schema: olm.bundle\npackage: lvms-operator\nproperties: [{type: olm.package, value: {version: one}}]\n",
+		"no YAML": "{", "another schema": "schema: olm.channel\npackage: lvms-operator\n",
+		"another package": "schema: olm.bundle\npackage: other\n",
+		"no version":      "schema: olm.bundle\npackage: lvms-operator\n",
+		"no number": "schema: olm.bundle\npackage: lvms-operator\nproperties: [{type: olm.package, value: " +
+			"{version: one}}]\n",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(text), 0o644); err != nil {

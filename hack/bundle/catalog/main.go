@@ -1,5 +1,6 @@
-// Program catalog writes the file-based catalog of the operator (https://olm.operatorframework.io/docs/reference/file-based-catalogs/): it
-// adds a bundle to those that are there, and builds the channels from the versions of all. opm renders and validates; no registry is asked.
+// Program catalog writes the file-based catalog of the operator
+// (https://olm.operatorframework.io/docs/reference/file-based-catalogs/): it adds a bundle to those that are there, and
+// builds the channels from the versions of all. opm renders and validates; no registry is asked.
 package main
 
 import (
@@ -28,7 +29,8 @@ type options struct {
 func main() {
 	var o options
 	flag.StringVar(&o.opm, "opm", "opm", "program opm")
-	flag.StringVar(&o.bundle, "bundle", "bundle", "folder with the bundle to add; one of its version that is there is replaced")
+	flag.StringVar(&o.bundle, "bundle", "bundle",
+		"folder with the bundle to add; one of its version that is there is replaced")
 	flag.StringVar(&o.image, "image", "", "image of the bundle; a release names it by digest")
 	flag.StringVar(&o.out, "out", "catalog", "folder of the catalog")
 	flag.Parse()
@@ -46,7 +48,8 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	rendered, err := opm(ctx, o.opm, "render", o.bundle, "--alpha-image-ref-template", o.image, "--migrate-level", "bundle-object-to-csv-metadata", "--output", "yaml")
+	rendered, err := opm(ctx, o.opm, "render", o.bundle, "--alpha-image-ref-template", o.image, "--migrate-level",
+		"bundle-object-to-csv-metadata", "--output", "yaml")
 	if err != nil {
 		return err
 	}
@@ -96,7 +99,8 @@ func readCSV(bundle string) (*v1alpha1.ClusterServiceVersion, error) {
 		return nil, err
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("%s/manifests has %d files *.clusterserviceversion.yaml, wanted one: run make bundle", bundle, len(found))
+		return nil, fmt.Errorf("%s/manifests has %d files *.clusterserviceversion.yaml, wanted one: run make bundle",
+			bundle, len(found))
 	}
 	data, err := os.ReadFile(found[0])
 	if err != nil {

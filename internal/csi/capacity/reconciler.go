@@ -1,5 +1,6 @@
-// Package capacity keeps the CSIStorageCapacity objects, from which the scheduler knows where a volume fits. It makes them from what the
-// agents write on their Nodes, less what a node has been asked for and has not made yet, as soon as that changes.
+// Package capacity keeps the CSIStorageCapacity objects, from which the scheduler knows where a volume fits. It makes
+// them from what the agents write on their Nodes, less what a node has been asked for and has not made yet, as soon as
+// that changes.
 package capacity
 
 import (
@@ -32,7 +33,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
 )
 
-// The labels by which external-provisioner knows its objects. Those that it has made are taken over: their names tell nothing.
+// The labels by which external-provisioner knows its objects. Those that it has made are taken over: their names tell
+// nothing.
 const (
 	driverLabel    = "csi.storage.k8s.io/drivername"
 	managedByLabel = "csi.storage.k8s.io/managed-by"
@@ -40,7 +42,8 @@ const (
 )
 
 const (
-	// gather is how long changes of a node are gathered before its objects are written: a burst of claims is one change.
+	// gather is how long changes of a node are gathered before its objects are written: a burst of claims is one
+	// change.
 	gather = 300 * time.Millisecond
 	// workers is how many nodes are worked on at a time.
 	workers = 4
@@ -53,8 +56,9 @@ type Reconciler struct {
 	namespace string
 }
 
-// New returns a Reconciler that makes its objects in a namespace. The client reads from a cache, with CSIStorageCapacities
-// of the namespace. active is that cache itself, with the LogicalVolumes that are not settled, indexed by NodeField.
+// New returns a Reconciler that makes its objects in a namespace. The client reads from a cache, with
+// CSIStorageCapacities of the namespace. active is that cache itself, with the LogicalVolumes that are not settled,
+// indexed by NodeField.
 func New(c client.Client, active client.Reader, namespace string) *Reconciler {
 	return &Reconciler{client: c, active: active, namespace: namespace}
 }
@@ -94,7 +98,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		return ctrl.Result{}, err
 	}
 	list := &storagev1.CSIStorageCapacityList{}
-	if err := r.client.List(ctx, list, client.InNamespace(r.namespace), client.MatchingFields{capacityField: req.Name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, list, client.InNamespace(r.namespace), client.MatchingFields{capacityField: req.Name},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return ctrl.Result{}, fmt.Errorf("list CSIStorageCapacities: %w", err)
 	}
 	var errs []error
@@ -110,16 +115,20 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 // correct updates an object, or deletes one that is not wanted.
-func (r *Reconciler) correct(ctx context.Context, present *storagev1.CSIStorageCapacity, want map[string]*storagev1.CSIStorageCapacity) error {
+func (r *Reconciler) correct(ctx context.Context, present *storagev1.CSIStorageCapacity,
+	want map[string]*storagev1.CSIStorageCapacity) error {
 	wish := want[present.Name]
 	if wish == nil {
 		return client.IgnoreNotFound(r.client.Delete(ctx, present))
 	}
 	next := present.DeepCopy()
-	next.Capacity, next.MaximumVolumeSize = wish.Capacity, wish.MaximumVolumeSize
+	next.Capacity = wish.Capacity
+	next.MaximumVolumeSize = wish.MaximumVolumeSize
 	next.Labels = maps.Clone(present.Labels)
 	maps.Copy(next.Labels, wish.Labels)
-	if sameQuantity(present.Capacity, next.Capacity) && sameQuantity(present.MaximumVolumeSize, next.MaximumVolumeSize) && equality.Semantic.DeepEqual(present.Labels, next.Labels) {
+	if sameQuantity(present.Capacity, next.Capacity) &&
+		sameQuantity(present.MaximumVolumeSize, next.MaximumVolumeSize) &&
+		equality.Semantic.DeepEqual(present.Labels, next.Labels) {
 		return nil
 	}
 	return client.IgnoreNotFound(r.client.Patch(ctx, next, client.MergeFrom(present)))
@@ -129,8 +138,8 @@ func sameQuantity(a, b *resource.Quantity) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Cmp(*b) == 0
 }
 
-// wanted are the objects of a node by their names: one for each StorageClass whose volumes wait for their Pod and whose device class the
-// node offers.
+// wanted are the objects of a node by their names: one for each StorageClass whose volumes wait for their Pod and whose
+// device class the node offers.
 func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*storagev1.CSIStorageCapacity, error) {
 	want := map[string]*storagev1.CSIStorageCapacity{}
 	node := &corev1.Node{}
@@ -152,7 +161,8 @@ func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*stora
 		return nil, fmt.Errorf("list StorageClasses: %w", err)
 	}
 	volumes := &topolvmv1.LogicalVolumeList{}
-	if err := r.active.List(ctx, volumes, client.MatchingFields{NodeField: name}, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.active.List(ctx, volumes, client.MatchingFields{NodeField: name},
+		client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list LogicalVolumes: %w", err)
 	}
 	for i := range classes.Items {
@@ -208,23 +218,36 @@ func nodeOfCapacity(object client.Object) string {
 	return capacity.NodeTopology.MatchLabels[v1alpha1.TopologyNodeKey]
 }
 
-// SetupWithManager adds the reconciler to a manager: Nodes whose capacity changes, LogicalVolumes that are asked for or made,
-// StorageClasses that come and go, and objects that somebody else has changed wake it.
+// SetupWithManager adds the reconciler to a manager: Nodes whose capacity changes, LogicalVolumes that are asked for or
+// made, StorageClasses that come and go, and objects that somebody else has changed wake it.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &topolvmv1.LogicalVolume{}, NodeField, NodeOf); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &topolvmv1.LogicalVolume{}, NodeField,
+		NodeOf); err != nil {
 		return fmt.Errorf("index of LogicalVolumes by node: %w", err)
 	}
-	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &storagev1.CSIStorageCapacity{}, capacityField, capacityOf); err != nil {
+	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &storagev1.CSIStorageCapacity{}, capacityField,
+		capacityOf); err != nil {
 		return fmt.Errorf("index of CSIStorageCapacities by node: %w", err)
 	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("capacity").
-		Watches(&corev1.Node{}, later(func(_ context.Context, o client.Object) []string { return []string{o.GetName()} }), builder.WithPredicates(offerChanged)).
-		Watches(&storagev1.CSINode{}, later(func(_ context.Context, o client.Object) []string { return []string{o.GetName()} }),
+		Watches(&corev1.Node{}, later(func(_ context.Context,
+			o client.Object) []string {
+			return []string{o.GetName()}
+		}), builder.WithPredicates(offerChanged)).
+		Watches(&storagev1.CSINode{}, later(func(_ context.Context,
+			o client.Object) []string {
+			return []string{o.GetName()}
+		}),
 			builder.WithPredicates(registrationChanged)).
-		Watches(&topolvmv1.LogicalVolume{}, later(func(_ context.Context, o client.Object) []string { return NodeOf(o) }), builder.WithPredicates(demandChanged)).
-		Watches(&storagev1.StorageClass{}, later(r.allNodes), builder.WithPredicates(predicate.NewPredicateFuncs(ours))).
-		Watches(&storagev1.CSIStorageCapacity{}, later(func(_ context.Context, o client.Object) []string { return []string{nodeOfCapacity(o)} })).
+		Watches(&topolvmv1.LogicalVolume{}, later(func(_ context.Context,
+			o client.Object) []string {
+			return NodeOf(o)
+		}), builder.WithPredicates(demandChanged)).
+		Watches(&storagev1.StorageClass{}, later(r.allNodes),
+			builder.WithPredicates(predicate.NewPredicateFuncs(ours))).
+		Watches(&storagev1.CSIStorageCapacity{},
+			later(func(_ context.Context, o client.Object) []string { return []string{nodeOfCapacity(o)} })).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers}).
 		Complete(r)
 }
@@ -264,7 +287,8 @@ func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []string {
 
 // offerChanged lets pass that a Node offers something else. Nodes change all the time otherwise.
 var offerChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	return !maps.Equal(offer(e.ObjectOld), offer(e.ObjectNew)) || e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+	return !maps.Equal(offer(e.ObjectOld), offer(e.ObjectNew)) ||
+		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 }}
 
 // registrationChanged lets pass that a kubelet has registered the driver, or no longer has it.

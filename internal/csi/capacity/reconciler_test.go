@@ -37,11 +37,13 @@ type world struct {
 func newWorld(t *testing.T, objects ...client.Object) *world {
 	scheme := runtime.NewScheme()
 	w := &world{T: t}
-	w.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	w.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme),
+		v1alpha1.AddToScheme(scheme)))
 	for _, object := range slices.Clone(objects) {
 		if n, ok := object.(*corev1.Node); ok {
 			objects = append(objects, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: n.Name},
-				Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: n.Name}}}})
+				Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName,
+					NodeID: n.Name}}}})
 		}
 	}
 	write := func(do func() error) error {
@@ -51,22 +53,27 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 	w.api = fake.NewClientBuilder().WithScheme(scheme).WithIndex(&topolvmv1.LogicalVolume{}, NodeField, NodeOf).
 		WithIndex(&storagev1.CSIStorageCapacity{}, capacityField, capacityOf).WithObjects(objects...).
 		WithInterceptorFuncs(interceptor.Funcs{
-			Create: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.CreateOption) error {
+			Create: func(ctx context.Context, c client.WithWatch, o client.Object,
+				options ...client.CreateOption) error {
 				return write(func() error { return c.Create(ctx, o, options...) })
 			},
-			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+			Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+				options ...client.PatchOption) error {
 				return write(func() error { return c.Patch(ctx, o, p, options...) })
 			},
-			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, options ...client.DeleteOption) error {
+			Delete: func(ctx context.Context, c client.WithWatch, o client.Object,
+				options ...client.DeleteOption) error {
 				return write(func() error { return c.Delete(ctx, o, options...) })
 			},
-			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+			Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+				options ...client.GetOption) error {
 				if _, is := o.(*storagev1.CSINode); is && w.failCSINode != nil {
 					return w.failCSINode
 				}
 				return c.Get(ctx, key, o, options...)
 			},
-			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList,
+				options ...client.ListOption) error {
 				if _, volumes := list.(*topolvmv1.LogicalVolumeList); volumes && w.fail != nil {
 					return w.fail
 				}
@@ -109,7 +116,8 @@ func (w *world) see(what string, want ...string) {
 }
 
 func node(name string, capacities map[string]string) *corev1.Node {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.TopologyNodeKey: name}, Annotations: map[string]string{}}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{v1alpha1.TopologyNodeKey: name}, Annotations: map[string]string{}}}
 	for class, bytes := range capacities {
 		n.Annotations[v1alpha1.CapacityAnnotationPrefix+class] = bytes
 	}
@@ -124,7 +132,9 @@ func class(name, provisioner, device string, mode storagev1.VolumeBindingMode) *
 }
 
 func asked(name, node, device string, size string) *topolvmv1.LogicalVolume {
-	return &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, DeviceClass: device, Size: resource.MustParse(size)}}
+	return &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: name, NodeName: node, DeviceClass: device,
+			Size: resource.MustParse(size)}}
 }
 
 const waits = storagev1.VolumeBindingWaitForFirstConsumer
@@ -137,11 +147,16 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 	w := newWorld(t,
 		node("node1", map[string]string{"ssd": "1000", "hdd": "9000"}), node("node2", map[string]string{"ssd": "7"}),
 		class("lvms-ssd", v1alpha1.DriverName, "ssd", waits), class("lvms-hdd", v1alpha1.DriverName, "hdd", waits),
-		class("lvms-now", v1alpha1.DriverName, "ssd", storagev1.VolumeBindingImmediate), class("other", "ebs.csi.aws.com", "ssd", waits),
-		made, refused, asked("pending", "node1", "ssd", "300"), asked("elsewhere", "node2", "ssd", "500"), asked("hdd", "node1", "hdd", "1"),
+		class("lvms-now", v1alpha1.DriverName, "ssd", storagev1.VolumeBindingImmediate),
+		class("other", "ebs.csi.aws.com", "ssd", waits),
+		made, refused, asked("pending", "node1", "ssd", "300"), asked("elsewhere", "node2", "ssd", "500"),
+		asked("hdd", "node1", "hdd", "1"),
 		// What external-provisioner made, of this driver and of another one.
-		&storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "lvms", Name: "csisc-abc", Labels: map[string]string{driverLabel: v1alpha1.DriverName, managedByLabel: "external-provisioner"}},
-			StorageClassName: "lvms-ssd", NodeTopology: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.TopologyNodeKey: "node1"}}, Capacity: resource.NewQuantity(5, resource.BinarySI)},
+		&storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "lvms", Name: "csisc-abc",
+			Labels: map[string]string{driverLabel: v1alpha1.DriverName, managedByLabel: "external-provisioner"}},
+			StorageClassName: "lvms-ssd", NodeTopology: &metav1.LabelSelector{
+				MatchLabels: map[string]string{v1alpha1.TopologyNodeKey: "node1"}},
+			Capacity: resource.NewQuantity(5, resource.BinarySI)},
 	)
 	for range 2 {
 		w.run("node1")
@@ -175,7 +190,8 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 	w.see("nothing is offered any more")
 }
 
-// A Ready node whose agent is gone still has the agent's annotations. Its driver is not registered, and a claim would wait there for ever.
+// A Ready node whose agent is gone still has the agent's annotations. Its driver is not registered, and a claim would
+// wait there for ever.
 func TestANodeWithoutTheDriverOffersNothing(t *testing.T) {
 	w := newWorld(t, node("node1", map[string]string{"ssd": "1000"}), node("node2", map[string]string{"ssd": "7"}),
 		class("lvms-ssd", v1alpha1.DriverName, "ssd", waits))
@@ -225,7 +241,8 @@ func TestOnlyWhatMattersWakes(t *testing.T) {
 	pending := asked("a", "node1", "ssd", "1")
 	made := pending.DeepCopy()
 	made.Status.VolumeID = "x"
-	if !demandChanged.Update(event.UpdateEvent{ObjectOld: pending, ObjectNew: made}) || demandChanged.Update(event.UpdateEvent{ObjectOld: made, ObjectNew: made}) {
+	if !demandChanged.Update(event.UpdateEvent{ObjectOld: pending, ObjectNew: made}) ||
+		demandChanged.Update(event.UpdateEvent{ObjectOld: made, ObjectNew: made}) {
 		t.Error("demand")
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// busy are the volumes that a call is at work on. Work that outlives its call keeps its error for the next one. The zero
-// value is ready.
+// busy are the volumes that a call is at work on. Work that outlives its call keeps its error for the next one. The
+// zero value is ready.
 type busy struct {
 	mu      sync.Mutex
 	volumes map[string]*work
@@ -40,7 +40,8 @@ func (b *busy) enter(volume string) error {
 		return status.Errorf(codes.Aborted, "volume %s is in use by another call: %s", volume, other)
 	}
 	if b.volumes == nil {
-		b.volumes, b.failed = map[string]*work{}, map[string]error{}
+		b.volumes = map[string]*work{}
+		b.failed = map[string]error{}
 	}
 	b.volumes[volume] = &work{since: time.Now()}
 	return nil

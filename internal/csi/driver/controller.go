@@ -32,9 +32,9 @@ type ControllerOptions struct {
 	NameOf func(volumeID string) string
 }
 
-// ControllerServer is the CSI controller service (CSI specification v1.12, "Controller Service RPC"): it writes down what is asked for
-// as a LogicalVolume, and the agent of the node makes it. Calls for different volumes do not wait for each other; a second one for the
-// same volume gets Aborted, and comes again.
+// ControllerServer is the CSI controller service (CSI specification v1.12, "Controller Service RPC"): it writes down
+// what is asked for as a LogicalVolume, and the agent of the node makes it. Calls for different volumes do not wait for
+// each other; a second one for the same volume gets Aborted, and comes again.
 type ControllerServer struct {
 	csi.UnimplementedControllerServer
 	ControllerOptions
@@ -81,7 +81,8 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 }
 
 // ControllerGetCapabilities tells what this service can do.
-func (s *ControllerServer) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+func (s *ControllerServer) ControllerGetCapabilities(context.Context,
+	*csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
 	response := &csi.ControllerGetCapabilitiesResponse{}
 	for _, kind := range []csi.ControllerServiceCapability_RPC_Type{
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME,
@@ -100,9 +101,10 @@ func (s *ControllerServer) ControllerGetCapabilities(context.Context, *csi.Contr
 	return response, nil
 }
 
-// CreateVolume makes a volume, empty or as a copy of a snapshot or another volume. A volume that was made before, by a call whose answer
-// was lost, is the answer, with the node on which it is.
-func (s *ControllerServer) CreateVolume(ctx context.Context, request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+// CreateVolume makes a volume, empty or as a copy of a snapshot or another volume. A volume that was made before, by a
+// call whose answer was lost, is the answer, with the node on which it is.
+func (s *ControllerServer) CreateVolume(ctx context.Context,
+	request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	wish, err := s.wishOf(ctx, request)
 	if err != nil {
 		return nil, err
@@ -112,7 +114,10 @@ func (s *ControllerServer) CreateVolume(ctx context.Context, request *csi.Create
 	}
 	defer s.busy.leave(wish.Name)
 	defer s.placed.Delete(wish.Name)
-	lv, err := s.realize(ctx, wish, func(present *topolvmv1.LogicalVolume) error { return s.place(ctx, wish, present, request) })
+	lv, err := s.realize(ctx, wish, func(present *topolvmv1.LogicalVolume) error {
+		return s.place(ctx, wish,
+			present, request)
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +140,8 @@ func sizeOfVolume(lv *topolvmv1.LogicalVolume) int64 {
 }
 
 // wishOf is the LogicalVolume that a request asks for, without its node.
-func (s *ControllerServer) wishOf(ctx context.Context, request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, error) {
+func (s *ControllerServer) wishOf(ctx context.Context,
+	request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, error) {
 	if request.GetName() == "" {
 		return nil, status.Error(codes.InvalidArgument, "no name is given")
 	}
@@ -151,7 +157,8 @@ func (s *ControllerServer) wishOf(ctx context.Context, request *csi.CreateVolume
 		return nil, err
 	}
 	wish := newWish(strings.ToLower(request.GetName()), size, claimOf(parameters))
-	wish.Spec.DeviceClass, wish.Spec.LvcreateOptionClass = parameters[v1alpha1.DeviceClassParameter], parameters[v1alpha1.OptionClassParameter]
+	wish.Spec.DeviceClass = parameters[v1alpha1.DeviceClassParameter]
+	wish.Spec.LvcreateOptionClass = parameters[v1alpha1.OptionClassParameter]
 	source, err := s.sourceOf(ctx, request.GetVolumeContentSource())
 	if err != nil {
 		return nil, err
@@ -160,19 +167,24 @@ func (s *ControllerServer) wishOf(ctx context.Context, request *csi.CreateVolume
 		return wish, s.nameClass(ctx, wish)
 	}
 	if wish.Spec.DeviceClass != "" && wish.Spec.DeviceClass != source.Spec.DeviceClass {
-		return nil, status.Errorf(codes.InvalidArgument, "the source %s is in the device class %s, and the StorageClass is for %s: a copy is made within one device class",
+		return nil, status.Errorf(codes.InvalidArgument, "the source %s is in the device class %s, and the "+
+			"StorageClass is for %s: a copy is made within one device class",
 			source.Name, source.Spec.DeviceClass, wish.Spec.DeviceClass)
 	}
 	if size < sizeOfVolume(source) {
-		return nil, status.Errorf(codes.OutOfRange, "%d bytes are requested, the source %s has %d", size, source.Name, sizeOfVolume(source))
+		return nil, status.Errorf(codes.OutOfRange, "%d bytes are requested, the source %s has %d", size, source.Name,
+			sizeOfVolume(source))
 	}
-	wish.Spec.Source, wish.Spec.AccessType = source.Name, "rw"
-	wish.Spec.DeviceClass, wish.Spec.NodeName, wish.Spec.LvcreateOptionClass = source.Spec.DeviceClass, source.Spec.NodeName, ""
+	wish.Spec.Source = source.Name
+	wish.Spec.AccessType = "rw"
+	wish.Spec.DeviceClass = source.Spec.DeviceClass
+	wish.Spec.NodeName = source.Spec.NodeName
+	wish.Spec.LvcreateOptionClass = ""
 	return wish, nil
 }
 
-// nameClass puts the default device class into a wish whose StorageClass names none. The object keeps it: another default
-// changes nothing for a volume, nor for a call that comes again.
+// nameClass puts the default device class into a wish whose StorageClass names none. The object keeps it: another
+// default changes nothing for a volume, nor for a call that comes again.
 func (s *ControllerServer) nameClass(ctx context.Context, wish *topolvmv1.LogicalVolume) error {
 	if wish.Spec.DeviceClass != "" {
 		return nil
@@ -191,8 +203,9 @@ func (s *ControllerServer) nameClass(ctx context.Context, wish *topolvmv1.Logica
 		return err
 	}
 	if class == "" {
-		return status.Errorf(codes.InvalidArgument, "the StorageClass names no device class (parameter %s), and no device class "+
-			"of the LVMCluster is the default one: name it, or set default: true", v1alpha1.DeviceClassParameter)
+		return status.Errorf(codes.InvalidArgument,
+			"the StorageClass names no device class (parameter %s), and no device class "+
+				"of the LVMCluster is the default one: name it, or set default: true", v1alpha1.DeviceClassParameter)
 	}
 	wish.Spec.DeviceClass = class
 	return nil
@@ -242,15 +255,18 @@ func claimOf(parameters map[string]string) string {
 }
 
 // sourceOf returns what a volume is to be a copy of; nil for none.
-func (s *ControllerServer) sourceOf(ctx context.Context, source *csi.VolumeContentSource) (*topolvmv1.LogicalVolume, error) {
+func (s *ControllerServer) sourceOf(ctx context.Context,
+	source *csi.VolumeContentSource) (*topolvmv1.LogicalVolume, error) {
 	var id, kind string
 	switch {
 	case source == nil:
 		return nil, nil
 	case source.GetSnapshot() != nil:
-		id, kind = source.GetSnapshot().GetSnapshotId(), "snapshot"
+		id = source.GetSnapshot().GetSnapshotId()
+		kind = "snapshot"
 	case source.GetVolume() != nil:
-		id, kind = source.GetVolume().GetVolumeId(), "volume"
+		id = source.GetVolume().GetVolumeId()
+		kind = "volume"
 	default:
 		return nil, status.Error(codes.InvalidArgument, "the source is neither a snapshot nor a volume")
 	}
@@ -281,7 +297,8 @@ func (s *ControllerServer) find(ctx context.Context, id string) (*topolvmv1.Logi
 // findLive reads all, in case the watch is behind: that something does not exist is said only if that is so.
 func (s *ControllerServer) findLive(ctx context.Context, id string) (found *topolvmv1.LogicalVolume, err error) {
 	err = paging.Until(ctx, s.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) bool {
-		if at := slices.IndexFunc(list.Items, func(lv topolvmv1.LogicalVolume) bool { return lv.Status.VolumeID == id }); at >= 0 {
+		if at := slices.IndexFunc(list.Items,
+			func(lv topolvmv1.LogicalVolume) bool { return lv.Status.VolumeID == id }); at >= 0 {
 			found = list.Items[at].DeepCopy()
 		}
 		return found != nil
@@ -293,7 +310,8 @@ func (s *ControllerServer) findLive(ctx context.Context, id string) (found *topo
 }
 
 // DeleteVolume removes a volume. One that does not exist is no error.
-func (s *ControllerServer) DeleteVolume(ctx context.Context, request *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+func (s *ControllerServer) DeleteVolume(ctx context.Context,
+	request *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
 	if err := s.delete(ctx, request.GetVolumeId(), "volume_id"); err != nil {
 		return nil, err
 	}
@@ -318,7 +336,8 @@ func (s *ControllerServer) delete(ctx context.Context, id, name string) error {
 }
 
 // ValidateVolumeCapabilities confirms what every volume can do.
-func (s *ControllerServer) ValidateVolumeCapabilities(ctx context.Context, request *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
+func (s *ControllerServer) ValidateVolumeCapabilities(ctx context.Context,
+	request *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if request.GetVolumeId() == "" {
 		return nil, status.Error(codes.InvalidArgument, "no volume_id is given")
 	}
@@ -336,7 +355,8 @@ func (s *ControllerServer) ValidateVolumeCapabilities(ctx context.Context, reque
 		return &csi.ValidateVolumeCapabilitiesResponse{Message: status.Convert(err).Message()}, nil
 	}
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
-		VolumeContext: request.GetVolumeContext(), VolumeCapabilities: request.GetVolumeCapabilities(), Parameters: request.GetParameters(),
+		VolumeContext: request.GetVolumeContext(), VolumeCapabilities: request.GetVolumeCapabilities(),
+		Parameters: request.GetParameters(),
 	}}, nil
 }
 
@@ -350,7 +370,8 @@ func checkCapabilities(list []*csi.VolumeCapability) error {
 		errs = append(errs, checkRequest("-", "-", "", capability))
 		kind := capability.GetMount().GetFsType()
 		if _, known := fileSystems[kind]; kind != "" && !known {
-			errs = append(errs, status.Errorf(codes.InvalidArgument, "file system %s is not supported: use %s", kind, supported()))
+			errs = append(errs, status.Errorf(codes.InvalidArgument, "file system %s is not supported: use %s",
+				kind, supported()))
 		}
 	}
 	at := slices.IndexFunc(errs, func(err error) bool { return err != nil })

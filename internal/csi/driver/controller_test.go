@@ -46,10 +46,12 @@ type cluster struct {
 func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 	scheme := runtime.NewScheme()
 	c := &cluster{T: t, fail: map[string]error{}}
-	c.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)))
+	c.must(errors.Join(topolvmv1.AddToScheme(scheme), corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme),
+		v1alpha1.AddToScheme(scheme)))
 	for _, node := range slices.Clone(nodes) {
 		nodes = append(nodes, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: node.GetName()},
-			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName, NodeID: node.GetName()}}}})
+			Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: v1alpha1.DriverName,
+				NodeID: node.GetName()}}}})
 	}
 	c.api = fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&topolvmv1.LogicalVolume{}).
 		WithObjects(nodes...).WithInterceptorFuncs(interceptor.Funcs{
@@ -74,33 +76,39 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 			c.changed(o.GetName())
 			return err
 		},
-		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch,
+			options ...client.PatchOption) error {
 			err := w.Patch(ctx, o, p, options...)
 			c.changed(o.GetName())
 			return err
 		},
-		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, p client.Patch,
+			options ...client.SubResourcePatchOption) error {
 			err := w.SubResource(sub).Patch(ctx, o, p, options...)
 			c.changed(o.GetName())
 			return err
 		},
 		List: c.list,
 	}).Build()
-	c.server = NewControllerServer(ControllerOptions{Client: cached(c.api), Live: c.api, Active: cached(c.api), NameOf: c.nameOf})
+	c.server = NewControllerServer(ControllerOptions{Client: cached(c.api), Live: c.api, Active: cached(c.api),
+		NameOf: c.nameOf})
 	return c
 }
 
 // cached is a client that does not see the LogicalVolumes that rest, as the one of the operator.
 func cached(api client.WithWatch) client.Client {
 	return interceptor.NewClient(api, interceptor.Funcs{
-		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object,
+			options ...client.GetOption) error {
 			err := w.Get(ctx, key, o, options...)
 			if lv, ok := o.(*topolvmv1.LogicalVolume); ok && err == nil && trim.Rests(lv) {
-				return apierrors.NewNotFound(topolvmv1.GroupVersion.WithResource("logicalvolumes").GroupResource(), key.Name)
+				return apierrors.NewNotFound(topolvmv1.GroupVersion.WithResource("logicalvolumes").
+					GroupResource(), key.Name)
 			}
 			return err
 		},
-		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList,
+			options ...client.ListOption) error {
 			err := w.List(ctx, list, options...)
 			if l, ok := list.(*topolvmv1.LogicalVolumeList); ok {
 				l.Items = slices.DeleteFunc(l.Items, func(lv topolvmv1.LogicalVolume) bool { return trim.Rests(&lv) })
@@ -110,8 +118,10 @@ func cached(api client.WithWatch) client.Client {
 	})
 }
 
-// list is the API server's, with pages of two. It leaves what it does not say in the object that it is given, as the decoder does.
-func (c *cluster) list(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+// list is the API server's, with pages of two. It leaves what it does not say in the object that it is given, as the
+// decoder does.
+func (c *cluster) list(ctx context.Context, w client.WithWatch, list client.ObjectList,
+	options ...client.ListOption) error {
 	if err := c.failure("list"); err != nil {
 		return err
 	}
@@ -175,7 +185,8 @@ func (c *cluster) changed(name string) {
 
 // serve does what an agent does that has room for everything.
 func (c *cluster) serve(lv *topolvmv1.LogicalVolume) {
-	lv.Status.VolumeID, lv.Status.Code = string(lv.UID), codes.OK
+	lv.Status.VolumeID = string(lv.UID)
+	lv.Status.Code = codes.OK
 	// LVM rounds up to extents.
 	size := (lv.Spec.Size.Value() + 4*mebi - 1) / (4 * mebi) * (4 * mebi)
 	lv.Status.CurrentSize = resource.NewQuantity(size, resource.BinarySI)
@@ -185,7 +196,8 @@ func (c *cluster) serve(lv *topolvmv1.LogicalVolume) {
 // refuse answers with a code.
 func (c *cluster) refuse(code codes.Code) func(*topolvmv1.LogicalVolume) {
 	return func(lv *topolvmv1.LogicalVolume) {
-		lv.Status.Code, lv.Status.Message = code, "because"
+		lv.Status.Code = code
+		lv.Status.Message = "because"
 		c.answer(lv)
 	}
 }
@@ -231,8 +243,10 @@ func on(nodes ...string) *csi.TopologyRequirement {
 
 func wanted(name string, size int64, nodes ...string) *csi.CreateVolumeRequest {
 	r := &csi.CreateVolumeRequest{
-		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: size}, VolumeCapabilities: []*csi.VolumeCapability{mountCapability("")},
-		Parameters: map[string]string{v1alpha1.DeviceClassParameter: "ssd", claimNamespaceKey: "ns", claimNameKey: "data"},
+		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: size},
+		VolumeCapabilities: []*csi.VolumeCapability{mountCapability("")},
+		Parameters: map[string]string{v1alpha1.DeviceClassParameter: "ssd", claimNamespaceKey: "ns",
+			claimNameKey: "data"},
 	}
 	if len(nodes) > 0 {
 		r.AccessibilityRequirements = on(nodes...)
@@ -242,7 +256,8 @@ func wanted(name string, size int64, nodes ...string) *csi.CreateVolumeRequest {
 
 func copyOf(name, volume string, size int64, nodes ...string) *csi.CreateVolumeRequest {
 	r := wanted(name, size, nodes...)
-	r.VolumeContentSource = &csi.VolumeContentSource{Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: volume}}}
+	r.VolumeContentSource = &csi.VolumeContentSource{
+		Type: &csi.VolumeContentSource_Volume{Volume: &csi.VolumeContentSource_VolumeSource{VolumeId: volume}}}
 	return r
 }
 
@@ -259,17 +274,20 @@ func TestCreateVolumeIsTheSameHoweverOftenItIsCalled(t *testing.T) {
 		response, err := c.server.CreateVolume(t.Context(), wanted("PVC-1", 33*mebi, "node1"))
 		c.must(err)
 		v := response.GetVolume()
-		if v.GetVolumeId() != "uid-1" || v.GetCapacityBytes() != 36*mebi || v.GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
+		if v.GetVolumeId() != "uid-1" || v.GetCapacityBytes() != 36*mebi ||
+			v.GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
 			t.Errorf("got %v", v)
 		}
 	}
 	lv := c.get("pvc-1")
-	if lv.Spec.NodeName != "node1" || lv.Spec.DeviceClass != "ssd" || lv.Annotations[v1alpha1.ClaimAnnotation] != "ns/data" || len(lv.Finalizers) != 0 {
+	if lv.Spec.NodeName != "node1" || lv.Spec.DeviceClass != "ssd" ||
+		lv.Annotations[v1alpha1.ClaimAnnotation] != "ns/data" || len(lv.Finalizers) != 0 {
 		t.Errorf("got %+v", lv)
 	}
 	// The answer names the node where the volume is, whatever is asked for by now.
 	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 33*mebi, "node2"))
-	if err != nil || response.GetVolume().GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
+	if err != nil || response.GetVolume().
+		GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
 		t.Errorf("got %v, %v", response, err)
 	}
 	// Also when no node has room any more.
@@ -295,23 +313,34 @@ func TestCreateVolumeRefuses(t *testing.T) {
 	}{
 		"no name":         {func(r *csi.CreateVolumeRequest) { r.Name = "" }, codes.InvalidArgument},
 		"no capabilities": {func(r *csi.CreateVolumeRequest) { r.VolumeCapabilities = nil }, codes.InvalidArgument},
-		"unknown fs":      {func(r *csi.CreateVolumeRequest) { r.VolumeCapabilities[0] = mountCapability("zfs") }, codes.InvalidArgument},
+		"unknown fs": {func(r *csi.CreateVolumeRequest) { r.VolumeCapabilities[0] = mountCapability("zfs") },
+			codes.InvalidArgument},
 		"many writers": {func(r *csi.CreateVolumeRequest) {
 			r.VolumeCapabilities[0].AccessMode.Mode = csi.VolumeCapability_AccessMode_MULTI_NODE_MULTI_WRITER
 		}, codes.InvalidArgument},
-		"negative":        {func(r *csi.CreateVolumeRequest) { r.CapacityRange.RequiredBytes = -1 }, codes.InvalidArgument},
+		"negative": {func(r *csi.CreateVolumeRequest) { r.CapacityRange.RequiredBytes = -1 },
+			codes.InvalidArgument},
 		"more than limit": {func(r *csi.CreateVolumeRequest) { r.CapacityRange.LimitBytes = mebi }, codes.OutOfRange},
 		"limit below xfs": {func(r *csi.CreateVolumeRequest) {
 			r.VolumeCapabilities[0] = mountCapability("xfs")
 			r.CapacityRange.LimitBytes = 200 * mebi
 		}, codes.OutOfRange},
-		"no such source": {func(r *csi.CreateVolumeRequest) { r.VolumeContentSource = copyOf("", "nosuch", 0).VolumeContentSource }, codes.NotFound},
-		"empty source":   {func(r *csi.CreateVolumeRequest) { r.VolumeContentSource = copyOf("", "", 0).VolumeContentSource }, codes.NotFound},
+		"no such source": {func(r *csi.CreateVolumeRequest) {
+			r.VolumeContentSource = copyOf("", "nosuch",
+				0).VolumeContentSource
+		}, codes.NotFound},
+		"empty source": {func(r *csi.CreateVolumeRequest) {
+			r.VolumeContentSource = copyOf("", "",
+				0).VolumeContentSource
+		}, codes.NotFound},
 		"unknown topology": {func(r *csi.CreateVolumeRequest) {
 			r.AccessibilityRequirements = &csi.TopologyRequirement{Requisite: []*csi.Topology{{}}}
 		}, codes.InvalidArgument},
-		"no node has it":  {func(r *csi.CreateVolumeRequest) { r.AccessibilityRequirements = nil }, codes.ResourceExhausted},
-		"a path for mkfs": {func(r *csi.CreateVolumeRequest) { r.Parameters[v1alpha1.MkfsOptionsParameter] = "-I 128 /dev/sda" }, codes.InvalidArgument},
+		"no node has it": {func(r *csi.CreateVolumeRequest) { r.AccessibilityRequirements = nil },
+			codes.ResourceExhausted},
+		"a path for mkfs": {
+			func(r *csi.CreateVolumeRequest) { r.Parameters[v1alpha1.MkfsOptionsParameter] = "-I 128 /dev/sda" },
+			codes.InvalidArgument},
 		"too much for mkfs": {func(r *csi.CreateVolumeRequest) {
 			r.Parameters[v1alpha1.MkfsOptionsParameter] = strings.Repeat("-x ", 40)
 		}, codes.InvalidArgument},
@@ -326,7 +355,8 @@ func TestCreateVolumeRefuses(t *testing.T) {
 	}
 }
 
-// What a node refuses is withdrawn before the answer, so that the scheduler can choose another one; and it is not the answer to a later call.
+// What a node refuses is withdrawn before the answer, so that the scheduler can choose another one; and it is not the
+// answer to a later call.
 func TestARefusalIsWithdrawnAndNotRepeated(t *testing.T) {
 	c := newCluster(t)
 	for _, code := range []codes.Code{codes.ResourceExhausted, codes.Internal, codes.InvalidArgument} {
@@ -341,7 +371,8 @@ func TestARefusalIsWithdrawnAndNotRepeated(t *testing.T) {
 	c.agent = nil
 	c.must(c.api.Create(t.Context(), &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-2"},
-		Spec:       topolvmv1.LogicalVolumeSpec{Name: "pvc-2", NodeName: "node1", DeviceClass: "ssd", Size: *resource.NewQuantity(33*mebi, resource.BinarySI)},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: "pvc-2", NodeName: "node1", DeviceClass: "ssd",
+			Size: *resource.NewQuantity(33*mebi, resource.BinarySI)},
 	}))
 	old := c.get("pvc-2")
 	old.Spec.Size = *resource.NewQuantity(33*mebi/sector*sector, resource.BinarySI)
@@ -377,7 +408,8 @@ func TestAVolumeThatAnotherNodeHasNotMadeIsMadeHere(t *testing.T) {
 		c.serve(lv)
 	}
 	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 33*mebi, "node2"))
-	if err != nil || response.GetVolume().GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node2" {
+	if err != nil || response.GetVolume().
+		GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node2" {
 		t.Errorf("got %v, %v", response, err)
 	}
 }
@@ -389,7 +421,8 @@ func TestALostNodeSendsTheClaimElsewhere(t *testing.T) {
 		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
 		return n
 	}
-	for name, want := range map[string]codes.Code{"ready": codes.DeadlineExceeded, "silent": codes.ResourceExhausted, "gone": codes.ResourceExhausted} {
+	for name, want := range map[string]codes.Code{"ready": codes.DeadlineExceeded, "silent": codes.ResourceExhausted,
+		"gone": codes.ResourceExhausted} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, node("ready", corev1.ConditionTrue), node("silent", corev1.ConditionUnknown))
@@ -414,7 +447,8 @@ func TestCopiesAreWhereTheirSourceIs(t *testing.T) {
 	response, err := c.server.CreateVolume(t.Context(), copyOf("pvc-2", id, 80*mebi, "node1", "node2"))
 	c.must(err)
 	lv := c.get("pvc-2")
-	if lv.Spec.Source != "pvc-1" || lv.Spec.AccessType != "rw" || lv.Spec.NodeName != "node2" || response.GetVolume().GetContentSource() == nil {
+	if lv.Spec.Source != "pvc-1" || lv.Spec.AccessType != "rw" || lv.Spec.NodeName != "node2" ||
+		response.GetVolume().GetContentSource() == nil {
 		t.Errorf("got %+v", lv.Spec)
 	}
 	_, err = c.server.CreateVolume(t.Context(), copyOf("pvc-3", id, 80*mebi, "node1"))
@@ -438,15 +472,19 @@ func TestSnapshots(t *testing.T) {
 	first, err := c.server.CreateSnapshot(t.Context(), request)
 	c.must(err)
 	// The volume grows; the snapshot stays as it is.
-	_, err = c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 80 * mebi}})
+	_, err = c.server.ControllerExpandVolume(t.Context(),
+		&csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 80 * mebi}})
 	c.must(err)
 	again, err := c.server.CreateSnapshot(t.Context(), request)
 	c.must(err)
-	a, b := first.GetSnapshot(), again.GetSnapshot()
-	if a.GetSnapshotId() != b.GetSnapshotId() || !a.GetCreationTime().AsTime().Equal(b.GetCreationTime().AsTime()) || b.GetSizeBytes() != 40*mebi || !b.GetReadyToUse() {
+	a := first.GetSnapshot()
+	b := again.GetSnapshot()
+	if a.GetSnapshotId() != b.GetSnapshotId() || !a.GetCreationTime().AsTime().Equal(b.GetCreationTime().AsTime()) ||
+		b.GetSizeBytes() != 40*mebi || !b.GetReadyToUse() {
 		t.Errorf("got %v, then %v", a, b)
 	}
-	for name, r := range map[string]*csi.CreateSnapshotRequest{"no name": {SourceVolumeId: id}, "no source": {Name: "x"}} {
+	for name, r := range map[string]*csi.CreateSnapshotRequest{"no name": {SourceVolumeId: id},
+		"no source": {Name: "x"}} {
 		_, err := c.server.CreateSnapshot(t.Context(), r)
 		wantCode(t, name, err, codes.InvalidArgument)
 	}
@@ -519,7 +557,8 @@ func TestExpansion(t *testing.T) {
 	c.must(err)
 	id := response.GetVolume().GetVolumeId()
 	expand := func(size int64) (*csi.ControllerExpandVolumeResponse, error) {
-		return c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: size}})
+		return c.server.ControllerExpandVolume(t.Context(),
+			&csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: size}})
 	}
 	// Larger than what there is: refused, and taken back.
 	c.agent = func(lv *topolvmv1.LogicalVolume) {
@@ -547,7 +586,9 @@ func TestExpansion(t *testing.T) {
 		t.Errorf("smaller than it is: %v, %v", grown, err)
 	}
 	block, err := c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{
-		VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: mebi}, VolumeCapability: &csi.VolumeCapability{AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}},
+		VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: mebi},
+		VolumeCapability: &csi.VolumeCapability{
+			AccessType: &csi.VolumeCapability_Block{Block: &csi.VolumeCapability_BlockVolume{}}},
 	})
 	if err != nil || block.GetNodeExpansionRequired() {
 		t.Errorf("a block volume: %v, %v", block, err)
@@ -559,14 +600,17 @@ func TestExpansion(t *testing.T) {
 		_, err := c.server.ControllerExpandVolume(t.Context(), r)
 		wantCode(t, name, err, codes.InvalidArgument)
 	}
-	_, err = c.server.ControllerExpandVolume(t.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: "nosuch", CapacityRange: &csi.CapacityRange{RequiredBytes: 1}})
+	_, err = c.server.ControllerExpandVolume(t.Context(),
+		&csi.ControllerExpandVolumeRequest{VolumeId: "nosuch", CapacityRange: &csi.CapacityRange{RequiredBytes: 1}})
 	wantCode(t, "no such volume", err, codes.NotFound)
 
 	// An error of an older version stands in the status, and so does its size.
 	lv := c.get("pvc-1")
 	lv.Spec.Size = *resource.NewQuantity(1<<40, resource.BinarySI)
 	c.must(c.api.Update(t.Context(), lv))
-	lv.Status.Code, lv.Status.Message, lv.Status.CurrentSize = codes.ResourceExhausted, "long ago", nil
+	lv.Status.Code = codes.ResourceExhausted
+	lv.Status.Message = "long ago"
+	lv.Status.CurrentSize = nil
 	c.answer(lv)
 	if grown, err := expand(60 * mebi); err != nil || grown.GetCapacityBytes() != 60*mebi {
 		t.Errorf("an old error was repeated, or an old size was in the way: %v, %v", grown, err)
@@ -589,7 +633,8 @@ func TestTheDefaultClassIsNamedOnce(t *testing.T) {
 	c.must(c.api.Create(t.Context(), lvms))
 	for _, name := range []string{"ssd", "hdd", "hdd"} {
 		if name == "hdd" {
-			lvms.Spec.Storage.DeviceClasses[0].Default, lvms.Spec.Storage.DeviceClasses[1].Default = false, true
+			lvms.Spec.Storage.DeviceClasses[0].Default = false
+			lvms.Spec.Storage.DeviceClasses[1].Default = true
 			c.must(c.api.Update(t.Context(), lvms))
 		}
 		_, err := c.server.CreateVolume(t.Context(), classless("pvc-1"))
@@ -609,11 +654,13 @@ func TestTheDefaultClassIsNamedOnce(t *testing.T) {
 }
 
 func TestGetCapacity(t *testing.T) {
-	c := newCluster(t, offering("node1", map[string]string{"ssd": "1000000", "00default": "7"}), offering("node2", map[string]string{"ssd": "3000000"}), offering("node3", map[string]string{"ssd": "junk"}))
+	c := newCluster(t, offering("node1", map[string]string{"ssd": "1000000", "00default": "7"}),
+		offering("node2", map[string]string{"ssd": "3000000"}), offering("node3", map[string]string{"ssd": "junk"}))
 	c.agent = func(*topolvmv1.LogicalVolume) {}
 	c.must(c.api.Create(t.Context(), &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "asked"},
-		Spec:       topolvmv1.LogicalVolumeSpec{Name: "asked", NodeName: "node2", DeviceClass: "ssd", Size: resource.MustParse("1000000")},
+		Spec: topolvmv1.LogicalVolumeSpec{Name: "asked", NodeName: "node2", DeviceClass: "ssd",
+			Size: resource.MustParse("1000000")},
 	}))
 	at := func(node string) *csi.Topology {
 		return &csi.Topology{Segments: map[string]string{v1alpha1.TopologyNodeKey: node}}
@@ -632,7 +679,9 @@ func TestGetCapacity(t *testing.T) {
 		"default class":  {"", at("node1"), 7, 7},
 		"other topology": {"ssd", &csi.Topology{Segments: map[string]string{"zone": "a"}}, 0, 0},
 	} {
-		r, err := c.server.GetCapacity(t.Context(), &csi.GetCapacityRequest{Parameters: map[string]string{v1alpha1.DeviceClassParameter: tt.class}, AccessibleTopology: tt.topology})
+		r, err := c.server.GetCapacity(t.Context(),
+			&csi.GetCapacityRequest{Parameters: map[string]string{v1alpha1.DeviceClassParameter: tt.class},
+				AccessibleTopology: tt.topology})
 		if err != nil || r.GetAvailableCapacity() != tt.sum || r.GetMaximumVolumeSize().GetValue() != tt.most {
 			t.Errorf("%s: got %v, %v", name, r, err)
 		}
@@ -663,7 +712,8 @@ func TestListVolumesPageByPage(t *testing.T) {
 		r, err := c.server.ListVolumes(t.Context(), &csi.ListVolumesRequest{MaxEntries: 2, StartingToken: token})
 		c.must(err)
 		for _, e := range r.GetEntries() {
-			seen = append(seen, fmt.Sprint(e.GetVolume().GetVolumeId(), " ", e.GetStatus().GetVolumeCondition().GetAbnormal()))
+			seen = append(seen, fmt.Sprint(e.GetVolume().GetVolumeId(), " ",
+				e.GetStatus().GetVolumeCondition().GetAbnormal()))
 		}
 		if token = r.GetNextToken(); token == "" {
 			break
@@ -712,7 +762,8 @@ func TestASecondCallForTheSameVolumeIsSentAway(t *testing.T) {
 
 // The cache knows nothing yet of what was chosen a moment ago.
 func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
-	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(400 * mebi)}), offering("node2", map[string]string{"ssd": fmt.Sprint(390 * mebi)}))
+	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(400 * mebi)}),
+		offering("node2", map[string]string{"ssd": fmt.Sprint(390 * mebi)}))
 	c.agent = func(*topolvmv1.LogicalVolume) {}
 	count := map[string]int{}
 	for i := range 8 {
@@ -724,18 +775,22 @@ func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 	if count["node1"] != 4 || count["node2"] != 4 {
 		t.Errorf("got %v", count)
 	}
-	if room, most, err := c.server.roomiest(t.Context(), "ssd", []string{"node2", "node3"}); err != nil || room != "node2" || most != 30*mebi {
+	if room, most, err := c.server.roomiest(t.Context(), "ssd", []string{"node2", "node3"}); err != nil ||
+		room != "node2" || most != 30*mebi {
 		t.Errorf("got %s, %d, %v", room, most, err)
 	}
 	wish, err := c.server.wishOf(t.Context(), wanted("pvc-9", 90*mebi))
 	c.must(err)
-	wantCode(t, "more than there is", c.server.place(t.Context(), wish, nil, &csi.CreateVolumeRequest{}), codes.ResourceExhausted)
+	wantCode(t, "more than there is", c.server.place(t.Context(), wish, nil, &csi.CreateVolumeRequest{}),
+		codes.ResourceExhausted)
 }
 
-// The call for a volume ended before its node answered. The room that the next call finds is that which the volume itself will take.
+// The call for a volume ended before its node answered. The room that the next call finds is that which the volume
+// itself will take.
 func TestAVolumeThatIsBeingMadeKeepsItsNode(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(100 * mebi)}), offering("node2", map[string]string{"ssd": fmt.Sprint(20 * mebi)}))
+	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(100 * mebi)}),
+		offering("node2", map[string]string{"ssd": fmt.Sprint(20 * mebi)}))
 	c.agent = func(*topolvmv1.LogicalVolume) {}
 	for _, nodes := range [][]string{nil, {"node1", "node2"}} {
 		short, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -743,7 +798,8 @@ func TestAVolumeThatIsBeingMadeKeepsItsNode(t *testing.T) {
 		cancel()
 		wantCode(t, "an agent that is slow", err, codes.DeadlineExceeded)
 		first := c.get("pvc-1")
-		c.must(c.api.Create(t.Context(), offering(fmt.Sprint("larger-", len(nodes)), map[string]string{"ssd": fmt.Sprint(900 * mebi)})))
+		c.must(c.api.Create(t.Context(), offering(fmt.Sprint("larger-", len(nodes)),
+			map[string]string{"ssd": fmt.Sprint(900 * mebi)})))
 		short, cancel = context.WithTimeout(t.Context(), time.Second)
 		_, err = c.server.CreateVolume(short, wanted("pvc-1", 90*mebi, nodes...))
 		cancel()
@@ -756,7 +812,9 @@ func TestAVolumeThatIsBeingMadeKeepsItsNode(t *testing.T) {
 
 // With immediate binding all nodes are named, in any order.
 func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T) {
-	c := newCluster(t, offering("node1", map[string]string{"ssd": "1000000000"}), offering("node2", map[string]string{"ssd": "3000000000"}), offering("node3", map[string]string{"ssd": "9000000000"}))
+	c := newCluster(t, offering("node1", map[string]string{"ssd": "1000000000"}),
+		offering("node2", map[string]string{"ssd": "3000000000"}),
+		offering("node3", map[string]string{"ssd": "9000000000"}))
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "data"}}
 	c.must(c.api.Create(t.Context(), claim))
 	place := func() string {

@@ -16,9 +16,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// ControllerExpandVolume grows a volume. After a request that failed, the object asks for the size that the volume has: the node does
-// not go on trying, and a smaller request is answered from what is there.
-func (s *ControllerServer) ControllerExpandVolume(ctx context.Context, request *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+// ControllerExpandVolume grows a volume. After a request that failed, the object asks for the size that the volume has:
+// the node does not go on trying, and a smaller request is answered from what is there.
+func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
+	request *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	id := request.GetVolumeId()
 	if id == "" {
 		return nil, status.Error(codes.InvalidArgument, "no volume_id is given")
@@ -45,7 +46,8 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context, request *
 	if err != nil {
 		return nil, err
 	}
-	return &csi.ControllerExpandVolumeResponse{CapacityBytes: size, NodeExpansionRequired: request.GetVolumeCapability().GetBlock() == nil}, nil
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: size,
+		NodeExpansionRequired: request.GetVolumeCapability().GetBlock() == nil}, nil
 }
 
 // grow asks the node for a size and waits for it.
@@ -61,7 +63,8 @@ func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume
 	}
 	waiting, cancel := inTime(ctx)
 	defer cancel()
-	last, err := s.await(waiting, joined, asked, func(now *topolvmv1.LogicalVolume) (bool, error) { return s.grown(waiting, asked, now, size) })
+	last, err := s.await(waiting, joined, asked,
+		func(now *topolvmv1.LogicalVolume) (bool, error) { return s.grown(waiting, asked, now, size) })
 	switch {
 	case err == nil && has(last, size):
 		return last.Status.CurrentSize.Value(), nil
@@ -97,8 +100,8 @@ func (s *ControllerServer) grown(ctx context.Context, asked, now *topolvmv1.Logi
 	return live != nil && live.ResourceVersion == now.ResourceVersion, nil
 }
 
-// expandCode is the code of a refused growth. No other node can help, so that there is no room is a size that cannot be had: the resizer
-// then takes a smaller request (external-resizer, isInfeasibleError; KEP-1790).
+// expandCode is the code of a refused growth. No other node can help, so that there is no room is a size that cannot be
+// had: the resizer then takes a smaller request (external-resizer, isInfeasibleError; KEP-1790).
 func expandCode(code codes.Code) codes.Code {
 	if code == codes.ResourceExhausted {
 		return codes.OutOfRange
@@ -111,10 +114,11 @@ func has(lv *topolvmv1.LogicalVolume, size int64) bool {
 	return lv.Status.CurrentSize != nil && lv.Status.CurrentSize.Value() >= size
 }
 
-// ask writes down the size that a volume shall have: at least the one that it has; 0 takes back what was asked for. Then it takes away
-// the answer to an earlier request. In this order the node does not try the earlier one once more; and it writes no answer to an object
-// that has changed since it was read.
-func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume, size int64) (*topolvmv1.LogicalVolume, error) {
+// ask writes down the size that a volume shall have: at least the one that it has; 0 takes back what was asked for.
+// Then it takes away the answer to an earlier request. In this order the node does not try the earlier one once more;
+// and it writes no answer to an object that has changed since it was read.
+func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
+	size int64) (*topolvmv1.LogicalVolume, error) {
 	var now *topolvmv1.LogicalVolume
 	err := clientretry.RetryOnConflict(clientretry.DefaultBackoff, func() error {
 		now = &topolvmv1.LogicalVolume{}
@@ -145,7 +149,8 @@ func (s *ControllerServer) clear(ctx context.Context, now *topolvmv1.LogicalVolu
 		return nil
 	}
 	before := now.DeepCopy()
-	now.Status.Code, now.Status.Message = codes.OK, ""
+	now.Status.Code = codes.OK
+	now.Status.Message = ""
 	return s.Client.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 

@@ -40,7 +40,8 @@ type FileSystems struct {
 // mounts of its volumes.
 func NewFileSystems(node string) *FileSystems {
 	return &FileSystems{
-		node: node, mountInfo: mountInfo, sysfs: "/sys", usage: usageOf, calls: bounded.New(fileSystemTimeout, maxSilent),
+		node: node, mountInfo: mountInfo, sysfs: "/sys", usage: usageOf,
+		calls: bounded.New(fileSystemTimeout, maxSilent),
 	}
 }
 
@@ -145,7 +146,8 @@ func isBroken(err error) bool {
 }
 
 // remedy is what to do about a broken file system.
-const remedy = "see the kernel's log on the node; stop the Pods that use the claim, so that the volume is unmounted, and start " +
+const remedy = "see the kernel's log on the node; stop the Pods that use the claim, so that the volume is " +
+	"unmounted, and start " +
 	"them again: it is checked before it is mounted; if it stays so, restore the volume from a snapshot or a backup"
 
 // judge words what is wrong with a file system; "" if nothing is.
@@ -161,11 +163,14 @@ func (f *FileSystems) judge(volume, path string, mounts []mount.MountInfo, err e
 	if wrong == "" {
 		wrong = "has errors"
 	}
-	kind, source := "the file system", ""
+	kind := "the file system"
+	source := ""
 	if len(mounts) > 0 {
-		kind, source = "the "+mounts[0].FsType+" file system", ", device "+mounts[0].Source
+		kind = "the " + mounts[0].FsType + " file system"
+		source = ", device " + mounts[0].Source
 	}
-	return fmt.Sprintf("%s of volume %s on node %s (%s%s) %s%s: %s", kind, volume, f.node, path, source, wrong, recorded, remedy)
+	return fmt.Sprintf("%s of volume %s on node %s (%s%s) %s%s: %s", kind, volume, f.node, path, source, wrong,
+		recorded, remedy)
 }
 
 // stateOf returns what the options of a file system say: that it became read-only, or does not work any more. A file

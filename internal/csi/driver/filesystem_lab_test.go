@@ -33,10 +33,14 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 		do      func(m *mapping, folder string)
 		want    string
 	}{
-		"ext4, an error":              {"ext4", []string{"errors=remount-ro"}, (*mapping).triggerError, "recorded 1 errors"},
-		"ext4 that goes on":           {"ext4", []string{"errors=continue"}, (*mapping).triggerError, "recorded 1 errors"},
-		"ext4, the disk is gone":      {"ext4", []string{"errors=remount-ro"}, func(m *mapping, folder string) { m.fail(dead, folder) }, "; it has recorded "},
-		"XFS, the disk is gone":       {"xfs", nil, func(m *mapping, folder string) { m.fail(dead, folder) }, "does not work (input/output error)"},
+		"ext4, an error": {"ext4", []string{"errors=remount-ro"}, (*mapping).triggerError,
+			"recorded 1 errors"},
+		"ext4 that goes on": {"ext4", []string{"errors=continue"}, (*mapping).triggerError,
+			"recorded 1 errors"},
+		"ext4, the disk is gone": {"ext4", []string{"errors=remount-ro"},
+			func(m *mapping, folder string) { m.fail(dead, folder) }, "; it has recorded "},
+		"XFS, the disk is gone": {"xfs", nil, func(m *mapping, folder string) { m.fail(dead, folder) },
+			"does not work (input/output error)"},
 		"XFS that is shut down":       {"xfs", nil, (*mapping).shutDown, "does not work (input/output error)"},
 		"ext4, mounted read-only":     {"ext4", []string{"ro"}, func(*mapping, string) {}, ""},
 		"ext4, another mount says so": {"ext4", nil, (*mapping).readOnlyBelow, "became read-only after an error"},
@@ -57,7 +61,8 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 			b := newBench(t)
 			b.server.FileSystems = NewFileSystems("node1")
 			stats := func() *csi.NodeGetVolumeStatsResponse {
-				got, err := b.server.NodeGetVolumeStats(t.Context(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: folder})
+				got, err := b.server.NodeGetVolumeStats(t.Context(),
+					&csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: folder})
 				m.ok(err)
 				return got
 			}
@@ -73,13 +78,16 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 				got = stats()
 			}
 			t.Log(got.VolumeCondition.Message)
-			if got.VolumeCondition.Abnormal != (test.want != "") || !strings.Contains(got.VolumeCondition.Message, test.want) {
+			if got.VolumeCondition.Abnormal != (test.want != "") ||
+				!strings.Contains(got.VolumeCondition.Message, test.want) {
 				t.Errorf("got %+v", got)
 			}
 			number, err := m.host.number(mapped)
 			m.ok(err)
-			list, err := b.server.FileSystems.Problems(context.Background(), map[string]string{number.String(): "vg1/" + id})
-			if err != nil || !strings.Contains(list[number.String()], test.want) || (len(list) != 0) != (test.want != "") {
+			list, err := b.server.FileSystems.Problems(context.Background(),
+				map[string]string{number.String(): "vg1/" + id})
+			if err != nil || !strings.Contains(list[number.String()], test.want) ||
+				(len(list) != 0) != (test.want != "") {
 				t.Errorf("got %v, %v", list, err)
 			}
 		})
@@ -91,7 +99,8 @@ func (m *mapping) triggerError(string) {
 	m.Helper()
 	device, err := filepath.EvalSymlinks(mapped)
 	m.ok(err)
-	m.ok(os.WriteFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "trigger_fs_error"), []byte("of the test"), 0o200))
+	m.ok(os.WriteFile(filepath.Join("/sys/fs/ext4", filepath.Base(device), "trigger_fs_error"),
+		[]byte("of the test"), 0o200))
 }
 
 // replace gives the device another table, whatever the file system on it says.
@@ -116,7 +125,8 @@ func (m *mapping) fail(table, folder string) {
 		m.Fatal("metadata was written to a device that gives errors")
 	}
 	// ext4 finds out at a later change that its journal has ended.
-	for end := time.Now().Add(20 * time.Second); os.Mkdir(filepath.Join(folder, fmt.Sprint(time.Now().UnixNano())), 0o700) == nil; {
+	for end := time.Now().Add(20 * time.Second); os.Mkdir(filepath.Join(folder, fmt.Sprint(time.Now().UnixNano())),
+		0o700) == nil; {
 		if time.Now().After(end) {
 			m.Fatal("the file system takes changes for a device that gives errors")
 		}

@@ -21,7 +21,8 @@ const (
 	staged    = "120 30 254:7 / /staging %s,noatime shared:60 - %s /dev/mapper/vg1-8a6e %s\n"
 	published = "121 30 254:7 / /target %s,noatime shared:61 - %s /dev/mapper/vg1-8a6e %s\n"
 	// Two mounts of others, the second with a space in its path.
-	others = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n23 22 8:2 / /a\\040b ro shared:2 - xfs /dev/sda2 ro\n"
+	others = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n23 22 8:2 / /a\\040b ro " +
+		"shared:2 - xfs /dev/sda2 ro\n"
 	// A block volume is a file of /dev that is bound to the target; the state of /dev is not its own.
 	block = "140 30 0:5 /dm-7 /block rw,nosuid shared:2 - devtmpfs udev rw,size=1k\n"
 )
@@ -35,7 +36,8 @@ func newFileSystems(t *testing.T, table string, answer error) *FileSystems {
 	t.Helper()
 	f := NewFileSystems("node1")
 	dir := t.TempDir()
-	f.mountInfo, f.sysfs = filepath.Join(dir, "mountinfo"), dir
+	f.mountInfo = filepath.Join(dir, "mountinfo")
+	f.sysfs = dir
 	writeFile(t, f.mountInfo, table)
 	f.usage = func(string) ([]volumeUsage, error) {
 		if answer != nil {
@@ -65,7 +67,8 @@ func (f *FileSystems) record(t *testing.T, count string) {
 	if err := os.Symlink("../../devices/virtual/block/dm-7", filepath.Join(f.sysfs, "dev/block/254:7")); err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"errors_count": count, "last_error_time": "1767225600", "last_error_func": "ext4_lookup"} {
+	for name, content := range map[string]string{"errors_count": count, "last_error_time": "1767225600",
+		"last_error_func": "ext4_lookup"} {
 		writeFile(t, filepath.Join(f.sysfs, "fs/ext4/dm-7", name), content+"\n")
 	}
 }
@@ -77,18 +80,25 @@ func TestBrokenFileSystemsAreAbnormal(t *testing.T) {
 		errors string // of ext4's
 		want   []string
 	}{
-		"well":                                 {table: mountsOf("rw", "ext4", "rw")},
-		"XFS, well":                            {table: mountsOf("rw", "xfs", "rw,attr2,inode64")},
-		"ext4 without errors":                  {table: mountsOf("rw", "ext4", "rw"), errors: "0"},
-		"mounted read-only":                    {table: mountsOf("ro", "ext4", "ro")},
-		"published read-only":                  {table: fmt.Sprintf(staged+published, "rw", "ext4", "rw", "ro", "ext4", "rw")},
-		"read-only after an error":             {table: mountsOf("rw", "ext4", "ro,errors=remount-ro"), want: []string{"became read-only"}},
-		"published read-only, after an error":  {table: fmt.Sprintf(published+staged, "ro", "ext4", "ro", "rw", "ext4", "ro"), want: []string{"became read-only"}},
-		"read-only after an error, Linux 6.14": {table: mountsOf("rw", "ext4", "rw,emergency_ro"), want: []string{"became read-only"}},
-		"shut down, Linux 6.14":                {table: mountsOf("rw", "ext4", "rw,shutdown"), want: []string{"shut down"}},
-		"XFS that is shut down":                {table: mountsOf("rw", "xfs", "rw"), answer: unix.EIO, want: []string{"does not work (input/output error)"}},
-		"shut down, ESHUTDOWN":                 {table: mountsOf("rw", "xfs", "rw"), answer: unix.ESHUTDOWN, want: []string{"does not work"}},
-		"corrupt":                              {table: mountsOf("rw", "xfs", "rw"), answer: fmt.Errorf("stat: %w", unix.EUCLEAN), want: []string{"structure needs cleaning"}},
+		"well":                {table: mountsOf("rw", "ext4", "rw")},
+		"XFS, well":           {table: mountsOf("rw", "xfs", "rw,attr2,inode64")},
+		"ext4 without errors": {table: mountsOf("rw", "ext4", "rw"), errors: "0"},
+		"mounted read-only":   {table: mountsOf("ro", "ext4", "ro")},
+		"published read-only": {table: fmt.Sprintf(staged+published, "rw", "ext4", "rw",
+			"ro", "ext4", "rw")},
+		"read-only after an error": {table: mountsOf("rw", "ext4", "ro,errors=remount-ro"),
+			want: []string{"became read-only"}},
+		"published read-only, after an error": {table: fmt.Sprintf(published+staged, "ro", "ext4", "ro", "rw", "ext4",
+			"ro"), want: []string{"became read-only"}},
+		"read-only after an error, Linux 6.14": {table: mountsOf("rw", "ext4", "rw,emergency_ro"),
+			want: []string{"became read-only"}},
+		"shut down, Linux 6.14": {table: mountsOf("rw", "ext4", "rw,shutdown"), want: []string{"shut down"}},
+		"XFS that is shut down": {table: mountsOf("rw", "xfs", "rw"), answer: unix.EIO,
+			want: []string{"does not work (input/output error)"}},
+		"shut down, ESHUTDOWN": {table: mountsOf("rw", "xfs", "rw"), answer: unix.ESHUTDOWN,
+			want: []string{"does not work"}},
+		"corrupt": {table: mountsOf("rw", "xfs", "rw"), answer: fmt.Errorf("stat: %w", unix.EUCLEAN),
+			want: []string{"structure needs cleaning"}},
 		"goes on after errors": {table: mountsOf("rw", "ext4", "rw"), errors: "3",
 			want: []string{"has errors", "recorded 3 errors", "2026-01-01T00:00:00Z", "ext4_lookup"}},
 	} {
@@ -150,7 +160,9 @@ func TestMountsThatCannotBeReadAreNotWell(t *testing.T) {
 func TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody(t *testing.T) {
 	table := mountsOf("rw", "ext4", "rw") + "150 30 254:9 / /other rw shared:70 - ext4 /dev/mapper/vg1-other rw\n"
 	synctest.Test(t, func(t *testing.T) {
-		f, calls, release := newFileSystems(t, table, nil), atomic.Int32{}, make(chan struct{})
+		f := newFileSystems(t, table, nil)
+		calls := atomic.Int32{}
+		release := make(chan struct{})
 		f.usage = func(path string) ([]volumeUsage, error) {
 			if path != "/other" {
 				calls.Add(1)
@@ -161,7 +173,8 @@ func TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody(t *testing.T) {
 		begun := time.Now()
 		for range 3 {
 			list, err := f.Problems(t.Context(), map[string]string{"254:7": "vg1/8a6e", "254:9": "vg1/other"})
-			if err != nil || len(list) != 1 || !strings.Contains(list["254:7"], "has not answered since") || time.Since(begun) != fileSystemTimeout {
+			if err != nil || len(list) != 1 || !strings.Contains(list["254:7"], "has not answered since") ||
+				time.Since(begun) != fileSystemTimeout {
 				t.Errorf("after %s: got %v, %v", time.Since(begun), list, err)
 			}
 			usage, wrong, err := f.At(t.Context(), "8a6e", "/staging")
@@ -185,9 +198,11 @@ func TestStatsOfABrokenFileSystem(t *testing.T) {
 	b := newBench(t)
 	b.server.FileSystems = newFileSystems(t, mountsOf("rw", "xfs", "rw"), unix.EIO)
 	b.volumes.wrong = "thin pool vg1/pool is full"
-	got, err := b.server.NodeGetVolumeStats(context.Background(), &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: "/target"})
+	got, err := b.server.NodeGetVolumeStats(context.Background(),
+		&csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: "/target"})
 	b.wantCode(err, codes.OK)
-	for _, word := range []string{"xfs", id, "/dev/mapper/vg1-8a6e", "node1", "input/output error", "stop the Pods", b.volumes.wrong} {
+	for _, word := range []string{"xfs", id, "/dev/mapper/vg1-8a6e", "node1", "input/output error", "stop the Pods",
+		b.volumes.wrong} {
 		if !got.VolumeCondition.Abnormal || !strings.Contains(got.VolumeCondition.Message, word) {
 			t.Errorf("got %+v, want %q", got.VolumeCondition, word)
 		}

@@ -146,10 +146,12 @@ func sizeOf(path string) (int64, error) {
 	return f.Seek(0, io.SeekEnd)
 }
 
-// readable is how much is read at both ends of a device: where file systems, RAID and partition tables have what they are known by.
+// readable is how much is read at both ends of a device: where file systems, RAID and partition tables have what they
+// are known by.
 const readable = 1 << 20
 
-// probe reads first, past the page cache: blkid gives the same exit status for a blank device and for one that gives errors.
+// probe reads first, past the page cache: blkid gives the same exit status for a blank device and for one that gives
+// errors.
 func (host) probe(ctx context.Context, path string) (content, error) {
 	if err := readEnds(path); err != nil {
 		return content{}, err
@@ -238,7 +240,8 @@ func (host) check(ctx context.Context, path, fileSystem string) error {
 	return err
 }
 
-// isHeld tells whether a device is mounted somewhere, in whatever namespace: then the kernel looks after the file system.
+// isHeld tells whether a device is mounted somewhere, in whatever namespace: then the kernel looks after the file
+// system.
 func isHeld(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_EXCL, 0)
 	if err == nil {
@@ -277,8 +280,8 @@ func accepted(program string, exitCode int) bool {
 	return program == "blkid" && exitCode == blkidNothing || program == "e2fsck" && exitCode == fsckRepaired
 }
 
-// run runs a program of the agent's image. What it printed is in the error. At its limit, or when ctx ends, it gets SIGTERM,
-// and SIGKILL after killDelay.
+// run runs a program of the agent's image. What it printed is in the error. At its limit, or when ctx ends, it gets
+// SIGTERM, and SIGKILL after killDelay.
 func run(ctx context.Context, limit time.Duration, program string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -289,7 +292,8 @@ func run(ctx context.Context, limit time.Duration, program string, args ...strin
 	cmd.Stderr = &stderr
 	begun := time.Now()
 	out, err := cmd.Output()
-	logger := log.FromContext(ctx).WithName("host").WithValues("command", strings.Join(append([]string{program}, args...), " "),
+	logger := log.FromContext(ctx).WithName("host").WithValues("command",
+		strings.Join(append([]string{program}, args...), " "),
 		"took", time.Since(begun).Round(time.Millisecond).String())
 	if err == nil {
 		logger.V(1).Info("Command succeeded")

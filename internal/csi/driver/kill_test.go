@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// This file ends the process before and after each thing that it changes: a write to the API server, a command of LVM or mkfs, a mount.
-// How many there are is counted in a run that nobody ends, so a new one cannot be forgotten.
+// This file ends the process before and after each thing that it changes: a write to the API server, a command of LVM
+// or mkfs, a mount. How many there are is counted in a run that nobody ends, so a new one cannot be forgotten.
 
 var errKilled = errors.New("killed")
 
@@ -25,8 +25,8 @@ var errKilled = errors.New("killed")
 type points struct {
 	mu     sync.Mutex
 	passed int
-	// at is the point that ends the process, counted from 1; 0 is none. after tells whether it still has its effect; midway, only its
-	// damage.
+	// at is the point that ends the process, counted from 1; 0 is none. after tells whether it still has its effect;
+	// midway, only its damage.
 	at     int
 	effect effect
 	dead   bool
@@ -77,7 +77,8 @@ func (p *points) restart() {
 	if p.total == 0 {
 		p.total = p.passed
 	}
-	p.at, p.dead = 0, false
+	p.at = 0
+	p.dead = false
 }
 
 // armed counts the points of a run, then runs again for each of them. run does the same from the beginning each time.
@@ -113,14 +114,17 @@ func (c *cluster) guarded(p *points) {
 		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
 			return errors.New("the controller patches")
 		},
-		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, patch client.Patch, options ...client.PatchOption) error {
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, patch client.Patch,
+			options ...client.PatchOption) error {
 			return p.pass(func() error { return w.Patch(ctx, o, patch, options...) }, nil)
 		},
-		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, patch client.Patch, options ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, patch client.Patch,
+			options ...client.SubResourcePatchOption) error {
 			return p.pass(func() error { return w.SubResource(sub).Patch(ctx, o, patch, options...) }, nil)
 		},
 	})
-	c.server = NewControllerServer(ControllerOptions{Client: cached(gated), Live: gated, Active: cached(gated), NameOf: c.nameOf})
+	c.server = NewControllerServer(ControllerOptions{Client: cached(gated), Live: gated, Active: cached(gated),
+		NameOf: c.nameOf})
 }
 
 // objects are the LogicalVolumes, without what differs from run to run.
@@ -131,8 +135,10 @@ func (c *cluster) objects() string {
 	var lines []string
 	for i := range list.Items {
 		lv := &list.Items[i]
-		lines = append(lines, fmt.Sprintf("%s on %s of %q: %d of %d, made %v, code %s, finalizers %q", lv.Name, lv.Spec.NodeName, lv.Spec.Source,
-			lv.Status.CurrentSize.Value(), lv.Spec.Size.Value(), lv.Status.VolumeID != "", lv.Status.Code, lv.Finalizers))
+		lines = append(lines, fmt.Sprintf("%s on %s of %q: %d of %d, made %v, code %s, finalizers %q", lv.Name,
+			lv.Spec.NodeName, lv.Spec.Source,
+			lv.Status.CurrentSize.Value(), lv.Spec.Size.Value(), lv.Status.VolumeID != "",
+			lv.Status.Code, lv.Finalizers))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -184,7 +190,8 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 		"snapshot": {
 			prepare: func(c *cluster) string { return create(c, "pvc-1") },
 			request: func(c *cluster, id string) error {
-				_, err := c.server.CreateSnapshot(c.Context(), &csi.CreateSnapshotRequest{Name: "snapshot-1", SourceVolumeId: id})
+				_, err := c.server.CreateSnapshot(c.Context(),
+					&csi.CreateSnapshotRequest{Name: "snapshot-1", SourceVolumeId: id})
 				return err
 			},
 			want: []string{"pvc-1 on node1", `snapshot-1 on node1 of "pvc-1"`},
@@ -200,7 +207,9 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 		"expand": {
 			prepare: func(c *cluster) string { return create(c, "pvc-1") },
 			request: func(c *cluster, id string) error {
-				_, err := c.server.ControllerExpandVolume(c.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 80 * mebi}})
+				_, err := c.server.ControllerExpandVolume(c.Context(),
+					&csi.ControllerExpandVolumeRequest{VolumeId: id,
+						CapacityRange: &csi.CapacityRange{RequiredBytes: 80 * mebi}})
 				return err
 			},
 			want: []string{"pvc-1 on node1 of \"\": 83886080 of 83886080"},
@@ -216,7 +225,9 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 				return id
 			},
 			request: func(c *cluster, id string) error {
-				_, err := c.server.ControllerExpandVolume(c.Context(), &csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 80 * mebi}})
+				_, err := c.server.ControllerExpandVolume(c.Context(),
+					&csi.ControllerExpandVolumeRequest{VolumeId: id,
+						CapacityRange: &csi.CapacityRange{RequiredBytes: 80 * mebi}})
 				return err
 			},
 			code: codes.OutOfRange,
@@ -232,7 +243,8 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 		},
 		"delete a snapshot": {
 			prepare: func(c *cluster) string {
-				r, err := c.server.CreateSnapshot(c.Context(), &csi.CreateSnapshotRequest{Name: "snapshot-1", SourceVolumeId: create(c, "pvc-1")})
+				r, err := c.server.CreateSnapshot(c.Context(),
+					&csi.CreateSnapshotRequest{Name: "snapshot-1", SourceVolumeId: create(c, "pvc-1")})
 				c.must(err)
 				return r.GetSnapshot().GetSnapshotId()
 			},
@@ -246,7 +258,8 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			unharmed := ""
 			armed(t, []effect{before, after}, func(t *testing.T, p *points) {
-				c, id := newCluster(t), ""
+				c := newCluster(t)
+				id := ""
 				if operation.prepare != nil {
 					id = operation.prepare(c)
 				}
@@ -272,7 +285,8 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 				if got == "" {
 					lines = nil
 				}
-				if got != unharmed || !slices.EqualFunc(lines, operation.want, func(line, want string) bool { return strings.HasPrefix(line, want) }) {
+				if got != unharmed || !slices.EqualFunc(lines, operation.want,
+					func(line, want string) bool { return strings.HasPrefix(line, want) }) {
 					t.Errorf("got\n%s\nwant %q, as when nobody is killed:\n%s", got, operation.want, unharmed)
 				}
 			})
@@ -282,7 +296,8 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 
 // guarded lets the node service change things through points.
 func (b *bench) guarded(p *points) {
-	b.volumes.points, b.host.points = p, p
+	b.volumes.points = p
+	b.host.points = p
 	server := NewNodeServer(b.server.NodeOptions)
 	server.host = b.host
 	b.server = server
@@ -292,15 +307,19 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 	stage := func(b *bench) error { return b.stage("xfs", writer) }
 	publish := func(b *bench) error { return b.publish(false, false) }
 	unpublish := func(b *bench) error {
-		_, err := b.server.NodeUnpublishVolume(b.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: b.target})
+		_, err := b.server.NodeUnpublishVolume(b.Context(),
+			&csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: b.target})
 		return err
 	}
 	unstage := func(b *bench) error {
-		_, err := b.server.NodeUnstageVolume(b.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging})
+		_, err := b.server.NodeUnstageVolume(b.Context(),
+			&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging})
 		return err
 	}
 	grow := func(b *bench) error {
-		_, err := b.server.NodeExpandVolume(b.Context(), &csi.NodeExpandVolumeRequest{VolumeId: id, VolumePath: b.target, StagingTargetPath: b.staging, CapacityRange: &csi.CapacityRange{RequiredBytes: 1}})
+		_, err := b.server.NodeExpandVolume(b.Context(),
+			&csi.NodeExpandVolumeRequest{VolumeId: id, VolumePath: b.target, StagingTargetPath: b.staging,
+				CapacityRange: &csi.CapacityRange{RequiredBytes: 1}})
 		return err
 	}
 	for name, operation := range map[string]struct {
@@ -309,20 +328,31 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 		mounts            int
 		tags              string
 	}{
-		"first use":                       {requests: []func(*bench) error{stage, publish}, mounts: 2, tags: "lvms.formatted=xfs"},
-		"first use of an inactive volume": {requests: []func(*bench) error{stage, publish}, inactive: true, mounts: 2, tags: "lvms.formatted=xfs"},
-		"second use":                      {prepare: []func(*bench) error{stage, publish, unpublish, unstage}, requests: []func(*bench) error{stage, publish}, mounts: 2, tags: "lvms.formatted=xfs"},
-		"growth":                          {prepare: []func(*bench) error{stage, publish}, requests: []func(*bench) error{grow}, mounts: 2, tags: "lvms.formatted=xfs"},
-		"end of use":                      {prepare: []func(*bench) error{stage, publish}, requests: []func(*bench) error{unpublish, unstage}, tags: "lvms.formatted=xfs"},
-		"a block volume":                  {requests: []func(*bench) error{func(b *bench) error { return b.publish(true, false) }}, mounts: 1},
-		"end of a block volume":           {prepare: []func(*bench) error{func(b *bench) error { return b.publish(true, false) }}, requests: []func(*bench) error{unpublish}},
+		"first use": {requests: []func(*bench) error{stage, publish}, mounts: 2,
+			tags: "lvms.formatted=xfs"},
+		"first use of an inactive volume": {requests: []func(*bench) error{stage, publish}, inactive: true, mounts: 2,
+			tags: "lvms.formatted=xfs"},
+		"second use": {prepare: []func(*bench) error{stage, publish, unpublish, unstage},
+			requests: []func(*bench) error{stage, publish}, mounts: 2, tags: "lvms.formatted=xfs"},
+		"growth": {prepare: []func(*bench) error{stage, publish}, requests: []func(*bench) error{grow},
+			mounts: 2, tags: "lvms.formatted=xfs"},
+		"end of use": {prepare: []func(*bench) error{stage, publish},
+			requests: []func(*bench) error{unpublish, unstage}, tags: "lvms.formatted=xfs"},
+		"a block volume": {requests: []func(*bench) error{func(b *bench) error {
+			return b.publish(true,
+				false)
+		}}, mounts: 1},
+		"end of a block volume": {prepare: []func(*bench) error{func(b *bench) error { return b.publish(true, false) }},
+			requests: []func(*bench) error{unpublish}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			armed(t, []effect{before, midway, after}, func(t *testing.T, p *points) {
 				b := newBench(t)
 				b.volumes.lv.Tags = []string{"lvms.new"}
 				if operation.inactive {
-					b.volumes.lv.Attr, b.volumes.lv.DevMajor, b.volumes.lv.DevMinor = "-wi-------", 0, 0
+					b.volumes.lv.Attr = "-wi-------"
+					b.volumes.lv.DevMajor = 0
+					b.volumes.lv.DevMinor = 0
 				}
 				for _, do := range operation.prepare {
 					b.wantCode(do(b), codes.OK)
@@ -349,7 +379,8 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 						t.Error("a volume that a Pod may have used was formatted again")
 					}
 				}
-				if got := strings.Join(b.volumes.lv.GetTags(), " "); got != operation.tags || len(b.host.mounts) != operation.mounts {
+				if got := strings.Join(b.volumes.lv.GetTags(), " "); got != operation.tags ||
+					len(b.host.mounts) != operation.mounts {
 					t.Errorf("got the tags %q and the mounts %v", got, b.host.mounts)
 				}
 				if operation.tags != "" && b.host.found != (content{"xfs", true}) {

@@ -139,7 +139,8 @@ func TestLabLifeOfAFileSystem(t *testing.T) {
 			m.ok(m.host.mount(mapped, folder, kind, fileSystems[kind].mount))
 			number, err := m.host.number(mapped)
 			m.ok(err)
-			for what, f := range map[string]func(string) (deviceNumber, error){"mounted": m.host.mounted, "shows": m.host.shows} {
+			for what, f := range map[string]func(string) (deviceNumber, error){"mounted": m.host.mounted,
+				"shows": m.host.shows} {
 				if got, err := f(folder); err != nil || got != number {
 					t.Errorf("%s: %s, %v, want %s", what, got, err, number)
 				}
@@ -167,7 +168,8 @@ func TestLabLifeOfAFileSystem(t *testing.T) {
 			m.ok(m.host.mount(mapped, folder, kind, fileSystems[kind].mount))
 			info, err := os.Stat(folder)
 			m.ok(err)
-			if data, err := os.ReadFile(filepath.Join(folder, "a")); err != nil || string(data) != "data" || info.Mode().Perm() != 0o700 {
+			if data, err := os.ReadFile(filepath.Join(folder, "a")); err != nil || string(data) != "data" ||
+				info.Mode().Perm() != 0o700 {
 				t.Errorf("got %q, %v, mode %s", data, err, info.Mode())
 			}
 			m.ok(m.host.unmount(folder))
@@ -198,7 +200,9 @@ func TestLabALongCheckOutlivesItsCall(t *testing.T) {
 	m.ok(err)
 	b := newBench(t)
 	lv := b.volumes.lv
-	lv.Path, lv.DevMajor, lv.DevMinor = mapped, number.major, number.minor
+	lv.Path = mapped
+	lv.DevMajor = number.major
+	lv.DevMinor = number.minor
 	b.server.host = m.host
 	request := &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: b.staging, VolumeCapability: capability("ext4", writer),

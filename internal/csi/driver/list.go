@@ -17,9 +17,10 @@ import (
 // maxEntries is how many volumes a page has if the caller does not say.
 const maxEntries = 500
 
-// ListVolumes returns the volumes, snapshots not among them, in the order of their names. A token is the name of the last that was
-// returned, so what comes and goes in between does not shift the others.
-func (s *ControllerServer) ListVolumes(ctx context.Context, request *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+// ListVolumes returns the volumes, snapshots not among them, in the order of their names. A token is the name of the
+// last that was returned, so what comes and goes in between does not shift the others.
+func (s *ControllerServer) ListVolumes(ctx context.Context,
+	request *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
 	if request.GetMaxEntries() < 0 {
 		return nil, status.Errorf(codes.InvalidArgument, "max_entries is %d", request.GetMaxEntries())
 	}
@@ -43,7 +44,8 @@ func (s *ControllerServer) ListVolumes(ctx context.Context, request *csi.ListVol
 				response.NextToken = tokenPrefix + after
 				return true
 			}
-			response.Entries, after = append(response.Entries, entryOf(lv)), lv.Name
+			response.Entries = append(response.Entries, entryOf(lv))
+			after = lv.Name
 		}
 		return false
 	})
@@ -55,7 +57,8 @@ func (s *ControllerServer) ListVolumes(ctx context.Context, request *csi.ListVol
 
 func entryOf(lv *topolvmv1.LogicalVolume) *csi.ListVolumesResponse_Entry {
 	return &csi.ListVolumesResponse_Entry{
-		Volume: &csi.Volume{VolumeId: lv.Status.VolumeID, CapacityBytes: sizeOfVolume(lv), AccessibleTopology: []*csi.Topology{topologyOf(lv)}},
+		Volume: &csi.Volume{VolumeId: lv.Status.VolumeID, CapacityBytes: sizeOfVolume(lv),
+			AccessibleTopology: []*csi.Topology{topologyOf(lv)}},
 		Status: &csi.ListVolumesResponse_VolumeStatus{VolumeCondition: conditionOf(lv)},
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// LogCalls logs each call that fails, with the volume, its claim, the code and the message, and at debug level (1) the other
-// ones. What is logged for a call, commands of the host too, has the volume and the claim. claimOfID returns the claim of a volume by
-// its ID, "" if that is not known.
+// LogCalls logs each call that fails, with the volume, its claim, the code and the message, and at debug level (1) the
+// other ones. What is logged for a call, commands of the host too, has the volume and the claim. claimOfID returns the
+// claim of a volume by its ID, "" if that is not known.
 func LogCalls(claimOfID func(ctx context.Context, volumeID string) string) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		values := []any{"call", path.Base(info.FullMethod)}

@@ -46,8 +46,8 @@ type NodeOptions struct {
 	FileSystems *FileSystems
 }
 
-// NodeServer is the CSI node service (CSI specification v1.12, "Node Service RPC"). Calls for different volumes do not wait for each
-// other; a second one for the same volume gets Aborted, and comes again.
+// NodeServer is the CSI node service (CSI specification v1.12, "Node Service RPC"). Calls for different volumes do not
+// wait for each other; a second one for the same volume gets Aborted, and comes again.
 type NodeServer struct {
 	csi.UnimplementedNodeServer
 	NodeOptions
@@ -72,7 +72,8 @@ func (s *NodeServer) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi
 }
 
 // NodeGetCapabilities tells what this service can do.
-func (s *NodeServer) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+func (s *NodeServer) NodeGetCapabilities(context.Context,
+	*csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	response := &csi.NodeGetCapabilitiesResponse{}
 	for _, kind := range []csi.NodeServiceCapability_RPC_Type{
 		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
@@ -127,8 +128,8 @@ func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
 	return volume{id: id, class: class, lv: lv}, nil
 }
 
-// classOf returns the device class of a volume. Its ID is the UID of its object: so it is known also while the cache has not seen yet
-// that the status says so.
+// classOf returns the device class of a volume. Its ID is the UID of its object: so it is known also while the cache
+// has not seen yet that the status says so.
 func (s *NodeServer) classOf(ctx context.Context, id string) (string, error) {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -160,7 +161,8 @@ func (s *NodeServer) device(ctx context.Context, id string) (volume, error) {
 		}
 		if !isActive(v.lv) {
 			return v, status.Errorf(codes.FailedPrecondition,
-				"logical volume %s on node %s stays inactive: see activation/volume_list in lvm.conf, and run on the node: lvchange --activate y %s", id, s.Node, v.lv.GetPath())
+				"logical volume %s on node %s stays inactive: see activation/volume_list in lvm.conf, and run on the "+
+					"node: lvchange --activate y %s", id, s.Node, v.lv.GetPath())
 		}
 	}
 	number, err := s.host.number(v.lv.GetPath())
@@ -168,7 +170,8 @@ func (s *NodeServer) device(ctx context.Context, id string) (volume, error) {
 		return v, status.Errorf(codes.Internal, "device of volume %s on node %s: %v", id, s.Node, err)
 	}
 	if want := (deviceNumber{v.lv.GetDevMajor(), v.lv.GetDevMinor()}); number != want {
-		return v, status.Errorf(codes.Internal, "%s on node %s leads to device %s, and volume %s is device %s: run on the node: udevadm trigger",
+		return v, status.Errorf(codes.Internal,
+			"%s on node %s leads to device %s, and volume %s is device %s: run on the node: udevadm trigger",
 			v.lv.GetPath(), s.Node, number, id, want)
 	}
 	return v, nil
@@ -179,13 +182,16 @@ func isActive(lv *proto.LogicalVolume) bool {
 }
 
 // NodePublishVolume gives a Pod what is staged: a bind mount of the file system, or the device itself.
-func (s *NodeServer) NodePublishVolume(ctx context.Context, request *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
-	target, capability := request.GetTargetPath(), request.GetVolumeCapability()
+func (s *NodeServer) NodePublishVolume(ctx context.Context,
+	request *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
+	target := request.GetTargetPath()
+	capability := request.GetVolumeCapability()
 	if err := checkRequest(request.GetVolumeId(), target, "target_path", capability); err != nil {
 		return nil, err
 	}
 	if request.GetStagingTargetPath() == "" {
-		return nil, status.Error(codes.FailedPrecondition, "no staging_target_path is given: the volume has to be staged first")
+		return nil, status.Error(codes.FailedPrecondition,
+			"no staging_target_path is given: the volume has to be staged first")
 	}
 	if err := s.busy.enter(request.GetVolumeId()); err != nil {
 		return nil, err
@@ -225,7 +231,8 @@ func (s *NodeServer) checkAlone(v volume, target, staging string) error {
 		return nil
 	}
 	if at := slices.IndexFunc(points, func(p string) bool { return p != staging }); at >= 0 {
-		return status.Errorf(codes.FailedPrecondition, "volume %s is for a single writer, and is in use at %s", v.id, points[at])
+		return status.Errorf(codes.FailedPrecondition, "volume %s is for a single writer, and is in use at %s",
+			v.id, points[at])
 	}
 	return nil
 }
@@ -287,7 +294,8 @@ func (s *NodeServer) bind(v volume, source, target string, options []string) err
 		if err == nil && number == numberOf(v) {
 			return nil
 		}
-		return status.Errorf(codes.Internal, "%s is a mount point of something else than volume %s (%s, %v)", target, v.id, number, err)
+		return status.Errorf(codes.Internal, "%s is a mount point of something else than volume %s (%s, %v)", target,
+			v.id, number, err)
 	}
 	if err := s.host.mount(source, target, "", options); err != nil {
 		return status.Errorf(codes.Internal, "mount volume %s at %s: %v", v.id, target, err)
@@ -295,13 +303,16 @@ func (s *NodeServer) bind(v volume, source, target string, options []string) err
 	return nil
 }
 
-// NodeUnpublishVolume takes a volume away from a Pod. What is gone already is no error; the volume need not exist any more.
-func (s *NodeServer) NodeUnpublishVolume(_ context.Context, request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
+// NodeUnpublishVolume takes a volume away from a Pod. What is gone already is no error; the volume need not exist any
+// more.
+func (s *NodeServer) NodeUnpublishVolume(_ context.Context,
+	request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	if err := s.unmount(request.GetVolumeId(), request.GetTargetPath(), "target_path"); err != nil {
 		return nil, err
 	}
 	// TopoLVM before 0.24 made a device file of its own.
-	if err := os.Remove(filepath.Join(topolvm.LegacyDeviceDirectory, filepath.Base(request.GetVolumeId()))); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := os.Remove(filepath.Join(topolvm.LegacyDeviceDirectory,
+		filepath.Base(request.GetVolumeId()))); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, status.Errorf(codes.Internal, "old device file of volume %s: %v", request.GetVolumeId(), err)
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, nil
@@ -336,7 +347,9 @@ func checkRequest(id, path, pathName string, capability *csi.VolumeCapability) e
 	case capability.GetBlock() == nil && capability.GetMount() == nil:
 		return status.Error(codes.InvalidArgument, "volume_capability is neither block nor mount")
 	case !slices.Contains(accessModes, capability.GetAccessMode().GetMode()):
-		return status.Errorf(codes.InvalidArgument, "access mode %s: a volume is on one node, so only modes of a single node are possible", capability.GetAccessMode().GetMode())
+		return status.Errorf(codes.InvalidArgument,
+			"access mode %s: a volume is on one node, so only modes of a single node are possible",
+			capability.GetAccessMode().GetMode())
 	}
 	return nil
 }

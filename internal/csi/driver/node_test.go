@@ -39,7 +39,8 @@ func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalV
 		return nil, status.Errorf(codes.NotFound, "no logical volume %s", name)
 	}
 	return &proto.LogicalVolume{
-		Name: f.lv.GetName(), DevMajor: f.lv.GetDevMajor(), DevMinor: f.lv.GetDevMinor(), Tags: slices.Clone(f.lv.GetTags()),
+		Name: f.lv.GetName(), DevMajor: f.lv.GetDevMajor(), DevMinor: f.lv.GetDevMinor(),
+		Tags:      slices.Clone(f.lv.GetTags()),
 		SizeBytes: f.lv.GetSizeBytes(), Path: f.lv.GetPath(), Attr: f.lv.GetAttr(),
 	}, f.err
 }
@@ -47,7 +48,9 @@ func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalV
 func (f *fakeVolumes) ActivateLV(context.Context, string, string) error {
 	f.activated++
 	return f.points.pass(func() error {
-		f.lv.Attr, f.lv.DevMajor, f.lv.DevMinor = "-wi-a-----", 254, 7
+		f.lv.Attr = "-wi-a-----"
+		f.lv.DevMajor = 254
+		f.lv.DevMinor = 7
 		return nil
 	}, nil)
 }
@@ -57,7 +60,8 @@ func (f *fakeVolumes) TagLV(_ context.Context, _, _ string, add, remove []string
 		return f.tagErr
 	}
 	return f.points.pass(func() error {
-		f.lv.Tags = slices.DeleteFunc(append(f.lv.Tags, add...), func(t string) bool { return slices.Contains(remove, t) })
+		f.lv.Tags = slices.DeleteFunc(append(f.lv.Tags, add...),
+			func(t string) bool { return slices.Contains(remove, t) })
 		return nil
 	}, nil)
 }
@@ -172,14 +176,16 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	object := &topolvmv1.LogicalVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"}, Spec: topolvmv1.LogicalVolumeSpec{NodeName: "node1", DeviceClass: "vg1"},
-		Status: topolvmv1.LogicalVolumeStatus{VolumeID: id},
+		ObjectMeta: metav1.ObjectMeta{Name: "pvc-1"},
+		Spec:       topolvmv1.LogicalVolumeSpec{NodeName: "node1", DeviceClass: "vg1"},
+		Status:     topolvmv1.LogicalVolumeStatus{VolumeID: id},
 	}
 	dir := t.TempDir()
 	b := &bench{
 		T: t, staging: filepath.Join(dir, "staging"), target: filepath.Join(dir, "target"),
-		volumes: &fakeVolumes{lv: &proto.LogicalVolume{Name: id, Path: "/dev/vg1/" + id, Attr: "-wi-a-----", DevMajor: 254, DevMinor: 7}},
-		host:    &fakeHost{device: deviceNumber{254, 7}, errors: map[string]error{}, mounts: map[string]deviceNumber{}},
+		volumes: &fakeVolumes{lv: &proto.LogicalVolume{Name: id, Path: "/dev/vg1/" + id, Attr: "-wi-a-----",
+			DevMajor: 254, DevMinor: 7}},
+		host: &fakeHost{device: deviceNumber{254, 7}, errors: map[string]error{}, mounts: map[string]deviceNumber{}},
 	}
 	b.server = NewNodeServer(NodeOptions{Node: "node1", Volumes: b.volumes,
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(object).Build()})
@@ -189,7 +195,8 @@ func newBench(t *testing.T) *bench {
 
 func capability(fs string, mode csi.VolumeCapability_AccessMode_Mode) *csi.VolumeCapability {
 	return &csi.VolumeCapability{
-		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fs, MountFlags: []string{"noatime"}}},
+		AccessType: &csi.VolumeCapability_Mount{Mount: &csi.VolumeCapability_MountVolume{FsType: fs,
+			MountFlags: []string{"noatime"}}},
 		AccessMode: &csi.VolumeCapability_AccessMode{Mode: mode},
 	}
 }
@@ -198,7 +205,8 @@ var writer = csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
 
 func (b *bench) stage(fs string, mode csi.VolumeCapability_AccessMode_Mode) error {
 	b.host.did = nil
-	_, err := b.server.NodeStageVolume(b.Context(), &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging, VolumeCapability: capability(fs, mode)})
+	_, err := b.server.NodeStageVolume(b.Context(),
+		&csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging, VolumeCapability: capability(fs, mode)})
 	return err
 }
 
@@ -222,7 +230,8 @@ func (b *bench) wantDid(want ...string) {
 }
 
 func TestDecide(t *testing.T) {
-	formatted, formatting := []string{v1alpha1.FormattedTagPrefix + "ext4"}, []string{v1alpha1.FormattingTagPrefix + "xfs"}
+	formatted := []string{v1alpha1.FormattedTagPrefix + "ext4"}
+	formatting := []string{v1alpha1.FormattingTagPrefix + "xfs"}
 	for name, test := range map[string]struct {
 		found    content
 		tags     []string
@@ -235,22 +244,29 @@ func TestDecide(t *testing.T) {
 		"new, xfs":                     {want: "xfs", decision: decision{"xfs", true}},
 		"new, of a kind not supported": {want: "vfat", code: codes.InvalidArgument},
 		"new, read-only":               {readOnly: true, code: codes.FailedPrecondition},
-		"used":                         {found: content{"ext4", true}, tags: formatted, want: "ext4", decision: decision{"ext4", false}},
-		"used by an older version":     {found: content{"xfs", true}, want: "xfs", decision: decision{"xfs", false}},
-		"used, no kind asked for":      {found: content{"xfs", true}, decision: decision{"xfs", false}},
-		"used, another kind":           {found: content{"xfs", true}, want: "ext4", code: codes.FailedPrecondition},
-		"lost its file system":         {tags: formatted, want: "ext4", code: codes.DataLoss},
-		"half formatted":               {found: content{"xfs", true}, tags: formatting, want: "xfs", decision: decision{"xfs", true}},
-		"half formatted, asks another": {found: content{"xfs", true}, tags: formatting, want: "ext4", decision: decision{"ext4", true}},
-		"half formatted, unknown":      {found: content{"xfs", true}, tags: formatting, decision: decision{"ext4", true}},
-		"both tags":                    {found: content{"ext4", true}, tags: append(formatting, formatted...), want: "ext4", decision: decision{"ext4", false}},
-		"both tags and nothing on it":  {tags: append(formatting, formatted...), want: "ext4", code: codes.DataLoss},
-		"LUKS":                         {found: content{"crypto_LUKS", false}, want: "ext4", code: codes.FailedPrecondition},
-		"a partition table":            {found: content{"a partition table (gpt)", false}, code: codes.FailedPrecondition},
-		"a RAID member":                {found: content{"linux_raid_member", false}, want: "xfs", code: codes.FailedPrecondition},
+		"used": {found: content{"ext4", true}, tags: formatted, want: "ext4",
+			decision: decision{"ext4", false}},
+		"used by an older version": {found: content{"xfs", true}, want: "xfs", decision: decision{"xfs", false}},
+		"used, no kind asked for":  {found: content{"xfs", true}, decision: decision{"xfs", false}},
+		"used, another kind":       {found: content{"xfs", true}, want: "ext4", code: codes.FailedPrecondition},
+		"lost its file system":     {tags: formatted, want: "ext4", code: codes.DataLoss},
+		"half formatted": {found: content{"xfs", true}, tags: formatting, want: "xfs",
+			decision: decision{"xfs", true}},
+		"half formatted, asks another": {found: content{"xfs", true}, tags: formatting, want: "ext4",
+			decision: decision{"ext4", true}},
+		"half formatted, unknown": {found: content{"xfs", true}, tags: formatting,
+			decision: decision{"ext4", true}},
+		"both tags": {found: content{"ext4", true}, tags: append(formatting, formatted...),
+			want: "ext4", decision: decision{"ext4", false}},
+		"both tags and nothing on it": {tags: append(formatting, formatted...), want: "ext4", code: codes.DataLoss},
+		"LUKS": {found: content{"crypto_LUKS", false}, want: "ext4",
+			code: codes.FailedPrecondition},
+		"a partition table": {found: content{"a partition table (gpt)", false}, code: codes.FailedPrecondition},
+		"a RAID member":     {found: content{"linux_raid_member", false}, want: "xfs", code: codes.FailedPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := decide(volume{id: id, lv: &proto.LogicalVolume{Tags: test.tags}}, test.found, test.want, test.readOnly)
+			got, err := decide(volume{id: id, lv: &proto.LogicalVolume{Tags: test.tags}}, test.found,
+				test.want, test.readOnly)
 			if status.Code(err) != test.code || got != test.decision {
 				t.Errorf("got %+v, %v", got, err)
 			}
@@ -279,8 +295,8 @@ func TestStageFormatsOnce(t *testing.T) {
 	b.wantDid()
 }
 
-// TestAFoundFileSystemIsNoted: a volume that was taken over, or made by an older version, has no tag that says that it was
-// formatted. Without one, a later read that finds it blank would have it formatted.
+// TestAFoundFileSystemIsNoted: a volume that was taken over, or made by an older version, has no tag that says that it
+// was formatted. Without one, a later read that finds it blank would have it formatted.
 func TestAFoundFileSystemIsNoted(t *testing.T) {
 	formatted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
 	for name, prepare := range map[string]func(b *bench){
@@ -326,7 +342,8 @@ func TestAFoundFileSystemIsNoted(t *testing.T) {
 	})
 }
 
-// TestALongProgramOutlivesItsCall: the kubelet gives a call two minutes, and e2fsck of a large file system takes longer.
+// TestALongProgramOutlivesItsCall: the kubelet gives a call two minutes, and e2fsck of a large file system takes
+// longer.
 func TestALongProgramOutlivesItsCall(t *testing.T) {
 	for what, found := range map[string]content{"format": {}, "check": {"ext4", true}} {
 		for _, fails := range []bool{false, true} {
@@ -336,7 +353,9 @@ func TestALongProgramOutlivesItsCall(t *testing.T) {
 				if fails {
 					b.host.errors[what] = errors.New("exit status 4")
 				}
-				runs, proceed, cut := 0, make(chan struct{}), make(chan struct{})
+				runs := 0
+				proceed := make(chan struct{})
+				cut := make(chan struct{})
 				ctx, endCall := context.WithCancel(t.Context())
 				b.host.during = func(ctx context.Context, now string) {
 					if now != what {
@@ -359,7 +378,8 @@ func TestALongProgramOutlivesItsCall(t *testing.T) {
 				for range 2 {
 					_, err = b.server.NodeStageVolume(t.Context(), request)
 					b.wantCode(err, codes.Aborted, id, b.volumes.lv.GetPath(), "since")
-					_, err = b.server.NodeUnstageVolume(t.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging})
+					_, err = b.server.NodeUnstageVolume(t.Context(),
+						&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging})
 					b.wantCode(err, codes.Aborted, id)
 				}
 				close(proceed)
@@ -392,7 +412,8 @@ func TestALongProgramOutlivesItsCall(t *testing.T) {
 func (b *bench) unstage() {
 	b.Helper()
 	for range 2 {
-		_, err := b.server.NodeUnstageVolume(b.Context(), &csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging})
+		_, err := b.server.NodeUnstageVolume(b.Context(),
+			&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging})
 		b.wantCode(err, codes.OK)
 	}
 }
@@ -406,7 +427,8 @@ func TestStageAfterACrash(t *testing.T) {
 			b.wantCode(b.stage("xfs", writer), codes.Internal, "node1", "killed")
 			b.host.errors[at] = nil
 			b.wantCode(b.stage("xfs", writer), codes.OK)
-			if !slices.Equal(b.volumes.lv.Tags, []string{v1alpha1.FormattedTagPrefix + "xfs"}) || !slices.Contains(b.host.did, "setMode") {
+			if !slices.Equal(b.volumes.lv.Tags, []string{v1alpha1.FormattedTagPrefix + "xfs"}) ||
+				!slices.Contains(b.host.did, "setMode") {
 				t.Errorf("got the tags %q, did %q", b.volumes.lv.Tags, b.host.did)
 			}
 		})
@@ -444,7 +466,9 @@ func TestABrokenFileSystemIsNotMounted(t *testing.T) {
 
 func TestStageOfAnInactiveVolume(t *testing.T) {
 	b := newBench(t)
-	b.volumes.lv.Attr, b.volumes.lv.DevMajor, b.volumes.lv.DevMinor = "-wi-------", 0, 0
+	b.volumes.lv.Attr = "-wi-------"
+	b.volumes.lv.DevMajor = 0
+	b.volumes.lv.DevMinor = 0
 	b.wantCode(b.stage("ext4", writer), codes.OK)
 	if b.volumes.activated != 1 {
 		t.Errorf("activated %d times", b.volumes.activated)
@@ -490,7 +514,8 @@ func TestPublish(t *testing.T) {
 	b.host.mounts[b.target] = deviceNumber{8, 1}
 	b.wantCode(b.publish(false, false), codes.Internal, "8:1")
 	for range 2 {
-		_, err := b.server.NodeUnpublishVolume(t.Context(), &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: b.target})
+		_, err := b.server.NodeUnpublishVolume(t.Context(),
+			&csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: b.target})
 		b.wantCode(err, codes.OK)
 	}
 }
@@ -542,7 +567,8 @@ func TestStats(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	b.volumes.wrong = "thin pool vg1/pool is full"
-	if got, err = stats(t.TempDir()); err != nil || !got.VolumeCondition.Abnormal || got.VolumeCondition.Message != b.volumes.wrong {
+	if got, err = stats(t.TempDir()); err != nil || !got.VolumeCondition.Abnormal ||
+		got.VolumeCondition.Message != b.volumes.wrong {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	_, err = stats(filepath.Join(t.TempDir(), "none"))
@@ -565,10 +591,14 @@ func TestParseBlkid(t *testing.T) {
 		want  content
 		fails bool
 	}{
-		"blank":                             {code: 2},
-		"ext4":                              {out: "DEVNAME=/dev/vg1/a\nUUID=x\nBLOCK_SIZE=4096\nTYPE=ext4\nUSAGE=filesystem\n", want: content{"ext4", true}},
-		"LUKS":                              {out: "DEVNAME=/dev/vg1/a\nUUID=x\nTYPE=crypto_LUKS\nUSAGE=crypto\n", want: content{kind: "crypto_LUKS"}},
-		"GPT":                               {out: "DEVNAME=/dev/vg1/a\nPTUUID=x\nPTTYPE=gpt\n", want: content{kind: "a partition table (gpt)"}},
+		"blank": {code: 2},
+		"ext4": {
+			out:  "DEVNAME=/dev/vg1/a\nUUID=x\nBLOCK_SIZE=4096\nTYPE=ext4\nUSAGE=filesystem\n",
+			want: content{"ext4", true}},
+		"LUKS": {out: "DEVNAME=/dev/vg1/a\nUUID=x\nTYPE=crypto_LUKS\nUSAGE=crypto\n",
+			want: content{kind: "crypto_LUKS"}},
+		"GPT": {out: "DEVNAME=/dev/vg1/a\nPTUUID=x\nPTTYPE=gpt\n",
+			want: content{kind: "a partition table (gpt)"}},
 		"two at once":                       {code: 8, fails: true},
 		"no permission":                     {code: 1, fails: true},
 		"an answer, and that there is none": {out: "DEVNAME=/dev/vg1/a\n", code: 2, fails: true},
@@ -593,7 +623,8 @@ func TestReadEnds(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 3<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := readEnds(path); err != nil && !strings.Contains(err.Error(), "invalid argument") { // Some file systems have no O_DIRECT.
+	// Some file systems have no O_DIRECT.
+	if err := readEnds(path); err != nil && !strings.Contains(err.Error(), "invalid argument") {
 		t.Error(err)
 	}
 	if err := readEnds(path + "none"); err == nil {
@@ -643,15 +674,19 @@ func TestABlockVolumeIsNotNewAnyMoreWhenAPodHasIt(t *testing.T) {
 
 func TestMkfsOptions(t *testing.T) {
 	b := newBench(t)
-	_, err := b.server.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging,
-		VolumeCapability: capability("ext4", writer), VolumeContext: map[string]string{v1alpha1.MkfsOptionsParameter: "-N 1000  -E lazy_itable_init=0"}})
+	_, err := b.server.NodeStageVolume(t.Context(),
+		&csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging,
+			VolumeCapability: capability("ext4", writer),
+			VolumeContext:    map[string]string{v1alpha1.MkfsOptionsParameter: "-N 1000  -E lazy_itable_init=0"}})
 	b.wantCode(err, codes.OK)
 	if want := "mkfs.ext4 -q -F -m0 -N 1000 -E lazy_itable_init=0"; b.host.mkfs != want {
 		t.Errorf("got %q, want %q", b.host.mkfs, want)
 	}
 	b = newBench(t)
-	_, err = b.server.NodeStageVolume(t.Context(), &csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging,
-		VolumeCapability: capability("ext4", writer), VolumeContext: map[string]string{v1alpha1.MkfsOptionsParameter: "/dev/sda"}})
+	_, err = b.server.NodeStageVolume(t.Context(),
+		&csi.NodeStageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging,
+			VolumeCapability: capability("ext4", writer),
+			VolumeContext:    map[string]string{v1alpha1.MkfsOptionsParameter: "/dev/sda"}})
 	b.wantCode(err, codes.InvalidArgument, "/dev/sda")
 	if len(b.host.did) > 0 {
 		t.Errorf("did %q", b.host.did)
@@ -663,7 +698,9 @@ func TestASingleWriterIsSingle(t *testing.T) {
 	single := capability("ext4", csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER)
 	b.wantCode(b.stage("ext4", csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER), codes.OK)
 	publish := func(target string) error {
-		_, err := b.server.NodePublishVolume(t.Context(), &csi.NodePublishVolumeRequest{VolumeId: id, StagingTargetPath: b.staging, TargetPath: target, VolumeCapability: single})
+		_, err := b.server.NodePublishVolume(t.Context(),
+			&csi.NodePublishVolumeRequest{VolumeId: id, StagingTargetPath: b.staging, TargetPath: target,
+				VolumeCapability: single})
 		return err
 	}
 	b.wantCode(publish(b.target), codes.OK)

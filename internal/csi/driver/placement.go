@@ -17,20 +17,25 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// place chooses the node of a volume. A copy is where its source is. The scheduler's choice comes first in the request; where the
-// scheduler has not chosen, it is the node with the most room of those that are named, or of all. A node that an earlier call has
-// asked (present, nil if none) stays the node unless it is not allowed any more: it may make the volume at any moment.
-func (s *ControllerServer) place(ctx context.Context, wish, present *topolvmv1.LogicalVolume, request *csi.CreateVolumeRequest) error {
+// place chooses the node of a volume. A copy is where its source is. The scheduler's choice comes first in the request;
+// where the scheduler has not chosen, it is the node with the most room of those that are named, or of all. A node that
+// an earlier call has asked (present, nil if none) stays the node unless it is not allowed any more: it may make the
+// volume at any moment.
+func (s *ControllerServer) place(ctx context.Context, wish, present *topolvmv1.LogicalVolume,
+	request *csi.CreateVolumeRequest) error {
 	requirement := request.GetAccessibilityRequirements()
 	if wish.Spec.Source != "" {
-		if requisite := nodesOf(requirement.GetRequisite()); len(requisite) > 0 && !slices.Contains(requisite, wish.Spec.NodeName) {
-			return status.Errorf(codes.ResourceExhausted, "the volume is a copy of %s, and so can be on node %s only", wish.Spec.Source, wish.Spec.NodeName)
+		if requisite := nodesOf(requirement.GetRequisite()); len(requisite) > 0 && !slices.Contains(requisite,
+			wish.Spec.NodeName) {
+			return status.Errorf(codes.ResourceExhausted, "the volume is a copy of %s, and so can be on node %s only",
+				wish.Spec.Source, wish.Spec.NodeName)
 		}
 		return nil
 	}
 	allowed := append(nodesOf(requirement.GetPreferred()), nodesOf(requirement.GetRequisite())...)
 	if requirement != nil && len(allowed) == 0 {
-		return status.Errorf(codes.InvalidArgument, "the accessibility requirements name no node (%s)", v1alpha1.TopologyNodeKey)
+		return status.Errorf(codes.InvalidArgument, "the accessibility requirements name no node (%s)",
+			v1alpha1.TopologyNodeKey)
 	}
 	if len(allowed) > 0 {
 		free, err := s.unscheduled(ctx, request.GetParameters())
@@ -55,7 +60,9 @@ func (s *ControllerServer) place(ctx context.Context, wish, present *topolvmv1.L
 		return err
 	}
 	if node == "" || room < wish.Spec.Size.Value() {
-		return status.Errorf(codes.ResourceExhausted, "no node has room for %d bytes in device class %q; the most is %d bytes", wish.Spec.Size.Value(), wish.Spec.DeviceClass, room)
+		return status.Errorf(codes.ResourceExhausted,
+			"no node has room for %d bytes in device class %q; the most is %d bytes", wish.Spec.Size.Value(),
+			wish.Spec.DeviceClass, room)
 	}
 	wish.Spec.NodeName = node
 	s.placed.Store(wish.Name, wish.DeepCopy())
@@ -71,7 +78,8 @@ func (s *ControllerServer) unscheduled(ctx context.Context, parameters map[strin
 	if parameters[claimNameKey] == "" {
 		return false, nil
 	}
-	err := s.Client.Get(ctx, client.ObjectKey{Namespace: parameters[claimNamespaceKey], Name: parameters[claimNameKey]}, claim)
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: parameters[claimNamespaceKey],
+		Name: parameters[claimNameKey]}, claim)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
@@ -105,20 +113,24 @@ func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed [
 	if err != nil {
 		return "", 0, err
 	}
-	best, most := "", int64(0)
+	best := ""
+	most := int64(0)
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if node.Spec.Unschedulable || isAway(node) || !registered[node.Name] || len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
+		if node.Spec.Unschedulable || isAway(node) || !registered[node.Name] ||
+			len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
 			continue
 		}
 		if room := CapacityOf(node, class) - pending[node.Name]; room > most {
-			best, most = node.Name, room
+			best = node.Name
+			most = room
 		}
 	}
 	return best, most, nil
 }
 
-// isAway tells whether a node has stopped to report: what it said about its room is of no use then. One that never reported is not away.
+// isAway tells whether a node has stopped to report: what it said about its room is of no use then. One that never
+// reported is not away.
 func isAway(node *corev1.Node) bool {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
@@ -131,7 +143,8 @@ func isAway(node *corev1.Node) bool {
 // defaultClassKey stands for the default device class in the annotations of a Node.
 const defaultClassKey = "00default"
 
-// CapacityOf returns what a node has told about a device class, in bytes; 0 if nothing. An empty class is the default one.
+// CapacityOf returns what a node has told about a device class, in bytes; 0 if nothing. An empty class is the default
+// one.
 func CapacityOf(node client.Object, class string) int64 {
 	if class == "" {
 		class = defaultClassKey
@@ -152,7 +165,8 @@ func Offers(node client.Object, class string) bool {
 	return ok
 }
 
-// pending are the bytes of a class that each node has been asked for, and has not made or refused yet: what it tells includes them not.
+// pending are the bytes of a class that each node has been asked for, and has not made or refused yet: what it tells
+// includes them not.
 func (s *ControllerServer) pending(ctx context.Context, class string) (map[string]int64, error) {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := s.Active.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -196,7 +210,8 @@ func IsRefused(lv *topolvmv1.LogicalVolume) bool {
 }
 
 // GetCapacity returns what new volumes of a class can have, on one node or on all, and how large a single one can be.
-func (s *ControllerServer) GetCapacity(ctx context.Context, request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+func (s *ControllerServer) GetCapacity(ctx context.Context,
+	request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
 	class := request.GetParameters()[v1alpha1.DeviceClassParameter]
 	if class == "" {
 		var err error
@@ -231,7 +246,8 @@ func (s *ControllerServer) GetCapacity(ctx context.Context, request *csi.GetCapa
 			continue
 		}
 		room := max(0, CapacityOf(&nodes.Items[i], class)-pending[nodes.Items[i].Name])
-		sum, most = sum+room, max(most, room)
+		sum = sum + room
+		most = max(most, room)
 	}
 	return &csi.GetCapacityResponse{AvailableCapacity: sum, MaximumVolumeSize: wrapperspb.Int64(most)}, nil
 }

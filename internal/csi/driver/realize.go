@@ -21,7 +21,8 @@ import (
 type placer func(present *topolvmv1.LogicalVolume) error
 
 // realize makes a wish true, or finds that it is. place completes it with a node before it is written down.
-func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalVolume, place placer) (*topolvmv1.LogicalVolume, error) {
+func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalVolume,
+	place placer) (*topolvmv1.LogicalVolume, error) {
 	waiting, cancel := inTime(ctx)
 	defer cancel()
 	joined := s.waiters.join(wish.Name)
@@ -45,7 +46,8 @@ func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalV
 }
 
 // writeDown makes the object of a wish. It returns the one that is there already, as the API server has it, or nil.
-func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.LogicalVolume, place placer) (*topolvmv1.LogicalVolume, error) {
+func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.LogicalVolume,
+	place placer) (*topolvmv1.LogicalVolume, error) {
 	err := s.Active.Get(ctx, client.ObjectKeyFromObject(wish), &topolvmv1.LogicalVolume{})
 	if client.IgnoreNotFound(err) != nil {
 		return nil, status.Errorf(codes.Unavailable, "LogicalVolume %s: %v", wish.Name, err)
@@ -54,7 +56,8 @@ func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.Logica
 	if apierrors.IsNotFound(err) {
 		// It may have been made long ago, and there be no room for it any more.
 		if refused = place(nil); refused == nil {
-			wish.UID, wish.ResourceVersion = "", ""
+			wish.UID = ""
+			wish.ResourceVersion = ""
 			if err := s.Client.Create(ctx, wish); err == nil {
 				return nil, nil
 			} else if !apierrors.IsAlreadyExists(err) {
@@ -73,12 +76,14 @@ func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.Logica
 }
 
 // reuse looks at an object that is there already. It returns true when the object is gone, and is to be made again.
-func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvmv1.LogicalVolume, place placer) (bool, error) {
+func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvmv1.LogicalVolume,
+	place placer) (bool, error) {
 	switch {
 	case !present.DeletionTimestamp.IsZero():
 		return true, s.awaitGone(waiting, present)
 	case !compatible(wish, present):
-		return false, status.Errorf(codes.AlreadyExists, "volume %s exists and is another one than the one asked for: %s", wish.Name, differences(wish, present))
+		return false, status.Errorf(codes.AlreadyExists,
+			"volume %s exists and is another one than the one asked for: %s", wish.Name, differences(wish, present))
 	case present.Status.VolumeID != "":
 		return false, nil
 	}
@@ -97,7 +102,8 @@ func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvm
 
 func compatible(wish, present *topolvmv1.LogicalVolume) bool { return differences(wish, present) == "" }
 
-// differences are what tells two volumes of one name apart. The size of a snapshot is that of its source, which may have grown since.
+// differences are what tells two volumes of one name apart. The size of a snapshot is that of its source, which may
+// have grown since.
 func differences(wish, present *topolvmv1.LogicalVolume) string {
 	var list []string
 	add := func(what, want, have string) {
@@ -127,7 +133,8 @@ func isRefusal(code codes.Code) bool {
 }
 
 // awaitCreation waits for the node to make a volume. What the node refuses is withdrawn.
-func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *waiter, wish *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
+func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *waiter,
+	wish *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
 	lost := s.lost(ctx, wish.Spec.NodeName)
 	if lost {
 		var cancel context.CancelFunc
@@ -136,7 +143,8 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 	}
 	lv, err := s.await(waiting, joined, wish, func(lv *topolvmv1.LogicalVolume) (bool, error) {
 		if lv == nil {
-			return false, status.Errorf(codes.Aborted, "LogicalVolume %s was deleted while its volume was made", wish.Name)
+			return false, status.Errorf(codes.Aborted,
+				"LogicalVolume %s was deleted while its volume was made", wish.Name)
 		}
 		return lv.Status.VolumeID != "" || isRefusal(lv.Status.Code), nil
 	})
@@ -147,7 +155,8 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 		refusal := status.Errorf(lv.Status.Code, "node %s: %s", lv.Spec.NodeName, lv.Status.Message)
 		if err := s.withdraw(waiting, lv); err != nil {
 			// The next call finds the answer of this one, and withdraws it.
-			log.FromContext(ctx).Info("a refused LogicalVolume stays for now", "logicalVolume", lv.Name, "cause", err.Error())
+			log.FromContext(ctx).Info("a refused LogicalVolume stays for now", "logicalVolume", lv.Name,
+				"cause", err.Error())
 		}
 		return nil, refusal
 	case waiting.Err() != nil && ctx.Err() == nil && lost:
@@ -175,13 +184,15 @@ func (s *ControllerServer) lost(ctx context.Context, name string) bool {
 	return false
 }
 
-// giveUp answers a call whose node is lost. If its agent has not even seen the object, nothing was made, and another node may do it.
+// giveUp answers a call whose node is lost. If its agent has not even seen the object, nothing was made, and another
+// node may do it.
 func (s *ControllerServer) giveUp(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	late := slow(lv, "made", context.DeadlineExceeded)
 	if len(lv.Finalizers) > 0 || lv.Spec.Source != "" {
 		return late
 	}
-	// The agent puts its finalizer on before it makes anything: with the version of the object that is not possible in between.
+	// The agent puts its finalizer on before it makes anything: with the version of the object that is not possible in
+	// between.
 	exact := client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion}
 	if err := s.Client.Delete(ctx, lv, exact); err != nil {
 		return late

@@ -12,10 +12,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// IsRegistered reports whether the kubelet of a node has registered the driver, which it does while an agent is running there. The Node's
-// capacity annotations outlive the agent.
+// IsRegistered reports whether the kubelet of a node has registered the driver, which it does while an agent is running
+// there. The Node's capacity annotations outlive the agent.
 func IsRegistered(node *storagev1.CSINode) bool {
-	return slices.ContainsFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == v1alpha1.DriverName })
+	return slices.ContainsFunc(node.Spec.Drivers,
+		func(d storagev1.CSINodeDriver) bool { return d.Name == v1alpha1.DriverName })
 }
 
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=list;watch

@@ -17,7 +17,8 @@ const (
 	minimumBlock = 8 * mebi
 )
 
-// requestedSize returns the size that satisfies a request: not less than its file system needs, and a multiple of a sector.
+// requestedSize returns the size that satisfies a request: not less than its file system needs, and a multiple of a
+// sector.
 func requestedSize(r *csi.CapacityRange, capabilities []*csi.VolumeCapability) (int64, error) {
 	required, limit, err := bounds(r)
 	if err != nil {
@@ -35,7 +36,8 @@ func requestedSize(r *csi.CapacityRange, capabilities []*csi.VolumeCapability) (
 	}
 	size := (max(required, least, 1) + sector - 1) / sector * sector
 	if limit > 0 && size > limit {
-		return 0, status.Errorf(codes.OutOfRange, "a volume of at most %d bytes is asked for, and it would have %d: its file system needs %d, and sizes are multiples of %d",
+		return 0, status.Errorf(codes.OutOfRange, "a volume of at most %d bytes is asked for, and it would have %d: "+
+			"its file system needs %d, and sizes are multiples of %d",
 			limit, size, least, sector)
 	}
 	return size, nil
@@ -54,12 +56,14 @@ func minimumOf(c *csi.VolumeCapability) int64 {
 
 // bounds are the limits of a request; 0 for none.
 func bounds(r *csi.CapacityRange) (required, limit int64, err error) {
-	required, limit = r.GetRequiredBytes(), r.GetLimitBytes()
+	required = r.GetRequiredBytes()
+	limit = r.GetLimitBytes()
 	switch {
 	case required < 0 || limit < 0:
 		return 0, 0, status.Errorf(codes.InvalidArgument, "a size of %d to %d bytes cannot be", required, limit)
 	case limit > 0 && required > limit:
-		return 0, 0, status.Errorf(codes.OutOfRange, "at least %d and at most %d bytes cannot be had at once", required, limit)
+		return 0, 0, status.Errorf(codes.OutOfRange, "at least %d and at most %d bytes cannot be had at once",
+			required, limit)
 	}
 	return required, limit, nil
 }

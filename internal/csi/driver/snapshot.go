@@ -14,9 +14,10 @@ import (
 // accessSnapshot is the access type of a snapshot: nobody writes to it.
 const accessSnapshot = "ro"
 
-// CreateSnapshot makes a snapshot of a thin volume, on the node of the volume. Its time is that of its object, so a call that comes
-// again has the same answer.
-func (s *ControllerServer) CreateSnapshot(ctx context.Context, request *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+// CreateSnapshot makes a snapshot of a thin volume, on the node of the volume. Its time is that of its object, so a
+// call that comes again has the same answer.
+func (s *ControllerServer) CreateSnapshot(ctx context.Context,
+	request *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	if request.GetName() == "" {
 		return nil, status.Error(codes.InvalidArgument, "no name is given")
 	}
@@ -36,8 +37,10 @@ func (s *ControllerServer) CreateSnapshot(ctx context.Context, request *csi.Crea
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", request.GetSourceVolumeId())
 	}
 	wish := newWish(name, sizeOfVolume(source), claimOf(request.GetParameters()))
-	wish.Spec.Source, wish.Spec.AccessType = source.Name, accessSnapshot
-	wish.Spec.DeviceClass, wish.Spec.NodeName = source.Spec.DeviceClass, source.Spec.NodeName
+	wish.Spec.Source = source.Name
+	wish.Spec.AccessType = accessSnapshot
+	wish.Spec.DeviceClass = source.Spec.DeviceClass
+	wish.Spec.NodeName = source.Spec.NodeName
 	lv, err := s.realize(ctx, wish, func(*topolvmv1.LogicalVolume) error { return nil })
 	if err != nil {
 		return nil, err
@@ -53,7 +56,8 @@ func snapshotOf(lv *topolvmv1.LogicalVolume, source string) *csi.Snapshot {
 }
 
 // DeleteSnapshot removes a snapshot. One that does not exist is no error.
-func (s *ControllerServer) DeleteSnapshot(ctx context.Context, request *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
+func (s *ControllerServer) DeleteSnapshot(ctx context.Context,
+	request *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
 	if err := s.delete(ctx, request.GetSnapshotId(), "snapshot_id"); err != nil {
 		return nil, err
 	}

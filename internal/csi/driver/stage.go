@@ -18,8 +18,8 @@ import (
 
 const (
 	defaultFileSystem = "ext4"
-	// rootMode of a new file system lets every Pod write, and gives what is made there to the group of the folder. It is set once:
-	// what the owner sets later stays.
+	// rootMode of a new file system lets every Pod write, and gives what is made there to the group of the folder. It
+	// is set once: what the owner sets later stays.
 	rootMode = 0o777 | os.ModeSetgid
 )
 
@@ -43,15 +43,18 @@ func supported() string { return strings.Join(slices.Sorted(maps.Keys(fileSystem
 // maxMkfsOptions bounds what a StorageClass can hand to mkfs.
 const maxMkfsOptions = 32
 
-// mkfsOptions splits the parameter of a StorageClass. No shell sees it: a quote is a quote. What would name a device is refused.
+// mkfsOptions splits the parameter of a StorageClass. No shell sees it: a quote is a quote. What would name a device is
+// refused.
 func mkfsOptions(parameter string) ([]string, error) {
 	options := strings.Fields(parameter)
 	if len(options) > maxMkfsOptions {
-		return nil, status.Errorf(codes.InvalidArgument, "%s has %d words, more than the limit of %d", v1alpha1.MkfsOptionsParameter, len(options), maxMkfsOptions)
+		return nil, status.Errorf(codes.InvalidArgument, "%s has %d words, more than the limit of %d",
+			v1alpha1.MkfsOptionsParameter, len(options), maxMkfsOptions)
 	}
 	for _, option := range options {
 		if strings.HasPrefix(option, "/") {
-			return nil, status.Errorf(codes.InvalidArgument, "%s has %q: paths are not for options of mkfs", v1alpha1.MkfsOptionsParameter, option)
+			return nil, status.Errorf(codes.InvalidArgument, "%s has %q: paths are not for options of mkfs",
+				v1alpha1.MkfsOptionsParameter, option)
 		}
 	}
 	return options, nil
@@ -66,10 +69,12 @@ func contextOf(parameters map[string]string) map[string]string {
 	return map[string]string{v1alpha1.MkfsOptionsParameter: options}
 }
 
-// NodeStageVolume makes a volume ready for Pods: its device is there, and a file system is made if there never was one, checked,
-// mounted and as large as the device.
-func (s *NodeServer) NodeStageVolume(ctx context.Context, request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
-	staging, capability := request.GetStagingTargetPath(), request.GetVolumeCapability()
+// NodeStageVolume makes a volume ready for Pods: its device is there, and a file system is made if there never was one,
+// checked, mounted and as large as the device.
+func (s *NodeServer) NodeStageVolume(ctx context.Context,
+	request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
+	staging := request.GetStagingTargetPath()
+	capability := request.GetVolumeCapability()
 	if err := checkRequest(request.GetVolumeId(), staging, "staging_target_path", capability); err != nil {
 		return nil, err
 	}
@@ -90,10 +95,11 @@ func (s *NodeServer) NodeStageVolume(ctx context.Context, request *csi.NodeStage
 	return &csi.NodeStageVolumeResponse{}, nil
 }
 
-// stageToItsEnd stages a volume, and leaves it. A program that works on a whole device can take longer than the kubelet gives
-// a call (2 minutes): it goes on when the call ends, so that the next call finds it done instead of starting it again. The
-// call gets Aborted then, and the next one what it ended with, if that is an error.
-func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string, request *csi.NodeStageVolumeRequest) error {
+// stageToItsEnd stages a volume, and leaves it. A program that works on a whole device can take longer than the kubelet
+// gives a call (2 minutes): it goes on when the call ends, so that the next call finds it done instead of starting it
+// again. The call gets Aborted then, and the next one what it ended with, if that is an error.
+func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string,
+	request *csi.NodeStageVolumeRequest) error {
 	result := make(chan error, 1)
 	go func() {
 		detached, cancel := context.WithTimeout(context.WithoutCancel(ctx), stageTimeout)
@@ -104,7 +110,8 @@ func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string
 			result <- err
 			return
 		}
-		log.FromContext(ctx).Info("Staging ended after its call", "volume", v.id, "device", v.lv.GetPath(), "error", err)
+		log.FromContext(ctx).Info("Staging ended after its call", "volume", v.id, "device",
+			v.lv.GetPath(), "error", err)
 		if err != nil {
 			s.busy.leaveFailed(v.id, err)
 		} else {
@@ -115,7 +122,8 @@ func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string
 	case err := <-result:
 		return err
 	case <-ctx.Done():
-		return status.Errorf(codes.Aborted, "volume %s (%s) on node %s is not ready yet, and this call's time is over: %s; it goes on",
+		return status.Errorf(codes.Aborted,
+			"volume %s (%s) on node %s is not ready yet, and this call's time is over: %s; it goes on",
 			v.id, v.lv.GetPath(), s.Node, s.busy.state(v.id))
 	}
 }
@@ -129,7 +137,8 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 		return status.Errorf(codes.Internal, "volume %s: %v", v.id, err)
 	}
 	if mounted != (deviceNumber{}) && mounted != numberOf(v) {
-		return status.Errorf(codes.Internal, "%s is a mount point of device %s, not of volume %s", staging, mounted, v.id)
+		return status.Errorf(codes.Internal, "%s is a mount point of device %s, not of volume %s",
+			staging, mounted, v.id)
 	}
 	kind, isNew := v.tagged(v1alpha1.FormattingTagPrefix)
 	if mounted == (deviceNumber{}) {
@@ -142,7 +151,8 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 		if err := s.host.setMode(staging, rootMode); err != nil {
 			return status.Errorf(codes.Internal, "mode of the root of volume %s on node %s: %v", v.id, s.Node, err)
 		}
-		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{v1alpha1.FormattedTagPrefix + kind}, v.beginnings()); err != nil {
+		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{v1alpha1.FormattedTagPrefix + kind},
+			v.beginnings()); err != nil {
 			return fmt.Errorf("note that volume %s on node %s is formatted: %w", v.id, s.Node, err)
 		}
 		return nil
@@ -150,8 +160,9 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 	return s.noteFileSystem(ctx, v, kind)
 }
 
-// noteFileSystem notes that a volume which was not formatted here has a file system: a volume that was taken over, or made
-// by an older version. From then on it is not formatted if it is read as blank. kind is "" if it was mounted before.
+// noteFileSystem notes that a volume which was not formatted here has a file system: a volume that was taken over, or
+// made by an older version. From then on it is not formatted if it is read as blank. kind is "" if it was mounted
+// before.
 func (s *NodeServer) noteFileSystem(ctx context.Context, v volume, kind string) error {
 	if _, noted := v.tagged(v1alpha1.FormattedTagPrefix); noted {
 		return s.markUsed(ctx, v)
@@ -171,19 +182,22 @@ func (s *NodeServer) noteFileSystem(ctx context.Context, v volume, kind string) 
 	}
 	if err != nil {
 		// The volume has data that somebody waits for. It is noted the next time.
-		log.FromContext(ctx).Info("The file system of a volume was not noted in its tags", "volume", v.id, "error", err.Error())
+		log.FromContext(ctx).Info("The file system of a volume was not noted in its tags", "volume", v.id,
+			"error", err.Error())
 	}
 	return nil
 }
 
 // mountFileSystem returns the type that was mounted, and whether the file system is new.
-func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging string, request *csi.NodeStageVolumeRequest) (kind string, isNew bool, err error) {
+func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging string,
+	request *csi.NodeStageVolumeRequest) (kind string, isNew bool, err error) {
 	capability := request.GetVolumeCapability()
 	path := v.lv.GetPath()
 	found, err := s.host.probe(ctx, path)
 	if err != nil {
 		// Whether it is blank is not known, so it is neither formatted nor mounted.
-		return "", false, status.Errorf(codes.Internal, "volume %s (%s) on node %s cannot be read: %v", v.id, path, s.Node, err)
+		return "", false, status.Errorf(codes.Internal, "volume %s (%s) on node %s cannot be read: %v", v.id,
+			path, s.Node, err)
 	}
 	readOnly := readsOnly(capability)
 	d, err := decide(*v, found, capability.GetMount().GetFsType(), readOnly)
@@ -199,7 +213,8 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 			return "", false, err
 		}
 	} else if err := s.check(ctx, *v, d.fileSystem); err != nil {
-		return "", false, status.Errorf(codes.FailedPrecondition, "the %s file system of volume %s (%s) on node %s is broken: %v", d.fileSystem, v.id, path, s.Node, err)
+		return "", false, status.Errorf(codes.FailedPrecondition,
+			"the %s file system of volume %s (%s) on node %s is broken: %v", d.fileSystem, v.id, path, s.Node, err)
 	}
 	options := append(slices.Clone(capability.GetMount().GetMountFlags()), fileSystems[d.fileSystem].mount...)
 	if readOnly {
@@ -211,15 +226,16 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 	if !d.format && !readOnly {
 		// A copy may be larger than its source, and a volume may have grown while it was not in use.
 		if err := s.host.grow(path, staging, false); err != nil {
-			return "", false, status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v", v.id, s.Node, err)
+			return "", false, status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v",
+				v.id, s.Node, err)
 		}
 	}
 	return d.fileSystem, d.format, nil
 }
 
-// format notes what it is about to do: a crash in the middle leaves half a file system, which must not be taken for data. The tag of a
-// new volume does not do for that: it stays for longer, and old metadata of LVM that is restored (vgcfgrestore) has it again on a volume
-// that has been used since.
+// format notes what it is about to do: a crash in the middle leaves half a file system, which must not be taken for
+// data. The tag of a new volume does not do for that: it stays for longer, and old metadata of LVM that is restored
+// (vgcfgrestore) has it again on a volume that has been used since.
 func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, options []string) error {
 	tag := v1alpha1.FormattingTagPrefix + fileSystem
 	if !slices.Contains(v.lv.GetTags(), tag) {
@@ -227,7 +243,8 @@ func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, o
 		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{tag}, old); err != nil {
 			return fmt.Errorf("note that volume %s on node %s is being formatted: %w", v.id, s.Node, err)
 		}
-		v.lv.Tags = append(slices.DeleteFunc(slices.Clone(v.lv.Tags), func(t string) bool { return slices.Contains(old, t) }), tag)
+		v.lv.Tags = append(slices.DeleteFunc(slices.Clone(v.lv.Tags),
+			func(t string) bool { return slices.Contains(old, t) }), tag)
 	}
 	command := append(slices.Clone(fileSystems[fileSystem].mkfs), options...)
 	s.busy.running(v.id, strings.Join(append(slices.Clone(command), v.lv.GetPath()), " "))
@@ -258,7 +275,8 @@ type decision struct {
 	format     bool
 }
 
-// decide is the rule by which data is safe: only a volume that was read, is blank, and never had a file system is formatted.
+// decide is the rule by which data is safe: only a volume that was read, is blank, and never had a file system is
+// formatted.
 func decide(v volume, found content, want string, readOnly bool) (decision, error) {
 	formatted, was := v.tagged(v1alpha1.FormattedTagPrefix)
 	_, begun := v.tagged(v1alpha1.FormattingTagPrefix)
@@ -272,27 +290,33 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 	switch {
 	case found.kind == "" && was:
 		return decision{}, status.Errorf(codes.DataLoss,
-			"volume %s had a file system (%s) and has none any more: it is not formatted a second time; look at its disks, and restore it from a snapshot or a backup", v.id, formatted)
+			"volume %s had a file system (%s) and has none any more: it is not formatted a second time; look at its "+
+				"disks, and restore it from a snapshot or a backup", v.id, formatted)
 	case begun && !was || found.kind == "":
 		if !known {
-			return decision{}, status.Errorf(codes.InvalidArgument, "volume %s: file system %s is not supported: use %s", v.id, want, supported())
+			return decision{}, status.Errorf(codes.InvalidArgument,
+				"volume %s: file system %s is not supported: use %s", v.id, want, supported())
 		}
 		if readOnly {
-			return decision{}, status.Errorf(codes.FailedPrecondition, "volume %s has no file system yet, and is to be used read-only: write to it first", v.id)
+			return decision{}, status.Errorf(codes.FailedPrecondition,
+				"volume %s has no file system yet, and is to be used read-only: write to it first", v.id)
 		}
 		return decision{fileSystem: want, format: true}, nil
 	case !found.fileSystem:
 		return decision{}, status.Errorf(codes.FailedPrecondition,
-			"volume %s carries %s, which is no file system: use it as a block volume; if nothing needs what is on it, run on the node: wipefs --all %s", v.id, found.kind, v.lv.GetPath())
+			"volume %s carries %s, which is no file system: use it as a block volume; if nothing needs what is on "+
+				"it, run on the node: wipefs --all %s", v.id, found.kind, v.lv.GetPath())
 	case found.kind != want:
 		return decision{}, status.Errorf(codes.FailedPrecondition,
-			"volume %s has the file system %s, and %s is asked for: correct csi.storage.k8s.io/fstype of the StorageClass; nothing is formatted a second time", v.id, found.kind, want)
+			"volume %s has the file system %s, and %s is asked for: correct csi.storage.k8s.io/fstype of the "+
+				"StorageClass; nothing is formatted a second time", v.id, found.kind, want)
 	}
 	return decision{fileSystem: want}, nil
 }
 
 // NodeUnstageVolume unmounts a volume that no Pod uses any more. One that was never staged is no error.
-func (s *NodeServer) NodeUnstageVolume(_ context.Context, request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
+func (s *NodeServer) NodeUnstageVolume(_ context.Context,
+	request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
 	if err := s.unmount(request.GetVolumeId(), request.GetStagingTargetPath(), "staging_target_path"); err != nil {
 		return nil, err
 	}
@@ -300,7 +324,8 @@ func (s *NodeServer) NodeUnstageVolume(_ context.Context, request *csi.NodeUnsta
 }
 
 // NodeExpandVolume grows a file system to the size of its device. A block volume has grown already.
-func (s *NodeServer) NodeExpandVolume(ctx context.Context, request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+func (s *NodeServer) NodeExpandVolume(ctx context.Context,
+	request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
 	path := request.GetVolumePath()
 	if request.GetVolumeId() == "" {
 		return nil, status.Error(codes.InvalidArgument, "no volume_id is given")
@@ -308,8 +333,10 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context, request *csi.NodeExpa
 	if path == "" {
 		return nil, status.Error(codes.InvalidArgument, "no volume_path is given")
 	}
-	if r := request.GetCapacityRange(); r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0 || r.GetLimitBytes() > 0 && r.GetLimitBytes() < r.GetRequiredBytes() {
-		return nil, status.Errorf(codes.InvalidArgument, "a size of %d to %d bytes cannot be", r.GetRequiredBytes(), r.GetLimitBytes())
+	if r := request.GetCapacityRange(); r.GetRequiredBytes() < 0 || r.GetLimitBytes() < 0 ||
+		r.GetLimitBytes() > 0 && r.GetLimitBytes() < r.GetRequiredBytes() {
+		return nil, status.Errorf(codes.InvalidArgument, "a size of %d to %d bytes cannot be", r.GetRequiredBytes(),
+			r.GetLimitBytes())
 	}
 	if err := s.busy.enter(request.GetVolumeId()); err != nil {
 		return nil, err
@@ -324,7 +351,8 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context, request *csi.NodeExpa
 		return nil, status.Errorf(codeOfPath(err), "volume %s at %s: %v", v.id, path, err)
 	}
 	if number != numberOf(v) {
-		return nil, status.Errorf(codes.FailedPrecondition, "%s on node %s shows device %s, not volume %s", path, s.Node, number, v.id)
+		return nil, status.Errorf(codes.FailedPrecondition, "%s on node %s shows device %s, not volume %s", path,
+			s.Node, number, v.id)
 	}
 	mounted, err := s.host.mounted(path)
 	if err != nil {
@@ -332,7 +360,8 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context, request *csi.NodeExpa
 	}
 	if mounted == numberOf(v) {
 		if err := s.host.grow(v.lv.GetPath(), path, true); err != nil {
-			return nil, status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v", v.id, s.Node, err)
+			return nil, status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v",
+				v.id, s.Node, err)
 		}
 	}
 	return &csi.NodeExpandVolumeResponse{}, nil

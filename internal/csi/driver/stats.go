@@ -13,10 +13,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// NodeGetVolumeStats tells the size, the use and the condition of a volume. It starts no process: the kubelet asks for each volume
-// once a minute. A broken file system is a condition, not an error; what it does not tell of its use is left out.
-func (s *NodeServer) NodeGetVolumeStats(ctx context.Context, request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
-	id, path := request.GetVolumeId(), request.GetVolumePath()
+// NodeGetVolumeStats tells the size, the use and the condition of a volume. It starts no process: the kubelet asks for
+// each volume once a minute. A broken file system is a condition, not an error; what it does not tell of its use is
+// left out.
+func (s *NodeServer) NodeGetVolumeStats(ctx context.Context,
+	request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+	id := request.GetVolumeId()
+	path := request.GetVolumePath()
 	if id == "" {
 		return nil, status.Error(codes.InvalidArgument, "no volume_id is given")
 	}
@@ -70,13 +73,15 @@ func usageOf(path string) ([]*csi.VolumeUsage, error) {
 	if err := retry(func() error { return unix.Statfs(path, &fs) }); err != nil {
 		return nil, err
 	}
+	block := int64(fs.Frsize) //nolint:unconvert // Its type depends on the architecture.
 	usage := []*csi.VolumeUsage{{
-		Unit: csi.VolumeUsage_BYTES, Total: int64(fs.Blocks) * int64(fs.Frsize),
-		Used: int64(fs.Blocks-fs.Bfree) * int64(fs.Frsize), Available: int64(fs.Bavail) * int64(fs.Frsize),
+		Unit: csi.VolumeUsage_BYTES, Total: int64(fs.Blocks) * block,
+		Used: int64(fs.Blocks-fs.Bfree) * block, Available: int64(fs.Bavail) * block,
 	}}
 	if fs.Files > 0 { // A file system without a fixed number of inodes says 0.
 		usage = append(usage, &csi.VolumeUsage{
-			Unit: csi.VolumeUsage_INODES, Total: int64(fs.Files), Used: int64(fs.Files - fs.Ffree), Available: int64(fs.Ffree),
+			Unit: csi.VolumeUsage_INODES, Total: int64(fs.Files), Used: int64(fs.Files - fs.Ffree),
+			Available: int64(fs.Ffree),
 		})
 	}
 	return usage, nil

@@ -26,7 +26,8 @@ type waiter struct {
 	leave func()
 }
 
-// news are what the watch tells about an object. unsure: it may be gone, or be as it is to be, which the cache does not hold.
+// news are what the watch tells about an object. unsure: it may be gone, or be as it is to be, which the cache does not
+// hold.
 type news struct {
 	lv           *topolvmv1.LogicalVolume
 	gone, unsure bool
@@ -94,10 +95,12 @@ func (w *waiters) handler() cache.ResourceEventHandler {
 	}
 }
 
-// await waits until done says so about an object, of which first is known; it is nil when it is gone. With an error comes the last that
-// was seen of it, which is never nil.
-func (s *ControllerServer) await(ctx context.Context, joined *waiter, first *topolvmv1.LogicalVolume, done func(lv *topolvmv1.LogicalVolume) (bool, error)) (*topolvmv1.LogicalVolume, error) {
-	lv, last := first, first
+// await waits until done says so about an object, of which first is known; it is nil when it is gone. With an error
+// comes the last that was seen of it, which is never nil.
+func (s *ControllerServer) await(ctx context.Context, joined *waiter, first *topolvmv1.LogicalVolume,
+	done func(lv *topolvmv1.LogicalVolume) (bool, error)) (*topolvmv1.LogicalVolume, error) {
+	lv := first
+	last := first
 	for {
 		over, err := done(lv)
 		if err != nil {
@@ -121,8 +124,10 @@ func (s *ControllerServer) await(ctx context.Context, joined *waiter, first *top
 	}
 }
 
-// read is what news say about an object; where they do not, or are about another one of the same name, what the API server says.
-func (s *ControllerServer) read(ctx context.Context, known *topolvmv1.LogicalVolume, n news) (*topolvmv1.LogicalVolume, error) {
+// read is what news say about an object; where they do not, or are about another one of the same name, what the API
+// server says.
+func (s *ControllerServer) read(ctx context.Context, known *topolvmv1.LogicalVolume,
+	n news) (*topolvmv1.LogicalVolume, error) {
 	switch {
 	case n.unsure || n.lv.UID != known.UID:
 		return s.same(ctx, known)
@@ -156,7 +161,8 @@ func (s *ControllerServer) same(ctx context.Context, known *topolvmv1.LogicalVol
 
 // slow is the error of a call whose time is over, with what is known about the reason.
 func slow(lv *topolvmv1.LogicalVolume, what string, cause error) error {
-	return status.Errorf(status.FromContextError(cause).Code(), "volume %s is not %s yet: %s", lv.Name, what, reasonOf(lv))
+	return status.Errorf(status.FromContextError(cause).Code(), "volume %s is not %s yet: %s", lv.Name,
+		what, reasonOf(lv))
 }
 
 // reasonOf tells what holds a volume up.

@@ -15,7 +15,8 @@ import (
 func TestWhatLeavesTheCacheIsNotTakenForGone(t *testing.T) {
 	now := metav1.Now()
 	object := func(change func(*topolvmv1.LogicalVolume)) *topolvmv1.LogicalVolume {
-		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1", Finalizers: []string{v1alpha1.LogicalVolumeFinalizer}}}
+		lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1",
+			Finalizers: []string{v1alpha1.LogicalVolumeFinalizer}}}
 		lv.Status.VolumeID = "watched"
 		if change != nil {
 			change(lv)
@@ -30,20 +31,25 @@ func TestWhatLeavesTheCacheIsNotTakenForGone(t *testing.T) {
 		present bool   // on the API server
 		want    string // the volume ID that is seen, - for gone
 	}{
-		"it changes":                               {func(w *waiters) { w.wake(object(nil)) }, true, "watched"},
-		"it comes to rest":                         {func(w *waiters) { w.remove(object(nil)) }, true, "watched"},
-		"it is deleted":                            {func(w *waiters) { w.remove(deleted) }, true, "-"},
-		"nothing keeps it, and it is there":        {func(w *waiters) { w.remove(free) }, true, "live"},
-		"nothing keeps it, and it is gone":         {func(w *waiters) { w.remove(free) }, false, "-"},
-		"the watch missed the end, and it rests":   {func(w *waiters) { w.remove(cache.DeletedFinalStateUnknown{Obj: deleted}) }, true, "live"},
-		"the watch missed the end, and it is gone": {func(w *waiters) { w.remove(cache.DeletedFinalStateUnknown{Obj: object(nil)}) }, false, "-"},
-		"another one of its name is there":         {func(w *waiters) { w.wake(another) }, false, "-"},
-		"another one of its name was there":        {func(w *waiters) { w.remove(another) }, true, "live"},
+		"it changes":                        {func(w *waiters) { w.wake(object(nil)) }, true, "watched"},
+		"it comes to rest":                  {func(w *waiters) { w.remove(object(nil)) }, true, "watched"},
+		"it is deleted":                     {func(w *waiters) { w.remove(deleted) }, true, "-"},
+		"nothing keeps it, and it is there": {func(w *waiters) { w.remove(free) }, true, "live"},
+		"nothing keeps it, and it is gone":  {func(w *waiters) { w.remove(free) }, false, "-"},
+		"the watch missed the end, and it rests": {
+			func(w *waiters) { w.remove(cache.DeletedFinalStateUnknown{Obj: deleted}) }, true, "live"},
+		"the watch missed the end, and it is gone": {
+			func(w *waiters) { w.remove(cache.DeletedFinalStateUnknown{Obj: object(nil)}) }, false, "-"},
+		"another one of its name is there":  {func(w *waiters) { w.wake(another) }, false, "-"},
+		"another one of its name was there": {func(w *waiters) { w.remove(another) }, true, "live"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t)
 			c.agent = func(*topolvmv1.LogicalVolume) {}
-			known := object(func(lv *topolvmv1.LogicalVolume) { lv.UID, lv.Status.VolumeID = "", "" })
+			known := object(func(lv *topolvmv1.LogicalVolume) {
+				lv.UID = ""
+				lv.Status.VolumeID = ""
+			})
 			c.must(c.api.Create(t.Context(), known)) // It gets the first UID.
 			known.Status.VolumeID = "live"
 			c.must(c.api.Status().Update(t.Context(), known))
@@ -56,7 +62,8 @@ func TestWhatLeavesTheCacheIsNotTakenForGone(t *testing.T) {
 			defer joined.leave()
 			tt.tell(&c.server.waiters)
 			calls := 0
-			lv, err := c.server.await(t.Context(), joined, known, func(*topolvmv1.LogicalVolume) (bool, error) { calls++; return calls > 1, nil })
+			lv, err := c.server.await(t.Context(), joined, known,
+				func(*topolvmv1.LogicalVolume) (bool, error) { calls++; return calls > 1, nil })
 			got := "-"
 			if lv != nil {
 				got = lv.Status.VolumeID
@@ -73,7 +80,8 @@ func TestTheLastNewsCount(t *testing.T) {
 	w := &waiters{}
 	joined := w.join("v")
 	for _, id := range []string{"1", "2", "3"} {
-		w.wake(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"}, Status: topolvmv1.LogicalVolumeStatus{VolumeID: id}})
+		w.wake(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v"},
+			Status: topolvmv1.LogicalVolumeStatus{VolumeID: id}})
 	}
 	if n := <-joined.last; n.lv.Status.VolumeID != "3" {
 		t.Errorf("got %s", n.lv.Status.VolumeID)
@@ -92,13 +100,15 @@ func TestAReadThatFailsWhileWaiting(t *testing.T) {
 	defer joined.leave()
 	c.server.waiters.remove(lv)
 	c.server.Live = failingReads{c.api}
-	seen, err := c.server.await(t.Context(), joined, lv, func(now *topolvmv1.LogicalVolume) (bool, error) { return now == nil, nil })
+	seen, err := c.server.await(t.Context(), joined, lv,
+		func(now *topolvmv1.LogicalVolume) (bool, error) { return now == nil, nil })
 	if err == nil || seen == nil {
 		t.Errorf("got %v, %v", seen, err)
 	}
 }
 
-// An object that is deleted in the moment in which the time of a call ends is an error of the call, and no end of the process.
+// An object that is deleted in the moment in which the time of a call ends is an error of the call, and no end of the
+// process.
 func TestDeletedWhenTheTimeIsOver(t *testing.T) {
 	c := newCluster(t)
 	now := metav1.Now()
@@ -108,7 +118,9 @@ func TestDeletedWhenTheTimeIsOver(t *testing.T) {
 	for range 50 { // Which of the two is seen first is left to chance.
 		joined := c.server.waiters.join("v")
 		c.server.waiters.remove(lv)
-		if made, err := c.server.awaitCreation(t.Context(), over, joined, &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1"}}); made != nil || err == nil {
+		if made, err := c.server.awaitCreation(t.Context(), over, joined,
+			&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v",
+				UID: "uid-1"}}); made != nil || err == nil {
 			t.Fatalf("got %v, %v", made, err)
 		}
 		joined.leave()

@@ -14,8 +14,9 @@ import (
 // readLimit is for the read of one object.
 const readLimit = 30 * time.Second
 
-// wholeClaims reads single claims from the API server. The provisioner asks for the source of a copy only, compares it with the new
-// claim, and writes it back with a finalizer: the cache holds less of a claim than that, and would have the rest removed.
+// wholeClaims reads single claims from the API server. The provisioner asks for the source of a copy only, compares it
+// with the new claim, and writes it back with a finalizer: the cache holds less of a claim than that, and would have
+// the rest removed.
 type wholeClaims struct {
 	corelisters.PersistentVolumeClaimLister
 	client kubernetes.Interface

@@ -38,12 +38,15 @@ const (
 // driverIdentity is an identity service with topology.
 type driverIdentity struct{ identity }
 
-func (driverIdentity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+func (driverIdentity) GetPluginCapabilities(context.Context,
+	*csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
 	service := func(kind csi.PluginCapability_Service_Type) *csi.PluginCapability {
-		return &csi.PluginCapability{Type: &csi.PluginCapability_Service_{Service: &csi.PluginCapability_Service{Type: kind}}}
+		return &csi.PluginCapability{Type: &csi.PluginCapability_Service_{
+			Service: &csi.PluginCapability_Service{Type: kind}}}
 	}
 	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{
-		service(csi.PluginCapability_Service_CONTROLLER_SERVICE), service(csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS)}}, nil
+		service(csi.PluginCapability_Service_CONTROLLER_SERVICE),
+		service(csi.PluginCapability_Service_VOLUME_ACCESSIBILITY_CONSTRAINTS)}}, nil
 }
 
 func (driverIdentity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
@@ -57,22 +60,26 @@ type driverController struct {
 	requisites *sync.Map
 }
 
-func (driverController) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+func (driverController) ControllerGetCapabilities(context.Context,
+	*csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
 	response := &csi.ControllerGetCapabilitiesResponse{}
 	for _, kind := range []csi.ControllerServiceCapability_RPC_Type{
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_VOLUME, csi.ControllerServiceCapability_RPC_CLONE_VOLUME,
 		csi.ControllerServiceCapability_RPC_GET_CAPACITY, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME,
 		csi.ControllerServiceCapability_RPC_CREATE_DELETE_SNAPSHOT,
 	} {
-		response.Capabilities = append(response.Capabilities, &csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
-			Rpc: &csi.ControllerServiceCapability_RPC{Type: kind}}})
+		response.Capabilities = append(response.Capabilities,
+			&csi.ControllerServiceCapability{Type: &csi.ControllerServiceCapability_Rpc{
+				Rpc: &csi.ControllerServiceCapability_RPC{Type: kind}}})
 	}
 	return response, nil
 }
 
-func (d driverController) CreateVolume(_ context.Context, r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (d driverController) CreateVolume(_ context.Context,
+	r *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	d.requisites.Store(r.GetVolumeContentSource() != nil, len(r.GetAccessibilityRequirements().GetRequisite()))
-	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: r.GetName(), CapacityBytes: r.GetCapacityRange().GetRequiredBytes(), ContentSource: r.GetVolumeContentSource(),
+	return &csi.CreateVolumeResponse{Volume: &csi.Volume{VolumeId: r.GetName(),
+		CapacityBytes: r.GetCapacityRange().GetRequiredBytes(), ContentSource: r.GetVolumeContentSource(),
 		AccessibleTopology: r.GetAccessibilityRequirements().GetPreferred()[:1]}}, nil
 }
 
@@ -80,9 +87,11 @@ func (driverController) GetCapacity(context.Context, *csi.GetCapacityRequest) (*
 	return &csi.GetCapacityResponse{AvailableCapacity: 7 << 30}, nil
 }
 
-func (driverController) CreateSnapshot(_ context.Context, r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
-	return &csi.CreateSnapshotResponse{Snapshot: &csi.Snapshot{SnapshotId: r.GetName(), SourceVolumeId: r.GetSourceVolumeId(),
-		SizeBytes: 1 << 30, CreationTime: timestamppb.Now(), ReadyToUse: true}}, nil
+func (driverController) CreateSnapshot(_ context.Context,
+	r *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
+	return &csi.CreateSnapshotResponse{Snapshot: &csi.Snapshot{SnapshotId: r.GetName(),
+		SourceVolumeId: r.GetSourceVolumeId(),
+		SizeBytes:      1 << 30, CreationTime: timestamppb.Now(), ReadyToUse: true}}, nil
 }
 
 // TestSidecarsServeVolumesCapacityExpansionAndSnapshots runs all side-cars as the operator does and ends them.
@@ -121,13 +130,15 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	objects, err := cache.New(operator, cache.Options{Scheme: scheme, DefaultTransform: trim.Any, NewInformer: new(trim.Volumes).NewInformer, ByObject: map[client.Object]cache.ByObject{
-		&corev1.Node{}: {Transform: trim.Node},
-	}})
+	objects, err := cache.New(operator, cache.Options{Scheme: scheme, DefaultTransform: trim.Any,
+		NewInformer: new(trim.Volumes).NewInformer, ByObject: map[client.Object]cache.ByObject{
+			&corev1.Node{}: {Transform: trim.Node},
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sidecars, err := New(ctx, Options{Config: operator, Cache: objects, Driver: driver, Socket: socket, PodName: "operator",
+	sidecars, err := New(ctx, Options{Config: operator, Cache: objects, Driver: driver, Socket: socket,
+		PodName:   "operator",
 		Snapshots: true, Metrics: prometheus.NewRegistry()})
 	if err != nil {
 		t.Fatal(err)
@@ -145,20 +156,24 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "data", Namespace: namespace, Annotations: map[string]string{
 			"volume.kubernetes.io/storage-provisioner": driver, "volume.kubernetes.io/selected-node": "a"}},
-		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("lvms-vg1"), AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
+		Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: ptr.To("lvms-vg1"),
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}},
 	}
 	create(claim)
 	volume := &corev1.PersistentVolume{}
 	eventually(t, "a PersistentVolume", func() bool {
 		return api.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(claim.UID)}, volume) == nil
 	})
-	if terms := volume.Spec.NodeAffinity.Required.NodeSelectorTerms; terms[0].MatchExpressions[0].Key != topologyKey || terms[0].MatchExpressions[0].Values[0] != "a" {
+	if terms := volume.Spec.NodeAffinity.Required.NodeSelectorTerms; terms[0].MatchExpressions[0].Key != topologyKey ||
+		terms[0].MatchExpressions[0].Values[0] != "a" {
 		t.Errorf("node affinity %v", terms)
 	}
 	expand(t, api, claim, volume)
 	eventually(t, "the expansion", func() bool {
-		return api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume) == nil && volume.Spec.Capacity.Storage().Cmp(resource.MustParse("2Gi")) == 0
+		return api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume) == nil &&
+			volume.Spec.Capacity.Storage().Cmp(resource.MustParse("2Gi")) == 0
 	})
 
 	copyOf(t, api, create, claim, volume)
@@ -168,8 +183,8 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 		}
 	}
 
-	// A bound PersistentVolume without the provisioner's finalizer, as older provisioners left it, gets it: without it, who deletes the
-	// PersistentVolume before its claim leaves the logical volume behind.
+	// A bound PersistentVolume without the provisioner's finalizer, as older provisioners left it, gets it: without it,
+	// who deletes the PersistentVolume before its claim leaves the logical volume behind.
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -182,16 +197,22 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	volume.Finalizers = []string{"kubernetes.io/pv-protection"}
 	must(api.Patch(t.Context(), volume, client.MergeFrom(before)))
 	eventually(t, "finalizer of the provisioner", func() bool {
-		return api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume) == nil && slices.Contains(volume.Finalizers, finalizer)
+		return api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume) == nil &&
+			slices.Contains(volume.Finalizers, finalizer)
 	})
 
-	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-1"}, Spec: snapshotv1.VolumeSnapshotContentSpec{
-		Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete, VolumeSnapshotClassName: ptr.To("lvms-vg1"),
-		VolumeSnapshotRef: corev1.ObjectReference{Name: "s", Namespace: namespace, UID: "6d2c9bd5-0000-4000-8000-1234567890ab"},
-		Source:            snapshotv1.VolumeSnapshotContentSource{VolumeHandle: ptr.To(volume.Spec.CSI.VolumeHandle)}}}
-	create(&snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}, Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete}, content)
+	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "snapcontent-1"},
+		Spec: snapshotv1.VolumeSnapshotContentSpec{
+			Driver: driver, DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete,
+			VolumeSnapshotClassName: ptr.To("lvms-vg1"),
+			VolumeSnapshotRef: corev1.ObjectReference{Name: "s", Namespace: namespace,
+				UID: "6d2c9bd5-0000-4000-8000-1234567890ab"},
+			Source: snapshotv1.VolumeSnapshotContentSource{VolumeHandle: ptr.To(volume.Spec.CSI.VolumeHandle)}}}
+	create(&snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}, Driver: driver,
+		DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete}, content)
 	eventually(t, "the snapshot", func() bool {
-		return api.Get(t.Context(), client.ObjectKeyFromObject(content), content) == nil && content.Status != nil && ptr.Deref(content.Status.ReadyToUse, false)
+		return api.Get(t.Context(), client.ObjectKeyFromObject(content), content) == nil && content.Status != nil &&
+			ptr.Deref(content.Status.ReadyToUse, false)
 	})
 
 	cancel()
@@ -221,7 +242,8 @@ func makeCluster(create func(...client.Object)) {
 	meta := func(owner client.Object, kind string) metav1.ObjectMeta {
 		m := metav1.ObjectMeta{Name: "operator", Namespace: namespace, Labels: labels}
 		if owner != nil {
-			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: ptr.To(true)}}
+			m.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: owner.GetName(),
+				UID: owner.GetUID(), Controller: ptr.To(true)}}
 		}
 		return m
 	}
@@ -232,12 +254,15 @@ func makeCluster(create func(...client.Object)) {
 	}
 	create(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default", Namespace: namespace}},
-		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}, Provisioner: driver, AllowVolumeExpansion: ptr.To(true),
-			VolumeBindingMode: ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)})
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "lvms-vg1"}, Provisioner: driver,
+			AllowVolumeExpansion: ptr.To(true),
+			VolumeBindingMode:    ptr.To(storagev1.VolumeBindingWaitForFirstConsumer)})
 	selector := &metav1.LabelSelector{MatchLabels: labels}
-	deployment := &appsv1.Deployment{ObjectMeta: meta(nil, ""), Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}
+	deployment := &appsv1.Deployment{ObjectMeta: meta(nil, ""),
+		Spec: appsv1.DeploymentSpec{Selector: selector, Template: template}}
 	create(deployment)
-	replicas := &appsv1.ReplicaSet{ObjectMeta: meta(deployment, "Deployment"), Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}
+	replicas := &appsv1.ReplicaSet{ObjectMeta: meta(deployment, "Deployment"),
+		Spec: appsv1.ReplicaSetSpec{Selector: selector, Template: template}}
 	create(replicas)
 	create(&corev1.Pod{ObjectMeta: meta(replicas, "ReplicaSet"), Spec: template.Spec})
 }
@@ -266,7 +291,8 @@ func expand(t *testing.T, api client.Client, claim *corev1.PersistentVolumeClaim
 }
 
 // copyOf makes a claim for a copy of a claim that rests, and of which the cache holds hardly anything.
-func copyOf(t *testing.T, api client.Client, create func(...client.Object), source *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) {
+func copyOf(t *testing.T, api client.Client, create func(...client.Object), source *corev1.PersistentVolumeClaim,
+	volume *corev1.PersistentVolume) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -279,11 +305,14 @@ func copyOf(t *testing.T, api client.Client, create func(...client.Object), sour
 	source.Labels = map[string]string{"mine": "yes"}
 	must(api.Patch(t.Context(), source, client.MergeFrom(before)))
 	before = source.DeepCopy()
-	source.Status.Capacity, source.Status.Conditions, source.Status.AllocatedResourceStatuses = source.Spec.Resources.Requests, nil, nil
+	source.Status.Capacity = source.Spec.Resources.Requests
+	source.Status.Conditions = nil
+	source.Status.AllocatedResourceStatuses = nil
 	must(api.Status().Patch(t.Context(), source, client.MergeFrom(before)))
 	must(api.Get(t.Context(), client.ObjectKeyFromObject(volume), volume))
 	beforeVolume := volume.DeepCopy()
-	volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1", Namespace: source.Namespace, Name: source.Name, UID: source.UID}
+	volume.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", APIVersion: "v1",
+		Namespace: source.Namespace, Name: source.Name, UID: source.UID}
 	must(api.Patch(t.Context(), volume, client.MergeFrom(beforeVolume)))
 	beforeVolume = volume.DeepCopy()
 	volume.Status.Phase = corev1.VolumeBound
@@ -292,20 +321,25 @@ func copyOf(t *testing.T, api client.Client, create func(...client.Object), sour
 	smaller := source.DeepCopy()
 	smaller.ObjectMeta = metav1.ObjectMeta{Name: "smaller", Namespace: source.Namespace, Annotations: map[string]string{
 		"volume.kubernetes.io/storage-provisioner": driver, "volume.kubernetes.io/selected-node": "a"}}
-	smaller.Spec.VolumeName, smaller.Status = "", corev1.PersistentVolumeClaimStatus{}
-	smaller.Spec.DataSource, smaller.Spec.DataSourceRef = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: source.Name}, nil
+	smaller.Spec.VolumeName = ""
+	smaller.Status = corev1.PersistentVolumeClaimStatus{}
+	smaller.Spec.DataSource = &corev1.TypedLocalObjectReference{Kind: "PersistentVolumeClaim", Name: source.Name}
+	smaller.Spec.DataSourceRef = nil
 	smaller.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	clone := smaller.DeepCopy()
-	clone.Name, clone.Spec.Resources.Requests = "clone", source.Spec.Resources.Requests
+	clone.Name = "clone"
+	clone.Spec.Resources.Requests = source.Spec.Resources.Requests
 	create(smaller, clone)
 	eventually(t, "a PersistentVolume of the copy", func() bool {
-		return api.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(clone.UID)}, &corev1.PersistentVolume{}) == nil
+		return api.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(clone.UID)},
+			&corev1.PersistentVolume{}) == nil
 	})
 	must(api.Get(t.Context(), client.ObjectKeyFromObject(source), source))
 	if source.Labels["mine"] != "yes" || len(source.Spec.AccessModes) != 1 {
 		t.Errorf("the source of the copy has lost something: %+v", source)
 	}
-	if err := api.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(smaller.UID)}, &corev1.PersistentVolume{}); err == nil {
+	if err := api.Get(t.Context(), client.ObjectKey{Name: "pvc-" + string(smaller.UID)},
+		&corev1.PersistentVolume{}); err == nil {
 		t.Error("a copy that is smaller than its source was made")
 	}
 }

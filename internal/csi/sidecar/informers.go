@@ -21,10 +21,12 @@ import (
 
 // watched are the kinds that the side-cars look at.
 var watched = []client.Object{
-	&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Node{}, &storagev1.StorageClass{}, &storagev1.CSINode{},
+	&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Node{}, &storagev1.StorageClass{},
+	&storagev1.CSINode{},
 }
 
-// managed gives the side-cars, which are written for a factory of informers, those of a manager: the process holds each object once.
+// managed gives the side-cars, which are written for a factory of informers, those of a manager: the process holds each
+// object once.
 type managed struct {
 	informers.SharedInformerFactory // for what nobody asks it
 	cache                           cache.Cache
@@ -33,7 +35,8 @@ type managed struct {
 
 // newManaged asks for the informers. The manager starts them.
 func newManaged(ctx context.Context, kube kubernetes.Interface, c cache.Cache) (*managed, error) {
-	m := &managed{SharedInformerFactory: informers.NewSharedInformerFactory(kube, 0), cache: c, known: map[reflect.Type]toolscache.SharedIndexInformer{}}
+	m := &managed{SharedInformerFactory: informers.NewSharedInformerFactory(kube, 0), cache: c,
+		known: map[reflect.Type]toolscache.SharedIndexInformer{}}
 	for _, object := range watched {
 		informer, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false))
 		if err != nil {
@@ -41,7 +44,8 @@ func newManaged(ctx context.Context, kube kubernetes.Interface, c cache.Cache) (
 		}
 		whole, ok := informer.(toolscache.SharedIndexInformer)
 		if !ok {
-			return nil, fmt.Errorf("informer of %T for the CSI side-cars: the manager's cache has a %T", object, informer)
+			return nil, fmt.Errorf("informer of %T for the CSI side-cars: the manager's cache has a %T",
+				object, informer)
 		}
 		m.known[reflect.TypeOf(object)] = whole
 	}
@@ -49,11 +53,13 @@ func newManaged(ctx context.Context, kube kubernetes.Interface, c cache.Cache) (
 }
 
 // InformerFor returns the manager's informer of a kind.
-func (m *managed) InformerFor(object runtime.Object, _ internalinterfaces.NewInformerFunc) toolscache.SharedIndexInformer {
+func (m *managed) InformerFor(object runtime.Object,
+	_ internalinterfaces.NewInformerFunc) toolscache.SharedIndexInformer {
 	informer, ok := m.known[reflect.TypeOf(object)]
 	if !ok {
 		// Known when the process starts, before anything is done: a side-car of another version looks at another kind.
-		panic(fmt.Sprintf("a CSI side-car asks for an informer of %T, which internal/csi/sidecar does not list", object))
+		panic(fmt.Sprintf("a CSI side-car asks for an informer of %T, which internal/csi/sidecar does not list",
+			object))
 	}
 	return informer
 }

@@ -33,18 +33,19 @@ type provisioner struct {
 	current *latePlugin
 }
 
-// latePlugin is a provisioner that is known only when the CSI driver has said what it can, while the library's controller has to
-// be made before that. The controller calls nothing before it runs.
+// latePlugin is a provisioner that is known only when the CSI driver has said what it can, while the library's
+// controller has to be made before that. The controller calls nothing before it runs.
 type latePlugin struct {
 	completePlugin
-	// copies makes the volumes that are copies of others. A copy is where its source is, so it is asked for with all nodes, and its Pod
-	// follows it there. All others are asked for with the node that the scheduler chose: a thousand nodes in each request would take a
-	// megabyte of memory for each volume that is being made.
+	// copies makes the volumes that are copies of others. A copy is where its source is, so it is asked for with all
+	// nodes, and its Pod follows it there. All others are asked for with the node that the scheduler chose: a thousand
+	// nodes in each request would take a megabyte of memory for each volume that is being made.
 	copies controller.Provisioner
 }
 
 // Provision makes a volume.
-func (p *latePlugin) Provision(ctx context.Context, options controller.ProvisionOptions) (*corev1.PersistentVolume, controller.ProvisioningState, error) {
+func (p *latePlugin) Provision(ctx context.Context, options controller.ProvisionOptions) (*corev1.PersistentVolume,
+	controller.ProvisioningState, error) {
 	if claim := options.PVC.Spec; claim.DataSource != nil || claim.DataSourceRef != nil {
 		return p.copies.Provision(ctx, options)
 	}
@@ -63,7 +64,8 @@ func newProvisioner(ctx context.Context, s *Sidecars) (*provisioner, error) {
 	if err != nil {
 		return nil, err
 	}
-	storage, core := p.informers.Storage().V1(), p.informers.Core().V1()
+	storage := p.informers.Storage().V1()
+	core := p.informers.Core().V1()
 	p.volumes = controller.NewProvisionController(ctx, p.client, p.Driver, p.current,
 		controller.LeaderElection(false),
 		controller.FailedProvisionThreshold(0),
@@ -100,7 +102,9 @@ func (p *provisioner) Start(ctx context.Context) error {
 	}
 	plugin, ok := p.plugin(driver, onlyScheduled).(completePlugin)
 	if !ok {
-		return fmt.Errorf("the library's provisioner %T decides no more which claims are its own, or whether it makes block volumes", plugin)
+		return fmt.Errorf(
+			"the library's provisioner %T decides no more which claims are its own, or whether it makes block volumes",
+			plugin)
 	}
 	p.current.completePlugin, p.current.copies = plugin, p.plugin(driver, allNodes)
 	claims := p.informers.Core().V1().PersistentVolumeClaims()
@@ -141,12 +145,14 @@ func (p *provisioner) plugin(driver capabilities, strictTopology bool) controlle
 		publishReadOnly   = false
 		guardVolumeMode   = true
 	)
-	storage, core := p.informers.Storage().V1(), p.informers.Core().V1()
+	storage := p.informers.Storage().V1()
+	core := p.informers.Core().V1()
 	return provisioning.NewCSIProvisioner(
 		p.client, operationTimeout, p.identity(), volumeNamePrefix, wholeUID, p.connection, p.Sidecars.snapshots,
 		p.Driver, driver.plugin, driver.controller, migratedPlugin, strictTopology, immediateTopology,
 		csitranslation.New(), storage.StorageClasses().Lister(), storage.CSINodes().Lister(), core.Nodes().Lister(),
-		wholeClaims{core.PersistentVolumeClaims().Lister(), p.client}, nil, nil, extraMetadata, defaultFSType, nil, publishReadOnly,
+		wholeClaims{core.PersistentVolumeClaims().Lister(), p.client}, nil, nil, extraMetadata, defaultFSType, nil,
+		publishReadOnly,
 		guardVolumeMode, provisioning.NewInMemoryStore(),
 	)
 }
@@ -189,7 +195,8 @@ func limiter[T comparable]() workqueue.TypedRateLimiter[T] {
 
 // queue returns a queue whose metrics have the given name.
 func queue[T comparable](name string) workqueue.TypedRateLimitingInterface[T] {
-	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter[T](), workqueue.TypedRateLimitingQueueConfig[T]{Name: name})
+	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter[T](),
+		workqueue.TypedRateLimitingQueueConfig[T]{Name: name})
 }
 
 // endedOr returns nil if the context has ended, because then an error is only its echo.

@@ -118,5 +118,6 @@ func (r *Registrar) Ready(*http.Request) error {
 	if r.registered.Load() {
 		return nil
 	}
-	return fmt.Errorf("the kubelet has not registered CSI driver %s yet: it watches for %s", r.options.Driver, r.options.Socket)
+	return fmt.Errorf("the kubelet has not registered CSI driver %s yet: it watches for %s", r.options.Driver,
+		r.options.Socket)
 }

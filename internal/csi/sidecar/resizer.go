@@ -28,13 +28,15 @@ func (r *resizer) Start(ctx context.Context) error {
 	if _, err := r.awaitDriver(ctx); err != nil {
 		return endedOr(ctx, err)
 	}
-	plugin, err := csiresizer.NewResizerFromClient(&driverClient{connection: r.connection}, operationTimeout, r.client, r.Driver)
+	plugin, err := csiresizer.NewResizerFromClient(&driverClient{connection: r.connection}, operationTimeout,
+		r.client, r.Driver)
 	if err != nil {
 		return endedOr(ctx, fmt.Errorf("resizer of CSI driver %s: %w", r.Driver, err))
 	}
 	// The driver grows volumes that are in use, so no pods are watched to hold an expansion back.
 	const waitForPods = false
-	controller := resizing.NewResizeController(r.Driver, plugin, r.client, resyncPeriod, r.informers.forResizer(r.client),
+	controller := resizing.NewResizeController(r.Driver, plugin, r.client, resyncPeriod,
+		r.informers.forResizer(r.client),
 		limiter[string](), waitForPods, retryMax)
 	r.informers.StartWithContext(ctx)
 	workers := &sync.WaitGroup{}
@@ -84,12 +86,13 @@ func (c *driverClient) can(ctx context.Context, capability csi.ControllerService
 func (c *driverClient) Expand(ctx context.Context, volumeID string, requestBytes int64, secrets map[string]string,
 	capability *csi.VolumeCapability,
 ) (int64, bool, error) {
-	response, err := csi.NewControllerClient(c.connection).ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{
-		VolumeId:         volumeID,
-		CapacityRange:    &csi.CapacityRange{RequiredBytes: requestBytes},
-		Secrets:          secrets,
-		VolumeCapability: capability,
-	})
+	response, err := csi.NewControllerClient(c.connection).ControllerExpandVolume(ctx,
+		&csi.ControllerExpandVolumeRequest{
+			VolumeId:         volumeID,
+			CapacityRange:    &csi.CapacityRange{RequiredBytes: requestBytes},
+			Secrets:          secrets,
+			VolumeCapability: capability,
+		})
 	return response.GetCapacityBytes(), response.GetNodeExpansionRequired(), err
 }
 

@@ -67,7 +67,8 @@ func listen(ctx context.Context, socket string) (net.Listener, error) {
 	case err != nil:
 		return nil, fmt.Errorf("look at socket %s: %w", socket, err)
 	case info.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("listen on %s: there is something that is not a socket (%s): remove it", socket, info.Mode())
+		return nil, fmt.Errorf("listen on %s: there is something that is not a socket (%s): remove it",
+			socket, info.Mode())
 	default:
 		if err := os.Remove(socket); err != nil {
 			return nil, fmt.Errorf("remove the socket that an earlier process left: %w", err)

@@ -70,8 +70,8 @@ type Sidecars struct {
 	provisioner *provisioner
 }
 
-// New prepares the side-cars, for a process that ends with the context. Nothing is connected or watched before they start. Call it
-// before anything else runs: libraries add to client-go's scheme, which has no lock.
+// New prepares the side-cars, for a process that ends with the context. Nothing is connected or watched before they
+// start. Call it before anything else runs: libraries add to client-go's scheme, which has no lock.
 func New(ctx context.Context, options Options) (*Sidecars, error) {
 	if options.Workers == 0 {
 		options.Workers = defaultWorkers

@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// The library's events are about VolumeSnapshotContents, which client-go's scheme has to know. It is told before anything runs:
-// others read the scheme all the time.
+// The library's events are about VolumeSnapshotContents, which client-go's scheme has to know. It is told before
+// anything runs: others read the scheme all the time.
 func init() { utilruntime.Must(snapshotscheme.AddToScheme(scheme.Scheme)) }
 
 // snapshotNamePrefix begins the name of each snapshot; the UID of the VolumeSnapshot follows, whole.
@@ -43,7 +43,8 @@ func (s *snapshotter) Start(ctx context.Context) error {
 		return fmt.Errorf("snapshotter: the CSI driver on %s does not make snapshots", s.Socket)
 	}
 	informers := snapshotinformers.NewSharedInformerFactory(s.Sidecars.snapshots, resyncPeriod)
-	v1, groups := informers.Snapshot().V1(), informers.Groupsnapshot().V1()
+	v1 := informers.Snapshot().V1()
+	groups := informers.Groupsnapshot().V1()
 	const (
 		extraMetadata  = true
 		groupSnapshots = false

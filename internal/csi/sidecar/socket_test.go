@@ -25,9 +25,11 @@ func (identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, e
 	return &csi.ProbeResponse{}, nil
 }
 
-func (identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
-	return &csi.GetPluginCapabilitiesResponse{Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{
-		Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}}}}}, nil
+func (identity) GetPluginCapabilities(context.Context,
+	*csi.GetPluginCapabilitiesRequest) (*csi.GetPluginCapabilitiesResponse, error) {
+	return &csi.GetPluginCapabilitiesResponse{
+		Capabilities: []*csi.PluginCapability{{Type: &csi.PluginCapability_Service_{
+			Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}}}}}, nil
 }
 
 // controllerService is a CSI controller that can grow volumes.
@@ -35,13 +37,17 @@ type controllerService struct {
 	csi.UnimplementedControllerServer
 }
 
-func (controllerService) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
-	return &csi.ControllerGetCapabilitiesResponse{Capabilities: []*csi.ControllerServiceCapability{{Type: &csi.ControllerServiceCapability_Rpc{
-		Rpc: &csi.ControllerServiceCapability_RPC{Type: csi.ControllerServiceCapability_RPC_EXPAND_VOLUME}}}}}, nil
+func (controllerService) ControllerGetCapabilities(context.Context,
+	*csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
+	return &csi.ControllerGetCapabilitiesResponse{
+		Capabilities: []*csi.ControllerServiceCapability{{Type: &csi.ControllerServiceCapability_Rpc{
+			Rpc: &csi.ControllerServiceCapability_RPC{Type: csi.ControllerServiceCapability_RPC_EXPAND_VOLUME}}}}}, nil
 }
 
-func (controllerService) ControllerExpandVolume(_ context.Context, r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
-	return &csi.ControllerExpandVolumeResponse{CapacityBytes: r.GetCapacityRange().GetRequiredBytes(), NodeExpansionRequired: true}, nil
+func (controllerService) ControllerExpandVolume(_ context.Context,
+	r *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: r.GetCapacityRange().GetRequiredBytes(),
+		NodeExpansionRequired: true}, nil
 }
 
 func newCSIServer() *grpc.Server {
@@ -184,7 +190,8 @@ func newTestRegistrar(t *testing.T) *Registrar {
 	t.Helper()
 	dir := t.TempDir()
 	return NewRegistrar(RegistrarOptions{Driver: "topolvm.io", Socket: filepath.Join(dir, "reg.sock"),
-		Endpoint: "/var/lib/kubelet/plugins/topolvm.io/node/csi-topolvm.sock", CSISocket: filepath.Join(dir, "csi.sock")})
+		Endpoint:  "/var/lib/kubelet/plugins/topolvm.io/node/csi-topolvm.sock",
+		CSISocket: filepath.Join(dir, "csi.sock")})
 }
 
 func TestRegistrarWaitsForTheNodeServiceAndIsReadyOnceRegistered(t *testing.T) {
@@ -200,7 +207,8 @@ func TestRegistrarWaitsForTheNodeServiceAndIsReadyOnceRegistered(t *testing.T) {
 		t.Error("ready before the kubelet has answered")
 	}
 	info := kubelet(t, registrar.options.Socket, &registration.RegistrationStatus{PluginRegistered: true})
-	if info.GetType() != "CSIPlugin" || info.GetName() != "topolvm.io" || info.GetEndpoint() != registrar.options.Endpoint || len(info.GetSupportedVersions()) != 1 {
+	if info.GetType() != "CSIPlugin" || info.GetName() != "topolvm.io" ||
+		info.GetEndpoint() != registrar.options.Endpoint || len(info.GetSupportedVersions()) != 1 {
 		t.Errorf("info %v", info)
 	}
 	if err := registrar.Ready(nil); err != nil {
@@ -226,7 +234,8 @@ func TestRefusalByTheKubeletEndsTheRegistrar(t *testing.T) {
 	kubelet(t, registrar.options.Socket, &registration.RegistrationStatus{Error: "version not supported"})
 	select {
 	case err := <-ended:
-		if err == nil || !strings.Contains(err.Error(), "the kubelet refused CSI driver topolvm.io") || !strings.Contains(err.Error(), "version not supported") {
+		if err == nil || !strings.Contains(err.Error(), "the kubelet refused CSI driver topolvm.io") ||
+			!strings.Contains(err.Error(), "version not supported") {
 			t.Error(err)
 		}
 	case <-time.After(10 * time.Second):

@@ -12,13 +12,16 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// forResizer are the informers as the resizer needs them: it looks for the PersistentVolume of a claim, which rests and so is not held, and
-// it writes into the stores, which follow the API server by themselves.
+// forResizer are the informers as the resizer needs them: it looks for the PersistentVolume of a claim, which rests and
+// so is not held, and it writes into the stores, which follow the API server by themselves.
 func (m *managed) forResizer(client kubernetes.Interface) *managed {
 	other := *m
 	other.known = maps.Clone(m.known)
 	for kind, live := range map[reflect.Type]func(store) toolscache.Store{
-		reflect.TypeFor[*corev1.PersistentVolume]():      func(s store) toolscache.Store { return wholeVolumes{s, client} },
+		reflect.TypeFor[*corev1.PersistentVolume](): func(
+			s store) toolscache.Store {
+			return wholeVolumes{s, client}
+		},
 		reflect.TypeFor[*corev1.PersistentVolumeClaim](): func(s store) toolscache.Store { return s },
 	} {
 		informer := m.known[kind]
@@ -36,7 +39,8 @@ type withStore struct {
 // GetStore returns the other store.
 func (i withStore) GetStore() toolscache.Store { return i.store }
 
-// store leaves it to the informer to change it: what came to rest meanwhile would be put in again, for nobody to take out.
+// store leaves it to the informer to change it: what came to rest meanwhile would be put in again, for nobody to take
+// out.
 type store struct{ toolscache.Store }
 
 // Update does nothing.

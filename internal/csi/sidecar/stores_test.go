@@ -15,7 +15,8 @@ import (
 
 func TestTheResizerFindsVolumesThatRest(t *testing.T) {
 	rests := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "rests"}}
-	moves := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "moves", Labels: map[string]string{"from": "the cache"}}}
+	moves := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "moves",
+		Labels: map[string]string{"from": "the cache"}}}
 	api := fake.NewClientset(rests)
 	volumes := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.PersistentVolume{}, 0, nil)
 	claims := toolscache.NewSharedIndexInformer(&toolscache.ListWatch{}, &corev1.PersistentVolumeClaim{}, 0, nil)
@@ -49,7 +50,8 @@ func TestTheResizerFindsVolumesThatRest(t *testing.T) {
 		}
 	}
 	away := errors.New("the API server is away")
-	api.PrependReactor("get", "persistentvolumes", func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, away })
+	api.PrependReactor("get", "persistentvolumes",
+		func(k8stesting.Action) (bool, runtime.Object, error) { return true, nil, away })
 	if found, ok, err := store.GetByKey("rests"); ok || !errors.Is(err, away) {
 		t.Errorf("a read that fails is not \"there is none\": %v, %v, %v", found, ok, err)
 	}

@@ -1,7 +1,8 @@
-// Package unclaimed finds volumes that nothing in the cluster knows but their own LogicalVolume: no PersistentVolume, no
-// VolumeSnapshotContent, and no claim for which they are being made. A claim that is deleted in the moment in which the operator is killed
-// leaves one; so does a PersistentVolume that was kept (Retain) and then deleted by hand. It marks them, and removes no volume: the node
-// agent lists what is marked with its orphans. An object whose volume a node has refused has none: it is deleted when its claim is gone.
+// Package unclaimed finds volumes that nothing in the cluster knows but their own LogicalVolume: no PersistentVolume,
+// no VolumeSnapshotContent, and no claim for which they are being made. A claim that is deleted in the moment in which
+// the operator is killed leaves one; so does a PersistentVolume that was kept (Retain) and then deleted by hand. It
+// marks them, and removes no volume: the node agent lists what is marked with its orphans. An object whose volume a
+// node has refused has none: it is deleted when its claim is gone.
 package unclaimed
 
 import (
@@ -28,12 +29,13 @@ import (
 const (
 	// interval is how often the cluster is looked at.
 	interval = 10 * time.Minute
-	// settleTime is how long a volume must have been unclaimed before it is marked: what is being made or removed is not.
+	// settleTime is how long a volume must have been unclaimed before it is marked: what is being made or removed is
+	// not.
 	settleTime = 2 * time.Minute
 )
 
-// The names that the side-cars give to what they make end with the UID of what they make it for (external-provisioner and
-// external-snapshotter, --volume-name-prefix and --snapshot-name-prefix).
+// The names that the side-cars give to what they make end with the UID of what they make it for (external-provisioner
+// and external-snapshotter, --volume-name-prefix and --snapshot-name-prefix).
 const (
 	volumePrefix   = "pvc-"
 	snapshotPrefix = "snapshot-"
@@ -87,7 +89,8 @@ func (a *Auditor) Start(ctx context.Context) error {
 // +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims,verbs=get;list
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents,verbs=list
 
-// audit looks once. again tells that something has not been unclaimed for long enough. A read that fails changes no mark.
+// audit looks once. again tells that something has not been unclaimed for long enough. A read that fails changes no
+// mark.
 func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
 	known, err := a.known(ctx)
 	if err != nil {
@@ -99,7 +102,8 @@ func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
 	err = paging.Each(ctx, a.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
 			early, err := a.judge(ctx, &list.Items[i], known, since)
-			again, errs = again || early, append(errs, err)
+			again = again || early
+			errs = append(errs, err)
 		}
 	})
 	if err != nil {
@@ -109,8 +113,10 @@ func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
 	return again, errors.Join(errs...)
 }
 
-// judge brings the mark of a LogicalVolume to what is true, and notes since when it is unclaimed. early tells that this is not long enough.
-func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool, since map[types.UID]time.Time) (early bool, err error) {
+// judge brings the mark of a LogicalVolume to what is true, and notes since when it is unclaimed. early tells that this
+// is not long enough.
+func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool,
+	since map[types.UID]time.Time) (early bool, err error) {
 	first, before := a.since[lv.UID]
 	refused := driver.IsRefused(lv)
 	unclaimed, err := a.unclaimed(ctx, lv, known)
@@ -135,8 +141,8 @@ func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known 
 	return false, a.mark(ctx, lv, unclaimed)
 }
 
-// delete deletes an object that nobody waits for any more. An operator that is killed before it withdraws a refused object leaves
-// one when the claim is deleted meanwhile. If the object has changed since it was judged, it stays.
+// delete deletes an object that nobody waits for any more. An operator that is killed before it withdraws a refused
+// object leaves one when the claim is deleted meanwhile. If the object has changed since it was judged, it stays.
 func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	err := a.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -145,14 +151,16 @@ func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error
 	if err != nil {
 		return fmt.Errorf("delete LogicalVolume %s, which was refused and has no claim: %w", lv.Name, err)
 	}
-	log.FromContext(ctx).Info("Deleted a LogicalVolume that was refused and has no claim", "logicalVolume", lv.Name, "node", lv.Spec.NodeName)
+	log.FromContext(ctx).Info("Deleted a LogicalVolume that was refused and has no claim", "logicalVolume", lv.Name,
+		"node", lv.Spec.NodeName)
 	return nil
 }
 
 // unclaimed tells whether a volume that was made, or an object that was refused, is known to nothing.
 func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool) (bool, error) {
 	switch {
-	case lv.Status.VolumeID == "" && !driver.IsRefused(lv) || !lv.DeletionTimestamp.IsZero() || known[lv.Status.VolumeID] || known[lv.Name]:
+	case lv.Status.VolumeID == "" && !driver.IsRefused(lv) || !lv.DeletionTimestamp.IsZero() ||
+		known[lv.Status.VolumeID] || known[lv.Name]:
 		return false, nil
 	case strings.HasPrefix(lv.Name, snapshotPrefix) && !a.Snapshots:
 		return false, nil // Nobody can tell.
@@ -172,8 +180,8 @@ func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, kn
 	return volumePrefix+string(claim.UID) != lv.Name, nil
 }
 
-// known returns what PersistentVolumes and VolumeSnapshotContents know: the handles of volumes, and the names of LogicalVolumes that are
-// being made for them.
+// known returns what PersistentVolumes and VolumeSnapshotContents know: the handles of volumes, and the names of
+// LogicalVolumes that are being made for them.
 func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 	known := map[string]bool{}
 	err := paging.Each(ctx, a.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
@@ -205,7 +213,8 @@ func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 }
 
 var found = event.Warning("UnclaimedLogicalVolume", "Audit",
-	"no PersistentVolume, no snapshot and no claim knows this volume on node %s (%s): it takes room; if its data is not needed, run: kubectl delete logicalvolume %s")
+	"no PersistentVolume, no snapshot and no claim knows this volume on node %s (%s): it takes room; if its data is "+
+		"not needed, run: kubectl delete logicalvolume %s")
 
 // mark marks a LogicalVolume, or takes its mark away.
 func (a *Auditor) mark(ctx context.Context, lv *topolvmv1.LogicalVolume, unclaimed bool) error {
@@ -216,12 +225,14 @@ func (a *Auditor) mark(ctx context.Context, lv *topolvmv1.LogicalVolume, unclaim
 	if unclaimed {
 		value = `"true"`
 	}
-	patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, v1alpha1.UnclaimedAnnotation, value))
+	patch := client.RawPatch(types.MergePatchType,
+		fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, v1alpha1.UnclaimedAnnotation, value))
 	if err := a.Client.Patch(ctx, lv, patch); err != nil {
 		return client.IgnoreNotFound(fmt.Errorf("mark LogicalVolume %s: %w", lv.Name, err))
 	}
 	if unclaimed {
-		a.Recorder.Eventf(lv, nil, found.Type, found.Reason, found.Action, found.Text, lv.Spec.NodeName, lv.Spec.Size.String(), lv.Name)
+		a.Recorder.Eventf(lv, nil, found.Type, found.Reason, found.Action, found.Text, lv.Spec.NodeName,
+			lv.Spec.Size.String(), lv.Name)
 	}
 	return nil
 }

@@ -31,7 +31,8 @@ func (r *recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string
 
 func volume(name, claim string) *topolvmv1.LogicalVolume {
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("uid-" + name)}}
-	lv.Spec.NodeName, lv.Status.VolumeID = "node1", "handle-"+name
+	lv.Spec.NodeName = "node1"
+	lv.Status.VolumeID = "handle-" + name
 	lv.Spec.Size = resource.MustParse("1Gi")
 	lv.Status.CurrentSize = &lv.Spec.Size
 	if claim != "" {
@@ -47,11 +48,13 @@ func persistent(name, driver, handle string) *corev1.PersistentVolume {
 }
 
 func claim(name, uid string) *corev1.PersistentVolumeClaim {
-	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(uid)}}
+	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name,
+		UID: types.UID(uid)}}
 }
 
 func content(name string, object map[string]any) *unstructured.Unstructured {
-	object["apiVersion"], object["kind"] = "snapshot.storage.k8s.io/v1", "VolumeSnapshotContent"
+	object["apiVersion"] = "snapshot.storage.k8s.io/v1"
+	object["kind"] = "VolumeSnapshotContent"
 	u := &unstructured.Unstructured{Object: object}
 	u.SetName(name)
 	return u
@@ -82,19 +85,22 @@ func newSetup(t *testing.T, snapshots bool, objects ...client.Object) *setup {
 		return nil
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
-		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList, options ...client.ListOption) error {
+		List: func(ctx context.Context, w client.WithWatch, list client.ObjectList,
+			options ...client.ListOption) error {
 			if err := failing(list); err != nil {
 				return err
 			}
 			return w.List(ctx, list, options...)
 		},
-		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object,
+			options ...client.GetOption) error {
 			if err := failing(o); err != nil {
 				return err
 			}
 			return w.Get(ctx, key, o, options...)
 		},
-		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch, options ...client.PatchOption) error {
+		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch,
+			options ...client.PatchOption) error {
 			s.writes++
 			return w.Patch(ctx, o, p, options...)
 		},
@@ -136,7 +142,8 @@ func TestWhoIsUnclaimed(t *testing.T) {
 	unmade := volume("pvc-unmade", "")
 	unmade.Status.VolumeID = ""
 	going := volume("pvc-going", "")
-	going.Finalizers, going.DeletionTimestamp = []string{"topolvm.io/logicalvolume"}, &metav1.Time{Time: time.Unix(1, 0)}
+	going.Finalizers, going.DeletionTimestamp = []string{"topolvm.io/logicalvolume"},
+		&metav1.Time{Time: time.Unix(1, 0)}
 	objects := []client.Object{
 		unmade, going,
 		volume("pvc-bound", ""), persistent("pvc-bound", v1alpha1.DriverName, "handle-pvc-bound"),
@@ -145,18 +152,21 @@ func TestWhoIsUnclaimed(t *testing.T) {
 		volume("pvc-c1", "shop/pending"), claim("pending", "c1"),
 		volume("pvc-c2", "shop/again"), claim("again", "c9"),
 		volume("pvc-c3", "shop/gone"),
-		volume("snapshot-ready", ""), volume("snapshot-making", ""), volume("snapshot-static", ""), volume("snapshot-left", ""),
+		volume("snapshot-ready", ""), volume("snapshot-making", ""), volume("snapshot-static", ""),
+		volume("snapshot-left", ""),
 	}
 	contents := []client.Object{
 		content("a", map[string]any{"status": map[string]any{"snapshotHandle": "handle-snapshot-ready"}}),
 		content("b", map[string]any{"spec": map[string]any{"volumeSnapshotRef": map[string]any{"uid": "making"}}}),
-		content("c", map[string]any{"spec": map[string]any{"source": map[string]any{"snapshotHandle": "handle-snapshot-static"}}}),
+		content("c", map[string]any{"spec": map[string]any{
+			"source": map[string]any{"snapshotHandle": "handle-snapshot-static"}}}),
 	}
 	for name, tt := range map[string]struct {
 		s    *setup
 		want string
 	}{
-		"with snapshots":    {newSetup(t, true, append(contents, objects...)...), "pvc-c2 pvc-c3 pvc-foreign snapshot-left"},
+		"with snapshots": {newSetup(t, true, append(contents, objects...)...),
+			"pvc-c2 pvc-c3 pvc-foreign snapshot-left"},
 		"without snapshots": {newSetup(t, false, objects...), "pvc-c2 pvc-c3 pvc-foreign"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -172,7 +182,8 @@ func TestWhoIsUnclaimed(t *testing.T) {
 				}
 			}
 			many := len(strings.Fields(tt.want))
-			if tt.s.writes != many || len(tt.s.events) != many || !strings.Contains(tt.s.events[0], "kubectl delete logicalvolume pvc-c2") {
+			if tt.s.writes != many || len(tt.s.events) != many ||
+				!strings.Contains(tt.s.events[0], "kubectl delete logicalvolume pvc-c2") {
 				t.Errorf("%d writes, events %q", tt.s.writes, tt.s.events)
 			}
 		})
@@ -208,10 +219,12 @@ func TestAMarkGoesWhenTheVolumeIsClaimedAgain(t *testing.T) {
 }
 
 func TestAReadThatFailsChangesNoMark(t *testing.T) {
-	for _, kind := range []string{"LogicalVolumeList", "PersistentVolumeList", "VolumeSnapshotContentList", "PersistentVolumeClaim"} {
+	for _, kind := range []string{"LogicalVolumeList", "PersistentVolumeList", "VolumeSnapshotContentList",
+		"PersistentVolumeClaim"} {
 		marked := volume("pvc-a", "")
 		marked.Annotations = map[string]string{v1alpha1.UnclaimedAnnotation: "true"}
-		s := newSetup(t, true, marked, persistent("a", v1alpha1.DriverName, "handle-pvc-a"), volume("pvc-b", "shop/gone"))
+		s := newSetup(t, true, marked, persistent("a", v1alpha1.DriverName, "handle-pvc-a"),
+			volume("pvc-b", "shop/gone"))
 		s.look(0)
 		s.fail = kind
 		before := s.marked()
@@ -228,7 +241,8 @@ func TestAReadThatFailsChangesNoMark(t *testing.T) {
 func TestAllPagesAreRead(t *testing.T) {
 	objects := []client.Object{}
 	for i := range 3 {
-		objects = append(objects, persistent(fmt.Sprint("pv-", i), v1alpha1.DriverName, fmt.Sprint("handle-pvc-", i)), volume(fmt.Sprint("pvc-", i), ""))
+		objects = append(objects, persistent(fmt.Sprint("pv-", i), v1alpha1.DriverName, fmt.Sprint("handle-pvc-", i)),
+			volume(fmt.Sprint("pvc-", i), ""))
 	}
 	s := newSetup(t, false, objects...)
 	var asked []string
@@ -256,7 +270,8 @@ func (r pageReader) List(ctx context.Context, list client.ObjectList, options ..
 	if err := r.Reader.List(ctx, list); err != nil {
 		return err
 	}
-	kind, n := "", 0
+	kind := ""
+	n := 0
 	switch l := list.(type) {
 	case *corev1.PersistentVolumeList:
 		kind, n, l.Items = "PV", len(l.Items), l.Items[at:at+1]
@@ -281,8 +296,10 @@ func TestARefusedObjectGoesWithItsClaim(t *testing.T) {
 	pending := refused("pvc-pending", "shop/pending")
 	pending.Status.Code = codes.Unavailable
 	s := newSetup(t, true, refused("pvc-gone", "shop/gone"), refused("pvc-other", "shop/again"), claim("again", "new"),
-		refused("pvc-waits", "shop/waits"), claim("waits", "waits"), refused("snapshot-gone", "shop/snap"), refused("snapshot-kept", "shop/kept"),
-		content("kept", map[string]any{"spec": map[string]any{"volumeSnapshotRef": map[string]any{"uid": "kept"}}}), pending)
+		refused("pvc-waits", "shop/waits"), claim("waits", "waits"), refused("snapshot-gone", "shop/snap"),
+		refused("snapshot-kept", "shop/kept"),
+		content("kept", map[string]any{"spec": map[string]any{
+			"volumeSnapshotRef": map[string]any{"uid": "kept"}}}), pending)
 	left := func() string {
 		list := &topolvmv1.LogicalVolumeList{}
 		if err := s.Live.List(t.Context(), list); err != nil {

@@ -23,17 +23,22 @@ const apiServer = "cluster"
 
 // CacheByObject limits a manager's cache to the one object with the profile.
 func CacheByObject() map[client.Object]cache.ByObject {
-	return map[client.Object]cache.ByObject{&configv1.APIServer{}: {Field: fields.OneTermEqualSelector("metadata.name", apiServer)}}
+	return map[client.Object]cache.ByObject{
+		&configv1.APIServer{}: {Field: fields.OneTermEqualSelector("metadata.name", apiServer)}}
 }
 
-// Follow lets a Follower follow the profile of the cluster, whose API must be there. It returns before the profile is known.
+// Follow lets a Follower follow the profile of the cluster, whose API must be there. It returns before the profile is
+// known.
 func Follow(ctx context.Context, f *tlsprofile.Follower, c cache.Cache) error {
 	informer, err := c.GetInformer(ctx, &configv1.APIServer{}, cache.BlockUntilSynced(false))
 	if err == nil {
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { follow(ctx, f, object) },
 			UpdateFunc: func(_, object any) { follow(ctx, f, object) },
-			DeleteFunc: func(any) { follow(ctx, f, &configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: apiServer}}) },
+			DeleteFunc: func(any) {
+				follow(ctx, f,
+					&configv1.APIServer{ObjectMeta: metav1.ObjectMeta{Name: apiServer}})
+			},
 		})
 	}
 	if err != nil {
@@ -48,6 +53,7 @@ func follow(ctx context.Context, f *tlsprofile.Follower, object any) {
 		return
 	}
 	if err := f.Set(server.Spec.TLSSecurityProfile); err != nil {
-		log.FromContext(ctx).Error(err, "The TLS profile of the cluster cannot be followed: the last one holds", "apiserver", apiServer)
+		log.FromContext(ctx).Error(err, "The TLS profile of the cluster cannot be followed: the last one holds",
+			"apiserver", apiServer)
 	}
 }

@@ -41,9 +41,9 @@ var image = os.Getenv("LVMS_IMAGE")
 
 func TestCatalog(t *testing.T) { suite.Run(t, "LVM Storage from a catalog") }
 
-// The operator as an administrator of a disconnected cluster gets it: from a catalog in a mirror, through the Operator Lifecycle Manager. What is
-// released here as the next version is this one with another number, and the CRD of its predecessor lacks a column. The upgrade from the real
-// predecessor is in test/e2e/previous.
+// The operator as an administrator of a disconnected cluster gets it: from a catalog in a mirror, through the Operator
+// Lifecycle Manager. What is released here as the next version is this one with another number, and the CRD of its
+// predecessor lacks a column. The upgrade from the real predecessor is in test/e2e/previous.
 var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	var (
 		c         olm.Cluster
@@ -56,7 +56,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	data := story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
 
 	BeforeAll(func(ctx SpecContext) {
-		l, err := lab.Up(ctx, lab.Options{Name: "e2e-olm", Nodes: 1, OLM: true, CRDs: env.ConsoleCRDs(), Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: GinkgoWriter})
+		l, err := lab.Up(ctx, lab.Options{Name: "e2e-olm", Nodes: 1, OLM: true, CRDs: env.ConsoleCRDs(),
+			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: GinkgoWriter})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) {
 			Expect(rights.Record(l)).To(Succeed())
@@ -69,7 +70,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(err).NotTo(HaveOccurred())
 		images = map[string]string{}
 		for version, archive := range map[string]string{"0.2.0": image, "0.3.0": os.Getenv("LVMS_NEXT_IMAGE")} {
-			Expect(archive).NotTo(BeEmpty(), "LVMS_IMAGE and LVMS_NEXT_IMAGE name archives of the operator's image: run `make test-e2e`")
+			Expect(archive).NotTo(BeEmpty(),
+				"LVMS_IMAGE and LVMS_NEXT_IMAGE name archives of the operator's image: run `make test-e2e`")
 			images[version], err = publisher.PublishImage(ctx, archive, version)
 			Expect(err).NotTo(HaveOccurred())
 		}
@@ -96,65 +98,83 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.Serve(ctx, catalog)).To(Succeed())
 	}
 
-	It("is not started by what is wrong with a Subscription, an OperatorGroup or a Kubernetes that is too old, and OLM says so", Label("long"), func(ctx SpecContext) {
-		// Another catalog has the operator too, in a newer version. Nothing of it is to be seen in any of the stories.
-		elsewhere, err := olm.NewPublisher(ctx, c.Lab, GinkgoT().TempDir(), GinkgoWriter)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(elsewhere.Publish(ctx, olm.Release{Version: "0.9.0", Image: images["0.2.0"]})).To(Succeed())
-		catalog, err := elsewhere.PublishCatalog(ctx)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(c.ServeAs(ctx, "elsewhere", catalog)).To(Succeed())
-		publish(ctx, olm.Release{Version: "0.0.9", Image: images["0.2.0"], Change: changeCSV(`minKubeVersion: .*`, "minKubeVersion: 1.99.0")})
+	It(
+		"is not started by what is wrong with a Subscription, an OperatorGroup or a Kubernetes that is too "+
+			"old, and OLM says so", Label("long"), func(ctx SpecContext) {
+			// Another catalog has the operator too, in a newer version. Nothing of it is to be seen in any of the
+			// stories.
+			elsewhere, err := olm.NewPublisher(ctx, c.Lab, GinkgoT().TempDir(), GinkgoWriter)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(elsewhere.Publish(ctx, olm.Release{Version: "0.9.0", Image: images["0.2.0"]})).To(Succeed())
+			catalog, err := elsewhere.PublishCatalog(ctx)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(c.ServeAs(ctx, "elsewhere", catalog)).To(Succeed())
+			publish(ctx, olm.Release{Version: "0.0.9", Image: images["0.2.0"],
+				Change: changeCSV(`minKubeVersion: .*`, "minKubeVersion: 1.99.0")})
 
-		By("a catalog that is not there")
-		Expect(c.Group(ctx, olm.OwnNamespace)).To(Succeed())
-		Expect(c.SubscribeTo(ctx, "nosuch", "candidate")).To(Succeed())
-		Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(And(
-			ContainSubstring("targeted catalogsource olm/nosuch missing"), ContainSubstring("no operators found from catalog nosuch in namespace olm referenced by subscription lvms-operator")))
-		Expect(c.Unsubscribe(ctx)).To(Succeed())
+			By("a catalog that is not there")
+			Expect(c.Group(ctx, olm.OwnNamespace)).To(Succeed())
+			Expect(c.SubscribeTo(ctx, "nosuch", "candidate")).To(Succeed())
+			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(And(
+				ContainSubstring("targeted catalogsource olm/nosuch missing"),
+				ContainSubstring(
+					"no operators found from catalog nosuch in namespace olm referenced by subscription lvms-operator")))
+			Expect(c.Unsubscribe(ctx)).To(Succeed())
 
-		By("no OperatorGroup")
-		Expect(c.SubscribeTo(ctx, olm.Source, "candidate")).To(Succeed())
-		Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("all available catalogsources are healthy"))
-		plans := func() (string, error) {
-			return c.Kubectl(ctx, nil, "get", "installplans,csv", "-n", story.OperatorNamespace, "-o", "name")
-		}
-		Consistently(plans).WithContext(ctx).WithTimeout(3*time.Second).WithPolling(time.Second).Should(BeEmpty(), "OLM says nothing, and does nothing")
+			By("no OperatorGroup")
+			Expect(c.SubscribeTo(ctx, olm.Source, "candidate")).To(Succeed())
+			Eventually(says).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(
+				ContainSubstring("all available catalogsources are healthy"))
+			plans := func() (string, error) {
+				return c.Kubectl(ctx, nil, "get", "installplans,csv", "-n", story.OperatorNamespace, "-o", "name")
+			}
+			Consistently(plans).WithContext(ctx).WithTimeout(3*time.Second).WithPolling(time.Second).Should(BeEmpty(),
+				"OLM says nothing, and does nothing")
 
-		By("two OperatorGroups")
-		for _, name := range []string{"lvms", "second"} {
-			suite.Single{Cluster: c.Cluster}.Run(ctx, `{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: `+name+`, namespace: `+story.OperatorNamespace+`},
+			By("two OperatorGroups")
+			for _, name := range []string{"lvms", "second"} {
+				suite.Single{Cluster: c.Cluster}.Run(ctx,
+					`{apiVersion: operators.coreos.com/v1, kind: OperatorGroup, metadata: {name: `+name+`, namespace: `+story.OperatorNamespace+`},
   spec: {targetNamespaces: [`+story.OperatorNamespace+`]}}`, "apply", "-f", "-")
-		}
-		Eventually(func() string {
-			return suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", "operatorgroup", "second", "-n", story.OperatorNamespace, "-o", "jsonpath={.status.conditions[*].message}")
-		}).WithContext(ctx).WithTimeout(time.Minute).Should(Equal("Multiple OperatorGroup found in the same namespace"))
-		Expect(plans()).To(BeEmpty())
+			}
+			Eventually(func() string {
+				return suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", "operatorgroup", "second", "-n",
+					story.OperatorNamespace, "-o", "jsonpath={.status.conditions[*].message}")
+			}).WithContext(ctx).WithTimeout(time.Minute).Should(
+				Equal("Multiple OperatorGroup found in the same namespace"))
+			Expect(plans()).To(BeEmpty())
 
-		By("a Kubernetes that is too old")
-		suite.Single{Cluster: c.Cluster}.Run(ctx, "", "delete", "operatorgroup", "second", "-n", story.OperatorNamespace)
-		Eventually(func() (string, error) {
-			return c.Kubectl(ctx, nil, "get", "csv", "-n", story.OperatorNamespace, "-o", `jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.status.requirementStatus[*].message}{end}`)
-		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(And(HavePrefix("lvms-operator.v0.0.9 Pending"), ContainSubstring("1.99.0")))
-		Expect(c.Unsubscribe(ctx)).To(Succeed())
-	}, NodeTimeout(6*time.Minute))
+			By("a Kubernetes that is too old")
+			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "delete", "operatorgroup", "second", "-n",
+				story.OperatorNamespace)
+			Eventually(func() (string, error) {
+				return c.Kubectl(ctx, nil, "get", "csv", "-n", story.OperatorNamespace, "-o",
+					`jsonpath={range .items[*]}{.metadata.name} {.status.phase} {.status.requirementStatus[*].message}{end}`)
+			}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
+				And(HavePrefix("lvms-operator.v0.0.9 Pending"), ContainSubstring("1.99.0")))
+			Expect(c.Unsubscribe(ctx)).To(Succeed())
+		}, NodeTimeout(6*time.Minute))
 
 	It("is installed with a Subscription, and serves volumes", func(ctx SpecContext) {
 		publish(ctx, olm.Release{Version: "0.2.0", Image: images["0.2.0"], Change: withoutColumns})
 		Expect(c.Subscribe(ctx, olm.OwnNamespace, "candidate")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
 		Expect(columnsOf(ctx, c)).To(BeEmpty())
-		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(HaveSuffix(olm.PackageName+".v0.2.0"), "the console's plugin goes with this version")
+		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(
+			HaveSuffix(olm.PackageName+".v0.2.0"), "the console's plugin goes with this version")
 
 		By("letting no privileged Pod run in the namespace")
 		level := func(level string) {
-			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "label", "--overwrite", "namespace", story.OperatorNamespace, "pod-security.kubernetes.io/enforce="+level)
+			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "label", "--overwrite", "namespace", story.OperatorNamespace,
+				"pod-security.kubernetes.io/enforce="+level)
 		}
 		level("baseline")
 		Expect(c.ApplyFile(ctx, "config/samples/lvm_v1alpha1_lvmcluster.yaml")).To(Succeed())
 		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(And(
-			ContainSubstring("DaemonSet vg-manager: 0 of 1 pods are made: the Pod Security level of namespace openshift-lvm-storage lets no privileged pod run"),
-			ContainSubstring("kubectl label --overwrite namespace openshift-lvm-storage pod-security.kubernetes.io/enforce=privileged"),
+			ContainSubstring("DaemonSet vg-manager: 0 of 1 pods are made: the Pod Security level of namespace "+
+				"openshift-lvm-storage lets no privileged pod run"),
+			ContainSubstring("kubectl label --overwrite namespace openshift-lvm-storage "+
+				"pod-security.kubernetes.io/enforce=privileged"),
 			ContainSubstring(`violates PodSecurity "baseline:latest"`)))
 		level("privileged")
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
@@ -174,13 +194,16 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		}
 		is := func(base string) {
 			GinkgoHelper()
-			Eventually(runbook).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(Equal(base + "LVMSAgentDown.md"))
+			Eventually(runbook).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
+				Equal(base + "LVMSAgentDown.md"))
 		}
 		configure := func(patch string) {
-			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "patch", "subscription", olm.PackageName, "-n", story.OperatorNamespace, "--type=merge", "--patch", patch)
+			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "patch", "subscription", olm.PackageName, "-n",
+				story.OperatorNamespace, "--type=merge", "--patch", patch)
 		}
 		is(alertrules.DefaultRunbooks)
-		configure(`{"spec":{"config":{"env":[{"name":"RUNBOOK_BASE_URL","value":"https://runbooks.example.com/lvms"}]}}}`)
+		configure(
+			`{"spec":{"config":{"env":[{"name":"RUNBOOK_BASE_URL","value":"https://runbooks.example.com/lvms"}]}}}`)
 		is("https://runbooks.example.com/lvms/")
 		configure(`{"spec":{"config":null}}`)
 		is(alertrules.DefaultRunbooks)
@@ -189,35 +212,46 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	}, NodeTimeout(6*time.Minute))
 
 	// OLM lets the webhook of an operator for its own namespace see that namespace only: others are a policy's.
-	It("refuses a second LVMCluster by a webhook whose certificate is OLM's, and one in a namespace where nobody looks", func(ctx SpecContext) {
-		for namespace, answer := range map[string]string{
-			story.OperatorNamespace: "my-lvmcluster", "default": `an LVMCluster is looked after in namespace "openshift-lvm-storage" only, where the operator runs; create it there`,
-		} {
-			_, err := c.Kubectl(ctx, strings.NewReader(`{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster, metadata: {name: second, namespace: `+namespace+`},
+	It("refuses a second LVMCluster by a webhook whose certificate is OLM's, and one in a namespace where nobody looks",
+		func(ctx SpecContext) {
+			for namespace, answer := range map[string]string{
+				story.OperatorNamespace: "my-lvmcluster",
+				"default":               `an LVMCluster is looked after in namespace "openshift-lvm-storage" only, where the operator runs; create it there`,
+			} {
+				_, err := c.Kubectl(ctx, strings.NewReader(
+					`{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster, metadata: {name: second, namespace: `+namespace+`},
   spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`), "apply", "-f", "-")
-			Expect(err).To(MatchError(ContainSubstring(answer)))
-		}
-	}, NodeTimeout(time.Minute))
+				Expect(err).To(MatchError(ContainSubstring(answer)))
+			}
+		}, NodeTimeout(time.Minute))
 
-	It("names a right that somebody has taken from it, and goes on when it has it back", Label("long"), func(ctx SpecContext) {
-		giveClaims := take(ctx, c, &rbacv1.ClusterRole{}, "persistentvolumeclaims/status", "persistentvolumeclaims", "list", "watch")
-		giveAgents := take(ctx, c, &rbacv1.Role{}, "daemonsets", "daemonsets", "patch")
-		restart := func() {
-			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "delete", "pod", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=lvms-operator")
-		}
-		restart()
-		Eventually(func() string {
-			out, _ := c.Kubectl(ctx, nil, "logs", "-n", story.OperatorNamespace, "deployment/lvms-operator") // There is no log before there is a Pod.
-			return out
-		}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator may not list persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in all namespaces: its Role or ClusterRole is not that of the installation"))
-		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
-		giveClaims()
-		restart()
-		Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(ContainSubstring("may not patch daemonsets.apps in namespace openshift-lvm-storage"))
-		giveAgents()
-		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-		Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
-	}, NodeTimeout(6*time.Minute))
+	It("names a right that somebody has taken from it, and goes on when it has it back", Label("long"),
+		func(ctx SpecContext) {
+			giveClaims := take(ctx, c, &rbacv1.ClusterRole{}, "persistentvolumeclaims/status", "persistentvolumeclaims",
+				"list", "watch")
+			giveAgents := take(ctx, c, &rbacv1.Role{}, "daemonsets", "daemonsets", "patch")
+			restart := func() {
+				suite.Single{Cluster: c.Cluster}.Run(ctx, "", "delete", "pod", "-n", story.OperatorNamespace, "-l",
+					"app.kubernetes.io/name=lvms-operator")
+			}
+			restart()
+			Eventually(func() string {
+				// There is no log before there is a Pod.
+				out, _ := c.Kubectl(ctx, nil, "logs", "-n", story.OperatorNamespace, "deployment/lvms-operator")
+				return out
+			}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
+				ContainSubstring("lvms: ServiceAccount openshift-lvm-storage/lvms-operator may not list " +
+					"persistentvolumeclaims in all namespaces, watch persistentvolumeclaims in all namespaces: its " +
+					"Role or ClusterRole is not that of the installation"))
+			suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+			giveClaims()
+			restart()
+			Eventually(conditions).WithArguments(c).WithContext(ctx).WithTimeout(3 * time.Minute).Should(
+				ContainSubstring("may not patch daemonsets.apps in namespace openshift-lvm-storage"))
+			giveAgents()
+			Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+			Expect(c.WaitInstalled(ctx, "0.2.0")).To(Succeed())
+		}, NodeTimeout(6*time.Minute))
 
 	It("is upgraded through its channel while a Pod writes and a volume is being made", func(ctx SpecContext) {
 		waits := story.Volume{Namespace: "default", Name: "waits", Class: "lvms-vg1", Size: "256Mi"}
@@ -237,14 +271,20 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		plugin := consolePlugin()
 		Expect(c.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, plugin)).To(Succeed())
 		publish(ctx, olm.Release{Version: "0.3.0", Image: images["0.3.0"]})
-		Eventually(func() (map[string]string, error) { phases, _, err := c.Versions(ctx); return phases, err }).WithContext(ctx).
-			WithTimeout(3*time.Minute).WithPolling(time.Second).Should(HaveKey(olm.PackageName+".v0.3.0"), "OLM finds the new version")
+		Eventually(func() (map[string]string, error) {
+			phases, _, err := c.Versions(ctx)
+			return phases,
+				err
+		}).WithContext(ctx).
+			WithTimeout(3*time.Minute).WithPolling(time.Second).Should(HaveKey(olm.PackageName+".v0.3.0"),
+			"OLM finds the new version")
 		during := story.Volume{Namespace: "default", Name: "during", Class: "lvms-vg1", Size: "256Mi"}
 		Expect(c.Claim(ctx, during)).To(Succeed())
 		Expect(c.StartPod(ctx, during, "during")).To(Succeed())
 		Expect(c.WaitInstalled(ctx, "0.3.0")).To(Succeed())
 		Expect(columnsOf(ctx, c)).NotTo(BeEmpty(), "the CRD has its new shape")
-		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(string(plugin.UID)+" "+olm.PackageName+".v0.3.0"), "the same plugin goes with the new version")
+		Eventually(pluginOwner).WithArguments(c).WithContext(ctx).WithTimeout(time.Minute).Should(
+			Equal(string(plugin.UID)+" "+olm.PackageName+".v0.3.0"), "the same plugin goes with the new version")
 		agentsFollow(ctx, c, images["0.3.0"])
 		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
@@ -255,20 +295,28 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.StopPod(ctx, "default", "waits")).To(Succeed())
 		Expect(c.Unclaim(ctx, waits)).To(Succeed())
 		AddReportEntry("a Pod with a volume runs after, usually", usual.Round(100*time.Millisecond).String())
-		AddReportEntry("from the old agent's end to the new one's registration", waited.agent.Round(100*time.Millisecond).String())
+		AddReportEntry("from the old agent's end to the new one's registration",
+			waited.agent.Round(100*time.Millisecond).String())
 		AddReportEntry("a Pod that comes in between runs after", waited.pod.Round(100*time.Millisecond).String())
 		// The kubelet tries again after twice the time each: about as long again as the agent was away. Not minutes.
 		Expect(waited.pod).To(BeNumerically("<=", 3*waited.agent+usual+30*time.Second))
 	}, NodeTimeout(8*time.Minute))
 
-	// A version whose program ends at its start comes to the same here: the Deployment does not become ready, and its old Pod stays.
+	// A version whose program ends at its start comes to the same here: the Deployment does not become ready, and its
+	// old Pod stays.
 	It("goes on serving when the image of the next version is missing", func(ctx SpecContext) {
 		repository, _, _ := strings.Cut(images["0.3.0"], "@")
 		publish(ctx, olm.Release{Version: "0.3.1", Image: repository + "@sha256:" + strings.Repeat("0", 64)})
-		Eventually(func() (map[string]string, error) { phases, _, err := c.Versions(ctx); return phases, err }).WithContext(ctx).
-			WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HaveKeyWithValue(olm.PackageName+".v0.3.1", "Installing"))
+		Eventually(func() (map[string]string, error) {
+			phases, _, err := c.Versions(ctx)
+			return phases,
+				err
+		}).WithContext(ctx).
+			WithTimeout(3 * time.Minute).WithPolling(time.Second).Should(HaveKeyWithValue(olm.PackageName+
+			".v0.3.1", "Installing"))
 		Eventually(func() string {
-			return suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=lvms-operator", "--no-headers")
+			return suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", "pods", "-n", story.OperatorNamespace, "-l",
+				"app.kubernetes.io/name=lvms-operator", "--no-headers")
 		}).WithContext(ctx).WithTimeout(time.Minute).Should(ContainSubstring("ImagePull"))
 		during := story.Volume{Namespace: "default", Name: "broken", Class: "lvms-vg1", Size: "256Mi"}
 		Expect(c.Claim(ctx, during)).To(Succeed())
@@ -277,27 +325,30 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		broken = during
 	}, NodeTimeout(6*time.Minute))
 
-	// OLM does not go on from a version that has not been installed: the administrator takes the Subscription and the versions away, which
-	// is also how an operator is uninstalled, and subscribes again.
-	It("is uninstalled while volumes are there, and taken up by the version that mends it, for all namespaces", func(ctx SpecContext) {
-		publish(ctx, olm.Release{Version: "0.3.2", Image: images["0.3.0"]})
-		sum, err := c.Write(ctx, broken, broken.Name)
-		Expect(err).NotTo(HaveOccurred())
-		kept := release(ctx, suite.Single{Cluster: c.Cluster}, broken)
-		Expect(c.Unsubscribe(ctx)).To(Succeed())
-		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
-		Expect(c.Subscribe(ctx, olm.AllNamespaces, "stable-0.3")).To(Succeed())
-		Expect(c.WaitInstalled(ctx, "0.3.2")).To(Succeed())
-		Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
-		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
-		again := story.Volume{Namespace: "default", Name: "again", Class: broken.Class, Size: broken.Size, Existing: kept}
-		Expect(c.Claim(ctx, again)).To(Succeed())
-		Expect(c.StartPod(ctx, again, again.Name)).To(Succeed())
-		Expect(c.Checksum(ctx, again, again.Name)).To(Equal(sum), "what Retain has left")
-		Expect(c.StopPod(ctx, "default", again.Name)).To(Succeed())
-		suite.Single{Cluster: c.Cluster}.Run(ctx, "", "patch", "pv", kept, "--type=merge", `--patch={"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
-		Expect(c.Unclaim(ctx, again)).To(Succeed())
-	}, NodeTimeout(6*time.Minute))
+	// OLM does not go on from a version that has not been installed: the administrator takes the Subscription and the
+	// versions away, which is also how an operator is uninstalled, and subscribes again.
+	It("is uninstalled while volumes are there, and taken up by the version that mends it, for all namespaces",
+		func(ctx SpecContext) {
+			publish(ctx, olm.Release{Version: "0.3.2", Image: images["0.3.0"]})
+			sum, err := c.Write(ctx, broken, broken.Name)
+			Expect(err).NotTo(HaveOccurred())
+			kept := release(ctx, suite.Single{Cluster: c.Cluster}, broken)
+			Expect(c.Unsubscribe(ctx)).To(Succeed())
+			suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+			Expect(c.Subscribe(ctx, olm.AllNamespaces, "stable-0.3")).To(Succeed())
+			Expect(c.WaitInstalled(ctx, "0.3.2")).To(Succeed())
+			Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
+			suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
+			again := story.Volume{Namespace: "default", Name: "again", Class: broken.Class,
+				Size: broken.Size, Existing: kept}
+			Expect(c.Claim(ctx, again)).To(Succeed())
+			Expect(c.StartPod(ctx, again, again.Name)).To(Succeed())
+			Expect(c.Checksum(ctx, again, again.Name)).To(Equal(sum), "what Retain has left")
+			Expect(c.StopPod(ctx, "default", again.Name)).To(Succeed())
+			suite.Single{Cluster: c.Cluster}.Run(ctx, "", "patch", "pv", kept, "--type=merge",
+				`--patch={"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
+			Expect(c.Unclaim(ctx, again)).To(Succeed())
+		}, NodeTimeout(6*time.Minute))
 
 	It("keeps the LVMCluster while a volume is there, and leaves nothing without", func(ctx SpecContext) {
 		lvmCluster := &lvmv1alpha1.LVMCluster{}
@@ -317,7 +368,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		// OLM leaves the kinds of an operator; the administrator removes them, and the catalog.
 		for _, args := range []string{
 			"delete catalogsource.operators.coreos.com --all -n olm",
-			"delete crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io lvmvolumegroupnodestatuses.lvm.topolvm.io logicalvolumes.topolvm.io",
+			"delete crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io " +
+				"lvmvolumegroupnodestatuses.lvm.topolvm.io logicalvolumes.topolvm.io",
 		} {
 			_, err := c.Kubectl(ctx, nil, append(strings.Fields(args), "--timeout=60s")...)
 			Expect(err).NotTo(HaveOccurred())
@@ -325,16 +377,18 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Eventually(func() ([]string, error) {
 			after, err := c.Objects(ctx)
 			return olm.LeftOver(before, after), err
-		}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(), "what is left in the API")
+		}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(),
+			"what is left in the API")
 		Expect(suite.Single{Cluster: c.Cluster}.OnNode(ctx, contentOfDisks)).To(Equal(disks))
 	}, NodeTimeout(8*time.Minute))
 })
 
-// contentOfDisks tells what is on the disks of a node, and what files the operator has in its folders. Kubelet makes /etc/topolvm for the agent;
-// it stays, empty.
+// contentOfDisks tells what is on the disks of a node, and what files the operator has in its folders. Kubelet makes
+// /etc/topolvm for the agent; it stays, empty.
 const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings; find /etc/topolvm /run/topolvm /run/lvms ! -type d 2>/dev/null || true`
 
-// release deletes Pod and claim of a volume and keeps the volume (Retain), for whoever claims its PersistentVolume, whose name it returns.
+// release deletes Pod and claim of a volume and keeps the volume (Retain), for whoever claims its PersistentVolume,
+// whose name it returns.
 func release(ctx context.Context, c suite.Single, v story.Volume) string {
 	GinkgoHelper()
 	volume := c.Run(ctx, "", "get", "pvc", "-n", v.Namespace, v.Name, "-o", "jsonpath={.spec.volumeName}")
@@ -372,11 +426,13 @@ func withoutColumns(bundle string) error {
 	if err != nil {
 		return err
 	}
-	from, to := bytes.Index(data, []byte("  - additionalPrinterColumns:\n")), bytes.Index(data, []byte("\n    name: v1alpha1\n"))
+	from := bytes.Index(data, []byte("  - additionalPrinterColumns:\n"))
+	to := bytes.Index(data, []byte("\n    name: v1alpha1\n"))
 	if from < 0 || to < from {
 		return fmt.Errorf("%s has no columns", files[0])
 	}
-	return os.WriteFile(files[0], slices.Concat(data[:from], []byte("  - name: v1alpha1\n"), data[to+len("\n    name: v1alpha1\n"):]), 0o644)
+	return os.WriteFile(files[0], slices.Concat(data[:from], []byte("  - name: v1alpha1\n"),
+		data[to+len("\n    name: v1alpha1\n"):]), 0o644)
 }
 
 func columnsOf(ctx context.Context, c olm.Cluster) []apiextensionsv1.CustomResourceColumnDefinition {
@@ -388,7 +444,8 @@ func columnsOf(ctx context.Context, c olm.Cluster) []apiextensionsv1.CustomResou
 
 // pluginOwner returns the UID of the ConsolePlugin, and the version that the ClusterRole belongs to which owns it.
 func pluginOwner(ctx context.Context, c olm.Cluster) (string, error) {
-	plugin, role := consolePlugin(), &rbacv1.ClusterRole{}
+	plugin := consolePlugin()
+	role := &rbacv1.ClusterRole{}
 	if err := c.Get(ctx, client.ObjectKey{Name: consoleplugin.PluginName}, plugin); err != nil {
 		return "", err
 	}
@@ -404,10 +461,13 @@ func agentsFollow(ctx context.Context, c olm.Cluster, image string) {
 	GinkgoHelper()
 	agents := &appsv1.DaemonSet{}
 	Eventually(func(g Gomega) bool {
-		g.Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"}, agents)).To(Succeed())
+		g.Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"},
+			agents)).To(Succeed())
 		status := agents.Status
-		return slices.ContainsFunc(agents.Spec.Template.Spec.Containers, func(container corev1.Container) bool { return container.Image == image }) &&
-			status.ObservedGeneration == agents.Generation && status.UpdatedNumberScheduled == 1 && status.NumberReady == 1
+		return slices.ContainsFunc(agents.Spec.Template.Spec.Containers,
+			func(container corev1.Container) bool { return container.Image == image }) &&
+			status.ObservedGeneration == agents.Generation && status.UpdatedNumberScheduled == 1 &&
+			status.NumberReady == 1
 	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agents follow")
 }
 
@@ -432,22 +492,26 @@ func messages(lvmCluster *lvmv1alpha1.LVMCluster) string {
 	return strings.Join(all, "; ")
 }
 
-// take takes verbs on a resource from the role, among those that OLM has made of the operator's bundle, that has a right on another resource
-// by which it is known. What it returns gives them back.
-func take(ctx context.Context, c olm.Cluster, kind client.Object, known, resource string, verbs ...string) (give func()) {
+// take takes verbs on a resource from the role, among those that OLM has made of the operator's bundle, that has a
+// right on another resource by which it is known. What it returns gives them back.
+func take(ctx context.Context, c olm.Cluster, kind client.Object, known, resource string,
+	verbs ...string) (give func()) {
 	GinkgoHelper()
-	listed := suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", resourceOf(kind), "-n", story.OperatorNamespace, "-o",
+	listed := suite.Single{Cluster: c.Cluster}.Run(ctx, "", "get", resourceOf(kind), "-n",
+		story.OperatorNamespace, "-o",
 		`jsonpath={range .items[*]}{.metadata.name} {.rules[*].resources}{"\n"}{end}`)
 	key := client.ObjectKey{Namespace: story.OperatorNamespace}
 	for line := range strings.Lines(listed) {
-		if name, resources, _ := strings.Cut(line, " "); strings.HasPrefix(name, "lvms-operator.v") && strings.Contains(resources, `"`+known+`"`) {
+		if name, resources, _ := strings.Cut(line,
+			" "); strings.HasPrefix(name, "lvms-operator.v") && strings.Contains(resources, `"`+known+`"`) {
 			key.Name = name
 		}
 	}
 	var rules *[]rbacv1.PolicyRule
 	switch role := kind.(type) {
 	case *rbacv1.ClusterRole:
-		key.Namespace, rules = "", &role.Rules
+		key.Namespace = ""
+		rules = &role.Rules
 	case *rbacv1.Role:
 		rules = &role.Rules
 	}
@@ -456,7 +520,8 @@ func take(ctx context.Context, c olm.Cluster, kind client.Object, known, resourc
 	for _, rule := range *rules {
 		whole = append(whole, *rule.DeepCopy())
 		if slices.Contains(rule.Resources, resource) {
-			rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs), func(verb string) bool { return slices.Contains(verbs, verb) })
+			rule.Verbs = slices.DeleteFunc(slices.Clone(rule.Verbs),
+				func(verb string) bool { return slices.Contains(verbs, verb) })
 		}
 		rest = append(rest, rule)
 	}
@@ -474,17 +539,22 @@ func take(ctx context.Context, c olm.Cluster, kind client.Object, known, resourc
 // replacement is how long an agent was away, and how long a Pod waited that came in between.
 type replacement struct{ agent, pod time.Duration }
 
-// mountWhileReplaced waits until the node's agent goes, starts a Pod with a volume that has been made, and returns when the new agent is
-// registered with kubelet and the Pod runs.
+// mountWhileReplaced waits until the node's agent goes, starts a Pod with a volume that has been made, and returns when
+// the new agent is registered with kubelet and the Pod runs.
 func mountWhileReplaced(ctx context.Context, c olm.Cluster, v story.Volume) replacement {
 	GinkgoHelper()
 	registered := func() bool {
 		node := &storagev1.CSINode{}
 		Expect(c.Get(ctx, client.ObjectKey{Name: "node1"}, node)).To(Succeed())
-		return slices.ContainsFunc(node.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == lvmv1alpha1.DriverName })
+		return slices.ContainsFunc(node.Spec.Drivers,
+			func(d storagev1.CSINodeDriver) bool { return d.Name == lvmv1alpha1.DriverName })
 	}
-	const limit, often = 5 * time.Minute, 50 * time.Millisecond
-	Eventually(registered).WithContext(ctx).WithTimeout(limit).WithPolling(often).Should(BeFalse(), "the old agent goes")
+	const (
+		limit = 5 * time.Minute
+		often = 50 * time.Millisecond
+	)
+	Eventually(registered).WithContext(ctx).WithTimeout(limit).WithPolling(often).Should(BeFalse(),
+		"the old agent goes")
 	gone := time.Now()
 	started := make(chan time.Duration, 1)
 	go func() {
@@ -494,7 +564,8 @@ func mountWhileReplaced(ctx context.Context, c olm.Cluster, v story.Volume) repl
 		Expect(c.StartPod(ctx, v, v.Name)).To(Succeed())
 		started <- time.Since(start)
 	}()
-	Eventually(registered).WithContext(ctx).WithTimeout(limit).WithPolling(often).Should(BeTrue(), "the new agent is registered")
+	Eventually(registered).WithContext(ctx).WithTimeout(limit).WithPolling(often).Should(BeTrue(),
+		"the new agent is registered")
 	return replacement{agent: time.Since(gone), pod: <-started}
 }
 

@@ -125,7 +125,8 @@ func (w *world) storage(ctx context.Context) {
 // names stand for the words in capitals where a step has no other ones.
 func (w *world) names() map[string]string {
 	return map[string]string{
-		"NODE": "node1", "NAMESPACE": "default", "NAME": "data", "POD": "$(basename " + agentPod + ")", "/dev/sdX": w.disks[1],
+		"NODE": "node1", "NAMESPACE": "default", "NAME": "data", "POD": "$(basename " + agentPod + ")",
+		"/dev/sdX": w.disks[1],
 	}
 }
 
@@ -168,7 +169,8 @@ func (w *world) bash(ctx context.Context, lines string) (stdout, stderr string, 
 		return "", "", err
 	}
 	var out, problems bytes.Buffer
-	command.Stdout, command.Stderr = &out, &problems
+	command.Stdout = &out
+	command.Stderr = &problems
 	err = command.Run()
 	return out.String(), problems.String(), err
 }

@@ -10,23 +10,29 @@ import (
 var reads = regexp.MustCompile(`^kubectl( -n \S+)? (get|describe|logs|rollout status|wait)\b[^|>&;]*$`)
 
 // onNode matches a command that an agent runs on its node, or in its container.
-var onNode = regexp.MustCompile(`^kubectl -n openshift-lvm-storage exec \$AGENT -- (?:nsenter -t 1 -m -u -i -n -- )?(?:timeout 60 )?(.*)$`)
+var onNode = regexp.MustCompile(
+	`^kubectl -n openshift-lvm-storage exec \$AGENT -- (?:nsenter -t 1 -m -u -i -n -- )?(?:timeout 60 )?(.*)$`)
 
 // readers are the programs of a node that change nothing, or the beginnings of their commands.
 var readers = []string{
-	"lvs", "vgs", "pvs", "lsblk", "dmesg", "findmnt", "ps", "cat", "smartctl --all", "dmsetup info", "udevadm settle", "systemctl status", "journalctl",
+	"lvs", "vgs", "pvs", "lsblk", "dmesg", "findmnt", "ps", "cat", "smartctl --all", "dmsetup info", "udevadm settle",
+	"systemctl status", "journalctl",
 }
 
 // ReadsOnly reports whether a command changes nothing: the story runs it as it stands, and it has to succeed.
 func (c Command) ReadsOnly() bool {
 	if m := onNode.FindStringSubmatch(c.Text); m != nil {
-		return slices.ContainsFunc(readers, func(reader string) bool { return m[1] == reader || strings.HasPrefix(m[1], reader+" ") })
+		return slices.ContainsFunc(readers, func(reader string) bool {
+			return m[1] == reader ||
+				strings.HasPrefix(m[1], reader+" ")
+		})
 	}
 	return reads.MatchString(c.Text)
 }
 
 // quiet are parts of commands that may have nothing to print.
-var quiet = []string{`[?(@.status!="True")]`, "[?(@.metadata.annotations.lvm", "get events", "dmesg", "udevadm settle", "journalctl", ".excluded", "-o 'custom-columns=NAME:.metadata.name,SECRET", "logs $AGENT", "logs POD --since"}
+var quiet = []string{`[?(@.status!="True")]`, "[?(@.metadata.annotations.lvm", "get events", "dmesg", "udevadm settle",
+	"journalctl", ".excluded", "-o 'custom-columns=NAME:.metadata.name,SECRET", "logs $AGENT", "logs POD --since"}
 
 // refused are commands that end with an error here, with what they print all the same: containers that were never
 // restarted have no log of before, and smartctl says by its exit code that a virtual disk gives no verdict.
@@ -60,25 +66,34 @@ const (
 var steps = []Step{
 	{Text: "kubectl -n NAMESPACE edit pvc NAME", With: map[string]string{"NAME": "data"}},
 	{Text: kubectl + "edit lvmcluster"},
-	{Text: host + "fstrim --verbose TARGET", Before: "TARGET=$(" + host + "findmnt -rn -t xfs,ext4 -o TARGET | grep -m1 /pvc-)"},
-	{Text: host + "dmsetup resume NAME", Before: "NAME=$(" + host + "dmsetup info --columns --noheadings -o name | grep -m1 ^vg1-)"},
+	{Text: host + "fstrim --verbose TARGET",
+		Before: "TARGET=$(" + host + "findmnt -rn -t xfs,ext4 -o TARGET | grep -m1 /pvc-)"},
+	{Text: host + "dmsetup resume NAME", Before: "NAME=$(" + host +
+		"dmsetup info --columns --noheadings -o name | grep -m1 ^vg1-)"},
 	{Text: host + "lvextend --poolmetadatasize +1g $CLASS/POOL", With: map[string]string{"POOL": "thin-pool-1"}},
 	{Text: host + "lvchange --refresh $CLASS/NAME", Before: mirror},
 	{Text: host + "lvchange --minrecoveryrate 100M $CLASS/NAME", Before: mirror},
 	{Text: host + "lvchange --maxrecoveryrate 0 $CLASS/NAME", Before: mirror},
 	{Text: "kubectl -n NAMESPACE delete volumesnapshot NAME", With: map[string]string{"NAME": "snap"}},
-	{Text: "kubectl annotate logicalvolume NAME lvm.topolvm.io/allow-deletion=true", Before: "kubectl apply -f - <<<'" + volume + "'", With: map[string]string{"NAME": "thrown-away"}},
+	{Text: "kubectl annotate logicalvolume NAME lvm.topolvm.io/allow-deletion=true",
+		Before: "kubectl apply -f - <<<'" + volume + "'", With: map[string]string{"NAME": "thrown-away"}},
 	{Text: "kubectl delete logicalvolume NAME", With: map[string]string{"NAME": "thrown-away"}},
 	{Text: "kubectl -n NAMESPACE delete pod POD", With: map[string]string{"POD": "data"}},
 	{Text: "kubectl -n NAMESPACE delete pvc NAME", With: map[string]string{"NAME": "data"},
-		After: "until [ -z \"$(" + host + "lvs --noheadings -o lv_name --select 'pool_lv!=\"\"' vg1)\" ]; do sleep 1; done"},
+		After: "until [ -z \"$(" + host +
+			"lvs --noheadings -o lv_name --select 'pool_lv!=\"\"' vg1)\" ]; do sleep 1; done"},
 	{Text: host + "vgchange --activate n $CLASS"},
-	{Text: host + `vgchange --activate y --config 'global/thin_check_options=["-q","--clear-needs-check-flag"]' $CLASS`},
-	{Text: kubectl + "exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- vgremove GROUP", With: map[string]string{"GROUP": "foreign"}},
+	{Text: host +
+		`vgchange --activate y --config 'global/thin_check_options=["-q","--clear-needs-check-flag"]' $CLASS`},
+	{Text: kubectl + "exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- vgremove GROUP",
+		With: map[string]string{"GROUP": "foreign"}},
 	{Text: kubectl + "delete $AGENT", After: agents},
 	{Text: kubectl + "delete pod POD", After: agents},
-	{Text: kubectl + "delete secret vg-manager-metrics-cert", Before: kubectl + "create secret generic vg-manager-metrics-cert"},
-	{Text: kubectl + "set env deployment/lvms-operator RUNBOOK_BASE_URL=https://git.example.com/lvm-operator/monitoring/runbooks/", After: operators},
+	{Text: kubectl + "delete secret vg-manager-metrics-cert",
+		Before: kubectl + "create secret generic vg-manager-metrics-cert"},
+	{Text: kubectl +
+		"set env deployment/lvms-operator RUNBOOK_BASE_URL=https://git.example.com/lvm-operator/monitoring/runbooks/",
+		After: operators},
 	{Text: kubectl + "delete pod -l app.kubernetes.io/name=lvms-operator", After: operators},
 	{Text: kubectl + "rollout restart deployment/lvms-operator", After: operators},
 }
@@ -119,11 +134,14 @@ var (
 // elsewhere are commands that another test runs, or its like, by file and a text in it.
 var elsewhere = map[string][2]string{
 	"make image": builds, "make must-gather-image": builds,
-	"make deploy IMG=registry.example.com/lvms-operator:0.2.0 CONFIG=config/default": {"test/story/cluster.go", "installs it as `make deploy` does"},
-	"kubectl apply -f config/samples/lvm_v1alpha1_lvmcluster.yaml":                   {"test/e2e/catalog/catalog_test.go", `"config/samples/lvm_v1alpha1_lvmcluster.yaml"`},
-	"kubectl annotate node NODE lvm.topolvm.io/release-claims=true":                  lostNodes,
-	"kubectl delete node NODE":                        lostNodes,
-	"kubectl apply -k monitoring/prometheus-operator": {"test/e2e/components/anywhere_test.go", "kubectl apply -k monitoring/prometheus-operator"},
+	"make deploy IMG=registry.example.com/lvms-operator:0.2.0 CONFIG=config/default": {"test/story/cluster.go",
+		"installs it as `make deploy` does"},
+	"kubectl apply -f config/samples/lvm_v1alpha1_lvmcluster.yaml": {"test/e2e/catalog/catalog_test.go",
+		`"config/samples/lvm_v1alpha1_lvmcluster.yaml"`},
+	"kubectl annotate node NODE lvm.topolvm.io/release-claims=true": lostNodes,
+	"kubectl delete node NODE":                                      lostNodes,
+	"kubectl apply -k monitoring/prometheus-operator": {"test/e2e/components/anywhere_test.go",
+		"kubectl apply -k monitoring/prometheus-operator"},
 
 	"kubectl get csv -n openshift-lvm-storage":                                         versions,
 	kubectl + "describe csv":                                                           versions,
@@ -134,10 +152,12 @@ var elsewhere = map[string][2]string{
 	kubectl + "delete csv --all":                                                       unsub,
 	kubectl + "delete operatorgroup --all":                                             unsub,
 	kubectl + "delete csv -l operators.coreos.com/lvms-operator.openshift-lvm-storage": unsub,
-	kubectl + `patch subscription lvms-operator --type merge --patch '{"spec":{"channel":"stable-X.Y"}}'`:                 channels,
-	"oc " + subscription + `"RUNBOOK_BASE_URL","value":"https://git.example.com/lvm-operator/monitoring/runbooks/"}]}}}'`: bySub,
-	"oc " + subscription + `"SMART_INTERVAL","value":"1h"}]}}}'`:                                                          bySub,
-	"oc " + subscription + `"VOLUME_METRICS","value":"0"}]}}}'`:                                                           bySub,
+	kubectl +
+		`patch subscription lvms-operator --type merge --patch '{"spec":{"channel":"stable-X.Y"}}'`: channels,
+	"oc " + subscription +
+		`"RUNBOOK_BASE_URL","value":"https://git.example.com/lvm-operator/monitoring/runbooks/"}]}}}'`: bySub,
+	"oc " + subscription + `"SMART_INTERVAL","value":"1h"}]}}}'`: bySub,
+	"oc " + subscription + `"VOLUME_METRICS","value":"0"}]}}}'`:  bySub,
 
 	"kubectl wait clusterextension lvms-operator --for=condition=Installed --timeout=5m":                                              extension,
 	`kubectl get clusterextension lvms-operator -o jsonpath='{range .status.conditions[*]}{.type}{": "}{.message}{"\n"}{end}'`:        extension,
@@ -150,7 +170,8 @@ var elsewhere = map[string][2]string{
 	kubectl + "delete lvmcluster my-lvmcluster":      removes,
 	"kubectl delete -k config/default":               uninstall,
 	"kubectl delete namespace openshift-lvm-storage": uninstall,
-	"kubectl kustomize config/default | sed 's#image: lvms-operator:latest#image: registry.example.com/lvms-operator:NEW#' | kubectl apply --server-side --force-conflicts -f -": upgraded,
+	"kubectl kustomize config/default | sed 's#image: lvms-operator:latest#image: " +
+		"registry.example.com/lvms-operator:NEW#' | kubectl apply --server-side --force-conflicts -f -": upgraded,
 	"kubectl apply --server-side --force-conflicts -f -":                                           upgraded,
 	"kubectl get lvmcluster,lvmvolumegroup,lvmvolumegroupnodestatus -A -o yaml > lvms-before.yaml": takenOver,
 	"kubectl get logicalvolumes -o yaml > logicalvolumes-before.yaml":                              takenOver,
@@ -173,22 +194,25 @@ const (
 )
 
 // asks is the reason for the checks of a broken file system.
-const asks = "it asks what to repair, on a volume that nothing has mounted; test/e2e has volumes checked by the agent before they are mounted"
+const asks = "it asks what to repair, on a volume that nothing has mounted; test/e2e has volumes checked by the " +
+	"agent before they are mounted"
 
 // notRun are commands that no test runs, and why.
 var notRun = map[string]string{
-	"kubectl -n openshift-lvm-storage exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- e2fsck /dev/$CLASS/$VOLUME":           asks,
-	"kubectl -n openshift-lvm-storage exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- xfs_repair /dev/$CLASS/$VOLUME":       asks,
-	"oc debug node/$NODE -- chroot /host dmesg --level err,warn --ctime":                                                   noOC,
-	"oc debug node/$NODE -- chroot /host ps -eo pid,stat,wchan,args":                                                       noOC,
-	"oc debug node/$NODE -- chroot /host lvs -a $CLASS":                                                                    noOC,
-	"oc -n openshift-service-ca get pods":                                                                                  "OpenShift has the namespace",
-	"oc label namespace openshift-lvm-storage openshift.io/cluster-monitoring=true":                                        "the lab has no oc; config/manager/namespace.yaml has the label",
-	host + "systemctl status systemd-udevd":                                                                                noSystemd,
-	host + "systemctl restart systemd-udevd":                                                                               noSystemd,
-	"lsblk --fs /dev/sdX":                                                                                                  "it is for a shell on the node; the same is run through the agent",
-	"skopeo copy oci-archive:.cache/image/lvms-operator.tar docker://registry.example.com/lvms-operator:0.2.0":             noRegistry,
-	"skopeo copy --all oci-archive:.cache/image/lvms-operator-index.tar docker://registry.example.com/lvms-operator:0.2.0": noRegistry,
+	"kubectl -n openshift-lvm-storage exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- e2fsck /dev/$CLASS/$VOLUME":     asks,
+	"kubectl -n openshift-lvm-storage exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- xfs_repair /dev/$CLASS/$VOLUME": asks,
+	"oc debug node/$NODE -- chroot /host dmesg --level err,warn --ctime":                                             noOC,
+	"oc debug node/$NODE -- chroot /host ps -eo pid,stat,wchan,args":                                                 noOC,
+	"oc debug node/$NODE -- chroot /host lvs -a $CLASS":                                                              noOC,
+	"oc -n openshift-service-ca get pods":                                                                            "OpenShift has the namespace",
+	"oc label namespace openshift-lvm-storage openshift.io/cluster-monitoring=true":                                  "the lab has no oc; config/manager/namespace.yaml has the label",
+	host +
+		"systemctl status systemd-udevd": noSystemd,
+	host + "systemctl restart systemd-udevd": noSystemd,
+	"lsblk --fs /dev/sdX":                    "it is for a shell on the node; the same is run through the agent",
+	"skopeo copy oci-archive:.cache/image/lvms-operator.tar docker://registry.example.com/lvms-operator:0.2.0": noRegistry,
+	"skopeo copy --all oci-archive:.cache/image/lvms-operator-index.tar " +
+		"docker://registry.example.com/lvms-operator:0.2.0": noRegistry,
 	`kubectl patch crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io lvmvolumegroupnodestatuses.lvm.topolvm.io logicalvolumes.topolvm.io --type json --patch '[{"op":"remove","path":"/metadata/ownerReferences"}]'`: "it is for an installation whose ClusterExtension was deleted too early",
 }
 

@@ -27,13 +27,16 @@ func TestEachCommandHasItsTest(t *testing.T) {
 	for _, c := range read(t) {
 		used[c.Text] = true
 		places := 0
-		for _, is := range []bool{c.ReadsOnly() && !listed(c), stepOf(c) != nil, pageListed(c.Page), elsewhere[c.Text][0] != "", notRun[c.Text] != ""} {
+		for _, is := range []bool{c.ReadsOnly() && !listed(c), stepOf(c) != nil, pageListed(c.Page),
+			elsewhere[c.Text][0] != "", notRun[c.Text] != ""} {
 			if is {
 				places++
 			}
 		}
 		if places != 1 {
-			t.Errorf("%s: in %d of the tables, want one of steps, elsewhere and notRun (test/e2e/commands/table.go): %s", c.Page, places, c.Text)
+			t.Errorf(
+				"%s: in %d of the tables, want one of steps, elsewhere and notRun (test/e2e/commands/table.go): %s",
+				c.Page, places, c.Text)
 		}
 	}
 	for _, s := range steps {
@@ -78,14 +81,17 @@ func TestTestsThatAreNamedExist(t *testing.T) {
 }
 
 func TestCommandsOfAPage(t *testing.T) {
-	page := "# Page\n\n```sh\nNODE=worker-1 CLASS=vg1\nkubectl get node $NODE\n```\n\n1. Do:\n\n   ```sh\n   kubectl delete pod POD\n   ```\n\n" +
-		"Or:\n\n    kubectl kustomize config |\n      kubectl apply -f -\n    oc get pods      # all of them\n\n```yaml\nkubectl: no\n```\n"
+	page := "# Page\n\n```sh\nNODE=worker-1 CLASS=vg1\nkubectl get node $NODE\n```\n\n1. Do:\n\n   ```sh\n   kubectl " +
+		"delete pod POD\n   ```\n\n" +
+		"Or:\n\n    kubectl kustomize config |\n      kubectl apply -f -\n    oc get pods      # all of " +
+		"them\n\n```yaml\nkubectl: no\n```\n"
 	got := commandsOf("p.md", page)
 	var texts []string
 	for _, c := range got {
 		texts = append(texts, c.Text)
 	}
-	const want = "kubectl get node $NODE;kubectl delete pod POD;kubectl kustomize config | kubectl apply -f -;oc get pods"
+	const want = "kubectl get node $NODE;kubectl delete pod POD;kubectl kustomize config | kubectl apply " +
+		"-f -;oc get pods"
 	if strings.Join(texts, ";") != want || len(got[0].Before) != 1 {
 		t.Errorf("got %q, %q, want %q", texts, got[0].Before, want)
 	}

@@ -12,7 +12,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab"
 )
 
-// anywhere is a Prometheus as kube-prometheus sets one up. It finds its targets with the rights that the product gives it.
+// anywhere is a Prometheus as kube-prometheus sets one up. It finds its targets with the rights that the product gives
+// it.
 const anywhere = `
 apiVersion: v1
 kind: ServiceAccount
@@ -31,10 +32,12 @@ spec:
   ruleNamespaceSelector: {}
 `
 
-// A cluster that is not OpenShift: there the metrics are read with a token, and who may find them is said by monitoring/prometheus-operator.
+// A cluster that is not OpenShift: there the metrics are read with a token, and who may find them is said by
+// monitoring/prometheus-operator.
 var _ = Describe("LVM Storage on any Kubernetes with the Prometheus Operator", Label("long"), Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
-		bringUp(ctx, lab.Options{Name: "e2e-anywhere", PrometheusOperator: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
+		bringUp(ctx, lab.Options{Name: "e2e-anywhere", PrometheusOperator: true,
+			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
 	}, NodeTimeout(10*time.Minute))
 
 	It("is scraped with a token after kubectl apply -k monitoring/prometheus-operator", func(ctx SpecContext) {

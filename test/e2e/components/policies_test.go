@@ -21,7 +21,8 @@ import (
 type where struct{ namespace, pod, container string }
 
 var (
-	// outsider has nothing to do with the product, neighbor is another Pod of the operator's namespace, and console has the labels of OpenShift's.
+	// outsider has nothing to do with the product, neighbor is another Pod of the operator's namespace, and console has
+	// the labels of OpenShift's.
 	outsider = where{"default", "outsider", "main"}
 	neighbor = where{namespace, "neighbor", "main"}
 	console  = where{"openshift-console", "console", "main"}
@@ -74,7 +75,8 @@ func resolve(ctx context.Context, from where) string {
 }
 
 func outcome(ctx context.Context, from where, line string) string {
-	out, err := cluster.Kubectl(ctx, nil, "exec", "-n", from.namespace, from.pod, "-c", from.container, "--", "/bin/sh", "-c", line)
+	out, err := cluster.Kubectl(ctx, nil, "exec", "-n", from.namespace, from.pod, "-c", from.container, "--",
+		"/bin/sh", "-c", line)
 	switch {
 	case err == nil:
 		return passes
@@ -84,7 +86,8 @@ func outcome(ctx context.Context, from where, line string) string {
 	return out + err.Error()
 }
 
-// expect tries until the outcome is the wanted one: what enforces the policies learns of Pods and policies a moment later.
+// expect tries until the outcome is the wanted one: what enforces the policies learns of Pods and policies a moment
+// later.
 func expect(ctx context.Context, want, what string, try func() string) {
 	GinkgoHelper()
 	Eventually(try).WithContext(ctx).WithTimeout(30*time.Second).WithPolling(time.Second).Should(Equal(want), what)
@@ -108,10 +111,12 @@ func letsIn(ctx context.Context) {
 	} {
 		address := podsOf(ctx, c.name)[0].Status.PodIP
 		for _, from := range c.allowed {
-			expect(ctx, passes, fmt.Sprintf("%s to port %d of %s", from.pod, c.port, c.name), func() string { return attempt(ctx, from, address, c.port) })
+			expect(ctx, passes, fmt.Sprintf("%s to port %d of %s", from.pod, c.port, c.name),
+				func() string { return attempt(ctx, from, address, c.port) })
 		}
 		for _, from := range c.refused {
-			expect(ctx, dropped, fmt.Sprintf("%s to port %d of %s", from.pod, c.port, c.name), func() string { return attempt(ctx, from, address, c.port) })
+			expect(ctx, dropped, fmt.Sprintf("%s to port %d of %s", from.pod, c.port, c.name),
+				func() string { return attempt(ctx, from, address, c.port) })
 		}
 	}
 }
@@ -121,10 +126,12 @@ func letsOut(ctx context.Context) {
 	GinkgoHelper()
 	startPods(ctx)
 	target := addressOf(ctx, outsider)
-	for name, want := range map[string]string{"lvms-operator": passes, "vg-manager": passes, consoleplugin.Name: dropped} {
+	for name, want := range map[string]string{"lvms-operator": passes, "vg-manager": passes,
+		consoleplugin.Name: dropped} {
 		from := joined(ctx, podsOf(ctx, name)[0])
 		expect(ctx, want, name+" asks DNS", func() string { return resolve(ctx, from) })
-		expect(ctx, want, name+" connects by TCP, as to an API server at whatever address and port", func() string { return attempt(ctx, from, target, served) })
+		expect(ctx, want, name+" connects by TCP, as to an API server at whatever address and port",
+			func() string { return attempt(ctx, from, target, served) })
 	}
 }
 
@@ -132,9 +139,11 @@ func letsOut(ctx context.Context) {
 func joined(ctx context.Context, pod corev1.Pod) where {
 	GinkgoHelper()
 	nobody := int64(65534)
-	pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers, corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
-		Name: "shell", Image: cluster.Lab.Registry() + "/busybox:1", Command: []string{"sleep", "100000"}, SecurityContext: &corev1.SecurityContext{RunAsUser: &nobody},
-	}})
+	pod.Spec.EphemeralContainers = append(pod.Spec.EphemeralContainers,
+		corev1.EphemeralContainer{EphemeralContainerCommon: corev1.EphemeralContainerCommon{
+			Name: "shell", Image: cluster.Lab.Registry() + "/busybox:1", Command: []string{"sleep", "100000"},
+			SecurityContext: &corev1.SecurityContext{RunAsUser: &nobody},
+		}})
 	pods := cluster.Clientset.CoreV1().Pods(pod.Namespace)
 	_, err := pods.UpdateEphemeralContainers(ctx, pod.Name, &pod, metav1.UpdateOptions{})
 	Expect(err).NotTo(HaveOccurred())
@@ -158,6 +167,8 @@ func leavesNeighborsAlone(ctx context.Context) {
 	GinkgoHelper()
 	startPods(ctx)
 	expect(ctx, passes, "a neighbor asks DNS", func() string { return resolve(ctx, neighbor) })
-	expect(ctx, passes, "a neighbor connects to another namespace", func() string { return attempt(ctx, neighbor, addressOf(ctx, outsider), served) })
-	expect(ctx, passes, "another namespace connects to a neighbor", func() string { return attempt(ctx, outsider, addressOf(ctx, neighbor), served) })
+	expect(ctx, passes, "a neighbor connects to another namespace",
+		func() string { return attempt(ctx, neighbor, addressOf(ctx, outsider), served) })
+	expect(ctx, passes, "another namespace connects to a neighbor",
+		func() string { return attempt(ctx, outsider, addressOf(ctx, neighbor), served) })
 }

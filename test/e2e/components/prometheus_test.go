@@ -19,8 +19,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
 )
 
-// platform is OpenShift's Prometheus, with what its operator (cluster-monitoring-operator) gives it: the bundle of the service CA, a client
-// certificate, and the objects of namespaces with the label. By its ServiceAccount alone it may read no metrics.
+// platform is OpenShift's Prometheus, with what its operator (cluster-monitoring-operator) gives it: the bundle of the
+// service CA, a client certificate, and the objects of namespaces with the label. By its ServiceAccount alone it may
+// read no metrics.
 const platform = `
 apiVersion: v1
 kind: ServiceAccount
@@ -55,7 +56,8 @@ func startPrometheus(ctx context.Context, inNamespace, manifest string) *prometh
 	GinkgoHelper()
 	Expect(apply(ctx, strings.ReplaceAll(manifest, "IMAGE", cluster.Lab.Registry()+"/prometheus:1"))).To(Succeed())
 	pod := client.ObjectKey{Namespace: inNamespace, Name: "prometheus-k8s-0"}
-	Eventually(func() error { return cluster.Get(ctx, pod, &corev1.Pod{}) }).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(Succeed())
+	Eventually(func() error { return cluster.Get(ctx, pod, &corev1.Pod{}) }).WithContext(ctx).WithTimeout(soon).
+		WithPolling(time.Second).Should(Succeed())
 	Expect(cluster.WaitRunning(ctx, pod.Namespace, pod.Name)).To(Succeed())
 	return prometheus.At(cluster, addressOf(ctx, where{namespace: pod.Namespace, pod: pod.Name})+":9090")
 }
@@ -79,8 +81,9 @@ func isScraped(ctx context.Context) {
 	certificate, key, err := prometheus.ClientCertificate(ctx, cluster)
 	Expect(err).NotTo(HaveOccurred())
 	Expect(cluster.Create(ctx, &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-monitoring", Name: "metrics-client-certs"}, Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "openshift-monitoring", Name: "metrics-client-certs"},
+		Type:       corev1.SecretTypeTLS,
+		Data:       map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
 	})).To(Succeed())
 	monitored = startPrometheus(ctx, "openshift-monitoring", platform)
 	// Two agents, and an operator with one that stands by.
@@ -88,7 +91,8 @@ func isScraped(ctx context.Context) {
 
 	hasLabels(ctx, monitored, `up{job="vg-manager-metrics-service"}`, "node", "node1", "node2")
 	hasLabels(ctx, monitored, `up{job="lvms-operator-metrics-service"}`, "namespace", namespace, namespace)
-	hasLabels(ctx, monitored, `lvms_volume_group_state{device_class="vg1", state="Ready"} == 1`, "node", "node1", "node2")
+	hasLabels(ctx, monitored, `lvms_volume_group_state{device_class="vg1", state="Ready"} == 1`, "node",
+		"node1", "node2")
 	// As the ServiceMonitor asks for, the namespace is that of the claim and not that of the agent.
 	hasLabels(ctx, monitored, `lvms_volume_size_bytes{persistentvolumeclaim="data"}`, "namespace", "default")
 }
@@ -123,7 +127,8 @@ func fires(ctx context.Context) {
 			}
 		}
 		return firing, err
-	}).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(2 * time.Second).Should(ContainElement("LVMSDeviceMissing loose node2"))
+	}).WithContext(ctx).WithTimeout(5 * time.Minute).WithPolling(2 * time.Second).Should(
+		ContainElement("LVMSDeviceMissing loose node2"))
 }
 
 // evaluates waits until all shipped rules are evaluated, and no other.
@@ -131,11 +136,13 @@ func evaluates(ctx context.Context, p *prometheus.Prometheus) {
 	GinkgoHelper()
 	want := shippedRules()
 	Expect(want).NotTo(BeEmpty())
-	Eventually(func() (map[string]string, error) { return p.Rules(ctx) }).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(2 * time.Second).
+	Eventually(func() (map[string]string, error) { return p.Rules(ctx) }).WithContext(ctx).WithTimeout(2 * time.Minute).
+		WithPolling(2 * time.Second).
 		Should(Equal(want))
 }
 
-// shippedRules are the names of the rules in the PrometheusRule, as [prometheus.Prometheus.Rules] returns them when all is well.
+// shippedRules are the names of the rules in the PrometheusRule, as [prometheus.Prometheus.Rules] returns them when all
+// is well.
 func shippedRules() map[string]string {
 	GinkgoHelper()
 	data, err := os.ReadFile(repositoryFile("monitoring/prometheusrule/prometheusrule.yaml"))

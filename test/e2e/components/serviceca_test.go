@@ -78,12 +78,15 @@ func hasCertificates(ctx context.Context) {
 	roots := x509.NewCertPool()
 	Expect(roots.AppendCertsFromPEM(bundle(ctx))).To(BeTrue())
 	for secret, service := range map[string]string{
-		"lvms-operator-webhook-server-cert": "lvms-operator-webhook-service", "lvms-operator-metrics-cert": "lvms-operator-metrics-service",
-		"vg-manager-metrics-cert": "vg-manager-metrics-service", consoleplugin.Name + "-cert": consoleplugin.Name,
+		"lvms-operator-webhook-server-cert": "lvms-operator-webhook-service",
+		"lvms-operator-metrics-cert":        "lvms-operator-metrics-service",
+		"vg-manager-metrics-cert":           "vg-manager-metrics-service",
+		consoleplugin.Name + "-cert":        consoleplugin.Name,
 	} {
 		found := &corev1.Secret{}
 		// The operator makes the Service of the plugin when it is there.
-		Eventually(cluster.Get).WithArguments(ctx, client.ObjectKey{Namespace: namespace, Name: secret}, found).WithContext(ctx).
+		Eventually(cluster.Get).WithArguments(ctx, client.ObjectKey{Namespace: namespace, Name: secret},
+			found).WithContext(ctx).
 			WithTimeout(soon).WithPolling(time.Second).Should(Succeed())
 		pair, err := tls.X509KeyPair(found.Data[corev1.TLSCertKey], found.Data[corev1.TLSPrivateKeyKey])
 		Expect(err).NotTo(HaveOccurred(), secret)
@@ -125,18 +128,22 @@ func servesCertificates(ctx context.Context) {
 	Expect(err).NotTo(HaveOccurred())
 	platform, err := tls.X509KeyPair(certificate, key)
 	Expect(err).NotTo(HaveOccurred())
-	for name, metric := range map[string]string{"lvms-operator": "\nrest_client_requests_total{", "vg-manager": "\nlvms_volume_group_state{"} {
+	for name, metric := range map[string]string{"lvms-operator": "\nrest_client_requests_total{",
+		"vg-manager": "\nlvms_volume_group_state{"} {
 		for _, pod := range podsOf(ctx, name) {
-			config := &tls.Config{ServerName: name + "-metrics-service." + namespace + ".svc", RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{platform}}
+			config := &tls.Config{ServerName: name + "-metrics-service." + namespace + ".svc",
+				RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{platform}}
 			Expect(config.RootCAs.AppendCertsFromPEM(bundle(ctx))).To(BeTrue())
-			Expect(get(ctx, config, fmt.Sprintf("https://%s:8443/metrics", pod.Status.PodIP))).To(ContainSubstring(metric), pod.Name)
+			Expect(get(ctx, config, fmt.Sprintf("https://%s:8443/metrics", pod.Status.PodIP))).To(
+				ContainSubstring(metric), pod.Name)
 		}
 	}
 	available := &appsv1.Deployment{}
 	Eventually(func() (int32, error) {
 		err := cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: consoleplugin.Name}, available)
 		return available.Status.AvailableReplicas, err
-	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(Equal(int32(2)), "Pods of the plugin, which wait for their certificate")
+	}).WithContext(ctx).WithTimeout(soon).WithPolling(time.Second).Should(Equal(int32(2)),
+		"Pods of the plugin, which wait for their certificate")
 }
 
 // get asks with a configuration of TLS, by way of the lab's network, and returns what is answered.
@@ -144,7 +151,8 @@ func get(ctx context.Context, config *tls.Config, url string) string {
 	GinkgoHelper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	Expect(err).NotTo(HaveOccurred())
-	web := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true, TLSClientConfig: config}}
+	web := &http.Client{Timeout: 20 * time.Second,
+		Transport: &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true, TLSClientConfig: config}}
 	response, err := web.Do(request)
 	Expect(err).NotTo(HaveOccurred())
 	defer func() { _ = response.Body.Close() }()
@@ -167,7 +175,8 @@ func isAppliedAgain(ctx context.Context) {
 	Expect(injected()).To(Equal(bundle(ctx)))
 	before := podsOf(ctx, "lvms-operator")
 	Expect(cluster.InstallFrom(ctx, "config/openshift", image)).To(Succeed())
-	Consistently(injected).WithContext(ctx).WithTimeout(5 * time.Second).WithPolling(time.Second).Should(Equal(bundle(ctx)))
+	Consistently(injected).WithContext(ctx).WithTimeout(5 * time.Second).WithPolling(time.Second).Should(
+		Equal(bundle(ctx)))
 	var names, now []string
 	for _, pod := range before {
 		names = append(names, pod.Name)
@@ -176,5 +185,6 @@ func isAppliedAgain(ctx context.Context) {
 		now = append(now, pod.Name)
 	}
 	Expect(now).To(ConsistOf(names), "no Pod was replaced")
-	Expect(kubectl(ctx, "annotate", "lvmcluster", "-n", namespace, "my-lvmcluster", "applied=again")).NotTo(BeEmpty(), "the webhook answers")
+	Expect(kubectl(ctx, "annotate", "lvmcluster", "-n", namespace, "my-lvmcluster", "applied=again")).NotTo(BeEmpty(),
+		"the webhook answers")
 }

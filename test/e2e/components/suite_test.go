@@ -35,58 +35,60 @@ func TestComponents(t *testing.T) {
 }
 
 // One cluster and one installation for all. A story that fails keeps none of the others from being told.
-var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("long"), Ordered, ContinueOnFailure, func() {
-	BeforeAll(func(ctx SpecContext) {
-		bringUp(ctx, lab.Options{
-			Name: "e2e-components", Nodes: 2, OpenShift: true, ServiceCA: true, PrometheusOperator: true, NetworkPolicies: true,
-			Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}},
-		})
-		// OpenShift has these from its installation.
-		kubectl(ctx, "create", "namespace", "openshift-config-managed")
-		kubectl(ctx, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
-		installs(ctx)
-	}, NodeTimeout(10*time.Minute))
+var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("long"), Ordered,
+	ContinueOnFailure, func() {
+		BeforeAll(func(ctx SpecContext) {
+			bringUp(ctx, lab.Options{
+				Name: "e2e-components", Nodes: 2, OpenShift: true, ServiceCA: true, PrometheusOperator: true,
+				NetworkPolicies: true,
+				Disks:           []lab.DiskSpec{{Size: 4 * lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}},
+			})
+			// OpenShift has these from its installation.
+			kubectl(ctx, "create", "namespace", "openshift-config-managed")
+			kubectl(ctx, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
+			installs(ctx)
+		}, NodeTimeout(10*time.Minute))
 
-	It("has the certificates of the service CA that config/openshift asks for", func(ctx SpecContext) {
-		hasCertificates(ctx)
-	}, NodeTimeout(2*time.Minute))
+		It("has the certificates of the service CA that config/openshift asks for", func(ctx SpecContext) {
+			hasCertificates(ctx)
+		}, NodeTimeout(2*time.Minute))
 
-	It("has an admission webhook that the API server trusts", func(ctx SpecContext) {
-		asksTheWebhook(ctx)
-	}, NodeTimeout(2*time.Minute))
+		It("has an admission webhook that the API server trusts", func(ctx SpecContext) {
+			asksTheWebhook(ctx)
+		}, NodeTimeout(2*time.Minute))
 
-	It("binds a claim, and a Pod writes", func(ctx SpecContext) {
-		bindsAClaim(ctx)
-	}, NodeTimeout(5*time.Minute))
+		It("binds a claim, and a Pod writes", func(ctx SpecContext) {
+			bindsAClaim(ctx)
+		}, NodeTimeout(5*time.Minute))
 
-	It("serves metrics that the bundle of the service CA vouches for", func(ctx SpecContext) {
-		servesCertificates(ctx)
-	}, NodeTimeout(2*time.Minute))
+		It("serves metrics that the bundle of the service CA vouches for", func(ctx SpecContext) {
+			servesCertificates(ctx)
+		}, NodeTimeout(2*time.Minute))
 
-	It("is applied again, and keeps what the service CA has injected", func(ctx SpecContext) {
-		isAppliedAgain(ctx)
-	}, NodeTimeout(3*time.Minute))
+		It("is applied again, and keeps what the service CA has injected", func(ctx SpecContext) {
+			isAppliedAgain(ctx)
+		}, NodeTimeout(3*time.Minute))
 
-	It("lets in admission and metrics, and nothing else", func(ctx SpecContext) {
-		letsIn(ctx)
-	}, NodeTimeout(4*time.Minute))
+		It("lets in admission and metrics, and nothing else", func(ctx SpecContext) {
+			letsIn(ctx)
+		}, NodeTimeout(4*time.Minute))
 
-	It("lets out what each of its Pods needs, and nothing else", func(ctx SpecContext) {
-		letsOut(ctx)
-	}, NodeTimeout(4*time.Minute))
+		It("lets out what each of its Pods needs, and nothing else", func(ctx SpecContext) {
+			letsOut(ctx)
+		}, NodeTimeout(4*time.Minute))
 
-	It("leaves the traffic of other Pods in its namespace alone", func(ctx SpecContext) {
-		leavesNeighborsAlone(ctx)
-	}, NodeTimeout(4*time.Minute))
+		It("leaves the traffic of other Pods in its namespace alone", func(ctx SpecContext) {
+			leavesNeighborsAlone(ctx)
+		}, NodeTimeout(4*time.Minute))
 
-	It("is scraped by a Prometheus that the Prometheus Operator has set up as on OpenShift", func(ctx SpecContext) {
-		isScraped(ctx)
-	}, NodeTimeout(6*time.Minute))
+		It("is scraped by a Prometheus that the Prometheus Operator has set up as on OpenShift", func(ctx SpecContext) {
+			isScraped(ctx)
+		}, NodeTimeout(6*time.Minute))
 
-	It("has rules that this Prometheus evaluates, and one fires when a disk is pulled", func(ctx SpecContext) {
-		fires(ctx)
-	}, NodeTimeout(8*time.Minute))
-})
+		It("has rules that this Prometheus evaluates, and one fires when a disk is pulled", func(ctx SpecContext) {
+			fires(ctx)
+		}, NodeTimeout(8*time.Minute))
+	})
 
 // bringUp starts a cluster, which all of a Describe is told on.
 func bringUp(ctx context.Context, o lab.Options) {
@@ -129,7 +131,8 @@ func repositoryFile(path string) string {
 func podsOf(ctx context.Context, name string) []corev1.Pod {
 	GinkgoHelper()
 	list := &corev1.PodList{}
-	Expect(cluster.List(ctx, list, client.InNamespace(namespace), client.MatchingLabels{"app.kubernetes.io/name": name})).To(Succeed())
+	Expect(cluster.List(ctx, list, client.InNamespace(namespace),
+		client.MatchingLabels{"app.kubernetes.io/name": name})).To(Succeed())
 	Expect(list.Items).NotTo(BeEmpty(), "Pods of %s", name)
 	return list.Items
 }

@@ -1,6 +1,7 @@
 //go:build e2e
 
-// Package gather breaks a cluster in several ways, and tells what must-gather makes of it: run as `oc adm must-gather` runs it.
+// Package gather breaks a cluster in several ways, and tells what must-gather makes of it:
+// run as `oc adm must-gather` runs it.
 package gather
 
 import (
@@ -75,8 +76,9 @@ func TestMustGatherNamesEachCause(t *testing.T) {
 		"an agent does not stay up":    {"container vg-manager of pod", "vgmanager.lock"},
 		"a node is off":                {"node node2 is not ready", "default/away"},
 		"the certificate is not valid": {"webhook certificate", "vouches"},
-		"a claim cannot be scheduled":  {"claim default/huge (100Gi, lvms-thin) is Pending: every node offers less than 100Gi"},
-		"no operator runs":             {"the operator (Deployment openshift-lvm-storage/lvms-operator) does not run"},
+		"a claim cannot be scheduled": {
+			"claim default/huge (100Gi, lvms-thin) is Pending: every node offers less than 100Gi"},
+		"no operator runs": {"the operator (Deployment openshift-lvm-storage/lvms-operator) does not run"},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(head, want) {
@@ -96,7 +98,8 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 		}
 	}
 	w := &world{T: t, begin: time.Now()}
-	l, err := lab.Up(ctx, lab.Options{Name: "e2e-gather", Nodes: 2, Disks: []lab.DiskSpec{{Size: lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}}})
+	l, err := lab.Up(ctx, lab.Options{Name: "e2e-gather", Nodes: 2,
+		Disks: []lab.DiskSpec{{Size: lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}}})
 	w.must(err)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -108,9 +111,11 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	w.must(err)
 	w.must(w.Install(ctx, os.Getenv("LVMS_IMAGE")))
 	// Another operator would mend what is broken here.
-	_, err = w.Kubectl(ctx, nil, "patch", "deployment", "lvms-operator", "-n", story.OperatorNamespace, "--type=json", "-p", `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--standbys=0"}]`)
+	_, err = w.Kubectl(ctx, nil, "patch", "deployment", "lvms-operator", "-n", story.OperatorNamespace, "--type=json",
+		"-p", `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--standbys=0"}]`)
 	w.must(err)
-	_, err = w.Kubectl(ctx, nil, "rollout", "status", "deployment", "lvms-operator", "-n", story.OperatorNamespace, "--timeout=120s")
+	_, err = w.Kubectl(ctx, nil, "rollout", "status", "deployment", "lvms-operator", "-n", story.OperatorNamespace,
+		"--timeout=120s")
 	w.must(err)
 	return w
 }
@@ -120,13 +125,15 @@ func (w *world) storage(ctx context.Context) {
 	w.Helper()
 	disks, err := w.node("node1").Disks(ctx)
 	w.must(err)
-	_, err = w.Kubectl(ctx, strings.NewReader(strings.Replace(classes, "LOOSE", disks[1].Device, 1)), "apply", "-f", "-")
+	_, err = w.Kubectl(ctx, strings.NewReader(strings.Replace(classes, "LOOSE", disks[1].Device, 1)),
+		"apply", "-f", "-")
 	w.must(err)
 	w.must(w.WaitReady(limited(ctx, 3*time.Minute), "my-lvmcluster"))
 	for name, at := range map[string]struct {
 		class, node string
 		block       bool
-	}{"thin": {"lvms-thin", "node1", true}, "loose": {"lvms-loose", "node1", false}, "away": {"lvms-thin", "node2", false}} {
+	}{"thin": {"lvms-thin", "node1", true}, "loose": {"lvms-loose", "node1", false},
+		"away": {"lvms-thin", "node2", false}} {
 		v := story.Volume{Namespace: "default", Name: name, Class: at.class, Size: "2Gi", Block: at.block}
 		if at.class == "lvms-loose" {
 			v.Size = "300Mi"
@@ -183,26 +190,31 @@ func (w *world) breakThings(ctx context.Context) {
 	huge := story.Volume{Namespace: "default", Name: "huge", Class: "lvms-thin", Size: "100Gi"}
 	w.must(w.Claim(ctx, huge))
 	_, err := w.Kubectl(ctx, nil, "run", "huge", "--image="+w.Lab.Registry()+"/busybox:1", "--overrides",
-		`{"spec":{"containers":[{"name":"huge","image":"`+w.Lab.Registry()+`/busybox:1","command":["/bin/sh"],"volumeMounts":[{"name":"d","mountPath":"/d"}]}],"volumes":[{"name":"d","persistentVolumeClaim":{"claimName":"huge"}}]}}`)
+		`{"spec":{"containers":[{"name":"huge","image":"`+w.Lab.Registry()+
+			`/busybox:1","command":["/bin/sh"],"volumeMounts":[{"name":"d","mountPath":"/d"}]}],"volumes":[{"name":"d","persistentVolumeClaim":{"claimName":"huge"}}]}}`)
 	w.must(err)
 
 	w.must(w.node("node2").PowerCut(ctx))
-	out, err := w.Shell(ctx, "default", "thin", "dd if=/dev/zero of=/dev/data bs=1M count=880 conv=notrunc,fsync 2>&1; true")
+	out, err := w.Shell(ctx, "default", "thin",
+		"dd if=/dev/zero of=/dev/data bs=1M count=880 conv=notrunc,fsync 2>&1; true")
 	w.Logf("%s: node2 is off, a pool is filled: %s, %v", w.since(), strings.TrimSpace(out), err)
 	w.must(w.node("node1").RemoveDisk(ctx, "disk2"))
-	w.must(story.Wait(limited(ctx, 2*time.Minute), "node1 tells of pool and disk", func(ctx context.Context) (bool, string, error) {
-		var status lvmv1alpha1.LVMVolumeGroupNodeStatus
-		if err := w.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "node1"}, &status); err != nil {
-			return false, "", err
-		}
-		text, err := json.Marshal(status.Status.NodeStatus)
-		full, missing := false, false
-		for _, vg := range status.Status.NodeStatus {
-			full = full || vg.ThinPool != nil && vg.ThinPool.DataPercent >= 95
-			missing = missing || strings.Contains(string(text), lvmv1alpha1.ReasonDeviceMissing)
-		}
-		return full && missing, string(text), err
-	}))
+	w.must(story.Wait(limited(ctx, 2*time.Minute), "node1 tells of pool and disk",
+		func(ctx context.Context) (bool, string, error) {
+			var status lvmv1alpha1.LVMVolumeGroupNodeStatus
+			if err := w.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "node1"},
+				&status); err != nil {
+				return false, "", err
+			}
+			text, err := json.Marshal(status.Status.NodeStatus)
+			full := false
+			missing := false
+			for _, vg := range status.Status.NodeStatus {
+				full = full || vg.ThinPool != nil && vg.ThinPool.DataPercent >= 95
+				missing = missing || strings.Contains(string(text), lvmv1alpha1.ReasonDeviceMissing)
+			}
+			return full && missing, string(text), err
+		}))
 	w.Logf("%s: node1 tells of its pool and its disk", w.since())
 
 	// The agent cannot take its lock any more.
@@ -211,24 +223,34 @@ func (w *world) breakThings(ctx context.Context) {
 		_, err := w.node("node1").Exec(ctx, command...)
 		w.must(err)
 	}
-	agent, err := w.Kubectl(ctx, nil, "get", "pods", "-n", story.OperatorNamespace, "-l", "app.kubernetes.io/name=vg-manager", "--field-selector=spec.nodeName=node1", "-o", "name")
+	agent, err := w.Kubectl(ctx, nil, "get", "pods", "-n", story.OperatorNamespace, "-l",
+		"app.kubernetes.io/name=vg-manager", "--field-selector=spec.nodeName=node1", "-o", "name")
 	w.must(err)
 	_, err = w.Kubectl(ctx, nil, "delete", "-n", story.OperatorNamespace, strings.TrimSpace(agent))
 	w.must(err)
 
-	w.waits(ctx, "node2 not ready", "get node node2 -o jsonpath={.status.conditions[?(@.type=='Ready')].status}", "Unknown")
-	w.waits(ctx, "the agent in a crash loop", "get pods -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=vg-manager --field-selector=spec.nodeName=node1 -o jsonpath={.items[*].status.containerStatuses[*].state.waiting.reason}", "CrashLoopBackOff")
+	w.waits(ctx, "node2 not ready", "get node node2 -o jsonpath={.status.conditions[?(@.type=='Ready')].status}",
+		"Unknown")
+	w.waits(ctx, "the agent in a crash loop",
+		"get pods -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=vg-manager "+
+			"--field-selector=spec.nodeName=node1 -o "+
+			"jsonpath={.items[*].status.containerStatuses[*].state.waiting.reason}", "CrashLoopBackOff")
 
 	// Who would mend the certificate does not run.
 	_, err = w.Kubectl(ctx, nil, "scale", "-n", story.OperatorNamespace, "deployment", "lvms-operator", "--replicas=0")
 	w.must(err)
-	w.waits(ctx, "no operator", "get deployment lvms-operator -n "+story.OperatorNamespace+" -o jsonpath={.status.availableReplicas}", "")
-	w.waits(ctx, "its process ended", "get pods -n "+story.OperatorNamespace+" -l app.kubernetes.io/name=lvms-operator --field-selector=spec.nodeName=node1 -o name", "")
-	authority, err := w.Kubectl(ctx, nil, "get", "configmap", "kube-root-ca.crt", "-n", "default", "-o", `jsonpath={.data.ca\.crt}`)
+	w.waits(ctx, "no operator", "get deployment lvms-operator -n "+story.OperatorNamespace+
+		" -o jsonpath={.status.availableReplicas}", "")
+	w.waits(ctx, "its process ended", "get pods -n "+story.OperatorNamespace+
+		" -l app.kubernetes.io/name=lvms-operator --field-selector=spec.nodeName=node1 -o name", "")
+	authority, err := w.Kubectl(ctx, nil, "get", "configmap", "kube-root-ca.crt", "-n", "default", "-o",
+		`jsonpath={.data.ca\.crt}`)
 	w.must(err)
-	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": []byte(authority)}})
+	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle",
+		"value": []byte(authority)}})
 	w.must(err)
-	_, err = w.Kubectl(ctx, nil, "patch", "validatingwebhookconfiguration", "lvms-operator-webhook", "--type=json", "-p", string(patch))
+	_, err = w.Kubectl(ctx, nil, "patch", "validatingwebhookconfiguration", "lvms-operator-webhook", "--type=json",
+		"-p", string(patch))
 	w.must(err)
 	w.Logf("%s: everything is broken", w.since())
 }
@@ -241,7 +263,8 @@ func (w *world) waits(ctx context.Context, what, command, want string) {
 	}))
 }
 
-// watch is what `oc adm must-gather` runs beside the program: it ends it where the volume gets too full (oc, pkg/cli/admin/mustgather).
+// watch is what `oc adm must-gather` runs beside the program: it ends it where the volume gets too full (oc,
+// pkg/cli/admin/mustgather).
 const watch = `while true; do
 used=$(df -P /must-gather | awk 'NR==2 {print $5}' | sed 's/%//')
 echo "[watch] ${used}"
@@ -265,22 +288,24 @@ func (w *world) gather(ctx context.Context) string {
 	w.must(w.Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "must-gather-e2e"},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "default", Namespace: namespace}}}))
-	w.waits(ctx, "the ServiceAccount of the Pod", "get serviceaccount default -n "+namespace+" -o jsonpath={.metadata.name}", "default")
+	w.waits(ctx, "the ServiceAccount of the Pod",
+		"get serviceaccount default -n "+namespace+" -o jsonpath={.metadata.name}", "default")
 	w.must(w.Create(ctx, pod(image)))
 	begun := time.Now()
-	w.must(story.Wait(limited(ctx, 9*time.Minute), "the gathering ends", func(ctx context.Context) (bool, string, error) {
-		var p corev1.Pod
-		if err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "must-gather"}, &p); err != nil {
-			return false, "", err
-		}
-		for _, s := range p.Status.ContainerStatuses {
-			if s.Name == "gather" && s.State.Terminated != nil {
-				return true, "", nil
+	w.must(story.Wait(limited(ctx, 9*time.Minute), "the gathering ends",
+		func(ctx context.Context) (bool, string, error) {
+			var p corev1.Pod
+			if err := w.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "must-gather"}, &p); err != nil {
+				return false, "", err
 			}
-		}
-		text, err := json.Marshal(p.Status.ContainerStatuses)
-		return false, string(text), err
-	}))
+			for _, s := range p.Status.ContainerStatuses {
+				if s.Name == "gather" && s.State.Terminated != nil {
+					return true, "", nil
+				}
+			}
+			text, err := json.Marshal(p.Status.ContainerStatuses)
+			return false, string(text), err
+		}))
 	w.Logf("%s: gathered in %s", w.since(), time.Since(begun).Round(time.Second))
 	log, err := w.Kubectl(ctx, nil, "logs", "-n", namespace, "must-gather", "-c", "gather")
 	w.must(err)
@@ -291,24 +316,32 @@ func (w *world) gather(ctx context.Context) string {
 	return w.copied(ctx)
 }
 
-// pod is the Pod of `oc adm must-gather`: one container that gathers in a session of its own, one to copy from, a volume for both.
+// pod is the Pod of `oc adm must-gather`: one container that gathers in a session of its own, one to copy from, a
+// volume for both.
 func pod(image string) *corev1.Pod {
 	zero := int64(0)
 	mounts := []corev1.VolumeMount{{Name: "must-gather-output", MountPath: "/must-gather"}}
 	field := func(name, path string) corev1.EnvVar {
-		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+		return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 	}
-	script := "command -v setsid ps pkill >/dev/null || exit 7\n" + watch + " & setsid -w bash <<-MUSTGATHER_EOF\n/usr/bin/gather\nMUSTGATHER_EOF\nsync && echo 'Caches written to disk'"
+	script := "command -v setsid ps pkill >/dev/null || exit 7\n" + watch +
+		" & setsid -w bash <<-MUSTGATHER_EOF\n/usr/bin/gather\nMUSTGATHER_EOF\nsync && echo 'Caches written to disk'"
 	return &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "must-gather", Labels: map[string]string{"app": "must-gather"}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "must-gather",
+			Labels: map[string]string{"app": "must-gather"}},
 		Spec: corev1.PodSpec{
-			NodeName: "node1", PriorityClassName: "system-cluster-critical", RestartPolicy: corev1.RestartPolicyNever, TerminationGracePeriodSeconds: &zero,
-			Tolerations: []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
-			Volumes:     []corev1.Volume{{Name: "must-gather-output", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
+			NodeName: "node1", PriorityClassName: "system-cluster-critical", RestartPolicy: corev1.RestartPolicyNever,
+			TerminationGracePeriodSeconds: &zero,
+			Tolerations:                   []corev1.Toleration{{Operator: corev1.TolerationOpExists}},
+			Volumes: []corev1.Volume{{Name: "must-gather-output",
+				VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}},
 			Containers: []corev1.Container{
 				{Name: "gather", Image: image, Command: []string{"/bin/bash", "-c", script}, VolumeMounts: mounts,
-					Env: []corev1.EnvVar{field("NODE_NAME", "spec.nodeName"), field("POD_NAME", "metadata.name"), {Name: "MUST_GATHER_SINCE", Value: "1h0m0s"}}},
-				{Name: "copy", Image: image, Command: []string{"/bin/bash", "-c", "trap : TERM INT; sleep infinity & wait"}, VolumeMounts: mounts},
+					Env: []corev1.EnvVar{field("NODE_NAME", "spec.nodeName"), field("POD_NAME", "metadata.name"),
+						{Name: "MUST_GATHER_SINCE", Value: "1h0m0s"}}},
+				{Name: "copy", Image: image, Command: []string{"/bin/bash", "-c",
+					"trap : TERM INT; sleep infinity & wait"}, VolumeMounts: mounts},
 			},
 		},
 	}
@@ -317,10 +350,12 @@ func pod(image string) *corev1.Pod {
 // copied copies the archive out of the other container, by tar as `oc rsync` does where rsync is not on both sides.
 func (w *world) copied(ctx context.Context) string {
 	w.Helper()
-	if _, err := w.Kubectl(ctx, nil, "exec", "-n", namespace, "must-gather", "-c", "copy", "--", "rsync", "--version"); err != nil {
+	if _, err := w.Kubectl(ctx, nil, "exec", "-n", namespace, "must-gather", "-c", "copy", "--", "rsync",
+		"--version"); err != nil {
 		w.Error(err)
 	}
-	out, err := w.Kubectl(ctx, nil, "exec", "-n", namespace, "must-gather", "-c", "copy", "--", "tar", "-C", "/must-gather", "-cf", "-", ".")
+	out, err := w.Kubectl(ctx, nil, "exec", "-n", namespace, "must-gather", "-c", "copy", "--", "tar", "-C",
+		"/must-gather", "-cf", "-", ".")
 	w.must(err)
 	folder := w.TempDir()
 	for reader := tar.NewReader(strings.NewReader(out)); ; {
@@ -344,16 +379,19 @@ func (w *world) copied(ctx context.Context) string {
 func (w *world) whole(folder string) {
 	w.Helper()
 	for name, want := range map[string]string{
-		"version": "lvm-operator/must-gather\n", "timings.json": `"objects"`, "errors.json": "node node2", "summary.json": `"not healthy"`,
-		"nodes/node1/lvm-fullreport.json": `"thin"`, "nodes/node1/lsblk.json": "ubdb", "nodes/node1/dmsetup-status.txt": "thin-pool",
+		"version": "lvm-operator/must-gather\n", "timings.json": `"objects"`, "errors.json": "node node2",
+		"summary.json":                    `"not healthy"`,
+		"nodes/node1/lvm-fullreport.json": `"thin"`, "nodes/node1/lsblk.json": "ubdb",
+		"nodes/node1/dmsetup-status.txt":                                                 "thin-pool",
 		"cluster-scoped-resources/core/nodes/node2.yaml":                                 "kind: Node",
 		"namespaces/openshift-lvm-storage/lvm.topolvm.io/lvmclusters/my-lvmcluster.yaml": "deviceClasses",
 		"namespaces/openshift-lvm-storage/oc_output/lvmcluster.yaml":                     "my-lvmcluster",
-		"monitoring/runbooks/LVMSDeviceMissing.md":                                       "## Mitigation", "docs/how-to/support.md": "must-gather",
-		"summary.md": "[LVMSDeviceMissing](monitoring/runbooks/LVMSDeviceMissing.md)",
-		"namespaces/default/core/persistentvolumeclaims.yaml":                                                              "huge",
-		"namespaces/openshift-lvm-storage/core/secrets.yaml":                                                               "tls.key: \"\"",
-		"namespaces/openshift-lvm-storage/apps/daemonsets.yaml":                                                            "vg-manager",
+		"monitoring/runbooks/LVMSDeviceMissing.md":                                       "## Mitigation",
+		"docs/how-to/support.md":                                                         "must-gather",
+		"summary.md":                                                                     "[LVMSDeviceMissing](monitoring/runbooks/LVMSDeviceMissing.md)",
+		"namespaces/default/core/persistentvolumeclaims.yaml":                            "huge",
+		"namespaces/openshift-lvm-storage/core/secrets.yaml":                             "tls.key: \"\"",
+		"namespaces/openshift-lvm-storage/apps/daemonsets.yaml":                          "vg-manager",
 		"cluster-scoped-resources/admissionregistration.k8s.io/validatingwebhookconfigurations/lvms-operator-webhook.yaml": "caBundle",
 	} {
 		content, err := os.ReadFile(filepath.Join(folder, name))
@@ -364,11 +402,13 @@ func (w *world) whole(folder string) {
 	if failures, err := os.ReadFile(filepath.Join(folder, "errors.json")); w.Failed() {
 		w.Logf("errors.json: %s, %v", failures, err)
 	}
-	logs, err := filepath.Glob(filepath.Join(folder, "namespaces/openshift-lvm-storage/pods/vg-manager-*/vg-manager/vg-manager/logs/previous.log"))
+	logs, err := filepath.Glob(filepath.Join(folder,
+		"namespaces/openshift-lvm-storage/pods/vg-manager-*/vg-manager/vg-manager/logs/previous.log"))
 	if err != nil || len(logs) == 0 {
 		w.Errorf("the log of the agent before it ended: %v, %v", logs, err)
 	}
-	pods, err := w.Kubectl(context.Background(), nil, "get", "pods", "-A", "-l", "app.kubernetes.io/name=lvms-collect", "-o", "name")
+	pods, err := w.Kubectl(context.Background(), nil, "get", "pods", "-A", "-l",
+		"app.kubernetes.io/name=lvms-collect", "-o", "name")
 	if err != nil || strings.TrimSpace(pods) != "" {
 		w.Errorf("Pods were left behind: %s, %v", pods, err)
 	}
@@ -394,7 +434,8 @@ func (w *world) sameOffline(ctx context.Context, folder string) {
 	w.must(err)
 	out.Reset()
 	live.Stdout = &out
-	if err := live.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(out.String(), "node node2 is not ready") {
+	if err := live.Run(); !errors.As(err, &exit) || exit.ExitCode() != 2 ||
+		!strings.Contains(out.String(), "node node2 is not ready") {
 		w.Errorf("gather check: %v\n%s", err, out.String())
 	}
 }
@@ -422,7 +463,8 @@ func (w *world) collect() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	for _, args := range []string{"get pods -A -o wide", "get nodes", "get lvmvgns -A -o yaml", "get pvc,pv -A", "get events -A --field-selector=type=Warning"} {
+	for _, args := range []string{"get pods -A -o wide", "get nodes", "get lvmvgns -A -o yaml", "get pvc,pv -A",
+		"get events -A --field-selector=type=Warning"} {
 		out, err := w.Kubectl(ctx, nil, strings.Fields(args)...)
 		w.Logf("--- kubectl %s\n%.12000s\n%v", args, out, err)
 	}

@@ -20,6 +20,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
 	// The flags of the other end-to-end tests are given to these as well.
 	_ "github.com/onsi/ginkgo/v2"
 )
@@ -46,11 +47,13 @@ func TestAScannerFindsWhatTheListOfComponentsHas(t *testing.T) {
 			if got := debianPackages(t, root); !maps.Equal(got, want.debian) || len(got) == 0 {
 				t.Errorf("dpkg-query lists %v\nthe list of components has %v", got, want.debian)
 			}
-			if out, err := exec.CommandContext(t.Context(), "dpkg", "--root="+root, "--verify").CombinedOutput(); err != nil || len(out) > 0 {
+			if out, err := exec.CommandContext(t.Context(), "dpkg", "--root="+root,
+				"--verify").CombinedOutput(); err != nil || len(out) > 0 {
 				t.Errorf("dpkg --verify: %v\n%s", err, out)
 			}
 			if got := goModules(t, root, programs); !maps.Equal(got, want.modules) || len(got) == 0 {
-				t.Errorf("the programs %q have the modules %v\nthe list of components has %v", programs, got, want.modules)
+				t.Errorf("the programs %q have the modules %v\nthe list of components has %v", programs,
+					got, want.modules)
 			}
 		})
 	}

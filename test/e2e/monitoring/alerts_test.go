@@ -1,6 +1,7 @@
 //go:build e2e
 
-// Package monitoring tells what an administrator is told: a real Prometheus with the shipped rules watches disks that fail.
+// Package monitoring tells what an administrator is told: a real Prometheus with the shipped rules watches disks that
+// fail.
 package monitoring
 
 import (
@@ -73,7 +74,11 @@ func TestAlertsOfRealFaults(t *testing.T) {
 	w.on(ctx, "node2").remove(ctx, "disk2")
 	w.on(ctx, "node1").fail(ctx, "disk3")
 	w.Logf("%s: a pool is 80 %% full, a disk is pulled, a leg gives errors", w.since())
-	const missing, degraded, agent = "LVMSDeviceMissing loose node2", "LVMSRAIDDegraded mirror node1", "LVMSAgentDown  node2"
+	const (
+		missing  = "LVMSDeviceMissing loose node2"
+		degraded = "LVMSRAIDDegraded mirror node1"
+		agent    = "LVMSAgentDown  node2"
+	)
 	w.fires(ctx, 4*time.Minute, missing, degraded)
 
 	// And one more: nothing lets the agent run on node2. A taint would not do it.
@@ -119,17 +124,19 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	w.must(err)
 	w.must(w.Install(ctx, image))
 	w.must(w.kubectl(ctx, "-n", story.OperatorNamespace, "set", "env", "deployment/lvms-operator", "SMART_INTERVAL=1m"))
-	w.must(w.kubectl(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=3m"))
+	w.must(w.kubectl(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator",
+		"--timeout=3m"))
 	// The API server takes the monitor as it is, and the rules that the operator then creates.
 	w.must(w.kubectl(ctx, "apply", "-k", filepath.Join(root, "monitoring/manifests")))
 	w.storage(ctx)
 	w.prometheus, err = prometheus.Start(ctx, w.Cluster, authority)
 	w.must(err)
-	w.must(story.Wait(limited(ctx, 3*time.Minute), "all targets are scraped", func(ctx context.Context) (bool, string, error) {
-		down, up, err := w.prometheus.Down(ctx)
-		// Two agents, and an operator with one that stands by.
-		return len(down) == 0 && up == 4, fmt.Sprintf("%d up, down: %s", up, down), err
-	}))
+	w.must(story.Wait(limited(ctx, 3*time.Minute), "all targets are scraped",
+		func(ctx context.Context) (bool, string, error) {
+			down, up, err := w.prometheus.Down(ctx)
+			// Two agents, and an operator with one that stands by.
+			return len(down) == 0 && up == 4, fmt.Sprintf("%d up, down: %s", up, down), err
+		}))
 	return w
 }
 
@@ -137,7 +144,8 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 func (w *world) storage(ctx context.Context) {
 	w.Helper()
 	named := strings.NewReplacer(
-		"MIRROR1", w.on(ctx, "node1").path(ctx, "disk2"), "MIRROR2", w.on(ctx, "node1").path(ctx, "disk3"), "LOOSE", w.on(ctx, "node2").path(ctx, "disk2"),
+		"MIRROR1", w.on(ctx, "node1").path(ctx, "disk2"), "MIRROR2", w.on(ctx, "node1").path(ctx, "disk3"), "LOOSE",
+		w.on(ctx, "node2").path(ctx, "disk2"),
 	).Replace(classes)
 	_, err := w.Kubectl(ctx, strings.NewReader(named), "apply", "-f", "-")
 	w.must(err)
@@ -152,18 +160,20 @@ func (w *world) storage(ctx context.Context) {
 	}
 }
 
-// answers waits until so many disks have said of themselves that they are well: those of SCSI, of which each node has two. The others have no
-// verdict, and are named all the same.
+// answers waits until so many disks have said of themselves that they are well: those of SCSI, of which each node has
+// two. The others have no verdict, and are named all the same.
 func (w *world) answers(ctx context.Context, well int) {
 	w.Helper()
-	w.must(story.Wait(limited(ctx, 3*time.Minute), "the disks are asked for their health", func(ctx context.Context) (bool, string, error) {
-		answers, err := w.prometheus.Query(ctx, "lvms_device_smart_healthy == 1")
-		if err != nil {
-			return false, "", err
-		}
-		silent, err := w.prometheus.Query(ctx, "lvms_device_smart_answered == 0")
-		return len(answers) == well && len(silent) >= 2, fmt.Sprintf("%d are well, %d have no answer", len(answers), len(silent)), err
-	}))
+	w.must(story.Wait(limited(ctx, 3*time.Minute), "the disks are asked for their health",
+		func(ctx context.Context) (bool, string, error) {
+			answers, err := w.prometheus.Query(ctx, "lvms_device_smart_healthy == 1")
+			if err != nil {
+				return false, "", err
+			}
+			silent, err := w.prometheus.Query(ctx, "lvms_device_smart_answered == 0")
+			return len(answers) == well && len(silent) >= 2,
+				fmt.Sprintf("%d are well, %d have no answer", len(answers), len(silent)), err
+		}))
 }
 
 // written is how much of the pool has been written to, in percent.
@@ -172,14 +182,17 @@ var written = 0
 // fill writes until the pool is so full, in percent. Every write succeeds.
 func fill(ctx context.Context, w *world, percent int) {
 	w.Helper()
-	result, err := w.on(ctx, "node1").Exec(ctx, "lvs", "--noheadings", "--nosuffix", "--units", "m", "-o", "lv_size", "thin/pool")
+	result, err := w.on(ctx, "node1").Exec(ctx, "lvs", "--noheadings", "--nosuffix", "--units", "m", "-o",
+		"lv_size", "thin/pool")
 	w.must(err)
 	var size float64
 	if _, err := fmt.Sscan(result.Stdout, &size); err != nil {
 		w.Fatalf("size of the pool: %q: %v", result.Stdout, err)
 	}
-	from, to := int(size)*written/100, int(size)*percent/100
-	out, err := w.Shell(ctx, "default", "thin", fmt.Sprintf("dd if=/dev/zero of=/dev/data bs=1M seek=%d count=%d conv=notrunc,fsync 2>&1", from, to-from))
+	from := int(size) * written / 100
+	to := int(size) * percent / 100
+	out, err := w.Shell(ctx, "default", "thin",
+		fmt.Sprintf("dd if=/dev/zero of=/dev/data bs=1M seek=%d count=%d conv=notrunc,fsync 2>&1", from, to-from))
 	if err != nil {
 		w.Fatalf("a write failed before the pool was full: %v %s", err, out)
 	}
@@ -232,15 +245,16 @@ func named(labels map[string]string) string {
 	return labels["alertname"] + " " + labels["device_class"] + " " + labels["node"]
 }
 
-// history looks at the whole time: which alerts fired, these and no other; and that those of the pool came in their order, one at a time,
-// each pending before.
+// history looks at the whole time: which alerts fired, these and no other; and that those of the pool came in their
+// order, one at a time, each pending before.
 func (w *world) history(ctx context.Context, want ...string) {
 	w.Helper()
 	// The steps of the time are at full quarters of a minute.
 	time.Sleep(2 * step)
 	series, err := w.prometheus.Range(ctx, "ALERTS", w.begin.Truncate(step), time.Now(), step)
 	w.must(err)
-	firing, pending := map[string][]time.Time{}, map[string][]time.Time{}
+	firing := map[string][]time.Time{}
+	pending := map[string][]time.Time{}
 	for _, s := range series {
 		into := map[string]map[string][]time.Time{"firing": firing, "pending": pending}[s.Labels["alertstate"]]
 		into[named(s.Labels)] = s.Times
@@ -253,7 +267,8 @@ func (w *world) history(ctx context.Context, want ...string) {
 	order := []string{near, critical, full}
 	for i, name := range order {
 		if i > 0 && !firing[name][0].After(firing[order[i-1]][len(firing[order[i-1]])-1]) {
-			w.Errorf("%s fired from %s, while %s did until %s", name, firing[name][0], order[i-1], firing[order[i-1]][len(firing[order[i-1]])-1])
+			w.Errorf("%s fired from %s, while %s did until %s", name, firing[name][0], order[i-1],
+				firing[order[i-1]][len(firing[order[i-1]])-1])
 		}
 		if name != full && (len(pending[name]) == 0 || !pending[name][0].Before(firing[name][0])) {
 			w.Errorf("%s was not pending before it fired", name)
@@ -320,7 +335,8 @@ func (w *world) collect() {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for _, args := range []string{
-		"get pods -A -o wide", "get lvmcluster,lvmvgns -A -o yaml", "get pvc,pv -A", "logs -n " + story.OperatorNamespace + " -l app.kubernetes.io/part-of=lvms --tail=30 --prefix",
+		"get pods -A -o wide", "get lvmcluster,lvmvgns -A -o yaml", "get pvc,pv -A",
+		"logs -n " + story.OperatorNamespace + " -l app.kubernetes.io/part-of=lvms --tail=30 --prefix",
 	} {
 		out, err := w.Kubectl(ctx, nil, strings.Fields(args)...)
 		w.Logf("--- kubectl %s\n%s\n%v", args, out, err)

@@ -108,7 +108,8 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 
 	It("has an admission webhook with a certificate of the service CA", func(ctx SpecContext) {
 		second := `{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster,
-  metadata: {name: second, namespace: ` + namespace + `}, spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`
+  metadata: {name: second, namespace: ` + namespace +
+			`}, spec: {storage: {deviceClasses: [{name: other, default: true}]}}}`
 		_, err := cluster.Kubectl(ctx, strings.NewReader(second), "apply", "-f", "-")
 		Expect(err).To(MatchError(And(ContainSubstring("second"), ContainSubstring(clusterName))))
 	}, NodeTimeout(time.Minute))
@@ -134,49 +135,54 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 		Expect(cluster.Unclaim(ctx, during)).To(Succeed())
 	}, NodeTimeout(10*time.Minute))
 
-	It("keeps its volumes when the ClusterExtension is deleted too early, and serves them again", func(ctx SpecContext) {
-		idle := story.Volume{Namespace: "default", Name: "idle", Class: data.Class, Size: "512Mi"}
-		Expect(cluster.Claim(ctx, idle)).To(Succeed())
-		Expect(cluster.StartPod(ctx, idle, idle.Name)).To(Succeed())
-		written, err := cluster.Write(ctx, idle, idle.Name)
-		Expect(err).NotTo(HaveOccurred())
-		Expect(cluster.StopPod(ctx, idle.Namespace, idle.Name)).To(Succeed())
-		current, err := cluster.Extension(ctx)
-		Expect(err).NotTo(HaveOccurred())
+	It("keeps its volumes when the ClusterExtension is deleted too early, and serves them again",
+		func(ctx SpecContext) {
+			idle := story.Volume{Namespace: "default", Name: "idle", Class: data.Class, Size: "512Mi"}
+			Expect(cluster.Claim(ctx, idle)).To(Succeed())
+			Expect(cluster.StartPod(ctx, idle, idle.Name)).To(Succeed())
+			written, err := cluster.Write(ctx, idle, idle.Name)
+			Expect(err).NotTo(HaveOccurred())
+			Expect(cluster.StopPod(ctx, idle.Namespace, idle.Name)).To(Succeed())
+			current, err := cluster.Extension(ctx)
+			Expect(err).NotTo(HaveOccurred())
 
-		Expect(cluster.Remove(ctx, extensionOf(documented), soon)).To(Succeed())
-		Eventually(func() string {
-			return kubectl(ctx, "get", "pods", "-n", namespace, "-l", "app.kubernetes.io/name=lvms-operator", "-o", "name")
-		}).WithContext(ctx).WithTimeout(soon).Should(BeEmpty(), "the operator is removed")
-		Consistently(deletions).WithContext(ctx).WithTimeout(20 * time.Second).WithPolling(time.Second).Should(BeEmpty())
-		stillWrites(ctx)
+			Expect(cluster.Remove(ctx, extensionOf(documented), soon)).To(Succeed())
+			Eventually(func() string {
+				return kubectl(ctx, "get", "pods", "-n", namespace, "-l",
+					"app.kubernetes.io/name=lvms-operator", "-o", "name")
+			}).WithContext(ctx).WithTimeout(soon).Should(BeEmpty(), "the operator is removed")
+			Consistently(deletions).WithContext(ctx).WithTimeout(20 * time.Second).WithPolling(time.Second).
+				Should(BeEmpty())
+			stillWrites(ctx)
 
-		runDocumented(ctx, "docs/how-to/remove.md", "kubectl patch crd ")
-		Expect(cluster.Apply(ctx, olm.Manifest{current})).To(Succeed())
-		Expect(cluster.WaitInstalled(ctx, next)).To(Succeed())
-		kubectl(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, "--timeout=3m")
-		Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
-		agentsFollow(ctx, images[next])
-		Expect(cluster.StartPod(ctx, idle, idle.Name)).To(Succeed())
-		Expect(cluster.Checksum(ctx, idle, idle.Name)).To(Equal(written), "what was written before")
-		Expect(deletions(ctx)).To(BeEmpty())
-		stillWrites(ctx)
-		Expect(cluster.StopPod(ctx, idle.Namespace, idle.Name)).To(Succeed())
-		Expect(cluster.Unclaim(ctx, idle)).To(Succeed())
-	}, NodeTimeout(8*time.Minute))
+			runDocumented(ctx, "docs/how-to/remove.md", "kubectl patch crd ")
+			Expect(cluster.Apply(ctx, olm.Manifest{current})).To(Succeed())
+			Expect(cluster.WaitInstalled(ctx, next)).To(Succeed())
+			kubectl(ctx, "rollout", "status", "deployment/lvms-operator", "-n", namespace, "--timeout=3m")
+			Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
+			agentsFollow(ctx, images[next])
+			Expect(cluster.StartPod(ctx, idle, idle.Name)).To(Succeed())
+			Expect(cluster.Checksum(ctx, idle, idle.Name)).To(Equal(written), "what was written before")
+			Expect(deletions(ctx)).To(BeEmpty())
+			stillWrites(ctx)
+			Expect(cluster.StopPod(ctx, idle.Namespace, idle.Name)).To(Succeed())
+			Expect(cluster.Unclaim(ctx, idle)).To(Succeed())
+		}, NodeTimeout(8*time.Minute))
 
 	It("is removed after its LVMCluster, and leaves nothing of the bundle", func(ctx SpecContext) {
 		Expect(cluster.StopPod(ctx, data.Namespace, "writer")).To(Succeed())
 		Expect(cluster.Unclaim(ctx, data)).To(Succeed())
 		lvmCluster := &lvmv1alpha1.LVMCluster{}
-		lvmCluster.Namespace, lvmCluster.Name = namespace, clusterName
+		lvmCluster.Namespace = namespace
+		lvmCluster.Name = clusterName
 		Expect(cluster.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
 		Expect(cluster.Remove(ctx, extensionOf(documented), 2*time.Minute)).To(Succeed())
 		kubectl(ctx, "delete", "clusterrolebinding", "lvms-installer")
 		Eventually(func() ([]string, error) {
 			after, err := cluster.Objects(ctx)
 			return olm.LeftOver(before, after), err
-		}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(), "what is left in the API")
+		}).WithContext(ctx).WithTimeout(3*time.Minute).WithPolling(2*time.Second).Should(BeEmpty(),
+			"what is left in the API")
 		Expect(onNode(ctx, contentOfDisks)).To(Equal(disks))
 	}, NodeTimeout(10*time.Minute))
 })
@@ -189,7 +195,8 @@ var _ = Describe("LVM Storage with an OLM v1 that installs no webhooks", Label("
 		Expect(err).NotTo(HaveOccurred())
 		Expect(cluster.Apply(ctx, documented)).To(Succeed())
 		Eventually(cluster.Says).WithContext(ctx).WithTimeout(2 * time.Minute).Should(And(
-			ContainSubstring("Installed=False"), ContainSubstring("unsupported bundle: webhookDefinitions are not supported")))
+			ContainSubstring("Installed=False"),
+			ContainSubstring("unsupported bundle: webhookDefinitions are not supported")))
 		Expect(kubectl(ctx, "get", "deployments", "-n", namespace, "-o", "name")).To(BeEmpty())
 	}, NodeTimeout(6*time.Minute))
 })
@@ -197,7 +204,10 @@ var _ = Describe("LVM Storage with an OLM v1 that installs no webhooks", Label("
 // extensionOf returns a copy of the ClusterExtension.
 func extensionOf(manifest olm.Manifest) *unstructured.Unstructured {
 	GinkgoHelper()
-	at := slices.IndexFunc(manifest, func(o *unstructured.Unstructured) bool { return o.GetKind() == "ClusterExtension" })
+	at := slices.IndexFunc(manifest, func(
+		o *unstructured.Unstructured) bool {
+		return o.GetKind() == "ClusterExtension"
+	})
 	Expect(at).To(BeNumerically(">=", 0), "the documentation has a ClusterExtension")
 	return manifest[at].DeepCopy()
 }
@@ -257,7 +267,8 @@ func agentsFollow(ctx context.Context, image string) {
 		g.Expect(cluster.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "vg-manager"}, agents)).To(Succeed())
 		has := func(c corev1.Container) bool { return c.Image == image }
 		status := agents.Status
-		settled := status.ObservedGeneration == agents.Generation && status.UpdatedNumberScheduled == 1 && status.NumberReady == 1
+		settled := status.ObservedGeneration == agents.Generation && status.UpdatedNumberScheduled == 1 &&
+			status.NumberReady == 1
 		return settled && slices.ContainsFunc(agents.Spec.Template.Spec.Containers, has)
 	}).WithContext(ctx).WithTimeout(4*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agents follow")
 }

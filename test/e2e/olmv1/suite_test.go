@@ -48,7 +48,8 @@ func TestOLMv1(t *testing.T) {
 // bringUp starts a cluster with OLM v1, and publishes the images of the operator.
 func bringUp(ctx context.Context, o lab.Options) {
 	GinkgoHelper()
-	o.OLMv1, o.Progress = true, GinkgoWriter
+	o.OLMv1 = true
+	o.Progress = GinkgoWriter
 	l, err := lab.Up(ctx, o)
 	Expect(err).NotTo(HaveOccurred())
 	DeferCleanup(func(ctx SpecContext) { Expect(l.Down(ctx)).To(Succeed()) })

@@ -1,6 +1,7 @@
 //go:build e2e
 
-// Package openshift tells of LVM Storage on a cluster with the APIs of OpenShift, and of one that upstream LVMS has left.
+// Package openshift tells of LVM Storage on a cluster with the APIs of OpenShift, and of one that upstream LVMS has
+// left.
 package openshift
 
 import (
@@ -45,17 +46,21 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 	var openshift *story.Cluster
 	removeCluster := func(ctx SpecContext) {
 		GinkgoHelper()
-		lvmCluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace, Name: "my-lvmcluster"}}
+		lvmCluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Namespace: story.OperatorNamespace,
+			Name: "my-lvmcluster"}}
 		Expect(openshift.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
 		scc := &metav1.PartialObjectMetadata{}
 		scc.SetGroupVersionKind(securityv1.GroupVersion.WithKind("SecurityContextConstraints"))
 		Expect(apierrors.IsNotFound(openshift.Get(ctx, client.ObjectKey{Name: "lvms-vgmanager"}, scc))).To(BeTrue())
-		Expect(apierrors.IsNotFound(openshift.Get(ctx, client.ObjectKey{Namespace: "openshift-config-managed", Name: "lvms-dashboard"}, &corev1.ConfigMap{}))).To(BeTrue())
+		Expect(apierrors.IsNotFound(openshift.Get(ctx,
+			client.ObjectKey{Namespace: "openshift-config-managed", Name: "lvms-dashboard"},
+			&corev1.ConfigMap{}))).To(BeTrue())
 	}
 
 	BeforeAll(func(ctx SpecContext) {
 		l, err := lab.Up(ctx, lab.Options{
-			Name: "e2e-openshift", Nodes: 1, OpenShift: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}, Progress: GinkgoWriter,
+			Name: "e2e-openshift", Nodes: 1, OpenShift: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}},
+			Progress: GinkgoWriter,
 		})
 		Expect(err).NotTo(HaveOccurred())
 		DeferCleanup(func(ctx SpecContext) {
@@ -95,7 +100,8 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		Expect(openshift.Get(ctx, client.ObjectKey{Name: "lvms-vgmanager"}, scc)).To(Succeed())
 
 		dashboard := &corev1.ConfigMap{}
-		Expect(openshift.Get(ctx, client.ObjectKey{Namespace: "openshift-config-managed", Name: "lvms-dashboard"}, dashboard)).To(Succeed())
+		Expect(openshift.Get(ctx, client.ObjectKey{Namespace: "openshift-config-managed", Name: "lvms-dashboard"},
+			dashboard)).To(Succeed())
 		Expect(dashboard.Labels).To(HaveKeyWithValue("console.openshift.io/dashboard", "true"))
 
 		v := story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
@@ -114,7 +120,8 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 	}, NodeTimeout(6*time.Minute))
 })
 
-// followsTheProfile changes the TLS profile, and asks the webhook and the metrics of operator and agent with a client that has TLS 1.2 only.
+// followsTheProfile changes the TLS profile, and asks the webhook and the metrics of operator and agent with a client
+// that has TLS 1.2 only.
 func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
 	GinkgoHelper()
 	c := suite.Single{Cluster: openshift}
@@ -143,17 +150,21 @@ func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
 				}
 				for _, port := range pod.Spec.Containers[0].Ports {
 					if port.Name != "healthz" {
-						accepted[pod.Labels["app.kubernetes.io/name"]+" "+port.Name] = shakesHands(ctx, openshift.Lab, fmt.Sprintf("%s:%d", pod.Status.PodIP, port.ContainerPort), version)
+						accepted[pod.Labels["app.kubernetes.io/name"]+" "+port.Name] = shakesHands(ctx, openshift.Lab,
+							fmt.Sprintf("%s:%d", pod.Status.PodIP, port.ContainerPort), version)
 					}
 				}
 			}
 			return accepted
 		}
 	}
-	all := map[string]bool{"lvms-operator webhook": true, "lvms-operator metrics": true, "vg-manager metrics": true, "lvms-console-plugin https": true}
-	none := map[string]bool{"lvms-operator webhook": false, "lvms-operator metrics": false, "vg-manager metrics": false, "lvms-console-plugin https": false}
+	all := map[string]bool{"lvms-operator webhook": true, "lvms-operator metrics": true, "vg-manager metrics": true,
+		"lvms-console-plugin https": true}
+	none := map[string]bool{"lvms-operator webhook": false, "lvms-operator metrics": false, "vg-manager metrics": false,
+		"lvms-console-plugin https": false}
 	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(30 * time.Second).Should(Equal(all))
-	c.Run(ctx, "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}, spec: {tlsSecurityProfile: {type: Modern, modern: {}}}}", "apply", "-f", "-")
+	c.Run(ctx, "{apiVersion: config.openshift.io/v1, kind: APIServer, metadata: {name: cluster}, spec: "+
+		"{tlsSecurityProfile: {type: Modern, modern: {}}}}", "apply", "-f", "-")
 	Eventually(accepts(tls.VersionTLS12)).WithContext(ctx).WithTimeout(time.Minute).Should(Equal(none))
 	Expect(accepts(tls.VersionTLS13)()).To(Equal(all))
 	c.Run(ctx, "", "delete", "apiserver.config.openshift.io", "cluster")
@@ -174,9 +185,10 @@ func shakesHands(ctx context.Context, l *lab.Lab, address string, version uint16
 
 // ready tells whether a Pod serves, and stays.
 func ready(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(pod.Status.Conditions,
+		func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
 }
 
 func consolePlugin() *metav1.PartialObjectMetadata { return consoleObject("ConsolePlugin") }
@@ -187,35 +199,44 @@ func consoleObject(kind string) *metav1.PartialObjectMetadata {
 	return object
 }
 
-// servesThePlugin plays the service CA, and then loads the plugin's files as the console does, by the name of the Service.
+// servesThePlugin plays the service CA, and then loads the plugin's files as the console does, by the name of the
+// Service.
 func servesThePlugin(ctx SpecContext, openshift *story.Cluster) {
 	GinkgoHelper()
 	const namespace = story.OperatorNamespace
-	service, deployment := &corev1.Service{}, &appsv1.Deployment{}
+	service := &corev1.Service{}
+	deployment := &appsv1.Deployment{}
 	key := client.ObjectKey{Namespace: namespace, Name: consoleplugin.Name}
-	Eventually(openshift.Get).WithArguments(ctx, key, service).WithContext(ctx).WithTimeout(time.Minute).Should(Succeed())
+	Eventually(openshift.Get).WithArguments(ctx, key, service).WithContext(ctx).WithTimeout(time.Minute).
+		Should(Succeed())
 	ca, err := story.NewServiceCA()
 	Expect(err).NotTo(HaveOccurred())
-	Expect(ca.Serve(ctx, openshift, service.Name, service.Annotations["service.beta.openshift.io/serving-cert-secret-name"])).To(Succeed())
+	Expect(ca.Serve(ctx, openshift, service.Name,
+		service.Annotations["service.beta.openshift.io/serving-cert-secret-name"])).To(Succeed())
 	Eventually(func(g Gomega) int32 {
 		g.Expect(openshift.Get(ctx, key, deployment)).To(Succeed())
 		return deployment.Status.AvailableReplicas
-	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(Equal(int32(1)), "one Pod on a single node")
+	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(Equal(int32(1)),
+		"one Pod on a single node")
 
 	pods := &corev1.PodList{}
-	Expect(openshift.List(ctx, pods, client.InNamespace(namespace), client.MatchingLabels(service.Spec.Selector))).To(Succeed())
+	Expect(openshift.List(ctx, pods, client.InNamespace(namespace),
+		client.MatchingLabels(service.Spec.Selector))).To(Succeed())
 	Expect(pods.Items).To(HaveLen(1))
 	roots := x509.NewCertPool()
 	Expect(roots.AppendCertsFromPEM(ca.Authority)).To(BeTrue())
 	web := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return openshift.Lab.Dial(ctx, network, fmt.Sprintf("%s:%d", pods.Items[0].Status.PodIP, pods.Items[0].Spec.Containers[0].Ports[0].ContainerPort))
+			return openshift.Lab.Dial(ctx, network,
+				fmt.Sprintf("%s:%d", pods.Items[0].Status.PodIP,
+					pods.Items[0].Spec.Containers[0].Ports[0].ContainerPort))
 		},
 	}}
 	load := func(path string) (string, []byte) {
 		GinkgoHelper()
-		response, err := web.Get(fmt.Sprintf("https://%s.%s.svc.cluster.local:%d/%s", service.Name, namespace, service.Spec.Ports[0].Port, path))
+		response, err := web.Get(fmt.Sprintf("https://%s.%s.svc.cluster.local:%d/%s", service.Name, namespace,
+			service.Spec.Ports[0].Port, path))
 		Expect(err).NotTo(HaveOccurred())
 		defer func() { _ = response.Body.Close() }()
 		body, err := io.ReadAll(response.Body)
@@ -240,13 +261,16 @@ func servesThePlugin(ctx SpecContext, openshift *story.Cluster) {
 	Expect(body).To(MatchJSON(`{"namespace": "` + namespace + `"}`))
 	load("locales/en/plugin__" + consoleplugin.PluginName + ".json")
 
-	for kind, name := range map[string]string{"ConsolePlugin": consoleplugin.PluginName, "ConsoleQuickStart": "lvms-local-volumes"} {
+	for kind, name := range map[string]string{"ConsolePlugin": consoleplugin.PluginName,
+		"ConsoleQuickStart": "lvms-local-volumes"} {
 		object := consoleObject(kind)
 		Expect(openshift.Get(ctx, client.ObjectKey{Name: name}, object)).To(Succeed())
 		Expect(object.OwnerReferences).To(HaveLen(1))
-		Expect(object.OwnerReferences[0].Kind + " " + object.OwnerReferences[0].Name).To(Equal("ClusterRole lvms-operator"))
+		Expect(object.OwnerReferences[0].Kind + " " + object.OwnerReferences[0].Name).To(
+			Equal("ClusterRole lvms-operator"))
 	}
-	Expect(openshift.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "lvms-metrics"}, &rbacv1.RoleBinding{})).To(Succeed())
+	Expect(openshift.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "lvms-metrics"},
+		&rbacv1.RoleBinding{})).To(Succeed())
 }
 
 // goneWithTheOperator: nobody deleted the objects without a namespace by name.

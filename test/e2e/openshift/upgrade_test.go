@@ -42,14 +42,17 @@ func upgrades(ctx SpecContext, cluster *story.Cluster) {
 	c.Run(ctx, "", "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator", "--timeout=120s")
 	agents := &appsv1.DaemonSet{}
 	Eventually(func() bool {
-		Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"}, agents)).To(Succeed())
+		Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"},
+			agents)).To(Succeed())
 		status := agents.Status
-		return agents.Spec.Template.Spec.Containers[0].Image == next && status.ObservedGeneration == agents.Generation &&
+		return agents.Spec.Template.Spec.Containers[0].Image == next &&
+			status.ObservedGeneration == agents.Generation &&
 			status.UpdatedNumberScheduled == 1 && status.NumberReady == 1
 	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agent follows")
 	Expect(c.WaitReady(ctx, "my-lvmcluster")).To(Succeed())
 	c.StillWrites(ctx)
-	Expect(c.OnNode(ctx, "lvm vgs --noheadings --options vg_uuid,vg_seqno vg1")).To(Equal(before), "nothing of the volume group was written")
+	Expect(c.OnNode(ctx, "lvm vgs --noheadings --options vg_uuid,vg_seqno vg1")).To(Equal(before),
+		"nothing of the volume group was written")
 
 	Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
 	Expect(c.StartPod(ctx, upgradeVolume, "after")).To(Succeed())
@@ -58,12 +61,13 @@ func upgrades(ctx SpecContext, cluster *story.Cluster) {
 	Expect(c.Unclaim(ctx, upgradeVolume)).To(Succeed())
 }
 
-// leaveAsUpstream makes what upstream LVMS leaves: its kinds and objects, the volume group and lvmd.yaml, and an agent that is
-// TopoLVM's own.
+// leaveAsUpstream makes what upstream LVMS leaves: its kinds and objects, the volume group and lvmd.yaml, and an agent
+// that is TopoLVM's own.
 func leaveAsUpstream(ctx context.Context, c suite.Single) {
 	GinkgoHelper()
 	archive := os.Getenv("LVMS_UPSTREAM_IMAGE")
-	Expect(archive).NotTo(BeEmpty(), "LVMS_UPSTREAM_IMAGE names the archive of upstream's stand-in: run `make test-e2e`")
+	Expect(archive).NotTo(BeEmpty(),
+		"LVMS_UPSTREAM_IMAGE names the archive of upstream's stand-in: run `make test-e2e`")
 	agent, err := c.Lab.LoadImage(ctx, archive, c.Lab.Registry()+"/upstream:dev")
 	Expect(err).NotTo(HaveOccurred())
 	c.OnNode(ctx, `set -e
@@ -83,25 +87,30 @@ EOF
 chmod 600 /etc/topolvm/lvmd.yaml`)
 	const ns = story.OperatorNamespace
 	c.Run(ctx, upstream.CRDs, "apply", "-f", "-")
-	c.Run(ctx, "", "wait", "--for=condition=Established", "--timeout=30s", "crd/lvmclusters.lvm.topolvm.io", "crd/logicalvolumes.topolvm.io")
+	c.Run(ctx, "", "wait", "--for=condition=Established", "--timeout=30s", "crd/lvmclusters.lvm.topolvm.io",
+		"crd/logicalvolumes.topolvm.io")
 	c.Run(ctx, "", "create", "namespace", ns)
 	c.Run(ctx, "", "create", "serviceaccount", "-n", ns, "vg-manager")
-	c.Run(ctx, "", "create", "clusterrolebinding", "upstream", "--clusterrole=cluster-admin", "--serviceaccount="+ns+":vg-manager")
+	c.Run(ctx, "", "create", "clusterrolebinding", "upstream", "--clusterrole=cluster-admin",
+		"--serviceaccount="+ns+":vg-manager")
 	c.Run(ctx, "", "create", "secret", "generic", "-n", ns, "vg-manager-metrics-cert")
 	objects, err := upstream.Objects(upstream.Options{Namespace: ns, Node: "node1", Disk: "/dev/ubdb", Image: agent})
 	Expect(err).NotTo(HaveOccurred())
 	var owner metav1.OwnerReference
 	for _, object := range objects {
-		if kind := object.GetKind(); kind == "DaemonSet" || kind == "LVMVolumeGroup" || kind == "LVMVolumeGroupNodeStatus" {
+		if kind := object.GetKind(); kind == "DaemonSet" || kind == "LVMVolumeGroup" ||
+			kind == "LVMVolumeGroupNodeStatus" {
 			object.SetOwnerReferences([]metav1.OwnerReference{owner})
 		}
 		Expect(c.Create(ctx, object, client.FieldOwner(upstream.FieldManager))).To(Succeed())
 		if object.GetKind() == "LVMCluster" {
 			yes := true
-			owner = metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: "LVMCluster", Name: object.GetName(), UID: object.GetUID(), Controller: &yes, BlockOwnerDeletion: &yes}
+			owner = metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: "LVMCluster",
+				Name: object.GetName(), UID: object.GetUID(), Controller: &yes, BlockOwnerDeletion: &yes}
 		}
 	}
-	c.Run(ctx, "", "annotate", "node", "node1", "capacity.topolvm.io/vg1=1000000000", "capacity.topolvm.io/00default=1000000000")
+	c.Run(ctx, "", "annotate", "node", "node1", "capacity.topolvm.io/vg1=1000000000",
+		"capacity.topolvm.io/00default=1000000000")
 	c.Run(ctx, "", "-n", ns, "rollout", "status", "daemonset/vg-manager", "--timeout=120s")
 	Eventually(func() []storagev1.CSINodeDriver {
 		node := &storagev1.CSINode{}
@@ -114,31 +123,42 @@ chmod 600 /etc/topolvm/lvmd.yaml`)
 func volumeOfUpstream(ctx context.Context, c suite.Single, v story.Volume) {
 	GinkgoHelper()
 	name := "pvc-" + v.Name
-	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app.kubernetes.io/created-by": "topolvm-controller"}}}
-	c.Run(ctx, fmt.Sprintf(`{apiVersion: topolvm.io/v1, kind: LogicalVolume, metadata: {name: %s, labels: {app.kubernetes.io/created-by: topolvm-controller}},
-  spec: {name: %s, nodeName: node1, deviceClass: vg1, size: %s}}`, name, name, v.Size), "create", "-f", "-", "--field-manager="+upstream.FieldManager)
+	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name,
+		Labels: map[string]string{"app.kubernetes.io/created-by": "topolvm-controller"}}}
+	c.Run(ctx,
+		fmt.Sprintf(
+			`{apiVersion: topolvm.io/v1, kind: LogicalVolume, metadata: {name: %s, labels: {app.kubernetes.io/created-by: topolvm-controller}},
+  spec: {name: %s, nodeName: node1, deviceClass: vg1, size: %s}}`, name, name, v.Size), "create", "-f", "-",
+		"--field-manager="+upstream.FieldManager)
 	Eventually(func() string {
 		Expect(c.Get(ctx, client.ObjectKeyFromObject(lv), lv)).To(Succeed())
 		return lv.Status.VolumeID
 	}).WithContext(ctx).WithTimeout(time.Minute).ShouldNot(BeEmpty(), "TopoLVM makes the logical volume")
-	mode, fsType := corev1.PersistentVolumeFilesystem, "xfs"
+	mode := corev1.PersistentVolumeFilesystem
+	fsType := "xfs"
 	if v.Block {
-		mode, fsType = corev1.PersistentVolumeBlock, ""
+		mode = corev1.PersistentVolumeBlock
+		fsType = ""
 	}
 	Expect(c.Claim(ctx, v)).To(Succeed())
 	claim := &corev1.PersistentVolumeClaim{}
 	Expect(c.Get(ctx, client.ObjectKey{Namespace: v.Namespace, Name: v.Name}, claim)).To(Succeed())
 	pv := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "topolvm.io"}},
+		ObjectMeta: metav1.ObjectMeta{Name: name,
+			Annotations: map[string]string{"pv.kubernetes.io/provisioned-by": "topolvm.io"}},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes, VolumeMode: &mode, StorageClassName: v.Class,
+			Capacity: claim.Spec.Resources.Requests, AccessModes: claim.Spec.AccessModes, VolumeMode: &mode,
+			StorageClassName:              v.Class,
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimDelete,
-			ClaimRef:                      &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: v.Namespace, Name: v.Name, UID: claim.UID},
+			ClaimRef: &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim",
+				Namespace: v.Namespace, Name: v.Name, UID: claim.UID},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{
 				Driver: "topolvm.io", VolumeHandle: lv.Status.VolumeID, FSType: fsType,
 				VolumeAttributes: map[string]string{"storage.kubernetes.io/csiProvisionerIdentity": "1-topolvm.io"}}},
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "topology.topolvm.io/node", Operator: corev1.NodeSelectorOpIn, Values: []string{"node1"}}}}}}},
+			NodeAffinity: &corev1.VolumeNodeAffinity{
+				Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{Key: "topology.topolvm.io/node",
+						Operator: corev1.NodeSelectorOpIn, Values: []string{"node1"}}}}}}},
 		},
 	}
 	Expect(c.Create(ctx, pv)).To(Succeed())
@@ -172,7 +192,8 @@ func takesUpstreamOver(ctx SpecContext, cluster *story.Cluster) {
 	c.StillWrites(ctx)
 	Expect(c.OnNode(ctx, "lvm vgs --noheadings --options vg_uuid vg1")).To(Equal(group))
 	Expect(c.OnNode(ctx, "lvm lvs --noheadings --options lv_name,lv_uuid,lv_size vg1")).To(Equal(volumes))
-	Expect(c.OnNode(ctx, "lvm vgs --noheadings --options vg_tags vg1")).To(And(ContainSubstring("lvms.cluster="), ContainSubstring("lvms.class=vg1"), ContainSubstring("lvms.node=node1")))
+	Expect(c.OnNode(ctx, "lvm vgs --noheadings --options vg_tags vg1")).To(And(ContainSubstring("lvms.cluster="),
+		ContainSubstring("lvms.class=vg1"), ContainSubstring("lvms.node=node1")))
 	agents := &appsv1.DaemonSet{}
 	Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "vg-manager"}, agents)).To(Succeed())
 	for _, volume := range agents.Spec.Template.Spec.Volumes {
@@ -203,7 +224,8 @@ func takesUpstreamOver(ctx SpecContext, cluster *story.Cluster) {
 	for _, v := range []story.Volume{files, block, written} {
 		Expect(c.Unclaim(ctx, v)).To(Succeed())
 	}
-	Eventually(func() string { return c.OnNode(ctx, "lvm lvs --noheadings --options lv_name vg1") }).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).
+	Eventually(func() string { return c.OnNode(ctx, "lvm lvs --noheadings --options lv_name vg1") }).WithContext(ctx).
+		WithTimeout(time.Minute).WithPolling(time.Second).
 		Should(Equal("thin-pool-1"))
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	Expect(c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "node1"}, status)).To(Succeed())

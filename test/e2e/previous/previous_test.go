@@ -232,7 +232,8 @@ func (u *upgrade) upgrades(ctx SpecContext) {
 	start := time.Now()
 	u.publish(ctx, u.tip)
 	Expect(u.WaitInstalled(ctx, versionOf(u.tip))).To(Succeed())
-	deployment, agents := &appsv1.Deployment{}, &appsv1.DaemonSet{}
+	deployment := &appsv1.Deployment{}
+	agents := &appsv1.DaemonSet{}
 	key := client.ObjectKey{Namespace: story.OperatorNamespace, Name: "lvms-operator"}
 	Expect(u.Get(ctx, key, deployment)).To(Succeed())
 	key.Name = "vg-manager"
@@ -274,14 +275,18 @@ func (u *upgrade) operates(ctx SpecContext) {
 		Expect(u.Snapshot(ctx, v.Volume, name)).To(Succeed(), name)
 		if name == "xfs" || name == "block" {
 			restored := v.Volume
-			restored.Name, restored.Snapshot, restored.Clone = name+"-restored", name, ""
+			restored.Name = name + "-restored"
+			restored.Snapshot = name
+			restored.Clone = ""
 			u.starts(ctx, restored, v.sum)
 		}
 		Expect(u.RemoveSnapshot(ctx, namespace, name)).To(Succeed(), name)
 	}
 	for _, name := range []string{"ext4", "restored"} {
 		clone := u.volume(name).Volume
-		clone.Name, clone.Snapshot, clone.Clone = name+"-clone", "", name
+		clone.Name = name + "-clone"
+		clone.Snapshot = ""
+		clone.Clone = name
 		u.starts(ctx, clone, u.volume(name).sum)
 	}
 	u.checkOwnership(ctx)
@@ -321,7 +326,8 @@ func (u *upgrade) removes(ctx SpecContext) {
 	Eventually(u.logicalVolumes).WithContext(ctx).WithTimeout(time.Minute).Should(BeEmpty())
 
 	lvmCluster := &lvmv1alpha1.LVMCluster{}
-	lvmCluster.Namespace, lvmCluster.Name = story.OperatorNamespace, clusterName
+	lvmCluster.Namespace = story.OperatorNamespace
+	lvmCluster.Name = clusterName
 	Expect(u.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
 	Expect(u.Unsubscribe(ctx)).To(Succeed())
 	u.kubectl(ctx, "delete", "catalogsource.operators.coreos.com", "--all", "-n", "olm", "--timeout=60s")

@@ -1,5 +1,5 @@
-// Package suite is what the end-to-end suites share: how a suite runs, what it prints when a spec fails, a cluster of one
-// node, and the record of the rights that a story used.
+// Package suite is what the end-to-end suites share: how a suite runs, what it prints when a spec fails, a cluster of
+// one node, and the record of the rights that a story used.
 package suite
 
 import (
@@ -31,8 +31,8 @@ func Run(t *testing.T, name string) {
 	}
 }
 
-// ReportFailure prints what a support engineer would ask for when the current spec has failed, and keeps all logs. more are
-// further commands of kubectl.
+// ReportFailure prints what a support engineer would ask for when the current spec has failed, and keeps all logs. more
+// are further commands of kubectl.
 func ReportFailure(ctx context.Context, cluster *story.Cluster, more ...string) {
 	if !ginkgo.CurrentSpecReport().Failed() || cluster == nil {
 		return

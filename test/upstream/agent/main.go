@@ -1,6 +1,6 @@
-// Command agent is to a node what upstream LVMS' vg-manager is once its volume groups are made: TopoLVM's own node service,
-// LogicalVolume controller and embedded lvmd, with the sockets, the tag and the lvmd.yaml of upstream. What it mounts is what a cluster
-// that is taken over has mounted.
+// Command agent is to a node what upstream LVMS' vg-manager is once its volume groups are made: TopoLVM's own node
+// service, LogicalVolume controller and embedded lvmd, with the sockets, the tag and the lvmd.yaml of upstream. What it
+// mounts is what a cluster that is taken over has mounted.
 package main
 
 import (
@@ -63,7 +63,8 @@ func run(ctx context.Context, node string) error {
 	}
 	topolvmlvmd.SetLVMCommandPrefix([]string{"/usr/bin/nsenter", "-m", "-u", "-i", "-n", "-t", "1"})
 	volumes, groups := topolvmlvmd.NewEmbeddedServiceClients(ctx, classes.DeviceClasses, nil)
-	if err := topolvmcontroller.SetupLogicalVolumeReconcilerWithServices(mgr, mgr.GetClient(), node, groups, volumes); err != nil {
+	if err := topolvmcontroller.SetupLogicalVolumeReconcilerWithServices(mgr, mgr.GetClient(), node, groups,
+		volumes); err != nil {
 		return err
 	}
 	service, err := driver.NewNodeServer(node, groups, volumes, mgr)
@@ -74,7 +75,8 @@ func run(ctx context.Context, node string) error {
 	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
 	csi.RegisterNodeServer(server, service)
 	registrar := sidecar.NewRegistrar(sidecar.RegistrarOptions{
-		Driver: "topolvm.io", Socket: "/registration/topolvm.io-reg.sock", Endpoint: "/var/lib/kubelet/plugins/topolvm.io/node/csi-topolvm.sock", CSISocket: csiSocket,
+		Driver: "topolvm.io", Socket: "/registration/topolvm.io-reg.sock",
+		Endpoint: "/var/lib/kubelet/plugins/topolvm.io/node/csi-topolvm.sock", CSISocket: csiSocket,
 	})
 	if err := errors.Join(mgr.Add(sidecar.NewGRPCServer(server, csiSocket)), mgr.Add(registrar),
 		mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("registered", registrar.Ready)); err != nil {

@@ -64,7 +64,9 @@ func (f *Fake) join(g *group, name string, paths []string) {
 		if d.uuid == "" {
 			d.uuid = f.newUUID()
 		}
-		d.group, d.cordoned, d.tags = name, false, nil
+		d.group = name
+		d.cordoned = false
+		d.tags = nil
 		g.disks = append(g.disks, path)
 	}
 }

@@ -112,8 +112,8 @@ func want(t *testing.T, err, sentinel error) {
 	}
 }
 
-// wantNoPV is for a command on a device without a physical volume. LVM looks no further if it uses a devices file that does
-// not have the device.
+// wantNoPV is for a command on a device without a physical volume. LVM looks no further if it uses a devices file that
+// does not have the device.
 func wantNoPV(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, lvm.ErrNotFound) && !errors.Is(err, lvm.ErrUnusable) {
@@ -137,14 +137,17 @@ func look(t *testing.T, b Bench) (*lvm.Report, *lvm.VG) {
 }
 
 func contractNotFound(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	want(t, l.VGRemove(ctx, "nosuch"), lvm.ErrNotFound)
 	want(t, l.VGActivate(ctx, "nosuch"), lvm.ErrNotFound)
 	want(t, l.LVRemove(ctx, "nosuch", "a"), lvm.ErrNotFound)
 	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: "nosuch", Name: "a", Size: 4 << 20}), lvm.ErrNotFound)
-	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: "nosuch", Pool: "p", Name: "a", VirtualSize: 4 << 20}), lvm.ErrNotFound)
+	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: "nosuch", Pool: "p", Name: "a", VirtualSize: 4 << 20}),
+		lvm.ErrNotFound)
 	wantNoPV(t, l.PVRemove(ctx, b.Disks[0]))
-	want(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: contractGroup, Devices: []string{"/dev/nosuch"}}), lvm.ErrNotFound)
+	want(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: contractGroup, Devices: []string{"/dev/nosuch"}}),
+		lvm.ErrNotFound)
 	ok(t, l.DevicesFileRemove(ctx, b.Disks[0]))
 }
 
@@ -160,7 +163,8 @@ func contractSignature(t *testing.T, b Bench) {
 }
 
 func contractGroups(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	create := lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[:1], Tags: []string{"lvms", "two"}}
 	ok(t, l.VGCreate(ctx, create))
 	want(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[1:2]}), lvm.ErrExists)
@@ -181,7 +185,8 @@ func contractGroups(t *testing.T, b Bench) {
 }
 
 func contractLabels(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	_, vg := look(t, b)
 	read := func(devices ...string) []lvm.LabeledPV {
 		t.Helper()
@@ -191,7 +196,8 @@ func contractLabels(t *testing.T, b Bench) {
 	}
 	want := func(pv lvm.PV) lvm.LabeledPV {
 		return lvm.LabeledPV{
-			Name: pv.Name, UUID: pv.UUID, Major: pv.Major, Minor: pv.Minor, VGName: vg.Name, VGUUID: vg.UUID, VGTags: vg.Tags,
+			Name: pv.Name, UUID: pv.UUID, Major: pv.Major, Minor: pv.Minor, VGName: vg.Name, VGUUID: vg.UUID,
+			VGTags: vg.Tags,
 		}
 	}
 	for _, tt := range []struct {
@@ -221,8 +227,10 @@ func contractLabels(t *testing.T, b Bench) {
 }
 
 func contractThick(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "thick", Size: 5 << 20, Tags: []string{"a=b", "c"}}))
+	ctx := t.Context()
+	l := b.LVM
+	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "thick", Size: 5 << 20,
+		Tags: []string{"a=b", "c"}}))
 	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "thick", Size: 4 << 20}), lvm.ErrExists)
 	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "huge", Size: 1 << 50}), lvm.ErrNoSpace)
 	_, vg := look(t, b)
@@ -230,7 +238,8 @@ func contractThick(t *testing.T, b Bench) {
 	if lv == nil || lv.Size != 8<<20 || lv.Path != "/dev/contract/thick" || len(lv.Tags) != 2 {
 		t.Fatalf("got %+v", lv)
 	}
-	if !lv.Attr.Active() || lv.Attr.ReadOnly() || lv.Attr.IsThinPool() || lv.Attr.IsThinVolume() || lv.Major == 0 || lv.DataPercent != nil {
+	if !lv.Attr.Active() || lv.Attr.ReadOnly() || lv.Attr.IsThinPool() || lv.Attr.IsThinVolume() || lv.Major == 0 ||
+		lv.DataPercent != nil {
 		t.Errorf("got %+v", lv)
 	}
 	ok(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "thick", Size: 9 << 20}))
@@ -240,28 +249,39 @@ func contractThick(t *testing.T, b Bench) {
 }
 
 func contractThin(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	_, before := look(t, b)
 	share := before.Free / 2 / before.ExtentSize * before.ExtentSize
-	ok(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: contractGroup, Name: "pool", PercentFree: 50, ChunkSize: 128 << 10, MetadataSize: 8 << 20}))
-	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin", VirtualSize: 1<<30 + 512, Tags: []string{"x"}}))
-	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin", VirtualSize: 4 << 20}), lvm.ErrExists)
-	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "nosuch", Name: "b", VirtualSize: 4 << 20}), lvm.ErrNotFound)
-	ok(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "thin", Name: "snap", ReadOnly: true, Tags: []string{"y"}}))
+	ok(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: contractGroup, Name: "pool", PercentFree: 50,
+		ChunkSize: 128 << 10, MetadataSize: 8 << 20}))
+	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
+		VirtualSize: 1<<30 + 512, Tags: []string{"x"}}))
+	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
+		VirtualSize: 4 << 20}), lvm.ErrExists)
+	want(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "nosuch", Name: "b", VirtualSize: 4 << 20}),
+		lvm.ErrNotFound)
+	ok(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "thin", Name: "snap", ReadOnly: true,
+		Tags: []string{"y"}}))
 	ok(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "snap", Size: 2 << 30}))
-	want(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "nosuch", Name: "s"}), lvm.ErrNotFound)
+	want(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "nosuch", Name: "s"}),
+		lvm.ErrNotFound)
 	_, vg := look(t, b)
 	pool := vg.ThinPool("pool")
-	if pool == nil || pool.Size != share-2*(8<<20) || pool.MetadataSize != 8<<20 || pool.ChunkSize != 128<<10 || !pool.Zeroes || pool.Path != "" {
+	if pool == nil || pool.Size != share-2*(8<<20) || pool.MetadataSize != 8<<20 || pool.ChunkSize != 128<<10 ||
+		!pool.Zeroes || pool.Path != "" {
 		t.Fatalf("got the pool %+v", pool)
 	}
-	if len(pool.Volumes) != 2 || pool.VirtualSize() != 3<<30+4<<20 || pool.DataPercent == nil || pool.MetadataPercent == nil || pool.Health != "" || pool.CheckNeeded {
+	if len(pool.Volumes) != 2 || pool.VirtualSize() != 3<<30+4<<20 || pool.DataPercent == nil ||
+		pool.MetadataPercent == nil || pool.Health != "" || pool.CheckNeeded {
 		t.Errorf("got the pool %+v", pool)
 	}
-	if lv := vg.LV("thin"); lv.Size != 1<<30+4<<20 || !lv.Attr.IsThinVolume() || lv.PoolName != "pool" || lv.Tags[0] != "x" {
+	if lv := vg.LV("thin"); lv.Size != 1<<30+4<<20 || !lv.Attr.IsThinVolume() || lv.PoolName != "pool" ||
+		lv.Tags[0] != "x" {
 		t.Errorf("got the volume %+v", lv)
 	}
-	if lv := vg.LV("snap"); !lv.Attr.ReadOnly() || !lv.Attr.Active() || lv.Attr.SkipsActivation() || lv.Origin != "thin" {
+	if lv := vg.LV("snap"); !lv.Attr.ReadOnly() || !lv.Attr.Active() || lv.Attr.SkipsActivation() ||
+		lv.Origin != "thin" {
 		t.Errorf("got the snapshot %+v", lv)
 	}
 	if vg.ThinPool("thick") != nil {
@@ -270,7 +290,8 @@ func contractThin(t *testing.T, b Bench) {
 }
 
 func contractActivation(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	for _, name := range []string{"thick", "thin", "snap"} {
 		ok(t, l.LVDeactivate(ctx, contractGroup, name))
 	}
@@ -280,13 +301,16 @@ func contractActivation(t *testing.T, b Bench) {
 	}
 	for range 2 {
 		ok(t, l.LVActivate(ctx, contractGroup, "thin"))
-		ok(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "thin", Add: []string{"lvms.formatted=ext4", "b"}, Remove: []string{"none"}}))
+		ok(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "thin",
+			Add: []string{"lvms.formatted=ext4", "b"}, Remove: []string{"none"}}))
 	}
 	ok(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "thin", Remove: []string{"b"}}))
 	want(t, l.LVActivate(ctx, contractGroup, "nosuch"), lvm.ErrNotFound)
-	want(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "nosuch", Add: []string{"b"}}), lvm.ErrNotFound)
+	want(t, l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "nosuch", Add: []string{"b"}}),
+		lvm.ErrNotFound)
 	_, vg = look(t, b)
-	if lv := vg.LV("thin"); !lv.Attr.Active() || lv.Major == 0 || !slices.Equal(lv.Tags, []string{"lvms.formatted=ext4", "x"}) {
+	if lv := vg.LV("thin"); !lv.Attr.Active() || lv.Major == 0 ||
+		!slices.Equal(lv.Tags, []string{"lvms.formatted=ext4", "x"}) {
 		t.Errorf("got %+v", lv)
 	}
 	if vg.LV("thick").Attr.Active() {
@@ -303,16 +327,19 @@ func contractActivation(t *testing.T, b Bench) {
 
 // contractView changes volumes of a group whose devices are named, and compares what is kept with a new report.
 func contractView(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	steps := []struct {
 		name   string
 		change func() error
 	}{
 		{"thin volume", func() error {
-			return l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "v1", VirtualSize: 10<<20 + 512, Tags: []string{"b", "a"}})
+			return l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "v1",
+				VirtualSize: 10<<20 + 512, Tags: []string{"b", "a"}})
 		}},
 		{"snapshot", func() error {
-			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v1", Name: "v2", ReadOnly: true, Tags: []string{"c"}})
+			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v1", Name: "v2",
+				ReadOnly: true, Tags: []string{"c"}})
 		}},
 		{"clone", func() error {
 			return l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: contractGroup, Source: "v2", Name: "v3"})
@@ -321,10 +348,12 @@ func contractView(t *testing.T, b Bench) {
 			return l.LVExtend(ctx, lvm.LVExtendOptions{VG: contractGroup, Name: "v3", Size: 30<<20 + 512})
 		}},
 		{"tags", func() error {
-			return l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "v1", Add: []string{"a", "0"}, Remove: []string{"b"}})
+			return l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "v1", Add: []string{"a", "0"},
+				Remove: []string{"b"}})
 		}},
 		{"thick volume", func() error {
-			return l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "w1", Size: 8 << 20, Tags: []string{"d"}})
+			return l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "w1", Size: 8 << 20,
+				Tags: []string{"d"}})
 		}},
 		{"removal of several", func() error { return l.LVRemove(ctx, contractGroup, "v1", "v2", "v3") }},
 		{"removal of a thick volume", func() error { return l.LVRemove(ctx, contractGroup, "w1") }},
@@ -343,14 +372,19 @@ func contractView(t *testing.T, b Bench) {
 	}
 }
 
-// essence is what of a group does not change by itself, without what LVM makes up: UUIDs and device numbers. udev has a new
-// volume open for a moment.
+// essence is what of a group does not change by itself, without what LVM makes up: UUIDs and device numbers. udev has a
+// new volume open for a moment.
 func essence(vg *lvm.VG) lvm.VG {
 	e := *vg
 	e.LVs = slices.Clone(vg.LVs)
 	for i := range e.LVs {
 		lv := &e.LVs[i]
-		lv.UUID, lv.Major, lv.Minor, lv.DataPercent, lv.MetadataPercent, lv.Created = "", 0, 0, nil, nil, time.Time{}
+		lv.UUID = ""
+		lv.Major = 0
+		lv.Minor = 0
+		lv.DataPercent = nil
+		lv.MetadataPercent = nil
+		lv.Created = time.Time{}
 		lv.Attr = notOpen(lv.Attr)
 	}
 	slices.SortFunc(e.LVs, func(a, b lvm.LV) int { return strings.Compare(a.Name, b.Name) })
@@ -367,7 +401,8 @@ func notOpen(attr lvm.LVAttr) lvm.LVAttr {
 }
 
 func contractGuards(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	want(t, l.VGRemove(ctx, contractGroup), lvm.ErrNotEmpty)
 	want(t, l.ThinPoolRemove(ctx, contractGroup, "pool"), lvm.ErrNotEmpty)
 	ok(t, l.LVDeactivate(ctx, contractGroup, "pool"))
@@ -379,7 +414,8 @@ func contractGuards(t *testing.T, b Bench) {
 }
 
 func contractRemoval(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	for _, name := range []string{"thin", "snap", "thick"} {
 		ok(t, l.LVRemove(ctx, contractGroup, name))
 	}

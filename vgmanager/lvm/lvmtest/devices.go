@@ -11,8 +11,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// ContractOfDevices is what callers rely on when devices are closed, emptied, lost and replaced, step by step on one volume group.
-// The steps need each other. The first disk is detached at the end.
+// ContractOfDevices is what callers rely on when devices are closed, emptied, lost and replaced, step by step on one
+// volume group. The steps need each other. The first disk is detached at the end.
 func ContractOfDevices(t *testing.T, b Bench) {
 	runSteps(t, b, []contractStep{
 		{"tags change and stay changed", contractTags},
@@ -41,15 +41,18 @@ func (b Bench) pv(t *testing.T, disk string) lvm.PV {
 func (b Bench) seeOn(t *testing.T, disk, names string) {
 	t.Helper()
 	_, vg := look(t, b)
-	if diff := cmp.Diff(strings.Fields(names), vg.VolumesOn(b.pv(t, disk).UUID), cmp.Transformer("nil", func(s []string) string { return strings.Join(s, " ") })); diff != "" {
+	if diff := cmp.Diff(strings.Fields(names), vg.VolumesOn(b.pv(t, disk).UUID),
+		cmp.Transformer("nil", func(s []string) string { return strings.Join(s, " ") })); diff != "" {
 		t.Errorf("on %s: %s", disk, diff)
 	}
 }
 
 func contractTags(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	ok(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: contractGroup, Devices: b.Disks[:2], Tags: []string{"lvms"}}))
-	change := lvm.VGTagOptions{VG: contractGroup, Add: []string{"lvms.cluster=1-2", "lvms.io/class:fast"}, Remove: []string{"nosuch"}}
+	change := lvm.VGTagOptions{VG: contractGroup, Add: []string{"lvms.cluster=1-2", "lvms.io/class:fast"},
+		Remove: []string{"nosuch"}}
 	for range 2 {
 		ok(t, l.VGChangeTags(ctx, change))
 	}
@@ -66,7 +69,8 @@ func contractTags(t *testing.T, b Bench) {
 }
 
 func contractCordon(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	for range 2 {
 		ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[0], AddTag: "closed"}))
 	}
@@ -78,12 +82,14 @@ func contractCordon(t *testing.T, b Bench) {
 	if vg.FreeOn("") != open.Free || open.Free != open.Size || vg.FreeOn(open.UUID) != 0 {
 		t.Errorf("%d bytes are free, want %d", vg.FreeOn(""), open.Free)
 	}
-	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "big", Size: open.Free + ExtentSize}), lvm.ErrNoSpace)
+	want(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "big",
+		Size: open.Free + ExtentSize}), lvm.ErrNoSpace)
 	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "there", Size: 8 << 20}))
 	b.seeOn(t, b.Disks[0], "")
 	b.seeOn(t, b.Disks[1], "there")
 	for range 2 {
-		ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[0], Allocatable: true, RemoveTag: "closed"}))
+		ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[0], Allocatable: true,
+			RemoveTag: "closed"}))
 	}
 	if pv := b.pv(t, b.Disks[0]); !pv.Allocatable || len(pv.Tags) != 0 {
 		t.Errorf("got %+v", pv)
@@ -94,13 +100,17 @@ func contractCordon(t *testing.T, b Bench) {
 
 // contractAbort has on its first disk all that moves: a thick volume, and a pool with a volume.
 func contractAbort(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	ok(t, l.LVRemove(ctx, contractGroup, "there"))
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "thick", Size: 40 << 20, Devices: b.Disks[:1]}))
+	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "thick", Size: 40 << 20,
+		Devices: b.Disks[:1]}))
 	ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[1]}))
-	ok(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: contractGroup, Name: "pool", PercentFree: 20, MetadataSize: 4 << 20}))
+	ok(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: contractGroup, Name: "pool", PercentFree: 20,
+		MetadataSize: 4 << 20}))
 	ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[1], Allocatable: true}))
-	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin", VirtualSize: 64 << 20}))
+	ok(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: contractGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
+		VirtualSize: 64 << 20}))
 	b.seeOn(t, b.Disks[0], "thick thin")
 	b.seeOn(t, b.Disks[1], "")
 	used := b.pv(t, b.Disks[0]).Used
@@ -112,7 +122,8 @@ func contractAbort(t *testing.T, b Bench) {
 	}
 	_, vg := look(t, b)
 	moves := vg.Moves()
-	if len(moves) != 1 || moves[0].SourceUUID != b.pv(t, b.Disks[0]).UUID || moves[0].Percent == nil || *moves[0].Percent >= 100 {
+	if len(moves) != 1 || moves[0].SourceUUID != b.pv(t, b.Disks[0]).UUID || moves[0].Percent == nil ||
+		*moves[0].Percent >= 100 {
 		t.Fatalf("got %+v", moves)
 	}
 	b.seeOn(t, b.Disks[0], "thick thin")
@@ -131,7 +142,8 @@ func contractAbort(t *testing.T, b Bench) {
 }
 
 func contractMove(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	used := b.pv(t, b.Disks[0]).Used
 	ok(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[0]}))
 	ok(t, l.PVMoveResume(ctx))
@@ -148,7 +160,8 @@ func contractMove(t *testing.T, b Bench) {
 }
 
 func contractMoveNoRoom(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[0]}))
 	want(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[1]}), lvm.ErrNoSpace)
 	ok(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[0], Allocatable: true}))
@@ -159,7 +172,8 @@ func contractMoveNoRoom(t *testing.T, b Bench) {
 }
 
 func contractReduce(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	out := func(disk string) error { return l.VGReduce(ctx, lvm.VGReduceOptions{VG: contractGroup, Device: disk}) }
 	want(t, out(b.Disks[1]), lvm.ErrNotEmpty)
 	ok(t, out(b.Disks[0]))
@@ -175,7 +189,8 @@ func contractReduce(t *testing.T, b Bench) {
 }
 
 func contractMetadata(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	_, vg := look(t, b)
 	before := vg.ThinPool("pool").MetadataSize
 	ok(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "pool", ExtentSize))
@@ -192,7 +207,8 @@ func contractMetadata(t *testing.T, b Bench) {
 }
 
 func contractRAID(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
+	ctx := t.Context()
+	l := b.LVM
 	ok(t, l.CheckRAID(ctx))
 	for _, name := range []string{"thin", "thick"} {
 		ok(t, l.LVRemove(ctx, contractGroup, name))
@@ -200,7 +216,8 @@ func contractRAID(t *testing.T, b Bench) {
 	ok(t, l.LVDeactivate(ctx, contractGroup, "pool"))
 	ok(t, l.ThinPoolRemove(ctx, contractGroup, "pool"))
 	_, vg := look(t, b)
-	mirror := lvm.ThickOptions{VG: contractGroup, Name: "mirror", Size: 40 << 20, Options: []string{"--type", "raid1", "-m", "1"}}
+	mirror := lvm.ThickOptions{VG: contractGroup, Name: "mirror", Size: 40 << 20,
+		Options: []string{"--type", "raid1", "-m", "1"}}
 	three := mirror
 	three.Options = []string{"--type", "raid1", "-m", "2"}
 	want(t, l.LVCreateThick(ctx, three), lvm.ErrNoSpace)
@@ -212,7 +229,8 @@ func contractRAID(t *testing.T, b Bench) {
 	b.Copied(t, contractGroup)
 	_, vg = look(t, b)
 	lv := vg.LV("mirror")
-	if !lv.IsRAID() || lv.SegType != "raid1" || lv.SyncPercent == nil || *lv.SyncPercent != 100 || lv.Size != 40<<20 || lv.Health != "" || len(lv.PVs) != 0 {
+	if !lv.IsRAID() || lv.SegType != "raid1" || lv.SyncPercent == nil || *lv.SyncPercent != 100 || lv.Size != 40<<20 ||
+		lv.Health != "" || len(lv.PVs) != 0 {
 		t.Errorf("got %+v", lv)
 	}
 	images := 0
@@ -241,14 +259,18 @@ func contractRAID(t *testing.T, b Bench) {
 }
 
 func contractReplace(t *testing.T, b Bench) {
-	ctx, l := t.Context(), b.LVM
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "plain", Size: 8 << 20, Devices: b.Disks[1:2]}))
-	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "spare", Size: 8 << 20, Devices: b.Disks[1:2]}))
+	ctx := t.Context()
+	l := b.LVM
+	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "plain", Size: 8 << 20,
+		Devices: b.Disks[1:2]}))
+	ok(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: contractGroup, Name: "spare", Size: 8 << 20,
+		Devices: b.Disks[1:2]}))
 	lost := b.pv(t, b.Disks[0]).UUID
 	b.Detach(t, b.Disks[0])
 	_, vg := look(t, b)
 	lv := vg.LV("mirror")
-	if vg.MissingPVs != 1 || !vg.Attr.Partial() || lv.Health != "partial" || !lv.Attr.Partial() || vg.LV("plain").Health != "" {
+	if vg.MissingPVs != 1 || !vg.Attr.Partial() || lv.Health != "partial" || !lv.Attr.Partial() ||
+		vg.LV("plain").Health != "" {
 		t.Errorf("got %+v and %+v", vg.Attr, lv)
 	}
 	if diff := cmp.Diff([]string{"mirror"}, vg.VolumesOn(lost)); diff != "" {
@@ -262,12 +284,18 @@ func contractReplace(t *testing.T, b Bench) {
 	want(t, l.LVRepair(ctx, contractGroup, "plain"), lvm.ErrInvalid)
 	want(t, l.LVRepair(ctx, contractGroup, "mirror"), lvm.ErrNoSpace)
 	commits := map[string]func() error{
-		"VGChangeTags": func() error { return l.VGChangeTags(ctx, lvm.VGTagOptions{VG: contractGroup, Add: []string{"x"}}) },
+		"VGChangeTags": func() error {
+			return l.VGChangeTags(ctx,
+				lvm.VGTagOptions{VG: contractGroup, Add: []string{"x"}})
+		},
 		"LVChangeTags": func() error {
 			return l.LVChangeTags(ctx, lvm.LVTagOptions{VG: contractGroup, Name: "plain", Add: []string{"x"}})
 		},
 		"LVRemove": func() error { return l.LVRemove(ctx, contractGroup, "spare") },
-		"VGExtend": func() error { return l.VGExtend(ctx, lvm.VGExtendOptions{Name: contractGroup, Devices: b.Disks[2:]}) },
+		"VGExtend": func() error {
+			return l.VGExtend(ctx,
+				lvm.VGExtendOptions{Name: contractGroup, Devices: b.Disks[2:]})
+		},
 	}
 	// These LVM would carry out, and write down that the disk is missing.
 	for name, change := range commits {

@@ -68,8 +68,8 @@ func (f *Fake) take(g *group, p *part, n int, disks []string) error {
 	return nil
 }
 
-// takeImages puts the images of a RAID volume, each with an extent of metadata, on one disk each: those with the most free extents.
-// LVM may also put an image on several, which the fake does not.
+// takeImages puts the images of a RAID volume, each with an extent of metadata, on one disk each: those with the most
+// free extents. LVM may also put an image on several, which the fake does not.
 func (f *Fake) takeImages(g *group, v *volume, layout lvm.Layout, size int, named []string) error {
 	disks := f.openDisks(g, named)
 	slices.SortStableFunc(disks, func(a, b string) int { return f.freeExtents(g, b) - f.freeExtents(g, a) })

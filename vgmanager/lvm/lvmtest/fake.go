@@ -1,4 +1,4 @@
-// Package lvmtest has LVM in memory for tests, and the contract that it and the real LVM fulfil.
+// Package lvmtest has LVM in memory for tests, and the contract that it and the real LVM fulfill.
 package lvmtest
 
 import (
@@ -16,8 +16,8 @@ import (
 // ExtentSize is LVM's default.
 const ExtentSize lvm.Bytes = 4 << 20
 
-// Fake is LVM in memory. It fulfils Contract; the exported functions beside LVM's own change what is under LVM: disks that
-// come, go and break, and data that is copied. It is safe for concurrent use.
+// Fake is LVM in memory. It fulfills Contract; the exported functions beside LVM's own change what is under LVM: disks
+// that come, go and break, and data that is copied. It is safe for concurrent use.
 type Fake struct {
 	mu     sync.Mutex
 	serial int

@@ -62,7 +62,8 @@ func TestFakeRAIDNeedsARefreshAfterItsDiskWasAway(t *testing.T) {
 	b, fake := newBench()
 	ctx := t.Context()
 	must(t, fake.VGCreate(ctx, lvm.VGCreateOptions{Name: "vg", Devices: b.Disks[:2]}))
-	must(t, fake.LVCreateThick(ctx, lvm.ThickOptions{VG: "vg", Name: "a", Size: 40 << 20, Options: []string{"--type", "raid1"}}))
+	must(t, fake.LVCreateThick(ctx, lvm.ThickOptions{VG: "vg", Name: "a", Size: 40 << 20,
+		Options: []string{"--type", "raid1"}}))
 	see := func(health string) {
 		t.Helper()
 		report, err := fake.Report(ctx)
@@ -84,7 +85,8 @@ func TestFakeWithoutRAID(t *testing.T) {
 	ctx := t.Context()
 	must(t, fake.VGCreate(ctx, lvm.VGCreateOptions{Name: "vg", Devices: b.Disks[:2]}))
 	fake.WithoutRAID(true)
-	err := fake.LVCreateThick(ctx, lvm.ThickOptions{VG: "vg", Name: "a", Size: 40 << 20, Options: []string{"--type", "raid1"}})
+	err := fake.LVCreateThick(ctx, lvm.ThickOptions{VG: "vg", Name: "a", Size: 40 << 20,
+		Options: []string{"--type", "raid1"}})
 	if check := fake.CheckRAID(ctx); !errors.Is(err, lvm.ErrNoTarget) || !errors.Is(check, lvm.ErrNoTarget) {
 		t.Errorf("got %v and %v", err, check)
 	}

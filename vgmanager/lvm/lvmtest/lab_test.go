@@ -44,8 +44,8 @@ func TestRealLVMFulfilsTheContract(t *testing.T) {
 	t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand())
 }
 
-// mapped are devices on top of the lab's disks, so that they can break and become slow. They leave out the beginning of a disk:
-// LVM must not see one label on two devices.
+// mapped are devices on top of the lab's disks, so that they can break and become slow. They leave out the beginning of
+// a disk: LVM must not see one label on two devices.
 func mapped(t *testing.T) [3]string {
 	t.Helper()
 	command(t, "/usr/sbin/modprobe", "dm-delay")
@@ -109,7 +109,8 @@ func reload(t *testing.T, path, kind string) {
 
 func TestRealLVMFulfilsTheContractOfDevices(t *testing.T) {
 	runner := host.NewLocal()
-	l, disks := lvm.New(runner), mapped(t)
+	l := lvm.New(runner)
+	disks := mapped(t)
 	t.Cleanup(func() { unmap(t, disks) })
 	lvmtest.ContractOfDevices(t, lvmtest.Bench{
 		LVM: l, Disks: disks,
@@ -127,15 +128,16 @@ func TestRealLVMFulfilsTheContractOfDevices(t *testing.T) {
 	t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand())
 }
 
-// unmap leaves the labels to nobody: where a disk that was away comes back with its old metadata, udev's rules activate the group
-// that was removed meanwhile.
+// unmap leaves the labels to nobody: where a disk that was away comes back with its old metadata, udev's rules activate
+// the group that was removed meanwhile.
 func unmap(t *testing.T, disks [3]string) {
 	t.Helper()
 	for _, disk := range disks {
 		command(t, "/usr/sbin/dmsetup", "remove", "--retry", strings.TrimPrefix(disk, "/dev/mapper/"))
 	}
 	for _, disk := range labDisks(t) {
-		command(t, "/usr/bin/dd", "if=/dev/zero", "of="+disk, "bs=512", "count="+strconv.Itoa(leftOut+label), "conv=fsync")
+		command(t, "/usr/bin/dd", "if=/dev/zero", "of="+disk, "bs=512",
+			"count="+strconv.Itoa(leftOut+label), "conv=fsync")
 	}
 }
 

@@ -23,17 +23,21 @@ import (
 
 const movingGroup = "moving"
 
-// movable makes a group of two devices; on the first are a thick volume and a pool with a volume, both full of data. The second is
-// so slow that a move takes its time.
+// movable makes a group of two devices; on the first are a thick volume and a pool with a volume, both full of data.
+// The second is so slow that a move takes its time.
 func movable(t *testing.T, l *lvm.LVM) [3]string {
 	t.Helper()
-	ctx, disks := t.Context(), mapped(t)
+	ctx := t.Context()
+	disks := mapped(t)
 	must(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: movingGroup, Devices: disks[:1]}))
 	must(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: movingGroup, Name: "thick", Size: 32 << 20}))
-	must(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: movingGroup, Name: "pool", PercentFree: 60, MetadataSize: 4 << 20}))
-	must(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: movingGroup, Pool: "pool", PoolZeroes: true, Name: "thin", VirtualSize: 32 << 20}))
+	must(t, l.LVCreateThinPool(ctx, lvm.ThinPoolOptions{VG: movingGroup, Name: "pool", PercentFree: 60,
+		MetadataSize: 4 << 20}))
+	must(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: movingGroup, Pool: "pool", PoolZeroes: true, Name: "thin",
+		VirtualSize: 32 << 20}))
 	for _, name := range []string{"thick", "thin"} {
-		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=1M", "count=32", "oflag=direct")
+		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=1M",
+			"count=32", "oflag=direct")
 	}
 	must(t, l.VGExtend(ctx, lvm.VGExtendOptions{Name: movingGroup, Devices: disks[1:2]}))
 	reload(t, disks[1], "slow")
@@ -81,7 +85,9 @@ func pollers(t *testing.T) []int {
 	for _, name := range files {
 		line, err := os.ReadFile(name)
 		var pid int
-		if _, bad := fmt.Sscanf(name, "/proc/%d/", &pid); err == nil && bad == nil && bytes.Contains(line, []byte("pvmove")) && bytes.Contains(line, []byte("lv")) {
+		if _, bad := fmt.Sscanf(name, "/proc/%d/",
+			&pid); err == nil && bad == nil && bytes.Contains(line, []byte("pvmove")) &&
+			bytes.Contains(line, []byte("lv")) {
 			list = append(list, pid)
 		}
 	}
@@ -118,10 +124,12 @@ func TestAMoveOutlivesAKillOfTheProcessGroupThatBeganIt(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	disks := movable(t, l)
 	before := sums(t)
-	cmd := exec.Command("/bin/sh", "-c", "/usr/sbin/lvm pvmove --background --atomic --interval 5 "+disks[0]+" & wait; sleep 60")
+	cmd := exec.Command("/bin/sh", "-c", "/usr/sbin/lvm pvmove --background --atomic --interval 5 "+disks[0]+
+		" & wait; sleep 60")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	must(t, cmd.Start())
-	waitFor(t, "no move began", time.Minute, func() bool { return len(group(t, l).Moves()) == 1 && len(pollers(t)) > 0 })
+	waitFor(t, "no move began", time.Minute,
+		func() bool { return len(group(t, l).Moves()) == 1 && len(pollers(t)) > 0 })
 	must(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL))
 	_ = cmd.Wait()
 	if left := pollers(t); len(left) != 1 {
@@ -141,7 +149,8 @@ func TestAMoveOutlivesAKillOfTheProcessGroupThatBeganIt(t *testing.T) {
 func TestAMoveWhosePollerIsKilledIsResumed(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	disks := movable(t, l)
-	ctx, before := t.Context(), sums(t)
+	ctx := t.Context()
+	before := sums(t)
 	must(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: movingGroup, Source: disks[0]}))
 	endPollers(t)
 	moves := group(t, l).Moves()
@@ -171,8 +180,8 @@ func TestAMoveWhosePollerIsKilledIsResumed(t *testing.T) {
 	}
 }
 
-// powerCut leaves what is on the disks: the kernel knows nothing of the group's volumes then. LVM itself does not deactivate a pool
-// that is being moved.
+// powerCut leaves what is on the disks: the kernel knows nothing of the group's volumes then. LVM itself does not
+// deactivate a pool that is being moved.
 func powerCut(t *testing.T) {
 	t.Helper()
 	for range 10 {
@@ -180,7 +189,8 @@ func powerCut(t *testing.T) {
 		must(t, err)
 		left := 0
 		for _, name := range strings.Fields(string(out)) {
-			if strings.HasPrefix(name, movingGroup+"-") && exec.Command("/usr/sbin/dmsetup", "remove", name).Run() != nil {
+			if strings.HasPrefix(name, movingGroup+"-") &&
+				exec.Command("/usr/sbin/dmsetup", "remove", name).Run() != nil {
 				left++
 			}
 		}
@@ -195,7 +205,8 @@ func powerCut(t *testing.T) {
 func TestAMoveThatWasDeactivatedIsResumed(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	disks := movable(t, l)
-	ctx, before := t.Context(), sums(t)
+	ctx := t.Context()
+	before := sums(t)
 	must(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: movingGroup, Source: disks[0]}))
 	endPollers(t)
 	powerCut(t)
@@ -221,7 +232,8 @@ func TestAnAbortKeepsWhatWasWrittenMeanwhile(t *testing.T) {
 	ctx := t.Context()
 	must(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: movingGroup, Source: disks[0]}))
 	for _, name := range []string{"thick", "thin"} {
-		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=64k", "count=4", "seek=9", "oflag=direct", "conv=notrunc")
+		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=64k", "count=4", "seek=9",
+			"oflag=direct", "conv=notrunc")
 	}
 	before := sums(t)
 	must(t, l.PVMoveAbort(ctx, disks[0]))
@@ -258,7 +270,8 @@ func (r limited) Run(ctx context.Context, name string, args ...string) ([]byte, 
 func TestALockThatAnotherProgramHoldsEndsCommandsByTheirTimeLimit(t *testing.T) {
 	runner := host.NewLocal()
 	l := lvm.New(limited{runner, 3 * time.Second})
-	ctx, disks := t.Context(), labDisks(t)
+	ctx := t.Context()
+	disks := labDisks(t)
 	must(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: "locked", Devices: disks[:1]}))
 	release := holdLock(t, "locked")
 	before := runner.Started().Total()
@@ -269,7 +282,8 @@ func TestALockThatAnotherProgramHoldsEndsCommandsByTheirTimeLimit(t *testing.T) 
 	go func() { _, err := l.Recent(ctx, time.Minute); errs <- err }()
 	for range 3 {
 		err := <-errs
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "another program may hold LVM's lock") {
+		if !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(err.Error(), "another program may hold LVM's lock") {
 			t.Errorf("got %v", err)
 		}
 		t.Log(err)
@@ -290,9 +304,11 @@ func TestALockThatAnotherProgramHoldsEndsCommandsByTheirTimeLimit(t *testing.T) 
 // An image of a RAID volume that is moved stays apart from the others.
 func TestAMoveKeepsImagesApart(t *testing.T) {
 	l := lvm.New(host.NewLocal())
-	ctx, disks := t.Context(), labDisks(t)
+	ctx := t.Context()
+	disks := labDisks(t)
 	must(t, l.VGCreate(ctx, lvm.VGCreateOptions{Name: "apart", Devices: disks[:]}))
-	must(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: "apart", Name: "m", Size: 40 << 20, Options: []string{"--type", "raid1"}, Devices: disks[:2]}))
+	must(t, l.LVCreateThick(ctx, lvm.ThickOptions{VG: "apart", Name: "m", Size: 40 << 20,
+		Options: []string{"--type", "raid1"}, Devices: disks[:2]}))
 	waitUntilCopied(t, l, "apart")
 	must(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: "apart", Source: disks[0]}))
 	waitUntilCopied(t, l, "apart")
@@ -313,17 +329,20 @@ func TestAMoveKeepsImagesApart(t *testing.T) {
 	}
 }
 
-// LVM 2.03.16 prints internal errors about suspended devices when it changes a pool whose data is being moved ("Writing metadata
-// in critical section"). What it does is right all the same.
+// LVM 2.03.16 prints internal errors about suspended devices when it changes a pool whose data is being moved ("Writing
+// metadata in critical section"). What it does is right all the same.
 func TestAPoolThatIsBeingMovedTakesVolumesAndKeepsItsData(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	disks := movable(t, l)
-	ctx, before := t.Context(), sums(t)
+	ctx := t.Context()
+	before := sums(t)
 	must(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: movingGroup, Source: disks[0]}))
 	more := []string{"one", "two"}
 	for _, name := range more {
-		must(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: movingGroup, Pool: "pool", PoolZeroes: true, Name: name, VirtualSize: 16 << 20}))
-		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=1M", "count=2", "oflag=direct")
+		must(t, l.LVCreateThin(ctx, lvm.ThinOptions{VG: movingGroup, Pool: "pool", PoolZeroes: true, Name: name,
+			VirtualSize: 16 << 20}))
+		command(t, "/usr/bin/dd", "if=/dev/urandom", "of=/dev/"+movingGroup+"/"+name, "bs=1M",
+			"count=2", "oflag=direct")
 	}
 	must(t, l.LVCreateSnapshot(ctx, lvm.SnapshotOptions{VG: movingGroup, Source: "thin", Name: "snap"}))
 	must(t, l.LVExtend(ctx, lvm.LVExtendOptions{VG: movingGroup, Name: "one", Size: 32 << 20}))

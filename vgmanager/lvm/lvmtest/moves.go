@@ -23,8 +23,8 @@ type step struct {
 	to   map[string]int
 }
 
-// Progress lets the kernel copy: all moves and all RAID volumes of the group that are not in sync are at that percentage then. A
-// move that is at 100 ends if something polls it.
+// Progress lets the kernel copy: all moves and all RAID volumes of the group that are not in sync are at that
+// percentage then. A move that is at 100 ends if something polls it.
 func (f *Fake) Progress(vg string, percent float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,7 +82,8 @@ func (f *Fake) isMoving(g *group, p *part) bool {
 	return false
 }
 
-// isLocked tells whether LVM refuses to change the volume because of a move. Of a RAID volume or a pool only parts are locked.
+// isLocked tells whether LVM refuses to change the volume because of a move. Of a RAID volume or a pool only parts are
+// locked.
 func (f *Fake) isLocked(g *group, v *volume) bool {
 	return v.kind == '-' && slices.ContainsFunc(v.parts, func(p *part) bool { return f.isMoving(g, p) })
 }
@@ -118,7 +119,8 @@ func (f *Fake) fill(g *group, m *move) error {
 			continue
 		}
 		target := part{}
-		disks := slices.DeleteFunc(f.openDisks(g, nil), func(path string) bool { return path == m.source || f.hasSibling(g, p, path) })
+		disks := slices.DeleteFunc(f.openDisks(g, nil),
+			func(path string) bool { return path == m.source || f.hasSibling(g, p, path) })
 		if err := f.take(g, &target, p.on[m.source], disks); err != nil {
 			return err
 		}

@@ -48,7 +48,8 @@ func (f *Fake) LVRepair(_ context.Context, vg, name string) error {
 	}
 	if len(lost) > 0 {
 		none := 0.0
-		v.SyncPercent, v.stale = &none, false
+		v.SyncPercent = &none
+		v.stale = false
 	}
 	return nil
 }
@@ -77,7 +78,8 @@ func bears(v *volume) int {
 
 // replace puts an image on a disk that has no image of the volume.
 func (f *Fake) replace(g *group, v *volume, number string) error {
-	image, meta := v.part("_rimage_"+number), v.part("_rmeta_"+number)
+	image := v.part("_rimage_" + number)
+	meta := v.part("_rmeta_" + number)
 	need := image.size() + meta.size()
 	for _, path := range f.openDisks(g, nil) {
 		if !v.isOn(path) && f.freeExtents(g, path) >= need {

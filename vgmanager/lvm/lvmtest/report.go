@@ -33,7 +33,8 @@ func (f *Fake) reportVG(name string) lvm.VG {
 		}
 	}
 	if len(g.spare.on) > 0 {
-		vg.Hidden = append(vg.Hidden, f.hidden("lvol0_pmspare", "", "ewi-------", "linear", slices.Sorted(maps.Keys(g.spare.on))))
+		vg.Hidden = append(vg.Hidden, f.hidden("lvol0_pmspare", "", "ewi-------", "linear",
+			slices.Sorted(maps.Keys(g.spare.on))))
 	}
 	for _, m := range g.moves {
 		vg.Hidden = append(vg.Hidden, f.reportMove(m)...)
@@ -44,8 +45,9 @@ func (f *Fake) reportVG(name string) lvm.VG {
 func (f *Fake) reportPV(path string) lvm.PV {
 	d := f.disks[path]
 	pv := lvm.PV{
-		Name: path, UUID: d.uuid, VGName: d.group, Size: d.size, Free: d.size, Major: d.major, Minor: d.minor, InUse: d.group != "",
-		Tags: slices.Clone(d.tags), Allocatable: d.group != "" && !d.cordoned,
+		Name: path, UUID: d.uuid, VGName: d.group, Size: d.size, Free: d.size, Major: d.major, Minor: d.minor,
+		InUse: d.group != "",
+		Tags:  slices.Clone(d.tags), Allocatable: d.group != "" && !d.cordoned,
 	}
 	if g := f.groups[d.group]; g != nil {
 		pv.Size = usable(d.size)
@@ -56,7 +58,10 @@ func (f *Fake) reportPV(path string) lvm.PV {
 		}
 	}
 	if d.detached || d.hidden {
-		pv.Name, pv.Missing, pv.Major, pv.Minor = "[unknown]", true, 0, 0
+		pv.Name = "[unknown]"
+		pv.Missing = true
+		pv.Major = 0
+		pv.Minor = 0
 	}
 	return pv
 }
@@ -70,23 +75,29 @@ func (f *Fake) reportLV(g *group, v *volume) lvm.LV {
 	}
 	if v.on {
 		attr[4] = 'a'
-		lv.Major, lv.Minor = 254, 1
+		lv.Major = 254
+		lv.Minor = 1
 	} else {
-		lv.DataPercent, lv.MetadataPercent, lv.SyncPercent = nil, nil, nil
+		lv.DataPercent = nil
+		lv.MetadataPercent = nil
+		lv.SyncPercent = nil
 	}
 	for _, p := range v.parts {
 		if p.suffix == "" {
 			lv.PVs = f.uuids(slices.Sorted(maps.Keys(p.on)))
 			if f.isMoving(g, p) {
-				attr[2], lv.PVs = 'I', nil
+				attr[2] = 'I'
+				lv.PVs = nil
 			}
 		}
 	}
 	switch {
 	case f.needsMissing(g, v):
-		attr[8], lv.Health = 'p', "partial"
+		attr[8] = 'p'
+		lv.Health = "partial"
 	case v.stale && v.on:
-		attr[8], lv.Health = 'r', "refresh needed"
+		attr[8] = 'r'
+		lv.Health = "refresh needed"
 	}
 	lv.Attr = lvm.LVAttr(attr)
 	return lv
@@ -116,14 +127,16 @@ func (f *Fake) reportPart(g *group, v *volume, p *part) lvm.LV {
 		attr[0] = 'i'
 	}
 	if v.on {
-		attr[4], attr[5] = 'a', 'o'
+		attr[4] = 'a'
+		attr[5] = 'o'
 	}
 	if f.isLost(p) {
 		attr[8] = 'p'
 	}
 	disks := slices.Sorted(maps.Keys(p.on))
 	if f.isMoving(g, p) {
-		attr[2], disks = 'I', nil
+		attr[2] = 'I'
+		disks = nil
 	}
 	lv := f.hidden(v.Name+p.suffix, v.Name, string(attr), "linear", disks)
 	lv.Size = lvm.Bytes(p.size()) * ExtentSize
@@ -133,7 +146,8 @@ func (f *Fake) reportPart(g *group, v *volume, p *part) lvm.LV {
 func (f *Fake) reportMove(m *move) []lvm.LV {
 	lv := f.hidden(m.name, "", "p-C-aom---", "mirror", nil)
 	percent := m.percent
-	lv.SyncPercent, lv.MoveSource = &percent, f.disks[m.source].uuid
+	lv.SyncPercent = &percent
+	lv.MoveSource = f.disks[m.source].uuid
 	targets := map[string]bool{}
 	for _, s := range m.steps {
 		for path := range s.to {
@@ -148,7 +162,8 @@ func (f *Fake) reportMove(m *move) []lvm.LV {
 }
 
 func (f *Fake) hidden(name, parent, attr, kind string, disks []string) lvm.LV {
-	return lvm.LV{Name: name, UUID: "uuid-of-" + name, Parent: parent, Attr: lvm.LVAttr(attr), SegType: kind, PVs: f.uuids(disks)}
+	return lvm.LV{Name: name, UUID: "uuid-of-" + name, Parent: parent, Attr: lvm.LVAttr(attr), SegType: kind,
+		PVs: f.uuids(disks)}
 }
 
 // uuids returns the UUIDs of disks, sorted.

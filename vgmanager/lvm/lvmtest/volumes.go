@@ -16,7 +16,8 @@ func (f *Fake) add(g *group, vg string, v *volume) error {
 	if g.lvs[v.Name] != nil {
 		return fmt.Errorf("logical volume %s/%s: %w", vg, v.Name, lvm.ErrExists)
 	}
-	v.UUID, v.on = f.newUUID(), true
+	v.UUID = f.newUUID()
+	v.on = true
 	if v.kind != 't' {
 		v.Path = "/dev/" + vg + "/" + v.Name
 	}
@@ -46,7 +47,8 @@ func (f *Fake) thick(g *group, o lvm.ThickOptions) (*volume, error) {
 		return nil, err
 	}
 	n := extents(o.Size)
-	v := &volume{kind: '-', LV: lvm.LV{Name: o.Name, Size: lvm.Bytes(n) * ExtentSize, Tags: slices.Clone(o.Tags), SegType: layout.Type}}
+	v := &volume{kind: '-', LV: lvm.LV{Name: o.Name, Size: lvm.Bytes(n) * ExtentSize, Tags: slices.Clone(o.Tags),
+		SegType: layout.Type}}
 	switch {
 	case g.lvs[o.Name] != nil:
 		return nil, lvm.ErrExists
@@ -83,7 +85,8 @@ func (f *Fake) pool(g *group, o lvm.ThinPoolOptions) (*volume, error) {
 		return nil, lvm.ErrExists
 	}
 	metadata := max(extents(o.MetadataSize), 1)
-	disks, free := f.openDisks(g, nil), 0
+	disks := f.openDisks(g, nil)
+	free := 0
 	for _, path := range disks {
 		free += f.freeExtents(g, path)
 	}
@@ -92,10 +95,12 @@ func (f *Fake) pool(g *group, o lvm.ThinPoolOptions) (*volume, error) {
 	if size <= 0 {
 		return nil, lvm.ErrNoSpace
 	}
-	none, some := 0.0, 10.0
+	none := 0.0
+	some := 10.0
 	v := &volume{kind: 't', LV: lvm.LV{
 		Name: o.Name, Size: lvm.Bytes(size) * ExtentSize, MetadataSize: lvm.Bytes(metadata) * ExtentSize,
-		ChunkSize: max(o.ChunkSize, 64<<10), Zeroes: true, DataPercent: &none, MetadataPercent: &some, SegType: "thin-pool",
+		ChunkSize: max(o.ChunkSize, 64<<10), Zeroes: true, DataPercent: &none, MetadataPercent: &some,
+		SegType: "thin-pool",
 	}}
 	for _, p := range []struct {
 		suffix string
@@ -140,7 +145,8 @@ func (f *Fake) LVCreateThin(_ context.Context, o lvm.ThinOptions) error {
 func thin(name, pool string, size lvm.Bytes, tags []string) *volume {
 	none := 0.0
 	return &volume{kind: 'V', LV: lvm.LV{
-		Name: name, PoolName: pool, Size: size.RoundUp(ExtentSize), Tags: slices.Clone(tags), DataPercent: &none, SegType: "thin",
+		Name: name, PoolName: pool, Size: size.RoundUp(ExtentSize), Tags: slices.Clone(tags), DataPercent: &none,
+		SegType: "thin",
 	}}
 }
 
@@ -171,7 +177,8 @@ func (f *Fake) LVCreateSnapshot(_ context.Context, o lvm.SnapshotOptions) error 
 		return err
 	}
 	v := thin(o.Name, source.PoolName, source.Size, o.Tags)
-	v.Origin, v.ro = o.Source, o.ReadOnly
+	v.Origin = o.Source
+	v.ro = o.ReadOnly
 	return f.add(g, o.VG, v)
 }
 

@@ -1,4 +1,5 @@
-// Program touches its own code, gives memory back, and goes on: it prints how much of its file was resident before and after.
+// Program touches its own code, gives memory back, and goes on: it prints how much of its file was resident before and
+// after.
 package main
 
 import (
@@ -22,7 +23,8 @@ func main() {
 	}
 	after := resident()
 	// It still works.
-	request, err := http.NewRequest(http.MethodGet, "https://example.org/"+strings.Repeat("x", 10), strings.NewReader("body"))
+	request, err := http.NewRequest(http.MethodGet, "https://example.org/"+strings.Repeat("x", 10),
+		strings.NewReader("body"))
 	if err != nil || request.URL.Path == "" || len(data) == 0 {
 		panic(err)
 	}

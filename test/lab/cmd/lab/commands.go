@@ -28,8 +28,10 @@ func root() *cobra.Command {
 		SilenceErrors: true,
 	}
 	cmd.PersistentFlags().StringVar(&f.name, "name", "lab", "name of the lab")
-	cmd.PersistentFlags().StringVar(&f.state, "state", "", "folder of the lab (default .cache/labs/NAME in the repository)")
-	cmd.AddCommand(up(f), down(f), status(f), kubectl(f), node(f), shell(f), logs(f), loadImage(f), programs(), doctor(f), packages(), flavors(), bareTest(f))
+	cmd.PersistentFlags().StringVar(&f.state, "state", "",
+		"folder of the lab (default .cache/labs/NAME in the repository)")
+	cmd.AddCommand(up(f), down(f), status(f), kubectl(f), node(f), shell(f), logs(f), loadImage(f), programs(),
+		doctor(f), packages(), flavors(), bareTest(f))
 	return cmd
 }
 
@@ -58,19 +60,25 @@ func (f *flags) addTo(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&o.Flavor, "flavor", lab.DefaultFlavor, "kind of host that the nodes are: see lab flavors")
 	cmd.Flags().IntVar(&o.MemoryMB, "memory", 2048, "memory of a node in MB")
 	cmd.Flags().BoolVar(&o.Bare, "bare", false, "nodes without Kubernetes")
-	cmd.Flags().BoolVar(&o.OpenShift, "openshift", false, "add OpenShift's custom resources, and objects that say what the cluster is")
+	cmd.Flags().BoolVar(&o.OpenShift, "openshift", false,
+		"add OpenShift's custom resources, and objects that say what the cluster is")
 	cmd.Flags().BoolVar(&o.Snapshots, "snapshots", false, "add volume snapshots and their controller")
 	cmd.Flags().BoolVar(&o.OLM, "olm", false, "add the Operator Lifecycle Manager")
 	cmd.Flags().BoolVar(&o.OLMv1, "olm-v1", false, "add OLM v1: catalogd and operator-controller")
-	cmd.Flags().BoolVar(&o.ServiceCA, "service-ca", false, "add a signer that answers the annotations of OpenShift's service CA")
-	cmd.Flags().BoolVar(&o.PrometheusOperator, "prometheus-operator", false, "add the Prometheus Operator and images of Prometheus")
+	cmd.Flags().BoolVar(&o.ServiceCA, "service-ca", false,
+		"add a signer that answers the annotations of OpenShift's service CA")
+	cmd.Flags().BoolVar(&o.PrometheusOperator, "prometheus-operator", false,
+		"add the Prometheus Operator and images of Prometheus")
 	cmd.Flags().BoolVar(&o.NetworkPolicies, "network-policies", false, "enforce NetworkPolicies")
 	cmd.Flags().StringSliceVar(&o.CRDs, "crds", nil, "files with further custom resource definitions")
 }
 
 func (f *flags) complete() (lab.Options, error) {
 	o := f.options
-	o.Name, o.State, o.Progress, o.Detached = f.name, f.state, os.Stderr, true
+	o.Name = f.name
+	o.State = f.state
+	o.Progress = os.Stderr
+	o.Detached = true
 	disks, err := lab.ParseDisks(f.disks)
 	o.Disks = disks
 	for i, file := range o.CRDs {
@@ -96,43 +104,46 @@ func up(f *flags) *cobra.Command {
 }
 
 func down(f *flags) *cobra.Command {
-	return &cobra.Command{Use: "down", Short: "End a lab and remove all that it had", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		dir, err := f.stateDir()
-		if err != nil {
-			return err
-		}
-		return lab.Down(cmd.Context(), dir)
-	}}
+	return &cobra.Command{Use: "down", Short: "End a lab and remove all that it had", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := f.stateDir()
+			if err != nil {
+				return err
+			}
+			return lab.Down(cmd.Context(), dir)
+		}}
 }
 
 func status(f *flags) *cobra.Command {
-	return &cobra.Command{Use: "status", Short: "Show a lab's nodes and disks", Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		l, err := f.open()
-		if err != nil {
-			return err
-		}
-		for _, n := range l.Nodes() {
-			running, err := n.Running(cmd.Context())
+	return &cobra.Command{Use: "status", Short: "Show a lab's nodes and disks", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			l, err := f.open()
 			if err != nil {
 				return err
 			}
-			fmt.Printf("%s %s running=%v\n", n.Name(), n.IP(), running)
-			disks, err := n.Disks(cmd.Context())
-			if err != nil {
-				return err
+			for _, n := range l.Nodes() {
+				running, err := n.Running(cmd.Context())
+				if err != nil {
+					return err
+				}
+				fmt.Printf("%s %s running=%v\n", n.Name(), n.IP(), running)
+				disks, err := n.Disks(cmd.Context())
+				if err != nil {
+					return err
+				}
+				for _, d := range disks {
+					fmt.Printf("  %s %s %s %dM serial %s\n", d.Name, d.Kind, d.Device, d.Size/lab.MiB, d.Serial)
+				}
 			}
-			for _, d := range disks {
-				fmt.Printf("  %s %s %s %dM serial %s\n", d.Name, d.Kind, d.Device, d.Size/lab.MiB, d.Serial)
-			}
-		}
-		return nil
-	}}
+			return nil
+		}}
 }
 
 func kubectl(f *flags) *cobra.Command {
-	return &cobra.Command{Use: "kubectl -- ARGS", Short: "Run kubectl as the lab's administrator", RunE: func(cmd *cobra.Command, args []string) error {
-		return f.run(cmd, "kubectl", args...)
-	}}
+	return &cobra.Command{Use: "kubectl -- ARGS", Short: "Run kubectl as the lab's administrator",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return f.run(cmd, "kubectl", args...)
+		}}
 }
 
 // run runs a program in the lab's network, with this command's standard streams.
@@ -145,7 +156,9 @@ func (f *flags) run(cmd *cobra.Command, program string, args ...string) error {
 	if err != nil {
 		return err
 	}
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.Stdin = os.Stdin
+	c.Stdout = os.Stdout
+	c.Stderr = os.Stderr
 	return carryExit(c.Run())
 }
 
@@ -159,7 +172,8 @@ func carryExit(err error) error {
 
 func logs(f *flags) *cobra.Command {
 	var dir string
-	cmd := &cobra.Command{Use: "logs [NODE]", Short: "Print a node's logs, or collect all logs in a folder", Args: cobra.MaximumNArgs(1)}
+	cmd := &cobra.Command{Use: "logs [NODE]", Short: "Print a node's logs, or collect all logs in a folder",
+		Args: cobra.MaximumNArgs(1)}
 	cmd.Flags().StringVar(&dir, "dir", "", "folder to collect all logs in (default lab-logs-NAME)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		l, err := f.open()
@@ -189,7 +203,8 @@ func logs(f *flags) *cobra.Command {
 }
 
 func loadImage(f *flags) *cobra.Command {
-	return &cobra.Command{Use: "load-image LAYOUT-OR-TAR REF", Short: "Push an image to the lab's registry, registry.lab:5000", Args: cobra.ExactArgs(2),
+	return &cobra.Command{Use: "load-image LAYOUT-OR-TAR REF",
+		Short: "Push an image to the lab's registry, registry.lab:5000", Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := f.open()
 			if err != nil {
@@ -204,7 +219,9 @@ func loadImage(f *flags) *cobra.Command {
 }
 
 func programs() *cobra.Command {
-	return &cobra.Command{Use: "programs [SET...]", Short: "Build what the lab runs, or sets of it (kubernetes, olm, ...), unless it is cached, and print the folders",
+	return &cobra.Command{Use: "programs [SET...]",
+		Short: "Build what the lab runs, or sets of it (kubernetes, olm, ...), unless it is cached, and " +
+			"print the folders",
 		RunE: func(cmd *cobra.Command, sets []string) error {
 			dirs, err := lab.AllPrograms(cmd.Context(), os.Stderr, sets...)
 			for _, dir := range dirs {
@@ -216,7 +233,8 @@ func programs() *cobra.Command {
 
 func flavors() *cobra.Command {
 	var names bool
-	cmd := &cobra.Command{Use: "flavors", Short: "Print the flavors of nodes, one a line, and the tests that each excludes", Args: cobra.NoArgs}
+	cmd := &cobra.Command{Use: "flavors",
+		Short: "Print the flavors of nodes, one a line, and the tests that each excludes", Args: cobra.NoArgs}
 	cmd.Flags().BoolVar(&names, "names", false, "print the names alone, for scripts")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		for _, f := range lab.Flavors() {
@@ -238,7 +256,8 @@ func doctor(f *flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "doctor", Short: "Say what keeps this machine from running the lab", Args: cobra.NoArgs}
 	f.addTo(cmd)
 	var boot bool
-	cmd.Flags().BoolVar(&boot, "boot", false, "boot a bare node too, and create a physical volume on it (about 3 seconds)")
+	cmd.Flags().BoolVar(&boot, "boot", false,
+		"boot a bare node too, and create a physical volume on it (about 3 seconds)")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		o, err := f.complete()
 		if err != nil {
@@ -280,12 +299,15 @@ func packages() *cobra.Command {
 			return err
 		}
 		for _, service := range masked {
-			fmt.Fprintf(os.Stderr, "%s is masked: only its program is wanted; systemctl unmask %s if you run it here\n", service, service)
+			fmt.Fprintf(os.Stderr, "%s is masked: only its program is wanted; systemctl unmask %s if you run it here\n",
+				service, service)
 		}
-		for _, args := range [][]string{{"update", "-qq"}, append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)} {
+		for _, args := range [][]string{{"update", "-qq"},
+			append([]string{"install", "-y", "-qq", "--no-install-recommends"}, missing...)} {
 			c := exec.CommandContext(cmd.Context(), "apt-get", args...)
 			c.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
-			c.Stdout, c.Stderr = os.Stderr, os.Stderr
+			c.Stdout = os.Stderr
+			c.Stderr = os.Stderr
 			if err := c.Run(); err != nil {
 				return fmt.Errorf("apt-get %s: %w", args[0], err)
 			}

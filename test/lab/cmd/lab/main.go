@@ -1,5 +1,5 @@
-// Command lab runs clusters for tests on this machine: see the README of test/lab. It is also the supervisor of a lab and
-// the first process of a lab's nodes.
+// Command lab runs clusters for tests on this machine: see the README of test/lab. It is also the supervisor of a lab
+// and the first process of a lab's nodes.
 package main
 
 import (

@@ -13,13 +13,15 @@ import (
 
 func node(f *flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "node", Short: "Work with one node"}
-	run := &cobra.Command{Use: "exec NODE -- COMMAND ARGS", Short: "Run a command on a node as root", Args: cobra.MinimumNArgs(2),
+	run := &cobra.Command{Use: "exec NODE -- COMMAND ARGS", Short: "Run a command on a node as root",
+		Args: cobra.MinimumNArgs(2),
 		RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error {
 			return carry(n.Run(ctx, lab.Command{Args: args, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}))
 		})}
 	cmd.AddCommand(run, disk(f))
 	for name, do := range map[string]func(*lab.Node, context.Context) error{
-		"restart": (*lab.Node).Restart, "poweroff": (*lab.Node).PowerOff, "powercut": (*lab.Node).PowerCut, "start": (*lab.Node).Start,
+		"restart": (*lab.Node).Restart, "poweroff": (*lab.Node).PowerOff, "powercut": (*lab.Node).PowerCut,
+		"start": (*lab.Node).Start,
 	} {
 		cmd.AddCommand(&cobra.Command{Use: name + " NODE", Short: name + " of a node", Args: cobra.ExactArgs(1),
 			RunE: f.onNode(func(ctx context.Context, n *lab.Node, _ []string) error { return do(n, ctx) })})
@@ -27,7 +29,8 @@ func node(f *flags) *cobra.Command {
 	return cmd
 }
 
-func (f *flags) onNode(do func(ctx context.Context, n *lab.Node, args []string) error) func(*cobra.Command, []string) error {
+func (f *flags) onNode(do func(ctx context.Context, n *lab.Node, args []string) error) func(*cobra.Command,
+	[]string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		l, err := f.open()
 		if err != nil {
@@ -44,29 +47,35 @@ func (f *flags) onNode(do func(ctx context.Context, n *lab.Node, args []string) 
 func disk(f *flags) *cobra.Command {
 	cmd := &cobra.Command{Use: "disk", Short: "Add and change a node's disks"}
 	cmd.AddCommand(
-		&cobra.Command{Use: "add NODE DISK [scsi:]SIZE", Args: cobra.ExactArgs(3), RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error {
-			disks, err := lab.ParseDisks(args[1])
-			if err != nil || len(disks) != 1 {
-				return fmt.Errorf("want one disk: %w", err)
-			}
-			disks[0].Name = args[0]
-			d, err := n.AddDisk(ctx, disks[0])
-			if err == nil {
-				fmt.Println(d.Device)
-			}
-			return err
-		})},
-		&cobra.Command{Use: "grow NODE DISK SIZE", Args: cobra.ExactArgs(3), RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error {
-			size, err := lab.ParseSize(args[1])
-			if err != nil {
+		&cobra.Command{Use: "add NODE DISK [scsi:]SIZE", Args: cobra.ExactArgs(3),
+			RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error {
+				disks, err := lab.ParseDisks(args[1])
+				if err != nil || len(disks) != 1 {
+					return fmt.Errorf("want one disk: %w", err)
+				}
+				disks[0].Name = args[0]
+				d, err := n.AddDisk(ctx, disks[0])
+				if err == nil {
+					fmt.Println(d.Device)
+				}
 				return err
-			}
-			_, err = n.GrowDisk(ctx, args[0], size)
-			return err
-		})})
+			})},
+		&cobra.Command{Use: "grow NODE DISK SIZE", Args: cobra.ExactArgs(3),
+			RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error {
+				size, err := lab.ParseSize(args[1])
+				if err != nil {
+					return err
+				}
+				_, err = n.GrowDisk(ctx, args[0], size)
+				return err
+			})})
 	for name, do := range map[string]func(*lab.Node, context.Context, string) error{
 		"remove": (*lab.Node).RemoveDisk, "fail": (*lab.Node).FailDisk, "heal": (*lab.Node).HealDisk,
-		"pull": (*lab.Node).PullDisk, "put": func(n *lab.Node, ctx context.Context, name string) error { _, err := n.PutDisk(ctx, name); return err },
+		"pull": (*lab.Node).PullDisk, "put": func(n *lab.Node, ctx context.Context,
+			name string) error {
+			_, err := n.PutDisk(ctx, name)
+			return err
+		},
 	} {
 		cmd.AddCommand(&cobra.Command{Use: name + " NODE DISK", Args: cobra.ExactArgs(2),
 			RunE: f.onNode(func(ctx context.Context, n *lab.Node, args []string) error { return do(n, ctx, args[0]) })})
@@ -75,7 +84,8 @@ func disk(f *flags) *cobra.Command {
 }
 
 func shell(f *flags) *cobra.Command {
-	return &cobra.Command{Use: "shell [NODE]", Short: "A shell on a node; or one in the lab's network, with kubectl ready", Args: cobra.MaximumNArgs(1),
+	return &cobra.Command{Use: "shell [NODE]",
+		Short: "A shell on a node; or one in the lab's network, with kubectl ready", Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return f.run(cmd, "bash", "-i")
@@ -87,7 +97,9 @@ func shell(f *flags) *cobra.Command {
 func nodeShell(ctx context.Context, n *lab.Node, _ []string) error {
 	c := lab.Command{Args: []string{"bash", "-l"}, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	if size, err := unix.IoctlGetWinsize(0, unix.TIOCGWINSZ); err == nil {
-		c.TTY, c.Rows, c.Cols = true, size.Row, size.Col
+		c.TTY = true
+		c.Rows = size.Row
+		c.Cols = size.Col
 		restore, err := rawTerminal(0)
 		if err != nil {
 			return err
@@ -104,7 +116,8 @@ func rawTerminal(fd int) (restore func(), err error) {
 		return nil, err
 	}
 	raw := *old
-	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON
+	raw.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR |
+		unix.ICRNL | unix.IXON
 	raw.Oflag &^= unix.OPOST
 	raw.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	if err := unix.IoctlSetTermios(fd, unix.TCSETS, &raw); err != nil {
@@ -114,7 +127,8 @@ func rawTerminal(fd int) (restore func(), err error) {
 }
 
 func bareTest(f *flags) *cobra.Command {
-	cmd := &cobra.Command{Use: "bare-test -- BINARY ARGS", Short: "Run a test binary on a bare node that is made for it", Args: cobra.MinimumNArgs(1)}
+	cmd := &cobra.Command{Use: "bare-test -- BINARY ARGS",
+		Short: "Run a test binary on a bare node that is made for it", Args: cobra.MinimumNArgs(1)}
 	var disks string
 	var flavor string
 	cmd.Flags().StringVar(&disks, "disks", "", "data disks of the node, for example 1G,1G,scsi:1G")

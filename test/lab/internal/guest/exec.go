@@ -26,7 +26,8 @@ func (m *machine) exec(conn net.Conn, w *wire.Writer, req wire.Request) wire.Exi
 		return wire.Exit{Error: "no command"}
 	}
 	cmd := exec.Command(req.Args[0], req.Args[1:]...)
-	cmd.Env, cmd.Dir = append(os.Environ(), req.Env...), req.Dir
+	cmd.Env = append(os.Environ(), req.Env...)
+	cmd.Dir = req.Dir
 	if cmd.Dir == "" {
 		cmd.Dir = "/root"
 	}
@@ -88,9 +89,12 @@ func openStreams(cmd *exec.Cmd, w *wire.Writer, req wire.Request) (*streams, err
 		if err != nil {
 			return nil, err
 		}
-		files[i], files[i+1] = r, wr
+		files[i] = r
+		files[i+1] = wr
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = files[0], files[3], files[5]
+	cmd.Stdin = files[0]
+	cmd.Stdout = files[3]
+	cmd.Stderr = files[5]
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	return &streams{
 		stdin:   files[1],
@@ -117,7 +121,9 @@ func openTerminal(cmd *exec.Cmd, w *wire.Writer, size wire.Winsize) (*streams, e
 		return nil, err
 	}
 	resize(fd, size)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.Stdin = slave
+	cmd.Stdout = slave
+	cmd.Stderr = slave
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
 	return &streams{
 		stdin:   master,

@@ -23,7 +23,8 @@ func lvmLocal(flavor spec.Flavor) string {
 	return text + "}\n"
 }
 
-// udevRules give plain disks a serial number and a stable link, from a file that the agent writes before the disk appears.
+// udevRules give plain disks a serial number and a stable link, from a file that the agent writes before the disk
+// appears.
 const udevRules = `SUBSYSTEM=="block", KERNEL=="ubd[b-p]", IMPORT{file}="/run/lab/ubd/%k"
 SUBSYSTEM=="block", KERNEL=="ubd[b-p]", ENV{ID_SERIAL}=="?*", SYMLINK+="disk/by-id/lab-$env{ID_SERIAL}"
 `
@@ -34,13 +35,15 @@ func (m *machine) writeFiles() error {
 		return err
 	}
 	files := map[string]string{
-		"/etc/hostname":                        m.Node.Name + "\n",
-		"/etc/machine-id":                      hex.EncodeToString(sum[:16]) + "\n",
-		"/etc/hosts":                           fmt.Sprintf("127.0.0.1 localhost\n%s %s\n%s %s\n", spec.HostIP, spec.RegistryHost, m.Node.IP(), m.Node.Name),
+		"/etc/hostname":   m.Node.Name + "\n",
+		"/etc/machine-id": hex.EncodeToString(sum[:16]) + "\n",
+		"/etc/hosts": fmt.Sprintf("127.0.0.1 localhost\n%s %s\n%s %s\n", spec.HostIP,
+			spec.RegistryHost, m.Node.IP(), m.Node.Name),
 		"/etc/resolv.conf":                     "nameserver " + spec.HostIP + "\n",
 		"/etc/lvm/lvmlocal.conf":               lvmLocal(m.Flavor),
 		"/etc/udev/rules.d/59-lab-disks.rules": udevRules,
-		"/etc/profile.d/lab.sh":                "export " + spec.PathEnv(m.Path) + "\nPS1='" + m.Node.Name + ":\\w# '\n",
+		"/etc/profile.d/lab.sh": "export " + spec.PathEnv(m.Path) + "\nPS1='" +
+			m.Node.Name + ":\\w# '\n",
 	}
 	for path, text := range files {
 		if err := writeFile(path, text); err != nil {
@@ -69,7 +72,8 @@ func writeUbdSerial(device, serial string) error {
 	return writeFile("/run/lab/ubd/"+device, "ID_SERIAL="+serial+"\nID_SERIAL_SHORT="+serial+"\n")
 }
 
-// writeFile replaces a file. A symbolic link in its place is replaced and not followed, and equal content is left alone.
+// writeFile replaces a file. A symbolic link in its place is replaced and not followed, and equal content is left
+// alone.
 func writeFile(path, text string) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 		if old, err := os.ReadFile(path); err == nil && string(old) == text {

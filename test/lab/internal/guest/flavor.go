@@ -92,15 +92,17 @@ func (m *machine) multipathd() error {
 	}
 	defer func() { _ = log.Close() }()
 	cmd := exec.Command("/usr/sbin/multipathd", "-d", "-s")
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout = log
+	cmd.Stderr = log
 	if _, err := m.reaper.Start(cmd); err != nil {
 		return err
 	}
-	return waitFor(multipathLimit, "multipathd", func() bool { return m.run("/usr/sbin/multipathd", "show", "daemon") == nil })
+	return waitFor(multipathLimit, "multipathd",
+		func() bool { return m.run("/usr/sbin/multipathd", "show", "daemon") == nil })
 }
 
-// hostVG gives the node a volume group of its own, as the installer of a system does that has its root on LVM: it is there,
-// and its logical volume is in use, before anything else of LVM is on the node.
+// hostVG gives the node a volume group of its own, as the installer of a system does that has its root on LVM: it is
+// there, and its logical volume is in use, before anything else of LVM is on the node.
 func (m *machine) hostVG() error {
 	if m.Flavor.HostVG == "" {
 		return nil
@@ -141,14 +143,16 @@ func (m *machine) run(program string, args ...string) error {
 	}
 	defer func() { _ = log.Close() }()
 	cmd := exec.Command(program, args...)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout = log
+	cmd.Stderr = log
 	child, err := m.reaper.Start(cmd)
 	if err != nil {
 		return err
 	}
 	<-child.Done()
 	if child.ExitCode() != 0 {
-		return fmt.Errorf("%s %s: exit code %d: see the node's log flavor", program, strings.Join(args, " "), child.ExitCode())
+		return fmt.Errorf("%s %s: exit code %d: see the node's log flavor", program, strings.Join(args, " "),
+			child.ExitCode())
 	}
 	return nil
 }

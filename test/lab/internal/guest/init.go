@@ -1,6 +1,7 @@
-// Package guest is the first process of a lab's node: it makes a machine out of a User Mode Linux kernel and the host's own
-// root file system, answers as the node's agent, and keeps the Kubernetes parts running. It is Go and not a script since a
-// fork costs 25 to 60 ms there: a boot of system calls takes a fraction of one that runs mount, ip and modprobe.
+// Package guest is the first process of a lab's node: it makes a machine out of a User Mode Linux kernel and the host's
+// own root file system, answers as the node's agent, and keeps the Kubernetes parts running. It is Go and not a script
+// since a fork costs 25 to 60 ms there: a boot of system calls takes a fraction of one that runs mount, ip and
+// modprobe.
 package guest
 
 import (

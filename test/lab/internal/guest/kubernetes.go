@@ -61,10 +61,12 @@ func (m *machine) startKubernetes(ctx context.Context) error {
 		return err
 	}
 	m.say("API server answers")
-	go m.keep("kubelet", "kubelet", "--config", "/etc/kubernetes/kubelet.yaml", "--kubeconfig", filepath.Join(m.Dir, "kubelet.kubeconfig"),
+	go m.keep("kubelet", "kubelet", "--config", "/etc/kubernetes/kubelet.yaml", "--kubeconfig",
+		filepath.Join(m.Dir, "kubelet.kubeconfig"),
 		"--hostname-override", m.Node.Name, "--node-ip", m.Node.IP())
 	go m.keep("kube-proxy", "kube-proxy", "--kubeconfig", filepath.Join(m.Dir, "kube-proxy.kubeconfig"),
-		"--hostname-override", m.Node.Name, "--cluster-cidr", spec.PodCIDR, "--proxy-mode", "iptables", "--conntrack-max-per-core", "0")
+		"--hostname-override", m.Node.Name, "--cluster-cidr", spec.PodCIDR, "--proxy-mode", "iptables",
+		"--conntrack-max-per-core", "0")
 	return nil
 }
 
@@ -97,7 +99,8 @@ func (m *machine) startService(name, program string, args []string) (*reap.Child
 		return nil, nil
 	}
 	cmd := exec.Command(program, args...)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout = log
+	cmd.Stderr = log
 	child, err := m.reaper.Start(cmd)
 	if err == nil {
 		m.services.running[name] = child
@@ -113,8 +116,9 @@ func (m *machine) waitForAPIServer(ctx context.Context) error {
 		return err
 	}
 	client := &http.Client{
-		Timeout:   5 * time.Second,
-		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: config.RootCAs, Certificates: config.Certificates, MinVersion: tls.VersionTLS13}},
+		Timeout: 5 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: config.RootCAs,
+			Certificates: config.Certificates, MinVersion: tls.VersionTLS13}},
 	}
 	defer client.CloseIdleConnections()
 	for {
@@ -156,10 +160,13 @@ root = %q
 [plugins.'io.containerd.cri.v1.images'.registry]
   config_path = "/etc/containerd/certs.d"
 `, containerdDir, runtime, spec.Registry),
-		"/etc/containerd/certs.d/" + spec.Registry + "/hosts.toml": fmt.Sprintf("server = \"https://%s\"\n[host.\"https://%s\"]\n  ca = %q\n",
+		"/etc/containerd/certs.d/" + spec.Registry +
+			"/hosts.toml": fmt.Sprintf("server = \"https://%s\"\n[host.\"https://%s\"]\n  ca = %q\n",
 			spec.Registry, spec.Registry, filepath.Join(m.Dir, "ca.crt")),
 		// As in a disconnected cluster: what is named there is pulled from the mirror, and there is nothing else.
-		"/etc/containerd/certs.d/" + spec.Mirrored + "/hosts.toml": fmt.Sprintf("server = \"https://%s\"\n[host.\"https://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = %q\n",
+		"/etc/containerd/certs.d/" + spec.Mirrored +
+			"/hosts.toml": fmt.Sprintf(
+			"server = \"https://%s\"\n[host.\"https://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = %q\n",
 			spec.Mirrored, spec.Registry, filepath.Join(m.Dir, "ca.crt")),
 		"/etc/cni/net.d/10-lab.conflist": fmt.Sprintf(`{"cniVersion":"1.0.0","name":"lab","plugins":[
  {"type":"bridge","bridge":"cni0","isGateway":true,"ipMasq":false,"hairpinMode":true,

@@ -11,14 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bareModules are what LVM and its tests use; the rest of device-mapper is loaded by the kernel when a table asks for it.
+// bareModules are what LVM and its tests use; the rest of device-mapper is loaded by the kernel when a table asks for
+// it.
 var bareModules = []string{"dm-mod", "dm-thin-pool", "dm-snapshot", "loop", "configfs"}
 
 // kubeModules are what pods and kube-proxy use.
 var kubeModules = []string{
 	"bridge", "br_netfilter", "veth",
-	"xt_conntrack", "xt_comment", "xt_addrtype", "xt_MASQUERADE", "xt_mark", "xt_multiport", "xt_statistic", "xt_nat", "xt_tcpudp",
-	"ipt_REJECT", "iptable_nat", "iptable_filter", "iptable_mangle", "ip6table_nat", "ip6table_filter", "ip6table_mangle", "nf_nat",
+	"xt_conntrack", "xt_comment", "xt_addrtype", "xt_MASQUERADE", "xt_mark", "xt_multiport", "xt_statistic",
+	"xt_nat", "xt_tcpudp",
+	"ipt_REJECT", "iptable_nat", "iptable_filter", "iptable_mangle", "ip6table_nat", "ip6table_filter",
+	"ip6table_mangle", "nf_nat",
 }
 
 // loadModules makes the kernel's modules findable where modprobe looks, and loads those that are surely needed.
@@ -95,7 +98,8 @@ func moduleDeps(path string) (map[string][]string, error) {
 	for lines.Scan() {
 		file, needs, ok := strings.Cut(lines.Text(), ":")
 		if ok {
-			deps[moduleName(strings.TrimSuffix(filepath.Base(file), ".ko"))] = append([]string{file}, strings.Fields(needs)...)
+			deps[moduleName(strings.TrimSuffix(filepath.Base(file), ".ko"))] = append([]string{file},
+				strings.Fields(needs)...)
 		}
 	}
 	return deps, lines.Err()

@@ -21,8 +21,8 @@ const (
 // another one, and kubelet's mounts have to propagate.
 var onRootDisk = []string{containerdDir, kubeletDir, labDir}
 
-// mountRoot lays the node's root disk over the host's root, which hostfs shows read-only. What the node writes is on the root disk,
-// and still there after a restart, as on a real machine.
+// mountRoot lays the node's root disk over the host's root, which hostfs shows read-only. What the node writes is on
+// the root disk, and still there after a restart, as on a real machine.
 func (m *machine) mountRoot() error {
 	if err := mountAll([]mount{
 		{"proc", "/proc", "proc", 0, ""},
@@ -33,7 +33,8 @@ func (m *machine) mountRoot() error {
 	if err := loadModules(m.Flavor.Root, "overlay"); err != nil {
 		return err
 	}
-	// The host keeps what the node wrote even when the node's process is killed: a barrier would only cost a sync of the host's disk.
+	// The host keeps what the node wrote even when the node's process is killed: a barrier would only cost a sync of
+	// the host's disk.
 	if err := mountAll([]mount{{rootDisk, "/mnt", "ext4", unix.MS_NOATIME, "barrier=0"}}); err != nil {
 		return err
 	}
@@ -52,8 +53,8 @@ func (m *machine) mountRoot() error {
 	return switchRoot("/mnt/root")
 }
 
-// overlays lays the root disk over the machine's root; or over the root of the node's flavor, and over the machine's folders
-// that such a node shows.
+// overlays lays the root disk over the machine's root; or over the root of the node's flavor, and over the machine's
+// folders that such a node shows.
 func (m *machine) overlays() error {
 	if m.Flavor.Root == "" {
 		return overlay("/", "/mnt", "/mnt/root")
@@ -69,8 +70,8 @@ func (m *machine) overlays() error {
 	return nil
 }
 
-// overlayOfMachine shows a folder of the machine. It is a hostfs of its own: an overlay takes no lower layer that is inside
-// of another one.
+// overlayOfMachine shows a folder of the machine. It is a hostfs of its own: an overlay takes no lower layer that is
+// inside of another one.
 func overlayOfMachine(dir, disk, target string) error {
 	lower := disk + "/lower"
 	if err := mountAll([]mount{{"hostfs", lower, "hostfs", unix.MS_RDONLY, dir}}); err != nil {
@@ -81,11 +82,13 @@ func overlayOfMachine(dir, disk, target string) error {
 
 // overlay mounts a folder with what the node writes to it, which is in the folder disk.
 func overlay(lower, disk, target string) error {
-	upper, work := disk+"/upper", disk+"/work"
+	upper := disk + "/upper"
+	work := disk + "/work"
 	if err := mkdirs(upper, work); err != nil {
 		return err
 	}
-	return mountAll([]mount{{"overlay", target, "overlay", 0, "lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work}})
+	return mountAll([]mount{{"overlay", target, "overlay", 0,
+		"lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work}})
 }
 
 func switchRoot(root string) error {
@@ -154,7 +157,8 @@ type mount struct {
 
 func mountAll(mounts []mount) error {
 	for _, mt := range mounts {
-		if err := os.MkdirAll(mt.target, 0o755); err != nil && !errors.Is(err, unix.EROFS) && !errors.Is(err, unix.ENOTDIR) {
+		if err := os.MkdirAll(mt.target, 0o755); err != nil && !errors.Is(err, unix.EROFS) &&
+			!errors.Is(err, unix.ENOTDIR) {
 			return err
 		}
 		if err := unix.Mount(mt.source, mt.target, mt.kind, mt.flags, mt.options); err != nil {

@@ -14,10 +14,10 @@ const (
 	divertLimit = 20 * time.Second
 )
 
-// divertRules send the first packet of each connection from or to a Pod to the queue of kube-network-policies, which decides. They are the
-// rules that it makes with nftables itself, in a table that comes before source NAT as well: the kernel of User Mode Linux has nftables
-// without the families inet and ip. Where nobody serves the queue, packets are dropped. What root on the node sends, such as a probe of
-// kubelet, is not asked about.
+// divertRules send the first packet of each connection from or to a Pod to the queue of kube-network-policies, which
+// decides. They are the rules that it makes with nftables itself, in a table that comes before source NAT as well: the
+// kernel of User Mode Linux has nftables without the families inet and ip. Where nobody serves the queue, packets are
+// dropped. What root on the node sends, such as a probe of kubelet, is not asked about.
 var divertRules = fmt.Sprintf(`*mangle
 -A POSTROUTING -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN
 -A POSTROUTING -m owner --uid-owner 0 -j RETURN

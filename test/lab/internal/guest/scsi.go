@@ -226,8 +226,8 @@ func (s *scsi) find(name string) (scsiDisk, error) {
 	return scsiDisk{}, fmt.Errorf("no SCSI disk %q", name)
 }
 
-// save records the disks, with their files, so that a power cut does not undo it. It flushes the file system of the folder
-// alone: other ones can wait for a full thin pool.
+// save records the disks, with their files, so that a power cut does not undo it. It flushes the file system of the
+// folder alone: other ones can wait for a full thin pool.
 func (s *scsi) save() error {
 	if err := spec.Save(filepath.Join(scsiDir, "disks.json"), s.disks); err != nil {
 		return err

@@ -12,15 +12,16 @@ import (
 
 const udevLimit = 20 * time.Second
 
-// udev starts the daemon and tells it of the block devices only: of the two hundred devices that "udevadm trigger" would
-// go through, nothing else is looked at on a node.
+// udev starts the daemon and tells it of the block devices only: of the two hundred devices that "udevadm trigger"
+// would go through, nothing else is looked at on a node.
 func (m *machine) udev() error {
 	log, err := m.log("udevd")
 	if err != nil {
 		return err
 	}
 	cmd := exec.Command("/lib/systemd/systemd-udevd")
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Stdout = log
+	cmd.Stderr = log
 	if _, err := m.reaper.Start(cmd); err != nil {
 		return err
 	}
@@ -41,7 +42,10 @@ func (m *machine) udev() error {
 
 // udevListens tells whether a process gets the kernel's events: what is triggered before that is lost.
 func udevListens() bool {
-	const kobjectUevent, kernelGroup = "15", 1
+	const (
+		kobjectUevent = "15"
+		kernelGroup   = 1
+	)
 	sockets, err := os.ReadFile("/proc/net/netlink")
 	if err != nil {
 		return false

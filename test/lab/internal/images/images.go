@@ -28,7 +28,8 @@ import (
 // BusyboxProgram is Debian's static busybox.
 const BusyboxProgram = "/usr/bin/busybox"
 
-// Busybox is an image of Debian's busybox with a link for each of the commands that it has, and of further files (path in the image to path here).
+// Busybox is an image of Debian's busybox with a link for each of the commands that it has, and of further files (path
+// in the image to path here).
 func Busybox(applets []string, more map[string]string) (v1.Image, error) {
 	links := map[string]string{}
 	for _, applet := range applets {
@@ -61,8 +62,8 @@ func Program(program string) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// Unprivileged is the image of a program in the root folder, for a user other than root, with further files (path in the image to path
-// here).
+// Unprivileged is the image of a program in the root folder, for a user other than root, with further files (path in
+// the image to path here).
 func Unprivileged(program string, more map[string]string) (v1.Image, error) {
 	name := filepath.Base(program)
 	files := map[string]string{name: program}
@@ -75,7 +76,8 @@ func Unprivileged(program string, more map[string]string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.Config.Entrypoint, config.Config.User = []string{"/" + name}, "65532:65532"
+	config.Config.Entrypoint = []string{"/" + name}
+	config.Config.User = "65532:65532"
 	return mutate.ConfigFile(img, config)
 }
 
@@ -96,7 +98,8 @@ func build(command []string, files, links map[string]string) (v1.Image, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o755, Size: int64(len(data))}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path, Mode: 0o755,
+			Size: int64(len(data))}); err != nil {
 			return nil, err
 		}
 		if _, err := w.Write(data); err != nil {
@@ -104,14 +107,18 @@ func build(command []string, files, links map[string]string) (v1.Image, error) {
 		}
 	}
 	for path, target := range links {
-		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path, Linkname: target, Mode: 0o777}); err != nil {
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: path, Linkname: target,
+			Mode: 0o777}); err != nil {
 			return nil, err
 		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, err
 	}
-	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(buf.Bytes())), nil })
+	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser,
+		error) {
+		return io.NopCloser(bytes.NewReader(buf.Bytes())), nil
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +130,8 @@ func build(command []string, files, links map[string]string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.OS, config.Architecture = "linux", "amd64"
+	config.OS = "linux"
+	config.Architecture = "amd64"
 	config.Config.Cmd = command
 	config.Config.Env = []string{"PATH=/bin"}
 	return mutate.ConfigFile(img, config)
@@ -231,7 +239,8 @@ func (p Pusher) Push(ctx context.Context, ref string, img v1.Image) (string, err
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(p.CA)
-	transport := &http.Transport{DialContext: p.Dial, TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}
+	transport := &http.Transport{DialContext: p.Dial,
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS13}}
 	defer transport.CloseIdleConnections()
 	if err := remote.Write(tag, img, remote.WithContext(ctx), remote.WithTransport(transport)); err != nil {
 		return "", fmt.Errorf("push %s: %w", ref, err)

@@ -39,7 +39,8 @@ func (ca *CA) Issue(r Request) (pki.Pair, error) {
 	if len(r.Hosts) > 0 {
 		usages = append(usages, x509.ExtKeyUsageServerAuth)
 	}
-	return ca.Authority.Issue(pki.Request{Name: r.User, Groups: r.Groups, Hosts: r.Hosts, Usages: usages, Now: time.Now(), Validity: validity})
+	return ca.Authority.Issue(pki.Request{Name: r.User, Groups: r.Groups, Hosts: r.Hosts, Usages: usages,
+		Now: time.Now(), Validity: validity})
 }
 
 // Write writes NAME.crt and NAME.key into a folder.

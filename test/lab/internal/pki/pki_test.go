@@ -36,8 +36,11 @@ func newCA(t *testing.T) *CA {
 }
 
 func TestOnlyTheLabsOwnAreTrusted(t *testing.T) {
-	ca, other := newCA(t), newCA(t)
-	server, friend, stranger := folder(t, ca, "server.lab", "10.0.0.1"), folder(t, ca), folder(t, other)
+	ca := newCA(t)
+	other := newCA(t)
+	server := folder(t, ca, "server.lab", "10.0.0.1")
+	friend := folder(t, ca)
+	stranger := folder(t, other)
 	for name, c := range map[string]struct {
 		client, host string
 		ok           bool

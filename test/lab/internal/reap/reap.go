@@ -1,5 +1,5 @@
-// Package reap starts and waits for children in a process that is the first of its PID namespace, and so has to wait for
-// orphans too. exec.Cmd.Wait cannot be used there: it and the wait for orphans would take each other's children.
+// Package reap starts and waits for children in a process that is the first of its PID namespace, and so has to wait
+// for orphans too. exec.Cmd.Wait cannot be used there: it and the wait for orphans would take each other's children.
 package reap
 
 import (

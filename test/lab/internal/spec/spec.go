@@ -51,7 +51,8 @@ type Disk struct {
 	Size int64  `json:"size"`
 	// Letter of a plain disk: "b" is /dev/ubdb.
 	Letter string `json:"letter,omitempty"`
-	// Device is the disk's path on the node, for example /dev/ubdb or /dev/sda. A SCSI disk may get another one after a restart.
+	// Device is the disk's path on the node, for example /dev/ubdb or /dev/sda. A SCSI disk may get another one after a
+	// restart.
 	Device string `json:"device,omitempty"`
 	// Serial is what udev says of it; for a SCSI disk the kernel says the same.
 	Serial string `json:"serial,omitempty"`
@@ -164,7 +165,8 @@ type Kernel struct {
 // GuestEnv names the environment variable, set on the node's kernel command line, with the path of the Guest file.
 const GuestEnv = "LVMS_LAB_NODE"
 
-// Save writes v as JSON to a file that only root can read. After a power cut the file has either the old or the new content.
+// Save writes v as JSON to a file that only root can read. After a power cut the file has either the old or the new
+// content.
 func Save(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -196,5 +198,6 @@ func Load(path string, v any) error {
 
 // PathEnv is a PATH of the folders followed by the machine's own.
 func PathEnv(folders []string) string {
-	return "PATH=" + strings.Join(append(folders[:len(folders):len(folders)], "/usr/sbin", "/usr/bin", "/sbin", "/bin"), ":")
+	return "PATH=" + strings.Join(append(folders[:len(folders):len(folders)], "/usr/sbin", "/usr/bin",
+		"/sbin", "/bin"), ":")
 }

@@ -98,8 +98,9 @@ func (s *supervisor) openShift(ctx context.Context) error {
 	if err := s.kube.apply(ctx, base+"infrastructures/cluster", []byte(infrastructure)); err != nil {
 		return err
 	}
-	status := fmt.Sprintf(`{"status":{"platform":"None","platformStatus":{"type":"None"},"infrastructureName":%q,"controlPlaneTopology":%q,`+
-		`"infrastructureTopology":%q,"apiServerURL":"https://api.lab:6443","apiServerInternalURI":"https://api-int.lab:6443","etcdDiscoveryDomain":"","cpuPartitioning":"None"}}`, s.Name, topology, topology)
+	status := fmt.Sprintf(
+		`{"status":{"platform":"None","platformStatus":{"type":"None"},"infrastructureName":%q,"controlPlaneTopology":%q,`+
+			`"infrastructureTopology":%q,"apiServerURL":"https://api.lab:6443","apiServerInternalURI":"https://api-int.lab:6443","etcdDiscoveryDomain":"","cpuPartitioning":"None"}}`, s.Name, topology, topology)
 	if err := s.kube.merge(ctx, base+"infrastructures/cluster/status", status); err != nil {
 		return err
 	}

@@ -56,7 +56,8 @@ func (s *supervisor) readyNodes(ctx context.Context) error {
 				if err := n.awaitReady(ctx, nodeReadyLimit); err != nil {
 					return err
 				}
-				return s.kube.merge(ctx, "/api/v1/nodes/"+n.spec.Name, `{"metadata":{"labels":{"node-role.kubernetes.io/worker":""}}}`)
+				return s.kube.merge(ctx, "/api/v1/nodes/"+n.spec.Name,
+					`{"metadata":{"labels":{"node-role.kubernetes.io/worker":""}}}`)
 			})
 		})
 	}
@@ -80,7 +81,7 @@ func parallel(ctx context.Context, do ...func(context.Context) error) error {
 	return firstCause(errs)
 }
 
-// firstCause leaves out the errors of those that were only cancelled since another one failed.
+// firstCause leaves out the errors of those that were only canceled since another one failed.
 func firstCause(errs []error) error {
 	var causes []error
 	for _, err := range errs {

@@ -36,9 +36,11 @@ func (s *supervisor) certificates() error {
 			return err
 		}
 	}
-	kubernetes := []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc." + spec.ClusterDomain}
+	kubernetes := []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc",
+		"kubernetes.default.svc." + spec.ClusterDomain}
 	for name, request := range map[string]pki.Request{
-		"apiserver":           {User: "kube-apiserver", Hosts: append(kubernetes, spec.HostIP, spec.ServiceIP, "localhost", "127.0.0.1")},
+		"apiserver": {User: "kube-apiserver",
+			Hosts: append(kubernetes, spec.HostIP, spec.ServiceIP, "localhost", "127.0.0.1")},
 		"registry":            {User: "registry", Hosts: []string{spec.RegistryHost, spec.HostIP}},
 		"admin":               {User: "admin", Groups: []string{masters}},
 		"kubelet-client":      {User: "kube-apiserver-kubelet-client", Groups: []string{masters}},
@@ -72,7 +74,8 @@ func (s *supervisor) nodeCertificates(n spec.Node) error {
 	if s.Bare {
 		return nil
 	}
-	kubelet := pki.Request{User: "system:node:" + n.Name, Groups: []string{"system:nodes"}, Hosts: []string{n.IP(), n.Name}}
+	kubelet := pki.Request{User: "system:node:" + n.Name, Groups: []string{"system:nodes"},
+		Hosts: []string{n.IP(), n.Name}}
 	if err := s.issue(dir, "kubelet", kubelet); err != nil {
 		return err
 	}

@@ -44,10 +44,12 @@ func (s *supervisor) serviceCA(context.Context) error {
 	return err
 }
 
-// prometheusOperatorAddress is in the lab's network. The default port is that of other programs beside the control plane.
+// prometheusOperatorAddress is in the lab's network. The default port is that of other programs beside the control
+// plane.
 const prometheusOperatorAddress = "127.0.0.1:8765"
 
-// prometheusOperator runs beside the control plane. What it starts runs on the nodes, from images of the lab's registry.
+// prometheusOperator runs beside the control plane. What it starts runs on the nodes, from images of the lab's
+// registry.
 func (s *supervisor) prometheusOperator(ctx context.Context) error {
 	pusher := images.Pusher{CA: s.ca.PEM(), Dial: dialRegistry}
 	for _, name := range []string{"prometheus", "prometheus-config-reloader"} {
@@ -55,13 +57,15 @@ func (s *supervisor) prometheusOperator(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := pushBuilt(ctx, pusher, name, func() (v1.Image, error) { return images.Program(program) }); err != nil {
+		if err := pushBuilt(ctx, pusher, name,
+			func() (v1.Image, error) { return images.Program(program) }); err != nil {
 			return err
 		}
 	}
 	operator, err := s.essential("prometheus-operator", "prometheus-operator", nil,
 		"--apiserver", "https://"+spec.APIServer, "--ca-file", cert("ca.crt"),
-		"--cert-file", cert("prometheus-operator.crt"), "--key-file", cert("prometheus-operator.key"), "--web.listen-address", prometheusOperatorAddress,
+		"--cert-file", cert("prometheus-operator.crt"), "--key-file", cert("prometheus-operator.key"),
+		"--web.listen-address", prometheusOperatorAddress,
 		"--prometheus-config-reloader", spec.Registry+"/prometheus-config-reloader:1",
 		// Its Pods share a processor with all others of the node.
 		"--config-reloader-cpu-request", "0", "--config-reloader-cpu-limit", "0",
@@ -90,8 +94,8 @@ func healthy(ctx context.Context, url string) error {
 	return nil
 }
 
-// networkPolicies installs kube-network-policies as its own manifest does, with the image of the lab's registry, and waits until each node
-// has it.
+// networkPolicies installs kube-network-policies as its own manifest does, with the image of the lab's registry, and
+// waits until each node has it.
 func (s *supervisor) networkPolicies(ctx context.Context) error {
 	pusher := images.Pusher{CA: s.ca.PEM(), Dial: dialRegistry}
 	if err := s.pushPrograms(ctx, pusher, "kube-network-policies", "netpol"); err != nil {
@@ -101,7 +105,8 @@ func (s *supervisor) networkPolicies(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	manifest = regexp.MustCompile(`image: \S+`).ReplaceAll(manifest, []byte("image: "+spec.Registry+"/kube-network-policies:1"))
+	manifest = regexp.MustCompile(`image: \S+`).ReplaceAll(manifest,
+		[]byte("image: "+spec.Registry+"/kube-network-policies:1"))
 	if err := s.applyAll(ctx, manifest); err != nil {
 		return fmt.Errorf("%s: %w", s.NetworkPolicies, err)
 	}
@@ -111,11 +116,13 @@ func (s *supervisor) networkPolicies(ctx context.Context) error {
 				NumberReady int `json:"numberReady"`
 			} `json:"status"`
 		}
-		if err := s.kube.get(ctx, "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-network-policies", &set); err != nil {
+		if err := s.kube.get(ctx, "/apis/apps/v1/namespaces/kube-system/daemonsets/kube-network-policies",
+			&set); err != nil {
 			return err
 		}
 		if set.Status.NumberReady != len(s.Nodes) {
-			return fmt.Errorf("%d Pods of kube-network-policies are ready, want %d", set.Status.NumberReady, len(s.Nodes))
+			return fmt.Errorf("%d Pods of kube-network-policies are ready, want %d",
+				set.Status.NumberReady, len(s.Nodes))
 		}
 		return nil
 	})

@@ -13,8 +13,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// serveControl answers on a socket in the state folder, which only root can enter. The method CONNECT is the way into the
-// lab's network: to the API server, the registry and the nodes' agents.
+// serveControl answers on a socket in the state folder, which only root can enter. The method CONNECT is the way into
+// the lab's network: to the API server, the registry and the nodes' agents.
 func (s *supervisor) serveControl(ctx context.Context) error {
 	_ = os.Remove(spec.Socket)
 	listener, err := net.Listen("unix", spec.Socket)
@@ -97,8 +97,8 @@ func answer(w http.ResponseWriter, body any, err error) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// connect joins the caller with an address in the lab. A node that is gone ends no connection, so its end does: TCP would find out after two
-// minutes and a half.
+// connect joins the caller with an address in the lab. A node that is gone ends no connection, so its end does: TCP
+// would find out after two minutes and a half.
 func (s *supervisor) connect(w http.ResponseWriter, r *http.Request) {
 	target, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(r.Context(), "tcp", r.Host)
 	if err != nil {

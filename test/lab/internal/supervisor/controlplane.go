@@ -16,7 +16,8 @@ const (
 	etcdURL        = "http://127.0.0.1:2379"
 )
 
-// What Pods ask the API server for is noted, apart from those of Kubernetes itself: so a test can tell which of their rights they use.
+// What Pods ask the API server for is noted, apart from those of Kubernetes itself: so a test can tell which of their
+// rights they use.
 const (
 	auditPolicyFile = "audit-policy.yaml"
 	auditPolicy     = `
@@ -36,7 +37,8 @@ func cert(name string) string { return filepath.Join(spec.CertDir, name) }
 
 // controlPlane starts etcd and the API server, and the rest when they answer.
 func (s *supervisor) controlPlane(ctx context.Context) error {
-	if _, err := s.essential("etcd", "etcd", nil, "--data-dir", "etcd", "--listen-client-urls", etcdURL, "--advertise-client-urls", etcdURL,
+	if _, err := s.essential("etcd", "etcd", nil, "--data-dir", "etcd", "--listen-client-urls", etcdURL,
+		"--advertise-client-urls", etcdURL,
 		"--listen-peer-urls", "http://127.0.0.1:2380", "--unsafe-no-fsync", "--log-level", "warn"); err != nil {
 		return err
 	}
@@ -76,21 +78,25 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 		return err
 	}
 	if _, err := s.essential("controller-manager", "kube-controller-manager", nil,
-		"--kubeconfig", cert("controller-manager.kubeconfig"), "--leader-elect=false", "--use-service-account-credentials",
+		"--kubeconfig", cert("controller-manager.kubeconfig"), "--leader-elect=false",
+		"--use-service-account-credentials",
 		"--service-account-private-key-file", cert("sa.key"), "--root-ca-file", cert("ca.crt"),
 		"--cluster-signing-cert-file", cert("ca.crt"), "--cluster-signing-key-file", cert("ca.key"),
-		// As on OpenShift. With the default of 20 a second, the binding of 50 claims takes longer than making their volumes.
+		// As on OpenShift. With the default of 20 a second, the binding of 50 claims takes longer than making their
+		// volumes.
 		"--kube-api-qps=150", "--kube-api-burst=300",
 		// every node's range is in its own network configuration, so that nodes can register in any order
 		"--allocate-node-cidrs=false", "--cluster-cidr", spec.PodCIDR,
 	); err != nil {
 		return err
 	}
-	_, err = s.essential("scheduler", "kube-scheduler", nil, "--kubeconfig", cert("scheduler.kubeconfig"), "--leader-elect=false")
+	_, err = s.essential("scheduler", "kube-scheduler", nil, "--kubeconfig", cert("scheduler.kubeconfig"),
+		"--leader-elect=false")
 	return err
 }
 
-// admissionPlugins are those beyond the defaults. OpenShift lets nobody block the deletion of an owner whose finalizers he may not change.
+// admissionPlugins are those beyond the defaults. OpenShift lets nobody block the deletion of an owner whose finalizers
+// he may not change.
 func (s *supervisor) admissionPlugins() string {
 	plugins := "NodeRestriction"
 	if s.OpenShift {

@@ -93,7 +93,8 @@ func (n *node) plug(ctx context.Context, d spec.Disk) error {
 	if _, err := n.call(ctx, wire.Request{Op: wire.OpUbdAdd, Disk: args}); err != nil {
 		return err
 	}
-	if _, err := uml.Console(spec.RunDir, n.spec.Name, fmt.Sprintf("config ubd%s=%s", d.Letter, n.diskFile(d.Name))); err != nil {
+	if _, err := uml.Console(spec.RunDir, n.spec.Name,
+		fmt.Sprintf("config ubd%s=%s", d.Letter, n.diskFile(d.Name))); err != nil {
 		return err
 	}
 	_, err := n.call(ctx, wire.Request{Op: wire.OpSettle, Disk: args})
@@ -117,7 +118,8 @@ func (n *node) unplug(ctx context.Context, d spec.Disk) error {
 
 func (n *node) addSCSI(ctx context.Context, d spec.Disk) (spec.Disk, error) {
 	d.Serial = n.serial(d)
-	device, err := n.call(ctx, wire.Request{Op: wire.OpSCSIAdd, Disk: wire.DiskArgs{Name: d.Name, Serial: d.Serial, Size: d.Size}})
+	device, err := n.call(ctx, wire.Request{Op: wire.OpSCSIAdd,
+		Disk: wire.DiskArgs{Name: d.Name, Serial: d.Serial, Size: d.Size}})
 	if err != nil {
 		return d, err
 	}

@@ -21,8 +21,9 @@ const (
 // errNoName says that there is no such name.
 var errNoName = errors.New("no such name")
 
-// serveDNS answers for the names of services, and for the registry's. It asks the API server each time: that is slower than
-// what a cluster's DNS does, and needs nothing on the nodes. It answers over UDP alone, and there are no names outside of the lab.
+// serveDNS answers for the names of services, and for the registry's. It asks the API server each time: that is slower
+// than what a cluster's DNS does, and needs nothing on the nodes. It answers over UDP alone, and there are no names
+// outside of the lab.
 func (s *supervisor) serveDNS() error {
 	conn, err := net.ListenPacket("udp4", spec.HostIP+":53")
 	if err != nil {
@@ -57,7 +58,8 @@ func (s *supervisor) answerDNS(ctx context.Context, query []byte) ([]byte, error
 	}
 	ips, err := s.lookup(ctx, strings.TrimSuffix(strings.ToLower(question.Name.String()), "."))
 	reply := dnsmessage.Message{
-		Header:    dnsmessage.Header{ID: header.ID, Response: true, Authoritative: true, RecursionDesired: header.RecursionDesired, RecursionAvailable: true},
+		Header: dnsmessage.Header{ID: header.ID, Response: true, Authoritative: true,
+			RecursionDesired: header.RecursionDesired, RecursionAvailable: true},
 		Questions: []dnsmessage.Question{question},
 	}
 	switch {
@@ -68,8 +70,9 @@ func (s *supervisor) answerDNS(ctx context.Context, query []byte) ([]byte, error
 	case question.Type == dnsmessage.TypeA:
 		for _, ip := range ips {
 			reply.Answers = append(reply.Answers, dnsmessage.Resource{
-				Header: dnsmessage.ResourceHeader{Name: question.Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: dnsTTL},
-				Body:   &dnsmessage.AResource{A: [4]byte(ip.To4())},
+				Header: dnsmessage.ResourceHeader{Name: question.Name, Type: dnsmessage.TypeA,
+					Class: dnsmessage.ClassINET, TTL: dnsTTL},
+				Body: &dnsmessage.AResource{A: [4]byte(ip.To4())},
 			})
 		}
 	}

@@ -27,7 +27,8 @@ func newKube(dir string) (*kube, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &kube{client: &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: config}}}, nil
+	return &kube{client: &http.Client{Timeout: 30 * time.Second,
+		Transport: &http.Transport{TLSClientConfig: config}}}, nil
 }
 
 // ready asks whether the API server is ready.
@@ -113,7 +114,8 @@ func (k *kube) endpointIPs(ctx context.Context, namespace, service string) ([]ne
 		} `json:"items"`
 	}
 	query := "?labelSelector=" + url.QueryEscape("kubernetes.io/service-name="+service)
-	if err := k.get(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+url.PathEscape(namespace)+"/endpointslices"+query, &slices); err != nil {
+	if err := k.get(ctx, "/apis/discovery.k8s.io/v1/namespaces/"+url.PathEscape(namespace)+"/endpointslices"+query,
+		&slices); err != nil {
 		return nil, err
 	}
 	var ips []net.IP

@@ -51,7 +51,8 @@ func (s *supervisor) network() error {
 func tapName(n spec.Node) string { return "tap-" + n.Name }
 
 func addTap(bridge netlink.Link, n spec.Node) error {
-	tap := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: tapName(n)}, Mode: netlink.TUNTAP_MODE_TAP, Flags: netlink.TUNTAP_DEFAULTS | netlink.TUNTAP_VNET_HDR}
+	tap := &netlink.Tuntap{LinkAttrs: netlink.LinkAttrs{Name: tapName(n)}, Mode: netlink.TUNTAP_MODE_TAP,
+		Flags: netlink.TUNTAP_DEFAULTS | netlink.TUNTAP_VNET_HDR}
 	if err := netlink.LinkAdd(tap); err != nil {
 		return err
 	}

@@ -122,14 +122,16 @@ func (n *node) makeRootDisk() error {
 	if err := sparse(file, rootDiskBytes); err != nil {
 		return err
 	}
-	cmd := exec.Command("/usr/sbin/mkfs.ext4", "-q", "-F", "-m", "0", "-i", "65536", "-E", "lazy_itable_init=1,lazy_journal_init=1,nodiscard", file)
+	cmd := exec.Command("/usr/sbin/mkfs.ext4", "-q", "-F", "-m", "0", "-i", "65536", "-E",
+		"lazy_itable_init=1,lazy_journal_init=1,nodiscard", file)
 	log := filepath.Join(spec.NodeLogDir(n.spec.Name), "mkfs.log")
 	out, err := os.Create(log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = out.Close() }()
-	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Stdout = out
+	cmd.Stderr = out
 	child, err := n.lab.reaper.Start(cmd)
 	if err != nil {
 		return err
@@ -147,7 +149,8 @@ func (n *node) boot(ctx context.Context) error {
 		return fmt.Errorf("node %s is %s", n.spec.Name, st.State)
 	}
 	guest := spec.Guest{
-		Lab: n.lab.Name, Node: n.spec, Bare: n.lab.Bare, MaxRestartPeriod: n.lab.MaxRestartPeriod, Flavor: n.lab.Flavor, Policies: n.lab.NetworkPolicies != "", Path: n.lab.Path,
+		Lab: n.lab.Name, Node: n.spec, Bare: n.lab.Bare, MaxRestartPeriod: n.lab.MaxRestartPeriod, Flavor: n.lab.Flavor,
+		Policies: n.lab.NetworkPolicies != "", Path: n.lab.Path,
 		Dir: filepath.Join(n.dir(), spec.CertDir), LogDir: filepath.Join(n.lab.State, spec.NodeLogDir(n.spec.Name)),
 	}
 	file := filepath.Join(n.dir(), "guest.json")
@@ -160,7 +163,8 @@ func (n *node) boot(ctx context.Context) error {
 		Disks: n.diskFiles(), Env: []string{spec.GuestEnv + "=" + file},
 	}
 	env := []string{"TMPDIR=" + filepath.Join(n.lab.State, spec.RunDir)}
-	args := slices.Concat([]string{"-c", n.cpu(), "/usr/bin/env"}, n.kernelEnv(), []string{n.lab.Kernel.Program}, machine.Args())
+	args := slices.Concat([]string{"-c", n.cpu(), "/usr/bin/env"}, n.kernelEnv(),
+		[]string{n.lab.Kernel.Program}, machine.Args())
 	proc, err := n.lab.launch(filepath.Join(n.spec.Name, "console"), "/usr/bin/taskset", args, env)
 	if err != nil {
 		return err
@@ -246,8 +250,8 @@ func (n *node) bootID(ctx context.Context) (string, error) {
 	return n.call(ctx, wire.Request{Op: wire.OpBootID})
 }
 
-// answers asks a node that boots whether its agent is there. What is sent before its network is up is lost, and would be sent
-// again only after seconds: so it is not waited for.
+// answers asks a node that boots whether its agent is there. What is sent before its network is up is lost, and would
+// be sent again only after seconds: so it is not waited for.
 func (n *node) answers(ctx context.Context) error {
 	conn, err := (&net.Dialer{Timeout: 300 * time.Millisecond}).DialContext(ctx, "tcp", n.spec.Agent())
 	if err != nil {

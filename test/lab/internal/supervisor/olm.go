@@ -18,10 +18,12 @@ import (
 // olmNamespace is where the lifecycle manager is, and where catalogs are that all namespaces can use.
 const olmNamespace = "olm"
 
-// lifecycleManager starts the two operators of OLM beside the control plane, as the rest of it, and gives the cluster the images that they
-// start Pods of. They log that they cannot both listen for metrics at the same port, which nobody asks for here.
+// lifecycleManager starts the two operators of OLM beside the control plane, as the rest of it, and gives the cluster
+// the images that they start Pods of. They log that they cannot both listen for metrics at the same port, which nobody
+// asks for here.
 func (s *supervisor) lifecycleManager(ctx context.Context) error {
-	if err := s.kube.apply(ctx, "/api/v1/namespaces/"+olmNamespace, []byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+olmNamespace+`"}}`)); err != nil {
+	if err := s.kube.apply(ctx, "/api/v1/namespaces/"+olmNamespace,
+		[]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+olmNamespace+`"}}`)); err != nil {
 		return err
 	}
 	pusher := images.Pusher{CA: s.ca.PEM(), Dial: dialRegistry}
@@ -35,20 +37,24 @@ func (s *supervisor) lifecycleManager(ctx context.Context) error {
 	if err := s.reachServices(); err != nil {
 		return err
 	}
-	env := []string{"KUBECONFIG=" + cert("olm.kubeconfig"), "OPERATOR_NAMESPACE=" + olmNamespace, "OPERATOR_NAME=olm-operator"}
-	if _, err := s.essential("olm", "olm", env, "--namespace", olmNamespace, "--writeStatusName", "", "--writePackageServerStatusName", ""); err != nil {
+	env := []string{"KUBECONFIG=" + cert("olm.kubeconfig"), "OPERATOR_NAMESPACE=" + olmNamespace,
+		"OPERATOR_NAME=olm-operator"}
+	if _, err := s.essential("olm", "olm", env, "--namespace", olmNamespace, "--writeStatusName", "",
+		"--writePackageServerStatusName", ""); err != nil {
 		return err
 	}
-	_, err := s.essential("catalog", "catalog", env, "--kubeconfig", cert("olm.kubeconfig"), "--namespace", olmNamespace,
+	_, err := s.essential("catalog", "catalog", env, "--kubeconfig", cert("olm.kubeconfig"),
+		"--namespace", olmNamespace,
 		"--opmImage", spec.Registry+"/opm:1", "--util-image", spec.Registry+"/olm-util:1", "--interval", "30s")
 	return err
 }
 
-// reachServices lets the processes beside the control plane find the Services of the cluster, as the API servers of catalogs are: by their
-// names, and by way of the first node, whose kube-proxy knows them.
+// reachServices lets the processes beside the control plane find the Services of the cluster, as the API servers of
+// catalogs are: by their names, and by way of the first node, whose kube-proxy knows them.
 func (s *supervisor) reachServices() error {
 	resolver := filepath.Join(spec.RunDir, "resolv.conf")
-	if err := os.WriteFile(resolver, fmt.Appendf(nil, "nameserver %s\nsearch %s\n", spec.HostIP, spec.ClusterDomain), 0o644); err != nil {
+	if err := os.WriteFile(resolver, fmt.Appendf(nil, "nameserver %s\nsearch %s\n", spec.HostIP, spec.ClusterDomain),
+		0o644); err != nil {
 		return err
 	}
 	if err := unix.Mount(resolver, "/etc/resolv.conf", "", unix.MS_BIND, ""); err != nil {

@@ -38,7 +38,8 @@ func (s *supervisor) launch(name, program string, args, env []string) (*process,
 	}
 	defer func() { _ = out.Close() }()
 	cmd := exec.Command(path, args...)
-	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Stdout = out
+	cmd.Stderr = out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Env = append([]string{spec.PathEnv(s.Path), "HOME=/root"}, env...)
 	child, err := s.reaper.Start(cmd)

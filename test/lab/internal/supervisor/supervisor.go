@@ -1,5 +1,5 @@
-// Package supervisor is a lab while it runs: the first process of the lab's own PID, network and mount namespaces, and so
-// the one process that everything else in the lab dies with.
+// Package supervisor is a lab while it runs: the first process of the lab's own PID, network and mount namespaces, and
+// so the one process that everything else in the lab dies with.
 package supervisor
 
 import (
@@ -136,7 +136,8 @@ func (s *supervisor) step(ctx context.Context, text string, do func(context.Cont
 	return nil
 }
 
-// report sends a line of progress. While the lab comes up, whoever asked for it reads them: if nobody does the lab ends.
+// report sends a line of progress. While the lab comes up, whoever asked for it reads them: if nobody does the lab
+// ends.
 func (s *supervisor) report(step spec.Step) {
 	data, err := json.Marshal(step)
 	if err != nil {

@@ -8,7 +8,8 @@ import (
 )
 
 func TestAKernelIsWokenUntilItEnds(t *testing.T) {
-	cmd := exec.Command("/bin/bash", "-c", `trap 'n=$((n+1)); echo $n; [ $n = 2 ] && exit 7' ALRM; echo 0; while :; do read -rt 1 <> <(:); done`)
+	cmd := exec.Command("/bin/bash", "-c",
+		`trap 'n=$((n+1)); echo $n; [ $n = 2 ] && exit 7' ALRM; echo 0; while :; do read -rt 1 <> <(:); done`)
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -20,7 +21,8 @@ func TestAKernelIsWokenUntilItEnds(t *testing.T) {
 	if !lines.Scan() || lines.Text() != "0" {
 		t.Fatalf("got %q", lines.Text())
 	}
-	done, returned := make(chan struct{}), make(chan struct{})
+	done := make(chan struct{})
+	returned := make(chan struct{})
 	go func() { wake(cmd.Process, done); close(returned) }()
 	for _, want := range []string{"1", "2"} {
 		if !lines.Scan() || lines.Text() != want {

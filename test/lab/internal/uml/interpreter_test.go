@@ -49,8 +49,10 @@ func TestWhatIsNoDynamicProgramIsRefused(t *testing.T) {
 	copy(static, elf.ELFMAG)
 	static[elf.EI_CLASS] = byte(elf.ELFCLASS64)
 	beyond := bytes.Clone(static)
-	beyond[elfPhnum], beyond[elfPhoff+1] = 1, 0xff
-	for name, content := range map[string][]byte{"empty": nil, "text": []byte("#!/bin/sh\n" + string(make([]byte, 64))), "no headers": static, "headers beyond its end": beyond} {
+	beyond[elfPhnum] = 1
+	beyond[elfPhoff+1] = 0xff
+	for name, content := range map[string][]byte{"empty": nil, "text": []byte("#!/bin/sh\n" + string(make([]byte, 64))),
+		"no headers": static, "headers beyond its end": beyond} {
 		if _, err := withInterpreter(content, "/ld"); err == nil {
 			t.Errorf("%s: no error", name)
 		}

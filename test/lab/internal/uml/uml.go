@@ -27,7 +27,8 @@ type Machine struct {
 	Env      []string // for the first process
 }
 
-// Args is the kernel's command line. The console goes to standard output; without "con=null" it would wait for terminals.
+// Args is the kernel's command line. The console goes to standard output; without "con=null" it would wait for
+// terminals.
 func (m Machine) Args() []string {
 	args := []string{
 		fmt.Sprintf("mem=%dM", m.MemoryMB),
@@ -50,7 +51,8 @@ var hidden = []string{"/run/", "/var/run/", "/dev/", "/proc/", "/sys/"}
 // CheckPath tells whether a path can stand on a kernel's command line and is seen by a node.
 func CheckPath(path string) error {
 	if !filepath.IsAbs(path) || strings.ContainsAny(path, " ,:=\"'\n\t") {
-		return fmt.Errorf("path %q: has to be absolute and without spaces, quotes, commas, colons and equal signs", path)
+		return fmt.Errorf("path %q: has to be absolute and without spaces, quotes, commas, colons and equal signs",
+			path)
 	}
 	for _, dir := range hidden {
 		if strings.HasPrefix(filepath.Clean(path)+"/", dir) {
@@ -70,10 +72,12 @@ const (
 	mconsoleLimit   = 10 * time.Second
 )
 
-// Console sends a command ("config ubdc=FILE", "remove ubdc") to a running kernel, whose management socket is DIR/NAME/mconsole.
+// Console sends a command ("config ubdc=FILE", "remove ubdc") to a running kernel, whose management socket is
+// DIR/NAME/mconsole.
 func Console(dir, name, command string) (string, error) {
 	// An abstract address for the answer: it needs no file and goes with the socket.
-	local := &net.UnixAddr{Net: "unixgram", Name: fmt.Sprintf("@lab-mconsole-%d-%d", os.Getpid(), time.Now().UnixNano())}
+	local := &net.UnixAddr{Net: "unixgram",
+		Name: fmt.Sprintf("@lab-mconsole-%d-%d", os.Getpid(), time.Now().UnixNano())}
 	conn, err := net.ListenUnixgram("unixgram", local)
 	if err != nil {
 		return "", err

@@ -16,7 +16,8 @@ func TestArgs(t *testing.T) {
 		Disks: map[string]string{"c": "/d/c", "a": "/d/root", "b": "/d/b"}, Env: []string{"K=V"},
 	}
 	line := strings.Join(m.Args(), " ")
-	for _, want := range []string{"mem=512M", "init=/lab", "ifname=tap1,", "umid=node1 uml_dir=run/", "ubda=/d/root ubdb=/d/b ubdc=/d/c K=V"} {
+	for _, want := range []string{"mem=512M", "init=/lab", "ifname=tap1,", "umid=node1 uml_dir=run/",
+		"ubda=/d/root ubdb=/d/b ubdc=/d/c K=V"} {
 		if !strings.Contains(line, want) {
 			t.Errorf("no %q in %s", want, line)
 		}
@@ -24,7 +25,8 @@ func TestArgs(t *testing.T) {
 }
 
 func TestCheckPath(t *testing.T) {
-	for path, ok := range map[string]bool{"/a/b-c_d.e": true, "a": false, "/a b": false, "/a,b": false, "/a:b": false, "/a=b": false, "/a\nb": false, "/run/x": false, "/dev/shm": false, "/running": true, "/a/../proc/1": false} {
+	for path, ok := range map[string]bool{"/a/b-c_d.e": true, "a": false, "/a b": false, "/a,b": false, "/a:b": false,
+		"/a=b": false, "/a\nb": false, "/run/x": false, "/dev/shm": false, "/running": true, "/a/../proc/1": false} {
 		if err := CheckPath(path); (err == nil) != ok {
 			t.Errorf("%q: %v", path, err)
 		}
@@ -42,7 +44,8 @@ func fakeConsole(t *testing.T, answers ...[]byte) string {
 	if err := os.Mkdir(filepath.Join(dir, "n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Net: "unixgram", Name: filepath.Join(dir, "n", "mconsole")})
+	conn, err := net.ListenUnixgram("unixgram",
+		&net.UnixAddr{Net: "unixgram", Name: filepath.Join(dir, "n", "mconsole")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,11 +88,12 @@ func TestConsole(t *testing.T) {
 		err     error
 		fails   bool
 	}{
-		"ok":            {[][]byte{packet(false, false, "OK 6.1\n\x00")}, "version", "OK 6.1", nil, false},
-		"in two pieces": {[][]byte{packet(false, true, "OK "), packet(false, false, "6.1")}, "version", "OK 6.1", nil, false},
-		"in use":        {[][]byte{packet(true, false, "Device is currently open")}, "remove ubdb", "", ErrBusy, true},
-		"refused":       {[][]byte{packet(true, false, "Unknown command")}, "frobnicate", "", nil, true},
-		"too long":      {nil, strings.Repeat("x", mconsoleData), "", nil, true},
+		"ok": {[][]byte{packet(false, false, "OK 6.1\n\x00")}, "version", "OK 6.1", nil, false},
+		"in two pieces": {[][]byte{packet(false, true, "OK "), packet(false, false, "6.1")}, "version",
+			"OK 6.1", nil, false},
+		"in use":   {[][]byte{packet(true, false, "Device is currently open")}, "remove ubdb", "", ErrBusy, true},
+		"refused":  {[][]byte{packet(true, false, "Unknown command")}, "frobnicate", "", nil, true},
+		"too long": {nil, strings.Repeat("x", mconsoleData), "", nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := Console(fakeConsole(t, c.answers...), "n", c.command)

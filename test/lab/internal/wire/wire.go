@@ -140,8 +140,8 @@ func Read(r io.Reader) (kind byte, payload []byte, err error) {
 // ErrLost says that the connection ended before the command did: the node was restarted, lost power, or hangs.
 var ErrLost = errors.New("lost the connection to the node's agent")
 
-// Call sends a request over conn and copies the standard streams until the operation ends. stdin may be nil. Closing conn
-// ends the command on the node.
+// Call sends a request over conn and copies the standard streams until the operation ends. stdin may be nil. Closing
+// conn ends the command on the node.
 func Call(conn io.ReadWriter, req Request, stdin io.Reader, stdout, stderr io.Writer) (Exit, error) {
 	w := NewWriter(conn)
 	if err := w.WriteJSON(KindRequest, req); err != nil {

@@ -36,7 +36,8 @@ func echo(t *testing.T, conn net.Conn) {
 
 func TestCall(t *testing.T) {
 	for name, input := range map[string]io.Reader{
-		"no input": nil, "some": strings.NewReader("hello"), "more than a frame": bytes.NewReader(make([]byte, 3*maxFrame+1)),
+		"no input": nil, "some": strings.NewReader("hello"),
+		"more than a frame": bytes.NewReader(make([]byte, 3*maxFrame+1)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			client, server := net.Pipe()

@@ -1,7 +1,7 @@
 // Package xstate lets User Mode Linux before 6.13 run on processors with a large XSAVE area, which are those with AMX
 // (Intel Sapphire Rapids and later). The kernel of such a machine refuses the floating-point state that User Mode Linux
-// writes, since it is shorter than the machine's; preload/xstate.c has the details. The package measures the machine's area and
-// compiles a library that is preloaded into User Mode Linux.
+// writes, since it is shorter than the machine's; preload/xstate.c has the details. The package measures the machine's
+// area and compiles a library that is preloaded into User Mode Linux.
 package xstate
 
 import (
@@ -70,7 +70,8 @@ func compile(ctx context.Context, library string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	file, out := filepath.Join(dir, "xstate.c"), filepath.Join(dir, "xstate.so")
+	file := filepath.Join(dir, "xstate.c")
+	out := filepath.Join(dir, "xstate.so")
 	if err := os.WriteFile(file, source, 0o600); err != nil {
 		return err
 	}
@@ -81,7 +82,8 @@ func compile(ctx context.Context, library string) error {
 	return os.Rename(out, library)
 }
 
-// AreaSize returns the number of bytes of the XSAVE area that this machine's kernel gives and wants of a traced process.
+// AreaSize returns the number of bytes of the XSAVE area that this machine's kernel gives and wants of a traced
+// process.
 func AreaSize() (int, error) {
 	type result struct {
 		size int
@@ -123,7 +125,8 @@ func traceChild() (size int, err error) {
 	}
 	area := make([]byte, 1<<16)
 	vector := unix.Iovec{Base: &area[0], Len: uint64(len(area))}
-	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(cmd.Process.Pid), noteXState, uintptr(unsafe.Pointer(&vector)), 0, 0)
+	_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_GETREGSET, uintptr(cmd.Process.Pid), noteXState,
+		uintptr(unsafe.Pointer(&vector)), 0, 0)
 	if errno != 0 {
 		return 0, errno
 	}

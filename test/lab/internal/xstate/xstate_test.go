@@ -20,7 +20,8 @@ func TestAreaSizeIsAtLeastTheLegacyAreaAndTheHeader(t *testing.T) {
 	}
 }
 
-// The check traces itself with the library, as User Mode Linux does: it writes a short area, and the process keeps its registers.
+// The check traces itself with the library, as User Mode Linux does: it writes a short area, and the process keeps its
+// registers.
 func TestLibraryWidensAShortArea(t *testing.T) {
 	t.Setenv(AlwaysEnv, "1")
 	folder := t.TempDir()
@@ -32,7 +33,8 @@ func TestLibraryWidensAShortArea(t *testing.T) {
 		t.Errorf("called twice: %q, %v", again, err)
 	}
 	program := filepath.Join(folder, "tracer")
-	if out, err := exec.Command(Compiler, "-O2", "-Wall", "-Werror", "-o", program, "testdata/tracer.c").CombinedOutput(); err != nil {
+	if out, err := exec.Command(Compiler, "-O2", "-Wall", "-Werror", "-o", program,
+		"testdata/tracer.c").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cmd := exec.Command(program)

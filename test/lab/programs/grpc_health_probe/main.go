@@ -1,5 +1,5 @@
-// Command grpc_health_probe asks a gRPC server on this machine for its health (grpc.health.v1). It has the name and the one option by which
-// the Pods of a catalog call such a program.
+// Command grpc_health_probe asks a gRPC server on this machine for its health (grpc.health.v1). It has the name and the
+// one option by which the Pods of a catalog call such a program.
 package main
 
 import (

@@ -1,6 +1,7 @@
 //go:build tools
 
-// Package kubernetes pins the API server, and its etcd, of the oldest Kubernetes that the bundle admits (minKubeVersion).
+// Package kubernetes pins the API server, and its etcd, of the oldest Kubernetes that the bundle admits
+// (minKubeVersion).
 package kubernetes
 
 import (

@@ -1,6 +1,7 @@
 //go:build tools
 
-// Package tools pins the Prometheus Operator and the Prometheus that a lab can run, and the custom resource definitions of both.
+// Package tools pins the Prometheus Operator and the Prometheus that a lab can run, and the custom resource definitions
+// of both.
 package tools
 
 import (

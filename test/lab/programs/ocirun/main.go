@@ -1,6 +1,6 @@
-// Command ocirun is crun for a newer containerd: Debian's crun refuses a container whose specification says a newer version
-// than it knows, although containerd uses nothing of it that crun lacks. So ocirun has the specification say the version
-// that crun knows, and becomes crun.
+// Command ocirun is crun for a newer containerd: Debian's crun refuses a container whose specification says a newer
+// version than it knows, although containerd uses nothing of it that crun lacks. So ocirun has the specification say
+// the version that crun knows, and becomes crun.
 package main
 
 import (

@@ -1,6 +1,7 @@
 //go:build tools
 
-// Package tools pins the Operator Lifecycle Manager that a lab can run: the versions of it, of opm, and of all that they are built of.
+// Package tools pins the Operator Lifecycle Manager that a lab can run: the versions of it, of opm, and of all that
+// they are built of.
 package tools
 
 import (

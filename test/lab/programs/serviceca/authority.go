@@ -40,12 +40,14 @@ func newAuthority() (*authority, error) {
 
 func (a *authority) name() string { return a.certificate.Subject.CommonName }
 
-// issue returns a certificate for the names of a Service, with the authority's own after it as on OpenShift, and its key.
+// issue returns a certificate for the names of a Service, with the authority's own after it as on OpenShift, and its
+// key.
 func (a *authority) issue(service *corev1.Service) (chain, key []byte, expiry time.Time, err error) {
 	names := servingNames(service)
 	now := time.Now()
 	pair, err := a.Issue(pki.Request{
-		Name: names[0], Hosts: names, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Now: now, Validity: servingLifetime,
+		Name: names[0], Hosts: names, Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, Now: now,
+		Validity: servingLifetime,
 	})
 	if err != nil {
 		return nil, nil, time.Time{}, err

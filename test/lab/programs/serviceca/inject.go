@@ -25,9 +25,12 @@ type injectedKind struct {
 
 var injectedKinds = []injectedKind{
 	{schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, setData},
-	{schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration"}, setWebhooks},
-	{schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration"}, setWebhooks},
-	{schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}, setConversion},
+	{schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1",
+		Kind: "ValidatingWebhookConfiguration"}, setWebhooks},
+	{schema.GroupVersionKind{Group: "admissionregistration.k8s.io", Version: "v1",
+		Kind: "MutatingWebhookConfiguration"}, setWebhooks},
+	{schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+		Kind: "CustomResourceDefinition"}, setConversion},
 	{schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}, setSpec},
 }
 
@@ -58,7 +61,8 @@ func setConversion(object map[string]any, bundle []byte) error {
 	if err != nil || strategy != "Webhook" {
 		return err
 	}
-	return unstructured.SetNestedField(object, encoded(bundle), "spec", "conversion", "webhook", "clientConfig", "caBundle")
+	return unstructured.SetNestedField(object, encoded(bundle), "spec", "conversion", "webhook",
+		"clientConfig", "caBundle")
 }
 
 func setSpec(object map[string]any, bundle []byte) error {

@@ -1,7 +1,7 @@
 // Command serviceca answers the annotations by which OpenShift's service CA is asked for certificates. It does what the
-// service CA's documentation promises and its source does (github.com/openshift/service-ca-operator, whose module is not
-// available to build from): a Secret with a serving certificate for a Service, and the bundle of its authority in the
-// objects that ask for it. It has one authority, which it does not rotate.
+// service CA's documentation promises and its source does (github.com/openshift/service-ca-operator, whose module is
+// not available to build from): a Secret with a serving certificate for a Service, and the bundle of its authority in
+// the objects that ask for it. It has one authority, which it does not rotate.
 package main
 
 import (
@@ -36,7 +36,8 @@ func run() error {
 	if err != nil {
 		return err
 	}
-	if err := (&servingCertificates{client: manager.GetClient(), reader: manager.GetAPIReader(), ca: ca}).addTo(manager); err != nil {
+	if err := (&servingCertificates{client: manager.GetClient(), reader: manager.GetAPIReader(), ca: ca}).addTo(
+		manager); err != nil {
 		return err
 	}
 	for _, kind := range injectedKinds {

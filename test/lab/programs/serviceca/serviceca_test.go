@@ -18,8 +18,9 @@ import (
 
 func service(clusterIP string) *corev1.Service {
 	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "1", Annotations: map[string]string{prefix + secretName: "web-cert"}},
-		Spec:       corev1.ServiceSpec{ClusterIP: clusterIP},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web", UID: "1",
+			Annotations: map[string]string{prefix + secretName: "web-cert"}},
+		Spec: corev1.ServiceSpec{ClusterIP: clusterIP},
 	}
 }
 
@@ -40,8 +41,10 @@ func TestACertificateServesTheNamesOfItsService(t *testing.T) {
 		clusterIP string
 		serves    map[string]bool
 	}{
-		"Service":  {"10.0.0.1", map[string]bool{"web.ns.svc": true, "web.ns.svc.cluster.local": true, "other.ns.svc": false, "pod.web.ns.svc": false}},
-		"headless": {"None", map[string]bool{"web.ns.svc": true, "pod.web.ns.svc": true, "pod.web.ns.svc.cluster.local": true}},
+		"Service": {"10.0.0.1", map[string]bool{"web.ns.svc": true, "web.ns.svc.cluster.local": true,
+			"other.ns.svc": false, "pod.web.ns.svc": false}},
+		"headless": {"None", map[string]bool{"web.ns.svc": true, "pod.web.ns.svc": true,
+			"pod.web.ns.svc.cluster.local": true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			chain, key, expiry, err := ca.issue(service(c.clusterIP))
@@ -53,7 +56,8 @@ func TestACertificateServesTheNamesOfItsService(t *testing.T) {
 				t.Fatal(err)
 			}
 			if len(pair.Certificate) != 2 || time.Until(expiry) < 700*24*time.Hour || !ca.hasIssued(chain) {
-				t.Errorf("%d certificates, expires at %s, issued by the authority: %v", len(pair.Certificate), expiry, ca.hasIssued(chain))
+				t.Errorf("%d certificates, expires at %s, issued by the authority: %v", len(pair.Certificate), expiry,
+					ca.hasIssued(chain))
 			}
 			for host, want := range c.serves {
 				if _, err := pair.Leaf.Verify(x509.VerifyOptions{DNSName: host, Roots: roots}); (err == nil) != want {
@@ -97,14 +101,16 @@ func TestASecretIsMadeOnceAndAgainWhenItIsGone(t *testing.T) {
 		t.Error("the certificate is the one that was deleted")
 	}
 	noted := &corev1.Service{}
-	if err := api.Get(ctx, request.NamespacedName, noted); err != nil || noted.Annotations[prefix+signedBy] != s.ca.name() {
+	if err := api.Get(ctx, request.NamespacedName, noted); err != nil ||
+		noted.Annotations[prefix+signedBy] != s.ca.name() {
 		t.Errorf("%v %v", noted.Annotations, err)
 	}
 }
 
 func TestTheSecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	ctx := context.Background()
-	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-cert"}, Data: map[string][]byte{"a": []byte("b")}}
+	theirs := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "web-cert"},
+		Data: map[string][]byte{"a": []byte("b")}}
 	api := fake.NewClientBuilder().WithObjects(service("10.0.0.1"), theirs).Build()
 	s := &servingCertificates{client: api, reader: api, ca: mustAuthority(t)}
 	request := ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "ns", Name: "web"}}
@@ -116,8 +122,10 @@ func TestTheSecretOfSomebodyElseIsLeftAlone(t *testing.T) {
 	if _, err := s.Reconcile(ctx, request); err != nil {
 		t.Errorf("it was not given up: %v", err)
 	}
-	noted, left := &corev1.Service{}, &corev1.Secret{}
-	if err := api.Get(ctx, request.NamespacedName, noted); err != nil || noted.Annotations[prefix+failureNumber] != "10" {
+	noted := &corev1.Service{}
+	left := &corev1.Secret{}
+	if err := api.Get(ctx, request.NamespacedName, noted); err != nil ||
+		noted.Annotations[prefix+failureNumber] != "10" {
 		t.Errorf("%v %v", noted.Annotations, err)
 	}
 	if err := api.Get(ctx, client.ObjectKeyFromObject(theirs), left); err != nil || len(left.Data) != 1 {
@@ -131,9 +139,11 @@ func TestTheBundleIsPutWhereEachKindHasIt(t *testing.T) {
 		set          func(map[string]any, []byte) error
 		object, want map[string]any
 	}{
-		"ConfigMap": {setData, map[string]any{"data": map[string]any{"other": "y"}}, map[string]any{"data": map[string]any{"service-ca.crt": "x"}}},
+		"ConfigMap": {setData, map[string]any{"data": map[string]any{"other": "y"}},
+			map[string]any{"data": map[string]any{"service-ca.crt": "x"}}},
 		"webhooks": {setWebhooks,
-			map[string]any{"webhooks": []any{map[string]any{"name": "a"}, map[string]any{"name": "b", "clientConfig": map[string]any{"caBundle": "old"}}}},
+			map[string]any{"webhooks": []any{map[string]any{"name": "a"},
+				map[string]any{"name": "b", "clientConfig": map[string]any{"caBundle": "old"}}}},
 			map[string]any{"webhooks": []any{
 				map[string]any{"name": "a", "clientConfig": map[string]any{"caBundle": "eA=="}},
 				map[string]any{"name": "b", "clientConfig": map[string]any{"caBundle": "eA=="}}}}},
@@ -145,7 +155,8 @@ func TestTheBundleIsPutWhereEachKindHasIt(t *testing.T) {
 		"no conversion": {setConversion,
 			map[string]any{"spec": map[string]any{"conversion": map[string]any{"strategy": "None"}}},
 			map[string]any{"spec": map[string]any{"conversion": map[string]any{"strategy": "None"}}}},
-		"APIService": {setSpec, map[string]any{"spec": map[string]any{}}, map[string]any{"spec": map[string]any{"caBundle": "eA=="}}},
+		"APIService": {setSpec, map[string]any{"spec": map[string]any{}},
+			map[string]any{"spec": map[string]any{"caBundle": "eA=="}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := c.set(c.object, bundle); err != nil || !reflect.DeepEqual(c.object, c.want) {

@@ -14,7 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// Annotations of a Service, and of the Secret that is made for it. Each has a name of its youth that is still understood.
+// Annotations of a Service, and of the Secret that is made for it. Each has a name of its youth that is still
+// understood.
 const (
 	prefix      = "service.beta.openshift.io/"
 	alphaPrefix = "service.alpha.openshift.io/"
@@ -76,7 +77,8 @@ func (s *servingCertificates) Reconcile(ctx context.Context, request ctrl.Reques
 }
 
 // make creates the Secret, or replaces the one that was made for the same Service.
-func (s *servingCertificates) make(ctx context.Context, service *corev1.Service, name string, found *corev1.Secret) error {
+func (s *servingCertificates) make(ctx context.Context, service *corev1.Service, name string,
+	found *corev1.Secret) error {
 	chain, key, expiry, err := s.ca.issue(service)
 	if err != nil {
 		return err
@@ -88,7 +90,8 @@ func (s *servingCertificates) make(ctx context.Context, service *corev1.Service,
 				prefix + originUID: string(service.UID), prefix + originName: service.Name,
 				prefix + expiresAt: expiry.Format(time.RFC3339), alphaPrefix + expiresAt: expiry.Format(time.RFC3339),
 			},
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: service.Name, UID: service.UID}},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: service.Name,
+				UID: service.UID}},
 		},
 		Type: corev1.SecretTypeTLS,
 		Data: map[string][]byte{corev1.TLSCertKey: chain, corev1.TLSPrivateKeyKey: key},
@@ -97,7 +100,8 @@ func (s *servingCertificates) make(ctx context.Context, service *corev1.Service,
 		return s.client.Create(ctx, secret)
 	}
 	if annotation(found, originUID) != string(service.UID) {
-		return fmt.Errorf("secret %s/%s does not have corresponding service UID %v", found.Namespace, found.Name, service.UID)
+		return fmt.Errorf("secret %s/%s does not have corresponding service UID %v", found.Namespace,
+			found.Name, service.UID)
 	}
 	secret.ResourceVersion = found.ResourceVersion
 	return s.client.Update(ctx, secret)
