@@ -116,7 +116,7 @@ func (n *node) prepareAndStart(ctx context.Context) error {
 }
 
 // makeRootDisk formats the root disk from outside, where that takes a fraction of the time. With few inodes and none of
-// them initialised later, a node's root disk stays small.
+// them initialized later, a node's root disk stays small.
 func (n *node) makeRootDisk() error {
 	file := filepath.Join(n.dir(), "root.img")
 	if err := sparse(file, rootDiskBytes); err != nil {
