@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/text"
 )
 
 // statusLimit is what the device classes may have of the status, in bytes of JSON. etcd takes 1.5 MiB for the whole
@@ -72,21 +73,10 @@ func withoutExcluded(classes []lvmv1alpha1.DeviceClassStatus) {
 func withoutDetails(classes []lvmv1alpha1.DeviceClassStatus) {
 	eachEntry(classes, func(entry *lvmv1alpha1.VGStatus) {
 		*entry = lvmv1alpha1.VGStatus{
-			Name: entry.Name, Status: entry.Status, Reason: cut(entry.Reason),
+			Name: entry.Name, Status: entry.Status, Reason: text.Truncate(entry.Reason, reasonLimit),
 			ObservedGeneration: entry.ObservedGeneration,
 		}
 	})
-}
-
-func cut(reason string) string {
-	if len(reason) <= reasonLimit {
-		return reason
-	}
-	end := reasonLimit
-	for end > 0 && reason[end]&0xC0 == 0x80 {
-		end-- // not in the middle of a character
-	}
-	return reason[:end] + "…"
 }
 
 func withoutReady(classes []lvmv1alpha1.DeviceClassStatus) {

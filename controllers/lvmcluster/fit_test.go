@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -130,15 +129,5 @@ func TestStatusFitsIntoAnObject(t *testing.T) {
 				t.Error("physical volumes and wiped devices are in the node status only")
 			}
 		})
-	}
-}
-
-func TestReasonIsCutBetweenCharacters(t *testing.T) {
-	for _, reason := range []string{"", "short", strings.Repeat("ä", 400), "x" + strings.Repeat("ä", 400)} {
-		got := cut(reason)
-		if !utf8.ValidString(got) || len(got) > reasonLimit+len("…") ||
-			!strings.HasPrefix(reason, strings.TrimSuffix(got, "…")) {
-			t.Errorf("%q", got)
-		}
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/internal/text"
 )
 
 // maxNote is the limit that the API server puts on the text of an event (events.k8s.io/v1, field note).
@@ -58,7 +60,7 @@ func NewEmitter(recorder Recorder) *Emitter {
 
 // Emit sends an event about an object, unless it was the last one said about it for this reason.
 func (e *Emitter) Emit(about client.Object, event Event, args ...any) {
-	note := shorten(fmt.Sprintf(event.Text, args...))
+	note := text.Truncate(fmt.Sprintf(event.Text, args...), maxNote)
 	if !e.remember(about.GetUID(), event.Reason, note) {
 		return
 	}
@@ -93,20 +95,4 @@ func (e *Emitter) Forget(about client.Object) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	delete(e.said, about.GetUID())
-}
-
-// shorten cuts a text to what the API server takes, at a character.
-func shorten(text string) string {
-	if len(text) <= maxNote {
-		return text
-	}
-	const mark = "..."
-	end := 0
-	for i := range text {
-		if i > maxNote-len(mark) {
-			break
-		}
-		end = i
-	}
-	return text[:end] + mark
 }

@@ -335,12 +335,3 @@ func TestConflictIsTriedAgainWithoutAnError(t *testing.T) {
 		t.Errorf("got %v, %v", result, err)
 	}
 }
-
-func TestShortNote(t *testing.T) {
-	long := strings.Repeat("ä", maxNote)
-	for _, note := range []string{"short", long} {
-		if got := cut(note, maxNote); len(got) > maxNote || !strings.HasPrefix(note, strings.TrimSuffix(got, " …")) {
-			t.Errorf("got %d bytes", len(got))
-		}
-	}
-}

@@ -1,11 +1,10 @@
 package volumegroup
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/text"
 )
 
 // EventReason is the reason of an event.
@@ -73,7 +72,7 @@ func (r *Reconciler) event(object *v1alpha1.LVMVolumeGroup, before, after v1alph
 			"volume group %s on node %s is ready", after.Name, r.Node)
 	case reason != "":
 		r.Recorder.Eventf(object, nil, corev1.EventTypeWarning, string(reason), eventAction, "%s",
-			cut(after.Reason, maxNote))
+			text.Truncate(after.Reason, maxNote))
 	}
 }
 
@@ -84,16 +83,8 @@ func (r *Reconciler) tell(w Wanted, kind string, reason EventReason, note string
 	object.Name = w.Name
 	object.Namespace = r.Namespace
 	object.UID = w.UID
-	r.Recorder.Eventf(object, nil, kind, string(reason), eventAction, "%s", cut(note, maxNote))
+	r.Recorder.Eventf(object, nil, kind, string(reason), eventAction, "%s", text.Truncate(note, maxNote))
 }
 
 // maxNote is the limit of an event's note (events.k8s.io/v1, 1024 bytes).
 const maxNote = 1024
-
-func cut(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const more = " …"
-	return strings.ToValidUTF8(text[:limit-len(more)], "") + more
-}

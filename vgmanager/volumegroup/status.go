@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/text"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
@@ -113,7 +114,7 @@ func newConditions(w Wanted, p Plan, before []metav1.Condition) []metav1.Conditi
 				}
 			}
 		}
-		c.Message = cut(strings.Join(messages, "; "), maxConditionMessage)
+		c.Message = text.Truncate(strings.Join(messages, "; "), maxConditionMessage)
 		if old := meta.FindStatusCondition(before, kind); old != nil {
 			conditions = append(conditions, *old)
 		}
@@ -132,7 +133,7 @@ func unknownConditions(before []metav1.Condition, generation int64, err error) [
 		meta.SetStatusCondition(&conditions, metav1.Condition{
 			Type: old.Type, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonObservationFailed,
 			ObservedGeneration: generation,
-			Message:            cut(err.Error(), maxConditionMessage),
+			Message:            text.Truncate(err.Error(), maxConditionMessage),
 		})
 	}
 	return conditions
