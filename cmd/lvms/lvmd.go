@@ -15,6 +15,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
@@ -52,7 +53,11 @@ func runLVMd(ctx context.Context, path string) error {
 			return fmt.Errorf("%s: lvm-command-prefix: %w", path, err)
 		}
 	}
-	engine, err := lvmd.New(lvm.New(runner), devicemapper.New(), path)
+	volumes := lvm.New(runner)
+	if len(config.CommandPrefix) == 0 { // With a prefix, the devices may be those of another host.
+		volumes.FlushWith(device.New(runner).Flush)
+	}
+	engine, err := lvmd.New(volumes, devicemapper.New(), path)
 	if err != nil {
 		return err
 	}

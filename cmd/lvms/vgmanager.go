@@ -190,6 +190,7 @@ func addVolumeGroups(
 	devices := device.New(runner)
 	kernel := devicemapper.New()
 	volumes.SkipSilent(silentDevices(devices))
+	volumes.FlushWith(devices.Flush)
 	engine, err := lvmd.New(volumes, kernel, lvmdConfig)
 	if err != nil {
 		return nil, err

@@ -117,7 +117,7 @@ type Node struct {
 	loopStatus func(path string) (backing, error)
 
 	// reads are those of single devices, lists those of all devices, and wipes what writes: none of them may ever end.
-	reads, lists, wipes *bounded.Calls
+	reads, lists, wipes, flushes *bounded.Calls
 	// pulse asks the devices that LVM opens.
 	pulse *Pulse
 	// examine is the function of that name; tests have another one.
@@ -136,7 +136,7 @@ func New(runner host.Runner) *Node {
 		now: time.Now, uptime: uptime,
 		resolve: resolve, loopStatus: loopStatus, examine: readable, pulse: NewPulse(),
 		reads: bounded.New(timeout, maxUnanswered), lists: bounded.New(timeout, 1),
-		wipes: bounded.New(wipeTimeout, maxUnanswered),
+		wipes: bounded.New(wipeTimeout, maxUnanswered), flushes: bounded.New(flushTimeout, maxUnanswered),
 	}
 }
 

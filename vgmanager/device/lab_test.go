@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -858,6 +859,36 @@ func (l *lab) canBeUsed(name, kind string) {
 	if reasons := append(Explain(d, nil), l.n.Probe(l.Context(), d)...); d.Type != kind || len(reasons) != 0 {
 		l.Errorf("%s is of type %s, and not used for %v", name, d.Type, reasons)
 	}
+}
+
+func TestLabFlush(t *testing.T) {
+	l := newLab(t)
+	disk := l.scsi()[0]
+	before := l.flushes(disk)
+	for range 2 {
+		l.ok(l.n.Flush(t.Context(), disk))
+	}
+	if after := l.flushes(disk); after < before+2 {
+		t.Errorf("the disk was told to flush its cache %d times, want 2", after-before)
+	}
+	if err := l.n.Flush(t.Context(), "/dev/absent"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a device that does not exist: got %v", err)
+	}
+}
+
+// flushes is how often a disk was told to flush its cache (Linux, Documentation/block/stat.rst).
+func (l *lab) flushes(disk string) int {
+	l.Helper()
+	const field = 15
+	text, err := os.ReadFile("/sys/block/" + filepath.Base(disk) + "/stat")
+	l.ok(err)
+	fields := strings.Fields(string(text))
+	if len(fields) <= field {
+		l.Fatalf("%s has %d statistics: %s", disk, len(fields), text)
+	}
+	count, err := strconv.Atoi(fields[field])
+	l.ok(err)
+	return count
 }
 
 func TestLabIdentityOfADiskThatIsPulled(t *testing.T) {

@@ -155,6 +155,9 @@ func (l *LVM) run(ctx context.Context, c command, args []string) error {
 		e = nil
 	}
 	l.end(c.vg, e)
+	if err == nil && !c.long {
+		return l.flushDevices(ctx, c)
+	}
 	if lacksDevices(err) {
 		// The caller tries again, as after every refusal that a look may change.
 		l.mu.Lock()

@@ -51,6 +51,10 @@ type LVM struct {
 	silent Silent
 	filter string
 	known  map[string]bool
+	// flush writes a device's cache to its medium; nil for none. devices are those of each volume group at the last
+	// report.
+	flush   Flush
+	devices map[string][]string
 	// labels are reads of labels, which may never end.
 	labels *bounded.Calls
 	// namesUnknown: the node's LVM is older than 2.03.12 and has no --devices.

@@ -101,9 +101,18 @@ func (l *LVM) currentFilter() string {
 // remember notes the physical volumes of a report. The caller holds mu.
 func (l *LVM) remember(report *Report) {
 	l.known = map[string]bool{}
+	l.devices = map[string][]string{}
 	for _, pv := range report.PVs() {
 		if pv.Major != 0 {
 			l.known[fmt.Sprintf("%d:%d", pv.Major, pv.Minor)] = true
+		}
+	}
+	for i := range report.VGs {
+		vg := &report.VGs[i]
+		for _, pv := range vg.PVs {
+			if !pv.Missing && pv.Major != 0 {
+				l.devices[vg.Name] = append(l.devices[vg.Name], pv.Name)
+			}
 		}
 	}
 }

@@ -64,6 +64,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 		l.ok(err)
 		return silent
 	})
+	real.FlushWith(devices.Flush)
 	l.agent = New(l.options(real, devices))
 }
 
