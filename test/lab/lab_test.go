@@ -102,6 +102,7 @@ func TestBareNode(t *testing.T) {
 	t.Run("a SCSI disk fails, grows and is pulled in use", func(t *testing.T) { testSCSIDisk(t, n) })
 	t.Run("the node's root is its own", func(t *testing.T) { testRootIsOwn(t, n) })
 	t.Run("power cut", func(t *testing.T) { testPowerCut(t, n) })
+	t.Run("a SCSI disk has a volatile cache", func(t *testing.T) { testVolatileCache(t, n) })
 	t.Run("restart", func(t *testing.T) { testRestart(t, n) })
 	t.Run("logs", func(t *testing.T) { testLogs(t, n) })
 }
@@ -272,6 +273,35 @@ func testPowerCut(t *testing.T, n *Node) {
 	}
 	if err := n.Start(ctx); err == nil {
 		t.Error("started twice")
+	}
+}
+
+// testVolatileCache: after a power cut, what was written to a SCSI disk and not flushed is lost, also if it was written
+// past the page cache, as LVM writes its metadata.
+func testVolatileCache(t *testing.T, n *Node) {
+	ctx := testContext(t)
+	const disk = "$(lsblk -dno PATH,TRAN,VENDOR | awk '/LIO-ORG/ {print $1; exit}')"
+	write := func(text, flush string) {
+		t.Helper()
+		n.sh(t, "printf '%-4096s' "+text+" >/tmp/block; dd if=/tmp/block of="+disk+" bs=4096 oflag=direct "+flush+
+			" status=none")
+	}
+	read := func() string {
+		t.Helper()
+		if err := errors.Join(n.PowerCut(ctx), n.Start(ctx)); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(n.sh(t, "head -c 4096 "+disk))
+	}
+	write("first", "conv=fsync")
+	n.sh(t, "sync")
+	write("second", "")
+	if got := read(); got != "first" {
+		t.Errorf("what was not flushed: got %q", got)
+	}
+	write("third", "conv=fsync")
+	if got := read(); got != "third" {
+		t.Errorf("what was flushed: got %q", got)
 	}
 }
 

@@ -237,8 +237,13 @@ func (c *Cluster) Expand(ctx context.Context, v Volume, pod, size string) (int64
 	})
 }
 
+// smallestLog is what the log of an XFS file system has at least (mkfs.xfs, -l size). df leaves it out.
+const smallestLog = 64 << 20
+
+// sizeInPod is the size of a volume as its Pod sees it, in bytes: of the device or of the file system with its log.
 func (c *Cluster) sizeInPod(ctx context.Context, v Volume, pod string) (int64, error) {
-	line := "df -P -k " + mountPath + " | awk 'NR == 2 {print $2 * 1024}'"
+	line := fmt.Sprintf("log=$(awk '$2 == %q && $3 == \"xfs\" {print %d}' /proc/mounts); "+
+		"df -P -k %s | awk -v extra=${log:-0} 'NR == 2 {print $2 * 1024 + extra}'", mountPath, smallestLog, mountPath)
 	if v.Block {
 		line = "blockdev --getsize64 " + devicePath
 	}
