@@ -289,6 +289,11 @@ generate: $(BIN)/controller-gen ## Write the generated files anew: deep copies, 
 monitoring: ## Write the PrometheusRule and the dashboards anew, from monitoring/.
 	@go run ./monitoring
 
+# Each page has a test that fails if it is stale.
+.PHONY: references
+references: ## Write the pages of docs/reference that come from the code: API, conditions, events, flags, metrics, alerts.
+	@go test ./internal/reference ./cmd/lvms ./monitoring -run TestReference -count 1 -update
+
 # A release names its images by digest.
 BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator:v$(VERSION)
 MUST_GATHER_IMAGE ?= quay.io/lvm-storage/lvms-must-gather:v$(VERSION)

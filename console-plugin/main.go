@@ -32,12 +32,17 @@ func main() {
 	}
 }
 
+// namespaceVariable is an environment variable of `console-plugin`: the default of its flag `--namespace`, the namespace
+// of the LVMCluster.
+const namespaceVariable = "NAMESPACE"
+
 func run() error {
 	var o server.Options
 	flag.StringVar(&o.Address, "listen-address", ":9443", "address to serve on, over TLS")
 	flag.StringVar(&o.CertDir, "cert-dir", "/var/run/secrets/serving-cert",
 		"folder with tls.crt and tls.key, read again when they change")
-	flag.StringVar(&o.Namespace, "namespace", os.Getenv("NAMESPACE"), "namespace of the LVMCluster, told to the pages")
+	flag.StringVar(&o.Namespace, "namespace", os.Getenv(namespaceVariable),
+		"namespace of the LVMCluster, told to the pages")
 	version := flag.String("tls-min-version", "",
 		"the least version of TLS, in the words of OpenShift's API: VersionTLS12; empty for TLS 1.2")
 	ciphers := flag.String("tls-ciphers", "",

@@ -44,9 +44,19 @@ type notHealthy analyze.Verdict
 
 func (n notHealthy) Error() string { return string(n) }
 
+// Environment variables of the program.
+const (
+	// sinceVariable is an environment variable of `gather`: collects logs of this time before now, like `2h`.
+	sinceVariable = "MUST_GATHER_SINCE"
+	// sinceTimeVariable is an environment variable of `gather`: collects logs since this time, in RFC 3339.
+	sinceTimeVariable = "MUST_GATHER_SINCE_TIME"
+	// podVariable is an environment variable of `gather`: the name of its Pod (`metadata.name`).
+	podVariable = "POD_NAME"
+)
+
 func command() *cobra.Command {
-	o := options{since: os.Getenv("MUST_GATHER_SINCE"), sinceTime: os.Getenv("MUST_GATHER_SINCE_TIME"),
-		pod: os.Getenv("POD_NAME")}
+	o := options{since: os.Getenv(sinceVariable), sinceTime: os.Getenv(sinceTimeVariable),
+		pod: os.Getenv(podVariable)}
 	root := &cobra.Command{
 		Use:   "gather",
 		Short: "Collect what support needs to know of LVM Storage, and say what is wrong",

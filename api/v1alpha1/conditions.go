@@ -1,103 +1,165 @@
 package v1alpha1
 
+// The comments of the conditions and reasons are the text of docs/reference/conditions.md: `make references` writes it.
+// The one of a condition says what object has it, and the one of a reason which conditions it sets to which status,
+// what it means, and what to do.
+
 // Condition types of an LVMCluster.
 const (
-	// ConditionReady tells whether state is Ready; its reason is the state, or ReasonDeletionPending; its message has
-	// what is wrong.
+	// ConditionReady is a condition of an LVMCluster: its `state` is `Ready`. Every other state is a reason, and the
+	// message has what is wrong, of operands and of volume groups.
 	ConditionReady = "Ready"
-	// ConditionResourcesAvailable tells whether every operand of the LVMCluster is applied as wanted.
+	// ConditionResourcesAvailable is a condition of an LVMCluster: every object that the operator creates for it is
+	// applied, and runs.
 	ConditionResourcesAvailable = "ResourcesAvailable"
-	// ConditionVolumeGroupsReady tells whether each device class has its volume group on every node it selects.
+	// ConditionVolumeGroupsReady is a condition of an LVMCluster: every device class has its volume group on every node
+	// that it selects.
 	ConditionVolumeGroupsReady = "VolumeGroupsReady"
 )
 
 // Reasons of ResourcesAvailable.
 const (
-	// ReasonResourcesAvailable: every operand is applied.
+	// ReasonResourcesAvailable sets ResourcesAvailable to True: every operand is applied, and runs.
 	ReasonResourcesAvailable = "ResourcesAvailable"
-	// ReasonResourcesSyncIncomplete: an operand could not be applied; the message has each error.
+	// ReasonResourcesSyncIncomplete sets ResourcesAvailable to False: an operand could not be applied, or the operator
+	// lacks a permission. The message has each error.
+	// What to do: resolve the errors in the message; the operator tries again by itself.
 	ReasonResourcesSyncIncomplete = "ResourcesSyncIncomplete"
-	// ReasonReconciliationInProgress: operands are applied but not all of them run yet.
+	// ReasonReconciliationInProgress sets ResourcesAvailable to False: every operand is applied, and not all of them
+	// run yet. The message says what the operator waits for: Pods of the node agent, their registration with the
+	// kubelet, or the last user of a device class that was removed.
+	// What to do: wait; if it lasts for more than some minutes, look at what the message names.
 	ReasonReconciliationInProgress = "ReconciliationInProgress"
-	// ReasonDeletionPending: the LVMCluster is being deleted and waits; the message names what it waits for.
+	// ReasonDeletionPending sets Ready, ResourcesAvailable to False: the LVMCluster is being deleted. The message names
+	// what the deletion waits for.
+	// What to do: wait, or delete the claims, volumes and snapshots that the message names.
 	ReasonDeletionPending = "DeletionPending"
 )
 
-// Reasons of VolumeGroupsReady.
+// Reasons of VolumeGroupsReady. If several apply, the worst is the reason: VGsFailed, VGsDegraded,
+// VGReadinessInProgress. The message has the first ten problems, each with device class, node and cause.
 const (
-	// ReasonVGsReady: every volume group is ready.
+	// ReasonVGsReady sets VolumeGroupsReady to True: every device class has its volume group on every node that it
+	// selects.
 	ReasonVGsReady = "VGsReady"
-	// ReasonVGsUnmanaged: the LVMCluster has no device class.
+	// ReasonVGsUnmanaged sets VolumeGroupsReady to True: the LVMCluster has no device class. The node agents list the
+	// devices and change nothing; the message says how many nodes have done so.
 	ReasonVGsUnmanaged = "VGsUnmanaged"
-	// ReasonVGReadinessInProgress: a node has not reported its volume group yet; the message names node and class.
+	// ReasonVGReadinessInProgress sets VolumeGroupsReady to False: a node has not reported its volume group yet or is
+	// creating it, or no node can have it. The message names node and device class.
+	// What to do: wait; if no node can have it, correct the `nodeSelector`, the labels of the nodes, or `tolerations`.
 	ReasonVGReadinessInProgress = "VGReadinessInProgress"
-	// ReasonVGsFailed: a volume group could not be set up; the message names node, class and cause.
+	// ReasonVGsFailed sets VolumeGroupsReady to False: a volume group could not be set up, or no node of a device class
+	// has a device for it. The message names node, device class and cause.
+	// What to do: as the message says; see the runbook LVMSVolumeGroupFailed.
 	ReasonVGsFailed = "VGsFailed"
-	// ReasonVGsDegraded: a volume group exists but something about it is wrong; the message names node, class and
-	// cause.
+	// ReasonVGsDegraded sets VolumeGroupsReady to False: a volume group exists and serves its volumes, and something
+	// about it is wrong. The message names node, device class and cause.
+	// What to do: as the message says; see the runbook LVMSVolumeGroupDegraded.
 	ReasonVGsDegraded = "VGsDegraded"
 )
 
-// ConditionDevicesObserved tells, in a node status, whether the list of devices is what is there.
+// ConditionDevicesObserved is a condition of an LVMVolumeGroupNodeStatus: the list of devices in its status is complete
+// and current.
 const ConditionDevicesObserved = "DevicesObserved"
 
 // Reasons of DevicesObserved.
 const (
-	// ReasonDevicesObserved: the list is complete and true.
+	// ReasonDevicesObserved sets DevicesObserved to True: the list of devices is complete and current.
 	ReasonDevicesObserved = "DevicesObserved"
-	// ReasonObservationFailed: the node could not be looked at; what stands in the list is what was seen before.
+	// ReasonObservationFailed sets DevicesObserved to False and DevicesHealthy, VolumesHealthy, ThinPoolHealthy,
+	// RAIDHealthy to Unknown: the agent could not read the node, or the kernel does not answer. The status keeps what
+	// was observed before.
+	// What to do: see the message, the kernel's log of the node and the log of the agent, and the runbook
+	// LVMSNodeNotObserved.
 	ReasonObservationFailed = "ObservationFailed"
 )
 
 // Condition types of a volume group on a node. The reason of each one that is True is its type.
 const (
-	// ConditionDevicesHealthy tells whether every device of the group is there and answers.
+	// ConditionDevicesHealthy is a condition of a volume group on a node: every device of the volume group is present
+	// and answers.
 	ConditionDevicesHealthy = "DevicesHealthy"
-	// ConditionVolumesHealthy tells whether every logical volume can be read and written.
+	// ConditionVolumesHealthy is a condition of a volume group on a node: every logical volume can be read and written.
 	ConditionVolumesHealthy = "VolumesHealthy"
-	// ConditionThinPoolHealthy tells whether the thin pool takes writes and can make volumes.
+	// ConditionThinPoolHealthy is a condition of a volume group on a node: the thin pool takes writes and can create
+	// volumes. Only device classes with `thinPoolConfig` have it.
 	ConditionThinPoolHealthy = "ThinPoolHealthy"
-	// ConditionRAIDHealthy tells whether every volume has its full redundancy.
+	// ConditionRAIDHealthy is a condition of a volume group on a node: every volume has its full redundancy. Only
+	// device classes with `raidConfig` have it.
 	ConditionRAIDHealthy = "RAIDHealthy"
 )
 
-// Reasons of the conditions of a volume group that are False. Where several apply, the first in this order is the
+// Reasons of the conditions of a volume group that are False. If several apply, the first in this order is the
 // reason, and the message has all.
 const (
-	// ReasonDeviceMissing: a device of the group is not there.
+	// ReasonDeviceMissing sets DevicesHealthy to False: a device of the volume group is not present, or LVM on the node
+	// does not list it.
+	// What to do: attach the device again; if LVM does not list it, run the `lvmdevices` command that the message has;
+	// if it is lost, see the runbook LVMSDeviceMissing.
 	ReasonDeviceMissing = "DeviceMissing"
-	// ReasonDeviceFailing: a device gives errors or does not answer.
+	// ReasonDeviceFailing sets DevicesHealthy to False: a device gives errors or does not answer.
+	// What to do: save the data and replace the device; see the runbook LVMSDeviceFailing.
 	ReasonDeviceFailing = "DeviceFailing"
-	// ReasonDuplicatePV: two devices carry the same physical volume.
+	// ReasonDuplicatePV sets DevicesHealthy to False: two devices carry the same physical volume, as a cloned disk
+	// does.
+	// What to do: detach the copy that the message names.
 	ReasonDuplicatePV = "DuplicatePV"
-	// ReasonDuplicateVolumeGroup: another volume group has the name of the group, or has it while the group itself is
-	// not there.
+	// ReasonDuplicateVolumeGroup sets DevicesHealthy to False: another volume group on the node has the name of the
+	// device class, beside its own volume group or while that one is not present. LVM changes neither.
+	// What to do: detach the disks of the volume group that does not belong there, rename it with `vgrename`, or
+	// `adopt` it, as the message says.
 	ReasonDuplicateVolumeGroup = "DuplicateVolumeGroup"
-	// ReasonVolumesBroken: LVM calls logical volumes broken.
+	// ReasonVolumesBroken sets VolumesHealthy to False: LVM reports logical volumes as broken, or they use a device
+	// that is gone.
+	// What to do: see the message and the kernel's log of the node; restore volumes that cannot be read from a backup.
 	ReasonVolumesBroken = "VolumesBroken"
-	// ReasonVolumesSuspended: input and output of logical volumes are held back.
+	// ReasonVolumesSuspended sets VolumesHealthy to False: input and output of logical volumes are suspended, and
+	// whoever uses them waits.
+	// What to do: find out why; if nothing works on them, run `dmsetup resume` on the node.
 	ReasonVolumesSuspended = "VolumesSuspended"
-	// ReasonThinPoolFailed: the pool cannot be read or written.
+	// ReasonThinPoolFailed sets ThinPoolHealthy to False: the thin pool gives errors, has a part on a missing disk, or
+	// is suspended.
+	// What to do: see the kernel's log of the node for errors of its disks; run `lvconvert --repair` on the node, or
+	// restore from a backup.
 	ReasonThinPoolFailed = "ThinPoolFailed"
-	// ReasonThinPoolNeedsCheck: the metadata of the pool is marked for a check.
+	// ReasonThinPoolNeedsCheck sets ThinPoolHealthy to False: the metadata of the thin pool is marked for a check.
+	// What to do: deactivate and activate the volume group as the message says, which checks the metadata; if that
+	// fails, run `lvconvert --repair` on the node.
 	ReasonThinPoolNeedsCheck = "ThinPoolNeedsCheck"
-	// ReasonThinPoolReadOnly: the metadata of the pool is read-only.
+	// ReasonThinPoolReadOnly sets ThinPoolHealthy to False: the metadata of the thin pool is read-only after an error,
+	// and volumes cannot be written if they need a new block.
+	// What to do: deactivate and activate the volume group as the message says, which checks the metadata.
 	ReasonThinPoolReadOnly = "ThinPoolReadOnly"
-	// ReasonThinPoolOutOfData: the pool has no space left for data.
+	// ReasonThinPoolOutOfData sets ThinPoolHealthy to False: the thin pool has no space left for data, and writes to
+	// its volumes fail.
+	// What to do: delete volumes, or add a device to the device class; see the runbook LVMSThinPoolDataFull.
 	ReasonThinPoolOutOfData = "ThinPoolOutOfData"
-	// ReasonThinPoolOutOfMetadata: the pool has no space left for metadata.
+	// ReasonThinPoolOutOfMetadata sets ThinPoolHealthy to False: the thin pool has no space left for metadata.
+	// What to do: extend the metadata as the message says; see the runbook LVMSThinPoolMetadataFull.
 	ReasonThinPoolOutOfMetadata = "ThinPoolOutOfMetadata"
-	// ReasonThinPoolMisconfigured: the pool is not as it has to be.
+	// ReasonThinPoolMisconfigured sets ThinPoolHealthy to False: a logical volume has the name of the thin pool and is
+	// none, or the thin pool does not zero new blocks.
+	// What to do: remove or rename the logical volume, or run the `lvchange` command that the message has.
 	ReasonThinPoolMisconfigured = "ThinPoolMisconfigured"
-	// ReasonThinPoolCannotGrow: autoExtend is due and there is no space for it.
+	// ReasonThinPoolCannotGrow sets ThinPoolHealthy to False: data or metadata of the thin pool must be extended, by
+	// `autoExtend` or for `metadataSize`, and the volume group has no space for it or the largest size is reached.
+	// What to do: add a device to the device class, or delete volumes and snapshots.
 	ReasonThinPoolCannotGrow = "ThinPoolCannotGrow"
-	// ReasonRAIDFailed: a volume lost more devices than its level can bear.
+	// ReasonRAIDFailed sets RAIDHealthy to False: a volume lost more devices than its level tolerates, and its data
+	// cannot be read.
+	// What to do: attach the devices again, or restore from a backup; see the runbook LVMSRAIDFailed.
 	ReasonRAIDFailed = "RAIDFailed"
-	// ReasonRAIDDegraded: a volume lacks a device.
+	// ReasonRAIDDegraded sets RAIDHealthy to False: a volume lacks a device, and does not tolerate the loss of another
+	// one.
+	// What to do: replace the device; see the runbook LVMSRAIDDegraded.
 	ReasonRAIDDegraded = "RAIDDegraded"
-	// ReasonRAIDSyncing: a volume is being brought in sync.
+	// ReasonRAIDSyncing sets RAIDHealthy to False: a volume is synchronizing, for the first time or again. Until it is
+	// done, the volume does not tolerate the loss of every device.
+	// What to do: wait.
 	ReasonRAIDSyncing = "RAIDSyncing"
 )
 
-// ReasonNotObserved is the reason of every condition that nobody has looked at yet; its status is Unknown.
+// ReasonNotObserved sets Ready, ResourcesAvailable, VolumeGroupsReady to Unknown: nothing has been observed yet.
+// What to do: wait; if it lasts, see the log of the operator.
 const ReasonNotObserved = "NotObserved"

@@ -77,11 +77,21 @@ type LVMState string
 
 // The states of an LVMCluster. The first that holds is taken, in the order Failed, Degraded, Progressing, Ready.
 const (
+	// LVMStatusReady sets Ready to True: every operand runs, and every volume group is ready.
+	LVMStatusReady LVMState = "Ready"
+	// LVMStatusProgressing sets Ready to False: something is being set up or waited for.
+	// What to do: wait; if it lasts for more than some minutes, look at what the message names.
 	LVMStatusProgressing LVMState = "Progressing"
-	LVMStatusReady       LVMState = "Ready"
-	LVMStatusFailed      LVMState = "Failed"
-	LVMStatusDegraded    LVMState = "Degraded"
-	LVMStatusUnknown     LVMState = "Unknown"
+	// LVMStatusDegraded sets Ready to False: a volume group exists and serves its volumes, and something about it is
+	// wrong.
+	// What to do: see VolumeGroupsReady.
+	LVMStatusDegraded LVMState = "Degraded"
+	// LVMStatusFailed sets Ready to False: an operand could not be applied, or a volume group could not be set up.
+	// What to do: see ResourcesAvailable and VolumeGroupsReady.
+	LVMStatusFailed LVMState = "Failed"
+	// LVMStatusUnknown sets Ready to False: the state could not be determined.
+	// What to do: see the message and the log of the operator.
+	LVMStatusUnknown LVMState = "Unknown"
 )
 
 // LVMClusterStatus is what the operator has seen.

@@ -99,6 +99,17 @@ func pprofAddress(port uint16) string {
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port)))
 }
 
+// Environment variables that the Pod sets from its own metadata.
+const (
+	// namespaceVariable is an environment variable of `lvms operator`, `lvms vgmanager`: required; the namespace of the
+	// Pod (`metadata.namespace`).
+	namespaceVariable = "NAMESPACE"
+	// podNameVariable is an environment variable of `lvms operator`: required; the name of the Pod (`metadata.name`).
+	podNameVariable = "NAME"
+	// nodeNameVariable is an environment variable of `lvms vgmanager`: required; the name of the Node (`spec.nodeName`).
+	nodeNameVariable = "NODE_NAME"
+)
+
 // environment returns the value of a variable that the pod has to set.
 func environment(name string) (string, error) {
 	if value := os.Getenv(name); value != "" {

@@ -15,12 +15,21 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
 )
 
+// defaultVolumeMetrics is how many volumes of a node have metrics of their own: three series each.
+const defaultVolumeMetrics = 500
+
+// Environment variables that a Subscription or the Deployment can set. Their comments are text of
+// docs/reference/flags.md: `make references` writes it.
 const (
-	// defaultVolumeMetrics is how many volumes of a node have metrics of their own: three series each.
-	defaultVolumeMetrics  = 500
+	// volumeMetricsVariable is an environment variable of `lvms operator`: overrides `--volume-metrics`. A whole number,
+	// 0 for none.
 	volumeMetricsVariable = "VOLUME_METRICS"
+	// smartIntervalVariable is an environment variable of `lvms operator`: overrides `--smart-interval`. A time like `1h`
+	// or `30m`, at least 1m; 0 for never.
 	smartIntervalVariable = "SMART_INTERVAL"
-	runbooksVariable      = "RUNBOOK_BASE_URL"
+	// runbooksVariable is an environment variable of `lvms operator`: overrides `--runbook-base-url`. The address that
+	// `runbook_url` of the alerts begins with.
+	runbooksVariable = "RUNBOOK_BASE_URL"
 )
 
 // certificateSource returns the certificate that a server shows at the moment.

@@ -123,11 +123,11 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if o.standbys < 0 || o.standbys > 2 {
 		return fmt.Errorf("--standbys is %d: give 0, 1 or 2", o.standbys)
 	}
-	namespace, err := environment("NAMESPACE")
+	namespace, err := environment(namespaceVariable)
 	if err != nil {
 		return err
 	}
-	podName, err := environment("NAME")
+	podName, err := environment(podNameVariable)
 	if err != nil {
 		return err
 	}

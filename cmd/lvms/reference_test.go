@@ -3,14 +3,17 @@ package main
 import (
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 	"github.com/lvm-storage/lvm-operator/controllers/lvmcluster"
 	"github.com/lvm-storage/lvm-operator/internal/metric"
+	"github.com/lvm-storage/lvm-operator/internal/reference"
 	"github.com/lvm-storage/lvm-operator/internal/scrape"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
@@ -18,9 +21,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
 )
 
-var update = flag.Bool("update", false, "write docs/reference/metrics.md")
+var update = flag.Bool("update", false, "write the pages of docs/reference")
 
-const referenceFile = "../../docs/reference/metrics.md"
+const referenceFolder = "../../docs/reference/"
 
 // chapters are the parts of the page.
 var chapters = []struct {
@@ -63,28 +66,76 @@ const others = `
 | ` + "`go_*`, `process_*`" + ` | both | the Go runtime and the process |
 `
 
-// The page is written with: go test ./cmd/lvms -update
-func TestReferenceHasEveryMetric(t *testing.T) {
+// The page is written with: make references
+func TestReferenceOfMetricsIsFresh(t *testing.T) {
 	var page strings.Builder
 	page.WriteString(introduction)
 	for _, c := range chapters {
-		fmt.Fprintf(&page, "\n## %s\n\n| metric | labels | meaning |\n|---|---|---|\n", c.title)
+		var rows [][]string
 		for _, f := range slices.Concat(c.families...) {
-			fmt.Fprintf(&page, "| `%s` | %s | %s |\n", f.Name, strings.Join(f.Labels, ", "), f.Help)
+			rows = append(rows, []string{reference.Code(f.Name), strings.Join(f.Labels, ", "), f.Help})
 		}
+		fmt.Fprintf(&page, "\n## %s\n\n%s", c.title, reference.Table([]string{"metric", "labels", "meaning"}, rows))
 	}
 	page.WriteString(others)
-	if *update {
-		if err := os.WriteFile(referenceFile, []byte(page.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := reference.Check(referenceFolder+"metrics.md", page.String(), *update); err != nil {
+		t.Error(err)
 	}
-	have, err := os.ReadFile(referenceFile)
+}
+
+const flagsIntroduction = `# Flags and environment variables
+
+Written by ` + "`make references`" + ` from the code. The operator sets the flags of the node agent. A Subscription can set environment variables of the operator in ` +
+	"`spec.config.env`" + `, and they override the flags.
+`
+
+const runtimeVariables = `
+## Of the libraries
+
+| variable | of | meaning |
+|---|---|---|
+| ` + "`GOGC`, `GOMEMLIMIT`" + ` | all programs | garbage collection of the Go runtime; the manifests set ` + "`GOGC`" +
+	` for the operator and ` + "`GOMEMLIMIT`" + ` for the node agent |
+| ` + "`KUBECONFIG`" + ` | ` + "`lvms operator`, `lvms vgmanager`" +
+	` | the configuration of a client of the API server, outside a cluster |
+`
+
+// The page is written with: make references
+func TestReferenceOfFlagsIsFresh(t *testing.T) {
+	source, err := reference.Parse("../..", reference.Folders...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(have) != page.String() {
-		t.Errorf("%s is stale: run go test ./cmd/lvms -update", referenceFile)
+	var page strings.Builder
+	page.WriteString(flagsIntroduction)
+	writeFlags(&page, command())
+	var rows [][]string
+	for _, v := range reference.Variables(source) {
+		rows = append(rows, []string{reference.Code(v.Name), v.Programs, v.Means})
+	}
+	page.WriteString("\n## Environment variables\n\n" + reference.Table([]string{"variable", "of", "meaning"}, rows))
+	page.WriteString(runtimeVariables)
+	if err := reference.Check(referenceFolder+"flags.md", page.String(), *update); err != nil {
+		t.Error(err)
+	}
+}
+
+// writeFlags writes a chapter for a command and for each one below it.
+func writeFlags(page *strings.Builder, c *cobra.Command) {
+	inherited := ""
+	if c.HasPersistentFlags() && c.HasSubCommands() {
+		inherited = " Its commands have these flags too."
+	}
+	fmt.Fprintf(page, "\n## %s\n\n%s.%s\n", c.CommandPath(), c.Short, inherited)
+	var rows [][]string
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		rows = append(rows, []string{reference.Code("--" + f.Name), f.Value.Type(), reference.Code(f.DefValue), f.Usage})
+	})
+	if len(rows) > 0 {
+		page.WriteString("\n" + reference.Table([]string{"flag", "type", "default", "meaning"}, rows))
+	}
+	for _, below := range c.Commands() {
+		writeFlags(page, below)
 	}
 }
 

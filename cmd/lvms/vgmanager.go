@@ -85,11 +85,11 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 	if o.smartInterval != 0 && o.smartInterval < smart.MinInterval {
 		return fmt.Errorf("--smart-interval is %s: give %s or more, or 0 for never", o.smartInterval, smart.MinInterval)
 	}
-	nodeName, err := environment("NODE_NAME")
+	nodeName, err := environment(nodeNameVariable)
 	if err != nil {
 		return err
 	}
-	namespace, err := environment("NAMESPACE")
+	namespace, err := environment(namespaceVariable)
 	if err != nil {
 		return err
 	}

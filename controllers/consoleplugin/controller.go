@@ -45,9 +45,13 @@ const (
 
 // The events of the operator's Deployment.
 var (
-	// eventIncomplete: something of the plugin could not be made.
+	// eventIncomplete is a Warning event on the Deployment of the operator: an object of the console plugin could not
+	// be applied.
+	// What to do: see the error in the note; the operator tries again.
 	eventIncomplete = event.Warning("ConsolePluginIncomplete", "Reconcile", "the plugin of the console: %s")
-	// eventUnavailable: all is made, and no Pod serves the plugin.
+	// eventUnavailable is a Warning event on the Deployment of the operator: no Pod serves the console plugin, so the
+	// console cannot load it.
+	// What to do: look at the Deployment that the note names and at its Pods.
 	eventUnavailable = event.Warning("ConsolePluginUnavailable", "Reconcile",
 		"the plugin of the console cannot be loaded: Deployment "+Name+": %s")
 )

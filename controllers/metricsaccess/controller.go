@@ -35,7 +35,9 @@ const (
 	fieldOwner = "lvms-operator-metrics"
 )
 
-// eventIncomplete is one of the operator's Deployment.
+// eventIncomplete is a Warning event on the Deployment of the operator: the Role or the RoleBinding could not be
+// applied with which OpenShift's Prometheus finds the metrics.
+// What to do: see the error in the note; the operator tries again.
 var eventIncomplete = event.Warning("MetricsAccessIncomplete", "Reconcile",
 	"OpenShift's Prometheus may not find the metrics: %s")
 

@@ -43,7 +43,9 @@ func NewClaims(c client.Client, live client.Reader, namespace string, recorder l
 	return &Claims{client: c, live: live, namespace: namespace, recorder: recorder}
 }
 
-// lost is told about a claim before it is deleted.
+// lost is a Warning event on the PersistentVolumeClaim: its node was removed with the annotation
+// `lvm.topolvm.io/release-claims`, and the claim is about to be deleted.
+// What to do: nothing; restore its data from a backup, or from the disks of the node if they are intact.
 var lost = lvmsevent.Warning("NodeRemoved", "Release",
 	"the claim is deleted, since node %s, which has its volume, was removed with the annotation %s; the data is "+
 		"still on the node's disks, if they are whole")

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// NotObserved is the reason of a condition that nobody has looked at.
+// NotObserved is the reason of a condition that nothing has set yet. v1alpha1.ReasonNotObserved explains it.
 const NotObserved = "NotObserved"
 
 // maxMessage is the limit that the API puts on the message of a condition.

@@ -15,17 +15,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// conditionName is the environment variable in which OLM names the OperatorCondition of an operator (Operator Lifecycle
-// Manager, "Communicating operator conditions"). OLM also grants the permissions to it. OLM v1 and an installation
-// without OLM do not set it.
-const conditionName = "OPERATOR_CONDITION_NAME"
+// conditionVariable is an environment variable of `lvms operator`: the name of its OperatorCondition. The Operator
+// Lifecycle Manager sets it and grants the permissions ("Communicating operator conditions"); OLM v1 and an
+// installation without it do not.
+const conditionVariable = "OPERATOR_CONDITION_NAME"
 
-// The reasons of the condition Upgradeable, and the limit of its message.
+// conditionUpgradeable is a condition of the OperatorCondition: the Operator Lifecycle Manager may upgrade the
+// operator.
+const conditionUpgradeable = "Upgradeable"
+
+// The reasons of Upgradeable.
 const (
-	reasonReady      = "AsExpected"
+	// reasonReady sets Upgradeable to True: nothing speaks against an upgrade.
+	reasonReady = "AsExpected"
+	// reasonInProgress sets Upgradeable to False: volume groups are being changed or are degraded. The message names
+	// them.
+	// What to do: wait, or resolve what the message names; then the Operator Lifecycle Manager upgrades by itself.
 	reasonInProgress = "StorageIsBeingChanged"
-	maxMessage       = 1024
 )
+
+// maxMessage is the limit of a condition's message.
+const maxMessage = 1024
 
 // Gate keeps the condition Upgradeable.
 type Gate struct {
@@ -37,11 +47,11 @@ type Gate struct {
 // none. The client must read from the API server: OLM grants no permission to list or watch. Its scheme must have
 // OperatorCondition.
 func FromEnvironment(c client.Client) (*Gate, error) {
-	if os.Getenv(conditionName) == "" {
+	if os.Getenv(conditionVariable) == "" {
 		return nil, nil
 	}
 	upgradeable, err := conditions.InClusterFactory{Client: c}.NewCondition(
-		operatorsv2.ConditionType(operatorsv2.Upgradeable))
+		operatorsv2.ConditionType(conditionUpgradeable))
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +83,7 @@ func (g *Gate) SetUpgradeable(ctx context.Context, obstacles []string) error {
 	}
 	err := g.upgradeable.Set(ctx, status, conditions.WithReason(reason), conditions.WithMessage(message))
 	if err != nil && !isAbsent(err) {
-		return fmt.Errorf("set condition Upgradeable of OperatorCondition %s: %w", os.Getenv(conditionName), err)
+		return fmt.Errorf("set condition Upgradeable of OperatorCondition %s: %w", os.Getenv(conditionVariable), err)
 	}
 	g.written = wanted
 	return nil

@@ -54,7 +54,7 @@ func TestUpgradeableFollowsTheObstacles(t *testing.T) {
 }
 
 func TestAFailedWriteIsTriedAgain(t *testing.T) {
-	t.Setenv(conditionName, "lvms-operator.v1")
+	t.Setenv(conditionVariable, "lvms-operator.v1")
 	condition := &recorder{fails: errors.New("the API server is away")}
 	gate := NewGate(condition)
 	err := gate.SetUpgradeable(t.Context(), []string{"a"})
@@ -69,7 +69,7 @@ func TestAFailedWriteIsTriedAgain(t *testing.T) {
 }
 
 func TestWithoutOLM(t *testing.T) {
-	t.Setenv(conditionName, "")
+	t.Setenv(conditionVariable, "")
 	gate, err := FromEnvironment(nil)
 	if gate != nil || err != nil {
 		t.Errorf("got %v, %v", gate, err)

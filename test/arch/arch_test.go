@@ -73,6 +73,7 @@ var rules = []rule{
 	{folder: "internal/paging", never: []string{module + "api"}},
 	{folder: "internal/pki", never: append([]string{module}, kubernetes...)},
 	{folder: "internal/platform", never: []string{module + "vgmanager", module + "controllers"}},
+	{folder: "internal/reference", never: append([]string{module + "api", "k8s.io/"}, clients...)},
 	{folder: "internal/rights", never: []string{module + "api"}},
 	{folder: "internal/scrape", ours: []string{"internal/metric", "internal/version"}, never: []string{module + "api"}},
 	{folder: "internal/servingcert", ours: []string{"internal/pki"}, never: kubernetes},

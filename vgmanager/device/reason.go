@@ -9,74 +9,144 @@ import (
 // Code is why a device cannot be used, in one word. The list is closed.
 type Code string
 
-// The reasons why a device cannot be used.
+// The reasons why a device cannot be used. Their comments are the text of docs/reference/conditions.md: `make references`
+// writes it. "By name" is whether a device is used in spite of the reason if `paths` or `optionalPaths` names it.
 const (
-	// UnsupportedType: a drive for discs, memory, or a device of the network that something else attached.
+	// UnsupportedType means: the device is an optical drive, a RAM disk, or a network device that something else
+	// attached.
+	// What to do: use another device.
+	// By name: no.
 	UnsupportedType Code = "UnsupportedType"
-	// LVMInternal: the device is a logical volume, or a part of one.
+	// LVMInternal means: the device is a logical volume, or a part of one.
+	// What to do: use another device.
+	// By name: no.
 	LVMInternal Code = "LVMInternal"
-	// KubernetesLoop: a loop device that kubelet made for a volume.
+	// KubernetesLoop means: the device is a loop device that the kubelet created for a volume.
+	// What to do: nothing.
+	// By name: no.
 	KubernetesLoop Code = "KubernetesLoop"
-	// ReadOnly: the device cannot be written.
+	// ReadOnly means: the device cannot be written.
+	// What to do: look for a switch on the device, or at `blockdev --getro`.
+	// By name: no.
 	ReadOnly Code = "ReadOnly"
-	// Removable: the medium can be taken out.
+	// Removable means: the medium can be removed.
+	// What to do: name the device, or set `removable: true`.
+	// By name: yes.
 	Removable Code = "Removable"
-	// Suspended: input and output are held back.
+	// Suspended means: input and output of the device are suspended.
+	// What to do: `dmsetup resume`.
+	// By name: no.
 	Suspended Code = "Suspended"
-	// TooSmall: smaller than MinimumSize.
+	// TooSmall means: the device is smaller than 16 MiB.
+	// What to do: use another device.
+	// By name: no.
 	TooSmall Code = "TooSmall"
-	// Mounted: the device has a mounted file system.
+	// Mounted means: the device has a mounted file system.
+	// What to do: unmount it, if nothing needs it.
+	// By name: no.
 	Mounted Code = "Mounted"
-	// SwapInUse: the device is swap space in use.
+	// SwapInUse means: the device is swap space in use.
+	// What to do: `swapoff`, if the node does not need it.
+	// By name: no.
 	SwapInUse Code = "SwapInUse"
-	// HasPartitions: the device has partitions, or an empty partition table.
+	// HasPartitions means: the device has partitions, or an empty partition table.
+	// What to do: name a partition, or remove the partition table.
+	// By name: wiped.
 	HasPartitions Code = "HasPartitions"
-	// HasHolders: another device is made of it.
+	// HasHolders means: another device is built on this one, a loop device among them.
+	// What to do: use that one.
+	// By name: no.
 	HasHolders Code = "HasHolders"
-	// PartitionReserved: a partition that the firmware or the boot loader needs.
+	// PartitionReserved means: the device is a partition that the firmware or the boot loader needs.
+	// What to do: use another device.
+	// By name: no.
 	PartitionReserved Code = "PartitionReserved"
-	// HasSignature: the device carries a file system or the like.
+	// HasSignature means: the device carries a file system or another known signature.
+	// What to do: remove it, if nothing needs it.
+	// By name: wiped.
 	HasSignature Code = "HasSignature"
-	// MultipathMember: one of several paths to a disk; the multipath device is the one to use.
+	// MultipathMember means: the device is one of several paths to a disk.
+	// What to do: use the device under `/dev/mapper`.
+	// By name: no.
 	MultipathMember Code = "MultipathMember"
-	// RAIDMember: part of an array.
+	// RAIDMember means: the device is a member of a RAID array.
+	// What to do: use the array.
+	// By name: wiped, if the array does not run.
 	RAIDMember Code = "RAIDMember"
-	// InVolumeGroup: a physical volume of another volume group.
+	// InVolumeGroup means: the device is a physical volume of another volume group.
+	// What to do: use another device.
+	// By name: no.
 	InVolumeGroup Code = "InVolumeGroup"
-	// UnassignedPV: a physical volume of no volume group.
+	// UnassignedPV means: the device is a physical volume of no volume group.
+	// What to do: name it, or run `pvremove`.
+	// By name: yes.
 	UnassignedPV Code = "UnassignedPV"
-	// UnknownPV: labeled as a physical volume, but LVM on the node does not list it.
+	// UnknownPV means: the device is labeled as a physical volume, and LVM on the node does not list it.
+	// What to do: look at `lvmdevices`, and at the filter in lvm.conf.
+	// By name: wiped, if the device itself shows that it belongs to no volume group of this product.
 	UnknownPV Code = "UnknownPV"
-	// DuplicatePV: a copy of a physical volume that LVM uses on another device.
+	// DuplicatePV means: the device is a copy of a physical volume that LVM uses on another device.
+	// What to do: detach one of the two.
+	// By name: no.
 	DuplicatePV Code = "DuplicatePV"
-	// Busy: the device is open exclusively, by a mount in a container or another user that nothing else shows.
+	// Busy means: the device is open exclusively, by a mount in a container or another user that nothing else shows.
+	// What to do: find out who uses it: `lsof`, `fuser`.
+	// By name: no.
 	Busy Code = "Busy"
-	// Unreadable: the device could not be read or examined, so nobody knows what it carries.
+	// Unreadable means: the device could not be read, or has not answered since the time in the message, so its content
+	// is unknown.
+	// What to do: see the kernel's log; repair or detach the device.
+	// By name: no.
 	Unreadable Code = "Unreadable"
-	// ProbeError: something about the device could not be found out.
+	// ProbeError means: something about the device could not be determined; the message says what.
+	// What to do: as the message says.
+	// By name: no.
 	ProbeError Code = "ProbeError"
-	// Failing: the device gives errors, or does not answer.
+	// Failing means: the device gives errors, or does not answer.
+	// What to do: see the kernel's log; replace the device.
+	// By name: no.
 	Failing Code = "Failing"
-	// IsOSDisk: the machine runs from the device.
+	// IsOSDisk means: the machine runs from the device.
+	// What to do: use another device.
+	// By name: no.
 	IsOSDisk Code = "IsOSDisk"
-	// LUKSLocked: an encrypted device that is not open.
+	// LUKSLocked means: the device is encrypted, and not open.
+	// What to do: open it and use the device under `/dev/mapper`.
+	// By name: wiped.
 	LUKSLocked Code = "LUKSLocked"
-	// CephBlueStore: storage of a Ceph OSD.
+	// CephBlueStore means: the device is storage of a Ceph OSD.
+	// What to do: retire the OSD, and remove what it left.
+	// By name: wiped.
 	CephBlueStore Code = "CephBlueStore"
-	// NoStablePath: nothing about the device stays the same when it has another name.
+	// NoStablePath means: the device has no WWN, serial number or link under `/dev/disk/by-id`, so nothing about it
+	// stays the same when its name changes; it is used nevertheless.
+	// What to do: prefer a device that has one.
+	// By name: yes.
 	NoStablePath Code = "NoStablePath"
 
-	// NotSelected: the device class asks for other properties.
+	// NotSelected means: the device class selects other properties.
+	// What to do: nothing, or change the selector.
+	// By name: no.
 	NotSelected Code = "NotSelected"
-	// UsedByOtherDeviceClass: another device class names the device, or would take it as well.
+	// UsedByOtherDeviceClass means: another device class names the device, or would use it as well.
+	// What to do: make the selectors differ.
+	// By name: no.
 	UsedByOtherDeviceClass Code = "UsedByOtherDeviceClass"
-	// NotAtCreation: the device came after the volume group was made, and the policy is Static.
+	// NotAtCreation means: the device appeared after the volume group was created, and the policy is `Static`.
+	// What to do: name the device, or use `Dynamic`.
+	// By name: yes.
 	NotAtCreation Code = "NotAtCreation"
-	// TooYoung: the device came less than a minute ago, and the policy is Dynamic.
+	// TooYoung means: the device appeared less than a minute ago, and the policy is `Dynamic`.
+	// What to do: wait.
+	// By name: yes.
 	TooYoung Code = "TooYoung"
-	// RemovalRequested: somebody asked to remove the device from the device class.
+	// RemovalRequested means: the device is to be removed (`deviceRequests`).
+	// What to do: remove the request, or the path.
+	// By name: no.
 	RemovalRequested Code = "RemovalRequested"
-	// NotWiped: the device may be wiped by its selector, and is not; the message says why.
+	// NotWiped means: the selector allows to wipe the device, and it was not wiped; the message says why.
+	// What to do: as the message says.
+	// By name: no.
 	NotWiped Code = "NotWiped"
 )
 

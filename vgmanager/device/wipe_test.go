@@ -190,13 +190,13 @@ udevadm trigger '/dev/sdb'
 }
 
 func TestCodesAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/reference/devices.md")
+	page, err := os.ReadFile("../../docs/reference/conditions.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, code := range Codes() {
 		if !containsCode(string(page), code) {
-			t.Errorf("docs/reference/devices.md does not explain %s", code)
+			t.Errorf("docs/reference/conditions.md does not explain %s", code)
 		}
 	}
 }

@@ -370,9 +370,16 @@ func (a *Auditor) settle(found []orphan, classes map[string]error) {
 
 // The events about orphans.
 var (
+	// orphanVolume is a Warning event on the Node: a logical volume of this cluster has no LogicalVolume object, and
+	// takes up space.
+	// What to do: if its data is not needed, run `lvremove` on the node; see [how to find
+	// orphans](../how-to/orphans.md).
 	orphanVolume = event.Warning("OrphanLogicalVolume", "Audit",
 		"logical volume %s on node %s (%s bytes%s) has no LogicalVolume object: it takes room and is used by nobody "+
 			"of this cluster; nothing removes it but you: if its data is not needed, run on the node: lvremove %s")
+	// orphanObject is a Warning event on the LogicalVolume: the node does not have its logical volume. It was removed
+	// by hand, or its disks were replaced.
+	// What to do: restore the data from a backup into a new claim, then delete this one.
 	orphanObject = event.Warning("LogicalVolumeMissing", "Audit",
 		"node %s does not have the logical volume of this object: was it removed by hand, or its disks replaced? "+
 			"Restore the data from a backup into a new claim, then delete this one")

@@ -74,8 +74,14 @@ const retryRefused = time.Minute
 
 // The events about LogicalVolumes.
 var (
+	// createFailed is a Warning event on the LogicalVolume: the node could not create the logical volume.
+	// What to do: see the error in the note; the agent tries again, unless the error is final.
 	createFailed = event.Warning("CreateFailed", "Create", "node %s cannot make the logical volume: %s")
+	// expandFailed is a Warning event on the LogicalVolume: the node could not extend the logical volume.
+	// What to do: see the error in the note; the agent tries again.
 	expandFailed = event.Warning("ExpandFailed", "Expand", "node %s cannot grow the logical volume: %s")
+	// removeFailed is a Warning event on the LogicalVolume: the node could not remove the logical volume.
+	// What to do: see the error in the note; the agent tries again.
 	removeFailed = event.Warning("RemoveFailed", "Remove", "node %s cannot remove the logical volume: %s")
 )
 

@@ -1,0 +1,208 @@
+package reference
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+var (
+	conditionDoc = regexp.MustCompile(`^(\w+) is a condition of ([^:]+): (.+)$`)
+	reasonDoc    = regexp.MustCompile(`^(\w+) sets ([^:]+ to (?:True|False|Unknown)): (.+)$`)
+	statusClause = regexp.MustCompile(`(?:^| and )(.+?) to (True|False|Unknown)`)
+	codeDoc      = regexp.MustCompile(`^(\w+) means: (.+)$`)
+)
+
+const (
+	whatToDo = "What to do: "
+	byName   = "By name: "
+)
+
+// Conditions are all conditions with their reasons, and all reasons why a device is not used.
+type Conditions struct {
+	conditions []condition
+	codes      []code
+}
+
+// condition is a type of condition of a kind of object.
+type condition struct {
+	name, object, means string
+	reasons             []reason
+}
+
+// reason is one status of a condition, and why it has it.
+type reason struct {
+	name, status, means, whatToDo string
+}
+
+// code is one reason why a device is not used.
+type code struct {
+	name, means, whatToDo, byName string
+}
+
+// NewConditions returns what the comments of the code say about conditions, reasons and devices.
+func NewConditions(s *Source) (*Conditions, error) {
+	c := &Conditions{}
+	declarations := s.Declarations()
+	for _, d := range declarations {
+		if m := conditionDoc.FindStringSubmatch(d.Doc); m != nil && m[1] == d.Name {
+			c.conditions = append(c.conditions, condition{name: d.Value, object: m[2], means: clause(m[3])})
+		}
+	}
+	for _, d := range declarations {
+		if err := c.add(d); err != nil {
+			return nil, err
+		}
+	}
+	for i := range c.conditions {
+		if err := c.conditions[i].complete(); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// add adds a declaration that is a reason of conditions or of devices.
+func (c *Conditions) add(d Declaration) error {
+	if m := codeDoc.FindStringSubmatch(d.Doc); m != nil && m[1] == d.Name && d.Type == "Code" {
+		rest, named := split(m[2], byName)
+		means, remedy := split(rest, whatToDo)
+		if remedy == "" || named == "" {
+			return fmt.Errorf("%s/%s: its comment lacks %q or %q", d.Folder, d.Name, whatToDo, byName)
+		}
+		c.codes = append(c.codes, code{name: d.Value, means: means, whatToDo: remedy, byName: named})
+		return nil
+	}
+	m := reasonDoc.FindStringSubmatch(d.Doc)
+	if m == nil || m[1] != d.Name {
+		return nil
+	}
+	means, remedy := split(m[3], whatToDo)
+	for _, clause := range statusClause.FindAllStringSubmatch(m[2], -1) {
+		if clause[2] != "True" && remedy == "" {
+			return fmt.Errorf("%s/%s: its comment lacks %q", d.Folder, d.Name, whatToDo)
+		}
+		for name := range strings.SplitSeq(clause[1], ", ") {
+			at := slices.IndexFunc(c.conditions, func(o condition) bool { return o.name == name })
+			if at < 0 {
+				return fmt.Errorf("%s/%s: its comment names %s, and no constant is that condition", d.Folder, d.Name,
+					name)
+			}
+			c.conditions[at].reasons = append(c.conditions[at].reasons,
+				reason{name: d.Value, status: clause[2], means: means, whatToDo: remedy})
+		}
+	}
+	return nil
+}
+
+// complete orders the reasons by status. A condition without a reason for True has its own name as that.
+func (c *condition) complete() error {
+	order := []string{"True", "False", "Unknown"}
+	isTrue := func(r reason) bool { return r.status == "True" }
+	if !slices.ContainsFunc(c.reasons, isTrue) {
+		c.reasons = append(c.reasons, reason{name: c.name, status: "True", means: c.means})
+	}
+	slices.SortStableFunc(c.reasons, func(a, b reason) int {
+		return slices.Index(order, a.status) - slices.Index(order, b.status)
+	})
+	if len(c.reasons) < 2 {
+		return fmt.Errorf("condition %s has no reason for False", c.name)
+	}
+	return nil
+}
+
+// Names returns the types of conditions, their reasons, and the reasons of devices.
+func (c *Conditions) Names() map[string]bool {
+	names := map[string]bool{}
+	for _, o := range c.conditions {
+		names[o.name] = true
+		for _, r := range o.reasons {
+			names[r.name] = true
+		}
+	}
+	for _, o := range c.codes {
+		names[o.name] = true
+	}
+	return names
+}
+
+// objects are the chapters of the page, by the words of the comments.
+var objects = []struct{ words, title, introduction string }{
+	{"an LVMCluster", "LVMCluster", "If several reasons of `VolumeGroupsReady` apply, the worst is the reason: " +
+		"`VGsFailed`, `VGsDegraded`, `VGReadinessInProgress`. The message has the first ten problems, each with " +
+		"device class, node and cause. `state` follows from both: see [status](lvmcluster.md#status)."},
+	{"an LVMVolumeGroupNodeStatus", "LVMVolumeGroupNodeStatus", "The agent of the node sets it."},
+	{"a volume group on a node", "A volume group on a node", "These are in `.status.nodeStatus[].conditions` of the " +
+		"LVMVolumeGroupNodeStatus, and those that are not True in the LVMCluster too. If several reasons apply, the " +
+		"first in the table is the reason, and the message has all, with node, device class, device, and the " +
+		"volumes at risk with their claims."},
+	{"the OperatorCondition", "OperatorCondition", "The Operator Lifecycle Manager creates the OperatorCondition in " +
+		"the operator's namespace. Without it nothing is set."},
+}
+
+const conditionsIntroduction = `# Conditions and reasons
+
+Written by ` + "`make references`" + ` from the comments in the code. Each condition has the ` + "`observedGeneration`" +
+	` that it is about. [Events](events.md) tell when one changes, and [alerts](alerts.md) if it lasts.
+`
+
+// claimConditions are those of Kubernetes' own code: its resizer is a library of the operator.
+const claimConditions = `
+## PersistentVolumeClaim
+
+The resizer of Kubernetes CSI, a library of the operator, and the kubelet set these while a claim grows.
+They have no reasons, and are removed when the claim has its new size.
+
+| condition | True means | what to do |
+|---|---|---|
+| ` + "`Resizing`" + ` | the volume is being extended | wait |
+| ` + "`FileSystemResizePending`" + ` | the volume is extended, and its file system is not yet | wait; if no Pod uses the claim, start one |
+| ` + "`ControllerResizeError`" + ` | the volume could not be extended; the message has the error | as the message says; see the runbook LVMSExpansionFailing |
+| ` + "`NodeResizeError`" + ` | the file system could not be extended; the message has the error | as the message says |
+`
+
+const codesIntroduction = `
+## Why a device is not used
+
+These are in ` + "`.status.devices[].reasons[].code`" + ` of the LVMVolumeGroupNodeStatus, and in ` + "`excluded`" +
+	` of a volume group. All that apply are listed. "By name" is whether a device is used in spite of the reason if ` +
+	"`paths` or `optionalPaths`" + ` names it; "wiped": if ` + "`forceWipeDevicesAndDestroyAllData`" +
+	` is set too, which removes the cause. [Devices](devices.md) has the states of a device.
+
+`
+
+// Page returns docs/reference/conditions.md.
+func (c *Conditions) Page() (string, error) {
+	var b strings.Builder
+	b.WriteString(conditionsIntroduction)
+	written := 0
+	for _, o := range objects {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", o.title, o.introduction)
+		for _, each := range c.conditions {
+			if each.object == o.words {
+				b.WriteString(each.chapter())
+				written++
+			}
+		}
+	}
+	if written < len(c.conditions) {
+		return "", fmt.Errorf("%d conditions, and only %d are of an object that has a chapter", len(c.conditions),
+			written)
+	}
+	var rows [][]string
+	for _, o := range c.codes {
+		rows = append(rows, []string{Code(o.name), o.means, o.whatToDo, o.byName})
+	}
+	b.WriteString(claimConditions + codesIntroduction + Table([]string{"code", "means", "what to do", "by name"}, rows))
+	return withRunbooks(b.String()), nil
+}
+
+func (c *condition) chapter() string {
+	var rows [][]string
+	for _, r := range c.reasons {
+		rows = append(rows, []string{r.status, Code(r.name), r.means, r.whatToDo})
+	}
+	return fmt.Sprintf("\n### %s\n\nTrue: %s.\n\n%s", c.name, c.means,
+		Table([]string{"status", "reason", "means", "what to do"}, rows))
+}
