@@ -198,7 +198,7 @@ func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 	if got := run(section(t, page, "3. Save the objects")); !strings.Contains(got, "pvc-1 uid-1") {
 		t.Fatalf("step 3 shows %s", got)
 	}
-	run(section(t, page, "4. Let the objects go"))
+	run(section(t, page, "4. Remove the objects"))
 	run("kubectl wait --for=delete --timeout=60s crd " + strings.Join(crds, " "))
 	if got := run(section(t, page, "5. Create them again")); !strings.Contains(got, "all there") {
 		t.Fatalf("step 5 shows %s", got)

@@ -172,7 +172,6 @@ var elsewhere = map[string][2]string{
 	"kubectl delete namespace openshift-lvm-storage": uninstall,
 	"kubectl kustomize config/default | sed 's#image: lvms-operator:latest#image: " +
 		"registry.example.com/lvms-operator:NEW#' | kubectl apply --server-side --force-conflicts -f -": upgraded,
-	"kubectl apply --server-side --force-conflicts -f -":                                           upgraded,
 	"kubectl get lvmcluster,lvmvolumegroup,lvmvolumegroupnodestatus -A -o yaml > lvms-before.yaml": takenOver,
 	"kubectl get logicalvolumes -o yaml > logicalvolumes-before.yaml":                              takenOver,
 
