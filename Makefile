@@ -33,7 +33,7 @@ help: ## Print this list.
 	@awk 'BEGIN {FS = ":.*## "; print "make TARGET [VARIABLE=value]"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ready image $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one go.
+demo: ready image $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge ## A real cluster, blank disks, a mounted volume, a restored snapshot: in one run.
 	@hack/step "build demo" go build -o $(BIN)/demo ./test/demo
 	@hack/console host
 	@$(BIN)/demo --name $(LAB_NAME) --image $(IMAGE) --version $(VERSION) --bridge $(BIN)/bridge --plugin $(BIN)/console-plugin --host $(CONSOLE)/host/dist
@@ -155,7 +155,7 @@ IMAGE := $(LVMS_CACHE)/image/lvms-operator.tar
 build: $(BIN)/lvms ## Build the operator's program.
 
 # Debian's package lists are read once and kept with the packages, so that a second build has the same packages and needs
-# no network. true reads them anew: a release wants today's.
+# no network. true reads them again: a release wants today's.
 DEBIAN_UPDATE ?= false
 # The commit goes into the provenance, where nothing is changed on top of it.
 REVISION ?= $(shell [ -n "$$(git status --porcelain 2>&1)" ] || git rev-parse HEAD)
@@ -258,7 +258,7 @@ next-image: image
 	@$(call write-image,amd64,$(BIN)/lvms-next,$(NEXT_IMAGE)) $(call with-console,$(BIN)/console-plugin) -version $(NEXT_VERSION)
 
 # Go decides what is stale.
-.PHONY: $(BIN)/lvms $(BIN)/gather $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge $(BIN)/console-plugin
+.PHONY: $(BIN)/lvms $(BIN)/gather $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/vale $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge $(BIN)/console-plugin
 $(BIN)/lvms:
 	@hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 $(BIN)/gather:
@@ -279,14 +279,16 @@ $(BIN)/catalog:
 	@cd hack/bundle && go build -o $@ ./catalog
 $(BIN)/golangci-lint:
 	@cd hack/tools/golangci-lint && ../../step "build golangci-lint" go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+$(BIN)/vale: # It is partly in C.
+	@cd hack/tools/vale && ../../step "build vale" env CGO_ENABLED=1 CGO_CFLAGS=-w go build -o $@ github.com/vale-cli/vale/v3/cmd/vale
 
 .PHONY: generate
-generate: $(BIN)/controller-gen ## Write the generated files anew: deep copies, CRDs, RBAC, webhook, rules; and the bundle from them.
+generate: $(BIN)/controller-gen ## Write the generated files again: deep copies, CRDs, RBAC, webhook, rules; and the bundle from them.
 	@hack/generate $(BIN)/controller-gen
 	@$(MAKE) bundle catalog
 
 .PHONY: monitoring
-monitoring: ## Write the PrometheusRule and the dashboards anew, from monitoring/.
+monitoring: ## Write the PrometheusRule and the dashboards again, from monitoring/.
 	@go run ./monitoring
 
 # Each page has a test that fails if it is stale.
@@ -316,8 +318,9 @@ catalog: $(BIN)/catalog $(LAB) ## Add the bundle to the file-based catalog: make
 export GOLANGCI_LINT_CACHE := $(LVMS_CACHE)/golangci-lint
 
 .PHONY: lint
-lint: $(BIN)/golangci-lint ## golangci-lint, as .golangci.yml says; subjects of the branch's commits.
+lint: $(BIN)/golangci-lint $(BIN)/vale ## golangci-lint (.golangci.yml); vale over documents, comments and messages (.vale.ini); commit subjects.
 	@hack/step "commit subjects" hack/lint-commits
+	@hack/step "prose" hack/lint-prose $(BIN)/vale
 	@hack/step "golangci-lint" $(BIN)/golangci-lint run ./...
 
 .PHONY: format

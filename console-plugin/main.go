@@ -32,8 +32,8 @@ func main() {
 	}
 }
 
-// namespaceVariable is an environment variable of `console-plugin`: the default of its flag `--namespace`, the namespace
-// of the LVMCluster.
+// namespaceVariable is an environment variable of `console-plugin`: the default of its flag `--namespace`, the
+// namespace of the LVMCluster.
 const namespaceVariable = "NAMESPACE"
 
 func run() error {

@@ -18,7 +18,8 @@ const alertsFile = "../docs/reference/alerts.md"
 
 const alertsIntroduction = `# Alerts
 
-Written by ` + "`make references`" + ` from ` + "`monitoring/rules`" + `. Each alert leads to its runbook, which says what to do. "for" is how long the expression has to hold. Words in capitals stand for labels of the alert and for its value.
+Written by ` + "`make references`" + ` from ` + "`monitoring/rules`" +
+	`. Each alert leads to its runbook, which says what to do. "for" is how long the expression has to hold. Words in capitals stand for labels of the alert and for its value.
 
 ` + "`critical`" + `: data or the service is lost, or about to be. ` + "`warning`" + `: look at it today. ` + "`info`" +
 	`: good to know. Of alerts about one fault only the most serious one fires. [How to monitor](../how-to/monitor.md) says how the alerts get into a Prometheus.

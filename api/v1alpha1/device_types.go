@@ -120,7 +120,7 @@ type DeviceStatus struct {
 	Eligibility []DeviceEligibility `json:"eligibility,omitempty"`
 
 	// fingerprint of all that a decision about the device depends on: identity, size, content and use. What was decided
-	// for another fingerprint does not hold any more.
+	// for another fingerprint no longer holds.
 	// +optional
 	Fingerprint string `json:"fingerprint,omitempty"`
 

@@ -295,7 +295,7 @@ const (
 // RAIDStatus is the redundancy of the volumes of a device class.
 type RAIDStatus struct {
 	// status: Healthy; Degraded when a volume lacks a device or is not in sync; Failed when the data of a volume cannot
-	// be read any more.
+	// be read any longer.
 	Status RAIDState `json:"status"`
 
 	// memberCount is how many physical volumes the group has.

@@ -41,7 +41,7 @@ const (
 	VolumeUIDTagPrefix   = "lvms.uid="
 	VolumeNameTagPrefix  = "lvms.pv="
 	VolumeClaimTagPrefix = "lvms.pvc="
-	// NewTag is the LVM tag of a logical volume that nobody has used yet: what is on it may be made anew.
+	// NewTag is the LVM tag of a logical volume that nobody has used yet: what is on it may be recreated.
 	NewTag = "lvms.new"
 	// FormattingTagPrefix and FormattedTagPrefix precede the type of a file system that is being made on a logical
 	// volume, or that was made on it.
@@ -78,7 +78,7 @@ const (
 	// VolumeGroupFinalizer keeps an LVMVolumeGroup as long as a node status tells of its volume group.
 	VolumeGroupFinalizer = "lvm.openshift.io/lvmvolumegroup"
 	// NodeCleanupPrefix begins the finalizer by which each node of upstream LVMS keeps an LVMVolumeGroup. Nothing sets
-	// it any more.
+	// it any longer.
 	NodeCleanupPrefix = "cleanup.vgmanager.node.topolvm.io/"
 
 	// OwnerNameLabel and its siblings mark cluster-scoped operands with the LVMCluster they belong to.

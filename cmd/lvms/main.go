@@ -106,7 +106,8 @@ const (
 	namespaceVariable = "NAMESPACE"
 	// podNameVariable is an environment variable of `lvms operator`: required; the name of the Pod (`metadata.name`).
 	podNameVariable = "NAME"
-	// nodeNameVariable is an environment variable of `lvms vgmanager`: required; the name of the Node (`spec.nodeName`).
+	// nodeNameVariable is an environment variable of `lvms vgmanager`: required; the name of the Node
+	// (`spec.nodeName`).
 	nodeNameVariable = "NODE_NAME"
 )
 

@@ -21,11 +21,11 @@ const defaultVolumeMetrics = 500
 // Environment variables that a Subscription or the Deployment can set. Their comments are text of
 // docs/reference/flags.md: `make references` writes it.
 const (
-	// volumeMetricsVariable is an environment variable of `lvms operator`: overrides `--volume-metrics`. A whole number,
-	// 0 for none.
+	// volumeMetricsVariable is an environment variable of `lvms operator`: overrides `--volume-metrics`. A whole
+	// number, 0 for none.
 	volumeMetricsVariable = "VOLUME_METRICS"
-	// smartIntervalVariable is an environment variable of `lvms operator`: overrides `--smart-interval`. A time like `1h`
-	// or `30m`, at least 1m; 0 for never.
+	// smartIntervalVariable is an environment variable of `lvms operator`: overrides `--smart-interval`. A time like
+	// `1h` or `30m`, at least 1m; 0 for never.
 	smartIntervalVariable = "SMART_INTERVAL"
 	// runbooksVariable is an environment variable of `lvms operator`: overrides `--runbook-base-url`. The address that
 	// `runbook_url` of the alerts begins with.
@@ -37,7 +37,7 @@ type certificateSource = func() (*tls.Certificate, error)
 
 // reportCertificate says that the certificate of the metrics is not the one in its folder.
 func reportCertificate(err error) {
-	ctrl.Log.Error(err, "The certificate of the metrics cannot be read anew: the last one is shown")
+	ctrl.Log.Error(err, "The certificate of the metrics cannot be read again: the last one is shown")
 }
 
 func addProcessMetrics(component string, certificates map[string]certificateSource) error {

@@ -85,7 +85,8 @@ func TestReferenceOfMetricsIsFresh(t *testing.T) {
 
 const flagsIntroduction = `# Flags and environment variables
 
-Written by ` + "`make references`" + ` from the code. The operator sets the flags of the node agent. A Subscription can set environment variables of the operator in ` +
+Written by ` + "`make references`" +
+	` from the code. The operator sets the flags of the node agent. A Subscription can set environment variables of the operator in ` +
 	"`spec.config.env`" + `, and they override the flags.
 `
 
@@ -129,7 +130,8 @@ func writeFlags(page *strings.Builder, c *cobra.Command) {
 	fmt.Fprintf(page, "\n## %s\n\n%s.%s\n", c.CommandPath(), c.Short, inherited)
 	var rows [][]string
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
-		rows = append(rows, []string{reference.Code("--" + f.Name), f.Value.Type(), reference.Code(f.DefValue), f.Usage})
+		rows = append(rows, []string{reference.Code("--" + f.Name), f.Value.Type(),
+			reference.Code(f.DefValue), f.Usage})
 	})
 	if len(rows) > 0 {
 		page.WriteString("\n" + reference.Table([]string{"flag", "type", "default", "meaning"}, rows))

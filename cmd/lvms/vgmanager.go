@@ -174,7 +174,7 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 	}
 }
 
-// addVolumeGroups adds what looks after devices and volume groups: the reconciler of each, and what wakes them.
+// addVolumeGroups adds what manages devices and volume groups: the reconciler of each, and what wakes them.
 func addVolumeGroups(
 	mgr ctrl.Manager, nodeName, namespace, cluster string, fileSystems *lvmsdriver.FileSystems, o vgmanagerOptions,
 ) (*lvmd.Engine, error) {

@@ -20,7 +20,7 @@ import (
 type watch struct{ monitor *health.Monitor }
 
 // reportAge is how old the list of physical volumes may be whose pulse is felt: they change by this process, which
-// makes the list anew, or by hand.
+// makes the list again, or by hand.
 const reportAge = 10 * time.Minute
 
 // reportWait is how long a report may take, so that an LVM that hangs does not hold up the pulse.

@@ -89,7 +89,7 @@ func (m *metrics) serve(w http.ResponseWriter, r *http.Request, right map[string
 }
 
 // onlyNamespace takes out what is about another namespace than the request: the cluster's proxy adds the namespace to
-// each selector of the query instead. What has no namespace any more, as a sum, stays.
+// each selector of the query instead. What has no namespace any longer, as a sum, stays.
 func onlyNamespace(response *http.Response) error {
 	namespace := response.Request.URL.Query().Get("namespace")
 	if namespace == "" || response.StatusCode != http.StatusOK {

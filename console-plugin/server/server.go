@@ -44,7 +44,7 @@ const (
 // tlsConfig serves the certificate in the folder, which has to be there, by the profile.
 func tlsConfig(o Options) (*tls.Config, error) {
 	certificate := servingcert.New(o.CertDir, func(err error) {
-		o.Log.Error("The serving certificate cannot be read anew: the last one is served on", "error", err)
+		o.Log.Error("The serving certificate cannot be read again: the last one is served on", "error", err)
 	})
 	if _, err := certificate.FromFolder(); err != nil {
 		return nil, err

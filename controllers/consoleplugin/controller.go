@@ -87,7 +87,7 @@ func New(c client.Client, live client.Reader, recorder event.Recorder, options O
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,resourceNames=lvms-console-plugin,verbs=create;patch
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
-// To give an object another owner, as an upgrade does, takes the right to delete it
+// To give an object another owner, as an upgrade does, takes permission to delete it
 // (OwnerReferencesPermissionEnforcement).
 // +kubebuilder:rbac:groups=console.openshift.io,resources=consoleplugins,resourceNames=lvms-console,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=console.openshift.io,resources=consolequickstarts,resourceNames=lvms-local-volumes,verbs=list;watch;create;patch;delete

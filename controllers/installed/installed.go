@@ -29,7 +29,7 @@ const Name = "lvms-operator"
 // here.
 const nodePrefix = "node.kubernetes.io/"
 
-// Deployment returns the operator's Deployment, or nil where there is none any more or it is being deleted: what it
+// Deployment returns the operator's Deployment, or nil where there is none any longer or it is being deleted: what it
 // owns goes with it.
 func Deployment(ctx context.Context, reader client.Reader, namespace string) (*appsv1.Deployment, error) {
 	found := &appsv1.Deployment{}

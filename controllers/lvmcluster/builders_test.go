@@ -15,7 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
 func TestOperandsAreAsInTheGoldenFiles(t *testing.T) {
 	cluster := newTestCluster(thin("vg1"), thick("vg2"))

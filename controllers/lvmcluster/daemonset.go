@@ -53,7 +53,7 @@ func podLabels() map[string]string {
 	}
 }
 
-// accountAnnotation tells for which ServiceAccount the pods were made: the token of one that was made anew under its
+// accountAnnotation tells for which ServiceAccount the pods were made: the token of one that was recreated under its
 // name is another one.
 const accountAnnotation = "lvm.openshift.io/service-account-uid"
 

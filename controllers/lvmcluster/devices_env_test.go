@@ -135,9 +135,9 @@ func TestNodeWithoutSelectorOfAClassIsWhole(t *testing.T) {
 		t.Error("the agent of node b has nowhere to write its devices")
 	}
 
-	// It had a volume group until the selectors changed: its agent looks after that, and says so.
+	// It had a volume group until the selectors changed: its agent manages that, and says so.
 	w.must(w.get(status, "b"))
-	const left = "the device class does not select node b any more: its volumes stay"
+	const left = "the device class no longer selects node b: its volumes stay"
 	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1", Status: lvmv1alpha1.VGStatusReady,
 		Devices: []string{"/dev/sdb"}, Reason: left}}
 	w.must(w.api.Status().Update(w.Context(), status))

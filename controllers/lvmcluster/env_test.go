@@ -182,7 +182,7 @@ func TestStorageClassThatIsAnother(t *testing.T) {
 			w.must(err)
 			w.must(w.get(now, "lvms-vg1"))
 			if now.UID == other.UID || *now.ReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
-				t.Error("it was not made anew")
+				t.Error("it was not recreated")
 			}
 		})
 	}

@@ -69,7 +69,7 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 	}
 }
 
-// With a ServiceAccount that was made anew, as after the operator was removed with OLM and installed again, the agents
+// With a ServiceAccount that was recreated, as after the operator was removed with OLM and installed again, the agents
 // are replaced: the API server does not know the tokens of the old one. Without one they are left as they are.
 func TestAgentsFollowTheirServiceAccount(t *testing.T) {
 	w := newWorld(t, thin("vg1"))

@@ -15,7 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 )
 
-// NamespacePolicy keeps LVMClusters out of namespaces where nobody looks after them. The webhook refuses them too, but
+// NamespacePolicy keeps LVMClusters out of namespaces where nothing manages them. The webhook refuses them too, but
 // of an operator that is installed for its own namespace the Operator Lifecycle Manager lets the webhook see that
 // namespace only. OLM installs no such policies: so the operator makes it when it starts. It is removed with the
 // operator: it must not refuse the LVMClusters of another one in another namespace, which may be installed afterwards.
@@ -48,7 +48,7 @@ func (p *NamespacePolicy) Start(ctx context.Context) error {
 		}
 		if ctx.Err() == nil {
 			log.FromContext(ctx).Error(err,
-				"An LVMCluster in another namespace than the operator's may be accepted, and nobody looks after it")
+				"An LVMCluster in another namespace than the operator's may be accepted, and nothing manages it")
 		}
 		select {
 		case <-ctx.Done():
@@ -58,7 +58,7 @@ func (p *NamespacePolicy) Start(ctx context.Context) error {
 	}
 }
 
-// To give an object another owner, as an upgrade does, takes the right to delete it
+// To give an object another owner, as an upgrade does, takes permission to delete it
 // (OwnerReferencesPermissionEnforcement).
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-lvmcluster-namespace,verbs=create;patch;delete
 

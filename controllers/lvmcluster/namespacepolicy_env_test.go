@@ -67,8 +67,8 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 		}
 		return said != ""
 	}, "an LVMCluster in namespace default is accepted")
-	if want := `an LVMCluster is looked after in namespace "` + w.cluster.Namespace +
-		`" only`; !strings.Contains(said, want) {
+	if want := `an LVMCluster must be created in namespace "` + w.cluster.Namespace +
+		`"`; !strings.Contains(said, want) {
 		t.Errorf("%q does not say %q", said, want)
 	}
 	here := newTestCluster(thin("vg1"))

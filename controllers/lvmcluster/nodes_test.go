@@ -113,7 +113,7 @@ func TestPlacementIncludesNodesThatHaveVolumes(t *testing.T) {
 	if p := seen.placement(all); len(p.selectors) != 1 || p.selectors[0] != nil {
 		t.Errorf("every node is selected, and the agent is for %v", p.selectors)
 	}
-	reports := map[string][]lvmv1alpha1.VGStatus{"b": {vg("vg1", lvmv1alpha1.VGStatusReady, "not selected any more")}}
+	reports := map[string][]lvmv1alpha1.VGStatus{"b": {vg("vg1", lvmv1alpha1.VGStatusReady, "not selected any longer")}}
 	for node, entries := range reports {
 		status := lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 		status.Status.NodeStatus = entries

@@ -22,7 +22,7 @@ func (nodeTraces) GetName() string { return "nodeTraces" }
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;patch
 
-// EnsureDeleted cleans the Nodes. The agents must be gone, or they write it anew.
+// EnsureDeleted cleans the Nodes. The agents must be gone, or they write it again.
 func (nodeTraces) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
 	nodes := &corev1.NodeList{}
 	if err := r.Live.List(ctx, nodes); err != nil {

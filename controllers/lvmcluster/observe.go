@@ -135,7 +135,7 @@ func (s Observation) placement(cluster *lvmv1alpha1.LVMCluster) placement {
 	return p.reduced()
 }
 
-// holders select the nodes that a device class does not select any more, and that still have something of it: their
+// holders select the nodes that a device class no longer selects, and that still have something of it: their
 // volumes are served.
 func (s Observation) holders(class string, selector *corev1.NodeSelector) []*corev1.NodeSelector {
 	var all []*corev1.NodeSelector

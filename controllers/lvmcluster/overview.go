@@ -43,7 +43,7 @@ func overviewOf(classes []lvmv1alpha1.DeviceClassStatus) overview {
 	return o
 }
 
-// write puts it into the status. A status that nobody could look at anew keeps what it has.
+// write puts it into the status. A status that nobody could look at again keeps what it has.
 func (o overview) write(status *lvmv1alpha1.LVMClusterStatus) {
 	status.VolumeGroups = fmt.Sprintf("%d/%d", o.ready, o.groups)
 	status.Size = nil

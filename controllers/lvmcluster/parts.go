@@ -17,7 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
-// A node takes part in a device class as long as its node status has an entry with the name of the class
+// A node is a member of a device class as long as its node status has an entry with the name of the class
 // (vgmanager/volumegroup, part.go). One finalizer on the LVMVolumeGroup stands for all nodes, so that a thousand of
 // them need not write one object.
 
@@ -29,7 +29,7 @@ func protect(operand *unstructured.Unstructured, present client.Object, finalize
 	}
 }
 
-// protectPresent puts the finalizer on an LVMVolumeGroup that is not applied any more: one of a device class that was
+// protectPresent puts the finalizer on an LVMVolumeGroup that is no longer applied: one of a device class that was
 // taken out of the spec before this version came.
 func (r Reconciler) protectPresent(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup) error {
 	if !group.DeletionTimestamp.IsZero() || slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) {
@@ -54,7 +54,7 @@ func entryIn(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, class string) *lvmv1a
 	return nil
 }
 
-// releaseVolumeGroups takes off LVMVolumeGroups the finalizers that nothing needs any more.
+// releaseVolumeGroups takes off LVMVolumeGroups the finalizers that nothing needs any longer.
 func (r Reconciler) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup,
 	statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
 	var errs []error
@@ -89,8 +89,8 @@ func answers(group *lvmv1alpha1.LVMVolumeGroup, entry *lvmv1alpha1.VGStatus) boo
 	return !group.DeletionTimestamp.IsZero() && entry.Status == lvmv1alpha1.VGStatusRemoved
 }
 
-// releaseVolumeGroup lets an LVMVolumeGroup go that is being deleted, when no node takes part in it any more. The cache
-// says whether it is worth to ask; the API server has the answer.
+// releaseVolumeGroup lets an LVMVolumeGroup go that is being deleted, when no node is a member of it any longer. The
+// cache says whether it is worth to ask; the API server has the answer.
 func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup,
 	cached map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
 	if group.DeletionTimestamp.IsZero() || !slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) ||
@@ -117,7 +117,7 @@ func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.L
 	return err
 }
 
-// nodesIn are the nodes that take part in a device class, sorted.
+// nodesIn are the nodes that are members of a device class, sorted.
 func nodesIn(statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, class string) []string {
 	var nodes []string
 	for node, status := range statuses {

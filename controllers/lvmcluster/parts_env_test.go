@@ -85,7 +85,7 @@ func TestANodeStatusThatTellsOfAVolumeGroupStays(t *testing.T) {
 	}
 	if w.must(w.get(status, "a")); status.UID == was ||
 		!slices.Contains(status.Finalizers, lvmv1alpha1.NodeStatusFinalizer) {
-		t.Errorf("it should have been made anew: %+v", status.ObjectMeta)
+		t.Errorf("it should have been recreated: %+v", status.ObjectMeta)
 	}
 }
 

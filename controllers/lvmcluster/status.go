@@ -143,7 +143,7 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	}
 	if obstacle != "" {
 		return outOfReach(reported,
-			"the node agent cannot run here any more, nobody looks after the volume group: "+obstacle), nil
+			"the node agent can no longer run here, nothing manages the volume group: "+obstacle), nil
 	}
 	if problem := unready(node); problem != "" {
 		if reported == nil {
@@ -258,7 +258,7 @@ func (v classView) removal(reported *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus
 	return reported
 }
 
-// outOfReach marks what was last reported as no longer looked after. What was wrong then stays wrong.
+// outOfReach marks what was last reported as no longer managed. What was wrong then stays wrong.
 func outOfReach(reported *lvmv1alpha1.VGStatus, why string) *lvmv1alpha1.VGStatus {
 	if reported == nil {
 		return nil

@@ -118,7 +118,7 @@ func conflict(class lvmv1alpha1.DeviceClass, present []storagev1.StorageClass) e
 		return nil
 	}
 	return fmt.Errorf("StorageClass %s is there and cannot be changed: %s; set storageClassOptions of the device "+
-		"class %s to what it has, or delete the StorageClass, which is then made anew: volumes that exist "+
+		"class %s to what it has, or delete the StorageClass, which is then recreated: volumes that exist "+
 		"stay as they are",
 		name, strings.Join(differ, ", "), class.Name)
 }

@@ -129,7 +129,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestDaemonSetThatSelectsOtherPods: what cannot be changed is made anew.
+// TestDaemonSetThatSelectsOtherPods: what cannot be changed is recreated.
 func TestDaemonSetThatSelectsOtherPods(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	w.leaveAsUpstream(func(object *unstructured.Unstructured) {
@@ -146,7 +146,7 @@ func TestDaemonSetThatSelectsOtherPods(t *testing.T) {
 	daemonSet := &appsv1.DaemonSet{}
 	w.must(w.get(daemonSet, vgManagerName))
 	if diff := cmp.Diff(newWorldDaemonSet(w).Spec, daemonSet.Spec); diff != "" {
-		t.Errorf("DaemonSet (-fresh +made anew):\n%s", diff)
+		t.Errorf("DaemonSet (-fresh +recreated):\n%s", diff)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 
 // upgradeObstacles tells what had better end before the operator and its agents are replaced: data that moves,
 // redundancy that is being restored, devices that are being wiped and prepared. All of it goes on after a restart; but
-// who looks after it should not change meanwhile. A volume group that is only degraded is none: on a large cluster
+// who manages it should not change meanwhile. A volume group that is only degraded is none: on a large cluster
 // there is always one, and an upgrade may repair it.
 func upgradeObstacles(seen Observation) []string {
 	var all []string

@@ -63,7 +63,7 @@ func TestPrometheusMayFindTheMetrics(t *testing.T) {
 			t.Errorf("wrote %q, %v, want %d", writes, err, want)
 		}
 	}
-	look(0, false) // the operator is not there, or not any more
+	look(0, false) // the operator is not there, or no longer
 	if err := api.Create(ctx, operator); err != nil {
 		t.Fatal(err)
 	}

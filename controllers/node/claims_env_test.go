@@ -256,7 +256,7 @@ func TestNodeIsKeptUntilItsClaimsAreDeleted(t *testing.T) {
 			t.Fatalf("%s: the Node is gone, or claims are: %v", call, l.left())
 		}
 	}
-	// A claim that was made anew under the name is not the one that is meant.
+	// A claim that was recreated under the name is not the one that is meant.
 	l.spy.Fail = nil
 	claim := &corev1.PersistentVolumeClaim{}
 	key := client.ObjectKey{Namespace: l.ns, Name: "one"}

@@ -148,7 +148,7 @@ func (c *Controller) nodes(ctx context.Context) (sets.Set[string], error) {
 }
 
 // releaseVolumeGroups takes the finalizers that upstream's agents put on for gone nodes off the LVMVolumeGroups. If
-// such a node comes back, its agent looks after the volume group that is still on its disks.
+// such a node comes back, its agent manages the volume group that is still on its disks.
 func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup,
 	nodes sets.Set[string]) error {
 	existing := sets.New[string]()

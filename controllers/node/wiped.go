@@ -41,7 +41,7 @@ type record struct {
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=lvms-wiped-devices,namespace=openshift-lvm-storage,verbs=get;update;delete
 
 // keepRecords saves what was wiped on a node that is gone, before its node status goes too: if the node comes back,
-// installed anew, nothing on its disks is wiped a second time.
+// installed again, nothing on its disks is wiped a second time.
 func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVolumeGroupNodeStatus,
 	groups []lvmv1alpha1.LVMVolumeGroup) error {
 	records, err := recordsOf(status, groups)

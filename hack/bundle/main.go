@@ -76,7 +76,7 @@ func run(o options) error {
 	return write(o, csv, source)
 }
 
-// write writes the bundle anew.
+// write writes the bundle again.
 func write(o options, csv any, s *source) error {
 	if err := os.RemoveAll(o.out); err != nil {
 		return err

@@ -201,7 +201,7 @@ func (a apt) resolve(ctx context.Context) ([]Deb, error) {
 		"Dir::Cache::archives=" + filepath.Join(a.Folder, "none"), "--print-uris", "install"}, a.roots...)...)
 	if err != nil {
 		return nil, fmt.Errorf("what %s depend on (Debian 12, bookworm, must be among the sources in /etc/apt; "+
-			"-update, in make DEBIAN_UPDATE=true, reads its lists anew): %w",
+			"-update, in make DEBIAN_UPDATE=true, reads its lists again): %w",
 			strings.Join(a.roots, ", "), err)
 	}
 	debs, err := parseURIs(string(out), filepath.Join(a.Folder, "archives"))

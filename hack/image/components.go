@@ -99,7 +99,7 @@ func (c *components) readConsole(o options) error {
 		return fmt.Errorf("npm packages in the plugin: %s: %w", path, err)
 	}
 	if len(found.npm) == 0 {
-		return fmt.Errorf("npm packages in the plugin: %s names none: write it anew with hack/console", path)
+		return fmt.Errorf("npm packages in the plugin: %s names none: write it again with hack/console", path)
 	}
 	for _, p := range found.npm {
 		texts, err := os.ReadDir(filepath.Join(o.parts, licensesFolder, filepath.FromSlash(p.Name)))
@@ -107,7 +107,7 @@ func (c *components) readConsole(o options) error {
 			return fmt.Errorf("license of npm package %s in the plugin: %w", p.Name, err)
 		}
 		if len(texts) == 0 {
-			return fmt.Errorf("license of npm package %s in the plugin: %s has none: write it anew with hack/console",
+			return fmt.Errorf("license of npm package %s in the plugin: %s has none: write it again with hack/console",
 				p.Name, o.parts)
 		}
 	}
@@ -137,7 +137,7 @@ func (c *components) readPackages(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if len(list.Packages) == 0 {
-		return fmt.Errorf("%s names none: write it anew with hack/rootfs", path)
+		return fmt.Errorf("%s names none: write it again with hack/rootfs", path)
 	}
 	c.distribution = list.Distribution
 	c.packages = list.Packages

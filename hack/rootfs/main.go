@@ -105,7 +105,7 @@ func main() {
 		"file that lists the packages which files came from; empty for the folder's name with .packages.json")
 	flag.StringVar(&o.cache, "cache", "", "folder for Debian's package lists and packages")
 	flag.StringVar(&o.license, "license", "LICENSE", "the project's license")
-	flag.BoolVar(&o.update, "update", false, "read Debian's package lists anew, also where the cache has them")
+	flag.BoolVar(&o.update, "update", false, "read Debian's package lists again, also where the cache has them")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

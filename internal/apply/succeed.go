@@ -13,7 +13,7 @@ import (
 )
 
 // succeed makes the fields below spec that a predecessor had set ours, so that the apply which follows removes those
-// that are not wanted any more. A server keeps a field as long as any manager has it (Kubernetes, server-side apply,
+// that are no longer wanted. A server keeps a field as long as any manager has it (Kubernetes, server-side apply,
 // "Transferring ownership"). metadata is not ours to take: other writers of the predecessor's name may have put
 // finalizers there.
 func (a *Applier) succeed(ctx context.Context, ref reference, object client.Object) error {

@@ -143,7 +143,8 @@ var objects = []struct{ words, title, introduction string }{
 
 const conditionsIntroduction = `# Conditions and reasons
 
-Written by ` + "`make references`" + ` from the comments in the code. Each condition has the ` + "`observedGeneration`" +
+Written by ` + "`make references`" + ` from the comments in the code. Each condition has the ` +
+	"`observedGeneration`" +
 	` that it is about. [Events](events.md) tell when one changes, and [alerts](alerts.md) if it lasts.
 `
 
@@ -157,8 +158,10 @@ They have no reasons, and are removed when the claim has its new size.
 | condition | True means | what to do |
 |---|---|---|
 | ` + "`Resizing`" + ` | the volume is being extended | wait |
-| ` + "`FileSystemResizePending`" + ` | the volume is extended, and its file system is not yet | wait; if no Pod uses the claim, start one |
-| ` + "`ControllerResizeError`" + ` | the volume could not be extended; the message has the error | as the message says; see the runbook LVMSExpansionFailing |
+| ` + "`FileSystemResizePending`" +
+	` | the volume is extended, and its file system is not yet | wait; if no Pod uses the claim, start one |
+| ` + "`ControllerResizeError`" +
+	` | the volume could not be extended; the message has the error | as the message says; see the runbook LVMSExpansionFailing |
 | ` + "`NodeResizeError`" + ` | the file system could not be extended; the message has the error | as the message says |
 `
 

@@ -92,7 +92,8 @@ var eventObjects = []string{"LVMCluster", "LVMVolumeGroup", "LogicalVolume", "Pe
 
 const eventsIntroduction = `# Events
 
-Written by ` + "`make references`" + ` from the comments in the code. An event is recorded when what it says has changed, not with every attempt; some are recorded again after a restart of the program. Its note has the cause and what to do. Events of objects without a namespace are in the namespace ` +
+Written by ` + "`make references`" +
+	` from the comments in the code. An event is recorded when what it says has changed, not with every attempt; some are recorded again after a restart of the program. Its note has the cause and what to do. Events of objects without a namespace are in the namespace ` +
 	"`default`" + `:
 
     kubectl get events -A --field-selector reason=DeviceWiped
@@ -106,13 +107,18 @@ their own. The kubelet records what the CSI node service of the agent answers.
 
 | object | reason | type | when |
 |---|---|---|---|
-| PersistentVolumeClaim | ` + "`Provisioning`, `ProvisioningSucceeded`" + ` | Normal | a volume is being created, and was |
+| PersistentVolumeClaim | ` + "`Provisioning`, `ProvisioningSucceeded`" +
+	` | Normal | a volume is being created, and was |
 | | ` + "`ProvisioningFailed`" + ` | Warning | a volume could not be created; the note has the error of the CSI driver |
-| | ` + "`Resizing`, `FileSystemResizeRequired`, `VolumeResizeSuccessful`" + ` | Normal | a volume is being extended, its file system has to follow on the node, and all is done |
-| | ` + "`VolumeResizeFailed`" + ` | Warning | a volume could not be extended; the note has the error of the CSI driver |
+| | ` + "`Resizing`, `FileSystemResizeRequired`, `VolumeResizeSuccessful`" +
+	` | Normal | a volume is being extended, its file system has to follow on the node, and all is done |
+| | ` + "`VolumeResizeFailed`" +
+	` | Warning | a volume could not be extended; the note has the error of the CSI driver |
 | PersistentVolume | ` + "`VolumeFailedDelete`" + ` | Warning | a volume could not be deleted |
-| VolumeSnapshotContent | ` + "`SnapshotCreationFailed`, `SnapshotContentCheckandUpdateFailed`, `SnapshotDeleteError`" + ` | Warning | a snapshot could not be created, read or deleted |
-| Pod | ` + "`FailedMount`" + ` | Warning | a volume could not be mounted on the node; the note has the error of the CSI driver |
+| VolumeSnapshotContent | ` + "`SnapshotCreationFailed`, `SnapshotContentCheckandUpdateFailed`, `SnapshotDeleteError`" +
+	` | Warning | a snapshot could not be created, read or deleted |
+| Pod | ` + "`FailedMount`" +
+	` | Warning | a volume could not be mounted on the node; the note has the error of the CSI driver |
 `
 
 // Page returns docs/reference/events.md.

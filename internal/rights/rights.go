@@ -1,5 +1,5 @@
 // Package rights finds out whether the operator has the rights that its installation gave it. An operator without the
-// right to watch a kind starts, waits for that kind's cache for ever and does nothing; without the right to change one
+// right to watch a kind starts, waits for that kind's cache for ever and does nothing; without permission to change one
 // it fails at that point only. So it is asked before the start, and while the operator runs.
 package rights
 
@@ -171,5 +171,5 @@ func (e *Error) Error() string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return fmt.Sprintf("ServiceAccount %s may not %s: its Role or ClusterRole is not that of the installation any "+
-		"more: give it back what was taken, or install this version again", e.Account, text)
+		"longer: give it back what was taken, or install this version again", e.Account, text)
 }

@@ -144,7 +144,7 @@ func TestMissingRightsAreNamed(t *testing.T) {
 		"one that cannot be listed": {apiServer{given: all, hidden: all[:1]}, "", ""},
 		"to change something": {apiServer{given: without(all, "patch", "daemonsets")}, "", "ServiceAccount " +
 			"ns/o may not patch daemonsets.apps in namespace ns: its Role or ClusterRole is not that of the " +
-			"installation any more: give it back"},
+			"installation any longer: give it back"},
 		"on a named object": {apiServer{given: without(all, "update", "secrets")}, "",
 			"may not update secrets cert in namespace ns"},
 		"on a subresource": {apiServer{given: without(all, "patch", "volumesnapshots/status")}, "",

@@ -43,8 +43,8 @@ var reviewRetry = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Ji
 func AskForCertificate(server *tls.Config) { server.ClientAuth = tls.RequestClientCert }
 
 // Filter lets those read metrics whom the API server lets: by a client certificate of an authority that the API server
-// takes, or by a token (TokenReview); then by the right to get the path (SubjectAccessReview), which PlatformPrometheus
-// has. The reader reads from the API server.
+// takes, or by a token (TokenReview); then by permission to get the path (SubjectAccessReview), which
+// PlatformPrometheus has. The reader reads from the API server.
 func Filter(reader client.Reader) func(*rest.Config, *http.Client) (metricsserver.Filter, error) {
 	return func(config *rest.Config, web *http.Client) (metricsserver.Filter, error) {
 		who, err := newAuthenticator(config, web, &clientCA{reader: reader, now: time.Now})
@@ -117,7 +117,7 @@ type guard struct {
 func (g guard) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	response, ok, err := g.who.AuthenticateRequest(request)
 	if err != nil {
-		g.log.Info("who asks for metrics cannot be told", "cause", err.Error())
+		g.log.Info("metrics authentication failed", "cause", err.Error())
 	}
 	if !ok {
 		http.Error(w, "Unauthorized", http.StatusUnauthorized)

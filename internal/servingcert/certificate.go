@@ -38,7 +38,7 @@ type Certificate struct {
 	reported string
 }
 
-// New returns a Certificate. An empty folder name is for none. report is told, each time anew, why what is in the
+// New returns a Certificate. An empty folder name is for none. report is told, each time again, why what is in the
 // folder now cannot be shown while an earlier one holds; nil for nobody.
 func New(folder string, report func(error)) *Certificate {
 	if report == nil {

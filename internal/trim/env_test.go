@@ -25,7 +25,7 @@ var server *env.Env
 
 func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 
-// settled creates a claim, a PersistentVolume and a LogicalVolume to which nothing happens any more.
+// settled creates a claim, a PersistentVolume and a LogicalVolume to which nothing happens any longer.
 func settled(t *testing.T, name string) []client.Object {
 	t.Helper()
 	create := func(object client.Object) {

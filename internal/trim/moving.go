@@ -44,7 +44,7 @@ func (v *Volumes) Name(id string) string {
 	return v.names[id]
 }
 
-// note keeps what is to be known of an object.
+// note keeps what is known about an object.
 func (v *Volumes) note(kind watch.EventType, object runtime.Object) {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
 	if !ok || lv.Status.VolumeID == "" {

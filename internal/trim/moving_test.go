@@ -255,7 +255,7 @@ func TestLogicalVolumesAreKnownByTheirIDs(t *testing.T) {
 	knows("id-listed", "")
 }
 
-// A watch that nobody reads any more ends.
+// A watch that nobody reads any longer ends.
 func TestAWatchEndsWhenItIsStopped(t *testing.T) {
 	s := source{&corev1.PersistentVolumeClaimList{}, watch.NewFake()}
 	w, err := moving{s, &Volumes{}}.Watch(metav1.ListOptions{})

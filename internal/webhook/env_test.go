@@ -153,7 +153,7 @@ func TestRefusals(t *testing.T) {
 		want    []string
 	}{
 		"wrong namespace": {elsewhere, []string{
-			`metadata.namespace: Invalid value: "elsewhere": an LVMCluster is looked after in namespace "openshift-lvm-storage" only, where the operator runs: create it there`}},
+			`metadata.namespace: Invalid value: "elsewhere": an LVMCluster must be created in namespace "openshift-lvm-storage", where the operator runs`}},
 		"several violations in one answer": {two, []string{
 			`spec.storage.deviceClasses[0].deviceSelector: Required value: device class "vg1" would take every unused device, also those meant for the other device classes: name its devices in paths or optionalPaths, or their properties`,
 			`spec.storage.deviceClasses[1].deviceSelector.optionalPaths[0]: Invalid value: "/dev/sdb": the device is named twice in device class "vg2", also at spec.storage.deviceClasses[1].deviceSelector.paths[0]: keep one of them`}},

@@ -98,8 +98,8 @@ func selectsNode(selector *corev1.NodeSelector, node *corev1.Node) bool {
 }
 
 // onceEach: two paths that lead to one device on a node are one device, and a path that selectors for different nodes
-// have is, on a node that both of them select. Paths that both were there before are not judged anew: what a name leads
-// to, and what a label selects, can change, and the change at hand may be the remedy.
+// have is, on a node that both of them select. Paths that both were there before are not judged again: what a name
+// leads to, and what a label selects, can change, and the change at hand may be the remedy.
 func (i inventory) onceEach(old, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	reported := map[string]bool{}

@@ -104,8 +104,8 @@ func (i inventory) whereNamed(class lvmv1alpha1.DeviceClass, classes []lvmv1alph
 	return nil
 }
 
-// takenOut tells what happens to devices whose path is not in the selectors of a node any more. Nodes that surely have
-// no such device are left out.
+// takenOut tells what happens to devices whose path is not in the selectors of a node any longer. Nodes that surely
+// have no such device are left out.
 func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
 	var order []string
 	nodes := map[string][]string{}
@@ -181,7 +181,7 @@ func (i inventory) nodesLeft(before, after []lvmv1alpha1.DeviceClass) []string {
 			}
 		}
 		if len(nodes) > 0 {
-			all = append(all, fmt.Sprintf("%s: device class %q does not select %s any more: volumes that are there "+
+			all = append(all, fmt.Sprintf("%s: device class %q no longer selects %s: volumes that are there "+
 				"stay and are served, no new ones are made, and a volume group without volumes is removed",
 				classesPath.Index(n).Child("nodeSelector"), class.Name, shown(nodes)))
 		}

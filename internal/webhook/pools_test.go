@@ -76,8 +76,8 @@ func TestNodesThatAChangeLeaves(t *testing.T) {
 		want          string
 	}{
 		"one leaves": {"[{name: a}]", "[{name: x}, {name: a, " + onRack("a") + "}]",
-			`spec.storage.deviceClasses[1].nodeSelector: device class "a" does not select node n2 any more`},
-		"all leave":         {"[{name: a}]", "[{name: a, " + onRack("z") + "}]", "nodes n1, n2 any more"},
+			`spec.storage.deviceClasses[1].nodeSelector: device class "a" no longer selects node n2`},
+		"all leave":         {"[{name: a}]", "[{name: a, " + onRack("z") + "}]", "no longer selects nodes n1, n2"},
 		"more come":         {"[{name: a, " + onRack("a") + "}]", "[{name: a}]", ""},
 		"one that has none": {"[{name: b}]", "[{name: b, " + onRack("a") + "}]", ""},
 		"a new class":       {"[]", "[{name: a, " + onRack("a") + "}]", ""},

@@ -41,7 +41,7 @@ func inNamespace(cluster *lvmv1alpha1.LVMCluster, namespace string) *field.Error
 		return nil
 	}
 	return field.Invalid(field.NewPath("metadata", "namespace"), cluster.Namespace,
-		fmt.Sprintf("an LVMCluster is looked after in namespace %q only, where the operator runs: create it there",
+		fmt.Sprintf("an LVMCluster must be created in namespace %q, where the operator runs",
 			namespace))
 }
 

@@ -33,7 +33,7 @@ type Validator struct {
 	Live client.Reader
 	// Cached reads nodes. What devices they have is not in a cache.
 	Cached client.Reader
-	// Namespace is the one where an LVMCluster is looked after.
+	// Namespace is the one where an LVMCluster is managed.
 	Namespace string
 }
 

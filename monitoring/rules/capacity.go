@@ -72,8 +72,8 @@ func (s space) inDays() string {
 		`(%[1]s >= 0.5 and predict_linear(%[1]s[1d], 4 * 86400) >= 1 and predict_linear(%[1]s[6h], 4 * 86400) >= 1 and %[1]s offset 1d)`, s.series)
 }
 
-// inHours is the same within four hours, of an hour and its last quarter: what was written in one go and has ended does
-// not count.
+// inHours is the same within four hours, of an hour and its last quarter: what was written in one run and has ended
+// does not count.
 func (s space) inHours() string {
 	return fmt.Sprintf(
 		`(%[1]s >= 0.5 and predict_linear(%[1]s[1h], 4 * 3600) >= 1 and predict_linear(%[1]s[15m], 4 * 3600) >= 1 and %[1]s offset 30m)`, s.series)

@@ -40,7 +40,7 @@ func devices() Group {
 			Expr: "min " + byDisk + "(min_over_time(lvms_device_smart_healthy" + window + ")) == 0\nunless on " +
 				"(node, device) (max by (node, device) (max_over_time(lvms_device_state{state=~\"Missing|Failing\"}" +
 				window + ")) == 1)",
-			Summary: "Disk {{ $labels.device }} of node {{ $labels.node }} foresees its failure.",
+			Summary: "Disk {{ $labels.device }} of node {{ $labels.node }} predicts its failure.",
 			Description: "Disk {{ $labels.device }} ({{ $labels.device_id }}) of node {{ $labels.node }} says of " +
 				"itself that it will fail (S.M.A.R.T.), or has a critical warning. It works for now. Move what is on " +
 				"it to another disk, and replace it.",
@@ -109,7 +109,7 @@ func devices() Group {
 		{
 			Name: "LVMSUnmanagedVolumeGroup", Severity: Info, For: time.Hour,
 			Expr:    "max " + byNode + "(lvms_unmanaged_volume_group_devices) > 0",
-			Summary: "Node {{ $labels.node }} has a volume group that nobody looks after.",
+			Summary: "Node {{ $labels.node }} has a volume group that nothing manages.",
 			Description: "{{ $value }} device(s) of node {{ $labels.node }} are in a volume group that is not of the " +
 				"product. They are left alone. If it is of an earlier installation, it can be taken over.",
 		},

@@ -304,7 +304,7 @@ func TestDevicesAndRedundancy(t *testing.T) {
 	for name, s := range map[string]scene{
 		"a disk is well": {well(map[string]string{verdict: "1x100", state("InUse"): "1x100"}),
 			map[time.Duration][]string{60 * minute: nil}},
-		"a disk foresees its failure": {well(map[string]string{verdict: "1x9 0x100", state("InUse"): "1x200"}),
+		"a disk predicts its failure": {well(map[string]string{verdict: "1x9 0x100", state("InUse"): "1x200"}),
 			map[time.Duration][]string{9 * minute: nil, 10 * minute: {"LVMSDeviceFailurePredicted pending"},
 				15 * minute: foreseen, 60 * minute: foreseen}},
 		"it changes its mind": {well(map[string]string{verdict: "0x19 1x100"}),
@@ -315,7 +315,7 @@ func TestDevicesAndRedundancy(t *testing.T) {
 		"it foresaw that, and gives errors": {
 			well(degraded(map[string]string{verdict: "0x100", state("InUse"): "1x9", state("Failing"): "_x9 1x100",
 				failing: "0x9 1x100"})), map[time.Duration][]string{60 * minute: {"LVMSDeviceFailing"}}},
-		"two disks foresee it, one verdict is not scraped for a while": {
+		"two disks predict it, one verdict is not scraped for a while": {
 			well(map[string]string{verdict: "0x20 _x8 0x100",
 				`lvms_device_smart_healthy{` + node + `,device="/dev/sdc",device_id=""}`: "0x100"}),
 			everyMinute(6, 60, "LVMSDeviceFailurePredicted x2")},

@@ -19,7 +19,7 @@ const (
 // Runbooks is where the pages are that say what to do, by the name of the alert.
 const Runbooks = "https://github.com/lvm-storage/lvm-operator/blob/main/monitoring/runbooks/"
 
-// Namespace is where the product is installed, for alerts about what has no series any more.
+// Namespace is where the product is installed, for alerts about what has no series any longer.
 const Namespace = "openshift-lvm-storage"
 
 // Record is a recording rule.

@@ -29,7 +29,7 @@ func service() Group {
 	const (
 		down = `max by (namespace, node) (lvms_node_volume_groups) > 0 unless on (node) (max by (node) (up{` +
 			agentJob + `}) == 1)`
-		// An agent that answers and does not look at its node any more: it is stuck.
+		// An agent that answers and no longer looks at its node: it is stuck.
 		stuck = `time() - max by (namespace, node) (lvms_node_status_observed_timestamp_seconds) > 1800 and on (node) (max by (node) (up{` + agentJob + `}) == 1)`
 		stale = `time() - max by (namespace, node) (lvms_capacity_observed_timestamp_seconds) > 300`
 	)

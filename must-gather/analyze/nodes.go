@@ -39,7 +39,7 @@ func nodesNotReady(f *Facts) []Finding {
 				Do: "bring the node back; if it is gone for good: docs/how-to/lose-a-node.md"})
 		case whole(f, "nodes") && len(f.Nodes) > 0 && !known.Has(node) && len(claims) > 0:
 			found = append(found, Finding{Severity: Critical,
-				Text: fmt.Sprintf("node %s does not exist any more; %s", node, held), Do: "docs/how-to/lose-a-node.md"})
+				Text: fmt.Sprintf("node %s no longer exists; %s", node, held), Do: "docs/how-to/lose-a-node.md"})
 		}
 	}
 	return found

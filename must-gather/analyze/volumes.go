@@ -84,7 +84,7 @@ func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (Severity, string) {
 		reasons = append(reasons, "no Pod uses it yet, and its volume is made with the first one")
 	}
 	if len(reasons) == 0 {
-		reasons = append(reasons, "nobody says why: see the log of the operator")
+		reasons = append(reasons, "no reason reported: see the log of the operator")
 	}
 	return severity, strings.Join(reasons, "; ")
 }

@@ -104,7 +104,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Objects collects objects, the most valuable first. What cannot be had is noted in the archive, and the rest goes on.
+// Objects collects objects, the most valuable first. What is not available is noted in the archive, and the rest goes
+// on.
 func (c *Collector) Objects(ctx context.Context) Seen {
 	defer c.out.Step("objects")()
 	if err := c.discover(); err != nil {

@@ -115,7 +115,7 @@ func (c *Collector) log(ctx context.Context, l log, limit int) error {
 		content, err = c.readLog(ctx, l.pod, options, limit)
 	}
 	if apierrors.IsBadRequest(err) && l.previous {
-		// The container before is not there any more.
+		// The container before is no longer there.
 		return nil
 	}
 	if len(content) > 0 || err == nil {

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// expected is the alert that the demo provokes, by a disk of which nothing can be read any more: to LVM it is not
+	// expected is the alert that the demo provokes, by a disk of which nothing can be read any longer: to LVM it is not
 	// there.
 	expected    = "LVMSDeviceMissing"
 	failingDisk = "disk3"

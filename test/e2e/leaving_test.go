@@ -42,7 +42,7 @@ func leavesANode(ctx SpecContext) {
 	By("taking the node out")
 	without(node)
 	Eventually(reason).WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(
-		ContainSubstring("does not select node " + node + " any more"))
+		ContainSubstring("no longer selects node " + node))
 	Eventually(func() int64 { return scheduled(ctx, v.Class)[node] }).WithContext(ctx).WithTimeout(20 * time.Second).
 		Should(BeZero())
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())

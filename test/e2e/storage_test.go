@@ -69,7 +69,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 	},
 		Entry("an LVMCluster in another namespace", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "namespace: openshift-lvm-storage", "namespace: default", 1)
-		}, `an LVMCluster is looked after in namespace "openshift-lvm-storage" only`),
+		}, `an LVMCluster must be created in namespace "openshift-lvm-storage"`),
 		Entry("a path that is not under /dev", NodeTimeout(time.Minute), func(s string) string {
 			return strings.Replace(s, "DISK1", "/tmp/disk", 1)
 		}, `in body should match '^/dev(/[^/.][^/]*)+$'`),

@@ -38,7 +38,7 @@ func (e *Env) AsOperator(namespace string) (*rest.Config, error) {
 	return e.as(operatorUser, "operator_role.yaml", namespace, nil)
 }
 
-// cached is the right to read one by one what the operator reads from its cache, and may only list and watch: tests
+// cached is permission to read one by one what the operator reads from its cache, and may only list and watch: tests
 // have no cache.
 func cached() *unstructured.Unstructured {
 	role := &unstructured.Unstructured{Object: map[string]any{"rules": []any{

@@ -295,7 +295,7 @@ func TestUpdateIsRefusedWith(t *testing.T) {
 	}{
 		"another file system": {func(c *lvmv1alpha1.DeviceClass) { c.FilesystemType = "ext4" },
 			"fstype cannot be changed"},
-		"no thin pool any more": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig = nil },
+		"no thin pool any longer": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig = nil },
 			"thinPoolConfig cannot be added to or removed from"},
 		"another pool name": {func(c *lvmv1alpha1.DeviceClass) { c.ThinPoolConfig.Name = "x" },
 			"name of the thin pool cannot be changed"},

@@ -68,7 +68,7 @@ func Down(ctx context.Context, state string) error {
 	return removeState(state)
 }
 
-// killAndWait kills a process that still is what it was taken for once it cannot be another one any more.
+// killAndWait kills a process that still is what it was taken for once it can no longer be another one.
 func killAndWait(ctx context.Context, pid int, still func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {

@@ -59,7 +59,7 @@ func with(all map[string]string, format, reason string, rights ...string) map[st
 const (
 	wipesAreSaved = "controllers/node, TestWipesAreSavedBeforeTheNodeStatusGoes"
 	repeats       = "client-go patches an event that repeats"
-	// ownersAreChecked: to give an object another owner takes the right to delete it.
+	// ownersAreChecked: to give an object another owner takes permission to delete it.
 	ownersAreChecked = "the API server of OpenShift (OwnerReferencesPermissionEnforcement)"
 )
 

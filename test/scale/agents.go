@@ -176,7 +176,7 @@ func (a *agents) entry(i int, class string) v1alpha1.VGStatus {
 	return entry
 }
 
-// takePart writes that a node takes part in a class, and reads the class, as the agents do it.
+// takePart writes that a node is a member of a class, and reads the class, as the agents do it.
 func (a *agents) takePart(ctx context.Context, node, class string) error {
 	if _, err := wait(ctx, "", time.Second, func() (bool, string, error) {
 		err := errors.Join(a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class},

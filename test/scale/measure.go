@@ -269,7 +269,7 @@ func (c *cluster) measureClaims(ctx context.Context, a *agents, r *report) error
 	return nil
 }
 
-// measureRestart kills the operator and starts it anew.
+// measureRestart kills the operator and starts it again.
 func (c *cluster) measureRestart(ctx context.Context, _ *agents, r *report) error {
 	if _, err := c.steady(ctx); err != nil {
 		return err

@@ -30,7 +30,7 @@ func NewServiceCA() (*ServiceCA, error) {
 	return &ServiceCA{authority: authority, Authority: authority.PEM()}, nil
 }
 
-// Serve makes the Secret of a Service in the operator's namespace anew. It goes with the Service, where that is there.
+// Serve makes the Secret of a Service in the operator's namespace again. It goes with the Service, where that is there.
 func (ca *ServiceCA) Serve(ctx context.Context, cluster *Cluster, service, secretName string) error {
 	host := service + "." + OperatorNamespace + ".svc"
 	pair, err := ca.authority.Issue(pki.Request{

@@ -73,7 +73,7 @@ type Device struct {
 	Partitions, Holders []string
 	// Signatures are what udev found on the device, a partition table included.
 	Signatures []Signature
-	// Appeared is how long ago udev first saw the device, if AppearedKnown. It begins anew when the device comes back.
+	// Appeared is how long ago udev first saw the device, if AppearedKnown. It starts again when the device comes back.
 	Appeared      time.Duration
 	AppearedKnown bool
 	// OSDisk: the machine runs from the device, or from something that is made of it.
@@ -140,7 +140,7 @@ func New(runner host.Runner) *Node {
 	}
 }
 
-// List reads all devices anew, sorted by name. The caller must not change what it gets.
+// List reads all devices again, sorted by name. The caller must not change what it gets.
 // Devices of size 0 (empty drives, unused loop devices) and RAM disks are left out by lsblk.
 func (n *Node) List(ctx context.Context) ([]Device, error) {
 	return n.listOnce(ctx, func() []Device { return nil })

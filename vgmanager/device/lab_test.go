@@ -591,7 +591,7 @@ func TestLabWipeIsRefused(t *testing.T) {
 	}
 }
 
-// TestLabWipeOfSomethingElse: what was decided about is not there any more.
+// TestLabWipeOfSomethingElse: what was decided about is no longer there.
 func TestLabWipeOfSomethingElse(t *testing.T) {
 	tests := map[string]func(l *lab, o *WipeOptions){
 		"a file system was made meanwhile": func(l *lab, _ *WipeOptions) {

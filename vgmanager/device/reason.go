@@ -9,8 +9,9 @@ import (
 // Code is why a device cannot be used, in one word. The list is closed.
 type Code string
 
-// The reasons why a device cannot be used. Their comments are the text of docs/reference/conditions.md: `make references`
-// writes it. "By name" is whether a device is used in spite of the reason if `paths` or `optionalPaths` names it.
+// The reasons why a device cannot be used. Their comments are the text of docs/reference/conditions.md: `make
+// references` writes it. "By name" is whether a device is used in spite of the reason if `paths` or `optionalPaths`
+// names it.
 const (
 	// UnsupportedType means: the device is an optical drive, a RAM disk, or a network device that something else
 	// attached.

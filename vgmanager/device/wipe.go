@@ -121,7 +121,7 @@ func (n *Node) backupAndWipe(ctx context.Context, targets []target, o WipeOption
 func wipeTargets(devices []Device, o WipeOptions) ([]Device, []Reason) {
 	at := slices.IndexFunc(devices, func(d Device) bool { return d.Number == o.Device.Number })
 	if at < 0 {
-		return nil, one(ProbeError, "is not there any more")
+		return nil, one(ProbeError, "is no longer there")
 	}
 	d := devices[at]
 	if d.Identity() != o.Device.Identity() || Fingerprint(d, nil, nil) != Fingerprint(o.Device, nil, nil) {
@@ -324,7 +324,8 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// wipeAll wipes the partitions, and then the disk. It does not stop in the middle because nobody waits for it any more.
+// wipeAll wipes the partitions, and then the disk. It does not stop in the middle because nobody waits for it any
+// longer.
 func (n *Node) wipeAll(ctx context.Context, targets []target) error {
 	var done []string
 	for _, t := range targets {

@@ -20,7 +20,7 @@ import (
 // its metadata is written, and so for ever if the disk below hangs.
 const limit = 5 * time.Second
 
-// ErrNotFound is about a mapped device that is not there, or not any more.
+// ErrNotFound is about a mapped device that is not there, or no longer.
 var ErrNotFound = errors.New("no such mapped device")
 
 // Device is a mapped device.

@@ -284,7 +284,7 @@ func TestLabADeviceThatHangs(t *testing.T) {
 	hangs := s.number("leg0")
 	s.run("dmsetup", "suspend", "--noflush", "--nolockfs", "leg0")
 	t.Cleanup(func() { s.run("dmsetup", "resume", "leg0") })
-	// The pool's metadata cannot be written any more, and whoever looks at it waits.
+	// The pool's metadata can no longer be written, and whoever looks at it waits.
 	writer := exec.Command("dd", "if=/dev/zero", "of=/dev/hv/t", "bs=64k", "count=1", "oflag=direct")
 	if err := writer.Start(); err != nil {
 		t.Fatal(err)

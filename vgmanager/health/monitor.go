@@ -143,7 +143,7 @@ func (m *Monitor) Start(ctx context.Context) error {
 func (m *Monitor) round(ctx context.Context) {
 	seen := m.look(ctx)
 	if ctx.Err() != nil {
-		return // It ends: what was not read any more says nothing.
+		return // It ends: what was not read any longer says nothing.
 	}
 	digest := m.digestOf(seen)
 	m.mu.Lock()

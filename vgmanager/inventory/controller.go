@@ -324,6 +324,6 @@ func (r *Reconciler) ask() {
 	select {
 	case r.wake <- event.GenericEvent{Object: &v1alpha1.LVMVolumeGroupNodeStatus{}}:
 	default:
-		// One is waiting already, and it will look after this moment.
+		// One is waiting already, and it will manage this moment.
 	}
 }

@@ -209,7 +209,7 @@ func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 func (r *Reconciler) disown(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	before := lv.DeepCopy()
 	lv.Status.Code = codes.Aborted
-	lv.Status.Message = fmt.Sprintf("%v: the logical volume is made anew (%s)", lvmd.ErrUnfinished,
+	lv.Status.Message = fmt.Sprintf("%v: the logical volume is recreated (%s)", lvmd.ErrUnfinished,
 		time.Now().UTC().Format(time.RFC3339Nano))
 	return r.Client.Status().Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
@@ -249,7 +249,7 @@ func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (s
 			return "gone", nil
 		}
 		return "", status.Errorf(codes.NotFound,
-			"the source, LogicalVolume %s, does not exist any more", lv.Spec.Source)
+			"the source, LogicalVolume %s, no longer exists", lv.Spec.Source)
 	}
 	if err != nil {
 		return "", status.Errorf(codes.Unavailable, "the source, LogicalVolume %s: %v", lv.Spec.Source, err)

@@ -177,7 +177,7 @@ func (w *world) get(name string) *topolvmv1.LogicalVolume {
 	return lv
 }
 
-// run reconciles until nothing changes any more, or the process ends.
+// run reconciles until nothing changes any longer, or the process ends.
 func (w *world) run(r *Reconciler, name string) error {
 	var err error
 	for range 6 {
@@ -631,5 +631,5 @@ func TestAnAnswerThatComesLateIsNotTaken(t *testing.T) {
 		t.Errorf("got %v and %+v", told, w.get("a").Status)
 	}
 	w.point = nil
-	w.see("made anew", "thick/uid-a-1 8")
+	w.see("recreated", "thick/uid-a-1 8")
 }

@@ -64,7 +64,7 @@ type command struct {
 type slot struct {
 	free chan struct{}
 	// command is the one that runs, "" for none, for the errors of those that wait for it. late: nobody waits for it
-	// any more.
+	// any longer.
 	command    string
 	since      time.Time
 	long, late bool
@@ -216,8 +216,8 @@ func (l *LVM) occupy(s *slot, c command) (turn uint64) {
 	return s.turn
 }
 
-// setLate notes that nobody waits for a command any more, and returns since when it runs. The command may have ended at
-// the same moment.
+// setLate notes that nobody waits for a command any longer, and returns since when it runs. The command may have ended
+// at the same moment.
 func (l *LVM) setLate(s *slot, turn uint64) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -151,7 +151,7 @@ var patterns = []struct {
 	{regexp.MustCompile(`^nsenter: failed to execute .*: No such file or directory`), ErrNotInstalled},
 }
 
-// lockHint is for whoever looks after a command that did not end. LVM waits for its locks without end.
+// lockHint is for whoever manages a command that did not end. LVM waits for its locks without end.
 const lockHint = "another program may hold LVM's lock, or a device does not answer; see on the node: " +
 	"ps -eo pid,etime,stat,wchan,args | grep -w lvm; fuser -v /run/lock/lvm/*"
 

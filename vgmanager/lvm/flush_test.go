@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// degradedLVM has LVM's report of a volume group that misses a physical volume; changes end with an error if there is one.
+// degradedLVM has LVM's report of a volume group that misses a physical volume; changes end with an error if there is
+// one.
 func degradedLVM(t *testing.T, failure error) *LVM {
 	t.Helper()
 	r := reporting(t, "missing")

@@ -42,7 +42,7 @@ func (v *VG) FreeOn(except string) Bytes {
 
 // VolumesOn returns the names of the volumes that have data on a physical volume, sorted: what somebody else may use,
 // so in place of a thin pool its thin volumes, and of a hidden part the volume that it is a part of. While extents are
-// being moved, all volumes that the moves lock count for each physical volume that takes part in one.
+// being moved, all volumes that the moves lock count for each physical volume that is a member of one.
 func (v *VG) VolumesOn(pvUUID string) []string {
 	f := newFamily(v)
 	for _, lv := range f.all {

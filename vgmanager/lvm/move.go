@@ -2,7 +2,7 @@ package lvm
 
 import "context"
 
-// pollInterval is how often LVM looks after a move, in seconds: a move that is done is noticed that late.
+// pollInterval is how often LVM manages a move, in seconds: a move that is done is noticed that late.
 const pollInterval = "5"
 
 // PVMoveOptions describe a physical volume to empty.
@@ -27,14 +27,14 @@ type PVMoveOptions struct {
 // SIGKILL of the command that began it and of its process group, but not the end of the container whose cgroup it was
 // born into. If it is killed nothing is lost and nothing finishes: the kernel copies to the end, both copies are
 // written to, and PVMoveResume or a second PVMoveStart finishes it. So it is after a reboot, except that the kernel
-// begins to copy anew when the volumes are activated. Not --alloc anywhere: it gives up the separation of images. Not
+// begins to copy again when the volumes are activated. Not --alloc anywhere: it gives up the separation of images. Not
 // the target as an argument: cordoned physical volumes are left out by LVM.
 func (l *LVM) PVMoveStart(ctx context.Context, o PVMoveOptions) error {
 	return l.change(ctx, "move the extents of "+o.Source+" in volume group "+o.VG, o.VG,
 		"pvmove", "--background", "--atomic", "--interval", pollInterval, o.Source)
 }
 
-// PVMoveResume makes LVM look after all moves that were begun, on all volume groups of the node: after a reboot, or
+// PVMoveResume makes LVM manage all moves that were begun, on all volume groups of the node: after a reboot, or
 // when the process that polled them was killed. Nothing to resume is no error. A move that is polled already is then
 // polled twice, which does no harm but costs a process; the caller decides by the progress that it sees.
 func (l *LVM) PVMoveResume(ctx context.Context) error {

@@ -49,8 +49,8 @@ func (l *LVM) LVRepair(ctx context.Context, vg, name string) error {
 		fullName(vg, name))
 }
 
-// LVRefresh loads the tables of an active volume anew. An image of a RAID volume whose device was away and came back is
-// taken in again by that, and synchronized.
+// LVRefresh loads the tables of an active volume again. An image of a RAID volume whose device was away and came back
+// is taken in again by that, and synchronized.
 func (l *LVM) LVRefresh(ctx context.Context, vg, name string) error {
 	return l.change(ctx, "refresh logical volume "+fullName(vg, name), vg, "lvchange", "--refresh", fullName(vg, name))
 }

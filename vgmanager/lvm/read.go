@@ -15,7 +15,7 @@ type flight struct {
 	err    error
 }
 
-// Report reads everything anew, with a process that is started after the call; several callers share one. The caller
+// Report reads everything again, with a process that is started after the call; several callers share one. The caller
 // must not change what it gets.
 func (l *LVM) Report(ctx context.Context) (*Report, error) {
 	return l.await(ctx, l.fresh())

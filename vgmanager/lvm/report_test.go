@@ -298,7 +298,7 @@ func seeMissing(t *testing.T, report *Report) {
 		t.Error(vg.MissingPVs, diff)
 	}
 	if vg.RAIDFailed(vg.LV("one")) || !vg.RAIDFailed(vg.LV("five")) {
-		t.Error("raid5 does not bear the loss of two devices, and raid1 lost one")
+		t.Error("raid5 does not tolerate the loss of two devices, and raid1 lost one")
 	}
 	vg = report.VG("vg2")
 	there := vg.PVs[0]

@@ -54,8 +54,8 @@ type LVM interface {
 
 const (
 	// viewAge is how old a report may be that a request is answered from. It has every change of this process in it,
-	// and the agent reads it anew once a minute. It only matters for changes by other programs: what is refused because
-	// of it is looked at anew first.
+	// and the agent reads it again once a minute. It only matters for changes by other programs: what is refused
+	// because of it is looked at again first.
 	viewAge = 75 * time.Second
 	// refreshAge is how old the capacity that watchers were told may become.
 	refreshAge = time.Minute
@@ -242,7 +242,7 @@ func (e *Engine) locate(ctx context.Context, name string, read reader) (located,
 }
 
 // with takes a step on a class as the view has it. If the step is refused, or LVM has another opinion than the view,
-// the step is taken once more on a report read anew: other programs change volume groups too, and a disk may have got
+// the step is taken once more on a report read again: other programs change volume groups too, and a disk may have got
 // another name.
 func (e *Engine) with(ctx context.Context, class string, step func(l located) error) error {
 	err := e.once(ctx, class, e.view, step)
@@ -260,7 +260,7 @@ func (e *Engine) once(ctx context.Context, class string, read reader, step func(
 	return step(l)
 }
 
-// mayBeOutdated tells whether an error may come of a view that is not true any more. What took its time is not tried
+// mayBeOutdated tells whether an error may come of a view that is no longer true. What took its time is not tried
 // again, nor is a request for which LVM was already read a second time.
 func mayBeOutdated(err error) bool {
 	if errors.Is(err, lvm.ErrBusy) || errors.Is(err, lvm.ErrRunning) || errors.Is(err, lvm.ErrInUse) ||

@@ -18,7 +18,7 @@ import (
 
 // CreateLVSnapshot makes a thin snapshot: read-only (access type "ro") for a CSI snapshot, writable ("rw") for a
 // restore or a clone, which may be larger than its source. A size of 0 is the source's. Like a volume of its own, a
-// snapshot counts with its full size: every block of it may be written anew.
+// snapshot counts with its full size: every block of it may be written again.
 //
 // Codes: NotFound (class, source), Unimplemented (thick), OutOfRange (smaller than the source), ResourceExhausted,
 // InvalidArgument, AlreadyExists, and those of codeTable.
@@ -142,7 +142,7 @@ func inherited(tags []string, source *lvm.LV) []string {
 	return tags
 }
 
-// snapshot makes the snapshot and grows it. If it cannot grow it is removed again, so that the next try begins anew.
+// snapshot makes the snapshot and grows it. If it cannot grow it is removed again, so that the next try starts again.
 func (e *Engine) snapshot(ctx context.Context, l located, in *proto.CreateLVSnapshotRequest, source *lvm.LV,
 	to lvm.Bytes) error {
 	err := e.lvm.LVCreateSnapshot(ctx, lvm.SnapshotOptions{

@@ -96,7 +96,7 @@ func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequ
 }
 
 // TagNew is on a volume from the command that makes it until it is given to somebody for the first time. Such a
-// volume can be removed and made anew (Discard). Who asks for a volume with this tag takes it off (TagLV).
+// volume can be removed and recreated (Discard). A request for a volume with this tag removes the tag (TagLV).
 const TagNew = "lvms.new"
 
 // ErrUnfinished is of a volume that was never used, and may not have been wiped: the process, or the node, may have
@@ -104,7 +104,7 @@ const TagNew = "lvms.new"
 // of it calls Discard.
 var ErrUnfinished = errors.New("an earlier attempt to make it may have been cut off")
 
-// Discard removes a volume that carries TagNew, so that it can be made anew. One that does not is left alone, and
+// Discard removes a volume that carries TagNew, so that it can be recreated. One that does not is left alone, and
 // FailedPrecondition says so. One that is not there is no error. It looks at LVM itself before, with a process.
 func (e *Engine) Discard(ctx context.Context, class, name string) error {
 	if err := e.admitting.enter(ctx); err != nil {
@@ -120,10 +120,10 @@ func (e *Engine) Discard(ctx context.Context, class, name string) error {
 		return nil
 	}
 	if !slices.Contains(lv.Tags, TagNew) {
-		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s may have been used: it is not made anew",
+		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s may have been used: it is not recreated",
 			l.vg.Name, name)
 	}
-	log.FromContext(ctx).Info("logical volume is made anew: it was never used, and may not have been wiped",
+	log.FromContext(ctx).Info("logical volume is recreated: it was never used, and may not have been wiped",
 		"deviceClass", l.class.Name, "lv", name)
 	return statusOf(e.lvm.LVRemove(ctx, l.vg.Name, name))
 }

@@ -39,7 +39,7 @@ var (
 
 // Answer is what a disk says of itself.
 type Answer struct {
-	// Healthy is the disk's own verdict: false if it foresees its failure, or an NVMe disk has a critical warning.
+	// Healthy is the disk's own verdict: false if it predicts its failure, or an NVMe disk has a critical warning.
 	Healthy bool
 	// Celsius is its temperature; nil if it does not say.
 	Celsius *int

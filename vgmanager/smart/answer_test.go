@@ -29,7 +29,7 @@ func TestDecode(t *testing.T) {
 		is     error
 	}{
 		"well":                 {text: wellSCSI, want: Answer{Healthy: true, Celsius: ptr.To(38)}},
-		"foresees its failure": {text: failingSCSI, code: 8, want: Answer{Celsius: ptr.To(38)}},
+		"predicts its failure": {text: failingSCSI, code: 8, want: Answer{Celsius: ptr.To(38)}},
 		"worn":                 {text: wornSCSI, want: Answer{Healthy: true, UsedPercent: ptr.To(12)}},
 		"ATA, newer smartctl": {text: ata,
 			want: Answer{Healthy: true, Celsius: ptr.To(31), UsedPercent: ptr.To(4)}},

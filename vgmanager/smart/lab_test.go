@@ -92,9 +92,9 @@ type sgIO struct {
 	duration, info                        uint32
 }
 
-// foresee lets the disk foresee its failure, or no more: TEST of the mode page of informational exceptions (SPC-4,
+// predict lets the disk predict its failure, or no more: TEST of the mode page of informational exceptions (SPC-4,
 // 7.5.13), reported on request.
-func foresee(t *testing.T, path string, yes bool) {
+func predict(t *testing.T, path string, yes bool) {
 	t.Helper()
 	const (
 		ioctl       = 0x2285
@@ -142,7 +142,7 @@ func TestLabADiskForeseesItsFailure(t *testing.T) {
 	m := New(Options{Client: n, Node: "node1", Namespace: "ns", Runner: image, Interval: time.Hour})
 	m.now = func() time.Time { return time.Unix(1000, 0) }
 	for _, foreseen := range []bool{false, true, true, false} {
-		foresee(t, path, foreseen)
+		predict(t, path, foreseen)
 		if err := m.round(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -35,7 +35,7 @@ var (
 		"1 if the disk told of its health when it was last asked, or slept and was left alone; 0 if it has no "+
 			"answer. Only where S.M.A.R.T. is asked for.", "node", "device", "device_id")
 	healthy = metric.NewGauge("lvms_device_smart_healthy",
-		"The disk's own verdict when it last answered: 1 if it is well, 0 if it foresees its failure or has a "+
+		"The disk's own verdict when it last answered: 1 if it is well, 0 if it predicts its failure or has a "+
 			"critical warning.", "node", "device", "device_id")
 	celsius = metric.NewGauge("lvms_device_smart_temperature_celsius",
 		"Temperature of the disk when it last answered, in degrees Celsius.", "node", "device", "device_id")
@@ -116,7 +116,7 @@ func (m *Monitor) Start(ctx context.Context) error {
 	return nil
 }
 
-// round asks each disk once. What is known of a disk that is not there any more is forgotten.
+// round asks each disk once. What is known of a disk that is no longer there is forgotten.
 func (m *Monitor) round(ctx context.Context) error {
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	if err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Node}, status); err != nil {
@@ -175,7 +175,7 @@ func (m *Monitor) ask(ctx context.Context, disk Disk) {
 // keep notes an answer. Without one, what the disk said last stays, with its time. Only what is new is logged.
 func (m *Monitor) keep(ctx context.Context, disk Disk, answer *Answer, err error) {
 	if ctx.Err() != nil {
-		return // It ends: what was not read any more says nothing.
+		return // It ends: what was not read any longer says nothing.
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -194,7 +194,7 @@ func (m *Monitor) keep(ctx context.Context, disk Disk, answer *Answer, err error
 	case now.err != nil && (!known || last.err == nil || last.err.Error() != now.err.Error()):
 		logger.Info("the disk cannot be asked for its health (S.M.A.R.T.)", "reason", now.err.Error())
 	case now.answer != nil && !now.answer.Healthy && (last.answer == nil || last.answer.Healthy):
-		logger.Info("the disk foresees its failure (S.M.A.R.T.): save the data on it and replace it")
+		logger.Info("the disk predicts its failure (S.M.A.R.T.): save the data on it and replace it")
 	}
 }
 

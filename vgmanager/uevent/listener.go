@@ -145,7 +145,7 @@ func (l *Listener) isVolume(e Event) bool {
 }
 
 // settle waits until a burst of messages is over, and tells the subscribers if it changed something. If udev is still
-// at work by then, what it will find out comes without a message of the kernel, so the wait begins anew.
+// at work by then, what it will find out comes without a message of the kernel, so the wait starts again.
 func (l *Listener) settle(ctx context.Context, heard <-chan struct{}, failed <-chan error) error {
 	again := make(chan struct{})
 	close(again)

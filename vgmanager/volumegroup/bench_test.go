@@ -35,7 +35,7 @@ const (
 // fakeDevices are the disks of a lvmtest.Fake.
 type fakeDevices struct {
 	mu     sync.Mutex
-	lists  int // how often the list was read anew
+	lists  int // how often the list was read again
 	list   []device.Device
 	err    error
 	probes int

@@ -22,7 +22,7 @@ type choice struct {
 	// wipes are devices that are in the way of nothing but what is on them, and that the user consented to destroy.
 	wipes    []wipeTarget
 	excluded []v1alpha1.ExcludedDevice
-	// problems are devices that are asked for and cannot be had.
+	// problems are devices that are asked for and is not available.
 	problems []Problem
 	// blocked is how many devices would do, were it not for what they carry.
 	blocked int

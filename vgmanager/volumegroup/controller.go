@@ -227,7 +227,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 		return ctrl.Result{}, err
 	}
 	if !object.DeletionTimestamp.IsZero() {
-		// The nodeSelector has no say here: what this node made it removes, even if it is not selected any more.
+		// The nodeSelector has no say here: what this node made it removes, even if it is no longer selected.
 		ours, err := r.takesPart(ctx, object, nodeStatus)
 		if !ours || err != nil {
 			return ctrl.Result{}, err

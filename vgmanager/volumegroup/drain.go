@@ -265,7 +265,7 @@ func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Ac
 		return Action{}
 	case len(volumes) == 0 && vg.MissingPVs == 1:
 		r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeMissing,
-			message: "no volume needs it any more; it is being taken out of the group"}
+			message: "no volume needs it any longer; it is being taken out of the group"}
 		return Action{Kind: ReduceLost, PVs: []lvm.PV{pv}}
 	case len(volumes) == 0:
 		r.block(w, pv, "other devices of the group are missing too: ask for the removal of each")

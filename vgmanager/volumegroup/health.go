@@ -63,13 +63,13 @@ func lostGroup(w Wanted, s Seen) []Problem {
 		requests = append(requests, fmt.Sprintf("{node: %s, device: %s, action: Remove}", w.Node, pv.UUID))
 	}
 	message := fmt.Sprintf(
-		"volume group %s was on node %s and is not there any more: none of its physical volumes is found", w.Name,
+		"volume group %s was on node %s and is no longer there: none of its physical volumes is found", w.Name,
 		w.Node)
 	remedy := "attach them again; if they are lost, their data is too: delete the volumes, and take the device class " +
-		"out of the LVMCluster before it is made anew"
+		"out of the LVMCluster before it is recreated"
 	if len(devices) > 0 {
 		message += ": " + strings.Join(devices, ", ")
-		remedy = "attach them again and see the kernel's log; if they are lost, their data is too: to begin anew " +
+		remedy = "attach them again and see the kernel's log; if they are lost, their data is too: to start again " +
 			"with other devices add to the deviceRequests of the device class: " + strings.Join(requests, ", ")
 	}
 	if commands := unhiding(s); len(commands) > 0 {
@@ -125,7 +125,7 @@ func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
 	request := fmt.Sprintf("add to the deviceRequests of the device class: {node: %s, device: %s, action: Remove}",
 		w.Node, pv.UUID)
 	if w.Deleting {
-		// Nobody can ask for anything any more.
+		// Nobody can ask for anything any longer.
 		request = "run on the node: vgreduce --removemissing " + w.Name
 	}
 	found += ": attach the disk again; until then no volume of the group is deleted or formatted; if the disk is lost, "

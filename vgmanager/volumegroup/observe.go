@@ -65,8 +65,8 @@ type Path struct {
 	Err      error
 }
 
-// observe looks at the node. With a maxAge of 0 everything is read anew. A read that fails fails the look: no rule ever
-// sees an empty list in place of one that could not be read.
+// observe looks at the node. With a maxAge of 0 everything is read again. A read that fails fails the look: no rule
+// ever sees an empty list in place of one that could not be read.
 func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGStatus,
 	maxAge time.Duration) (Seen, error) {
 	s := Seen{Names: r.names, Before: before}

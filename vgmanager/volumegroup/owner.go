@@ -89,7 +89,7 @@ func frozen(w Wanted, vg *lvm.VG) string {
 	return ""
 }
 
-// tagging gives a group of ours the tags that it lacks, and takes away those that do not hold any more.
+// tagging gives a group of ours the tags that it lacks, and takes away those that no longer hold.
 func tagging(w Wanted, vg *lvm.VG) Action {
 	a := Action{}
 	wanted := ownerTags(w)

@@ -14,7 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// A node takes part in a device class from before it does anything for it until nothing of the class is left on it.
+// A node is a member of a device class from before it does anything for it until nothing of the class is left on it.
 // That it does stands in its node status: an entry with the name of the class, even if there is nothing to tell. The
 // operator keeps an LVMVolumeGroup that is being deleted for as long as a node status has such an entry.
 //
@@ -47,8 +47,8 @@ func (r *Reconciler) isHeld(object *v1alpha1.LVMVolumeGroup) bool {
 	return slices.Contains(object.Finalizers, v1alpha1.NodeCleanupFinalizer(r.Node))
 }
 
-// takesPart reports whether this node takes part in a device class. A node status from the cache may be behind: what is
-// missing there comes with an event (SetupWithManager), and what this node has left already must not come back as an
+// takesPart reports whether this node is a member of a device class. A node status from the cache may be behind: what
+// is missing there comes with an event (SetupWithManager), and what this node has left already must not come back as an
 // entry that nobody removes.
 func (r *Reconciler) takesPart(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	cached *v1alpha1.LVMVolumeGroupNodeStatus) (bool, error) {
@@ -65,8 +65,8 @@ func (r *Reconciler) takesPart(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	return hasEntry(live, object.Name), nil
 }
 
-// takePart makes this node take part in a device class, and returns its node status; nil if the class is being removed:
-// an event will tell.
+// takePart makes this node are members of a device class, and returns its node status; nil if the class is being
+// removed: an event will tell.
 func (r *Reconciler) takePart(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	cached *v1alpha1.LVMVolumeGroupNodeStatus) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	if r.parts[object.Name] == (part{object.UID, cached.UID}) {

@@ -98,8 +98,8 @@ func TestNothingIsDoneOnANodeThatDoesNotSaySo(t *testing.T) {
 	}
 }
 
-// The operator looked before this node said that it takes part, and let the LVMVolumeGroup go; the agent's cache has it
-// still.
+// The operator looked before this node said that it is a member, and let the LVMVolumeGroup go; the agent's cache has
+// it still.
 func TestAClassThatIsBeingRemovedIsNotBegun(t *testing.T) {
 	for name, gone := range map[string]bool{"it is being deleted": false, "it is gone": true} {
 		b := newBench(t, thinOf(90))

@@ -129,7 +129,7 @@ func (p Plan) messages() []string {
 //
 // The rules, in words: a volume group is made of blank devices only, and once made it shrinks only by a device that
 // somebody asked to remove and that is empty. A volume group without the owner tag, or of another cluster or node, is
-// never touched. One that was there and is not any more is not made anew. While a disk is missing or appears twice
+// never touched. One that was there and is no longer is not recreated. While a disk is missing or appears twice
 // nothing is changed but what brings the redundancy of volumes back. A pool is made once, and grows when its volume
 // group grew or when it is to grow by itself. A class is published when volumes can be made in it, and stays published
 // while it is broken, since its volumes have to be found. Removal begins when no volume is left.
@@ -287,7 +287,7 @@ func classOf(w Wanted, present *lvmd.DeviceClass, uuid string) lvmd.DeviceClass 
 	class.Default = w.Spec.Default && !w.Leaving
 	class.Closed = ""
 	if w.Leaving {
-		class.Closed = fmt.Sprintf("the device class does not select node %s any more", w.Node)
+		class.Closed = fmt.Sprintf("the device class no longer selects node %s", w.Node)
 	}
 	if pool := w.Spec.ThinPoolConfig; pool != nil {
 		class.Type = types.TypeThin

@@ -338,12 +338,12 @@ func TestNewPlan(t *testing.T) {
 			spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone,
 				Before: v1alpha1.VGStatus{UUID: "vg",
 					PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
-			want: "Degraded", says: []string{"volume group vg1 was on node n1 and is not there any more",
+			want: "Degraded", says: []string{"volume group vg1 was on node n1 and is no longer there",
 				"/dev/sdb (pv-b)", "{node: n1, device: pv-b, action: Remove}"},
 		},
 		"and the status was lost too": {
 			spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone},
-			want: "Degraded", says: []string{"volume group vg1 was on node n1 and is not there any more"},
+			want: "Degraded", says: []string{"volume group vg1 was on node n1 and is no longer there"},
 		},
 		"and somebody gave them up": {
 			spec: request("pv-b", v1alpha1.DeviceActionRemove), want: "Progressing CreateVolumeGroup /dev/sdd",

@@ -56,7 +56,7 @@ func raidVolumes(vg *lvm.VG) []*lvm.LV {
 	return list
 }
 
-// wrongRAID sorts the volumes that are not in order. failed: the data cannot be read any more; degraded: a device is
+// wrongRAID sorts the volumes that are not in order. failed: the data can no longer be read; degraded: a device is
 // lacking; syncing: the redundancy is being built up.
 func wrongRAID(vg *lvm.VG) (failed, degraded, syncing []string) {
 	for _, lv := range raidVolumes(vg) {
@@ -91,8 +91,9 @@ func raidProblems(w Wanted, vg *lvm.VG) []Problem {
 		}
 	}
 	add(v1alpha1.ReasonRAIDFailed, "lost more devices than they can bear, so their data cannot be read", failed)
-	add(v1alpha1.ReasonRAIDDegraded, "have lost redundancy and do not bear the loss of another device", degraded)
-	add(v1alpha1.ReasonRAIDSyncing, "are being brought in sync; until then they do not bear the loss of every device",
+	add(v1alpha1.ReasonRAIDDegraded, "have lost redundancy and do not tolerate the loss of another device", degraded)
+	add(v1alpha1.ReasonRAIDSyncing,
+		"are being brought in sync; until then they do not tolerate the loss of every device",
 		syncing)
 	return problems
 }

@@ -94,7 +94,7 @@ func (r removals) read(vg string) ([]removal, error) {
 	return list, nil
 }
 
-// add notes a removal. Those that no request names any more are forgotten.
+// add notes a removal. Those that no request names any longer are forgotten.
 func (r removals) add(vg string, one removal, named func(uuid string) bool) error {
 	list, err := r.read(vg)
 	if err != nil {

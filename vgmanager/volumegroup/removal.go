@@ -44,8 +44,8 @@ func planRemoval(w Wanted, s Seen) Plan {
 	return withdrawn(s, p)
 }
 
-// planLeaving is for a node that the device class does not select any more. Volumes that are there stay, are served and
-// looked after; new ones are refused. When the last is deleted, the volume group is removed as with its device class.
+// planLeaving is for a node that the device class no longer selects. Volumes that are there stay, are served and
+// managed; new ones are refused. When the last is deleted, the volume group is removed as with its device class.
 // One whose devices are away may have volumes, and is waited for.
 func planLeaving(w Wanted, s Seen) Plan {
 	vg := groupOf(w, s)
@@ -64,7 +64,7 @@ func planLeaving(w Wanted, s Seen) Plan {
 	}
 	p := planUpkeep(w, s, vg, choice{})
 	if p.State == v1alpha1.VGStatusReady {
-		p.Note = fmt.Sprintf("the device class does not select node %s any more: its volumes stay (%s), no new ones "+
+		p.Note = fmt.Sprintf("the device class no longer selects node %s: its volumes stay (%s), no new ones "+
 			"are made, and the volume group is removed when the last is deleted", w.Node, joined(volumes))
 	}
 	return p

@@ -200,10 +200,10 @@ func TestANodeThatIsNotSelectedAnyMoreKeepsItsVolumes(t *testing.T) {
 	b.addDisk("/dev/sdz", 200)
 	for range 2 {
 		b.settle()
-		b.wantState(v1alpha1.VGStatusReady, "does not select node", "pvc-1")
+		b.wantState(v1alpha1.VGStatusReady, "no longer selects node", "pvc-1")
 	}
 	if err := b.make("pvc-2"); status.Code(err) != codes.ResourceExhausted ||
-		!strings.Contains(err.Error(), "does not select node") {
+		!strings.Contains(err.Error(), "no longer selects node") {
 		t.Errorf("a new volume: %v", err)
 	}
 	b.restart()

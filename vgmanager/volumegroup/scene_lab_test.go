@@ -1058,7 +1058,7 @@ func TestSceneDiskWithContent(t *testing.T) {
 			}
 			e := s.wantState(v1alpha1.VGStatusFailed, disk, nodeName)
 			if len(e.Excluded) != 1 || s.hash(disk) != sum {
-				t.Errorf("the disk changed, or nobody says why it is not used: %+v", e.Excluded)
+				t.Errorf("the disk changed, or no reason reported it is not used: %+v", e.Excluded)
 			}
 			t.Log(e.Reason)
 
@@ -1078,7 +1078,7 @@ func TestSceneDiskWithContent(t *testing.T) {
 				t.Errorf("nothing was saved in %s: %v", e.WipedDevices[0].Backup, err)
 			}
 
-			// Somebody takes the disk for something else, and the agent begins anew.
+			// Somebody takes the disk for something else, and the agent starts again.
 			s.sh("/usr/sbin/lvm", "vgremove", "--yes", "vg1")
 			s.sh("/usr/sbin/lvm", "pvremove", disk)
 			s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk)
@@ -1114,7 +1114,7 @@ func TestSceneNodeIsRegisteredAnew(t *testing.T) {
 	s.ok(s.client.Delete(s.Context(), status))
 	status.ResourceVersion = ""
 	s.ok(s.client.Create(s.Context(), status))
-	// The node is installed anew: what the agent had noted is gone too.
+	// The node is installed again: what the agent had noted is gone too.
 	files, err := os.ReadDir(s.dir)
 	s.ok(err)
 	for _, f := range files {

@@ -60,12 +60,12 @@ func (r *Reconciler) Wake() {
 	select {
 	case r.wake.events <- event.GenericEvent{Object: &v1alpha1.LVMVolumeGroupNodeStatus{}}:
 	default:
-		// One is waiting already, and it will look after this moment.
+		// One is waiting already, and it will manage this moment.
 	}
 }
 
-// all returns every LVMVolumeGroup, since each may be for this node, and those that this node takes part in: one may be
-// gone.
+// all returns every LVMVolumeGroup, since each may be for this node, and those that this node is a member of: one may
+// be gone.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &v1alpha1.LVMVolumeGroupList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
@@ -87,7 +87,7 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	return requests
 }
 
-// classesOf are the names of the device classes that a node takes part in.
+// classesOf are the names of the device classes that a node is a member of.
 func classesOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) []string {
 	var names []string
 	for _, entry := range nodeStatus.Status.NodeStatus {
@@ -96,7 +96,7 @@ func classesOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) []string {
 	return names
 }
 
-// partsChanged lets pass that the operator made the node status of this node, and that the node takes part in another
+// partsChanged lets pass that the operator made the node status of this node, and that the node is a member of another
 // device class.
 func (r *Reconciler) partsChanged() predicate.Predicate {
 	return predicate.Funcs{

@@ -62,7 +62,7 @@ func newEntry(w Wanted, o outcome, before v1alpha1.VGStatus) v1alpha1.VGStatus {
 	return entry
 }
 
-// keepLost keeps what was known about a volume group that is not there any more.
+// keepLost keeps what was known about a volume group that is no longer there.
 func keepLost(entry *v1alpha1.VGStatus, w Wanted, o outcome, before v1alpha1.VGStatus) {
 	entry.UUID, entry.Size, entry.PhysicalVolumes = before.UUID, before.Size, slices.Clone(before.PhysicalVolumes)
 	for i := range entry.PhysicalVolumes {

@@ -34,7 +34,7 @@ type Wanted struct {
 	WipedBefore bool
 	// Deleting: the volume group is to be removed from the node.
 	Deleting bool
-	// Leaving: the device class does not select the node any more. What is in the volume group stays, and nothing new
+	// Leaving: the device class no longer selects the node. What is in the volume group stays, and nothing new
 	// comes in.
 	Leaving bool
 	// Taint of the node that is not tolerated; "" if there is none. It keeps a new volume group away.

@@ -272,7 +272,7 @@ func describeAll(signatures []device.Signature) []string {
 	return list
 }
 
-// notWipedElsewhere asks the record that outlives the Node: a machine that was installed anew has no file of its own.
+// notWipedElsewhere asks the record that outlives the Node: a machine that was installed again has no file of its own.
 func (r *Reconciler) notWipedElsewhere(ctx context.Context, w Wanted, key string) error {
 	records := &corev1.ConfigMap{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: v1alpha1.WipedDevicesConfigMap}, records)
@@ -293,7 +293,7 @@ func (r *Reconciler) notWipedElsewhere(ctx context.Context, w Wanted, key string
 	if err := json.Unmarshal([]byte(entry), &known); err == nil && known.ClassUID != string(w.UID) {
 		return nil
 	}
-	return fmt.Errorf("disk %s of node %s was wiped for device class %s before its Node was registered anew; nothing "+
+	return fmt.Errorf("disk %s of node %s was wiped for device class %s before its Node was registered again; nothing "+
 		"is wiped a second time: if that is meant, wipe it by hand", key, w.Node, w.Name)
 }
 

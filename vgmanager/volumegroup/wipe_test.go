@@ -169,7 +169,7 @@ func TestWipeAsksTheRecordThatOutlivesTheNode(t *testing.T) {
 	if len(b.devices.wiped) != 0 {
 		t.Errorf("wiped %v", b.devices.wiped)
 	}
-	b.wantState(v1alpha1.VGStatusFailed, "before its Node was registered anew")
+	b.wantState(v1alpha1.VGStatusFailed, "before its Node was registered again")
 }
 
 func TestWipeThatCannotBeRecordedIsNotDone(t *testing.T) {

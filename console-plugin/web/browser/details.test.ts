@@ -156,7 +156,7 @@ describe('details of a device class', () => {
     await page.getByRole('radio', { name: 'Put nothing new on it' }).check();
     await page.locator('[data-test=dry-run][data-state=refused]').waitFor();
     await test(page, 'apply').click();
-    await test(page, 'why-not').getByText(/You lack the right to update/).waitFor();
+    await test(page, 'why-not').getByText(/You lack permission to update/).waitFor();
     await close(page);
     const nobody = await open(browser, '/local-volumes/class/vg1', { as: 'nobody', expect: /403/ });
     await test(nobody, 'read-error').first().waitFor();

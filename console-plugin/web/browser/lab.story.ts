@@ -1,5 +1,5 @@
 // One run over a lab's real cluster, with real node agents and disks, without YAML: from nothing to a claim that is bound; then its devices are
-// looked after while a Pod writes to it. npm run story, through the bridge with --lab; the operator has to be installed there, no LVMCluster, and
+// managed while a Pod writes to it. npm run story, through the bridge with --lab; the operator has to be installed there, no LVMCluster, and
 // one node needs three blank disks of one size.
 import assert from 'node:assert/strict';
 import { after, before, it } from 'node:test';
@@ -101,7 +101,7 @@ it('makes storage of a blank disk, and a claim is bound', { timeout: 300_000 }, 
   await request('POST', `${namespace}/persistentvolumeclaims`, { apiVersion: 'v1', kind: 'PersistentVolumeClaim', metadata: { name: claim }, spec });
   await until('the claim is bound', 60, async () => ((await request<{ status: { phase: string } }>('GET', `${namespace}/persistentvolumeclaims/${claim}`)).status.phase === 'Bound' ? true : undefined));
   await page.getByText('Go to the overview').click();
-  await page.getByText('All is well').waitFor();
+  await page.getByText('Healthy').waitFor();
   await accessible(page);
   await picture(page, 'lab-4-overview');
   await close(page);
@@ -122,7 +122,7 @@ async function run(name: string, command: string): Promise<void> {
 
 const phase = async (name: string) => (await request<{ status: { phase: string } }>('GET', `${namespace}/pods/${name}`)).status.phase;
 const logOf = (name: string) => read('GET', `${namespace}/pods/${name}/log`);
-/** How many files the writer has said to be on disk; fails where it does not run any more. */
+/** How many files the writer has said to be on disk; fails where it no longer runs. */
 async function written(): Promise<number> {
   const is = await phase('writer');
   assert.equal(is, 'Running', `the Pod that writes is ${is}: ${is === 'Pending' ? '' : await logOf('writer')}`);
@@ -147,7 +147,7 @@ async function confirm(page: Page): Promise<void> {
   await test(page, 'dialog').waitFor({ state: 'detached' });
 }
 
-it('looks after its devices while a Pod writes, and the content is the same', { timeout: 600_000 }, async () => {
+it('manages its devices while a Pod writes, and the content is the same', { timeout: 600_000 }, async () => {
   assert.ok(home, 'there is no storage: look at the first part');
   const { node, disks: [first, second, third] } = home;
   await run('writer', writer);
@@ -218,7 +218,7 @@ it('looks after its devices while a Pod writes, and the content is the same', { 
   });
   assert.deepEqual((last.physicalVolumes ?? []).map((pv) => pv.name).sort(), [second.name, third.name].sort());
 
-  // Another Pod mounts the volume anew and reads it from the disk.
+  // Another Pod mounts the volume again and reads it from the disk.
   const files = await written();
   await request('DELETE', `${namespace}/pods/writer`);
   await until('the Pod has ended', 90, () => phase('writer').then(() => undefined, (e: { status?: number }) => (e.status === 404 ? true : Promise.reject(e))));
@@ -230,7 +230,7 @@ it('looks after its devices while a Pod writes, and the content is the same', { 
   assert.ok(Number(checked) >= files, `${checked} files are there, ${files} were written`);
   console.log(`${checked} files are as they were written`);
   await page.goto(new URL('/local-volumes', page.url()).href);
-  await page.getByText('All is well').waitFor();
+  await page.getByText('Healthy').waitFor();
   await picture(page, 'lab-8-overview');
   await close(page);
 });

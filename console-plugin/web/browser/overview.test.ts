@@ -51,7 +51,7 @@ describe('overview', () => {
     await page.locator('#state-Available').click();
     await test(page, 'devices').getByText('gives errors: replace it').waitFor({ state: 'detached' });
     await judge('my-lvmcluster', 'Ready', '2/2');
-    await page.getByText('All is well: 2/2 volume groups are ready.').waitFor();
+    await page.getByText('Healthy: 2/2 volume groups are ready.').waitFor();
     await close(page);
   });
 
@@ -78,7 +78,7 @@ describe('overview', () => {
   it('says when the cluster does not answer, keeps what it showed, and recovers', async () => {
     await storage();
     const page = await open(browser, '/local-volumes', { expect: /502|WebSocket/ });
-    await page.getByText('All is well: 2/2 volume groups are ready.').waitFor();
+    await page.getByText('Healthy: 2/2 volume groups are ready.').waitFor();
     await fetch(`${url}/test/cut?is=true`);
     try {
       await test(page, 'stale').waitFor({ timeout: 20_000 });

@@ -240,7 +240,7 @@ describe('wizard', () => {
     await discovered();
     const page = await open(browser, create, { as: 'viewer', expect: /403/ });
     await at(page, 'start');
-    await page.getByText(/you lack the right to create/).waitFor();
+    await page.getByText(/you lack permission to create/).waitFor();
     await next(page);
     await next(page);
     await test(page, 'tick-all').click();
@@ -250,7 +250,7 @@ describe('wizard', () => {
     await at(page, 'review');
     await test(page, 'refused').waitFor();
     await next(page);
-    assert.match(await test(page, 'why-not').innerText(), /You lack the right/);
+    assert.match(await test(page, 'why-not').innerText(), /You lack permission/);
     await picture(page, 'wizard-viewer');
     await close(page);
   });

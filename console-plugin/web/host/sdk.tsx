@@ -56,7 +56,7 @@ interface KubeObject {
   metadata: { uid?: string; name?: string; namespace?: string; resourceVersion?: string };
 }
 
-/** How long after a watch ended it is begun anew, in milliseconds. */
+/** How long after a watch ended it is begun again, in milliseconds. */
 const PAUSE = 1000;
 
 export function useK8sWatchResource(request: WatchRequest | null): [unknown, boolean, unknown] {

@@ -308,7 +308,7 @@ func offer(node client.Object) map[string]string {
 	return offer
 }
 
-// demandChanged lets pass that a volume is asked for, made, refused or not wanted any more.
+// demandChanged lets pass that a volume is asked for, made, refused or not wanted any longer.
 var demandChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*topolvmv1.LogicalVolume)
 	after, ok2 := e.ObjectNew.(*topolvmv1.LogicalVolume)

@@ -187,7 +187,7 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 	w.run("node1")
 	w.must(w.api.Delete(t.Context(), class("lvms-ssd", "", "", waits)))
 	w.run("node2")
-	w.see("nothing is offered any more")
+	w.see("nothing is offered any longer")
 }
 
 // A Ready node whose agent is gone still has the agent's annotations. Its driver is not registered, and a claim would

@@ -290,7 +290,7 @@ func TestCreateVolumeIsTheSameHoweverOftenItIsCalled(t *testing.T) {
 		GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
 		t.Errorf("got %v, %v", response, err)
 	}
-	// Also when no node has room any more.
+	// Also when no node has room any longer.
 	anywhere := wanted("pvc-1", 33*mebi)
 	anywhere.AccessibilityRequirements = nil
 	response, err = c.server.CreateVolume(t.Context(), anywhere)
@@ -828,7 +828,7 @@ func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T)
 	if got := place(); got != "node2" {
 		t.Errorf("nobody has chosen: got %s", got)
 	}
-	// A node that does not answer any more has the most room for ever.
+	// A node that no longer answers has the most room for ever.
 	away := &corev1.Node{}
 	c.must(c.api.Get(t.Context(), client.ObjectKey{Name: "node2"}, away))
 	away.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}

@@ -173,7 +173,7 @@ func (f *FileSystems) judge(volume, path string, mounts []mount.MountInfo, err e
 		recorded, remedy)
 }
 
-// stateOf returns what the options of a file system say: that it became read-only, or does not work any more. A file
+// stateOf returns what the options of a file system say: that it became read-only, or no longer works. A file
 // system that was mounted read-only has the option in each of its mounts, too.
 func stateOf(mounts []mount.MountInfo) string {
 	for _, m := range mounts {

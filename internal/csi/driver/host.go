@@ -240,7 +240,7 @@ func (host) check(ctx context.Context, path, fileSystem string) error {
 	return err
 }
 
-// isHeld tells whether a device is mounted somewhere, in whatever namespace: then the kernel looks after the file
+// isHeld tells whether a device is mounted somewhere, in whatever namespace: then the kernel manages the file
 // system.
 func isHeld(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_EXCL, 0)

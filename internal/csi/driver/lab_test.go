@@ -181,7 +181,7 @@ func TestLabABrokenExt4IsNotCalledRepaired(t *testing.T) {
 	m := newMapping(t)
 	m.ok(m.host.format(t.Context(), fileSystems["ext4"].mkfs, mapped))
 	m.ok(m.host.check(t.Context(), mapped, "ext4"))
-	// The root directory is no directory any more: e2fsck asks before it repairs that.
+	// The root directory is no directory any longer: e2fsck asks before it repairs that.
 	m.sh("debugfs", "-w", "-R", "clri <2>", mapped)
 	m.sh("debugfs", "-w", "-R", "ssv state 2", mapped) // what the kernel writes when it finds errors
 	if err := m.host.check(t.Context(), mapped, "ext4"); err == nil {

@@ -19,7 +19,7 @@ import (
 
 // place chooses the node of a volume. A copy is where its source is. The scheduler's choice comes first in the request;
 // where the scheduler has not chosen, it is the node with the most room of those that are named, or of all. A node that
-// an earlier call has asked (present, nil if none) stays the node unless it is not allowed any more: it may make the
+// an earlier call has asked (present, nil if none) stays the node unless it is no longer allowed: it may make the
 // volume at any moment.
 func (s *ControllerServer) place(ctx context.Context, wish, present *topolvmv1.LogicalVolume,
 	request *csi.CreateVolumeRequest) error {

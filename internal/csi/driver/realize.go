@@ -54,7 +54,7 @@ func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.Logica
 	}
 	var refused error
 	if apierrors.IsNotFound(err) {
-		// It may have been made long ago, and there be no room for it any more.
+		// It may have been made long ago, and there be no room for it any longer.
 		if refused = place(nil); refused == nil {
 			wish.UID = ""
 			wish.ResourceVersion = ""
@@ -208,7 +208,7 @@ func (s *ControllerServer) withdraw(ctx context.Context, lv *topolvmv1.LogicalVo
 	return s.awaitGone(ctx, lv)
 }
 
-// awaitGone waits until an object does not exist any more.
+// awaitGone waits until an object no longer exists.
 func (s *ControllerServer) awaitGone(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	joined := s.waiters.join(lv.Name)
 	defer joined.leave()

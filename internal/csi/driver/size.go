@@ -62,7 +62,7 @@ func bounds(r *csi.CapacityRange) (required, limit int64, err error) {
 	case required < 0 || limit < 0:
 		return 0, 0, status.Errorf(codes.InvalidArgument, "a size of %d to %d bytes cannot be", required, limit)
 	case limit > 0 && required > limit:
-		return 0, 0, status.Errorf(codes.OutOfRange, "at least %d and at most %d bytes cannot be had at once",
+		return 0, 0, status.Errorf(codes.OutOfRange, "at least %d and at most %d bytes are not available at once",
 			required, limit)
 	}
 	return required, limit, nil

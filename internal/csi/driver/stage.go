@@ -290,7 +290,7 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 	switch {
 	case found.kind == "" && was:
 		return decision{}, status.Errorf(codes.DataLoss,
-			"volume %s had a file system (%s) and has none any more: it is not formatted a second time; look at its "+
+			"volume %s had a file system (%s) and has none any longer: it is not formatted a second time; look at its "+
 				"disks, and restore it from a snapshot or a backup", v.id, formatted)
 	case begun && !was || found.kind == "":
 		if !known {
@@ -314,7 +314,7 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 	return decision{fileSystem: want}, nil
 }
 
-// NodeUnstageVolume unmounts a volume that no Pod uses any more. One that was never staged is no error.
+// NodeUnstageVolume unmounts a volume that no Pod uses any longer. One that was never staged is no error.
 func (s *NodeServer) NodeUnstageVolume(_ context.Context,
 	request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
 	if err := s.unmount(request.GetVolumeId(), request.GetStagingTargetPath(), "staging_target_path"); err != nil {

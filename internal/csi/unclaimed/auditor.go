@@ -141,7 +141,7 @@ func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known 
 	return false, a.mark(ctx, lv, unclaimed)
 }
 
-// delete deletes an object that nobody waits for any more. An operator that is killed before it withdraws a refused
+// delete deletes an object that nobody waits for any longer. An operator that is killed before it withdraws a refused
 // object leaves one when the claim is deleted meanwhile. If the object has changed since it was judged, it stays.
 func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	err := a.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion})

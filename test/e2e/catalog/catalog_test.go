@@ -216,7 +216,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		func(ctx SpecContext) {
 			for namespace, answer := range map[string]string{
 				story.OperatorNamespace: "my-lvmcluster",
-				"default":               `an LVMCluster is looked after in namespace "openshift-lvm-storage" only, where the operator runs; create it there`,
+				"default":               `an LVMCluster must be created in namespace "openshift-lvm-storage", where the operator runs`,
 			} {
 				_, err := c.Kubectl(ctx, strings.NewReader(
 					`{apiVersion: lvm.topolvm.io/v1alpha1, kind: LVMCluster, metadata: {name: second, namespace: `+namespace+`},

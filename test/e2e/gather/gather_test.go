@@ -217,7 +217,7 @@ func (w *world) breakThings(ctx context.Context) {
 		}))
 	w.Logf("%s: node1 tells of its pool and its disk", w.since())
 
-	// The agent cannot take its lock any more.
+	// The agent can no longer take its lock.
 	const lock = "/var/lock/vgmanager/vgmanager.lock"
 	for _, command := range [][]string{{"rm", lock}, {"mkdir", lock}} {
 		_, err := w.node("node1").Exec(ctx, command...)

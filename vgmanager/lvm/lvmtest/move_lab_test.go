@@ -76,7 +76,7 @@ func sums(t *testing.T) string {
 	return strings.Join(list, ", ")
 }
 
-// pollers are the processes that look after moves.
+// pollers are the processes that manage moves.
 func pollers(t *testing.T) []int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -201,7 +201,7 @@ func powerCut(t *testing.T) {
 	t.Fatal("volumes are left in the kernel")
 }
 
-// So it is after a power cut: the volumes are activated, the kernel begins to copy anew, and a resume finishes it.
+// So it is after a power cut: the volumes are activated, the kernel begins to copy again, and a resume finishes it.
 func TestAMoveThatWasDeactivatedIsResumed(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	disks := movable(t, l)

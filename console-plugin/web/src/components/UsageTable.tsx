@@ -80,7 +80,7 @@ function When({ usage, forecast }: { usage: Usage; forecast?: Forecast }) {
     const [n, unit] = ahead(forecast.seconds);
     return <span title={forecast.space === 'metadata' ? t('The metadata of the pool') : undefined}>{new Intl.RelativeTimeFormat(locale).format(n, unit)}</span>;
   }
-  if (isBacked(usage)) return <>{t('cannot fill up')}</>;
+  if (isBacked(usage)) return <>{t('is not overcommitted')}</>;
   return <>{forecast ? t('not in sight') : t('not known')}</>;
 }
 

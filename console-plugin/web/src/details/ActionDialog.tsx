@@ -162,7 +162,7 @@ function ChangeDialog({ title, label, cluster, c, next, consequences, rights, da
   const { asking, again } = useDryRun(outgoing, settle);
   const press = async () => {
     if (!outgoing) return setWhy(unchosen);
-    if (rights.loaded && !rights.update) return setWhy(t('You lack the right to update lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: cluster.metadata.namespace ?? '' }));
+    if (rights.loaded && !rights.update) return setWhy(t('You lack permission to update lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: cluster.metadata.namespace ?? '' }));
     if (asking) return setWhy(t('The cluster is asked what it says to this …'));
     if (server?.kind === 'refused') return setWhy(server.message);
     setSending(true);

@@ -65,7 +65,7 @@ function Details({ namespace, name }: { namespace: string; name: string }) {
           {clusters.loaded && !clusters.error && !c && !leaving && <Unknown name={name} />}
           {leaving && clusters.loaded && !clusters.error && (
             <Alert isInline variant="warning" title={t('Device class {{name}} was taken out of the LVMCluster', { name })} data-test="leaving">
-              {t('Nodes have something of it still. It is removed when nobody uses it any more.')}
+              {t('Nodes have something of it still. It is removed when nobody uses it any longer.')}
             </Alert>
           )}
           {cluster && (c || leaving) && <Body namespace={namespace} cluster={cluster} c={c} name={name} statuses={statuses} nodes={nodes} rights={rights} />}

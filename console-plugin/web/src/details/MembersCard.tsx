@@ -82,7 +82,7 @@ export function MembersCard({ cluster, c, name, statuses, nodes, rights }: Props
   );
 }
 
-/** A device that is missing is not in the inventory any more, or no longer under the name that it had. */
+/** A device that is missing is no longer in the inventory, or no longer under the name that it had. */
 const MemberName = ({ member: { pv, device } }: { member: Member }) =>
   device ? (
     <DeviceName device={device} />

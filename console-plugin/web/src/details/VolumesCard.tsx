@@ -57,7 +57,7 @@ export function VolumesCard({ cluster, name, thin }: { cluster: LVMCluster; name
             empty={!told ? t('Not known.') : all.length ? t('No volume is like that.') : t('There is no volume in this device class.')}
             columns={[
               { key: 'claim', title: t('Claim or snapshot'), width: 11 }, { key: 'namespace', title: t('Namespace'), width: 8 }, { key: 'node', title: t('Node'), width: 8 },
-              { key: 'size', title: t('Size'), width: 6 }, ...(thin ? [{ key: 'used', title: t('Written'), width: 11 }] : []), { key: 'pv', title: 'PersistentVolume', width: 10 }, { key: 'note', title: t('What is to be known'), wrap: true },
+              { key: 'size', title: t('Size'), width: 6 }, ...(thin ? [{ key: 'used', title: t('Written'), width: 11 }] : []), { key: 'pv', title: 'PersistentVolume', width: 10 }, { key: 'note', title: t('Details'), wrap: true },
             ]}
             cells={(v) => [
               <Purpose key="c" volume={v} />, v.namespace ?? '–', v.node, formatBytes(v.size, locale),

@@ -126,7 +126,7 @@ describe('something is asked for a device', () => {
     await user.click(screen.getByRole('button', { name: 'Ask again' }));
     await asked();
     await apply();
-    expect(has('why-not')?.textContent).toMatch(/lack the right to update/);
+    expect(has('why-not')?.textContent).toMatch(/lack permission to update/);
     expect(written()).toEqual([]);
   });
   it('takes a request back, and one whose device has left', async () => {

@@ -109,7 +109,7 @@ export function useRights(namespace: string): Rights {
   return { loaded: !(a || b || c || d), create, update, listNodes, listStatuses };
 }
 
-/** The namespace that the operator looks after, as the server of this plugin was told. */
+/** The namespace that the operator manages, as the server of this plugin was told. */
 export function useNamespace(): string | undefined {
   const [namespace, set] = useState<string>();
   useEffect(() => {

@@ -100,7 +100,7 @@ const cluster = (status: LVMCluster['status'], generation = 1): LVMCluster => ({
 describe('health', () => {
   it.each<[LVMCluster, string, string]>([
     [cluster(undefined), 'info', 'not looked at'], [cluster({ state: 'Ready', observedGeneration: 1 }, 2), 'info', 'not looked at'],
-    [cluster({ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }), 'success', 'All is well: 2/2'], [cluster({ state: 'Ready', observedGeneration: 1, volumeGroups: '0/0' }), 'info', 'list their devices'],
+    [cluster({ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }), 'success', 'Healthy: 2/2'], [cluster({ state: 'Ready', observedGeneration: 1, volumeGroups: '0/0' }), 'info', 'list their devices'],
     [cluster({ state: 'Progressing', observedGeneration: 1 }), 'info', 'being set up'], [cluster({ state: 'Degraded', observedGeneration: 1 }), 'warning', 'something is wrong'],
     [cluster({ state: 'Failed', observedGeneration: 1 }), 'danger', 'could not be set up'], [cluster({ state: 'Unknown', observedGeneration: 1 }), 'warning', 'not known'],
     [{ ...cluster({ state: 'Ready' }), metadata: { deletionTimestamp: 'x' } }, 'warning', 'being deleted'],
@@ -109,8 +109,8 @@ describe('health', () => {
     expect([h.level, inEnglish(h.sentence)]).toEqual([level, expect.stringContaining(text)]);
   });
   it.each<[LVMCluster['status'], string[], string, string]>([
-    [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, [], 'success', 'All is well'],
-    [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, ['info'], 'success', 'All is well'],
+    [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, [], 'success', 'Healthy'],
+    [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, ['info'], 'success', 'Healthy'],
     [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, ['info', 'warning', 'warning'], 'warning', '2 alerts ask'],
     [{ state: 'Ready', observedGeneration: 1, volumeGroups: '2/2' }, ['warning', 'critical'], 'danger', '1 critical alerts'],
     [{ state: 'Progressing', observedGeneration: 1 }, ['critical'], 'danger', 'critical alerts'],

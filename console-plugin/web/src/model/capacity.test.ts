@@ -31,7 +31,7 @@ describe('redundancy', () => {
   it.each<[RAIDConfig, number, number]>([
     [{ type: 'raid1' }, 2, 1], [{ type: 'raid1', mirrors: 2 }, 3, 2], [{ type: 'raid4' }, 3, 1], [{ type: 'raid5', stripes: 4 }, 5, 1],
     [{ type: 'raid6' }, 5, 2], [{ type: 'raid10' }, 4, 1], [{ type: 'raid10', stripes: 3 }, 6, 1],
-  ])('%j needs %i disks and bears the loss of %i', (raid, least, tolerated) => {
+  ])('%j needs %i disks and tolerates the loss of %i', (raid, least, tolerated) => {
     expect([minimumDevices(raid), layoutOf(raid).tolerated]).toEqual([least, tolerated]);
   });
   it('tells how many disks are lacking', () => expect(preview({ name: 'x', raidConfig: { type: 'raid6' } }, [2 ** 30, 2 ** 30]).lacking).toBe(3));

@@ -29,7 +29,7 @@ export function healthOf(cluster: LVMCluster): Health {
     case 'Ready':
       return groups === '0/0' || condition(cluster, 'VolumeGroupsReady')?.reason === 'VGsUnmanaged'
         ? { level: 'info', sentence: msg('The nodes list their devices. No device class uses them yet.'), details: [] }
-        : { level: 'success', sentence: msg('All is well: {{groups}} volume groups are ready.', { groups }), details: [] };
+        : { level: 'success', sentence: msg('Healthy: {{groups}} volume groups are ready.', { groups }), details: [] };
     case 'Progressing':
       return { level: 'info', sentence: msg('Storage is being set up: {{groups}} volume groups are ready.', { groups }), details };
     case 'Degraded':

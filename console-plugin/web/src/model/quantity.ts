@@ -8,7 +8,7 @@ const form = /^([+-]?(?:\d+\.?\d*|\.\d+))(?:([EPTGMK]i|[EPTGMkmun])|[eE]([+-]?\d
 
 /**
  * Bytes of a quantity, rounded up to a whole one as Kubernetes does it; undefined where it is none. Beyond 9 PB a number of
- * JavaScript is not exact any more, which does not matter for disks.
+ * JavaScript is no longer exact, which does not matter for disks.
  */
 export function bytesOf(quantity: Quantity | undefined): number | undefined {
   if (quantity === undefined || quantity === '') return undefined;

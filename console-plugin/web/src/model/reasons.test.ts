@@ -4,7 +4,7 @@ import { inEnglish } from './message';
 import { reasonCodes, reasonsOf } from './reasons';
 
 it('has words for each code that is documented, and for no other', () => {
-  const [, table = ''] = readFileSync('../../docs/reference/devices.md', 'utf8').split('## Reasons');
+  const [, table = ''] = readFileSync('../../docs/reference/conditions.md', 'utf8').split('## Why a device is not used');
   const documented = [...table.matchAll(/^\| `(\w+)` \|/gm)].map((m) => m[1]);
   expect(documented.length).toBeGreaterThan(30);
   expect([...reasonCodes].sort()).toEqual(documented.sort());

@@ -20,7 +20,7 @@ const words: Record<string, Message> = {
   RAIDMember: msg('is part of an array'),
   InVolumeGroup: msg('is in another volume group'),
   UnassignedPV: msg('is a physical volume of no volume group'),
-  UnknownPV: msg('is labelled as a physical volume, and LVM on the node does not list it'),
+  UnknownPV: msg('is labeled as a physical volume, and LVM on the node does not list it'),
   DuplicatePV: msg('is a copy of a physical volume that LVM uses on another device'),
   Busy: msg('somebody has it open'),
   Unreadable: msg('could not be read'),

@@ -23,7 +23,7 @@ export function EmptyOverview({ namespace, rights }: { namespace: string; rights
       <EmptyStateFooter>
         {rights.loaded && !rights.create ? (
           <Alert isInline variant="info" title={t('You may not create LVMClusters in {{namespace}}', { namespace })}>
-            {t('Ask an administrator for the right to create lvmclusters.lvm.topolvm.io in this namespace.')}
+            {t('Ask an administrator for permission to create lvmclusters.lvm.topolvm.io in this namespace.')}
           </Alert>
         ) : (
           <EmptyStateActions>

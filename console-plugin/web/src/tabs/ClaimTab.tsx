@@ -62,7 +62,7 @@ function Known({ namespace, claim, pv }: { namespace: string; claim: Claim; pv: 
     <>
       <ReadErrors reads={[...reads, [t('LVMClusters'), clusters], [t('Node statuses'), status]]} />
       {settled && !failed && !lv && <Alert isInline variant="danger" data-test="no-lv" title={t('There is no LogicalVolume with the ID {{id}}', { id: pv.spec.csi?.volumeHandle ?? '' })}>{t('The PersistentVolume names a volume that no node has.')}</Alert>}
-      {volume?.problems.map((p) => <Alert key={p.key + JSON.stringify(p.values)} isInline variant="warning" data-test="problem" title={t('What is to be known of the volume')}>{m(p)}</Alert>)}
+      {volume?.problems.map((p) => <Alert key={p.key + JSON.stringify(p.values)} isInline variant="warning" data-test="problem" title={t('Details of the volume')}>{m(p)}</Alert>)}
       {volume && (
         <StackItem>
           <Card data-test="logical-volume">

@@ -68,7 +68,7 @@ function Risk({ c, rows }: { c: DeviceClass; rows: Row[] }) {
   const texts: [string, 'info' | 'warning'][] = [];
   if (c.raidConfig) {
     const { tolerated } = layoutOf(c.raidConfig);
-    texts.push([t('A volume bears the loss of {{count}} disks of its node ({{level}}, at least {{least}} disks). It does not bear the loss of the node.', { count: tolerated, level: provisioningOf(c), least: minimumDevices(c.raidConfig) }), 'info']);
+    texts.push([t('A volume tolerates the loss of {{count}} disks of its node ({{level}}, at least {{least}} disks). It does not tolerate the loss of the node.', { count: tolerated, level: provisioningOf(c), least: minimumDevices(c.raidConfig) }), 'info']);
   } else texts.push([several ? t('There is no redundancy: when one disk is lost, all volumes of its node can be lost.') : t('There is no redundancy: when a disk is lost, so are its volumes.'), 'info']);
   if (ratio > 1) texts.push([t('Volumes may be promised {{ratio}} times what the pool has. When it is full, writes to all its volumes fail: watch it, or let it grow.', { ratio }), ratio > 10 ? 'warning' : 'info']);
   if (c.thinPoolConfig && (c.thinPoolConfig.sizePercent ?? 90) > 90) texts.push([t('Little is left for the metadata of the pool to grow. A pool with full metadata stops.'), 'warning']);

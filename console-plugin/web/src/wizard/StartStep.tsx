@@ -24,7 +24,7 @@ export function StartStep() {
   const checks: [Mark, string][] = [
     d.rights.create || d.rights.update
       ? ['ok', t('You may change LVMClusters in {{namespace}}.', { namespace: d.namespace })]
-      : ['wrong', t('You may look at everything here, and not create it: you lack the right to create lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: d.namespace })],
+      : ['wrong', t('You may look at everything here, and not create it: you lack permission to create lvmclusters.lvm.topolvm.io in {{namespace}}.', { namespace: d.namespace })],
     d.rights.listNodes ? ['ok', t('You may list the nodes: there are {{count}}.', { count: d.nodes.length })] : ['wrong', t('You may not list nodes, so none can be shown here.')],
     d.live ? ['ok', t('The LVMCluster {{name}} is there, and takes the device class.', { name: d.live.metadata.name ?? '' })] : ['info', t('There is no LVMCluster yet. It is created in the end.')],
     d.inventoryError
@@ -92,7 +92,7 @@ function WhichClass() {
         label={t('Device class')}
         value={String(index)}
         options={classes.map((c, i) => ({ value: String(i), label: c.name, description: isNew(c.name) ? t('New') : undefined }))}
-        help={t('One that is taken out is removed from the nodes when nobody uses it any more.')}
+        help={t('One that is taken out is removed from the nodes when nobody uses it any longer.')}
         onChange={(i) => setIndex(Number(i))}
       />
       <div>

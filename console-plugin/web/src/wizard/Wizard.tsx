@@ -107,7 +107,7 @@ function Footer({ active, next, back, close, onDone }: FooterProps) {
         {blocked && (
           <div ref={summary} tabIndex={-1} data-test="why-not">
             <Alert isInline variant="danger" title={last ? t('This cannot be sent yet') : t('You cannot go on yet')}>
-              {forbidden && <div>{t('You lack the right to change LVMClusters in {{namespace}}. Copy the command, and give it to somebody who may.', { namespace: d.namespace })}</div>}
+              {forbidden && <div>{t('You lack permission to change LVMClusters in {{namespace}}. Copy the command, and give it to somebody who may.', { namespace: d.namespace })}</div>}
               {last && d.conflict && <div>{t('Somebody else changed the LVMCluster. Begin again.')}</div>}
               {wrong.map((p) => (
                 <div key={`${p.field} ${p.message.key}`}>

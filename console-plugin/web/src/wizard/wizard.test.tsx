@@ -95,11 +95,11 @@ describe('wizard', () => {
     await user.type(field, 'vg');
     expect(has('confirmed')).toBeNull();
     await user.type(field, '1');
-    expect(has('confirmed')).not.toBeNull();
+    await waitFor(() => expect(has('confirmed')).not.toBeNull());
     again({ statuses: [status('a', { ...carrying, fingerprint: 'other' }), status('b')] });
     await waitFor(() => expect(has('confirmed')).toBeNull());
     await next();
-    expect(has('step-protection')).not.toBeNull();
+    await waitFor(() => expect(has('step-protection')).not.toBeNull());
     await user.click(screen.getByRole('button', { name: /Take it out: \/dev\/sdc/ }));
     await waitFor(() => expect(has('nothing-destroyed')).not.toBeNull());
   });
@@ -285,10 +285,10 @@ describe('wizard', () => {
   it('tells a user without rights which one is missing', async () => {
     const ready = withClasses(newCluster('ns'), [{ ...newClass([]), deviceSelector: { optionalPaths: ['/dev/disk/by-id/wwn-b'] } }]);
     const { done } = show({ initial: ready, rights: { ...rights, create: false, update: false, listNodes: false }, inventoryError: 'forbidden' });
-    expect(has('preflight')?.textContent).toMatch(/lack the right to create.*could not be read: forbidden/s);
+    expect(has('preflight')?.textContent).toMatch(/lack permission to create.*could not be read: forbidden/s);
     await go('nodes', 'devices', 'class', 'protection', 'review');
     await next();
-    expect(has('why-not')?.textContent).toMatch(/You lack the right/);
+    expect(has('why-not')?.textContent).toMatch(/You lack permission/);
     expect(done).not.toHaveBeenCalled();
   });
 });

@@ -140,7 +140,7 @@ func (n *node) putSCSI(ctx context.Context, d spec.Disk) (spec.Disk, error) {
 	return n.spec.Disks[i], nil
 }
 
-// nameSCSI learns the device names of SCSI disks, which a boot may give anew.
+// nameSCSI learns the device names of SCSI disks, which a boot may give again.
 func (n *node) nameSCSI(ctx context.Context) error {
 	text, err := n.call(ctx, wire.Request{Op: wire.OpSCSIList})
 	if err != nil {
