@@ -323,6 +323,10 @@ lint: $(BIN)/golangci-lint $(BIN)/vale ## golangci-lint (.golangci.yml); vale ov
 	@hack/step "prose" hack/lint-prose $(BIN)/vale
 	@hack/step "golangci-lint" $(BIN)/golangci-lint run ./...
 
+.PHONY: prose
+prose: $(BIN)/vale ## What vale says of documents, comments and messages, with warnings and suggestions, which `make lint` leaves out.
+	@hack/lint-prose $(BIN)/vale --minAlertLevel=suggestion
+
 .PHONY: format
 format: $(BIN)/golangci-lint ## Format the Go files.
 	@$(BIN)/golangci-lint fmt ./...
