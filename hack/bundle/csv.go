@@ -75,7 +75,7 @@ func newCSV(o options, v semver.Version, s *source) (*v1alpha1.ClusterServiceVer
 			DisplayName:    "LVM Storage",
 			Description:    strings.TrimSpace(description) + "\n",
 			Version:        version.OperatorVersion{Version: v},
-			Maturity:       "stable",
+			Maturity:       "alpha",
 			MinKubeVersion: minKube,
 			Keywords: []string{"storage", "LVM", "local storage", "logical volumes",
 				"thin provisioning", "snapshot", "CSI", "edge", "TopoLVM"},
@@ -242,8 +242,6 @@ func csvAnnotations(o options, s *source) (map[string]string, error) {
 		"operators.operatorframework.io/internal-objects": text([]string{"logicalvolumes.topolvm.io",
 			"lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io"}),
 		"operators.operatorframework.io/operator-type": "standalone",
-		"operators.openshift.io/valid-subscription": text([]string{"OpenShift Kubernetes Engine",
-			"OpenShift Container Platform", "OpenShift Platform Plus"}),
 		"operator.openshift.io/uninstall-message": "Delete the LVMCluster first, and wait until it is gone: it waits " +
 			"for the last volume, and removes the volume groups from the nodes. An operator that is uninstalled " +
 			"before leaves agents and volume groups as they are, and takes them over when it is installed again.",
