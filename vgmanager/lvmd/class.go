@@ -96,7 +96,7 @@ func createOptions(c *DeviceClass) []string {
 	return append(options, c.LVCreateOptions...)
 }
 
-// classNamePattern and maximum length are the limits of an annotation key on the Node.
+// classNamePattern and maxClassName are the limits of an annotation key on the Node.
 var classNamePattern = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
 
 const maxClassName = 63
