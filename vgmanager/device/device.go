@@ -59,7 +59,7 @@ type Device struct {
 	PartitionLabel             string
 	BackingFile                string   // of a loop device
 	Mountpoints                []string // of the device itself; "[SWAP]" for swap space in use
-	Children                   []Child // devices built on this one
+	Children                   []Child  // devices built on this one
 
 	// ByID and ByPath are the links under /dev/disk/by-id and by-path. Links are all links. They come from udev and
 	// are sorted.
