@@ -69,10 +69,10 @@ type Auditor struct {
 
 	mu      sync.Mutex
 	orphans map[string][]v1alpha1.OrphanStatus // by device class
-	count   map[string]int // logical volumes by device class
-	volumes []volumeMetrics // at most MaxVolumes
-	broken  []volumeMetrics // volumes with a broken file system, at most maxBroken
-	blind   int // consecutive audits that could not read the volumes
+	count   map[string]int                     // logical volumes by device class
+	volumes []volumeMetrics                    // at most MaxVolumes
+	broken  []volumeMetrics                    // volumes with a broken file system, at most maxBroken
+	blind   int                                // consecutive audits that could not read the volumes
 }
 
 // AuditorOptions configures an Auditor.
