@@ -234,7 +234,7 @@ func stateOf(p Plan) v1alpha1.VGState {
 }
 
 // nextAction returns the first change that is due. In a broken group it only returns changes that do not write LVM's
-// metadata, and requested repairs.
+// metadata, requested repairs and removals, and the extension that a requested repair requires.
 func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests, broken bool) Action {
 	due := []Action{}
 	if !broken {

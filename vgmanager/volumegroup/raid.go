@@ -28,7 +28,8 @@ func raidOptions(raid *v1alpha1.RAIDConfig) []string {
 	return lvmd.RAIDOptions(string(raid.Type), mirrors, stripes, stripeSize)
 }
 
-// raidProblem returns why the number of devices is not sufficient for the redundancy, or "".
+// raidProblem returns why a device class with redundancy cannot start, or "": the number of devices is not sufficient,
+// or the kernel does not support RAID.
 func raidProblem(w Wanted, s Seen, devices int) string {
 	raid := w.Spec.RAIDConfig
 	switch {

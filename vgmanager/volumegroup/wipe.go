@@ -170,7 +170,7 @@ func protectedLabel(w Wanted, pv lvm.LabeledPV) string {
 }
 
 // protectedGroup returns why the physical volumes of a volume group are not wiped, or "". The volume groups of this
-// product are protected, from this and from other nodes.
+// product are protected, from this and from other nodes, and so is a group with the name of the device class.
 func protectedGroup(w Wanted, name string, tags []string) string {
 	switch {
 	case isOfProduct(tags):
