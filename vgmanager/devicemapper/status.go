@@ -48,8 +48,8 @@ func percent(used, total uint64) int {
 
 // ParseThinPool parses the status line of a thin pool:
 //
-// TRANSACTION USED/TOTAL(metadata) USED/TOTAL(data) HELD-ROOT rw|ro|out_of_data_space DISCARD error|queue_if_no_space
-// needs_check|- LOW
+//	TRANSACTION USED/TOTAL(metadata) USED/TOTAL(data) HELD-ROOT rw|ro|out_of_data_space DISCARD
+//	error|queue_if_no_space needs_check|- LOW
 func ParseThinPool(params string) (ThinPool, error) {
 	fields := strings.Fields(params)
 	if len(fields) == 1 && (fields[0] == ModeFailed || fields[0] == ModeError) {
