@@ -957,8 +957,7 @@ func TestLabRemovableDisk(t *testing.T) {
 	}
 }
 
-// TestLabWhatTheNodeRunsFrom checks that a mount in any namespace, swap, and a mapping in between make a disk an OS
-// disk.
+// TestLabWhatTheNodeRunsFrom checks that swap on a mapping makes the disk below an OS disk.
 func TestLabWhatTheNodeRunsFrom(t *testing.T) {
 	l := newLab(t)
 	if d := l.device(l.disk); d.OSDisk {
@@ -981,7 +980,6 @@ func TestLabWhatTheNodeRunsFrom(t *testing.T) {
 
 func TestLabPulse(t *testing.T) {
 	l := newLab(t)
-	// A mapping has at least one sector. The error occurs with the first block that is read.
 	name := l.mapping("pulse", fmt.Sprintf("0 200000 linear %s 0", l.disk))
 	p := NewPulse()
 	p.limit = 3 * time.Second

@@ -406,7 +406,7 @@ func (a *Auditor) tell(ctx context.Context, found []orphan, objects []topolvmv1.
 
 func (a *Auditor) send(ctx context.Context, o orphan, objects []topolvmv1.LogicalVolume) {
 	if o.Kind == v1alpha1.OrphanUnclaimed {
-		return // Who has found it has told of it.
+		return // The operator found it and reports it.
 	}
 	if o.Kind == v1alpha1.OrphanObject {
 		at := slices.IndexFunc(objects, func(lv topolvmv1.LogicalVolume) bool { return lv.Name == o.Name })

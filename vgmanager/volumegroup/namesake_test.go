@@ -100,8 +100,8 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 	}
 }
 
-// TestAnotherGroupDoesNotTakeOverTheClass attaches a disk with a volume group of the same name at each stage of a
-// node's life.
+// TestAnotherGroupDoesNotTakeOverTheClass attaches a disk with a volume group of the same name to a node, and then
+// detaches the disk of the device class.
 func TestAnotherGroupDoesNotTakeOverTheClass(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{
 		DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdb"}}})

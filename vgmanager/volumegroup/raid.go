@@ -108,8 +108,8 @@ func plain(names []string) []string {
 	return list
 }
 
-// refresh reactivates images whose device was missing and returned. Until then the kernel does not use them, or uses
-// the removed device.
+// refresh reloads volumes whose device was missing and returned. Until then the kernel does not use the RAID image on
+// the device, or still uses the removed device.
 func refresh(s Seen, vg *lvm.VG) Action {
 	if vg.MissingPVs > 0 {
 		return Action{}

@@ -810,6 +810,8 @@ func TestSceneMetadataGrowsWhenAsked(t *testing.T) {
 	s.discard()
 }
 
+// TestScenePoolOutOfMetadata fills the metadata of a pool. The volume group must not stay Ready, and its capacity must
+// be 0.
 func TestScenePoolOutOfMetadata(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		spec := thinOf(90)
@@ -1100,8 +1102,8 @@ func TestSceneDiskWithContent(t *testing.T) {
 	}
 }
 
-// TestSceneNodeIsRegisteredAnew recreates the Node object. The record of the wipe must survive, so that new data is
-// not wiped.
+// TestSceneNodeIsRegisteredAnew recreates the node status and deletes the agent's files, as after a reinstallation of
+// the node. The volume group on the disk must not be wiped, although no record of the first wipe is left.
 func TestSceneNodeIsRegisteredAnew(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		yes := true

@@ -132,8 +132,8 @@ func TestWipeIsDoneOnceAndRecorded(t *testing.T) {
 	}
 }
 
-// TestWipeAfterTheNodeWasRegisteredAnew recreates the Node object. The record of the wipe must survive, so that new
-// data is not wiped.
+// TestWipeAfterTheNodeWasRegisteredAnew recreates the node status. The record on the node must prevent a second wipe,
+// so that new data stays.
 func TestWipeAfterTheNodeWasRegisteredAnew(t *testing.T) {
 	b := wipeBench(t)
 	b.settle()
