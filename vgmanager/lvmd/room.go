@@ -60,7 +60,7 @@ func metadataExtents(layout lvm.Layout, extent lvm.Bytes) int64 {
 	return int64(metadataBytes.RoundUp(extent) / extent)
 }
 
-// imageRoom returns the maximum number of extents for each image of a new volume.
+// imageRoom returns the number of extents that each image of a new volume can always have.
 func imageRoom(layout lvm.Layout, vg *lvm.VG) int64 {
 	meta := metadataExtents(layout, vg.ExtentSize)
 	// The metadata and the first extents of an image are in one run.
@@ -87,8 +87,9 @@ func namesOf(list []disk) []string {
 	return names
 }
 
-// inSets returns the extents for each of n images if every set of n physical volumes, in the order of sorted,
-// provides one physical volume for each image.
+// inSets returns the extents for each of n images if every complete set of n physical volumes, in the order of sorted,
+// provides one physical volume for each image. If the free extents of any physical volume are fragmented, only the first
+// set counts.
 func inSets(sorted []disk, n int) int64 {
 	fragmented := slices.ContainsFunc(sorted, func(d disk) bool { return !d.whole })
 	var sum int64
@@ -101,7 +102,7 @@ func inSets(sorted []disk, n int) int64 {
 	return sum
 }
 
-// createRoom returns the maximum size of one new volume in bytes.
+// createRoom returns a size in bytes at which one new volume always fits.
 func createRoom(layout lvm.Layout, vg *lvm.VG) lvm.Bytes {
 	if layout.Images <= 1 {
 		return vg.FreeOn("")
