@@ -11,8 +11,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// Labels of a volume. namespace and persistentvolumeclaim are the kubelet's names, so that its volume metrics can be
-// joined.
+// volumeLabels are the labels of a volume. namespace and persistentvolumeclaim are the kubelet's names, so that its
+// volume metrics can be joined.
 var volumeLabels = []string{"node", "device_class", "volume", "namespace", "persistentvolumeclaim"}
 
 var (

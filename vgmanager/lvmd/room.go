@@ -88,8 +88,8 @@ func namesOf(list []disk) []string {
 }
 
 // inSets returns the extents for each of n images if every complete set of n physical volumes, in the order of sorted,
-// provides one physical volume for each image. If the free extents of any physical volume are fragmented, only the first
-// set counts.
+// provides one physical volume for each image. If the free extents of any physical volume are fragmented, only the
+// first set counts.
 func inSets(sorted []disk, n int) int64 {
 	fragmented := slices.ContainsFunc(sorted, func(d disk) bool { return !d.whole })
 	var sum int64
