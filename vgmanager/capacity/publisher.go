@@ -1,5 +1,5 @@
-// Package capacity tells the cluster what the device classes of this node have to offer: on the Node, where the
-// scheduler's objects are made from it, and as metrics. Names and units are TopoLVM's.
+// Package capacity publishes the capacity of the device classes of this node: as annotations of the Node, from which
+// the scheduler's objects are created, and as metrics. Names and units are TopoLVM's.
 package capacity
 
 import (
@@ -23,24 +23,24 @@ import (
 )
 
 const (
-	// gap is the least time between two looks: changes that come together are one.
+	// gap is the minimum time between two updates. Changes within it are combined.
 	gap = time.Second
-	// interval is how often pools are asked how full they are. That starts no process.
+	// interval is how often the pool usage is read. Reading it starts no process.
 	interval = 3 * time.Second
-	// blindAfter is how long the last that was known counts while the node's LVM cannot be read. After that nothing is
-	// offered.
+	// blindAfter is how long the last known capacity stays published while LVM cannot be read. After that, the
+	// capacity is 0.
 	blindAfter = 2 * time.Minute
-	// defaultKey is the annotation, and the word in TopoLVM's API, for the default class.
+	// defaultKey stands for the default class in the annotation and in TopoLVM's API.
 	defaultKey = "00default"
 )
 
-// Classes are the device classes of this node: lvmd.Engine.
+// Classes returns the device classes of this node. lvmd.Engine implements it.
 type Classes interface {
 	States(ctx context.Context) ([]lvmd.ClassState, error)
 	Subscribe(changed func())
 }
 
-// Publisher keeps the annotations of the Node true. It is a prometheus.Collector too.
+// Publisher updates the capacity annotations of the Node. It implements prometheus.Collector.
 type Publisher struct {
 	client  client.Client
 	node    string
@@ -50,11 +50,11 @@ type Publisher struct {
 
 	mu     sync.Mutex
 	states []lvmd.ClassState
-	// seenAt is when the classes were last seen, or when this began.
+	// seenAt is when the classes were last read, or when the Publisher was created.
 	seenAt time.Time
 }
 
-// New returns a Publisher for a Node, which the client reads from a cache.
+// New returns a Publisher for a Node. The client reads the Node from a cache.
 func New(c client.Client, node string, classes Classes) *Publisher {
 	p := &Publisher{client: c, node: node, classes: classes, now: time.Now, notices: make(chan struct{}, 1)}
 	classes.Subscribe(p.notify)
@@ -95,10 +95,10 @@ func (p *Publisher) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection tells the manager that every node publishes.
+// NeedLeaderElection returns false, because every node publishes its own capacity.
 func (p *Publisher) NeedLeaderElection() bool { return false }
 
-// publish looks once, and writes what changed.
+// publish reads the classes once and patches the annotations that changed.
 func (p *Publisher) publish(ctx context.Context) error {
 	states, err := p.look(ctx)
 	if states == nil && err != nil {
@@ -122,7 +122,8 @@ func (p *Publisher) publish(ctx context.Context) error {
 	return err
 }
 
-// look returns the state of the classes: nil, with the error, while what was last published still counts.
+// look returns the state of the classes. If they cannot be read, it returns nil and the error until blindAfter has
+// passed, so that the published capacity stays.
 func (p *Publisher) look(ctx context.Context) ([]lvmd.ClassState, error) {
 	states, err := p.classes.States(ctx)
 	p.mu.Lock()
@@ -145,7 +146,7 @@ func (p *Publisher) look(ctx context.Context) ([]lvmd.ClassState, error) {
 	return blind, err
 }
 
-// annotations are what the Node shall have.
+// annotations returns the desired annotations of the Node.
 func annotations(states []lvmd.ClassState) map[string]string {
 	list := map[string]string{}
 	for _, s := range states {
@@ -157,7 +158,7 @@ func annotations(states []lvmd.ClassState) map[string]string {
 	return list
 }
 
-// difference is what a merge patch has to say: null for the keys of classes that are gone.
+// difference returns the annotations for a merge patch, with null for the keys of removed classes.
 func difference(have, want map[string]string) map[string]any {
 	patch := map[string]any{}
 	for key, value := range want {
@@ -173,7 +174,7 @@ func difference(have, want map[string]string) map[string]any {
 	return patch
 }
 
-// The metrics of a device class. The names of most are TopoLVM's.
+// Metrics of a device class. Most names are TopoLVM's.
 var (
 	availableFamily = metric.NewGauge("topolvm_volumegroup_available_bytes",
 		"Thin: free space of the volume group, in bytes. Thick: what new volumes can have.", "node", "device_class")
@@ -202,8 +203,8 @@ var Families = []metric.Family{sizeFamily, availableFamily, poolFamily, dataFami
 // Describe implements prometheus.Collector.
 func (p *Publisher) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
 
-// Collect implements prometheus.Collector. It asks nobody: what it tells is what was last seen. Of a class that cannot
-// be seen it tells only that nothing is offered.
+// Collect implements prometheus.Collector. It reports the last known state without reading LVM. For a class that is
+// not available, it reports only a capacity of 0.
 func (p *Publisher) Collect(to chan<- prometheus.Metric) {
 	p.mu.Lock()
 	states := p.states

@@ -109,7 +109,8 @@ func TestTheNodeHasWhatItsClassesOfferAndNothingElse(t *testing.T) {
 	}
 }
 
-// While LVM cannot be read, the last that was known counts for a while. Then the scheduler is sent elsewhere.
+// TestAReadThatFailsIsNotEmpty checks that the last known capacity stays for a while if LVM cannot be read. After
+// that the capacity is 0.
 func TestAReadThatFailsIsNotEmpty(t *testing.T) {
 	w := newWorld(t, map[string]string{"capacity.topolvm.io/a": "1"})
 	now := time.Now()
@@ -157,7 +158,7 @@ func TestChangesAreWrittenWithinSeconds(t *testing.T) {
 		if got := w.annotations()["capacity.topolvm.io/a"]; got != "10" {
 			t.Errorf("a second after a change: %q", got)
 		}
-		// A pool that Pods fill tells nobody.
+		// Writes by Pods that fill a pool cause no notification.
 		w.classes.set(lvmd.ClassState{Name: "a"})
 		time.Sleep(4100 * time.Millisecond)
 		if got := w.annotations()["capacity.topolvm.io/a"]; got != "0" {

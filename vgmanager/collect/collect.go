@@ -1,8 +1,7 @@
-// Package collect reads what support needs to know of a node, by programs that change nothing, and writes it as one
-// tar.
+// Package collect reads data of a node for support, with programs that change nothing, and writes it as a tar.
 //
-// Each program has a time limit. One that does not end, not even at the signal to do so, is left behind and noted, and
-// the others go on.
+// Each program has a time limit. A program that does not end after a signal is abandoned and recorded, and the others
+// continue.
 package collect
 
 import (
@@ -23,47 +22,47 @@ import (
 )
 
 const (
-	// parallel is how many programs run at a time.
+	// parallel is the maximum number of concurrent programs.
 	parallel = 4
-	// patience is how long a program has to end when it was told to, before it is left behind.
+	// patience is how long a program may take to end after the signal, before it is abandoned.
 	patience = 2 * time.Second
-	// maxDisks is how many disks are asked for their own state.
+	// maxDisks is the maximum number of disks whose S.M.A.R.T. state is read.
 	maxDisks = 64
-	// IndexFile is the last file of the tar: what was read, and what was not.
+	// IndexFile is the last file of the tar. It lists what was read and what was not.
 	IndexFile = "collect.json"
 )
 
-// Own runs programs of this process' own container, whose exit code is a part of their answer: host.Local does.
+// Own runs programs of this container whose exit code is part of their result. host.Local implements it.
 type Own interface {
 	RunAccepting(ctx context.Context, accepted func(code int) bool, name string, args ...string) ([]byte, int, error)
 }
 
-// Options of a collection.
+// Options configures a collection.
 type Options struct {
-	// Runner runs programs of the node.
+	// Runner runs programs on the node.
 	Runner host.Runner
 	Own    Own
-	// Since is from when on logs are wanted.
+	// Since is the start time for logs.
 	Since time.Time
-	// MaxBytes is the most that one file may have.
+	// MaxBytes is the maximum size of one file.
 	MaxBytes int
 }
 
-// Result is what became of an Item.
+// Result is the result of an Item.
 type Result struct {
 	File    string  `json:"file"`
 	Command string  `json:"command"`
 	Seconds float64 `json:"seconds"`
 	Bytes   int     `json:"bytes"`
-	// Cut is how many bytes were left out.
+	// Cut is the number of bytes that were left out.
 	Cut int `json:"cut,omitempty"`
-	// Absent: the node does not have it, and may do without.
+	// Absent: the node does not have the optional program or file.
 	Absent bool `json:"absent,omitempty"`
-	// Error is why it could not be read.
+	// Error is why the item could not be read.
 	Error string `json:"error,omitempty"`
 }
 
-// Index is what was read, and what was not.
+// Index lists what was read and what was not.
 type Index struct {
 	Began   time.Time `json:"began"`
 	Seconds float64   `json:"seconds"`
@@ -76,12 +75,12 @@ type collection struct {
 	mu    sync.Mutex
 	tar   *tar.Writer
 	index Index
-	// failed is the first error of the tar itself.
+	// failed is the first error of writing the tar.
 	failed error
 }
 
-// Write reads the node and writes the tar, as things come. When ctx ends, what has not been read is noted as such, and
-// the tar is complete.
+// Write reads the node and writes the tar as results arrive. When ctx ends, it records what was not read, and
+// completes the tar.
 func Write(ctx context.Context, w io.Writer, o Options) error {
 	if o.MaxBytes <= 0 {
 		return fmt.Errorf("size limit of a file: %d: want more than 0", o.MaxBytes)
@@ -111,8 +110,8 @@ func (c *collection) run(ctx context.Context, items []Item) {
 	group.Wait()
 }
 
-// further are reads that depend on the first ones: LVM's report without locks where that with locks failed, and the
-// disks' own state.
+// further returns the items that depend on the first ones: LVM's report without locks if the one with locks failed,
+// and the S.M.A.R.T. state of the disks.
 func (c *collection) further(ctx context.Context) []Item {
 	var items []Item
 	for _, r := range c.index.Results {
@@ -125,7 +124,8 @@ func (c *collection) further(ctx context.Context) []Item {
 
 var diskLine = regexp.MustCompile(`^(/dev/([a-z0-9]+)) (disk|nvme)\s*$`)
 
-// disks are asked for their own state where the container has smartctl, as those of the product do.
+// disks returns the items for the S.M.A.R.T. state of disks if the container has smartctl, as the product's
+// containers do.
 func (c *collection) disks(ctx context.Context) []Item {
 	if _, err := c.output(ctx, Item{Command: []string{smartctl, "--version"}, Limit: short,
 		Accept: spoke}); err != nil {
@@ -210,11 +210,12 @@ func (c *collection) start(ctx context.Context, item Item) ([]byte, error) {
 	return out, err
 }
 
-// missing are what programs say of files that are not there; journalctl of a journal, or of units, that are not.
+// missing matches the messages of programs about files that do not exist, and of journalctl about journals or units
+// that do not exist.
 var missing = regexp.MustCompile(
 	`No such file or directory|No journal files were found|Failed to add filter for units: No data available`)
 
-// absent tells whether the error says that the node does not have the program or the file.
+// absent returns true if the error means that the node does not have the program or the file.
 func absent(err error) bool {
 	var failure *host.Error
 	if errors.Is(err, fs.ErrNotExist) {
@@ -223,12 +224,12 @@ func absent(err error) bool {
 	if !errors.As(err, &failure) || failure.ExitCode <= 0 {
 		return false
 	}
-	// grep says by its exit code alone that there is no file to look into.
+	// grep reports a missing file only by its exit code.
 	nothing := strings.HasPrefix(failure.Command, grep) && failure.ExitCode == 1 && failure.Stderr == ""
 	return nothing || missing.MatchString(failure.Stderr)
 }
 
-// cut shortens what is too long: a log at its beginning, at a full line, and everything else at its end.
+// cut truncates output that is too long: a log at its beginning, at a line boundary, and other output at its end.
 func cut(out []byte, limit int, log bool) ([]byte, int) {
 	over := len(out) - limit
 	switch {
@@ -249,7 +250,7 @@ func (c *collection) result(r Result) {
 	c.index.Results = append(c.index.Results, r)
 }
 
-// add writes a file. After a write that failed nothing more is written: who reads is gone.
+// add writes a file. After a failed write it writes nothing more, because the reader has gone.
 func (c *collection) add(name string, content []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// node answers for programs by how their command begins; the others print their own command.
+// node simulates programs by the beginning of their command. Other programs print their own command.
 type node map[string]func(context.Context) ([]byte, error)
 
 func (n node) Run(ctx context.Context, name string, args ...string) ([]byte, error) {
@@ -29,7 +29,7 @@ func (n node) Run(ctx context.Context, name string, args ...string) ([]byte, err
 	return []byte(command + "\n"), nil
 }
 
-// RunAccepting answers as Run does, and with the exit code of an error that is accepted.
+// RunAccepting is Run, and returns the exit code of an accepted error.
 func (n node) RunAccepting(ctx context.Context, accepted func(int) bool, name string,
 	args ...string) ([]byte, int, error) {
 	out, err := n.Run(ctx, name, args...)
@@ -130,7 +130,7 @@ func TestAReadThatFailedCostsItsOwnFile(t *testing.T) {
 			t.Errorf("%s: got %+v, want absent", name, r)
 		}
 	}
-	// What a node must have is no less a failure because it is not there; nor is a program that could not be started.
+	// A missing file that a node must have is a failure, and so is a program that cannot be started.
 	for _, name := range []string{"uname.txt", "smart-*.json"} {
 		if r := results[name]; r.Absent || r.Error == "" {
 			t.Errorf("%s: got %+v, want an error", name, r)
@@ -141,7 +141,7 @@ func TestAReadThatFailedCostsItsOwnFile(t *testing.T) {
 	}
 }
 
-// A disk that is about to fail is told of by the exit code; its words are what is wanted then.
+// TestTheWordOfADiskThatFailsIsKept: the exit code reports a failing disk, and the output must be kept.
 func TestTheWordOfADiskThatFailsIsKept(t *testing.T) {
 	says := func(code int) func(context.Context) ([]byte, error) {
 		return fails(&host.Error{Command: "smartctl", ExitCode: code, Stderr: "its words",
@@ -212,7 +212,7 @@ func TestLogsAreCutAtTheirBeginningAndOthersAtTheirEnd(t *testing.T) {
 	}
 }
 
-// full is a pipe whose reader is gone after some bytes.
+// full is a pipe whose reader closes it after some bytes.
 type full struct{ room int }
 
 func (f *full) Write(p []byte) (int, error) {
@@ -232,7 +232,7 @@ func TestAReaderThatIsGoneIsAnError(t *testing.T) {
 	}
 }
 
-// Whoever adds a program finds the rules here.
+// TestNoItemChangesAnything has the rules for new programs.
 func TestNoItemChangesAnything(t *testing.T) {
 	readers := map[string]bool{"cat": true, "find": true, "grep": true, "uname": true, "lsblk": true, "dmesg": true,
 		"journalctl": true, "multipath -ll": true, "nvme list": true, "smartctl": true,

@@ -13,8 +13,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// Command returns the command `collect`, which the operator's program and that of must-gather both have. It wants a
-// privileged container in the node's PID namespace, as that of the node agent is.
+// Command returns the command `collect` for the programs of the operator and of must-gather. It requires a privileged
+// container in the node's PID namespace, like the node agent.
 func Command() *cobra.Command {
 	var from string
 	var limit, hold time.Duration

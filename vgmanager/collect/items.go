@@ -5,35 +5,35 @@ import (
 	"time"
 )
 
-// Item is one read of the node.
+// Item is one command that reads from the node.
 type Item struct {
-	// File of the archive that gets what the program prints.
+	// File is the file in the archive for the output.
 	File string
-	// Command has the absolute path of a program of the node, and its arguments.
+	// Command has the absolute path of a program on the node, and its arguments.
 	Command []string
 	// Limit is the time limit.
 	Limit time.Duration
-	// Optional: a node may do without the program or the file. Its absence is noted, and no failure.
+	// Optional: the node may not have the program or the file. Its absence is recorded, but not as a failure.
 	Optional bool
-	// Accept: the program is one of this container, not of the node, and an exit code that it says yes to is a part of
-	// the answer.
+	// Accept is set for a program of this container, not of the node. It returns true for an exit code that is part
+	// of the result.
 	Accept func(code int) bool
-	// Log: what is too long is cut at its beginning, which is its oldest part.
+	// Log: if the output is too long, it is truncated at the beginning, which is the oldest part.
 	Log bool
 }
 
 const (
 	short = 15 * time.Second
 	long  = 40 * time.Second
-	// maxLines is how much of a journal is read.
+	// maxLines is the maximum number of lines to read from a journal.
 	maxLines = "30000"
 )
 
-// Items are all reads of a node, the most valuable first. Since is from when on logs are wanted.
+// Items returns all items of a node, the most important first. since is the start time for logs.
 //
-// None of them changes anything: LVM is asked for reports and configuration only, with backups of metadata turned off,
-// and its last resort is --readonly, which takes no lock; `dmsetup status` gets --noflush, since a thin pool would
-// write its metadata otherwise, and `dmsetup table` no --showkeys; smartctl does not wake a disk up.
+// The commands change nothing. LVM only gets commands for reports and configuration, with metadata backups disabled.
+// Its fallback is --readonly, which takes no lock. `dmsetup status` gets --noflush, because a thin pool would write
+// its metadata otherwise. `dmsetup table` does not get --showkeys. smartctl does not wake a disk.
 func Items(since time.Time) []Item {
 	from := "--since=@" + strconv.FormatInt(since.Unix(), 10)
 	journal := func(file string, selection ...string) Item {
@@ -88,8 +88,8 @@ func Items(since time.Time) []Item {
 	}
 }
 
-// fallback is read where the full report failed: LVM reads the metadata on the disks without any lock, and does not ask
-// the kernel.
+// fallback is read if the full report failed. LVM then reads the metadata from the disks without a lock, and does not
+// use the kernel's state.
 var fallback = Item{File: "lvm-fullreport-readonly.json", Limit: long,
 	Command: lvm("fullreport", "--readonly", "--all", "--reportformat", "json", "--units", "b", "--nosuffix")}
 
@@ -101,7 +101,7 @@ func file(name, path string) Item {
 	return Item{File: name, Command: []string{"/usr/bin/cat", path}, Limit: short, Optional: true}
 }
 
-// files lists a folder, and does not read what is in it.
+// files lists a directory without reading its files.
 func files(name, folder string) Item {
 	return Item{File: name, Command: []string{"/usr/bin/find", folder, "-printf", "%M %s %TY-%Tm-%TdT%TT %p\n"},
 		Limit: short, Optional: true}
@@ -111,11 +111,11 @@ const grep = "/usr/bin/grep"
 
 const smartctl = "/usr/sbin/smartctl"
 
-// spoke tells whether smartctl had an answer: the first three bits of its exit code are failures to ask, the others
-// what is wrong with the disk (smartctl(8), exit status).
+// spoke returns true if smartctl had a result. The first three bits of its exit code are failures to read the disk.
+// The others describe the health of the disk (smartctl(8), exit status).
 func spoke(code int) bool { return code&7 == 0 }
 
-// smart is the state of a disk by its own word.
+// smart reads the S.M.A.R.T. state of a disk.
 func smart(disk, name string) Item {
 	return Item{File: "smart-" + name + ".json",
 		Command: []string{smartctl, "--json", "--all", "--nocheck=standby", disk}, Limit: short,

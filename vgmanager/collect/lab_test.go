@@ -17,7 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// run runs a program of the node for the test.
+// run runs a program on the node for the test.
 func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	out, err := host.NewLocal().Run(t.Context(), name, args...)
@@ -27,7 +27,7 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// TestLabCollect reads a node with a thin pool, twice, and finds on its disk and in its folders what was there before.
+// TestLabCollect reads a node with a thin pool twice, and checks that its disk and directories do not change.
 func TestLabCollect(t *testing.T) {
 	disk := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")[0]
 	run(t, "/usr/sbin/lvm", "vgcreate", "vg1", disk)
@@ -36,7 +36,7 @@ func TestLabCollect(t *testing.T) {
 	})
 	run(t, "/usr/sbin/lvm", "lvcreate", "--type", "thin-pool", "-L", "100M", "-n", "pool", "vg1")
 	run(t, "/usr/sbin/lvm", "lvcreate", "-V", "50M", "--thinpool", "vg1/pool", "-n", "thin")
-	// A pool writes its metadata within a second of a change.
+	// A pool writes its metadata within a second after a change.
 	time.Sleep(3 * time.Second)
 	run(t, "/usr/bin/sync")
 	state := func() string {
@@ -88,7 +88,7 @@ func TestLabCollect(t *testing.T) {
 	}
 }
 
-// A lock that somebody holds keeps the full report away, and not the one without locks.
+// TestLabCollectWhileLVMIsLocked checks that a held lock prevents the full report, but not the one without locks.
 func TestLabCollectWhileLVMIsLocked(t *testing.T) {
 	disk := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")[1]
 	run(t, "/usr/sbin/lvm", "vgcreate", "vg2", disk)

@@ -1,6 +1,6 @@
-// Package device finds the block devices of the node and says, for each, why it cannot be given to LVM.
+// Package device lists the block devices of the node and explains why a device cannot be given to LVM.
 //
-// It writes to a device in one place only, Wipe.
+// Only Wipe writes to a device.
 package device
 
 import (
@@ -19,78 +19,79 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// Programs of the node (util-linux 2.37 or later, which RHEL 9 and Debian 12 have).
+// Programs of the node (util-linux 2.37 or later, as in RHEL 9 and Debian 12).
 const (
 	lsblk  = "/usr/bin/lsblk"
 	wipefs = "/usr/sbin/wipefs"
 )
 
 const (
-	// timeout is the time limit of a read. A disk that does not answer can hold lsblk and wipefs for as long as its
+	// timeout is the time limit of a read. A disk that does not respond can block lsblk and wipefs for as long as its
 	// driver retries.
 	timeout = 30 * time.Second
-	// maxUnanswered is how many devices may have a read that has not ended. Each holds a thread or a process.
+	// maxUnanswered is the maximum number of devices with a pending read. Each one blocks a thread or a process.
 	maxUnanswered = 32
-	// wipeTimeout is how long a wipe may take once everything about the device was read.
+	// wipeTimeout is the time limit of a wipe after the device was checked.
 	wipeTimeout = 2 * time.Minute
 )
 
 // Device is a block device of the node.
 type Device struct {
-	// Name is the path that people use: /dev/sdb, /dev/mapper/mpatha.
+	// Name is the usual path: /dev/sdb, /dev/mapper/mpatha.
 	Name string
-	// KernelName is the path of the kernel's name: /dev/sdb, /dev/dm-3.
+	// KernelName is the path with the kernel's name: /dev/sdb, /dev/dm-3.
 	KernelName string
-	// Number is the device number, which identifies the device as long as it is attached.
+	// Number is the device number. It identifies the device while the device is attached.
 	Number Number
-	// Type is lsblk's: disk, part, lvm, crypt, mpath, raid1, loop, rom, …
+	// Type is lsblk's type: disk, part, lvm, crypt, mpath, raid1, loop, rom, and so on.
 	Type string
-	// Size in bytes.
+	// Size is the size in bytes.
 	Size       int64
 	ReadOnly   bool
 	Removable  bool
 	Rotational bool
-	// State of a device-mapper or SCSI device: running, suspended, …
+	// State is the state of a device-mapper or SCSI device: running, suspended, and so on.
 	State                      string
 	Model, Vendor, Serial, WWN string
-	Signature, UUID, Label     string // as udev's database has them
-	PartitionTable             string // gpt, dos, …; of the disk itself
+	Signature, UUID, Label     string // from udev's database
+	PartitionTable             string // gpt, dos, and so on; of the disk itself
 	PartitionType              string
 	PartitionLabel             string
 	BackingFile                string   // of a loop device
 	Mountpoints                []string // of the device itself; "[SWAP]" for swap space in use
-	Children                   []Child  // devices that are made of this one
+	Children                   []Child  // devices built on this one
 
-	// ByID and ByPath are the links under /dev/disk/by-id and by-path, Links all of them, each sorted, as udev noted
-	// them.
+	// ByID and ByPath are the links under /dev/disk/by-id and by-path. Links are all links. They come from udev and
+	// are sorted.
 	ByID, ByPath, Links []string
-	// Transport: sata, sas, nvme, virtio, usb, scsi, fc, iscsi, mmc; empty if nobody knows.
+	// Transport is sata, sas, nvme, virtio, usb, scsi, fc, iscsi or mmc. It is empty if it is not known.
 	Transport string
-	// Parent is the kernel name of the disk that a partition is on.
+	// Parent is the kernel name of the disk that contains a partition.
 	Parent string
-	// Partitions and Holders are the names of the devices that are made of this one, sorted: those that are partitions,
-	// and the others.
+	// Partitions and Holders are the sorted names of the devices built on this one. Partitions has the partitions,
+	// and Holders all others.
 	Partitions, Holders []string
-	// Signatures are what udev found on the device, a partition table included.
+	// Signatures are the signatures that udev found on the device, including a partition table.
 	Signatures []Signature
-	// Appeared is how long ago udev first saw the device, if AppearedKnown. It starts again when the device comes back.
+	// Appeared is the time since udev first saw the device, if AppearedKnown. It restarts when the device is
+	// reattached.
 	Appeared      time.Duration
 	AppearedKnown bool
-	// OSDisk: the machine runs from the device, or from something that is made of it.
+	// OSDisk: the operating system of the node is on the device, or on something built on it.
 	OSDisk bool
-	// Problems are what could not be found out about the device.
+	// Problems describe what could not be determined about the device.
 	Problems []string
 
-	// properties are those of udev's database.
+	// properties are the properties in udev's database.
 	properties map[string]string
 }
 
-// Signature is something that marks a device as used, in libblkid's words.
+// Signature is a mark that shows that a device is in use, in libblkid's terms.
 type Signature struct {
 	Type, UUID, Label string
 }
 
-// Child is a device that is made of another: a partition, a mapping, an array.
+// Child is a device built on another one: a partition, a mapping, an array.
 type Child struct {
 	Name, Type string
 }
@@ -98,7 +99,7 @@ type Child struct {
 // Number is a device number in the form MAJOR:MINOR.
 type Number string
 
-// NewNumber returns the Number of a major and a minor.
+// NewNumber returns the Number for a major and a minor number.
 func NewNumber(major, minor uint32) Number {
 	return Number(fmt.Sprintf("%d:%d", major, minor))
 }
@@ -106,21 +107,22 @@ func NewNumber(major, minor uint32) Number {
 // Node reads the block devices of the node. It is safe for concurrent use.
 type Node struct {
 	runner host.Runner
-	// sysfs, udev and mounts are where the node's are: /sys, /run/udev/data, and the mounts of its first process.
+	// sysfs, udev and mounts are paths on the node: /sys, /run/udev/data, and the mounts of PID 1.
 	sysfs, udev, mounts string
 	now                 func() time.Time
-	// uptime is the clock that udev's times are on.
+	// uptime is the clock of udev's timestamps.
 	uptime func() (time.Duration, error)
-	// resolve tells which device a path leads to.
+	// resolve returns the device that a path leads to.
 	resolve func(path string) (Number, error)
-	// loopStatus tells what is behind a loop device.
+	// loopStatus returns the backing device or file of a loop device.
 	loopStatus func(path string) (backing, error)
 
-	// reads are those of single devices, lists those of all devices, and wipes what writes: none of them may ever end.
+	// reads are calls for single devices, lists for all devices, wipes and flushes write. Any of them may never
+	// return.
 	reads, lists, wipes, flushes *bounded.Calls
-	// pulse asks the devices that LVM opens.
+	// pulse checks the devices that LVM opens.
 	pulse *Pulse
-	// examine is the function of that name; tests have another one.
+	// examine is the function examine. Tests replace it.
 	examine func(Device) []Reason
 
 	mu       sync.Mutex
@@ -128,8 +130,8 @@ type Node struct {
 	recentAt time.Time
 }
 
-// New returns the devices of the node behind a Runner. The process itself needs the node's /dev, /sys, /run/udev and
-// process table.
+// New returns a Node that runs programs with runner. The process itself must have access to the node's /dev, /sys,
+// /run/udev and process table.
 func New(runner host.Runner) *Node {
 	return &Node{
 		runner: runner, sysfs: "/sys", udev: "/run/udev/data", mounts: "/proc/1/mountinfo",
@@ -140,13 +142,13 @@ func New(runner host.Runner) *Node {
 	}
 }
 
-// List reads all devices again, sorted by name. The caller must not change what it gets.
-// Devices of size 0 (empty drives, unused loop devices) and RAM disks are left out by lsblk.
+// List reads all devices and returns them sorted by name. The caller must not modify the list. lsblk omits devices of
+// size 0 (empty drives, unused loop devices) and RAM disks.
 func (n *Node) List(ctx context.Context) ([]Device, error) {
 	return n.listOnce(ctx, func() []Device { return nil })
 }
 
-// Recent returns a list that is not older than maxAge. The caller must not change what it gets.
+// Recent returns a list that is not older than maxAge. The caller must not modify the list.
 func (n *Node) Recent(ctx context.Context, maxAge time.Duration) ([]Device, error) {
 	kept := func() []Device { return n.kept(maxAge) }
 	if devices := kept(); devices != nil {
@@ -164,13 +166,13 @@ func (n *Node) kept(maxAge time.Duration) []Device {
 	return nil
 }
 
-// listing is the answer of a list.
+// listing is the result of a list.
 type listing struct {
 	devices []Device
 	err     error
 }
 
-// listOnce lists the devices when no other list is on its way, unless that has left one that will do.
+// listOnce lists the devices after a running list has ended, or returns its result if kept accepts it.
 func (n *Node) listOnce(ctx context.Context, kept func() []Device) ([]Device, error) {
 	got, err := bounded.Do(ctx, n.lists, lsblk, func(ctx context.Context) listing {
 		if devices := kept(); devices != nil {
@@ -221,7 +223,8 @@ func (n *Node) list(ctx context.Context) ([]Device, error) {
 	return devices, nil
 }
 
-// addBackingFile leaves the name empty for a loop device that went away meanwhile.
+// addBackingFile sets the backing file of a loop device. It leaves the name empty if the loop device no longer
+// exists.
 func (n *Node) addBackingFile(d *Device) {
 	if d.Type != "loop" {
 		return
@@ -237,10 +240,10 @@ var columns = []string{
 	"FSTYPE", "UUID", "LABEL", "PTTYPE", "PTUUID", "PARTTYPE", "PARTLABEL", "MOUNTPOINTS", "PKNAME", "MAJ:MIN", "TRAN",
 }
 
-// flag is true or false; lsblk up to 2.36 prints "1" and "0".
+// flag is a bool. lsblk up to 2.36 prints "1" and "0".
 type flag bool
 
-// UnmarshalJSON takes true, false, "0" and "1".
+// UnmarshalJSON accepts true, false, "0" and "1".
 func (f *flag) UnmarshalJSON(raw []byte) error {
 	switch text := strings.Trim(string(raw), `"`); text {
 	case "true", "1":
@@ -281,8 +284,8 @@ type rawDevice struct {
 	Children    []rawDevice `json:"children"`
 }
 
-// decode reads lsblk's tree into a list in which each device stands once. A device that is made of several others (a
-// thin pool, an array) is printed below each of them.
+// decode converts lsblk's tree into a list without duplicates. lsblk prints a device built on several others (a thin
+// pool, an array) below each of them.
 func decode(out []byte) ([]Device, error) {
 	tree := struct {
 		Devices []rawDevice `json:"blockdevices"`
@@ -338,7 +341,7 @@ func convert(r rawDevice) (Device, error) {
 	if r.Type == "part" {
 		d.Parent = r.Parent
 	} else if r.PTType != "" {
-		// For a partition lsblk prints the table that it stands in.
+		// For a partition, lsblk prints the partition table that contains it.
 		d.PartitionTable = r.PTType
 		d.Signatures = append(d.Signatures, Signature{Type: r.PTType, UUID: r.PTUUID})
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// runner answers every command with the same output.
+// runner returns the same output for every command.
 type runner struct {
 	out      []byte
 	err      error
@@ -25,7 +25,7 @@ func (r *runner) Run(_ context.Context, name string, args ...string) ([]byte, er
 	return r.out, r.err
 }
 
-// record reads what util-linux 2.38.1 printed on a lab node.
+// record returns the output of util-linux 2.38.1 on a lab node.
 func record(t *testing.T, name string) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/2.38.1/" + name + ".json")
@@ -169,7 +169,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%s: got %v, want %v", path, err, want)
 		}
 	}
-	// A path below a file is an error of its own, not a missing device.
+	// A path below a file is a separate error, not a missing device.
 	if _, err := n.Resolve(filepath.Join(file, "x")); err == nil || errors.Is(err, ErrMissing) {
 		t.Errorf("got %v", err)
 	}

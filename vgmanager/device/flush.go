@@ -12,12 +12,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
-// flushTimeout is how long a device may take to write its cache to its medium.
+// flushTimeout is the time limit for a device to flush its write cache.
 const flushTimeout = 30 * time.Second
 
-// Flush writes what the kernel and the device cache of a device, /dev/NAME, to its medium (Linux,
-// Documentation/block/writeback_cache_control.rst). It takes up to 30 s; a device that does not answer gives an error,
-// and none is asked a second time before it has answered.
+// Flush writes the kernel's and the device's cache of a device, /dev/NAME, to its medium (Linux,
+// Documentation/block/writeback_cache_control.rst). It takes up to 30 s and returns an error if the device does not
+// respond. It does not start another flush of a device while one is pending.
 func (n *Node) Flush(ctx context.Context, path string) error {
 	failure, err := bounded.Do(ctx, n.flushes, path, func(context.Context) error { return flush(path) })
 	if err != nil {
@@ -27,7 +27,7 @@ func (n *Node) Flush(ctx context.Context, path string) error {
 }
 
 func flush(path string) (err error) {
-	// A descriptor that could write would tell udev, when it is closed, that the content may have changed.
+	// When a writable descriptor is closed, udev reads the device again.
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("flush: %w", err)

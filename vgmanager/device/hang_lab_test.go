@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// hung returns a device that is not suspended itself and whose reads do not end: what it is mapped to is suspended.
+// hung returns a device that is not suspended and whose reads do not end, because the device below is suspended.
 // Programs that read it are in state D, as with multipath and queue_if_no_path.
 func (l *lab) hung(name string) string {
 	l.Helper()
@@ -22,7 +22,7 @@ func (l *lab) hung(name string) string {
 	return upper
 }
 
-// within fails the test if f has not returned after a time.
+// within fails the test if f does not return within limit.
 func within[T any](l *lab, limit time.Duration, what string, f func() T) T {
 	l.Helper()
 	answer := make(chan T, 1)
@@ -36,7 +36,8 @@ func within[T any](l *lab, limit time.Duration, what string, f func() T) T {
 	}
 }
 
-// TestLabProbeOfADeviceThatHangs: one dead disk takes its own time, once; lists and the other devices go on.
+// TestLabProbeOfADeviceThatHangs: a disk that hangs delays only itself, and only once. Lists and other devices
+// continue.
 func TestLabProbeOfADeviceThatHangs(t *testing.T) {
 	l := newLab(t)
 	dead := l.hung("dead")

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// hanging is a runner whose commands on some paths end only when they are let go, as those of a process in state D do.
+// hanging is a runner whose commands on some paths end only when they are released, like processes in state D.
 type hanging struct {
 	runner
 	mu      sync.Mutex
@@ -35,21 +35,21 @@ func (h *hanging) Run(ctx context.Context, name string, args ...string) ([]byte,
 	return h.runner.Run(ctx, name, args...)
 }
 
-// count is how many commands hung.
+// count returns how many commands hung.
 func (h *hanging) count() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.started
 }
 
-// hangs sets what command hangs; "" for none.
+// hangs sets which command hangs. "" stands for none.
 func (h *hanging) hangs(on string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.on = on
 }
 
-// newHanging returns a node on which commands hang, and on which every device can be read.
+// newHanging returns a node on which commands hang, and on which every device is readable.
 func newHanging(on string, out []byte) (*Node, *hanging) {
 	h := &hanging{on: on, runner: runner{out: out}, release: make(chan struct{})}
 	n := New(h)

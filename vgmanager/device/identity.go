@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// Identity is what stays the same when the device has another name: "wwn:…" or "serial:…" of the disk, with "-partN"
-// for a partition; else "dm:…" or "md:…" of a mapping or an array; else "pv:…" or "fs:…" of what it carries. Empty if
-// it has none of these. It is never the kernel's name.
+// Identity returns what stays the same when the name of the device changes: "wwn:..." or "serial:..." of the disk,
+// with "-partN" for a partition; otherwise "dm:..." or "md:..." of a mapping or an array; otherwise "pv:..." or
+// "fs:..." of its content. It returns "" if the device has none of these. It never uses the kernel's name.
 func (d Device) Identity() string {
 	if d.Type == "part" {
 		return d.partition(d.hardware())
@@ -38,9 +38,10 @@ func (d Device) hardware() string {
 	return ""
 }
 
-// partition is the identity of a partition: that of its disk and its number. Without one of them it is what it carries.
+// partition returns the identity of a partition: the identity of its disk and its number. If one of them is not
+// known, partition returns the identity of the content.
 func (d Device) partition(disk string) string {
-	// The partition of a multipath device is a mapping as well: the number in its name counts mappings, not partitions.
+	// A partition of a multipath device is a mapping. The number in its kernel name counts mappings, not partitions.
 	if uuid := d.properties["DM_UUID"]; uuid != "" {
 		return "dm:" + uuid
 	}
@@ -78,9 +79,9 @@ func (d Device) carried() string {
 	return "fs:" + d.UUID
 }
 
-// Identities returns the identity of each device that has one of its own. Two devices with one identity, which cloned
-// disks and careless arrays give, have none: nothing may be decided by it. The paths of a multipath device share one
-// rightly, and leave it to the device that is made of them.
+// Identities returns the identity of each device with a unique identity. It omits devices that share an identity, for
+// example cloned disks or misconfigured arrays, because no decision may depend on it. The paths of a multipath device
+// share an identity by design; Identities returns it for the multipath device.
 func Identities(devices []Device) map[Number]string {
 	owners := map[string][]Number{}
 	for _, d := range devices {
@@ -97,14 +98,14 @@ func Identities(devices []Device) map[Number]string {
 	return identities
 }
 
-// isPath tells whether the device is one of the paths to a multipath device.
+// isPath returns true if the device is one of the paths of a multipath device.
 func isPath(d Device) bool {
 	return d.Signature == "mpath_member" ||
 		slices.ContainsFunc(d.Children, func(c Child) bool { return c.Type == "mpath" })
 }
 
-// Fingerprint changes with all that a decision about a device depends on: what it is, how large it is, what it carries,
-// and who uses it; not with its name. It has 16 hexadecimal digits.
+// Fingerprint returns a hash of everything that a decision about a device depends on: its type, size, content and
+// users, but not its name. It has 16 hexadecimal digits.
 func Fingerprint(d Device, pv *PV, reasons []Reason) string {
 	type part struct {
 		ID                             string
@@ -136,7 +137,7 @@ func Fingerprint(d Device, pv *PV, reasons []Reason) string {
 	})
 	data, err := json.Marshal(p)
 	if err != nil {
-		// Strings and numbers always encode.
+		// Strings and numbers always encode without error.
 		return ""
 	}
 	sum := sha256.Sum256(data)

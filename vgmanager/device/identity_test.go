@@ -38,7 +38,7 @@ func TestDecodeRecord(t *testing.T) {
 	}
 }
 
-// fakeNode has udev, sysfs and mounts in a folder.
+// fakeNode returns a Node with udev, sysfs and mounts in a temporary directory.
 func fakeNode(t *testing.T, files map[string]string) *Node {
 	t.Helper()
 	dir := t.TempDir()

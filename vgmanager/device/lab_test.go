@@ -26,8 +26,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// lab is a node with disks that nobody needs. What a test is about happens on the first one; the others have content,
-// and each test proves at its end that not a byte of it changed.
+// lab is a node with unused disks. Tests use the first one. The others have content, and each test checks at its end
+// that no byte of it changed.
 type lab struct {
 	*testing.T
 	n      *Node
@@ -35,7 +35,7 @@ type lab struct {
 	disk   string
 }
 
-// editedRunner runs programs of the node, apart from those that a test takes in its own hands.
+// editedRunner runs programs on the node, except those that a test replaces.
 type editedRunner struct {
 	host.Runner
 	instead func(name string, args []string) (taken bool, err error)
@@ -50,7 +50,7 @@ func (r *editedRunner) Run(ctx context.Context, name string, args ...string) ([]
 	return r.Runner.Run(ctx, name, args...)
 }
 
-// newLab wants a first disk of 128 MiB or more; the others need 16 MiB.
+// newLab requires a first disk of 128 MiB or more. The others must have 16 MiB.
 func newLab(t *testing.T) *lab {
 	t.Helper()
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
@@ -76,7 +76,7 @@ func newLab(t *testing.T) *lab {
 	return l
 }
 
-// each runs a part of the test, on a disk that is blank again.
+// each runs a part of the test on a blank disk.
 func (l *lab) each(name string, part func(l *lab)) {
 	l.Helper()
 	l.Run(name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func (l *lab) settle() {
 	l.sh("/usr/bin/udevadm", "settle", "--timeout=30")
 }
 
-// write puts bytes on a disk, past its page cache's end: they are there when it returns.
+// write writes bytes to a disk and syncs them.
 func (l *lab) write(disk string, offset int64, content []byte) {
 	l.Helper()
 	f, err := os.OpenFile(disk, os.O_RDWR, 0)
@@ -117,7 +117,7 @@ func (l *lab) write(disk string, offset int64, content []byte) {
 	l.ok(errors.Join(err, f.Sync(), f.Close()))
 }
 
-// fill puts content at both ends of a disk.
+// fill writes content to both ends of a disk.
 func (l *lab) fill(disk string) {
 	l.Helper()
 	l.write(disk, 0, noise(8<<20))
@@ -130,7 +130,7 @@ func noise(size int) []byte {
 	return content
 }
 
-// blank makes the first disk blank at the ends, and puts noise between them that a wipe must not change.
+// blank makes the first disk blank at the ends, and writes noise between them that a wipe must not change.
 func (l *lab) blank() {
 	l.Helper()
 	const edge = 8 << 20
@@ -154,7 +154,7 @@ func (l *lab) size(disk string) int64 {
 	return size
 }
 
-// sector is the logical sector size of a disk.
+// sector returns the logical sector size of a disk.
 func (l *lab) sector(disk string) int64 {
 	l.Helper()
 	size, err := strconv.ParseInt(strings.TrimSpace(l.sh("/usr/sbin/blockdev", "--getss", disk)), 10, 64)
@@ -162,7 +162,7 @@ func (l *lab) sector(disk string) int64 {
 	return size
 }
 
-// sum reads a device past the page cache.
+// sum returns a checksum of a device, read past the page cache.
 func (l *lab) sum(disk string) string {
 	l.Helper()
 	f, err := os.OpenFile(disk, os.O_RDONLY|unix.O_DIRECT, 0)
@@ -183,7 +183,7 @@ func (l *lab) sum(disk string) string {
 	}
 }
 
-// device returns a device as it is now.
+// device returns the current state of a device.
 func (l *lab) device(name string) Device {
 	l.Helper()
 	devices, err := l.n.List(l.Context())
@@ -204,13 +204,13 @@ func (l *lab) options(name string) WipeOptions {
 	}
 }
 
-// gpt writes a GUID partition table with partitions of 32 MiB from 16 MiB on (UEFI, 5.3).
+// gpt writes a GUID partition table with partitions of 32 MiB, starting at 16 MiB (UEFI, 5.3).
 func (l *lab) gpt(disk string, partitions int) {
 	l.Helper()
 	sector := uint64(l.sector(disk))
 	sectors := uint64(l.size(disk)) / sector
 	entries := make([]byte, 128*128)
-	// table is what the entries take, in sectors.
+	// table is the size of the entries in sectors.
 	table := uint64(len(entries)) / sector
 	for i := range partitions {
 		e := entries[i*128:]
@@ -273,7 +273,7 @@ func mbr(id uint32, entries ...[]byte) []byte {
 	return sector
 }
 
-// dos writes a DOS table: a primary partition, and an extended one with a logical one in it.
+// dos writes a DOS table: a primary partition, and an extended one that contains a logical one.
 func (l *lab) dos(disk string) {
 	l.Helper()
 	mib := uint32((1 << 20) / l.sector(disk))
@@ -292,7 +292,7 @@ func (l *lab) partitionsAppear(disk string, count int) {
 	}
 }
 
-// luks writes the beginning of a LUKS 1 header: what libblkid looks at.
+// luks writes the part of a LUKS 1 header that libblkid checks.
 func (l *lab) luks(disk string) {
 	header := make([]byte, 592)
 	copy(header, "LUKS\xba\xbe\x00\x01aes")
@@ -308,7 +308,7 @@ func (l *lab) raid(disk string) {
 	copy(sb[16:], "0123456789abcdef")
 	copy(sb[32:], "node:0")
 	binary.LittleEndian.PutUint64(sb[144:], 8)
-	// blkid of util-linux 2.41 takes no superblock whose checksum is wrong.
+	// blkid of util-linux 2.41 ignores superblocks with a wrong checksum.
 	var sum uint64
 	for at := 0; at < 256; at += 4 {
 		sum += uint64(binary.LittleEndian.Uint32(sb[at:]))
@@ -317,7 +317,7 @@ func (l *lab) raid(disk string) {
 	l.write(disk, 4096, sb)
 }
 
-// contents are what a disk can carry. Each is made with the tool of the node if there is one.
+// contents are types of content of a disk. Each is created with the tool of the node, if there is one.
 var contents = map[string]struct {
 	make func(l *lab, disk string)
 	want []string
@@ -352,8 +352,7 @@ var contents = map[string]struct {
 	}, []string{"ext4", "linux_raid_member"}},
 }
 
-// TestLabWipe wipes, looks whether the disk is blank, and writes back what was saved: afterwards every byte is as it
-// was.
+// TestLabWipe wipes a disk, checks that it is blank, and restores the saved data: every byte is as before.
 func TestLabWipe(t *testing.T) {
 	l := newLab(t)
 	for name, content := range contents {
@@ -397,7 +396,7 @@ func (l *lab) wantBlank() {
 	if nodes, err := filepath.Glob(l.disk + "[0-9]*"); err != nil || len(nodes) != 0 {
 		l.Errorf("there are still %v (%v)", nodes, err)
 	}
-	// Warnings do not count: the devices file keeps the entry of a physical volume that is gone.
+	// Warnings are ignored: the devices file keeps the entry of a removed physical volume.
 	out, err := exec.Command("/usr/sbin/pvs", "--noheadings", "-o", "pv_name", "-a", "-S",
 		"pv_name="+l.disk+"&&pv_uuid!=\"\"").Output()
 	l.ok(err)
@@ -414,7 +413,7 @@ func (l *lab) wipeAgain() {
 	}
 }
 
-// inUse are the ways in which a device may be needed. Each returns the name of the device that is to be wiped.
+// inUse are ways in which a device can be in use. Each returns the name of the device to wipe.
 var inUse = map[string]struct {
 	use  func(l *lab) string
 	want Code
@@ -519,12 +518,12 @@ func (l *lab) mount(disk string) {
 	l.Helper()
 	l.settle()
 	dir := l.TempDir()
-	// Read-only: what the file system does by itself is not what the test is about.
+	// Read-only, because changes by the file system are not part of the test.
 	l.sh("/usr/bin/mount", "-o", "ro", disk, dir)
 	l.Cleanup(func() { l.sh("/usr/bin/umount", dir) })
 }
 
-// mapping makes a device-mapper device, and returns its name.
+// mapping creates a device-mapper device and returns its name.
 func (l *lab) mapping(name, table string) string {
 	l.Helper()
 	l.sh("/usr/sbin/dmsetup", "create", name, "--table", table)
@@ -549,7 +548,7 @@ func (l *lab) exclusively(disk string) {
 	l.Cleanup(func() { l.ok(f.Close()) })
 }
 
-// background starts a program that says when it is ready, and ends it with the test.
+// background starts a program, waits until it is ready, and ends it with the test.
 func (l *lab) background(name string, args ...string) {
 	l.Helper()
 	cmd := exec.Command(name, args...)
@@ -591,7 +590,7 @@ func TestLabWipeIsRefused(t *testing.T) {
 	}
 }
 
-// TestLabWipeOfSomethingElse: what was decided about is no longer there.
+// TestLabWipeOfSomethingElse: the device is no longer the one that the decision was about.
 func TestLabWipeOfSomethingElse(t *testing.T) {
 	tests := map[string]func(l *lab, o *WipeOptions){
 		"a file system was made meanwhile": func(l *lab, _ *WipeOptions) {
@@ -636,7 +635,7 @@ func TestLabWipeOfSomethingElse(t *testing.T) {
 	}
 }
 
-// TestLabWipeThatFails: an error says how far it came.
+// TestLabWipeThatFails checks that an error says how far the wipe came.
 func TestLabWipeThatFails(t *testing.T) {
 	l := newLab(t)
 	isWipe := func(name string, args []string) bool { return name == wipefs && slices.Contains(args, "--all") }
@@ -692,7 +691,7 @@ func TestLabWipeThatFails(t *testing.T) {
 	})
 }
 
-// TestLabContentIsExplained: List and Probe tell the same of each content.
+// TestLabContentIsExplained checks that List and Probe report the same for each content.
 func TestLabContentIsExplained(t *testing.T) {
 	want := map[string][]Code{
 		"ext4": {HasSignature}, "xfs": {HasSignature}, "swap": {HasSignature}, "LUKS": {LUKSLocked},
@@ -727,7 +726,7 @@ func TestLabContentIsExplained(t *testing.T) {
 	}
 }
 
-// scsi makes SCSI disks of the kernel's own that can be pulled, and returns their names.
+// scsi creates simulated SCSI disks that can be removed, and returns their names.
 func (l *lab) scsi(options ...string) []string {
 	l.Helper()
 	before, err := filepath.Glob("/sys/block/sd*")
@@ -754,7 +753,7 @@ func (l *lab) scsi(options ...string) []string {
 	return names
 }
 
-// array runs a mirror of two disks, by the kernel's own interface (Linux, Documentation/admin-guide/md.rst), and
+// array starts a mirror of two disks through the kernel's interface (Linux, Documentation/admin-guide/md.rst), and
 // returns its name.
 func (l *lab) array(members []string) string {
 	l.Helper()
@@ -787,7 +786,8 @@ func (l *lab) array(members []string) string {
 	return "/dev/" + array
 }
 
-// TestLabArrayThatRuns: the members are not touched, whatever was allowed, and the array is a disk like any other.
+// TestLabArrayThatRuns checks that the members are never changed, even with consent, and that the array is a normal
+// disk.
 func TestLabArrayThatRuns(t *testing.T) {
 	l := newLab(t)
 	members := l.scsi()
@@ -798,7 +798,7 @@ func TestLabArrayThatRuns(t *testing.T) {
 	l.canBeUsed(array, "raid1")
 }
 
-// TestLabMultipath is one disk that is seen twice.
+// TestLabMultipath has one disk that appears twice.
 func TestLabMultipath(t *testing.T) {
 	l := newLab(t)
 	paths := l.scsi("per_host_store=0", "vpd_use_hostno=0")
@@ -817,7 +817,7 @@ func TestLabMultipath(t *testing.T) {
 		l.isLeftAlone(path, HasHolders, MultipathMember)
 	}
 	l.canBeUsed("/dev/mapper/mpatha", "mpath")
-	// What is on the disk shows on each path, and the disk is still the one to use.
+	// Each path shows the content of the disk, and the multipath device must still be used.
 	l.sh("/usr/sbin/mkfs.ext4", "-F", "-q", "/dev/mapper/mpatha")
 	l.settle()
 	for _, path := range paths {
@@ -829,11 +829,11 @@ func TestLabMultipath(t *testing.T) {
 	if _, reasons, err := l.n.Wipe(t.Context(), l.options("/dev/mapper/mpatha")); err != nil || len(reasons) != 0 {
 		t.Errorf("wipe of the disk: %v, %v", reasons, err)
 	}
-	l.settle() // udev's record of the device is behind the wipe.
+	l.settle() // udev's record of the device is outdated after the wipe
 	l.canBeUsed("/dev/mapper/mpatha", "mpath")
 }
 
-// isLeftAlone wants a device to be neither eligible nor wiped, for all of these reasons.
+// isLeftAlone checks that a device is neither eligible nor wiped, for all of these reasons.
 func (l *lab) isLeftAlone(name string, codes ...Code) {
 	l.Helper()
 	d := l.device(name)
@@ -852,7 +852,7 @@ func (l *lab) isLeftAlone(name string, codes ...Code) {
 	}
 }
 
-// canBeUsed wants nothing to speak against a device.
+// canBeUsed checks that there is no reason against a device.
 func (l *lab) canBeUsed(name, kind string) {
 	l.Helper()
 	d := l.device(name)
@@ -876,7 +876,7 @@ func TestLabFlush(t *testing.T) {
 	}
 }
 
-// flushes is how often a disk was told to flush its cache (Linux, Documentation/block/stat.rst).
+// flushes returns how many flush requests a disk has completed (Linux, Documentation/block/stat.rst).
 func (l *lab) flushes(disk string) int {
 	l.Helper()
 	const field = 15
@@ -930,7 +930,7 @@ func TestLabIdentityOfADiskThatIsPulled(t *testing.T) {
 	}
 }
 
-// Fingerprint of a device without a review's reasons.
+// Fingerprint returns the fingerprint of a device without a physical volume and reasons.
 func (d Device) Fingerprint() string { return Fingerprint(d, nil, nil) }
 
 func TestLabIdentityOfClones(t *testing.T) {
@@ -957,7 +957,7 @@ func TestLabRemovableDisk(t *testing.T) {
 	}
 }
 
-// TestLabWhatTheNodeRunsFrom: a mount anywhere, swap, and a mapping between make a disk one of the system's.
+// TestLabWhatTheNodeRunsFrom checks that swap on a mapping makes the disk below an OS disk.
 func TestLabWhatTheNodeRunsFrom(t *testing.T) {
 	l := newLab(t)
 	if d := l.device(l.disk); d.OSDisk {
@@ -980,7 +980,6 @@ func TestLabWhatTheNodeRunsFrom(t *testing.T) {
 
 func TestLabPulse(t *testing.T) {
 	l := newLab(t)
-	// A mapping is one sector long at least; the error comes with the first block that is read.
 	name := l.mapping("pulse", fmt.Sprintf("0 200000 linear %s 0", l.disk))
 	p := NewPulse()
 	p.limit = 3 * time.Second
@@ -1022,7 +1021,7 @@ func TestLabPulse(t *testing.T) {
 	check("healed", "")
 }
 
-// table gives a mapping another table.
+// table replaces the table of a mapping.
 func (l *lab) table(name, table string) {
 	l.Helper()
 	l.sh("/usr/sbin/dmsetup", "suspend", name)

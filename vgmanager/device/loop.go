@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// backing is what the kernel says is behind a loop device (loop(4), LOOP_GET_STATUS64).
+// backing describes what is behind a loop device (loop(4), LOOP_GET_STATUS64).
 type backing struct {
-	// Device is the block device behind it; empty for a file of a file system.
+	// Device is the backing block device. It is empty if the loop device has a backing file.
 	Device Number
 }
 
-// loopStatus asks the kernel what is behind a loop device. The path that sysfs shows is that of the mount namespace in
-// which the loop device was set up, as kubelet's is for local block volumes, and may lead nowhere in this one.
-// errDetached: nothing is behind it.
+// loopStatus asks the kernel for the backing device or file of a loop device. The path in sysfs is relative to the
+// mount namespace that created the loop device (for local block volumes the kubelet's) and may not exist in this one.
+// loopStatus returns errDetached if the loop device is not set up.
 func loopStatus(path string) (backing, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.ENXIO) || errors.Is(err, unix.ENODEV) || errors.Is(err, os.ErrNotExist) {
@@ -42,12 +42,12 @@ func loopStatus(path string) (backing, error) {
 	return backing{Device: NewNumber(unix.Major(info.Rdevice), unix.Minor(info.Rdevice))}, nil
 }
 
-// errDetached: the loop device went away, or nothing is behind it.
+// errDetached: the loop device no longer exists or is not set up.
 var errDetached = errors.New("is not a loop device that is set up")
 
-// addLoops adds loop devices to the devices that are behind them. The kernel does not note them as holders, nor does a
-// loop device open a disk exclusively: without this a disk in use would look like one that is free. What is behind a
-// loop device and cannot be found out may be any device: that is a problem of each.
+// addLoops adds loop devices to their backing devices. The kernel does not list a loop device as a holder, and a loop
+// device does not open a disk exclusively, so a disk in use would otherwise look free. If the backing device of a
+// loop device cannot be determined, it can be any device: addLoops then adds a problem to each device.
 func (n *Node) addLoops(devices []Device) {
 	for i := range devices {
 		loop := &devices[i]
@@ -70,7 +70,8 @@ func addProblem(devices []Device, problem string) {
 	}
 }
 
-// behind returns the block device behind a loop device; "" if it is a file, or if the loop device went away meanwhile.
+// behind returns the backing block device of a loop device. It returns "" for a backing file, and if the loop device
+// no longer exists.
 func (n *Node) behind(loop *Device) (Number, error) {
 	status, err := n.loopStatus(loop.KernelName)
 	if err == nil {
@@ -89,7 +90,7 @@ func (n *Node) behind(loop *Device) (Number, error) {
 		loop.BackingFile, err)
 }
 
-// addUser notes a device that is made of another one.
+// addUser records that a device is built on d.
 func addUser(d *Device, name, kind string) {
 	if slices.Contains(d.Holders, name) {
 		return

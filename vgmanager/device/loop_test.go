@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestADiskBehindALoopDeviceIsHeld: a local block volume of Kubernetes is such a loop device, of a path that leads
-// nowhere in the agent's mount namespace.
+// TestADiskBehindALoopDeviceIsHeld: a local block volume of Kubernetes is such a loop device. Its path does not exist
+// in the agent's mount namespace.
 func TestADiskBehindALoopDeviceIsHeld(t *testing.T) {
 	failure := errors.New("input/output error")
 	tests := map[string]struct {

@@ -20,18 +20,18 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
-// What Resolve can say about a path.
+// Errors of Resolve.
 var (
-	// ErrMissing: nothing has the path.
+	// ErrMissing: the path does not exist.
 	ErrMissing = errors.New("does not exist")
-	// ErrNotBlock: what has the path is not a block device.
+	// ErrNotBlock: the path is not a block device.
 	ErrNotBlock = errors.New("is not a block device")
 )
 
-// Resolve returns the number of the block device that a path, or a chain of links, leads to.
+// Resolve returns the number of the block device that a path or a chain of links leads to.
 //
-// It asks this process' /dev, which is the node's: no process is started, and unlike readlink's the answers "there is
-// nothing" and "it could not be read" are apart.
+// It uses /dev of this process, which is the node's, and starts no process. Unlike readlink, it distinguishes a path
+// that does not exist from one that cannot be read.
 func (n *Node) Resolve(path string) (Number, error) { return n.resolve(path) }
 
 func resolve(path string) (Number, error) {
@@ -62,12 +62,12 @@ func numberOf(info os.FileInfo) (Number, bool) {
 	return NewNumber(unix.Major(rdev), unix.Minor(rdev)), true
 }
 
-// Probe reads the device itself, right before it is given to LVM, and returns the reasons why it cannot be: udev's
-// database, on which List and Explain rest, may be late, and it shows a device that cannot be read as a blank one.
-// An empty list means: the device was read and is blank. ignore names signatures that the caller knows about.
+// Probe reads the device directly before it is given to LVM, and returns the reasons why it cannot be used. List and
+// Explain depend on udev's database, which can be outdated and shows an unreadable device as blank. If Probe returns
+// no reason, the device was read and is blank. ignore has the names of signatures to ignore.
 //
-// A device that does not answer takes up to 30 s, once: until the read that was begun has ended, no other one is begun,
-// and the reason says since when. It is Unreadable, so it is neither used nor wiped.
+// If a device does not respond, Probe returns Unreadable after at most 30 s, so the device is neither used nor wiped.
+// While that read is pending, Probe starts no other one, and the reason has its start time.
 func (n *Node) Probe(ctx context.Context, d Device, ignore ...string) []Reason {
 	signatures, reasons := n.read(ctx, d, n.examine)
 	for _, s := range signatures {
@@ -78,13 +78,13 @@ func (n *Node) Probe(ctx context.Context, d Device, ignore ...string) []Reason {
 	return reasons
 }
 
-// reading is the answer of a device.
+// reading is the result of a read.
 type reading struct {
 	found   []found
 	reasons []Reason
 }
 
-// read examines a device and lists its signatures. There is never more than one read of a device.
+// read examines a device and lists its signatures. It runs at most one read of a device at a time.
 func (n *Node) read(ctx context.Context, d Device, examine func(Device) []Reason) ([]found, []Reason) {
 	got, err := bounded.Do(ctx, n.reads, string(d.Number), func(ctx context.Context) reading {
 		if reasons := examine(d); len(reasons) > 0 {
@@ -102,7 +102,7 @@ func (n *Node) read(ctx context.Context, d Device, examine func(Device) []Reason
 	return got.found, got.reasons
 }
 
-// noAnswer explains a device that was not read.
+// noAnswer returns the reasons for a device that was not read.
 func noAnswer(d Device, err error) []Reason {
 	var late *bounded.NoAnswerError
 	var tooMany *bounded.TooManyError
@@ -121,7 +121,7 @@ func noAnswer(d Device, err error) []Reason {
 	return []Reason{reason}
 }
 
-// queueHint is for a multipath device without a path, which holds back what is asked of it (queue_if_no_path).
+// queueHint returns advice for a multipath device without paths, which queues I/O (queue_if_no_path).
 func queueHint(d Device) string {
 	if d.Type != "mpath" {
 		return ""
@@ -129,14 +129,14 @@ func queueHint(d Device) string {
 	return "; if its paths do not come back, run on the node: multipathd disablequeueing map " + filepath.Base(d.Name)
 }
 
-// found is a signature, and the byte of the device where it is.
+// found is a signature and its offset on the device in bytes.
 type found struct {
 	Signature
 	offset int64
 }
 
-// signatures runs wipefs without letting it write. Its list is complete where blkid stops at the first hit, but it is
-// empty, with exit code 0, for a device that gives read errors: readable comes first.
+// signatures runs wipefs in read-only mode. wipefs lists all signatures, while blkid stops at the first one. For a
+// device with read errors wipefs returns an empty list and exit code 0, so readable must run first.
 func (n *Node) signatures(ctx context.Context, path string) ([]found, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -147,7 +147,8 @@ func (n *Node) signatures(ctx context.Context, path string) ([]found, error) {
 	return decodeSignatures(out)
 }
 
-// decodeSignatures takes no output at all for "none": wipefs prints nothing for a blank device before util-linux 2.38.
+// decodeSignatures treats empty output as no signatures: before util-linux 2.38, wipefs prints nothing for a blank
+// device.
 func decodeSignatures(out []byte) ([]found, error) {
 	if len(bytes.TrimSpace(out)) == 0 {
 		return nil, nil
@@ -172,10 +173,10 @@ func decodeSignatures(out []byte) ([]found, error) {
 	return signatures, nil
 }
 
-// readable opens the device for itself alone and reads its first and last block from the medium.
+// readable opens the device exclusively and reads its first and last block from the medium.
 func readable(d Device) []Reason {
-	// O_EXCL on a block device fails while a mount (in whichever namespace), an array or a mapping has it.
-	// O_DIRECT passes by the page cache, which may still have blocks of a disk that is gone.
+	// O_EXCL on a block device fails while a mount in any mount namespace, an array or a mapping uses the device.
+	// O_DIRECT bypasses the page cache, which can still have blocks of a disk that was removed.
 	f, err := os.OpenFile(d.Name, os.O_RDONLY|unix.O_EXCL|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if errors.Is(err, unix.EBUSY) {
 		return one(Busy, "is in use: something has it open exclusively")
@@ -193,25 +194,25 @@ func readable(d Device) []Reason {
 		return one(Unreadable, "is another device than a moment ago (%s, it was %s)", number, d.Number)
 	}
 	for _, offset := range []int64{0, max(0, (d.Size-blockSize)/blockSize*blockSize)} {
-		// An extended partition has two sectors.
+		// An extended partition has only two sectors.
 		block, err := readDirect(f, offset, min(blockSize, d.Size-offset))
 		if err != nil {
 			return one(Unreadable, "cannot be read at byte %d: %v; see the kernel's log", offset, err)
 		}
 		if offset == 0 && bytes.HasPrefix(block, []byte(blueStore)) {
-			// libblkid knows it since util-linux 2.38 only.
+			// libblkid recognizes it only since util-linux 2.38.
 			return explainContent(d, Signature{Type: "ceph_bluestore"})
 		}
 	}
 	return nil
 }
 
-// blueStore is how the storage of a Ceph OSD begins (ceph, src/os/bluestore/bluestore_types.h).
+// blueStore is the beginning of the storage of a Ceph OSD (ceph, src/os/bluestore/bluestore_types.h).
 const blueStore = "bluestore block device"
 
 const blockSize = 4096
 
-// readDirect reads into pages of its own: O_DIRECT asks for aligned memory. Offset and size are multiples of the sector
+// readDirect reads into a page-aligned buffer, as O_DIRECT requires. Offset and size are multiples of the sector
 // size.
 func readDirect(f io.ReaderAt, offset, size int64) ([]byte, error) {
 	memory, err := unix.Mmap(-1, 0, int(size), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)

@@ -15,20 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pulseLimit is how long a healthy disk may take to answer. One that wakes from standby takes 10 s and more; the kernel
-// itself waits 30 s for a command before it begins to do something about it.
+// pulseLimit is the response time limit of a healthy disk. A disk that wakes from standby needs 10 s or more. The
+// kernel waits 30 s for a command before it starts error handling.
 const pulseLimit = 15 * time.Second
 
-// Beat is a device whose pulse is felt.
+// Beat is a device to check with Pulse.
 type Beat struct {
 	Number Number
-	// Path is a name of the device; the kernel's, so that it is the device of this number or none.
+	// Path is the kernel's name of the device, so that it is either the device with this number or no device.
 	Path string
 }
 
-// Pulse tells whether devices answer, by reading their first block past all caches. It starts no process. A device that
-// does not answer is asked again only when the last question was answered: there is never more than one for it. It is
-// safe for concurrent use.
+// Pulse checks whether devices respond by reading their first block past all caches. It starts no process. It has at
+// most one pending read for each device: a device that does not respond is read again only after the pending read
+// ends. It is safe for concurrent use.
 type Pulse struct {
 	sysfs string
 	limit time.Duration
@@ -36,16 +36,16 @@ type Pulse struct {
 	read  func(Beat) error
 
 	mu    sync.Mutex
-	asked map[Number]time.Time // the questions that were not answered yet
+	asked map[Number]time.Time // start times of the pending reads
 }
 
-// NewPulse returns a Pulse. The process needs the node's /dev and /sys.
+// NewPulse returns a Pulse. The process must have access to the node's /dev and /sys.
 func NewPulse() *Pulse {
 	return &Pulse{sysfs: "/sys", limit: pulseLimit, now: time.Now, read: readFirst, asked: map[Number]time.Time{}}
 }
 
-// Check asks all devices at once and returns what is wrong with those that are not well. It takes as long as the
-// slowest that answers, and never more than 15 s.
+// Check reads all devices at the same time and returns the errors of unhealthy devices. It returns when all have
+// responded, and after 15 s at the latest.
 func (p *Pulse) Check(ctx context.Context, devices []Beat) map[Number]error {
 	ctx, cancel := context.WithTimeout(ctx, p.limit)
 	defer cancel()
@@ -71,8 +71,8 @@ func (p *Pulse) Check(ctx context.Context, devices []Beat) map[Number]error {
 	return failing
 }
 
-// Unanswered asks all devices at once and returns those that have not answered in time, sorted. One that gives errors
-// has.
+// Unanswered reads all devices at the same time and returns the sorted numbers of those that do not respond in time.
+// A device that returns errors has responded.
 func (p *Pulse) Unanswered(ctx context.Context, devices []Beat) []Number {
 	var numbers []Number
 	for number, err := range p.Check(ctx, devices) {
@@ -84,10 +84,11 @@ func (p *Pulse) Unanswered(ctx context.Context, devices []Beat) []Number {
 	return numbers
 }
 
-// errSilent is in the error of a device that has not answered.
+// errSilent is wrapped in the error of a device that does not respond.
 var errSilent = errors.New("does not answer")
 
-// wait prefers an answer to the end of the time: another device, for which it was waited before, may have used that up.
+// wait returns the answer if there is one, even if the time limit has passed, because waiting for another device can
+// have used the time.
 func (p *Pulse) wait(ctx context.Context, answer <-chan error) error {
 	select {
 	case err := <-answer:
@@ -105,8 +106,8 @@ func (p *Pulse) wait(ctx context.Context, answer <-chan error) error {
 	return fmt.Errorf("has not answered yet: %w", ctx.Err())
 }
 
-// ask reads in a goroutine of its own, which ends when the kernel gives the device up. It asks nothing, and returns
-// since when, while an answer is missing.
+// ask starts a read in a goroutine, which ends when the kernel completes or fails the read. If a read is pending, ask
+// starts none and returns the start time of the pending one.
 func (p *Pulse) ask(d Beat) (<-chan error, time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -125,7 +126,7 @@ func (p *Pulse) ask(d Beat) (<-chan error, time.Time) {
 	return answer, time.Time{}
 }
 
-// state reads what the kernel thinks of a SCSI disk or an NVMe controller.
+// state returns the kernel's error state of a SCSI disk or an NVMe controller.
 func (p *Pulse) state(d Beat) error {
 	state, err := os.ReadFile(filepath.Join(p.sysfs, "dev/block", string(d.Number), "device/state"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -144,7 +145,7 @@ func (p *Pulse) state(d Beat) error {
 }
 
 func readFirst(d Beat) error {
-	// Not O_EXCL: LVM has it. O_NONBLOCK is for drives without a medium.
+	// O_EXCL is not used, because LVM has the device open. O_NONBLOCK is for drives without a medium.
 	f, err := os.OpenFile(d.Path, os.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return fmt.Errorf("cannot be opened: %w", err)

@@ -40,7 +40,7 @@ func TestPulse(t *testing.T) {
 		!strings.Contains(got["8:32"].Error(), "does not answer") || !strings.Contains(got["8:48"].Error(), "offline") {
 		t.Errorf("got %v", got)
 	}
-	// A device that was asked and has not answered is not asked again.
+	// A device with a pending read is not read again.
 	if again := p.Check(t.Context(), devices); again["8:32"] == nil {
 		t.Errorf("got %v", again)
 	}

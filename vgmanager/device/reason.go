@@ -151,7 +151,7 @@ const (
 	NotWiped Code = "NotWiped"
 )
 
-// Codes returns the list.
+// Codes returns all codes.
 func Codes() []Code {
 	return []Code{
 		UnsupportedType, LVMInternal, KubernetesLoop, ReadOnly, Removable, Suspended, TooSmall, Mounted,
@@ -164,33 +164,34 @@ func Codes() []Code {
 	}
 }
 
-// MinimumSize of a device, in bytes. LVM takes less, but then holds hardly more than its own metadata.
+// MinimumSize is the minimum size of a device in bytes. LVM accepts smaller ones, but they hold little besides
+// metadata.
 const MinimumSize int64 = 16 << 20
 
-// Reason is one cause why a device cannot be used, with what is to do about it.
+// Reason is a cause why a device cannot be used, and what to do about it.
 type Reason struct {
 	Code    Code
 	Message string
-	// Signature is what the reason is about, if it is about one.
+	// Signature is the signature that the reason is about, or nil.
 	Signature *Signature
-	// Transient: the device was not read, so the reason is not to be kept for the next time.
+	// Transient: the device was not read, so the reason must not be cached.
 	Transient bool
 }
 
-// String returns code and message.
+// String returns the code and the message.
 func (r Reason) String() string { return string(r.Code) + ": " + r.Message }
 
-// PV is what LVM knows about a device.
+// PV is LVM's information about a device.
 type PV struct {
 	UUID string
-	// Group is the volume group; empty for none.
+	// Group is the volume group, or empty if there is none.
 	Group string
-	// InUse: the label says that it belongs to a volume group, even if LVM cannot see which.
+	// InUse: according to the label it belongs to a volume group, even if LVM cannot find the group.
 	InUse bool
 }
 
-// Explain returns all reasons why the device cannot be given to LVM, as far as they show without reading it; an empty
-// list means that Probe has the last word. pvs are the physical volumes that LVM lists.
+// Explain returns all reasons why the device cannot be given to LVM that are known without reading the device. If it
+// returns none, Probe decides. pvs are the physical volumes that LVM lists.
 func Explain(d Device, pvs map[Number]PV) []Reason {
 	var reasons []Reason
 	for _, rule := range rules {
@@ -199,7 +200,7 @@ func Explain(d Device, pvs map[Number]PV) []Reason {
 	return append(reasons, explainSignature(d, pvs)...)
 }
 
-// rules look at the device alone.
+// rules depend only on the device.
 var rules = []func(Device) []Reason{
 	explainProblems, explainType, explainReadOnly, explainRemovable, explainSuspended, explainSize,
 	explainMounts, explainOS,
@@ -224,7 +225,7 @@ func explainOS(d Device) []Reason {
 	return one(IsOSDisk, "is what this machine runs from, or has a part of that on it")
 }
 
-// Remarks are what should be known about a device and does not speak against its use.
+// Remarks returns notes about a device that do not prevent its use.
 func Remarks(d Device) []Reason {
 	if len(d.ByID) > 0 || d.Identity() != "" || d.Type == "lvm" {
 		return nil
@@ -233,7 +234,7 @@ func Remarks(d Device) []Reason {
 		"be another one after a reboot")
 }
 
-// transient devices are memory, or are attached for somebody else: zram, RBD, NBD.
+// transient devices are in memory or are attached for another user: zram, RBD, NBD.
 var transient = []string{"/dev/zram", "/dev/rbd", "/dev/nbd", "/dev/ram", "/dev/fd"}
 
 func explainType(d Device) []Reason {
@@ -321,7 +322,8 @@ func explainHolders(d Device) []Reason {
 	return one(HasHolders, "is used by %s", strings.Join(names, ", "))
 }
 
-// explainPath is for what udev has not marked as a path: without a signature of its own, or before udev came to it.
+// explainPath is for a path of a multipath device that udev has not marked, because it has no signature or because
+// udev has not processed it yet.
 func explainPath(d Device) []Reason {
 	if d.Signature == "mpath_member" || !isPath(d) {
 		return nil
@@ -329,7 +331,7 @@ func explainPath(d Device) []Reason {
 	return one(MultipathMember, "is one path of a multipath device; use the device under /dev/mapper")
 }
 
-// reservedTypes are GPT's types of partitions without a signature of their own that a machine does not boot without.
+// reservedTypes are the GPT partition types that have no signature and that a node requires to boot.
 var reservedTypes = map[string]string{
 	"21686148-6449-6e6f-744e-656564454649": "BIOS boot partition",
 	"c12a7328-f81f-11d2-ba4b-00a0c93ec93b": "EFI system partition",
@@ -351,7 +353,7 @@ func explainReserved(d Device) []Reason {
 	return nil
 }
 
-// explainSignature believes LVM before udev: what LVM lists by device number is a physical volume, whatever udev noted.
+// explainSignature trusts LVM more than udev: a device that LVM lists by its number is a physical volume.
 func explainSignature(d Device, pvs map[Number]PV) []Reason {
 	if pv, ok := pvs[d.Number]; ok {
 		return explainPV(d, pv)
@@ -388,7 +390,7 @@ func explainUnlisted(d Device, pvs map[Number]PV) []Reason {
 		"devices file (lvmdevices) and the filter in lvm.conf", d.UUID)
 }
 
-// explainContent is for what a device carries, by the names that libblkid gives.
+// explainContent returns the reasons for a signature on a device, by libblkid's type names.
 func explainContent(d Device, s Signature) []Reason {
 	reasons := wordContent(d, s)
 	reasons[0].Signature = &s
@@ -416,7 +418,7 @@ func wordContent(d Device, s Signature) []Reason {
 		return one(RAIDMember,
 			"is a member of an array (%s); use the array, or stop it and remove the member's superblock", what)
 	case len(d.Mountpoints) > 0 || len(d.Children) > 0:
-		// Nobody is told how to wipe what is plainly needed.
+		// The message has no advice on wiping, because the content is clearly required.
 		return one(HasSignature, "carries %s", what)
 	}
 	return one(HasSignature, "carries %s; if nothing needs it, remove it with: wipefs --all %s", what, d.Name)

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Silent returns the devices that do not answer within 15 s, by number, each with all of its paths. Logical volumes are
-// not asked, since LVM does not open them either, and neither is what udev knows as a physical volume. It starts no
-// process; a device that has not answered is not asked again before it has.
+// Silent returns the devices that do not respond within 15 s, by number, each with all its paths. It skips logical
+// volumes, because LVM does not open them, and devices that udev knows as physical volumes. It starts no process. It
+// does not start another read of a device while one is pending.
 func (n *Node) Silent(ctx context.Context) (map[string][]string, error) {
 	devices, err := n.askable()
 	if err != nil {
@@ -32,7 +32,7 @@ func (n *Node) Silent(ctx context.Context) (map[string][]string, error) {
 	return silent, nil
 }
 
-// askable are the devices that LVM opens, as the kernel has them now. One that goes away meanwhile is not among them.
+// askable returns the devices that LVM opens, from sysfs. It omits a device that is removed meanwhile.
 func (n *Node) askable() (map[Number]Device, error) {
 	dir := filepath.Join(n.sysfs, "class/block")
 	entries, err := os.ReadDir(dir)
@@ -53,7 +53,7 @@ func (n *Node) askable() (map[Number]Device, error) {
 			strings.HasPrefix(note("dm/uuid"), "LVM-") {
 			continue
 		}
-		// The kernel writes "!" for the "/" in a name.
+		// The kernel writes "!" instead of "/" in a name.
 		d := Device{KernelName: "/dev/" + strings.ReplaceAll(e.Name(), "!", "/"), Number: Number(note("dev"))}
 		if d.Name = d.KernelName; note("dm/name") != "" {
 			d.Name = n.nameOf(e.Name())

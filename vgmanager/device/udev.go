@@ -16,21 +16,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// udevRecord is what udev noted about a device: a file of /run/udev/data (systemd,
+// udevRecord is udev's record of a device, a file in /run/udev/data (systemd,
 // src/libsystemd/sd-device/device-private.c).
 type udevRecord struct {
-	// links are below /dev, without it.
+	// links are relative to /dev.
 	links      []string
 	properties map[string]string
-	// initialized is when udev first saw the device, on CLOCK_MONOTONIC.
+	// initialized is the time when udev first saw the device, on CLOCK_MONOTONIC.
 	initialized      time.Duration
 	initializedKnown bool
 }
 
-// maxRecord is the most that is read of a record, in bytes.
+// maxRecord is the maximum size of a record in bytes.
 const maxRecord = 1 << 20
 
-// decodeRecord reads a record. Lines of a kind that is not known are left out: udev adds such.
+// decodeRecord decodes a record. It ignores lines of unknown kinds, because new versions of udev add them.
 func decodeRecord(data []byte) (udevRecord, error) {
 	r := udevRecord{properties: map[string]string{}}
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -59,7 +59,7 @@ func decodeRecord(data []byte) (udevRecord, error) {
 	return r, lines.Err()
 }
 
-// complete adds what lsblk does not tell. What cannot be read is a problem of this device alone.
+// complete adds what lsblk does not report. Data that cannot be read is a problem of this device only.
 func (n *Node) complete(d *Device, mounts map[Number][]string) {
 	n.addBackingFile(d)
 	n.addRecord(d)
@@ -78,7 +78,7 @@ func (n *Node) complete(d *Device, mounts map[Number][]string) {
 func (n *Node) addRecord(d *Device) {
 	data, err := os.ReadFile(filepath.Join(n.udev, "b"+string(d.Number)))
 	if errors.Is(err, fs.ErrNotExist) {
-		// udev has not come to it yet, or does not run.
+		// udev has not processed the device yet, or does not run.
 		return
 	}
 	r := udevRecord{}
@@ -111,7 +111,7 @@ func (n *Node) addRecord(d *Device) {
 	}
 }
 
-// addHolders reads who holds the device from the kernel itself: lsblk leaves out what it does not understand.
+// addHolders reads the holders of the device from sysfs, because lsblk omits holders that it does not recognize.
 func (n *Node) addHolders(d *Device) {
 	entries, err := os.ReadDir(filepath.Join(n.sysfs, "class/block", filepath.Base(d.KernelName), "holders"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -131,8 +131,8 @@ func (n *Node) addHolders(d *Device) {
 	slices.Sort(d.Holders)
 }
 
-// Below returns the numbers of the devices that a device is made of, as the kernel has them mapped now. One that was
-// pulled is not among them.
+// Below returns the numbers of the devices that a device is currently built on, from the kernel. It omits devices
+// that were removed.
 func (n *Node) Below(number Number) ([]Number, error) {
 	dir := filepath.Join(n.sysfs, "dev/block", string(number), "slaves")
 	entries, err := os.ReadDir(dir)
@@ -153,7 +153,7 @@ func (n *Node) Below(number Number) ([]Number, error) {
 	return list, nil
 }
 
-// nameOf returns the path that people use for a kernel name.
+// nameOf returns the usual path for a kernel name.
 func (n *Node) nameOf(kernel string) string {
 	if name, err := os.ReadFile(filepath.Join(n.sysfs, "class/block", kernel, "dm/name")); err == nil {
 		return "/dev/mapper/" + strings.TrimSpace(string(name))
@@ -161,7 +161,7 @@ func (n *Node) nameOf(kernel string) string {
 	return "/dev/" + kernel
 }
 
-// kindOf returns lsblk's word for a mapping, where something depends on it.
+// kindOf returns lsblk's type of a mapping, for the types that the product distinguishes.
 func (n *Node) kindOf(kernel string) string {
 	uuid, err := os.ReadFile(filepath.Join(n.sysfs, "class/block", kernel, "dm/uuid"))
 	if err == nil && strings.HasPrefix(string(uuid), "mpath-") {
@@ -170,7 +170,7 @@ func (n *Node) kindOf(kernel string) string {
 	return "holder"
 }
 
-// transport is what the kernel name or udev tells where lsblk does not.
+// transport returns the transport from the kernel name or udev, for devices for which lsblk reports none.
 func transport(d *Device) string {
 	name := filepath.Base(d.KernelName)
 	for prefix, transport := range map[string]string{"vd": "virtio", "nvme": "nvme", "mmcblk": "mmc"} {
@@ -181,7 +181,7 @@ func transport(d *Device) string {
 	return d.properties["ID_BUS"]
 }
 
-// mountsByNumber reads the mounts of the node's first process. lsblk shows those of the mount namespace it runs in.
+// mountsByNumber reads the mounts of PID 1 of the node. lsblk only shows those of its own mount namespace.
 func (n *Node) mountsByNumber() (map[Number][]string, error) {
 	data, err := os.ReadFile(n.mounts)
 	if err != nil {
@@ -190,7 +190,7 @@ func (n *Node) mountsByNumber() (map[Number][]string, error) {
 	return decodeMounts(data)
 }
 
-// decodeMounts reads mountinfo (proc_pid_mountinfo(5)).
+// decodeMounts decodes mountinfo (proc_pid_mountinfo(5)).
 func decodeMounts(data []byte) (map[Number][]string, error) {
 	mounts := map[Number][]string{}
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -212,7 +212,7 @@ func decodeMounts(data []byte) (map[Number][]string, error) {
 	return mounts, nil
 }
 
-// unescape replaces \040 and the like.
+// unescape replaces octal escapes such as \040.
 func unescape(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -228,7 +228,7 @@ func unescape(text string) string {
 	return b.String()
 }
 
-// uptime is CLOCK_MONOTONIC, which is the same in a container and on its node.
+// uptime returns CLOCK_MONOTONIC, which is the same in a container and on its node.
 func uptime() (time.Duration, error) {
 	now := unix.Timespec{}
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
@@ -237,10 +237,10 @@ func uptime() (time.Duration, error) {
 	return time.Duration(now.Nano()), nil
 }
 
-// osMounts are where a machine that runs has its system.
+// osMounts are the mount points of the operating system.
 var osMounts = []string{"/", "/boot", "/boot/efi", "/efi", "/sysroot", "/usr", "/var", "/etc"}
 
-// markOSDisks marks what the machine runs from, and all that this is made of.
+// markOSDisks marks the devices of the operating system, and all devices that they are built on.
 func markOSDisks(devices []Device) {
 	byName := map[string]int{}
 	for i := range devices {

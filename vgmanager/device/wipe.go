@@ -16,55 +16,55 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
-// WipeOptions name one device and what is known about it.
+// WipeOptions describes the device to wipe.
 type WipeOptions struct {
-	// Device as it was when the wipe was decided.
+	// Device is the device as it was when the wipe was decided.
 	Device Device
 	// PVs are the physical volumes that LVM lists.
 	PVs map[Number]PV
-	// Protected tells why a physical volume must not be destroyed, or "". Without it, none that is in a volume group
-	// is.
+	// Protected returns why a physical volume must not be destroyed, or "". If it is nil, no physical volume in a
+	// volume group is destroyed.
 	Protected func(PV) string
-	// Carried reads from the device itself, whether or not LVM lists it, why a physical volume on it must not be
-	// destroyed, or "". labeled tells whether the label of one was found on it. Without Carried no device with a label
-	// that LVM does not list is wiped.
+	// Carried reads the device and returns why a physical volume on it must not be destroyed, or "". It does not
+	// depend on whether LVM lists the device. labeled is true if the label of a physical volume was found on it. If
+	// Carried is nil, no device with a label that LVM does not list is wiped.
 	Carried func(ctx context.Context, d Device, labeled bool) (string, error)
-	// BackupDir is made, and gets what will be overwritten.
+	// BackupDir is the directory for the saved data. Wipe creates it.
 	BackupDir string
 }
 
-// WipeResult is what was destroyed.
+// WipeResult describes what was destroyed.
 type WipeResult struct {
 	Found []Signature
-	// Backup is what was overwritten, in the order in which it is to be written back.
+	// Backup has the overwritten data, in the order in which to restore it.
 	Backup []Area
-	// Restore is a file that says how.
+	// Restore is a file with instructions for restoring the data.
 	Restore string
 }
 
-// Area is a piece of a device that was saved.
+// Area is a saved part of a device.
 type Area struct {
-	// File has the bytes, Device is where they were at the byte Offset.
+	// File has the saved bytes. Device and Offset, in bytes, are their location.
 	File, Device string
 	Offset       int64
 }
 
-// backupSize is how much is kept, in bytes, of the beginning and the end of a device, where partition tables, labels
-// and superblocks are, and behind each signature that is somewhere else.
+// backupSize is the number of bytes to save at the beginning and the end of a device, where partition tables, labels
+// and superblocks are, and from the start of each signature elsewhere.
 const backupSize = 1 << 20
 
-// target is a device that is wiped, and what is on it.
+// target is a device to wipe, with its signatures.
 type target struct {
 	Device
 	found []found
 }
 
-// Wipe destroys what marks a device as used: the signatures of its partitions, and its own. The bytes in between stay.
+// Wipe destroys the signatures of a device and of its partitions. It does not overwrite other data.
 //
-// Everything that would forbid it is looked at again in this call: the list of devices, mounts, holders, LVM. The
-// device must be the one that was decided about, by number, identity and fingerprint. Reasons mean that nothing was
-// touched; an error says how far it came. What is overwritten is saved before. wipefs runs without --force, so that it
-// refuses what is in use itself.
+// Wipe checks again everything that prevents a wipe: the list of devices, mounts, holders, LVM. The device must have
+// the number, identity and fingerprint of the device in WipeOptions. If Wipe returns reasons, it changed nothing. An
+// error says how far the wipe came. Wipe saves the data that it overwrites. wipefs runs without --force, so that it
+// also refuses a device in use.
 func (n *Node) Wipe(ctx context.Context, o WipeOptions) (WipeResult, []Reason, error) {
 	devices, err := n.List(ctx)
 	if err != nil {
@@ -84,8 +84,8 @@ func (n *Node) Wipe(ctx context.Context, o WipeOptions) (WipeResult, []Reason, e
 	return n.destroy(ctx, targets, o)
 }
 
-// destroy saves what will be overwritten and wipes. It goes on if the device stops to answer in the middle, and is not
-// begun a second time meanwhile.
+// destroy saves the data to overwrite and wipes the targets. If the device stops responding, the wipe continues in
+// the background, and no second one starts meanwhile.
 func (n *Node) destroy(ctx context.Context, targets []target, o WipeOptions) (WipeResult, []Reason, error) {
 	type answer struct {
 		result WipeResult
@@ -117,7 +117,7 @@ func (n *Node) backupAndWipe(ctx context.Context, targets []target, o WipeOption
 	return result, n.checkBlank(ctx, o.Device)
 }
 
-// wipeTargets returns the partitions and then the device itself.
+// wipeTargets returns the partitions, followed by the device itself.
 func wipeTargets(devices []Device, o WipeOptions) ([]Device, []Reason) {
 	at := slices.IndexFunc(devices, func(d Device) bool { return d.Number == o.Device.Number })
 	if at < 0 {
@@ -128,8 +128,8 @@ func wipeTargets(devices []Device, o WipeOptions) ([]Device, []Reason) {
 		return nil,
 			one(ProbeError, "is not what it was a moment ago: another device, or it was changed or used meanwhile")
 	}
-	// A partition for booting that somebody names is refused; on a disk that the machine does not run from it goes with
-	// the disk.
+	// A boot partition that is named directly is refused. On a disk without the operating system it is wiped with the
+	// disk.
 	reasons := append(untouchable(d, o), explainReserved(d)...)
 	var targets []Device
 	for _, child := range devices {
@@ -145,7 +145,7 @@ func wipeTargets(devices []Device, o WipeOptions) ([]Device, []Reason) {
 	return append(targets, d), reasons
 }
 
-// untouchable returns what no consent covers.
+// untouchable returns the reasons that consent to a wipe does not override.
 func untouchable(d Device, o WipeOptions) []Reason {
 	var reasons []Reason
 	for _, rule := range []func(Device) []Reason{explainProblems, explainType, explainReadOnly, explainSuspended,
@@ -175,7 +175,7 @@ func explainProtected(d Device, o WipeOptions) []Reason {
 	return explainPV(d, pv)
 }
 
-// examineForWipe opens each device for itself alone, reads it, and lists what it carries.
+// examineForWipe opens each device exclusively, reads it and lists its signatures.
 func (n *Node) examineForWipe(ctx context.Context, devices []Device) ([]target, []Reason) {
 	var targets []target
 	for _, d := range devices {
@@ -188,8 +188,9 @@ func (n *Node) examineForWipe(ctx context.Context, devices []Device) ([]target, 
 	return targets, nil
 }
 
-// explainCarried returns why physical volumes on the devices must not be destroyed, as the devices themselves tell. LVM
-// may not list them: a devices file, a filter or the host that a volume group belongs to can hide them.
+// explainCarried returns why physical volumes on the devices must not be destroyed, according to the devices
+// themselves. LVM may not list them because of a devices file, a filter, or because the volume group belongs to
+// another host.
 func explainCarried(ctx context.Context, targets []target, o WipeOptions) []Reason {
 	var reasons []Reason
 	for _, t := range targets {
@@ -211,18 +212,18 @@ func explainCarried(ctx context.Context, targets []target, o WipeOptions) []Reas
 	return reasons
 }
 
-// isLabeled tells whether udev or wipefs found the label of a physical volume, of LVM 1 or 2.
+// isLabeled returns true if udev or wipefs found the label of a physical volume of LVM 1 or 2.
 func (t target) isLabeled() bool {
 	label := func(kind string) bool { return strings.HasPrefix(kind, "LVM") }
 	return label(t.Signature) || slices.ContainsFunc(t.found, func(f found) bool { return label(f.Type) })
 }
 
-// exclusive is examine without a word about content.
+// exclusive is examine without the reasons about content.
 func (n *Node) exclusive(d Device) []Reason {
 	return slices.DeleteFunc(n.examine(d), func(r Reason) bool { return r.Code == CephBlueStore })
 }
 
-// backupAll saves what is on the devices, the disk before its partitions, and how to write it back.
+// backupAll saves data of the devices, the disk before its partitions, and restore instructions.
 func backupAll(targets []target, o WipeOptions) ([]Area, string, error) {
 	if err := os.MkdirAll(o.BackupDir, 0o700); err != nil {
 		return nil, "", err
@@ -242,7 +243,7 @@ func backupAll(targets []target, o WipeOptions) ([]Area, string, error) {
 	return areas, restore, syncDir(o.BackupDir)
 }
 
-// RestoreHint returns the commands that write back what a wipe overwrote, with a warning before them.
+// RestoreHint returns the commands that restore the data that a wipe overwrote, after a warning.
 func RestoreHint(d Device, areas []Area) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# What a wipe overwrote on %s, a device of %d bytes", d.Name, d.Size)
@@ -262,7 +263,7 @@ func RestoreHint(d Device, areas []Area) string {
 	return b.String()
 }
 
-// areas returns where a device is saved: beginning, end, and what is behind its signatures.
+// areas returns the offsets of the data to save: beginning, end, and each signature.
 func (t target) areas() []int64 {
 	offsets := []int64{0, max(0, t.Size-backupSize)}
 	for _, f := range t.found {
@@ -276,7 +277,8 @@ func (t target) areas() []int64 {
 	return slices.Compact(offsets)
 }
 
-// backup saves the areas of one device, past the page cache: a partition and its disk have different ones.
+// backup saves the areas of one device. It bypasses the page cache, because a partition and its disk have separate
+// ones.
 func backup(t target, dir string) (areas []Area, err error) {
 	f, err := os.OpenFile(t.Name, os.O_RDONLY|unix.O_DIRECT|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -303,7 +305,7 @@ func (t target) saveAreas(f io.ReaderAt, dir string) ([]Area, error) {
 	return areas, nil
 }
 
-// save writes a file that must not be there yet, for nobody else to read, and waits until it is on the disk.
+// save writes a new file with mode 0600 and syncs it to the disk. It returns an error if the file exists.
 func save(content []byte, path string) (err error) {
 	to, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -324,8 +326,7 @@ func syncDir(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// wipeAll wipes the partitions, and then the disk. It does not stop in the middle because nobody waits for it any
-// longer.
+// wipeAll wipes the partitions and then the disk. It continues if the caller cancels.
 func (n *Node) wipeAll(ctx context.Context, targets []target) error {
 	var done []string
 	for _, t := range targets {
@@ -340,7 +341,7 @@ func (n *Node) wipeAll(ctx context.Context, targets []target) error {
 	return nil
 }
 
-// wipeOne removes all signatures of one device. What libblkid does not know, it does not remove either.
+// wipeOne removes all signatures of one device that libblkid recognizes.
 func (n *Node) wipeOne(ctx context.Context, d Device) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
@@ -350,7 +351,7 @@ func (n *Node) wipeOne(ctx context.Context, d Device) error {
 	return zeroBlueStore(d)
 }
 
-// zeroBlueStore removes the mark of a Ceph OSD where wipefs is too old for it.
+// zeroBlueStore removes the signature of a Ceph OSD if wipefs is too old to do it.
 func zeroBlueStore(d Device) (err error) {
 	f, err := os.OpenFile(d.Name, os.O_RDWR|unix.O_EXCL|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -367,7 +368,7 @@ func zeroBlueStore(d Device) (err error) {
 	return f.Sync()
 }
 
-// checkBlank makes the kernel forget partitions that are gone, and looks whether the device is blank.
+// checkBlank makes the kernel drop removed partitions and checks that the device is blank.
 func (n *Node) checkBlank(ctx context.Context, d Device) error {
 	if len(d.Partitions) > 0 {
 		if err := n.forgetPartitions(ctx, d); err != nil {
@@ -385,11 +386,10 @@ func (n *Node) checkBlank(ctx context.Context, d Device) error {
 	return nil
 }
 
-// forgetTime is how long the kernel may keep partitions: it does while udev looks at one of them.
+// forgetTime is the time limit for the kernel to drop partitions. It cannot drop a partition while udev reads it.
 const forgetTime = 10 * time.Second
 
-// forgetPartitions waits until the kernel has no partitions of the device. wipefs asks it to once, and leaves it at
-// that.
+// forgetPartitions waits until the kernel has no partitions of the device. wipefs asks the kernel only once.
 func (n *Node) forgetPartitions(ctx context.Context, d Device) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTime)
 	defer cancel()
@@ -407,7 +407,7 @@ func (n *Node) forgetPartitions(ctx context.Context, d Device) error {
 	}
 }
 
-// partitionsLeft are those that the kernel has below a disk.
+// partitionsLeft returns the partitions of a disk in the kernel.
 func (n *Node) partitionsLeft(d Device) ([]string, error) {
 	dir := filepath.Join(n.sysfs, "class/block", filepath.Base(d.KernelName))
 	entries, err := os.ReadDir(dir)

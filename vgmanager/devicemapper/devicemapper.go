@@ -1,5 +1,5 @@
-// Package devicemapper reads what the kernel knows about mapped devices: which there are, of what they are made, and
-// how pools, RAID volumes and moves are doing. It starts no process, reads no disk, and changes nothing.
+// Package devicemapper reads mapped devices from the kernel: the list, the tables, and the status of pools, RAID
+// volumes and moves. It starts no process, reads no disk, and changes nothing.
 package devicemapper
 
 import (
@@ -16,64 +16,64 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// limit is how long the kernel may take. An answer is in memory, but a thin pool's waits for a lock that is held while
-// its metadata is written, and so for ever if the disk below hangs.
+// limit is the time limit of a request to the kernel. The result is in memory, but the status of a thin pool waits
+// for a lock that is held while its metadata is written. If the disk below hangs, the request never ends.
 const limit = 5 * time.Second
 
-// ErrNotFound is about a mapped device that is not there, or no longer.
+// ErrNotFound: the mapped device does not exist.
 var ErrNotFound = errors.New("no such mapped device")
 
 // Device is a mapped device.
 type Device struct {
-	// Name is device-mapper's, for example "vg1-pool-tpool".
+	// Name is the name in device-mapper, for example "vg1-pool-tpool".
 	Name string
-	// UUID begins with "LVM-" for logical volumes and their parts.
+	// UUID starts with "LVM-" for logical volumes and their hidden volumes.
 	UUID string
 	// Number is MAJOR:MINOR.
 	Number string
-	// Suspended: input and output are held back. ReadOnly: it cannot be written.
+	// Suspended: I/O is suspended. ReadOnly: the device cannot be written.
 	Suspended, ReadOnly bool
-	// Open is how often it is open: mounted, part of another device, or held by a process.
+	// Open is the open count: mounts, other devices and processes.
 	Open int
-	// Event counts what happened to it.
+	// Event is the event counter of the device.
 	Event uint32
-	// Types are the targets that it consists of, each once: linear, thin-pool, raid, mirror, … Only logical volumes
-	// have them: to ask an encrypted device would bring its key into this process.
+	// Types are the distinct target types of the device: linear, thin-pool, raid, mirror, and so on. Only logical
+	// volumes have them: the table of an encrypted device would bring its key into this process.
 	Types []string
 }
 
-// IsVolume tells whether LVM made the device.
+// IsVolume returns true if LVM created the device.
 func (d Device) IsVolume() bool { return strings.HasPrefix(d.UUID, "LVM-") }
 
-// Target is a part of a mapped device.
+// Target is a target of a mapped device.
 type Target struct {
 	// Start and Length are in sectors of 512 bytes.
 	Start, Length uint64
-	// Type: linear, thin-pool, raid, mirror, …
+	// Type is linear, thin-pool, raid, mirror, and so on.
 	Type string
-	// Params is the status line, in the target's own format.
+	// Params is the status line, in the format of the target.
 	Params string
 }
 
-// Reader reads mapped devices. It is safe for concurrent use. No question takes longer than 5 s. A question that the
-// kernel does not answer stays open, in a goroutine and a thread of its own; the same device is not asked again before
-// it is answered, and so there is never more than one for a device, and one for the list.
+// Reader reads mapped devices. It is safe for concurrent use. No call takes longer than 5 s. A request that the
+// kernel does not complete stays pending in a goroutine and a thread. There is at most one pending request for each
+// device and one for the list; while it is pending, further calls fail.
 type Reader struct {
 	control string
 	limit   time.Duration
 	ioctl   func(control uintptr, command uintptr, buffer []byte) error
 
 	mu    sync.Mutex
-	asked map[string]time.Time // the questions that were not answered yet
+	asked map[string]time.Time // start times of the pending requests
 }
 
-// New returns a Reader. The process needs the node's /dev/mapper/control, and to be root there.
+// New returns a Reader. The process must run as root and have access to the node's /dev/mapper/control.
 func New() *Reader {
 	return &Reader{control: "/dev/mapper/control", limit: limit, ioctl: ioctl, asked: map[string]time.Time{}}
 }
 
-// List returns the mapped devices, sorted by name. One that goes away meanwhile is left out. It costs one system call,
-// two more for each logical volume, and one for each other device.
+// List returns the mapped devices, sorted by name. It omits devices that are removed meanwhile. It costs one system
+// call, two more for each logical volume, and one for each other device.
 func (r *Reader) List(ctx context.Context) ([]Device, error) {
 	devices, err := ask(ctx, r, "", r.list)
 	if err != nil {
@@ -82,8 +82,8 @@ func (r *Reader) List(ctx context.Context) ([]Device, error) {
 	return devices, nil
 }
 
-// Status returns the targets of a device, in their order. It does not make a thin pool write its metadata, as `dmsetup
-// status` would. The error is ErrNotFound if it is gone.
+// Status returns the targets of a device, in their order. In contrast to `dmsetup status`, it does not make a thin
+// pool write its metadata. It returns ErrNotFound if the device does not exist.
 func (r *Reader) Status(ctx context.Context, number string) ([]Target, error) {
 	parsed, err := parseNumber(number)
 	if err != nil {
@@ -96,7 +96,7 @@ func (r *Reader) Status(ctx context.Context, number string) ([]Target, error) {
 	return targets, nil
 }
 
-// ask puts a question in a goroutine of its own, and waits for the answer until the limit.
+// ask runs a request in a goroutine and waits for the result until the time limit.
 func ask[T any](ctx context.Context, r *Reader, about string, question func() (T, error)) (T, error) {
 	var none T
 	r.mu.Lock()
@@ -133,7 +133,7 @@ func ask[T any](ctx context.Context, r *Reader, about string, question func() (T
 	}
 }
 
-// list asks for the names, and then about each.
+// list reads the names and then each device.
 func (r *Reader) list() ([]Device, error) {
 	control, err := r.open()
 	if err != nil {
@@ -149,7 +149,8 @@ func (r *Reader) list() ([]Device, error) {
 		return nil, err
 	}
 	devices := make([]Device, 0, len(numbers))
-	// One for all devices, and not the large one of the list: the kernel copies the whole of it with each question.
+	// One small buffer serves all devices. The kernel copies the whole buffer in each request, so the large one of
+	// the list is not reused.
 	buffer := make([]byte, firstBuffer)
 	for _, number := range numbers {
 		d, err := r.device(control, number, &buffer)
@@ -165,7 +166,7 @@ func (r *Reader) list() ([]Device, error) {
 	return devices, nil
 }
 
-// device asks about one.
+// device reads one device.
 func (r *Reader) device(control *os.File, number uint64, buffer *[]byte) (Device, error) {
 	var err error
 	if *buffer, err = r.request(control, commandDevice, subject{number: number}, *buffer); err != nil {
@@ -175,7 +176,7 @@ func (r *Reader) device(control *os.File, number uint64, buffer *[]byte) (Device
 	if err != nil || !d.IsVolume() {
 		return d, err
 	}
-	// Its table, and not its status: this never waits for a lock, and thin volumes need no more.
+	// The table is read, not the status: reading it never waits for a lock, and thin volumes need no more.
 	if *buffer, err = r.request(control, commandTable, subject{number: number}, *buffer); err != nil {
 		return Device{}, err
 	}
@@ -183,10 +184,10 @@ func (r *Reader) device(control *os.File, number uint64, buffer *[]byte) (Device
 	return d, err
 }
 
-// ThinPool returns the state of the thin pool of a volume group. The error is ErrNotFound if it is not active.
+// ThinPool returns the status of a thin pool. It returns ErrNotFound if the pool is not active.
 func (r *Reader) ThinPool(ctx context.Context, vg, pool string) (ThinPool, error) {
 	var err error
-	// A pool without active volumes has no layer of its own.
+	// A pool without active volumes does not have a -tpool device.
 	for _, name := range []string{volumeName(vg, pool) + "-tpool", volumeName(vg, pool)} {
 		var state ThinPool
 		if state, err = r.thinPool(ctx, name); !errors.Is(err, ErrNotFound) {
@@ -210,7 +211,7 @@ func (r *Reader) thinPool(ctx context.Context, name string) (ThinPool, error) {
 	return ParseThinPool(targets[0].Params)
 }
 
-// Volume returns the device of a logical volume. The error is ErrNotFound if it is not active.
+// Volume returns the device of a logical volume. It returns ErrNotFound if the volume is not active.
 func (r *Reader) Volume(ctx context.Context, vg, lv string) (Device, error) {
 	name := volumeName(vg, lv)
 	if len(name) >= nameLength {
@@ -234,8 +235,8 @@ func (r *Reader) Volume(ctx context.Context, vg, lv string) (Device, error) {
 	return d, nil
 }
 
-// volumeName is what device-mapper calls a logical volume: LVM doubles the hyphens of both names and joins them with
-// one (libdm/libdm-string.c, dm_build_dm_name).
+// volumeName returns the name of a logical volume in device-mapper. LVM doubles the hyphens in both names and joins
+// them with one hyphen (libdm/libdm-string.c, dm_build_dm_name).
 func volumeName(vg, lv string) string {
 	double := func(name string) string { return strings.ReplaceAll(name, "-", "--") }
 	return double(vg) + "-" + double(lv)
@@ -258,7 +259,8 @@ func (r *Reader) open() (*os.File, error) {
 	return os.OpenFile(r.control, os.O_RDWR|unix.O_CLOEXEC, 0)
 }
 
-// request puts a question, in a larger buffer each time the answer did not fit, and returns the buffer with the answer.
+// request sends a request and returns the buffer with the result. It retries with a larger buffer while the result
+// does not fit.
 func (r *Reader) request(control *os.File, c command, about subject, buffer []byte) ([]byte, error) {
 	if buffer == nil {
 		buffer = make([]byte, firstBuffer)

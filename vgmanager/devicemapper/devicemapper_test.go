@@ -16,24 +16,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapped is a device as a kernel of a test has it.
+// mapped is a device of the simulated kernel.
 type mapped struct {
 	number     uint64
 	name, uuid string
 	flags      uint32
-	targets    []Target // as status tells them
-	table      []Target // as the table tells them
+	targets    []Target // result of the status
+	table      []Target // result of the table
 }
 
-// kernel answers as drivers/md/dm-ioctl.c does, by the same structures.
+// kernel simulates drivers/md/dm-ioctl.c, with the same structures.
 type kernel struct {
 	devices []mapped
 	calls   atomic.Int32
-	hangs   chan struct{} // a status waits for it
+	hangs   chan struct{} // blocks status requests until it is closed
 	err     error
 }
 
-// newReader returns a Reader that asks the kernel of a test.
+// newReader returns a Reader for the simulated kernel.
 func newReader(t testing.TB, k *kernel) *Reader {
 	t.Helper()
 	r := New()
@@ -86,7 +86,7 @@ func (k *kernel) about(d mapped, code uintptr, buffer []byte) error {
 	return nil
 }
 
-// write puts an answer behind the header, or says that it does not fit.
+// write writes a result after the header, or sets the flag that the buffer is too small.
 func write(buffer []byte, count int, data []byte) {
 	if headerSize+len(data) > len(buffer) {
 		binary.NativeEndian.PutUint32(buffer[atFlags:], flagBufferFull)
@@ -133,7 +133,7 @@ func aligned(data []byte) []byte {
 	return data
 }
 
-// answer is a buffer with targets in it.
+// answer returns a buffer with targets.
 func answer(targets ...Target) []byte {
 	data := targetData(targets)
 	buffer := make([]byte, headerSize+len(data))
@@ -148,8 +148,8 @@ func listAnswer(devices ...mapped) []byte {
 	return buffer
 }
 
-// example has what a node has: a pool with a RAID volume below it, a volume in it, a suspended volume and an encrypted
-// disk.
+// example returns a kernel with typical devices: a pool on a RAID volume, a thin volume, a suspended volume and an
+// encrypted disk.
 func example() *kernel {
 	return &kernel{devices: []mapped{
 		{number: 254<<8 | 3, name: "vg1-t", uuid: "LVM-a", table: []Target{{Type: "thin"}},
@@ -180,7 +180,7 @@ func TestList(t *testing.T) {
 	if diff := cmp.Diff(want, got); err != nil || diff != "" {
 		t.Errorf("%v, %s", err, diff)
 	}
-	// One for the names, two for each of five volumes, and one for the encrypted disk, whose key nobody asked for.
+	// One for the names, two for each of five volumes, and one for the encrypted disk, whose table is not requested.
 	if calls := k.calls.Load(); calls != 12 {
 		t.Errorf("%d system calls, want 12", calls)
 	}
@@ -294,7 +294,7 @@ func TestTheContextEndsAQuestion(t *testing.T) {
 	}
 }
 
-// BenchmarkList is about 1,000 thin volumes, without what the kernel itself needs.
+// BenchmarkList lists 1,000 thin volumes, without the time in the kernel.
 func BenchmarkList(b *testing.B) {
 	k := example()
 	for i := range uint64(1000) {

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// disk is a blank one of a lab node, of 256 MiB or more.
+// disk returns a blank disk of a lab node, of 256 MiB or more.
 func disk(t *testing.T) string {
 	t.Helper()
 	disk, _, _ := strings.Cut(os.Getenv("LVMS_TEST_DISKS"), ",")
@@ -38,7 +38,7 @@ func run(t *testing.T, program string, args ...string) string {
 	return string(out)
 }
 
-// TestLabAgreesWithDmsetup compares what is read with what `dmsetup` says, on volumes of each kind.
+// TestLabAgreesWithDmsetup compares the results with the output of dmsetup on each type of volume.
 func TestLabAgreesWithDmsetup(t *testing.T) {
 	r := New()
 	if got, err := r.List(t.Context()); err != nil || len(got) != 0 {
@@ -62,11 +62,11 @@ func TestLabAgreesWithDmsetup(t *testing.T) {
 	run(t, "lvcreate", "-qqy", "-V32M", "-T", "seen/p", "-nt")
 	run(t, "lvcreate", "-qqy", "--type", "mirror", "--mirrorlog", "core", "-m1", "-L8M", "-nm", "seen")
 	run(t, "lvcreate", "-qqy", "-L8M", "-nl", "seen")
-	run(t, "udevadm", "settle") // which would wait for a look at what is suspended
+	run(t, "udevadm", "settle") // would wait, because udev cannot read a suspended device
 	run(t, "dmsetup", "suspend", "seen-l")
 	t.Cleanup(func() { run(t, "dmsetup", "resume", "seen-l") })
 
-	// RAID that syncs and udev that opens devices change what is compared: what counts is a look at a moment of rest.
+	// RAID resync and udev change the compared values, so the comparison retries until the devices are idle.
 	const info = "name,uuid,major,minor,open,events,attr"
 	dmsetup := func() string {
 		return run(t, "dmsetup", "info", "-c", "--noheadings", "--separator", "/", "-o", info) +
@@ -108,7 +108,7 @@ func TestLabAgreesWithDmsetup(t *testing.T) {
 			continue
 		}
 		one, err := r.Volume(t.Context(), "seen", "t")
-		one.Types = d.Types // which only the list asks for
+		one.Types = d.Types // only List sets the types
 		if diff := cmp.Diff(d, one); err != nil || diff != "" {
 			t.Errorf("a volume by its name: %v (-list +got):\n%s", err, diff)
 		}
@@ -132,8 +132,8 @@ func TestLabAgreesWithDmsetup(t *testing.T) {
 			parses(t, target)
 		}
 	}
-	// Spaces at the ends of lines are told by the kernel, and kept by dmsetup. Of the attributes the third letter
-	// is compared: s is suspended.
+	// The kernel prints spaces at the ends of lines, and dmsetup keeps them. Of the attributes only the third
+	// character is compared: s is suspended.
 	var lines []string
 	for _, line := range strings.Split(strings.TrimSuffix(want, "\n"), "\n") {
 		if i := strings.LastIndex(line, "/"); i > 0 && !strings.Contains(line, ": ") {
@@ -156,7 +156,7 @@ func TestLabAgreesWithDmsetup(t *testing.T) {
 	}
 }
 
-// parses hands real lines to the parsers.
+// parses passes real status lines to the parsers.
 func parses(t *testing.T, target Target) {
 	t.Helper()
 	var err error
@@ -183,7 +183,8 @@ func parses(t *testing.T, target Target) {
 	}
 }
 
-// TestLabKeysOfEncryptedDevicesAreNotRead: the kernel must not even be asked, as its answer would have the key in it.
+// TestLabKeysOfEncryptedDevicesAreNotRead checks that the table of an encrypted device is not requested, because the
+// result contains the key.
 func TestLabKeysOfEncryptedDevicesAreNotRead(t *testing.T) {
 	key := strings.Repeat("0123456789abcdef", 4)
 	run(t, "dmsetup", "create", "secret", "-u", "CRYPT-PLAIN-x", "--table",
@@ -203,7 +204,7 @@ func TestLabKeysOfEncryptedDevicesAreNotRead(t *testing.T) {
 	}
 }
 
-// message is `dmsetup message`, which would need a thousand processes.
+// message sends a message like `dmsetup message`, which would need a thousand processes.
 func message(t *testing.T, number, text string) {
 	t.Helper()
 	to, err := parseNumber(number)
@@ -225,7 +226,7 @@ func message(t *testing.T, number, text string) {
 	}
 }
 
-// TestLabCost measures what a list of 1,000 thin volumes costs the kernel and us.
+// TestLabCost measures the cost of a list of 1,000 thin volumes in the kernel and in this process.
 func TestLabCost(t *testing.T) {
 	const volumes = 1000
 	disk := disk(t)
@@ -235,7 +236,7 @@ func TestLabCost(t *testing.T) {
 	run(t, "dmsetup", "create", "many", "-u", "LVM-many-tpool", "--table",
 		"0 65536 thin-pool /dev/mapper/meta /dev/mapper/data 128 0")
 	t.Cleanup(func() { run(t, "dmsetup", "remove_all", "--noudevsync") })
-	// udev would run a dozen programs for each.
+	// udev would start many programs for each device.
 	run(t, "udevadm", "control", "--stop-exec-queue")
 	t.Cleanup(func() { run(t, "udevadm", "control", "--start-exec-queue") })
 	number := strings.TrimSpace(run(t, "dmsetup", "info", "-c", "--noheadings", "--separator", ":", "-o",

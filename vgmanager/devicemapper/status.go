@@ -7,36 +7,36 @@ import (
 	"strings"
 )
 
-// The modes of a thin pool.
+// Modes of a thin pool.
 const (
 	ModeReadWrite = "rw"
 	ModeReadOnly  = "ro"
-	// ModeOutOfData: writes that need new blocks wait, or fail if ErrorIfNoSpace.
+	// ModeOutOfData: writes that require new blocks are queued, or fail if ErrorIfNoSpace is set.
 	ModeOutOfData = "out_of_data_space"
-	// ModeFailed: out of use. ModeError: its status could not be read.
+	// ModeFailed: the pool cannot be used. ModeError: its status could not be read.
 	ModeFailed = "Fail"
 	ModeError  = "Error"
 )
 
-// ThinPool is the status of a thin pool (Linux, Documentation/admin-guide/device-mapper/thin-provisioning.rst). Only
-// Mode is known when that is ModeFailed or ModeError.
+// ThinPool is the status of a thin pool (Linux, Documentation/admin-guide/device-mapper/thin-provisioning.rst). If
+// Mode is ModeFailed or ModeError, the other fields are not set.
 type ThinPool struct {
 	Mode string
-	// NeedsCheck: the metadata is marked for thin_check, and can be written only after it.
+	// NeedsCheck: the metadata requires thin_check before it can be written.
 	NeedsCheck bool
-	// ErrorIfNoSpace: a write that finds no space fails at once.
+	// ErrorIfNoSpace: a write without free space fails at once.
 	ErrorIfNoSpace bool
 	TransactionID  uint64
-	// UsedMetadata and TotalMetadata are in blocks of 4 KiB; UsedData and TotalData in blocks of the pool.
+	// UsedMetadata and TotalMetadata are in blocks of 4 KiB. UsedData and TotalData are in blocks of the pool.
 	UsedMetadata, TotalMetadata, UsedData, TotalData uint64
-	// MetadataLowWaterMark is in blocks of 4 KiB; 0 on kernels before 4.19.
+	// MetadataLowWaterMark is in blocks of 4 KiB. It is 0 on kernels before 4.19.
 	MetadataLowWaterMark uint64
 }
 
-// DataPercent is how full the data is, in whole percent, rounded down; 0 when that is not known.
+// DataPercent returns the usage of the data in percent, rounded down. It returns 0 if the usage is not known.
 func (p ThinPool) DataPercent() int { return percent(p.UsedData, p.TotalData) }
 
-// MetadataPercent is the same of the metadata.
+// MetadataPercent returns the usage of the metadata in percent, rounded down. It returns 0 if the usage is not known.
 func (p ThinPool) MetadataPercent() int { return percent(p.UsedMetadata, p.TotalMetadata) }
 
 func percent(used, total uint64) int {
@@ -46,7 +46,7 @@ func percent(used, total uint64) int {
 	return int(used * 100 / total)
 }
 
-// ParseThinPool reads the status line of a thin pool:
+// ParseThinPool parses the status line of a thin pool:
 //
 //	TRANSACTION USED/TOTAL(metadata) USED/TOTAL(data) HELD-ROOT rw|ro|out_of_data_space DISCARD
 //	error|queue_if_no_space needs_check|- LOW
@@ -84,23 +84,23 @@ func ParseThinPool(params string) (ThinPool, error) {
 
 // RAID is the status of a RAID volume (Linux, Documentation/admin-guide/device-mapper/dm-raid.rst).
 type RAID struct {
-	// Level: raid1, raid5_ls, raid6_zr, raid10, …
+	// Level is raid1, raid5_ls, raid6_zr, raid10, and so on.
 	Level string
-	// Health has a letter for each device: A in sync, a alive and not in sync, D failed, - not there.
+	// Health has a character for each device: A in sync, a alive and not in sync, D failed, - missing.
 	Health string
-	// SyncedSectors of TotalSectors are done.
+	// SyncedSectors is the number of sectors in sync, of TotalSectors.
 	SyncedSectors, TotalSectors uint64
-	// Action: idle, frozen, resync, recover, check, repair, reshape; empty on kernels before 3.11, which do not tell
-	// it.
+	// Action is idle, frozen, resync, recover, check, repair or reshape. It is empty on kernels before 3.11, which do
+	// not report it.
 	Action string
-	// MismatchCount is how many sectors the last check found to differ.
+	// MismatchCount is the number of sectors that differed in the last check.
 	MismatchCount uint64
 }
 
-// InSync tells whether nothing is left to synchronize.
+// InSync returns true if all sectors are in sync.
 func (r RAID) InSync() bool { return r.SyncedSectors == r.TotalSectors }
 
-// ParseRAID reads the status line of a RAID volume: LEVEL DEVICES HEALTH SYNCED/TOTAL ACTION MISMATCHES …
+// ParseRAID parses the status line of a RAID volume: LEVEL DEVICES HEALTH SYNCED/TOTAL ACTION MISMATCHES ...
 func ParseRAID(params string) (RAID, error) {
 	fields := strings.Fields(params)
 	if len(fields) < 4 {
@@ -125,17 +125,16 @@ func ParseRAID(params string) (RAID, error) {
 	return r, nil
 }
 
-// Mirror is the status of a mirror, which is how LVM moves extents from one device to another (Linux,
-// drivers/md/dm-raid1.c).
+// Mirror is the status of a mirror. LVM uses mirrors to move extents between devices (Linux, drivers/md/dm-raid1.c).
 type Mirror struct {
-	// Health has a letter for each device: A alive, D write failed, S out of sync, R read failed, F flush failed, U
-	// unknown.
+	// Health has a character for each device: A alive, D write failed, S out of sync, R read failed, F flush failed,
+	// U unknown.
 	Health string
-	// SyncedRegions of TotalRegions are copied.
+	// SyncedRegions is the number of copied regions, of TotalRegions.
 	SyncedRegions, TotalRegions uint64
 }
 
-// ParseMirror reads the status line of a mirror: DEVICES NUMBER… SYNCED/TOTAL 1 HEALTH LOG…
+// ParseMirror parses the status line of a mirror: DEVICES NUMBER... SYNCED/TOTAL 1 HEALTH LOG...
 func ParseMirror(params string) (Mirror, error) {
 	fields := strings.Fields(params)
 	if len(fields) == 0 {
@@ -156,7 +155,7 @@ func ParseMirror(params string) (Mirror, error) {
 	return m, nil
 }
 
-// fraction reads PART/WHOLE. Parts are below 2^56, so that a hundredfold one can be counted.
+// fraction parses PART/WHOLE. It accepts parts below 2^56, so that 100 times the part does not overflow.
 func fraction(text string) (part, whole uint64, err error) {
 	before, after, ok := strings.Cut(text, "/")
 	part, err1 := strconv.ParseUint(before, 10, 56)

@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// The interface of the kernel: include/uapi/linux/dm-ioctl.h, version 4. It reads and writes one buffer: struct
-// dm_ioctl, and behind it the answer.
+// The interface of the kernel: include/uapi/linux/dm-ioctl.h, version 4. The kernel reads and writes one buffer with
+// struct dm_ioctl, followed by the result.
 const (
 	headerSize = 312
-	// specSize is of struct dm_target_spec, which stands before the parameters of each target.
+	// specSize is the size of struct dm_target_spec, which precedes the parameters of each target.
 	specSize = 40
-	// nameSize is of struct dm_name_list, without the name.
+	// nameSize is the size of struct dm_name_list, without the name.
 	nameSize = 12
 
 	// Offsets in struct dm_ioctl.
@@ -29,7 +29,7 @@ const (
 	atNumber    = 40
 	atName      = 48
 	atUUID      = 176
-	// The sizes of the texts in it.
+	// Sizes of the strings in struct dm_ioctl.
 	nameLength = 128
 	uuidLength = 129
 
@@ -39,33 +39,33 @@ const (
 	flagBufferFull  = 1 << 8
 	flagNoFlush     = 1 << 11 // a thin pool does not write its metadata before it answers
 
-	// firstBuffer has room for the status of any pool and of a RAID volume. maxBuffer is for 100,000 devices, or a
-	// table of as many parts.
+	// firstBuffer is large enough for the status of any pool or RAID volume. maxBuffer is large enough for 100,000
+	// devices, or a table with as many targets.
 	firstBuffer = 4 << 10
 	maxBuffer   = 16 << 20
 )
 
-// command is a question to the kernel.
+// command is a request to the kernel.
 type command struct{ number, flags uint32 }
 
 var (
 	commandList   = command{number: 2}                      // DM_LIST_DEVICES
 	commandDevice = command{number: 7}                      // DM_DEV_STATUS
 	commandStatus = command{number: 12, flags: flagNoFlush} // DM_TABLE_STATUS
-	// the same, which then does not look at the state
+	// DM_TABLE_STATUS with the table, which does not read the state of the target
 	commandTable = command{number: 12, flags: flagNoFlush | flagStatusTable}
 )
 
 // code is _IOWR(0xfd, number, struct dm_ioctl).
 func (c command) code() uintptr { return 3<<30 | headerSize<<16 | 0xfd<<8 | uintptr(c.number) }
 
-// subject is what a question is about: a device by its number, or by its name, or none.
+// subject is the device of a request, by number or by name. It is empty for the list.
 type subject struct {
 	number uint64
 	name   string
 }
 
-// encode writes the question. The buffer has room for the header.
+// encode writes the request. The buffer must have room for the header.
 func (c command) encode(about subject, buffer []byte) {
 	clear(buffer[:headerSize])
 	binary.NativeEndian.PutUint32(buffer, 4)
@@ -80,7 +80,7 @@ var errShort = errors.New("the answer of device-mapper is cut off")
 
 func flagsOf(buffer []byte) uint32 { return binary.NativeEndian.Uint32(buffer[atFlags:]) }
 
-// answerOf is what stands behind the header.
+// answerOf returns the data after the header.
 func answerOf(buffer []byte) ([]byte, error) {
 	if len(buffer) < headerSize {
 		return nil, errShort
@@ -93,13 +93,13 @@ func answerOf(buffer []byte) ([]byte, error) {
 	return buffer[start:size], nil
 }
 
-// decodeNumbers reads the answer to commandList.
+// decodeNumbers decodes the result of commandList.
 func decodeNumbers(buffer []byte) ([]uint64, error) {
 	data, err := answerOf(buffer)
 	if err != nil {
 		return nil, err
 	}
-	// The kernel ends its answer here when there is no device at all.
+	// The kernel ends the result here if there is no device.
 	if len(data) == 0 {
 		return nil, nil
 	}
@@ -111,13 +111,13 @@ func decodeNumbers(buffer []byte) ([]uint64, error) {
 		number := binary.NativeEndian.Uint64(data)
 		next := binary.NativeEndian.Uint32(data[8:])
 		if number == 0 {
-			return numbers, nil // The same.
+			return numbers, nil // no device
 		}
 		numbers = append(numbers, number)
 		if next == 0 {
 			return numbers, nil
 		}
-		// It counts from this one.
+		// The offset is relative to this entry.
 		if next < nameSize || uint64(next) > uint64(len(data)) {
 			return nil, errShort
 		}
@@ -125,7 +125,7 @@ func decodeNumbers(buffer []byte) ([]uint64, error) {
 	}
 }
 
-// decodeDevice reads the header of an answer.
+// decodeDevice decodes the header of a result.
 func decodeDevice(buffer []byte) (Device, error) {
 	if len(buffer) < headerSize {
 		return Device{}, errShort
@@ -142,7 +142,7 @@ func decodeDevice(buffer []byte) (Device, error) {
 	}, nil
 }
 
-// decodeTargets reads the answer to commandStatus.
+// decodeTargets decodes the result of commandStatus.
 func decodeTargets(buffer []byte) ([]Target, error) {
 	var targets []Target
 	err := eachTarget(buffer, func(spec, params []byte) {
@@ -157,7 +157,7 @@ func decodeTargets(buffer []byte) ([]Target, error) {
 	return targets, nil
 }
 
-// decodeTypes reads the answer to commandTable.
+// decodeTypes decodes the result of commandTable.
 func decodeTypes(buffer []byte) ([]string, error) {
 	var types []string
 	err := eachTarget(buffer, func(spec, _ []byte) {
@@ -178,7 +178,7 @@ func eachTarget(buffer []byte, read func(spec, params []byte)) error {
 	count := binary.NativeEndian.Uint32(buffer[atCount:])
 	offset := uint64(0)
 	if count == 0 {
-		return nil // Made, and without a table yet: the kernel then writes the header alone.
+		return nil // created, but without a table: the kernel then writes only the header
 	}
 	data, err := answerOf(buffer)
 	if err != nil {
@@ -194,7 +194,7 @@ func eachTarget(buffer []byte, read func(spec, params []byte)) error {
 			return errShort
 		}
 		read(spec, params)
-		// In an answer, the offset of the next one counts from the first.
+		// In a result, the offset of the next target is relative to the first one.
 		next := uint64(binary.NativeEndian.Uint32(spec[20:]))
 		if next < offset+specSize {
 			return errShort
@@ -204,20 +204,20 @@ func eachTarget(buffer []byte, read func(spec, params []byte)) error {
 	return nil
 }
 
-// text ends at the first zero byte.
+// text returns the string before the first zero byte.
 func text(field []byte) string {
 	before, _, _ := bytes.Cut(field, []byte{0})
 	return string(before)
 }
 
-// numberText reads huge_encode_dev (include/linux/kdev_t.h).
+// numberText decodes huge_encode_dev (include/linux/kdev_t.h).
 func numberText(number uint64) string {
 	major := number >> 8 & 0xfff
 	minor := number&0xff | number>>12&0xfff00
 	return strconv.FormatUint(major, 10) + ":" + strconv.FormatUint(minor, 10)
 }
 
-// parseNumber is the way back.
+// parseNumber encodes a number as huge_encode_dev does.
 func parseNumber(number string) (uint64, error) {
 	first, second, ok := strings.Cut(number, ":")
 	major, err1 := strconv.ParseUint(first, 10, 12)

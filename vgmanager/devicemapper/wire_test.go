@@ -57,7 +57,7 @@ func TestDecodeNumbers(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	// The second column is what stat(1) and the kernel make of it: huge_encode_dev.
+	// The second column is the number as stat(1) and the kernel encode it: huge_encode_dev.
 	for number, want := range map[string]uint64{"0:0": 0, "8:16": 0x810, "254:3": 0xfe03, "254:256": 0x10fe00,
 		"4095:1048575": 0xffffffff} {
 		got, err := parseNumber(number)

@@ -9,8 +9,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 )
 
-// digestOf words what matters, without what changes all the time: it is equal for two rounds between which nobody needs
-// to look at LVM.
+// digestOf returns a digest of the relevant state, without values that change all the time. If two rounds have the
+// same digest, no new LVM report is necessary.
 func (m *Monitor) digestOf(s Snapshot) string {
 	var lines []string
 	if m.blind >= blindRounds {
@@ -37,7 +37,7 @@ func (m *Monitor) digestOf(s Snapshot) string {
 	return "as of now\n" + strings.Join(lines, "\n")
 }
 
-// levels are how full the pools were when that was last told, in percent.
+// levels are the pool usage levels at the last notification, in percent.
 type levels map[string]int
 
 func (l levels) pools(pools map[string]devicemapper.ThinPool) []string {
@@ -55,11 +55,11 @@ func (l levels) pools(pools map[string]devicemapper.ThinPool) []string {
 	return lines
 }
 
-// slack is by how many percent a pool must be below a step before it counts as below it: one whose fill goes up and
-// down around a step must not be told again and again.
+// slack is the hysteresis in percent: a pool counts as below a step when its usage is this much below it. Without it,
+// usage around a step would cause repeated notifications.
 const slack = 2
 
-// next is the level for a fill: steps of 5, and from 90 on of 1 percent. Upward they count at once.
+// next returns the level for a usage. Steps are 5 percent, and 1 percent from 90 percent. An increase counts at once.
 func (l levels) next(key string, percent int) int {
 	last, known := l[key]
 	if step := stepOf(percent); !known || step > last {

@@ -17,17 +17,17 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 )
 
-// scene is the volume group "hv" of two physical volumes, which a test can make fail or hang, and a monitor of it.
+// scene is a volume group "hv" on two physical volumes that a test can make fail or hang, and a monitor.
 type scene struct {
 	*testing.T
 	monitor *Monitor
 	disk    string
-	pvs     [2]string // names of device-mapper
+	pvs     [2]string // names in device-mapper
 	told    atomic.Int32
 }
 
-// sectors is the size of each physical volume, start where the first begins: LVM must not find their labels on the disk
-// itself.
+// sectors is the size of each physical volume. start is the offset of the first one, so that LVM does not find their
+// labels on the disk itself.
 const (
 	sectors = 280 << 10
 	start   = 8192
@@ -74,7 +74,8 @@ func (s *scene) healthy(disk string, i int) string {
 	return fmt.Sprintf("0 %d linear %s %d", sectors, disk, start+i*sectors)
 }
 
-// slow lets each write beyond LVM's label take half a second, so that a move is not over before anybody looks.
+// slow delays each write outside LVM's label by half a second, so that a move does not end before the test observes
+// it.
 func (s *scene) slow(i int) {
 	s.Helper()
 	const label = 2048
@@ -101,7 +102,7 @@ func (s *scene) run(program string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// table gives a mapping another table. It does not wait for what hangs.
+// table replaces the table of a mapping. It does not wait for pending I/O.
 func (s *scene) table(name, table string) {
 	s.Helper()
 	s.run("dmsetup", "suspend", "--noflush", "--nolockfs", name)
@@ -120,7 +121,7 @@ func (s *scene) beat(name string) device.Beat {
 	return device.Beat{Number: device.Number(number), Path: "/dev/dm-" + minor}
 }
 
-// atRest makes the first round, and shows that the ones after it tell nothing.
+// atRest runs the first round and checks that the next ones do not notify.
 func (s *scene) atRest() {
 	s.Helper()
 	for range 3 {
@@ -132,7 +133,7 @@ func (s *scene) atRest() {
 	}
 }
 
-// within wants the subscribers to be told in so many rounds; two are 22 s at most.
+// within fails unless the subscribers are notified within the given number of rounds. Two rounds take at most 22 s.
 func (s *scene) within(rounds int) Snapshot {
 	s.Helper()
 	before := s.told.Load()
@@ -178,7 +179,7 @@ func TestLabAPoolWithoutDataSpace(t *testing.T) {
 	}
 }
 
-// TestLabAPoolWithoutMetadataSpace has a pool with less metadata than LVM would make.
+// TestLabAPoolWithoutMetadataSpace has a pool with less metadata than LVM's default.
 func TestLabAPoolWithoutMetadataSpace(t *testing.T) {
 	s := newScene(t)
 	s.run("lvcreate", "-qqy", "-Zy", "-L4M", "-nmeta", "hv")
@@ -216,8 +217,8 @@ func TestLabALegIsLost(t *testing.T) {
 	s.loses("hv-p_tdata", "/dev/hv/t")
 }
 
-// loses has a write meet the lost leg, and wants that to be told. The kernel writes bitmaps by itself from time to
-// time: a leg that it has met so was told before.
+// loses writes to a RAID volume that lost a leg, and expects a notification. The kernel also writes bitmaps on its
+// own: it can detect the lost leg, and cause the notification, earlier.
 func (s *scene) loses(raid, volume string) {
 	s.Helper()
 	if s.monitor.Snapshot().RAIDs[raid].Health == "AD" {
@@ -245,7 +246,7 @@ func TestLabASuspendedVolume(t *testing.T) {
 	}
 }
 
-// TestLabAMove has LVM move extents, and a device of the two fail meanwhile.
+// TestLabAMove moves extents with LVM while one of the two devices fails.
 func TestLabAMove(t *testing.T) {
 	s := newScene(t)
 	s.run("lvcreate", "-qqy", "-L100M", "-nl", "hv", "/dev/mapper/leg0")
@@ -263,7 +264,7 @@ func TestLabAMove(t *testing.T) {
 	}
 }
 
-// TestLabADeviceThatHangs keeps to the clock, with the monitor as a node agent has it.
+// TestLabADeviceThatHangs runs the monitor with the intervals of the node agent.
 func TestLabADeviceThatHangs(t *testing.T) {
 	s := newScene(t)
 	s.run("lvcreate", "-qqy", "--type", "thin-pool", "-L32M", "--poolmetadatasize", "4M", "-np", "hv",
@@ -284,7 +285,7 @@ func TestLabADeviceThatHangs(t *testing.T) {
 	hangs := s.number("leg0")
 	s.run("dmsetup", "suspend", "--noflush", "--nolockfs", "leg0")
 	t.Cleanup(func() { s.run("dmsetup", "resume", "leg0") })
-	// The pool's metadata can no longer be written, and whoever looks at it waits.
+	// The pool's metadata can no longer be written, and reading its status blocks.
 	writer := exec.Command("dd", "if=/dev/zero", "of=/dev/hv/t", "bs=64k", "count=1", "oflag=direct")
 	if err := writer.Start(); err != nil {
 		t.Fatal(err)
@@ -292,7 +293,7 @@ func TestLabADeviceThatHangs(t *testing.T) {
 	began := time.Now()
 	s.until(told, began, "the device that hangs", func(seen Snapshot) bool { return seen.Failing[hangs] != nil })
 
-	// It hangs still, and the other pool fills up.
+	// It still hangs, and the other pool fills up.
 	began = time.Now()
 	s.fails("dd", "if=/dev/zero", "of=/dev/hv/u", "bs=1M", "count=60", "oflag=direct")
 	s.until(told, began, "the other pool", func(seen Snapshot) bool {
@@ -309,7 +310,7 @@ func TestLabADeviceThatHangs(t *testing.T) {
 		func(seen Snapshot) bool { return len(seen.Failing)+len(seen.Unreadable) == 0 })
 }
 
-// until waits for what must be told within 30 s.
+// until waits for a state that must be reported within 30 s.
 func (s *scene) until(told <-chan time.Time, began time.Time, what string, so func(Snapshot) bool) {
 	s.Helper()
 	end := time.After(time.Until(began.Add(30 * time.Second)))

@@ -1,8 +1,7 @@
-// Package health looks at devices, pools and redundancy between the looks at LVM, and tells when something is not as it
-// was.
+// Package health monitors devices, pools and redundancy between LVM reports, and notifies subscribers of changes.
 //
-// It starts no process: the first block of each physical volume is read, and the kernel is asked by system calls.
-// docs/reference/health.md says what is looked at and what each state means.
+// It starts no process. It reads the first block of each physical volume, and gets the state of volumes from the
+// kernel by system calls. docs/reference/health.md describes what is monitored and what each state means.
 package health
 
 import (
@@ -20,53 +19,53 @@ import (
 )
 
 const (
-	// Interval is how often the node is looked at. What is seen twice is told within 30 s.
+	// Interval is the time between two rounds. A state that two rounds observe is reported within 30 s.
 	Interval = 10 * time.Second
-	// failingLimit is how long the physical volumes may take: longer than device.Pulse waits for a disk.
+	// failingLimit is the time limit for checking the physical volumes. It is longer than the limit of device.Pulse.
 	failingLimit = 20 * time.Second
-	// blindRounds is after how many rounds that could not be made the subscribers look for themselves.
+	// blindRounds is the number of consecutive failed rounds after which the subscribers are notified.
 	blindRounds = 3
 )
 
-// Mapper reads mapped devices: devicemapper.Reader does.
+// Mapper reads mapped devices. devicemapper.Reader implements it.
 type Mapper interface {
 	List(ctx context.Context) ([]devicemapper.Device, error)
 	Status(ctx context.Context, number string) ([]devicemapper.Target, error)
 }
 
-// Options are what a Monitor needs.
+// Options configures a Monitor.
 type Options struct {
 	Mapper Mapper
-	// Failing asks the physical volumes, and returns what is wrong with those that are not well, by "MAJOR:MINOR". It
-	// is never called again before it returned.
+	// Failing checks the physical volumes and returns the errors of unhealthy ones by "MAJOR:MINOR". It is not called
+	// again before it returns.
 	Failing func(ctx context.Context) map[string]error
-	// Interval is the constant of that name unless a test wants another one.
+	// Interval overrides the constant Interval in tests.
 	Interval time.Duration
 }
 
-// Snapshot is what one round saw. What a round could not read is as the last one saw it, and Err tells so.
+// Snapshot is the result of one round. If a round cannot read something, the last value stays and Err is set.
 type Snapshot struct {
-	// Time is when the round was over; zero before the first.
+	// Time is the end of the round. It is zero before the first round.
 	Time time.Time
-	// Err is why the devices could not be read, or the mapped devices could not be listed; nil if all could.
+	// Err is set if the physical volumes could not be checked or the mapped devices could not be listed.
 	Err error
-	// Failing has the physical volumes that give errors or do not answer, by "MAJOR:MINOR".
+	// Failing has the physical volumes that return errors or do not respond, by "MAJOR:MINOR".
 	Failing map[string]error
-	// Suspended has the volumes that were suspended in two rounds or more, by "MAJOR:MINOR". LVM suspends volumes for
-	// moments in the course of its own work.
+	// Suspended has the volumes that were suspended in two or more consecutive rounds, by "MAJOR:MINOR". LVM briefly
+	// suspends volumes during its own operations.
 	Suspended map[string]bool
-	// Pools, RAIDs and Mirrors (moves of extents) are by the name of device-mapper. Parts of volumes are among them:
-	// the data and the metadata of a thin pool may each be a RAID volume.
+	// Pools, RAIDs and Mirrors (moves of extents) are by device-mapper name. They include hidden volumes: the data
+	// and the metadata of a thin pool can each be a RAID volume.
 	Pools   map[string]devicemapper.ThinPool
 	RAIDs   map[string]devicemapper.RAID
 	Mirrors map[string]devicemapper.Mirror
-	// Unreadable has those of them whose state could not be read, by the name of device-mapper.
+	// Unreadable has the pools, RAID volumes and mirrors whose state could not be read, by device-mapper name.
 	Unreadable map[string]error
-	// Blind is Err once it lasts for blindRounds: what the rest says is too old to be called the truth.
+	// Blind is Err if blindRounds consecutive rounds failed. The other fields are then outdated.
 	Blind error
 }
 
-// Monitor looks at the node until it ends. It is safe for concurrent use.
+// Monitor observes the node in rounds. It is safe for concurrent use.
 type Monitor struct {
 	Options
 	failingLimit time.Duration
@@ -75,13 +74,13 @@ type Monitor struct {
 	subscribers []func()
 	last        Snapshot
 
-	// The rest belongs to the loop alone. held counts the rounds in which a volume was found suspended, blind those
-	// that failed.
+	// Only the loop uses the following fields. held counts the consecutive rounds in which a volume was suspended.
+	// blind counts the consecutive failed rounds.
 	held    map[string]int
 	blind   int
 	levels  levels
 	digest  string
-	pending chan map[string]error // the answer of Failing that is still waited for
+	pending chan map[string]error // pending result of Failing
 }
 
 // New returns a Monitor.
@@ -92,32 +91,32 @@ func New(o Options) *Monitor {
 	return &Monitor{Options: o, failingLimit: failingLimit, held: map[string]int{}, levels: levels{}}
 }
 
-// Subscribe adds a function that is called when something changed. It must not block.
+// Subscribe adds a function that is called after a change. The function must not block.
 func (m *Monitor) Subscribe(changed func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.subscribers = append(m.subscribers, changed)
 }
 
-// Snapshot returns what the last round saw. Nobody may change it.
+// Snapshot returns the result of the last round. The caller must not modify it.
 func (m *Monitor) Snapshot() Snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.last
 }
 
-// Failing returns a copy of that of the Snapshot.
+// Failing returns a copy of Failing in the last Snapshot.
 func (m *Monitor) Failing() map[string]error { return maps.Clone(m.Snapshot().Failing) }
 
-// Suspended returns a copy of that of the Snapshot.
+// Suspended returns a copy of Suspended in the last Snapshot.
 func (m *Monitor) Suspended() map[string]bool { return maps.Clone(m.Snapshot().Suspended) }
 
-// Unknown returns why nothing is known about the health of a volume group, or of some of its volumes; nil if all is
+// Unknown returns why the health of a volume group, or of some of its volumes, is not known. It returns nil if it is
 // known.
 func (m *Monitor) Unknown(group string) error {
 	seen := m.Snapshot()
 	list := []error{seen.Blind}
-	// Device-mapper's names double the hyphens of the group and of the volume, and join them with one.
+	// Device-mapper names double the hyphens of the group and of the volume, and join them with one hyphen.
 	prefix := strings.ReplaceAll(group, "-", "--") + "-"
 	for _, name := range slices.Sorted(maps.Keys(seen.Unreadable)) {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && !strings.HasPrefix(rest, "-") {
@@ -127,7 +126,7 @@ func (m *Monitor) Unknown(group string) error {
 	return errors.Join(list...)
 }
 
-// Start looks until ctx ends. It implements manager.Runnable.
+// Start runs rounds until ctx ends. It implements manager.Runnable.
 func (m *Monitor) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		m.round(ctx)
@@ -139,11 +138,11 @@ func (m *Monitor) Start(ctx context.Context) error {
 	return nil
 }
 
-// round looks once, and tells the subscribers if what matters is not as it was.
+// round runs one round and notifies the subscribers if the digest changed.
 func (m *Monitor) round(ctx context.Context) {
 	seen := m.look(ctx)
 	if ctx.Err() != nil {
-		return // It ends: what was not read any longer says nothing.
+		return // The monitor stops, so the result may be incomplete.
 	}
 	digest := m.digestOf(seen)
 	m.mu.Lock()
@@ -152,7 +151,7 @@ func (m *Monitor) round(ctx context.Context) {
 	m.mu.Unlock()
 	changed := digest != m.digest
 	if m.digest == "" {
-		// Those who look at LVM see at their own beginning what LVM tells. Of the devices they know only by this round.
+		// The subscribers read LVM when they start. Only this round tells them which devices fail.
 		changed = len(seen.Failing) > 0
 	}
 	m.digest = digest
@@ -164,7 +163,7 @@ func (m *Monitor) round(ctx context.Context) {
 	}
 }
 
-// look makes a Snapshot.
+// look returns a Snapshot of the current state.
 func (m *Monitor) look(ctx context.Context) Snapshot {
 	seen := m.Snapshot()
 	answer := m.askFailing(ctx)
@@ -190,8 +189,8 @@ func (m *Monitor) look(ctx context.Context) Snapshot {
 	return seen
 }
 
-// askFailing asks the physical volumes in a goroutine, which one that hangs must not hold up the others from. The
-// answer to a question that is still open is waited for again.
+// askFailing checks the physical volumes in a goroutine, so that one that hangs does not block the other checks. If a
+// check is pending, it waits for that one again.
 func (m *Monitor) askFailing(ctx context.Context) <-chan map[string]error {
 	if m.pending == nil {
 		answer := make(chan map[string]error, 1)
@@ -213,7 +212,7 @@ func (m *Monitor) waitForFailing(ctx context.Context, answer <-chan map[string]e
 	}
 }
 
-// longSuspended returns the volumes that are suspended for the second round or longer.
+// longSuspended returns the volumes that are suspended in two or more consecutive rounds.
 func (m *Monitor) longSuspended(devices []devicemapper.Device) map[string]bool {
 	held := map[string]int{}
 	long := map[string]bool{}
@@ -229,15 +228,15 @@ func (m *Monitor) longSuspended(devices []devicemapper.Device) map[string]bool {
 	return long
 }
 
-// status is the answer about one device.
+// status is the result for one device.
 type status struct {
 	name    string
 	targets []devicemapper.Target
 	err     error
 }
 
-// statuses asks pools, RAID volumes and mirrors, all at once: one that hangs must not hold up the others. Suspended
-// ones answer too.
+// statuses reads the status of pools, RAID volumes and mirrors in parallel, so that one that hangs does not block the
+// others. Suspended devices return their status too.
 func (m *Monitor) statuses(ctx context.Context, devices []devicemapper.Device) []status {
 	var list []status
 	var asked []string
@@ -255,11 +254,11 @@ func (m *Monitor) statuses(ctx context.Context, devices []devicemapper.Device) [
 	return list
 }
 
-// hasState tells whether the status of a target says more than that the device is there. That of a thin volume does
-// not, and it waits for its pool.
+// hasState returns true if the status of a target is of interest. The status of a thin volume is not, and it can
+// block on its pool.
 func hasState(kind string) bool { return kind == "thin-pool" || kind == "raid" || kind == "mirror" }
 
-// volumes takes in what pools, RAID volumes and mirrors say.
+// volumes adds the statuses of pools, RAID volumes and mirrors.
 func (s *Snapshot) volumes(list []status) {
 	s.Pools = map[string]devicemapper.ThinPool{}
 	s.RAIDs = map[string]devicemapper.RAID{}
@@ -270,7 +269,7 @@ func (s *Snapshot) volumes(list []status) {
 		for _, target := range volume.targets {
 			err = errors.Join(err, s.take(volume.name, target))
 		}
-		// One that was removed meanwhile is not there.
+		// The device may have been removed meanwhile.
 		if err != nil && !errors.Is(err, devicemapper.ErrNotFound) {
 			s.Unreadable[volume.name] = err
 		}
@@ -284,7 +283,7 @@ func (s *Snapshot) take(name string, target devicemapper.Target) error {
 	case "raid":
 		return take(s.RAIDs, name, target, devicemapper.ParseRAID)
 	case "mirror":
-		// A move of several segments has one target for each, and the lines of what stays where it is.
+		// A move of several segments has one mirror target for each, and linear targets for the extents that stay.
 		return take(s.Mirrors, fmt.Sprintf("%s at %d", name, target.Start), target, devicemapper.ParseMirror)
 	}
 	return nil

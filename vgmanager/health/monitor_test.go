@@ -14,7 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 )
 
-// mapper is what a test lets the kernel say.
+// mapper simulates the kernel.
 type mapper struct {
 	devices []devicemapper.Device
 	err     error
@@ -54,7 +54,7 @@ func pool(data, metadata int, mode string) string {
 	return fmt.Sprintf("1 %d/100 %d/100 - %s discard_passdown queue_if_no_space - 1024", metadata, data, mode)
 }
 
-// watched is a monitor whose rounds a test makes.
+// watched is a monitor whose rounds the test runs.
 type watched struct {
 	*Monitor
 	mapper  *mapper
@@ -80,7 +80,7 @@ func newWatched() *watched {
 	return w
 }
 
-// rounds makes some.
+// rounds runs n rounds.
 func (w *watched) rounds(t *testing.T, n int) {
 	t.Helper()
 	for range n {
@@ -91,7 +91,7 @@ func (w *watched) rounds(t *testing.T, n int) {
 func TestWhatIsTold(t *testing.T) {
 	tests := map[string]struct {
 		change func(*watched)
-		rounds int // within which it must be told
+		rounds int // maximum number of rounds until the notification
 		want   int
 	}{
 		"nothing":             {func(*watched) {}, 5, 0},
@@ -326,7 +326,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// BenchmarkRound is about 1,000 thin volumes in one pool, without what the kernel itself needs.
+// BenchmarkRound runs a round with 1,000 thin volumes in one pool, without the time in the kernel.
 func BenchmarkRound(b *testing.B) {
 	w := newWatched()
 	for i := range 1000 {
@@ -351,7 +351,7 @@ func TestUnknown(t *testing.T) {
 	if err := w.Unknown("vg1"); err == nil || !strings.Contains(err.Error(), "vg1-p-tpool") {
 		t.Errorf("got %v", err)
 	}
-	// vg1-p would be the group of which device-mapper says vg1--p.
+	// The group vg1-p has the name vg1--p in device-mapper.
 	if err := errors.Join(w.Unknown("vg"), w.Unknown("vg1-p")); err != nil {
 		t.Errorf("of other groups: %v", err)
 	}

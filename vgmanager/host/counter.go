@@ -8,17 +8,18 @@ import (
 	"unicode"
 )
 
-// Counter counts started processes, exactly, by command. It is safe for concurrent use.
+// Counter counts the processes that were started, by command. It is safe for concurrent use.
 type Counter struct {
 	mu       sync.Mutex
 	commands map[string]Statistics
 }
 
-// Statistics are about the processes of one command.
+// Statistics describes the processes of one command.
 type Statistics struct {
-	// Started were started. Ended of them have ended, Failed of those with an error, at their time limit too.
+	// Started, Ended and Failed count processes. Failed is the part of Ended that returned an error, timeouts
+	// included.
 	Started, Ended, Failed uint64
-	// Took is the time of those that ended, together.
+	// Took is the total run time of the processes that ended.
 	Took time.Duration
 }
 
@@ -45,7 +46,7 @@ func (c *Counter) ended(label string, took time.Duration, failed bool) {
 	})
 }
 
-// Total returns the number of all processes.
+// Total returns the number of processes started by all commands.
 func (c *Counter) Total() uint64 {
 	var sum uint64
 	for _, s := range c.Statistics() {
@@ -54,7 +55,7 @@ func (c *Counter) Total() uint64 {
 	return sum
 }
 
-// ByCommand returns the number of processes of each command, for example "lsblk" or "lvm lvcreate".
+// ByCommand returns the number of processes started by each command, for example "lsblk" or "lvm lvcreate".
 func (c *Counter) ByCommand() map[string]uint64 {
 	counts := map[string]uint64{}
 	for command, s := range c.Statistics() {
@@ -63,15 +64,15 @@ func (c *Counter) ByCommand() map[string]uint64 {
 	return counts
 }
 
-// Statistics returns what is known of each command.
+// Statistics returns a copy of the statistics of each command.
 func (c *Counter) Statistics() map[string]Statistics {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.commands)
 }
 
-// label is the program's base name, and the sub-command if its first argument is one. The set of labels is small: paths
-// and options never become part of it.
+// label returns the base name of the program, followed by the subcommand if the first argument is one. Paths and
+// options are never part of a label, so the set of labels stays small.
 func label(name string, args []string) string {
 	base := filepath.Base(name)
 	if len(args) > 0 && args[0] != "" && unicode.IsLower(rune(args[0][0])) {

@@ -1,5 +1,5 @@
-// Package host runs programs of the node. It is the only place of the product that starts a process, and it starts
-// no shell.
+// Package host runs programs on the node. It is the only package of the product that starts processes. It does not
+// start a shell.
 package host
 
 import (
@@ -16,43 +16,43 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// Limits of one command. A caller that wants less sets a deadline on its context; nobody can have more output.
+// Limits of one command. A caller can set a shorter deadline on its context. It cannot raise the output limits.
 const (
 	// DefaultTimeout is the time limit of a command whose context has no deadline.
 	DefaultTimeout = 2 * time.Minute
-	// killDelay is the time between SIGTERM and SIGKILL. LVM holds signals back while it commits metadata, which may
-	// take long on a busy disk; a kill in that moment is what leaves a volume group half written.
+	// killDelay is the time between SIGTERM and SIGKILL. LVM blocks signals while it commits metadata, which can take
+	// long on a busy disk. SIGKILL during a commit can leave the metadata of a volume group half written.
 	killDelay = time.Minute
-	// maxOutput is the most that a command may print on stdout. A report of 10,000 logical volumes has about 6 MiB.
+	// maxOutput is the maximum size of stdout in bytes. A report of 10,000 logical volumes has about 6 MiB.
 	maxOutput = 32 << 20
-	// maxStderr is how much of stderr is kept; the rest is dropped.
+	// maxStderr is the number of bytes of stderr that are kept. The rest is dropped.
 	maxStderr = 16 << 10
 )
 
-// ErrOutputTooLong: the command printed more than maxOutput, so what was read is not all of it.
+// ErrOutputTooLong is returned if a command prints more than maxOutput to stdout. The output is then incomplete.
 var ErrOutputTooLong = errors.New("output is longer than the limit of 32 MiB")
 
-// Runner runs one program and returns what it printed on stdout.
+// Runner runs one program and returns its stdout.
 //
-// The name is an absolute path. A program that does not start, ends with another exit code than 0, is ended by its time
-// limit or prints too much gives an *Error, and no output: what a failed command printed must not be read.
+// The name is an absolute path. Run returns an *Error and no output if the program does not start, exits with a code
+// other than 0, reaches its time limit or prints too much. The output of a failed command must not be used.
 type Runner interface {
 	Run(ctx context.Context, name string, args ...string) ([]byte, error)
 }
 
-// Error is a command that failed.
+// Error describes a command that failed.
 type Error struct {
-	// Command is the command without the way into the host's namespaces.
+	// Command is the command line without the nsenter prefix.
 	Command string
 	// ExitCode is -1 if the program did not start or was ended by a signal.
 	ExitCode int
-	// Stderr is the beginning of what it printed on stderr, without surrounding space.
+	// Stderr is the beginning of stderr, without surrounding white space.
 	Stderr string
-	// Err is the cause below: *exec.ExitError, context.DeadlineExceeded, ErrOutputTooLong, …
+	// Err is the cause: *exec.ExitError, context.DeadlineExceeded, ErrOutputTooLong, and so on.
 	Err error
 }
 
-// Error names the command, the cause and what the program said about it.
+// Error returns the command, the cause and the stderr of the program.
 func (e *Error) Error() string {
 	if e.Stderr == "" {
 		return fmt.Sprintf("%s: %v", e.Command, e.Err)
@@ -63,12 +63,12 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Local runs programs in the namespaces of this process: for a process that runs on the node itself.
+// Local runs programs in the namespaces of this process. It is for a process that runs directly on the node.
 type Local struct {
 	started Counter
 }
 
-// NewLocal returns a Runner for a process that runs on the node itself, not in a container.
+// NewLocal returns a Runner for a process that runs directly on the node, not in a container.
 func NewLocal() *Local { return &Local{} }
 
 // Run implements Runner.
@@ -77,14 +77,14 @@ func (l *Local) Run(ctx context.Context, name string, args ...string) ([]byte, e
 	return out, err
 }
 
-// RunAccepting is Run for a program whose exit code is a part of its answer: one that accepted says yes to is no
-// failure, and is returned.
+// RunAccepting is Run for a program whose exit code is part of its result. An exit code for which accepted returns
+// true is not an error. RunAccepting returns the exit code.
 func (l *Local) RunAccepting(ctx context.Context, accepted func(code int) bool, name string,
 	args ...string) ([]byte, int, error) {
 	return run(ctx, &l.started, nil, accepted, name, args)
 }
 
-// Started returns the counter of the processes that were started.
+// Started returns the counter of started processes.
 func (l *Local) Started() *Counter { return &l.started }
 
 // Namespace runs the node's own programs from a privileged container with hostPID.
@@ -95,9 +95,9 @@ type Namespace struct {
 // NewNamespace returns a Runner for a privileged container with hostPID.
 func NewNamespace() *Namespace { return &Namespace{} }
 
-// enterHost is the way into the mount, UTS, IPC and network namespaces of the node's first process.
-// Not -p: with hostPID the container is in the node's PID namespace already, and with -p nsenter would fork and wait,
-// so that a signal at the time limit ends nsenter and leaves LVM running. Without it nsenter becomes the program.
+// enterHost enters the mount, UTS, IPC and network namespaces of PID 1 of the node. It does not use -p: with hostPID
+// the container already is in the PID namespace of the node. With -p, nsenter forks and waits, so SIGTERM at the time
+// limit ends nsenter and leaves LVM running. Without -p, nsenter execs the program.
 var enterHost = []string{"/usr/bin/nsenter", "-t", "1", "-m", "-u", "-i", "-n", "--"}
 
 // Run implements Runner.
@@ -106,18 +106,18 @@ func (n *Namespace) Run(ctx context.Context, name string, args ...string) ([]byt
 	return out, err
 }
 
-// Started returns the counter of the processes that were started.
+// Started returns the counter of started processes.
 func (n *Namespace) Started() *Counter { return &n.started }
 
-// Prefixed runs every program as one command: what it was given, with the arguments of the program behind it. It is for
-// configurations that say how LVM is to be run.
+// Prefixed runs one configured command for every program and appends the arguments of the program to it. It is for
+// configurations that specify how to run LVM.
 type Prefixed struct {
 	started Counter
 	command []string
 }
 
-// NewPrefixed returns a Runner for a command, whose first word is an absolute path and whose last is the program
-// itself.
+// NewPrefixed returns a Runner for a command. The first word must be an absolute path. The last word is the program
+// itself; the words before it are its prefix.
 func NewPrefixed(command []string) (*Prefixed, error) {
 	if len(command) == 0 || !filepath.IsAbs(command[0]) {
 		return nil, errors.New("the first word must be the absolute path of a program")
@@ -125,13 +125,13 @@ func NewPrefixed(command []string) (*Prefixed, error) {
 	return &Prefixed{command: command}, nil
 }
 
-// Run implements Runner. The command that was given says which program runs.
+// Run implements Runner. It ignores the name and runs the configured command.
 func (p *Prefixed) Run(ctx context.Context, _ string, args ...string) ([]byte, error) {
 	out, _, err := run(ctx, &p.started, p.command[:len(p.command)-1], success, p.command[len(p.command)-1], args)
 	return out, err
 }
 
-// success accepts no other exit code than 0, which always is.
+// success accepts no exit code besides 0, which is always accepted.
 func success(int) bool { return false }
 
 func run(ctx context.Context, counter *Counter, prefix []string, accepted func(int) bool, name string,
@@ -176,10 +176,10 @@ func run(ctx context.Context, counter *Counter, prefix []string, accepted func(i
 	return nil, failure.ExitCode, failure
 }
 
-// fallback is for commands whose context has no logger.
+// fallback is the logger for commands whose context has no logger.
 var fallback atomic.Pointer[logr.Logger]
 
-// SetLogger sets the logger for commands whose context has none. Without it they are not logged.
+// SetLogger sets the logger for commands whose context has none. Without it, these commands are not logged.
 func SetLogger(logger logr.Logger) { fallback.Store(&logger) }
 
 func loggerOf(ctx context.Context) logr.Logger {
@@ -192,20 +192,19 @@ func loggerOf(ctx context.Context) logr.Logger {
 	return logr.Discard()
 }
 
-// command has no stdin: LVM answers its own questions with no when there is nobody to ask.
+// command returns a command without stdin. If LVM asks a question and has no stdin, it takes "no" as the answer.
 func command(ctx context.Context, prefix []string, name string, args []string) *exec.Cmd {
 	argv := append(append(append([]string{}, prefix...), name), args...)
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	// The environment of the container means nothing to the node's programs; C is the language of the messages that
-	// packages above recognize.
+	// The environment of the container does not apply to the node's programs. Callers parse messages in the C locale.
 	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/"}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = killDelay
 	return cmd
 }
 
-// wait gives the time limit as the cause when it ended the program, and takes no offense at a daemon (dmeventd) that
-// the program left behind with its stdout.
+// wait waits for cmd to end. If the context ended the program, the error wraps ctx.Err(). If the program succeeded
+// and left a daemon (dmeventd) behind that keeps stdout open, wait returns no error.
 func wait(ctx context.Context, cmd *exec.Cmd, accepted func(int) bool) error {
 	err := cmd.Wait()
 	switch {

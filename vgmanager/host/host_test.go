@@ -15,7 +15,7 @@ import (
 	"github.com/go-logr/logr/funcr"
 )
 
-// script writes an executable shell script for a test.
+// script writes an executable shell script and returns its path.
 func script(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "program")
@@ -49,7 +49,7 @@ func TestLocalGivesNoOutputOfAFailedCommand(t *testing.T) {
 func TestLocalSendsSIGTERMAtTheTimeLimit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	// The trap only runs for SIGTERM, so the text on stderr proves which signal came.
+	// The trap runs only for SIGTERM, so the text on stderr proves that SIGTERM was sent.
 	_, err := NewLocal().Run(ctx, script(t, "trap 'echo terminated >&2; exit 3' TERM; sleep 10 >/dev/null 2>&1 & wait"))
 	failure := &Error{}
 	if !errors.As(err, &failure) || !errors.Is(err, context.DeadlineExceeded) {

@@ -2,8 +2,8 @@ package host
 
 import "bytes"
 
-// bounded keeps the first limit bytes that are written to it, and takes the rest so that the program does not block.
-// The buffer is not embedded: its ReadFrom would let io.Copy go round the limit.
+// bounded keeps the first limit bytes that are written to it and discards the rest, so that the program does not
+// block. The buffer is not embedded, because io.Copy would use its ReadFrom and bypass the limit.
 type bounded struct {
 	kept     bytes.Buffer
 	limit    int

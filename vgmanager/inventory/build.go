@@ -1,4 +1,4 @@
-// Package inventory publishes what block devices this node has, used or not, with what is against each.
+// Package inventory publishes the block devices of this node, used or not, with the reasons against each.
 //
 // It changes nothing on the node.
 package inventory
@@ -20,24 +20,24 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
 )
 
-// Input is what the list is made of.
+// Input is the data for the list.
 type Input struct {
 	Devices []device.Device
 	Report  *lvm.Report
-	// Looks are the device classes of the node.
+	// Looks are the device classes of the node, with their observations.
 	Looks []volumegroup.Look
-	// Probed are the devices that were read, with what was found.
+	// Probed are the devices that were read, with the reasons found.
 	Probed map[device.Number][]device.Reason
-	// Failing are the devices that give errors or do not answer.
+	// Failing are the devices that return errors or do not respond.
 	Failing map[device.Number]error
-	// Known are the physical volumes that the node's volume groups had when they were last seen, by group.
+	// Known are the last known physical volumes of the node's volume groups, by group.
 	Known map[string][]v1alpha1.PhysicalVolumeStatus
-	// Before is the last list.
+	// Before is the previous list.
 	Before []v1alpha1.DeviceStatus
 	Now    time.Time
 }
 
-// Build returns the list, sorted by name, within the budget, and how many devices had to be left out.
+// Build returns the list, sorted by name and within the budget, and the number of omitted devices.
 func Build(in Input) ([]v1alpha1.DeviceStatus, int32) {
 	b := listing{Input: in, pvs: volumegroup.PhysicalVolumes(in.Report), identities: device.Identities(in.Devices)}
 	var list []v1alpha1.DeviceStatus
@@ -62,7 +62,7 @@ type listing struct {
 	identities map[device.Number]string
 }
 
-// present is the entry of a device that is there.
+// present returns the entry of a device that is attached.
 func (b *listing) present(d device.Device) v1alpha1.DeviceStatus {
 	reasons := b.reasons(d)
 	entry := v1alpha1.DeviceStatus{
@@ -91,7 +91,7 @@ func (b *listing) present(d device.Device) v1alpha1.DeviceStatus {
 	return entry
 }
 
-// reasons are all that is against the device itself, whatever the device class.
+// reasons returns all reasons against the device that do not depend on a device class.
 func (b *listing) reasons(d device.Device) []device.Reason {
 	reasons := append(device.Explain(d, b.pvs), device.Remarks(d)...)
 	for _, r := range b.Probed[d.Number] {
@@ -105,14 +105,14 @@ func (b *listing) reasons(d device.Device) []device.Reason {
 	return reasons
 }
 
-// The codes by which a state is known; the first state that has one of the reasons is taken.
+// Codes that determine the state. The first state with one of the reasons applies.
 var (
 	unknownCodes = []device.Code{device.ProbeError, device.Unreadable}
 	inUseCodes   = []device.Code{
 		device.InVolumeGroup, device.Mounted, device.SwapInUse, device.HasHolders, device.IsOSDisk, device.Busy,
 		device.MultipathMember, device.KubernetesLoop,
 	}
-	// harmless are no reasons against a device that somebody names.
+	// harmless are reasons that do not exclude a device.
 	harmless = []device.Code{device.NoStablePath}
 )
 
@@ -149,7 +149,7 @@ func (b *listing) eligibility(d device.Device) []v1alpha1.DeviceEligibility {
 	return list
 }
 
-// signatures are what udev knows and what was found by reading.
+// signatures returns the signatures that udev knows and those that were found by reading the device.
 func signatures(d device.Device, reasons []device.Reason) []v1alpha1.DeviceSignature {
 	var list []v1alpha1.DeviceSignature
 	add := func(s device.Signature) {
@@ -178,8 +178,7 @@ func inFolder(links []string, folder string) []string {
 	return list
 }
 
-// firstSeen keeps the time of the last list. A device without an identity is known by its name for as long as the name
-// stays.
+// firstSeen returns the time from the previous list. A device without an identity is identified by its name.
 func (b *listing) firstSeen(entry v1alpha1.DeviceStatus) *metav1.Time {
 	for i := range b.Before {
 		if old := &b.Before[i]; old.FirstSeen != nil && same(*old, entry) {
@@ -197,8 +196,8 @@ func same(a, b v1alpha1.DeviceStatus) bool {
 	return a.Name == b.Name
 }
 
-// missing are the devices of volume groups of this product that are not there. They stay in the list until the group
-// does without them.
+// missing returns the missing devices of volume groups of this product. They stay in the list until they are removed
+// from the group.
 func (b *listing) missing(present []v1alpha1.DeviceStatus) []v1alpha1.DeviceStatus {
 	var list []v1alpha1.DeviceStatus
 	for i := range b.Report.VGs {
@@ -257,11 +256,12 @@ func (b *listing) lost(group string, pv lvm.PV) v1alpha1.DeviceStatus {
 	return entry
 }
 
-// budget of the list as JSON, in bytes. The object must stay below 256 KiB with the volume groups in it.
+// budget is the maximum size of the list as JSON, in bytes. The object with the volume groups must stay below 256
+// KiB.
 const budget = 216 << 10
 
-// fit cuts the list down to the budget: first what is there twice or can be looked up, then whole entries of devices
-// that nobody can use and nothing of this product uses.
+// fit reduces the list to the budget. It first removes duplicate details and details that are available elsewhere,
+// and then entries of devices that cannot be used and are not used by this product.
 func fit(list []v1alpha1.DeviceStatus) ([]v1alpha1.DeviceStatus, int32) {
 	for _, shrink := range []func(*v1alpha1.DeviceStatus){nil, withoutMessages, withOneLink, bare} {
 		if shrink != nil {
@@ -301,7 +301,7 @@ func bare(d *v1alpha1.DeviceStatus) {
 	}
 }
 
-// omit leaves out devices, the least interesting first.
+// omit removes devices, the least important first.
 func omit(list []v1alpha1.DeviceStatus) ([]v1alpha1.DeviceStatus, int32) {
 	order := make([]int, len(list))
 	for i := range order {
@@ -326,7 +326,7 @@ func omit(list []v1alpha1.DeviceStatus) ([]v1alpha1.DeviceStatus, int32) {
 	return kept, int32(len(list) - len(kept))
 }
 
-// rank is low for what an administrator has to see.
+// rank returns the importance of a device. Lower values are more important for an administrator.
 func rank(d v1alpha1.DeviceStatus) int {
 	eligible := slices.ContainsFunc(d.Eligibility, func(e v1alpha1.DeviceEligibility) bool { return e.Eligible })
 	switch {
@@ -345,7 +345,7 @@ func rank(d v1alpha1.DeviceStatus) int {
 func sizeOf(v any) int {
 	data, err := json.Marshal(v)
 	if err != nil {
-		// These types always encode.
+		// These types always encode without error.
 		return budget
 	}
 	return len(data)

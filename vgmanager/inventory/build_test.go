@@ -32,7 +32,7 @@ func edit(d device.Device, change func(*device.Device)) device.Device {
 	return d
 }
 
-// ours is a volume group of this product on the disk b, and on one that is missing.
+// ours returns a volume group of this product on the disk b and on a missing disk.
 func ours() lvm.VG {
 	return lvm.VG{Name: "vg1", UUID: "vg", Tags: []string{"lvms"}, Attr: "wz-pn-", MissingPVs: 1, PVs: []lvm.PV{
 		{Name: "/dev/sdb", UUID: "pv-b", VGName: "vg1", Major: 8, Minor: 1, Size: 10 << 30, InUse: true},
@@ -141,7 +141,7 @@ func TestDeviceThatGoesAndComesBack(t *testing.T) {
 	if !cmp.Equal(gone, later) {
 		t.Errorf("a device that stays away changes: %s", cmp.Diff(gone, later))
 	}
-	// It comes back under another name, and another disk has the old one.
+	// It returns with another name, and another disk has the old name.
 	renamed := edit(disk("e"), func(d *device.Device) { d.Serial = "serial-c" })
 	whole.PVs[1].Name = "/dev/sde"
 	whole.PVs[1].Minor = 4

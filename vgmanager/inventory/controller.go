@@ -38,17 +38,17 @@ type Devices interface {
 	Probe(ctx context.Context, d device.Device, ignore ...string) []device.Reason
 }
 
-// Health is what is known about devices between two looks.
+// Health is the health of devices between two observations.
 type Health interface {
 	Failing() map[device.Number]error
 }
 
-// Options are what a Reconciler needs.
+// Options configures a Reconciler.
 type Options struct {
 	Client client.Client
 	// Node is the name of this node.
 	Node string
-	// Namespace of the product's objects.
+	// Namespace is the namespace of the product's objects.
 	Namespace string
 	// Cluster is the identity of the Kubernetes cluster.
 	Cluster string
@@ -57,18 +57,18 @@ type Options struct {
 	Health  Health
 }
 
-// Reconciler keeps the list of devices in the node status true.
+// Reconciler keeps the list of devices in the node status up to date.
 type Reconciler struct {
 	Options
 	now  func() time.Time
 	wake chan event.GenericEvent
-	last atomic.Int64 // of the last call of Wake or Changed, in nanoseconds of Unix time
-	// looking is a look that may never end.
+	last atomic.Int64 // time of the last call of Wake or Changed, in nanoseconds of Unix time
+	// looking runs the observations, which may never end.
 	looking *bounded.Calls
-	// settling: a look is coming for what this agent changed.
+	// settling: an observation is scheduled for a change by this agent.
 	settling atomic.Bool
-	// probed are the results of reading devices that nothing is known against, by fingerprint: such a device is read
-	// again only when something about it changed, or something happened.
+	// probed are the results of reading devices that have no other reasons, by device number. Such a device is read
+	// again only after its fingerprint changed or a new observation was requested.
 	probed map[device.Number]probe
 }
 
@@ -87,16 +87,16 @@ func New(o Options) *Reconciler {
 }
 
 const (
-	// resync is how often the truth is looked at when nothing happens.
+	// resync is the interval of observations without an event.
 	resync = time.Minute
-	// maxAge of a look; less than resync, and shared with the volume groups.
+	// maxAge is the maximum age of a report. It is less than resync, and shared with the volume groups.
 	maxAge = 50 * time.Second
-	// whileWaiting is for the operator to make the node status.
+	// whileWaiting is the delay while the operator must create the node status.
 	whileWaiting = 10 * time.Second
-	// afterConflict lets the cache catch up.
+	// afterConflict gives the cache time to catch up.
 	afterConflict = time.Second
-	// settling is how long changes of our own may take. More of them follow, and each ends with a look that serves here
-	// too.
+	// settling is the delay after a change by this agent. More changes usually follow, and each ends with an
+	// observation whose result is shared.
 	settling = 2 * time.Second
 )
 
@@ -104,7 +104,7 @@ const (
 // +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=lvm.topolvm.io,namespace=openshift-lvm-storage,resources=lvmvolumegroupnodestatuses/status,verbs=patch
 
-// Reconcile writes the list if it changed.
+// Reconcile writes the list of devices if it changed.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	nodeStatus := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Node}, nodeStatus)
@@ -129,11 +129,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: resync}, nil
 }
 
-// lookLimit is how long a look may take: more than all that it waits for together.
+// lookLimit is the time limit of an observation. It exceeds the sum of all limits within the observation.
 const lookLimit = 4 * time.Minute
 
-// lookInTime returns the status after a look. One that does not end is told as such, and no other one is begun
-// meanwhile.
+// lookInTime returns the status after an observation. If the observation does not end in time, the status reports
+// that, and no other observation starts meanwhile.
 func (r *Reconciler) lookInTime(ctx context.Context,
 	before *v1alpha1.LVMVolumeGroupNodeStatus) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	type answer struct {
@@ -154,7 +154,7 @@ func (r *Reconciler) lookInTime(ctx context.Context,
 	return next, err
 }
 
-// noteTime notes the time of a look in a status that is written anyway, or whose time is old.
+// noteTime sets the time of the observation if the status changes anyway or its time is old.
 func (r *Reconciler) noteTime(before, next *v1alpha1.LVMVolumeGroupNodeStatus) {
 	last := before.Status.LastObserved
 	if last != nil && r.now().Sub(last.Time) < v1alpha1.ObservationInterval &&
@@ -165,7 +165,8 @@ func (r *Reconciler) noteTime(before, next *v1alpha1.LVMVolumeGroupNodeStatus) {
 	next.Status.LastObserved = &now
 }
 
-// look puts the devices into the status. When the node cannot be looked at, the list stays as it was and is marked.
+// look updates the devices in the status. If the node cannot be observed, the list stays and a condition reports the
+// error.
 func (r *Reconciler) look(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) error {
 	in, err := r.observe(ctx)
 	if err != nil {
@@ -215,7 +216,7 @@ func (r *Reconciler) observe(ctx context.Context) (Input, error) {
 	}, nil
 }
 
-// looks are the device classes of this node with what they see.
+// looks returns the device classes of this node, each with its observation.
 func (r *Reconciler) looks(ctx context.Context, report *lvm.Report,
 	devices []device.Device) ([]volumegroup.Look, error) {
 	node := &corev1.Node{}
@@ -245,12 +246,12 @@ func (r *Reconciler) looks(ctx context.Context, report *lvm.Report,
 	return looks, nil
 }
 
-// maxProbes is how many devices are read in one look. More are read in the next ones.
+// maxProbes is the maximum number of devices to read in one observation. The others are read in the next ones.
 const maxProbes = 32
 
-// probe reads the devices that nothing is known against, so that one is called available only after it was opened
-// exclusively and found blank. A device that was not read yet is Unknown for that time. All are read at once: one that
-// does not answer takes none of the others' time.
+// probe reads the devices that have no other reasons, so that a device is only reported as available after it was
+// opened exclusively and found blank. Until then its state is Unknown. Devices are read in parallel, so that one that
+// does not respond does not delay the others.
 func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map[device.Number]device.PV,
 	woken time.Time) map[device.Number][]device.Reason {
 	results := map[device.Number][]device.Reason{}
@@ -284,7 +285,7 @@ func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map
 	return results
 }
 
-// probeAll reads devices, all at once, and returns the results in their order.
+// probeAll reads devices in parallel and returns the results in their order.
 func (r *Reconciler) probeAll(ctx context.Context, devices []device.Device) [][]device.Reason {
 	results := make([][]device.Reason, len(devices))
 	var all sync.WaitGroup
@@ -303,7 +304,7 @@ func (r *Reconciler) write(ctx context.Context, before, after *v1alpha1.LVMVolum
 		client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// Changed asks for a look soon: this agent changed a volume group. It never blocks.
+// Changed requests an observation after this agent changed a volume group. It never blocks.
 func (r *Reconciler) Changed() {
 	r.last.Store(r.now().UnixNano())
 	if r.settling.CompareAndSwap(false, true) {
@@ -314,7 +315,7 @@ func (r *Reconciler) Changed() {
 	}
 }
 
-// Wake asks for a new look: a device came, went or changed. It never blocks.
+// Wake requests an observation after a device was added, removed or changed. It never blocks.
 func (r *Reconciler) Wake() {
 	r.last.Store(r.now().UnixNano())
 	r.ask()
@@ -324,6 +325,6 @@ func (r *Reconciler) ask() {
 	select {
 	case r.wake <- event.GenericEvent{Object: &v1alpha1.LVMVolumeGroupNodeStatus{}}:
 	default:
-		// One is waiting already, and it will manage this moment.
+		// A pending request also covers this one.
 	}
 }

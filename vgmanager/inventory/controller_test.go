@@ -28,14 +28,14 @@ func ptr(t time.Time) *metav1.Time {
 	return &m
 }
 
-// node is what the reconciler reads.
+// node simulates the devices, LVM and the health for the reconciler.
 type node struct {
 	mu         sync.Mutex
 	report     *lvm.Report
 	reportErr  error
 	devices    []device.Device
 	devicesErr error
-	hang       chan struct{} // until it is closed, if it is not nil
+	hang       chan struct{} // if not nil, reads block until it is closed
 	found      map[string][]device.Reason
 	probes     int
 	ages       []time.Duration
@@ -112,7 +112,7 @@ func (b *bench) status() v1alpha1.LVMVolumeGroupNodeStatusStatus {
 	return s.Status
 }
 
-// TestDiscoveryListsTheDevices is an LVMCluster without device classes: there is no LVMVolumeGroup.
+// TestDiscoveryListsTheDevices has an LVMCluster without device classes, so there is no LVMVolumeGroup.
 func TestDiscoveryListsTheDevices(t *testing.T) {
 	b := newBench(t)
 	if err := b.reconcile(); err != nil {
@@ -208,7 +208,8 @@ func TestManyNewDevicesAreReadInTurns(t *testing.T) {
 	}
 }
 
-// TestADeviceThatDoesNotAnswerIsUnknownAndAskedAgain has one device that does not answer for a while, beside others.
+// TestADeviceThatDoesNotAnswerIsUnknownAndAskedAgain has one device that temporarily does not respond, and others
+// that do.
 func TestADeviceThatDoesNotAnswerIsUnknownAndAskedAgain(t *testing.T) {
 	b := newBench(t)
 	const silent = "has not answered since 2026-01-01T00:00:00Z, and is neither used nor wiped until it does"
@@ -233,13 +234,14 @@ func TestADeviceThatDoesNotAnswerIsUnknownAndAskedAgain(t *testing.T) {
 	if err := b.reconcile(); err != nil || b.status().Devices[0].State != v1alpha1.DeviceAvailable {
 		t.Errorf("it answers again: got %+v, %v", b.status().Devices[0], err)
 	}
-	// The other device was read once, the one that did not answer each time.
+	// The other device was read once. The one that did not respond was read each time.
 	if b.node.probes != 4 {
 		t.Errorf("%d probes, want 4", b.node.probes)
 	}
 }
 
-// TestTheTimeOfALookIsWrittenNowAndThen: with each change, else every ten minutes, and never for a look that failed.
+// TestTheTimeOfALookIsWrittenNowAndThen checks that the time is written with each change and otherwise every ten
+// minutes, but never after a failed observation.
 func TestTheTimeOfALookIsWrittenNowAndThen(t *testing.T) {
 	b := newBench(t)
 	at := func(what string, later time.Duration, want time.Time, writes int) {
@@ -262,7 +264,7 @@ func TestTheTimeOfALookIsWrittenNowAndThen(t *testing.T) {
 	at("well again", time.Minute, noon.Add(33*time.Minute), 5)
 }
 
-// TestALookThatDoesNotEndIsTold has the list of devices hang whatever its own limits are.
+// TestALookThatDoesNotEndIsTold blocks the list of devices beyond its time limits.
 func TestALookThatDoesNotEndIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

@@ -17,13 +17,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// TestLabTwoHundredDevices lists a node with 200 devices, one of which gives errors only.
+// TestLabTwoHundredDevices lists a node with 200 devices, one of which only returns errors.
 func TestLabTwoHundredDevices(t *testing.T) {
 	disk, _, _ := strings.Cut(os.Getenv("LVMS_TEST_DISKS"), ",")
 	if disk == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node")
 	}
-	const count, sectors = 200, 40960 // 20 MiB each, all on the same 20 MiB: nobody writes.
+	const count, sectors = 200, 40960 // 20 MiB each, all on the same 20 MiB, which nothing writes
 	t.Cleanup(func() { _ = exec.Command("/usr/sbin/dmsetup", "remove_all", "--force").Run() })
 	for i := range count {
 		table := fmt.Sprintf("0 %d linear %s 2048", sectors, disk)

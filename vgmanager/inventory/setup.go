@@ -31,19 +31,19 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// own is the one request there is.
+// own returns the only request.
 func (r *Reconciler) own(context.Context, client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: r.Namespace, Name: r.Node}}}
 }
 
-// onlyCreated lets pass that the operator made the node status. The cache has no other than this node's.
+// onlyCreated accepts the creation of the node status. The cache only has the one of this node.
 var onlyCreated = predicate.Funcs{
 	UpdateFunc:  func(event.UpdateEvent) bool { return false },
 	DeleteFunc:  func(event.DeleteEvent) bool { return false },
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// labelsChanged lets pass that a nodeSelector may match now.
+// labelsChanged accepts changes of labels, which a nodeSelector may match.
 var labelsChanged = predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	UpdateFunc: func(e event.UpdateEvent) bool {

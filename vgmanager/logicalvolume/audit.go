@@ -26,67 +26,67 @@ import (
 )
 
 const (
-	// auditInterval is how often objects and logical volumes are compared when nothing happens. That starts no process.
+	// auditInterval is the interval of audits without a change. An audit starts no process.
 	auditInterval = time.Minute
-	// auditGap is the least time between two audits.
+	// auditGap is the minimum time between two audits.
 	auditGap = 2 * time.Second
-	// settleTime is how long something must have been an orphan before it is called one: what is being made or removed
-	// is none.
+	// settleTime is how long something must be an orphan before it is reported. Volumes that are being created or
+	// removed are not orphans.
 	settleTime = 30 * time.Second
-	// blindAudits is after how many audits in a row that could not read the volumes their metrics are no longer told.
+	// blindAudits is the number of consecutive audits that cannot read the volumes after which their metrics end.
 	blindAudits = 3
 )
 
-// States are the logical volumes of this node as they are: lvmd.Engine.
+// States returns the state of the logical volumes of this node. lvmd.Engine implements it.
 type States interface {
-	// Volumes returns those of all classes; and every class, with the reason if it cannot be seen.
+	// Volumes returns the volumes of all classes. It also returns every class, with an error if the class is not
+	// available.
 	Volumes(ctx context.Context) (volumes []lvmd.VolumeState, classes map[string]error, err error)
 	Subscribe(changed func())
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
 }
 
-// FileSystems are those that are mounted on this node: driver.FileSystems.
+// FileSystems checks the mounted file systems of this node. driver.FileSystems implements it.
 type FileSystems interface {
-	// Problems returns what is wrong with the file systems of devices ("MAJOR:MINOR"), which come with the names of
-	// their volumes.
+	// Problems returns what is wrong with the file systems of devices, by "MAJOR:MINOR". The argument has the names
+	// of their volumes.
 	Problems(ctx context.Context, volumes map[string]string) (map[string]string, error)
 }
 
-// Auditor compares objects with logical volumes. It tells of what has no counterpart or nobody who uses it, and writes
-// on each object what is wrong with its logical volume. It tags the logical volumes that an older version has made. It
-// removes nothing. It is a prometheus.Collector too.
+// Auditor compares LogicalVolume objects with logical volumes. It reports orphans, writes the problems of a logical
+// volume to its object, and tags the logical volumes that an older version created. It removes nothing. It implements
+// prometheus.Collector.
 type Auditor struct {
 	AuditorOptions
 	now     func() time.Time
 	notices chan struct{}
 
-	// since is when something was first found without a counterpart; told are those of which an event has told. Only
-	// audit uses them.
+	// since is when an orphan was first found. told has the orphans with an event. Only audit uses them.
 	since map[string]time.Time
 	told  map[string]bool
-	// others are the logical volumes of objects of other nodes, and when that was last looked up.
+	// others are the logical volumes of objects of other nodes, with the time of the last lookup.
 	others map[string]time.Time
 
 	mu      sync.Mutex
 	orphans map[string][]v1alpha1.OrphanStatus // by device class
-	count   map[string]int                     // of logical volumes, by device class
+	count   map[string]int                     // logical volumes by device class
 	volumes []volumeMetrics                    // at most MaxVolumes
-	broken  []volumeMetrics                    // of volumes with a broken file system, at most maxBroken
-	blind   int                                // audits since the volumes could be read
+	broken  []volumeMetrics                    // volumes with a broken file system, at most maxBroken
+	blind   int                                // consecutive audits that could not read the volumes
 }
 
-// AuditorOptions are what an Auditor needs.
+// AuditorOptions configures an Auditor.
 type AuditorOptions struct {
-	// Client reads LogicalVolumes and the Node from a cache, Live from the API server.
+	// Client reads LogicalVolumes and the Node from a cache. Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
-	// Node is the name of this node, Cluster the identity of the Kubernetes cluster.
+	// Node is the name of this node. Cluster is the identity of the Kubernetes cluster.
 	Node, Cluster string
 	States        States
-	// FileSystems may be nil: then no file system is looked at.
+	// FileSystems can be nil. Then file systems are not checked.
 	FileSystems FileSystems
 	Recorder    event.Recorder
-	// MaxVolumes is how many volumes have metrics of their own; 0 for none.
+	// MaxVolumes is the maximum number of volumes with their own metrics. 0 disables them.
 	MaxVolumes int
 }
 
@@ -101,7 +101,7 @@ func NewAuditor(o AuditorOptions) *Auditor {
 	return a
 }
 
-// Wake asks for an audit soon. It never blocks.
+// Wake requests an audit. It never blocks.
 func (a *Auditor) Wake() {
 	select {
 	case a.notices <- struct{}{}:
@@ -109,14 +109,14 @@ func (a *Auditor) Wake() {
 	}
 }
 
-// Orphans returns those of a device class, sorted.
+// Orphans returns the sorted orphans of a device class.
 func (a *Auditor) Orphans(class string) []v1alpha1.OrphanStatus {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.orphans[class])
 }
 
-// NeedLeaderElection tells the manager that every node has its own.
+// NeedLeaderElection returns false, because every node has an Auditor.
 func (a *Auditor) NeedLeaderElection() bool { return false }
 
 // Start audits until ctx ends. It implements manager.Runnable.
@@ -139,9 +139,9 @@ func (a *Auditor) Start(ctx context.Context) error {
 	}
 }
 
-// audit looks once. What cannot be seen is not missing.
+// audit runs one audit. A volume in a class that is not available does not count as missing.
 func (a *Auditor) audit(ctx context.Context) error {
-	// The objects are read last: one comes before its logical volume, and goes after it.
+	// The objects are read last, because an object is created before its logical volume and deleted after it.
 	volumes, classes, err := a.States.Volumes(ctx)
 	a.noteRead(err)
 	if err != nil {
@@ -163,7 +163,7 @@ func (a *Auditor) audit(ctx context.Context) error {
 	return errors.Join(a.mark(ctx, objects, conditions(volumes, classes, objects)), a.adopt(ctx, volumes, objects))
 }
 
-// lookAtFileSystems adds to the condition of each volume what is wrong with its file system, and notes it for the
+// lookAtFileSystems adds the problems of its file system to the condition of each volume, and stores them for the
 // metric.
 func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []lvmd.VolumeState) error {
 	if a.FileSystems == nil {
@@ -207,17 +207,18 @@ func (a *Auditor) noteRead(err error) {
 	}
 }
 
-// orphan is one with its device class.
+// orphan is an orphan with its device class.
 type orphan struct {
 	class string
-	// object is the name of the LogicalVolume that a logical volume was made for, as its tags say.
+	// object is the name of the LogicalVolume for which the logical volume was created, according to its tags.
 	object string
 	v1alpha1.OrphanStatus
 }
 
 func (o orphan) key() string { return o.class + "/" + string(o.Kind) + "/" + o.Name }
 
-// compare returns what has no counterpart, and what the operator has marked as unclaimed.
+// compare returns logical volumes and objects without a counterpart, and objects that the operator marked as
+// unclaimed.
 func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []topolvmv1.LogicalVolume) []orphan {
 	wanted := map[string]bool{}
 	there := map[string]bool{}
@@ -263,13 +264,13 @@ func compare(volumes []lvmd.VolumeState, classes map[string]error, objects []top
 	return found
 }
 
-// othersAge is for how long a logical volume is taken to be that of another node's object: a volume group that moved
-// has many.
+// othersAge is how long the result of a lookup is used that found the object on another node, because a volume group
+// that was moved can have many volumes.
 const othersAge = 10 * time.Minute
 
-// withoutOthers leaves out the logical volumes of objects of other nodes: their volume group came here on its disks,
-// and may have been adopted. Their data is that of a PersistentVolume. What cannot be looked up is not called an orphan
-// either.
+// withoutOthers omits the logical volumes of objects of other nodes. Their volume group was moved to this node with
+// its disks and may have been adopted, and they hold the data of a PersistentVolume. It also omits volumes whose
+// lookup fails.
 func (a *Auditor) withoutOthers(ctx context.Context, found []orphan) []orphan {
 	others := map[string]time.Time{}
 	orphans := slices.DeleteFunc(found, func(o orphan) bool {
@@ -295,8 +296,8 @@ func (a *Auditor) withoutOthers(ctx context.Context, found []orphan) []orphan {
 	return orphans
 }
 
-// belongsToOther tells whether the object that a logical volume was made for is there, on another node. One without
-// tags is known by its name, which is the UID of its object.
+// belongsToOther returns true if the object of a logical volume exists and is on another node. A volume without tags
+// is identified by its name, which is the UID of its object.
 func (a *Auditor) belongsToOther(ctx context.Context, o orphan) (bool, error) {
 	_, volume, _ := strings.Cut(o.Name, "/")
 	if o.object != "" {
@@ -308,7 +309,7 @@ func (a *Auditor) belongsToOther(ctx context.Context, o orphan) (bool, error) {
 		return lv.Spec.NodeName != a.Node && name(lv) == volume, nil
 	}
 	if !uidPattern.MatchString(volume) {
-		return false, nil // Nothing of this product has such a name.
+		return false, nil // not a name of this product
 	}
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := a.Live.List(ctx, list); err != nil {
@@ -319,10 +320,11 @@ func (a *Auditor) belongsToOther(ctx context.Context, o orphan) (bool, error) {
 	}), nil
 }
 
-// uidPattern is the form of a UID of Kubernetes.
+// uidPattern matches a Kubernetes UID.
 var uidPattern = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// objectOf returns the name of the LogicalVolume that a logical volume was made for; "" for one of an older version.
+// objectOf returns the name of the LogicalVolume for which a logical volume was created. It returns "" for a volume
+// of an older version.
 func objectOf(tags []string) string {
 	for _, tag := range tags {
 		if object, ok := strings.CutPrefix(tag, v1alpha1.VolumeNameTagPrefix); ok {
@@ -341,7 +343,7 @@ func claimOf(tags []string) string {
 	return ""
 }
 
-// settle keeps those that have been orphans for a while.
+// settle keeps the orphans that were found for at least settleTime.
 func (a *Auditor) settle(found []orphan, classes map[string]error) {
 	since := map[string]time.Time{}
 	orphans := map[string][]v1alpha1.OrphanStatus{}
@@ -354,7 +356,7 @@ func (a *Auditor) settle(found []orphan, classes map[string]error) {
 		first, known := a.since[o.key()]
 		if !known {
 			first = a.now()
-			// The time to look again, at the latest.
+			// Run the next audit when the orphan is old enough.
 			time.AfterFunc(settleTime+auditGap, a.Wake)
 		}
 		since[o.key()] = first
@@ -368,7 +370,7 @@ func (a *Auditor) settle(found []orphan, classes map[string]error) {
 	a.mu.Unlock()
 }
 
-// The events about orphans.
+// Events about orphans.
 var (
 	// orphanVolume is a Warning event on the Node: a logical volume of this cluster has no LogicalVolume object, and
 	// takes up space.
@@ -385,7 +387,7 @@ var (
 			"Restore the data from a backup into a new claim, then delete this one")
 )
 
-// tell sends an event about each orphan, once.
+// tell emits one event for each orphan.
 func (a *Auditor) tell(ctx context.Context, found []orphan, objects []topolvmv1.LogicalVolume) {
 	told := map[string]bool{}
 	for _, o := range found {
@@ -404,7 +406,7 @@ func (a *Auditor) tell(ctx context.Context, found []orphan, objects []topolvmv1.
 
 func (a *Auditor) send(ctx context.Context, o orphan, objects []topolvmv1.LogicalVolume) {
 	if o.Kind == v1alpha1.OrphanUnclaimed {
-		return // Who has found it has told of it.
+		return // The operator found it and reports it.
 	}
 	if o.Kind == v1alpha1.OrphanObject {
 		at := slices.IndexFunc(objects, func(lv topolvmv1.LogicalVolume) bool { return lv.Name == o.Name })
@@ -425,7 +427,7 @@ func (a *Auditor) send(ctx context.Context, o orphan, objects []topolvmv1.Logica
 		a.Node, o.Size, claim, o.Name)
 }
 
-// conditions returns what is wrong with the logical volume of each object, by the name of the object.
+// conditions returns the problems of the logical volume of each object, by the name of the object.
 func conditions(volumes []lvmd.VolumeState, classes map[string]error,
 	objects []topolvmv1.LogicalVolume) map[string]string {
 	states := map[string]lvmd.VolumeState{}
@@ -455,7 +457,7 @@ func conditions(volumes []lvmd.VolumeState, classes map[string]error,
 	return wrong
 }
 
-// mark writes on each object what is wrong with its logical volume, where that has changed.
+// mark writes the problems of its logical volume to each object, if they changed.
 func (a *Auditor) mark(ctx context.Context, objects []topolvmv1.LogicalVolume, wrong map[string]string) error {
 	var errs []error
 	for i := range objects {
@@ -490,8 +492,8 @@ var Families = []metric.Family{orphanFamily, countFamily, sizeFamily, writtenFam
 // Describe implements prometheus.Collector.
 func (a *Auditor) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
 
-// Collect implements prometheus.Collector. A device class that cannot be seen has no series, nor has any when the
-// volumes could not be read for a while: what they were is not what they are.
+// Collect implements prometheus.Collector. It reports nothing for a device class that is not available, and no
+// volumes at all after blindAudits failed audits, because the values would be outdated.
 func (a *Auditor) Collect(to chan<- prometheus.Metric) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -517,10 +519,10 @@ func (a *Auditor) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// maxAdopted is how many volumes are tagged in one audit: each is a command.
+// maxAdopted is the maximum number of volumes to tag in one audit. Each one requires a command.
 const maxAdopted = 10
 
-// adopt tags the logical volumes of objects that an older version has made without.
+// adopt tags the logical volumes that an older version created without tags.
 func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects []topolvmv1.LogicalVolume) error {
 	owners := map[string]*topolvmv1.LogicalVolume{}
 	for i := range objects {
@@ -553,8 +555,8 @@ func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects
 	return nil
 }
 
-// claim is what a volume was made for. Where its object does not say so, the PersistentVolume, which has the same name,
-// does.
+// claim returns the claim of a volume. If the object does not have it, claim reads the PersistentVolume with the same
+// name.
 func (a *Auditor) claim(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
 	if claim := lv.Annotations[v1alpha1.ClaimAnnotation]; claim != "" {
 		return claim, nil

@@ -21,7 +21,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// auditor returns one over the engine of a world, with a clock.
+// auditor returns an Auditor for the engine of a world, with a clock.
 func (w *world) auditor() (*Auditor, *events.FakeRecorder, *time.Time) {
 	w.Helper()
 	w.must(corev1.AddToScheme(w.scheme))
@@ -114,8 +114,8 @@ lvms_orphan_logical_volumes{device_class="thin",kind="Unclaimed",node="node1"} 1
 	}
 }
 
-// TestVolumesOfOtherNodesAreNoOrphans: their volume group came here on its disks and was adopted. What is advised about
-// an orphan would destroy the data of a PersistentVolume.
+// TestVolumesOfOtherNodesAreNoOrphans: their volume group was moved to this node with its disks and adopted. Removing
+// them as orphans would destroy the data of a PersistentVolume.
 func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
 	w := newWorld(t)
 	a, recorder, now := w.auditor()
@@ -159,7 +159,7 @@ func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
 	if got := said(recorder); len(got) != 1 || !strings.Contains(got[0], "byhand") {
 		t.Errorf("got the events %q", got)
 	}
-	// Their objects are deleted: now they are orphans.
+	// After their objects are deleted, they are orphans.
 	for _, name := range []string{"tagged", "untagged"} {
 		w.must(w.api.Delete(t.Context(), w.get(name)))
 	}
@@ -169,7 +169,7 @@ func TestVolumesOfOtherNodesAreNoOrphans(t *testing.T) {
 	}
 }
 
-// unreadable is an API server that does not answer.
+// unreadable is an API server that does not respond.
 type unreadable struct{ client.Reader }
 
 func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -210,8 +210,8 @@ func TestWhatCannotBeSeenIsNoOrphan(t *testing.T) {
 	}
 }
 
-// One read that fails takes no series away; when none succeeds, the metrics do not go on telling what was, and the
-// status does.
+// TestMetricsOfVolumesEndWhenTheyCannotBeRead checks that one failed read removes no series. After several failed
+// reads, the metrics and the status no longer have outdated values.
 func TestMetricsOfVolumesEndWhenTheyCannotBeRead(t *testing.T) {
 	w := newWorld(t)
 	a, _, now := w.auditor()
@@ -269,7 +269,8 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// Volumes of an older version have no tags, and their objects no annotation.
+// TestVolumesOfAnOlderVersionAreTagged checks volumes of an older version, which have no tags and whose objects have
+// no annotation.
 func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 	w := newWorld(t)
 	a, _, _ := w.auditor()
@@ -304,7 +305,7 @@ func TestVolumesOfAnOlderVersionAreTagged(t *testing.T) {
 	}
 }
 
-// brokenFileSystems answers for the file systems of devices, or fails.
+// brokenFileSystems returns problems of file systems, or an error.
 type brokenFileSystems struct {
 	problems map[string]string
 	err      error
@@ -316,7 +317,7 @@ func (b *brokenFileSystems) Problems(_ context.Context, volumes map[string]strin
 	return b.problems, b.err
 }
 
-// numbered gives each volume a device of its own.
+// numbered sets a distinct device number for each volume.
 type numbered struct{ States }
 
 func (n numbered) Volumes(ctx context.Context) ([]lvmd.VolumeState, map[string]error, error) {
@@ -327,7 +328,8 @@ func (n numbered) Volumes(ctx context.Context) ([]lvmd.VolumeState, map[string]e
 	return volumes, classes, err
 }
 
-// TestABrokenFileSystemStandsOnItsObject until it is well again; what could not be read changes nothing.
+// TestABrokenFileSystemStandsOnItsObject checks that the problem stays until the file system is healthy. A failed
+// read does not change it.
 func TestABrokenFileSystemStandsOnItsObject(t *testing.T) {
 	w := newWorld(t)
 	a, _, _ := w.auditor()

@@ -19,9 +19,9 @@ const accessTypeOfSnapshot = "ro"
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list
 
-// unbound returns an error if a PersistentVolume that is bound has the logical volume as its handle, or if that cannot
-// be read. The CSI controller deletes a LogicalVolume after its PersistentVolume was released; a deletion by anybody
-// else, for example of the CRD, must not remove data that a claim still refers to.
+// unbound returns an error if a bound PersistentVolume has the logical volume as its handle, or if that cannot be
+// determined. The CSI controller deletes a LogicalVolume after its PersistentVolume was released. Any other deletion,
+// for example of the CRD, must not remove data that a claim still uses.
 func (r *Reconciler) unbound(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	volume := &corev1.PersistentVolume{}
 	err := r.Live.Get(ctx, client.ObjectKey{Name: lv.Name}, volume)
@@ -38,7 +38,7 @@ func (r *Reconciler) unbound(ctx context.Context, lv *topolvmv1.LogicalVolume) e
 	return r.unboundInList(ctx, lv)
 }
 
-// unboundInList looks for a PersistentVolume that does not have the name of the LogicalVolume.
+// unboundInList checks for a bound PersistentVolume whose name differs from that of the LogicalVolume.
 func (r *Reconciler) unboundInList(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	var used error
 	err := paging.Until(ctx, r.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) bool {
@@ -61,7 +61,7 @@ func refersTo(volume *corev1.PersistentVolume, lv *topolvmv1.LogicalVolume) bool
 	return source != nil && source.Driver == v1alpha1.DriverName && source.VolumeHandle == name(lv)
 }
 
-// inUse returns an error unless the phase says that no claim is bound. A phase that is not set yet says nothing.
+// inUse returns an error unless the phase shows that no claim is bound. An empty phase does not show that.
 func inUse(volume *corev1.PersistentVolume) error {
 	switch volume.Status.Phase {
 	case corev1.VolumeReleased, corev1.VolumeFailed, corev1.VolumeAvailable:

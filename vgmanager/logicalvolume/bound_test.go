@@ -31,8 +31,8 @@ func (w *world) persistentVolume(name, handle string, phase corev1.PersistentVol
 	return volume
 }
 
-// A deletion that was accepted already, for example because the CRD was deleted, does not remove the data of a bound
-// volume.
+// TestABoundVolumeIsNotRemoved checks that a deletion that the API server already accepted, for example of the CRD,
+// does not remove the data of a bound volume.
 func TestABoundVolumeIsNotRemoved(t *testing.T) {
 	for name, test := range map[string]struct {
 		volume string // name of the PersistentVolume
@@ -77,7 +77,7 @@ func TestABoundVolumeIsNotRemoved(t *testing.T) {
 	}
 }
 
-// failing is an API server that cannot be read.
+// failing is an API server whose reads fail.
 type failing struct {
 	client.Reader
 	get, list error
@@ -120,7 +120,8 @@ func TestNothingIsRemovedWhilePersistentVolumesCannotBeRead(t *testing.T) {
 	}
 }
 
-// A snapshot has no PersistentVolume: its removal does not list those of the cluster.
+// TestASnapshotIsRemovedWithoutAListOfPersistentVolumes: a snapshot has no PersistentVolume, so its removal must not
+// list the PersistentVolumes of the cluster.
 func TestASnapshotIsRemovedWithoutAListOfPersistentVolumes(t *testing.T) {
 	w := newWorld(t)
 	r := w.agent()

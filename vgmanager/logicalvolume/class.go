@@ -12,18 +12,19 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// Classes tell which device class a logical volume is in: lvmd.Engine.
+// Classes returns the device class of a logical volume. lvmd.Engine implements it.
 type Classes interface {
-	// ClassOf returns the class of an existing volume. NotFound: none of the classes has it. Unavailable: one of them
-	// cannot be read, so that is not known.
+	// ClassOf returns the class of an existing volume. It returns NotFound if no class has the volume, and
+	// Unavailable if a class cannot be read, because that class may have the volume.
 	ClassOf(ctx context.Context, name string) (string, error)
 	// Default returns the default class.
 	Default() (lvmd.DeviceClass, bool)
 }
 
-// nameClass writes the device class into an object that names none, as TopoLVM and older versions leave it where a
-// StorageClass names none. From then on another default changes nothing for it. An existing volume is in the class that
-// has it; one that does not exist yet, in the default class. It is done if nothing is left to do for the object.
+// nameClass sets the device class of an object that has none, as TopoLVM and older versions create it for a
+// StorageClass without a device class. After that, another default class does not affect the object. If the volume
+// exists, it uses the class of the volume, otherwise the default class. done is true if nothing else must be done for
+// the object.
 func (r *Reconciler) nameClass(ctx context.Context, lv *topolvmv1.LogicalVolume) (done bool, err error) {
 	class, err := r.Volumes.ClassOf(ctx, name(lv))
 	if status.Code(err) == codes.NotFound {
@@ -41,7 +42,8 @@ func (r *Reconciler) nameClass(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 
-// releaseUnmade lets an object go whose volume nobody was told of, and no volume group of the node has.
+// releaseUnmade removes the finalizer of an object whose status has no volume, if no volume group of the node has the
+// volume.
 func (r *Reconciler) releaseUnmade(ctx context.Context, lv *topolvmv1.LogicalVolume) (done bool, err error) {
 	exists, err := r.Volumes.Exists(ctx, name(lv))
 	if err != nil {
@@ -56,7 +58,8 @@ func (r *Reconciler) releaseUnmade(ctx context.Context, lv *topolvmv1.LogicalVol
 	return true, r.release(ctx, lv)
 }
 
-// defaultClass is for an object whose volume no class has.
+// defaultClass returns the class for an object whose volume is in no class. It returns an error if the volume was
+// created.
 func (r *Reconciler) defaultClass(lv *topolvmv1.LogicalVolume) (string, error) {
 	if lv.Status.VolumeID != "" {
 		return "", status.Errorf(codes.Unavailable,

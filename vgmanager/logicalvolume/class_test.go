@@ -15,7 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// agentWithDefault is a new process whose default class is the one with that name; "" for none.
+// agentWithDefault returns a new process whose default class has that name. "" stands for no default class.
 func (w *world) agentWithDefault(name string) *Reconciler {
 	w.Helper()
 	r := w.agent()
@@ -34,8 +34,8 @@ func unnamed(mibs int64) topolvmv1.LogicalVolumeSpec {
 	return topolvmv1.LogicalVolumeSpec{Size: size(mibs)}
 }
 
-// TestAnotherDefaultLeavesVolumesWhereTheyAre: an object without a device class is in the class that was the default
-// when its volume was made.
+// TestAnotherDefaultLeavesVolumesWhereTheyAre checks that an object without a device class keeps the class that was
+// the default when its volume was created.
 func TestAnotherDefaultLeavesVolumesWhereTheyAre(t *testing.T) {
 	w := newWorld(t)
 	w.ask("a", unnamed(12))
@@ -56,7 +56,8 @@ func TestAnotherDefaultLeavesVolumesWhereTheyAre(t *testing.T) {
 	w.see("deleted")
 }
 
-// TestOldObjectsGetTheClassThatHasTheirVolume: TopoLVM and older versions did not write it down.
+// TestOldObjectsGetTheClassThatHasTheirVolume checks objects of TopoLVM and older versions, which did not set the
+// class.
 func TestOldObjectsGetTheClassThatHasTheirVolume(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
 		w := newWorld(t)
@@ -79,7 +80,8 @@ func TestOldObjectsGetTheClassThatHasTheirVolume(t *testing.T) {
 	}
 }
 
-// TestAVolumeThatNoClassHasIsNotCalledDeleted: its disks may be away, or its class withdrawn.
+// TestAVolumeThatNoClassHasIsNotCalledDeleted checks that a volume is not treated as deleted if its disks are missing
+// or its class was withdrawn.
 func TestAVolumeThatNoClassHasIsNotCalledDeleted(t *testing.T) {
 	for name, change := range map[string]func(w *world, r *Reconciler){
 		"its class is withdrawn": func(w *world, r *Reconciler) { w.must(r.Volumes.(*lvmd.Engine).Withdraw("thick")) },
@@ -102,7 +104,7 @@ func TestAVolumeThatNoClassHasIsNotCalledDeleted(t *testing.T) {
 			r := w.agentWithDefault("thin")
 			change(w, r)
 			for range 2 {
-				_ = w.run(r, "a") // The status tells.
+				_ = w.run(r, "a") // the status has the result
 			}
 			lv = w.get("a")
 			if !slices.Contains(lv.Finalizers, v1alpha1.LogicalVolumeFinalizer) || lv.Status.Code == codes.OK {

@@ -11,7 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// TestLabKilledAtEveryPoint is TestKilledAtEveryPoint on real LVM, before and after its commands.
+// TestLabKilledAtEveryPoint is TestKilledAtEveryPoint on real LVM. It stops before and after LVM's commands.
 func TestLabKilledAtEveryPoint(t *testing.T) {
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
 	if len(disks) < 2 {

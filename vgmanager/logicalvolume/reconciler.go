@@ -1,9 +1,8 @@
-// Package logicalvolume makes, grows and removes the logical volumes that the LogicalVolume objects of this node ask
-// for.
+// Package logicalvolume creates, extends and removes the logical volumes for the LogicalVolume objects of this node.
 //
-// It stands in for TopoLVM's controller, with the same object, finalizer and status. docs/explanation/topolvm.md says
-// what is different and why. Whatever ends the process, and whenever: the name of a logical volume is the UID of its
-// object, so the next process finds out what is there, and comes to the same end.
+// It replaces TopoLVM's controller, with the same object, finalizer and status. docs/explanation/topolvm.md describes
+// the differences and the reasons. The process can end at any time: the name of a logical volume is the UID of its
+// object, so the next process finds existing volumes and continues.
 package logicalvolume
 
 import (
@@ -29,7 +28,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// Volumes are the logical volumes of this node: lvmd.Engine.
+// Volumes manages the logical volumes of this node. lvmd.Engine implements it.
 type Volumes interface {
 	Classes
 	CreateLV(ctx context.Context, in *proto.CreateLVRequest,
@@ -40,25 +39,25 @@ type Volumes interface {
 		options ...grpc.CallOption) (*proto.ResizeLVResponse, error)
 	RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, options ...grpc.CallOption) (*proto.Empty, error)
 	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
-	// Discard removes a volume that lvmd.ErrUnfinished was about.
+	// Discard removes a volume for which lvmd.ErrUnfinished was returned.
 	Discard(ctx context.Context, class, name string) error
-	// Exists tells whether any volume group of the node has a volume of this name.
+	// Exists returns true if any volume group of the node has a volume with this name.
 	Exists(ctx context.Context, name string) (bool, error)
 }
 
-// Options are what a Reconciler needs.
+// Options configures a Reconciler.
 type Options struct {
-	// Client reads from a cache with the LogicalVolumes of this node at least.
+	// Client reads from a cache that has at least the LogicalVolumes of this node.
 	Client client.Client
 	// Live reads from the API server.
 	Live client.Reader
-	// Node is the name of this node, Cluster the identity of the Kubernetes cluster.
+	// Node is the name of this node. Cluster is the identity of the Kubernetes cluster.
 	Node, Cluster string
 	Volumes       Volumes
 	Recorder      event.Recorder
 }
 
-// Reconciler serves the LogicalVolumes of this node.
+// Reconciler reconciles the LogicalVolumes of this node.
 type Reconciler struct {
 	Options
 	events *event.Emitter
@@ -69,10 +68,11 @@ func New(o Options) *Reconciler {
 	return &Reconciler{Options: o, events: event.NewEmitter(o.Recorder)}
 }
 
-// retryRefused is when something is tried again that was refused for a reason that may pass: space may become free.
+// retryRefused is the delay before a refused operation is retried. The reason can be temporary, for example no free
+// space.
 const retryRefused = time.Minute
 
-// The events about LogicalVolumes.
+// Events about LogicalVolumes.
 var (
 	// createFailed is a Warning event on the LogicalVolume: the node could not create the logical volume.
 	// What to do: see the error in the note; the agent tries again, unless the error is final.
@@ -89,7 +89,7 @@ var (
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// Reconcile brings the logical volume of one object to what it asks for.
+// Reconcile reconciles the logical volume of one object.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := &topolvmv1.LogicalVolume{}
 	if err := r.Client.Get(ctx, req.NamespacedName, object); err != nil {
@@ -100,13 +100,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	result, err := r.reconcile(ctx, object.DeepCopy())
 	if apierrors.IsConflict(err) {
-		// The cache was behind; what was done on the node is found again.
+		// The cache was outdated. The next attempt finds what was done on the node.
 		return ctrl.Result{RequeueAfter: 100 * time.Millisecond}, nil
 	}
 	return result, err
 }
 
-// ours tells whether an object is for this agent.
+// ours returns true if this agent manages the object.
 func (r *Reconciler) ours(object client.Object) bool {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
 	if !ok || lv.Spec.NodeName != r.Node {
@@ -132,20 +132,20 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		return ctrl.Result{}, err
 	}
 	if lv.Status.VolumeID == "" && !refused(lv.Status.Code) && !marked {
-		// The cache may be behind: the volume may have been made a moment ago, or be gone already. What was marked just
-		// now was fresh.
+		// The cache may be outdated: the volume may have been created or removed just now. An object that was marked
+		// in this reconcile is not outdated.
 		now := &topolvmv1.LogicalVolume{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(lv), now); err != nil {
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 		if now.UID != lv.UID || !now.DeletionTimestamp.IsZero() {
-			return ctrl.Result{}, nil // The cache will tell.
+			return ctrl.Result{}, nil // the cache will be updated
 		}
 		lv = now
 	}
 	switch {
 	case lv.Status.VolumeID == "" && refused(lv.Status.Code):
-		// Who asked for it has the answer, and deletes the object or asks for something else.
+		// The status has the result. The client deletes the object or requests something else.
 		return ctrl.Result{}, nil
 	case lv.Status.VolumeID == "":
 		return r.create(ctx, lv)
@@ -155,8 +155,8 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	return ctrl.Result{}, nil
 }
 
-// mark puts the finalizer and the label on an object that came without: before anything is made, so that nothing can be
-// forgotten. It tells whether it did: then the object is as the API server has it.
+// mark adds the finalizer and the label to an object that does not have them, before a volume is created, so that no
+// volume is left behind. It returns true if it patched the object, which then is as the API server has it.
 func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (bool, error) {
 	before := lv.DeepCopy()
 	controllerutil.AddFinalizer(lv, v1alpha1.LogicalVolumeFinalizer)
@@ -172,8 +172,8 @@ func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (boo
 	return true, r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// refused tells whether a code is an answer that does not change by trying again. The others are told too, and tried
-// again.
+// refused returns true for a code that a retry does not change. Other codes are reported in the status too, and
+// retried.
 func refused(code codes.Code) bool {
 	switch code {
 	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted, codes.Unknown:
@@ -182,7 +182,8 @@ func refused(code codes.Code) bool {
 	return true
 }
 
-// create makes the logical volume. If it is there already, it was made by a process that did not come to say so.
+// create creates the logical volume. If the volume exists, an earlier process created it and ended before it wrote
+// the status.
 func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	size, err := r.make(ctx, lv)
 	if errors.Is(err, lvmd.ErrUnfinished) {
@@ -204,8 +205,8 @@ func (r *Reconciler) create(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 	})
 }
 
-// disown makes sure that nobody was told of a volume, and that nobody will be: a write of a process that has ended
-// since may still be on its way to the API server. That write is for the object as it was; this one changes it.
+// disown ensures that no volume is reported in the status of the object, now or later: a write of an earlier process
+// may still be on its way to the API server. disown changes the object, so that this write fails with a conflict.
 func (r *Reconciler) disown(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	before := lv.DeepCopy()
 	lv.Status.Code = codes.Aborted
@@ -236,8 +237,8 @@ func (r *Reconciler) make(ctx context.Context, lv *topolvmv1.LogicalVolume) (siz
 	return response.GetSnapshot().GetSizeBytes(), err
 }
 
-// source returns the name of the logical volume that a copy is made of. When its object is gone, the copy may have been
-// made before: then it is found without the name.
+// source returns the name of the source volume of a copy. If the object of the source no longer exists but the copy
+// does, the name is not needed and source returns a placeholder.
 func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (string, error) {
 	source := &topolvmv1.LogicalVolume{}
 	err := r.Client.Get(ctx, client.ObjectKey{Name: lv.Spec.Source}, source)
@@ -261,7 +262,7 @@ func (r *Reconciler) source(ctx context.Context, lv *topolvmv1.LogicalVolume) (s
 	return source.Status.VolumeID, nil
 }
 
-// name is that of the logical volume of an object.
+// name returns the name of the logical volume of an object.
 func name(lv *topolvmv1.LogicalVolume) string {
 	if lv.Status.VolumeID != "" {
 		return lv.Status.VolumeID
@@ -269,7 +270,7 @@ func name(lv *topolvmv1.LogicalVolume) string {
 	return string(lv.UID)
 }
 
-// tagsOf say whose a logical volume is, to whoever finds it on a disk.
+// tagsOf returns the tags that identify the owner of a logical volume on a disk.
 func tagsOf(lv *topolvmv1.LogicalVolume, cluster, claim string) []string {
 	tags := []string{
 		v1alpha1.VolumeUIDTagPrefix + string(lv.UID), v1alpha1.VolumeNameTagPrefix + lv.Name,
@@ -281,7 +282,7 @@ func tagsOf(lv *topolvmv1.LogicalVolume, cluster, claim string) []string {
 	return tags
 }
 
-// isTag tells whether LVM takes a text as part of a tag (lvm(8)). A claim that was written by hand may be anything.
+// isTag returns true if LVM accepts the text as part of a tag (lvm(8)). The annotation of a claim can be any text.
 func isTag(text string) bool {
 	for _, c := range text {
 		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '-' ||
@@ -293,7 +294,7 @@ func isTag(text string) bool {
 	return text != "" && len(text) <= longest
 }
 
-// expand grows the logical volume, or finds out its size where that is not known.
+// expand extends the logical volume, or determines its size if the size is not known.
 func (r *Reconciler) expand(ctx context.Context, lv *topolvmv1.LogicalVolume) (ctrl.Result, error) {
 	response, err := r.Volumes.ResizeLV(ctx, &proto.ResizeLVRequest{
 		Name: name(lv), DeviceClass: lv.Spec.DeviceClass, SizeBytes: lv.Spec.Size.Value(),
@@ -309,7 +310,7 @@ func (r *Reconciler) expand(ctx context.Context, lv *topolvmv1.LogicalVolume) (c
 	})
 }
 
-// fail puts an error into the status, for who waits for the answer.
+// fail writes an error to the status for the client that waits for the result.
 func (r *Reconciler) fail(ctx context.Context, lv *topolvmv1.LogicalVolume, cause error) (ctrl.Result, error) {
 	code := status.Code(cause)
 	err := r.write(ctx, lv, func(s *topolvmv1.LogicalVolumeStatus) { s.Code, s.Message = code, message(cause) })
@@ -323,8 +324,8 @@ func (r *Reconciler) fail(ctx context.Context, lv *topolvmv1.LogicalVolume, caus
 	return ctrl.Result{}, cause
 }
 
-// write changes the status, if the object is still as it was read: an answer is never about another request than the
-// one in the spec.
+// write patches the status. It returns a conflict if the object has changed since it was read, so that the status
+// never describes an outdated spec.
 func (r *Reconciler) write(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	change func(*topolvmv1.LogicalVolumeStatus)) error {
 	before := lv.DeepCopy()
@@ -342,7 +343,7 @@ func sameStatus(a, b topolvmv1.LogicalVolumeStatus) bool {
 	return a.VolumeID == b.VolumeID && a.Code == b.Code && a.Message == b.Message && sizes
 }
 
-// maxMessage keeps a status readable; LVM can say a lot.
+// maxMessage is the maximum length of a message in the status, because LVM can print long messages.
 const maxMessage = 2048
 
 func message(err error) string {
@@ -350,8 +351,8 @@ func message(err error) string {
 	return text[:min(len(text), maxMessage)]
 }
 
-// remove removes the logical volume and lets the object go. The logical volume may not exist: it was never made, or it
-// was removed by a process that did not come to say so.
+// remove removes the logical volume and then the finalizer. If the logical volume does not exist, it was never
+// created, or an earlier process removed it and ended before it removed the finalizer.
 func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if !controllerutil.ContainsFinalizer(lv, v1alpha1.LogicalVolumeFinalizer) {
 		return nil
@@ -371,7 +372,7 @@ func (r *Reconciler) remove(ctx context.Context, lv *topolvmv1.LogicalVolume) er
 	return r.release(ctx, lv)
 }
 
-// release lets an object go that has no logical volume.
+// release removes the finalizer of an object that has no logical volume.
 func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	r.events.Clear(lv, createFailed.Reason, expandFailed.Reason, removeFailed.Reason)
 	before := lv.DeepCopy()
@@ -380,8 +381,8 @@ func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) e
 	return client.IgnoreNotFound(err)
 }
 
-// neverMade tells that there is nothing to remove, although the device class cannot be asked: the node never had it.
-// Nobody was told of a volume, and none is there.
+// neverMade returns true if there is nothing to remove although the device class is not available, because the node
+// never had it: no volume was reported in the status, and no volume exists.
 func (r *Reconciler) neverMade(ctx context.Context, lv *topolvmv1.LogicalVolume) bool {
 	if lv.Status.VolumeID != "" || !refused(lv.Status.Code) {
 		return false
@@ -390,8 +391,8 @@ func (r *Reconciler) neverMade(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	return err == nil && !exists
 }
 
-// removable refuses to remove what belongs to another object. A status that was edited, or that came from a backup, may
-// name it.
+// removable returns an error if the logical volume belongs to another object. A status that was edited or restored
+// from a backup can have the name of that volume.
 func (r *Reconciler) removable(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if name(lv) == string(lv.UID) {
 		return nil

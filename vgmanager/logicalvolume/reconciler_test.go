@@ -31,15 +31,14 @@ import (
 
 const mib = int64(1) << 20
 
-// world is a node with a thick and a thin class, and an API server. Both outlive the agent.
+// world is a node with a thick and a thin class, and an API server. Both outlive the agent process.
 type world struct {
 	*testing.T
 	lvm    lvmtest.LVM
-	fake   *lvmtest.Fake // lvm, where it is one
+	fake   *lvmtest.Fake // lvm, if it is a Fake
 	api    client.Client
 	scheme *runtime.Scheme
-	// point is called before and after each command that changes something, and each write to the API. An error ends
-	// the process.
+	// point is called before and after each changing command and each write to the API. An error ends the process.
 	point func(what string) error
 	uids  int
 }
@@ -54,7 +53,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// prepare makes the volume groups of the classes on two blank disks.
+// prepare creates the volume groups of the classes on two blank disks.
 func prepare(t *testing.T, l lvmtest.LVM, thick, thin string) {
 	t.Helper()
 	for _, err := range []error{
@@ -105,7 +104,7 @@ func (w *world) around(what string, do func() error) error {
 	return errors.Join(err, w.point("after "+what))
 }
 
-// agent is a new process.
+// agent returns a new process.
 func (w *world) agent() *Reconciler {
 	w.Helper()
 	engine, err := lvmd.New(commands{w.lvm, w}, nil, "")
@@ -119,7 +118,7 @@ func (w *world) agent() *Reconciler {
 		Recorder: events.NewFakeRecorder(100)})
 }
 
-// commands stops at the points of LVM's changes.
+// commands calls point before and after each changing LVM command.
 type commands struct {
 	lvmtest.LVM
 	w *world
@@ -153,7 +152,7 @@ func (c commands) LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error {
 	return c.w.around("lvchange", func() error { return c.LVM.LVChangeTags(ctx, o) })
 }
 
-// ask makes an object as the CSI controller does.
+// ask creates an object like the CSI controller.
 func (w *world) ask(name string, spec topolvmv1.LogicalVolumeSpec) {
 	w.Helper()
 	w.uids++
@@ -177,7 +176,7 @@ func (w *world) get(name string) *topolvmv1.LogicalVolume {
 	return lv
 }
 
-// run reconciles until nothing changes any longer, or the process ends.
+// run reconciles until nothing changes, or until the process ends.
 func (w *world) run(r *Reconciler, name string) error {
 	var err error
 	for range 6 {
@@ -189,7 +188,7 @@ func (w *world) run(r *Reconciler, name string) error {
 	return err
 }
 
-// volumes are the logical volumes of the node, as "NAME SIZE-IN-MIB".
+// volumes returns the logical volumes of the node, as "NAME SIZE-IN-MIB".
 func (w *world) volumes() []string {
 	w.Helper()
 	report, err := w.lvm.Report(w.Context())
@@ -221,11 +220,11 @@ func (w *world) see(what string, want ...string) {
 
 var errKilled = errors.New("killed")
 
-// operation is what is asked of the agent, after what was before.
+// operation is a request to the agent, with the preparation before it.
 type operation struct {
 	before, ask func(w *world)
 	objects     []string
-	want        []string // the volumes in the end
+	want        []string // volumes after the operation
 }
 
 var operations = map[string]operation{
@@ -292,8 +291,8 @@ var operations = map[string]operation{
 	},
 }
 
-// TestKilledAtEveryPoint ends the process before and after every command of LVM and every write to the API. The points
-// are those that the operation passes when nothing stops it, so a new command is a new point.
+// TestKilledAtEveryPoint ends the process before and after every LVM command and every write to the API. The points
+// come from an uninterrupted run of the operation, so a new command adds new points.
 func TestKilledAtEveryPoint(t *testing.T) {
 	killAtEveryPoint(t, newWorld, func(string) bool { return true })
 }
@@ -315,7 +314,7 @@ func killAtEveryPoint(t *testing.T, world func(*testing.T) *world, counts func(p
 	}
 }
 
-// start prepares the world of an operation.
+// start creates the world of an operation.
 func (o operation) start(w *world) {
 	if o.before != nil {
 		o.before(w)
@@ -349,7 +348,7 @@ func (o operation) killedAt(w *world, at int) {
 		if passed <= at {
 			return nil
 		}
-		// Nothing that this process does from here on has an effect.
+		// Nothing that this process does after this has an effect.
 		if where == "" {
 			where = what
 		}
@@ -367,7 +366,7 @@ func (o operation) killedAt(w *world, at int) {
 	o.check(w, fmt.Sprintf("killed %s (point %d)", where, at))
 }
 
-// check looks for exactly one volume for each object, and none without.
+// check checks that each object has exactly one volume, and that there are no other volumes.
 func (o operation) check(w *world, what string) {
 	w.Helper()
 	w.see(what, o.want...)
@@ -472,7 +471,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// What may pass by itself is told, and tried again.
+// TestFailuresThatPassAreTriedAgain checks that temporary failures are reported and retried.
 func TestFailuresThatPassAreTriedAgain(t *testing.T) {
 	w := newWorld(t)
 	r := w.agent()
@@ -488,7 +487,7 @@ func TestFailuresThatPassAreTriedAgain(t *testing.T) {
 	}
 }
 
-// A read that fails says nothing about what is there.
+// TestNothingIsRemovedOrForgottenWhenTheReadFails: a failed read does not show which volumes exist.
 func TestNothingIsRemovedOrForgottenWhenTheReadFails(t *testing.T) {
 	w := newWorld(t)
 	r := w.agent()
@@ -513,7 +512,8 @@ func TestNothingIsRemovedOrForgottenWhenTheReadFails(t *testing.T) {
 	w.see("removed")
 }
 
-// A status from a backup, or from an editor, names the volume of another object.
+// TestAVolumeOfAnotherObjectIsNotRemoved: a status that was edited or restored from a backup names the volume of
+// another object.
 func TestAVolumeOfAnotherObjectIsNotRemoved(t *testing.T) {
 	w := newWorld(t)
 	r := w.agent()
@@ -544,7 +544,7 @@ func TestASizeThatIsNotKnownIsFoundOut(t *testing.T) {
 	}
 }
 
-// late is a cache that is behind: it has an object as it was.
+// late is an outdated cache that returns an earlier state of an object.
 type late struct {
 	client.Client
 	object *topolvmv1.LogicalVolume
@@ -558,7 +558,8 @@ func (l late) Get(ctx context.Context, key client.ObjectKey, object client.Objec
 	return l.Client.Get(ctx, key, object, options...)
 }
 
-// The status is written, the volume is in use by whoever was told of it, and the cache has not heard of either.
+// TestACacheThatIsBehindMakesNothingTwice: the status is written and the volume is in use, but the cache has neither
+// change.
 func TestACacheThatIsBehindMakesNothingTwice(t *testing.T) {
 	for _, class := range []string{"thick", "thin"} {
 		w := newWorld(t)
@@ -576,7 +577,7 @@ func TestACacheThatIsBehindMakesNothingTwice(t *testing.T) {
 			}
 			r.Client = late{w.api, old}
 			if len(old.Finalizers) == 0 {
-				w.point = nil // It tries to put on the finalizer, which is refused.
+				w.point = nil // it tries to add the finalizer, which fails
 			}
 			w.must(w.run(r, "a"))
 		}
@@ -591,13 +592,14 @@ func TestACacheThatIsBehindMakesNothingTwice(t *testing.T) {
 		w.must(w.run(r, "a"))
 		for _, old := range versions {
 			r.Client = late{w.api, old}
-			_ = w.run(r, "a") // A write to an object that is gone may fail.
+			_ = w.run(r, "a") // a write to a deleted object can fail
 		}
 		w.see("an object that is gone is not served")
 	}
 }
 
-// A write of the process before comes to the API server after the new one has looked.
+// TestAnAnswerThatComesLateIsNotTaken: a write of the previous process arrives at the API server after the new
+// process has read the object.
 func TestAnAnswerThatComesLateIsNotTaken(t *testing.T) {
 	w := newWorld(t)
 	w.ask("a", topolvmv1.LogicalVolumeSpec{DeviceClass: "thick", Size: size(8)})

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// workers is how many volumes are worked on at a time. Each waits for its turn at LVM, and those that are to be
-	// removed go together.
+	// workers is the number of volumes that are reconciled at the same time. Each one waits for LVM, and waiting
+	// removals share a command.
 	workers = 64
-	// retryMin and retryMax bound the time between two attempts at one volume.
+	// retryMin and retryMax limit the delay between two attempts for one volume.
 	retryMin = 500 * time.Millisecond
 	retryMax = time.Minute
 )
@@ -39,12 +39,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// nodeField is the field of a LogicalVolume by which the API server selects those of a node, where the CRD says so
-// (selectableFields).
+// nodeField is the field selector for the LogicalVolumes of a node, if the CRD declares it (selectableFields).
 const nodeField = "spec.nodeName"
 
-// Selector selects the LogicalVolumes of a node; nil if the API server cannot, because the CRD is that of an older
-// version, or because Kubernetes is older than 1.31, which ignores selectableFields.
+// Selector returns a selector for the LogicalVolumes of a node. It returns nil if the API server does not support it,
+// because the CRD is of an older version, or because Kubernetes is older than 1.31 and ignores selectableFields.
 func Selector(ctx context.Context, live client.Reader, node string) (fields.Selector, error) {
 	selector := fields.OneTermEqualSelector(nodeField, node)
 	err := live.List(ctx, &topolvmv1.LogicalVolumeList{}, client.MatchingFieldsSelector{Selector: selector},

@@ -11,7 +11,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// The labels of a volume. Two are named as the kubelet names them, so that its metrics of volumes can be joined.
+// volumeLabels are the labels of a volume. namespace and persistentvolumeclaim are the kubelet's names, so that its
+// volume metrics can be joined.
 var volumeLabels = []string{"node", "device_class", "volume", "namespace", "persistentvolumeclaim"}
 
 var (
@@ -34,10 +35,10 @@ var (
 			"a node have one.", volumeLabels...)
 )
 
-// maxBroken is how many volumes with a broken file system have a series.
+// maxBroken is the maximum number of volumes with a broken file system that have a series.
 const maxBroken = 100
 
-// volumeMetrics is what is told of one volume.
+// volumeMetrics has the metrics of one volume.
 type volumeMetrics struct {
 	class, name, namespace, claim string
 	size                          int64
@@ -45,7 +46,7 @@ type volumeMetrics struct {
 	readOnly                      bool
 }
 
-// held is how many bytes of its device class the volume takes.
+// held returns how many bytes of its device class the volume uses.
 func (v volumeMetrics) held() float64 {
 	if v.percent == nil {
 		return float64(v.size)
@@ -53,7 +54,7 @@ func (v volumeMetrics) held() float64 {
 	return float64(v.size) * *v.percent / 100
 }
 
-// labels are the values of volumeLabels.
+// labels returns the values of volumeLabels.
 func (v volumeMetrics) labels(node string) []string {
 	return []string{node, v.class, v.name, v.namespace, v.claim}
 }
@@ -71,7 +72,8 @@ func (v volumeMetrics) collect(to chan<- prometheus.Metric, node string) {
 	readOnlyFamily.Send(to, readOnly, labels...)
 }
 
-// newVolumeMetrics returns how many volumes each class has, and what is told of those that hold most.
+// newVolumeMetrics returns the number of volumes of each class, and the metrics of the volumes that use the most
+// space.
 func newVolumeMetrics(volumes []lvmd.VolumeState, most int) (map[string]int, []volumeMetrics) {
 	count := map[string]int{}
 	list := make([]volumeMetrics, 0, len(volumes))
@@ -90,7 +92,7 @@ func newVolumeMetrics(volumes []lvmd.VolumeState, most int) (map[string]int, []v
 	return count, list
 }
 
-// measure keeps what a scrape is to tell of volumes.
+// measure stores the volume metrics for the next scrape.
 func (a *Auditor) measure(volumes []lvmd.VolumeState) {
 	count, list := newVolumeMetrics(volumes, a.MaxVolumes)
 	a.mu.Lock()

@@ -9,74 +9,77 @@ import (
 	"time"
 )
 
-// stopTimeout is how long a change may take to end after its time limit. What still runs then waits in the kernel for a
-// device, or commits metadata; its caller learns that it has not ended, and no other change begins before it has.
+// stopTimeout is how long apply waits for a change after its time limit. A command that still runs then waits in the
+// kernel for a device or commits metadata. apply returns an error that says so, and no other change starts until the
+// command ends.
 const stopTimeout = 10 * time.Second
 
-// activateTimeout is the time limit of an activation, which waits for thin_check. That needs hours for the metadata of
-// a large pool on slow disks, and an activation that is ended begins its check from the start the next time.
+// activateTimeout is the time limit of an activation, which includes thin_check. thin_check can take hours for the
+// metadata of a large pool on slow disks, and it starts over if the activation is ended.
 const activateTimeout = 24 * time.Hour
 
-// wholeNode stands for the volume group of a command that is not about a single one.
+// wholeNode replaces the name of the volume group in commands that do not affect a single volume group.
 const wholeNode = ""
 
-// change runs one command that changes something in a volume group, or on the whole node. Commands for one volume group
-// run one after another; one that hangs holds up no other volume group. A caller that gives up before it began stops
-// it; after that only the time limit does, since a half-done change is worse than a late one.
+// change runs one command that changes a volume group, or wholeNode. Commands for the same volume group run one after
+// another. A command that hangs does not block other volume groups. If ctx is canceled before the command starts, the
+// command does not run. After that, only the time limit ends it, because a late change is safer than a partial one.
 func (l *LVM) change(ctx context.Context, object, vg string, args ...string) error {
 	return l.apply(ctx, object, command{vg: vg, args: args})
 }
 
-// activate is change for a command that may take hours and must not be ended. When its caller's time is over it goes
-// on, and is not begun a second time meanwhile.
+// activate is change for a command that can take hours and must not be ended. If it takes longer than the caller
+// waits, it continues, and it is not started a second time meanwhile.
 func (l *LVM) activate(ctx context.Context, object, vg string, args ...string) error {
 	return l.apply(ctx, object, command{vg: vg, args: args, long: true})
 }
 
-// changeVolume runs a command on volumes of one volume group that LVM refuses while the group misses a physical volume.
-// If it succeeds, and what it did to the group is known, the report that is kept stays in use, with the effect in it:
-// it does not become younger by that.
+// changeVolume runs a command on logical volumes that LVM rejects while the volume group misses a physical volume. If
+// the command succeeds and its effect is known, the cached report stays valid with the effect applied. This does not
+// renew the age of the report.
 func (l *LVM) changeVolume(ctx context.Context, object, vg string, e effect, args ...string) error {
 	return l.apply(ctx, object, command{vg: vg, effect: e, args: args})
 }
 
-// changeWhole is changeVolume for a command that LVM carries out while the group misses a physical volume, too. LVM
-// then writes into the metadata that it is missing, and it stays so when its device is back. So the group is read
-// first, by a process of this very call, and the command is refused with ErrMissingPV if one is missing whose loss
-// nobody has accepted (AcceptLoss).
+// changeWhole is changeVolume for a command that LVM also runs while the volume group misses a physical volume. LVM
+// then marks the physical volume as missing in the metadata, and the mark stays after the device returns. Therefore
+// changeWhole reads a new report first. It returns ErrMissingPV if a physical volume is missing whose loss is not
+// accepted (AcceptLoss).
 func (l *LVM) changeWhole(ctx context.Context, object, vg string, e effect, args ...string) error {
 	return l.apply(ctx, object, command{vg: vg, effect: e, args: args, whole: true})
 }
 
-// command is one that changes something.
+// command is a command that changes something.
 type command struct {
 	args []string
-	// vg is the volume group that it changes, or wholeNode; effect is what it does to it, nil if that is not known.
+	// vg is the volume group that the command changes, or wholeNode. effect is what it does to the group, nil if
+	// unknown.
 	vg     string
 	effect effect
-	// whole: the volume group must not miss a physical volume. named: its devices may be named to the command.
+	// whole: the volume group must not miss a physical volume. named: the command may get the group's devices
+	// (--devices).
 	whole, named bool
-	// long: it goes on when its caller's time is over.
+	// long: the command continues after its caller stops waiting.
 	long bool
 }
 
-// slot has room for one command.
+// slot admits one command at a time.
 type slot struct {
 	free chan struct{}
-	// command is the one that runs, "" for none, for the errors of those that wait for it. late: nobody waits for it
-	// any longer.
+	// command is the running command, or "". It is for the error messages of commands that wait. late: its caller no
+	// longer waits for it.
 	command    string
 	since      time.Time
 	long, late bool
-	// turn counts the commands, so that one that has ended is not taken for the next one.
+	// turn counts the commands of the slot. It distinguishes a command that has ended from the next one.
 	turn uint64
 }
 
-// activationGrace is how long an activation may take before reports no longer wait for its locks.
+// activationGrace is how long an activation can run before reports no longer wait for its locks.
 const activationGrace = 5 * time.Second
 
-// holdsLocks tells whether a command keeps LVM's lock of its volume group for long. A report that waits for it fails,
-// for all volume groups of the node.
+// holdsLocks returns true if the command in the slot holds LVM's lock of its volume group for long. A report that
+// waits for this lock fails for all volume groups of the node.
 func (s *slot) holdsLocks(now time.Time) bool {
 	return s.command != "" && (s.late || s.long && now.Sub(s.since) >= activationGrace)
 }
@@ -112,7 +115,8 @@ func (l *LVM) apply(ctx context.Context, object string, c command) error {
 		object, strings.Join(c.args, " "), stopTimeout, context.DeadlineExceeded, lockHint)
 }
 
-// checkAndRun runs a command. No other change of its volume group runs meanwhile.
+// checkAndRun runs a command. It refuses a command with whole set if the volume group misses a physical volume, does
+// not exist or has a duplicate name. The caller holds the slot of the volume group.
 func (l *LVM) checkAndRun(ctx context.Context, c command) error {
 	if !c.whole {
 		return l.run(ctx, c, c.args)
@@ -159,7 +163,7 @@ func (l *LVM) run(ctx context.Context, c command, args []string) error {
 		return l.flushDevices(ctx, c)
 	}
 	if lacksDevices(err) {
-		// The caller tries again, as after every refusal that a look may change.
+		// The caller retries. The next attempt does not use --devices.
 		l.mu.Lock()
 		l.namesUnknown = true
 		l.mu.Unlock()
@@ -167,8 +171,8 @@ func (l *LVM) run(ctx context.Context, c command, args []string) error {
 	return err
 }
 
-// enter waits until no other change of the volume group runs: at most writeTimeout, so that calls do not pile up behind
-// a command that hangs. One that is past its limit is not waited for at all.
+// enter waits until no other change of the volume group runs. It waits at most writeTimeout, so that calls do not
+// pile up behind a command that hangs. It returns ErrBusy at once if the running command is past its time limit.
 func (l *LVM) enter(ctx context.Context, object string, c command) (s *slot, turn uint64, err error) {
 	limited, cancel := context.WithTimeout(ctx, writeTimeout)
 	defer cancel()
@@ -197,7 +201,8 @@ func (l *LVM) busy(object string, s *slot) error {
 		s.since.UTC().Format(time.RFC3339), lockHint)
 }
 
-// slotOf returns the slot of a volume group. There are as many as volume groups were ever changed.
+// slotOf returns the slot of a volume group. Slots are never removed: there is one for each volume group ever
+// changed.
 func (l *LVM) slotOf(vg string) *slot {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -207,7 +212,7 @@ func (l *LVM) slotOf(vg string) *slot {
 	return l.slots[vg]
 }
 
-// occupy notes the command that has the slot now, and returns which one it is.
+// occupy records the command that now has the slot and returns its turn.
 func (l *LVM) occupy(s *slot, c command) (turn uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -216,8 +221,8 @@ func (l *LVM) occupy(s *slot, c command) (turn uint64) {
 	return s.turn
 }
 
-// setLate notes that nobody waits for a command any longer, and returns since when it runs. The command may have ended
-// at the same moment.
+// setLate records that no caller waits for the command any longer, and returns its start time. It does nothing to the
+// slot if the command ended in the meantime.
 func (l *LVM) setLate(s *slot, turn uint64) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -241,7 +246,7 @@ func (l *LVM) leave(s *slot) {
 	<-s.free
 }
 
-// begin notes that a change runs. Until it ends, what was kept before it is as true as anything.
+// begin records that a change runs. Until the change ends, an older cached report can be as correct as a new one.
 func (l *LVM) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -249,8 +254,8 @@ func (l *LVM) begin() {
 	l.inProgress++
 }
 
-// end notes that the change has ended. The report that is kept goes on with its effect, or is dropped where that is not
-// known.
+// end records that a change has ended. It applies the effect to the cached report, or drops the report if the effect
+// is not known.
 func (l *LVM) end(vg string, e effect) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

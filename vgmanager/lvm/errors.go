@@ -10,50 +10,50 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// What can be wrong with an LVM command, as far as a caller may want to act on it. Each error of this package wraps at
-// most one of them and the *host.Error below.
+// Errors of LVM commands that a caller can act on. Each error of this package wraps at most one of them, and the
+// *host.Error that caused it.
 var (
 	// ErrNotFound: the volume group, logical volume, thin pool, physical volume or device does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrExists: there is one of that name already.
+	// ErrExists: an object with this name already exists.
 	ErrExists = errors.New("already exists")
-	// ErrNoSpace: the volume group or the thin pool has not enough free space.
+	// ErrNoSpace: the volume group or the thin pool does not have enough free space.
 	ErrNoSpace = errors.New("not enough free space")
-	// ErrInUse: a device is open: mounted, or used by a process.
+	// ErrInUse: a device is open, because it is mounted or a process uses it.
 	ErrInUse = errors.New("in use")
-	// ErrNotEmpty: what should be removed still has volumes or physical volumes in it, or belongs to a volume group.
+	// ErrNotEmpty: the object to remove still contains volumes or physical volumes, or belongs to a volume group.
 	ErrNotEmpty = errors.New("not empty")
-	// ErrSignature: the device carries a file system, a partition table or something else that LVM recognizes.
+	// ErrSignature: the device has a file system, a partition table or another signature that LVM recognizes.
 	ErrSignature = errors.New("device carries a signature")
-	// ErrUnusable: LVM does not take the device: too small, unreadable, read-only, or excluded by the node's lvm.conf.
+	// ErrUnusable: LVM rejects the device. It is too small, unreadable, read-only, or excluded by the node's
+	// lvm.conf.
 	ErrUnusable = errors.New("device is not usable for LVM")
-	// ErrMissingPV: physical volumes of the volume group are missing, so LVM changes nothing in it.
+	// ErrMissingPV: the volume group misses physical volumes, so LVM does not change it.
 	ErrMissingPV = errors.New("physical volumes are missing")
-	// ErrDuplicatePV: two devices have the same physical volume, so LVM changes nothing in its volume group.
+	// ErrDuplicatePV: the same physical volume is on two devices, so LVM does not change its volume group.
 	ErrDuplicatePV = errors.New("a physical volume appears on several devices")
-	// ErrDuplicateVG: several volume groups have the name, so LVM changes none of them by it.
+	// ErrDuplicateVG: several volume groups have this name, so LVM does not change any of them by name.
 	ErrDuplicateVG = errors.New("several volume groups have this name")
-	// ErrNotLarger: the volume has the requested size already, or is larger.
+	// ErrNotLarger: the volume already has the requested size or is larger.
 	ErrNotLarger = errors.New("requested size is not larger than the present one")
 	// ErrInvalid: LVM rejects the arguments.
 	ErrInvalid = errors.New("invalid")
-	// ErrNotEnabled: the node does not use the LVM feature.
+	// ErrNotEnabled: the LVM feature is not enabled on the node.
 	ErrNotEnabled = errors.New("not enabled")
-	// ErrMoving: the extents of the logical volume are being moved to other devices, and LVM does not change it
-	// meanwhile.
+	// ErrMoving: a pvmove is moving the extents of the logical volume. LVM does not change the volume until it ends.
 	ErrMoving = errors.New("its extents are being moved, try again when that is done")
-	// ErrNoTarget: the node's kernel lacks a module that LVM needs for it.
+	// ErrNoTarget: the node's kernel does not have a module that the LVM operation requires.
 	ErrNoTarget = errors.New("the node's kernel lacks the module")
-	// ErrBusy: another command of this LVM has not ended, so this one was not begun. It wraps context.DeadlineExceeded.
+	// ErrBusy: another LVM command has not ended, so this one was not started. It wraps context.DeadlineExceeded.
 	ErrBusy = fmt.Errorf("not begun: %w", context.DeadlineExceeded)
-	// ErrRunning: the command runs for longer than its caller waits, and goes on.
+	// ErrRunning: the command runs longer than its caller waits, and continues.
 	ErrRunning = errors.New("has not ended and goes on, it runs")
-	// ErrNotInstalled: the node has no LVM.
+	// ErrNotInstalled: LVM is not installed on the node.
 	ErrNotInstalled = errors.New("LVM is not installed on the node: install the package lvm2")
 )
 
-// patterns of stderr, recorded from LVM 2.03.16 and 2.03.31 (see errors_test.go, which has each text in full). The
-// first that matches decides: a message that says more than one thing is listed under what the caller has to act on.
+// patterns match stderr of LVM 2.03.16 and 2.03.31 (errors_test.go has the full texts). The first match decides. A
+// message that matches several errors is listed under the one that the caller has to act on.
 var patterns = []struct {
 	text *regexp.Regexp
 	err  error
@@ -151,11 +151,12 @@ var patterns = []struct {
 	{regexp.MustCompile(`^nsenter: failed to execute .*: No such file or directory`), ErrNotInstalled},
 }
 
-// lockHint is for whoever manages a command that did not end. LVM waits for its locks without end.
+// lockHint is advice for a command that did not end. LVM waits for its locks without a time limit.
 const lockHint = "another program may hold LVM's lock, or a device does not answer; see on the node: " +
 	"ps -eo pid,etime,stat,wchan,args | grep -w lvm; fuser -v /run/lock/lvm/*"
 
-// classify returns the error of a command on an object, wrapping the sentinel that its stderr stands for.
+// classify returns err with the name of the object. It wraps the sentinel error that matches the stderr of the
+// command.
 func classify(object string, err error) error {
 	if err == nil {
 		return nil

@@ -17,7 +17,7 @@ const duplicateWarning = "WARNING: Not using device /dev/ubde for PV 6QT6Gm-MEPy
 	"  WARNING: PV 6QT6Gm-MEPy-L2uF-mYS2-TblN-PUmV-Tb4AjP prefers device /dev/ubdb because device name " +
 	"matches previous.\n"
 
-// recordedErrors are the complete stderr of commands of LVM 2.03.16 on a lab node.
+// recordedErrors have the complete stderr of commands of LVM 2.03.16 on a lab node.
 var recordedErrors = []struct {
 	command string
 	stderr  string

@@ -9,20 +9,22 @@ import (
 	"sync"
 )
 
-// Flush writes the cache of a device, /dev/NAME, to its medium.
+// Flush flushes the write cache of a device, /dev/NAME, to its medium.
 type Flush func(ctx context.Context, device string) error
 
-// FlushWith has each change written to the medium before it is reported as done. LVM does not ask for that: it writes
-// its metadata past the page cache (LVM2, lib/device/bcache.c), and a disk with a volatile cache may lose it when the
-// power fails. A volume whose creation was reported would be missing then, and a removed one would be back.
+// FlushWith sets the function that flushes the devices after each change, before the change returns. LVM does not
+// flush them: it writes its metadata past the page cache (LVM2, lib/device/bcache.c), and a disk with a volatile
+// write cache can lose it in a power failure. Then a volume that was reported as created is missing, and a removed
+// one exists again.
 func (l *LVM) FlushWith(flush Flush) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.flush = flush
 }
 
-// flushDevices flushes the devices that a command wrote to: those of its volume group at the last report, and those
-// that it names. LVM keeps a copy of the metadata on each, so it fails only if no device could be flushed.
+// flushDevices flushes the devices that a command wrote to: the devices of its volume group in the last report, and
+// the devices in its arguments. LVM keeps a copy of the metadata on each device, so flushDevices fails only if it can
+// flush none of them.
 func (l *LVM) flushDevices(ctx context.Context, c command) error {
 	l.mu.Lock()
 	flush := l.flush

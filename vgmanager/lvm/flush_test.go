@@ -11,8 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// degradedLVM has LVM's report of a volume group that misses a physical volume; changes end with an error if there is
-// one.
+// degradedLVM reports a volume group that misses a physical volume. Changes return failure if it is not nil.
 func degradedLVM(t *testing.T, failure error) *LVM {
 	t.Helper()
 	r := reporting(t, "missing")
@@ -26,7 +25,7 @@ func degradedLVM(t *testing.T, failure error) *LVM {
 	return New(r)
 }
 
-// flushes notes which devices were flushed.
+// flushes records which devices were flushed.
 type flushes struct {
 	mu      sync.Mutex
 	devices []string

@@ -5,70 +5,70 @@ import (
 	"fmt"
 )
 
-// VGCreateOptions describe a new volume group.
+// VGCreateOptions describes a new volume group.
 type VGCreateOptions struct {
 	Name    string
 	Devices []string
 	Tags    []string
 }
 
-// VGCreate makes a volume group of blank devices. It refuses with ErrSignature a device that carries anything, and then
-// touches none of the devices.
+// VGCreate creates a volume group on blank devices. If a device has a signature, VGCreate returns ErrSignature and
+// changes none of the devices.
 //
-// Not -y and not --force: LVM asks before it wipes a signature, and without a terminal its answer is no. That is the
-// last line of defense for data that appeared after the caller looked.
+// It does not pass -y or --force: LVM asks before it wipes a signature, and takes "no" as the answer without a
+// terminal. This protects data that was written after the caller checked the device.
 func (l *LVM) VGCreate(ctx context.Context, o VGCreateOptions) error {
 	args := append([]string{"vgcreate"}, tagArguments(o.Tags)...)
 	args = append(append(args, o.Name), o.Devices...)
 	return l.change(ctx, "create volume group "+o.Name, o.Name, args...)
 }
 
-// VGExtendOptions describe an extension of a volume group.
+// VGExtendOptions describes an extension of a volume group.
 type VGExtendOptions struct {
 	Name    string
 	Devices []string
 }
 
-// VGExtend adds blank devices to a volume group, with the same refusals as VGCreate. A group that misses a physical
-// volume gives ErrMissingPV, unless its loss is accepted (AcceptLoss). One that does not exist gives ErrNotFound before
-// vgextend has labeled a device.
+// VGExtend adds blank devices to a volume group. It rejects devices as VGCreate does. It returns ErrMissingPV if the
+// group misses a physical volume whose loss is not accepted (AcceptLoss). If the group does not exist, it returns
+// ErrNotFound before vgextend labels a device.
 //
-// Not -y and not --force: see VGCreate.
+// It does not pass -y or --force, see VGCreate.
 func (l *LVM) VGExtend(ctx context.Context, o VGExtendOptions) error {
 	return l.changeWhole(ctx, "extend volume group "+o.Name, o.Name, nil,
 		append([]string{"vgextend", o.Name}, o.Devices...)...)
 }
 
-// VGRemove removes a volume group that has no logical volume; with one it fails with ErrNotEmpty, with a missing
-// physical volume with ErrMissingPV. The labels of the physical volumes stay.
+// VGRemove removes a volume group without logical volumes. It returns ErrNotEmpty if there are logical volumes, and
+// ErrMissingPV if a physical volume is missing. The labels of the physical volumes stay.
 //
-// Not -y and not --force: LVM's question is whether to remove the logical volumes too.
+// It does not pass -y or --force: LVM asks whether to remove the logical volumes too.
 func (l *LVM) VGRemove(ctx context.Context, name string) error {
 	return l.change(ctx, "remove volume group "+name, name, "vgremove", name)
 }
 
-// VGActivate activates the logical volumes of a volume group, for example after the node booted without LVM's own
-// autoactivation. It leaves out those that have the activation-skip flag, and those that lack a physical volume.
+// VGActivate activates the logical volumes of a volume group, for example after the node booted without LVM's
+// autoactivation. It skips volumes with the activation-skip flag and volumes that miss a physical volume.
 //
-// LVM checks the metadata of thin pools first (thin_check(8)), which may take longer than a call: then it gives
-// ErrRunning and goes on.
+// LVM checks the metadata of thin pools first (thin_check(8)). If that takes longer than the caller waits, VGActivate
+// returns ErrRunning and the command continues.
 //
-// Not --partial and not --activationmode: a volume with a hole is for an administrator to look at.
-// Not -K: the flag was set by somebody who wants the volume inactive.
+// It does not pass --partial or --activationmode: an administrator must inspect an incomplete volume first. It does
+// not pass -K: the flag means that the volume must stay inactive.
 func (l *LVM) VGActivate(ctx context.Context, name string) error {
 	return l.activate(ctx, "activate volume group "+name, name, "vgchange", "--activate", "y", name)
 }
 
-// VGTagOptions describe a change of the tags of a volume group.
+// VGTagOptions describes a change of the tags of a volume group.
 type VGTagOptions struct {
 	VG string
-	// Add and Remove are tags: letters, digits and _ + . - / = ! : & # (lvm(8)), at most 1024 characters.
+	// Add and Remove are tags of at most 1024 characters: letters, digits and _ + . - / = ! : & # (lvm(8)).
 	Add, Remove []string
 }
 
-// VGChangeTags adds and removes tags in one command, which is one commit of LVM's metadata. A tag that is there
-// already, or gone already, is no error. Nothing to add or remove is nothing done. A group that misses a physical
-// volume gives ErrMissingPV, unless its loss is accepted (AcceptLoss).
+// VGChangeTags adds and removes tags in one command, which is one commit of LVM's metadata. Adding an existing tag or
+// removing an absent one is not an error. If both lists are empty, it does nothing. It returns ErrMissingPV if the
+// group misses a physical volume whose loss is not accepted (AcceptLoss).
 func (l *LVM) VGChangeTags(ctx context.Context, o VGTagOptions) error {
 	if len(o.Add)+len(o.Remove) == 0 {
 		return nil
@@ -80,47 +80,49 @@ func (l *LVM) VGChangeTags(ctx context.Context, o VGTagOptions) error {
 	return l.changeWhole(ctx, "change the tags of volume group "+o.VG, o.VG, nil, append(args, o.VG)...)
 }
 
-// VGReduceOptions describe a physical volume to take out of a volume group.
+// VGReduceOptions describes a physical volume to remove from a volume group.
 type VGReduceOptions struct {
 	VG, Device string
 }
 
-// VGReduce takes an empty physical volume out of a volume group. One that has extents of a logical volume gives
-// ErrNotEmpty, and so does the last one of the group; one that is not in the group gives ErrNotFound. The label stays
-// (PVRemove).
+// VGReduce removes an empty physical volume from a volume group. It returns ErrNotEmpty if the physical volume has
+// extents of a logical volume or is the last one of the group, and ErrNotFound if it is not in the group. The label
+// stays (PVRemove).
 //
-// Not --all: it takes every physical volume that happens to be empty. There is no question that --yes could answer.
+// It does not pass --all, which removes every empty physical volume. LVM does not ask a question that --yes could
+// answer.
 func (l *LVM) VGReduce(ctx context.Context, o VGReduceOptions) error {
 	return l.change(ctx, "take "+o.Device+" out of volume group "+o.VG, o.VG, "vgreduce", o.VG, o.Device)
 }
 
-// VGReduceMissing takes the missing physical volumes out of a volume group. If a logical volume needs one of them it
-// gives ErrNotEmpty, though LVM may have taken out those that no volume needs. A group that misses none is no error.
+// VGReduceMissing removes the missing physical volumes from a volume group. It returns ErrNotEmpty if a logical
+// volume requires one of them; LVM may then have removed those that no volume requires. If none is missing, it is not
+// an error.
 //
-// Not --force: it would remove the volumes that need a missing one, or their missing parts. Not --mirrorsonly: LVRepair
-// does that.
+// It does not pass --force, which removes the affected volumes or their missing parts. It does not pass
+// --mirrorsonly: LVRepair does that.
 func (l *LVM) VGReduceMissing(ctx context.Context, vg string) error {
 	return l.change(ctx, "take the missing physical volumes out of volume group "+vg, vg, "vgreduce",
 		"--removemissing", vg)
 }
 
-// VGConfigBackup writes the metadata of a volume group, as LVM knows it now, to a file of the node ("vgcfgrestore
-// --file" reads it). The directory must exist; a file of that name is replaced. LVM replaces "%s" in the name by the
-// name of the group.
+// VGConfigBackup writes the current metadata of a volume group to a file on the node. "vgcfgrestore --file" reads it.
+// The directory must exist. An existing file is replaced. LVM replaces "%s" in the file name with the name of the
+// group.
 func (l *LVM) VGConfigBackup(ctx context.Context, vg, file string) error {
 	return l.change(ctx, "back up the metadata of volume group "+vg, vg, "vgcfgbackup", "--file", file, vg)
 }
 
-// PVAllocatableOptions describe a physical volume that is closed or opened for new extents.
+// PVAllocatableOptions describes a physical volume to cordon or uncordon.
 type PVAllocatableOptions struct {
 	Device      string
 	Allocatable bool
-	// AddTag and RemoveTag are tags of the physical volume that change in the same command; empty for none.
+	// AddTag and RemoveTag are tags of the physical volume to change in the same command, or empty.
 	AddTag, RemoveTag string
 }
 
-// PVSetAllocatable tells LVM whether it may put new extents on a physical volume. What is on it stays. To ask for what
-// is already so is no error.
+// PVSetAllocatable sets whether LVM may allocate new extents on a physical volume. Existing extents stay. Setting the
+// current value is not an error.
 func (l *LVM) PVSetAllocatable(ctx context.Context, o PVAllocatableOptions) error {
 	answer := "n"
 	if o.Allocatable {
@@ -137,18 +139,18 @@ func (l *LVM) PVSetAllocatable(ctx context.Context, o PVAllocatableOptions) erro
 		append(args, o.Device)...)
 }
 
-// PVRemove removes LVM's label from a device whose physical volume belongs to no volume group. One that belongs to a
-// volume group fails with ErrNotEmpty, a device without label with ErrNotFound; one that
-// the host's devices file does not have with ErrUnusable, whether it has a label or not.
+// PVRemove removes LVM's label from a device whose physical volume belongs to no volume group. It returns ErrNotEmpty
+// if the physical volume belongs to a volume group, ErrNotFound if the device has no label, and ErrUnusable if the
+// device is not in the devices file of the host, with or without a label.
 //
-// Not --force: it would remove the label of a physical volume in use.
+// It does not pass --force, which removes the label of a physical volume in use.
 func (l *LVM) PVRemove(ctx context.Context, device string) error {
 	return l.change(ctx, "remove physical volume "+device, wholeNode, "pvremove", device)
 }
 
-// DevicesFileRemove takes a device out of LVM's devices file (RHEL 9 and later put every physical volume there). On a
-// node without the file, or without such an entry, it does nothing: the command would create an empty file, by which
-// LVM lists nothing.
+// DevicesFileRemove removes a device from LVM's devices file. RHEL 9 and later add every physical volume to this
+// file. If the node does not have the file, or the file has no such entry, it does nothing: lvmdevices would create
+// an empty file, and LVM would then list no device.
 func (l *LVM) DevicesFileRemove(ctx context.Context, device string) error {
 	object := "remove " + device + " from LVM's devices file"
 	exists, err := l.devicesFileExists(ctx)

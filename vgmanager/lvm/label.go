@@ -11,36 +11,35 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// LabeledPV is a physical volume as its own device shows it, whether or not LVM on the node lists the device.
+// LabeledPV is a physical volume as its label describes it, even if LVM on the node does not list the device.
 type LabeledPV struct {
-	// Name is the path of the device, UUID that of the physical volume.
+	// Name is the path of the device. UUID is the UUID of the physical volume.
 	Name, UUID string
 	// Major and Minor are the device number.
 	Major, Minor uint32
-	// VGName and VGUUID are empty for a physical volume of no volume group.
+	// VGName and VGUUID are empty if the physical volume belongs to no volume group.
 	VGName, VGUUID string
 	// VGTags are the tags of the volume group.
 	VGTags []string
-	// SystemID is the host that the volume group belongs to (lvmsystemid(7)); empty for any host.
+	// SystemID is the host that owns the volume group (lvmsystemid(7)). It is empty if any host may use the group.
 	SystemID string
-	// Unresolved: the label says that it belongs to a volume group, and the devices that were read do not tell to
-	// which.
+	// Unresolved: according to the label the physical volume belongs to a volume group, but the devices that were
+	// read do not identify the group.
 	Unresolved bool
 }
 
 // labelColumns are the columns of ReadLabels.
 const labelColumns = "pv_name,pv_uuid,pv_major,pv_minor,pv_missing,pv_in_use,vg_name,vg_uuid,vg_systemid,vg_tags"
 
-// unknownName is what LVM prints in place of a name that it cannot find.
+// unknownName is what LVM prints for a name that it cannot find.
 const unknownName = "[unknown]"
 
-// ReadLabels reads the labels of devices from the devices themselves: those that the devices file does not list, and
-// those of volume groups of other hosts, too. A device without a label is not in the answer, nor is one that is not
-// there: the caller knows which it asked for. A volume group that misses other physical volumes is resolved. An error
-// means that nothing is known.
+// ReadLabels reads the labels directly from the devices, including devices that are not in the devices file and
+// volume groups of other hosts. It omits devices that have no label or do not exist; the caller knows which devices
+// it asked for. It resolves a volume group even if other physical volumes of the group are missing. After an error
+// nothing is known.
 //
-// --devices takes the place of the devices file. --foreign, --shared: volume groups of other hosts are not listed
-// without.
+// --devices overrides the devices file. --foreign and --shared include volume groups of other hosts.
 func (l *LVM) ReadLabels(ctx context.Context, devices ...string) ([]LabeledPV, error) {
 	if len(devices) == 0 {
 		return nil, nil
@@ -48,7 +47,7 @@ func (l *LVM) ReadLabels(ctx context.Context, devices ...string) ([]LabeledPV, e
 	object := "labels of " + strings.Join(devices, ", ")
 	out, err := l.pvs(ctx, devices)
 	if lacksDevices(err) {
-		// Such an LVM has no devices file: it lists all devices.
+		// An LVM without --devices has no devices file and lists all devices.
 		out, err = l.pvs(ctx, nil)
 	}
 	if err != nil {
@@ -61,8 +60,8 @@ func (l *LVM) ReadLabels(ctx context.Context, devices ...string) ([]LabeledPV, e
 	return pvs, nil
 }
 
-// pvs reads the labels of devices, or of all. A device that does not answer holds up nobody for longer than
-// readTimeout, and no other read of the same devices is begun meanwhile.
+// pvs reads the labels of the devices, or of all devices. A device that does not respond delays the caller by at most
+// readTimeout. Meanwhile, no second read of the same devices starts.
 func (l *LVM) pvs(ctx context.Context, devices []string) ([]byte, error) {
 	type answer struct {
 		out []byte
@@ -89,7 +88,7 @@ func (l *LVM) runPVs(ctx context.Context, devices []string) ([]byte, error) {
 	return l.runner.Run(ctx, program, args...)
 }
 
-// lacksDevices tells whether the node's LVM is older than 2.03.12, which has no --devices.
+// lacksDevices returns true if err shows that the node's LVM is older than 2.03.12, which does not support --devices.
 func lacksDevices(err error) bool {
 	var failure *host.Error
 	return errors.As(err, &failure) && strings.Contains(failure.Stderr, "unrecognized option '--devices'")
@@ -111,7 +110,7 @@ func decodeLabels(out []byte) ([]LabeledPV, error) {
 		}
 		for _, cells := range part.PV {
 			r := row{cells: cells, err: &err}
-			// Missing ones are those of the same volume group on other devices.
+			// The missing ones are physical volumes of the same volume group on other devices.
 			if r.text("pv_missing") == "" {
 				pvs = append(pvs, decodeLabel(r))
 			}
@@ -139,8 +138,8 @@ func decodeLabel(r row) LabeledPV {
 	return pv
 }
 
-// devicesFileExists tells whether the node has a devices file that its LVM uses. Without the file LVM uses all devices,
-// and a command that changes the file creates it first: LVM then lists nothing else.
+// devicesFileExists returns true if LVM on the node uses a devices file and the file exists. Without the file, LVM
+// uses all devices. A command that changes the file would create it first, and LVM would then list no other device.
 func (l *LVM) devicesFileExists(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -151,8 +150,8 @@ func (l *LVM) devicesFileExists(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// DevicesFileAdd adds a device to LVM's devices file, so that LVM lists what is on it. One that is there already is no
-// error. It gives ErrNotEnabled on a node without the file.
+// DevicesFileAdd adds a device to LVM's devices file, so that LVM lists the device. If the device is already in the
+// file, it is not an error. DevicesFileAdd returns ErrNotEnabled if the node does not have the file.
 func (l *LVM) DevicesFileAdd(ctx context.Context, device string) error {
 	object := "add " + device + " to LVM's devices file"
 	exists, err := l.devicesFileExists(ctx)

@@ -98,7 +98,7 @@ func TestReadLabelsByAnLVMWithoutDevices(t *testing.T) {
 	}
 }
 
-// devicesFile answers the list of devices in the devices file with an error.
+// devicesFile returns an error for the list of devices in the devices file.
 func devicesFile(err error) *runner {
 	return &runner{answer: func(_ context.Context, args []string) ([]byte, error) {
 		if slices.Equal(args, []string{"lvmdevices"}) {

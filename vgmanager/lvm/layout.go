@@ -9,15 +9,15 @@ import (
 
 // Move is a running "pvmove".
 type Move struct {
-	// Name of the hidden logical volume that does it, for example "pvmove0".
+	// Name is the hidden logical volume of the move, for example "pvmove0".
 	Name string
-	// SourceUUID is the physical volume that is emptied.
+	// SourceUUID is the physical volume that the move empties.
 	SourceUUID string
-	// Percent is how much is done; nil when the volume is not active, so that nothing is being copied.
+	// Percent is the progress. It is nil if the volume is not active, so that nothing is copied.
 	Percent *float64
 }
 
-// Moves returns the moves that were begun and are neither finished nor aborted, whether anything works on them or not.
+// Moves returns the moves that are neither finished nor aborted, even if no process manages them.
 func (v *VG) Moves() []Move {
 	var moves []Move
 	for i := range v.Hidden {
@@ -28,8 +28,8 @@ func (v *VG) Moves() []Move {
 	return moves
 }
 
-// FreeOn returns how many bytes new extents can have on the physical volumes other than this one: on those that are
-// there and are not cordoned. An empty UUID excepts none.
+// FreeOn returns how many bytes LVM can allocate on physical volumes other than except. It excludes missing and
+// cordoned physical volumes. If except is empty, all others are included.
 func (v *VG) FreeOn(except string) Bytes {
 	var free Bytes
 	for i := range v.PVs {
@@ -40,9 +40,9 @@ func (v *VG) FreeOn(except string) Bytes {
 	return free
 }
 
-// VolumesOn returns the names of the volumes that have data on a physical volume, sorted: what somebody else may use,
-// so in place of a thin pool its thin volumes, and of a hidden part the volume that it is a part of. While extents are
-// being moved, all volumes that the moves lock count for each physical volume that is a member of one.
+// VolumesOn returns the sorted names of the volumes that have data on a physical volume. It returns only volumes that
+// users can see: the thin volumes instead of their thin pool, and the parent volume instead of a hidden part. While
+// extents are being moved, all volumes that a move locks count for each physical volume of the move.
 func (v *VG) VolumesOn(pvUUID string) []string {
 	f := newFamily(v)
 	for _, lv := range f.all {
@@ -53,16 +53,16 @@ func (v *VG) VolumesOn(pvUUID string) []string {
 	return slices.Sorted(maps.Keys(f.found))
 }
 
-// family finds the volumes that need a part.
+// family collects the volumes that depend on hidden parts.
 type family struct {
 	all    []*LV
 	byName map[string]*LV
 	// visible are the names of VG.LVs.
 	visible map[string]bool
-	// inPool are the thin volumes of each pool.
+	// inPool has the thin volumes of each pool.
 	inPool map[string][]string
 	found  map[string]bool
-	// done are the volumes whose users are found already.
+	// done has the volumes whose dependents are already collected.
 	done map[string]bool
 }
 
@@ -86,7 +86,7 @@ func newFamily(v *VG) *family {
 	return f
 }
 
-// addUsers adds the volumes that need a logical volume.
+// addUsers adds the volumes that depend on a logical volume.
 func (f *family) addUsers(lv *LV) {
 	top := f.top(lv)
 	if f.done[top.Name] {
@@ -105,7 +105,7 @@ func (f *family) addUsers(lv *LV) {
 	}
 }
 
-// addLocked adds the volumes whose extents are being moved. The parts of the moves themselves are locked too.
+// addLocked adds the volumes whose extents are being moved. The hidden volumes of the moves are locked too.
 func (f *family) addLocked() {
 	for _, lv := range f.all {
 		if lv.Attr.Locked() && f.top(lv).MoveSource == "" {
@@ -114,8 +114,8 @@ func (f *family) addLocked() {
 	}
 }
 
-// top returns the volume that a part belongs to in the end. LVM nests parts some four deep; the limit is for metadata
-// in which two are parts of each other.
+// top returns the topmost volume that contains a part. LVM nests parts about four levels deep. The limit prevents an
+// endless loop if the metadata has two parts that contain each other.
 func (f *family) top(lv *LV) *LV {
 	for range 16 {
 		parent := f.byName[lv.Parent]
@@ -127,9 +127,9 @@ func (f *family) top(lv *LV) *LV {
 	return lv
 }
 
-// RAIDFailed tells whether a RAID volume has lost more images than its level bears, so that data of it cannot be read.
-// LVM itself does not tell that apart from a volume that has only lost redundancy: both are "partial", and SyncPercent
-// may say 100 of either. An image counts as lost while a physical volume of it is missing.
+// RAIDFailed returns true if a RAID volume has lost more images than its level tolerates, so that data cannot be
+// read. LVM does not distinguish this from lost redundancy: both are "partial", and SyncPercent can be 100 in both
+// cases. An image is lost if one of its physical volumes is missing.
 func (v *VG) RAIDFailed(lv *LV) bool {
 	images := v.images(lv)
 	lost := 0
@@ -152,7 +152,7 @@ func (v *VG) RAIDFailed(lv *LV) bool {
 	return lost > 0
 }
 
-// lostSet tells whether all copies of some part are lost. The copies of raid10 are images that follow each other.
+// lostSet returns true if all copies of some part are lost. In raid10 the copies are consecutive images.
 func (v *VG) lostSet(lv *LV, images []*LV) bool {
 	if len(images) == 0 || images[0].Size == 0 {
 		return false
@@ -166,7 +166,7 @@ func (v *VG) lostSet(lv *LV, images []*LV) bool {
 	return false
 }
 
-// images returns the images of a RAID volume, by their number.
+// images returns the images of a RAID volume in the order of their numbers.
 func (v *VG) images(lv *LV) []*LV {
 	var list []*LV
 	for i := range v.Hidden {
@@ -174,7 +174,7 @@ func (v *VG) images(lv *LV) []*LV {
 			list = append(list, part)
 		}
 	}
-	// LVM sorts names: 10 comes before 2.
+	// LVM sorts by name, which puts 10 before 2.
 	slices.SortStableFunc(list, func(a, b *LV) int {
 		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), strings.Compare(a.Name, b.Name))
 	})

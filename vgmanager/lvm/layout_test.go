@@ -95,7 +95,7 @@ func TestAttrOfNothingIsNoPanic(t *testing.T) {
 	}
 }
 
-// touch calls every helper.
+// touch calls all helpers.
 func touch(text string) int {
 	a := LVAttr(text)
 	v := VGAttr(text)
@@ -135,7 +135,7 @@ func FuzzDecodeReport(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		// Without the space between, which a fuzzer would be busy with.
+		// Without white space, on which a fuzzer would waste time.
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, data); err != nil {
 			f.Fatal(err)
@@ -156,7 +156,7 @@ func FuzzDecodeReport(f *testing.F) {
 	})
 }
 
-// seeSane holds what callers rely on, whatever LVM prints.
+// seeSane checks the properties that callers rely on, for any output of LVM.
 func seeSane(t *testing.T, vg *VG) {
 	if vg.Name == "" || vg.UUID == "" || vg.Size < 0 || vg.Free < 0 || vg.FreeOn("") < 0 {
 		t.Errorf("got %+v", vg)
@@ -191,7 +191,7 @@ func FuzzNewLayout(f *testing.F) {
 	})
 }
 
-// largeReport is the record "volumes" with n thin volumes.
+// largeReport returns the record "volumes" with n thin volumes.
 func largeReport(n int) []byte {
 	var lvs, segs strings.Builder
 	for i := range n {

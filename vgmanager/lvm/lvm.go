@@ -1,8 +1,8 @@
-// Package lvm is LVM with types: one report that is read whole, and one function for each change.
+// Package lvm is a typed interface to LVM. It reads one complete report, and has one function for each change.
 //
-// Every function runs at most one process. Sizes are bytes. Errors name the object and wrap one of the sentinels of
-// this package where LVM's message is a known one. No function passes --force or answers a question of LVM with yes,
-// except where its comment says which question and why.
+// Every function runs at most one process. Sizes are in bytes. Errors name the object and wrap one of the sentinel
+// errors of this package if the message of LVM is known. No function passes --force or answers a question of LVM with
+// yes, unless its comment says which question and why.
 package lvm
 
 import (
@@ -15,53 +15,54 @@ import (
 )
 
 const (
-	// program is LVM on every distribution that ships it since /sbin became a link to /usr/sbin.
+	// program is the path of LVM. It is valid on every distribution that links /sbin to /usr/sbin.
 	program = "/usr/sbin/lvm"
-	// readTimeout is the time limit of a report. LVM waits for its own locks without end, so a stuck command elsewhere
-	// on the node would otherwise hold up the agent.
+	// readTimeout is the time limit of a report. LVM waits for its locks without a time limit, so a stuck command on
+	// the node would otherwise block the agent.
 	readTimeout = 30 * time.Second
-	// maxLabelReads is how many reads of labels may be past their limit.
+	// maxLabelReads is how many reads of labels may be past their time limit at the same time.
 	maxLabelReads = 8
 	// writeTimeout is the time limit of a change.
 	writeTimeout = 2 * time.Minute
 )
 
-// LVM runs the node's LVM. It is safe for concurrent use: changes of one volume group run one after another, and so do
-// reports.
+// LVM runs the node's LVM. It is safe for concurrent use. Changes of the same volume group run one after another, and
+// so do reports.
 type LVM struct {
 	runner host.Runner
 	now    func() time.Time
 
 	mu sync.Mutex
-	// slots let one change of a volume group run at a time, by its name; wholeNode is for those that are about none.
+	// slots serialize changes by the name of the volume group. wholeNode is the key for changes without a volume
+	// group.
 	slots   map[string]*slot
 	changes uint64 // number of changes that began or ended
-	// inProgress is how many changes have begun and not ended.
+	// inProgress is the number of changes that have begun and not ended.
 	inProgress int
 	recent     *Report
 	recentAt   time.Time
-	// running is the report that is being read; next is the one that is read when it ends.
+	// running is the report that is being read. next starts when running ends.
 	running, next *flight
-	// well are the volume groups whose devices may be named to commands.
+	// well has the volume groups whose devices may be passed to commands (NameDevices).
 	well map[string]bool
-	// accepted are the physical volumes of each volume group that may be missing when it is changed.
+	// accepted has the physical volumes of each volume group that may be missing during a change (AcceptLoss).
 	accepted map[string][]string
-	// silent tells which devices do not answer; filter leaves them out, "" for none. known are the physical volumes of
-	// the last report, by "MAJOR:MINOR".
+	// silent returns the devices that do not respond. filter excludes them; "" excludes none. known has the physical
+	// volumes of the last report by "MAJOR:MINOR".
 	silent Silent
 	filter string
 	known  map[string]bool
-	// flush writes a device's cache to its medium; nil for none. devices are those of each volume group at the last
-	// report.
+	// flush flushes the write cache of a device, nil if not set. devices has the devices of each volume group in the
+	// last report.
 	flush   Flush
 	devices map[string][]string
-	// labels are reads of labels, which may never end.
+	// labels runs the reads of labels, which may never end.
 	labels *bounded.Calls
-	// namesUnknown: the node's LVM is older than 2.03.12 and has no --devices.
+	// namesUnknown: the node's LVM is older than 2.03.12 and does not support --devices.
 	namesUnknown bool
 }
 
-// New returns LVM behind a Runner.
+// New returns an LVM that runs commands with runner.
 func New(runner host.Runner) *LVM {
 	return &LVM{
 		runner: runner, now: time.Now, slots: map[string]*slot{}, well: map[string]bool{},
@@ -70,7 +71,7 @@ func New(runner host.Runner) *LVM {
 	}
 }
 
-// ignore returns nil for an error that wraps one of the sentinels.
+// ignore returns nil if err wraps one of the sentinel errors.
 func ignore(err error, sentinels ...error) error {
 	for _, sentinel := range sentinels {
 		if errors.Is(err, sentinel) {

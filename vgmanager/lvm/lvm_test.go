@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// runner answers every command from a function and keeps what was run.
+// runner returns the result of a function for every command, and records the commands.
 type runner struct {
 	answer   func(ctx context.Context, args []string) ([]byte, error)
 	commands []string
@@ -33,11 +33,11 @@ func (r *runner) Run(ctx context.Context, name string, args ...string) ([]byte, 
 	return r.answer(ctx, args)
 }
 
-// wholeGroup is a report of vg1, which misses nothing.
+// wholeGroup is a report of vg1, without missing physical volumes.
 const wholeGroup = `{"report": [{"vg": [{"vg_name":"vg1", "vg_uuid":"u", "vg_size":"0", "vg_free":"0", "vg_extent_size":"4194304", ` +
 	`"vg_attr":"wz--n-", "vg_tags":"", "vg_missing_pv_count":"0"}], "pv": [], "lv": [], "seg": [], "pvseg": []}]}`
 
-// changes are the commands that are not reports.
+// changes returns the commands that are not reports.
 func (r *runner) changes() []string {
 	return slices.DeleteFunc(slices.Clone(r.commands), func(c string) bool { return strings.Contains(c, "fullreport") })
 }
@@ -52,7 +52,7 @@ func (r *runner) reports() int {
 	return n
 }
 
-// reporting answers reports with a record.
+// reporting returns a runner that returns a record for reports.
 func reporting(t *testing.T, name string) *runner {
 	t.Helper()
 	data, err := os.ReadFile("testdata/2.03.16/" + name + ".json")
@@ -192,8 +192,8 @@ func TestCheckRAID(t *testing.T) {
 	}
 }
 
-// TestDevicesFileRemove: the command that takes a device out creates a file that is not there, without the devices that
-// LVM has used so far.
+// TestDevicesFileRemove: lvmdevices --deldev creates a missing devices file, without the devices that LVM has used so
+// far.
 func TestDevicesFileRemove(t *testing.T) {
 	noEntry := &host.Error{ExitCode: 5, Stderr: "No devices file entry for /dev/sdb.", Err: errors.New("exit status 5")}
 	tests := map[string]struct {
@@ -294,7 +294,7 @@ func TestRecentIsReadAnewAfterAChangeThatFailedToo(t *testing.T) {
 	}
 }
 
-// A report that was started before a change ended may show the state before it.
+// TestReportThatOverlapsAChangeIsNotKept: a report that started before a change ended may show the state before it.
 func TestReportThatOverlapsAChangeIsNotKept(t *testing.T) {
 	r := reporting(t, "volumes")
 	record := r.answer

@@ -2,47 +2,48 @@ package lvm
 
 import "context"
 
-// pollInterval is how often LVM manages a move, in seconds: a move that is done is noticed that late.
+// pollInterval is how often LVM polls a move, in seconds. The end of a move is noticed with this delay.
 const pollInterval = "5"
 
-// PVMoveOptions describe a physical volume to empty.
+// PVMoveOptions describes a physical volume to empty.
 type PVMoveOptions struct {
-	// VG is its volume group, for the messages.
+	// VG is the volume group of the physical volume, for messages.
 	VG string
 	// Source is the device of the physical volume.
 	Source string
 }
 
-// PVMoveStart begins to move all extents of a physical volume to other allocatable ones of its volume group, and
-// returns while they are being copied by the kernel (VG.Moves). Thin pools and RAID volumes move too, in use or not;
-// each image of a RAID volume goes to a physical volume that has no other image of it, and where there is none, LVM
-// gives ErrNoSpace. If the move of this source runs already, LVM begins to poll it once more, which is no error.
+// PVMoveStart starts to move all extents of a physical volume to other allocatable physical volumes of its volume
+// group. It returns while the kernel copies them (VG.Moves). Thin pools and RAID volumes are moved too, even if they
+// are in use. LVM moves each image of a RAID volume to a physical volume without another image of the same volume, or
+// returns ErrNoSpace if there is none. If a move of this source already runs, LVM starts another process that polls
+// it, which is not an error.
 //
-// Not enough room gives ErrNoSpace and changes nothing. ErrNotFound: there is no such physical volume, or nothing on it
-// that LVM moves; the caller looks at PV.Used first.
+// PVMoveStart returns ErrNoSpace and changes nothing if there is not enough free space. It returns ErrNotFound if the
+// physical volume does not exist or has nothing that LVM moves; the caller checks PV.Used first.
 //
-// --atomic: all volumes move as one, so an abort, a power cut or a device that fails on the way leaves every extent
-// where it was. --background: LVM begins the move and leaves a process of its own session behind (or tells lvmpolld,
-// where that runs) that polls the kernel and, when all is copied, commits the new places. That process survives a
-// SIGKILL of the command that began it and of its process group, but not the end of the container whose cgroup it was
-// born into. If it is killed nothing is lost and nothing finishes: the kernel copies to the end, both copies are
-// written to, and PVMoveResume or a second PVMoveStart finishes it. So it is after a reboot, except that the kernel
-// begins to copy again when the volumes are activated. Not --alloc anywhere: it gives up the separation of images. Not
-// the target as an argument: cordoned physical volumes are left out by LVM.
+// --atomic moves all volumes as one, so an abort, a power failure or a failed device leaves every extent where it
+// was. --background starts the move and leaves a process in its own session (or uses lvmpolld, if that runs) that
+// polls the kernel and commits the new locations when everything is copied. This process survives SIGKILL of the
+// command that started it and of its process group, but not the end of the container in whose cgroup it was started.
+// If it is killed, no data is lost and the move does not finish: the kernel copies everything and writes to both
+// copies, and PVMoveResume or a second PVMoveStart finishes the move. The same applies after a reboot, but the kernel
+// restarts the copy when the volumes are activated. --alloc is not used, because it permits images of a RAID volume
+// on the same device. No target is passed, because LVM skips cordoned physical volumes.
 func (l *LVM) PVMoveStart(ctx context.Context, o PVMoveOptions) error {
 	return l.change(ctx, "move the extents of "+o.Source+" in volume group "+o.VG, o.VG,
 		"pvmove", "--background", "--atomic", "--interval", pollInterval, o.Source)
 }
 
-// PVMoveResume makes LVM manage all moves that were begun, on all volume groups of the node: after a reboot, or
-// when the process that polled them was killed. Nothing to resume is no error. A move that is polled already is then
-// polled twice, which does no harm but costs a process; the caller decides by the progress that it sees.
+// PVMoveResume makes LVM manage all unfinished moves in all volume groups of the node, after a reboot or if the
+// process that polled them was killed. If there is no move, it is not an error. A move that is already polled is then
+// polled twice, which is harmless but costs a process. The caller decides from the progress of the move.
 func (l *LVM) PVMoveResume(ctx context.Context) error {
 	return l.change(ctx, "resume the moves of extents", wholeNode, "pvmove", "--background", "--interval", pollInterval)
 }
 
-// PVMoveAbort ends the move of a physical volume. With the --atomic of PVMoveStart all extents are on the source again,
-// with what was written meanwhile. A move that is not there, because it is done or was aborted, is no error.
+// PVMoveAbort aborts the move of a physical volume. Because PVMoveStart uses --atomic, all extents are on the source
+// again, including data written during the move. If the move is finished, aborted or unknown, it is not an error.
 func (l *LVM) PVMoveAbort(ctx context.Context, source string) error {
 	return l.change(ctx, "abort the move of "+source, wholeNode, "pvmove", "--abort", source)
 }

@@ -6,28 +6,27 @@ import (
 	"strings"
 )
 
-// Layout is how lvcreate spreads the extents of a volume over physical volumes.
+// Layout describes how lvcreate distributes the extents of a volume over physical volumes.
 type Layout struct {
-	// Type is LVM's word: "linear", "striped", "raid1", …
+	// Type is the segment type in LVM's terms: "linear", "striped", "raid1", and so on.
 	Type string
-	// Images is how many parts of one size the volume has, each on physical volumes of its own. 1 for a linear volume.
+	// Images is the number of parts of equal size, each on separate physical volumes. It is 1 for a linear volume.
 	Images int
-	// Data is how many images the data has; the others are copies or parity. The size of a volume is Data times that of
-	// an image.
+	// Data is the number of images that hold data. The others hold copies or parity. The size of a volume is Data
+	// times the size of an image.
 	Data int
-	// Meta tells whether each image has metadata of its own beside it.
+	// Meta is true if each image has a metadata volume.
 	Meta bool
 }
 
-// IsRAID tells whether the kernel's RAID makes the volume.
+// IsRAID returns true if the volume uses the RAID target of the kernel.
 func (l Layout) IsRAID() bool { return l.Meta }
 
-// NewLayout returns the layout that options of lvcreate ask for, with LVM's defaults for what they leave out. It knows
-// --type, -m or --mirrors and -i or --stripes, as two arguments or as one with "=". A type that is not known counts as
-// linear.
+// NewLayout returns the layout for options of lvcreate, with LVM's defaults for missing options. It supports --type,
+// -m or --mirrors, and -i or --stripes, as two arguments or as one with "=". It treats an unknown type as linear.
 //
-// Defaults: lvmraid(7), and observed: raid4 and raid5 have 2 stripes, raid6 has 3, raid10 has 2 with 1 mirror, raid1
-// has 1 mirror.
+// The defaults are from lvmraid(7) and were verified: raid4 and raid5 have 2 stripes, raid6 has 3, raid10 has 2 with
+// 1 mirror, raid1 has 1 mirror.
 func NewLayout(options []string) (Layout, error) {
 	kind := optionValue(options, "--type", "")
 	mirrors, err := optionNumber(options, "--mirrors", "-m")
@@ -48,9 +47,9 @@ func NewLayout(options []string) (Layout, error) {
 	return layout, nil
 }
 
-// newLayout takes -1 for a number that is not given.
+// newLayout returns the layout of a type. -1 stands for a number that is not set.
 func newLayout(kind string, mirrors, stripes int) Layout {
-	// "raid5_ls" is raid5 with one of several ways to place the parity.
+	// "raid5_ls" is raid5 with one of several parity layouts.
 	level, _, _ := strings.Cut(kind, "_")
 	or := func(n, otherwise int) int {
 		if n > 0 {
@@ -79,7 +78,7 @@ func newLayout(kind string, mirrors, stripes int) Layout {
 	return Layout{Type: "linear", Images: 1, Data: 1}
 }
 
-// optionValue returns the value of an option, the last one if it is given several times, or "".
+// optionValue returns the last value of an option, or "" if it is not set.
 func optionValue(options []string, long, short string) string {
 	value := ""
 	for i, o := range options {
@@ -95,10 +94,10 @@ func optionValue(options []string, long, short string) string {
 	return value
 }
 
-// maxLayoutNumber is LVM's limit of stripes; RAID has less.
+// maxLayoutNumber is LVM's limit of stripes. The limit for RAID is lower.
 const maxLayoutNumber = 128
 
-// optionNumber returns -1 for an option that is not given.
+// optionNumber returns the number of an option, or -1 if it is not set.
 func optionNumber(options []string, long, short string) (int, error) {
 	value := optionValue(options, long, short)
 	if value == "" {

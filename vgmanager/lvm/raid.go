@@ -8,20 +8,20 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// modprobe is where every distribution has it since /sbin became a link to /usr/sbin.
+// modprobe is the path of modprobe. It is valid on every distribution that links /sbin to /usr/sbin.
 const modprobe = "/usr/sbin/modprobe"
 
-// raidModules are those of the levels that LVM offers. dm-raid loads the others when a volume is activated, so they may
-// be missing although it is there.
+// raidModules are the kernel modules of the RAID levels that LVM supports. dm-raid loads the level modules when a
+// volume is activated, so they can be absent although dm-raid is present.
 var raidModules = []string{"dm-raid", "raid1", "raid10", "raid456"}
 
-// CheckRAID tells whether the node's kernel can do RAID: nil if so, ErrNoTarget if it lacks one of the modules, another
-// error if that could not be found out.
+// CheckRAID returns nil if the node's kernel supports RAID, ErrNoTarget if it does not have one of the modules, and
+// another error if the check failed.
 func (l *LVM) CheckRAID(ctx context.Context) error { return l.KernelTarget(ctx, raidModules...) }
 
-// KernelTarget tells whether all these modules are in the node's kernel or can be loaded into it: nil, ErrNoTarget, or
-// another error if that could not be found out. It asks the node's modprobe, which knows the built-in ones too; nothing
-// is loaded.
+// KernelTarget returns nil if all modules are built into the node's kernel or can be loaded. It returns ErrNoTarget
+// if one is not available, and another error if the check failed. It uses the node's modprobe, which knows built-in
+// modules too. It does not load a module.
 func (l *LVM) KernelTarget(ctx context.Context, modules ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -37,20 +37,21 @@ func (l *LVM) KernelTarget(ctx context.Context, modules ...string) error {
 	return nil
 }
 
-// LVRepair replaces the images of a RAID volume whose physical volume is missing by new ones on other allocatable
-// physical volumes that have no image of it, and lets the kernel synchronize them (LV.SyncPercent). The volume stays in
-// use. A volume that lacks none is no error. ErrNoSpace: there is no such room, and nothing is changed. ErrInvalid: it
-// is no RAID volume. ErrMissingPV: more images are gone than the level bears.
+// LVRepair replaces the images of a RAID volume that are on missing physical volumes. The new images are on
+// allocatable physical volumes without an image of the volume. The kernel synchronizes them (LV.SyncPercent) while
+// the volume stays in use. If no image is missing, it is not an error. LVRepair returns ErrNoSpace and changes
+// nothing if there is no such free space, ErrInvalid if the volume is not a RAID volume, and ErrMissingPV if the
+// volume has lost more images than its level tolerates.
 //
-// --yes: LVM's question is whether to replace the failed images, with a full resync. That is what the caller wants;
-// without it the answer would be no. Not --force.
+// It passes --yes: LVM asks whether to replace the failed images with a full resync, and without a terminal takes
+// "no" as the answer. It does not pass --force.
 func (l *LVM) LVRepair(ctx context.Context, vg, name string) error {
 	return l.change(ctx, "repair logical volume "+fullName(vg, name), vg, "lvconvert", "--repair", "--yes",
 		fullName(vg, name))
 }
 
-// LVRefresh loads the tables of an active volume again. An image of a RAID volume whose device was away and came back
-// is taken in again by that, and synchronized.
+// LVRefresh reloads the device-mapper tables of an active volume. If the device of a RAID image was missing and
+// returned, the kernel adds the image again and synchronizes it.
 func (l *LVM) LVRefresh(ctx context.Context, vg, name string) error {
 	return l.change(ctx, "refresh logical volume "+fullName(vg, name), vg, "lvchange", "--refresh", fullName(vg, name))
 }

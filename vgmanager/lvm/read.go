@@ -6,23 +6,23 @@ import (
 	"time"
 )
 
-// flight is one process that reads the report, for all who wait for it.
+// flight is one process that reads the report. All callers that wait for it share the result.
 type flight struct {
-	// begun is the number of changes that had begun or ended when the process was started.
+	// begun is the value of LVM.changes when the process started.
 	begun  uint64
 	done   chan struct{}
 	report *Report
 	err    error
 }
 
-// Report reads everything again, with a process that is started after the call; several callers share one. The caller
-// must not change what it gets.
+// Report reads a new report with a process that starts after the call. Several callers can share one process. The
+// caller must not modify the report.
 func (l *LVM) Report(ctx context.Context) (*Report, error) {
 	return l.await(ctx, l.fresh())
 }
 
-// Recent returns a report that is not older than maxAge, and not older than the last change that went through this LVM.
-// Changes by other programs may not be in it yet. The caller must not change what it gets.
+// Recent returns a report that is not older than maxAge and includes the last change that this LVM made. It may not
+// yet include changes by other programs. The caller must not modify the report.
 func (l *LVM) Recent(ctx context.Context, maxAge time.Duration) (*Report, error) {
 	if report := l.kept(maxAge); report != nil {
 		return report, nil
@@ -30,8 +30,8 @@ func (l *LVM) Recent(ctx context.Context, maxAge time.Duration) (*Report, error)
 	return l.await(ctx, l.joined())
 }
 
-// fresh returns a flight whose process has not been started before the call. There is at most one process at a time, so
-// that a report that hangs does not have others hang beside it.
+// fresh returns a flight whose process starts after the call. Only one process runs at a time, so that at most one
+// report can hang.
 func (l *LVM) fresh() *flight {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +46,7 @@ func (l *LVM) fresh() *flight {
 	return l.next
 }
 
-// joined returns the flight on its way, unless it may not show the last change.
+// joined returns the running flight, or a new one if the running flight may not include the last change.
 func (l *LVM) joined() *flight {
 	l.mu.Lock()
 	if f := l.running; f != nil && f.begun == l.changes {
@@ -57,7 +57,8 @@ func (l *LVM) joined() *flight {
 	return l.fresh()
 }
 
-// start reads for all who wait, whoever of them gives up. The caller holds mu.
+// start starts the process of a flight. It does not depend on the contexts of the callers that wait. The caller holds
+// mu.
 func (l *LVM) start(f *flight) {
 	f.begun = l.changes
 	go func() {
@@ -83,9 +84,9 @@ func (l *LVM) read() (*Report, error) {
 	return decodeReport(out)
 }
 
-// locksAreHeld tells whether a command of this process keeps a lock of LVM for long. Without locks a report may show
-// its volume group in between two states; nothing else is changed there before the command has ended, and no such
-// report is kept.
+// locksAreHeld returns true if a command of this process holds a lock of LVM for long. A report without locks may
+// show the volume group of this command in an intermediate state. No other change of that group starts before the
+// command has ended, and such a report is not cached.
 func (l *LVM) locksAreHeld() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,10 +98,11 @@ func (l *LVM) locksAreHeld() bool {
 	return false
 }
 
-// theReport is what errors call it.
+// theReport is the name of the report in error messages.
 const theReport = "report of the node's volume groups"
 
-// land keeps a report, unless a change ran since it was started: it may show either state. Then it starts the next.
+// land caches a report and starts the next flight. It does not cache the report if a change ran since the process
+// started, because the report may show the state before or after that change.
 func (l *LVM) land(f *flight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -118,7 +120,7 @@ func (l *LVM) land(f *flight) {
 	}
 }
 
-// awaitTimeout is how long a caller waits for a report: for the one before, and for its own.
+// awaitTimeout is how long a caller waits for a report. It includes the report that runs before its own.
 const awaitTimeout = 2 * readTimeout
 
 func (l *LVM) await(ctx context.Context, f *flight) (*Report, error) {

@@ -11,15 +11,15 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// The records in testdata are made by this test, on a bare lab node with ten disks. The node cannot write to the
-// repository, so it prints them:
+// TestRecordedScenariosOnRealLVM creates the records in testdata, on a bare lab node with ten disks. The node cannot
+// write to the repository, so the test prints them:
 //
 //	lab bare-test --disks 400M,400M,400M,400M,400M,scsi:300M,scsi:300M,scsi:300M,scsi:300M,scsi:300M -- \
 //	  /usr/bin/env LVMS_RECORD=y …/lvm.test -test.run TestRecordedScenariosOnRealLVM |
 //	  awk '/^END RECORD/ {f = ""} f {print > f} /^RECORD / {f = "testdata/2.03.16/" $2 ".json"}'
 //
-// Each is checked like the record of the same name. What is done to the disks is in the order of the list: the last
-// steps take disks away for good.
+// Each one is checked like the record with the same name. The steps run in the order of the list, because the last
+// ones remove disks permanently.
 func TestRecordedScenariosOnRealLVM(t *testing.T) {
 	if _, err := os.Stat("/dev/sde"); err != nil {
 		t.Fatal("this test wants the disks ubdb to ubdf and sda to sde of a lab node, see above")

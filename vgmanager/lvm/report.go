@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// columns of the report, by subreport. chunk_size and zero stand with the segments since LVM refuses columns of
-// segments among those of volumes ("columns which lead to change of report type"), and so does the kind of a segment.
+// columns are the columns of each subreport. chunk_size, zero and segtype are columns of segments: LVM rejects them
+// in the subreport of volumes ("columns which lead to change of report type").
 var columns = []struct{ report, names string }{
 	{"vg", "vg_name,vg_uuid,vg_size,vg_free,vg_extent_size,vg_attr,vg_tags,vg_missing_pv_count"},
 	{"pv", "pv_name,pv_uuid,vg_name,pv_size,pv_free,pv_used,pv_major,pv_minor,pv_missing,pv_in_use," +
@@ -24,10 +24,10 @@ var columns = []struct{ report, names string }{
 	{"pvseg", "pv_uuid,lv_uuid,pvseg_start,pvseg_size"},
 }
 
-// reportArguments returns the one read that everything is decoded from. --all: the hidden parts tell which volumes are
-// on a physical volume, and which moves run. Not --select: it filters rows, and a volume group without a row would look
-// as if it were empty. Not --foreign, --shared: what belongs to other hosts is left alone. Not pv_duplicate: LVM prints
-// it for no physical volume of a group, whatever is attached.
+// reportArguments returns the arguments of the fullreport that everything is decoded from. --all lists the hidden
+// volumes, which show what uses a physical volume and which moves run. --select is not used, because it filters rows:
+// a volume group without rows would look empty. --foreign and --shared are not used: volume groups of other hosts are
+// ignored. The column pv_duplicate is not used, because LVM never sets it for a physical volume of a volume group.
 func reportArguments(filter string) []string {
 	config := strings.TrimSpace(timeFormat + " " + filter)
 	args := []string{"fullreport", "--all", "--reportformat", "json", "--units", "b", "--nosuffix", "--config", config}
@@ -37,13 +37,13 @@ func reportArguments(filter string) []string {
 	return args
 }
 
-// timeFormat makes LVM print times as seconds since 1970, whatever lvm.conf says (lvm.conf(5), report/time_format).
+// timeFormat makes LVM print times as seconds since 1970, regardless of lvm.conf (lvm.conf(5), report/time_format).
 const timeFormat = `report{time_format="%s"}`
 
-// cell is a value of a report: a string, or a number where LVM prints json_std.
+// cell is a value of a report. It is a string, or a number if LVM prints json_std.
 type cell string
 
-// UnmarshalJSON takes a string, a number, true, false or null, which is the empty string.
+// UnmarshalJSON accepts a string, a number, true, false, or null as the empty string.
 func (c *cell) UnmarshalJSON(raw []byte) error {
 	if bytes.HasPrefix(raw, []byte(`"`)) {
 		return json.Unmarshal(raw, (*string)(c))
@@ -59,8 +59,8 @@ func (c *cell) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// row has one object of a subreport. Reading a cell that is missing or malformed records the first error, so that a
-// decoder reads like a list of columns.
+// row is one object of a subreport. It records the first missing or malformed cell as the error, so that a decoder is
+// a list of columns without error handling.
 type row struct {
 	cells map[string]cell
 	err   *error
@@ -100,7 +100,7 @@ func (r row) size(name string) Bytes {
 	return Bytes(n)
 }
 
-// number reads a device number; LVM prints -1 where there is no device.
+// number reads a device number. LVM prints -1 if there is no device.
 func (r row) number(name string) uint32 {
 	value := r.text(name)
 	n, err := strconv.ParseInt(value, 10, 32)
@@ -110,7 +110,7 @@ func (r row) number(name string) uint32 {
 	return uint32(max(n, 0))
 }
 
-// time reads seconds since 1970; an empty cell is the zero time, as for a volume that an old LVM made.
+// time reads seconds since 1970. An empty cell, as for a volume created by an old LVM, gives the zero time.
 func (r row) time(name string) time.Time {
 	text := r.text(name)
 	if text == "" {
@@ -159,12 +159,12 @@ type rawReport struct {
 		PV  []map[string]cell `json:"pv"`
 		LV  []map[string]cell `json:"lv"`
 		Seg []map[string]cell `json:"seg"`
-		// PVSeg has a row for each run of extents of a physical volume, and an empty one for a group without any.
+		// PVSeg has a row for each run of extents of a physical volume, and an empty row for a group without runs.
 		PVSeg []map[string]cell `json:"pvseg"`
 	} `json:"report"`
 }
 
-// decodeReport reads the output of a fullreport that succeeded.
+// decodeReport decodes the output of a successful fullreport.
 func decodeReport(out []byte) (*Report, error) {
 	raw := rawReport{}
 	if err := json.Unmarshal(out, &raw); err != nil {
@@ -255,7 +255,7 @@ func decodeLV(r row) LV {
 		MetadataPercent: r.percent("metadata_percent"),
 		MetadataSize:    r.size("lv_metadata_size"),
 		Health:          r.text("lv_health_status"),
-		// "unknown" is what LVM prints for everything that is not an active thin pool.
+		// LVM prints "unknown" for everything that is not an active thin pool.
 		CheckNeeded: r.text("lv_check_needed") == "check needed",
 		SyncPercent: r.percent("sync_percent"),
 		Parent:      unbracketed(r.text("lv_parent")),
@@ -264,7 +264,7 @@ func decodeLV(r row) LV {
 	}
 }
 
-// addVolume sorts a logical volume under the visible or the hidden ones: LVM prints the name of a hidden one in
+// addVolume adds a logical volume to the visible or to the hidden ones. LVM prints the name of a hidden volume in
 // brackets.
 func addVolume(vg *VG, r row) {
 	lv := decodeLV(r)
@@ -284,7 +284,7 @@ func unbracketed(name string) string {
 	return name
 }
 
-// index finds the parts of a volume group by UUID. A name does not do: LVM calls every missing physical volume
+// index finds the objects of a volume group by UUID. Names are not unique: LVM calls every missing physical volume
 // "[unknown]".
 type index struct {
 	lvs map[string]*LV
@@ -304,7 +304,7 @@ func newIndex(vg *VG) index {
 	return ids
 }
 
-// addSegment gives a volume what LVM reports with its segments. A volume has several: a thin pool exactly one.
+// addSegment copies the columns of a segment to its volume. A volume can have several segments; a thin pool has one.
 func (x index) addSegment(r row) {
 	id := r.required("lv_uuid")
 	kind := r.required("segtype")
@@ -324,7 +324,7 @@ func (x index) addSegment(r row) {
 	}
 }
 
-// addExtents notes who has a run of extents of a physical volume. LVM prints the runs of one in the order of the
+// addExtents records the owner of a run of extents of a physical volume. LVM prints the runs in the order of the
 // device.
 func (x index) addExtents(r row, extent Bytes) {
 	pvID := r.required("pv_uuid")

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// recorded reads a report that LVM 2.03.16 printed on a lab node (User Mode Linux, ubd disks of 400 MiB).
+// recorded returns a report that LVM 2.03.16 printed on a lab node (User Mode Linux, ubd disks of 400 MiB).
 func recorded(t *testing.T, name string) *Report {
 	t.Helper()
 	data, err := os.ReadFile("testdata/2.03.16/" + name + ".json")
@@ -25,8 +25,7 @@ func recorded(t *testing.T, name string) *Report {
 
 func of(f float64) *float64 { return &f }
 
-// scenarios are what is to be seen in each record, and on real LVM in the same state (record_lab_test.go, which makes
-// the records).
+// scenarios check each record, and real LVM in the same state (record_lab_test.go, which creates the records).
 var scenarios = map[string]func(*testing.T, *Report){
 	"blank":       seeBlank,
 	"volumes":     seeVolumes,
@@ -141,7 +140,7 @@ func seeVolumesOfGroup(t *testing.T, vg *VG) {
 	}
 }
 
-// seeInactive: inactive volumes have no device and no fill.
+// seeInactive checks that inactive volumes have no device and no usage.
 func seeInactive(t *testing.T, report *Report) {
 	vg := report.VG("vg1")
 	for _, lv := range vg.LVs {
@@ -169,7 +168,7 @@ func seeNoMetadata(t *testing.T, report *Report) {
 	}
 }
 
-// seeDuplicate: LVM does not mark a duplicate in its report, only the devices themselves show it.
+// seeDuplicate checks that LVM does not mark a duplicate in its report. Only the devices show it.
 func seeDuplicate(t *testing.T, report *Report) {
 	var names []string
 	for _, pv := range report.PVs() {
@@ -180,7 +179,7 @@ func seeDuplicate(t *testing.T, report *Report) {
 	}
 }
 
-// on returns the volumes on each physical volume. Missing ones have no name of their own.
+// on returns the volumes on each physical volume. Missing physical volumes share a name.
 func on(vg *VG) map[string]string {
 	found := map[string]string{}
 	for _, pv := range vg.PVs {
@@ -217,8 +216,8 @@ func seeCordoned(t *testing.T, report *Report) {
 	}
 }
 
-// seeMoving: all volumes that move count for the source and for the target. The images that stay count for where they
-// are.
+// seeMoving checks that all volumes that are moved count for the source and the target. Images that are not moved
+// only count for their own physical volume.
 func seeMoving(t *testing.T, report *Report) {
 	vg := report.VG("vg1")
 	want := map[string]string{"/dev/ubdb": "lin m t1 t2", "/dev/ubdc": "", "/dev/ubdd": "m other",
@@ -287,7 +286,7 @@ func seeDegraded(t *testing.T, report *Report) {
 	}
 }
 
-// seeMissing: two physical volumes of a group are missing, and one of another, all with one name.
+// seeMissing checks two missing physical volumes of one group and one of another, all with the same name.
 func seeMissing(t *testing.T, report *Report) {
 	vg := report.VG("vg1")
 	want := map[string]string{
@@ -327,7 +326,7 @@ func TestDecodeTakesNumbersForStrings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// json_std, which LVM has since 2.03.17, prints numbers as numbers and nothing as null.
+	// json_std, since LVM 2.03.17, prints numbers as numbers and missing values as null.
 	std := string(data)
 	for _, pair := range [][2]string{{`"830472192"`, "830472192"}, {`"254"`, "254"}, {`"10.45"`, "10.45"},
 		{`"origin":""`, `"origin":null`}} {

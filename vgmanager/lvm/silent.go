@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Silent returns the devices of the node that do not answer, by "MAJOR:MINOR", each with all of its paths.
+// Silent returns the devices of the node that do not respond, by "MAJOR:MINOR". The values are all paths of a device.
 type Silent func(ctx context.Context) map[string][]string
 
-// SkipSilent has LVM leave out devices that do not answer: one of them would hold up every report of the node, and what
-// it hangs in cannot be killed and keeps LVM's global lock. Silent is asked before each report; the changes after it
-// leave out the same devices. A physical volume of the last report is never left out: its volume group would look as if
-// it had lost it.
+// SkipSilent makes LVM exclude devices that do not respond. One such device would block every report of the node in a
+// process that cannot be killed and holds LVM's global lock. LVM calls silent before each report. The changes after a
+// report exclude the same devices. SkipSilent never excludes a physical volume of the last report, because its volume
+// group would appear to miss it.
 func (l *LVM) SkipSilent(silent Silent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.silent = silent
 }
 
-// updateFilter asks which devices do not answer, and keeps the filter that leaves them out.
+// updateFilter updates the filter that excludes the devices that do not respond.
 func (l *LVM) updateFilter() error {
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -56,8 +56,8 @@ func (l *LVM) updateFilter() error {
 	return nil
 }
 
-// ownFilter returns what the node's lvm.conf has in devices/filter, which an option replaces. The command opens no
-// device. global_filter stays in force beside it.
+// ownFilter returns devices/filter of the node's lvm.conf, because the --config option replaces it. The command opens
+// no device. global_filter stays in effect.
 func (l *LVM) ownFilter(ctx context.Context) (string, error) {
 	const object = "filter of the node's lvm.conf"
 	out, err := l.runner.Run(ctx, program, "lvmconfig", "--typeconfig", "full", "devices/filter")
@@ -71,8 +71,8 @@ func (l *LVM) ownFilter(ctx context.Context) (string, error) {
 	return strings.TrimSuffix(strings.TrimPrefix(value, "["), "]"), nil
 }
 
-// literal returns a pattern for a path. What may mean something to LVM's regular expressions or in a configuration
-// matches any character instead.
+// literal returns a pattern for a path. It replaces each character that can have a meaning in LVM's regular
+// expressions or configuration with ".".
 func literal(path string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("/-_:", r) {
@@ -82,7 +82,7 @@ func literal(path string) string {
 	}, path)
 }
 
-// filtered returns the arguments of a change with the filter of the last report.
+// filtered returns the arguments of a change with the filter of the last report added.
 func (l *LVM) filtered(args []string) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -98,7 +98,7 @@ func (l *LVM) currentFilter() string {
 	return l.filter
 }
 
-// remember notes the physical volumes of a report. The caller holds mu.
+// remember records the physical volumes of a report. The caller holds mu.
 func (l *LVM) remember(report *Report) {
 	l.known = map[string]bool{}
 	l.devices = map[string][]string{}

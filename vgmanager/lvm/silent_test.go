@@ -50,7 +50,7 @@ func TestDevicesThatDoNotAnswerAreLeftOut(t *testing.T) {
 	if !strings.Contains(report, timeFormat+" "+want) || change != "lvchange --config "+want+" --activate y vg1/a" {
 		t.Errorf("got %q, %q", report, change)
 	}
-	// What belongs to a group is not left out: it would look lost.
+	// A device of a group is not excluded, because it would appear to be missing.
 	l.known = map[string]bool{"254:2": true}
 	if report, change := both(); strings.Contains(report+change, "filter") {
 		t.Errorf("a physical volume was left out: %q, %q", report, change)
@@ -61,7 +61,7 @@ func TestDevicesThatDoNotAnswerAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestAFilterThatCannotBeReadIsNotReplaced: it may hide the disks of virtual machines.
+// TestAFilterThatCannotBeReadIsNotReplaced: the node's filter may exclude the disks of virtual machines.
 func TestAFilterThatCannotBeReadIsNotReplaced(t *testing.T) {
 	for name, f := range map[string]*filters{
 		"fails":                 {configErr: errors.New("exit status 5")},

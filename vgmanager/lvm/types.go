@@ -9,7 +9,7 @@ import (
 // Bytes is a size in bytes.
 type Bytes int64
 
-// RoundUp returns the size as the next multiple of unit. A unit of 0 leaves the size as it is.
+// RoundUp rounds the size up to a multiple of unit. A unit of 0 does not change the size.
 func (b Bytes) RoundUp(unit Bytes) Bytes {
 	if unit <= 0 || b%unit == 0 {
 		return b
@@ -17,7 +17,7 @@ func (b Bytes) RoundUp(unit Bytes) Bytes {
 	return (b/unit + 1) * unit
 }
 
-// Report is everything that LVM knows at one moment: one read, one consistent view of each volume group.
+// Report is the state of LVM at one moment, from one read. Each volume group in it is consistent.
 type Report struct {
 	// VGs are the volume groups, in LVM's order.
 	VGs []VG
@@ -25,7 +25,7 @@ type Report struct {
 	Unassigned []PV
 }
 
-// VG returns the volume group of that name; nil if there is none, or if there are several: nobody knows which is meant.
+// VG returns the volume group with this name. It returns nil if there is none, or if there are several.
 func (r *Report) VG(name string) *VG {
 	if named := r.Named(name); len(named) == 1 {
 		return named[0]
@@ -33,7 +33,7 @@ func (r *Report) VG(name string) *VG {
 	return nil
 }
 
-// Named returns all volume groups of that name. LVM knows them apart by UUID.
+// Named returns all volume groups with this name. LVM distinguishes them by UUID.
 func (r *Report) Named(name string) []*VG {
 	var named []*VG
 	for i := range r.VGs {
@@ -44,7 +44,7 @@ func (r *Report) Named(name string) []*VG {
 	return named
 }
 
-// PVs returns all physical volumes: those of the volume groups, and the unassigned.
+// PVs returns all physical volumes, including those without a volume group.
 func (r *Report) PVs() []PV {
 	var all []PV
 	for i := range r.VGs {
@@ -55,32 +55,32 @@ func (r *Report) PVs() []PV {
 
 // PV is a physical volume.
 type PV struct {
-	// Name is the path that LVM prefers for the device; "[unknown]" when it is missing.
+	// Name is LVM's preferred path of the device. It is "[unknown]" if the device is missing.
 	Name string
-	// UUID identifies the physical volume wherever its device appears.
+	// UUID identifies the physical volume even if its device name changes.
 	UUID string
-	// VGName is empty for a physical volume of no volume group.
+	// VGName is empty if the physical volume belongs to no volume group.
 	VGName string
 	Size   Bytes
 	Free   Bytes
-	// Used is what logical volumes have of it, hidden ones included.
+	// Used is the size of all extents that logical volumes use, including hidden ones.
 	Used Bytes
-	// FreeAreas are the runs of free extents, in the order of the device. Their sum is Free.
+	// FreeAreas are the sizes of the runs of free extents, in the order of the device. Their sum is Free.
 	FreeAreas []Bytes
 	Tags      []string
-	// Allocatable: LVM puts new extents on it. Without it the physical volume is cordoned ("pvchange --allocatable n");
-	// what is on it stays.
+	// Allocatable: LVM may allocate new extents on the physical volume. If false, it is cordoned ("pvchange
+	// --allocatable n"), and existing extents stay.
 	Allocatable bool
-	// Major and Minor are the device number; 0 when it is missing.
+	// Major and Minor are the device number, 0 if the device is missing.
 	Major, Minor uint32
-	// Missing: its volume group lists it, but no device has it.
+	// Missing: the volume group lists the physical volume, but no device has it.
 	Missing bool
-	// InUse is LVM's own mark in the label that the physical volume belongs to a volume group, which it also keeps when
-	// the metadata of that group cannot be found.
+	// InUse is LVM's flag in the label that the physical volume belongs to a volume group. It stays set if LVM cannot
+	// find the metadata of that group.
 	InUse bool
 }
 
-// VG is a volume group with what is in it.
+// VG is a volume group with its physical and logical volumes.
 type VG struct {
 	Name       string
 	UUID       string
@@ -90,20 +90,20 @@ type VG struct {
 	Tags       []string
 	// Attr are the six characters of vg_attr.
 	Attr VGAttr
-	// MissingPVs is how many of its physical volumes no device has.
+	// MissingPVs is the number of its physical volumes that are on no device.
 	MissingPVs int
 	PVs        []PV
 	// LVs are the visible logical volumes, thin pools included.
 	LVs []LV
-	// Hidden are the parts of which LVM makes the visible ones, under their names without the brackets that LVM prints
-	// around them: images of RAID volumes, data and metadata of pools, running moves.
+	// Hidden are the internal logical volumes: images of RAID volumes, data and metadata of pools, running moves.
+	// Their names do not have the brackets that LVM prints around them.
 	Hidden []LV
 }
 
-// HasTag tells whether the volume group has the tag.
+// HasTag returns true if the volume group has the tag.
 func (v *VG) HasTag(tag string) bool { return slices.Contains(v.Tags, tag) }
 
-// LV returns the visible logical volume of that name, or nil.
+// LV returns the visible logical volume with this name, or nil.
 func (v *VG) LV(name string) *LV {
 	for i := range v.LVs {
 		if v.LVs[i].Name == name {
@@ -113,7 +113,7 @@ func (v *VG) LV(name string) *LV {
 	return nil
 }
 
-// ThinPool returns the thin pool of that name, or nil if there is none or the logical volume is of another kind.
+// ThinPool returns the thin pool with this name. It returns nil if there is none or the volume is not a thin pool.
 func (v *VG) ThinPool(name string) *ThinPool {
 	lv := v.LV(name)
 	if lv == nil || !lv.Attr.IsThinPool() {
@@ -128,13 +128,13 @@ func (v *VG) ThinPool(name string) *ThinPool {
 	return pool
 }
 
-// ThinPool is a thin pool with the volumes in it.
+// ThinPool is a thin pool with its volumes.
 type ThinPool struct {
 	LV
 	Volumes []LV
 }
 
-// VirtualSize is the sum of the sizes that the volumes of the pool promise.
+// VirtualSize returns the sum of the virtual sizes of the volumes in the pool.
 func (p *ThinPool) VirtualSize() Bytes {
 	var sum Bytes
 	for i := range p.Volumes {
@@ -147,52 +147,54 @@ func (p *ThinPool) VirtualSize() Bytes {
 type LV struct {
 	Name string
 	UUID string
-	// Path is /dev/VG/NAME; empty for a thin pool, which has no node.
+	// Path is /dev/VG/NAME. It is empty for a thin pool, which has no device node.
 	Path string
 	Size Bytes
 	// Attr are the ten characters of lv_attr.
 	Attr LVAttr
 	Tags []string
-	// Major and Minor are the device number, 0 when the volume is not active.
+	// Major and Minor are the device number, 0 if the volume is not active.
 	Major, Minor uint32
 	// PoolName is the thin pool of a thin volume.
 	PoolName string
-	// Origin is the volume that a snapshot was made of, while it exists.
+	// Origin is the source volume of a snapshot, while it exists.
 	Origin string
-	// DataPercent and MetadataPercent are nil when the volume is not active or has no such thing.
+	// DataPercent and MetadataPercent are nil if the volume is not active or does not have the property.
 	DataPercent, MetadataPercent *float64
-	// MetadataSize, ChunkSize and Zeroes are of a thin pool. Zeroes: new blocks are zeroed before they are handed out.
+	// MetadataSize, ChunkSize and Zeroes are set for a thin pool. Zeroes: the pool zeroes new blocks before use.
 	MetadataSize Bytes
 	ChunkSize    Bytes
 	Zeroes       bool
-	// Health is empty when all is well; else LVM's word, for example "partial", "out_of_data", "metadata_read_only".
+	// Health is empty if the volume is healthy. Otherwise it is LVM's value, for example "partial", "out_of_data",
+	// "metadata_read_only".
 	Health string
 	// CheckNeeded: the metadata of the active thin pool is marked for thin_check.
 	CheckNeeded bool
-	// SegType is LVM's word for how the volume is made: "linear", "striped", "raid1", "thin-pool", "thin", "mirror" for
-	// a move, … One whose segments are of several kinds has the first that is not "linear".
+	// SegType is LVM's segment type: "linear", "striped", "raid1", "thin-pool", "thin", "mirror" for a move, and so
+	// on. If the segments have several types, it is the first one that is not "linear".
 	SegType string
-	// SyncPercent is how much of a RAID volume is in sync, or of a move is done; nil when the volume is not active,
-	// when the kernel does not tell, and for other volumes.
+	// SyncPercent is the sync progress of a RAID volume or the progress of a move. It is nil if the volume is not
+	// active, if the kernel does not report it, and for other volumes.
 	SyncPercent *float64
-	// Parent is the volume that a hidden one is a part of, without brackets.
+	// Parent is the volume that contains a hidden one, without brackets.
 	Parent string
-	// PVs are the UUIDs of the physical volumes on which the volume's own extents are, sorted. A RAID volume or a pool
-	// has none itself: its parts have them.
+	// PVs are the sorted UUIDs of the physical volumes that hold the volume's own extents. RAID volumes and pools
+	// have no own extents: their hidden volumes have them.
 	PVs []string
-	// Created is when the volume was made, as LVM noted it; zero where it did not.
+	// Created is the creation time that LVM recorded, or zero if LVM did not record it.
 	Created time.Time
 	// MoveSource is the UUID of the physical volume that a running move empties.
 	MoveSource string
 }
 
-// IsRAID tells whether the volume itself is a RAID volume (a thin pool on RAID is not: its parts are).
+// IsRAID returns true for a RAID volume. It returns false for a thin pool on RAID, whose hidden volumes are RAID
+// volumes.
 func (l *LV) IsRAID() bool { return l.Attr.IsRAID() || strings.HasPrefix(l.SegType, "raid") }
 
-// LVAttr are the ten characters of lv_attr (lvs(8)).
+// LVAttr is the ten characters of lv_attr (lvs(8)).
 type LVAttr string
 
-// at returns "-" where there is nothing.
+// at returns the character at index i, or "-" if the value is shorter.
 func (a LVAttr) at(i int) byte {
 	if i >= len(a) {
 		return '-'
@@ -200,58 +202,59 @@ func (a LVAttr) at(i int) byte {
 	return a[i]
 }
 
-// IsThinPool tells whether it is a thin pool.
+// IsThinPool returns true for a thin pool.
 func (a LVAttr) IsThinPool() bool { return a.at(0) == 't' }
 
-// IsThinVolume tells whether it is a volume, or a snapshot, in a thin pool.
+// IsThinVolume returns true for a volume or snapshot in a thin pool.
 func (a LVAttr) IsThinVolume() bool { return a.at(0) == 'V' }
 
-// ReadOnly tells whether the metadata says that the volume is read-only.
+// ReadOnly returns true if the volume is read-only according to the metadata.
 func (a LVAttr) ReadOnly() bool { return a.at(1) == 'r' }
 
-// Active tells whether the volume has a device. All states but "-", "X" (unknown) and "h" (historical) are active ones.
+// Active returns true if the volume has a device. All states except "-", "X" (unknown) and "h" (historical) are
+// active.
 func (a LVAttr) Active() bool { return !strings.ContainsRune("-Xh", rune(a.at(4))) }
 
-// Suspended tells whether input and output of the volume are held back.
+// Suspended returns true if I/O of the volume is suspended.
 func (a LVAttr) Suspended() bool { return strings.ContainsRune("sSM", rune(a.at(4))) }
 
-// Open tells whether something has the volume open.
+// Open returns true if the volume is open.
 func (a LVAttr) Open() bool { return a.at(5) == 'o' }
 
-// SkipsActivation tells whether "vgchange -ay" leaves the volume out.
+// SkipsActivation returns true if "vgchange -ay" skips the volume.
 func (a LVAttr) SkipsActivation() bool { return a.at(9) == 'k' }
 
-// IsRAID tells whether it is a RAID volume.
+// IsRAID returns true for a RAID volume.
 func (a LVAttr) IsRAID() bool { return a.at(0) == 'r' || a.at(0) == 'R' }
 
-// IsImage tells whether it is an image of a RAID volume or of a move.
+// IsImage returns true for an image of a RAID volume or of a move.
 func (a LVAttr) IsImage() bool { return a.at(0) == 'i' || a.at(0) == 'I' }
 
-// Locked tells whether LVM refuses to change the volume's extents: they are being moved.
+// Locked returns true if a move locks the volume, so that LVM does not change its extents.
 func (a LVAttr) Locked() bool { return a.at(2) >= 'A' && a.at(2) <= 'Z' }
 
-// Health is the letter of the volume's health, "-" when all is well: p partial, X unknown; of RAID: r refresh needed, m
-// mismatches exist, w writemostly (which is no fault), R reshaping or images to be removed; of thin pools and volumes:
-// F failed, D out of data space, M metadata read-only, and E writecache error.
+// Health returns the health character of the volume, "-" if it is healthy. p: partial, X: unknown. RAID: r: refresh
+// needed, m: mismatches exist, w: writemostly (not a fault), R: reshaping or images to remove. Thin pools and
+// volumes: F: failed, D: out of data space, M: metadata read-only. E: writecache error.
 func (a LVAttr) Health() byte { return a.at(8) }
 
-// Partial tells whether a physical volume that the volume needs is missing.
+// Partial returns true if a physical volume that the volume requires is missing.
 func (a LVAttr) Partial() bool { return a.Health() == 'p' }
 
-// VGAttr are the six characters of vg_attr (vgs(8)).
+// VGAttr is the six characters of vg_attr (vgs(8)).
 type VGAttr string
 
-// at returns "-" where there is nothing.
+// at returns the character at index i, or "-" if the value is shorter.
 func (a VGAttr) at(i int) byte { return LVAttr(a).at(i) }
 
-// Writable tells whether the metadata of the volume group may be changed.
+// Writable returns true if the metadata of the volume group can be changed.
 func (a VGAttr) Writable() bool { return a.at(0) == 'w' }
 
-// Exported tells whether the volume group is exported, and so out of use here.
+// Exported returns true if the volume group is exported and cannot be used on this host.
 func (a VGAttr) Exported() bool { return a.at(2) == 'x' }
 
-// Shared tells whether the volume group belongs to a lock manager, and so to several hosts.
+// Shared returns true if a lock manager shares the volume group among several hosts.
 func (a VGAttr) Shared() bool { return strings.ContainsRune("sc", rune(a.at(5))) }
 
-// Partial tells whether physical volumes of the volume group are missing.
+// Partial returns true if physical volumes of the volume group are missing.
 func (a VGAttr) Partial() bool { return a.at(3) == 'p' }

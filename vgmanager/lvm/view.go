@@ -6,11 +6,12 @@ import (
 	"time"
 )
 
-// effect is what a change has done to its volume group. It changes the copy that it gets, and returns false if only LVM
-// can tell how things are now.
+// effect applies a change to its argument, a copy of the volume group. It returns false if the result is only known
+// after a new report.
 type effect func(vg *VG) bool
 
-// amended returns a copy of a report with an effect on one volume group; nil if that cannot be told.
+// amended returns a copy of a report with an effect applied to one volume group. It returns nil if the result is not
+// known.
 func amended(r *Report, vg string, e effect) *Report {
 	if r == nil {
 		return nil
@@ -27,7 +28,8 @@ func amended(r *Report, vg string, e effect) *Report {
 	return next
 }
 
-// newThin is the effect of a new thin volume. It takes nothing from the group: what it will have comes out of its pool.
+// newThin is the effect of a new thin volume. The volume takes no extents of the group, because its pool provides
+// them.
 func newThin(o ThinOptions) effect {
 	return func(vg *VG) bool {
 		if vg.ThinPool(o.Pool) == nil || len(o.Options) > 0 {
@@ -61,8 +63,7 @@ func newSnapshot(o SnapshotOptions) effect {
 	}
 }
 
-// newThick is the effect of a new thick volume where there is no choice of where it is: one run of free extents in the
-// group.
+// newThick is the effect of a new thick volume. It is known only if the group has a single run of free extents.
 func newThick(o ThickOptions) effect {
 	return func(vg *VG) bool {
 		pv := onlyArea(vg)
@@ -85,7 +86,7 @@ func newThick(o ThickOptions) effect {
 	}
 }
 
-// onlyArea returns the physical volume that has all free extents of the group in one run.
+// onlyArea returns the physical volume that has all free extents of the group in one run, or nil.
 func onlyArea(vg *VG) *PV {
 	var only *PV
 	for i := range vg.PVs {
@@ -101,7 +102,7 @@ func onlyArea(vg *VG) *PV {
 	return only
 }
 
-// grown is the effect of the growth of a thin volume.
+// grown is the effect of the extension of a thin volume.
 func grown(o LVExtendOptions) effect {
 	return func(vg *VG) bool {
 		lv := vg.LV(o.Name)
@@ -113,11 +114,11 @@ func grown(o LVExtendOptions) effect {
 	}
 }
 
-// notablyFull is the percentage of a pool from which a removal is taken to change more than the list of volumes.
+// notablyFull is the pool usage in percent from which a removal can change more than the list of volumes.
 const notablyFull = 90
 
-// removed is the effect of the removal of thin volumes. What they had of their pool is free in it, which may be what a
-// pool that is full or stopped needs: then only LVM can tell how it is now.
+// removed is the effect of the removal of thin volumes. The removal frees blocks of the pool. If the pool is full or
+// stopped, that can change its state, so the effect is unknown without a new report.
 func removed(names []string) effect {
 	return func(vg *VG) bool {
 		for _, name := range names {
@@ -150,7 +151,7 @@ func tagged(o LVTagOptions) effect {
 		if lv == nil {
 			return false
 		}
-		// The old list is of the report before.
+		// A new slice is used, because the previous report still has the old one.
 		tags := slices.DeleteFunc(slices.Clone(lv.Tags),
 			func(t string) bool { return slices.Contains(o.Remove, t) || slices.Contains(o.Add, t) })
 		lv.Tags = sorted(append(tags, o.Add...))
@@ -158,7 +159,7 @@ func tagged(o LVTagOptions) effect {
 	}
 }
 
-// sorted returns tags as LVM reports them.
+// sorted returns tags in the order of LVM's report.
 func sorted(tags []string) []string {
 	tags = slices.Clone(tags)
 	slices.Sort(tags)
@@ -167,19 +168,19 @@ func sorted(tags []string) []string {
 
 func devicePath(vg, lv string) string { return "/dev/" + vg + "/" + lv }
 
-// maxNamed is how many devices are named to a command. With more, scanning all is not much slower, and the command line
-// stays short.
+// maxNamed is the maximum number of devices to name to a command. With more devices, a full scan is not much slower,
+// and the command line stays short.
 const maxNamed = 64
 
-// AcceptLoss names the physical volumes of a volume group whose removal somebody asked for, by UUID: the group may be
-// changed while they are missing. It replaces what was named before.
+// AcceptLoss sets the physical volumes, by UUID, whose removal from the volume group was requested. The group may be
+// changed while they are missing. AcceptLoss replaces the previous list.
 func (l *LVM) AcceptLoss(vg string, pvs []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.accepted[vg] = slices.Clone(pvs)
 }
 
-// missing returns the physical volumes that a volume group misses and whose loss nobody has accepted.
+// missing returns the missing physical volumes of a volume group whose loss is not accepted.
 func (l *LVM) missing(vg *VG) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,9 +201,9 @@ func (l *LVM) missing(vg *VG) []string {
 	return lost
 }
 
-// NameDevices tells whether commands for volumes of a group may name the group's devices to LVM (--devices), so that it
-// does not look at all devices of the node. That is for a group that is known to be well: LVM then does not see, and so
-// does not complain, that another device claims to be one of them.
+// NameDevices sets whether commands for volumes of a group may pass the group's devices to LVM (--devices), so that
+// LVM does not scan all devices of the node. Set it only for a healthy group: LVM then does not detect, or warn
+// about, another device with one of the group's physical volumes.
 func (l *LVM) NameDevices(vg string, well bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,8 +214,9 @@ func (l *LVM) NameDevices(vg string, well bool) {
 	l.well[vg] = true
 }
 
-// devicesOf returns the options that name the devices of a group, as a report has them that was read in the same call:
-// LVM takes a physical volume for missing whose device is not named. None if the group is not known to be well.
+// devicesOf returns the --devices options for a group. The caller must pass the group from a report of the same call,
+// because LVM treats a physical volume as missing if its device is not named. devicesOf returns nothing if the group
+// is not known to be healthy.
 func (l *LVM) devicesOf(group *VG) []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,7 +11,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// After a change whose effect is known, the report that is kept is used on, and does not become younger.
+// TestAKnownChangeCostsNoReport checks that the cached report stays in use after a change with a known effect, and
+// that its age is not renewed.
 func TestAKnownChangeCostsNoReport(t *testing.T) {
 	r := reporting(t, "volumes")
 	l := New(r)
@@ -43,7 +44,7 @@ func TestAKnownChangeCostsNoReport(t *testing.T) {
 	}
 }
 
-// poolOf returns a volume group with a thin pool, and its name.
+// poolOf returns a volume group with a thin pool, and the name of the pool.
 func poolOf(t *testing.T, report *Report) (VG, string) {
 	t.Helper()
 	for _, vg := range report.VGs {
@@ -109,8 +110,9 @@ func TestAChangeWhoseEffectIsNotKnownCostsAReport(t *testing.T) {
 	}
 }
 
-// Devices are named only for a group that is known to be well, and as a report of the same call has them: what was read
-// before may lack a device that somebody added since, and LVM takes one that is not named for missing.
+// TestDevicesAreNamedAsTheSameCallReadThem checks that devices are named only for a healthy group, and from a report
+// of the same call. An older report may miss a device that was added since, and LVM treats a device that is not named
+// as missing.
 func TestDevicesAreNamedAsTheSameCallReadThem(t *testing.T) {
 	r := reporting(t, "volumes")
 	l := New(r)
@@ -160,8 +162,7 @@ func TestDevicesAreNamedAsTheSameCallReadThem(t *testing.T) {
 	}
 }
 
-// TestAGroupThatMissesADeviceIsNotChanged: LVM would carry these commands out, and write down that the device is
-// missing.
+// TestAGroupThatMissesADeviceIsNotChanged: LVM would run these commands and record the device as missing.
 func TestAGroupThatMissesADeviceIsNotChanged(t *testing.T) {
 	changes := map[string]func(*LVM, string) error{
 		"removal": func(l *LVM, vg string) error { return l.LVRemove(t.Context(), vg, "a") },
@@ -209,7 +210,8 @@ func TestAGroupThatMissesADeviceIsNotChanged(t *testing.T) {
 	}
 }
 
-// Who reads while a change runs gets what was before it, and starts no process for it.
+// TestAReaderDuringAChangeCostsNoReport checks that a reader during a change gets the previous report, without a
+// process.
 func TestAReaderDuringAChangeCostsNoReport(t *testing.T) {
 	r := reporting(t, "volumes")
 	record := r.answer
@@ -238,8 +240,8 @@ func TestAReaderDuringAChangeCostsNoReport(t *testing.T) {
 	}
 }
 
-// A report whose reading began while a change ran shows either state, and is not kept: the change would be in it twice,
-// or not at all.
+// TestAReportThatBeganDuringAChangeIsNotKept: a report that started during a change shows either state. If it were
+// cached, the change could be applied twice or not at all.
 func TestAReportThatBeganDuringAChangeIsNotKept(t *testing.T) {
 	r := reporting(t, "volumes")
 	record := r.answer
@@ -267,7 +269,7 @@ func TestAReportThatBeganDuringAChangeIsNotKept(t *testing.T) {
 	}
 }
 
-// LVM before 2.03.12 does not know the option.
+// TestDevicesAreNotNamedToAnOldLVM: LVM before 2.03.12 does not have the option.
 func TestDevicesAreNotNamedToAnOldLVM(t *testing.T) {
 	r := reporting(t, "volumes")
 	record := r.answer
@@ -298,7 +300,7 @@ func TestDevicesAreNotNamedToAnOldLVM(t *testing.T) {
 	}
 }
 
-// A volume is removed because its pool is full: the pool is not full then.
+// TestARemovalFromAFullPoolCostsAReport: a removal can change the state of a full pool.
 func TestARemovalFromAFullPoolCostsAReport(t *testing.T) {
 	r := reporting(t, "full")
 	l := New(r)

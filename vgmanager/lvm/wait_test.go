@@ -13,14 +13,15 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// stuck is a runner whose commands end when they are let go, or with their time limit; deaf ones do not even then.
+// stuck is a runner whose commands end when they are released, or at their time limit. deaf ones ignore the time
+// limit.
 type stuck struct {
 	mu      sync.Mutex
 	started []string
 	deaf    bool
 	release chan struct{}
 	output  string
-	// only, if set, is in the arguments of those that hang.
+	// only, if set, limits the commands that hang to those with this argument.
 	only string
 }
 
@@ -98,7 +99,7 @@ func TestChangesDoNotPileUpBehindOneThatHangs(t *testing.T) {
 			time.Since(begun) != 4*time.Second+writeTimeout {
 			t.Errorf("a caller without limit, after %s: got %v", time.Since(begun), err)
 		}
-		// The first one does not end at its limit either. Its caller does.
+		// The first command does not end at its time limit either, but its caller returns.
 		if err := <-first; !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrBusy) {
 			t.Errorf("the first: got %v", err)
 		}
@@ -180,7 +181,7 @@ func TestACommandThatHangsHoldsUpNoOtherVolumeGroup(t *testing.T) {
 	})
 }
 
-// TestReportsDoNotWaitForACommandThatKeepsItsLock: LVM lets no report pass while it activates a pool with a long
+// TestReportsDoNotWaitForACommandThatKeepsItsLock: LVM blocks reports while it activates a pool with a long
 // thin_check.
 func TestReportsDoNotWaitForACommandThatKeepsItsLock(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -224,7 +225,7 @@ func TestReportsDoNotWaitForACommandThatKeepsItsLock(t *testing.T) {
 	}
 }
 
-// TestAReportIsNotKeptWhileAnyChangeRuns has two changes overlap: the end of one says nothing about the other.
+// TestAReportIsNotKeptWhileAnyChangeRuns has two overlapping changes. The end of one does not affect the other.
 func TestAReportIsNotKeptWhileAnyChangeRuns(t *testing.T) {
 	l := New(&filters{})
 	l.begin()
@@ -257,7 +258,7 @@ func TestReadThatHangsIsSharedByAllWhoWait(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		}
-		// One for those that take a report on its way, and one for those that want one from after their call.
+		// One for callers that accept a running report, and one for callers that require a new one.
 		if s.count() != 2 || time.Since(begun) != 2*readTimeout {
 			t.Errorf("%d processes in %s", s.count(), time.Since(begun))
 		}
@@ -359,8 +360,8 @@ func TestClassifyTellsAMissingProgramFromATimeLimit(t *testing.T) {
 	}
 }
 
-// A command can end at the moment at which its caller gives up. Nothing is late then, or its volume group could never
-// be changed again.
+// TestACommandThatEndsAtItsLimitHoldsUpNothing: a command can end at the moment at which its caller gives up. If it
+// were marked late then, its volume group could never be changed again.
 func TestACommandThatEndsAtItsLimitHoldsUpNothing(t *testing.T) {
 	l := New(nil)
 	s := l.slotOf("vg1")

@@ -10,8 +10,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// TestNothingIsCommittedWhileADeviceIsAway: the request is tried again, and succeeds when the device is back or its
-// loss is accepted.
+// TestNothingIsCommittedWhileADeviceIsAway: the request is retried, and succeeds when the device is attached again or
+// its loss is accepted.
 func TestNothingIsCommittedWhileADeviceIsAway(t *testing.T) {
 	requests := map[string]func(*Engine) error{
 		"removal": func(e *Engine) error {
@@ -50,7 +50,8 @@ func TestNothingIsCommittedWhileADeviceIsAway(t *testing.T) {
 	}
 }
 
-// TestAnotherGroupOfTheNameIsNotTheClass: neither beside that of the class nor alone.
+// TestAnotherGroupOfTheNameIsNotTheClass checks another group with the name, together with the group of the class and
+// alone.
 func TestAnotherGroupOfTheNameIsNotTheClass(t *testing.T) {
 	e, fake := newEngine(t)
 	_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: "a", DeviceClass: "thick", SizeBytes: mib})

@@ -9,9 +9,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// room returns how many bytes of new volumes the class can take now, without the spare: in a thick class with images
-// (RAID, stripes) how large a single one can be, after redundancy. It is nothing where every new volume would be
-// refused, so that the scheduler looks elsewhere.
+// room returns how many bytes the class can provide for new volumes, without subtracting the spare. For a thick class
+// with several images (RAID, stripes) it is the maximum size of a single volume, after redundancy. It is 0 if the
+// class refuses every new volume, so that the scheduler selects another node.
 func (l located) room() lvm.Bytes {
 	if l.refusal() != "" {
 		return 0
@@ -27,23 +27,23 @@ func (l located) room() lvm.Bytes {
 	return max(0, limit-l.pool.VirtualSize())
 }
 
-// capacity is what the scheduler is told: the room without the spare.
+// capacity returns the capacity for the scheduler: room minus the spare, in bytes.
 func (l located) capacity() uint64 {
 	return uint64(max(0, l.room()-spare(l.class)))
 }
 
-// ClassState is what a device class has to offer. Sizes are bytes.
+// ClassState is the capacity and usage of a device class. Sizes are in bytes.
 type ClassState struct {
 	Name    string
 	Default bool
-	// Err is why nothing is known of it: its volume group or its pool is not there.
+	// Err is set if the volume group or the thin pool of the class is not available. The sizes are then unknown.
 	Err error
-	// Capacity is what new volumes can have: in a thick class with redundancy a single one, in a thin class all of them
-	// together.
+	// Capacity is the space for new volumes. For a thick class with redundancy it is the maximum size of a single
+	// volume. For a thin class it is the total of all new volumes.
 	Capacity uint64
-	// Size and Free are of the volume group, before redundancy.
+	// Size and Free are the size and free space of the volume group, before redundancy.
 	Size, Free uint64
-	// Thin tells whether the rest is known. The percentages are nil while the pool is not active.
+	// Thin: the following fields are set. The percentages are nil while the pool is not active.
 	Thin                         bool
 	PoolSize                     uint64
 	DataPercent, MetadataPercent *float64
@@ -78,8 +78,8 @@ func (e *Engine) States(ctx context.Context) ([]ClassState, error) {
 	return states, nil
 }
 
-// watchResponse is the state of all classes. A class whose volume group cannot be seen has no item: its last known
-// size stays, and requests for it say what is wrong.
+// watchResponse returns the capacity of all classes. It omits a class whose volume group is not available: the client
+// keeps the last known values, and requests for the class return the reason.
 func watchResponse(ctx context.Context, kernel Kernel, set *classSet, report *lvm.Report) *proto.WatchResponse {
 	response := &proto.WatchResponse{}
 	for i := range set.classes {
@@ -96,14 +96,14 @@ func watchResponse(ctx context.Context, kernel Kernel, set *classSet, report *lv
 	return response
 }
 
-// watchItem has for the size of a thick class that of its volume group, as TopoLVM's metric means it: all bytes of its
-// devices, before redundancy. What volumes can have is FreeBytes.
+// watchItem returns the capacity of one class. As TopoLVM's metric defines it, SizeBytes of a thick class is the size
+// of its volume group before redundancy. FreeBytes is the capacity for volumes.
 func watchItem(l located) *proto.WatchItem {
 	item := &proto.WatchItem{DeviceClass: l.class.Name, FreeBytes: l.capacity(), SizeBytes: uint64(l.vg.Size)}
 	if l.pool == nil {
 		return item
 	}
-	// TopoLVM's metrics expect the free space of the volume group here, and the pool's beside it.
+	// For a thin class, TopoLVM's metrics expect the free space of the volume group in FreeBytes.
 	item.FreeBytes = uint64(l.vg.Free)
 	item.ThinPool = &proto.ThinPoolItem{
 		DataPercent:        percent(l.fill.data),

@@ -10,14 +10,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file says where in lvmd.yaml something is wrong: by line and key, in the administrator's words
-// (docs/reference/lvmd.md). Strict decoders name one of them, or neither: yaml.v3's KnownFields the line,
-// sigs.k8s.io/json the key of an unknown field only; and both name Go's types. sigs.k8s.io/yaml takes a number for a
-// text besides.
+// This file reports errors in lvmd.yaml by line and key, in the terms of docs/reference/lvmd.md. Strict decoders do
+// not provide both: KnownFields of yaml.v3 provides only the line, sigs.k8s.io/json only the key of an unknown field,
+// and both print Go types. sigs.k8s.io/yaml also accepts a number where a string is required.
 
-// configError is about one key of a configuration.
+// configError is an error about one key of a configuration.
 type configError struct {
-	// key is the path of the key, for example "device-classes[1].spare-gb"; line is 0 where it is not known.
+	// key is the path of the key, for example "device-classes[1].spare-gb". line is 0 if it is not known.
 	key, problem string
 	line         int
 }
@@ -29,11 +28,12 @@ func (e *configError) Error() string {
 	return fmt.Sprintf("line %d: %s: %s", e.line, e.key, e.problem)
 }
 
-// kind is what a value of the configuration has to be. A null is any kind: it is as good as no key.
+// kind is the required type of a value in the configuration. A null is valid for every kind and means that the key is
+// not set.
 type kind struct {
-	// want says it in words.
+	// want describes the kind in error messages.
 	want string
-	// is tells whether a scalar is one; nil for lists and objects.
+	// is returns true if a scalar is of this kind. It is nil for lists and objects.
 	is     func(*yaml.Node) bool
 	item   *kind
 	fields map[string]*kind
@@ -63,7 +63,7 @@ var (
 		"lvcreate-options": texts, "type": aText, "thin-pool": aPool, "closed": aText,
 	}
 
-	// aConfig is the whole file (TopoLVM, docs/lvmd.md and cmd/lvmd/app/config.go).
+	// aConfig is the kind of the whole file (TopoLVM, docs/lvmd.md and cmd/lvmd/app/config.go).
 	aConfig = &kind{want: "an object", fields: map[string]*kind{
 		"socket-name": aText, "device-classes": {want: "a list", item: aClass},
 		"lvcreate-option-classes": {want: "a list", item: anOption},
@@ -71,11 +71,11 @@ var (
 	}}
 )
 
-// places are the lines of the keys of a configuration.
+// places maps the keys of a configuration to their lines.
 type places map[string]int
 
-// checkForm tells what of a configuration is of the wrong kind, and where each key is. strict refuses keys that are not
-// known: TopoLVM overlooks them, and with them what they were meant for.
+// checkForm returns the line of each key, and an error if a value is of the wrong kind. If strict is set, it rejects
+// unknown keys, which TopoLVM silently ignores.
 func checkForm(data []byte, strict bool) (places, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(data, &document); err != nil {
@@ -154,7 +154,8 @@ func shown(n *yaml.Node) string {
 	return strconv.Quote(n.Value)
 }
 
-// at completes an error with the line of its key, or of the nearest one around it that is in the file.
+// at adds the line of its key to an error. If the file does not have the key, it adds the line of the nearest
+// enclosing key.
 func (p places) at(err error) error {
 	var wrong *configError
 	if !errors.As(err, &wrong) || wrong.line > 0 {
@@ -170,5 +171,5 @@ func (p places) at(err error) error {
 	return err
 }
 
-// stripeSizePattern is what lvcreate takes for --stripesize.
+// stripeSizePattern matches values that lvcreate accepts for --stripesize.
 var stripeSizePattern = regexp.MustCompile(`(?i)^([0-9]+[kmgtpebs]?)?$`)

@@ -77,7 +77,7 @@ func TestReadConfigTakesWhatTopoLVMTakes(t *testing.T) {
 	if err != nil || len(config.DeviceClasses) != 2 {
 		t.Errorf("got %+v, %v", config, err)
 	}
-	// The file of a node may have keys of a version to come; it still tells of the volumes there.
+	// The file on a node may have keys of a later version. Its volumes must still be listed.
 	must(t, os.WriteFile(path, []byte(upstream+"new-key: 5\n"), 0o600))
 	if config, err := readConfig(path); err != nil || len(config.DeviceClasses) != 2 {
 		t.Errorf("got %+v, %v", config, err)

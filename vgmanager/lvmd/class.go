@@ -10,48 +10,50 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// DeviceClass is a device class in TopoLVM's words: a volume group for thick volumes, or a thin pool for thin ones. Its
-// keys are those of TopoLVM's lvmd.yaml (pkg/lvmd/types), and three of ours, which a stock lvmd overlooks.
+// DeviceClass is a device class in TopoLVM's format: a volume group for thick volumes, or a thin pool for thin
+// volumes. It has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and three additional keys, which TopoLVM's lvmd
+// ignores.
 type DeviceClass struct {
 	Name        string `json:"name"`
 	VolumeGroup string `json:"volume-group"`
 	Default     bool   `json:"default"`
-	// SpareGB is what the capacity leaves out, in GiB.
+	// SpareGB is the size in GiB that is subtracted from the capacity.
 	SpareGB *uint64 `json:"spare-gb"`
-	// Stripe is a number of devices, StripeSize a number and a unit, for example 64k.
+	// Stripe is a number of devices. StripeSize is a number with a unit, for example 64k.
 	Stripe          *uint    `json:"stripe"`
 	StripeSize      string   `json:"stripe-size"`
 	LVCreateOptions []string `json:"lvcreate-options"`
-	// Type is thick when empty.
+	// Type is thick if empty.
 	Type           types.DeviceType `json:"type"`
 	ThinPoolConfig *ThinPoolConfig  `json:"thin-pool"`
-	// VolumeGroupUUID is that of the volume group; empty for the one of the name, whichever it is. Another volume group
-	// of the name is not taken for it. Not a key of TopoLVM.
+	// VolumeGroupUUID is the UUID of the volume group. If it is set, another volume group with the same name is not
+	// used. If it is empty, any volume group with the name is used. TopoLVM does not have this key.
 	VolumeGroupUUID string `json:"volume-group-uuid,omitempty"`
-	// Closed says why the class takes no new volume, no snapshot and no growth; empty if it does. Not a key of TopoLVM.
+	// Closed is the reason why the class refuses new volumes, snapshots and expansion. It is empty if the class
+	// accepts them. TopoLVM does not have this key.
 	Closed string `json:"closed,omitempty"`
 }
 
-// ThinPoolConfig is the thin pool of a device class, and how far it is used.
+// ThinPoolConfig is the thin pool of a device class and its limits.
 type ThinPoolConfig struct {
 	Name string `json:"name"`
-	// OverprovisionRatio times the size of the pool is what its volumes may have together; at least 1.
+	// OverprovisionRatio times the size of the pool is the limit for the total size of its volumes. It is at least 1.
 	OverprovisionRatio float64 `json:"overprovision-ratio"`
-	// HighWaterMarkPercent of data or metadata in use is where the pool takes nothing new; 0 stands for
-	// DefaultHighWaterMark, 100 is when it is full.
+	// HighWaterMarkPercent is the usage of data or metadata at which the pool refuses new volumes, snapshots and
+	// expansion. 0 stands for DefaultHighWaterMark. At 100 it refuses them only when the pool is full.
 	HighWaterMarkPercent int `json:"high-water-mark-percent,omitempty"`
 }
 
-// OptionClass is a named set of options of lvcreate that a StorageClass can ask for.
+// OptionClass is a named set of lvcreate options that a StorageClass can select.
 type OptionClass = types.LvcreateOptionClass
 
-// classSet is one consistent set of classes. It never changes: a new one takes its place.
+// classSet is one consistent set of classes. It is immutable: a new set replaces it.
 type classSet struct {
 	classes []DeviceClass
 	options map[string][]string
 }
 
-// find returns a class by name; the empty name is the default class.
+// find returns a class by name. The empty name selects the default class.
 func (s *classSet) find(name string) (*DeviceClass, bool) {
 	for i := range s.classes {
 		c := &s.classes[i]
@@ -62,16 +64,16 @@ func (s *classSet) find(name string) (*DeviceClass, bool) {
 	return nil, false
 }
 
-// with returns the set with other classes.
+// with returns a copy of the set with other classes.
 func (s *classSet) with(classes []DeviceClass) *classSet {
 	return &classSet{classes: classes, options: s.options}
 }
 
-// isThin tells which kind a class is; TopoLVM takes an empty type for thick.
+// isThin returns true for a thin class. Like TopoLVM, it treats an empty type as thick.
 func isThin(c *DeviceClass) bool { return c.Type == types.TypeThin }
 
-// spare returns the bytes that a class keeps back from the capacity it reports. Without a value it is nothing, other
-// than in TopoLVM, where it is 10 GiB: a small disk would have no capacity at all.
+// spare returns the bytes that a class subtracts from the reported capacity. The default is 0. TopoLVM's default is
+// 10 GiB, which would leave no capacity on a small disk.
 func spare(c *DeviceClass) lvm.Bytes {
 	if c.SpareGB == nil {
 		return 0
@@ -79,10 +81,10 @@ func spare(c *DeviceClass) lvm.Bytes {
 	return lvm.Bytes(min(*c.SpareGB, maxSpareGB)) << 30
 }
 
-// maxSpareGB is more than any volume group has, and a number of bytes that can be calculated with.
+// maxSpareGB exceeds the size of any volume group, and its number of bytes does not overflow.
 const maxSpareGB = 1 << 32
 
-// createOptions returns what a class adds to lvcreate, unless an option class takes its place.
+// createOptions returns the lvcreate options of a class. An option class replaces them.
 func createOptions(c *DeviceClass) []string {
 	var options []string
 	if c.Stripe != nil && *c.Stripe > 0 {
@@ -94,12 +96,12 @@ func createOptions(c *DeviceClass) []string {
 	return append(options, c.LVCreateOptions...)
 }
 
-// classNamePattern and its length are the limits of an annotation key on the Node.
+// classNamePattern and maxClassName are the limits of an annotation key on the Node.
 var classNamePattern = regexp.MustCompile(`^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$`)
 
 const maxClassName = 63
 
-// validate holds TopoLVM's rules for a set of classes, except that there may be none.
+// validate checks a set of classes by TopoLVM's rules, but accepts an empty set.
 func validate(classes []DeviceClass) error {
 	seen := map[string]bool{}
 	targets := map[string]string{}
@@ -131,7 +133,7 @@ func validate(classes []DeviceClass) error {
 	return nil
 }
 
-// validateClass returns the key that is wrong, and what is wrong with it.
+// validateClass returns the invalid key and the problem.
 func validateClass(c *DeviceClass) (key, problem string) {
 	switch {
 	case len(c.Name) > maxClassName || !classNamePattern.MatchString(c.Name):
@@ -156,7 +158,7 @@ func validateClass(c *DeviceClass) (key, problem string) {
 	return "", ""
 }
 
-// target is what two classes must not share.
+// target returns the volume group or thin pool of a class. Two classes must not have the same target.
 func target(c *DeviceClass) string {
 	if isThin(c) {
 		return c.VolumeGroup + "/" + c.ThinPoolConfig.Name

@@ -11,8 +11,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// codeTable maps what LVM says to what TopoLVM and the CSI sidecars act on. ResourceExhausted is the only code on which
-// the provisioner looks for another node.
+// codeTable maps errors of LVM to the gRPC codes that TopoLVM and the CSI sidecars act on. ResourceExhausted is the
+// only code for which the provisioner selects another node.
 var codeTable = []struct {
 	err  error
 	code codes.Code
@@ -44,8 +44,9 @@ func codeOf(err error) codes.Code {
 	return codes.Internal
 }
 
-// elsewhere turns what stands against a new volume on this node, and may not on another, into the code on which the
-// scheduler is asked again. A volume group that another command has locked is not among it: that passes.
+// elsewhere returns ResourceExhausted for errors that prevent a new volume on this node but may not on another. The
+// scheduler then selects a node again. If another command has locked the volume group, the code does not change,
+// because the lock is temporary.
 func elsewhere(err error) error {
 	switch {
 	case err == nil || errors.Is(err, lvm.ErrBusy):

@@ -13,20 +13,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Config is lvmd.yaml in TopoLVM's format. Nodes that ran another engine have one, and TopoLVM's own lvmd can read
-// ours.
+// Config is lvmd.yaml in TopoLVM's format. Nodes that ran another engine already have such a file, and TopoLVM's lvmd
+// can read ours.
 type Config struct {
-	// SocketName is where `lvms lvmd` listens. The node agent does not use it, and keeps it for TopoLVM's lvmd.
+	// SocketName is the socket of `lvms lvmd`. The node agent ignores it and preserves it for TopoLVM's lvmd.
 	SocketName    string        `json:"socket-name"`
 	DeviceClasses []DeviceClass `json:"device-classes"`
 	OptionClasses []OptionClass `json:"lvcreate-option-classes,omitempty"`
 	CommandPrefix []string      `json:"lvm-command-prefix,omitempty"`
 }
 
-// maxConfig is the most that is read of a configuration file, in bytes.
+// maxConfig is the maximum size of a configuration file in bytes.
 const maxConfig = 2 << 20
 
-// readConfig reads a configuration. A file that does not exist is an empty configuration.
+// readConfig reads a configuration. If the file does not exist, it returns an empty configuration.
 func readConfig(path string) (Config, error) {
 	empty := Config{SocketName: topolvm.DefaultLVMdSocket}
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -56,8 +56,8 @@ func readLimited(path string) ([]byte, error) {
 	return data, nil
 }
 
-// ReadConfig reads a configuration that somebody has written: what is not known, not valid or not there is an error,
-// with line and key.
+// ReadConfig reads a configuration that a user wrote. It returns an error with line and key if a key is unknown or
+// invalid, and an error if the file does not exist.
 func ReadConfig(path string) (Config, error) {
 	if _, err := os.Stat(path); err != nil {
 		return Config{}, fmt.Errorf("configuration of lvmd: %w", err)
@@ -74,7 +74,7 @@ func ReadConfig(path string) (Config, error) {
 	return config, err
 }
 
-// parseConfig reads the content of the file at path.
+// parseConfig parses the content of the file at path.
 func parseConfig(path string, data []byte) (Config, error) {
 	const strict = false
 	return decodeConfig(path, data, strict)
@@ -102,8 +102,9 @@ func decodeConfig(path string, data []byte, strict bool) (Config, error) {
 	return config, nil
 }
 
-// writeConfig replaces a configuration: a reader, and the node after a power cut, see the old one or the new one in
-// full. One without classes removes the file. A file that has the content already is not touched.
+// writeConfig replaces a configuration atomically: a reader, and the node after a power failure, finds the complete
+// old or new file. It removes the file if there are no classes. It does not write a file that already has the
+// content.
 func writeConfig(path string, config Config) error {
 	if len(config.DeviceClasses) == 0 {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -124,8 +125,8 @@ func writeConfig(path string, config Config) error {
 	return nil
 }
 
-// ReplaceFile writes a file with mode 0600: beside path first, to the disk, and then under the name, so that nobody
-// ever sees a part of it.
+// ReplaceFile replaces a file atomically, with mode 0600. It writes a temporary file in the same directory, syncs it
+// to the disk and renames it, so that a reader never sees a partial file.
 func ReplaceFile(path string, data []byte) (err error) {
 	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
@@ -136,7 +137,7 @@ func ReplaceFile(path string, data []byte) (err error) {
 			_ = os.Remove(tmp.Name())
 		}
 	}()
-	// CreateTemp makes the file with mode 0600, which is the one wanted.
+	// CreateTemp already sets mode 0600.
 	if _, err = tmp.Write(data); err == nil {
 		err = tmp.Sync()
 	}

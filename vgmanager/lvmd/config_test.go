@@ -15,7 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 )
 
-// upstream is what a node has that ran LVMS with a RAID class, a thin and a thick one.
+// upstream is the file of a node that ran LVMS with a RAID class, a thin class and a thick class.
 const upstream = `device-classes:
 - default: false
   lvcreate-options: ["--type", "raid1", "-m", "1"]

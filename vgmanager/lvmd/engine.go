@@ -1,9 +1,10 @@
-// Package lvmd is the engine behind TopoLVM's CSI driver on a node: device classes become logical volumes and capacity.
+// Package lvmd is the engine behind TopoLVM's CSI driver on a node. It maps device classes to logical volumes and
+// capacity.
 //
-// It stands behind TopoLVM's own seam, the gRPC client interfaces of its lvmd, and runs in the process that calls it.
-// Other than TopoLVM's embedded lvmd it takes new device classes while it runs, tells every watcher about every change,
-// and needs two processes for a volume: one report and one lvcreate. The form of lvmd.yaml is checked by hand
-// (check.go): no strict decoder names line and key of what is wrong.
+// It implements the gRPC client interfaces of TopoLVM's lvmd and runs in the process that calls it. In contrast to
+// TopoLVM's embedded lvmd, it accepts new device classes at run time, notifies every watcher of every change, and
+// needs two processes to create a volume: one report and one lvcreate. It checks lvmd.yaml with its own code
+// (check.go), because no strict decoder reports both line and key of an error.
 package lvmd
 
 import (
@@ -22,15 +23,15 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// Reader reads the state of the node's volume groups.
+// Reader reads the state of the volume groups on the node.
 type Reader interface {
-	// Recent returns a report that includes every change of this process and is not older than maxAge.
+	// Recent returns a report that is not older than maxAge and includes every change of this process.
 	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
-	// Report returns a report whose reading began after the call.
+	// Report returns a report that is read after the call.
 	Report(ctx context.Context) (*lvm.Report, error)
 }
 
-// Creator makes logical volumes.
+// Creator creates logical volumes.
 type Creator interface {
 	LVCreateThick(ctx context.Context, o lvm.ThickOptions) error
 	LVCreateThin(ctx context.Context, o lvm.ThinOptions) error
@@ -45,7 +46,7 @@ type Changer interface {
 	LVChangeTags(ctx context.Context, o lvm.LVTagOptions) error
 }
 
-// LVM is what the engine needs of LVM.
+// LVM is the part of lvm.LVM that the engine uses.
 type LVM interface {
 	Reader
 	Creator
@@ -53,17 +54,17 @@ type LVM interface {
 }
 
 const (
-	// viewAge is how old a report may be that a request is answered from. It has every change of this process in it,
-	// and the agent reads it again once a minute. It only matters for changes by other programs: what is refused
-	// because of it is looked at again first.
+	// viewAge is the maximum age of a report that answers a request. The report includes every change of this
+	// process, and the agent renews it once a minute. The age only matters for changes by other programs: a refused
+	// request is retried with a new report.
 	viewAge = 75 * time.Second
-	// refreshAge is how old the capacity that watchers were told may become.
+	// refreshAge is the maximum age of the capacity that watchers have.
 	refreshAge = time.Minute
-	// turnTimeout is how long a request waits for the ones before it.
+	// turnTimeout is how long a request waits for earlier requests.
 	turnTimeout = 2 * time.Minute
 )
 
-// Engine makes, changes and lists the logical volumes of the node's device classes. It is safe for concurrent use.
+// Engine creates, changes and lists the logical volumes of the node's device classes. It is safe for concurrent use.
 type Engine struct {
 	lvm  LVM
 	path string
@@ -74,11 +75,11 @@ type Engine struct {
 	publishing sync.Mutex
 	file       Config
 
-	// admitting is held from the check for free space to the end of the command, so that two requests cannot both take
-	// the last of it.
+	// admitting is held from the check for free space until the command ends, so that two requests cannot use the
+	// same free space.
 	admitting turn
 
-	// kernel is asked for what changes without LVM; nil for what the report says.
+	// kernel provides state that changes without LVM, such as the pool usage. If nil, the report provides it.
 	kernel   Kernel
 	removals removals
 	watchers watchers
@@ -89,8 +90,8 @@ var (
 	_ proto.VGServiceClient = (*Engine)(nil)
 )
 
-// New returns an engine with the device classes of the file at path, which need not exist. An empty path is for an
-// engine that keeps its classes in memory only. Without a kernel to ask, how full a pool is stands in the last report.
+// New returns an engine with the device classes of the file at path. The file does not have to exist. With an empty
+// path, the engine keeps its classes only in memory. If kernel is nil, the pool usage is from the last report.
 func New(l LVM, kernel Kernel, path string) (*Engine, error) {
 	e := &Engine{lvm: l, kernel: kernel, path: path, admitting: newTurn()}
 	if path != "" {
@@ -108,7 +109,7 @@ func New(l LVM, kernel Kernel, path string) (*Engine, error) {
 	return e, nil
 }
 
-// Class returns a published class by its name.
+// Class returns a published class by name.
 func (e *Engine) Class(name string) (DeviceClass, bool) {
 	c, ok := e.classes.Load().find(name)
 	if !ok || name == "" {
@@ -117,8 +118,8 @@ func (e *Engine) Class(name string) (DeviceClass, bool) {
 	return *c, true
 }
 
-// Publish adds a class, or replaces the one of its name, in the file and for all requests that begin afterwards.
-// A class that is the default takes that from the others: while the default moves, two may ask for it.
+// Publish adds or replaces a class, in the file and for all requests that start afterwards. If the class is the
+// default, the other classes lose that flag: while the default changes, two classes may request it.
 func (e *Engine) Publish(class DeviceClass) error {
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
@@ -134,8 +135,7 @@ func (e *Engine) Publish(class DeviceClass) error {
 	return e.setClasses(classes)
 }
 
-// Withdraw takes a class out. Requests for it get NotFound from then on. To withdraw a class that is not there is no
-// error.
+// Withdraw removes a class. Later requests for it return NotFound. If the class does not exist, it is not an error.
 func (e *Engine) Withdraw(name string) error {
 	e.publishing.Lock()
 	defer e.publishing.Unlock()
@@ -151,7 +151,7 @@ func (e *Engine) SetClasses(classes []DeviceClass) error {
 	return e.setClasses(slices.Clone(classes))
 }
 
-// setClasses writes the file first: if that fails nothing has changed, and the caller tries again.
+// setClasses writes the file first. If that fails, nothing has changed and the caller can retry.
 func (e *Engine) setClasses(classes []DeviceClass) error {
 	if err := validate(classes); err != nil {
 		return err
@@ -170,8 +170,8 @@ func (e *Engine) setClasses(classes []DeviceClass) error {
 	return nil
 }
 
-// Start tells the watchers the capacity once a minute until ctx ends, since other programs change it too. It implements
-// manager.Runnable.
+// Start notifies the watchers once a minute until ctx ends, because other programs change the capacity too. It
+// implements manager.Runnable.
 func (e *Engine) Start(ctx context.Context) error {
 	ticker := time.NewTicker(refreshAge)
 	defer ticker.Stop()
@@ -185,15 +185,15 @@ func (e *Engine) Start(ctx context.Context) error {
 	}
 }
 
-// NeedLeaderElection tells the manager that every node runs its engine.
+// NeedLeaderElection returns false, because the engine runs on every node.
 func (e *Engine) NeedLeaderElection() bool { return false }
 
-// turn is a mutex that a caller does not wait for longer than it has time.
+// turn is a mutex with a time limit for the caller.
 type turn chan struct{}
 
 func newTurn() turn { return make(turn, 1) }
 
-// enter waits for the turn: as long as ctx allows, and at most turnTimeout.
+// enter acquires the turn. It waits until ctx ends, at most turnTimeout.
 func (t turn) enter(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, turnTimeout)
 	defer cancel()
@@ -208,7 +208,7 @@ func (t turn) enter(ctx context.Context) error {
 
 func (t turn) leave() { <-t }
 
-// located is a device class with what LVM says about it.
+// located is a device class with its volume group and thin pool in a report.
 type located struct {
 	class *DeviceClass
 	set   *classSet
@@ -217,13 +217,13 @@ type located struct {
 	fill  fill
 }
 
-// reader is one of the ways to get a report.
+// reader reads a report.
 type reader func(ctx context.Context) (*lvm.Report, error)
 
-// view answers from what is known.
+// view returns the cached report if it is recent enough.
 func (e *Engine) view(ctx context.Context) (*lvm.Report, error) { return e.lvm.Recent(ctx, viewAge) }
 
-// locate finds a class, its volume group and its pool.
+// locate finds a class, its volume group and its thin pool.
 func (e *Engine) locate(ctx context.Context, name string, read reader) (located, error) {
 	set := e.classes.Load()
 	class, ok := set.find(name)
@@ -241,9 +241,8 @@ func (e *Engine) locate(ctx context.Context, name string, read reader) (located,
 	return l, err
 }
 
-// with takes a step on a class as the view has it. If the step is refused, or LVM has another opinion than the view,
-// the step is taken once more on a report read again: other programs change volume groups too, and a disk may have got
-// another name.
+// with runs step on a class with the cached report. If step is refused, or LVM contradicts the report, it runs step
+// once more with a new report, because other programs change volume groups and disks can get another name.
 func (e *Engine) with(ctx context.Context, class string, step func(l located) error) error {
 	err := e.once(ctx, class, e.view, step)
 	if err == nil || !mayBeOutdated(err) || ctx.Err() != nil {
@@ -260,8 +259,8 @@ func (e *Engine) once(ctx context.Context, class string, read reader, step func(
 	return step(l)
 }
 
-// mayBeOutdated tells whether an error may come of a view that is no longer true. What took its time is not tried
-// again, nor is a request for which LVM was already read a second time.
+// mayBeOutdated returns true if an outdated report can be the cause of an error. It returns false for errors that
+// took long, and for errors of requests that already read a new report.
 func mayBeOutdated(err error) bool {
 	if errors.Is(err, lvm.ErrBusy) || errors.Is(err, lvm.ErrRunning) || errors.Is(err, lvm.ErrInUse) ||
 		errors.Is(err, lvm.ErrMissingPV) {
@@ -301,7 +300,7 @@ func resolve(set *classSet, class *DeviceClass, report *lvm.Report) (located, er
 	return l, nil
 }
 
-// volume returns a volume of the class by name. Thick and thin volumes of one volume group have one name space.
+// volume returns a volume of the volume group by name. Thick and thin volumes of a volume group share one name space.
 func (l located) volume(name string) *lvm.LV {
 	lv := l.vg.LV(name)
 	if lv == nil || lv.Attr.IsThinPool() {
@@ -310,7 +309,7 @@ func (l located) volume(name string) *lvm.LV {
 	return lv
 }
 
-// statusOf is the one table from errors of LVM to gRPC codes. The cause stays in it.
+// statusOf adds the gRPC code of codeTable to an error of LVM. The result wraps the error.
 func statusOf(err error) error {
 	if err == nil {
 		return nil
@@ -328,5 +327,5 @@ func (e *codedError) Error() string { return e.err.Error() }
 
 func (e *codedError) Unwrap() error { return e.err }
 
-// GRPCStatus makes it known to gRPC.
+// GRPCStatus returns the status for gRPC.
 func (e *codedError) GRPCStatus() *status.Status { return status.New(e.code, e.err.Error()) }

@@ -36,7 +36,7 @@ func thinClass(name string, ratio float64) DeviceClass {
 }
 
 // newEngine returns an engine with the thick class "thick" of 1 GiB less metadata, and the thin class "thin" with a
-// pool of half a GiB and the ratio 10.
+// pool of 0.5 GiB and the ratio 10.
 func newEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 	t.Helper()
 	fake := lvmtest.New()
@@ -233,7 +233,7 @@ func TestRemoveLV(t *testing.T) {
 	wantCode(t, "called twice", err, codes.NotFound)
 	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "pool", DeviceClass: "thin"})
 	wantCode(t, "the pool", err, codes.InvalidArgument)
-	// NotFound would tell TopoLVM that the volume is gone.
+	// NotFound would mean to TopoLVM that the volume no longer exists.
 	_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "a", DeviceClass: "nosuch"})
 	wantCode(t, "an unknown class", err, codes.FailedPrecondition)
 	fake.Detach("/dev/b")
@@ -352,7 +352,7 @@ func TestCreateLVSnapshotThatCannotGrowLeavesNothing(t *testing.T) {
 func TestGetLVListHasTheVolumesOfTheClass(t *testing.T) {
 	e, _ := newEngine(t)
 	ctx := t.Context()
-	// A thick class beside the thin one, in the same volume group.
+	// A thick class in the same volume group as the thin one.
 	must(t, e.SetClasses([]DeviceClass{{Name: "beside", VolumeGroup: "thin"}, thinClass("thin", 1)}))
 	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib,
 		Tags: []string{"x", "y"}})

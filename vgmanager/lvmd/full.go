@@ -12,17 +12,17 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// Kernel tells what the kernel knows of volumes at this moment: devicemapper.Reader does, without a process.
+// Kernel reads the current state of volumes from the kernel. devicemapper.Reader implements it without a process.
 type Kernel interface {
 	ThinPool(ctx context.Context, vg, pool string) (devicemapper.ThinPool, error)
 	Volume(ctx context.Context, vg, lv string) (devicemapper.Device, error)
 }
 
-// DefaultHighWaterMark is the percentage of a pool's data or metadata from which it takes no new volume, no snapshot
-// and no growth: what is left is for the volumes that it has promised already.
+// DefaultHighWaterMark is the default usage in percent of a pool's data or metadata at which the pool refuses new
+// volumes, snapshots and expansion. The remaining space is for the existing volumes.
 const DefaultHighWaterMark = 95
 
-// highWater is that percentage of a class.
+// highWater returns the high-water mark of a class in percent.
 func highWater(c *DeviceClass) float64 {
 	if c.ThinPoolConfig == nil || c.ThinPoolConfig.HighWaterMarkPercent == 0 {
 		return DefaultHighWaterMark
@@ -30,14 +30,15 @@ func highWater(c *DeviceClass) float64 {
 	return float64(c.ThinPoolConfig.HighWaterMarkPercent)
 }
 
-// LVM itself refuses new volumes in a pool whose metadata has less than 4 MiB free, or less than a quarter if that is
-// smaller (lib/metadata/thin_manip.c, pool_below_threshold).
+// LVM refuses new volumes in a pool whose metadata has less than 4 MiB or a quarter free, whichever is smaller
+// (lib/metadata/thin_manip.c, pool_below_threshold).
 const (
 	metadataReserve      = lvm.Bytes(4) << 20
 	metadataReserveShare = 0.25
 )
 
-// metadataMark is the mark for the metadata of a pool: that of LVM where it is lower.
+// metadataMark returns the high-water mark for the metadata of a pool in percent: the lower one of mark and LVM's
+// limit.
 func metadataMark(size lvm.Bytes, mark float64) float64 {
 	if size <= 0 {
 		return mark
@@ -46,12 +47,13 @@ func metadataMark(size lvm.Bytes, mark float64) float64 {
 	return min(mark, 100*(1-reserve))
 }
 
-// fill is how full a pool is, in percent; nil where that is not known, as of a pool that is not active.
+// fill is the usage of a pool in percent. The values are nil if they are not known, for example if the pool is not
+// active.
 type fill struct{ data, metadata *float64 }
 
-// now replaces what the report says about the fill of the pool by what the kernel says at this moment: writes of Pods
-// change it, and no report tells. A pool that the kernel does not have, or that does not answer, stays as it was
-// reported.
+// now replaces the pool usage and health of the report with the current state in the kernel, because writes by Pods
+// change them after the report. If the kernel does not have the pool or does not respond, the values of the report
+// stay.
 func (l *located) now(ctx context.Context, kernel Kernel) {
 	if l.pool == nil {
 		return
@@ -81,7 +83,7 @@ func (l *located) now(ctx context.Context, kernel Kernel) {
 	}
 }
 
-// refusal tells why the class takes no new volume, no snapshot and no growth at all; "" if it does.
+// refusal returns the reason why the class refuses new volumes, snapshots and expansion of any size, or "".
 func (l located) refusal() string {
 	if l.class.Closed != "" {
 		return l.class.Closed
@@ -116,7 +118,7 @@ func (l located) refusal() string {
 		strings.Join(full, ", and "))
 }
 
-// open refuses what needs room in a class that has none to give, whatever the size.
+// open returns ResourceExhausted if the class refuses new volumes, snapshots and expansion of any size.
 func (l located) open() error {
 	if refusal := l.refusal(); refusal != "" {
 		return status.Errorf(codes.ResourceExhausted, "device class %s: %s", l.class.Name, refusal)

@@ -20,7 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// bench makes volume groups of devices of any size, out of the first disk of the lab.
+// bench creates volume groups of devices of any size on the first disk of the lab.
 type bench struct {
 	lvm    *lvm.LVM
 	engine *Engine
@@ -40,7 +40,7 @@ func newBench(t *testing.T) *bench {
 	return &bench{lvm: l, engine: e, disk: disk}
 }
 
-// group makes the volume group "raid" of devices with so many extents.
+// group creates the volume group "raid" on devices with the given numbers of extents.
 func (b *bench) group(t *testing.T, options []string, sizes ...int64) {
 	t.Helper()
 	const extent, label = 8192, 2048 // sectors
@@ -57,7 +57,7 @@ func (b *bench) group(t *testing.T, options []string, sizes ...int64) {
 	class := thickClass("raid")
 	class.LVCreateOptions = append(slices.Clone(options), "--nosync")
 	if strings.Contains(strings.Join(options, " "), "raid6") || len(options) == 0 || options[0] != "--type" {
-		// LVM refuses --nosync with raid6, and without a level.
+		// LVM rejects --nosync for raid6, and without a level.
 		class.LVCreateOptions = options
 	}
 	must(t, b.engine.SetClasses([]DeviceClass{class}))
@@ -98,7 +98,7 @@ func (b *bench) told(t *testing.T) int64 {
 	return int64(free.FreeBytes)
 }
 
-// seeApart checks that no two images of a volume have a device in common.
+// seeApart checks that no two images of a volume share a device.
 func (b *bench) seeApart(t *testing.T, name string) {
 	t.Helper()
 	_, vg := b.see(t)
@@ -121,7 +121,7 @@ func (b *bench) seeApart(t *testing.T, name string) {
 	}
 }
 
-// createAll makes one volume of all that is told, and sees that nothing more is promised then than is there.
+// createAll creates one volume with the reported capacity, and checks that the remaining capacity is not exceeded.
 func (b *bench) createAll(t *testing.T) {
 	t.Helper()
 	told := b.told(t)
@@ -166,7 +166,8 @@ func TestAVolumeOfTheToldCapacitySucceeds(t *testing.T) {
 	}
 }
 
-// The sizes, what is in use and what is closed are chosen by chance, always the same way.
+// TestAVolumeOfTheToldCapacitySucceedsInGroupsOfAnyShape uses pseudorandom sizes and used and cordoned devices, with
+// a fixed seed.
 func TestAVolumeOfTheToldCapacitySucceedsInGroupsOfAnyShape(t *testing.T) {
 	b := newBench(t)
 	random := rand.New(rand.NewPCG(1, 2))
@@ -249,7 +250,7 @@ func TestAVolumeGrowsByWhatIsTold(t *testing.T) {
 	}
 }
 
-// waitForSync waits for the volumes that LVM synchronizes though it was asked not to.
+// waitForSync waits for volumes that LVM synchronizes in spite of --nosync.
 func (b *bench) waitForSync(t *testing.T) {
 	t.Helper()
 	for range 300 {

@@ -13,7 +13,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// GetLVList returns the volumes of a class: those of its thin pool, or all thick ones of its volume group.
+// GetLVList returns the volumes of a class. For a thin class these are the volumes of its thin pool, otherwise all
+// thick volumes of its volume group.
 func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest,
 	_ ...grpc.CallOption) (*proto.GetLVListResponse, error) {
 	var response *proto.GetLVListResponse
@@ -38,7 +39,8 @@ func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest,
 	return response, nil
 }
 
-// complete returns a volume with its device number: one that was made since the last report has it from the kernel.
+// complete returns a volume with its device number. If the last report does not have the number because the volume is
+// new, complete gets it from the kernel.
 func (e *Engine) complete(ctx context.Context, l located, lv *lvm.LV) (*proto.LogicalVolume, error) {
 	volume := message(lv)
 	if lv.Major != 0 || !lv.Attr.Active() {
@@ -47,8 +49,8 @@ func (e *Engine) complete(ctx context.Context, l located, lv *lvm.LV) (*proto.Lo
 	return volume, e.number(ctx, l, volume)
 }
 
-// FindLV returns a volume of a class with all eight fields. An active one has its device number. NotFound: it does not
-// exist.
+// FindLV returns a volume of a class with all eight fields. An active volume has its device number. FindLV returns
+// NotFound if the volume does not exist.
 func (e *Engine) FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -67,7 +69,7 @@ func (e *Engine) FindLV(ctx context.Context, class, name string) (*proto.Logical
 	return found, err
 }
 
-// Exists tells whether any volume group of the node that can be seen now has a volume of this name, whatever its class.
+// Exists returns true if any available volume group of the node has a volume with this name, in any class.
 func (e *Engine) Exists(ctx context.Context, name string) (bool, error) {
 	report, err := e.lvm.Report(ctx)
 	if err != nil {
@@ -81,8 +83,8 @@ func (e *Engine) Exists(ctx context.Context, name string) (bool, error) {
 	return false, nil
 }
 
-// ClassOf returns the class that has a volume. It reads a new report. NotFound: none has it. Unavailable: the volume
-// group or the pool of a class is not there, so whether that one has it is not known.
+// ClassOf returns the class of a volume. It reads a new report. It returns NotFound if no class has the volume, and
+// Unavailable if the volume group or pool of a class is not available, because that class may have the volume.
 func (e *Engine) ClassOf(ctx context.Context, name string) (string, error) {
 	report, err := e.lvm.Report(ctx)
 	if err != nil {
@@ -108,7 +110,7 @@ func (e *Engine) ClassOf(ctx context.Context, name string) (string, error) {
 	return "", status.Errorf(codes.NotFound, "no device class of this node has logical volume %s", name)
 }
 
-// Default returns the published class that is the default.
+// Default returns the published default class.
 func (e *Engine) Default() (DeviceClass, bool) {
 	c, ok := e.classes.Load().find("")
 	if !ok {
@@ -117,7 +119,8 @@ func (e *Engine) Default() (DeviceClass, bool) {
 	return *c, true
 }
 
-// number asks the kernel for the device of a volume that was made since the last report.
+// number sets the device number of a volume that was created since the last report. It gets the number from the
+// kernel.
 func (e *Engine) number(ctx context.Context, l located, lv *proto.LogicalVolume) error {
 	unknown := status.Errorf(codes.NotFound, "the device of logical volume %s/%s is not known", l.vg.Name, lv.GetName())
 	if e.kernel == nil {
@@ -133,7 +136,7 @@ func (e *Engine) number(ctx context.Context, l located, lv *proto.LogicalVolume)
 	return nil
 }
 
-// has tells whether a volume belongs to the class.
+// has returns true if a volume belongs to the class.
 func (l located) has(lv *lvm.LV) bool {
 	if l.pool != nil {
 		return lv.PoolName == l.pool.Name
@@ -141,7 +144,7 @@ func (l located) has(lv *lvm.LV) bool {
 	return !lv.Attr.IsThinPool() && !lv.Attr.IsThinVolume()
 }
 
-// GetFreeBytes returns the capacity of a class: what new volumes may have together, without the spare.
+// GetFreeBytes returns the capacity of a class for new volumes, without the spare.
 func (e *Engine) GetFreeBytes(ctx context.Context, in *proto.GetFreeBytesRequest,
 	_ ...grpc.CallOption) (*proto.GetFreeBytesResponse, error) {
 	l, err := e.locate(ctx, in.GetDeviceClass(), e.view)
@@ -151,7 +154,7 @@ func (e *Engine) GetFreeBytes(ctx context.Context, in *proto.GetFreeBytesRequest
 	return &proto.GetFreeBytesResponse{FreeBytes: l.capacity()}, nil
 }
 
-// message is a volume in TopoLVM's words, with all eight fields.
+// message returns a volume as TopoLVM's message, with all eight fields.
 func message(lv *lvm.LV) *proto.LogicalVolume {
 	return &proto.LogicalVolume{
 		Name: lv.Name, SizeBytes: int64(lv.Size), DevMajor: lv.Major, DevMinor: lv.Minor,

@@ -2,9 +2,9 @@ package lvmd
 
 import "strconv"
 
-// RAIDOptions returns the options of lvcreate for volumes with redundancy, in the form that existing configurations
-// have. level is LVM's type, for example "raid1"; mirrors are the copies beside the first, stripes the parts that carry
-// data, stripeSize is in bytes, a multiple of 1024. What is 0 is left to LVM.
+// RAIDOptions returns the lvcreate options for volumes with redundancy, in the format of existing configurations.
+// level is LVM's type, for example "raid1". mirrors is the number of additional copies. stripes is the number of
+// images that hold data. stripeSize is in bytes, a multiple of 1024. LVM chooses values that are 0.
 func RAIDOptions(level string, mirrors, stripes int, stripeSize int64) []string {
 	options := []string{"--type", level}
 	if mirrors > 0 {

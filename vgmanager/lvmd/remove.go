@@ -12,17 +12,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// maxTogether is how many volumes are removed by one command. It commits the metadata of the group once for each, and
-// has to be done within its time limit.
+// maxTogether is the maximum number of volumes to remove with one command. The command commits the metadata of the
+// group once for each volume, and must end within its time limit.
 const maxTogether = 32
 
-// removal is a request to remove a volume, and its answer.
+// removal is a request to remove a volume, and its result.
 type removal struct {
 	class, name string
 	answer      chan error
 }
 
-// removals are the requests that wait for their turn. One command removes those of a class that came together.
+// removals are the requests that wait. One command removes all waiting volumes of a class, up to maxTogether.
 type removals struct {
 	mu      sync.Mutex
 	waiting []*removal
@@ -34,7 +34,7 @@ func (r *removals) add(one *removal) {
 	r.waiting = append(r.waiting, one)
 }
 
-// drop takes a request back. It returns false if somebody is at it already.
+// drop removes a request that its caller canceled. It returns false if the request is already being processed.
 func (r *removals) drop(one *removal) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -43,7 +43,7 @@ func (r *removals) drop(one *removal) bool {
 	return len(r.waiting) < before
 }
 
-// take takes the requests for the class of one that waits, that one among them.
+// take returns waiting requests for the class of one, including one itself.
 func (r *removals) take(one *removal) []*removal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -60,11 +60,11 @@ func (r *removals) take(one *removal) []*removal {
 	return together
 }
 
-// RemoveLV removes a volume. NotFound means that it does not exist, which callers take for success; therefore a volume
-// group that cannot be seen is Unavailable, and a class that is not known FailedPrecondition: the volume may well
-// exist.
+// RemoveLV removes a volume. It returns NotFound if the volume does not exist, which callers treat as success.
+// Therefore it returns Unavailable if the volume group is not available, and FailedPrecondition if the class is not
+// known, because the volume may exist.
 //
-// Requests that come together share a command.
+// Concurrent requests share a command.
 func (e *Engine) RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, _ ...grpc.CallOption) (*proto.Empty, error) {
 	if err := checkName(in.GetName()); err != nil {
 		return nil, err
@@ -77,7 +77,7 @@ func (e *Engine) RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, _ ...g
 		}
 		return answered(<-one.answer)
 	}
-	// The turn before may have answered for this one too.
+	// The previous turn may have processed this request too.
 	if together := e.removals.take(one); together != nil {
 		e.remove(ctx, together)
 	}
@@ -92,8 +92,8 @@ func answered(err error) (*proto.Empty, error) {
 	return &proto.Empty{}, nil
 }
 
-// remove removes volumes of one class, and answers each request. A caller that gives up leaves the others with their
-// answers.
+// remove removes volumes of one class and sets the result of each request. If one caller gives up, the other requests
+// still get their results.
 func (e *Engine) remove(ctx context.Context, together []*removal) {
 	ctx = context.WithoutCancel(ctx)
 	if len(together) > 1 {
@@ -138,7 +138,8 @@ func (e *Engine) removeFrom(ctx context.Context, l located, names []string) erro
 	return nil
 }
 
-// removable refuses what lvremove --yes would take other volumes with: a thin pool, and the origin of a thick snapshot.
+// removable returns an error for volumes with which lvremove --yes removes other volumes: a thin pool, and the origin
+// of a thick snapshot.
 func (l located) removable(name string) error {
 	lv := l.vg.LV(name)
 	if lv == nil {

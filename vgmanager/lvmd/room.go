@@ -8,28 +8,30 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// This file tells how large one logical volume of several images can be. LVM puts each image on physical volumes that
-// no other image of the volume has: first on those with the largest free areas, and when an image has filled its own,
-// on further ones that nobody has. Which ones exactly depends on details, so what is told here is what always succeeds:
+// This file calculates the maximum size of one logical volume with several images. LVM allocates each image on
+// physical volumes that no other image of the volume uses. It starts with the largest free areas and continues on
+// other unused physical volumes when one is full. The exact choice depends on details, so the result is a size that
+// always succeeds:
 //
-//   - with each image on one physical volume: what the one has that is the last to be chosen;
-//   - if nothing is fragmented, also with several for each: of each further set of as many physical volumes as there
-//     are images what the smallest of it has.
+//   - with one physical volume for each image: the free space of the smallest physical volume that is chosen;
+//   - without fragmentation, also with several physical volumes for each image: for each further set with as many
+//     physical volumes as there are images, the free space of the smallest one.
 //
-// With disks of one size whose number is a multiple of the images this is all that can be had. Else LVM may find more:
-// with one disk of twice the size of two others, raid1 can have both of these for one image, and half of that is told.
+// This is exact for disks of equal size whose number is a multiple of the number of images. Otherwise LVM may find
+// more space: with one disk of twice the size of two others, raid1 can use both of them for one image, and the result
+// is half of that.
 
-// disk is a physical volume as far as allocation is concerned, in extents.
+// disk is a physical volume for the calculation. Sizes are in extents.
 type disk struct {
 	uuid, name string
 	free       int64
-	// largest is the largest run of free extents.
+	// largest is the size of the largest run of free extents.
 	largest int64
-	// whole: the free extents are one run.
+	// whole: all free extents are in one run.
 	whole bool
 }
 
-// disks returns the physical volumes on which LVM puts new extents, the one with the most free extents first.
+// disks returns the allocatable physical volumes, sorted by free extents in descending order.
 func disks(vg *lvm.VG) []disk {
 	var list []disk
 	for _, pv := range vg.PVs {
@@ -46,11 +48,11 @@ func disks(vg *lvm.VG) []disk {
 	return list
 }
 
-// metadataBytes is more than the kernel's superblock and bitmap of an image ever need: LVM makes regions so large that
-// there are at most 2^21 of them, a bit each.
+// metadataBytes is an upper limit for the kernel's superblock and bitmap of an image. LVM chooses the region size so
+// that there are at most 2^21 regions, with one bit each.
 const metadataBytes = lvm.Bytes(1) << 20
 
-// metadataExtents is what LVM puts beside each image of a layout.
+// metadataExtents returns the number of extents of the metadata volume of each image.
 func metadataExtents(layout lvm.Layout, extent lvm.Bytes) int64 {
 	if !layout.Meta || extent <= 0 {
 		return 0
@@ -58,16 +60,16 @@ func metadataExtents(layout lvm.Layout, extent lvm.Bytes) int64 {
 	return int64(metadataBytes.RoundUp(extent) / extent)
 }
 
-// imageRoom returns how many extents each image of a new volume can have.
+// imageRoom returns the number of extents that each image of a new volume can always have.
 func imageRoom(layout lvm.Layout, vg *lvm.VG) int64 {
 	meta := metadataExtents(layout, vg.ExtentSize)
-	// The first extents of an image and its metadata are in one run.
+	// The metadata and the first extents of an image are in one run.
 	usable := slices.DeleteFunc(disks(vg), func(d disk) bool { return d.largest <= meta })
 	return max(0, inSets(usable, layout.Images)-meta)
 }
 
-// onePerImage returns the physical volumes to name to lvcreate, so that each image is on one: those with the most free
-// extents. It is empty where a volume of that size needs more.
+// onePerImage returns the physical volumes to pass to lvcreate, one for each image: those with the most free extents.
+// It returns nothing if a volume of that size needs more physical volumes.
 func onePerImage(layout lvm.Layout, vg *lvm.VG, image int64) []string {
 	meta := metadataExtents(layout, vg.ExtentSize)
 	usable := slices.DeleteFunc(disks(vg), func(d disk) bool { return d.largest <= meta })
@@ -85,8 +87,9 @@ func namesOf(list []disk) []string {
 	return names
 }
 
-// inSets returns what each of n images has when every further set of n physical volumes, the largest first, gives each
-// image one.
+// inSets returns the extents for each of n images if every complete set of n physical volumes, in the order of sorted,
+// provides one physical volume for each image. If the free extents of any physical volume are fragmented, only the
+// first set counts.
 func inSets(sorted []disk, n int) int64 {
 	fragmented := slices.ContainsFunc(sorted, func(d disk) bool { return !d.whole })
 	var sum int64
@@ -99,7 +102,7 @@ func inSets(sorted []disk, n int) int64 {
 	return sum
 }
 
-// createRoom returns how many bytes one new volume can have.
+// createRoom returns a size in bytes at which one new volume always fits.
 func createRoom(layout lvm.Layout, vg *lvm.VG) lvm.Bytes {
 	if layout.Images <= 1 {
 		return vg.FreeOn("")
@@ -107,21 +110,21 @@ func createRoom(layout lvm.Layout, vg *lvm.VG) lvm.Bytes {
 	return lvm.Bytes(imageRoom(layout, vg)*int64(layout.Data)) * vg.ExtentSize
 }
 
-// imageExtents is how many extents each image of a volume has.
+// imageExtents returns the number of extents of each image of a volume.
 func imageExtents(layout lvm.Layout, size, extent lvm.Bytes) int64 {
 	all := int64(size.RoundUp(extent) / max(extent, 1))
 	return (all + int64(layout.Data) - 1) / int64(layout.Data)
 }
 
-// growth is how a volume can grow.
+// growth describes how far a volume can be extended.
 type growth struct {
-	// room is how many bytes it can have more.
+	// room is the maximum number of additional bytes.
 	room lvm.Bytes
-	// devices are to be named to lvextend; none where LVM may choose.
+	// devices are the physical volumes to pass to lvextend. If empty, LVM chooses.
 	devices []string
 }
 
-// growthOf returns how much a thick volume can grow. options are those that it was probably made with.
+// growthOf returns how far a thick volume can be extended. options are the lvcreate options that were probably used.
 func growthOf(vg *lvm.VG, lv *lvm.LV, options []string) growth {
 	if lv.IsRAID() {
 		return imageGrowth(vg, lv)
@@ -133,8 +136,8 @@ func growthOf(vg *lvm.VG, lv *lvm.LV, options []string) growth {
 	return growth{room: createRoom(layout, vg)}
 }
 
-// imageGrowth returns how much a RAID volume can grow: its images where they are, or on physical volumes that none of
-// them is on. LVM may do both at once; what is told here always succeeds.
+// imageGrowth returns how far a RAID volume can be extended. The images grow on their physical volumes, or on
+// physical volumes that no image uses. LVM can combine both; the result is a size that always succeeds.
 func imageGrowth(vg *lvm.VG, lv *lvm.LV) growth {
 	parts := partsOf(vg, lv)
 	if parts.data == 0 {
@@ -167,13 +170,14 @@ func imageGrowth(vg *lvm.VG, lv *lvm.LV) growth {
 	return growth{room: lvm.Bytes(image*parts.data) * vg.ExtentSize, devices: namesOf(devices)}
 }
 
-// parts are those of a RAID volume.
+// parts describes the images of a RAID volume.
 type parts struct {
-	// images are the physical volumes of each.
+	// images has the physical volumes of each image.
 	images [][]string
 	// holders are the physical volumes of all images and their metadata.
 	holders map[string]bool
-	// data is how many images the data has; 0 if that cannot be told now, because images are being moved or are lost.
+	// data is the number of images that hold data. It is 0 if it is unknown, because images are being moved or are
+	// lost.
 	data int64
 }
 

@@ -32,8 +32,8 @@ func TestRAIDOptions(t *testing.T) {
 	}
 }
 
-// groupOf makes a volume group of extents of 4 MiB. Each text is a physical volume: its free areas, and "closed" or
-// "missing".
+// groupOf returns a volume group with extents of 4 MiB. Each text is a physical volume: its free areas, and "closed"
+// or "missing".
 func groupOf(t *testing.T, pvs ...string) *lvm.VG {
 	t.Helper()
 	vg := &lvm.VG{Name: "vg", ExtentSize: 4 << 20}
@@ -117,7 +117,7 @@ func TestOnePerImageNamesTheLargest(t *testing.T) {
 	}
 }
 
-// image adds a RAID volume with images of n extents, each on the physical volumes of a text.
+// withImages adds a RAID volume with images of n extents, each on the physical volumes of a text.
 func withImages(vg *lvm.VG, data, n lvm.Bytes, on ...string) *lvm.LV {
 	vg.LVs = append(vg.LVs, lvm.LV{Name: "a", Attr: "rwi-a-r---", SegType: "raid5", Size: data * n << 22})
 	for i, uuids := range on {
@@ -171,7 +171,7 @@ func TestGrowthOfPlainVolumes(t *testing.T) {
 	}
 }
 
-// newRAIDEngine has a raid5 class on four disks of 100 extents.
+// newRAIDEngine returns an engine with a raid5 class on four disks of 100 extents.
 func newRAIDEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 	t.Helper()
 	fake := lvmtest.New()

@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Serve registers the engine as TopoLVM's two services, and gRPC's health service, for clients in other processes:
-// TopoLVM's own node service and controller among them.
+// Serve registers TopoLVM's two lvmd services and the gRPC health service for clients in other processes, for example
+// TopoLVM's node service and controller.
 func (e *Engine) Serve(server *grpc.Server) {
 	proto.RegisterLVServiceServer(server, &lvService{engine: e})
 	proto.RegisterVGServiceServer(server, &vgService{engine: e})
@@ -22,7 +22,7 @@ func (e *Engine) Serve(server *grpc.Server) {
 	healthpb.RegisterHealthServer(server, state)
 }
 
-// Check tells whether all device classes have their volume groups and pools.
+// Check returns an error if a device class does not have its volume group or thin pool.
 func (e *Engine) Check(ctx context.Context) error {
 	states, err := e.States(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func (s *vgService) GetFreeBytes(ctx context.Context,
 	return s.engine.GetFreeBytes(ctx, in)
 }
 
-// Watch sends the capacity until the client goes, or the server ends.
+// Watch sends the capacity until the client disconnects or the server stops.
 func (s *vgService) Watch(in *proto.Empty, out grpc.ServerStreamingServer[proto.WatchResponse]) error {
 	stream, err := s.engine.Watch(out.Context(), in)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// dial serves an engine on a socket, and returns a connection to it as TopoLVM's node makes one.
+// dial serves an engine on a socket, and returns a connection like that of TopoLVM's node service.
 func dial(t *testing.T, e *Engine) *grpc.ClientConn {
 	t.Helper()
 	socket := filepath.Join(t.TempDir(), "lvmd.sock")
@@ -35,7 +35,7 @@ func dial(t *testing.T, e *Engine) *grpc.ClientConn {
 	return connection
 }
 
-// useAsTopoLVM goes through all calls of TopoLVM's generated clients, on a thin class with room for 100 MiB.
+// useAsTopoLVM makes all calls of TopoLVM's generated clients, on a thin class with room for 100 MiB.
 func useAsTopoLVM(t *testing.T, connection *grpc.ClientConn, class string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

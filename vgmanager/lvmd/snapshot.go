@@ -16,12 +16,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// CreateLVSnapshot makes a thin snapshot: read-only (access type "ro") for a CSI snapshot, writable ("rw") for a
-// restore or a clone, which may be larger than its source. A size of 0 is the source's. Like a volume of its own, a
-// snapshot counts with its full size: every block of it may be written again.
+// CreateLVSnapshot creates a thin snapshot. It is read-only (access type "ro") for a CSI snapshot, or writable ("rw")
+// for a restore or a clone, which can be larger than its source. Size 0 selects the size of the source. A snapshot
+// counts with its full size against the capacity, like any volume, because every block of it can be overwritten.
 //
 // Codes: NotFound (class, source), Unimplemented (thick), OutOfRange (smaller than the source), ResourceExhausted,
-// InvalidArgument, AlreadyExists, and those of codeTable.
+// InvalidArgument, AlreadyExists, and the codes of codeTable.
 func (e *Engine) CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest,
 	_ ...grpc.CallOption) (*proto.CreateLVSnapshotResponse, error) {
 	if err := checkSnapshotRequest(in); err != nil {
@@ -79,7 +79,7 @@ func checkSnapshotRequest(in *proto.CreateLVSnapshotRequest) error {
 	return nil
 }
 
-// source returns the volume that a snapshot is made of, and the size that it shall have.
+// source returns the source volume of a snapshot and the requested size.
 func (l located) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, error) {
 	if l.pool == nil {
 		return nil, 0, status.Errorf(codes.Unimplemented,
@@ -104,8 +104,8 @@ func (l located) source(in *proto.CreateLVSnapshotRequest) (*lvm.LV, lvm.Bytes, 
 	return source, size, nil
 }
 
-// existingSnapshot answers a request that was answered before, perhaps by a process that was killed before the snapshot
-// had grown. The source may be gone by now.
+// existingSnapshot handles a request for a snapshot that exists. It extends the snapshot if an earlier process was
+// killed before it did. The source may no longer exist.
 func (e *Engine) existingSnapshot(ctx context.Context, l located, present *lvm.LV,
 	in *proto.CreateLVSnapshotRequest) (*proto.LogicalVolume, error) {
 	size := lvm.Bytes(in.GetSizeBytes()).RoundUp(l.vg.ExtentSize)
@@ -128,10 +128,11 @@ func (e *Engine) existingSnapshot(ctx context.Context, l located, present *lvm.L
 	return &proto.LogicalVolume{Name: present.Name, SizeBytes: int64(size)}, nil
 }
 
-// formatTags begin the tags that say how far the file system on a volume is.
+// formatTags is the prefix of the tags that record the formatting state of a volume.
 const formatTags = "lvms.format"
 
-// inherited returns the tags of a snapshot: those that are about what is on a volume are as true of its copy.
+// inherited returns the tags of a snapshot. It includes the tags of the source that describe the content of the
+// volume, because they also apply to the copy.
 func inherited(tags []string, source *lvm.LV) []string {
 	tags = slices.Clone(tags)
 	for _, tag := range source.Tags {
@@ -142,7 +143,8 @@ func inherited(tags []string, source *lvm.LV) []string {
 	return tags
 }
 
-// snapshot makes the snapshot and grows it. If it cannot grow it is removed again, so that the next try starts again.
+// snapshot creates the snapshot and extends it. If the extension fails, it removes the snapshot, so that a retry
+// starts from the beginning.
 func (e *Engine) snapshot(ctx context.Context, l located, in *proto.CreateLVSnapshotRequest, source *lvm.LV,
 	to lvm.Bytes) error {
 	err := e.lvm.LVCreateSnapshot(ctx, lvm.SnapshotOptions{

@@ -13,23 +13,23 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// conditionAge is how old a report may be that the health of a volume is told from: more than the minute in which the
-// node is looked at anyway, so that a question about health starts no process.
+// conditionAge is the maximum age of a report for the health of a volume. The agent reads a report once a minute, so
+// a request for the health starts no process.
 const conditionAge = 2 * time.Minute
 
-// ActivateLV makes the device of a volume, for example after LVM did not activate its volume group at boot.
+// ActivateLV activates a volume, for example if LVM did not activate its volume group at boot.
 func (e *Engine) ActivateLV(ctx context.Context, class, name string) error {
 	return e.upkeep(ctx, class, name, func(vg string) error { return e.lvm.LVActivate(ctx, vg, name) })
 }
 
-// TagLV adds and removes tags of a volume, in one commit of LVM's metadata.
+// TagLV adds and removes tags of a volume in one commit of LVM's metadata.
 func (e *Engine) TagLV(ctx context.Context, class, name string, add, remove []string) error {
 	return e.upkeep(ctx, class, name, func(vg string) error {
 		return e.lvm.LVChangeTags(ctx, lvm.LVTagOptions{VG: vg, Name: name, Add: add, Remove: remove})
 	})
 }
 
-// upkeep runs a command on a volume that exists. It takes no room, so it waits for nothing but LVM's own lock.
+// upkeep runs a command on an existing volume. The command requires no free space, so it waits only for LVM's lock.
 func (e *Engine) upkeep(ctx context.Context, class, name string, command func(vg string) error) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (e *Engine) upkeep(ctx context.Context, class, name string, command func(vg
 	})
 }
 
-// Condition tells what is wrong with a volume, in words; "" if nothing is. It may be as old as conditionAge.
+// Condition returns a description of what is wrong with a volume, or "". The report can be as old as conditionAge.
 func (e *Engine) Condition(ctx context.Context, class, name string) (string, error) {
 	l, err := e.locate(ctx, class, func(ctx context.Context) (*lvm.Report, error) {
 		return e.lvm.Recent(ctx,
@@ -58,25 +58,26 @@ func (e *Engine) Condition(ctx context.Context, class, name string) (string, err
 	return l.condition(lv), nil
 }
 
-// VolumeState is a volume as the node has it.
+// VolumeState is the state of a volume on the node.
 type VolumeState struct {
 	Class, VolumeGroup, Name string
-	// Device is the number of its device, "MAJOR:MINOR"; "" while it is not active.
+	// Device is the device number, "MAJOR:MINOR". It is "" while the volume is not active.
 	Device string
 	// Size is in bytes.
 	Size int64
 	Tags []string
-	// Created is zero where LVM did not note it.
+	// Created is zero if LVM did not record the time.
 	Created time.Time
-	// Condition is what is wrong with it, in words; "" if nothing is.
+	// Condition describes what is wrong with the volume, or is "".
 	Condition string
-	// DataPercent is how much of a thin volume has been written; nil for others, and while it is not active.
+	// DataPercent is the written part of a thin volume. It is nil for other volumes, and while the volume is not
+	// active.
 	DataPercent *float64
 	ReadOnly    bool
 }
 
-// Volumes returns the volumes of all classes; and every class, with the reason if it cannot be seen. It may be as old
-// as conditionAge.
+// Volumes returns the volumes of all classes. It also returns every class, with an error if the class is not
+// available. The report can be as old as conditionAge.
 func (e *Engine) Volumes(ctx context.Context) (volumes []VolumeState, classes map[string]error, err error) {
 	set := e.classes.Load()
 	report, err := e.lvm.Recent(ctx, conditionAge)
@@ -148,7 +149,8 @@ func (l located) wrongs(lv *lvm.LV) []string {
 	return wrongs
 }
 
-// nearlyFull is the percentage of a pool from which its volumes are not called well, wherever its high-water mark is.
+// nearlyFull is the pool usage in percent at which its volumes are reported as abnormal, regardless of the high-water
+// mark.
 const nearlyFull = 95
 
 func poolState(p *lvm.ThinPool) string {

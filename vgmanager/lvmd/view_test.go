@@ -19,7 +19,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 )
 
-// outdated is an LVM whose view is that of a moment long gone.
+// outdated is an LVM whose cached report is outdated.
 type outdated struct {
 	*lvmtest.Fake
 	view *lvm.Report
@@ -27,7 +27,7 @@ type outdated struct {
 
 func (o *outdated) Recent(context.Context, time.Duration) (*lvm.Report, error) { return o.view, nil }
 
-// outdatedEngine returns an engine that knows nothing of what happens after this call.
+// outdatedEngine returns an engine whose cached report does not include what happens after this call.
 func outdatedEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 	t.Helper()
 	e, fake := newEngine(t)
@@ -37,7 +37,8 @@ func outdatedEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 	return e, fake
 }
 
-// Another program has changed the volume groups. What the engine answers is as true as if it had just looked.
+// TestAnOutdatedViewLeadsToNoWrongAnswer: another program has changed the volume groups. The engine must return the
+// same results as with a new report.
 func TestAnOutdatedViewLeadsToNoWrongAnswer(t *testing.T) {
 	ctx := t.Context()
 	e, fake := outdatedEngine(t)
@@ -52,7 +53,7 @@ func TestAnOutdatedViewLeadsToNoWrongAnswer(t *testing.T) {
 		wantCode(t, "resize "+name, err, want)
 		_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "s", SourceVolume: name,
 			DeviceClass: "thin", AccessType: "rw"})
-		wantCode(t, "snapshot of "+name, err, codes.OK) // the second time it is there
+		wantCode(t, "snapshot of "+name, err, codes.OK) // the second time it exists
 		_, err = e.FindLV(ctx, "thin", name)
 		wantCode(t, "find "+name, err, want)
 		_, err = e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: name, DeviceClass: "thin"})
@@ -121,7 +122,7 @@ func TestRemovalsThatComeTogetherShareACommand(t *testing.T) {
 	}
 }
 
-// A caller that gives up while it waits has removed nothing.
+// TestARemovalThatIsGivenUpIsNotMade: a request that is canceled while it waits must not remove anything.
 func TestARemovalThatIsGivenUpIsNotMade(t *testing.T) {
 	e, fake := newEngine(t)
 	must(t, fake.LVCreateThin(t.Context(),
@@ -137,7 +138,7 @@ func TestARemovalThatIsGivenUpIsNotMade(t *testing.T) {
 	}
 }
 
-// kernel is one thin pool.
+// kernel simulates one thin pool.
 type kernel struct {
 	pool devicemapper.ThinPool
 	err  error
@@ -218,7 +219,7 @@ func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 			if err != nil || (free.GetFreeBytes() == 0) != (tt.says != "") {
 				t.Errorf("capacity: %d, %v", free.GetFreeBytes(), err)
 			}
-			// What is there stays in use, and can be removed.
+			// Existing volumes stay available and can be removed.
 			if _, err := e.RemoveLV(ctx, &proto.RemoveLVRequest{Name: "before", DeviceClass: "thin"}); err != nil {
 				t.Error(err)
 			}
@@ -234,7 +235,8 @@ func TestMetadataMark(t *testing.T) {
 	}
 }
 
-// The process, or the node, ends between lvcreate and the answer: a thick volume may not have been wiped.
+// TestAThickVolumeThatWasNotFinishedIsMadeAnew: the process or the node ends between lvcreate and the response, so a
+// thick volume may not have been wiped.
 func TestAThickVolumeThatWasNotFinishedIsMadeAnew(t *testing.T) {
 	ctx := t.Context()
 	e, fake := newEngine(t)
@@ -293,7 +295,7 @@ func TestASnapshotThatHadNotGrownGrows(t *testing.T) {
 	}
 	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "a", DeviceClass: "thin", SourceVolume: "b",
 		AccessType: "rw", SizeBytes: 20 * mib})
-	must(t, err) // LVM forgets where a copy came from when its source is gone
+	must(t, err) // LVM does not know the origin of a copy after its source is removed
 	_, err = e.CreateLVSnapshot(ctx, &proto.CreateLVSnapshotRequest{Name: "b", DeviceClass: "thin", SourceVolume: "c",
 		AccessType: "rw", SizeBytes: 20 * mib})
 	wantCode(t, "a copy of another volume", err, codes.AlreadyExists)

@@ -16,8 +16,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// volumeNamePattern is what LVM takes as the name of a volume. A name never begins with a dash, so that it cannot
-// become an option of a command.
+// volumeNamePattern matches the volume names that LVM accepts. A name cannot start with a dash, so that it cannot be
+// an option of a command.
 var volumeNamePattern = regexp.MustCompile(`^[A-Za-z0-9_+.][A-Za-z0-9_+.-]{0,126}$`)
 
 func checkName(name string) error {
@@ -27,7 +27,7 @@ func checkName(name string) error {
 	return nil
 }
 
-// checkRequest refuses a name or a size that cannot be.
+// checkRequest returns an error if the name or size is invalid.
 func checkRequest(name string, size int64) error {
 	if err := checkName(name); err != nil {
 		return err
@@ -38,12 +38,12 @@ func checkRequest(name string, size int64) error {
 	return nil
 }
 
-// CreateLV makes a volume. If there is one of the name, in the same class and of the requested size, it is the answer.
-// The size in the response is the actual one: requests are rounded up to whole extents of the volume group. The device
-// number is 0, since nobody asks for it and it would take one more report.
+// CreateLV creates a volume. If the class already has a volume with the name and the requested size, CreateLV returns
+// that volume. The size in the response is the actual size, rounded up to whole extents of the volume group. The
+// device number is 0, because no caller uses it and it would require another report.
 //
-// Codes: ResourceExhausted (this node cannot have the volume now, another one may: no such class here, no room, a pool
-// that is nearly full, a device that is missing), InvalidArgument, AlreadyExists, and those of codeTable.
+// Codes: ResourceExhausted (this node cannot provide the volume now, another node may: unknown class, not enough free
+// space, pool nearly full, missing device), InvalidArgument, AlreadyExists, and the codes of codeTable.
 func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest,
 	_ ...grpc.CallOption) (*proto.CreateLVResponse, error) {
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
@@ -95,17 +95,17 @@ func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequ
 	return &proto.CreateLVResponse{Volume: &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}}, nil
 }
 
-// TagNew is on a volume from the command that makes it until it is given to somebody for the first time. Such a
-// volume can be removed and recreated (Discard). A request for a volume with this tag removes the tag (TagLV).
+// TagNew marks a volume from its creation until its first use. Discard can remove a volume with this tag, so that it
+// is recreated. A request for a volume with this tag removes the tag (TagLV).
 const TagNew = "lvms.new"
 
-// ErrUnfinished is of a volume that was never used, and may not have been wiped: the process, or the node, may have
-// ended while the command that made it was at that. It may hold what an earlier volume has written. Who has told nobody
-// of it calls Discard.
+// ErrUnfinished is returned for a volume that was never used and may not have been wiped, because the process or the
+// node may have stopped during the command that created it. The volume may contain data of a removed volume. A caller
+// that has not yet reported the volume calls Discard.
 var ErrUnfinished = errors.New("an earlier attempt to make it may have been cut off")
 
-// Discard removes a volume that carries TagNew, so that it can be recreated. One that does not is left alone, and
-// FailedPrecondition says so. One that is not there is no error. It looks at LVM itself before, with a process.
+// Discard removes a volume that has TagNew, so that it can be recreated. It returns FailedPrecondition if the volume
+// does not have the tag. If the volume does not exist, it is not an error. It reads a new report first.
 func (e *Engine) Discard(ctx context.Context, class, name string) error {
 	if err := e.admitting.enter(ctx); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (e *Engine) Discard(ctx context.Context, class, name string) error {
 	return statusOf(e.lvm.LVRemove(ctx, l.vg.Name, name))
 }
 
-// zeroed tells whether new volumes read as zeroes from the beginning.
+// zeroed returns true if new volumes read as zeroes.
 func (l located) zeroed() bool { return l.pool != nil && l.pool.Zeroes }
 
 func (e *Engine) create(ctx context.Context, l located, in *proto.CreateLVRequest, size lvm.Bytes,
@@ -144,7 +144,7 @@ func (e *Engine) create(ctx context.Context, l located, in *proto.CreateLVReques
 	})
 }
 
-// created reads the size of a volume that was made with options: stripes and RAID round it further.
+// created reads the size of a new volume that was created with options, because stripes and RAID round it up further.
 func (e *Engine) created(ctx context.Context, l located, name string) (*proto.CreateLVResponse, error) {
 	report, err := e.view(ctx)
 	if err != nil {
@@ -159,7 +159,7 @@ func (e *Engine) created(ctx context.Context, l located, name string) (*proto.Cr
 		l.vg.Name, name)
 }
 
-// existing answers a request that was answered before.
+// existing handles a request for a volume that exists.
 func existing(l located, lv *lvm.LV, size lvm.Bytes) (*proto.CreateLVResponse, error) {
 	pool := ""
 	if l.pool != nil {
@@ -172,8 +172,7 @@ func existing(l located, lv *lvm.LV, size lvm.Bytes) (*proto.CreateLVResponse, e
 	return &proto.CreateLVResponse{Volume: message(lv)}, nil
 }
 
-// options returns what is added to lvcreate: those of the option class if the request names one, else the device
-// class'.
+// options returns the lvcreate options of the option class if name is set, otherwise those of the device class.
 func (l located) options(name string) ([]string, error) {
 	if name == "" {
 		return createOptions(l.class), nil
@@ -185,7 +184,7 @@ func (l located) options(name string) ([]string, error) {
 	return options, nil
 }
 
-// admit refuses what does not fit, so that the provisioner looks for another node.
+// admit returns ResourceExhausted if the size does not fit, so that the provisioner selects another node.
 func (l located) admit(size, room lvm.Bytes) error {
 	if size <= room {
 		return nil
@@ -195,8 +194,8 @@ func (l located) admit(size, room lvm.Bytes) error {
 		l.class.Name, size, room, l.vg.Name)
 }
 
-// admitNew refuses a new volume that does not fit. It returns the devices to name to LVM for one with redundancy that
-// fits on as many as it has images: the loss of a device then touches one image of it only.
+// admitNew returns an error if a new volume does not fit. For a volume with redundancy it returns the devices to pass
+// to LVM, if one device for each image is sufficient. The loss of a device then affects only one image.
 func (l located) admitNew(size lvm.Bytes, options []string) ([]string, error) {
 	if err := l.open(); err != nil {
 		return nil, err
@@ -218,7 +217,7 @@ func (l located) admitNew(size lvm.Bytes, options []string) ([]string, error) {
 	return onePerImage(layout, l.vg, image), nil
 }
 
-// admitGrowth refuses what a volume cannot grow by, and returns the devices to name to LVM.
+// admitGrowth returns an error if a volume cannot be extended by more, and otherwise the devices to pass to LVM.
 func (l located) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
 	if err := l.open(); err != nil {
 		return nil, err
@@ -230,7 +229,8 @@ func (l located) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
 	return g.devices, l.admit(more, g.room)
 }
 
-// ResizeLV grows a volume. One that has the requested size or more stays as it is. The response has the actual size.
+// ResizeLV extends a volume. If the volume has the requested size or more, it does not change. The response has the
+// actual size.
 func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest,
 	_ ...grpc.CallOption) (*proto.ResizeLVResponse, error) {
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {

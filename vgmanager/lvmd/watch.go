@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// watchers are the open streams. A stream has room for one notice: notices that come while it has one are the same
-// notice, and nobody who gives one ever waits.
+// watchers are the open streams. A stream buffers one notification. Further notifications are merged with it, so
+// sending a notification never blocks.
 type watchers struct {
 	mu          sync.Mutex
 	open        map[*stream]struct{}
@@ -49,19 +49,20 @@ func (w *watchers) notify() {
 	}
 }
 
-// Subscribe adds a function that is called after each change of capacity by this engine, and once a minute while Start
-// runs. It must not block.
+// Subscribe adds a function that is called after each change of capacity by this engine, and once a minute while
+// Start runs. The function must not block.
 func (e *Engine) Subscribe(changed func()) {
 	e.watchers.mu.Lock()
 	defer e.watchers.mu.Unlock()
 	e.watchers.subscribers = append(e.watchers.subscribers, changed)
 }
 
-// Changed tells the watchers that something else has changed the capacity. It never blocks.
+// Changed notifies the watchers that something else changed the capacity. It never blocks.
 func (e *Engine) Changed() { e.watchers.notify() }
 
-// Watch returns a stream of the capacity of all classes: the present state at once, and again after every change of
-// this engine, after a change of its classes, and once a minute while Start runs. It ends with ctx, as Canceled.
+// Watch returns a stream of the capacity of all classes. It sends the current state at once, and again after every
+// change of this engine or of its classes, and once a minute while Start runs. The stream ends with Canceled when ctx
+// ends.
 func (e *Engine) Watch(ctx context.Context, _ *proto.Empty,
 	_ ...grpc.CallOption) (grpc.ServerStreamingClient[proto.WatchResponse], error) {
 	s := &stream{ctx: ctx, engine: e, notices: make(chan struct{}, 1)}
@@ -71,7 +72,7 @@ func (e *Engine) Watch(ctx context.Context, _ *proto.Empty,
 	return s, nil
 }
 
-// retryWatch is the pause after a state that could not be read.
+// retryWatch is the delay before the state is read again after an error.
 const retryWatch = 10 * time.Second
 
 // stream is one watcher. It implements grpc.ServerStreamingClient without a connection.
@@ -88,8 +89,8 @@ func (s *stream) notify() {
 	}
 }
 
-// Recv waits for a notice and returns the state then. A state that cannot be read is no reason to end the stream, which
-// would end the process of TopoLVM's exporter: it is logged and read again.
+// Recv waits for a notification and returns the state at that time. If the state cannot be read, Recv logs the error
+// and retries, because an error would end the stream and thereby the process of TopoLVM's exporter.
 func (s *stream) Recv() (*proto.WatchResponse, error) {
 	for {
 		select {
@@ -107,19 +108,19 @@ func (s *stream) Recv() (*proto.WatchResponse, error) {
 	}
 }
 
-// Header implements grpc.ClientStream; there is none.
+// Header implements grpc.ClientStream. There is no header.
 func (s *stream) Header() (metadata.MD, error) { return nil, nil }
 
-// Trailer implements grpc.ClientStream; there is none.
+// Trailer implements grpc.ClientStream. There is no trailer.
 func (s *stream) Trailer() metadata.MD { return nil }
 
-// CloseSend implements grpc.ClientStream; nothing is sent after the request.
+// CloseSend implements grpc.ClientStream. Nothing is sent after the request.
 func (s *stream) CloseSend() error { return nil }
 
 // Context implements grpc.ClientStream.
 func (s *stream) Context() context.Context { return s.ctx }
 
-// SendMsg implements grpc.ClientStream; the request was sent by Watch.
+// SendMsg implements grpc.ClientStream. Watch already sent the request.
 func (s *stream) SendMsg(any) error { return io.EOF }
 
 // RecvMsg implements grpc.ClientStream.

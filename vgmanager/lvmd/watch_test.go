@@ -57,7 +57,7 @@ func TestWatchTellsEveryWatcherThePresentStateAndEachChange(t *testing.T) {
 			t.Errorf("got %v", thin)
 		}
 	}
-	// Nobody receives meanwhile, and nobody is held up.
+	// Nothing receives meanwhile, and nothing is blocked.
 	for _, name := range []string{"a", "b", "c"} {
 		_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "thick", SizeBytes: 4 * mib})
 		must(t, err)

@@ -1,6 +1,6 @@
-// Package metrics tells Prometheus what the node agent has found: volume groups, redundancy, devices, and its own
-// commands. All of it is what was last written into the node status, read from a cache: a scrape starts no process,
-// asks no API server, and waits for no LVM.
+// Package metrics exposes what the node agent observed to Prometheus: volume groups, redundancy, devices, and its own
+// commands. The values are from the last node status in the cache: a scrape starts no process, calls no API server,
+// and does not wait for LVM.
 package metrics
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/metric"
 )
 
-// readLimit is for one read of the cache, which is in memory.
+// readLimit is the time limit of one read of the cache, which is in memory.
 const readLimit = time.Second
 
-// Those of RAID have upstream's names.
+// The metrics of RAID have upstream's names.
 var (
 	observed = metric.NewGauge("lvms_node_status_observed",
 		"1 if the list of the node's devices is what is there, 0 if the node could not be looked at and the list is "+
@@ -64,11 +64,11 @@ var (
 var Families = []metric.Family{observed, groupState, free, missing, failing, virtual, metadataSize, raidHealth,
 	raidSyncing, raidMembers, raidDegraded, raidSynced, deviceState, excluded, unmanaged}
 
-// states are those that a volume group has a series for. One that was removed has none.
+// states are the states for which a volume group has a series. A removed volume group has none.
 var states = []v1alpha1.VGState{v1alpha1.VGStatusProgressing, v1alpha1.VGStatusReady, v1alpha1.VGStatusDegraded,
 	v1alpha1.VGStatusFailed}
 
-// Collector reads the status of a node. It implements prometheus.Collector.
+// Collector exposes the status of a node. It implements prometheus.Collector.
 type Collector struct {
 	client          client.Reader
 	node, namespace string
@@ -84,7 +84,8 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	metric.Describe(to, Families)
 }
 
-// Collect implements prometheus.Collector. A status that cannot be read has no series: absent is not zero.
+// Collect implements prometheus.Collector. If the status cannot be read, there are no series, because a missing value
+// is not 0.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
@@ -131,7 +132,7 @@ func (c *Collector) collectGroup(to chan<- prometheus.Metric, group *v1alpha1.VG
 	}
 }
 
-// health are upstream's numbers.
+// health has upstream's values.
 var health = map[v1alpha1.RAIDState]float64{v1alpha1.RAIDHealthy: 0, v1alpha1.RAIDDegraded: 1, v1alpha1.RAIDFailed: 2}
 
 func (c *Collector) collectRAID(to chan<- prometheus.Metric, class string, status *v1alpha1.RAIDStatus) {
@@ -148,7 +149,7 @@ func (c *Collector) collectRAID(to chan<- prometheus.Metric, class string, statu
 	raidSynced.Send(to, float64(synced), c.node, class)
 }
 
-// Codes of reasons, as vgmanager/device has them.
+// Codes of reasons, as in vgmanager/device.
 const (
 	inVolumeGroup = "InVolumeGroup"
 	isOSDisk      = "IsOSDisk"
@@ -160,7 +161,7 @@ func (c *Collector) collectDevices(to chan<- prometheus.Metric, devices []v1alph
 	seen := map[string]bool{}
 	for i := range devices {
 		d := &devices[i]
-		// A device that is missing is listed under the name that it had, which another one may have by now.
+		// A missing device is listed under its last name, which another device may have now.
 		key := d.Name + "\n" + d.ID + "\n" + string(d.State)
 		if seen[key] {
 			continue

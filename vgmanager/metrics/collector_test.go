@@ -41,7 +41,7 @@ func (c cached) Get(_ context.Context, key client.ObjectKey, object client.Objec
 	return c.err
 }
 
-// series are what is collected, as NAME{VALUES} VALUE, sorted.
+// series returns the collected series as NAME{VALUES} VALUE, sorted.
 func series(t *testing.T, status v1alpha1.LVMVolumeGroupNodeStatusStatus, err error) []string {
 	t.Helper()
 	reads := 0
@@ -146,7 +146,7 @@ func TestDevices(t *testing.T) {
 		{Name: "/dev/sda", ID: "wwn:1", State: v1alpha1.DeviceExcluded, Reasons: reasons("Mounted", "HasFilesystem")},
 		{Name: "/dev/sdb", ID: "wwn:2", State: v1alpha1.DeviceExcluded, Reasons: reasons("Mounted", "Mounted")},
 		{Name: "/dev/sdc", State: v1alpha1.DeviceInUse, Reasons: reasons("Mounted")},
-		// The same name and no identity, twice: one series, not an error of the whole scrape.
+		// The same name twice without an identity must give one series, not an error of the scrape.
 		{Name: "/dev/sdd", State: v1alpha1.DeviceMissing}, {Name: "/dev/sdd", State: v1alpha1.DeviceMissing},
 		{Name: "/dev/sdd", State: v1alpha1.DeviceAvailable},
 		{Name: "/dev/sde", State: v1alpha1.DeviceExcluded, Reasons: reasons("InVolumeGroup")},
@@ -173,7 +173,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// A status that is not there or cannot be read has no series: nothing is told to be zero.
+// TestNoStatusNoSeries checks that a status that does not exist or cannot be read has no series.
 func TestNoStatusNoSeries(t *testing.T) {
 	for _, err := range []error{apierrors.NewNotFound(schema.GroupResource{Resource: "x"}, "node1"),
 		errors.New("the cache is not synced")} {
@@ -183,7 +183,7 @@ func TestNoStatusNoSeries(t *testing.T) {
 	}
 }
 
-// Names, units and help are as Prometheus wants them (promlint).
+// TestNamesFollowTheConventions checks names, units and help texts by Prometheus' rules (promlint).
 func TestNamesFollowTheConventions(t *testing.T) {
 	reads := 0
 	full := &v1alpha1.LVMVolumeGroupNodeStatus{Status: v1alpha1.LVMVolumeGroupNodeStatusStatus{
@@ -209,7 +209,7 @@ func TestNamesFollowTheConventions(t *testing.T) {
 	}
 }
 
-// The codes are those that the inventory writes.
+// TestCodesAreThoseOfTheDevices checks that the codes are those of the inventory.
 func TestCodesAreThoseOfTheDevices(t *testing.T) {
 	if inVolumeGroup != string(device.InVolumeGroup) || isOSDisk != string(device.IsOSDisk) {
 		t.Error("the codes of package device have changed")

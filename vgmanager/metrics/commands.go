@@ -20,8 +20,8 @@ var (
 // CommandFamilies are all metrics of Commands. The last one has a _sum and a _count.
 var CommandFamilies = []metric.Family{commandsStarted, commandsFailed, commandsTook}
 
-// Commands tells how many programs this process has started, how many failed, and how long they took. No command is in
-// two counters.
+// Commands exposes how many programs this process has started, how many failed, and their run time. The counters must
+// not share a command.
 type Commands []*host.Counter
 
 // Describe implements prometheus.Collector.

@@ -1,6 +1,5 @@
-// Package smart asks disks what they say of their own health (S.M.A.R.T.), with smartctl of smartmontools, which knows
-// the ways of ATA, SCSI, NVMe and of what sits between. It is asked for by the administrator, reads only, and wakes no
-// disk that sleeps.
+// Package smart reads the S.M.A.R.T. health of disks with smartctl of smartmontools, which supports ATA, SCSI, NVMe
+// and bridges between them. An administrator must enable it. It only reads, and does not wake disks in standby.
 package smart
 
 import (
@@ -10,45 +9,45 @@ import (
 	"strings"
 )
 
-// program is in the image, so that it is there on every node: OpenShift's nodes do not have it.
+// program is in the image, because OpenShift's nodes do not have it.
 const program = "/usr/sbin/smartctl"
 
-// asleepCode is the exit code that smartctl is told to give for a disk in standby or sleep. No failure of smartctl has
-// it: the bits of a wrong command line and of a disk that cannot be opened do not come together.
+// asleepCode is the exit code that smartctl is configured to return for a disk in standby or sleep. No other result
+// has this code, because the bits for a wrong command line and for a disk that cannot be opened are never set
+// together.
 const asleepCode = 3
 
-// The bits of smartctl's exit code that mean there is no answer: smartctl(8), "EXIT STATUS". The higher ones are about
-// the disk's health, and the third may be a log that the disk does not have.
+// noAnswer has the bits of smartctl's exit code that mean that there is no result: smartctl(8), "EXIT STATUS". Higher
+// bits describe the health of the disk. The third bit can be set because the disk does not have a log.
 const noAnswer = 1<<0 | 1<<1
 
-// arguments ask for the verdict and for the values it comes from. A disk that sleeps is left alone.
+// arguments requests the health status and the values behind it. It skips a disk in standby.
 func arguments(path string) []string {
 	return []string{"--json=c", fmt.Sprintf("--nocheck=standby,%d", asleepCode), "--health", "--attributes", path}
 }
 
-// ends says which exit codes smartctl's output is read for. Those without an answer are among them, for their reason is
-// in the output.
+// ends accepts all exit codes. If there is no result, the output has the reason.
 func ends(int) bool { return true }
 
 var (
-	// errAsleep: the disk sleeps, and was not asked.
+	// errAsleep: the disk is in standby and was not read.
 	errAsleep = errors.New("asleep")
-	// errSilent: the disk was asked, and has no verdict; few virtual disks and USB bridges have one.
+	// errSilent: the disk was read, but has no health status. Only a few virtual disks and USB bridges have one.
 	errSilent = errors.New("the disk has no verdict on its health (S.M.A.R.T. is not supported, or turned off)")
 )
 
-// Answer is what a disk says of itself.
+// Answer is the S.M.A.R.T. data of a disk.
 type Answer struct {
-	// Healthy is the disk's own verdict: false if it predicts its failure, or an NVMe disk has a critical warning.
+	// Healthy is false if the disk predicts its failure, or if an NVMe disk has a critical warning.
 	Healthy bool
-	// Celsius is its temperature; nil if it does not say.
+	// Celsius is the temperature, or nil if the disk does not report it.
 	Celsius *int
-	// UsedPercent is how much of the life that the vendor expects is used up: it may be more than 100. nil if it does
-	// not say.
+	// UsedPercent is the used part of the lifetime that the vendor expects. It can exceed 100. It is nil if the disk
+	// does not report it.
 	UsedPercent *int
 }
 
-// output is the part of smartctl's JSON that matters. The names are those of smartmontools' jsonclass: since 7.0, the
+// output is the relevant part of smartctl's JSON. The names are those of smartmontools' jsonclass: since 7.0, the
 // last one since 7.5.
 type output struct {
 	Smartctl struct {
@@ -67,7 +66,7 @@ type output struct {
 	} `json:"endurance_used"`
 }
 
-// decode reads what smartctl printed and its exit code.
+// decode decodes the output and the exit code of smartctl.
 func decode(text []byte, code int) (Answer, error) {
 	if code == asleepCode {
 		return Answer{}, errAsleep
@@ -97,7 +96,7 @@ func decode(text []byte, code int) (Answer, error) {
 	return a, nil
 }
 
-// reason is what smartctl says about why it has no answer.
+// reason returns why smartctl has no result.
 func (o *output) reason() string {
 	var texts []string
 	for _, m := range o.Smartctl.Messages {

@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// The first three are what smartctl 7.3 printed in a lab; the others have the fields that smartctl documents for disks
-// that a lab has not.
+// The first three were printed by smartctl 7.3 in a lab. The others have the fields that smartctl documents for disks
+// that the lab does not have.
 const (
 	wellSCSI    = `{"json_format_version":[1,0],"smartctl":{"version":[7,3],"svn_revision":"5338","platform_info":"x86_64-linux-6.1.176","build_info":"(local build)","argv":["smartctl","--json=c","--nocheck=standby","--health","--attributes","/dev/sda"],"exit_status":0},"local_time":{"time_t":1795352426,"asctime":"Sun Nov 22 13:00:26 2026 UTC"},"device":{"name":"/dev/sda","info_name":"/dev/sda","type":"scsi","protocol":"SCSI"},"smart_status":{"passed":true},"temperature":{"current":38,"drive_trip":65}}`
 	failingSCSI = `{"json_format_version":[1,0],"smartctl":{"version":[7,3],"svn_revision":"5338","platform_info":"x86_64-linux-6.1.176","build_info":"(local build)","argv":["smartctl","--json=c","--nocheck=standby","--health","--attributes","/dev/sda"],"exit_status":8},"local_time":{"time_t":1795352426,"asctime":"Sun Nov 22 13:00:26 2026 UTC"},"device":{"name":"/dev/sda","info_name":"/dev/sda","type":"scsi","protocol":"SCSI"},"smart_status":{"passed":false,"scsi":{"asc":93,"ascq":255,"ie_string":"FAILURE PREDICTION THRESHOLD EXCEEDED (FALSE)"}},"temperature":{"current":38,"drive_trip":65}}`
@@ -68,7 +68,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A disk's word goes into an alert, so what is not understood must never become a verdict.
+// FuzzDecode: the health of a disk causes alerts, so output that is not understood must not produce a health status.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{wellSCSI, failingSCSI, virtual, nvme, "", "null", "[]"} {
 		f.Add([]byte(text), 0)

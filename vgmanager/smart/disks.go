@@ -12,14 +12,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// Disk is a whole disk that may be asked.
+// Disk is a whole disk to read.
 type Disk struct {
-	// Path is that of the device file, ID the identity that the node's list of devices has for it; empty if none.
+	// Path is the path of the device file. ID is the identity in the node's list of devices, or empty.
 	Path, ID string
 }
 
-// disks are the disks below the devices that the product uses or may use: those that a partition is on, or that a
-// mapping is made of. The others of the node, as the one that it runs from, are none of its business.
+// disks returns the disks of the devices that the product uses or may use, including the disk of a partition and the
+// disks of a mapping. It ignores other disks of the node, for example the one of the operating system.
 func disks(status *v1alpha1.LVMVolumeGroupNodeStatusStatus, sysfs string) ([]Disk, error) {
 	devices := status.Devices
 	ours := map[string]bool{}
@@ -55,7 +55,7 @@ func disks(status *v1alpha1.LVMVolumeGroupNodeStatusStatus, sysfs string) ([]Dis
 
 func kernelPath(d *v1alpha1.DeviceStatus) string { return cmp.Or(d.KernelName, d.Name) }
 
-// below adds the disks that a block device is made of, or the device itself. A device that has gone has none.
+// below adds the disks that a block device is built on, or the device itself. It adds nothing for a removed device.
 func below(sysfs, name string, found map[string]bool) error {
 	dir := filepath.Join(sysfs, "class/block", name)
 	real, err := filepath.EvalSymlinks(dir)
@@ -79,7 +79,7 @@ func below(sysfs, name string, found map[string]bool) error {
 			return err
 		}
 	}
-	// What has no hardware below it (a loop device, a mapping of nothing) has no link to it.
+	// A device without hardware (a loop device, a mapping without devices) does not have this link.
 	if _, err := os.Stat(filepath.Join(real, "device")); err == nil && len(slaves) == 0 {
 		found[name] = true
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// newSysfs makes what the kernel tells of block devices: a disk with a partition, two paths of a multipath device, a
-// loop device.
+// newSysfs creates a sysfs with block devices: a disk with a partition, two paths of a multipath device, a loop
+// device.
 func newSysfs(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -49,7 +49,7 @@ func newSysfs(t *testing.T) string {
 	return root
 }
 
-// statusOf is that of a node with the device class vg1.
+// statusOf returns the status of a node with the device class vg1.
 func statusOf(devices []v1alpha1.DeviceStatus) *v1alpha1.LVMVolumeGroupNodeStatusStatus {
 	return &v1alpha1.LVMVolumeGroupNodeStatusStatus{Devices: devices, NodeStatus: []v1alpha1.VGStatus{{Name: "vg1"}}}
 }
@@ -113,7 +113,7 @@ func TestDisksTellsWhatCannotBeRead(t *testing.T) {
 	if err := os.Remove(filepath.Join(sysfs, "class/block/sdd")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("sdd", filepath.Join(sysfs, "class/block/sdd")); err != nil { // leads to itself
+	if err := os.Symlink("sdd", filepath.Join(sysfs, "class/block/sdd")); err != nil { // links to itself
 		t.Fatal(err)
 	}
 	got, err := disks(statusOf([]v1alpha1.DeviceStatus{{Name: "/dev/sdd", State: v1alpha1.DeviceAvailable},

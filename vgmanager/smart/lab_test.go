@@ -20,7 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
-// inImage runs the smartctl of the image, on the disks of the node that the test runs on.
+// inImage runs the smartctl of the image on the disks of the node on which the test runs.
 type inImage struct {
 	*host.Local
 	root string
@@ -31,7 +31,7 @@ func (i inImage) RunAccepting(ctx context.Context, accepted func(int) bool, name
 	return i.Local.RunAccepting(ctx, accepted, "/usr/sbin/chroot", append([]string{i.root, name}, args...)...)
 }
 
-// newImage returns the files of the image, with the node's devices in them.
+// newImage returns the files of the image, with the node's devices.
 func newImage(t *testing.T) inImage {
 	t.Helper()
 	root := os.Getenv("LVMS_TEST_ROOTFS")
@@ -52,7 +52,7 @@ func newImage(t *testing.T) inImage {
 	return inImage{host.NewLocal(), root}
 }
 
-// newSCSI lets the kernel play a SCSI disk, which has a verdict on its health (drivers/scsi/scsi_debug.c).
+// newSCSI creates a simulated SCSI disk with a health status (drivers/scsi/scsi_debug.c).
 func newSCSI(t *testing.T) string {
 	t.Helper()
 	if out, err := exec.Command("modprobe", "scsi_debug", "dev_size_mb=64").CombinedOutput(); err != nil {
@@ -92,7 +92,7 @@ type sgIO struct {
 	duration, info                        uint32
 }
 
-// predict lets the disk predict its failure, or no more: TEST of the mode page of informational exceptions (SPC-4,
+// predict sets or clears the predicted failure of the disk: TEST of the mode page of informational exceptions (SPC-4,
 // 7.5.13), reported on request.
 func predict(t *testing.T, path string, yes bool) {
 	t.Helper()
@@ -128,8 +128,8 @@ func predict(t *testing.T, path string, yes bool) {
 	}
 }
 
-// The image's smartctl asks a disk of the kernel; what the disk says becomes the metrics, also when it changes its
-// mind.
+// TestLabADiskForeseesItsFailure checks that the metrics show what the image's smartctl reads from a simulated disk,
+// also after the health status changes.
 func TestLabADiskForeseesItsFailure(t *testing.T) {
 	plain, _, _ := strings.Cut(os.Getenv("LVMS_TEST_DISKS"), ",")
 	if plain == "" {
@@ -155,7 +155,7 @@ func TestLabADiskForeseesItsFailure(t *testing.T) {
 			}
 		}
 	}
-	// A disk of User Mode Linux has no verdict: smartctl's answer is why.
+	// A disk of User Mode Linux has no health status. The output of smartctl has the reason.
 	text, code, err := image.RunAccepting(t.Context(), ends, program, arguments(plain)...)
 	if err != nil {
 		t.Fatal(err)

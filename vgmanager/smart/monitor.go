@@ -18,15 +18,14 @@ import (
 )
 
 const (
-	// MinInterval is the least time between two questions to the same disk: some disks stop their work for a moment to
-	// answer.
+	// MinInterval is the minimum time between two reads of the same disk, because some disks pause I/O to respond.
 	MinInterval = time.Minute
-	// askLimit is the time that smartctl has for one disk.
+	// askLimit is the time limit of smartctl for one disk.
 	askLimit = 30 * time.Second
 	// patience is how long the other disks wait for one. A process that hangs in the kernel cannot be ended.
 	patience = 45 * time.Second
-	// retry is when the list of devices is read again that could not be read, or does not exist yet; each further time
-	// takes twice as long.
+	// retry is the delay before the list of devices is read again if it cannot be read or does not exist yet. The
+	// delay doubles with each attempt.
 	retry = 15 * time.Second
 )
 
@@ -50,32 +49,32 @@ var (
 // Families are all metrics of the Monitor.
 var Families = []metric.Family{answered, healthy, celsius, used, answeredAt}
 
-// Runner runs smartctl: host.Local does.
+// Runner runs smartctl. host.Local implements it.
 type Runner interface {
 	RunAccepting(ctx context.Context, accepted func(code int) bool, name string, args ...string) ([]byte, int, error)
 }
 
-// Options are what a Monitor needs.
+// Options configures a Monitor.
 type Options struct {
 	// Client reads the node's list of devices, from a cache.
 	Client          client.Reader
 	Node, Namespace string
 	Runner          Runner
-	// Interval is the time between two questions to the same disk.
+	// Interval is the time between two reads of the same disk.
 	Interval time.Duration
 }
 
-// errNotListed: this process has not listed the devices yet. It lists them when it starts.
+// errNotListed: this process has not listed the devices yet. It does so when it starts.
 var errNotListed = errors.New("the devices of the node are not listed yet")
 
-// reading is what is known of a disk.
+// reading is the last known data of a disk.
 type reading struct {
-	err    error // why the last question has no answer; nil for a disk that sleeps
+	err    error // error of the last read; nil for a disk in standby
 	answer *Answer
 	at     time.Time
 }
 
-// Monitor asks the disks one after the other until it ends. It is a manager.Runnable and a prometheus.Collector.
+// Monitor reads the disks one after the other. It implements manager.Runnable and prometheus.Collector.
 type Monitor struct {
 	Options
 	sysfs    string
@@ -84,7 +83,7 @@ type Monitor struct {
 
 	mu       sync.Mutex
 	readings map[Disk]reading
-	asked    map[string]bool // the questions that were not answered yet, by path
+	asked    map[string]bool // pending reads, by path
 }
 
 // New returns a Monitor.
@@ -93,7 +92,7 @@ func New(o Options) *Monitor {
 		asked: map[string]bool{}}
 }
 
-// Start asks until ctx ends. It implements manager.Runnable.
+// Start reads the disks until ctx ends. It implements manager.Runnable.
 func (m *Monitor) Start(ctx context.Context) error {
 	delay := retry
 	for ctx.Err() == nil {
@@ -116,7 +115,7 @@ func (m *Monitor) Start(ctx context.Context) error {
 	return nil
 }
 
-// round asks each disk once. What is known of a disk that is no longer there is forgotten.
+// round reads each disk once. It forgets disks that no longer exist.
 func (m *Monitor) round(ctx context.Context) error {
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	if err := m.Client.Get(ctx, client.ObjectKey{Namespace: m.Namespace, Name: m.Node}, status); err != nil {
@@ -135,7 +134,7 @@ func (m *Monitor) round(ctx context.Context) error {
 	return err
 }
 
-// ask asks one disk, unless its last question has no answer yet, and waits for it in bounds.
+// ask reads one disk, unless a read of it is pending, and waits at most patience for the result.
 func (m *Monitor) ask(ctx context.Context, disk Disk) {
 	m.mu.Lock()
 	busy := m.asked[disk.Path]
@@ -172,10 +171,10 @@ func (m *Monitor) ask(ctx context.Context, disk Disk) {
 	}
 }
 
-// keep notes an answer. Without one, what the disk said last stays, with its time. Only what is new is logged.
+// keep stores a result. Without a result, the last data stays with its time. keep only logs changes.
 func (m *Monitor) keep(ctx context.Context, disk Disk, answer *Answer, err error) {
 	if ctx.Err() != nil {
-		return // It ends: what was not read any longer says nothing.
+		return // The monitor stops, so the result may be incomplete.
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -215,7 +214,7 @@ func (m *Monitor) forgetOthers(list []Disk) {
 // Describe implements prometheus.Collector.
 func (m *Monitor) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
 
-// Collect implements prometheus.Collector: it asks no disk.
+// Collect implements prometheus.Collector. It does not read a disk.
 func (m *Monitor) Collect(to chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,7 +19,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// node plays the cache with the node's devices, and smartctl.
+// node simulates the cache with the node's devices, and smartctl.
 type node struct {
 	client.Reader
 	devices  []v1alpha1.DeviceStatus
@@ -124,7 +124,8 @@ func TestARoundAsksEachDiskOnce(t *testing.T) {
 	}
 }
 
-// What the disk said last stays when it sleeps or has no answer, and goes with the disk.
+// TestARoundKeepsWhatWasSaid checks that the last data of a disk stays if the disk is in standby or has no result,
+// and is removed with the disk.
 func TestARoundKeepsWhatWasSaid(t *testing.T) {
 	said := []string{"answer_timestamp_seconds /dev/sda serial:sda 1000", "answered /dev/sda serial:sda 1",
 		"healthy /dev/sda serial:sda 0", "temperature_celsius /dev/sda serial:sda 38"}
@@ -175,7 +176,8 @@ func TestARoundWaitsForTheListOfDevices(t *testing.T) {
 	}
 }
 
-// A question that hangs holds up neither the other disks nor the end, and is not asked again before it is answered.
+// TestAHungDiskIsAskedOnce checks that a disk that hangs blocks neither the other disks nor the end of the monitor,
+// and is not read again while the read is pending.
 func TestAHungDiskIsAskedOnce(t *testing.T) {
 	release := make(chan struct{})
 	n := &node{devices: inUse("sda", "sdb"), answer: func(path string) (string, int, error) {
@@ -218,7 +220,8 @@ func (m *Monitor) busy() bool {
 	return len(m.asked) > 0
 }
 
-// Start asks at once and after each interval, tries a list that cannot be read again with growing delay, and ends.
+// TestStart checks that Start reads at once and after each interval, retries a failed list with increasing delays,
+// and ends.
 func TestStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error

@@ -1,4 +1,5 @@
-// Package uevent hears from the kernel that block devices come, go or change, and tells it once things have settled.
+// Package uevent receives the kernel's messages about block devices, and notifies subscribers after changes have
+// settled.
 //
 // It starts no process and reads no device.
 package uevent
@@ -10,22 +11,22 @@ import (
 	"strings"
 )
 
-// Event is one message of the kernel about a device (Linux, lib/kobject_uevent.c).
+// Event is a message of the kernel about a device (Linux, lib/kobject_uevent.c).
 type Event struct {
-	// Action: add, remove, change, move, online, offline, bind, unbind.
+	// Action is add, remove, change, move, online, offline, bind or unbind.
 	Action string
-	// Subsystem, for example "block".
+	// Subsystem is the subsystem, for example "block".
 	Subsystem string
 	// Name is the kernel's name of the device, for example "sdb".
 	Name string
-	// Number is "MAJOR:MINOR"; empty for what is no device.
+	// Number is "MAJOR:MINOR". It is empty if the object is not a device.
 	Number string
-	// Properties are all of them.
+	// Properties has all properties of the message.
 	Properties map[string]string
 }
 
-// Decode reads a message: "ACTION@DEVPATH" and then KEY=VALUE, each ended by a zero byte. Messages of udev, which begin
-// with "libudev", are none of the kernel's and give an error.
+// Decode decodes a message: "ACTION@DEVPATH" followed by KEY=VALUE pairs, each ended by a zero byte. Messages of
+// udev, which start with "libudev", are not from the kernel and return an error.
 func Decode(message []byte) (Event, error) {
 	e := Event{Properties: map[string]string{}}
 	parts := bytes.Split(message, []byte{0})
@@ -55,5 +56,5 @@ func Decode(message []byte) (Event, error) {
 	return e, nil
 }
 
-// cut keeps messages about nonsense short.
+// cut returns at most 64 bytes of text, for error messages.
 func cut(text []byte) []byte { return text[:min(len(text), 64)] }

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// lab is a node with real devices, and a Listener that counts what it tells.
+// lab is a node with real devices, and a Listener whose notifications are counted.
 type lab struct {
 	*testing.T
 	disk string
@@ -52,8 +52,8 @@ func (l *lab) sh(name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// heard does something, and wants to hear about it. How long that takes is logged, and measured by "make bench-node":
-// machines for tests are shared.
+// heard runs do and expects a notification. It logs the delay, but "make bench-node" measures it, because test
+// machines are shared.
 func (l *lab) heard(what string, do func()) {
 	l.Helper()
 	before := l.told.Load()
@@ -135,7 +135,8 @@ func TestLabMapping(t *testing.T) {
 	l.heard("removed", func() { l.sh("/usr/sbin/dmsetup", "remove", "--retry", "plain") })
 }
 
-// TestLabSilentWhileLVMWorks: only that a disk becomes a physical volume, or ends to be one, is a change.
+// TestLabSilentWhileLVMWorks checks that LVM commands cause no notification, unless a disk becomes a physical volume
+// or stops being one.
 func TestLabSilentWhileLVMWorks(t *testing.T) {
 	l := newLab(t)
 	l.heard("a group is made", func() { l.sh("/usr/sbin/vgcreate", "-qq", "noise", l.disk) })

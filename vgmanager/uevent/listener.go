@@ -15,15 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The times of settling.
+// Times for settling.
 const (
-	// quiet is how long nothing may come before a change counts as over.
+	// quiet is the time without messages after which a change is complete.
 	quiet = 500 * time.Millisecond
-	// longest is after how long it counts as over even if more comes.
+	// longest is the time after which a change is complete even if more messages arrive.
 	longest = 3 * time.Second
 )
 
-// Listener tells its subscribers that block devices changed.
+// Listener notifies its subscribers when block devices change.
 type Listener struct {
 	sysfs, udev string
 	quiet       time.Duration
@@ -32,20 +32,20 @@ type Listener struct {
 	mu          sync.Mutex
 	subscribers []func()
 
-	// notes are what was last known about the devices, by kernel name. Only settle uses them.
+	// notes is the last known state of the devices, by kernel name. Only settle uses it.
 	notes map[string]string
-	// volumes are the device-mapper devices that are logical volumes. Only receive uses them.
+	// volumes has the device-mapper devices that are logical volumes. Only receive uses it.
 	volumes map[string]bool
 }
 
-// New returns a Listener. The process needs the node's /sys and /run/udev, and may be in any network namespace that
-// belongs to the initial user namespace: the kernel sends its own messages to all of them.
+// New returns a Listener. The process must have access to the node's /sys and /run/udev. It can be in any network
+// namespace that belongs to the initial user namespace, because the kernel sends its messages to all of them.
 func New() *Listener {
 	return &Listener{sysfs: "/sys", udev: "/run/udev", quiet: quiet, longest: longest, notes: map[string]string{},
 		volumes: map[string]bool{}}
 }
 
-// Subscribe adds a function that is called after each change. It must not block.
+// Subscribe adds a function that is called after each change. The function must not block.
 func (l *Listener) Subscribe(changed func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,15 +72,15 @@ func (l *Listener) Start(ctx context.Context) error {
 	return err
 }
 
-// open returns a socket that gets the kernel's messages. As a file it is served by Go's poller, so that closing it ends
-// a read.
+// open returns a socket that receives the kernel's messages. It is an os.File, so that Go's poller serves it and
+// closing it ends a read.
 func open() (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
 		unix.NETLINK_KOBJECT_UEVENT)
 	if err != nil {
 		return nil, err
 	}
-	// A shelf of disks that is switched on sends thousands of messages at once.
+	// Powering on a disk enclosure causes thousands of messages at once.
 	const buffer = 16 << 20
 	if unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, buffer) != nil {
 		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF, buffer)
@@ -100,7 +100,7 @@ func (l *Listener) receive(socket *os.File, heard chan<- struct{}) error {
 		n, err := socket.Read(message)
 		switch {
 		case errors.Is(err, unix.ENOBUFS):
-			// Messages were lost: anything may have changed.
+			// The kernel dropped messages, so anything may have changed.
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
@@ -118,7 +118,7 @@ func (l *Listener) receive(socket *os.File, heard chan<- struct{}) error {
 	}
 }
 
-// counts tells whether a message is about something that a list of devices would show.
+// counts returns true if a message can change the list of devices.
 func (l *Listener) counts(e Event) bool {
 	if e.Subsystem != "block" {
 		return false
@@ -126,12 +126,12 @@ func (l *Listener) counts(e Event) bool {
 	if strings.HasPrefix(e.Name, "dm-") && l.isVolume(e) {
 		return false
 	}
-	// A "change" comes whenever somebody who wrote to a device closes it, as LVM does at every change of a group.
-	// Whether udev found something else on it then shows only after settling.
+	// "change" is sent whenever a writer closes the device, as LVM does at every change of a group. Only settle can
+	// determine whether udev found a change.
 	return true
 }
 
-// isVolume tells whether a device-mapper device is a logical volume, also after it is gone.
+// isVolume returns true if a device-mapper device is, or was before its removal, a logical volume.
 func (l *Listener) isVolume(e Event) bool {
 	uuid, err := os.ReadFile(filepath.Join(l.sysfs, "block", e.Name, "dm/uuid"))
 	if err == nil && len(uuid) > 0 {
@@ -144,8 +144,8 @@ func (l *Listener) isVolume(e Event) bool {
 	return volume
 }
 
-// settle waits until a burst of messages is over, and tells the subscribers if it changed something. If udev is still
-// at work by then, what it will find out comes without a message of the kernel, so the wait starts again.
+// settle waits until a burst of messages ends and notifies the subscribers if devices changed. If udev is still busy,
+// settle waits again, because the kernel sends no message for what udev finds later.
 func (l *Listener) settle(ctx context.Context, heard <-chan struct{}, failed <-chan error) error {
 	again := make(chan struct{})
 	close(again)
@@ -161,7 +161,7 @@ func (l *Listener) settle(ctx context.Context, heard <-chan struct{}, failed <-c
 		if !l.waitForQuiet(ctx, heard) {
 			return nil
 		}
-		// Before learn: what udev finds out after this is looked for again.
+		// This must happen before learn, so that later results of udev are read again.
 		next = heard
 		if l.udevIsBusy() {
 			next = again
@@ -172,7 +172,8 @@ func (l *Listener) settle(ctx context.Context, heard <-chan struct{}, failed <-c
 	}
 }
 
-// waitForQuiet returns when nothing came for a while and udev has nothing to do; false if ctx ended.
+// waitForQuiet returns true when no message arrived for a while and udev is idle, or after the maximum time. It
+// returns false if ctx ended.
 func (l *Listener) waitForQuiet(ctx context.Context, heard <-chan struct{}) bool {
 	end := time.After(l.longest)
 	for {
@@ -190,17 +191,17 @@ func (l *Listener) waitForQuiet(ctx context.Context, heard <-chan struct{}) bool
 	}
 }
 
-// udevIsBusy: udev keeps this file while it works (systemd, src/udev/udevd.c).
+// udevIsBusy returns true while udev works, when this file exists (systemd, src/udev/udevd.c).
 func (l *Listener) udevIsBusy() bool {
 	_, err := os.Stat(filepath.Join(l.udev, "queue"))
 	return err == nil
 }
 
-// learn notes what is known about each block device, and tells whether it differs from the last time.
+// learn reads the state of each block device and returns true if it differs from the last one.
 func (l *Listener) learn() bool {
 	entries, err := os.ReadDir(filepath.Join(l.sysfs, "class/block"))
 	if err != nil {
-		// What cannot be compared may have changed.
+		// Without a list to compare, assume a change.
 		return true
 	}
 	notes := map[string]string{}
@@ -217,7 +218,8 @@ func (l *Listener) learn() bool {
 	return changed
 }
 
-// note is what a list of devices would show of one, as far as the kernel and udev know it. Logical volumes have none.
+// note returns the state of a device that a list of devices shows, from the kernel and udev. It ignores logical
+// volumes.
 func (l *Listener) note(name string) (string, bool) {
 	dir := filepath.Join(l.sysfs, "class/block", name)
 	number, err := os.ReadFile(filepath.Join(dir, "dev"))
@@ -239,7 +241,7 @@ func (l *Listener) note(name string) (string, bool) {
 	return strings.Join(append(parts, l.record(parts[0])...), "\n"), true
 }
 
-// holders leaves out logical volumes: their coming and going says nothing about the device.
+// holders returns the holders except logical volumes, whose activation does not change the device.
 func (l *Listener) holders(dir string) []string {
 	entries, _ := os.ReadDir(filepath.Join(dir, "holders"))
 	var list []string
@@ -252,7 +254,7 @@ func (l *Listener) holders(dir string) []string {
 	return list
 }
 
-// record is what udev found out, without what it counts and times.
+// record returns udev's record without counters and times.
 func (l *Listener) record(number string) []string {
 	data, err := os.ReadFile(filepath.Join(l.udev, "data", "b"+number))
 	if errors.Is(err, fs.ErrNotExist) {

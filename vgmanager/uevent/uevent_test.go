@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// message is one of the kernel's, with zero bytes for the bars.
+// message returns a kernel message. Bars in text stand for zero bytes.
 func message(text string) []byte { return []byte(strings.ReplaceAll(text, "|", "\x00")) }
 
 const added = "add@/devices/platform/host1/block/sdb|ACTION=add|DEVPATH=/devices/platform/host1/block/sdb|SUBSYSTEM=block|MAJOR=8|MINOR=16|DEVNAME=sdb|DEVTYPE=disk|DISKSEQ=7|SEQNUM=1234|"
@@ -40,7 +40,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// node is a node's /sys and /run/udev.
+// node simulates a node's /sys and /run/udev.
 type node struct {
 	*testing.T
 	dir string
@@ -121,7 +121,7 @@ func TestWhatCounts(t *testing.T) {
 		{Event{Action: "add", Subsystem: "block", Name: "sdb"}, true},
 		{Event{Action: "change", Subsystem: "block", Name: "dm-0"}, false},
 		{Event{Action: "change", Subsystem: "block", Name: "dm-1"}, true},
-		{Event{Action: "add", Subsystem: "block", Name: "dm-7"}, true}, // Nobody knows what it is.
+		{Event{Action: "add", Subsystem: "block", Name: "dm-7"}, true}, // unknown, so it counts
 	}
 	for _, tt := range tests {
 		if got := n.l.counts(tt.e); got != tt.want {
@@ -159,7 +159,7 @@ func TestABurstIsToldOnceAndAfterUdev(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-done
-	// A burst that changes nothing.
+	// A burst without a change.
 	heard <- struct{}{}
 	time.Sleep(5 * n.l.quiet)
 	if told.Load() != 1 {
@@ -171,7 +171,8 @@ func TestABurstIsToldOnceAndAfterUdev(t *testing.T) {
 	}
 }
 
-// TestUdevThatTakesLongIsLookedAtAgain: what it finds out at the end comes without a message of the kernel.
+// TestUdevThatTakesLongIsLookedAtAgain checks that what udev finds late is read, although the kernel sends no message
+// for it.
 func TestUdevThatTakesLongIsLookedAtAgain(t *testing.T) {
 	n := newNode(t)
 	n.l.longest = 3 * n.l.quiet
@@ -185,7 +186,7 @@ func TestUdevThatTakesLongIsLookedAtAgain(t *testing.T) {
 	n.write("udev/queue", "")
 	n.disk("sdb", "8:16", "")
 	heard <- struct{}{}
-	<-told // It took too long.
+	<-told // the time limit passed
 	n.disk("sdb", "8:16", "E:ID_FS_TYPE=ext4\n")
 	if err := os.Remove(filepath.Join(n.dir, "udev/queue")); err != nil {
 		t.Fatal(err)
@@ -208,7 +209,7 @@ func TestARecordThatCannotBeReadIsNotAnEmptyOne(t *testing.T) {
 	if err := os.Remove(filepath.Join(n.dir, "udev/data/b8:16")); err != nil {
 		t.Fatal(err)
 	}
-	n.write("udev/data/b8:16/x", "") // A folder: it is there, and gives an error.
+	n.write("udev/data/b8:16/x", "") // A directory exists, but reading it returns an error.
 	if !n.l.learn() {
 		t.Error("a record of udev that cannot be read counts as empty")
 	}

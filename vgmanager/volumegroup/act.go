@@ -15,7 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// act makes one kind of change. The plan it belongs to was made from a look at the node in the same call.
+// act performs one action. Its plan must come from an observation of the node in the same reconcile.
 func (r *Reconciler) act(ctx context.Context, w Wanted, s Seen, a Action) error {
 	logger := log.FromContext(ctx).WithValues("action", a.Kind, "vg", w.Name)
 	if len(a.Devices) > 0 {
@@ -73,7 +73,7 @@ func (r *Reconciler) changePool(ctx context.Context, w Wanted, a Action) error {
 	return r.LVM.LVCreateThinPool(ctx, poolOptions(w, a.Size))
 }
 
-// performOnDevice does what is asked for single devices of the group.
+// performOnDevice performs the actions on single devices of the group.
 func (r *Reconciler) performOnDevice(ctx context.Context, w Wanted, s Seen, a Action) error {
 	switch a.Kind {
 	case Cordon:
@@ -105,7 +105,8 @@ func (r *Reconciler) createVG(ctx context.Context, w Wanted, s Seen, a Action) e
 		return err
 	}
 	if s.Class != nil && s.Class.VolumeGroupUUID != "" {
-		// The new group has another UUID. Its devices were given up one by one, or it would not be created.
+		// The new group has another UUID. It is only created if the removal of each device of the old group was
+		// requested.
 		class := *s.Class
 		class.VolumeGroupUUID = ""
 		if err := r.Classes.Publish(class); err != nil {
@@ -122,8 +123,8 @@ func (r *Reconciler) extendVG(ctx context.Context, w Wanted, s Seen, a Action) e
 	return r.LVM.VGExtend(ctx, lvm.VGExtendOptions{Name: w.Name, Devices: deviceNames(a.Devices)})
 }
 
-// allProbed makes sure that each device was read and found blank in this call. One that only appeared in the second
-// look was not; the next reconcile takes it.
+// allProbed returns an error unless each device was read and found blank in this reconcile. A device that only
+// appeared in the second observation was not read; the next reconcile uses it.
 func allProbed(w Wanted, s Seen, devices []device.Device) error {
 	for _, d := range devices {
 		reasons, ok := s.Probed[d.Number]
@@ -153,9 +154,10 @@ func namesOf(pvs []lvm.PV) []string {
 	return names
 }
 
-// activate checks that it had the effect, since LVM calls it a success when lvm.conf keeps a volume inactive.
+// activate activates the volume group and checks the result, because LVM returns success if lvm.conf keeps a volume
+// inactive.
 func (r *Reconciler) activate(ctx context.Context, w Wanted) error {
-	// LVM fails for the volumes that lack a disk, after it activated the others.
+	// If volumes miss a physical volume, LVM activates the others and returns an error.
 	if err := r.LVM.VGActivate(ctx, w.Name); err != nil && !errors.Is(err, lvm.ErrMissingPV) {
 		return err
 	}
@@ -170,7 +172,7 @@ func (r *Reconciler) activate(ctx context.Context, w Wanted) error {
 	return nil
 }
 
-// startMove begins to move the extents of a device away. Whatever else wants the group may work meanwhile.
+// startMove starts to move the extents of a device. Other operations on the group can run meanwhile.
 func (r *Reconciler) startMove(ctx context.Context, w Wanted, a Action) error {
 	if err := r.LVM.PVMoveStart(ctx, lvm.PVMoveOptions{VG: w.Name, Source: a.PVs[0].Name}); err != nil {
 		return err
@@ -193,7 +195,7 @@ func (r *Reconciler) resumeMove(ctx context.Context, w Wanted, s Seen) error {
 	return nil
 }
 
-// reduceVG takes an empty device out of the group. Its label is the next reconcile's, by the note.
+// reduceVG removes an empty device from the group. The next reconcile removes its label, according to the record.
 func (r *Reconciler) reduceVG(ctx context.Context, w Wanted, s Seen, a Action) error {
 	d := deviceOf(s, a.PVs[0])
 	note := removal{UUID: a.PVs[0].UUID, ID: s.Identities[d.Number], Names: namesOfDevice(d)}
@@ -228,9 +230,9 @@ func (r *Reconciler) reduceLost(ctx context.Context, w Wanted, a Action) error {
 	return nil
 }
 
-// removePool deactivates the pool first: LVM removes an active one only with --yes, and that would be a yes to the
-// removal of its volumes too. Inactive, it goes without a question if it is empty, and with one, answered no, if it is
-// not.
+// removePool deactivates the pool first. LVM removes an active pool only with --yes, which would also confirm the
+// removal of its volumes. LVM removes an empty inactive pool without a question. For one with volumes it asks, and
+// takes "no" as the answer.
 func (r *Reconciler) removePool(ctx context.Context, w Wanted) error {
 	pool := w.Spec.ThinPoolConfig.Name
 	if err := r.LVM.LVDeactivate(ctx, w.Name, pool); err != nil {
@@ -239,7 +241,7 @@ func (r *Reconciler) removePool(ctx context.Context, w Wanted) error {
 	return r.LVM.ThinPoolRemove(ctx, w.Name, pool)
 }
 
-// removeVG notes the physical volumes and removes the group. Their labels are the next reconcile's.
+// removeVG records the physical volumes and removes the group. The next reconcile removes their labels.
 func (r *Reconciler) removeVG(ctx context.Context, w Wanted, a Action) error {
 	if err := r.released.write(w.Name, a.PVs); err != nil {
 		return err
@@ -247,7 +249,7 @@ func (r *Reconciler) removeVG(ctx context.Context, w Wanted, a Action) error {
 	return r.LVM.VGRemove(ctx, w.Name)
 }
 
-// removePVs removes labels. pvremove refuses a physical volume that belongs to a group meanwhile.
+// removePVs removes labels. pvremove rejects a physical volume that belongs to a group.
 func (r *Reconciler) removePVs(ctx context.Context, w Wanted, a Action) error {
 	var errs []error
 	for _, pv := range a.PVs {
@@ -261,12 +263,12 @@ func (r *Reconciler) removePVs(ctx context.Context, w Wanted, a Action) error {
 		return err
 	}
 	if w.Leaving {
-		return nil // Until the status has been written, the notes tell a group that was removed from one that is away.
+		return nil // until the status is written, the records distinguish a removed group from a missing one
 	}
 	return r.released.forget(w.Name)
 }
 
-// pvNames are the devices of a group, sorted, as the status lists them.
+// pvNames returns the sorted devices of a group for the status.
 func pvNames(s Seen, pvs []lvm.PV) []string {
 	var list []string
 	for _, pv := range pvs {

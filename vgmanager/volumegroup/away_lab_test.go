@@ -14,14 +14,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// delete asks for the removal of a volume.
+// delete requests the removal of a volume.
 func (s *scene) delete(volume string) error {
 	s.Helper()
 	_, err := s.engine.RemoveLV(s.Context(), &proto.RemoveLVRequest{Name: volume, DeviceClass: "vg1"})
 	return err
 }
 
-// wantUnavailable is for what is tried again.
+// wantUnavailable checks for an error that is retried.
 func (s *scene) wantUnavailable(what string, err error) {
 	s.Helper()
 	if status.Code(err) != codes.Unavailable {
@@ -29,7 +29,7 @@ func (s *scene) wantUnavailable(what string, err error) {
 	}
 }
 
-// missing returns how many physical volumes LVM calls missing.
+// missing returns the number of physical volumes that LVM reports as missing.
 func (s *scene) missing() int {
 	s.Helper()
 	report, err := lvm.New(s.runner).Report(s.Context())
@@ -41,8 +41,8 @@ func twoDisks(s *scene) v1alpha1.LVMVolumeGroupSpec {
 	return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}
 }
 
-// TestSceneDiskIsAwayForAMoment is a shelf that is reset: meanwhile a claim is deleted, and a volume is used for the
-// first time. LVM would write into the metadata that the disk is missing, and it would stay so.
+// TestSceneDiskIsAwayForAMoment resets a disk enclosure. Meanwhile a claim is deleted, and a volume is used for the
+// first time. LVM would permanently record the disk as missing in the metadata.
 func TestSceneDiskIsAwayForAMoment(t *testing.T) {
 	s := newScene(t, twoDisks)
 	before := s.ready()
@@ -51,7 +51,7 @@ func TestSceneDiskIsAwayForAMoment(t *testing.T) {
 	sum := s.fill(volume, 240<<20)
 	s.ready()
 	s.pull(s.disks[1])
-	// The agent has not looked at the node since.
+	// The agent has not observed the node since.
 	for range 2 {
 		s.wantUnavailable("delete", s.delete("b"))
 		s.wantUnavailable("tag", s.engine.TagLV(s.Context(), "vg1", "a", []string{"x"}, nil))
@@ -67,7 +67,7 @@ func TestSceneDiskIsAwayForAMoment(t *testing.T) {
 	s.ok(s.delete("b"))
 	s.ok(s.engine.TagLV(s.Context(), "vg1", "a", []string{"x"}, nil))
 
-	// Now it is lost, and somebody says so.
+	// Now the disk is lost, and its removal is requested.
 	s.pull(s.disks[1])
 	e := s.says(v1alpha1.ConditionDevicesHealthy, v1alpha1.ReasonDeviceMissing, "deviceRequests")
 	at := slices.IndexFunc(e.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
@@ -86,8 +86,8 @@ func TestSceneDiskIsAwayForAMoment(t *testing.T) {
 	s.discard()
 }
 
-// TestSceneDiskThatTheAgentDoesNotKnow was added to the group by hand a moment ago: a volume is deleted before the
-// agent knows of it.
+// TestSceneDiskThatTheAgentDoesNotKnow deletes a volume right after a disk was added to the group manually, before
+// the agent knows of it.
 func TestSceneDiskThatTheAgentDoesNotKnow(t *testing.T) {
 	s := newScene(t, twoDisks)
 	s.ready()
@@ -102,8 +102,8 @@ func TestSceneDiskThatTheAgentDoesNotKnow(t *testing.T) {
 	s.sh("/usr/sbin/lvm", "lvremove", "--yes", "vg1/byhand")
 }
 
-// TestSceneRAIDIsExtendedOnRequest has a new disk beside one that is away: the group is extended once somebody gave
-// that one up.
+// TestSceneRAIDIsExtendedOnRequest has a new disk while another one is missing. The group is extended after the
+// removal of the missing disk is requested.
 func TestSceneRAIDIsExtendedOnRequest(t *testing.T) {
 	s := newScene(t, raidScene(v1alpha1.RAIDType1, 2))
 	s.ready()

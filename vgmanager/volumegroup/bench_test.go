@@ -35,15 +35,15 @@ const (
 // fakeDevices are the disks of a lvmtest.Fake.
 type fakeDevices struct {
 	mu     sync.Mutex
-	lists  int // how often the list was read again
+	lists  int // how often the list was read
 	list   []device.Device
 	err    error
 	probes int
 	found  map[string][]device.Reason
-	// wiped are the names of the devices that were wiped; wipeErr makes that fail.
+	// wiped are the names of the wiped devices. wipeErr makes a wipe fail.
 	wiped   []string
 	wipeErr error
-	// below is what the kernel maps volumes to.
+	// below are the devices to which the kernel maps volumes.
 	below    map[device.Number][]device.Number
 	belowErr error
 }
@@ -94,7 +94,7 @@ func (f *fakeDevices) Wipe(_ context.Context, o device.WipeOptions) (device.Wipe
 	return result, nil, nil
 }
 
-// fakeHealth is what a test says is wrong.
+// fakeHealth has the problems that a test sets.
 type fakeHealth struct {
 	failing   map[device.Number]error
 	suspended map[device.Number]bool
@@ -105,7 +105,7 @@ func (f *fakeHealth) Failing() map[device.Number]error  { return f.failing }
 func (f *fakeHealth) Suspended() map[device.Number]bool { return f.suspended }
 func (f *fakeHealth) Unknown(string) error              { return f.unknown }
 
-// bench is a node with two blank disks, and an API server with what the operator makes.
+// bench is a node with two blank disks, and an API server with the objects of the operator.
 type bench struct {
 	*testing.T
 	client  client.Client
@@ -162,7 +162,7 @@ func (b *bench) addDisk(path string, minor uint32) {
 			Serial: path, AppearedKnown: true, Appeared: time.Hour})
 }
 
-// restart begins a new process on the node.
+// restart starts a new process on the node.
 func (b *bench) restart() {
 	b.Helper()
 	engine, err := lvmd.New(b.lvm, nil, filepath.Join(b.dir, "lvmd.yaml"))
@@ -183,7 +183,7 @@ func (b *bench) reconcile() (ctrl.Result, error) {
 		NamespacedName: client.ObjectKey{Namespace: namespace, Name: "vg1"}})
 }
 
-// settle reconciles until there is nothing more to do at once.
+// settle reconciles until no further change is due at once.
 func (b *bench) settle() ctrl.Result {
 	b.Helper()
 	for range 20 {
@@ -225,7 +225,7 @@ func (b *bench) wantState(state v1alpha1.VGState, says ...string) v1alpha1.VGSta
 	return entry
 }
 
-// drain returns the events since the last time.
+// drain returns the events since the last call.
 func (b *bench) drain() []string {
 	var list []string
 	for {
@@ -243,7 +243,7 @@ func (b *bench) remove() {
 	b.ok(b.client.Delete(b.Context(), b.object()))
 }
 
-// gone plays the operator, and tells whether the LVMVolumeGroup is gone.
+// gone simulates the operator, and returns true if the LVMVolumeGroup no longer exists.
 func (b *bench) gone() bool {
 	b.Helper()
 	object := &v1alpha1.LVMVolumeGroup{}
@@ -260,7 +260,7 @@ func (b *bench) gone() bool {
 	return true
 }
 
-// takesPart tells whether the node says that it has something of the device class.
+// takesPart returns true if the node status has an entry for the device class.
 func (b *bench) takesPart() bool {
 	b.Helper()
 	status := &v1alpha1.LVMVolumeGroupNodeStatus{}

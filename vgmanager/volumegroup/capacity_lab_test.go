@@ -14,8 +14,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// TestLabCapacity makes thin pools on real LVM and compares them with what the fixture says, which the console's pages
-// compute.
+// TestLabCapacity creates thin pools on real LVM and compares them with the fixture, which the console's pages use
+// too.
 func TestLabCapacity(t *testing.T) {
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
 	_, thin := capacityCases(t)

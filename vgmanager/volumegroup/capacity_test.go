@@ -15,13 +15,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// capacityCase is what disks come to. The console's pages compute the same before anything is made, and are held to the
-// same values (console-plugin/web/src/model/capacity.test.ts). Sizes are bytes.
+// capacityCase is the capacity of a set of disks. The console's pages calculate it before anything is created, and
+// are tested with the same values (console-plugin/web/src/model/capacity.test.ts). Sizes are in bytes.
 type capacityCase struct {
 	Name     string    `json:"name"`
 	DisksMiB []int64   `json:"disksMiB"`
 	Group    lvm.Bytes `json:"group"`
-	// Volumes is what new volumes can have: together, with redundancy a single one.
+	// Volumes is the capacity for new volumes: the total, or with redundancy the size of a single one.
 	Volumes lvm.Bytes `json:"volumes"`
 }
 
@@ -37,8 +37,8 @@ type thinCase struct {
 	Config   v1alpha1.ThinPoolConfig `json:"config"`
 }
 
-// capacityCases reads testdata/capacity.json. The values of thin were seen on real LVM, and TestLabCapacity looks
-// again.
+// capacityCases reads testdata/capacity.json. The values of thin were measured on real LVM, and TestLabCapacity
+// verifies them.
 func capacityCases(t *testing.T) (raid []raidCase, thin []thinCase) {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join("testdata", "capacity.json"))
@@ -55,7 +55,7 @@ func capacityCases(t *testing.T) (raid []raidCase, thin []thinCase) {
 	return all.RAID, all.Thin
 }
 
-// offered publishes a class to an engine, as the agent does it, and returns what the engine offers.
+// offered publishes a class to an engine like the agent, and returns its state.
 func offered(t *testing.T, l lvmd.LVM, spec v1alpha1.LVMVolumeGroupSpec) lvmd.ClassState {
 	t.Helper()
 	engine, err := lvmd.New(l, nil, "")

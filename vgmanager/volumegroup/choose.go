@@ -12,30 +12,31 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// minimumAge of a device that the policy Dynamic takes: one that another driver is just attaching is not grabbed.
+// minimumAge is the minimum age of a device for the policy Dynamic, because another driver may be attaching the
+// device.
 const minimumAge = time.Minute
 
-// choice is what the rules say about each device.
+// choice is the result of the rules for all devices.
 type choice struct {
 	// candidates passed all rules and are not in the volume group yet.
 	candidates []device.Device
-	// wipes are devices that are in the way of nothing but what is on them, and that the user consented to destroy.
+	// wipes are devices that are excluded only because of their content, and whose wipe the user consented to.
 	wipes    []wipeTarget
 	excluded []v1alpha1.ExcludedDevice
-	// problems are devices that are asked for and is not available.
+	// problems describe requested devices that are not available.
 	problems []Problem
-	// blocked is how many devices would do, were it not for what they carry.
+	// blocked is the number of devices that are excluded only because of their content or because of another class.
 	blocked int
-	// waiting: a device will be old enough in less than minimumAge.
+	// waiting: a device will reach minimumAge.
 	waiting bool
 }
 
 // wipeTarget is a device to wipe.
 type wipeTarget struct {
 	Device device.Device
-	// Path that names it.
+	// Path is the path that names the device.
 	Path string
-	// Reasons are what is against the device now.
+	// Reasons are the current reasons against the device.
 	Reasons []device.Reason
 }
 
@@ -51,7 +52,7 @@ func choose(w Wanted, s Seen, vg *lvm.VG) choice {
 	return c
 }
 
-// PhysicalVolumes is LVM's view of the devices, by number.
+// PhysicalVolumes returns LVM's information about the devices, by number.
 func PhysicalVolumes(report *lvm.Report) map[device.Number]device.PV {
 	pvs := map[device.Number]device.PV{}
 	for _, pv := range report.PVs() {
@@ -62,7 +63,7 @@ func PhysicalVolumes(report *lvm.Report) map[device.Number]device.PV {
 	return pvs
 }
 
-// numberOf returns the device of a physical volume; nothing if there is none.
+// numberOf returns the device number of a physical volume, or "" if it is missing.
 func numberOf(pv lvm.PV) device.Number {
 	if pv.Major == 0 {
 		return ""
@@ -70,7 +71,7 @@ func numberOf(pv lvm.PV) device.Number {
 	return device.NewNumber(pv.Major, pv.Minor)
 }
 
-// named goes through the paths of the selectors, and returns the devices that they lead to.
+// named applies the paths of the selectors, and returns the devices that they lead to.
 func (c *choice) named(w Wanted, s Seen, pvs map[device.Number]device.PV) map[device.Number]bool {
 	taken := map[device.Number]bool{}
 	for _, path := range s.Paths {
@@ -115,7 +116,7 @@ func (c *choice) judgeNamed(w Wanted, s Seen, pvs map[device.Number]device.PV, p
 	}
 }
 
-// namedReasons returns the device of a path and all that is against it in spite of its being named.
+// namedReasons returns the device of a path and all reasons against it that also apply to a named device.
 func namedReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, path Path) (device.Device, []device.Reason) {
 	d, reasons := examine(s, pvs, path.Number)
 	reasons = slices.DeleteFunc(reasons, func(r device.Reason) bool {
@@ -147,11 +148,11 @@ func (c *choice) problem(event EventReason, format string, args ...any) {
 	c.problems = append(c.problems, Problem{Event: event, Message: fmt.Sprintf(format, args...)})
 }
 
-// acceptedWhenNamed are reasons against a device that is found, but not against one that somebody named. A physical
-// volume of no volume group is what "pvcreate" leaves, and holds no data; LVM itself takes it without a question.
+// acceptedWhenNamed are reasons that exclude a discovered device, but not a named one. A physical volume without a
+// volume group is the result of "pvcreate" and holds no data. LVM accepts it without a question.
 var acceptedWhenNamed = []device.Code{device.Removable, device.UnassignedPV}
 
-// examine returns a device and everything against it.
+// examine returns a device and all reasons against it.
 func examine(s Seen, pvs map[device.Number]device.PV, number device.Number) (device.Device, []device.Reason) {
 	at := slices.IndexFunc(s.Devices, func(d device.Device) bool { return d.Number == number })
 	if at < 0 {
@@ -166,7 +167,7 @@ func examine(s Seen, pvs map[device.Number]device.PV, number device.Number) (dev
 	return d, reasons
 }
 
-// merge appends the reasons of a probe. It finds again what udev had noted.
+// merge appends the reasons of a probe, without those that udev's data already gave.
 func merge(reasons, probed []device.Reason) []device.Reason {
 	for _, r := range probed {
 		same := func(o device.Reason) bool { return o.Code == r.Code && o.Message == r.Message }
@@ -177,7 +178,8 @@ func merge(reasons, probed []device.Reason) []device.Reason {
 	return reasons
 }
 
-// unresolved is no reason to do anything, above all not to remove anything: links of udev come and go.
+// unresolved handles a path that does not lead to a device. It must not cause any change, in particular no removal,
+// because udev's links can disappear and return.
 func (c *choice) unresolved(w Wanted, path Path) {
 	missing := errors.Is(path.Err, device.ErrMissing)
 	switch {
@@ -192,7 +194,7 @@ func (c *choice) unresolved(w Wanted, path Path) {
 	}
 }
 
-// discovered goes through all devices of the node that nobody named.
+// discovered applies the selectors to all devices of the node that are not named.
 func (c *choice) discovered(w Wanted, s Seen, pvs map[device.Number]device.PV, exists bool,
 	named map[device.Number]bool) {
 	for _, d := range s.Devices {
@@ -217,7 +219,8 @@ func (c *choice) discovered(w Wanted, s Seen, pvs map[device.Number]device.PV, e
 	}
 }
 
-// discoveredReasons returns what is against a device that was found; false for one that the device class does not mean.
+// discoveredReasons returns the reasons against a discovered device. It returns false if the device class does not
+// select the device.
 func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d device.Device,
 	exists bool) ([]device.Reason, bool) {
 	_, reasons := examine(s, pvs, d.Number)
@@ -248,7 +251,7 @@ func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d devi
 	return nil, true
 }
 
-// age is how long a device has been there: as udev knows it, else as this agent does.
+// age returns how long a device has been attached, according to udev or, if udev does not know, this agent.
 func age(s Seen, d device.Device) time.Duration {
 	if d.AppearedKnown {
 		return d.Appeared
@@ -256,11 +259,13 @@ func age(s Seen, d device.Device) time.Duration {
 	return s.Watched[d.Number]
 }
 
-// unlisted devices are no disks that anybody would look for among the excluded ones.
+// unlisted are the reasons for which a device is not listed as excluded, because users do not expect these devices
+// there.
 var unlisted = []device.Code{device.LVMInternal, device.UnsupportedType, device.KubernetesLoop}
 
-// contested tells whether another device class would have the device too. What is named goes before what is found; of
-// two equals none gets it, since the order in which they happen to look must not decide.
+// contested returns a reason if another device class selects the device too. A class that names the device has
+// priority over one that discovers it. If both name it or both discover it, no class gets it, because the result must
+// not depend on the order of the reconciles.
 func contested(w Wanted, s Seen, d device.Device, named bool) []device.Reason {
 	if others := namersOf(s, d); others != "" {
 		message := fmt.Sprintf("is named by device class %s", others)
@@ -316,14 +321,14 @@ func sentences(reasons []device.Reason) string {
 	return strings.Join(list, "; ")
 }
 
-// content are the reasons that a wipe does away with.
+// content are the reasons that a wipe removes.
 var content = []device.Code{
 	device.HasSignature, device.HasPartitions, device.RAIDMember, device.UnassignedPV, device.UnknownPV,
 	device.LUKSLocked,
 	device.CephBlueStore, device.NotWiped,
 }
 
-// onlyContent tells whether nothing but what a device carries is against it.
+// onlyContent returns true if all reasons are about the content of a device.
 func onlyContent(reasons []device.Reason) bool { return allOf(reasons, content...) }
 
 func allOf(reasons []device.Reason, codes ...device.Code) bool {
@@ -331,16 +336,16 @@ func allOf(reasons []device.Reason, codes ...device.Code) bool {
 		func(r device.Reason) bool { return !slices.Contains(codes, r.Code) })
 }
 
-// Verdict is what a device class makes of a device.
+// Verdict is the result of the rules of a device class for a device.
 type Verdict struct {
 	Class    string
 	Eligible bool
-	// Codes of what is against it, for the class alone.
+	// Codes are the reasons that only apply to this class.
 	Codes []device.Code
 }
 
-// Judge tells what each device class of the node makes of a device. A device class that names its devices has nothing
-// to say about the others.
+// Judge returns the verdict of each device class of the node on a device. A class that names its devices has no
+// verdict on other devices.
 func Judge(classes []Look, d device.Device) []Verdict {
 	var verdicts []Verdict
 	for _, look := range classes {
@@ -351,13 +356,14 @@ func Judge(classes []Look, d device.Device) []Verdict {
 	return verdicts
 }
 
-// Look is a device class with what was seen for it.
+// Look is a device class with the observation of the node for it.
 type Look struct {
 	Wanted Wanted
 	Seen   Seen
 }
 
-// reasons returns what a device class has against a device; false if it does not mean the device.
+// reasons returns the reasons of a device class against a device. It returns false if the class does not select the
+// device.
 func (l Look) reasons(d device.Device) ([]device.Reason, bool) {
 	w := l.Wanted
 	s := l.Seen
@@ -378,7 +384,7 @@ func (l Look) reasons(d device.Device) ([]device.Reason, bool) {
 	return discoveredReasons(w, s, pvs, d, groupOf(w, s) != nil)
 }
 
-// ofClass are the codes that a device class, and not the device itself, gives.
+// ofClass are the codes that depend on the device class, not on the device.
 var ofClass = []device.Code{
 	device.NotSelected, device.UsedByOtherDeviceClass, device.RemovalRequested, device.NotAtCreation, device.TooYoung,
 }

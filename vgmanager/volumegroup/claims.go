@@ -12,11 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// maxClaims is how many volumes at risk a message names.
+// maxClaims is the maximum number of volumes at risk in a message.
 const maxClaims = 20
 
-// nameVolumes completes the problems with the volumes at risk, by the names that people gave them. What cannot be found
-// out is said as it is: a problem is not held back for its decoration.
+// nameVolumes adds the volumes at risk, by their claims, to the problems. If a claim cannot be determined, the
+// problem is reported without it.
 func (r *Reconciler) nameVolumes(ctx context.Context, w Wanted, problems []Problem) {
 	concerned := func(p Problem) bool { return len(p.Volumes) > 0 || p.WholeClass }
 	if !slices.ContainsFunc(problems, concerned) {
@@ -55,7 +55,7 @@ func atRisk(volumes []string, claims map[string]string) string {
 	return strings.Join(names, ", ")
 }
 
-// volumes are the LogicalVolumes of this node.
+// volumes returns the LogicalVolumes of this node.
 func (r *Reconciler) volumes(ctx context.Context) []topolvmv1.LogicalVolume {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := r.Client.List(ctx, list); err != nil {
@@ -68,7 +68,7 @@ func (r *Reconciler) volumes(ctx context.Context) []topolvmv1.LogicalVolume {
 	})
 }
 
-// claims returns the PersistentVolumeClaim, "namespace/name", of logical volumes.
+// claims returns the PersistentVolumeClaims, "namespace/name", of logical volumes.
 func (r *Reconciler) claims(ctx context.Context, problems []Problem,
 	volumes []topolvmv1.LogicalVolume) map[string]string {
 	claims := map[string]string{}
@@ -86,7 +86,7 @@ func (r *Reconciler) claims(ctx context.Context, problems []Problem,
 	return claims
 }
 
-// claimOf follows a LogicalVolume to its PersistentVolume, which has its name, and to the claim there.
+// claimOf returns the claim of the PersistentVolume with the name of the LogicalVolume.
 func (r *Reconciler) claimOf(ctx context.Context, volume *topolvmv1.LogicalVolume) string {
 	persistentVolume := &corev1.PersistentVolume{}
 	if err := r.Live.Get(ctx, client.ObjectKey{Name: volume.Spec.Name}, persistentVolume); err != nil ||

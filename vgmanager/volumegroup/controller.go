@@ -1,6 +1,7 @@
-// Package volumegroup keeps the volume groups of this node as the LVMVolumeGroups want them.
+// Package volumegroup reconciles the volume groups of this node with the LVMVolumeGroups.
 //
-// It observes, plans and acts: one look at the node, a pure decision, at most one kind of change, one write of status.
+// Each reconcile observes the node, computes a plan without side effects, performs at most one kind of change, and
+// writes the status once.
 package volumegroup
 
 import (
@@ -38,10 +39,10 @@ type Groups interface {
 	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
 	VGReduceMissing(ctx context.Context, name string) error
 	VGRemove(ctx context.Context, name string) error
-	// NameDevices tells whether the devices of a group may be named to commands for its volumes: it was looked at, and
-	// is well.
+	// NameDevices sets whether commands for volumes of a group may name the group's devices. Set it after the group
+	// was observed and found healthy.
 	NameDevices(vg string, well bool)
-	// AcceptLoss names the missing physical volumes of a group whose removal somebody asked for.
+	// AcceptLoss sets the missing physical volumes of a group whose removal was requested.
 	AcceptLoss(vg string, pvs []string)
 }
 
@@ -54,14 +55,14 @@ type Pools interface {
 	ThinPoolRemove(ctx context.Context, vg, name string) error
 }
 
-// Mirrors keeps the redundancy of volumes.
+// Mirrors manages the redundancy of volumes.
 type Mirrors interface {
 	CheckRAID(ctx context.Context) error
 	LVRepair(ctx context.Context, vg, name string) error
 	LVRefresh(ctx context.Context, vg, name string) error
 }
 
-// Moves empties physical volumes.
+// Moves moves extents off physical volumes.
 type Moves interface {
 	PVSetAllocatable(ctx context.Context, o lvm.PVAllocatableOptions) error
 	PVMoveStart(ctx context.Context, o lvm.PVMoveOptions) error
@@ -71,14 +72,14 @@ type Moves interface {
 
 // Labels reads and removes the labels of physical volumes.
 type Labels interface {
-	// ReadLabels reads them from the devices themselves, whether or not LVM lists them.
+	// ReadLabels reads the labels directly from the devices, even if LVM does not list the devices.
 	ReadLabels(ctx context.Context, devices ...string) ([]lvm.LabeledPV, error)
 	PVRemove(ctx context.Context, device string) error
 	DevicesFileAdd(ctx context.Context, device string) error
 	DevicesFileRemove(ctx context.Context, device string) error
 }
 
-// LVM is what the reconciler needs of LVM.
+// LVM is the part of lvm.LVM that the reconciler uses.
 type LVM interface {
 	Reports
 	Groups
@@ -88,7 +89,7 @@ type LVM interface {
 	Labels
 }
 
-// Devices are the block devices of the node.
+// Devices reads the block devices of the node.
 type Devices interface {
 	List(ctx context.Context) ([]device.Device, error)
 	Recent(ctx context.Context, maxAge time.Duration) ([]device.Device, error)
@@ -98,25 +99,25 @@ type Devices interface {
 	Wipe(ctx context.Context, o device.WipeOptions) (device.WipeResult, []device.Reason, error)
 }
 
-// Health is what is known about devices and volumes between two looks.
+// Health is the health of devices and volumes between two observations.
 type Health interface {
-	// Failing are the physical volumes that give errors or do not answer.
+	// Failing returns the physical volumes that return errors or do not respond.
 	Failing() map[device.Number]error
-	// Suspended are the logical volumes that have been suspended for longer than LVM's own work takes.
+	// Suspended returns the logical volumes that have been suspended for longer than LVM's operations take.
 	Suspended() map[device.Number]bool
-	// Unknown is why nothing is known about the health of a volume group, or of some of its volumes; nil if all is
-	// known.
+	// Unknown returns why the health of a volume group, or of some of its volumes, is not known. It returns nil if it
+	// is known.
 	Unknown(group string) error
 }
 
-// Classes are the device classes in which volumes can be made.
+// Classes manages the device classes in which volumes can be created.
 type Classes interface {
 	Class(name string) (lvmd.DeviceClass, bool)
 	Publish(class lvmd.DeviceClass) error
 	Withdraw(name string) error
 }
 
-// Options are what a Reconciler needs.
+// Options configures a Reconciler.
 type Options struct {
 	Client client.Client
 	// Live reads from the API server, not from a cache.
@@ -126,22 +127,21 @@ type Options struct {
 	Node string
 	// Cluster is the identity of the Kubernetes cluster.
 	Cluster string
-	// Namespace of the product's objects.
+	// Namespace is the namespace of the product's objects.
 	Namespace string
 	LVM       LVM
 	Devices   Devices
 	Classes   Classes
 	Health    Health
-	// Orphans returns the logical volumes of a class without an object, and the objects without a logical volume; nil
-	// for none.
+	// Orphans returns the orphans of a class. If it is nil, there are none.
 	Orphans func(class string) []v1alpha1.OrphanStatus
 	// Changed is called after each change on the node.
 	Changed func()
-	// StateDir is a directory of the node that outlives the agent: the one of lvmd.yaml.
+	// StateDir is a directory on the node that outlives the agent. It also has lvmd.yaml.
 	StateDir string
 }
 
-// Reconciler keeps the volume groups of one node. It reconciles one at a time, so it needs no locks of its own.
+// Reconciler reconciles the volume groups of one node. It reconciles one at a time, so it needs no locks.
 type Reconciler struct {
 	Options
 	released releases
@@ -149,13 +149,13 @@ type Reconciler struct {
 	wipes    wipeRecords
 	// names are the last known devices of physical volumes, by UUID.
 	names map[string]string
-	// unsettled are the volume groups whose last reconcile found something to do.
+	// unsettled has the volume groups whose last reconcile planned a change.
 	unsettled map[string]bool
 	firstSeen map[device.Number]time.Time
 	moves     map[string]move
-	// labels are those of hidden devices, as they were last read.
+	// labels is the cache of the labels of hidden devices.
 	labels labelCache
-	// parts are the device classes that this process may change something for.
+	// parts are the device classes for which this process has confirmed the membership of the node.
 	parts map[string]part
 	now   func() time.Time
 	wake  waker
@@ -171,25 +171,26 @@ func New(o Options) *Reconciler {
 	}
 }
 
-// The times after which a reconcile comes again.
+// Delays before the next reconcile.
 const (
-	// afterChange is short: there may be more to do.
+	// afterChange is short, because more changes may be necessary.
 	afterChange = 100 * time.Millisecond
-	// afterConflict lets the cache catch up.
+	// afterConflict gives the cache time to catch up.
 	afterConflict = time.Second
-	// whileWaiting is for something that another program or a user is about to do.
+	// whileWaiting is the delay while another program or a user must act.
 	whileWaiting = 10 * time.Second
-	// resync is how often the truth is looked at when nothing happens: disks come, go and fail without an event.
+	// resync is the interval of observations without an event, because disks can appear, disappear and fail without
+	// one.
 	resync = time.Minute
-	// maxAge of a look that may lead to nothing. It is less than resync, so that each look is a new one, but the volume
-	// groups of a node share it.
+	// maxAge is the maximum age of an observation that leads to no change. It is less than resync, so that each
+	// resync observes again, but the volume groups of a node share an observation.
 	maxAge = 50 * time.Second
-	// sameLook is how old a look may be that leads to something that takes nothing away. It has the last change in it
-	// that was made through this LVM, and devices that are to be used are read in any case.
+	// sameLook is the maximum age of an observation that leads to a change that removes nothing. The observation
+	// includes the last change of this LVM, and devices to use are read again in any case.
 	sameLook = 2 * time.Second
-	// moveStalls is after how long without progress a move of extents is taken to have lost the process that polls it.
-	// LVM's poller looks every 5 s; a disk that needs longer than this for a percent gets a second poller, which does
-	// no harm.
+	// moveStalls is the time without progress after which the agent assumes that no process polls a move. LVM polls
+	// every 5 s. If a disk needs longer than this for one percent, a second process polls the move, which is
+	// harmless.
 	moveStalls = 2 * time.Minute
 )
 
@@ -201,7 +202,7 @@ const (
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get
 // +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=configmaps,resourceNames=lvms-wiped-devices,verbs=get
 
-// Reconcile brings the volume group of one LVMVolumeGroup one step further.
+// Reconcile performs the next step for the volume group of one LVMVolumeGroup.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	object := &v1alpha1.LVMVolumeGroup{}
 	err := r.Client.Get(ctx, req.NamespacedName, object)
@@ -215,7 +216,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 		}
 	}
 	if apierrors.IsConflict(err) {
-		// The cache was behind; what was done on the node is done, and is seen again.
+		// The cache was outdated. Changes on the node are observed again.
 		return ctrl.Result{RequeueAfter: afterConflict}, nil
 	}
 	return ctrl.Result{}, err
@@ -227,7 +228,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 		return ctrl.Result{}, err
 	}
 	if !object.DeletionTimestamp.IsZero() {
-		// The nodeSelector has no say here: what this node made it removes, even if it is no longer selected.
+		// The nodeSelector does not matter here: a node removes what it created, even if it is no longer selected.
 		ours, err := r.takesPart(ctx, object, nodeStatus)
 		if !ours || err != nil {
 			return ctrl.Result{}, err
@@ -248,7 +249,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 		}
 	}
 	if nodeStatus.Name == "" {
-		// The operator makes it, and a change on the node that nobody can see is not made.
+		// The operator creates the node status. Without it, the agent does not change the node.
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
 	nodeStatus, err = r.takePart(ctx, object, nodeStatus)
@@ -258,18 +259,18 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	return r.step(ctx, object, nodeStatus)
 }
 
-// outcome is what one step came to.
+// outcome is the result of one step.
 type outcome struct {
 	seen Seen
 	plan Plan
-	// blind: the node could not be looked at, so seen and plan are empty.
+	// blind: the node could not be observed, so seen and plan are empty.
 	blind bool
-	// acted: the plan's action was carried out.
+	// acted: the plan's action was performed.
 	acted bool
 	err   error
 }
 
-// accepted are the lost physical volumes that the volume group may be changed without.
+// accepted returns the missing physical volumes whose loss is accepted, so that the volume group can be changed.
 func (o outcome) accepted(w Wanted) []string {
 	if o.blind {
 		return nil
@@ -277,7 +278,7 @@ func (o outcome) accepted(w Wanted) []string {
 	return acceptedLosses(w, o.seen)
 }
 
-// event is the reason of the event that tells of the outcome.
+// event returns the reason of the event for the outcome.
 func (o outcome) event() EventReason {
 	switch {
 	case o.blind:
@@ -288,7 +289,7 @@ func (o outcome) event() EventReason {
 	return o.plan.event()
 }
 
-// step looks, plans, acts and reports.
+// step observes, plans, acts and reports.
 func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) (ctrl.Result, error) {
 	w, err := r.wanted(ctx, object)
@@ -307,7 +308,7 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	return r.publish(ctx, object, nodeStatus, w, o)
 }
 
-// wanted is what a LVMVolumeGroup asks of this node, beside the other ones.
+// wanted returns the desired state of a LVMVolumeGroup on this node, with the other LVMVolumeGroups considered.
 func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (Wanted, error) {
 	node := &corev1.Node{}
 	list := &v1alpha1.LVMVolumeGroupList{}
@@ -320,17 +321,17 @@ func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 	return NewWanted(object, list.Items, node, r.Cluster)
 }
 
-// additions are the changes that take nothing away from anybody.
+// additions are the changes that remove nothing.
 var additions = []Kind{CreateVG, CreatePool, PublishClass}
 
-// change looks, plans and acts. A look that may be up to a minute old leads to nothing: where there is something to do,
-// the node is looked at again, and each device that is to be used is read. That a class is published changes nothing on
-// the node, so what comes after it needs no other look.
+// change observes, plans and acts. An observation that can be up to a minute old never leads to a change: if a change
+// is due, change observes the node again and reads each device that is to be used. Publishing a class does not change
+// the node, so the next action does not need another observation.
 func (r *Reconciler) change(ctx context.Context, w Wanted, before v1alpha1.VGStatus) outcome {
 	age := min(maxAge, r.wake.age(r.now()))
 	switch {
 	case before.ObservedGeneration != w.Generation:
-		// Somebody has just asked for this, perhaps for a disk that came a moment ago: look at the node as it is now.
+		// The object has just changed, perhaps for a disk that was attached a moment ago, so observe the node again.
 		age = 0
 	case r.unsettled[w.Name]:
 		age = min(age, sameLook)
@@ -374,7 +375,7 @@ func (r *Reconciler) changed() {
 	}
 }
 
-// publish writes the status, tells of a change and picks the time of the next look.
+// publish writes the status, emits an event for a change, and returns the delay before the next reconcile.
 func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted, o outcome) (ctrl.Result, error) {
 	if nodeStatus.Name != "" {
@@ -395,7 +396,7 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGrou
 	return ctrl.Result{RequeueAfter: jitter(resync)}, nil
 }
 
-// jitter keeps the nodes of a cluster from looking at the API server in step.
+// jitter spreads the reconciles of the nodes of a cluster over time.
 func jitter(d time.Duration) time.Duration {
 	return d + time.Duration(rand.Int64N(int64(d/10)))
 }

@@ -166,7 +166,7 @@ func TestReconcileWhenTheReadFails(t *testing.T) {
 			if _, err := b.reconcile(); err == nil {
 				t.Error("want an error, for the back-off")
 			}
-			// What was known stays, and is marked.
+			// The last known state stays, and is marked as outdated.
 			if now := b.wantState(v1alpha1.VGStatusDegraded,
 				"input/output error"); !slices.Equal(now.Devices, ready.Devices) || now.Size == nil {
 				t.Errorf("got %+v", now)
@@ -294,8 +294,8 @@ func TestStatusOfTwoGroupsIsSorted(t *testing.T) {
 	}
 }
 
-// TestAStaleCacheLosesNothing: the list of devices and the entries of device classes are in one object, and the cache
-// of the agent may not have yet what it wrote itself.
+// TestAStaleCacheLosesNothing: the list of devices and the entries of device classes are in one object, and the
+// agent's cache may not have the agent's own last write.
 func TestAStaleCacheLosesNothing(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
 	stale := &v1alpha1.LVMVolumeGroupNodeStatus{}

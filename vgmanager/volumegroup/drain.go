@@ -10,20 +10,20 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// cordonTag marks, on the device itself, a physical volume that this product closed for new extents. One that an
-// administrator closed by hand has no such tag and stays closed.
+// cordonTag marks a physical volume, on the device, that this product cordoned. A physical volume that an
+// administrator cordoned does not have the tag and stays cordoned.
 const cordonTag = "lvms.cordoned"
 
-// deviceNote is what the status says of a physical volume beyond LVM's own words.
+// deviceNote is the state of a physical volume in the status that is not from LVM.
 type deviceNote struct {
 	state   v1alpha1.PhysicalVolumeState
 	message string
 	moved   *int32
 }
 
-// deviceRequests is what is to be done with single devices of the group.
+// deviceRequests is the plan for single devices of the group.
 type deviceRequests struct {
-	// action is the next change, of all devices.
+	// action is the next change of any device.
 	action   Action
 	notes    map[string]deviceNote
 	problems []Problem
@@ -31,11 +31,10 @@ type deviceRequests struct {
 	waiting  bool
 }
 
-// planDevices goes through the physical volumes of the group that somebody wants something done with: cordon, drain,
-// remove.
+// planDevices plans the requests for physical volumes of the group: cordon, drain, remove.
 //
-// A device is drained by LVM's pvmove, all or nothing: as long as it runs, and if it is aborted or the node loses
-// power, the data is where it was. One device at a time; what pvmove began it resumes after any restart.
+// pvmove drains a device atomically: until it ends, and if it is aborted or the node loses power, the data stays on
+// the device. Devices are drained one at a time. The agent resumes a started pvmove after any restart.
 func planDevices(w Wanted, s Seen, vg *lvm.VG) deviceRequests {
 	r := deviceRequests{notes: map[string]deviceNote{}}
 	for _, pv := range vg.PVs {
@@ -48,8 +47,8 @@ func planDevices(w Wanted, s Seen, vg *lvm.VG) deviceRequests {
 	return r
 }
 
-// requestedAction returns what is asked for a physical volume: by a request, or by taking its path out of the
-// selectors.
+// requestedAction returns the requested action for a physical volume. A request names it, or its path was removed
+// from the selectors.
 func requestedAction(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) v1alpha1.DeviceAction {
 	d := deviceOf(s, pv)
 	if action := requestFor(w, s, d, pv.UUID); action != "" {
@@ -61,7 +60,7 @@ func requestedAction(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) v1alpha1.DeviceAct
 	return ""
 }
 
-// requestFor returns the action that a request names for a device, or "".
+// requestFor returns the action of the request for a device, or "".
 func requestFor(w Wanted, s Seen, d device.Device, uuid string) v1alpha1.DeviceAction {
 	for _, request := range w.Spec.DeviceRequests {
 		if request.Node == w.Node && isMeant(s, request.Device, d, uuid) {
@@ -71,8 +70,8 @@ func requestFor(w Wanted, s Seen, d device.Device, uuid string) v1alpha1.DeviceA
 	return ""
 }
 
-// isMeant tells whether a name, identity, link or UUID is of a device. A device that is missing is known by what was
-// noted about it.
+// isMeant returns true if a name, identity, link or UUID identifies a device. A missing device is identified by the
+// last status.
 func isMeant(s Seen, name string, d device.Device, uuid string) bool {
 	if uuid != "" && name == uuid {
 		return true
@@ -85,12 +84,12 @@ func isMeant(s Seen, name string, d device.Device, uuid string) bool {
 	return uuid != "" && before.UUID == uuid && (name == before.DeviceID || name == before.Path) && name != ""
 }
 
-// namesOfDevice are all paths that lead to a device.
+// namesOfDevice returns all paths of a device.
 func namesOfDevice(d device.Device) []string {
 	return slices.Concat([]string{d.Name, d.KernelName}, d.ByID, d.ByPath, d.Links)
 }
 
-// wasTakenOut tells whether the device is the one that a request named by the UUID which it had then.
+// wasTakenOut returns true if the device was removed from the group when its physical volume had this UUID.
 func wasTakenOut(s Seen, uuid string, d device.Device) bool {
 	for _, r := range s.Removed {
 		if r.UUID != uuid {
@@ -104,7 +103,7 @@ func wasTakenOut(s Seen, uuid string, d device.Device) bool {
 	return false
 }
 
-// deviceOf returns the device of a physical volume; an empty one if it is missing.
+// deviceOf returns the device of a physical volume. It returns an empty Device if the physical volume is missing.
 func deviceOf(s Seen, pv lvm.PV) device.Device {
 	number := numberOf(pv)
 	if at := slices.IndexFunc(s.Devices, func(d device.Device) bool {
@@ -116,8 +115,8 @@ func deviceOf(s Seen, pv lvm.PV) device.Device {
 	return device.Device{}
 }
 
-// pathTakenOut tells whether somebody took the path of a device out of the selectors. It is about what is written
-// there, and not about what a path leads to at the moment: a link that is away for a while takes nothing out.
+// pathTakenOut returns true if the path of a device was removed from the selectors. It depends on the text of the
+// selectors, not on where a path currently leads: a link that is temporarily missing removes nothing.
 func pathTakenOut(w Wanted, s Seen, pv lvm.PV) bool {
 	noted := beforeOf(s, pv.UUID).Path
 	if noted == "" || w.Leaving || pv.Missing || writtenPaths(w.Selectors)[path.Clean(noted)] {
@@ -125,7 +124,7 @@ func pathTakenOut(w Wanted, s Seen, pv lvm.PV) bool {
 	}
 	number := numberOf(pv)
 	for _, p := range s.Paths {
-		// A path that leads nowhere now may be another name of this very device.
+		// A path that leads nowhere now may be another name of this device.
 		if p.Err != nil || p.Number == number {
 			return false
 		}
@@ -134,7 +133,7 @@ func pathTakenOut(w Wanted, s Seen, pv lvm.PV) bool {
 	return d.Name != "" && !(discovers(w.Selectors) && finds(w.Selectors, d))
 }
 
-// one decides about one physical volume.
+// one plans the action for one physical volume.
 func (r *deviceRequests) one(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v1alpha1.DeviceAction) Action {
 	ours := slices.Contains(pv.Tags, cordonTag)
 	switch {
@@ -164,7 +163,7 @@ func (r *deviceRequests) one(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v1a
 	return r.drain(w, s, vg, pv, action)
 }
 
-// release takes back what was begun: a request was withdrawn.
+// release reverts a cordon or drain whose request was withdrawn.
 func (r *deviceRequests) release(vg *lvm.VG, pv lvm.PV) Action {
 	if moveFrom(vg, pv) != nil {
 		return Action{Kind: AbortMove, PVs: []lvm.PV{pv}}
@@ -172,7 +171,7 @@ func (r *deviceRequests) release(vg *lvm.VG, pv lvm.PV) Action {
 	return Action{Kind: Uncordon, PVs: []lvm.PV{pv}}
 }
 
-// drain empties a device, and takes it out of the group if that is asked for.
+// drain moves the extents off a device, and then removes it from the group if that is requested.
 func (r *deviceRequests) drain(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v1alpha1.DeviceAction) Action {
 	if move := moveFrom(vg, pv); move != nil {
 		return r.follow(s, pv, move)
@@ -193,7 +192,8 @@ func (r *deviceRequests) drain(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v
 	return Action{Kind: ReduceVG, PVs: []lvm.PV{pv}}
 }
 
-// follow watches a move, and makes somebody poll it if nobody does: LVM needs that to finish it.
+// follow tracks a move. If no process polls the move, follow resumes it, because LVM requires polling to finish a
+// move.
 func (r *deviceRequests) follow(s Seen, pv lvm.PV, move *lvm.Move) Action {
 	percent := int32(0)
 	if move.Percent != nil {
@@ -229,7 +229,7 @@ func (r *deviceRequests) startMove(w Wanted, vg *lvm.VG, pv lvm.PV) Action {
 	return Action{Kind: StartMove, PVs: []lvm.PV{pv}}
 }
 
-// keepReason tells why an empty device has to stay in the group.
+// keepReason returns why an empty device must stay in the group, or "".
 func keepReason(w Wanted, vg *lvm.VG, pv lvm.PV) string {
 	left := len(vg.PVs) - 1
 	switch {
@@ -244,7 +244,7 @@ func keepReason(w Wanted, vg *lvm.VG, pv lvm.PV) string {
 	return ""
 }
 
-// block says why a request is not carried out. It is a problem of the request, and no harm to the volumes.
+// block reports why a request cannot be carried out. The problem does not affect the health of the volumes.
 func (r *deviceRequests) block(w Wanted, pv lvm.PV, why string) {
 	r.notes[pv.UUID] = deviceNote{state: v1alpha1.PhysicalVolumeBlocked, message: why}
 	r.problems = append(r.problems, Problem{
@@ -254,8 +254,7 @@ func (r *deviceRequests) block(w Wanted, pv lvm.PV, why string) {
 	})
 }
 
-// replaceLost brings the redundancy of volumes back that lost a device, and then takes the lost device out of the
-// group.
+// replaceLost restores the redundancy of volumes that lost a device, and then removes the lost device from the group.
 func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Action {
 	volumes := vg.VolumesOn(pv.UUID)
 	switch {
@@ -285,7 +284,7 @@ func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Ac
 	return Action{Kind: Repair, Volume: volumes[0], PVs: []lvm.PV{pv}}
 }
 
-// acceptedLosses are the missing physical volumes of the group whose removal is asked for, by UUID.
+// acceptedLosses returns the UUIDs of the missing physical volumes of the group whose removal is requested.
 func acceptedLosses(w Wanted, s Seen) []string {
 	var uuids []string
 	vg := groupOf(w, s)
@@ -300,12 +299,12 @@ func acceptedLosses(w Wanted, s Seen) []string {
 	return uuids
 }
 
-// allAccepted tells whether the removal of each missing physical volume is asked for.
+// allAccepted returns true if the removal of each missing physical volume is requested.
 func allAccepted(w Wanted, s Seen, vg *lvm.VG) bool {
 	return len(acceptedLosses(w, s)) == vg.MissingPVs
 }
 
-// allRequested tells whether the removal of each lost device is asked for, and none of them has data of a volume.
+// allRequested returns true if the removal of each lost device is requested and none of them holds data of a volume.
 func allRequested(w Wanted, s Seen, vg *lvm.VG) bool {
 	for _, pv := range vg.PVs {
 		if pv.Missing && (requestedAction(w, s, vg, pv) != v1alpha1.DeviceActionRemove ||

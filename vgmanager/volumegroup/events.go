@@ -74,7 +74,7 @@ const (
 // eventAction is the action of all events.
 const eventAction = "ReconcileVolumeGroup"
 
-// failureEvents are the events of actions that fail.
+// failureEvents are the events of failed actions.
 var failureEvents = map[Kind]EventReason{
 	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed,
 	TagVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
@@ -88,7 +88,7 @@ var failureEvents = map[Kind]EventReason{
 	RemovePVs: EventRemovalFailed,
 }
 
-// event tells of a change from one status to the next.
+// event emits an event if the status changed.
 func (r *Reconciler) event(object *v1alpha1.LVMVolumeGroup, before, after v1alpha1.VGStatus, reason EventReason) {
 	if before.Status == after.Status && before.Reason == after.Reason {
 		return
@@ -103,7 +103,7 @@ func (r *Reconciler) event(object *v1alpha1.LVMVolumeGroup, before, after v1alph
 	}
 }
 
-// tell sends an event about something that was done.
+// tell emits an event about a completed operation.
 func (r *Reconciler) tell(w Wanted, kind string, reason EventReason, note string) {
 	object := &v1alpha1.LVMVolumeGroup{}
 	object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("LVMVolumeGroup"))

@@ -14,7 +14,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// Each change is on the medium when it is reported. The volumes are thick: with a thin one, the kernel flushes too.
+// TestLabChangesAreFlushed checks that each change is on the medium when it is reported. The volumes are thick,
+// because the kernel also flushes for a thin one.
 func TestLabChangesAreFlushed(t *testing.T) {
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")[:2]
 	runner := host.NewLocal()
@@ -57,7 +58,7 @@ func TestLabChangesAreFlushed(t *testing.T) {
 	}
 }
 
-// flushesOf is how often disks were told to flush their caches (Linux, Documentation/block/stat.rst).
+// flushesOf returns how many flush requests disks have completed (Linux, Documentation/block/stat.rst).
 func flushesOf(t *testing.T, disks []string) int {
 	t.Helper()
 	const field = 15

@@ -10,16 +10,16 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// signatureLVM is libblkid's word for a physical volume.
+// signatureLVM is libblkid's type of a physical volume.
 const signatureLVM = "LVM2_member"
 
-// deviceProblem is a Problem of the condition DevicesHealthy.
+// deviceProblem returns a Problem of the condition DevicesHealthy.
 func deviceProblem(reason, message string, volumes []string) Problem {
 	return Problem{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionDevicesHealthy, Reason: reason,
 		Message: message, Volumes: volumes}
 }
 
-// brokenGroup returns what keeps LVM from changing the group, and the devices that are about to do so.
+// brokenGroup returns the problems that prevent LVM from changing the group, and the failing devices that soon may.
 func brokenGroup(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	var problems []Problem
 	for _, pv := range vg.PVs {
@@ -43,8 +43,8 @@ func brokenGroup(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	return append(problems, failing(w, s, vg)...)
 }
 
-// wasThere tells whether the node had the volume group, unless somebody gave up every device that it had. LVM does not
-// list a group at all when none of its devices can be read.
+// wasThere returns true if the node had the volume group, unless the removal of all its devices was requested. LVM
+// does not list a group if none of its devices can be read.
 func wasThere(w Wanted, s Seen) bool {
 	for _, pv := range s.Before.PhysicalVolumes {
 		if requestedAction(w, s, nil, lvm.PV{UUID: pv.UUID, Missing: true}) != v1alpha1.DeviceActionRemove {
@@ -54,8 +54,8 @@ func wasThere(w Wanted, s Seen) bool {
 	return s.Class != nil && len(s.Before.PhysicalVolumes) == 0
 }
 
-// lostGroup tells of a volume group that was there. A new one of the same name would be taken for it when its disks
-// come back.
+// lostGroup reports a volume group that is missing. It is not recreated, because a new group with the same name would
+// be confused with it when its disks return.
 func lostGroup(w Wanted, s Seen) []Problem {
 	var devices, requests []string
 	for _, pv := range s.Before.PhysicalVolumes {
@@ -82,7 +82,7 @@ func lostGroup(w Wanted, s Seen) []Problem {
 	return []Problem{p}
 }
 
-// unhiding returns the commands that make LVM list the physical volumes that were in the group and are attached.
+// unhiding returns the commands that make LVM list the attached physical volumes of the group.
 func unhiding(s Seen) []string {
 	var commands []string
 	for _, d := range hiddenDevices(s) {
@@ -93,7 +93,7 @@ func unhiding(s Seen) []string {
 	return commands
 }
 
-// failing returns the devices of the group that are there and give errors.
+// failing returns the devices of the group that are present and return errors.
 func failing(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	var problems []Problem
 	for _, pv := range vg.PVs {
@@ -125,7 +125,7 @@ func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
 	request := fmt.Sprintf("add to the deviceRequests of the device class: {node: %s, device: %s, action: Remove}",
 		w.Node, pv.UUID)
 	if w.Deleting {
-		// Nobody can ask for anything any longer.
+		// The LVMVolumeGroup is being deleted, so deviceRequests can no longer be changed.
 		request = "run on the node: vgreduce --removemissing " + w.Name
 	}
 	found += ": attach the disk again; until then no volume of the group is deleted or formatted; if the disk is lost, "
@@ -139,7 +139,7 @@ func missing(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) string {
 		", and delete the volumes that were on it"
 }
 
-// lastName is the last known device of a missing physical volume.
+// lastName returns the last known device of a missing physical volume.
 func lastName(s Seen, pv lvm.PV) string {
 	if name := s.Names[pv.UUID]; name != "" {
 		return name
@@ -156,12 +156,12 @@ func beforeOf(s Seen, uuid string) v1alpha1.PhysicalVolumeStatus {
 	return v1alpha1.PhysicalVolumeStatus{}
 }
 
-// hasDuplicates tells whether a physical volume of the group appears twice.
+// hasDuplicates returns true if a physical volume of the group is on two devices.
 func hasDuplicates(s Seen, vg *lvm.VG) bool {
 	return slices.ContainsFunc(s.Devices, func(d device.Device) bool { _, copied := copyOf(d, vg); return copied })
 }
 
-// copyOf tells whether a device carries a physical volume of the group that LVM uses on another device.
+// copyOf returns true if a device has a physical volume of the group that LVM uses on another device.
 func copyOf(d device.Device, vg *lvm.VG) (string, bool) {
 	if d.Signature != signatureLVM || d.UUID == "" || d.Type == "mpath" {
 		return "", false
@@ -174,14 +174,14 @@ func copyOf(d device.Device, vg *lvm.VG) (string, bool) {
 	return "", false
 }
 
-// isUnder tells whether the physical volume's device is made of d: then both show the same label, as a path of a
-// multipath device does.
+// isUnder returns true if the physical volume's device is built on d. Both then have the same label, for example d is
+// a path of a multipath device.
 func isUnder(d device.Device, pv lvm.PV) bool {
 	return slices.ContainsFunc(d.Children, func(c device.Child) bool { return c.Type != "part" && c.Name == pv.Name })
 }
 
-// brokenVolumes returns the volumes that LVM itself calls broken, and those that are held back. Pool and redundancy
-// have rules of their own.
+// brokenVolumes returns the volumes that LVM reports as broken, and the suspended ones. The pool and the redundancy
+// have separate rules.
 func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	var broken, held, names []string
 	suspended := heldVolumes(s, vg)
@@ -224,7 +224,8 @@ func brokenVolumes(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	return problems
 }
 
-// heldVolumes are the visible volumes that are suspended, or a part of which is: who uses one waits in either case.
+// heldVolumes returns the visible volumes that are suspended or depend on a suspended hidden volume. I/O of both
+// blocks.
 func heldVolumes(s Seen, vg *lvm.VG) []string {
 	var names []string
 	for _, list := range [][]lvm.LV{vg.LVs, vg.Hidden} {
@@ -238,7 +239,7 @@ func heldVolumes(s Seen, vg *lvm.VG) []string {
 	return names
 }
 
-// blindness tells that the kernel does not answer, so that "healthy" would be a guess.
+// blindness reports that the kernel does not respond, so that the health is not known.
 func blindness(w Wanted, s Seen) []Problem {
 	if s.Blind == nil {
 		return nil

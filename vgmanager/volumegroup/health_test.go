@@ -36,7 +36,7 @@ func TestAVolumeIsHeldWithAPartOfIt(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotKnownIsNotHealthy: a kernel that does not answer makes nothing True.
+// TestWhatIsNotKnownIsNotHealthy checks that no condition is True if the kernel does not respond.
 func TestWhatIsNotKnownIsNotHealthy(t *testing.T) {
 	b := newBench(t, thinOf(90))
 	b.settle()

@@ -13,16 +13,16 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// Hidden are physical volumes that LVM on this node does not list, because of its devices file, a filter, or the host
-// that their volume group belongs to. What they carry was read from the devices themselves.
+// Hidden has the physical volumes that LVM on this node does not list, because of its devices file, a filter, or the
+// host that owns their volume group. Their labels were read directly from the devices.
 type Hidden struct {
-	// PVs are those that could be read.
+	// PVs are the physical volumes that could be read.
 	PVs map[device.Number]lvm.LabeledPV
-	// Err is why nothing is known about them.
+	// Err is set if the labels could not be read.
 	Err error
 }
 
-// protected tells why a device with a label that LVM does not list is not wiped, or "".
+// protected returns why a device with a label that LVM does not list is not wiped, or "".
 func (h Hidden) protected(w Wanted, number device.Number) string {
 	pv, known := h.PVs[number]
 	switch {
@@ -35,7 +35,7 @@ func (h Hidden) protected(w Wanted, number device.Number) string {
 	return protectedLabel(w, pv)
 }
 
-// deviceOf returns the device on which a physical volume is hidden.
+// deviceOf returns the device of a hidden physical volume.
 func (h Hidden) deviceOf(s Seen, uuid string) (device.Device, bool) {
 	for _, d := range s.Devices {
 		if pv, ok := h.PVs[d.Number]; ok && pv.UUID == uuid {
@@ -45,19 +45,19 @@ func (h Hidden) deviceOf(s Seen, uuid string) (device.Device, bool) {
 	return device.Device{}, false
 }
 
-// labelCache has the labels of hidden devices, as they were last read.
+// labelCache caches the labels of hidden devices.
 type labelCache struct {
-	// devices are those that were read.
+	// devices identifies the devices that were read.
 	devices string
 	at      time.Time
 	pvs     map[device.Number]lvm.LabeledPV
 }
 
-// maxLabels is how many hidden devices are read. What is not read is not resolved.
+// maxLabels is the maximum number of hidden devices to read. The others stay unresolved.
 const maxLabels = 64
 
-// hidden reads the devices that carry the label of a physical volume which LVM does not list, if something depends on
-// what they carry. It costs a process where there are such devices, and none elsewhere.
+// hidden reads the devices with the label of a physical volume that LVM does not list, if a decision depends on them.
+// It starts a process only if there are such devices.
 func (r *Reconciler) hidden(ctx context.Context, w Wanted, s Seen, maxAge time.Duration) Hidden {
 	devices := hiddenDevices(s)
 	if len(devices) == 0 || !needsHidden(w, s) {
@@ -84,16 +84,16 @@ func (r *Reconciler) hidden(ctx context.Context, w Wanted, s Seen, maxAge time.D
 	return Hidden{PVs: r.labels.pvs}
 }
 
-// needsHidden tells whether hidden physical volumes matter: a volume group is not there or not complete, or devices may
-// be wiped.
+// needsHidden returns true if hidden physical volumes matter, because a volume group is missing or incomplete, or
+// because devices may be wiped.
 func needsHidden(w Wanted, s Seen) bool {
 	vg := groupOf(w, s)
 	return vg == nil || vg.MissingPVs > 0 ||
 		slices.ContainsFunc(w.Selectors, func(d v1alpha1.DeviceSelector) bool { return mayWipe(&d) })
 }
 
-// hiddenDevices returns the devices that are labeled as physical volumes and that LVM does not list, sorted by name. A
-// copy of a listed one is not among them, nor is the disk of a virtual machine on a logical volume.
+// hiddenDevices returns the devices with the label of a physical volume that LVM does not list, sorted by name. It
+// omits a copy of a listed physical volume, and disks of virtual machines on logical volumes.
 func hiddenDevices(s Seen) []device.Device {
 	numbers := map[device.Number]bool{}
 	uuids := map[string]bool{}
@@ -120,7 +120,8 @@ type hiddenVG struct {
 	devices  []device.Device
 }
 
-// hiddenGroup returns the volume groups of this product with the name of a device class that LVM does not list.
+// hiddenGroup returns the volume groups of this product that have the name of a device class and that LVM does not
+// list.
 func hiddenGroup(w Wanted, s Seen) []hiddenVG {
 	var groups []hiddenVG
 	for _, d := range s.Devices {
@@ -139,8 +140,8 @@ func hiddenGroup(w Wanted, s Seen) []hiddenVG {
 	return groups
 }
 
-// planHidden is for a node whose LVM does not list the volume group of the device class, though it is on its disks.
-// Nothing is created in its place. Once its UUID stands in adopt, its disks are added to the devices file.
+// planHidden is the plan if LVM does not list the volume group of the device class, although its disks have it. No
+// new group is created. If adopt has its UUID, the disks are added to the devices file.
 func planHidden(w Wanted, s Seen, groups []hiddenVG, c choice) Plan {
 	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Lost: wasThere(w, s)}
 	for _, g := range groups {
@@ -159,7 +160,7 @@ func planHidden(w Wanted, s Seen, groups []hiddenVG, c choice) Plan {
 	return p
 }
 
-// problem says what is wrong with a hidden volume group: whose it is, if not this node's, and how LVM gets to see it.
+// problem describes a hidden volume group: its owner, if it is not this node, and how to make LVM list the group.
 func (g hiddenVG) problem(w Wanted, foreign string, lost bool) Problem {
 	names := strings.Join(deviceNames(g.devices), " ")
 	var commands []string
@@ -185,8 +186,8 @@ func (g hiddenVG) problem(w Wanted, foreign string, lost bool) Problem {
 	return p
 }
 
-// unhide adds the devices of a volume group to LVM's devices file. It reads them again before that, and looks whether
-// it helped.
+// unhide adds the devices of a volume group to LVM's devices file. It reads the labels again before, and checks the
+// result.
 func (r *Reconciler) unhide(ctx context.Context, w Wanted, a Action) error {
 	pvs, err := r.LVM.ReadLabels(ctx, deviceNames(a.Hidden)...)
 	if err != nil {

@@ -15,16 +15,17 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// systemDevices is the devices file of a host that uses one.
+// systemDevices is the path of the devices file.
 const systemDevices = "/etc/lvm/devices/system.devices"
 
-// onAnotherHost runs LVM as a host without this host's devices file does.
+// onAnotherHost runs LVM like a host that does not have this host's devices file.
 func (s *scene) onAnotherHost(command string, args ...string) {
 	s.Helper()
 	s.sh("/usr/sbin/lvm", append([]string{command, "--config", "devices/use_devicesfile=0"}, args...)...)
 }
 
-// hide makes LVM not list the disks of a volume group: by the devices file, or, on a host without one, by a system ID.
+// hide makes LVM not list the disks of a volume group, with the devices file or, on a host without one, with a system
+// ID.
 func (s *scene) hide(vg string, disks ...string) {
 	s.Helper()
 	s.onAnotherHost("vgchange", "--activate", "n", vg)
@@ -53,7 +54,7 @@ func (s *scene) hasDevicesFile() bool {
 	return true
 }
 
-// look reconciles some times, whatever comes out.
+// look reconciles several times and ignores the results.
 func (s *scene) look() {
 	s.Helper()
 	for range 4 {
@@ -62,7 +63,7 @@ func (s *scene) look() {
 	}
 }
 
-// wiping is a device class that may wipe its disks.
+// wiping returns a device class that allows wiping its disks.
 func wiping(disks int) func(*scene) v1alpha1.LVMVolumeGroupSpec {
 	return func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		yes := true
@@ -72,8 +73,8 @@ func wiping(disks int) func(*scene) v1alpha1.LVMVolumeGroupSpec {
 	}
 }
 
-// TestSceneHiddenGroupIsNotWiped has disks of this product that LVM on this host does not list: of a dead node, or of
-// this node before it was reinstalled. The device class may wipe its disks, and names them.
+// TestSceneHiddenGroupIsNotWiped has disks of this product that LVM on this host does not list: of a failed node, or
+// of this node before it was reinstalled. The device class names the disks and allows wiping them.
 func TestSceneHiddenGroupIsNotWiped(t *testing.T) {
 	tests := map[string]struct {
 		group  string
@@ -125,7 +126,7 @@ func TestSceneHiddenGroupIsNotWiped(t *testing.T) {
 	}
 }
 
-// TestSceneHiddenGroupOfSomebodyElse is what consent is for: a volume group that is not of this product, hidden or not.
+// TestSceneHiddenGroupOfSomebodyElse wipes, with consent, a volume group that is not of this product, hidden or not.
 func TestSceneHiddenGroupOfSomebodyElse(t *testing.T) {
 	s := newScene(t, wiping(1))
 	s.onAnotherHost("vgcreate", "old", s.disks[0])
@@ -136,7 +137,7 @@ func TestSceneHiddenGroupOfSomebodyElse(t *testing.T) {
 	s.discard()
 }
 
-// TestSceneHiddenGroupIsAdopted uses a volume group that came on its disks, and that the devices file does not have.
+// TestSceneHiddenGroupIsAdopted adopts a volume group that was moved with its disks and is not in the devices file.
 func TestSceneHiddenGroupIsAdopted(t *testing.T) {
 	for name, node := range map[string]string{"of another node": "node9", "of this node": nodeName} {
 		t.Run(name, func(t *testing.T) {
@@ -165,9 +166,8 @@ func TestSceneHiddenGroupIsAdopted(t *testing.T) {
 	}
 }
 
-// TestSceneDeviceIsRemovedWithoutADevicesFile takes a device out of a group on a host whose LVM would use a devices
-// file, and has none, as a host has that was installed without. LVM uses all devices then, and creates no file as long
-// as it sees a volume group.
+// TestSceneDeviceIsRemovedWithoutADevicesFile removes a device from a group on a host whose LVM supports a devices
+// file but does not have one. LVM then uses all devices, and creates no file while it finds a volume group.
 func TestSceneDeviceIsRemovedWithoutADevicesFile(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}

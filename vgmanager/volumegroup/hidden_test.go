@@ -10,7 +10,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// labeled is a disk with a physical volume that LVM does not list.
+// labeled returns a disk with a physical volume that LVM does not list.
 func labeled(letter string) device.Device {
 	d := disk(letter)
 	d.Signature = signatureLVM
@@ -115,7 +115,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 	}
 }
 
-// TestLostGroupNamesTheDevicesFile: the disks are attached, and LVM does not list them.
+// TestLostGroupNamesTheDevicesFile: the disks are attached, but LVM does not list them.
 func TestLostGroupNamesTheDevicesFile(t *testing.T) {
 	before := v1alpha1.VGStatus{PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"},
 		{UUID: "pv-c", Name: "/dev/sdc"}}}
@@ -139,7 +139,7 @@ func TestLostGroupNamesTheDevicesFile(t *testing.T) {
 	}
 }
 
-// TestNothingIsCreatedWhereHiddenDisksCannotBeRead: one of them may have the volume group.
+// TestNothingIsCreatedWhereHiddenDisksCannotBeRead: one of the disks may have the volume group.
 func TestNothingIsCreatedWhereHiddenDisksCannotBeRead(t *testing.T) {
 	s := Seen{Report: report(), Devices: []device.Device{disk("b"), labeled("c")}, Hidden: Hidden{Err: errRead}}
 	checkPlan(t, "discovery", NewPlan(testWanted(v1alpha1.LVMVolumeGroupSpec{}), s), "Failed",
@@ -149,7 +149,7 @@ func TestNothingIsCreatedWhereHiddenDisksCannotBeRead(t *testing.T) {
 		"Progressing CreateVolumeGroup /dev/sdb", nil)
 }
 
-// hiddenBench is a node whose first disk has a volume group that LVM does not list, and may be wiped.
+// hiddenBench is a node whose first disk may be wiped and has a volume group that LVM does not list.
 func hiddenBench(t *testing.T, name string, tags ...string) *bench {
 	b := newBench(t, forced("/dev/sdb"))
 	b.ok(b.lvm.VGCreate(b.Context(), lvm.VGCreateOptions{Name: name, Devices: []string{"/dev/sdb"}, Tags: tags}))
@@ -201,7 +201,7 @@ func TestHiddenGroupThatCannotBeReadIsNotWiped(t *testing.T) {
 	}
 }
 
-// TestWipeReadsTheDeviceItself is about what changed since the plan was made.
+// TestWipeReadsTheDeviceItself checks changes since the plan was computed.
 func TestWipeReadsTheDeviceItself(t *testing.T) {
 	b := hiddenBench(t, "vg9", "lvms")
 	carried := b.agent.carried(testWanted(forced("/dev/sdb")))
@@ -236,7 +236,8 @@ func TestWipeReadsTheDeviceItself(t *testing.T) {
 	}
 }
 
-// TestHiddenDevicesAreReadOnlyWhereItMatters: at rest there is no process for them.
+// TestHiddenDevicesAreReadOnlyWhereItMatters checks that no process is started for hidden devices in the steady
+// state.
 func TestHiddenDevicesAreReadOnlyWhereItMatters(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{})
 	b.settle()

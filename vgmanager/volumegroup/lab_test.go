@@ -25,7 +25,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// labBench is the agent on a real node: only the API server is a fake.
+// labBench is the agent on a real node. Only the API server is simulated.
 type labBench struct {
 	*bench
 	runner *host.Local
@@ -45,13 +45,13 @@ func newLabBench(t *testing.T, spec func(disks []string) v1alpha1.LVMVolumeGroup
 	return l
 }
 
-// boot begins a new process on the node, with real LVM and real devices.
+// boot starts a new process on the node, with real LVM and real devices.
 func (l *labBench) boot() {
 	l.Helper()
 	l.bootOver(l.runner)
 }
 
-// bootOver is boot with LVM's commands going through another runner.
+// bootOver is boot with another runner for LVM's commands.
 func (l *labBench) bootOver(runner host.Runner) {
 	l.Helper()
 	real := lvm.New(runner)
@@ -68,7 +68,7 @@ func (l *labBench) bootOver(runner host.Runner) {
 	l.agent = New(l.options(real, devices))
 }
 
-// count logs the processes since the last time, and returns them.
+// count logs and returns the processes since the last call.
 func (l *labBench) count(what string) map[string]uint64 {
 	l.Helper()
 	now := l.runner.Started().ByCommand()
@@ -90,7 +90,7 @@ func (l *labBench) sh(name string, args ...string) {
 	}
 }
 
-// cleanUp removes the volume group through the agent and makes sure that the disks are as they were.
+// cleanUp removes the volume group with the agent and checks that the disks are as before.
 func (l *labBench) cleanUp() {
 	l.Helper()
 	l.remove()
@@ -208,8 +208,8 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 	spec.DeviceDiscoveryPolicy = v1alpha1.DeviceDiscoveryDynamic
 	l := newLabBench(t, func([]string) v1alpha1.LVMVolumeGroupSpec { return spec })
 	for i, disk := range l.disks[1:] {
-		// The kernel takes one random file system in 256 for an Acorn partition table, which has a checksum of one byte
-		// and is looked for among the group descriptors; these depend on the UUID.
+		// The kernel mistakes one random file system in 256 for an Acorn partition table, which has a checksum of one
+		// byte at the location of the group descriptors. These depend on the UUID.
 		l.sh("/usr/sbin/mkfs.ext4", "-q", "-F", "-U", fmt.Sprintf("00000000-0000-4000-8000-00000000000%d", i), disk)
 	}
 	l.settleUdev()
@@ -231,8 +231,7 @@ func TestLabDiscoveryGrowsAGroup(t *testing.T) {
 	l.cleanUp()
 }
 
-// settleWhenOldEnough waits until the disks have been there for a minute, which the node may have booted less than
-// before.
+// settleWhenOldEnough waits until the disks have been attached for a minute, because the node may have just booted.
 func (l *labBench) settleWhenOldEnough() {
 	l.Helper()
 	for range 80 {
@@ -245,7 +244,7 @@ func (l *labBench) settleWhenOldEnough() {
 	}
 }
 
-// excludedFor tells whether a disk is excluded for a reason that says something.
+// excludedFor returns true if a disk is excluded for a reason that contains a text.
 func excludedFor(entry v1alpha1.VGStatus, disk, says string) bool {
 	for _, e := range entry.Excluded {
 		if (e.Name == disk || disk == "") && strings.Contains(strings.Join(e.Reasons, " "), says) {
@@ -316,7 +315,7 @@ func TestLabDisksThatAreNotBlank(t *testing.T) {
 func TestLabFullPoolAndLostDisk(t *testing.T) {
 	l := newLabBench(t, firstTwo(thinOf(50)))
 	ctx := t.Context()
-	// The second disk is one that can be taken away. It begins behind the label of the disk below it.
+	// The second disk can be removed. It starts after the label of the disk below it.
 	l.sh("/usr/sbin/dmsetup", "create", "disk", "--table", "0 409600 linear "+l.disks[2]+" 2048")
 	l.settleUdev()
 	object := l.object()
@@ -341,7 +340,7 @@ func TestLabFullPoolAndLostDisk(t *testing.T) {
 	l.settle()
 	l.wantState(v1alpha1.VGStatusReady)
 
-	// The error target leaves a device without its label: for LVM it is gone.
+	// With the error target the label of the device cannot be read, so LVM treats the device as missing.
 	l.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
 	l.sh("/usr/sbin/dmsetup", "load", "disk", "--table", "0 409600 error")
 	l.sh("/usr/sbin/dmsetup", "resume", "disk")

@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// sparse makes a device of any size, that stores what is written to it on a small disk.
+// sparse creates a device of any size that stores written data on a small disk.
 func sparse(t *testing.T, name, disk string, size lvm.Bytes) string {
 	t.Helper()
 	sectors := uint64(size) / 512
@@ -33,7 +33,7 @@ func sparse(t *testing.T, name, disk string, size lvm.Bytes) string {
 		if err != nil {
 			t.Errorf("%v: %s", err, out)
 		}
-		// What the snapshot kept there is not the next one's.
+		// The next device must not get the data of this snapshot.
 		if out, err := exec.Command("/usr/bin/dd", "if=/dev/zero", "of="+disk, "bs=1M", "count=1",
 			"oflag=direct").CombinedOutput(); err != nil {
 			t.Errorf("dd: %v: %s", err, out)
@@ -42,8 +42,8 @@ func sparse(t *testing.T, name, disk string, size lvm.Bytes) string {
 	return "/dev/mapper/" + name
 }
 
-// With 128 KiB chunks LVM refuses a pool of more than about 31.7 TiB. The default scales, and what it takes for the
-// limit is allowed.
+// TestLabALargePoolGetsLargerChunks: with chunks of 128 KiB LVM rejects a pool of more than about 31.7 TiB. The
+// default chunk size scales with the pool, and the size that the agent treats as the limit works.
 func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 	const tib = 1 << 40
 	chunk := func(size string) *resource.Quantity { q := resource.MustParse(size); return &q }
@@ -63,7 +63,7 @@ func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 		{size: maxPoolSize(128<<10) / 9 * 10, chunk: chunk("128Ki"), want: 128 << 10},
 	}
 	if testing.Short() {
-		cases = cases[:2] // The long lane has all sizes.
+		cases = cases[:2] // the long lane runs all sizes
 	}
 	for i, tt := range cases {
 		t.Run(fmt.Sprintf("%d TiB %s", tt.size/tib, tt.chunk), func(t *testing.T) {

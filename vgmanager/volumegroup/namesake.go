@@ -8,8 +8,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// recordedUUID is the UUID of the volume group that the device class has on this node: as the node status says, or,
-// where that was lost, the class that this agent published. Empty if there is no record.
+// recordedUUID returns the UUID of the device class' volume group on this node from the node status or, if it was
+// lost, from the class that this agent published. It returns "" if there is no record.
 func recordedUUID(s Seen) string {
 	if s.Before.UUID == "" && s.Class != nil {
 		return s.Class.VolumeGroupUUID
@@ -17,8 +17,8 @@ func recordedUUID(s Seen) string {
 	return s.Before.UUID
 }
 
-// groupOf returns the volume group of a device class: the one that was recorded, or that somebody adopted. Another one
-// of the name is not taken for it. Without a record it is the one of the name, if there is only one.
+// groupOf returns the volume group of a device class: the recorded or the adopted one. Another group with the same
+// name is not used. Without a record, it is the group with the name, if there is only one.
 func groupOf(w Wanted, s Seen) *lvm.VG {
 	recorded := recordedUUID(s)
 	named := s.Report.Named(w.Name)
@@ -33,8 +33,8 @@ func groupOf(w Wanted, s Seen) *lvm.VG {
 	return nil
 }
 
-// namesakes tells of volume groups that have the name of the device class' and are not it. LVM changes none of several
-// by their name, and one that is alone would be taken for the one that is away.
+// namesakes reports other volume groups with the name of the device class. If several exist, LVM does not change any
+// of them by name. A single one could be confused with the missing one.
 func namesakes(w Wanted, s Seen) []Problem {
 	named := s.Report.Named(w.Name)
 	recorded := recordedUUID(s)
@@ -51,7 +51,7 @@ func namesakes(w Wanted, s Seen) []Problem {
 	return nil
 }
 
-// duplicates tells of several volume groups with the name of the device class'.
+// duplicates reports several volume groups with the name of the device class.
 func duplicates(w Wanted, s Seen) []Problem {
 	named := s.Report.Named(w.Name)
 	recorded := recordedUUID(s)
@@ -78,7 +78,7 @@ func namesakeProblem(message string) Problem {
 	return p
 }
 
-// described names a volume group with its devices and tags.
+// described returns a description of a volume group with its devices and tags.
 func described(vg *lvm.VG) string {
 	return fmt.Sprintf("%s (on %s, tags %s)", vg.UUID, strings.Join(namesOf(vg.PVs), ", "), strings.Join(vg.Tags, ", "))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// TestSceneGroupsOfOneName attaches a disk whose volume group has the name of the device class'. Nothing is done to
-// either, and nothing is said about the volumes of one as if they were those of the other.
+// TestSceneGroupsOfOneName attaches a disk whose volume group has the name of the device class. Neither group is
+// changed, and the volumes of one are not reported as those of the other.
 func TestSceneGroupsOfOneName(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
@@ -66,14 +66,14 @@ func TestSceneGroupsOfOneName(t *testing.T) {
 		s.boot()
 	}
 
-	// With another name it is no trouble.
+	// With another name there is no conflict.
 	s.sh("/usr/sbin/lvm", "vgrename", theirs, "other")
 	if e := s.ready(); e.UUID != ours {
 		t.Errorf("got %s, want %s", e.UUID, ours)
 	}
 	s.unchanged(volume, sum)
 
-	// The disk of the device class is away, and the other has the name.
+	// The disk of the device class is missing, and the other group has the name.
 	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
 	s.pull(s.disks[0])
 	s.sh("/usr/sbin/lvm", "vgrename", theirs, "vg1")

@@ -100,12 +100,12 @@ func TestPlanWithGroupsOfOneName(t *testing.T) {
 	}
 }
 
-// TestAnotherGroupDoesNotTakeOverTheClass goes through the life of a node to which a disk with a volume group of the
-// name is attached.
+// TestAnotherGroupDoesNotTakeOverTheClass attaches a disk with a volume group of the same name to a node, and then
+// detaches the disk of the device class.
 func TestAnotherGroupDoesNotTakeOverTheClass(t *testing.T) {
 	b := newBench(t, v1alpha1.LVMVolumeGroupSpec{
 		DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/sdb"}}})
-	b.devices.belowErr = errRead // The fake kernel maps nothing.
+	b.devices.belowErr = errRead // the simulated kernel maps nothing
 	b.settle()
 	ours := b.wantState(v1alpha1.VGStatusReady).UUID
 	if class, _ := b.engine.Class("vg1"); ours == "" || class.VolumeGroupUUID != ours {

@@ -12,42 +12,43 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// Seen is one look at the node.
+// Seen is an observation of the node.
 type Seen struct {
 	Report  *lvm.Report
 	Devices []device.Device
 	// Identities are the stable identities of the devices.
 	Identities map[device.Number]string
-	// Paths are those of the selectors, resolved.
+	// Paths are the resolved paths of the selectors.
 	Paths []Path
-	// OtherPaths are those of the other device classes.
+	// OtherPaths are the resolved paths of the other device classes.
 	OtherPaths map[string][]Path
-	// Probed has the devices that were read in this look, with what was found.
+	// Probed has the devices that were read in this observation, with the reasons found.
 	Probed map[device.Number][]device.Reason
-	// Watched is for how long this agent has seen a device, where udev does not know.
+	// Watched is how long this agent has observed a device, for devices that udev does not know.
 	Watched map[device.Number]time.Duration
-	// Failing are the devices that give errors or do not answer.
+	// Failing are the devices that return errors or do not respond.
 	Failing map[device.Number]error
-	// Held are the logical volumes that are suspended for longer than LVM's own work takes.
+	// Held are the logical volumes that have been suspended for longer than LVM's operations take.
 	Held map[device.Number]bool
-	// Blind is why the health of the volume group is not known.
+	// Blind is set if the health of the volume group is not known.
 	Blind error
-	// Stale are the logical volumes that the kernel still maps to a device that is gone, though it is back under
+	// Stale are the logical volumes that the kernel still maps to a removed device, although the device returned with
 	// another number.
 	Stale []string
-	// Unattended are the moves of extents that nobody polls.
+	// Unattended are the moves that no process polls.
 	Unattended map[string]bool
-	// NoRAID is why the kernel cannot do RAID.
+	// NoRAID is set if the kernel does not support RAID.
 	NoRAID error
 	// Class is the published class, or nil.
 	Class *lvmd.DeviceClass
-	// Hidden are physical volumes that LVM on this node does not list.
+	// Hidden has the physical volumes that LVM on this node does not list.
 	Hidden Hidden
-	// Released are the UUIDs of physical volumes that this product is taking out of the volume group, or took with it.
+	// Released are the UUIDs of physical volumes that this product is removing from the volume group, or removed
+	// together with the group.
 	Released []string
-	// Removed are the devices that were taken out of the volume group at somebody's request.
+	// Removed are the devices that were removed from the volume group on request.
 	Removed []removal
-	// Wiped are the wipes of the device class.
+	// Wiped are the wipes for the device class.
 	Wiped []wipeRecord
 	// Names are the last known devices of physical volumes, by UUID. LVM has no name for a missing one.
 	Names map[string]string
@@ -55,18 +56,18 @@ type Seen struct {
 	Before v1alpha1.VGStatus
 }
 
-// Path is a path of a selector and what it leads to.
+// Path is a path of a selector and the device that it leads to.
 type Path struct {
 	Path     string
 	Optional bool
-	// Selector is the position of the selector in Wanted.Selectors.
+	// Selector is the index of the selector in Wanted.Selectors.
 	Selector int
 	Number   device.Number
 	Err      error
 }
 
-// observe looks at the node. With a maxAge of 0 everything is read again. A read that fails fails the look: no rule
-// ever sees an empty list in place of one that could not be read.
+// observe observes the node. With a maxAge of 0 it reads everything again. If a read fails, observe returns an error,
+// so that no rule gets an empty list instead of data that could not be read.
 func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGStatus,
 	maxAge time.Duration) (Seen, error) {
 	s := Seen{Names: r.names, Before: before}
@@ -89,7 +90,7 @@ func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGSt
 	r.remember(s.Report)
 	s.Unattended = r.unattended(groupOf(w, s))
 	if w.Deleting {
-		// A removal is not about devices.
+		// A removal does not depend on devices.
 		return s, nil
 	}
 	s.Paths = resolvePaths(r.Devices.Resolve, w.Selectors)
@@ -111,8 +112,8 @@ func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGSt
 	return s, nil
 }
 
-// stale compares what the kernel maps volumes to with where their physical volumes are. What cannot be read was
-// deactivated in this moment.
+// stale returns the volumes that the kernel maps to other devices than those of their physical volumes. It skips a
+// volume that cannot be read, because it was just deactivated.
 func (r *Reconciler) stale(vg *lvm.VG) []string {
 	if vg == nil {
 		return nil
@@ -139,7 +140,7 @@ func (r *Reconciler) stale(vg *lvm.VG) []string {
 	return names
 }
 
-// topOf is the visible volume that a logical volume is a part of.
+// topOf returns the visible volume that contains a logical volume.
 func topOf(vg *lvm.VG, lv *lvm.LV) string {
 	name := lv.Name
 	for range vg.Hidden {
@@ -181,13 +182,13 @@ func resolvePaths(resolve func(string) (device.Number, error), selectors []v1alp
 	return paths
 }
 
-// probe reads the devices that a plan wants to use, all at once: one that does not answer takes none of the others'
-// time.
+// probe reads the devices that a plan uses. It reads them in parallel, so that one that does not respond does not
+// delay the others.
 func (r *Reconciler) probe(ctx context.Context, s *Seen, devices []device.Device) {
 	results := make([][]device.Reason, len(devices))
 	var all sync.WaitGroup
 	for i, d := range devices {
-		// The label of a physical volume is judged by what LVM says about it, not by its being there.
+		// The label of a physical volume is ignored here. LVM's information about it decides.
 		all.Go(func() { results[i] = r.Devices.Probe(ctx, d, signatureLVM) })
 	}
 	all.Wait()
@@ -197,7 +198,7 @@ func (r *Reconciler) probe(ctx context.Context, s *Seen, devices []device.Device
 	}
 }
 
-// remember keeps the devices of physical volumes for the day when one is missing.
+// remember stores the devices of physical volumes, for messages about a missing one.
 func (r *Reconciler) remember(report *lvm.Report) {
 	for _, pv := range report.PVs() {
 		if !pv.Missing {
@@ -206,7 +207,7 @@ func (r *Reconciler) remember(report *lvm.Report) {
 	}
 }
 
-// watch notes when this agent first saw each device, and forgets those that are gone.
+// watch returns how long this agent has observed each device. It forgets devices that were removed.
 func (r *Reconciler) watch(devices []device.Device) map[device.Number]time.Duration {
 	now := r.now()
 	since := map[device.Number]time.Time{}
@@ -222,13 +223,14 @@ func (r *Reconciler) watch(devices []device.Device) map[device.Number]time.Durat
 	return ages
 }
 
-// move is the progress of a move of extents, as it was last seen.
+// move is the last known progress of a move.
 type move struct {
 	percent float64
 	since   time.Time
 }
 
-// unattended returns the moves that made no progress for a while, or that began before this process did.
+// unattended returns the moves without progress for moveStalls, and the moves that this process did not start or
+// resume.
 func (r *Reconciler) unattended(vg *lvm.VG) map[string]bool {
 	list := map[string]bool{}
 	if vg == nil {
@@ -253,27 +255,27 @@ func (r *Reconciler) unattended(vg *lvm.VG) map[string]bool {
 	return list
 }
 
-// attend notes that somebody polls the moves of a volume group now.
+// attend records that a process now polls the moves of a volume group.
 func (r *Reconciler) attend(vg *lvm.VG) {
 	for _, m := range vg.Moves() {
 		r.moves[vg.UUID+m.Name] = move{since: r.now()}
 	}
 }
 
-// Sight is a look at the node for several device classes.
+// Sight is an observation of the node for several device classes.
 type Sight struct {
 	seen    Seen
 	resolve func(string) (device.Number, error)
 }
 
-// NewSight returns a look that was made elsewhere, to judge devices by.
+// NewSight returns an observation from data of the caller, for the evaluation of devices.
 func NewSight(report *lvm.Report, devices []device.Device, failing map[device.Number]error,
 	resolve func(string) (device.Number, error)) Sight {
 	return Sight{seen: Seen{Report: report, Devices: devices, Identities: device.Identities(devices), Failing: failing},
 		resolve: resolve}
 }
 
-// For returns the look as one device class has it.
+// For returns the observation for one device class.
 func (v Sight) For(w Wanted) Seen {
 	s := v.seen
 	s.Paths = resolvePaths(v.resolve, w.Selectors)

@@ -9,7 +9,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// ownerTags are the tags of a volume group: whose it is, and what for.
+// ownerTags returns the tags for the owner and the device class of a volume group.
 func ownerTags(w Wanted) []string {
 	return []string{
 		v1alpha1.OwnerTag, v1alpha1.ClusterTagPrefix + w.Cluster, v1alpha1.ClassTagPrefix + w.Name,
@@ -17,7 +17,7 @@ func ownerTags(w Wanted) []string {
 	}
 }
 
-// tagValue returns what follows a prefix in the tags of a volume group.
+// tagValue returns the value of the tag with a prefix.
 func tagValue(vg *lvm.VG, prefix string) string {
 	for _, tag := range vg.Tags {
 		if value, ok := strings.CutPrefix(tag, prefix); ok {
@@ -27,7 +27,7 @@ func tagValue(vg *lvm.VG, prefix string) string {
 	return ""
 }
 
-// foreign tells why a volume group of the right name must not be touched.
+// foreign returns why a volume group with the right name must not be changed, or "".
 func foreign(w Wanted, vg *lvm.VG) string {
 	if vg == nil {
 		return ""
@@ -38,9 +38,10 @@ func foreign(w Wanted, vg *lvm.VG) string {
 	return frozen(w, vg)
 }
 
-// notOurs tells whose a volume group is, if it is not this node's.
+// notOurs returns the owner of a volume group that does not belong to this node, or "".
 //
-// A group with the owner tag alone was made by a version that knew no others; it is this node's.
+// A group that has only the owner tag was created by an earlier version without the other tags. It belongs to this
+// node.
 func notOurs(w Wanted, vg *lvm.VG) string {
 	cluster := tagValue(vg, v1alpha1.ClusterTagPrefix)
 	node := tagValue(vg, v1alpha1.NodeTagPrefix)
@@ -72,7 +73,7 @@ func adopted(w Wanted, vg *lvm.VG) bool {
 	})
 }
 
-// frozen tells why LVM would not change a volume group that is ours.
+// frozen returns why LVM would not change a volume group of this node, or "".
 func frozen(w Wanted, vg *lvm.VG) string {
 	switch {
 	case vg.Attr.Exported():
@@ -89,7 +90,7 @@ func frozen(w Wanted, vg *lvm.VG) string {
 	return ""
 }
 
-// tagging gives a group of ours the tags that it lacks, and takes away those that no longer hold.
+// tagging adds missing tags to a volume group of this node, and removes outdated ones.
 func tagging(w Wanted, vg *lvm.VG) Action {
 	a := Action{}
 	wanted := ownerTags(w)

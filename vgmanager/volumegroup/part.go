@@ -14,18 +14,18 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// A node is a member of a device class from before it does anything for it until nothing of the class is left on it.
-// That it does stands in its node status: an entry with the name of the class, even if there is nothing to tell. The
-// operator keeps an LVMVolumeGroup that is being deleted for as long as a node status has such an entry.
+// A node is a member of a device class from before its first change for the class until nothing of the class is left
+// on the node. Its membership is recorded in its node status, as an entry with the name of the class. The operator
+// keeps an LVMVolumeGroup that is being deleted while a node status has such an entry.
 //
-// Neither forgets the other: the agent writes the entry first and reads afterwards, from the API server, that the
-// LVMVolumeGroup is not being deleted; the operator reads the node statuses after the deletion was asked for. One of
-// them sees what the other did.
+// To prevent a race, the agent writes the entry first, and then reads from the API server that the LVMVolumeGroup is
+// not being deleted. The operator reads the node statuses after the deletion was requested. At least one of them
+// observes what the other did.
 
-// part is one that this process has made sure of: in these very objects.
+// part identifies the objects for which this process has confirmed the membership.
 type part struct{ group, nodeStatus types.UID }
 
-// nodeStatus returns the node status of this node; one without a name if there is none.
+// nodeStatus returns the node status of this node. If it does not exist, the result has no name.
 func (r *Reconciler) nodeStatus(ctx context.Context, from client.Reader) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	nodeStatus := &v1alpha1.LVMVolumeGroupNodeStatus{}
 	err := from.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: r.Node}, nodeStatus)
@@ -42,14 +42,14 @@ func hasEntry(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) bool {
 	return slices.ContainsFunc(nodeStatus.Status.NodeStatus, func(e v1alpha1.VGStatus) bool { return e.Name == name })
 }
 
-// isHeld reports whether the agent of upstream LVMS has put its finalizer on an LVMVolumeGroup.
+// isHeld returns true if the agent of upstream LVMS added its finalizer to an LVMVolumeGroup.
 func (r *Reconciler) isHeld(object *v1alpha1.LVMVolumeGroup) bool {
 	return slices.Contains(object.Finalizers, v1alpha1.NodeCleanupFinalizer(r.Node))
 }
 
-// takesPart reports whether this node is a member of a device class. A node status from the cache may be behind: what
-// is missing there comes with an event (SetupWithManager), and what this node has left already must not come back as an
-// entry that nobody removes.
+// takesPart returns true if this node is a member of a device class. The node status in the cache can be outdated. An
+// entry that is missing there arrives with an event (SetupWithManager). An entry that this node has already removed
+// must not be created again, because nothing would remove it.
 func (r *Reconciler) takesPart(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	cached *v1alpha1.LVMVolumeGroupNodeStatus) (bool, error) {
 	if r.parts[object.Name].group == object.UID || r.isHeld(object) {
@@ -65,8 +65,8 @@ func (r *Reconciler) takesPart(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	return hasEntry(live, object.Name), nil
 }
 
-// takePart makes this node are members of a device class, and returns its node status; nil if the class is being
-// removed: an event will tell.
+// takePart makes this node a member of a device class and returns its node status. It returns nil if the class is
+// being deleted; the deletion triggers another reconcile.
 func (r *Reconciler) takePart(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	cached *v1alpha1.LVMVolumeGroupNodeStatus) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	if r.parts[object.Name] == (part{object.UID, cached.UID}) {
@@ -96,7 +96,7 @@ func (r *Reconciler) takePart(ctx context.Context, object *v1alpha1.LVMVolumeGro
 	return nodeStatus, nil
 }
 
-// enter writes the entry, if there is none, over exactly the node status that was read.
+// enter adds the entry if it is missing. It returns a conflict if the node status has changed since it was read.
 func (r *Reconciler) enter(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus,
 	name string) (*v1alpha1.LVMVolumeGroupNodeStatus, error) {
 	if hasEntry(nodeStatus, name) {
@@ -115,8 +115,8 @@ func (r *Reconciler) enter(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGr
 	return next, nil
 }
 
-// finish ends the part of this node. The entry goes last, and what it tells of goes before the notes on the node: it
-// names physical volumes, and without the notes they would count as lost (planLeaving).
+// finish ends the membership of this node. It clears the entry before it deletes the records on the node, because the
+// entry names physical volumes that would count as lost without the records (planLeaving). It removes the entry last.
 func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) (ctrl.Result, error) {
 	removed := &v1alpha1.VGStatus{Name: object.Name, Status: v1alpha1.VGStatusRemoved,
@@ -129,22 +129,22 @@ func (r *Reconciler) finish(ctx context.Context, object *v1alpha1.LVMVolumeGroup
 	if err := errors.Join(r.released.forget(object.Name), r.removed.forget(object.Name)); err != nil {
 		return ctrl.Result{}, err
 	}
-	// A node that left and comes back has the same consent, and that is for once.
+	// If a node leaves and returns, its consent to wipe is the same, and it is valid only once.
 	if !object.DeletionTimestamp.IsZero() {
 		if err := r.wipes.forget(object.Name); err != nil {
 			return ctrl.Result{}, err
 		}
 	}
 	if r.isHeld(object) {
-		// The operator reads in the entry that it may take the finalizer off, so the entry stays until it has.
+		// The operator removes the finalizer after it reads the entry, so the entry stays until then.
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
 	delete(r.parts, object.Name)
 	return ctrl.Result{}, r.leave(ctx, object.Name)
 }
 
-// dropPart is for an LVMVolumeGroup that is gone. The entry of a node that had not begun goes with it. One that tells
-// of a volume group stays: somebody took the finalizers off by hand, and the group is still there.
+// dropPart handles an LVMVolumeGroup that no longer exists. It removes the entry if the node had not started. It
+// keeps an entry with a volume group: the finalizers were removed manually, and the group still exists.
 func (r *Reconciler) dropPart(ctx context.Context, key client.ObjectKey) error {
 	delete(r.parts, key.Name)
 	cached, err := r.nodeStatus(ctx, r.Client)
@@ -153,7 +153,7 @@ func (r *Reconciler) dropPart(ctx context.Context, key client.ObjectKey) error {
 	}
 	err = r.Live.Get(ctx, key, &v1alpha1.LVMVolumeGroup{})
 	if !apierrors.IsNotFound(err) {
-		return err // It is there again, and an event will tell.
+		return err // if it exists again, an event triggers a reconcile
 	}
 	live, err := r.nodeStatus(ctx, r.Live)
 	if entry := entryOf(live, key.Name); err != nil || entry.UUID != "" || len(entry.PhysicalVolumes) > 0 {

@@ -19,7 +19,7 @@ import (
 
 var errAway = errors.New("the API server is away")
 
-// staleGroup lets the agent's cache have an LVMVolumeGroup as it was.
+// staleGroup makes the agent's cache return an earlier state of an LVMVolumeGroup.
 func (b *bench) staleGroup() {
 	b.Helper()
 	old := b.object()
@@ -44,7 +44,7 @@ func (b *bench) watching() client.WithWatch {
 	return api
 }
 
-// changes is how often a command was called that changes the node.
+// changes returns how often commands were called that change the node.
 func (b *bench) changes() int {
 	n := 0
 	for command, calls := range b.lvm.Calls() {
@@ -98,8 +98,8 @@ func TestNothingIsDoneOnANodeThatDoesNotSaySo(t *testing.T) {
 	}
 }
 
-// The operator looked before this node said that it is a member, and let the LVMVolumeGroup go; the agent's cache has
-// it still.
+// TestAClassThatIsBeingRemovedIsNotBegun: the operator read the node statuses before this node added its entry, and
+// removed the finalizer of the LVMVolumeGroup. The agent's cache still has the object.
 func TestAClassThatIsBeingRemovedIsNotBegun(t *testing.T) {
 	for name, gone := range map[string]bool{"it is being deleted": false, "it is gone": true} {
 		b := newBench(t, thinOf(90))
@@ -125,7 +125,7 @@ func TestAClassThatIsBeingRemovedIsNotBegun(t *testing.T) {
 	}
 }
 
-// A class of the same name is another class.
+// TestAClassThatWasMadeAnewIsTakenPartInAnew: a recreated class with the same name is another class.
 func TestAClassThatWasMadeAnewIsTakenPartInAnew(t *testing.T) {
 	b := newBench(t, thinOf(90))
 	b.settle()
@@ -153,7 +153,8 @@ func TestAClassThatWasMadeAnewIsTakenPartInAnew(t *testing.T) {
 	b.wantState(v1alpha1.VGStatusReady)
 }
 
-// What upstream's agents put on an LVMVolumeGroup only the operator takes off, when it reads that it may.
+// TestAFinalizerOfUpstreamIsAnsweredInTheEntry: the finalizer of upstream's agents is only removed by the operator,
+// after it reads the entry.
 func TestAFinalizerOfUpstreamIsAnsweredInTheEntry(t *testing.T) {
 	for name, deleted := range map[string]bool{"the class is removed": true,
 		"the class does not select the node": false} {
@@ -169,7 +170,7 @@ func TestAFinalizerOfUpstreamIsAnsweredInTheEntry(t *testing.T) {
 			b.label("")
 		}
 		for range 2 {
-			b.restart() // It is the entry that remembers.
+			b.restart() // the entry survives the restart
 			if result := b.settle(); result.RequeueAfter != whileWaiting {
 				t.Errorf("%s: looks again after %s", name, result.RequeueAfter)
 			}
@@ -186,7 +187,7 @@ func TestAFinalizerOfUpstreamIsAnsweredInTheEntry(t *testing.T) {
 	}
 }
 
-// Somebody took the finalizers off by hand.
+// TestAVolumeGroupWithoutItsObjectIsStillTold: the finalizers were removed manually.
 func TestAVolumeGroupWithoutItsObjectIsStillTold(t *testing.T) {
 	b := newBench(t, thinOf(90))
 	b.settle()
@@ -231,7 +232,8 @@ func TestAnEventForThePartsOfThisNode(t *testing.T) {
 	}
 }
 
-// The API server is away at each write of the end, and the process restarts each time.
+// TestTheEndOfAPartContinuesAfterAFailureOfEachWrite: the API server is unreachable at each write of the removal, and
+// the process restarts each time.
 func TestTheEndOfAPartContinuesAfterAFailureOfEachWrite(t *testing.T) {
 	for failing := range 4 {
 		b := newBench(t, thinOf(90))

@@ -14,10 +14,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// Kind is a kind of change. A reconcile makes at most one.
+// Kind is the type of a change. A reconcile performs at most one.
 type Kind string
 
-// The kinds of change.
+// Types of changes.
 const (
 	Nothing      Kind = ""
 	WipeDevice   Kind = "WipeDevice"
@@ -47,65 +47,66 @@ const (
 	RemovePVs     Kind = "RemovePhysicalVolumes"
 )
 
-// Action is one change, with what it needs.
+// Action is one change and its parameters.
 type Action struct {
 	Kind Kind
 	// Devices are the blank devices of CreateVG and ExtendVG.
 	Devices []device.Device
-	// Hidden are the devices of UnhideVG, VGUUID is its volume group.
+	// Hidden are the devices of UnhideVG. VGUUID is its volume group.
 	Hidden []device.Device
 	VGUUID string
 	// Wipe is the device of WipeDevice.
 	Wipe wipeTarget
-	// Size is what ExtendPool gives to the pool, what ExtendMeta adds to its metadata, and the free space of the group
-	// for CreatePool.
+	// Size is the new size of the pool for ExtendPool, the size to add to its metadata for ExtendMeta, and the free
+	// space of the group for CreatePool.
 	Size lvm.Bytes
-	// Class is what PublishClass publishes.
+	// Class is the class for PublishClass.
 	Class lvmd.DeviceClass
-	// PVs are the physical volumes of RemovePVs, RemoveVG, and of all that is done with one device.
+	// PVs are the physical volumes of RemovePVs, RemoveVG and the actions on single devices.
 	PVs []lvm.PV
 	// Volume is the logical volume of Repair and Refresh.
 	Volume string
-	// AddTags and RemoveTags are those of TagVG.
+	// AddTags and RemoveTags are the tags of TagVG.
 	AddTags, RemoveTags []string
 }
 
-// Problem is one thing that is wrong, and what to do about it.
+// Problem describes what is wrong and what to do about it.
 type Problem struct {
-	// Event is the reason of the event that tells of it.
+	// Event is the reason of the event for the problem.
 	Event EventReason
-	// Condition is the type of the condition that it makes False, and Reason the reason there; both are empty for a
-	// problem of the setup, which is no matter of health.
+	// Condition is the type of the condition that becomes False, and Reason is its reason. Both are empty for a
+	// problem of the configuration that does not affect the health.
 	Condition, Reason string
 	Message           string
-	// Unknown: it makes the condition Unknown, not False.
+	// Unknown: the condition becomes Unknown, not False.
 	Unknown bool
-	// Volumes are the logical volumes at risk; WholeClass: all of the device class are, and LVM cannot list them.
+	// Volumes are the logical volumes at risk. WholeClass: all volumes of the device class are at risk, and LVM
+	// cannot list them.
 	Volumes    []string
 	WholeClass bool
 }
 
-// Plan is the verdict on one look at the node: the next change, and what the status says.
+// Plan is the result of an observation of the node: the next change and the status.
 type Plan struct {
 	Action Action
 	State  v1alpha1.VGState
-	// Problems, the gravest first. They are the reason in the status.
+	// Problems are sorted by severity, the most severe first. They are the reason in the status.
 	Problems []Problem
-	// Note says what goes on where nothing is wrong.
+	// Note describes the current activity if there is no problem.
 	Note string
 	// Excluded are the devices that are not used.
 	Excluded []v1alpha1.ExcludedDevice
-	// Devices has what is to be said about physical volumes of the group, by UUID.
+	// Devices has the notes about physical volumes of the group, by UUID.
 	Devices map[string]deviceNote
-	// Waiting: something happens without the agent, and is to be looked at soon.
+	// Waiting: something happens without the agent, so the next reconcile comes soon.
 	Waiting bool
-	// Lost: the volume group was there and is not; what the status knew about it is kept.
+	// Lost: the volume group is missing. The status keeps its last known state.
 	Lost bool
 	// Finished: nothing of a deleted LVMVolumeGroup is left on the node.
 	Finished bool
 }
 
-// event is the reason of the event for the problems.
+// event returns the reason of the event for the problems.
 func (p Plan) event() EventReason {
 	for _, problem := range p.Problems {
 		if problem.Event != "" {
@@ -125,14 +126,14 @@ func (p Plan) messages() []string {
 	return list
 }
 
-// NewPlan decides. It reads nothing but its arguments.
+// NewPlan returns the plan. It depends only on its arguments.
 //
-// The rules, in words: a volume group is made of blank devices only, and once made it shrinks only by a device that
-// somebody asked to remove and that is empty. A volume group without the owner tag, or of another cluster or node, is
-// never touched. One that was there and is no longer is not recreated. While a disk is missing or appears twice
-// nothing is changed but what brings the redundancy of volumes back. A pool is made once, and grows when its volume
-// group grew or when it is to grow by itself. A class is published when volumes can be made in it, and stays published
-// while it is broken, since its volumes have to be found. Removal begins when no volume is left.
+// Rules: A volume group is created only on blank devices. After that, it shrinks only by an empty device whose
+// removal was requested. A volume group without the owner tag, or of another cluster or node, is never changed. A
+// missing volume group is not recreated. While a disk is missing or duplicate, the only changes are those that
+// restore the redundancy of volumes. A pool is created once. It is extended when its volume group was extended, or by
+// automatic extension. A class is published when volumes can be created in it. It stays published while it is broken,
+// because requests must find its volumes. Removal starts when no volume is left.
 func NewPlan(w Wanted, s Seen) Plan {
 	switch {
 	case w.Deleting:
@@ -164,7 +165,7 @@ func NewPlan(w Wanted, s Seen) Plan {
 	return planUpkeep(w, s, vg, chosen)
 }
 
-// planCreation is for a node without the volume group.
+// planCreation is the plan for a node without the volume group.
 func planCreation(w Wanted, s Seen, c choice) Plan {
 	p := Plan{State: v1alpha1.VGStatusFailed, Excluded: c.excluded, Problems: c.problems, Waiting: c.waiting}
 	switch {
@@ -173,7 +174,7 @@ func planCreation(w Wanted, s Seen, c choice) Plan {
 			"node %s has the taint %s, which spec.tolerations of the LVMCluster does not tolerate: no volume group "+
 				"of device class %s is created there", w.Node, w.Taint, w.Name)}
 	case s.Hidden.Err != nil:
-		// One of the name may be on a disk that LVM does not list.
+		// A disk that LVM does not list may have a group with the name.
 		p.Problems = append(p.Problems, Problem{Event: EventObserveFailed, Message: fmt.Sprintf(
 			"no volume group %s is created on node %s: %v", w.Name, w.Node, s.Hidden.Err)})
 	case len(c.wipes) > 0:
@@ -193,19 +194,19 @@ func planCreation(w Wanted, s Seen, c choice) Plan {
 			"node %s has no usable device for volume group %s: attach a blank disk, or see excluded for what is "+
 				"wrong with each", w.Node, w.Name)}}
 	default:
-		// A node that has nothing of what may be used is as the device class wants it.
+		// If the node has no usable device and the device class requires none, the node is ready.
 		p.State, p.Note = v1alpha1.VGStatusReady,
 			fmt.Sprintf("node %s has no device for device class %s, and no volume group of it", w.Node, w.Name)
 	}
 	return p
 }
 
-// requires tells whether the device class asks for a device on every node.
+// requires returns true if the device class requires a device on every node.
 func requires(w Wanted) bool {
 	return slices.ContainsFunc(w.Selectors, func(s v1alpha1.DeviceSelector) bool { return len(s.Paths) > 0 })
 }
 
-// planUpkeep is for a volume group of ours.
+// planUpkeep is the plan for a volume group of this node.
 func planUpkeep(w Wanted, s Seen, vg *lvm.VG, c choice) Plan {
 	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
@@ -221,7 +222,7 @@ func planUpkeep(w Wanted, s Seen, vg *lvm.VG, c choice) Plan {
 }
 
 func stateOf(p Plan) v1alpha1.VGState {
-	// Synchronization passes by itself.
+	// Synchronization ends without action.
 	passing := !slices.ContainsFunc(p.Problems, func(q Problem) bool { return q.Reason != v1alpha1.ReasonRAIDSyncing })
 	switch {
 	case !passing:
@@ -232,8 +233,8 @@ func stateOf(p Plan) v1alpha1.VGState {
 	return v1alpha1.VGStatusReady
 }
 
-// nextAction returns the first change that is due. In a broken group nothing happens but what is read-only to LVM's
-// metadata, and the repair that somebody asked for.
+// nextAction returns the first change that is due. In a broken group it only returns changes that do not write LVM's
+// metadata, requested repairs and removals, and the extension that a requested repair requires.
 func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests, broken bool) Action {
 	due := []Action{}
 	if !broken {
@@ -245,8 +246,8 @@ func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests,
 			due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 		}
 	} else if w.Spec.RAIDConfig != nil && len(c.candidates) > 0 && !hasDuplicates(s, vg) && allAccepted(w, s, vg) {
-		// A group that lost a device needs a new one before it can be repaired. LVM extends it, and writes down that
-		// the device is missing: for good, so only if somebody gave it up.
+		// A group that lost a device requires a new one before it can be repaired. LVM extends the group and
+		// permanently marks the device as missing, so the removal of the device must have been requested.
 		due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 	}
 	if hasInactive(vg) {
@@ -265,7 +266,7 @@ func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests,
 	return publication(w, s, vg)
 }
 
-// publication publishes the class if the engine has another one, or none.
+// publication publishes the class if the engine does not have it, or has a different one.
 func publication(w Wanted, s Seen, vg *lvm.VG) Action {
 	class := classOf(w, s.Class, vg.UUID)
 	if s.Class != nil && reflect.DeepEqual(*s.Class, class) {
@@ -274,8 +275,8 @@ func publication(w Wanted, s Seen, vg *lvm.VG) Action {
 	return Action{Kind: PublishClass, Class: class}
 }
 
-// classOf returns the class that is wanted, of the volume group with this UUID. What a present one has beyond that
-// (stripes, options of lvcreate: nodes that ran another version have those) stays.
+// classOf returns the desired class for the volume group with this UUID. It keeps additional settings of a present
+// class (stripes, lvcreate options), which nodes that ran another version have.
 func classOf(w Wanted, present *lvmd.DeviceClass, uuid string) lvmd.DeviceClass {
 	class := lvmd.DeviceClass{}
 	if present != nil {
@@ -293,7 +294,7 @@ func classOf(w Wanted, present *lvmd.DeviceClass, uuid string) lvmd.DeviceClass 
 		class.Type = types.TypeThin
 		class.ThinPoolConfig = &lvmd.ThinPoolConfig{Name: pool.Name,
 			OverprovisionRatio: float64(pool.OverprovisionRatio)}
-		// The usual mark is not written down: the file stays one that other versions and a stock lvmd know.
+		// The default mark is omitted, so that other versions and TopoLVM's lvmd can read the file.
 		if pool.HighWaterMarkPercent != lvmd.DefaultHighWaterMark {
 			class.ThinPoolConfig.HighWaterMarkPercent = pool.HighWaterMarkPercent
 		}
@@ -309,7 +310,7 @@ func classOf(w Wanted, present *lvmd.DeviceClass, uuid string) lvmd.DeviceClass 
 	return class
 }
 
-// labelsLeft removes the labels of devices that were taken out of the group.
+// labelsLeft removes the labels of devices that were removed from the group.
 func labelsLeft(s Seen) Action {
 	a := Action{}
 	for _, pv := range s.Report.Unassigned {
@@ -323,16 +324,17 @@ func labelsLeft(s Seen) Action {
 	return a
 }
 
-// hasInactive tells whether a volume that should be active is not. Nothing else activates them on a node without LVM's
-// own autoactivation, or where the group was incomplete at boot.
+// hasInactive returns true if a volume is inactive that should be active. The agent activates such volumes on a node
+// without LVM's autoactivation, or if the group was incomplete at boot.
 func hasInactive(vg *lvm.VG) bool {
 	return slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return shouldBeActive(lv) && !lv.Attr.Active() })
 }
 
-// shouldBeActive leaves out what LVM refuses to activate, and what an administrator marked.
+// shouldBeActive returns false for volumes that LVM refuses to activate, and for volumes with the activation-skip
+// flag.
 func shouldBeActive(lv lvm.LV) bool { return lv.Health == "" && !lv.Attr.SkipsActivation() }
 
-// maxNames is how many names a message has.
+// maxNames is the maximum number of names in a message.
 const maxNames = 10
 
 func shorten(names []string) []string {

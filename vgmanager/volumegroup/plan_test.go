@@ -18,7 +18,7 @@ import (
 
 const gib = lvm.Bytes(1 << 30)
 
-// disk is a blank disk: disk("b") is /dev/sdb, 8:1.
+// disk returns a blank disk: disk("b") is /dev/sdb, 8:1.
 func disk(letter string) device.Device {
 	name := "/dev/sd" + letter
 	return device.Device{
@@ -28,7 +28,7 @@ func disk(letter string) device.Device {
 	}
 }
 
-// group is a volume group of ours on the disks, with 10 GiB of each.
+// group returns a volume group of this node on the disks, with 10 GiB of each.
 func group(letters ...string) lvm.VG {
 	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: ownerTags(testWanted(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-",
 		ExtentSize: 4 << 20}
@@ -41,7 +41,7 @@ func group(letters ...string) lvm.VG {
 	return vg
 }
 
-// withPool adds an active pool of 90 %, and volumes in it.
+// withPool adds an active pool of 90 % of the group, and volumes in it.
 func withPool(vg lvm.VG, volumes ...string) lvm.VG {
 	one := 1.0
 	size := vg.Size / 10 * 9
@@ -60,7 +60,7 @@ func withPool(vg lvm.VG, volumes ...string) lvm.VG {
 
 func report(vgs ...lvm.VG) *lvm.Report { return &lvm.Report{VGs: vgs} }
 
-// testWanted is a device class on the node n1 of the cluster c1.
+// testWanted returns a device class on the node n1 of the cluster c1.
 func testWanted(spec v1alpha1.LVMVolumeGroupSpec) Wanted {
 	w := Wanted{Name: "vg1", UID: "uid", Node: "n1", Cluster: "c1", Spec: spec}
 	if spec.DeviceSelector != nil {
@@ -108,7 +108,7 @@ func raidPublished(options ...string) *lvmd.DeviceClass {
 	return class
 }
 
-// summary is what a plan comes to, in a line.
+// summary returns a plan as one line.
 func summary(p Plan) string {
 	words := []string{string(p.Action.Kind)}
 	words = append(words, deviceNames(p.Action.Devices)...)
@@ -137,7 +137,7 @@ func TestNewPlan(t *testing.T) {
 		says     []string // each must be in the problems
 		excluded []string // names, with the code of each reason
 	}{
-		// Making it.
+		// Creation.
 		"discovery takes all blank disks": {
 			spec: thick, seen: Seen{Report: report(), Devices: []device.Device{disk("b"), disk("c")}},
 			want: "Progressing CreateVolumeGroup /dev/sdb /dev/sdc",
@@ -224,7 +224,7 @@ func TestNewPlan(t *testing.T) {
 			want: "Failed", says: []string{"volume group rhel"}, excluded: []string{"/dev/disk/by-id/b InVolumeGroup"},
 		},
 
-		// Whose it is.
+		// Ownership.
 		"a group without the tag is not touched": {
 			spec: thick, seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) { vg.Tags = nil })),
 				Devices: []device.Device{disk("b"), disk("c")}},
@@ -243,7 +243,7 @@ func TestNewPlan(t *testing.T) {
 			want: "Failed", says: []string{"--permission rw"},
 		},
 
-		// Extending it.
+		// Extension.
 		"Static leaves later disks alone": {
 			spec: thick, seen: Seen{Report: report(group("b")), Devices: []device.Device{disk("b"), disk("c")},
 				Class: thickDone},
@@ -333,7 +333,7 @@ func TestNewPlan(t *testing.T) {
 			want: "Ready",
 		},
 
-		// A group that was there.
+		// A missing group.
 		"all its disks are dead": {
 			spec: dynamic, seen: Seen{Report: report(), Devices: []device.Device{disk("d")}, Class: thickDone,
 				Before: v1alpha1.VGStatus{UUID: "vg",
@@ -352,7 +352,7 @@ func TestNewPlan(t *testing.T) {
 					PhysicalVolumes: []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}}},
 		},
 
-		// What is broken.
+		// Broken groups.
 		"a disk is missing": {
 			spec: thin, seen: Seen{Report: report(edit(withPool(group("b", "c"), "a"), lost)),
 				Devices: []device.Device{disk("b"), disk("d")}, Class: thinDone,
@@ -414,7 +414,7 @@ func TestNewPlan(t *testing.T) {
 	}
 }
 
-// lost takes the second disk of a group away.
+// lost makes the second disk of a group missing.
 func lost(vg *lvm.VG) {
 	vg.MissingPVs = 1
 	vg.Attr = "wz-pn-"

@@ -9,13 +9,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// maxPoolMetadata is the most that LVM gives to a pool's metadata (lvmthin(7): 15.81 GiB), in whole MiB.
+// maxPoolMetadata is the maximum size of a pool's metadata (lvmthin(7): 15.81 GiB), in whole MiB.
 const maxPoolMetadata lvm.Bytes = 16189 << 20
 
-// maxChunk is the largest chunk of a thin pool (lvmthin(7)).
+// maxChunk is the maximum chunk size of a thin pool (lvmthin(7)).
 const maxChunk lvm.Bytes = 1 << 30
 
-// poolAction makes the pool, lets it follow a volume group that grew, and lets it grow before it is full.
+// poolAction creates the pool, extends it after its volume group was extended, and extends it before it is full.
 func poolAction(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) Action {
 	if vg.LV(config.Name) == nil {
 		return Action{Kind: CreatePool, Size: vg.FreeOn("")}
@@ -33,10 +33,10 @@ func poolAction(config *v1alpha1.ThinPoolConfig, vg *lvm.VG) Action {
 	return Action{}
 }
 
-// outOfData is LVM's word for a pool without space for data. To give it more is the cure.
+// outOfData is LVM's health value of a pool without free data blocks. Extending the pool fixes it.
 const outOfData = "out_of_data"
 
-// extendedSize returns the size that autoExtend gives to a pool that is filling, or 0.
+// extendedSize returns the size to which autoExtend extends a pool, or 0.
 func extendedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
 	if !growsAt(config, pool.DataPercent) || vg.ExtentSize == 0 {
 		return 0
@@ -50,8 +50,7 @@ func extendedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPoo
 	return pool.Size + step
 }
 
-// metadataStep returns what is to be added to the metadata of a pool, or 0: by autoExtend, or because metadataSize asks
-// for it.
+// metadataStep returns the size to add to the metadata of a pool because of autoExtend or metadataSize, or 0.
 func metadataStep(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
 	if vg.ExtentSize == 0 {
 		return 0
@@ -59,7 +58,7 @@ func metadataStep(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPoo
 	room := vg.FreeOn("") / vg.ExtentSize * vg.ExtentSize
 	step := metadataLacking(config, vg, pool)
 	if step > room {
-		step = 0 // All or nothing: data may need what is left.
+		step = 0 // all or nothing, because the data may require the remaining space
 	}
 	if growsAt(config, pool.MetadataPercent) {
 		own := (pool.MetadataSize / 100 * lvm.Bytes(config.AutoExtend.StepPercent)).RoundUp(vg.ExtentSize)
@@ -69,7 +68,8 @@ func metadataStep(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPoo
 	return max(step, 0)
 }
 
-// metadataLacking is how much less metadata a pool has than the device class asks for; 0 if it leaves that to LVM.
+// metadataLacking returns how much the metadata of a pool is below the requested size. It returns 0 if no size is
+// requested.
 func metadataLacking(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
 	if vg.ExtentSize == 0 {
 		return 0
@@ -78,7 +78,7 @@ func metadataLacking(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.Thin
 	return max(want-pool.MetadataSize, 0)
 }
 
-// metadataWanted is the size that the device class asks for; 0 if it leaves that to LVM.
+// metadataWanted returns the size that the device class requests, or 0 if LVM chooses it.
 func metadataWanted(config *v1alpha1.ThinPoolConfig) lvm.Bytes {
 	switch {
 	case config.MetadataSizeCalculationPolicy != v1alpha1.SizeCalculationStatic:
@@ -93,10 +93,10 @@ func growsAt(config *v1alpha1.ThinPoolConfig, percent *float64) bool {
 	return config.AutoExtend != nil && atLeast(percent, float64(config.AutoExtend.ThresholdPercent))
 }
 
-// grownSize returns the size that a pool should have in a volume group that was extended, or 0 if it has about that.
-// The pool was given a share of the free space, which is a little less than that share of the whole: twice the metadata
-// and the rounding. Only a difference above a hundredth of the group counts as growth, so that a pool is not extended
-// by single extents for ever.
+// grownSize returns the new size of a pool after its volume group was extended, or 0 if the pool has about that size.
+// The pool got a share of the free space, which is a little less than the same share of the group because of rounding
+// and twice the metadata. Only a difference above 1 % of the group counts, so that a pool is not extended repeatedly
+// by single extents.
 func grownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) lvm.Bytes {
 	if vg.ExtentSize == 0 {
 		return 0
@@ -109,7 +109,7 @@ func grownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) 
 	return pool.Size + growth
 }
 
-// poolOptions are the options of a new pool in a volume group with that much free space.
+// poolOptions returns the options of a new pool in a volume group with this free space.
 func poolOptions(w Wanted, free lvm.Bytes) lvm.ThinPoolOptions {
 	config := w.Spec.ThinPoolConfig
 	return lvm.ThinPoolOptions{
@@ -118,8 +118,8 @@ func poolOptions(w Wanted, free lvm.Bytes) lvm.ThinPoolOptions {
 	}
 }
 
-// chunkWanted is the chunk size of a new pool of a size; 0 leaves it to LVM. A pool keeps its chunk size for ever, so
-// the default lets it grow to twice its size.
+// chunkWanted returns the chunk size of a new pool of a size, or 0 if LVM chooses it. The chunk size of a pool cannot
+// change, so the default allows the pool to grow to twice its size.
 func chunkWanted(config *v1alpha1.ThinPoolConfig, size lvm.Bytes) lvm.Bytes {
 	switch {
 	case config.ChunkSizeCalculationPolicy == v1alpha1.SizeCalculationHost:
@@ -134,8 +134,8 @@ func chunkWanted(config *v1alpha1.ThinPoolConfig, size lvm.Bytes) lvm.Bytes {
 	return chunk
 }
 
-// maxPoolSize is the largest pool that a chunk size allows: LVM wants 64 bytes of metadata for each chunk, and refuses
-// a pool that would need more than the metadata can have (lib/metadata/thin_manip.c).
+// maxPoolSize returns the maximum size of a pool with a chunk size. LVM requires 64 bytes of metadata for each chunk,
+// and rejects a pool that requires more than the maximum metadata size (lib/metadata/thin_manip.c).
 func maxPoolSize(chunk lvm.Bytes) lvm.Bytes {
 	if chunk == 0 {
 		chunk = lvm.Bytes(v1alpha1.DefaultChunkSize)
@@ -143,7 +143,7 @@ func maxPoolSize(chunk lvm.Bytes) lvm.Bytes {
 	return maxPoolMetadata / 64 * chunk
 }
 
-// poolProblem is a Problem of the condition ThinPoolHealthy. All volumes of the pool are at risk.
+// poolProblem returns a Problem of the condition ThinPoolHealthy. All volumes of the pool are at risk.
 func poolProblem(pool *lvm.ThinPool, reason, message string) Problem {
 	p := Problem{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionThinPoolHealthy, Reason: reason,
 		Message: message}
@@ -156,7 +156,7 @@ func poolProblem(pool *lvm.ThinPool, reason, message string) Problem {
 	return p
 }
 
-// poolProblems returns what is wrong with the pool of a thin class.
+// poolProblems returns the problems of the pool of a thin class.
 func poolProblems(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	config := w.Spec.ThinPoolConfig
 	if config == nil || vg.LV(config.Name) == nil {
@@ -178,7 +178,7 @@ func poolProblems(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	return append(problems, cannotGrow(w, vg, pool)...)
 }
 
-// cannotGrow tells that autoExtend is due and has nothing to give.
+// cannotGrow reports that autoExtend is due but the group does not have enough free space.
 func cannotGrow(w Wanted, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 	config := w.Spec.ThinPoolConfig
 	var problems []Problem
@@ -209,16 +209,16 @@ func cannotGrow(w Wanted, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 	return problems
 }
 
-// clearCheck lets LVM's thin_check take the mark away from metadata that it finds sound (thin_check(8)); not every
-// distribution's lvm.conf does.
+// clearCheck makes LVM's thin_check clear the needs_check flag of valid metadata (thin_check(8)). The lvm.conf of
+// some distributions does not.
 const clearCheck = `global/thin_check_options=["-q","--clear-needs-check-flag"]`
 
-// checkPool is what to do about metadata that the kernel could not write.
+// checkPool is advice for metadata that the kernel could not write.
 const checkPool = "stop the Pods that use its volumes and run on the node: vgchange --activate n %[1]s, then " +
 	"vgchange --activate y --config '" +
 	clearCheck + "' %[1]s, which checks the metadata; if that fails: lvconvert --repair %[1]s/%[2]s"
 
-// poolRules are in the order of gravity. They have the volume group and the pool as arguments of their text.
+// poolRules are sorted by severity. The arguments of their text are the volume group and the pool.
 var poolRules = []struct {
 	broken          func(Seen, *lvm.ThinPool) bool
 	reason, problem string

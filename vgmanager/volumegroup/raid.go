@@ -10,7 +10,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// raidOptions are the options of lvcreate for a level, in the form that existing configurations have.
+// raidOptions returns the lvcreate options of a level, in the format of existing configurations.
 func raidOptions(raid *v1alpha1.RAIDConfig) []string {
 	mirrors := 0
 	stripes := 0
@@ -28,7 +28,8 @@ func raidOptions(raid *v1alpha1.RAIDConfig) []string {
 	return lvmd.RAIDOptions(string(raid.Type), mirrors, stripes, stripeSize)
 }
 
-// raidProblem tells why a device class with redundancy cannot begin with so many devices.
+// raidProblem returns why a device class with redundancy cannot start, or "": the number of devices is not sufficient,
+// or the kernel does not support RAID.
 func raidProblem(w Wanted, s Seen, devices int) string {
 	raid := w.Spec.RAIDConfig
 	switch {
@@ -45,7 +46,7 @@ func raidProblem(w Wanted, s Seen, devices int) string {
 	return ""
 }
 
-// raidVolumes are the visible volumes with redundancy.
+// raidVolumes returns the visible volumes with redundancy.
 func raidVolumes(vg *lvm.VG) []*lvm.LV {
 	var list []*lvm.LV
 	for i := range vg.LVs {
@@ -56,8 +57,8 @@ func raidVolumes(vg *lvm.VG) []*lvm.LV {
 	return list
 }
 
-// wrongRAID sorts the volumes that are not in order. failed: the data can no longer be read; degraded: a device is
-// lacking; syncing: the redundancy is being built up.
+// wrongRAID returns the volumes that are not healthy. failed: data can no longer be read. degraded: a device is
+// missing. syncing: the redundancy is being built.
 func wrongRAID(vg *lvm.VG) (failed, degraded, syncing []string) {
 	for _, lv := range raidVolumes(vg) {
 		switch {
@@ -75,8 +76,8 @@ func wrongRAID(vg *lvm.VG) (failed, degraded, syncing []string) {
 	return failed, degraded, syncing
 }
 
-// raidProblems tells what is wrong with the redundancy. A volume that is being brought in sync, for the first time or
-// again, is not safe yet from the loss of a device.
+// raidProblems returns the problems of the redundancy. A volume that is being synchronized, initially or again, does
+// not tolerate the loss of a device yet.
 func raidProblems(w Wanted, vg *lvm.VG) []Problem {
 	failed, degraded, syncing := wrongRAID(vg)
 	var problems []Problem
@@ -107,8 +108,8 @@ func plain(names []string) []string {
 	return list
 }
 
-// refresh brings back the parts of volumes whose device was away for a while: the kernel leaves them out, or uses what
-// is gone, until then.
+// refresh reloads volumes whose device was missing and returned. Until then the kernel does not use the RAID image on
+// the device, or still uses the removed device.
 func refresh(s Seen, vg *lvm.VG) Action {
 	if vg.MissingPVs > 0 {
 		return Action{}
@@ -124,7 +125,7 @@ func refresh(s Seen, vg *lvm.VG) Action {
 	return Action{}
 }
 
-// syncing returns one of the volumes that is not in sync, or "".
+// syncing returns the first of the named volumes that is not in sync, or "".
 func syncing(vg *lvm.VG, names []string) string {
 	for _, lv := range raidVolumes(vg) {
 		if slices.Contains(names, lv.Name) && lv.SyncPercent != nil && *lv.SyncPercent < 100 {
@@ -134,10 +135,10 @@ func syncing(vg *lvm.VG, names []string) string {
 	return ""
 }
 
-// maxHealthEntries is the limit of the list of volumes in the status.
+// maxHealthEntries is the maximum length of the list of volumes in the status.
 const maxHealthEntries = 32
 
-// newRAIDStatus is the redundancy as the status has it.
+// newRAIDStatus returns the redundancy for the status.
 func newRAIDStatus(s Seen, vg *lvm.VG) *v1alpha1.RAIDStatus {
 	failed, degraded, syncing := wrongRAID(vg)
 	status := &v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy, MemberCount: int32(len(vg.PVs))}

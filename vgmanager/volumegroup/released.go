@@ -13,9 +13,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// releases notes, in a file on the node for each volume group, which physical volumes a removed group had. It is on the
-// node and not in the API, since it has to be true in the moment between two commands, whether the API server answers
-// or not.
+// releases records the physical volumes of a removed group, in a file on the node for each volume group. The record
+// is on the node and not in the API, because it must be correct between two commands even if the API server is
+// unreachable.
 type releases struct {
 	dir string
 }
@@ -27,7 +27,7 @@ type release struct {
 
 func (r releases) path(vg string) string { return filepath.Join(r.dir, "released-"+vg+".json") }
 
-// read returns the UUIDs; none if no group of the name was being removed.
+// read returns the UUIDs. It returns none if no group with the name was being removed.
 func (r releases) read(vg string) ([]string, error) {
 	data, err := os.ReadFile(r.path(vg))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,14 +65,15 @@ func (r releases) forget(vg string) error {
 	return nil
 }
 
-// removals notes, in a file on the node for each volume group, which devices were taken out of it at somebody's
-// request. A request may name a device by the UUID of its physical volume, and that is gone with the label.
+// removals records the devices that were removed from a volume group on request, in a file on the node for each
+// group. A request can name a device by the UUID of its physical volume, which no longer exists after the label is
+// removed.
 type removals struct{ dir string }
 
-// removal is a device that was taken out.
+// removal is a device that was removed from a group.
 type removal struct {
 	UUID string `json:"uuid"`
-	// ID is the identity of the device, Names are the paths that led to it.
+	// ID is the identity of the device. Names are the paths that led to it.
 	ID    string   `json:"id,omitempty"`
 	Names []string `json:"names"`
 }
@@ -94,7 +95,7 @@ func (r removals) read(vg string) ([]removal, error) {
 	return list, nil
 }
 
-// add notes a removal. Those that no request names any longer are forgotten.
+// add records a removal. It deletes the records that no request names any longer.
 func (r removals) add(vg string, one removal, named func(uuid string) bool) error {
 	list, err := r.read(vg)
 	if err != nil {

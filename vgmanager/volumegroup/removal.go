@@ -8,11 +8,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// planRemoval takes the volume group off the node, one change after another, and never while a volume is in it.
+// planRemoval removes the volume group from the node, one change after another. It never removes a group with
+// volumes.
 //
-// After a crash at any point the next look continues: the class is in the file or not, the pool is there or not, the
-// volume group is there or not. Only the labels of its physical volumes cannot be told from those of other people once
-// the group is gone; therefore their UUIDs are noted before (Seen.Released).
+// After a crash, the next observation shows what is left: the class in the file, the pool, the volume group. Only the
+// labels of the physical volumes are not recognizable after the group is removed, so their UUIDs are recorded before
+// (Seen.Released).
 func planRemoval(w Wanted, s Seen) Plan {
 	vg := groupOf(w, s)
 	if problems := duplicates(w, s); len(problems) > 0 {
@@ -22,7 +23,7 @@ func planRemoval(w Wanted, s Seen) Plan {
 	case vg == nil:
 		return planLabels(s)
 	case notOurs(w, vg) != "":
-		// Somebody else's: it stays as it is.
+		// The group belongs to another owner and is not changed.
 		return withdrawn(s, Plan{Finished: true})
 	}
 	p := Plan{State: v1alpha1.VGStatusProgressing}
@@ -44,9 +45,9 @@ func planRemoval(w Wanted, s Seen) Plan {
 	return withdrawn(s, p)
 }
 
-// planLeaving is for a node that the device class no longer selects. Volumes that are there stay, are served and
-// managed; new ones are refused. When the last is deleted, the volume group is removed as with its device class.
-// One whose devices are away may have volumes, and is waited for.
+// planLeaving is the plan for a node that the device class no longer selects. Existing volumes stay and remain
+// available; new ones are refused. After the last volume is deleted, the volume group is removed as if the device
+// class were deleted. A group whose devices are missing may have volumes, so it is not treated as removed.
 func planLeaving(w Wanted, s Seen) Plan {
 	vg := groupOf(w, s)
 	if problems := namesakes(w, s); len(problems) > 0 {
@@ -70,14 +71,16 @@ func planLeaving(w Wanted, s Seen) Plan {
 	return p
 }
 
-// vanished tells whether a volume group that was there is gone, and not by our doing: what we remove is noted before.
+// vanished returns true if a volume group is missing that the agent did not remove. The agent records what it
+// removes.
 func vanished(s Seen) bool {
 	return s.Class != nil || slices.ContainsFunc(s.Before.PhysicalVolumes, func(pv v1alpha1.PhysicalVolumeStatus) bool {
 		return !slices.Contains(s.Released, pv.UUID)
 	})
 }
 
-// withdrawn puts the withdrawal of the class before anything else: no volume shall be made in what is being removed.
+// withdrawn withdraws the class before any other change, so that no volume is created in a group that is being
+// removed.
 func withdrawn(s Seen, p Plan) Plan {
 	if s.Class == nil {
 		return p
@@ -85,7 +88,7 @@ func withdrawn(s Seen, p Plan) Plan {
 	return Plan{State: v1alpha1.VGStatusProgressing, Action: Action{Kind: WithdrawClass}}
 }
 
-// planWait waits for the volumes to be deleted. That goes through the class, so it is published if it is not.
+// planWait waits until the volumes are deleted. Deletion requires the class, so planWait publishes it if necessary.
 func planWait(w Wanted, s Seen, vg *lvm.VG, volumes []string) Plan {
 	p := Plan{
 		State: v1alpha1.VGStatusProgressing,
@@ -100,7 +103,7 @@ func planWait(w Wanted, s Seen, vg *lvm.VG, volumes []string) Plan {
 	return p
 }
 
-// userVolumes are all logical volumes but the pool.
+// userVolumes returns all logical volumes except the pool.
 func userVolumes(w Wanted, vg *lvm.VG) []string {
 	var names []string
 	for i := range vg.LVs {
@@ -114,7 +117,7 @@ func userVolumes(w Wanted, vg *lvm.VG) []string {
 	return names
 }
 
-// planLabels is for a node without the volume group: what remains are the labels that it left.
+// planLabels is the plan for a node without the volume group: it removes the labels that the group left.
 func planLabels(s Seen) Plan {
 	if left := labelsLeft(s); left.Kind != Nothing {
 		return withdrawn(s, Plan{State: v1alpha1.VGStatusProgressing, Action: left})

@@ -124,7 +124,7 @@ func TestRemovalWithoutNodeStatus(t *testing.T) {
 	b.wantBlankDisks()
 }
 
-// label puts a label on the node, or takes it away.
+// label sets or removes a label of the node.
 func (b *bench) label(value string) {
 	b.Helper()
 	node := &corev1.Node{}
@@ -136,7 +136,7 @@ func (b *bench) label(value string) {
 	b.ok(b.client.Update(b.Context(), node))
 }
 
-// taint gives the node one taint, or none.
+// taint sets one taint of the node, or none.
 func (b *bench) taint(key string) {
 	b.Helper()
 	node := &corev1.Node{}
@@ -148,7 +148,8 @@ func (b *bench) taint(key string) {
 	b.ok(b.client.Update(b.Context(), node))
 }
 
-// The agent runs on tainted nodes: what is there is served, and nothing begins.
+// TestATaintKeepsNewVolumeGroupsAway: the agent runs on tainted nodes. Existing volume groups are managed, and no new
+// ones are created.
 func TestATaintKeepsNewVolumeGroupsAway(t *testing.T) {
 	spec := thinOf(90)
 	spec.Tolerations = []corev1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}}
@@ -163,7 +164,7 @@ func TestATaintKeepsNewVolumeGroupsAway(t *testing.T) {
 	b.wantState(v1alpha1.VGStatusReady)
 	b.ok(b.make("pvc-1"))
 
-	// What a node with volumes is tainted with changes nothing for them.
+	// A taint on a node with volumes does not affect them.
 	b.taint("maintenance")
 	b.restart()
 	b.settle()
@@ -173,7 +174,8 @@ func TestATaintKeepsNewVolumeGroupsAway(t *testing.T) {
 	b.ok(b.make("pvc-2"))
 }
 
-// A node that already answers for the device class has no volume group yet when the taint comes.
+// TestATaintThatComesBeforeTheVolumeGroup: the node is already a member of the device class, but does not have a
+// volume group yet when it is tainted.
 func TestATaintThatComesBeforeTheVolumeGroup(t *testing.T) {
 	w := Wanted{Name: "vg1", Node: "node1", Taint: "maintenance:NoExecute"}
 	blank := Seen{Devices: []device.Device{disk("b")}, Report: report()}
@@ -252,7 +254,8 @@ func TestLeavingContinuesAfterACrashAtAnyPoint(t *testing.T) {
 	}
 }
 
-// The API server is away while the last notes and the entry go.
+// TestLeavingContinuesWhenTheStatusCannotBeWritten: the API server is unreachable while the last records and the
+// entry are removed.
 func TestLeavingContinuesWhenTheStatusCannotBeWritten(t *testing.T) {
 	for steps := range 8 {
 		b := newBench(t, withSelector(thinOf(90)))
@@ -286,7 +289,7 @@ func TestLeavingContinuesWhenTheStatusCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Nobody knows whether the group has volumes.
+// TestAGroupThatIsAwayIsNotLeft: it is not known whether the group has volumes.
 func TestAGroupThatIsAwayIsNotLeft(t *testing.T) {
 	seen := Seen{Report: report(), Class: thinDone}
 	seen.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}

@@ -9,14 +9,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// closed is a group whose device c was cordoned by this product.
+// closed returns a group whose device c was cordoned by this product.
 func closed(vg lvm.VG) lvm.VG {
 	vg.PVs[1].Allocatable = false
 	vg.PVs[1].Tags = []string{cordonTag}
 	return vg
 }
 
-// used puts a volume on the device c.
+// used returns a function that adds a volume on the device c.
 func used(size lvm.Bytes) func(*lvm.VG) {
 	return func(vg *lvm.VG) {
 		vg.PVs[1].Used = size
@@ -26,7 +26,7 @@ func used(size lvm.Bytes) func(*lvm.VG) {
 	}
 }
 
-// movingFrom adds a running move.
+// movingFrom returns a function that adds a running move.
 func movingFrom(uuid string, percent float64) func(*lvm.VG) {
 	return func(vg *lvm.VG) {
 		vg.Hidden = append(vg.Hidden, lvm.LV{Name: "pvmove0", UUID: "m", Attr: "p-C-aom---", SegType: "mirror",
@@ -178,7 +178,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 			says: []string{"the only device of the group"},
 		},
 
-		// By taking the path out of the selector.
+		// By removing the path from the selector.
 		"a path is taken out": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b")},
 			seen: Seen{Report: report(group("b", "c")), Paths: paths("b"), Before: before},
@@ -235,7 +235,7 @@ func raidSpec(kind v1alpha1.RAIDType) v1alpha1.LVMVolumeGroupSpec {
 	return v1alpha1.LVMVolumeGroupSpec{RAIDConfig: &v1alpha1.RAIDConfig{Type: kind}}
 }
 
-// mirrored adds a raid1 volume on the devices b and c.
+// mirrored returns a function that adds a raid1 volume on the devices b and c.
 func mirrored(health string, sync float64) func(*lvm.VG) {
 	return func(vg *lvm.VG) {
 		vg.LVs = append(vg.LVs, lvm.LV{Name: "a", UUID: "a", Attr: "rwi-aor---", SegType: "raid1", Size: gib,

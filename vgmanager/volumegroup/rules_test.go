@@ -149,7 +149,8 @@ func TestChunkSizeFollowsThePool(t *testing.T) {
 	}
 }
 
-// A pool does not grow beyond what its chunk size allows: LVM would refuse each attempt.
+// TestAPoolGrowsAsFarAsItsChunkSizeAllows: LVM would reject each attempt to extend a pool beyond the limit of its
+// chunk size.
 func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
 		AutoExtend: &v1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}}
@@ -179,7 +180,7 @@ func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 }
 
 func TestGrownSize(t *testing.T) {
-	// free gives a group of 20 GiB that much free space.
+	// free returns a function that sets the free space of a group of 20 GiB.
 	free := func(size lvm.Bytes) func(*lvm.VG) {
 		return func(vg *lvm.VG) {
 			vg.Size = 20 * gib
@@ -227,7 +228,7 @@ func TestGrownSize(t *testing.T) {
 func TestAutoExtend(t *testing.T) {
 	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 50,
 		AutoExtend: &v1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}}
-	// filled is a pool of 9 GiB whose group has so much free space.
+	// filled returns a pool of 9 GiB in a group with this free space.
 	filled := func(data, metadata float64, free lvm.Bytes) lvm.VG {
 		return edit(withPool(group("b"), "a"), func(vg *lvm.VG) {
 			vg.LVs[0].DataPercent = &data
@@ -281,7 +282,7 @@ func TestMetadataFollowsTheSpec(t *testing.T) {
 		}
 		return config
 	}
-	// with is a pool with 4 MiB of metadata, in a group with so much free space.
+	// with returns a pool with 4 MiB of metadata, in a group with this free space.
 	with := func(free lvm.Bytes) lvm.VG {
 		return edit(withPool(group("b"), "a"), func(vg *lvm.VG) {
 			vg.Free = free

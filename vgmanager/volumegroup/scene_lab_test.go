@@ -33,8 +33,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// scene is a node with seven SCSI disks that can be pulled and plugged in again. The last one is a bystander: it has
-// content that nobody named, and each scene proves at its end that not a byte of it changed.
+// scene is a node with seven SCSI disks that can be removed and added. The last one is not named and has content.
+// Each scene checks at its end that no byte of it changed.
 type scene struct {
 	*labBench
 	bystander string
@@ -43,7 +43,7 @@ type scene struct {
 
 const sceneDisks = 7
 
-// newScene begins with blank disks. A selector names them by their links under /dev/disk/by-id.
+// newScene starts with blank disks. A selector names them by their links under /dev/disk/by-id.
 func newScene(t *testing.T, spec func(s *scene) v1alpha1.LVMVolumeGroupSpec) *scene {
 	t.Helper()
 	s := &scene{labBench: &labBench{disks: scsiDisks(t)}}
@@ -65,11 +65,11 @@ func newScene(t *testing.T, spec func(s *scene) v1alpha1.LVMVolumeGroupSpec) *sc
 	return s
 }
 
-// sceneSize of a disk in MiB. The disks are in the node's memory.
+// sceneSize is the size of a disk in MiB. The disks are in the node's memory.
 const sceneSize = 160
 
-// scsiDisks returns the disks by stable links. They are the kernel's own for tests, each on a host adapter of its own:
-// disks that can be deleted and found again under another name while something still holds what they were.
+// scsiDisks returns the disks by stable links. They are simulated by the kernel, each with its own host adapter. They
+// can be removed and added again with another name while something still holds the previous device.
 func scsiDisks(t *testing.T) []string {
 	t.Helper()
 	if _, err := os.Stat("/sys/module/scsi_debug"); err != nil {
@@ -88,7 +88,7 @@ func scsiDisks(t *testing.T) []string {
 	return links[:sceneDisks]
 }
 
-// clearDisks is the test's own: it removes everything from all disks.
+// clearDisks removes everything from all disks. It does not use the product.
 func (s *scene) clearDisks() {
 	s.Helper()
 	rescan()
@@ -103,7 +103,8 @@ func (s *scene) clearDisks() {
 	_ = exec.Command("/usr/bin/udevadm", "settle").Run()
 }
 
-// removeMappings removes all mapped devices but those of the host: of its own volume group, and the multipath devices.
+// removeMappings removes all mapped devices except those of the host: its own volume group, and the multipath
+// devices.
 func removeMappings() {
 	list, _ := exec.Command("/usr/sbin/dmsetup", "info", "--columns", "--noheadings", "--separator", " ", "--options",
 		"name,uuid").Output()
@@ -131,7 +132,8 @@ func clean(disk string) {
 	_ = exec.Command("/usr/bin/udevadm", "trigger", "--settle", disk).Run()
 }
 
-// rescan plugs all pulled disks in again. The kernel finds one only after the last user let go of what it was before.
+// rescan adds all removed disks again. The kernel adds one only after the last user of the previous device has closed
+// it.
 func rescan() {
 	for range 40 {
 		hosts, _ := filepath.Glob("/sys/class/scsi_host/host*/scan")
@@ -154,7 +156,7 @@ func kernelName(link string) string {
 	return path
 }
 
-// pull takes a disk out, as if by hand.
+// pull removes a disk, as if it were unplugged.
 func (s *scene) pull(link string) {
 	s.Helper()
 	s.ok(os.WriteFile("/sys/block/"+filepath.Base(kernelName(link))+"/device/delete", []byte("1"), 0o600))
@@ -172,7 +174,7 @@ func (s *scene) writeRandom(disk string) {
 	s.settleUdev()
 }
 
-// hash reads a disk past the cache of the page cache's owner: the whole of it.
+// hash returns a hash of a whole disk, read past the page cache.
 func (s *scene) hash(disk string) string {
 	s.Helper()
 	f, err := os.Open(disk)
@@ -192,7 +194,7 @@ func byPath(disks ...string) *v1alpha1.DeviceSelector {
 	return selector
 }
 
-// change edits the spec as the operator does.
+// change changes the spec like the operator.
 func (s *scene) change(edit func(*v1alpha1.LVMVolumeGroupSpec)) {
 	s.Helper()
 	object := s.object()
@@ -201,7 +203,7 @@ func (s *scene) change(edit func(*v1alpha1.LVMVolumeGroupSpec)) {
 	s.ok(s.client.Update(s.Context(), object))
 }
 
-// converge reconciles until the status says what is wanted.
+// converge reconciles until done returns true for the status.
 func (s *scene) converge(what string, done func(v1alpha1.VGStatus) bool) v1alpha1.VGStatus {
 	s.Helper()
 	deadline := time.Now().Add(5 * time.Minute)
@@ -234,7 +236,7 @@ func falseCondition(e v1alpha1.VGStatus, kind, reason string) *metav1.Condition 
 	return c
 }
 
-// says waits for a condition to be False for a reason, and for its message to name what it has to.
+// says waits until a condition is False with a reason, and until its message contains the names.
 func (s *scene) says(kind, reason string, names ...string) v1alpha1.VGStatus {
 	s.Helper()
 	e := s.converge(kind+" "+reason, func(e v1alpha1.VGStatus) bool { return falseCondition(e, kind, reason) != nil })
@@ -257,7 +259,7 @@ func (s *scene) volume(name string, size int64) string {
 	return "/dev/vg1/" + name
 }
 
-// fill writes a pattern over a volume and returns its hash.
+// fill writes a pattern to a volume and returns its hash.
 func (s *scene) fill(volume string, size int64) string {
 	s.Helper()
 	f, err := os.OpenFile(volume, os.O_WRONLY, 0)
@@ -276,7 +278,7 @@ func (s *scene) unchanged(volume, sum string) {
 	}
 }
 
-// writer writes to a volume until it is told to stop. It leaves the node's one processor to others between two writes.
+// writer writes to a volume until it is stopped. It yields the node's only CPU between two writes.
 type writer struct {
 	stop chan struct{}
 	done chan error
@@ -311,7 +313,7 @@ func (w *writer) finish() error {
 	return <-w.done
 }
 
-// discard deletes everything through the agent.
+// discard deletes everything with the agent.
 func (s *scene) discard() {
 	s.Helper()
 	report, err := lvm.New(s.runner).Report(s.Context())
@@ -335,7 +337,7 @@ func (s *scene) discard() {
 	}
 	for _, d := range s.disks {
 		if _, err := os.Stat(d); err != nil {
-			continue // It was pulled.
+			continue // it was removed
 		}
 		if out, err := exec.Command("/usr/sbin/wipefs", "--no-act", d).CombinedOutput(); err != nil || len(out) != 0 {
 			s.Errorf("%s is not blank: %v: %s", d, err, out)
@@ -350,12 +352,12 @@ func raidScene(kind v1alpha1.RAIDType, disks int) func(*scene) v1alpha1.LVMVolum
 	}
 }
 
-// raidDisks is the least number of disks of each level.
+// raidDisks is the minimum number of disks of each level.
 var raidDisks = map[v1alpha1.RAIDType]int{
 	v1alpha1.RAIDType1: 2, v1alpha1.RAIDType4: 3, v1alpha1.RAIDType5: 3, v1alpha1.RAIDType6: 5, v1alpha1.RAIDType10: 4,
 }
 
-// TestSceneRAIDSurvivesAPulledDisk pulls a disk of each level while it is written to, and replaces it.
+// TestSceneRAIDSurvivesAPulledDisk removes a disk of each level during writes, and replaces it.
 func TestSceneRAIDSurvivesAPulledDisk(t *testing.T) {
 	for _, kind := range lane.Rotate(slices.Sorted(maps.Keys(raidDisks))...) {
 		disks := raidDisks[kind]
@@ -384,7 +386,7 @@ func TestSceneRAIDSurvivesAPulledDisk(t *testing.T) {
 				}
 			}
 			s.unchanged(other, sum)
-			// A new disk in its place, and the word that the old one is lost.
+			// A new disk replaces the old one, whose removal is requested.
 			s.change(func(spec *v1alpha1.LVMVolumeGroupSpec) {
 				spec.DeviceSelector = byPath(append(slices.Clone(s.disks[:disks-1]), s.disks[disks])...)
 				spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: uuid,
@@ -402,7 +404,7 @@ func TestSceneRAIDSurvivesAPulledDisk(t *testing.T) {
 	}
 }
 
-// TestSceneRAIDDeviceComesBack is a cable that was loose.
+// TestSceneRAIDDeviceComesBack simulates a loose cable.
 func TestSceneRAIDDeviceComesBack(t *testing.T) {
 	s := newScene(t, raidScene(v1alpha1.RAIDType1, 2))
 	s.ready()
@@ -420,7 +422,7 @@ func TestSceneRAIDDeviceComesBack(t *testing.T) {
 		return isReady(e) && e.RAIDStatus.Status == v1alpha1.RAIDHealthy && len(e.Devices) == 2
 	})
 	s.unchanged(volume, sum)
-	// Now the other one goes: what is read comes from the disk that was away.
+	// Now the other disk is removed, so data is read from the disk that returned.
 	s.pull(s.disks[0])
 	s.unchanged(volume, sum)
 	rescan()
@@ -431,7 +433,7 @@ func TestSceneRAIDDeviceComesBack(t *testing.T) {
 	s.discard()
 }
 
-// TestSceneLostDiskOfAPlainGroup is the defect of an operator that calls a group Ready whose disk is dead.
+// TestSceneLostDiskOfAPlainGroup checks that a group with a failed disk is not Ready.
 func TestSceneLostDiskOfAPlainGroup(t *testing.T) {
 	for name, spec := range map[string]v1alpha1.LVMVolumeGroupSpec{"thick": {Default: true}, "thin": thinOf(90)} {
 		t.Run(name, func(t *testing.T) {
@@ -455,7 +457,8 @@ func TestSceneLostDiskOfAPlainGroup(t *testing.T) {
 					v1alpha1.ReasonThinPoolNeedsCheck) != nil
 			})
 			if !isReady(e) {
-				// The kernel could not write the metadata while the disk was away. This is what the message advises.
+				// The kernel could not write the metadata while the disk was missing. These are the commands of the
+				// message.
 				s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
 				s.sh("/usr/sbin/lvm", "vgchange", "--activate", "y", "--config", clearCheck, "vg1")
 			}
@@ -472,7 +475,7 @@ func (s *scene) capacity() uint64 {
 	return response.FreeBytes
 }
 
-// TestSceneDeviceIsRemovedWithItsData moves the data of each kind of volume, and loses the agent on the way.
+// TestSceneDeviceIsRemovedWithItsData moves the data of each type of volume, and kills the agent during the move.
 func TestSceneDeviceIsRemovedWithItsData(t *testing.T) {
 	kinds := map[string]v1alpha1.LVMVolumeGroupSpec{
 		"thick": {Default: true}, "thin": thinOf(50),
@@ -498,7 +501,7 @@ func TestSceneDeviceIsRemovedWithItsData(t *testing.T) {
 				return state == v1alpha1.PhysicalVolumeDraining ||
 					state == v1alpha1.PhysicalVolumeDrained || state == ""
 			})
-			// The agent and all that it started are killed.
+			// The agent and all processes that it started are killed.
 			killAll("pvmove")
 			killAll("lvm")
 			s.boot()
@@ -511,7 +514,7 @@ func TestSceneDeviceIsRemovedWithItsData(t *testing.T) {
 				t.Errorf("got %+v", e.PhysicalVolumes)
 			}
 			s.unchanged(volume, sum)
-			// The device is blank, and is not taken again though its path is still written there.
+			// The device is blank, and is not used again although its path is still in the selector.
 			if out, err := exec.Command("/usr/sbin/wipefs", "--no-act",
 				busy.Path).CombinedOutput(); err != nil || len(out) != 0 {
 				t.Errorf("%s is not blank: %v: %s", busy.Path, err, out)
@@ -542,7 +545,7 @@ func stateOfPV(e v1alpha1.VGStatus, uuid string) v1alpha1.PhysicalVolumeState {
 
 func killAll(name string) { _ = exec.Command("/usr/bin/pkill", "-9", "-x", name).Run() }
 
-// TestSceneDrainIsCancelled begins to move a device away, and changes its mind.
+// TestSceneDrainIsCancelled starts to drain a device and then withdraws the request.
 func TestSceneDrainIsCancelled(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}
@@ -573,7 +576,7 @@ func TestSceneDrainIsCancelled(t *testing.T) {
 	s.discard()
 }
 
-// TestSceneDeviceThatIsNeededStays asks for what there is no room for.
+// TestSceneDeviceThatIsNeededStays requests a drain for which there is not enough free space.
 func TestSceneDeviceThatIsNeededStays(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}
@@ -595,7 +598,7 @@ func TestSceneDeviceThatIsNeededStays(t *testing.T) {
 	s.discard()
 }
 
-// TestSceneLinkThatIsAwayShrinksNothing is the defect of an operator that evicts a healthy disk when udev is late.
+// TestSceneLinkThatIsAwayShrinksNothing checks that a healthy disk stays in the group if its udev link is missing.
 func TestSceneLinkThatIsAwayShrinksNothing(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		selector := byPath(s.disks[0])
@@ -614,14 +617,14 @@ func TestSceneLinkThatIsAwayShrinksNothing(t *testing.T) {
 	if e := s.entry(); len(e.Devices) != 2 || e.Status != v1alpha1.VGStatusReady {
 		t.Errorf("got %+v", e)
 	}
-	if err := os.Symlink(target, s.disks[1]); !errors.Is(err, os.ErrExist) { // udev may have made it again.
+	if err := os.Symlink(target, s.disks[1]); !errors.Is(err, os.ErrExist) { // udev may have created it again
 		s.ok(err)
 	}
 	s.ready()
 	s.discard()
 }
 
-// TestSceneDisksAreRenamed plugs the disks in again in another order.
+// TestSceneDisksAreRenamed adds the disks again in another order.
 func TestSceneDisksAreRenamed(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[:2]...)}
@@ -630,7 +633,7 @@ func TestSceneDisksAreRenamed(t *testing.T) {
 	volume := s.volume("a", 240<<20)
 	sum := s.fill(volume, 240<<20)
 	s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
-	held, err := os.Open(kernelName(s.disks[0])) // Keeps the name from being given away again.
+	held, err := os.Open(kernelName(s.disks[0])) // prevents reuse of the name
 	s.ok(err)
 	defer func() { _ = held.Close() }()
 	s.pull(s.disks[0])
@@ -651,7 +654,7 @@ func TestSceneDisksAreRenamed(t *testing.T) {
 	s.discard()
 }
 
-// TestSceneClonedPhysicalVolume is a LUN that an array cloned.
+// TestSceneClonedPhysicalVolume has a LUN that a storage array cloned.
 func TestSceneClonedPhysicalVolume(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
@@ -668,7 +671,7 @@ func TestSceneClonedPhysicalVolume(t *testing.T) {
 	s.discard()
 }
 
-// TestSceneGroupOfAnotherCluster is a disk that came from elsewhere.
+// TestSceneGroupsOfOthers has disks with volume groups of other owners.
 func TestSceneGroupsOfOthers(t *testing.T) {
 	for name, tt := range map[string]struct{ tags, says []string }{
 		"nobody's":        {nil, []string{"vgchange --addtag lvms vg1"}},
@@ -699,7 +702,7 @@ func TestSceneGroupsOfOthers(t *testing.T) {
 			if got := s.hash(s.disks[0]); got != sum {
 				t.Error("the disk of somebody else changed")
 			}
-			// A removal leaves it as it is, too.
+			// A removal does not change it either.
 			s.remove()
 			for range 4 {
 				s.agent.Wake()
@@ -713,7 +716,7 @@ func TestSceneGroupsOfOthers(t *testing.T) {
 	}
 }
 
-// TestSceneMovedGroupIsAdopted uses a group on another node, with its volumes.
+// TestSceneMovedGroupIsAdopted adopts a group with its volumes on another node.
 func TestSceneMovedGroupIsAdopted(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		return v1alpha1.LVMVolumeGroupSpec{Default: true, DeviceSelector: byPath(s.disks[0])}
@@ -762,7 +765,7 @@ func TestScenePoolGrowsByItself(t *testing.T) {
 	s.discard()
 }
 
-// writeSome writes zeros from the beginning of a volume, as far as it goes.
+// writeSome writes zeros from the beginning of a volume, until size or an error.
 func (s *scene) writeSome(volume string, size int64) {
 	f, err := os.OpenFile(volume, os.O_WRONLY, 0)
 	s.ok(err)
@@ -771,8 +774,8 @@ func (s *scene) writeSome(volume string, size int64) {
 	_ = f.Close()
 }
 
-// TestScenePoolOutOfMetadata fills the metadata of a pool by many small writes. TestSceneMetadataGrowsWhenAsked: a pool
-// with volumes gets the metadata that the spec asks for later, or all stays as it is.
+// TestSceneMetadataGrowsWhenAsked: after metadataSize is added to the spec, the metadata of a pool with volumes is
+// extended completely or not at all.
 func TestSceneMetadataGrowsWhenAsked(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		spec := thinOf(50)
@@ -807,6 +810,8 @@ func TestSceneMetadataGrowsWhenAsked(t *testing.T) {
 	s.discard()
 }
 
+// TestScenePoolOutOfMetadata fills the metadata of a pool. The volume group must not stay Ready, and its capacity must
+// be 0.
 func TestScenePoolOutOfMetadata(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		spec := thinOf(90)
@@ -820,8 +825,8 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 	s.ready()
 	volume := s.volume("a", 120<<20)
 	s.fill(volume, 120<<20)
-	// LVM makes no snapshot when a quarter of the metadata is left. What fills the rest is writes to the snapshots that
-	// there are; here it is snapshots that LVM does not know, which is quicker.
+	// LVM creates no snapshot when only a quarter of the metadata is free. The rest is filled by writes to existing
+	// snapshots. Here it is filled by snapshots that LVM does not know, which is faster.
 	table := strings.Fields(s.output("dmsetup", "table", "vg1-a"))
 	for i := 1000; strings.Contains(s.output("dmsetup", "status", "vg1-pool-tpool"), " rw "); i++ {
 		if i == 1300 {
@@ -836,7 +841,7 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 			strings.Join(append(table[:4:4], id), " ")).Run() != nil {
 			break
 		}
-		// Each of these writes costs blocks of metadata, and hardly any data.
+		// Each of these writes uses blocks of metadata, and almost no data.
 		s.scatter("/dev/mapper/"+name, 16)
 		_ = exec.Command("/usr/sbin/dmsetup", "remove", "--retry", name).Run()
 	}
@@ -863,7 +868,7 @@ func (s *scene) output(program string, args ...string) string {
 	return string(out)
 }
 
-// scatter writes blocks all over a volume. That writes fail is what the test is about.
+// scatter writes blocks all over a volume. Writes may fail, because that is what the test checks.
 func (s *scene) scatter(volume string, blocks int64) {
 	s.Helper()
 	f, err := os.OpenFile(volume, os.O_WRONLY, 0)
@@ -875,12 +880,12 @@ func (s *scene) scatter(volume string, blocks int64) {
 	_ = f.Sync()
 }
 
-// crashingRunner ends the agent at the nth command that changes something: before it, in the middle, or right after it.
+// crashingRunner ends the agent at the nth changing command: before, during, or right after the command.
 type crashingRunner struct {
 	real interface {
 		Run(context.Context, string, ...string) ([]byte, error)
 	}
-	// next is the number of the command at which the agent is killed, of those that change something.
+	// next is the number of the changing command at which the agent is killed.
 	next  int
 	mode  string
 	count int
@@ -923,18 +928,18 @@ func changes(command string) bool {
 	}, command)
 }
 
-// killedEvery is how many commands lie between two kills of one life: as many lives kill the agent at each of them, and
-// what an agent does in peace after it came up is seen too.
+// killedEvery is the number of commands between two kills in one run. As many runs kill the agent at each command,
+// and also show what an undisturbed agent does after a restart.
 const killedEvery = 4
 
-// firstKills are the commands at which the agent is killed first, one of each life.
+// firstKills are the commands of the first kill, one for each run.
 var firstKills = []int{1, 2, 3, 4}
 
-// TestKilledAtEveryCommand goes through the life of a thin class again and again, and kills the agent at every fourth
-// command of LVM that changes something, beginning with the first, the second, the third and the fourth. A new agent
-// must always come to the same end.
+// TestKilledAtEveryCommand runs the life cycle of a thin class repeatedly, and kills the agent at every fourth
+// changing LVM command, starting with the first, the second, the third and the fourth. A new agent must always reach
+// the same result.
 func TestKilledAtEveryCommand(t *testing.T) {
-	// A kill before a command is one after the command that went before.
+	// A kill before a command is the same as a kill after the previous one.
 	for _, mode := range []string{"after", "in the middle of"} {
 		var all []string
 		lives := lane.Rotate(firstKills...)
@@ -952,7 +957,7 @@ func TestKilledAtEveryCommand(t *testing.T) {
 	}
 }
 
-// lifeWithCrashes makes, extends, shrinks and removes a device class. It returns where the agent was killed.
+// lifeWithCrashes creates, extends, shrinks and removes a device class. It returns where the agent was killed.
 func lifeWithCrashes(t *testing.T, first int, mode string) []string {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		spec := thinOf(60)
@@ -983,7 +988,7 @@ func lifeWithCrashes(t *testing.T, first int, mode string) []string {
 		spec.DeviceRequests = []v1alpha1.DeviceRequest{{Node: nodeName, Device: s.disks[2],
 			Action: v1alpha1.DeviceActionRemove}}
 	})
-	// The pool fills 60 % of three devices, so its part on the third has room on the others.
+	// The pool uses 60 % of three devices, so its extents on the third fit on the others.
 	step("two devices", func(e v1alpha1.VGStatus) bool { return isReady(e) && len(e.Devices) == 2 })
 	s.remove()
 	deadline := time.Now().Add(3 * time.Minute)
@@ -1008,7 +1013,7 @@ func lifeWithCrashes(t *testing.T, first int, mode string) []string {
 	return c.said
 }
 
-// contents are what a disk can carry, each made by a program of the node or by its first bytes.
+// contents are types of content of a disk, each created by a program of the node or by its first bytes.
 var contents = map[string]func(s *scene, disk string){
 	"ext4": func(s *scene, disk string) { s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk) },
 	"swap": func(s *scene, disk string) { s.sh("/usr/sbin/mkswap", disk) },
@@ -1038,8 +1043,8 @@ func (s *scene) writeAt(disk string, offset int64, data []byte) {
 	s.sh("/usr/bin/udevadm", "trigger", "--settle", kernelName(disk))
 }
 
-// TestSceneDiskWithContent names a disk that carries something: without consent not a byte of it changes; with it, it
-// is wiped once, saved before, and used; and what somebody puts there later is left alone again.
+// TestSceneDiskWithContent names a disk with content. Without consent, no byte changes. With consent, the disk is
+// backed up, wiped once and used. Content that is written later is not wiped.
 func TestSceneDiskWithContent(t *testing.T) {
 	for _, name := range lane.Rotate(slices.Sorted(maps.Keys(contents))...) {
 		put := contents[name]
@@ -1078,7 +1083,7 @@ func TestSceneDiskWithContent(t *testing.T) {
 				t.Errorf("nothing was saved in %s: %v", e.WipedDevices[0].Backup, err)
 			}
 
-			// Somebody takes the disk for something else, and the agent starts again.
+			// The disk is used for something else, and the agent restarts.
 			s.sh("/usr/sbin/lvm", "vgremove", "--yes", "vg1")
 			s.sh("/usr/sbin/lvm", "pvremove", disk)
 			s.sh("/usr/sbin/mkfs.ext4", "-q", "-F", disk)
@@ -1097,7 +1102,8 @@ func TestSceneDiskWithContent(t *testing.T) {
 	}
 }
 
-// TestSceneNodeIsRegisteredAnew is the case in which another operator wipes live data: its record goes with the Node.
+// TestSceneNodeIsRegisteredAnew recreates the node status and deletes the agent's files, as after a reinstallation of
+// the node. The volume group on the disk must not be wiped, although no record of the first wipe is left.
 func TestSceneNodeIsRegisteredAnew(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		yes := true
@@ -1114,7 +1120,7 @@ func TestSceneNodeIsRegisteredAnew(t *testing.T) {
 	s.ok(s.client.Delete(s.Context(), status))
 	status.ResourceVersion = ""
 	s.ok(s.client.Create(s.Context(), status))
-	// The node is installed again: what the agent had noted is gone too.
+	// The node is reinstalled, so the agent's files are lost too.
 	files, err := os.ReadDir(s.dir)
 	s.ok(err)
 	for _, f := range files {

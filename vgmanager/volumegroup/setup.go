@@ -27,21 +27,21 @@ import (
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("volumegroup").
-		// Finalizers of other nodes change the object without changing the generation; a deletion changes it.
+		// Finalizers of other nodes do not change the generation of the object. A deletion does.
 		For(&v1alpha1.LVMVolumeGroup{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&v1alpha1.LVMVolumeGroupNodeStatus{}, handler.EnqueueRequestsFromMapFunc(r.all),
 			builder.WithPredicates(r.partsChanged())).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.all), builder.WithPredicates(r.ownNodeChanged())).
 		WatchesRawSource(source.Channel(r.wake.events, handler.EnqueueRequestsFromMapFunc(r.all))).
-		// One at a time, since LVM is one.
+		// One at a time, because LVM is shared by all groups.
 		WithOptions(controller.Options{MaxConcurrentReconciles: 1}).
 		Complete(r)
 }
 
-// waker lets others ask for a new look at the node.
+// waker requests a new observation of the node.
 type waker struct {
 	events chan event.GenericEvent
-	// last is the time of the last call, in nanoseconds of Unix time.
+	// last is the time of the last request, in nanoseconds of Unix time.
 	last *atomic.Int64
 }
 
@@ -49,27 +49,28 @@ func newWaker() waker {
 	return waker{events: make(chan event.GenericEvent, 1), last: &atomic.Int64{}}
 }
 
-// age is how old a look may be that includes what the last call was about.
+// age returns the maximum age of an observation that includes the cause of the last request.
 func (w waker) age(now time.Time) time.Duration {
 	return max(0, now.Sub(time.Unix(0, w.last.Load())))
 }
 
-// Wake asks for a new look at the node: a device came or went, or its health changed. It never blocks.
+// Wake requests a new observation of the node, after a device was added or removed or its health changed. It never
+// blocks.
 func (r *Reconciler) Wake() {
 	r.wake.last.Store(r.now().UnixNano())
 	select {
 	case r.wake.events <- event.GenericEvent{Object: &v1alpha1.LVMVolumeGroupNodeStatus{}}:
 	default:
-		// One is waiting already, and it will manage this moment.
+		// A pending request also covers this one.
 	}
 }
 
-// all returns every LVMVolumeGroup, since each may be for this node, and those that this node is a member of: one may
-// be gone.
+// all returns every LVMVolumeGroup, because each may apply to this node. It also returns the classes that this node
+// is a member of, because their LVMVolumeGroup may no longer exist.
 func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Request {
 	list := &v1alpha1.LVMVolumeGroupList{}
 	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
-		// The list is read from the cache; what it misses comes with the resync.
+		// The list is from the cache. The resync corrects what is missing.
 		return nil
 	}
 	names := sets.New[string]()
@@ -87,7 +88,7 @@ func (r *Reconciler) all(ctx context.Context, _ client.Object) []reconcile.Reque
 	return requests
 }
 
-// classesOf are the names of the device classes that a node is a member of.
+// classesOf returns the names of the device classes that a node is a member of.
 func classesOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) []string {
 	var names []string
 	for _, entry := range nodeStatus.Status.NodeStatus {
@@ -96,8 +97,7 @@ func classesOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus) []string {
 	return names
 }
 
-// partsChanged lets pass that the operator made the node status of this node, and that the node is a member of another
-// device class.
+// partsChanged accepts the creation of the node status of this node, and changes of its memberships.
 func (r *Reconciler) partsChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return e.Object.GetName() == r.Node },
@@ -111,7 +111,7 @@ func (r *Reconciler) partsChanged() predicate.Predicate {
 	}
 }
 
-// ownNodeChanged lets pass that a nodeSelector may match now, or that a taint came or went.
+// ownNodeChanged accepts changes of labels, which a nodeSelector may match, and of taints.
 func (r *Reconciler) ownNodeChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },

@@ -13,13 +13,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// TestLabADiskThatHangsHoldsUpNobody has a disk whose reads do not end before the agent starts, as with multipath and
-// queue_if_no_path, and that nobody uses.
+// TestLabADiskThatHangsHoldsUpNobody has an unused disk whose reads do not end when the agent starts, as with
+// multipath and queue_if_no_path.
 func TestLabADiskThatHangsHoldsUpNobody(t *testing.T) {
 	l := newLabBench(t, func(disks []string) v1alpha1.LVMVolumeGroupSpec {
 		return selectingDisks([]string{disks[1]}, v1alpha1.LVMVolumeGroupSpec{})
 	})
-	// The mapping itself is not suspended: what is below it is.
+	// The mapping itself is not suspended, but the device below it is.
 	l.sh("/usr/sbin/dmsetup", "create", "lower", "--table", fmt.Sprintf("0 200000 linear %s 0", l.disks[0]))
 	l.sh("/usr/sbin/dmsetup", "create", "dead", "--table", "0 200000 linear /dev/mapper/lower 0")
 	l.sh("/usr/bin/udevadm", "settle")
@@ -37,7 +37,7 @@ func TestLabADiskThatHangsHoldsUpNobody(t *testing.T) {
 	if len(entry.Devices) != 1 || entry.Devices[0] != l.disks[1] || entry.Status != v1alpha1.VGStatusReady {
 		t.Errorf("got %s, %v", entry.Status, entry.Devices)
 	}
-	// Volumes are made, and the group is seen, while it hangs.
+	// Volumes are created and the group is observed while the disk hangs.
 	l.inTime(30*time.Second, "a volume", func() {
 		_, err := l.engine.CreateLV(t.Context(),
 			&proto.CreateLVRequest{Name: "a", DeviceClass: "vg1", SizeBytes: 16 << 20})
@@ -45,7 +45,7 @@ func TestLabADiskThatHangsHoldsUpNobody(t *testing.T) {
 		_, err = l.engine.RemoveLV(t.Context(), &proto.RemoveLVRequest{Name: "a", DeviceClass: "vg1"})
 		l.ok(err)
 	})
-	// To grow the group takes LVM's global lock, which a report that hangs would hold.
+	// Extending the group requires LVM's global lock, which a report that hangs would hold.
 	l.inTime(time.Minute, "another device", func() {
 		object := l.object()
 		object.Spec.DeviceSelector.Paths = append(object.Spec.DeviceSelector.Paths, v1alpha1.DevicePath(l.disks[2]))
@@ -62,7 +62,7 @@ func TestLabADiskThatHangsHoldsUpNobody(t *testing.T) {
 	l.inTime(time.Minute, "the removal", l.cleanUp)
 }
 
-// inTime fails the test if f takes longer.
+// inTime fails the test if f takes longer than limit.
 func (l *labBench) inTime(limit time.Duration, what string, f func()) {
 	l.Helper()
 	done := make(chan struct{})

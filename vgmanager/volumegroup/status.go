@@ -18,7 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// entryOf returns the entry of a volume group in a node status; one with only the name if there is none.
+// entryOf returns the entry of a volume group in a node status. If there is none, the result only has the name.
 func entryOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) v1alpha1.VGStatus {
 	for _, entry := range nodeStatus.Status.NodeStatus {
 		if entry.Name == name {
@@ -28,10 +28,10 @@ func entryOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) v1alpha
 	return v1alpha1.VGStatus{Name: name}
 }
 
-// newEntry is the status after a look at the node, whether the change that it led to went well or not.
+// newEntry returns the status after an observation of the node, even if the change failed.
 func newEntry(w Wanted, o outcome, before v1alpha1.VGStatus) v1alpha1.VGStatus {
 	if o.blind {
-		// Nothing is known, so what was known stays, marked as such by state and reason.
+		// The last known state stays. State and reason show that it is outdated.
 		before.Status, before.Reason, before.ObservedGeneration = failed(len(before.Devices) > 0),
 			o.err.Error(), w.Generation
 		before.Conditions = unknownConditions(before.Conditions, w.Generation, o.err)
@@ -62,7 +62,7 @@ func newEntry(w Wanted, o outcome, before v1alpha1.VGStatus) v1alpha1.VGStatus {
 	return entry
 }
 
-// keepLost keeps what was known about a volume group that is no longer there.
+// keepLost keeps the last known state of a missing volume group.
 func keepLost(entry *v1alpha1.VGStatus, w Wanted, o outcome, before v1alpha1.VGStatus) {
 	entry.UUID, entry.Size, entry.PhysicalVolumes = before.UUID, before.Size, slices.Clone(before.PhysicalVolumes)
 	for i := range entry.PhysicalVolumes {
@@ -76,7 +76,7 @@ func keepLost(entry *v1alpha1.VGStatus, w Wanted, o outcome, before v1alpha1.VGS
 	entry.Conditions = newConditions(w, o.plan, before.Conditions)
 }
 
-// failed is the state of something that is wrong: a volume group that exists serves its volumes still.
+// failed returns the state for a problem. A volume group that exists still provides its volumes.
 func failed(exists bool) v1alpha1.VGState {
 	if exists {
 		return v1alpha1.VGStatusDegraded
@@ -84,7 +84,7 @@ func failed(exists bool) v1alpha1.VGState {
 	return v1alpha1.VGStatusFailed
 }
 
-// healthConditions are the conditions of a device class' volume group.
+// healthConditions returns the condition types of a device class' volume group.
 func healthConditions(w Wanted) []string {
 	types := []string{v1alpha1.ConditionDevicesHealthy, v1alpha1.ConditionVolumesHealthy}
 	if w.Spec.ThinPoolConfig != nil {
@@ -96,7 +96,8 @@ func healthConditions(w Wanted) []string {
 	return types
 }
 
-// newConditions turns the problems into conditions. The time of a condition moves only with its status.
+// newConditions converts the problems into conditions. The transition time of a condition changes only with its
+// status.
 func newConditions(w Wanted, p Plan, before []metav1.Condition) []metav1.Condition {
 	var conditions []metav1.Condition
 	for _, kind := range healthConditions(w) {
@@ -123,10 +124,10 @@ func newConditions(w Wanted, p Plan, before []metav1.Condition) []metav1.Conditi
 	return conditions
 }
 
-// maxConditionMessage is less than what a condition may have (metav1.Condition, 32,768 bytes): it is to be read.
+// maxConditionMessage is below the limit of a condition (metav1.Condition, 32,768 bytes), to keep messages readable.
 const maxConditionMessage = 4096
 
-// unknownConditions are those of a node that could not be looked at.
+// unknownConditions returns the conditions of a node that could not be observed.
 func unknownConditions(before []metav1.Condition, generation int64, err error) []metav1.Condition {
 	conditions := slices.Clone(before)
 	for _, old := range before {
@@ -165,7 +166,7 @@ func addGroup(entry *v1alpha1.VGStatus, w Wanted, o outcome, vg *lvm.VG) {
 	}
 }
 
-// physicalVolumes are the devices of the group in detail.
+// physicalVolumes returns the physical volumes of the group for the status.
 func physicalVolumes(o outcome, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
 	var list []v1alpha1.PhysicalVolumeStatus
 	for _, pv := range vg.PVs {
@@ -198,7 +199,8 @@ func physicalVolume(o outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
 	return status
 }
 
-// pathOf is the path by which a physical volume was chosen. It stays the first that was, as long as somebody names it.
+// pathOf returns the path by which a physical volume was selected. It returns the previous path while that path leads
+// to the physical volume, and if no path leads to it. Otherwise it returns the first path that does.
 func pathOf(s Seen, pv lvm.PV, before string) string {
 	number := numberOf(pv)
 	found := ""
@@ -222,7 +224,7 @@ func quantity(b lvm.Bytes) *resource.Quantity {
 	return resource.NewQuantity(int64(b), resource.BinarySI)
 }
 
-// wholePercent rounds up, so that 99.2 is not taken for a pool with room.
+// wholePercent rounds up, so that a usage of 99.2 is reported as 100.
 func wholePercent(p *float64) int32 {
 	if p == nil {
 		return 0
@@ -230,8 +232,7 @@ func wholePercent(p *float64) int32 {
 	return int32(math.Ceil(*p))
 }
 
-// writeEntry writes the entry of a volume group if it differs from what is there, and returns what was there and what
-// is.
+// writeEntry writes the entry of a volume group if it changed, and returns the previous and the new entry.
 func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted,
 	o outcome) (before, after v1alpha1.VGStatus, err error) {
 	err = r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
@@ -243,7 +244,7 @@ func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVol
 	return before, after, err
 }
 
-// addOrphans puts what has no counterpart into an entry, bounded.
+// addOrphans adds at most MaxOrphans orphans to an entry.
 func (r *Reconciler) addOrphans(entry *v1alpha1.VGStatus) {
 	if r.Orphans == nil {
 		return
@@ -253,7 +254,7 @@ func (r *Reconciler) addOrphans(entry *v1alpha1.VGStatus) {
 	entry.Orphans = orphans[:min(len(orphans), v1alpha1.MaxOrphans)]
 }
 
-// replaceEntry writes an entry, whatever it was before; nil removes it.
+// replaceEntry replaces an entry. nil removes it.
 func (r *Reconciler) replaceEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string,
 	entry *v1alpha1.VGStatus) error {
 	return r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
@@ -274,11 +275,12 @@ func sorted(entries []v1alpha1.VGStatus) []v1alpha1.VGStatus {
 	return entries
 }
 
-// patchTries is how often an entry is written over a status that somebody else has just written.
+// patchTries is the maximum number of attempts to write an entry after a conflict.
 const patchTries = 4
 
-// patchEntries holds the optimistic lock: the list of devices is in the same object, and the operator changes its
-// metadata. What another wrote in between is read from the API server, since the cache may take a moment to have it.
+// patchEntries uses the optimistic lock, because the list of devices is in the same object and the operator changes
+// its metadata. After a conflict it reads the object from the API server, because the cache may not have the change
+// yet.
 func (r *Reconciler) patchEntries(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus,
 	change func(*v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus) error {
 	for try := 1; ; try++ {
@@ -294,7 +296,7 @@ func (r *Reconciler) patchEntries(ctx context.Context, nodeStatus *v1alpha1.LVMV
 		}
 		latest := &v1alpha1.LVMVolumeGroupNodeStatus{}
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(nodeStatus), latest); err != nil {
-			return client.IgnoreNotFound(err) // The operator removed it: there is nobody to tell.
+			return client.IgnoreNotFound(err) // the operator deleted the node status
 		}
 		nodeStatus = latest
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// TestLabALongThinCheckIsNotEnded activates a pool whose thin_check takes longer than a call, three minutes, and works
-// in another volume group meanwhile.
+// TestLabALongThinCheckIsNotEnded activates a pool whose thin_check takes three minutes, longer than a call, and uses
+// another volume group meanwhile.
 func TestLabALongThinCheckIsNotEnded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes three minutes")
@@ -46,7 +46,7 @@ func TestLabALongThinCheckIsNotEnded(t *testing.T) {
 	}
 	l := lvm.New(&checking{Runner: host.NewLocal(), program: program})
 
-	// Reports go on before the call has ended, too.
+	// Reports continue before the call has ended, too.
 	during := make(chan error, 1)
 	time.AfterFunc(30*time.Second, func() {
 		_, err := l.Report(context.Background())
@@ -94,7 +94,7 @@ func TestLabALongThinCheckIsNotEnded(t *testing.T) {
 	}
 }
 
-// checking has LVM run another thin_check when it activates vg1.
+// checking makes LVM run another thin_check when it activates vg1.
 type checking struct {
 	host.Runner
 	program string

@@ -14,11 +14,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 )
 
-// Wanted is what a LVMVolumeGroup asks of this node.
+// Wanted is the desired state of a LVMVolumeGroup on this node.
 type Wanted struct {
-	// Name of the device class and of its volume group.
+	// Name is the name of the device class and of its volume group.
 	Name string
-	// UID of the LVMVolumeGroup: a new object of the same name is a new consent.
+	// UID is the UID of the LVMVolumeGroup. Consent to wipe is valid for one UID: a recreated object is a new
+	// consent.
 	UID types.UID
 	// Node is the name of this node, for messages and tags.
 	Node string
@@ -26,26 +27,25 @@ type Wanted struct {
 	Cluster    string
 	Generation int64
 	Spec       v1alpha1.LVMVolumeGroupSpec
-	// Selectors are those that hold on this node. With none, every unused device is meant.
+	// Selectors are the selectors that apply to this node. If empty, every unused device is selected.
 	Selectors []v1alpha1.DeviceSelector
 	// Others are the other device classes of this node.
 	Others []Other
-	// WipedBefore: another version of the product has already wiped for this device class on this node.
+	// WipedBefore: another version of the product already wiped devices for this device class on this node.
 	WipedBefore bool
-	// Deleting: the volume group is to be removed from the node.
+	// Deleting: the volume group must be removed from the node.
 	Deleting bool
-	// Leaving: the device class no longer selects the node. What is in the volume group stays, and nothing new
-	// comes in.
+	// Leaving: the device class no longer selects the node. Existing volumes stay, and no new ones are created.
 	Leaving bool
-	// Taint of the node that is not tolerated; "" if there is none. It keeps a new volume group away.
+	// Taint is a taint of the node that is not tolerated, or "". It prevents a new volume group.
 	Taint string
 }
 
-// WipedAnnotationPrefix begins the annotation by which other versions note, on a LVMVolumeGroup, that they wiped its
-// devices on a node.
+// WipedAnnotationPrefix is the prefix of the annotation with which other versions record, on a LVMVolumeGroup, that
+// they wiped its devices on a node.
 const WipedAnnotationPrefix = "wiped.devices.lvms.openshift.io/"
 
-// NewWanted is what a LVMVolumeGroup asks of a node, beside all LVMVolumeGroups that there are.
+// NewWanted returns the desired state of a LVMVolumeGroup on a node. all are the existing LVMVolumeGroups.
 func NewWanted(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, node *corev1.Node,
 	cluster string) (Wanted, error) {
 	w := Wanted{
@@ -75,13 +75,13 @@ func NewWanted(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, n
 	return w, nil
 }
 
-// Other is another device class of this node, as far as it may want the same devices.
+// Other is another device class of this node that may select the same devices.
 type Other struct {
 	Name      string
 	Selectors []v1alpha1.DeviceSelector
 }
 
-// Applies tells whether a LVMVolumeGroup is for a node, and which of its selectors hold there.
+// Applies returns whether a LVMVolumeGroup applies to a node, and its selectors for that node.
 func Applies(spec *v1alpha1.LVMVolumeGroupSpec, node *corev1.Node) ([]v1alpha1.DeviceSelector, bool, error) {
 	selected, err := matches(spec.NodeSelector, node)
 	if err != nil || !selected {
@@ -114,14 +114,14 @@ func matches(selector *corev1.NodeSelector, node *corev1.Node) (bool, error) {
 	return parsed.Match(node), nil
 }
 
-// namesDevices tells whether a selector has paths. One without chooses among all devices by property.
+// namesDevices returns true if a selector has paths. A selector without paths selects devices by their properties.
 func namesDevices(s *v1alpha1.DeviceSelector) bool { return len(s.Paths)+len(s.OptionalPaths) > 0 }
 
 func mayWipe(s *v1alpha1.DeviceSelector) bool {
 	return s.ForceWipeDevicesAndDestroyAllData != nil && *s.ForceWipeDevicesAndDestroyAllData
 }
 
-// discovers tells whether selectors can take devices that nobody named.
+// discovers returns true if the selectors can select devices that are not named.
 func discovers(selectors []v1alpha1.DeviceSelector) bool {
 	for i := range selectors {
 		if !namesDevices(&selectors[i]) {
@@ -131,7 +131,7 @@ func discovers(selectors []v1alpha1.DeviceSelector) bool {
 	return len(selectors) == 0
 }
 
-// finds tells whether selectors take a device that they find.
+// finds returns true if the selectors select a device by its properties.
 func finds(selectors []v1alpha1.DeviceSelector, d device.Device) bool {
 	for i := range selectors {
 		if !namesDevices(&selectors[i]) && len(mismatches(&selectors[i], d)) == 0 {
@@ -141,7 +141,7 @@ func finds(selectors []v1alpha1.DeviceSelector, d device.Device) bool {
 	return len(selectors) == 0
 }
 
-// allowsRemovable tells whether one of the selectors that find the device takes removable ones.
+// allowsRemovable returns true if a selector that finds the device accepts removable devices.
 func allowsRemovable(selectors []v1alpha1.DeviceSelector, d device.Device) bool {
 	for i := range selectors {
 		if !namesDevices(&selectors[i]) && selectors[i].Removable && len(mismatches(&selectors[i], d)) == 0 {
@@ -151,7 +151,7 @@ func allowsRemovable(selectors []v1alpha1.DeviceSelector, d device.Device) bool 
 	return false
 }
 
-// mismatches returns what a device lacks of the properties that a selector asks for.
+// mismatches returns the properties of a device that do not match a selector.
 func mismatches(s *v1alpha1.DeviceSelector, d device.Device) []string {
 	var list []string
 	lacks := func(wrong bool, format string, args ...any) {
@@ -169,7 +169,8 @@ func mismatches(s *v1alpha1.DeviceSelector, d device.Device) []string {
 	return list
 }
 
-// oneOf compares without regard to case; a pattern may end in *. An empty list leaves the property open.
+// oneOf returns true if value matches a pattern, ignoring case. A pattern can end in *. An empty list matches every
+// value.
 func oneOf(patterns []v1alpha1.DeviceProperty, value string) bool {
 	if len(patterns) == 0 {
 		return true
@@ -185,7 +186,7 @@ func oneOf(patterns []v1alpha1.DeviceProperty, value string) bool {
 	return false
 }
 
-// writtenPaths are all paths of selectors, cleaned.
+// writtenPaths returns all paths of selectors, cleaned.
 func writtenPaths(selectors []v1alpha1.DeviceSelector) map[string]bool {
 	written := map[string]bool{}
 	for i := range selectors {

@@ -23,20 +23,19 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// wipeRecord is what is known on the node about the wipe of one disk for one device class. It is written before the
-// disk is.
+// wipeRecord records on the node the wipe of one disk for one device class. It is written before the wipe starts.
 type wipeRecord struct {
-	// Class is the UID of the LVMVolumeGroup: the consent.
+	// Class is the UID of the LVMVolumeGroup with the consent.
 	Class string `json:"class"`
 	// ID is the identity of the disk.
 	ID string `json:"id"`
-	// Name, Found and Backup are for people.
+	// Name, Found and Backup are information for users.
 	Name   string    `json:"name"`
 	Found  []string  `json:"found,omitempty"`
 	Backup string    `json:"backup,omitempty"`
 	Time   time.Time `json:"time"`
-	// Done: the disk was wiped. A record that is not done is one that a crash left: what it found may be wiped, nothing
-	// else.
+	// Done: the disk was wiped. If it is false, the agent crashed during the wipe. A retry may wipe only the
+	// signatures in the record.
 	Done bool `json:"done"`
 }
 
@@ -60,7 +59,7 @@ func (r wipeRecords) read(class string) ([]wipeRecord, error) {
 	return records, nil
 }
 
-// put adds a record, or replaces the one of the same consent and disk.
+// put adds a record, or replaces the record of the same consent and disk.
 func (r wipeRecords) put(class string, record wipeRecord) error {
 	records, err := r.read(class)
 	if err != nil {
@@ -80,7 +79,7 @@ func (r wipeRecords) put(class string, record wipeRecord) error {
 	return nil
 }
 
-// forget is for a device class that is gone: the next of its name is another consent.
+// forget deletes the records of a deleted device class. A new class with the same name is another consent.
 func (r wipeRecords) forget(class string) error {
 	if err := os.Remove(r.path(class)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("forget the wipes of device class %s: %w", class, err)
@@ -88,8 +87,8 @@ func (r wipeRecords) forget(class string) error {
 	return nil
 }
 
-// wipeKey is by what a disk is known to have been wiped. What a wipe destroys is no identity here: a disk without a
-// serial number is known by the path that names it, so that at most too little is wiped.
+// wipeKey returns the key of a disk for wipe records. It does not use an identity that a wipe destroys. A disk
+// without a WWN or serial number is identified by the path that names it, so that an error can only prevent a wipe.
 func wipeKey(s Seen, target wipeTarget) string {
 	if id := s.Identities[target.Device.Number]; strings.HasPrefix(id, "wwn:") || strings.HasPrefix(id, "serial:") {
 		return id
@@ -97,7 +96,7 @@ func wipeKey(s Seen, target wipeTarget) string {
 	return "path:" + target.Path
 }
 
-// wipeRefusal tells why a device that may be wiped by its selector is not, or "".
+// wipeRefusal returns why a device is not wiped although its selector allows it, or "".
 func wipeRefusal(w Wanted, s Seen, target wipeTarget) string {
 	if w.WipedBefore {
 		return "devices of this device class were wiped on this node by an earlier version already; nothing is wiped " +
@@ -120,10 +119,11 @@ func wipeRefusal(w Wanted, s Seen, target wipeTarget) string {
 	return ""
 }
 
-// unresolvedPV is said of a physical volume that belongs to a volume group nobody knows.
+// unresolvedPV is the reason for a physical volume whose volume group is not known.
 const unresolvedPV = "it is a physical volume, and LVM cannot tell which volume group it belongs to"
 
-// protectedOn tells why a device is not wiped because of a physical volume on it or on one of its partitions, or "".
+// protectedOn returns why a device is not wiped because of a physical volume on it or on one of its partitions, or
+// "".
 func protectedOn(w Wanted, s Seen, d device.Device) string {
 	pvs := PhysicalVolumes(s.Report)
 	for _, part := range s.Devices {
@@ -143,7 +143,7 @@ func protectedOn(w Wanted, s Seen, d device.Device) string {
 	return ""
 }
 
-// protected tells why a physical volume that LVM lists is not wiped, or "".
+// protected returns why a physical volume that LVM lists is not wiped, or "".
 func protected(w Wanted, report *lvm.Report, pv device.PV) string {
 	if pv.Group == "" {
 		if pv.InUse {
@@ -158,7 +158,7 @@ func protected(w Wanted, report *lvm.Report, pv device.PV) string {
 	return protectedGroup(w, pv.Group, vg.Tags)
 }
 
-// protectedLabel tells why a physical volume is not wiped, as its own device shows it, or "".
+// protectedLabel returns why a physical volume is not wiped according to the label on its device, or "".
 func protectedLabel(w Wanted, pv lvm.LabeledPV) string {
 	switch {
 	case pv.Unresolved:
@@ -169,8 +169,8 @@ func protectedLabel(w Wanted, pv lvm.LabeledPV) string {
 	return protectedGroup(w, pv.VGName, pv.VGTags)
 }
 
-// protectedGroup tells why the physical volumes of a volume group are not wiped: it is of this product, of this node or
-// from elsewhere.
+// protectedGroup returns why the physical volumes of a volume group are not wiped, or "". The volume groups of this
+// product are protected, from this and from other nodes, and so is a group with the name of the device class.
 func protectedGroup(w Wanted, name string, tags []string) string {
 	switch {
 	case isOfProduct(tags):
@@ -182,14 +182,14 @@ func protectedGroup(w Wanted, name string, tags []string) string {
 	return ""
 }
 
-// isOfProduct tells whether a volume group with these tags belongs to this product, in whichever cluster.
+// isOfProduct returns true if a volume group with these tags belongs to this product, in any cluster.
 func isOfProduct(tags []string) bool {
 	return slices.ContainsFunc(tags, func(tag string) bool {
 		return tag == v1alpha1.OwnerTag || strings.HasPrefix(tag, v1alpha1.ClusterTagPrefix)
 	})
 }
 
-// carried reads a device itself right before it is wiped.
+// carried returns a function that reads a device right before it is wiped.
 func (r *Reconciler) carried(w Wanted) func(context.Context, device.Device, bool) (string, error) {
 	return func(ctx context.Context, d device.Device, labeled bool) (string, error) {
 		pvs, err := r.LVM.ReadLabels(ctx, d.Name)
@@ -223,8 +223,7 @@ func isSubset(list, of []string) bool {
 	return !slices.ContainsFunc(list, func(e string) bool { return !slices.Contains(of, e) })
 }
 
-// wipe destroys what is on one device. The record is written first, and the device looks at itself again in the same
-// call.
+// wipe destroys the signatures on one device. It writes the record first. Device.Wipe checks the device again.
 func (r *Reconciler) wipe(ctx context.Context, w Wanted, s Seen, target wipeTarget) error {
 	key := wipeKey(s, target)
 	if err := r.notWipedElsewhere(ctx, w, key); err != nil {
@@ -272,7 +271,8 @@ func describeAll(signatures []device.Signature) []string {
 	return list
 }
 
-// notWipedElsewhere asks the record that outlives the Node: a machine that was installed again has no file of its own.
+// notWipedElsewhere checks the record that outlives the Node object, because a reinstalled machine does not have the
+// files.
 func (r *Reconciler) notWipedElsewhere(ctx context.Context, w Wanted, key string) error {
 	records := &corev1.ConfigMap{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: v1alpha1.WipedDevicesConfigMap}, records)
@@ -297,7 +297,7 @@ func (r *Reconciler) notWipedElsewhere(ctx context.Context, w Wanted, key string
 		"is wiped a second time: if that is meant, wipe it by hand", key, w.Node, w.Name)
 }
 
-// wipedDevices are the records as the status has them.
+// wipedDevices returns the records for the status.
 func wipedDevices(w Wanted, s Seen) []v1alpha1.WipedDevice {
 	var list []v1alpha1.WipedDevice
 	for _, record := range s.Wiped {

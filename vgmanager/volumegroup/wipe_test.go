@@ -27,7 +27,7 @@ func forced(paths ...string) v1alpha1.LVMVolumeGroupSpec {
 	return v1alpha1.LVMVolumeGroupSpec{DeviceSelector: s}
 }
 
-// written is a disk with a file system.
+// written returns a disk with a file system.
 func written(letter string) device.Device {
 	d := disk(letter)
 	d.Signature = "ext4"
@@ -106,7 +106,7 @@ func TestPlanOfWipes(t *testing.T) {
 	}
 }
 
-// wipeBench is a node whose first disk carries a file system and may be wiped.
+// wipeBench is a node whose first disk has a file system and may be wiped.
 func wipeBench(t *testing.T) *bench {
 	b := newBench(t, forced("/dev/sdb"))
 	b.devices.list[0].Signature = "ext4"
@@ -132,8 +132,8 @@ func TestWipeIsDoneOnceAndRecorded(t *testing.T) {
 	}
 }
 
-// TestWipeAfterTheNodeWasRegisteredAnew is the case in which another operator loses data: its record goes with the
-// Node.
+// TestWipeAfterTheNodeWasRegisteredAnew recreates the node status. The record on the node must prevent a second wipe,
+// so that new data stays.
 func TestWipeAfterTheNodeWasRegisteredAnew(t *testing.T) {
 	b := wipeBench(t)
 	b.settle()
@@ -141,7 +141,7 @@ func TestWipeAfterTheNodeWasRegisteredAnew(t *testing.T) {
 	b.ok(b.client.Delete(b.Context(), status))
 	status.ResourceVersion = ""
 	b.ok(b.client.Create(b.Context(), status))
-	// Somebody used the disk for something else, outside of LVM.
+	// The disk is used for something else, without LVM.
 	b.ok(b.lvm.VGRemove(b.Context(), "vg1"))
 	b.ok(b.lvm.PVRemove(b.Context(), "/dev/sdb"))
 	b.devices.list[0].Signature = "xfs"
@@ -204,7 +204,7 @@ func TestWipeThatFailsIsTriedAgain(t *testing.T) {
 	b.wantState(v1alpha1.VGStatusReady)
 }
 
-// failingReader cannot read ConfigMaps.
+// failingReader returns an error for ConfigMaps.
 type failingReader struct{ client.Reader }
 
 func (f failingReader) Get(ctx context.Context, key client.ObjectKey, object client.Object,

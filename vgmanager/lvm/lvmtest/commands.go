@@ -71,7 +71,7 @@ func (f *Fake) join(g *group, name string, paths []string) {
 	}
 }
 
-// change begins a command on a volume group that LVM refuses while a disk is missing.
+// change starts a command that LVM rejects while the volume group misses a disk.
 func (f *Fake) change(command, vg string) (*group, error) {
 	g, err := f.changeIncomplete(command, vg)
 	if err != nil {
@@ -83,7 +83,7 @@ func (f *Fake) change(command, vg string) (*group, error) {
 	return g, nil
 }
 
-// changeIncomplete begins a command that LVM carries out while a disk is missing too.
+// changeIncomplete starts a command that LVM also runs while the volume group misses a disk.
 func (f *Fake) changeIncomplete(command, vg string) (*group, error) {
 	if err := f.begin(command, vg); err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (f *Fake) changeIncomplete(command, vg string) (*group, error) {
 	return g, nil
 }
 
-// changeWhole begins a command that is refused while a disk is missing whose loss nobody has accepted.
+// changeWhole starts a command that is refused while a disk is missing whose loss is not accepted.
 func (f *Fake) changeWhole(command, vg string) (*group, error) {
 	g, err := f.changeIncomplete(command, vg)
 	if err != nil {
@@ -141,7 +141,7 @@ func (f *Fake) VGChangeTags(_ context.Context, o lvm.VGTagOptions) error {
 	return nil
 }
 
-// retag returns tags sorted, as LVM reports them.
+// retag returns the new tags, sorted as in LVM's report.
 func retag(tags, add, remove []string) []string {
 	list := append(slices.Clone(tags), add...)
 	list = slices.DeleteFunc(list, func(t string) bool { return t == "" || slices.Contains(remove, t) })
@@ -183,7 +183,7 @@ func (f *Fake) drop(g *group, path string) {
 	g.disks = slices.DeleteFunc(g.disks, func(p string) bool { return p == path })
 }
 
-// VGReduceMissing implements lvm.LVM. A disk that comes back later still has its label and is of no group.
+// VGReduceMissing implements lvm.LVM. A disk that returns later still has its label and belongs to no group.
 func (f *Fake) VGReduceMissing(_ context.Context, vg string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -220,7 +220,7 @@ func (f *Fake) PVSetAllocatable(_ context.Context, o lvm.PVAllocatableOptions) e
 	return nil
 }
 
-// member begins a command on a physical volume of a group that is complete.
+// member starts a command on a physical volume of a group without missing disks.
 func (f *Fake) member(command, path string) (*disk, *group, error) {
 	d := f.disks[path]
 	if d == nil || d.detached || d.group == "" {
@@ -283,14 +283,14 @@ func (f *Fake) PVRemove(_ context.Context, path string) error {
 	return nil
 }
 
-// DevicesFileRemove implements lvm.LVM, for a node without devices file.
+// DevicesFileRemove implements lvm.LVM for a node without a devices file.
 func (f *Fake) DevicesFileRemove(_ context.Context, path string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.begin("DevicesFileRemove", path)
 }
 
-// DevicesFileAdd implements lvm.LVM, for a node with a devices file.
+// DevicesFileAdd implements lvm.LVM for a node with a devices file.
 func (f *Fake) DevicesFileAdd(_ context.Context, path string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

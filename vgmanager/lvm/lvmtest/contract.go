@@ -13,7 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// LVM is everything that lvm.LVM does.
+// LVM has all methods of lvm.LVM.
 type LVM interface {
 	Report(ctx context.Context) (*lvm.Report, error)
 	Recent(ctx context.Context, maxAge time.Duration) (*lvm.Report, error)
@@ -56,27 +56,27 @@ var (
 	_ LVM = (*Fake)(nil)
 )
 
-// Bench is what the contract runs on.
+// Bench is the environment in which the contract runs.
 type Bench struct {
 	LVM LVM
 	// Disks are the paths of three blank disks of at least 200 MiB.
 	Disks [3]string
-	// Sign writes a file system on a disk, Clear removes it.
+	// Sign writes a file system to a disk. Clear removes it.
 	Sign, Clear func(t *testing.T, disk string)
-	// The following are for ContractOfDevices only.
+	// The following fields are for ContractOfDevices only.
 
-	// Detach takes a disk away, Attach brings it back.
+	// Detach removes a disk. Attach adds it again.
 	Detach, Attach func(t *testing.T, disk string)
-	// Slow makes writing to a disk so slow that a move does not end, or fast again.
+	// Slow makes writes to a disk so slow that a move does not end, or fast again.
 	Slow func(t *testing.T, disk string, slow bool)
-	// Copied waits until all moves of the group are done, and all of its RAID volumes are in sync.
+	// Copied waits until all moves of the group are finished and all its RAID volumes are in sync.
 	Copied func(t *testing.T, group string)
 }
 
-// group is the volume group of the contract. It is removed at the end, and the disks are blank again.
+// contractGroup is the volume group of the contract. At the end it is removed and the disks are blank again.
 const contractGroup = "contract"
 
-// Contract is what callers rely on, step by step on one volume group. The steps need each other.
+// Contract checks what callers rely on, step by step on one volume group. The steps depend on each other.
 func Contract(t *testing.T, b Bench) {
 	runSteps(t, b, []contractStep{
 		{"what does not exist is not found", contractNotFound},
@@ -112,8 +112,8 @@ func want(t *testing.T, err, sentinel error) {
 	}
 }
 
-// wantNoPV is for a command on a device without a physical volume. LVM looks no further if it uses a devices file that
-// does not have the device.
+// wantNoPV checks the error of a command on a device without a physical volume. LVM returns another error if it uses
+// a devices file that does not have the device.
 func wantNoPV(t *testing.T, err error) {
 	t.Helper()
 	if !errors.Is(err, lvm.ErrNotFound) && !errors.Is(err, lvm.ErrUnusable) {
@@ -215,7 +215,7 @@ func contractLabels(t *testing.T, b Bench) {
 			t.Errorf("%v: %s", tt.devices, diff)
 		}
 	}
-	// A host without a devices file does not get one by that.
+	// This does not create a devices file on a host without one.
 	for range 2 {
 		if err := l.DevicesFileAdd(ctx, b.Disks[0]); err != nil && !errors.Is(err, lvm.ErrNotEnabled) {
 			t.Error(err)
@@ -325,7 +325,7 @@ func contractActivation(t *testing.T, b Bench) {
 	}
 }
 
-// contractView changes volumes of a group whose devices are named, and compares what is kept with a new report.
+// contractView changes volumes of a group with named devices, and compares the cached report with a new one.
 func contractView(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
@@ -372,8 +372,8 @@ func contractView(t *testing.T, b Bench) {
 	}
 }
 
-// essence is what of a group does not change by itself, without what LVM makes up: UUIDs and device numbers. udev has a
-// new volume open for a moment.
+// essence returns a group without values that change on their own or that LVM generates: UUIDs and device numbers. It
+// also clears the open flag, because udev briefly opens a new volume.
 func essence(vg *lvm.VG) lvm.VG {
 	e := *vg
 	e.LVs = slices.Clone(vg.LVs)
@@ -391,7 +391,7 @@ func essence(vg *lvm.VG) lvm.VG {
 	return e
 }
 
-// notOpen clears the sixth character of lv_attr (lvs(8)), which says that a device is open.
+// notOpen clears the sixth character of lv_attr (lvs(8)), which marks an open device.
 func notOpen(attr lvm.LVAttr) lvm.LVAttr {
 	const open = 5
 	if len(attr) <= open {

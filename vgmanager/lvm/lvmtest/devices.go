@@ -11,8 +11,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// ContractOfDevices is what callers rely on when devices are closed, emptied, lost and replaced, step by step on one
-// volume group. The steps need each other. The first disk is detached at the end.
+// ContractOfDevices checks what callers rely on when devices are cordoned, emptied, lost and replaced, step by step
+// on one volume group. The steps depend on each other. At the end, the first disk is detached.
 func ContractOfDevices(t *testing.T, b Bench) {
 	runSteps(t, b, []contractStep{
 		{"tags change and stay changed", contractTags},
@@ -98,7 +98,7 @@ func contractCordon(t *testing.T, b Bench) {
 	wantNoPV(t, l.PVSetAllocatable(ctx, lvm.PVAllocatableOptions{Device: b.Disks[2]}))
 }
 
-// contractAbort has on its first disk all that moves: a thick volume, and a pool with a volume.
+// contractAbort has everything that can be moved on its first disk: a thick volume, and a pool with a volume.
 func contractAbort(t *testing.T, b Bench) {
 	ctx := t.Context()
 	l := b.LVM
@@ -254,7 +254,7 @@ func contractRAID(t *testing.T, b Bench) {
 	ok(t, l.LVRepair(ctx, contractGroup, "mirror"))
 	want(t, l.LVRefresh(ctx, contractGroup, "nosuch"), lvm.ErrNotFound)
 	want(t, l.LVRepair(ctx, contractGroup, "nosuch"), lvm.ErrNotFound)
-	// Each image has a device to itself, so there is no place for either.
+	// Each image uses a device of its own, so there is no free device for either.
 	want(t, l.PVMoveStart(ctx, lvm.PVMoveOptions{VG: contractGroup, Source: b.Disks[0]}), lvm.ErrNoSpace)
 }
 
@@ -297,7 +297,7 @@ func contractReplace(t *testing.T, b Bench) {
 				lvm.VGExtendOptions{Name: contractGroup, Devices: b.Disks[2:]})
 		},
 	}
-	// These LVM would carry out, and write down that the disk is missing.
+	// LVM would run these commands and record the disk as missing.
 	for name, change := range commits {
 		for _, accepted := range [][]string{nil, {"another"}} {
 			l.AcceptLoss(contractGroup, accepted)

@@ -35,7 +35,7 @@ func (f *Fake) freeExtents(g *group, path string) int {
 	return free
 }
 
-// openDisks are the disks on which LVM puts new extents: of those that are named, or of all.
+// openDisks returns the disks on which LVM allocates new extents: of named, or of all if named is empty.
 func (f *Fake) openDisks(g *group, named []string) []string {
 	var open []string
 	for _, path := range g.disks {
@@ -47,7 +47,7 @@ func (f *Fake) openDisks(g *group, named []string) []string {
 	return open
 }
 
-// take gives a part more extents, from one disk after the other. Nothing is taken if they do not suffice.
+// take allocates extents for a part, from one disk after the other. If they are not sufficient, it allocates none.
 func (f *Fake) take(g *group, p *part, n int, disks []string) error {
 	taken := map[string]int{}
 	for _, path := range disks {
@@ -68,8 +68,8 @@ func (f *Fake) take(g *group, p *part, n int, disks []string) error {
 	return nil
 }
 
-// takeImages puts the images of a RAID volume, each with an extent of metadata, on one disk each: those with the most
-// free extents. LVM may also put an image on several, which the fake does not.
+// takeImages allocates each image of a RAID volume, with one extent of metadata, on a separate disk, starting with
+// the disks with the most free extents. LVM can also use several disks for an image, but the fake does not.
 func (f *Fake) takeImages(g *group, v *volume, layout lvm.Layout, size int, named []string) error {
 	disks := f.openDisks(g, named)
 	slices.SortStableFunc(disks, func(a, b string) int { return f.freeExtents(g, b) - f.freeExtents(g, a) })

@@ -1,4 +1,4 @@
-// Package lvmtest has LVM in memory for tests, and the contract that it and the real LVM fulfill.
+// Package lvmtest has an in-memory LVM for tests, and the contract that it and the real LVM fulfill.
 package lvmtest
 
 import (
@@ -16,8 +16,8 @@ import (
 // ExtentSize is LVM's default.
 const ExtentSize lvm.Bytes = 4 << 20
 
-// Fake is LVM in memory. It fulfills Contract; the exported functions beside LVM's own change what is under LVM: disks
-// that come, go and break, and data that is copied. It is safe for concurrent use.
+// Fake is an in-memory LVM that fulfills Contract. The exported functions that LVM does not have change what is below
+// LVM: disks that are added, removed and fail, and data that is copied. It is safe for concurrent use.
 type Fake struct {
 	mu     sync.Mutex
 	serial int
@@ -26,7 +26,7 @@ type Fake struct {
 	faults map[string]error
 	calls  map[string]int
 	noRAID bool
-	// namesakes are volume groups beside others of their name.
+	// namesakes are additional volume groups whose names may already be in use.
 	namesakes map[string]lvm.VG
 	// accepted are the missing physical volumes whose loss is accepted, by volume group.
 	accepted map[string][]string
@@ -36,10 +36,10 @@ type disk struct {
 	size         lvm.Bytes
 	major, minor uint32
 	signature    string
-	uuid         string // of the physical volume; empty for none
+	uuid         string // of the physical volume, or empty
 	group        string
 	detached     bool
-	// hidden: the devices file does not have it.
+	// hidden: the devices file does not have the disk.
 	hidden   bool
 	cordoned bool
 	tags     []string
@@ -50,7 +50,7 @@ type group struct {
 	tags  []string
 	disks []string
 	lvs   map[string]*volume
-	// spare is for the repair of pools, of the size of the largest metadata.
+	// spare is the spare metadata volume for pool repair. It has the size of the largest metadata.
 	spare part
 	moves []*move
 }
@@ -60,19 +60,19 @@ type volume struct {
 	kind byte // '-', 't', 'V', 'r'
 	ro   bool
 	on   bool
-	// parts are where its extents are: its own ones, or those of its hidden parts.
+	// parts are the extents of the volume, or of its hidden volumes.
 	parts []*part
-	// open: something has it open.
+	// open: the volume is open.
 	open bool
-	// stale: an image of it was written without, while its disk was away.
+	// stale: an image missed writes while its disk was detached.
 	stale bool
 }
 
-// part is a run of extents under a name.
+// part is a set of extents with a name.
 type part struct {
-	// suffix of the hidden volume, for example "_rimage_0"; empty for the volume's own extents.
+	// suffix is the suffix of the hidden volume, for example "_rimage_0". It is empty for the volume's own extents.
 	suffix string
-	// on is how many extents each disk has of it.
+	// on is the number of extents on each disk.
 	on map[string]int
 }
 
@@ -91,17 +91,17 @@ func (f *Fake) AddDisk(path string, size lvm.Bytes, minor uint32) {
 	f.disks[path] = &disk{size: size, major: 98, minor: minor}
 }
 
-// Sign writes a signature on a disk; an empty one clears it.
+// Sign writes a signature to a disk. An empty one clears it.
 func (f *Fake) Sign(path, signature string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.disks[path].signature = signature
 }
 
-// Detach takes a disk away, Attach brings it back.
+// Detach removes a disk. Attach adds it again.
 func (f *Fake) Detach(path string) { f.setDetached(path, true) }
 
-// Attach brings a disk back. Active RAID volumes do not take it in again before they are refreshed.
+// Attach adds a detached disk again. Active RAID volumes do not use it until they are refreshed.
 func (f *Fake) Attach(path string) { f.setDetached(path, false) }
 
 func (f *Fake) setDetached(path string, detached bool) {
@@ -116,29 +116,29 @@ func (f *Fake) setDetached(path string, detached bool) {
 	}
 }
 
-// Hide makes LVM not list a disk, as one that the devices file does not have. DevicesFileAdd ends that.
+// Hide makes LVM not list a disk, like a disk that is not in the devices file. DevicesFileAdd reverts it.
 func (f *Fake) Hide(path string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.disks[path].hidden = true
 }
 
-// AddNamesake attaches a volume group that may have the name of another one; it comes first in reports. TakeNamesake
-// takes it away.
+// AddNamesake attaches a volume group whose name may already be in use. It comes first in reports. TakeNamesake
+// removes it.
 func (f *Fake) AddNamesake(vg lvm.VG) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.namesakes[vg.Name] = vg
 }
 
-// TakeNamesake takes away what AddNamesake attached.
+// TakeNamesake removes what AddNamesake attached.
 func (f *Fake) TakeNamesake(name string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.namesakes, name)
 }
 
-// Reboot leaves every logical volume inactive, as on a node without autoactivation, and nothing polls the moves.
+// Reboot deactivates every logical volume, as on a node without autoactivation, and ends the polling of moves.
 func (f *Fake) Reboot() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -150,7 +150,7 @@ func (f *Fake) Reboot() {
 	f.killPollers()
 }
 
-// Edit changes a logical volume behind LVM's back: its fill, its health.
+// Edit changes a logical volume without LVM, for example its usage or health.
 func (f *Fake) Edit(vg, lv string, edit func(*lvm.LV)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,14 +164,14 @@ func (f *Fake) Untag(vg string) {
 	f.groups[vg].tags = nil
 }
 
-// WithoutRAID makes the kernel lack its RAID, or have it again.
+// WithoutRAID sets whether the kernel lacks RAID support.
 func (f *Fake) WithoutRAID(lacks bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.noRAID = lacks
 }
 
-// Fail makes a command (the name of a method) fail until it is called with nil.
+// Fail makes a command (the name of a method) fail until Fail is called with nil.
 func (f *Fake) Fail(command string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -185,7 +185,7 @@ func (f *Fake) Calls() map[string]int {
 	return maps.Clone(f.calls)
 }
 
-// begin counts a command and returns its fault. The caller holds the lock.
+// begin counts a command and returns its injected error. The caller holds the lock.
 func (f *Fake) begin(command, object string) error {
 	f.calls[command]++
 	if err := f.faults[command]; err != nil {
@@ -221,12 +221,12 @@ func (f *Fake) ReadLabels(_ context.Context, devices ...string) ([]lvm.LabeledPV
 	return pvs, nil
 }
 
-// Recent implements the reader of lvm.LVM. The fake's reports are free, so each is new.
+// Recent implements lvm.LVM. The fake always returns a new report.
 func (f *Fake) Recent(ctx context.Context, _ time.Duration) (*lvm.Report, error) {
 	return f.Report(ctx)
 }
 
-// Report implements the reader of lvm.LVM.
+// Report implements lvm.LVM.
 func (f *Fake) Report(context.Context) (*lvm.Report, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 )
 
-// command runs a program of the lab node that the product has no use for.
+// command runs a program of the lab node that the product does not use.
 func command(t *testing.T, name string, args ...string) {
 	t.Helper()
 	if out, err := exec.Command(name, args...).CombinedOutput(); err != nil {
@@ -24,7 +24,7 @@ func command(t *testing.T, name string, args ...string) {
 	}
 }
 
-// labDisks are three blank disks of a bare lab node. Everything on them is lost.
+// labDisks returns three blank disks of a bare lab node. All data on them is lost.
 func labDisks(t *testing.T) [3]string {
 	t.Helper()
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
@@ -44,8 +44,8 @@ func TestRealLVMFulfilsTheContract(t *testing.T) {
 	t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand())
 }
 
-// mapped are devices on top of the lab's disks, so that they can break and become slow. They leave out the beginning of
-// a disk: LVM must not see one label on two devices.
+// mapped returns devices on the lab's disks that can fail and become slow. They omit the beginning of a disk, so that
+// LVM does not find the same label on two devices.
 func mapped(t *testing.T) [3]string {
 	t.Helper()
 	command(t, "/usr/sbin/modprobe", "dm-delay")
@@ -59,13 +59,14 @@ func mapped(t *testing.T) [3]string {
 }
 
 const (
-	// leftOut are the sectors at the beginning of a disk.
+	// leftOut is the number of omitted sectors at the beginning of a disk.
 	leftOut = 4096
-	// label are the sectors that LVM writes its metadata to, which stay fast.
+	// label is the number of sectors for LVM's metadata, which stay fast.
 	label = 2048
 )
 
-// table is that of a device on a disk: "linear"; "slow", on which a write takes a second; or "error".
+// table returns the table of a device on a disk: "linear"; "slow", with a delay of one second for each write; or
+// "error".
 func table(t *testing.T, disk, kind string) string {
 	t.Helper()
 	out, err := exec.Command("/usr/sbin/blockdev", "--getsz", disk).Output()
@@ -97,7 +98,7 @@ func tabled(t *testing.T, table string, args ...string) {
 	}
 }
 
-// reload gives a mapped device another table.
+// reload replaces the table of a mapped device.
 func reload(t *testing.T, path, kind string) {
 	t.Helper()
 	name := strings.TrimPrefix(path, "/dev/mapper/")
@@ -128,8 +129,8 @@ func TestRealLVMFulfilsTheContractOfDevices(t *testing.T) {
 	t.Logf("%d processes: %v", runner.Started().Total(), runner.Started().ByCommand())
 }
 
-// unmap leaves the labels to nobody: where a disk that was away comes back with its old metadata, udev's rules activate
-// the group that was removed meanwhile.
+// unmap also removes the labels: if a detached disk returned with old metadata, udev's rules would activate a group
+// that was removed meanwhile.
 func unmap(t *testing.T, disks [3]string) {
 	t.Helper()
 	for _, disk := range disks {

@@ -23,8 +23,8 @@ import (
 
 const movingGroup = "moving"
 
-// movable makes a group of two devices; on the first are a thick volume and a pool with a volume, both full of data.
-// The second is so slow that a move takes its time.
+// movable creates a group of two devices. The first has a thick volume and a pool with a volume, both full of data.
+// The second is so slow that a move takes a while.
 func movable(t *testing.T, l *lvm.LVM) [3]string {
 	t.Helper()
 	ctx := t.Context()
@@ -59,7 +59,7 @@ func removeMovable(t *testing.T, l *lvm.LVM, disks [3]string) {
 	unmap(t, disks)
 }
 
-// sums are the contents of the volumes, read past the page cache.
+// sums returns checksums of the volumes, read past the page cache.
 func sums(t *testing.T) string {
 	t.Helper()
 	var list []string
@@ -76,7 +76,7 @@ func sums(t *testing.T) string {
 	return strings.Join(list, ", ")
 }
 
-// pollers are the processes that manage moves.
+// pollers returns the processes that manage moves.
 func pollers(t *testing.T) []int {
 	t.Helper()
 	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -119,7 +119,8 @@ func waitFor(t *testing.T, what string, limit time.Duration, is func() bool) {
 	}
 }
 
-// The process that polls is of a session of its own, so it outlives the agent and whoever started the command.
+// TestAMoveOutlivesAKillOfTheProcessGroupThatBeganIt: the polling process has its own session, so it outlives the
+// agent and the process that started the command.
 func TestAMoveOutlivesAKillOfTheProcessGroupThatBeganIt(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	disks := movable(t, l)
@@ -145,7 +146,8 @@ func TestAMoveOutlivesAKillOfTheProcessGroupThatBeganIt(t *testing.T) {
 	}
 }
 
-// A container takes the process that polls with it. Nothing is lost, and a resume finishes the move.
+// TestAMoveWhosePollerIsKilledIsResumed: the end of a container kills the polling process. No data is lost, and a
+// resume finishes the move.
 func TestAMoveWhosePollerIsKilledIsResumed(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	disks := movable(t, l)
@@ -165,7 +167,7 @@ func TestAMoveWhosePollerIsKilledIsResumed(t *testing.T) {
 	if during := sums(t); during != before {
 		t.Errorf("the data was %s and is %s", before, during)
 	}
-	// Nobody commits it: the source is still in use.
+	// Without polling, the move is not committed: the source is still in use.
 	time.Sleep(7 * time.Second)
 	if vg := group(t, l); len(vg.Moves()) != 1 || vg.PVs[0].Used == 0 {
 		t.Fatalf("the move ended though nothing polls it: %+v", vg.PVs)
@@ -180,8 +182,8 @@ func TestAMoveWhosePollerIsKilledIsResumed(t *testing.T) {
 	}
 }
 
-// powerCut leaves what is on the disks: the kernel knows nothing of the group's volumes then. LVM itself does not
-// deactivate a pool that is being moved.
+// powerCut simulates a power failure: the kernel no longer has the group's volumes. LVM does not deactivate a pool
+// that is being moved, so the test does.
 func powerCut(t *testing.T) {
 	t.Helper()
 	for range 10 {
@@ -201,7 +203,8 @@ func powerCut(t *testing.T) {
 	t.Fatal("volumes are left in the kernel")
 }
 
-// So it is after a power cut: the volumes are activated, the kernel begins to copy again, and a resume finishes it.
+// TestAMoveThatWasDeactivatedIsResumed checks the state after a power failure: the volumes are activated, the kernel
+// restarts the copy, and a resume finishes the move.
 func TestAMoveThatWasDeactivatedIsResumed(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	disks := movable(t, l)
@@ -225,7 +228,8 @@ func TestAMoveThatWasDeactivatedIsResumed(t *testing.T) {
 	}
 }
 
-// What is written while a move runs is on both sides: an abort loses nothing of it.
+// TestAnAbortKeepsWhatWasWrittenMeanwhile: data that is written during a move is on both sides, so an abort loses
+// nothing.
 func TestAnAbortKeepsWhatWasWrittenMeanwhile(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	disks := movable(t, l)
@@ -245,7 +249,7 @@ func TestAnAbortKeepsWhatWasWrittenMeanwhile(t *testing.T) {
 	}
 }
 
-// holdLock takes LVM's lock of the group, as another program does that hangs.
+// holdLock takes LVM's lock of the group, like another program that hangs.
 func holdLock(t *testing.T, name string) func() {
 	t.Helper()
 	must(t, os.MkdirAll("/run/lock/lvm", 0o700))
@@ -255,7 +259,7 @@ func holdLock(t *testing.T, name string) func() {
 	return func() { must(t, f.Close()) }
 }
 
-// limited gives every command a short time, so that the test does not take minutes.
+// limited sets a short time limit for every command, so that the test does not take minutes.
 type limited struct {
 	host.Runner
 	limit time.Duration
@@ -301,7 +305,7 @@ func TestALockThatAnotherProgramHoldsEndsCommandsByTheirTimeLimit(t *testing.T) 
 	must(t, l.PVRemove(ctx, disks[0]))
 }
 
-// An image of a RAID volume that is moved stays apart from the others.
+// TestAMoveKeepsImagesApart checks that a moved image of a RAID volume stays on a different device than the others.
 func TestAMoveKeepsImagesApart(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	ctx := t.Context()
@@ -329,8 +333,8 @@ func TestAMoveKeepsImagesApart(t *testing.T) {
 	}
 }
 
-// LVM 2.03.16 prints internal errors about suspended devices when it changes a pool whose data is being moved ("Writing
-// metadata in critical section"). What it does is right all the same.
+// TestAPoolThatIsBeingMovedTakesVolumesAndKeepsItsData: LVM 2.03.16 prints internal errors about suspended devices
+// when it changes a pool whose data is being moved ("Writing metadata in critical section"). The result is correct.
 func TestAPoolThatIsBeingMovedTakesVolumesAndKeepsItsData(t *testing.T) {
 	l := lvm.New(host.NewLocal())
 	disks := movable(t, l)
@@ -357,7 +361,7 @@ func TestAPoolThatIsBeingMovedTakesVolumesAndKeepsItsData(t *testing.T) {
 	for _, name := range append(more, "snap") {
 		must(t, l.LVRemove(ctx, movingGroup, name))
 	}
-	// LVM lets thin_check read the metadata when a pool is deactivated, and when it is activated.
+	// LVM runs thin_check when a pool is deactivated and when it is activated.
 	for _, name := range []string{"thin", "pool"} {
 		must(t, l.LVDeactivate(ctx, movingGroup, name))
 	}

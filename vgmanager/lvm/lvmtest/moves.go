@@ -8,23 +8,23 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// move is a running pvmove: all parts of a disk at once, which is what --atomic asks for.
+// move is a running pvmove of all parts on a disk, as with --atomic.
 type move struct {
 	name, source string
 	percent      float64
-	// polled: somebody waits for the end of it.
+	// polled: a process waits for the end of the move.
 	polled bool
 	steps  []step
 }
 
-// step is where a part that is being moved goes to.
+// step is the target of a part that is being moved.
 type step struct {
 	part *part
 	to   map[string]int
 }
 
-// Progress lets the kernel copy: all moves and all RAID volumes of the group that are not in sync are at that
-// percentage then. A move that is at 100 ends if something polls it.
+// Progress sets the progress of the copies in the kernel: all moves, and all RAID volumes of the group that are not
+// in sync. A move at 100 ends if it is polled.
 func (f *Fake) Progress(vg string, percent float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -41,7 +41,7 @@ func (f *Fake) Progress(vg string, percent float64) {
 	f.finish(g)
 }
 
-// KillPollers ends the processes that poll the moves, as the end of their container does.
+// KillPollers ends the processes that poll the moves, as at the end of their container.
 func (f *Fake) KillPollers() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -82,8 +82,8 @@ func (f *Fake) isMoving(g *group, p *part) bool {
 	return false
 }
 
-// isLocked tells whether LVM refuses to change the volume because of a move. Of a RAID volume or a pool only parts are
-// locked.
+// isLocked returns true if a move locks the volume, so that LVM does not change it. Of a RAID volume or a pool only
+// parts are locked.
 func (f *Fake) isLocked(g *group, v *volume) bool {
 	return v.kind == '-' && slices.ContainsFunc(v.parts, func(p *part) bool { return f.isMoving(g, p) })
 }
@@ -112,7 +112,7 @@ func (f *Fake) PVMoveStart(_ context.Context, o lvm.PVMoveOptions) error {
 	return nil
 }
 
-// fill finds places for all that is on the source. What it found already counts as taken.
+// fill finds a target for everything on the source. Targets that it found count as used.
 func (f *Fake) fill(g *group, m *move) error {
 	for _, p := range g.all() {
 		if p.on[m.source] == 0 {
@@ -132,7 +132,7 @@ func (f *Fake) fill(g *group, m *move) error {
 	return nil
 }
 
-// hasSibling tells whether another image of the same volume is on a disk.
+// hasSibling returns true if another image of the same volume is on a disk.
 func (f *Fake) hasSibling(g *group, p *part, path string) bool {
 	for _, v := range g.lvs {
 		if v.kind != 'r' || !slices.Contains(v.parts, p) {

@@ -22,7 +22,7 @@ func (f *Fake) CheckRAID(context.Context) error {
 	return nil
 }
 
-// LVRepair implements lvm.LVM. The data is copied by Progress.
+// LVRepair implements lvm.LVM. Progress copies the data.
 func (f *Fake) LVRepair(_ context.Context, vg, name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -54,7 +54,7 @@ func (f *Fake) LVRepair(_ context.Context, vg, name string) error {
 	return nil
 }
 
-// lostImages are the numbers of the images that are away.
+// lostImages returns the numbers of the images on missing disks.
 func (f *Fake) lostImages(v *volume) []string {
 	var lost []string
 	for _, p := range v.parts {
@@ -65,7 +65,7 @@ func (f *Fake) lostImages(v *volume) []string {
 	return lost
 }
 
-// bears is how many images a volume can lose. Of raid10 it is the number that is always borne.
+// bears returns how many images a volume can lose. For raid10 it is the number that is always tolerated.
 func bears(v *volume) int {
 	switch v.SegType {
 	case "raid1":
@@ -76,7 +76,7 @@ func bears(v *volume) int {
 	return 1
 }
 
-// replace puts an image on a disk that has no image of the volume.
+// replace moves an image to a disk that has no image of the volume.
 func (f *Fake) replace(g *group, v *volume, number string) error {
 	image := v.part("_rimage_" + number)
 	meta := v.part("_rmeta_" + number)

@@ -103,7 +103,7 @@ func (f *Fake) reportLV(g *group, v *volume) lvm.LV {
 	return lv
 }
 
-// needsMissing tells whether a part of the volume, or of its pool, is on a disk that is away.
+// needsMissing returns true if a part of the volume, or of its pool, is on a missing disk.
 func (f *Fake) needsMissing(g *group, v *volume) bool {
 	parts := v.parts
 	if pool := g.lvs[v.PoolName]; pool != nil {
@@ -166,7 +166,7 @@ func (f *Fake) hidden(name, parent, attr, kind string, disks []string) lvm.LV {
 		PVs: f.uuids(disks)}
 }
 
-// uuids returns the UUIDs of disks, sorted.
+// uuids returns the sorted UUIDs of disks.
 func (f *Fake) uuids(disks []string) []string {
 	var list []string
 	for _, path := range disks {
@@ -176,7 +176,7 @@ func (f *Fake) uuids(disks []string) []string {
 	return list
 }
 
-// usable is what a disk brings into a volume group: whole extents behind the first MiB.
+// usable returns the size that a disk adds to a volume group: whole extents after the first MiB.
 func usable(size lvm.Bytes) lvm.Bytes { return (size - 1<<20) / ExtentSize * ExtentSize }
 
 func (f *Fake) free(g *group) lvm.Bytes {

@@ -11,7 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// add puts a logical volume into the group, whose extents it has already.
+// add adds a logical volume with allocated extents to the group.
 func (f *Fake) add(g *group, vg string, v *volume) error {
 	if g.lvs[v.Name] != nil {
 		return fmt.Errorf("logical volume %s/%s: %w", vg, v.Name, lvm.ErrExists)
@@ -40,7 +40,7 @@ func (f *Fake) LVCreateThick(_ context.Context, o lvm.ThickOptions) error {
 	return f.add(g, o.VG, v)
 }
 
-// thick returns a volume with its extents.
+// thick returns a volume with allocated extents.
 func (f *Fake) thick(g *group, o lvm.ThickOptions) (*volume, error) {
 	layout, err := lvm.NewLayout(o.Options)
 	if err != nil {
@@ -65,7 +65,7 @@ func (f *Fake) thick(g *group, o lvm.ThickOptions) (*volume, error) {
 	return v, f.takeImages(g, v, layout, image, o.Devices)
 }
 
-// LVCreateThinPool implements lvm.LVM. Its default of the metadata is one extent.
+// LVCreateThinPool implements lvm.LVM. The default size of the metadata is one extent.
 func (f *Fake) LVCreateThinPool(_ context.Context, o lvm.ThinPoolOptions) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -90,7 +90,7 @@ func (f *Fake) pool(g *group, o lvm.ThinPoolOptions) (*volume, error) {
 	for _, path := range disks {
 		free += f.freeExtents(g, path)
 	}
-	// The share holds the metadata and its spare too (lib/metadata/lv_manip.c).
+	// The share includes the metadata and its spare (lib/metadata/lv_manip.c).
 	size := free*o.PercentFree/100 - 2*metadata
 	if size <= 0 {
 		return nil, lvm.ErrNoSpace
@@ -111,7 +111,7 @@ func (f *Fake) pool(g *group, o lvm.ThinPoolOptions) (*volume, error) {
 			return nil, err
 		}
 		v.parts = append(v.parts, next)
-		// The next part has to see what this one has.
+		// The next allocation must account for this one.
 		g.lvs[o.Name] = v
 	}
 	err := f.growSpare(g, metadata)
@@ -119,7 +119,7 @@ func (f *Fake) pool(g *group, o lvm.ThinPoolOptions) (*volume, error) {
 	return v, err
 }
 
-// growSpare makes the spare as large as the largest metadata.
+// growSpare extends the spare to the size of the largest metadata.
 func (f *Fake) growSpare(g *group, metadata int) error {
 	has := 0
 	for _, n := range g.spare.on {
@@ -204,7 +204,7 @@ func (f *Fake) LVExtend(_ context.Context, o lvm.LVExtendOptions) error {
 	return nil
 }
 
-// grow gives a volume the extents of its new size, which it returns. An image grows where it is.
+// grow allocates the extents for the new size of a volume and returns the size. An image stays on its disk.
 func (f *Fake) grow(g *group, v *volume, size lvm.Bytes, named []string) (lvm.Bytes, error) {
 	more := extents(size) - extents(v.Size)
 	switch v.kind {
@@ -283,7 +283,7 @@ func (f *Fake) find(command, vg, name string) (*group, *volume, error) {
 	return g, v, nil
 }
 
-// LVRemove implements lvm.LVM. Like LVM it goes on with the others after one that fails.
+// LVRemove implements lvm.LVM. Like LVM, it continues with the other volumes after an error.
 func (f *Fake) LVRemove(_ context.Context, vg string, names ...string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -316,10 +316,10 @@ func (f *Fake) remove(g *group, vg, name string) error {
 	return nil
 }
 
-// NameDevices implements lvm.LVM. What is named to LVM changes nothing but its speed.
+// NameDevices implements lvm.LVM. It only affects the speed of the real LVM.
 func (f *Fake) NameDevices(string, bool) {}
 
-// Open makes a volume one that is in use.
+// Open sets whether a volume is in use.
 func (f *Fake) Open(vg, name string, open bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
