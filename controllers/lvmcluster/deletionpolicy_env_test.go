@@ -63,8 +63,8 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 	other := metadataOf(crdKind)
 	other.Name = "volumesnapshots.snapshot.storage.k8s.io"
 	w.must(w.api.Delete(ctx, other, client.DryRunAll))
-	// The operator deletes LogicalVolumes for CSI calls. Anybody may delete those without data or without a
-	// PersistentVolume.
+	// The operator deletes LogicalVolumes for CSI calls. Anybody may delete those without data and those with an
+	// annotation that allows it.
 	w.must(w.asServiceAccount("lvms-operator").Delete(ctx, lv, client.DryRunAll))
 	w.make(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: "never-made", NodeName: "a", Size: *lvSize("1Gi")}})
