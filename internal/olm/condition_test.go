@@ -79,7 +79,7 @@ func TestWithoutOLM(t *testing.T) {
 	}
 }
 
-// An OLM that has no OperatorConditions names one all the same.
+// OLM may name an OperatorCondition in the environment even if it does not have the kind.
 func TestWithoutTheOperatorCondition(t *testing.T) {
 	kind := schema.GroupKind{Group: "operators.coreos.com", Kind: "OperatorCondition"}
 	for _, absent := range []error{

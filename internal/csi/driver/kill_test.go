@@ -25,8 +25,8 @@ var errKilled = errors.New("killed")
 type points struct {
 	mu     sync.Mutex
 	passed int
-	// at is the number of the point that ends the process, from 1; 0 for none. effect is whether the change still takes
-	// effect, or only its damage.
+	// at is the number of the point that ends the process, from 1; 0 for none. effect is when it ends the process:
+	// before the change, midway, which leaves only the damage, or after it.
 	at     int
 	effect effect
 	dead   bool
