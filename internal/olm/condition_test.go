@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// recorder is the condition of an OperatorCondition. operator-lib finds the real one only in a Pod:
-// test/e2e/olm_test.go reads it there.
+// recorder stands in for the OperatorCondition. operator-lib finds the real one only in a Pod: test/e2e/catalog reads
+// it.
 type recorder struct {
 	conditions.Condition
 	writes []string

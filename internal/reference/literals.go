@@ -22,9 +22,9 @@ var (
 // scan finds strings that are not documented.
 type scan struct {
 	source *Source
-	// known are the documented values.
+	// known has the documented values.
 	known map[string]bool
-	// constants are the values of all constants by folder and name.
+	// constants has the values of all constants by directory and name.
 	constants map[string]string
 	// arguments has the position of the argument to check, by function name.
 	arguments map[string]int
