@@ -68,7 +68,7 @@ type Facts struct {
 	Collected map[string]collect.Index
 }
 
-// Alert is one of Prometheus' alerts.
+// Alert is an alert of Prometheus.
 type Alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`

@@ -106,7 +106,7 @@ func Summarize(f *Facts) *Summary {
 	return s
 }
 
-// needed lists the prefixes of failures without which a verdict is possible only if there are findings.
+// needed lists the prefixes of failures after which the storage cannot be called healthy.
 var needed = []string{everything, "nodes", "logicalvolumes", "lvmclusters", "lvmvolumegroupnodestatuses",
 	"pods of namespace", "deployments", "daemonsets", "persistentvolumeclaims", "objects"}
 
