@@ -63,7 +63,7 @@ type Timings struct {
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended"`
 	Seconds float64   `json:"seconds"`
-	// Interrupted is why the work ended before all was done; empty if all was.
+	// Interrupted is why the collection ended early; empty if it is complete.
 	Interrupted string `json:"interrupted,omitempty"`
 	Files       int    `json:"files"`
 	Bytes       int64  `json:"bytes"`
