@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// olmV1Deployments is where the API server has the Deployments of OLM v1.
+	// olmV1Deployments is the API path of the Deployments of OLM v1.
 	olmV1Deployments = "/apis/apps/v1/namespaces/olmv1-system/deployments/"
 	// operatorControllerName is the Deployment that installs bundles.
 	operatorControllerName = "operator-controller-controller-manager"
-	// olmV1Limit is for two images of 100 MB to be pulled by a node, and for two leaders to be elected.
+	// olmV1Limit is the timeout in which a node pulls two images of 100 MB, and two leaders are elected.
 	olmV1Limit = 5 * time.Minute
 )
 
