@@ -128,7 +128,7 @@ func kill(ctx context.Context, program string) {
 	for _, name := range []string{"node1", "node2"} {
 		node, err := cluster.Lab.Node(name)
 		Expect(err).NotTo(HaveOccurred())
-		_, _ = node.Exec(ctx, "pkill", "-KILL", "-f", program) // it may run on the other node only, or not have restarted yet
+		_, _ = node.Exec(ctx, "pkill", "-KILL", "-f", program) // it may run on the other node only, or be down
 	}
 }
 
