@@ -1,5 +1,5 @@
-// Command console-plugin serves the OpenShift console's plugin for local volumes: files, and nothing else. It asks no
-// API server and has no rights on the cluster; what the pages read and write, the browser does as its user.
+// Command console-plugin serves the files of the OpenShift console's plugin for local volumes, and nothing else. It has
+// no access to the API server: the pages read and write with the permissions of the user in the browser.
 package main
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/console-plugin/server"
 )
 
-// The folder plugin in it is what `make console-build` wrote.
+// dist contains the directory plugin that `make console-build` writes.
 //
 //go:embed all:dist
 var dist embed.FS

@@ -13,7 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/monitoring/dashboards"
 )
 
-// shown is what both forms of a panel have.
+// shown has the fields of a panel in both formats.
 type shown struct {
 	ID          int
 	Type, Title string
@@ -43,7 +43,7 @@ type board struct {
 	}
 }
 
-// all are the panels, those of rows too.
+// all returns all panels, including those in rows.
 func (b board) all() []shown {
 	list := slices.Clone(b.Panels)
 	for _, r := range b.Rows {
@@ -89,7 +89,7 @@ func TestWhatIsWrittenIsFresh(t *testing.T) {
 	}
 }
 
-// The console shows nothing of other types, and numbers in other units without one.
+// The console shows nothing for other types, and numbers without a unit for other units.
 func TestTheConsoleKnowsWhatIsInItsDashboard(t *testing.T) {
 	types := []string{"graph", "singlestat", "table"}
 	units := []string{"short", "bytes", "percentunit"}
@@ -115,7 +115,7 @@ func TestTheConsoleKnowsWhatIsInItsDashboard(t *testing.T) {
 				t.Errorf("%s: unit %s", p.Title, u)
 			}
 		}
-		// The console has widths for these only, and takes the first query of a singlestat.
+		// The console supports only these widths, and uses only the first query of a singlestat.
 		if !slices.Contains(types, p.Type) || !slices.Contains([]int{3, 4, 6, 12}, p.Span) ||
 			(p.Type == "singlestat" && len(p.Targets) != 1) {
 			t.Errorf("%s: type %s, span %d, %d queries", p.Title, p.Type, p.Span, len(p.Targets))
@@ -125,7 +125,7 @@ func TestTheConsoleKnowsWhatIsInItsDashboard(t *testing.T) {
 		}
 	}
 	for _, v := range b.Templating.List {
-		// The console makes a query of it by this very pattern.
+		// The console creates a query from it with this pattern.
 		if query, ok := v.Query.(string); !ok || v.Type != "query" ||
 			!regexp.MustCompile(`^label_values\(\w+, \w+\)$`).MatchString(query) {
 			t.Errorf("variable %s: %v", v.Name, v.Query)
@@ -192,7 +192,7 @@ func TestEachPanelAsksForWhatThereIs(t *testing.T) {
 				for _, m := range legendLabel.FindAllStringSubmatch(q.LegendFormat, -1) {
 					labels = append(labels, m[1])
 				}
-				// The console names a table's rows by these.
+				// The console uses these as the names of a table's rows.
 				for _, s := range p.Styles {
 					if s.Type == "string" {
 						labels = append(labels, s.Pattern)
@@ -209,7 +209,7 @@ func TestEachPanelAsksForWhatThereIs(t *testing.T) {
 	mustParse(t, expressions)
 }
 
-// has tells whether each part of an expression keeps a label.
+// has reports whether each part of an expression keeps a label.
 func has(expr, label string) bool {
 	for _, m := range replaced.FindAllStringSubmatch(expr, -1) {
 		if m[1] == label {

@@ -1,5 +1,5 @@
-// Program monitoring writes what Prometheus reads: the PrometheusRule, and the same rules as a file of Prometheus for
-// tests. And the dashboard, for OpenShift's console and for Grafana; and the names of the alerts for the console
+// Program monitoring generates files from the rules and dashboards: the PrometheusRule, the same rules as a Prometheus
+// file for tests, the dashboard for the OpenShift console and for Grafana, and the texts of the alerts for the console
 // plugin.
 package main
 
@@ -37,8 +37,8 @@ func run(out string) error {
 	)
 }
 
-// writeAlerts writes what each alert says, for the console plugin: a Prometheus that is asked for the alerts of one
-// namespace has their labels only.
+// writeAlerts writes the text of each alert for the console plugin: if a Prometheus is queried for the alerts of one
+// namespace, it returns only their labels.
 func writeAlerts(file string) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "// Written by `make monitoring`, from monitoring/rules.\n\n/** Where the runbooks are, by the "+

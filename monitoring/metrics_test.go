@@ -21,14 +21,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/monitoring/rules"
 )
 
-// promtool is of the Debian package prometheus.
+// promtool is from the Debian package prometheus.
 const promtool = "/usr/bin/promtool"
 
-// scraped are the labels that Prometheus adds to what it scrapes. What agents have gets the label node too.
+// scraped lists the labels that Prometheus adds to scraped series. Series of agents also get the label node.
 var scraped = []string{"namespace", "job", "instance", "pod", "service", "endpoint", "container"}
 
-// foreign are metrics with their labels that are not of the product's own code: of Prometheus, Go and
-// controller-runtime.
+// foreign maps metrics from other code to their labels: from Prometheus, Go and controller-runtime.
 var foreign = map[string][]string{
 	"up":                                 {"node"},
 	"ALERTS":                             {"alertname", "alertstate", "severity", "node", "device_class"},
@@ -37,7 +36,7 @@ var foreign = map[string][]string{
 	"controller_runtime_reconcile_errors_total": {"controller"},
 }
 
-// knownMetrics returns every metric that the code has and the rules record, with its labels.
+// knownMetrics returns every metric in the code and in the recording rules, with its labels.
 func knownMetrics(t *testing.T) map[string][]string {
 	t.Helper()
 	known := maps.Clone(foreign)
@@ -78,7 +77,7 @@ func knownMetrics(t *testing.T) map[string][]string {
 	return known
 }
 
-// collectMetrics finds metric.NewGauge and metric.NewCounter, and histograms of client_golang.
+// collectMetrics finds calls of metric.NewGauge and metric.NewCounter, and histograms of client_golang.
 func collectMetrics(file *ast.File, known map[string][]string) {
 	lists := map[string][]string{}
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -108,7 +107,7 @@ func collectMetrics(file *ast.File, known map[string][]string) {
 			}
 			name := literals(call.Args[:1])
 			known[name[0]] = labels
-			// A summary has these.
+			// A summary has these series.
 			if strings.HasSuffix(name[0], "_duration_seconds") {
 				known[name[0]+"_sum"] = labels
 				known[name[0]+"_count"] = labels
@@ -149,7 +148,7 @@ var (
 	operators = []string{"and", "or", "unless", "bool", "inf", "nan"}
 )
 
-// unknown returns the metrics of an expression that nothing has, and the labels that their metric has not.
+// unknown returns the metrics of an expression that do not exist, and the labels that their metric lacks.
 func unknown(expr string, known map[string][]string) []string {
 	var wrong []string
 	groups := grouping.FindAllStringSubmatch(expr, -1)
@@ -185,13 +184,13 @@ func unknown(expr string, known map[string][]string) []string {
 	return wrong
 }
 
-// isLiteral holds for words that stand in quotes only, as the arguments of label_replace.
+// isLiteral reports whether a word is only in quotes, like the arguments of label_replace.
 func isLiteral(expr, word string) bool {
 	quoted := regexp.MustCompile(`"[^"]*\b` + regexp.QuoteMeta(word) + `\b[^"]*"`)
 	return !regexp.MustCompile(`\b` + regexp.QuoteMeta(word) + `\b`).MatchString(quoted.ReplaceAllString(expr, ""))
 }
 
-// mustParse fails where Prometheus does not take an expression. Each is checked as a recording rule, by its name.
+// mustParse fails if Prometheus refuses an expression. Each is checked as a recording rule with its name.
 func mustParse(t *testing.T, expressions map[string]string) {
 	t.Helper()
 	if len(expressions) == 0 {

@@ -25,14 +25,14 @@ Written by ` + "`make references`" + ` from ` + "`monitoring/rules`" +
 	`: good to know. Of alerts about one fault only the most serious one fires. [How to monitor](../how-to/monitor.md) says how the alerts get into a Prometheus.
 `
 
-// alertChapters are the titles of the groups of rules.
+// alertChapters maps the groups of rules to titles.
 var alertChapters = map[string]string{
 	"lvms-capacity": "Capacity",
 	"lvms-devices":  "Devices and volume groups",
 	"lvms-service":  "Operator and node agents",
 }
 
-// The page is written with: make references
+// `make references` writes the page.
 func TestReferenceOfAlertsIsFresh(t *testing.T) {
 	var page strings.Builder
 	page.WriteString(alertsIntroduction)
@@ -64,7 +64,7 @@ var (
 	valueTemplate = regexp.MustCompile(`\{\{[^}]*\$value[^}]*\}\}`)
 )
 
-// untemplated returns a text of an alert with a word in place of each template.
+// untemplated returns the text of an alert with a word in place of each template.
 func untemplated(text string) string {
 	text = labelTemplate.ReplaceAllStringFunc(text, func(template string) string {
 		return strings.ToUpper(labelTemplate.FindStringSubmatch(template)[1])

@@ -28,14 +28,14 @@ var (
 	row      = regexp.MustCompile(`(?m)^\| \[(\w+)\]\((\w+)\.md\) \| (\w+) \| (.+\.) \|$`)
 )
 
-// holds are the words of the pages for how long an alert has to hold.
+// holds maps the time that an alert must be pending to its wording in the pages.
 var holds = map[time.Duration]string{
 	0: "", time.Minute: "a minute", 5 * time.Minute: "five minutes", 10 * time.Minute: "ten minutes",
 	15 * time.Minute: "15 minutes",
 	30 * time.Minute: "half an hour", time.Hour: "an hour", 12 * time.Hour: "twelve hours",
 }
 
-// pages returns the text of each page by its file's name.
+// pages returns the text of each page by file name.
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := filepath.Glob("runbooks/*.md")
@@ -58,7 +58,7 @@ func read(t *testing.T, file string) string {
 	return string(data)
 }
 
-// support is where each page leads at last.
+// support is the end of each page.
 const support = "\nIf none of this helps, [ask for support](../../docs/how-to/support.md) with what `oc adm " +
 	"must-gather` collects. Its first lines name the causes that it finds.\n"
 
@@ -127,7 +127,7 @@ func TestLinksOfRunbooksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors are what GitHub makes of headings.
+// anchors returns the anchors that GitHub creates for headings.
 func anchors(text string) []string {
 	var all []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
@@ -174,13 +174,13 @@ func TestCommandsOfRunbooksExist(t *testing.T) {
 	mustParse(t, expressions)
 }
 
-// kind is one of the API: its schema is a node of a CRD, a Go type, or nil where no command reads a field of it.
+// kind is a kind of the API. Its schema is a node of a CRD, a Go type, or nil if no command reads its fields.
 type kind struct {
 	namespaced bool
 	schema     any
 }
 
-// kinds of Kubernetes, OpenShift and OLM that the pages name.
+// kinds of Kubernetes, OpenShift and OLM in the pages.
 var kinds = map[string]kind{
 	"node": {false, nil}, "pv": {false, nil}, "csistoragecapacities": {true, nil},
 	"pod": {true, nil}, "pods": {true, nil}, "pvc": {true, reflect.TypeFor[corev1.PersistentVolumeClaim]()},
@@ -190,32 +190,32 @@ var kinds = map[string]kind{
 	"volumesnapshot": {true, nil}, "csv": {true, nil},
 }
 
-// verbs of kubectl that the pages use. Those of an object need its kind.
+// verbs are the kubectl commands in the pages. The value is whether the command needs a kind.
 var verbs = map[string]bool{"get": true, "describe": true, "delete": true, "edit": true, "logs": false, "exec": false,
 	"rollout": false, "debug": false}
 
-// valued are the flags of kubectl that have their value in the next word; plain are the others, without what follows =.
+// valued are the kubectl flags with their value in the next word. plain are the others, without what follows =.
 var (
 	valued = []string{"-n", "-o", "-l", "--field-selector"}
 	plain  = []string{"-A", "-it", "--previous", "--since", "--tail", "--prefix"}
 )
 
-// lvmCommands are links to lvm; base is what every node has, or what the page says that it may have not.
+// lvmCommands are links to lvm. base are programs that every node has, or that the page describes as optional.
 var (
 	lvmCommands = []string{"lvs", "vgs", "pvs", "lvextend", "lvchange", "vgchange", "vgreduce", "vgremove"}
 	base        = []string{"cat", "chroot", "dmesg", "dmsetup", "e2fsck", "findmnt", "fstrim", "journalctl", "ps",
 		"systemctl", "timeout", "udevadm", "xfs_repair"}
-	// destructive ones need a sentence before them that says in bold what is lost.
+	// Before a destructive command, a sentence in bold must say what is lost.
 	destructive = regexp.MustCompile(`\b(vgremove|vgreduce|lvremove|lvreduce|pvremove|wipefs|vgcfgrestore|lvconvert)\b`)
-	// asks are those that want an answer; without a terminal LVM takes it for a no.
+	// asks matches commands that ask for confirmation. Without a terminal, LVM assumes no.
 	asks   = regexp.MustCompile(`\b(vgremove|lvremove|lvconvert)\b`)
 	warned = regexp.MustCompile(`\*\*[^*]*(for good|had back|lost)[^*]*\*\*`)
 )
 
-// enterHost is the way of the product onto the node (vgmanager/host).
+// enterHost is the command with which the product enters the node's namespaces (vgmanager/host).
 var enterHost = []string{"nsenter", "-t", "1", "-m", "-u", "-i", "-n", "--"}
 
-// inContainer are programs of the operator's image that are for the agent's container, not the node.
+// inContainer are programs of the operator's image that run in the agent's container and not on the node.
 var inContainer = []string{"smartctl"}
 
 type checker struct {
@@ -256,7 +256,7 @@ func newChecker(t *testing.T) checker {
 	return c
 }
 
-// sources are the files of the node agent that name programs of the node.
+// sources returns the files of the node agent that name programs of the node.
 func sources(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob("../vgmanager/*/*.go")
@@ -347,10 +347,10 @@ func (c *checker) line(line string) error {
 	return c.cluster(words)
 }
 
-// escape is what a shell makes of a backslash outside of quotes: it is gone, and the character after it stays.
+// escape matches a backslash outside of quotes. A shell removes it and keeps the next character.
 var escape = regexp.MustCompile(`\\(.)`)
 
-// split is what a shell makes of a line without pipes: words, with 'quotes'.
+// split splits a line without pipes into words like a shell, with 'quotes'.
 func split(line string) ([]string, error) {
 	var words []string
 	for i, part := range strings.Split(line, "'") {
@@ -375,7 +375,7 @@ func split(line string) ([]string, error) {
 	return slices.DeleteFunc(words, func(w string) bool { return w == "" }), nil
 }
 
-// onNode checks what runs on the node.
+// onNode checks a command that runs on the node.
 func (c *checker) onNode(words []string) error {
 	switch {
 	case len(words) > 2 && words[0] == "chroot" && words[1] == "/host":
@@ -541,7 +541,7 @@ func resolve(at any, nodes []jsonpath.Node) (any, error) {
 	return at, nil
 }
 
-// walk goes down in a schema of OpenAPI or a Go type; * is the element of a list.
+// walk resolves names in an OpenAPI schema or a Go type; * is the element of a list.
 func walk(at any, names ...string) (any, error) {
 	for _, name := range names {
 		next, err := step(at, name)

@@ -8,7 +8,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/monitoring/rules"
 )
 
-// The scenes are in files that promtool reads: it is Prometheus' own evaluation of the rules.
+// The scenes are in files for promtool: Prometheus' own code evaluates the rules.
 func TestAlertsOfTheServiceFireWhenTheyShould(t *testing.T) {
 	scenes := []string{"tests/service_test.yaml", "tests/orphans_test.yaml"}
 	text := read(t, scenes[0]) + read(t, scenes[1])

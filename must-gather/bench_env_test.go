@@ -34,8 +34,7 @@ const (
 )
 
 // BenchmarkGather measures the parts of a gathering of 200 nodes with 20 volumes each: objects from a real API server,
-// nodes that are played at their source (2 MB each, 3 s each, two that hang), and the analysis. `make bench-gather`
-// runs it.
+// simulated nodes (2 MB each, 3 s each, two that hang), and the analysis. `make bench-gather` runs it.
 func BenchmarkGather(b *testing.B) {
 	server, err := env.Start()
 	if err != nil {
@@ -79,7 +78,7 @@ func BenchmarkGather(b *testing.B) {
 	}
 }
 
-// played are nodes that take a while.
+// played simulates nodes that take a while.
 type played struct{}
 
 var line = strings.Repeat(

@@ -36,7 +36,7 @@ const (
 	operatorName = "lvms-operator"
 	agentName    = "vg-manager"
 
-	// objectsLimit leaves time for nodes and logs where the API server is slow.
+	// objectsLimit leaves time for nodes and logs if the API server is slow.
 	objectsLimit = 4 * time.Minute
 
 	namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
@@ -44,30 +44,30 @@ const (
 
 type options struct {
 	folder, since, sinceTime, prometheus string
-	// pod is the name of the Pod that this runs in, if it does.
+	// pod is the name of the Pod in which this process runs, if it does.
 	pod   string
 	limit time.Duration
 	bytes int64
-	// allNodes: those without storage of the product too.
+	// allNodes includes nodes without storage of the product.
 	allNodes bool
-	// objectsOnly: no logs and no nodes.
+	// objectsOnly skips logs and nodes.
 	objectsOnly bool
 }
 
-// gathering is one run.
+// gathering is one collection.
 type gathering struct {
 	options
 	config *rest.Config
 	core   kubernetes.Interface
 	out    *archive.Writer
-	// progress takes a line for what is done; saying is one line at a time.
+	// progress receives a line for each step. saying serializes the lines.
 	progress io.Writer
 	saying   sync.Mutex
 	from     time.Time
 }
 
-// runGather collects, the most valuable first, and writes the summary as soon as there is one and again at the end,
-// whatever has failed in between. The error is for what keeps it from writing anything.
+// runGather collects the most valuable data first. It writes the summary as soon as possible and again at the end, even
+// after failures. It returns an error only if it cannot write anything.
 func runGather(ctx context.Context, progress io.Writer, o options) error {
 	out, err := archive.New(o.folder, o.bytes, redact.Text)
 	if err != nil {
@@ -117,7 +117,7 @@ func (g *gathering) all(ctx context.Context) error {
 		fmt.Errorf("the time limit of %s for objects was reached", objectsLimit))
 	defer cancel()
 	seen := collector.Objects(objectsCtx)
-	// Whatever ends this from here on, the causes that the objects tell are known.
+	// From here on the causes in the objects are in the summary, whatever ends the collection.
 	if err := g.finish(errors.New("only the objects have been read so far")); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (g *gathering) all(ctx context.Context) error {
 	return nil
 }
 
-// since is from when on logs are wanted; zero for all of them.
+// since returns the start time of the logs; zero for all.
 func since(duration, moment string, now time.Time) (time.Time, error) {
 	switch {
 	case moment != "":
@@ -154,14 +154,14 @@ func since(duration, moment string, now time.Time) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// finish writes the account and the summary.
+// finish writes the failures, the timings and the summary.
 func (g *gathering) finish(interrupted error) error {
 	if err := g.out.Account(interrupted); err != nil {
 		return err
 	}
 	facts, err := analyze.Load(os.DirFS(g.folder), time.Now())
 	if err != nil {
-		// Nothing could be read: that is what there is to say.
+		// Nothing could be read: the summary reports that.
 		facts = &analyze.Facts{Now: time.Now(), Failures: g.out.Failures()}
 	}
 	summary := analyze.Summarize(facts)
@@ -201,7 +201,7 @@ func (g *gathering) nodes(ctx context.Context, seen cluster.Seen) {
 	nodes.Collect(ctx, source, wanted, g.out, nodes.Limit)
 }
 
-// agentsOf are the node agents that run, by node.
+// agentsOf returns the running node agents, by node.
 func agentsOf(pods []unstructured.Unstructured) map[string]nodes.Agent {
 	agents := map[string]nodes.Agent{}
 	for i := range pods {
@@ -219,7 +219,7 @@ func agentsOf(pods []unstructured.Unstructured) map[string]nodes.Agent {
 	return agents
 }
 
-// wanted are the nodes to read, those with something wrong first, and those that cannot be read since they are not
+// wanted returns the nodes to read, those with problems first, and the nodes that cannot be read because they are not
 // ready.
 func (g *gathering) wanted(seen cluster.Seen, agents map[string]nodes.Agent) (wanted, away []string) {
 	storage := sets.KeySet(agents)
@@ -268,7 +268,7 @@ func allReady(status *unstructured.Unstructured) bool {
 	})
 }
 
-// notReady are the nodes whose kubelet does not answer.
+// notReady returns the names of the nodes that are not ready.
 func notReady(all []unstructured.Unstructured) sets.Set[string] {
 	away := sets.New[string]()
 	for i := range all {
@@ -287,9 +287,9 @@ func nodeReady(node *unstructured.Unstructured) bool {
 	})
 }
 
-// helper says how a Pod is made for a node without an agent: of the image that this runs from, in the namespace of `oc
-// adm must-gather`; and where this runs outside of the cluster, of the operator's image in the operator's namespace.
-// Both take privileged Pods.
+// helper returns how to create a Pod for a node without an agent. Inside the cluster, the Pod has the image of this
+// process and is in the namespace of `oc adm must-gather`. Outside of the cluster, it has the operator's image and is
+// in the operator's namespace. Both namespaces allow privileged Pods.
 func (g *gathering) helper(ctx context.Context, seen cluster.Seen) (*nodes.Helper, error) {
 	if g.pod != "" {
 		namespace, err := os.ReadFile(namespaceFile)

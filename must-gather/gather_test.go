@@ -45,7 +45,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// Without a cluster there is an archive all the same, and it says so; so it does when it is told to end.
+// Without a cluster, or after a signal, there is still an archive with a summary that says so.
 func TestWhateverFailsThereIsASummary(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	for name, kubeconfig := range map[string]string{
@@ -80,10 +80,10 @@ func TestWhateverFailsThereIsASummary(t *testing.T) {
 	}
 }
 
-// linkOf finds where a link of Markdown leads, without its anchor.
+// linkOf matches the target of a Markdown link, without its anchor.
 var linkOf = regexp.MustCompile(`\]\(([^):#]+)(?:#[^)]*)?\)`)
 
-// An archive is read where there is no network: the runbooks are in it, and the pages that they lead to.
+// An archive is read without network access: it contains the runbooks and the pages to which they link.
 func TestTheArchiveHasTheRunbooks(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))
@@ -114,7 +114,7 @@ func TestTheArchiveHasTheRunbooks(t *testing.T) {
 	}
 }
 
-// gather check prints a summary and leaves no archive: there is nothing to lead to.
+// gather check prints a summary and leaves no archive, so it does not write runbooks.
 func TestACheckWritesNoRunbooks(t *testing.T) {
 	t.Setenv("KUBERNETES_SERVICE_HOST", "")
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "absent"))

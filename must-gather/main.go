@@ -1,5 +1,5 @@
-// Command gather is /usr/bin/gather of the must-gather image. Without a command it collects what support needs to know
-// of the cluster, and says what is wrong in it.
+// Command gather is /usr/bin/gather of the must-gather image. Without a subcommand it collects what support needs to
+// know about the cluster, and reports problems.
 package main
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
 )
 
-// exitUnhealthy is the exit code of `analyze` and `check` where the verdict is another than healthy.
+// exitUnhealthy is the exit code of `analyze` and `check` if the verdict is not healthy.
 const exitUnhealthy = 2
 
 func main() {
@@ -39,7 +39,7 @@ func main() {
 	}
 }
 
-// notHealthy is the verdict as an error: the summary has been printed.
+// notHealthy is the verdict as an error. The summary has already been printed.
 type notHealthy analyze.Verdict
 
 func (n notHealthy) Error() string { return string(n) }
@@ -99,7 +99,7 @@ func analyzeCommand() *cobra.Command {
 	return c
 }
 
-// prometheusHelp explains a flag that two commands have.
+// prometheusHelp is the help of a flag of two commands.
 const prometheusHelp = "the Prometheus to ask outside of OpenShift, through the API server: " +
 	"NAMESPACE/SCHEME:SERVICE:PORT"
 
@@ -130,8 +130,8 @@ func checkCommand() *cobra.Command {
 	return c
 }
 
-// archiveIn finds the archive in what `oc adm must-gather` wrote: the folder itself, or the only one in it that is an
-// archive.
+// archiveIn returns the archive in the output of `oc adm must-gather`: the directory itself, or its only subdirectory
+// that is an archive.
 func archiveIn(folder string) (string, error) {
 	is := func(at string) bool {
 		for _, name := range []string{"cluster-scoped-resources", "namespaces"} {
@@ -182,7 +182,7 @@ func show(c *cobra.Command, folder string, now time.Time, asJSON bool) error {
 	return nil
 }
 
-// restConfig is the access of the Pod, or that of kubectl.
+// restConfig returns the configuration of the Pod, or that of kubectl.
 func restConfig() (*rest.Config, error) {
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
 		clientcmd.NewDefaultClientConfigLoadingRules(), &clientcmd.ConfigOverrides{}).ClientConfig()

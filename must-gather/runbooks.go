@@ -10,8 +10,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 
-// writeRunbooks writes the runbooks and the documentation into the archive, in the folders that they have in the
-// sources: the links among them lead somewhere.
+// writeRunbooks writes the runbooks and the documentation into the archive. They have the same paths as in the sources,
+// so that the links among them work.
 func writeRunbooks(out *archive.Writer) error {
 	return errors.Join(writePages(out, archive.RunbookFolder, runbooks.Files), writePages(out, "docs", docs.Files))
 }

@@ -8,20 +8,20 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// leaderElectionLock is the name of the Lease that the acting operator holds.
+// leaderElectionLock is the name of the Lease for leader election.
 const leaderElectionLock = "lvms-operator-leader"
 
-// How long the Lease holds, until when it must have been renewed, and how often that is tried: another operator takes
-// over within 20 s.
+// leaseDuration is how long the Lease is valid, renewDeadline is the time in which it must be renewed, and retryPeriod
+// is the time between two attempts. With these values another operator becomes the leader within 20 s.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second
 	retryPeriod   = 2 * time.Second
 )
 
-// newLeaderLock returns the lock of the acting operator. Its holder is the Pod, not the process: a container that was
-// killed is started again in the same Pod, never beside the old one, and goes on at once instead of waiting until its
-// own Lease has ended.
+// newLeaderLock returns the lock for leader election. Its holder is the Pod and not the process: if a container is
+// killed, the kubelet restarts it in the same Pod, never next to the old one. The new process is then the leader at
+// once and does not wait for the expiry of its own Lease.
 func newLeaderLock(config *rest.Config, namespace, podName string) (resourcelock.Interface, error) {
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, namespace, leaderElectionLock,
 		resourcelock.ResourceLockConfig{Identity: podName}, config, renewDeadline)

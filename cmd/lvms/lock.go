@@ -16,8 +16,9 @@ const (
 	lockRetry = time.Second
 )
 
-// lockNode makes this process the only agent of the node: a pod that was deleted by force may still run while its
-// successor starts. It waits until the other has ended or ctx does. The kernel releases the lock with the process.
+// lockNode ensures that this process is the only agent of the node: a Pod that was deleted with force may still run
+// when its successor starts. lockNode waits until the other agent or ctx has ended. The kernel releases the lock when
+// the process ends.
 func lockNode(ctx context.Context, path string) (release func(), err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {

@@ -40,8 +40,7 @@ func lvmdCommand() *cobra.Command {
 	return command
 }
 
-// runLVMd serves until ctx ends. Every device class must have its volume group: whoever wrote the file is told at once
-// if one has not.
+// runLVMd serves until ctx ends. It returns an error at once if the volume group of a device class does not exist.
 func runLVMd(ctx context.Context, path string) error {
 	config, err := lvmd.ReadConfig(path)
 	if err != nil {
@@ -54,7 +53,7 @@ func runLVMd(ctx context.Context, path string) error {
 		}
 	}
 	volumes := lvm.New(runner)
-	if len(config.CommandPrefix) == 0 { // With a prefix, the devices may be those of another host.
+	if len(config.CommandPrefix) == 0 { // With a prefix, the devices may belong to another host.
 		volumes.FlushWith(device.New(runner).Flush)
 	}
 	engine, err := lvmd.New(volumes, devicemapper.New(), path)
@@ -72,7 +71,7 @@ func runLVMd(ctx context.Context, path string) error {
 	return errors.Join(err, <-ended)
 }
 
-// healthTimeout is how long a server may take to say that it serves.
+// healthTimeout is the timeout of a health check.
 const healthTimeout = 10 * time.Second
 
 func askLVMd(ctx context.Context, path string) error {

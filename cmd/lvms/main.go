@@ -1,5 +1,5 @@
-// Command lvms is LVM Storage: `lvms operator` is the cluster's operator, `lvms vgmanager` the agent of a node, `lvms
-// lvmd` the engine of a node for TopoLVM's own components, and `lvms collect` reads a node for must-gather.
+// Command lvms is LVM Storage. `lvms operator` is the operator of the cluster, `lvms vgmanager` is the agent of a node,
+// `lvms lvmd` is the engine of a node for TopoLVM's own components, and `lvms collect` reads a node for must-gather.
 package main
 
 import (
@@ -74,8 +74,8 @@ func command() *cobra.Command {
 	return root
 }
 
-// metricsOptions serves metrics over TLS, to those whom the API server lets read them. reader reads from the API
-// server.
+// metricsOptions configures a metrics server with TLS, for clients that the API server authorizes. reader must read
+// from the API server.
 func metricsOptions(address string, certificate *servingcert.Certificate, profile *tlsprofile.Follower,
 	reader client.Reader) metricsserver.Options {
 	return metricsserver.Options{
@@ -86,12 +86,12 @@ func metricsOptions(address string, certificate *servingcert.Certificate, profil
 	}
 }
 
-// metricsCertificateHelp explains a flag that both programs have.
+// metricsCertificateHelp is the help of a flag of both programs.
 const metricsCertificateHelp = "folder with tls.crt and tls.key of the metrics; as long as they are not there, the " +
 	"certificate is self-signed"
 
-// pprofAddress is where profiles are served: on this Pod's own loopback, or nowhere for port 0. Nobody is asked who he
-// is there.
+// pprofAddress returns the address for profiles: on the Pod's loopback interface, or none for port 0. It has no
+// authentication.
 func pprofAddress(port uint16) string {
 	if port == 0 {
 		return "0"
@@ -111,7 +111,7 @@ const (
 	nodeNameVariable = "NODE_NAME"
 )
 
-// environment returns the value of a variable that the pod has to set.
+// environment returns the value of an environment variable that the Pod must set.
 func environment(name string) (string, error) {
 	if value := os.Getenv(name); value != "" {
 		return value, nil

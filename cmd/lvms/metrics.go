@@ -15,7 +15,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/smart"
 )
 
-// defaultVolumeMetrics is how many volumes of a node have metrics of their own: three series each.
+// defaultVolumeMetrics is the default for the maximum number of volumes of a node with their own metrics, which are
+// three series each.
 const defaultVolumeMetrics = 500
 
 // Environment variables that a Subscription or the Deployment can set. Their comments are text of
@@ -32,10 +33,10 @@ const (
 	runbooksVariable = "RUNBOOK_BASE_URL"
 )
 
-// certificateSource returns the certificate that a server shows at the moment.
+// certificateSource returns the current certificate of a server.
 type certificateSource = func() (*tls.Certificate, error)
 
-// reportCertificate says that the certificate of the metrics is not the one in its folder.
+// reportCertificate logs that the metrics certificate cannot be loaded from its directory.
 func reportCertificate(err error) {
 	ctrl.Log.Error(err, "The certificate of the metrics cannot be read again: the last one is shown")
 }
@@ -44,8 +45,8 @@ func addProcessMetrics(component string, certificates map[string]certificateSour
 	return metrics.Registry.Register(scrape.Process{Component: component, Certificates: certificates})
 }
 
-// smartInterval returns how often disks are asked for their health, from the environment or else from the flag; 0 is
-// never.
+// smartInterval returns the interval at which the health of disks is read, from the environment or else from the flag;
+// 0 for never.
 func smartInterval(flag time.Duration) (time.Duration, error) {
 	interval := flag
 	from := "--smart-interval"
@@ -64,7 +65,7 @@ func smartInterval(flag time.Duration) (time.Duration, error) {
 	return interval, nil
 }
 
-// runbooks returns what runbook_url of the alerts begins with, from the environment or else from the flag.
+// runbooks returns the prefix of runbook_url in the alerts, from the environment or else from the flag.
 func runbooks(flag string) (string, error) {
 	address := flag
 	from := "--runbook-base-url"
@@ -79,7 +80,7 @@ func runbooks(flag string) (string, error) {
 	return base, nil
 }
 
-// numberFromEnvironment returns the number in a variable, or another one where it is not set.
+// numberFromEnvironment returns the number in an environment variable, or a default if it is not set.
 func numberFromEnvironment(name string, otherwise int) (int, error) {
 	text := os.Getenv(name)
 	if text == "" {

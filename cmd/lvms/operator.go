@@ -103,18 +103,18 @@ func operatorCommand() *cobra.Command {
 	return command
 }
 
-// The operator's requests a second to the API server, which by default are 20 (controller-runtime, client/config): a
-// node status for each of a thousand nodes would take a minute. The API server itself is fair among its clients
-// (KEP-1040).
+// clientQPS and clientBurst limit the operator's requests to the API server per second. With the default of 20
+// (controller-runtime, client/config), one node status for each of a thousand nodes would take a minute. The API server
+// itself ensures fairness among its clients (KEP-1040).
 const (
 	clientQPS   = 100
 	clientBurst = 200
 )
 
-// The operator reads its own pod for the image that the node agents get.
+// The operator reads its own Pod to get the image for the node agents.
 // +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=pods,verbs=get
 // +kubebuilder:rbac:groups=coordination.k8s.io,namespace=openshift-lvm-storage,resources=leases,verbs=get;create;update
-// Metrics are for those whom the API server lets read them.
+// Permissions to authorize clients that read metrics:
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=extension-apiserver-authentication,verbs=get
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
@@ -146,7 +146,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	}
 	config.QPS = clientQPS
 	config.Burst = clientBurst
-	// Upstream's finalizers have no path, and the API server remarks on that each time.
+	// The finalizers of upstream have no path, and the API server returns a warning for each of them.
 	config.WarningHandlerWithContext = logf.NewKubeAPIWarningLogger(logf.KubeAPIWarningLoggerOptions{Deduplicate: true})
 	direct, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
@@ -237,7 +237,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	return mgr.Start(ctx)
 }
 
-// operatorCache limits what the operator holds to what it needs.
+// operatorCache limits the operator's cache to what it needs.
 func operatorCache(namespace string, found platform.Platform) map[client.Object]cache.ByObject {
 	objects := lvmcluster.CacheByObject(namespace)
 	maps.Copy(objects, networkpolicies.CacheByObject(namespace))
@@ -257,7 +257,7 @@ func operatorCache(namespace string, found platform.Platform) map[client.Object]
 	return objects
 }
 
-// hasPlatformPrometheus tells whether OpenShift's own Prometheus is there to read the metrics.
+// hasPlatformPrometheus reports whether the cluster has OpenShift's own Prometheus, which can read the metrics.
 func hasPlatformPrometheus(found platform.Platform) bool {
 	return found.Kind == platform.OpenShift && found.ServiceMonitors
 }
@@ -276,7 +276,7 @@ func ownImage(ctx context.Context, reader client.Reader, namespace, podName stri
 		managerContainer)
 }
 
-// webhookCertificates are the operator's own, or nil where others make them.
+// webhookCertificates are the operator's own, or nil if OpenShift's service CA or OLM provides them.
 type webhookCertificates struct{ own *webhook.Certificates }
 
 func newCertificates(direct client.Client, namespace string, o operatorOptions) webhookCertificates {
@@ -310,7 +310,7 @@ func (c webhookCertificates) addTo(mgr ctrl.Manager) error {
 	return mgr.AddReadyzCheck("webhook-certificate", c.own.Ready)
 }
 
-// current returns where to ask for the certificate that the webhook shows.
+// current returns the source of the webhook's certificate.
 func (c webhookCertificates) current(o operatorOptions) certificateSource {
 	if c.own != nil {
 		return c.own.Current
@@ -362,7 +362,7 @@ func addControllers(mgr ctrl.Manager, direct client.Client, namespace, image str
 	return mgr.AddReadyzCheck("webhook", mgr.GetWebhookServer().StartedChecker())
 }
 
-// addInstalled adds what belongs to the installation, whether there is an LVMCluster or not.
+// addInstalled adds the controllers for objects of the installation, which do not depend on an LVMCluster.
 func addInstalled(mgr ctrl.Manager, namespace, image string, found platform.Platform, o operatorOptions) error {
 	if err := networkpolicies.New(mgr.GetClient(), namespace).SetupWithManager(mgr); err != nil {
 		return err

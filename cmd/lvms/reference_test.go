@@ -66,7 +66,7 @@ const others = `
 | ` + "`go_*`, `process_*`" + ` | both | the Go runtime and the process |
 `
 
-// The page is written with: make references
+// `make references` writes the page.
 func TestReferenceOfMetricsIsFresh(t *testing.T) {
 	var page strings.Builder
 	page.WriteString(introduction)
@@ -101,7 +101,7 @@ const runtimeVariables = `
 	` | the configuration of a client of the API server, outside a cluster |
 `
 
-// The page is written with: make references
+// `make references` writes the page.
 func TestReferenceOfFlagsIsFresh(t *testing.T) {
 	source, err := reference.Parse("../..", reference.Folders...)
 	if err != nil {
@@ -121,7 +121,7 @@ func TestReferenceOfFlagsIsFresh(t *testing.T) {
 	}
 }
 
-// writeFlags writes a chapter for a command and for each one below it.
+// writeFlags writes a section for a command and for each of its subcommands.
 func writeFlags(page *strings.Builder, c *cobra.Command) {
 	inherited := ""
 	if c.HasPersistentFlags() && c.HasSubCommands() {
@@ -141,7 +141,7 @@ func writeFlags(page *strings.Builder, c *cobra.Command) {
 	}
 }
 
-// perClass are the labels of a metric that has one series, or some, for each device class of a node.
+// perClass is the number of series of a metric for each device class of a node, by its labels.
 var perClass = map[string]int{
 	"node,device_class": 1, "node,device_class,state": 4, "node,device_class,kind": 3,
 }

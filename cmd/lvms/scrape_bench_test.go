@@ -25,7 +25,7 @@ import (
 	nodemetrics "github.com/lvm-storage/lvm-operator/vgmanager/metrics"
 )
 
-// A node as it is scraped: two device classes, 30 devices, and some volumes.
+// The node of the benchmark has two device classes, 30 devices, and some volumes.
 const benchDevices = 30
 
 // statusCache is a cache with the status of the node and no LogicalVolumes.
@@ -41,7 +41,7 @@ func (c statusCache) Get(_ context.Context, _ client.ObjectKey, object client.Ob
 
 func (statusCache) List(context.Context, client.ObjectList, ...client.ListOption) error { return nil }
 
-// volumes are those of a node.
+// volumes are the volumes of a node.
 type volumes []lvmd.VolumeState
 
 func (v volumes) Volumes(context.Context) ([]lvmd.VolumeState, map[string]error, error) {
@@ -88,7 +88,7 @@ func benchRegistry(b *testing.B, count int) *prometheus.Registry {
 
 type noEvents struct{ event.Recorder }
 
-// scrapeOnce does what a scrape does, and returns the size of the answer in bytes.
+// scrapeOnce gathers and encodes metrics like a scrape, and returns the size of the response in bytes.
 func scrapeOnce(b *testing.B, registry *prometheus.Registry) int {
 	families, err := registry.Gather()
 	if err != nil {
@@ -103,8 +103,8 @@ func scrapeOnce(b *testing.B, registry *prometheus.Registry) int {
 	return answer.Len()
 }
 
-// BenchmarkScrape tells what a scrape of an agent takes: its time, its size, and the part of a processor that one each
-// 15 seconds is. The baseline is what every Go program tells of itself.
+// BenchmarkScrape measures a scrape of an agent: its duration, its size, and the CPU usage of one scrape every 15
+// seconds. The baseline is the metrics that every Go program has.
 func BenchmarkScrape(b *testing.B) {
 	baseline := prometheus.NewRegistry()
 	baseline.MustRegister(collectors.NewGoCollector(),

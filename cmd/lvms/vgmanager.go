@@ -49,7 +49,7 @@ const (
 	stateDir           = "/etc/topolvm"
 	lvmdConfig         = stateDir + "/lvmd.yaml"
 	registrationSocket = "/registration/topolvm.io-reg.sock"
-	// csiEndpoint is csiSocket as the kubelet sees it, on the host.
+	// csiEndpoint is the path of csiSocket on the host, which the kubelet uses.
 	csiEndpoint = "/var/lib/kubelet/plugins/topolvm.io/node/csi-topolvm.sock"
 )
 
@@ -162,7 +162,7 @@ func hasTLSProfile(config *rest.Config) (bool, error) {
 	return platform.HasTLSProfile(apis)
 }
 
-// agentCache limits what the agent holds to its own node and namespace. volumes selects the LogicalVolumes of the node.
+// agentCache limits the agent's cache to its own node and namespace. volumes selects the LogicalVolumes of the node.
 func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.Object]cache.ByObject {
 	own := fields.OneTermEqualSelector("metadata.name", nodeName)
 	inNamespace := map[string]cache.Config{namespace: {}}
@@ -174,7 +174,7 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 	}
 }
 
-// addVolumeGroups adds what manages devices and volume groups: the reconciler of each, and what wakes them.
+// addVolumeGroups adds the reconcilers of devices and volume groups, and the sources of their events.
 func addVolumeGroups(
 	mgr ctrl.Manager, nodeName, namespace, cluster string, fileSystems *lvmsdriver.FileSystems, o vgmanagerOptions,
 ) (*lvmd.Engine, error) {
@@ -216,7 +216,7 @@ func addVolumeGroups(
 		events.Subscribe(wake)
 		watch.monitor.Subscribe(wake)
 	}
-	// A change of health is one of capacity too, and of what is wrong with volumes.
+	// A change of health also affects capacity and the condition of volumes.
 	watch.monitor.Subscribe(engine.Changed)
 	err = errors.Join(metrics.Registry.Register(audit),
 		metrics.Registry.Register(nodemetrics.New(mgr.GetClient(), nodeName, namespace)), mgr.Add(audit),
@@ -226,7 +226,7 @@ func addVolumeGroups(
 	return engine, err
 }
 
-// addSmart adds what asks disks for their health, where that is wanted. smartctl is in the image, not on the node.
+// addSmart adds the monitor for the health of disks if it is configured. smartctl is in the image, not on the node.
 func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, interval time.Duration) error {
 	if interval == 0 {
 		return nil
@@ -236,7 +236,7 @@ func addSmart(mgr ctrl.Manager, nodeName, namespace string, runner *host.Local, 
 	return errors.Join(metrics.Registry.Register(monitor), mgr.Add(monitor))
 }
 
-// clusterID is the identity of the cluster, which volume groups are marked with.
+// clusterID returns the identity of the cluster, with which volume groups are marked.
 func clusterID(ctx context.Context, reader client.Reader) (string, error) {
 	namespace := &corev1.Namespace{}
 	if err := reader.Get(ctx, client.ObjectKey{Name: lvmv1alpha1.ClusterIDNamespace}, namespace); err != nil {
@@ -245,8 +245,8 @@ func clusterID(ctx context.Context, reader client.Reader) (string, error) {
 	return string(namespace.UID), nil
 }
 
-// addVolumes adds what serves volumes: the reconciler of LogicalVolumes, the CSI node service, its registration with
-// the kubelet, and the capacity on the Node and in the metrics.
+// addVolumes adds the parts that serve volumes: the reconciler of LogicalVolumes, the CSI node service, its
+// registration with the kubelet, and the capacity for the Node and the metrics.
 func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
 	fileSystems *lvmsdriver.FileSystems) error {
 	volumes := logicalvolume.New(logicalvolume.Options{

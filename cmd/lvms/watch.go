@@ -16,17 +16,17 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// watch is what is known about the health of the node between two looks, in the words of those who ask.
+// watch adapts the health monitor to the interfaces of its users.
 type watch struct{ monitor *health.Monitor }
 
-// reportAge is how old the list of physical volumes may be whose pulse is felt: they change by this process, which
-// makes the list again, or by hand.
+// reportAge is the maximum age of the list of physical volumes to check. Changes by this process renew the list; only
+// manual changes can make it outdated.
 const reportAge = 10 * time.Minute
 
-// reportWait is how long a report may take, so that an LVM that hangs does not hold up the pulse.
+// reportWait is the timeout of a report, so that an LVM command that hangs does not delay the check.
 const reportWait = 2 * time.Second
 
-// newWatch feels the pulse of the physical volumes of this product's volume groups.
+// newWatch returns a watch that checks the physical volumes of this product's volume groups.
 func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader) *watch {
 	pulse := device.NewPulse()
 	known := map[device.Number]string{}
@@ -35,8 +35,8 @@ func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader) *watch {
 		defer cancel()
 		report, err := volumes.Recent(short, reportAge)
 		if err != nil {
-			// Those who look at LVM say so themselves. What hangs LVM is often a device, so those that are known are
-			// asked all the more.
+			// Other users of LVM report this error. The cause is often a device that hangs LVM, so known devices are
+			// still checked.
 			report = &lvm.Report{}
 		}
 		failing := map[string]error{}
@@ -48,8 +48,8 @@ func newWatch(volumes *lvm.LVM, kernel *devicemapper.Reader) *watch {
 	return &watch{monitor: health.New(health.Options{Mapper: kernel, Failing: failing})}
 }
 
-// beats are the devices of the volume groups of this product. LVM lists a group no more when none of its devices can be
-// read, so what it once listed is remembered as long as the kernel has the device.
+// beats returns the devices of this product's volume groups. LVM no longer lists a volume group if none of its devices
+// can be read, so known keeps devices that were listed before as long as the kernel has them.
 func beats(report *lvm.Report, known map[device.Number]string) []device.Beat {
 	for i := range report.VGs {
 		for _, pv := range report.VGs[i].PVs {
@@ -91,7 +91,8 @@ func (w *watch) Suspended() map[device.Number]bool {
 // Unknown implements Health of volumegroup.
 func (w *watch) Unknown(group string) error { return w.monitor.Unknown(group) }
 
-// silentDevices tells LVM which devices do not answer. Where that cannot be found out it leaves none out.
+// silentDevices returns a function that tells LVM which devices do not answer. If it cannot find that out, it excludes
+// none.
 func silentDevices(devices *device.Node) lvm.Silent {
 	return func(ctx context.Context) map[string][]string {
 		silent, err := devices.Silent(ctx)

@@ -19,7 +19,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/env"
 )
 
-// startAPIServer starts a real API server with our kinds and our admission, and returns how to reach and how to end it.
+// startAPIServer starts a real API server with our CRDs and our admission webhook, and returns its configuration and a
+// function that ends it.
 func startAPIServer(ctx context.Context) (*rest.Config, func() error, error) {
 	server, err := env.Start()
 	if err != nil {

@@ -1,7 +1,7 @@
-// Command bridge is a test double of the console's server for the plugin's browser tests and for `make console`: it
-// serves a page that loads plugins as the console does, passes requests on to the plugin's server and to a real API
-// server with the token of a user, checks CSRF tokens, and sends the console's Content-Security-Policy, enforced. It is
-// for tests: whoever reaches it is an administrator.
+// Command bridge is a test double of the console's server, for the browser tests of the plugin and for `make console`.
+// It serves a page that loads plugins like the console. It forwards requests to the plugin's server and to a real API
+// server with the token of a user. It checks CSRF tokens, and enforces the console's Content-Security-Policy. It is
+// only for tests: everybody who can reach it is an administrator.
 package main
 
 import (
@@ -31,22 +31,22 @@ const (
 	csrfHeader    = "X-CSRFToken"
 )
 
-// bridge is what the browser talks to.
+// bridge is the server for the browser.
 type bridge struct {
-	host   string // folder with the page
+	host   string // directory with the page
 	plugin *httputil.ReverseProxy
 	api    *httputil.ReverseProxy
-	tokens map[string]string // of users
-	// metrics is nil where there is no Prometheus.
+	tokens map[string]string // by user
+	// metrics is nil without a Prometheus.
 	metrics *metrics
-	// cut: the API server is out of reach; mute: Prometheus is.
+	// cut makes the API server unreachable; mute makes Prometheus unreachable.
 	cut, mute atomic.Bool
 
 	mu   sync.Mutex
 	open map[*http.Request]func()
 }
 
-// reach is a server, whom to trust there, and the way to it, if that is not the network of this machine.
+// reach is the address of a server, its authority, and a dialer if the server is not in the network of this machine.
 type reach struct {
 	url  *url.URL
 	ca   []byte
@@ -75,7 +75,7 @@ func (r reach) proxy(rewrite func(*httputil.ProxyRequest)) (*httputil.ReversePro
 func newBridge(host string, plugin, api reach, tokens map[string]string) (*bridge, error) {
 	b := &bridge{host: host, tokens: tokens, open: map[*http.Request]func(){}}
 	var err error
-	// As the console does it, the token goes to the plugin's server too.
+	// Like the console, it also sends the token to the plugin's server.
 	if b.plugin, err = plugin.proxy(func(p *httputil.ProxyRequest) { b.authorize(p) }); err != nil {
 		return nil, err
 	}
@@ -86,12 +86,12 @@ func newBridge(host string, plugin, api reach, tokens map[string]string) (*bridg
 func (b *bridge) authorize(p *httputil.ProxyRequest) {
 	p.Out.Header.Set("Authorization", "Bearer "+b.tokens[user(p.In)])
 	if p.In.Header.Get("Upgrade") != "" {
-		// The API server wants an origin of a WebSocket, and no other one than its own or localhost.
+		// The API server requires an Origin header for a WebSocket, and accepts only its own or localhost.
 		p.Out.Header.Set("Origin", "http://localhost")
 	}
 }
 
-// user is who is logged in; the administrator where nobody is.
+// user returns the user of the session, or the administrator without one.
 func user(r *http.Request) string {
 	if cookie, err := r.Cookie(sessionCookie); err == nil {
 		return cookie.Value
@@ -123,7 +123,7 @@ func nosniff(next http.Handler) http.Handler {
 	})
 }
 
-// locale asks the plugin's server, as the console does for a namespace plugin__NAME.
+// locale requests a file from the plugin's server, like the console for a namespace plugin__NAME.
 func (b *bridge) locale(w http.ResponseWriter, r *http.Request) {
 	language := filepath.Base(r.URL.Query().Get("lng"))
 	namespace := filepath.Base(r.URL.Query().Get("ns"))
@@ -132,8 +132,8 @@ func (b *bridge) locale(w http.ResponseWriter, r *http.Request) {
 	b.plugin.ServeHTTP(w, r)
 }
 
-// kubernetes passes on to the API server: everything that is not a GET needs the token that only a page of the console
-// has.
+// kubernetes forwards a request to the API server. Requests other than GET require the CSRF token, which only a page of
+// the console has.
 func (b *bridge) kubernetes(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		cookie, err := r.Cookie(csrfCookie)
@@ -150,7 +150,7 @@ func (b *bridge) kubernetes(w http.ResponseWriter, r *http.Request) {
 	b.forget(r)
 }
 
-// prometheus serves with what stands for the cluster's Prometheus, if that is there.
+// prometheus serves the stand-in for the cluster's Prometheus, if there is one.
 func (b *bridge) prometheus(prefix string, serve func(*metrics, http.ResponseWriter, *http.Request)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if b.metrics == nil || prefix != "" && b.mute.Load() {
@@ -164,7 +164,7 @@ func (b *bridge) prometheus(prefix string, serve func(*metrics, http.ResponseWri
 	}
 }
 
-// setMute takes Prometheus away.
+// setMute makes Prometheus unreachable.
 func (b *bridge) setMute(w http.ResponseWriter, r *http.Request) {
 	b.mute.Store(r.URL.Query().Get("is") == "true")
 	w.WriteHeader(http.StatusNoContent)
@@ -176,7 +176,7 @@ func (b *bridge) forget(r *http.Request) {
 	delete(b.open, r)
 }
 
-// setCut takes the API server away: also from watches that run.
+// setCut makes the API server unreachable, and ends running watches.
 func (b *bridge) setCut(w http.ResponseWriter, r *http.Request) {
 	b.cut.Store(r.URL.Query().Get("is") == "true")
 	b.mu.Lock()
@@ -200,12 +200,12 @@ func (b *bridge) login(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// policy is the console's (it sends it as a report only), enforced.
+// policy is the console's policy, which the console only reports and the bridge enforces.
 const policy = "base-uri 'self'; default-src 'self'; img-src 'self' data:; font-src 'self' data:; script-src 'self' " +
 	"'unsafe-eval' 'nonce-%s'; " +
 	"style-src 'self' 'unsafe-inline'; connect-src 'self'; object-src 'self'; frame-src 'none'; frame-ancestors 'none'"
 
-// index is the page, for every path of the console.
+// index serves the page for every path of the console.
 func (b *bridge) index(w http.ResponseWriter, r *http.Request) {
 	page, err := os.ReadFile(filepath.Join(b.host, "index.html"))
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// seen answers with the headers of a request that reached it.
+// seen returns the headers of a request that reached it.
 func seen(t *testing.T) reach {
 	t.Helper()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,7 +6,7 @@ import (
 	"net/http"
 )
 
-// hijacked remembers the connection of a watch, so that it can be cut.
+// hijacked stores the connection of a watch, so that it can be closed.
 type hijacked struct {
 	http.ResponseWriter
 	b *bridge

@@ -36,7 +36,7 @@ type options struct {
 
 func main() {
 	var o options
-	// controller-runtime has flags of its own in the usual set.
+	// controller-runtime adds its own flags to the default set.
 	flags := flag.NewFlagSet("bridge", flag.ExitOnError)
 	flags.StringVar(&o.lab, "lab", "",
 		"folder of the lab whose cluster is shown; without it an API server is started (KUBEBUILDER_ASSETS)")
@@ -62,7 +62,7 @@ func main() {
 	}
 }
 
-// run serves until the command ends, or where there is none as long as the lab runs.
+// run serves until the command ends. Without a command it serves until the lab ends.
 func run(ctx context.Context, o options) (err error) {
 	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard)))
 	config, stop, err := cluster(ctx, o.lab)
@@ -116,13 +116,13 @@ func run(ctx context.Context, o options) (err error) {
 	return command.Run()
 }
 
-// announcement begins the line with the address. The demo looks for it.
+// announcement is the beginning of the line with the address, which the demo reads.
 const announcement = "The plugin, as the console shows it: "
 
-// labInterval is how long a lab's end waits to be noticed.
+// labInterval is the interval at which it is checked whether the lab still runs.
 const labInterval = 2 * time.Second
 
-// waitFor returns when ctx or the lab ends; without a lab when ctx does.
+// waitFor returns when ctx or the lab ends.
 func waitFor(ctx context.Context, folder string) error {
 	ticker := time.NewTicker(labInterval)
 	defer ticker.Stop()
@@ -142,7 +142,7 @@ func waitFor(ctx context.Context, folder string) error {
 	}
 }
 
-// metrics gives the bridge a Prometheus, where one is asked for.
+// metrics gives the bridge a Prometheus if one is configured.
 func (o options) metrics(ctx context.Context, b *bridge, address string, dial dialer,
 	allowed authorizer) (end func(), err error) {
 	var at *url.URL

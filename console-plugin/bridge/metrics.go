@@ -19,27 +19,27 @@ import (
 	"time"
 )
 
-// bodyLimit is how much is read of what a test or Prometheus sends.
+// bodyLimit is the maximum size of a body from a test or Prometheus, in bytes.
 const bodyLimit = 4 << 20
 
-// metrics stands for the console's way to the cluster's Prometheus: with the rights of the user, and about one
-// namespace where it is asked that way. What Prometheus scrapes is what a test has put.
+// metrics stands in for the console's proxy to the cluster's Prometheus: it checks the permissions of the user, and
+// restricts tenancy requests to one namespace. Prometheus scrapes what a test has put.
 type metrics struct {
 	proxy *httputil.ReverseProxy
-	// allowed asks the API server for a right of the user of a request.
+	// allowed checks a permission of the user of a request.
 	allowed authorizer
 
 	mu      sync.Mutex
 	scraped []byte
 }
 
-// authorizer asks the API server for a permission of the user of a request.
+// authorizer asks the API server whether the user of a request has a permission.
 type authorizer = func(r *http.Request, right map[string]string) (bool, error)
 
 // dialer connects to an address, for example in the network of a lab.
 type dialer = func(ctx context.Context, network, address string) (net.Conn, error)
 
-// newMetrics returns what asks the Prometheus at an address. dial is nil if that is in this machine's network.
+// newMetrics returns a proxy to the Prometheus at an address. dial is nil if it is in this machine's network.
 func newMetrics(prometheus *url.URL, dial dialer, allowed authorizer) *metrics {
 	m := &metrics{allowed: allowed}
 	m.proxy = &httputil.ReverseProxy{
@@ -54,7 +54,7 @@ func newMetrics(prometheus *url.URL, dial dialer, allowed authorizer) *metrics {
 	return m
 }
 
-// What the cluster's proxies in front of Prometheus ask for: about one namespace, and about all.
+// The permissions that the cluster's proxies for Prometheus require: for one namespace, and for all.
 var (
 	namespaceRight = map[string]string{"group": "metrics.k8s.io", "resource": "pods", "verb": "get"}
 	clusterRight   = map[string]string{"group": "monitoring.coreos.com", "resource": "prometheuses",
@@ -88,8 +88,8 @@ func (m *metrics) serve(w http.ResponseWriter, r *http.Request, right map[string
 	}
 }
 
-// onlyNamespace takes out what is about another namespace than the request: the cluster's proxy adds the namespace to
-// each selector of the query instead. What has no namespace any longer, as a sum, stays.
+// onlyNamespace removes samples of other namespaces than the request's from the response. The cluster's proxy instead
+// adds the namespace to each selector of the query. Samples without a namespace, such as sums, remain.
 func onlyNamespace(response *http.Response) error {
 	namespace := response.Request.URL.Query().Get("namespace")
 	if namespace == "" || response.StatusCode != http.StatusOK {
@@ -122,7 +122,7 @@ func onlyNamespace(response *http.Response) error {
 	return err
 }
 
-// scrape is what Prometheus reads, and put where a test says what that is.
+// scrape returns what Prometheus reads; put sets it.
 func (m *metrics) scrape(w http.ResponseWriter, _ *http.Request) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -142,8 +142,8 @@ func (m *metrics) put(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// startPrometheus starts a real Prometheus with the shipped rules. It has made-up data of a day: the pool of node-a
-// fills, that of node-b does not. It scrapes the bridge at address once a second.
+// startPrometheus starts a real Prometheus with the shipped rules. It has generated data of a day, in which the pool of
+// node-a fills and that of node-b does not. It scrapes the bridge at address once a second.
 func startPrometheus(ctx context.Context, rules, address string) (*url.URL, func(), error) {
 	rules, err := filepath.Abs(rules)
 	if err != nil {
@@ -192,8 +192,8 @@ func startPrometheus(ctx context.Context, rules, address string) (*url.URL, func
 	return nil, nil, fmt.Errorf("prometheus at %s does not listen after 30 s", listen)
 }
 
-// makeHistory writes what Prometheus would have recorded in a day and two hours. It ends a quarter of an hour ago:
-// alerts look ten minutes back, and fire by what a test has put.
+// makeHistory writes the recorded samples of 26 hours. They end 15 minutes ago: alerts look back ten minutes, and must
+// depend only on what a test has put.
 func makeHistory(ctx context.Context, folder, data string) error {
 	const hours = 26
 	samples := filepath.Join(folder, "samples")

@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The users of tests: one who may do everything, one who may only look, one who may nothing.
+// The users of tests: one with all permissions, one with read permissions, and one without any.
 const (
 	adminUser  = "admin"
 	viewerUser = "viewer"
@@ -37,10 +37,10 @@ var viewerRules = []rbacv1.PolicyRule{
 		Verbs:     []string{"get", "list", "watch"}},
 }
 
-// reviewTimeout is how long a question for a right may take.
+// reviewTimeout is the timeout of an access review.
 const reviewTimeout = 10 * time.Second
 
-// allowed returns a question to the API server whether the user of a request has a right.
+// allowed returns a function that asks the API server whether the user of a request has a permission.
 func allowed(config *rest.Config, tokens map[string]string) func(*http.Request, map[string]string) (bool, error) {
 	return func(r *http.Request, right map[string]string) (bool, error) {
 		ctx, cancel := context.WithTimeout(r.Context(), reviewTimeout)
@@ -60,7 +60,7 @@ func allowed(config *rest.Config, tokens map[string]string) func(*http.Request, 
 	}
 }
 
-// makeUsers makes the users and returns their tokens.
+// makeUsers creates the users and returns their tokens.
 func makeUsers(ctx context.Context, c client.Client) (map[string]string, error) {
 	objects := []client.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: usersNamespace}},

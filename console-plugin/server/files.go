@@ -13,24 +13,25 @@ import (
 	"strings"
 )
 
-// hashed are files whose name says what is in them (webpack, [contenthash] and [fullhash]): they never change.
+// hashed matches names of files with a hash of their content (webpack, [contenthash] and [fullhash]). They never
+// change.
 var hashed = regexp.MustCompile(`\.[0-9a-f]{20}\.`)
 
-// types are those of the files that a build writes. Others are not served: the console refuses a script without its
-// type.
+// types maps the extensions of files that a build writes to their content types. Other files are not served: the
+// console refuses a script without its type.
 var types = map[string]string{
 	".js":   "text/javascript; charset=utf-8",
 	".json": "application/json; charset=utf-8",
 	".txt":  "text/plain; charset=utf-8",
 }
 
-// file is what is known of a file before anybody asks for it. The content stays in the program's own pages.
+// file has the properties of a file that are computed at start. Its content remains in the pages of the program.
 type file struct {
 	name, kind, etag, cache string
 	compressed              bool
 }
 
-// newFiles lists what can be served, by the path of a request.
+// newFiles returns the served files, by request path.
 func newFiles(files fs.FS) (map[string]file, error) {
 	list := map[string]file{}
 	err := fs.WalkDir(files, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -60,7 +61,7 @@ func newFiles(files fs.FS) (map[string]file, error) {
 	return list, nil
 }
 
-// NewHandler serves the files of a build, what the pages have to know of the cluster, and /healthz.
+// NewHandler returns a handler for the files of a build, the configuration of the pages, and /healthz.
 func NewHandler(files fs.FS, namespace string) (http.Handler, error) {
 	list, err := newFiles(files)
 	if err != nil {
@@ -98,7 +99,7 @@ func NewHandler(files fs.FS, namespace string) (http.Handler, error) {
 	}), nil
 }
 
-// respond sends what is never kept by anybody on the way.
+// respond sends content that must not be cached.
 func respond(w http.ResponseWriter, kind string, content []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "no-store")
@@ -135,7 +136,7 @@ func (f file) serve(w http.ResponseWriter, r *http.Request, files fs.FS) {
 	_, _ = w.Write(content)
 }
 
-// accepts tells whether a client takes an encoding (RFC 9110, 12.5.3). One that weighs it with 0 does not.
+// accepts reports whether a client accepts an encoding (RFC 9110, 12.5.3). A weight of 0 means that it does not.
 func accepts(header, encoding string) bool {
 	for part := range strings.SplitSeq(header, ",") {
 		name, weight, _ := strings.Cut(part, ";")

@@ -1,5 +1,5 @@
-// Package server serves the plugin of the console over TLS. It never writes a header of a request anywhere: the console
-// passes the token of the user on with each one.
+// Package server serves the plugin of the console over TLS. It never logs or stores request headers, because the
+// console adds the token of the user to each request.
 package server
 
 import (
@@ -19,29 +19,29 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 )
 
-// Options are what the server needs.
+// Options configure the server.
 type Options struct {
 	Address, CertDir, Namespace string
-	// Profile says how TLS is to be served, in the words of OpenShift's API; without a version TLS 1.2 is the least,
-	// and Go chooses the cipher suites.
+	// Profile is a TLS profile of OpenShift's API. Without a version, the minimum is TLS 1.2, and Go chooses the cipher
+	// suites.
 	Profile configv1.TLSProfileSpec
 	Files   fs.FS
 	Log     *slog.Logger
-	// Listening is told the address that is served on.
+	// Listening is called with the address of the listener.
 	Listening func(net.Addr)
 }
 
-// The console gives a file 120 s; it has nothing to send but headers.
+// The console waits up to 120 s for a file. Its requests have only headers.
 const (
 	headerTimeout = 10 * time.Second
 	writeTimeout  = 120 * time.Second
 	idleTimeout   = 120 * time.Second
 	maxHeader     = 64 << 10
-	// stopTimeout is for requests that run when the server is told to stop.
+	// stopTimeout is the time that requests have to end when the server is stopped.
 	stopTimeout = 10 * time.Second
 )
 
-// tlsConfig serves the certificate in the folder, which has to be there, by the profile.
+// tlsConfig returns a TLS configuration with the profile and the certificate in the directory, which must exist.
 func tlsConfig(o Options) (*tls.Config, error) {
 	certificate := servingcert.New(o.CertDir, func(err error) {
 		o.Log.Error("The serving certificate cannot be read again: the last one is served on", "error", err)
@@ -81,7 +81,7 @@ func Run(ctx context.Context, o Options) error {
 		Handler: handler, TLSConfig: config, ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout,
 		WriteTimeout: writeTimeout,
 		IdleTimeout:  idleTimeout, MaxHeaderBytes: maxHeader,
-		// net/http tells of failed handshakes and of handlers that panic: addresses and stacks, no headers.
+		// net/http logs failed handshakes and panics of handlers: addresses and stacks, but no headers.
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelWarn),
 	}
 	context.AfterFunc(ctx, func() {

@@ -47,7 +47,7 @@ func build(t *testing.T) fs.FS {
 	return files
 }
 
-// log is what the server wrote.
+// log is the output of the server.
 type log struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -65,14 +65,14 @@ func (l *log) String() string {
 	return l.b.String()
 }
 
-// running is a server over real TLS.
+// running is a server with real TLS.
 type running struct {
 	url, folder string
 	client      *http.Client
 	said        *log
 }
 
-// writeCertificate makes a certificate for a name in a folder, and returns it.
+// writeCertificate creates a certificate for a name in a directory, and returns it.
 func writeCertificate(t *testing.T, folder, name string) []byte {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey(name, []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
@@ -232,7 +232,7 @@ func TestNothingIsWrittenAndNoHeaderIsLogged(t *testing.T) {
 		t.Errorf("HEAD: got %d, %q, %d", response.StatusCode, body, response.ContentLength)
 	}
 	r.do(t, http.MethodGet, "/nothing?sekret", "Cookie", "session=sekret")
-	// A handshake that fails, and plain HTTP, are told in the log.
+	// Failed handshakes and plain HTTP are in the log.
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "https://"))
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,6 @@
-// Package alertrules keeps the PrometheusRule with the product's recording rules and alerts. It is not in the bundle,
-// since the address of the runbooks, which each alert names, is an option of the installation.
+// Package alertrules reconciles the PrometheusRule with the recording rules and alerts of the product. The bundle does
+// not contain it, because each alert names the address of its runbook, and that address is an option of the
+// installation.
 package alertrules
 
 import (
@@ -24,9 +25,9 @@ import (
 )
 
 const (
-	// Name is that of the PrometheusRule.
+	// Name is the name of the PrometheusRule.
 	Name = prometheusrule.Name
-	// MonitorName is that of the ServiceMonitor, which comes with the installation.
+	// MonitorName is the name of the ServiceMonitor, which the installation contains.
 	MonitorName = "lvms-operator-metrics-monitor"
 
 	fieldOwner = "lvms-operator-alerts"
@@ -39,27 +40,27 @@ var (
 	ruleKind        = monitoringGroup.WithKind("PrometheusRule")
 )
 
-// Controller keeps the PrometheusRule.
+// Controller reconciles the PrometheusRule.
 type Controller struct {
 	client              client.Client
 	applier             *apply.Applier
 	namespace, runbooks string
 }
 
-// New returns a Controller for the operator's namespace. runbooks is what [Runbooks] returns. The client may read
-// from a cache.
+// New returns a Controller for the operator's namespace. runbooks is the result of [Runbooks]. The client may read from
+// a cache.
 func New(c client.Client, namespace, runbooks string) *Controller {
 	return &Controller{client: c, applier: apply.New(c, fieldOwner), namespace: namespace, runbooks: runbooks}
 }
 
-// To give an object another owner, as an upgrade from 0.1.0 does, takes permission to delete it
-// (OwnerReferencesPermissionEnforcement).
+// A change of the owner reference, as in an upgrade from 0.1.0, requires permission to delete the object (admission
+// plugin OwnerReferencesPermissionEnforcement).
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-lvm-storage,resources=prometheusrules,resourceNames=prometheus-lvmo-rules,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=monitoring.coreos.com,namespace=openshift-lvm-storage,resources=servicemonitors,resourceNames=lvms-operator-metrics-monitor,verbs=list;watch
 
-// Reconcile applies the PrometheusRule if the ServiceMonitor exists. The garbage collector deletes it with the
-// ServiceMonitor, which owns it: without metrics the alert about an operator that does not answer would fire. The
-// request says nothing.
+// Reconcile applies the PrometheusRule if the ServiceMonitor exists. The ServiceMonitor owns the PrometheusRule, so the
+// garbage collector deletes both: without metrics, the alert for an operator that does not answer would fire. The
+// request is ignored.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	monitor := metadata(monitorKind)
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: c.namespace, Name: MonitorName}, monitor)
@@ -77,7 +78,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{}, c.applier.Apply(ctx, client.ApplyConfigurationFromUnstructured(rule))
 }
 
-// desired returns the PrometheusRule, which the ServiceMonitor owns.
+// desired returns the PrometheusRule with an owner reference to the ServiceMonitor.
 func (c *Controller) desired(monitor *metav1.PartialObjectMetadata) (*unstructured.Unstructured, error) {
 	rule := prometheusrule.New(c.namespace, c.runbooks)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rule)
@@ -93,14 +94,14 @@ func (c *Controller) desired(monitor *metav1.PartialObjectMetadata) (*unstructur
 	return object, nil
 }
 
-// metadata is an object of a kind without its spec.
+// metadata returns an empty PartialObjectMetadata of a kind.
 func metadata(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	return object
 }
 
-// CacheByObject limits the manager's cache to the two objects.
+// CacheByObject limits the manager's cache to the ServiceMonitor and the PrometheusRule.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	one := func(name string) cache.ByObject {
 		return cache.ByObject{

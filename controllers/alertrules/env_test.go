@@ -21,7 +21,7 @@ var server *env.Env
 
 func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }, env.MonitoringCRDs()...) }
 
-// world is an operator in a namespace.
+// world is an operator in its own namespace.
 type world struct {
 	*testing.T
 	spy       *env.Spy
@@ -49,7 +49,7 @@ func (w *world) must(err error) {
 func (w *world) reconcile(runbooks string, want ...string) {
 	w.Helper()
 	c := New(w.spy, w.namespace, runbooks)
-	// The second one finds that all is as it should be.
+	// The second reconcile changes nothing.
 	for _, want := range [][]string{want, nil} {
 		_, err := c.Reconcile(w.Context(), reconcile.Request{})
 		w.must(err)
@@ -59,7 +59,7 @@ func (w *world) reconcile(runbooks string, want ...string) {
 	}
 }
 
-// monitor creates the ServiceMonitor, with which the rules come.
+// monitor creates the ServiceMonitor, which owns the rules.
 func (w *world) monitor() client.Object {
 	w.Helper()
 	monitor := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"selector": map[string]any{},
@@ -79,7 +79,7 @@ func (w *world) rule() *unstructured.Unstructured {
 	return rule
 }
 
-// runbooks are the addresses of the runbooks in the PrometheusRule, by alert.
+// runbooks returns the runbook addresses in the PrometheusRule, by alert.
 func (w *world) runbooks() map[string]string {
 	w.Helper()
 	found := map[string]string{}
@@ -98,7 +98,8 @@ func (w *world) runbooks() map[string]string {
 
 const applied = "apply PrometheusRule prometheus-lvmo-rules"
 
-// Without a ServiceMonitor nobody reads the metrics, and an alert that no operator answers would be wrong.
+// Without a ServiceMonitor nothing scrapes the metrics, and the alert for an operator that does not answer would be
+// false.
 func TestTheRulesComeAndGoWithTheServiceMonitor(t *testing.T) {
 	w := newWorld(t, "monitored")
 	w.reconcile(DefaultRunbooks)
@@ -132,7 +133,7 @@ func TestTheRulesComeAndGoWithTheServiceMonitor(t *testing.T) {
 	}
 }
 
-// The address of the runbooks is an option, which can be changed, and taken back.
+// The address of the runbooks is an option that can be set, changed and unset.
 func TestRunbookURLsBeginWithTheOption(t *testing.T) {
 	w := newWorld(t, "mirrored")
 	w.monitor()
@@ -146,8 +147,8 @@ func TestRunbookURLsBeginWithTheOption(t *testing.T) {
 	}
 }
 
-// OLM and kubectl made the PrometheusRule up to 0.1.0: it is taken over, with nothing left that is not wanted any
-// more.
+// Up to 0.1.0, OLM or kubectl created the PrometheusRule. The operator takes it over and removes every field that it
+// does not set.
 func TestAnEarlierPrometheusRuleIsTakenOver(t *testing.T) {
 	w := newWorld(t, "upgraded")
 	w.monitor()

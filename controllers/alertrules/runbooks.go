@@ -8,11 +8,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/monitoring/rules"
 )
 
-// DefaultRunbooks is where the runbooks of the product are.
+// DefaultRunbooks is the address of the product's runbooks.
 const DefaultRunbooks = rules.Runbooks
 
-// Runbooks returns what runbook_url of the alerts begins with: the given address with a slash at its end, or the
-// default for an empty one. The error does not repeat the address, which may have a password.
+// Runbooks returns the prefix of runbook_url in the alerts: the address with a slash at its end, or the default if the
+// address is empty. The error does not repeat the address, which may contain a password.
 func Runbooks(address string) (string, error) {
 	if address == "" {
 		return DefaultRunbooks, nil
@@ -25,7 +25,7 @@ func Runbooks(address string) (string, error) {
 	return strings.TrimSuffix(address, "/") + "/", nil
 }
 
-// isBase reports whether the name of a runbook can be put behind the address.
+// isBase reports whether the name of a runbook can be appended to the address.
 func isBase(address *url.URL) bool {
 	plain := address.User == nil && address.RawQuery == "" && !address.ForceQuery && address.Fragment == ""
 	return plain && address.Host != "" && (address.Scheme == "https" || address.Scheme == "http")

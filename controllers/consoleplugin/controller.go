@@ -1,6 +1,6 @@
-// Package consoleplugin serves the plugin of OpenShift's console, from the operator's start on: its form makes the
-// first LVMCluster. Whether the console loads it is the administrator's choice. All that is made here goes with the
-// operator.
+// Package consoleplugin serves the plugin of the OpenShift console as soon as the operator starts: the form of the
+// plugin creates the first LVMCluster. An administrator decides whether the console loads the plugin. All objects of
+// this package are deleted with the operator.
 package consoleplugin
 
 import (
@@ -31,15 +31,15 @@ import (
 )
 
 const (
-	// Name is that of the objects in the operator's namespace.
+	// Name is the name of the objects in the operator's namespace.
 	Name = "lvms-console-plugin"
-	// PluginName is that of the ConsolePlugin, and of the plugin in its manifest: the console compares them.
+	// PluginName is the name of the ConsolePlugin and of the plugin in its manifest. The console compares the two.
 	PluginName = "lvms-console"
-	// quickStartName is that of the ConsoleQuickStart.
+	// quickStartName is the name of the ConsoleQuickStart.
 	quickStartName = "lvms-local-volumes"
 
 	fieldOwner = "lvms-operator-console"
-	// mostReplicas are as many as there are nodes, up to this.
+	// mostReplicas is the maximum number of replicas. There is one replica for each suitable node up to this number.
 	mostReplicas = 2
 )
 
@@ -56,14 +56,14 @@ var (
 		"the plugin of the console cannot be loaded: Deployment "+Name+": %s")
 )
 
-// Options are what the Controller needs to know.
+// Options configure the Controller.
 type Options struct {
 	Namespace, Image string
-	// TLSProfile: the cluster has APIServer objects, which say how TLS is to be served.
+	// TLSProfile reports whether the cluster has APIServer objects, which configure the TLS profile.
 	TLSProfile bool
 }
 
-// Controller keeps the plugin.
+// Controller reconciles the objects of the plugin.
 type Controller struct {
 	client  client.Client
 	live    client.Reader
@@ -87,12 +87,12 @@ func New(c client.Client, live client.Reader, recorder event.Recorder, options O
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,resourceNames=lvms-console-plugin,verbs=create;patch
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,verbs=list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
-// To give an object another owner, as an upgrade does, takes permission to delete it
-// (OwnerReferencesPermissionEnforcement).
+// A change of the owner reference, as in an upgrade, requires permission to delete the object (admission plugin
+// OwnerReferencesPermissionEnforcement).
 // +kubebuilder:rbac:groups=console.openshift.io,resources=consoleplugins,resourceNames=lvms-console,verbs=list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=console.openshift.io,resources=consolequickstarts,resourceNames=lvms-local-volumes,verbs=list;watch;create;patch;delete
 
-// Reconcile makes all of it what it should be. The request says nothing.
+// Reconcile applies all objects of the plugin. The request is ignored.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	operator, err := installed.Deployment(ctx, c.client, c.options.Namespace)
 	if operator == nil || err != nil {
@@ -107,7 +107,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{}, c.look(ctx, operator)
 }
 
-// apply makes everything, each one whatever came of the others.
+// apply applies every object, also if others fail.
 func (c *Controller) apply(ctx context.Context, operator *appsv1.Deployment) error {
 	replicas, err := c.replicas(ctx, operator)
 	if err != nil {
@@ -136,7 +136,7 @@ func (c *Controller) apply(ctx context.Context, operator *appsv1.Deployment) err
 	return errors.Join(append(errs, err, c.applier.Apply(ctx, d.plugin(owner)))...)
 }
 
-// remaining overlooks that a deletion takes its time: nobody waits for it.
+// remaining ignores that a deletion is not complete yet: nothing waits for it.
 func remaining(err error) error {
 	var waits *apply.RemainingError
 	if errors.As(err, &waits) {
@@ -145,7 +145,7 @@ func remaining(err error) error {
 	return err
 }
 
-// replicas are one for each node that the operator could run on, up to two.
+// replicas returns the number of replicas: one for each node on which the operator could run, at most mostReplicas.
 func (c *Controller) replicas(ctx context.Context, operator *appsv1.Deployment) (int32, error) {
 	nodes := &corev1.NodeList{}
 	if err := c.client.List(ctx, nodes); err != nil {
@@ -155,7 +155,7 @@ func (c *Controller) replicas(ctx context.Context, operator *appsv1.Deployment) 
 	return int32(max(1, min(mostReplicas, places))), err
 }
 
-// followProfile reads how TLS is to be served. What was read last holds while that cannot be.
+// followProfile reads the TLS profile of the cluster. If it cannot be read, the last profile remains in effect.
 func (c *Controller) followProfile(ctx context.Context) error {
 	if !c.options.TLSProfile {
 		return nil
@@ -170,12 +170,12 @@ func (c *Controller) followProfile(ctx context.Context) error {
 	return nil
 }
 
-// look tells when the Pods do not come to run.
+// look emits an event if the Pods do not start.
 func (c *Controller) look(ctx context.Context, operator *appsv1.Deployment) error {
 	deployment := &appsv1.Deployment{}
 	err := c.client.Get(ctx, client.ObjectKey{Namespace: operator.Namespace, Name: Name}, deployment)
 	if apierrors.IsNotFound(err) {
-		return nil // The cache has not heard of it yet.
+		return nil // The cache does not have it yet.
 	}
 	if err != nil {
 		return fmt.Errorf("read Deployment %s/%s: %w", operator.Namespace, Name, err)
@@ -188,7 +188,7 @@ func (c *Controller) look(ctx context.Context, operator *appsv1.Deployment) erro
 	return nil
 }
 
-// troubleOf is why a Deployment does not get on, as its controller says it.
+// troubleOf returns the message of the Deployment's controller if the Deployment does not progress, or "".
 func troubleOf(deployment *appsv1.Deployment) string {
 	for _, condition := range deployment.Status.Conditions {
 		failed := condition.Type == appsv1.DeploymentReplicaFailure && condition.Status == corev1.ConditionTrue
@@ -200,8 +200,9 @@ func troubleOf(deployment *appsv1.Deployment) string {
 	return ""
 }
 
-// CacheByObject limits the manager's cache to what the controller may read. NetworkPolicies are those of
-// controllers/networkpolicies. ServiceAccounts are those of others too.
+// CacheByObject limits the manager's cache to the objects that the controller has permission to read.
+// controllers/networkpolicies configures the cache of NetworkPolicies. Other controllers share the cache of
+// ServiceAccounts.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	byName := func(name string) cache.ByObject {
 		return cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", name)}
@@ -215,7 +216,7 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	}
 }
 
-// SetupWithManager starts the controller with the manager. The cluster must have the kinds of the console.
+// SetupWithManager starts the controller with the manager. The cluster must have the API of the console.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	wake := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{}}

@@ -44,8 +44,8 @@ func (n *notes) Eventf(about, _ runtime.Object, eventType, reason, _, note strin
 	n.said = append(n.said, fmt.Sprintf("%T %s %s ", about, eventType, reason)+fmt.Sprintf(note, args...))
 }
 
-// world is an installation in a namespace of its own, and a controller that is called by hand with the operator's own
-// rights.
+// world is an installation in its own namespace with a controller that has only the operator's permissions. Tests call
+// the controller directly.
 type world struct {
 	*testing.T
 	api        client.Client
@@ -155,7 +155,7 @@ func (w *world) exists(o client.Object) bool {
 	return err == nil
 }
 
-// look reconciles, and returns what was written.
+// look reconciles once and returns the writes.
 func (w *world) look() ([]string, error) {
 	_, err := w.controller.Reconcile(w.Context(), reconcile.Request{})
 	return w.spy.Writes(), err
@@ -168,7 +168,8 @@ func (w *world) deployment() *appsv1.Deployment {
 	return d
 }
 
-// The operator's own rights are enough; a second look writes nothing; everything goes with the operator.
+// The operator's own permissions are sufficient, a second reconcile writes nothing, and all objects are deleted with
+// the operator.
 func TestThePluginIsServed(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
 	want := []string{"apply ServiceAccount " + Name, "apply Service " + Name, "apply NetworkPolicy " + Name,
@@ -229,7 +230,7 @@ func TestThePluginIsServed(t *testing.T) {
 	}
 }
 
-// The level restricted of Pod Security, as the API server itself enforces it; and no token.
+// The API server enforces the Pod Security level restricted, and the Pods have no token.
 func TestItsPodsAreRestricted(t *testing.T) {
 	w := newWorld(t, "a")
 	_, err := w.look()
@@ -260,7 +261,7 @@ func TestItsPodsAreRestricted(t *testing.T) {
 	}
 }
 
-// One Pod for each node, up to two, and a budget where there are two.
+// There is one Pod for each node, at most two, and a PodDisruptionBudget if there are two.
 func TestReplicasFollowTheNodes(t *testing.T) {
 	w := newWorld(t, "a")
 	replicas := func() string {
@@ -314,8 +315,8 @@ func TestWhatSomebodyChangesIsChangedBack(t *testing.T) {
 	}
 }
 
-// An upgrade by OLM has a ClusterRole of its own: the objects without a namespace go over to it before the old one
-// goes.
+// An upgrade with OLM creates a new ClusterRole. The cluster-scoped objects get an owner reference to it before OLM
+// deletes the old one.
 func TestAnUpgradeKeepsThePlugin(t *testing.T) {
 	w := newWorld(t, "a")
 	_, err := w.look()
@@ -371,7 +372,7 @@ func TestTLSFollowsTheClustersProfile(t *testing.T) {
 	}
 }
 
-// What could not be read is neither empty nor absent, and the administrator is told at the operator's Deployment, once.
+// A failed read is neither empty nor absent. One event on the operator's Deployment reports it.
 func TestAFailedReadIsToldAndChangesNothing(t *testing.T) {
 	w := newWorld(t, "a", "b")
 	_, err := w.look()
@@ -405,7 +406,7 @@ func TestAFailedReadIsToldAndChangesNothing(t *testing.T) {
 	}
 }
 
-// Without something that takes them away again, objects without a namespace are not made; all others are.
+// If there is no owner for cluster-scoped objects, the operator creates only the others.
 func TestNothingIsMadeThatNobodyWouldRemove(t *testing.T) {
 	w := newWorld(t, "a")
 	w.must(w.api.Delete(t.Context(), w.role))
@@ -428,7 +429,7 @@ func TestNothingIsMadeWhenTheOperatorGoes(t *testing.T) {
 	}
 }
 
-// The Pods wait for their certificate, or for anything else: the Deployment's controller says so after a while.
+// Pods wait for their certificate or for something else. The Deployment's controller reports it after the deadline.
 func TestPodsThatDoNotRunAreTold(t *testing.T) {
 	w := newWorld(t, "a")
 	_, err := w.look()

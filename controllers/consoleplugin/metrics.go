@@ -12,23 +12,24 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/metric"
 )
 
-// readLimit is for one read of the cache, which is in memory.
+// readLimit is the timeout of one read from the cache, which is in memory.
 const readLimit = time.Second
 
 var replicasFamily = metric.NewGauge("lvms_console_plugin_replicas",
 	"Number of Pods that serve the plugin of OpenShift's console: wanted, and available. Without any the console "+
 		"cannot load it. No series where the cluster has no console.", "state")
 
-// Families are all metrics of the Collector.
+// Families lists all metrics of the Collector.
 var Families = []metric.Family{replicasFamily}
 
-// Collector tells Prometheus whether the plugin is served. It reads a cache. It implements prometheus.Collector.
+// Collector exports the number of replicas that serve the plugin. It reads from a cache. It implements
+// prometheus.Collector.
 type Collector struct {
 	client    client.Reader
 	namespace string
 }
 
-// NewCollector returns a Collector of the operator's namespace.
+// NewCollector returns a Collector for the operator's namespace.
 func NewCollector(c client.Reader, namespace string) *Collector {
 	return &Collector{client: c, namespace: namespace}
 }
@@ -36,7 +37,7 @@ func NewCollector(c client.Reader, namespace string) *Collector {
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
 
-// Collect implements prometheus.Collector. What cannot be read has no series.
+// Collect implements prometheus.Collector. If the Deployment cannot be read, there is no series.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()

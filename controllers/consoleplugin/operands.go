@@ -33,28 +33,31 @@ const (
 	certificateSecret = Name + "-cert"
 	certificateFolder = "/var/run/secrets/serving-cert"
 	certificateVolume = "serving-cert"
-	// servingCert asks OpenShift's service CA for a certificate in a Secret, which goes with the Service.
+	// servingCert is the annotation with which OpenShift's service CA creates a certificate in a Secret. The Secret is
+	// deleted with the Service.
 	servingCert = "service.beta.openshift.io/serving-cert-secret-name"
 	nameLabel   = "app.kubernetes.io/name"
-	// managementPrefix begins the annotations of Pods that belong to the cluster's management (workload partitioning).
+	// managementPrefix is the prefix of the annotations of Pods that belong to cluster management (workload
+	// partitioning).
 	managementPrefix = "target.workload.openshift.io/"
-	// progressDeadline, in seconds, is when Pods that do not come to run are told of.
+	// progressDeadline is the time, in seconds, after which the Deployment reports Pods that do not start.
 	progressDeadline = 300
 )
 
-// The kinds of the console.
+// pluginKind and quickStartKind are kinds of the console's API.
 var (
 	pluginKind     = consolev1.GroupVersion.WithKind("ConsolePlugin")
 	quickStartKind = consolev1.GroupVersion.WithKind("ConsoleQuickStart")
 )
 
-// Where the console runs, whose Pods fetch the files (openshift/console-operator, bindata).
+// consoleNamespace and consolePods select the console's Pods, which download the files (openshift/console-operator,
+// bindata).
 var (
 	consoleNamespace = map[string]string{corev1.LabelMetadataName: "openshift-console"}
 	consolePods      = map[string]string{"app": "console", "component": "ui"}
 )
 
-// design is what everything is made from.
+// design has everything from which the objects are built.
 type design struct {
 	operator *appsv1.Deployment
 	image    string
@@ -72,8 +75,8 @@ func (d design) selector() *applymetav1.LabelSelectorApplyConfiguration {
 	return applymetav1.LabelSelector().WithMatchLabels(map[string]string{nameLabel: Name})
 }
 
-// namespaced are the objects in the operator's namespace that are always there. The Deployment is the last: what it
-// needs comes before it.
+// namespaced returns the objects in the operator's namespace that always exist. The Deployment is last: it needs the
+// others.
 func (d design) namespaced() []runtime.ApplyConfiguration {
 	return []runtime.ApplyConfiguration{d.account(), d.service(), d.networkPolicy(), d.deployment()}
 }
@@ -93,7 +96,7 @@ func (d design) service() *applycorev1.ServiceApplyConfiguration {
 				WithTargetPort(intstr.FromString(portName))))
 }
 
-// networkPolicy lets the console's Pods in, and nothing out: the server asks nobody.
+// networkPolicy allows ingress from the console's Pods and no egress: the server needs no connections.
 func (d design) networkPolicy() *applynetworkingv1.NetworkPolicyApplyConfiguration {
 	console := applynetworkingv1.NetworkPolicyPeer().
 		WithNamespaceSelector(applymetav1.LabelSelector().WithMatchLabels(consoleNamespace)).
@@ -116,14 +119,14 @@ func (d design) deployment() *applyappsv1.DeploymentApplyConfiguration {
 				WithSpec(d.pod())))
 }
 
-// annotations are those of the operator's Pods that say on which processors they run.
+// annotations returns the workload partitioning annotations of the operator's Pods, which select their CPUs.
 func (d design) annotations() map[string]string {
 	found := maps.Clone(d.operator.Spec.Template.Annotations)
 	maps.DeleteFunc(found, func(key, _ string) bool { return !strings.HasPrefix(key, managementPrefix) })
 	return found
 }
 
-// pod runs where the operator may, each on another node if there is one.
+// pod returns a Pod spec with the scheduling constraints of the operator. It prefers a different node for each Pod.
 func (d design) pod() *applycorev1.PodSpecApplyConfiguration {
 	apart := applycorev1.WeightedPodAffinityTerm().WithWeight(100).
 		WithPodAffinityTerm(applycorev1.PodAffinityTerm().WithTopologyKey(corev1.LabelHostname).
@@ -140,7 +143,7 @@ func (d design) pod() *applycorev1.PodSpecApplyConfiguration {
 		WithSecurityContext(applycorev1.PodSecurityContext().WithRunAsNonRoot(true).
 			WithSeccompProfile(applycorev1.SeccompProfile().WithType(corev1.SeccompProfileTypeRuntimeDefault))).
 		WithContainers(d.container()).
-		// Not optional: without a certificate the console would not load anything.
+		// Not optional: the console loads nothing from a server without a certificate.
 		WithVolumes(applycorev1.Volume().WithName(certificateVolume).WithSecret(
 			applycorev1.SecretVolumeSource().WithSecretName(certificateSecret)))
 	for i := range theirs.Tolerations {
@@ -178,7 +181,7 @@ func (d design) container() *applycorev1.ContainerApplyConfiguration {
 			WithReadOnly(true))
 }
 
-// budget lets one of two be evicted.
+// budget returns a PodDisruptionBudget that allows the eviction of one Pod at a time.
 func (d design) budget() *applypolicyv1.PodDisruptionBudgetApplyConfiguration {
 	return applypolicyv1.PodDisruptionBudget(Name, d.operator.Namespace).WithLabels(d.labels()).WithOwnerReferences(
 		installed.Owner(d.operator)).
@@ -186,7 +189,8 @@ func (d design) budget() *applypolicyv1.PodDisruptionBudgetApplyConfiguration {
 			WithSelector(d.selector()))
 }
 
-// plugin tells the console where the plugin is. The console loads it when an administrator enables it.
+// plugin returns the ConsolePlugin with the address of the server. The console loads the plugin if an administrator
+// enables it.
 func (d design) plugin(
 	owner *applymetav1.OwnerReferenceApplyConfiguration) *applyconsolev1.ConsolePluginApplyConfiguration {
 	service := applyconsolev1.ConsolePluginService().WithName(Name).WithNamespace(d.operator.Namespace).WithPort(port).
@@ -200,10 +204,10 @@ func (d design) plugin(
 //go:embed quickstart.yaml
 var quickStartFile []byte
 
-// suggestedNamespace is that of the operator in the quick start.
+// suggestedNamespace is the operator's namespace in the quick start file.
 const suggestedNamespace = "openshift-lvm-storage"
 
-// quickStart leads through the plugin's pages.
+// quickStart returns the ConsoleQuickStart, which is a tour of the plugin's pages.
 func (d design) quickStart(
 	owner *applymetav1.OwnerReferenceApplyConfiguration) (*applyconsolev1.ConsoleQuickStartApplyConfiguration, error) {
 	spec := applyconsolev1.ConsoleQuickStartSpec()
@@ -215,14 +219,14 @@ func (d design) quickStart(
 		WithSpec(spec), nil
 }
 
-// metadataOf is an object of a kind of which only the metadata is read and held.
+// metadataOf returns an empty PartialObjectMetadata of a kind: the client reads and caches only metadata.
 func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	object := &metav1.PartialObjectMetadata{}
 	object.SetGroupVersionKind(kind)
 	return object
 }
 
-// converted is a part of an object as one of an apply configuration, which has the same fields.
+// converted converts a part of an object to its apply configuration, which has the same fields.
 func converted[T any](part any) *T {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(part)
 	into := new(T)
@@ -230,7 +234,7 @@ func converted[T any](part any) *T {
 		err = runtime.DefaultUnstructuredConverter.FromUnstructured(fields, into)
 	}
 	if err != nil {
-		panic(fmt.Sprintf("%T as %T: %v", part, into, err)) // Types of Kubernetes' own.
+		panic(fmt.Sprintf("%T as %T: %v", part, into, err)) // Both are types of Kubernetes itself.
 	}
 	return into
 }

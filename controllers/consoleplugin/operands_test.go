@@ -27,7 +27,7 @@ func contentOf(t *testing.T, name string) string {
 	return string(data)
 }
 
-// The console compares the name in the manifest with that of the ConsolePlugin.
+// The console compares the name in the manifest with the name of the ConsolePlugin.
 func TestTheNameIsThatInTheManifest(t *testing.T) {
 	for file, want := range map[string]string{"plugin.ts": "name: '" + PluginName + "'",
 		"manifest.snapshot.json": `"` + PluginName + `"`} {
@@ -37,12 +37,12 @@ func TestTheNameIsThatInTheManifest(t *testing.T) {
 	}
 }
 
-// theirs are words of the console itself that the quick start sends to.
+// theirs lists texts of the console itself to which the quick start refers.
 var theirs = []string{"Storage", "Administration", "Cluster Settings", "Configuration", "Console",
 	"Console plugins", PluginName,
 	"PersistentVolumeClaims", "Create PersistentVolumeClaim", "Bound"}
 
-// The quick start sends to what is on the pages: every word in bold is one of the plugin's texts, or of the console's.
+// The quick start refers only to existing texts: every bold text is a text of the plugin or of the console.
 func TestTheQuickStartNamesWhatIsThere(t *testing.T) {
 	texts := map[string]string{}
 	if err := json.Unmarshal([]byte(contentOf(t, web+"locales/en/plugin__"+PluginName+".json")), &texts); err != nil {

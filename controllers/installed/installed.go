@@ -1,5 +1,5 @@
-// Package installed knows what was installed, by whatever installer: the operator's Deployment, from which follows
-// where further Pods of the product may run, and what goes with the operator when it is removed.
+// Package installed inspects the operator's installation, whatever the installer. From the operator's Deployment it
+// derives on which nodes other Pods of the product can run, and which objects are deleted with the operator.
 package installed
 
 import (
@@ -21,16 +21,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Name is that of the operator's Deployment, and, but where the Operator Lifecycle Manager makes it, of its
-// ClusterRole.
+// Name is the name of the operator's Deployment. It is also the name of its ClusterRole, unless the Operator Lifecycle
+// Manager creates it.
 const Name = "lvms-operator"
 
-// nodePrefix begins the taints by which Kubernetes says what a node suffers. They come and go, and so count for nothing
-// here.
+// nodePrefix is the prefix of the taints for node conditions. Kubernetes adds and removes them, so Places ignores them.
 const nodePrefix = "node.kubernetes.io/"
 
-// Deployment returns the operator's Deployment, or nil where there is none any longer or it is being deleted: what it
-// owns goes with it.
+// Deployment returns the operator's Deployment. It returns nil if the Deployment does not exist or is being deleted:
+// its dependents are deleted with it.
 func Deployment(ctx context.Context, reader client.Reader, namespace string) (*appsv1.Deployment, error) {
 	found := &appsv1.Deployment{}
 	err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: Name}, found)
@@ -43,29 +42,29 @@ func Deployment(ctx context.Context, reader client.Reader, namespace string) (*a
 	return found, nil
 }
 
-// Owner makes an object of the same namespace go with the Deployment.
+// Owner returns an owner reference to the Deployment, for objects in the same namespace.
 func Owner(deployment *appsv1.Deployment) *applymetav1.OwnerReferenceApplyConfiguration {
 	return applymetav1.OwnerReference().WithAPIVersion(appsv1.SchemeGroupVersion.String()).WithKind("Deployment").
 		WithName(deployment.Name).WithUID(deployment.UID).WithController(true)
 }
 
-// installers are the labels by which an installer marks all that belongs to one installation: the Operator Lifecycle
-// Manager (operator-lifecycle-manager, pkg/lib/ownerutil), and its version 1 (operator-controller,
+// installers are the sets of labels with which an installer marks the objects of one installation: the Operator
+// Lifecycle Manager (operator-lifecycle-manager, pkg/lib/ownerutil), and its version 1 (operator-controller,
 // internal/operator-controller/labels).
 var installers = [][]string{
 	{"olm.owner", "olm.owner.namespace", "olm.owner.kind"},
 	{"olm.operatorframework.io/owner-kind", "olm.operatorframework.io/owner-name"},
 }
 
-// mostRoles is more ClusterRoles than an installation has.
+// mostRoles is greater than the number of ClusterRoles in an installation.
 const mostRoles = 100
 
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,verbs=list
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=clusterroles,resourceNames=lvms-operator,verbs=get
 
-// ClusterOwner makes an object without a namespace go with the operator. A Deployment cannot own it, but a ClusterRole
-// of the installation can: every installer removes that, and its predecessor's when it upgrades. live must not read
-// from a cache.
+// ClusterOwner returns an owner reference for cluster-scoped objects, so that they are deleted with the operator. A
+// Deployment cannot own them, but a ClusterRole of the installation can: every installer deletes that ClusterRole, and
+// deletes the previous one in an upgrade. live must not read from a cache.
 func ClusterOwner(ctx context.Context, live client.Reader,
 	deployment *appsv1.Deployment) (*applymetav1.OwnerReferenceApplyConfiguration, error) {
 	role := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1",
@@ -104,7 +103,7 @@ func clusterOwner(role *metav1.PartialObjectMetadata) *applymetav1.OwnerReferenc
 		role.Name).WithUID(role.UID)
 }
 
-// marks are the labels of the Deployment's installer, or nil where it sets none.
+// marks returns the labels with which the installer marks the Deployment, or nil if there are none.
 func marks(deployment *appsv1.Deployment) client.MatchingLabels {
 	for _, keys := range installers {
 		found := client.MatchingLabels{}
@@ -120,15 +119,15 @@ func marks(deployment *appsv1.Deployment) client.MatchingLabels {
 	return nil
 }
 
-// Labels are those of the Deployment that say what it is part of. Those of OLM say whose it is: OLM deletes what has
-// them and is in no ClusterServiceVersion.
+// Labels returns the Deployment's labels with the prefix app.kubernetes.io/. It omits OLM's labels: OLM deletes objects
+// that have them and are not in a ClusterServiceVersion.
 func Labels(deployment *appsv1.Deployment) map[string]string {
 	labels := maps.Clone(deployment.Labels)
 	maps.DeleteFunc(labels, func(key, _ string) bool { return !strings.HasPrefix(key, "app.kubernetes.io/") })
 	return labels
 }
 
-// Places counts the nodes on which a Pod can run, whatever the nodes suffer at the moment.
+// Places returns the number of nodes on which a Pod can run, regardless of taints for node conditions.
 func Places(template *corev1.PodTemplateSpec, nodes []corev1.Node) (int, error) {
 	affinity := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec})
 	count := 0
@@ -151,7 +150,7 @@ func keepsAway(taint *corev1.Taint) bool {
 	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, nodePrefix)
 }
 
-// PlaceChanged passes what makes a node one on which a Pod can run, or not.
+// PlaceChanged returns a predicate for changes of labels or taints, which decide whether a Pod can run on a node.
 func PlaceChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, ok := e.ObjectOld.(*corev1.Node)

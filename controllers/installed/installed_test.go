@@ -59,7 +59,7 @@ func role(name string, labels map[string]string) *rbacv1.ClusterRole {
 		Labels: labels}}
 }
 
-// Each installer has a way of its own to say what belongs together.
+// Each installer marks the objects of one installation in a different way.
 func TestClusterOwner(t *testing.T) {
 	olm := func(version string) map[string]string {
 		return map[string]string{"olm.owner": "lvms-operator." + version, "olm.owner.namespace": "ns",
@@ -97,7 +97,7 @@ func TestClusterOwner(t *testing.T) {
 	}
 }
 
-// Not to know is no owner, and no Deployment either.
+// A failed read returns neither an owner nor a Deployment.
 func TestAFailedReadIsAnError(t *testing.T) {
 	away := errors.New("away")
 	c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{

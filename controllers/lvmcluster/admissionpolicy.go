@@ -22,9 +22,10 @@ var (
 	policyBindingKind = admissionv1.SchemeGroupVersion.WithKind("ValidatingAdmissionPolicyBinding")
 )
 
-// admissionPolicies keeps what holds node agents to their own nodes and the operator to one annotation of Pods, and
-// what refuses deletions that would destroy volumes. OLM installs no such objects, and they have the operator's
-// namespace in them: so they are operands, there before the first agent and gone after the last.
+// admissionPolicies keeps the policies that restrict node agents to their own nodes, that restrict the operator to one
+// annotation of Pods, and that refuse deletions that would destroy volumes. OLM does not install such objects, and they
+// contain the operator's namespace. They are therefore operands, which exist from before the first agent until after
+// the last one.
 type admissionPolicies struct{}
 
 //go:embed agentpolicies.yaml
@@ -36,7 +37,7 @@ var operatorPolicyFile []byte
 //go:embed deletionpolicies.yaml
 var deletionPolicyFile []byte
 
-// suggestedNamespace is the one that the files name.
+// suggestedNamespace is the namespace in the files.
 const suggestedNamespace = "openshift-lvm-storage"
 
 // GetName names the manager.
@@ -63,9 +64,9 @@ func (admissionPolicies) EnsureDeleted(r Reconciler, ctx context.Context, cluste
 	return deletePolicies(r, ctx, cluster, agentPolicyFile, operatorPolicyFile, deletionPolicyFile)
 }
 
-// deletionPolicies are those of the admissionPolicies that refuse the deletion of the kinds and of the namespace. They
-// are deleted as soon as nothing uses the storage: the API server needs a moment to notice, and whoever waits for the
-// LVMCluster and then deletes the kinds must not be refused.
+// deletionPolicies is the step that deletes those admissionPolicies that refuse the deletion of CRDs and of the
+// namespace. It deletes them as soon as nothing uses the storage: the API server needs a moment to notice, and must not
+// refuse users who wait for the LVMCluster and then delete the CRDs.
 type deletionPolicies struct{}
 
 // GetName names the step.
@@ -90,7 +91,7 @@ func deletePolicies(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMC
 	return errors.Join(errs...)
 }
 
-// newAdmissionPolicies builds the policies of files for the operator's namespace.
+// newAdmissionPolicies builds the policies in files for the operator's namespace.
 func newAdmissionPolicies(cluster *lvmv1alpha1.LVMCluster, files ...[]byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, file := range files {

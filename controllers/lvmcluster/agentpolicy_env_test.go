@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// agentOf is a client with the token of the node agent of a node.
+// agentOf returns a client with the token of the node agent of a node.
 func (w *world) agentOf(node string) client.Client {
 	w.Helper()
 	config := rest.CopyConfig(server.Config)
@@ -25,7 +25,7 @@ func (w *world) agentOf(node string) client.Client {
 	return agent
 }
 
-// An agent names the device class of an object that names none, and changes nothing else in a spec.
+// An agent sets the device class of an object that has none, and changes nothing else in a spec.
 func TestAnAgentNamesAClassWhereNoneIsNamed(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	_, err := w.reconcile()

@@ -45,7 +45,7 @@ func TestOperandsAreAsInTheGoldenFiles(t *testing.T) {
 	}
 }
 
-// retained is a device class with everything that can be chosen about its StorageClass.
+// retained is a device class that sets every option of its StorageClass.
 func retained(name string) lvmv1alpha1.DeviceClass {
 	class := thick(name)
 	class.StorageClassOptions = &lvmv1alpha1.StorageClassOptions{
@@ -73,7 +73,7 @@ func golden(t *testing.T, name string, object any) {
 	goldenText(t, name+".yaml", string(got))
 }
 
-// goldenText compares a text with a file in testdata, or writes it.
+// goldenText compares a text with a file in testdata, or updates the file.
 func goldenText(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

@@ -22,7 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/event"
 )
 
-// waitInterval is how soon a reconcile that waits looks again. Most of what it waits for wakes it earlier.
+// waitInterval is the time until a reconcile that waits runs again. In most cases a watch triggers it earlier.
 const waitInterval = 10 * time.Second
 
 // Controller reconciles the LVMCluster.
@@ -57,22 +57,22 @@ func New(c client.Client, live client.Reader, recorder event.Recorder, options O
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// report is what a reconcile comes to: the conditions and the rest of the status, and when to look again.
+// report is the result of a reconcile: the conditions, the rest of the status, and when to reconcile again.
 type report struct {
 	conditions *condition.Accumulator
 	state      lvmv1alpha1.LVMState
 	classes    []lvmv1alpha1.DeviceClassStatus
-	overview   *overview // nil if nobody could look
+	overview   *overview // nil if the node statuses could not be read
 	outcome    outcome
 	gone       bool
-	// again is after what time to look again though nothing changes; 0 for never.
+	// again is the time after which to reconcile without a change; 0 for never.
 	again time.Duration
-	// observed: the nodes could be looked at, and obstacles are what speaks against an upgrade.
+	// observed reports whether the nodes could be read, so that obstacles lists the reasons against an upgrade.
 	observed  bool
 	obstacles []string
 }
 
-// Reconcile applies the LVMCluster, or deletes what belongs to it, and writes its status once.
+// Reconcile applies the operands of the LVMCluster, or deletes them, and writes the status once.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	cluster := &lvmv1alpha1.LVMCluster{}
 	err := c.client.Get(ctx, request.NamespacedName, cluster)
@@ -107,7 +107,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return result, errors.Join(done.outcome.err(), err)
 }
 
-// create lets every manager apply its operands, each one whatever came of the others.
+// create calls every manager to apply its operands, also if others fail.
 func (c *Controller) create(ctx context.Context, r Reconciler, cluster *lvmv1alpha1.LVMCluster) report {
 	done := report{conditions: newConditions(cluster), classes: cluster.Status.DeviceClassStatuses}
 	done.outcome.add("finalizer", c.protect(ctx, cluster))
@@ -131,14 +131,14 @@ func (c *Controller) create(ctx context.Context, r Reconciler, cluster *lvmv1alp
 
 func (c *Controller) ensureCreated(ctx context.Context, r Reconciler, cluster *lvmv1alpha1.LVMCluster, o *outcome) {
 	if len(o.failures) > 0 {
-		return // without its finalizer an LVMCluster must not own anything
+		return // an LVMCluster without the finalizer must not own anything
 	}
 	for _, manager := range c.managers {
 		o.add(manager.GetName(), manager.EnsureCreated(r, ctx, cluster))
 	}
 }
 
-// volumeGroups fills in the device classes and VolumeGroupsReady, and returns the reason of that.
+// volumeGroups sets the device class statuses and VolumeGroupsReady, and returns the reason of that condition.
 func (c *Controller) volumeGroups(cluster *lvmv1alpha1.LVMCluster, seen Observation, done *report) string {
 	classes, err := deviceClassStatuses(cluster, seen)
 	if err != nil {
@@ -154,7 +154,7 @@ func (c *Controller) volumeGroups(cluster *lvmv1alpha1.LVMCluster, seen Observat
 	return reportVolumeGroups(done.conditions, cluster, seen, classes)
 }
 
-// protect puts the finalizer on the LVMCluster.
+// protect adds the finalizer to the LVMCluster.
 func (c *Controller) protect(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	if controllerutil.ContainsFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer) {
 		return nil
@@ -198,7 +198,7 @@ func (c *Controller) writeStatus(ctx context.Context, cluster *lvmv1alpha1.LVMCl
 	return nil
 }
 
-// result says when to look again.
+// result returns when to reconcile again.
 func (o *outcome) result() reconcile.Result {
 	if len(o.failures) == 0 && len(o.waits) > 0 {
 		return reconcile.Result{RequeueAfter: waitInterval}
@@ -206,7 +206,7 @@ func (o *outcome) result() reconcile.Result {
 	return reconcile.Result{}
 }
 
-// err makes one error of all failures, which brings back-off.
+// err joins all failures into one error, which triggers the back-off.
 func (o *outcome) err() error {
 	if len(o.failures) == 0 {
 		return nil
@@ -214,7 +214,7 @@ func (o *outcome) err() error {
 	return errors.New(strings.Join(o.failures, "; "))
 }
 
-// emit tells of what has changed.
+// emit emits events for changes of the state.
 func (c *Controller) emit(cluster *lvmv1alpha1.LVMCluster, done report) {
 	deleting := !cluster.DeletionTimestamp.IsZero()
 	switch {
@@ -243,7 +243,7 @@ func success(cluster *lvmv1alpha1.LVMCluster) string {
 	return "all operands run and all volume groups are ready"
 }
 
-// problems returns the message of VolumeGroupsReady, and whether that is True.
+// problems returns the message of VolumeGroupsReady, and whether the condition is True.
 func (d report) problems() (message string, none bool) {
 	for _, condition := range d.conditions.Merge(nil, metav1.Time{}) {
 		if condition.Type == lvmv1alpha1.ConditionVolumeGroupsReady {

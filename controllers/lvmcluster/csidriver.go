@@ -29,7 +29,7 @@ func (csiDriver) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1
 	return r.Applier.Delete(ctx, r.Live, driver)
 }
 
-// newCSIDriver builds the CSIDriver: nothing to attach, capacity by node, the kubelet tells about the pod.
+// newCSIDriver builds the CSIDriver: no attach, storage capacity, and Pod information on mount.
 func newCSIDriver(cluster *lvmv1alpha1.LVMCluster) *applystoragev1.CSIDriverApplyConfiguration {
 	return applystoragev1.CSIDriver(lvmv1alpha1.DriverName).
 		WithLabels(labels(cluster, "csi-driver")).
@@ -37,8 +37,8 @@ func newCSIDriver(cluster *lvmv1alpha1.LVMCluster) *applystoragev1.CSIDriverAppl
 			WithAttachRequired(false).
 			WithPodInfoOnMount(true).
 			WithStorageCapacity(true).
-			// fsGroup of a Pod is set whatever the StorageClass says about the file system, and SELinux contexts by a
-			// mount option.
+			// The kubelet applies the fsGroup of a Pod regardless of the file system in the StorageClass, and sets
+			// SELinux contexts with a mount option.
 			WithFSGroupPolicy(storagev1.FileFSGroupPolicy).
 			WithSELinuxMount(true).
 			WithVolumeLifecycleModes(storagev1.VolumeLifecyclePersistent))

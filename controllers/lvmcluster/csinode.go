@@ -12,7 +12,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// csiNode has no operand: it waits for the kubelets to register the CSI driver, and to forget it.
+// csiNode has no operand. It waits for the kubelets to register and unregister the CSI driver.
 type csiNode struct{}
 
 // GetName names the manager.
@@ -48,8 +48,8 @@ func notRegistered(missing []string) error {
 		lvmv1alpha1.DriverName, counted("node", missing))})
 }
 
-// EnsureDeleted waits until no kubelet that can has the driver. One whose node is not ready cannot tell; it forgets
-// the driver when it is back and finds no socket.
+// EnsureDeleted waits until no kubelet of a ready node has the driver. Other nodes are ignored: their kubelets
+// unregister the driver when they return and find no socket.
 func (csiNode) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
 	csiNodes := &storagev1.CSINodeList{}
 	if err := r.Live.List(ctx, csiNodes); err != nil {
@@ -68,7 +68,7 @@ func (csiNode) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.L
 		counted("node", left))})
 }
 
-// readyNodes returns the names of the nodes whose kubelet works.
+// readyNodes returns the names of the nodes that are ready.
 func (r Reconciler) readyNodes(ctx context.Context) ([]string, error) {
 	nodes := &corev1.NodeList{}
 	if err := r.Live.List(ctx, nodes); err != nil {
@@ -83,7 +83,7 @@ func (r Reconciler) readyNodes(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
-// registeredNodes returns the nodes that have the driver.
+// registeredNodes returns the sorted names of the nodes on which the driver is registered.
 func registeredNodes(csiNodes []storagev1.CSINode) []string {
 	var names []string
 	for _, csiNode := range csiNodes {

@@ -21,15 +21,15 @@ const (
 	healthPort  = 8081
 	metricsPort = 8443
 
-	// The agent asks for little and has no limit: a limit would kill it in the middle of an LVM command. The garbage
-	// collector works harder from twice the request on.
+	// cpuRequest and memoryRequest are small, and there are no limits: a limit could kill the agent during an LVM
+	// command. memorySoft, twice the memory request, is the soft limit for Go's garbage collector.
 	cpuRequest    = "5m"
 	memoryRequest = "45Mi"
 	memorySoft    = "90MiB"
 
-	// gracePeriod lets a running LVM command end.
+	// gracePeriod, in seconds, is enough for a running LVM command to end.
 	gracePeriod = 30
-	// maxUnavailable of the nodes are without an agent at a time during an update. Running pods keep their volumes.
+	// maxUnavailable limits how many nodes are without an agent during an update. Running Pods keep their volumes.
 	maxUnavailable = "10%"
 
 	managementAnnotation = "target.workload.openshift.io/management"
@@ -37,13 +37,14 @@ const (
 
 	kubeletDir = "/var/lib/kubelet"
 
-	// certificateSecret is made by OpenShift's service CA for the Service of the metrics. Elsewhere there is none, and
-	// the agent signs a certificate itself.
+	// certificateSecret is the Secret in which OpenShift's service CA creates the certificate of the metrics Service.
+	// On other platforms the Secret does not exist, and the agent uses a self-signed certificate.
 	certificateSecret = "vg-manager-metrics-cert"
 	certificateDir    = "/var/run/secrets/metrics"
 )
 
-// podLabels select the pods of the DaemonSet. They never change: a DaemonSet's selector cannot.
+// podLabels returns the labels that select the Pods of the DaemonSet. They must never change: the selector of a
+// DaemonSet is immutable.
 func podLabels() map[string]string {
 	return map[string]string{
 		labelName:      vgManagerName,
@@ -53,8 +54,8 @@ func podLabels() map[string]string {
 	}
 }
 
-// accountAnnotation tells for which ServiceAccount the pods were made: the token of one that was recreated under its
-// name is another one.
+// accountAnnotation has the UID of the ServiceAccount for which the Pods were created. If a ServiceAccount is recreated
+// with the same name, tokens of the old one are invalid.
 const accountAnnotation = "lvm.openshift.io/service-account-uid"
 
 // newDaemonSet builds the DaemonSet of the node agent. account is the UID of its ServiceAccount.
@@ -91,8 +92,8 @@ func newPodSpec(where placement, options Options) *applycorev1.PodSpecApplyConfi
 		WithAffinity(newAffinity(where.selectors))
 }
 
-// priorityClass returns the class by which the agent is not evicted before what uses its volumes. OpenShift has one
-// for operators of users; elsewhere the highest for nodes is the one that exists.
+// priorityClass returns a priority class that prevents eviction of the agent before the Pods that use its volumes.
+// OpenShift has a class for user operators. On other platforms the only suitable class is the highest one for nodes.
 func priorityClass(kind platform.Kind) string {
 	if kind == platform.OpenShift {
 		return "openshift-user-critical"
@@ -156,15 +157,15 @@ func newProbe(path string, period, failures int32) *applycorev1.ProbeApplyConfig
 		WithFailureThreshold(failures)
 }
 
-// hostPath is a directory of the node in the agent's container.
+// hostPath is a directory of the node that is mounted in the agent's container.
 type hostPath struct {
 	name, host, container string
 	create                bool
-	// shared: mounts made on one side appear on the other; the agent mounts volumes that the kubelet gives to pods.
+	// shared enables bidirectional mount propagation: the agent mounts volumes that the kubelet passes to Pods.
 	shared bool
 }
 
-// hostPaths are the directories of the node that the agent sees.
+// hostPaths lists the directories of the node that the agent can access.
 var hostPaths = []hostPath{
 	{name: "registration", host: kubeletDir + "/plugins_registry", container: "/registration"},
 	{name: "csi-socket", host: kubeletDir + "/plugins/topolvm.io/node", container: "/run/topolvm", create: true},
@@ -208,8 +209,8 @@ func newVolumeMounts() []*applycorev1.VolumeMountApplyConfiguration {
 		applycorev1.VolumeMount().WithName(certificateSecret).WithMountPath(certificateDir).WithReadOnly(true))
 }
 
-// newAffinity returns the union of the selectors, or nil if one of them is all nodes.
-// newAffinity lets the agent run where one of the selectors, or all nodes if one is nil, and the agent itself allow it.
+// newAffinity returns a node affinity for the union of the selectors, or for all nodes if one of them is nil. In both
+// cases it excludes nodes on which the agent cannot run.
 func newAffinity(selectors []*corev1.NodeSelector) *applycorev1.AffinityApplyConfiguration {
 	required := applycorev1.NodeSelector()
 	for _, selector := range selectors {

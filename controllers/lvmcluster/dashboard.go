@@ -12,7 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/monitoring/dashboards"
 )
 
-// OpenShift's console shows the dashboards of all ConfigMaps with a label in one namespace (openshift/console,
+// The OpenShift console shows the dashboards in all ConfigMaps with a given label in one namespace (openshift/console,
 // pkg/server).
 const (
 	dashboardName      = "lvms-dashboard"
@@ -21,7 +21,7 @@ const (
 	dashboardFile      = "lvms-dashboard.json"
 )
 
-// consoleDashboard keeps the dashboard of OpenShift's console.
+// consoleDashboard keeps the dashboard for the OpenShift console.
 type consoleDashboard struct{}
 
 // GetName names the manager.
@@ -29,7 +29,7 @@ func (consoleDashboard) GetName() string { return "consoleDashboard" }
 
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=lvms-dashboard,verbs=get;list;watch;create;patch;delete
 
-// EnsureCreated applies the dashboard. A cluster without the namespace has no console.
+// EnsureCreated applies the dashboard. If the namespace does not exist, the cluster has no console.
 func (consoleDashboard) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	err := r.Applier.Apply(ctx, newDashboard(cluster))
 	if apierrors.IsNotFound(err) {
@@ -44,7 +44,7 @@ func (consoleDashboard) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv
 		Name: dashboardName}})
 }
 
-// newDashboard builds the ConfigMap. It is in another namespace than the LVMCluster, which therefore cannot own it.
+// newDashboard builds the ConfigMap. It has no owner reference, because the LVMCluster is in a different namespace.
 func newDashboard(cluster *lvmv1alpha1.LVMCluster) *applycorev1.ConfigMapApplyConfiguration {
 	all := labels(cluster, "monitoring")
 	all[dashboardLabel] = "true"

@@ -19,7 +19,7 @@ import (
 
 var crdKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// refusedSoon asks until the answer has the text: the API server needs a moment until a policy holds.
+// refusedSoon repeats a request until the answer has the text: the API server needs a moment to enforce a new policy.
 func (w *world) refusedSoon(what, text string, ask func() error) {
 	w.Helper()
 	var err error
@@ -31,7 +31,8 @@ func (w *world) refusedSoon(what, text string, ask func() error) {
 	w.Errorf("%s: got %v, want %q", what, err, text)
 }
 
-// While there is an LVMCluster, nobody deletes what would destroy its volumes: not by name, and not as a collection.
+// As long as there is an LVMCluster, nobody can delete objects that its volumes need, neither by name nor as a
+// collection.
 func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	_, err := w.reconcile()
@@ -62,7 +63,8 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 	other := metadataOf(crdKind)
 	other.Name = "volumesnapshots.snapshot.storage.k8s.io"
 	w.must(w.api.Delete(ctx, other, client.DryRunAll))
-	// The operator deletes LogicalVolumes for the CSI calls, and anybody what holds no data or what nothing knows.
+	// The operator deletes LogicalVolumes for CSI calls. Anybody may delete those without data and those with an
+	// annotation that allows it.
 	w.must(w.asServiceAccount("lvms-operator").Delete(ctx, lv, client.DryRunAll))
 	w.make(&topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "never-made"},
 		Spec: topolvmv1.LogicalVolumeSpec{Name: "never-made", NodeName: "a", Size: *lvSize("1Gi")}})
@@ -74,7 +76,7 @@ func TestWhatVolumesNeedCannotBeDeleted(t *testing.T) {
 	}
 	remove()
 
-	// With the LVMCluster the rules go.
+	// The policies are deleted with the LVMCluster.
 	w.must(w.api.Delete(ctx, w.cluster))
 	_, err = w.reconcile()
 	w.must(err)

@@ -20,7 +20,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// playListing lets the agents of nodes list their devices, or fail to.
+// playListing simulates the agents of nodes: they list their devices, or fail to.
 func (w *world) playListing(status metav1.ConditionStatus, nodes ...string) {
 	w.Helper()
 	for _, name := range nodes {
@@ -78,7 +78,7 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	w.must(w.get(daemonSet, vgManagerName))
 	wantEverySuitableNode(t, daemonSet)
 
-	// The record of wipes is the operator's too.
+	// The operator also owns the record of wipes.
 	w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: lvmv1alpha1.WipedDevicesConfigMap,
 		Namespace: w.cluster.Namespace}})
 	w.make(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "somebody-elses", Namespace: w.cluster.Namespace}})
@@ -104,7 +104,7 @@ func TestWithoutDeviceClassesTheNodesListTheirDevices(t *testing.T) {
 	}
 }
 
-// TestNodeWithoutSelectorOfAClassIsWhole: the agent runs there all the same, since the selectors can change.
+// TestNodeWithoutSelectorOfAClassIsWhole checks that the agent runs on such a node too, because selectors can change.
 func TestNodeWithoutSelectorOfAClassIsWhole(t *testing.T) {
 	class := thick("vg1")
 	class.DeviceSelector = nil
@@ -135,7 +135,7 @@ func TestNodeWithoutSelectorOfAClassIsWhole(t *testing.T) {
 		t.Error("the agent of node b has nowhere to write its devices")
 	}
 
-	// It had a volume group until the selectors changed: its agent manages that, and says so.
+	// The node had a volume group before the selectors changed: its agent still manages and reports it.
 	w.must(w.get(status, "b"))
 	const left = "the device class no longer selects node b: its volumes stay"
 	status.Status.NodeStatus = []lvmv1alpha1.VGStatus{{Name: "vg1", Status: lvmv1alpha1.VGStatusReady,
@@ -233,7 +233,7 @@ func TestVolumeGroupHasAllThatTheAgentNeeds(t *testing.T) {
 			t.Errorf("%s: %s", class.Name, diff)
 		}
 	}
-	// What is taken out of the LVMCluster is taken out there too.
+	// A request that is removed from the LVMCluster is also removed from the LVMVolumeGroup.
 	w.cluster.Spec.Storage.DeviceClasses[0].DeviceRequests = nil
 	w.must(w.api.Update(w.Context(), w.cluster))
 	_, err := w.reconcile()

@@ -18,8 +18,8 @@ func (w *world) policyOf(class string) lvmv1alpha1.DeviceDiscoveryPolicy {
 	return group.Spec.DeviceDiscoveryPolicy
 }
 
-// Upstream has no deviceDiscoveryPolicy in the spec: it adds every unused device. A cluster that is taken over goes on
-// to do so.
+// Upstream has no deviceDiscoveryPolicy in the spec and adds every unused device. A cluster that is taken over
+// continues to do so.
 func TestTakenOverDiscoveryStaysDynamic(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	w.leaveAsUpstream(func(object *unstructured.Unstructured) {
@@ -48,7 +48,7 @@ func TestTakenOverDiscoveryStaysDynamic(t *testing.T) {
 		}
 	}
 
-	// A device class that is added is new: it does not take devices that appear later.
+	// An added device class is new: it does not use devices that appear later.
 	classes := &w.cluster.Spec.Storage.DeviceClasses
 	added := thick("vg2")
 	added.DeviceDiscoveryPolicy = ""
@@ -62,7 +62,7 @@ func TestTakenOverDiscoveryStaysDynamic(t *testing.T) {
 		}
 	}
 
-	// What the administrator sets holds, and remains when the field is taken out again.
+	// A policy that the administrator sets applies, and remains when the field is removed.
 	for _, set := range []lvmv1alpha1.DeviceDiscoveryPolicy{lvmv1alpha1.DeviceDiscoveryStatic, ""} {
 		w.cluster.Spec.Storage.DeviceClasses[0].DeviceDiscoveryPolicy = set
 		w.must(w.api.Update(t.Context(), w.cluster))

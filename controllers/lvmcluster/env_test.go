@@ -146,7 +146,8 @@ func TestStorageClassAsItWasChosen(t *testing.T) {
 	}
 }
 
-// TestStorageClassThatIsAnother: one that somebody made by hand is left alone, and the message says what to do.
+// TestStorageClassThatIsAnother checks that the operator does not change a StorageClass that a user created, and that
+// the message says what to do.
 func TestStorageClassThatIsAnother(t *testing.T) {
 	for name, test := range map[string]struct {
 		provisioner string
@@ -211,7 +212,7 @@ func termsOf(daemonSet *appsv1.DaemonSet) []corev1.NodeSelectorTerm {
 	return affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
 }
 
-// wantEverySuitableNode checks that the agent runs wherever it can.
+// wantEverySuitableNode checks that the agent runs on every node on which it can run.
 func wantEverySuitableNode(t *testing.T, daemonSet *appsv1.DaemonSet) {
 	t.Helper()
 	if diff := cmp.Diff([]corev1.NodeSelectorTerm{{MatchExpressions: unsuitable}}, termsOf(daemonSet)); diff != "" {

@@ -2,7 +2,7 @@ package lvmcluster
 
 import "github.com/lvm-storage/lvm-operator/internal/event"
 
-// The actions that events tell of.
+// The actions of events.
 const (
 	actionReconcile = "Reconcile"
 	actionDelete    = "Delete"

@@ -19,9 +19,10 @@ type deleter interface {
 	EnsureDeleted(Reconciler, context.Context, *lvmv1alpha1.LVMCluster) error
 }
 
-// deletionOrder is the order in which operands go, each when the one before is gone: first what lets volumes be made,
-// then the volume groups while their agents still run, then the agents, and last what they need. That nothing uses the
-// storage is asked before everything, and once more when no volume can be made any longer.
+// deletionOrder returns the steps of the deletion in order. Each step begins when the step before is complete: first
+// the objects with which volumes are created, then the volume groups while their agents still run, then the agents, and
+// last the objects that the agents need. unusedGate checks that nothing uses the storage at the beginning, and again
+// when no volume can be created.
 func deletionOrder(options Options) []deleter {
 	order := []deleter{unusedGate{}, topolvmStorageClass{}}
 	if options.Platform.Snapshots {
@@ -39,7 +40,7 @@ func deletionOrder(options Options) []deleter {
 	return order
 }
 
-// finalize deletes the operands if nothing uses the storage, one step after the other, and then lets the LVMCluster go.
+// finalize deletes the operands step by step if nothing uses the storage, and then removes the finalizer.
 func (c *Controller) finalize(ctx context.Context, r Reconciler, cluster *lvmv1alpha1.LVMCluster) report {
 	done := report{conditions: newConditions(cluster), state: lvmv1alpha1.LVMStatusProgressing}
 	if !controllerutil.ContainsFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer) {
@@ -63,7 +64,7 @@ func (c *Controller) finalize(ctx context.Context, r Reconciler, cluster *lvmv1a
 	return done
 }
 
-// reportDeletion says what the deletion waits for, and what is left of the volume groups.
+// reportDeletion reports what the deletion waits for and the remaining volume groups.
 func (c *Controller) reportDeletion(ctx context.Context, r Reconciler, cluster *lvmv1alpha1.LVMCluster, done *report) {
 	done.outcome.add("rights", c.options.Rights.Err())
 	pending := firstOf(slices.Concat(done.outcome.failures, done.outcome.waits))
@@ -80,7 +81,7 @@ func (c *Controller) reportDeletion(ctx context.Context, r Reconciler, cluster *
 	}
 }
 
-// release takes the finalizer off.
+// release removes the finalizer.
 func (c *Controller) release(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	before := cluster.DeepCopy()
 	controllerutil.RemoveFinalizer(cluster, lvmv1alpha1.LVMClusterFinalizer)
@@ -93,13 +94,13 @@ func (c *Controller) release(ctx context.Context, cluster *lvmv1alpha1.LVMCluste
 	return nil
 }
 
-// unusedGate is a step of the deletion: it passes when no claim, PersistentVolume or LogicalVolume is left.
+// unusedGate is the step of the deletion that waits until no claim, PersistentVolume or LogicalVolume exists.
 type unusedGate struct{}
 
 // GetName names the step.
 func (unusedGate) GetName() string { return "volumes" }
 
-// EnsureDeleted waits until nothing uses the storage. It deletes nothing: volumes are the user's.
+// EnsureDeleted returns a WaitError as long as something uses the storage. It deletes nothing: volumes belong to users.
 func (unusedGate) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
 	users, err := r.usersOf(ctx, scope{})
 	if err != nil {

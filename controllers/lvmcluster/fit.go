@@ -9,18 +9,18 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/text"
 )
 
-// statusLimit is what the device classes may have of the status, in bytes of JSON. etcd takes 1.5 MiB for the whole
-// object (its --max-request-bytes), and the spec is in it too.
+// statusLimit is the maximum size of the device class statuses, in bytes of JSON. etcd limits the whole object,
+// including the spec, to 1.5 MiB (--max-request-bytes).
 const statusLimit = 800 << 10
 
 const (
-	// reasonLimit is how many bytes of a reason are left where the status is too long.
+	// reasonLimit is the length, in bytes, to which reasons are truncated if the status is too long.
 	reasonLimit = 256
-	// entriesLimit is how many volume groups are left where nothing else helps.
+	// entriesLimit is the number of volume groups that remain if nothing else is enough.
 	entriesLimit = 1000
 )
 
-// shortenings are what is left out, in this order, until the status fits. The node statuses have all of it.
+// shortenings are applied in this order until the status fits. The node statuses remain complete.
 var shortenings = []func([]lvmv1alpha1.DeviceClassStatus){
 	withoutExcluded,
 	withoutDetails,
@@ -28,7 +28,7 @@ var shortenings = []func([]lvmv1alpha1.DeviceClassStatus){
 	onlyWorst,
 }
 
-// fit returns the device classes as the status can hold them. What it is given stays as it is.
+// fit returns the device class statuses, shortened to statusLimit. It does not modify its argument.
 func fit(classes []lvmv1alpha1.DeviceClassStatus) ([]lvmv1alpha1.DeviceClassStatus, error) {
 	fitting := classes
 	copied := false
@@ -69,7 +69,7 @@ func withoutExcluded(classes []lvmv1alpha1.DeviceClassStatus) {
 	eachEntry(classes, func(entry *lvmv1alpha1.VGStatus) { entry.Excluded = nil })
 }
 
-// withoutDetails leaves the state of each volume group, and the beginning of its reason.
+// withoutDetails keeps only the state and a truncated reason of each volume group.
 func withoutDetails(classes []lvmv1alpha1.DeviceClassStatus) {
 	eachEntry(classes, func(entry *lvmv1alpha1.VGStatus) {
 		*entry = lvmv1alpha1.VGStatus{
@@ -87,7 +87,7 @@ func withoutReady(classes []lvmv1alpha1.DeviceClassStatus) {
 	}
 }
 
-// onlyWorst leaves as many volume groups as fit in any case, the worst first.
+// onlyWorst keeps entriesLimit volume groups, the worst first.
 func onlyWorst(classes []lvmv1alpha1.DeviceClassStatus) {
 	room := map[lvmv1alpha1.VGState]int{}
 	left := entriesLimit

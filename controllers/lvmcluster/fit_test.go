@@ -13,7 +13,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// fleet is a cluster of nodes with 8 disks in each device class. Of every hundred nodes one has Failed and ten are
+// fleet returns a cluster of nodes with 8 disks in each device class. Of every hundred nodes, one is Failed and ten are
 // Degraded.
 func fleet(t *testing.T, nodeCount, classCount int, excluded int) []lvmv1alpha1.DeviceClassStatus {
 	t.Helper()
@@ -75,7 +75,7 @@ func jsonSize(t *testing.T, object any) int {
 	return len(data)
 }
 
-// statesOf counts the states of all volume groups.
+// statesOf counts the volume groups by state.
 func statesOf(classes []lvmv1alpha1.DeviceClassStatus) map[lvmv1alpha1.VGState]int {
 	counts := map[lvmv1alpha1.VGState]int{}
 	eachEntry(classes, func(entry *lvmv1alpha1.VGStatus) { counts[entry.Status]++ })

@@ -1,5 +1,5 @@
-// Package lvmcluster reconciles the LVMCluster: its operands, the summary of its volume groups, and its deletion,
-// which waits for the last volume.
+// Package lvmcluster reconciles the LVMCluster: its operands, the summary of its volume groups, and its deletion, which
+// waits until no volume exists.
 package lvmcluster
 
 import (
@@ -20,41 +20,42 @@ import (
 type Manager interface {
 	// GetName names the manager in conditions and logs.
 	GetName() string
-	// EnsureCreated applies what is wanted, deletes what no longer is, and returns a WaitError while it takes time.
+	// EnsureCreated applies the desired operands and deletes those that are no longer desired. It returns a WaitError
+	// until all of them are ready.
 	EnsureCreated(Reconciler, context.Context, *lvmv1alpha1.LVMCluster) error
-	// EnsureDeleted deletes the operands and returns nil when they are gone.
+	// EnsureDeleted deletes the operands. It returns nil when they no longer exist.
 	EnsureDeleted(Reconciler, context.Context, *lvmv1alpha1.LVMCluster) error
 }
 
-// Reconciler is what a manager works with during one reconcile.
+// Reconciler has what managers need during one reconcile.
 type Reconciler struct {
 	// Client reads from the cache.
 	Client client.Client
-	// Live reads from the API server: for deletion, where an object that the cache does not have yet must count.
+	// Live reads from the API server. Deletion uses it, because it must not miss objects that are not in the cache yet.
 	Live client.Reader
-	// Applier writes.
+	// Applier writes with server-side apply.
 	Applier *apply.Applier
 	// Options of the controller.
 	Options Options
-	// Seen is what the reconcile has found; it is empty while the LVMCluster is being deleted.
+	// Seen is the observation of this reconcile. It is empty if the LVMCluster is being deleted.
 	Seen Observation
 }
 
 // Options of the controller.
 type Options struct {
-	// Namespace of the operator, of the LVMCluster and of its namespaced operands.
+	// Namespace is the namespace of the operator, of the LVMCluster and of its namespaced operands.
 	Namespace string
-	// Image of the operator, which is also that of the node agent.
+	// Image is the image of the operator and of the node agent.
 	Image string
-	// Platform is what the cluster is and has.
+	// Platform describes the cluster and its APIs.
 	Platform platform.Platform
-	// UpgradeGate is told whether an upgrade may come; nil where nobody asks.
+	// UpgradeGate sets whether OLM may upgrade the operator; nil without OLM.
 	UpgradeGate *olm.Gate
-	// VolumeMetrics is how many volumes of a node have metrics of their own; 0 for none.
+	// VolumeMetrics is the maximum number of volumes with their own metrics on each node; 0 for none.
 	VolumeMetrics int
-	// SmartInterval is how often agents ask disks for their own verdict on their health (S.M.A.R.T.); 0 for never.
+	// SmartInterval is the interval at which agents read the S.M.A.R.T. health of disks; 0 for never.
 	SmartInterval time.Duration
-	// Rights knows which rights the operator lacks; nil where nobody asks.
+	// Rights reports the permissions that the operator lacks; nil disables the check.
 	Rights *rights.Watch
 }
 
@@ -75,7 +76,7 @@ func newManagers(options Options) []Manager {
 	return managers
 }
 
-// WaitError tells what an operand waits for. It is no failure.
+// WaitError lists what an operand waits for. It is not a failure.
 type WaitError struct {
 	For []string
 }
@@ -84,7 +85,7 @@ func (e *WaitError) Error() string {
 	return "waiting: " + strings.Join(e.For, "; ")
 }
 
-// waitFor returns a WaitError for things to wait for, or nil if there are none.
+// waitFor returns a WaitError for the given items, or nil if there are none.
 func waitFor(things []string) error {
 	if len(things) == 0 {
 		return nil

@@ -23,7 +23,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/platform"
 )
 
-// TestWatchesRepairDriftInSeconds runs the controller as the operator does: in a manager, with its caches and rights.
+// TestWatchesRepairDriftInSeconds runs the controller as the operator does: in a manager, with its caches and
+// permissions.
 func TestWatchesRepairDriftInSeconds(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	config, err := server.AsOperator(w.cluster.Namespace)
@@ -69,8 +70,8 @@ func TestWatchesRepairDriftInSeconds(t *testing.T) {
 	}
 }
 
-// With a ServiceAccount that was recreated, as after the operator was removed with OLM and installed again, the agents
-// are replaced: the API server does not know the tokens of the old one. Without one they are left as they are.
+// If the ServiceAccount is recreated, as after the operator was removed with OLM and installed again, the agents are
+// replaced: the API server rejects the tokens of the old one. Without a ServiceAccount the agents stay unchanged.
 func TestAgentsFollowTheirServiceAccount(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	_, _ = w.reconcile()
@@ -108,8 +109,7 @@ func withName(object *metav1.PartialObjectMetadata, name string) client.Object {
 	return object
 }
 
-// soon waits for what watches bring about. The limit is for a machine that is busy; the reconciler's own resync comes
-// later.
+// soon waits for the effect of watches. The limit allows for a busy machine; the reconciler's own resync is later.
 func (w *world) soon(holds func() bool, format string, args ...any) {
 	w.Helper()
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -120,7 +120,7 @@ func (w *world) soon(holds func() bool, format string, args ...any) {
 	w.Fatalf(format, args...)
 }
 
-// The console's dashboard is kept. Without the console's namespace, nothing is missing.
+// The operator keeps the dashboard of the console. Without the console's namespace, it reports no error.
 func TestDashboardOfTheConsole(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	w.settle()

@@ -13,7 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/metric"
 )
 
-// readLimit is for one read of the cache, which is in memory.
+// readLimit is the timeout of one read from the cache, which is in memory.
 const readLimit = time.Second
 
 var (
@@ -31,7 +31,7 @@ var (
 			"every 10 minutes if nothing changes.", "node")
 )
 
-// Families are all metrics of the Collector.
+// Families lists all metrics of the Collector.
 var Families = []metric.Family{stateFamily, conditionFamily, groupsFamily, observedFamily}
 
 var (
@@ -40,14 +40,14 @@ var (
 	conditionStatuses = []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown}
 )
 
-// Collector tells Prometheus of the LVMCluster and of the nodes that take part. It reads a cache. It implements
+// Collector exports metrics of the LVMCluster and of the nodes with a node status. It reads from a cache. It implements
 // prometheus.Collector.
 type Collector struct {
 	client    client.Reader
 	namespace string
 }
 
-// NewCollector returns a Collector of a namespace.
+// NewCollector returns a Collector for a namespace.
 func NewCollector(c client.Reader, namespace string) *Collector {
 	return &Collector{client: c, namespace: namespace}
 }
@@ -55,7 +55,7 @@ func NewCollector(c client.Reader, namespace string) *Collector {
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
 
-// Collect implements prometheus.Collector. What cannot be read has no series.
+// Collect implements prometheus.Collector. Objects that cannot be read have no series.
 func (c *Collector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()

@@ -37,7 +37,7 @@ func collector(t *testing.T, broken bool, objects ...client.Object) *Collector {
 	return NewCollector(c, "ns")
 }
 
-// ones are the series whose value is not 0, as NAME VALUES... VALUE, sorted.
+// ones returns the series whose value is not 0, as NAME VALUES... VALUE, sorted.
 func ones(t *testing.T, c prometheus.Collector) []string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

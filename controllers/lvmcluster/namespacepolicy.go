@@ -15,10 +15,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 )
 
-// NamespacePolicy keeps LVMClusters out of namespaces where nothing manages them. The webhook refuses them too, but
-// of an operator that is installed for its own namespace the Operator Lifecycle Manager lets the webhook see that
-// namespace only. OLM installs no such policies: so the operator makes it when it starts. It is removed with the
-// operator: it must not refuse the LVMClusters of another one in another namespace, which may be installed afterwards.
+// NamespacePolicy refuses LVMClusters in namespaces that no operator manages. The webhook refuses them too, but if the
+// operator is installed for its own namespace only, the Operator Lifecycle Manager restricts the webhook to that
+// namespace. OLM does not install admission policies, so the operator creates this one when it starts. The policy is
+// deleted with the operator: it must not refuse LVMClusters of an operator that is installed in another namespace
+// later.
 type NamespacePolicy struct {
 	live      client.Reader
 	applier   *apply.Applier
@@ -28,7 +29,7 @@ type NamespacePolicy struct {
 //go:embed namespacepolicy.yaml
 var namespacePolicyFile []byte
 
-// policyRetryMin and policyRetryMax bound the time between two attempts.
+// policyRetryMin and policyRetryMax limit the time between two attempts.
 const (
 	policyRetryMin = time.Second
 	policyRetryMax = time.Minute
@@ -39,7 +40,7 @@ func NewNamespacePolicy(c client.Client, live client.Reader, namespace string) *
 	return &NamespacePolicy{live: live, applier: apply.New(c, fieldOwner), namespace: namespace}
 }
 
-// Start applies the policy, and tries again as long as that fails.
+// Start applies the policy and retries until it succeeds.
 func (p *NamespacePolicy) Start(ctx context.Context) error {
 	for wait := policyRetryMin; ; wait = min(2*wait, policyRetryMax) {
 		err := p.apply(ctx)
@@ -58,8 +59,8 @@ func (p *NamespacePolicy) Start(ctx context.Context) error {
 	}
 }
 
-// To give an object another owner, as an upgrade does, takes permission to delete it
-// (OwnerReferencesPermissionEnforcement).
+// A change of the owner reference, as in an upgrade, requires permission to delete the object (admission plugin
+// OwnerReferencesPermissionEnforcement).
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingadmissionpolicies;validatingadmissionpolicybindings,resourceNames=lvms-lvmcluster-namespace,verbs=create;patch;delete
 
 func (p *NamespacePolicy) apply(ctx context.Context) error {

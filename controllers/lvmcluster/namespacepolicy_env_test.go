@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/installed"
 )
 
-// An LVMCluster where nobody looks is refused without the webhook too, which OLM does not let see other namespaces.
+// An LVMCluster in a namespace without an operator is refused even if OLM does not send that namespace to the webhook.
 func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	elsewhere := func() error {
@@ -77,7 +77,7 @@ func TestAnLVMClusterElsewhereIsRefused(t *testing.T) {
 	here.Namespace = w.cluster.Namespace
 	w.must(w.api.Create(t.Context(), here, client.DryRunAll))
 
-	// The next test makes an LVMCluster in another namespace.
+	// The next test creates an LVMCluster in another namespace.
 	for _, object := range objects {
 		w.must(w.api.Delete(t.Context(), object))
 	}

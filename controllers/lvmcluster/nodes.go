@@ -9,21 +9,21 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// unsuitable are the nodes that no node agent can run on, by the labels of the kubelet and of Virtual Kubelet: no agent
-// is there to tolerate their taints.
+// unsuitable excludes the nodes on which no node agent can run, by the labels of the kubelet and of Virtual Kubelet.
+// The agent tolerates all taints, so their taints do not exclude them.
 var unsuitable = []corev1.NodeSelectorRequirement{
 	{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpNotIn, Values: []string{"windows"}},
 	{Key: "type", Operator: corev1.NodeSelectorOpNotIn, Values: []string{"virtual-kubelet"}},
 }
 
-// placement says on which nodes the node agent runs, whatever taints they have: an agent that a taint evicts together
-// with the Pods cannot unmount their volumes.
+// placement defines on which nodes the node agent runs, regardless of their taints: if a taint evicted the agent
+// together with the Pods, nothing could unmount their volumes.
 type placement struct {
-	// selectors are those of the device classes; nil among them selects every node.
+	// selectors are those of the device classes; a nil selector selects every node.
 	selectors []*corev1.NodeSelector
 }
 
-// reduced leaves out selectors that are there already, and puts the others into an order that is the same each time.
+// reduced removes duplicate selectors and sorts the others, so that the result is stable.
 func (p placement) reduced() placement {
 	if slices.Contains(p.selectors, nil) {
 		p.selectors = []*corev1.NodeSelector{nil}
@@ -35,7 +35,7 @@ func (p placement) reduced() placement {
 	return p
 }
 
-// allows returns "" if the node agent can run on a node, or why it cannot and what to do.
+// allows returns "" if the node agent can run on a node, or the reason why it cannot and what to do.
 func (p placement) allows(node *corev1.Node) (string, error) {
 	selected, err := selectedByAny(p.selectors, node)
 	if err != nil {
@@ -51,7 +51,7 @@ func (p placement) allows(node *corev1.Node) (string, error) {
 	return "", nil
 }
 
-// selectedByAny reports whether one of several selectors selects a node.
+// selectedByAny reports whether any of the selectors selects a node.
 func selectedByAny(selectors []*corev1.NodeSelector, node *corev1.Node) (bool, error) {
 	for _, selector := range selectors {
 		selected, err := selects(selector, node)
@@ -62,7 +62,7 @@ func selectedByAny(selectors []*corev1.NodeSelector, node *corev1.Node) (bool, e
 	return false, nil
 }
 
-// selects reports whether a selector selects a node. No selector selects every node.
+// selects reports whether a selector selects a node. A nil selector selects every node.
 func selects(selector *corev1.NodeSelector, node *corev1.Node) (bool, error) {
 	if selector == nil {
 		return true, nil
@@ -74,7 +74,7 @@ func selects(selector *corev1.NodeSelector, node *corev1.Node) (bool, error) {
 	return selected, nil
 }
 
-// unready returns "" if a node is ready, or what is wrong with it.
+// unready returns "" if a node is ready, or the reason why it is not.
 func unready(node *corev1.Node) string {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type != corev1.NodeReady {

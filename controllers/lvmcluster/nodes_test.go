@@ -83,7 +83,7 @@ func TestPlacementIncludesClassesThatAreLeaving(t *testing.T) {
 	}
 }
 
-// A node that a device class left keeps its agent as long as it keeps something of the class.
+// A node that a device class no longer selects keeps its agent as long as it is a member of the class.
 func TestPlacementIncludesNodesThatHaveVolumes(t *testing.T) {
 	cluster := newTestCluster(on(thick("vg1"), "disks"), on(thick("vg2"), "disks"))
 	long := strings.Repeat("long-name.", 20) + "x"
@@ -94,7 +94,7 @@ func TestPlacementIncludesNodesThatHaveVolumes(t *testing.T) {
 		status.Status.NodeStatus = []lvmv1alpha1.VGStatus{vg("vg1", lvmv1alpha1.VGStatusReady, "")}
 		seen.NodeStatuses[node] = status
 	}
-	// Upstream was there, and its node status does not say so.
+	// Upstream ran on the node, but its node status has no entry.
 	group := lvmv1alpha1.LVMVolumeGroup{}
 	group.Finalizers = []string{lvmv1alpha1.NodeCleanupFinalizer("b")}
 	seen.VolumeGroups["vg2"] = group

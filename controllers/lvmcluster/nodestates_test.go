@@ -10,8 +10,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// TestEveryStateOfANode has what an LVMCluster says of a node in each combination of what can be the matter with it.
-// The other node is well, and must stay so. The table is read by people: testdata/node_states.golden.
+// TestEveryStateOfANode records the status of an LVMCluster for each combination of states of a node. The other node is
+// healthy and must remain so. People review the table in testdata/node_states.golden.
 func TestEveryStateOfANode(t *testing.T) {
 	reports := []struct {
 		name    string
@@ -69,7 +69,7 @@ func orNone(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// saidOf is what is said of node n, and of the whole.
+// saidOf returns the status of node n and of the LVMCluster.
 func saidOf(t *testing.T, cluster *lvmv1alpha1.LVMCluster, seen Observation) string {
 	t.Helper()
 	classes := must(deviceClassStatuses(cluster, seen))

@@ -14,8 +14,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// lvmVGNodeStatus keeps one LVMVolumeGroupNodeStatus for each node with a node agent. The operator makes the object;
-// its status is the agent's.
+// lvmVGNodeStatus keeps one LVMVolumeGroupNodeStatus for each node with a node agent. The operator creates the object,
+// and the agent writes its status.
 type lvmVGNodeStatus struct{}
 
 // GetName names the manager.
@@ -23,8 +23,8 @@ func (lvmVGNodeStatus) GetName() string { return "lvmVGNodeStatus" }
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch;create;patch;delete
 
-// EnsureCreated applies the node statuses. One of a node that the agent can no longer run on stays while it tells of a
-// volume group: the group is there, and somebody has to see it.
+// EnsureCreated applies the node statuses. If the agent can no longer run on a node, the node status remains as long as
+// it has an entry for a volume group: the group still exists and must stay visible.
 func (lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	nodes, err := r.Seen.agentNodes(cluster)
 	if err != nil {
@@ -50,8 +50,8 @@ func (lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster 
 	return errors.Join(append(errs, r.releaseNodeStatuses(ctx, r.Seen.NodeStatuses))...)
 }
 
-// isMarked reports whether a node status has all that the operator gives it: so that a thousand of them need not be
-// written when the operator starts.
+// isMarked reports whether a node status already has everything that the operator sets, so that the operator does not
+// write a thousand of them at its start.
 func isMarked(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, cluster *lvmv1alpha1.LVMCluster) bool {
 	for key, value := range labels(cluster, "node-status") {
 		if status.Labels[key] != value {
@@ -62,8 +62,8 @@ func isMarked(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, cluster *lvmv1alpha1
 		(slices.ContainsFunc(status.Finalizers, isNodeStatusFinalizer) || !status.DeletionTimestamp.IsZero())
 }
 
-// EnsureDeleted deletes all node statuses, and the record of devices that were wiped on nodes that are gone. The
-// finalizer is taken off: the volume groups that it was for are gone by now.
+// EnsureDeleted deletes all node statuses, and the record of wiped devices of nodes that no longer exist. It removes
+// the finalizer, because the volume groups are already removed.
 func (lvmVGNodeStatus) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
 	if err := r.Live.List(ctx, statuses, client.InNamespace(cluster.Namespace)); err != nil {

@@ -13,8 +13,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// nodeTraces takes off the Nodes what the agents put there: the capacity that the scheduler was told, and the finalizer
-// that would keep a Node for ever once nobody is left to take it off.
+// nodeTraces removes what the agents wrote to the Nodes: the capacity annotations for the scheduler, and the finalizer,
+// which would block the deletion of a Node when no agent is left to remove it.
 type nodeTraces struct{}
 
 // GetName names the step.
@@ -22,7 +22,7 @@ func (nodeTraces) GetName() string { return "nodeTraces" }
 
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;patch
 
-// EnsureDeleted cleans the Nodes. The agents must be gone, or they write it again.
+// EnsureDeleted cleans the Nodes. The agents must have ended, or they write the annotations again.
 func (nodeTraces) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha1.LVMCluster) error {
 	nodes := &corev1.NodeList{}
 	if err := r.Live.List(ctx, nodes); err != nil {
@@ -34,7 +34,7 @@ func (nodeTraces) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha
 		if !removeTraces(clean) {
 			continue
 		}
-		// The lock, since the patch replaces the list of finalizers.
+		// The optimistic lock is necessary because the patch replaces the list of finalizers.
 		patch := client.MergeFromWithOptions(&node, client.MergeFromWithOptimisticLock{})
 		if err := client.IgnoreNotFound(r.Client.Patch(ctx, clean, patch)); err != nil {
 			errs = append(errs, fmt.Errorf("take the driver's annotations and finalizer off node %s: %w",
@@ -44,7 +44,7 @@ func (nodeTraces) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1alpha
 	return errors.Join(errs...)
 }
 
-// removeTraces changes the Node and tells whether there was something to remove.
+// removeTraces modifies the Node and reports whether there was something to remove.
 func removeTraces(node *corev1.Node) bool {
 	before := len(node.Annotations) + len(node.Finalizers)
 	for key := range node.Annotations {

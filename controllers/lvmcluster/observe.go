@@ -14,30 +14,29 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// Observation is what a reconcile has found before it changes anything. Nodes and node statuses are those of the cache,
-// of which there may be thousands: who changes one copies it first.
+// Observation is the state that a reconcile reads before it changes anything. Nodes and node statuses, of which there
+// may be thousands, are shared with the cache: copy one before you modify it.
 type Observation struct {
-	// Time is when it was made; zero if the age of what node agents have said does not matter.
+	// Time is the time of the observation; zero disables the check for stale node statuses.
 	Time time.Time
 	// Nodes of the cluster, sorted by name.
 	Nodes []corev1.Node
-	// NodeStatuses by node.
+	// NodeStatuses has the node statuses by node.
 	NodeStatuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus
-	// VolumeGroups are the LVMVolumeGroups of the LVMCluster by name, those of removed device classes too.
+	// VolumeGroups has the LVMVolumeGroups of the LVMCluster by name, including those of removed device classes.
 	VolumeGroups map[string]lvmv1alpha1.LVMVolumeGroup
-	// Leaving are the device classes that are no longer in the spec and still have an LVMVolumeGroup, sorted.
+	// Leaving lists the device classes that are no longer in the spec and still have an LVMVolumeGroup, sorted.
 	Leaving []Leaving
 }
 
-// Leaving is a device class on its way out.
+// Leaving is a device class that was removed from the spec and is not deleted yet.
 type Leaving struct {
 	VolumeGroup lvmv1alpha1.LVMVolumeGroup
-	// Users still use its storage. While there is one, nothing of the device class is deleted.
+	// Users still use the storage of the device class. If there are any, nothing of it is deleted.
 	Users Users
 }
 
-// observe reads what a reconcile needs. An error of one read is an error of all: a list that could not be read must
-// not pass for an empty one.
+// observe reads what a reconcile needs. It fails if one read fails: a list that cannot be read must not count as empty.
 func (r Reconciler) observe(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) (Observation, error) {
 	seen := Observation{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{}}
 	nodes := &corev1.NodeList{}
@@ -64,14 +63,14 @@ func (r Reconciler) observe(ctx context.Context, cluster *lvmv1alpha1.LVMCluster
 	return seen, err
 }
 
-// isStale reports whether a node agent has not looked at its node for too long. What its node status says may be no
-// longer so.
+// isStale reports whether the node agent has not observed its node for too long, so that its node status may be
+// outdated.
 func (s Observation) isStale(node string) bool {
 	status := s.NodeStatuses[node]
 	return !s.Time.IsZero() && status.Status.IsStale(s.Time)
 }
 
-// nextStale returns after what time another node status will be stale unless its agent writes it; 0 for never.
+// nextStale returns the time until the next node status becomes stale if its agent does not write it; 0 for never.
 func (s Observation) nextStale() time.Duration {
 	next := time.Duration(0)
 	for name, status := range s.NodeStatuses {
@@ -86,7 +85,7 @@ func (s Observation) nextStale() time.Duration {
 	return next
 }
 
-// leaving finds the device classes that were taken out of the spec, and who still uses them.
+// leaving returns the device classes that were removed from the spec, with their users.
 func (r Reconciler) leaving(ctx context.Context, cluster *lvmv1alpha1.LVMCluster,
 	groups map[string]lvmv1alpha1.LVMVolumeGroup,
 ) ([]Leaving, error) {
@@ -110,16 +109,18 @@ func hasClass(cluster *lvmv1alpha1.LVMCluster, name string) bool {
 		func(class lvmv1alpha1.DeviceClass) bool { return class.Name == name })
 }
 
-// kept reports whether the objects of a device class stay: it is wanted, or removed and still in use.
+// kept reports whether the objects of a device class stay: the class is in the spec, or it was removed and is still in
+// use.
 func (s Observation) kept(cluster *lvmv1alpha1.LVMCluster, class string) bool {
 	return hasClass(cluster, class) || slices.ContainsFunc(s.Leaving,
 		func(l Leaving) bool { return l.VolumeGroup.Name == class && !l.Users.None() })
 }
 
-// placement returns which nodes the node agent runs on: for the wanted device classes, and for those that are leaving,
-// because their volumes are still served and their volume groups are still to be removed. Without any device class it
-// runs on every node, to list its devices. The deviceSelectors of a class do not narrow it down: they can be changed
-// while a node has volumes, and without an agent those could be neither mounted nor unmounted.
+// placement returns the nodes on which the node agent runs: those of the device classes in the spec, and those of
+// removed classes, because their volumes are still served and their volume groups still have to be removed. Without any
+// device class the agent runs on every node, to list its devices. The deviceSelectors of a class do not restrict the
+// placement: they can change while a node has volumes, and without an agent those could be neither mounted nor
+// unmounted.
 func (s Observation) placement(cluster *lvmv1alpha1.LVMCluster) placement {
 	p := placement{}
 	if len(cluster.Spec.Storage.DeviceClasses) == 0 {
@@ -135,8 +136,8 @@ func (s Observation) placement(cluster *lvmv1alpha1.LVMCluster) placement {
 	return p.reduced()
 }
 
-// holders select the nodes that a device class no longer selects, and that still have something of it: their
-// volumes are served.
+// holders returns selectors for the nodes that a device class no longer selects but that are still members of it, so
+// that their volumes are served.
 func (s Observation) holders(class string, selector *corev1.NodeSelector) []*corev1.NodeSelector {
 	var all []*corev1.NodeSelector
 	for i := range s.Nodes {
@@ -149,7 +150,7 @@ func (s Observation) holders(class string, selector *corev1.NodeSelector) []*cor
 	return all
 }
 
-// takesPart reports whether a node has something of a device class, or had under upstream LVMS.
+// takesPart reports whether a node is a member of a device class, or was one under upstream LVMS.
 func (s Observation) takesPart(node, class string) bool {
 	status := s.NodeStatuses[node]
 	return entryIn(&status, class) != nil ||

@@ -17,7 +17,7 @@ import (
 // Names of operands and of their labels.
 const (
 	fieldOwner     = "lvms-operator"
-	predecessor    = "lvms" // the field manager of versions that wrote operands by updates
+	predecessor    = "lvms" // field manager of older versions, which wrote operands with updates
 	partOf         = "lvms-provisioner"
 	vgManagerName  = "vg-manager"
 	sccName        = "lvms-vgmanager"
@@ -29,8 +29,8 @@ const (
 	labelComponent = "app.kubernetes.io/component"
 )
 
-// ownerLabels mark operands with the LVMCluster they belong to. They select what is pruned, so they hold for one
-// LVMCluster by name: a cluster that was deleted by force and made again takes its operands over.
+// ownerLabels returns the labels that mark the operands of an LVMCluster and select what Prune deletes. They identify
+// the LVMCluster by name: an LVMCluster that is recreated after a forced deletion takes over its operands.
 func ownerLabels(cluster *lvmv1alpha1.LVMCluster) client.MatchingLabels {
 	return client.MatchingLabels{
 		lvmv1alpha1.OwnerNameLabel:      labelValue(cluster.Name),
@@ -38,7 +38,7 @@ func ownerLabels(cluster *lvmv1alpha1.LVMCluster) client.MatchingLabels {
 	}
 }
 
-// labels are those of every operand.
+// labels returns the labels of every operand.
 func labels(cluster *lvmv1alpha1.LVMCluster, component string) map[string]string {
 	all := map[string]string{
 		lvmv1alpha1.OwnerUIDLabel:     string(cluster.UID),
@@ -53,7 +53,7 @@ func labels(cluster *lvmv1alpha1.LVMCluster, component string) map[string]string
 	return all
 }
 
-// labelValue cuts a name to what a label can hold.
+// labelValue truncates a name to the length of a label value.
 func labelValue(name string) string {
 	const limit = 63
 	if len(name) <= limit {
@@ -62,7 +62,7 @@ func labelValue(name string) string {
 	return strings.TrimRight(name[:limit], "-.")
 }
 
-// ownerReference makes a namespaced operand belong to the LVMCluster.
+// ownerReference returns a controller owner reference to the LVMCluster, for namespaced operands.
 func ownerReference(cluster *lvmv1alpha1.LVMCluster) *applymetav1.OwnerReferenceApplyConfiguration {
 	return applymetav1.OwnerReference().
 		WithAPIVersion(lvmv1alpha1.GroupVersion.String()).
@@ -73,13 +73,13 @@ func ownerReference(cluster *lvmv1alpha1.LVMCluster) *applymetav1.OwnerReference
 		WithBlockOwnerDeletion(true)
 }
 
-// typed applies an object of a kind that has no apply configuration, with every field that its type does not omit.
+// typed is an apply configuration for a kind that has none. It sends every field that the type does not omit.
 type typed struct{ client.Object }
 
-// IsApplyConfiguration marks it as one.
+// IsApplyConfiguration implements runtime.ApplyConfiguration.
 func (typed) IsApplyConfiguration() {}
 
-// MarshalJSON returns the object as it goes over the wire.
+// MarshalJSON returns the JSON of the object.
 func (t typed) MarshalJSON() ([]byte, error) { return json.Marshal(t.Object) }
 
 func typeMeta(kind schema.GroupVersionKind) metav1.TypeMeta {
@@ -87,7 +87,7 @@ func typeMeta(kind schema.GroupVersionKind) metav1.TypeMeta {
 	return metav1.TypeMeta{APIVersion: apiVersion, Kind: name}
 }
 
-// ownedOperand begins a namespaced operand of our own kinds.
+// ownedOperand returns a new namespaced operand of one of the product's own kinds, with labels and owner reference.
 func ownedOperand(cluster *lvmv1alpha1.LVMCluster, kind, name, component string) *unstructured.Unstructured {
 	operand := &unstructured.Unstructured{}
 	operand.SetGroupVersionKind(lvmv1alpha1.GroupVersion.WithKind(kind))
@@ -102,7 +102,7 @@ func ownedOperand(cluster *lvmv1alpha1.LVMCluster, kind, name, component string)
 	return operand
 }
 
-// belongs reports whether a namespaced object is an operand: an LVMVolumeGroup that somebody made by hand is not.
+// belongs reports whether a namespaced object is an operand. An LVMVolumeGroup that a user created is not.
 func belongs(object client.Object, cluster *lvmv1alpha1.LVMCluster) bool {
 	return metav1.IsControlledBy(object, cluster) ||
 		object.GetLabels()[lvmv1alpha1.OwnerNameLabel] == labelValue(cluster.Name)

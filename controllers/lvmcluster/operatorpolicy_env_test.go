@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// asServiceAccount is a client of a ServiceAccount of the world's namespace, with all rights: only policies hold it.
+// asServiceAccount returns a client for a ServiceAccount of the namespace with all permissions: only policies restrict
+// it.
 func (w *world) asServiceAccount(name string) client.Client {
 	w.Helper()
 	config := rest.CopyConfig(server.Config)
@@ -23,8 +24,8 @@ func (w *world) asServiceAccount(name string) client.Client {
 	return c
 }
 
-// The operator may update Pods everywhere, for the annotation by which a kubelet grows a file system at once. It may
-// change nothing else.
+// The operator may update Pods in all namespaces to set the annotation that makes a kubelet grow a file system at once.
+// It may change nothing else.
 func TestTheOperatorChangesOneAnnotationOfPodsOnly(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	_, err := w.reconcile()

@@ -11,11 +11,13 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// overview is what an administrator asks first: is it fine, and how much is left.
+// overview has the numbers that an administrator needs first: whether all volume groups are ready, and how much space
+// is free.
 type overview struct {
-	// ready volume groups, of how many.
+	// ready is the number of volume groups that are ready; groups is the number of all.
 	ready, groups int
-	// size of the volume groups, and what of it holds nothing yet, in bytes. Known tells whether any group has said so.
+	// size is the size of the volume groups and free the unused part of it, in bytes. known reports whether at least
+	// one volume group has reported them.
 	size, free int64
 	known      bool
 }
@@ -43,7 +45,7 @@ func overviewOf(classes []lvmv1alpha1.DeviceClassStatus) overview {
 	return o
 }
 
-// write puts it into the status. A status that nobody could look at again keeps what it has.
+// write sets the fields of the status.
 func (o overview) write(status *lvmv1alpha1.LVMClusterStatus) {
 	status.VolumeGroups = fmt.Sprintf("%d/%d", o.ready, o.groups)
 	status.Size = nil
@@ -53,7 +55,7 @@ func (o overview) write(status *lvmv1alpha1.LVMClusterStatus) {
 	}
 }
 
-// inWholeUnits rounds down to what a person reads: to GiB from 10 GiB on, else to MiB.
+// inWholeUnits rounds down to a readable quantity: to GiB from 10 GiB on, otherwise to MiB.
 func inWholeUnits(bytes int64) *resource.Quantity {
 	const (
 		mebi = 1 << 20
@@ -66,7 +68,7 @@ func inWholeUnits(bytes int64) *resource.Quantity {
 	return resource.NewQuantity(bytes/unit*unit, resource.BinarySI)
 }
 
-// conclude sets the condition Ready, for `kubectl wait`, from all that was found.
+// conclude sets the condition Ready, for `kubectl wait`, from all results of the reconcile.
 func (d *report) conclude(cluster *lvmv1alpha1.LVMCluster) {
 	const ready = lvmv1alpha1.ConditionReady
 	why := slices.Concat(d.outcome.failures, d.outcome.waits)

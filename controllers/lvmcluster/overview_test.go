@@ -75,7 +75,7 @@ func TestReadyForWhoWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		state          lvmv1alpha1.LVMState
 		outcome        outcome
-		groups         string // the message of VolumeGroupsReady; "" where nobody looked
+		groups         string // the message of VolumeGroupsReady; "" if the nodes were not observed
 		ready, deleted bool
 		want           string
 	}{

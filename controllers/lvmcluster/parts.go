@@ -18,19 +18,19 @@ import (
 )
 
 // A node is a member of a device class as long as its node status has an entry with the name of the class
-// (vgmanager/volumegroup, part.go). One finalizer on the LVMVolumeGroup stands for all nodes, so that a thousand of
-// them need not write one object.
+// (vgmanager/volumegroup, part.go). One finalizer on the LVMVolumeGroup covers all nodes, so that a thousand of them do
+// not have to write the same object.
 
-// protect puts a finalizer on an operand. An object that somebody has deleted takes no new one, and keeps the one that
-// it has.
+// protect sets a finalizer on an operand. The API server accepts no new finalizer on an object that is being deleted;
+// such an object keeps the finalizer if it has it.
 func protect(operand *unstructured.Unstructured, present client.Object, finalizer string) {
 	if present.GetDeletionTimestamp().IsZero() || slices.Contains(present.GetFinalizers(), finalizer) {
 		operand.SetFinalizers([]string{finalizer})
 	}
 }
 
-// protectPresent puts the finalizer on an LVMVolumeGroup that is no longer applied: one of a device class that was
-// taken out of the spec before this version came.
+// protectPresent adds the finalizer to an LVMVolumeGroup that the operator no longer applies because an earlier version
+// removed its device class.
 func (r Reconciler) protectPresent(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup) error {
 	if !group.DeletionTimestamp.IsZero() || slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) {
 		return nil
@@ -44,7 +44,7 @@ func (r Reconciler) protectPresent(ctx context.Context, group *lvmv1alpha1.LVMVo
 	return nil
 }
 
-// entryIn returns what a node status says about a device class, or nil.
+// entryIn returns the entry of a node status for a device class, or nil.
 func entryIn(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, class string) *lvmv1alpha1.VGStatus {
 	for i := range status.Status.NodeStatus {
 		if status.Status.NodeStatus[i].Name == class {
@@ -54,7 +54,7 @@ func entryIn(status *lvmv1alpha1.LVMVolumeGroupNodeStatus, class string) *lvmv1a
 	return nil
 }
 
-// releaseVolumeGroups takes off LVMVolumeGroups the finalizers that nothing needs any longer.
+// releaseVolumeGroups removes finalizers that are no longer necessary from LVMVolumeGroups.
 func (r Reconciler) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup,
 	statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
 	var errs []error
@@ -69,16 +69,16 @@ func (r Reconciler) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha
 			_, err = r.Applier.Release(ctx, &group, releasable)
 		}
 		if apierrors.IsConflict(err) {
-			err = nil // The change that was met is an event.
+			err = nil // The conflicting change triggers another reconcile.
 		}
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
 
-// answers reports whether an entry takes the place of the finalizer of a node of upstream LVMS: it is from an agent of
-// ours (theirs know no generation), and the LVMVolumeGroup is kept for it. One that was being deleted when we came
-// takes no further finalizer: there the node says that it is done.
+// answers reports whether an entry replaces the finalizer of a node of upstream LVMS. It does if the entry is from an
+// agent of this product (upstream's agents set no generation) and the LVMVolumeGroup has the finalizer for it. An
+// LVMVolumeGroup that was already being deleted accepts no new finalizer: then the entry must have the state Removed.
 func answers(group *lvmv1alpha1.LVMVolumeGroup, entry *lvmv1alpha1.VGStatus) bool {
 	switch {
 	case entry == nil || entry.ObservedGeneration == 0:
@@ -89,8 +89,8 @@ func answers(group *lvmv1alpha1.LVMVolumeGroup, entry *lvmv1alpha1.VGStatus) boo
 	return !group.DeletionTimestamp.IsZero() && entry.Status == lvmv1alpha1.VGStatusRemoved
 }
 
-// releaseVolumeGroup lets an LVMVolumeGroup go that is being deleted, when no node is a member of it any longer. The
-// cache says whether it is worth to ask; the API server has the answer.
+// releaseVolumeGroup removes the finalizer from an LVMVolumeGroup that is being deleted if no node is a member of it.
+// It queries the API server only if the cache has no member.
 func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.LVMVolumeGroup,
 	cached map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
 	if group.DeletionTimestamp.IsZero() || !slices.Contains(group.Finalizers, lvmv1alpha1.VolumeGroupFinalizer) ||
@@ -110,14 +110,14 @@ func (r Reconciler) releaseVolumeGroup(ctx context.Context, group *lvmv1alpha1.L
 		return fmt.Errorf("LVMVolumeGroup %s: find the nodes that have something of it: %w", group.Name, err)
 	}
 	if taking > 0 {
-		return nil // The cache is about to have it.
+		return nil // The cache does not have these node statuses yet.
 	}
 	_, err = r.Applier.Release(ctx, group,
 		func(finalizer string) bool { return finalizer == lvmv1alpha1.VolumeGroupFinalizer })
 	return err
 }
 
-// nodesIn are the nodes that are members of a device class, sorted.
+// nodesIn returns the sorted names of the nodes that are members of a device class.
 func nodesIn(statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, class string) []string {
 	var nodes []string
 	for node, status := range statuses {
@@ -129,7 +129,7 @@ func nodesIn(statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, class str
 	return nodes
 }
 
-// awaitNodes says for which nodes an LVMVolumeGroup is kept that is being deleted.
+// awaitNodes returns a WaitError with the nodes that block the deletion of an LVMVolumeGroup, or nil if there are none.
 func awaitNodes(group *lvmv1alpha1.LVMVolumeGroup, statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
 	nodes := sets.New(nodesIn(statuses, group.Name)...)
 	for _, finalizer := range group.Finalizers {
@@ -144,9 +144,9 @@ func awaitNodes(group *lvmv1alpha1.LVMVolumeGroup, statuses map[string]lvmv1alph
 		group.Name, counted("node", sets.List(nodes)))})
 }
 
-// releaseNodeStatuses lets node statuses go that are being deleted and tell of nothing. One that tells of a volume
-// group stays, also when somebody deleted it: it is what keeps the LVMVolumeGroup. The version that was read is sent
-// along, so an entry that came since stops it.
+// releaseNodeStatuses removes the finalizer from node statuses that are being deleted and have no entries. A node
+// status with an entry for a volume group stays even if a user deletes it, because the LVMVolumeGroup depends on it.
+// The update has the resource version that was read, so it fails if an agent has added an entry since.
 func (r Reconciler) releaseNodeStatuses(ctx context.Context,
 	statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
 	var errs []error
@@ -163,7 +163,7 @@ func (r Reconciler) releaseNodeStatuses(ctx context.Context,
 	return errors.Join(errs...)
 }
 
-// nodeStatuses reads the node statuses from the cache, and does not copy them: they must not be changed.
+// nodeStatuses returns the node statuses of the cache by name, without copies. Do not modify them.
 func (r Reconciler) nodeStatuses(ctx context.Context,
 	namespace string) (map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus, error) {
 	list := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
@@ -177,8 +177,8 @@ func (r Reconciler) nodeStatuses(ctx context.Context,
 	return statuses, nil
 }
 
-// releaseLeft is for a namespace without an LVMCluster, which somebody took the finalizer off: what tells of nothing
-// does not stay for ever.
+// releaseLeft handles a namespace without an LVMCluster, whose finalizer a user removed: it removes finalizers that
+// would otherwise stay forever.
 func (r Reconciler) releaseLeft(ctx context.Context, namespace string) error {
 	statuses, err := r.nodeStatuses(ctx, namespace)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// newParts is a world with one node agent that has a volume group, on node a, and a Reconciler to ask.
+// newParts returns a world in which only the agent on node a has a volume group, and a Reconciler.
 func newParts(t *testing.T) (*world, Reconciler, *lvmv1alpha1.LVMVolumeGroup) {
 	t.Helper()
 	w := newWorld(t, thin("vg1"))
@@ -32,7 +32,7 @@ func (w *world) say(node string, entries ...lvmv1alpha1.VGStatus) {
 	w.must(w.api.Status().Update(w.Context(), status))
 }
 
-// A node may have begun a moment ago, and the cache does not know yet.
+// A node may have become a member a moment ago, and the cache does not have it yet.
 func TestAVolumeGroupIsLetGoOnlyByTheAPIServersAnswer(t *testing.T) {
 	w, r, group := newParts(t)
 	w.must(w.api.Delete(t.Context(), group))
@@ -63,7 +63,7 @@ func TestAVolumeGroupIsLetGoOnlyByTheAPIServersAnswer(t *testing.T) {
 	}
 }
 
-// Somebody deletes what keeps the LVMVolumeGroup.
+// A user deletes the node status on which the LVMVolumeGroup depends.
 func TestANodeStatusThatTellsOfAVolumeGroupStays(t *testing.T) {
 	w, _, _ := newParts(t)
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
@@ -89,7 +89,7 @@ func TestANodeStatusThatTellsOfAVolumeGroupStays(t *testing.T) {
 	}
 }
 
-// Somebody takes finalizers off.
+// A user removes finalizers.
 func TestFinalizersComeBack(t *testing.T) {
 	w, _, group := newParts(t)
 	status := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
@@ -113,7 +113,7 @@ func TestFinalizersComeBack(t *testing.T) {
 	}
 }
 
-// An LVMVolumeGroup that was being deleted when upstream was replaced takes no finalizer but those that it has.
+// An LVMVolumeGroup that was being deleted when this operator replaced upstream accepts no new finalizers.
 func TestAVolumeGroupThatUpstreamWasDeleting(t *testing.T) {
 	w, r, group := newParts(t)
 	ofA := lvmv1alpha1.NodeCleanupFinalizer("a")
@@ -136,11 +136,11 @@ func TestAVolumeGroupThatUpstreamWasDeleting(t *testing.T) {
 	release(ofA, ofB)
 	w.say("a", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved, ObservedGeneration: 2})
 	release(ofB)
-	w.say("b") // Which is no answer.
+	w.say("b") // This status does not answer.
 	release(ofB)
 	w.say("b", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved})
 	release(ofB)
-	// The class is in the spec still: nothing but the wish is written meanwhile.
+	// The class is still in the spec: the operator writes only the LVMVolumeGroup meanwhile.
 	_, err := w.reconcile()
 	w.must(err)
 	w.say("b", lvmv1alpha1.VGStatus{Name: "vg1", Status: lvmv1alpha1.VGStatusRemoved, ObservedGeneration: 2})
@@ -153,7 +153,7 @@ func TestAVolumeGroupThatUpstreamWasDeleting(t *testing.T) {
 	}
 }
 
-// A device class that upstream's LVMCluster had lost, and that is still used.
+// A device class that was removed from upstream's LVMCluster is still in use.
 func TestAClassThatWasLeavingUnderUpstreamIsKeptForItsNodes(t *testing.T) {
 	w := newWorld(t, thin("vg1"), thick("vg2"))
 	w.settle()
@@ -174,7 +174,7 @@ func TestAClassThatWasLeavingUnderUpstreamIsKeptForItsNodes(t *testing.T) {
 	}
 }
 
-// Somebody took the finalizer off the LVMCluster, and the garbage collector deleted what belonged to it.
+// A user removed the finalizer of the LVMCluster, and the garbage collector deleted its dependents.
 func TestWithoutAnLVMClusterNothingStaysThatTellsOfNothing(t *testing.T) {
 	w, _, group := newParts(t)
 	w.cluster.Finalizers = nil

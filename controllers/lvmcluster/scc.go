@@ -12,7 +12,7 @@ import (
 
 var sccKind = securityv1.GroupVersion.WithKind("SecurityContextConstraints")
 
-// openshiftSccs keeps the SecurityContextConstraints that let the node agent run privileged on OpenShift.
+// openshiftSccs keeps the SecurityContextConstraints that allow the node agent to run privileged on OpenShift.
 type openshiftSccs struct{}
 
 // GetName names the manager.
@@ -33,9 +33,9 @@ func (openshiftSccs) EnsureDeleted(r Reconciler, ctx context.Context, _ *lvmv1al
 	return r.Applier.Delete(ctx, r.Live, scc)
 }
 
-// newSCC builds the SecurityContextConstraints: what the DaemonSet needs and its ServiceAccount, nothing and nobody
-// else. It is no apply configuration: that leaves out null and empty lists, and the CRD requires some of the fields
-// that are null here.
+// newSCC builds the SecurityContextConstraints. They allow only what the DaemonSet needs, and only to its
+// ServiceAccount. The result is not an apply configuration, which omits null and empty lists: the CRD requires some of
+// the fields that are null here.
 func newSCC(cluster *lvmv1alpha1.LVMCluster) *securityv1.SecurityContextConstraints {
 	privilegeEscalation := true
 	return &securityv1.SecurityContextConstraints{

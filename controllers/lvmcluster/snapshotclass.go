@@ -23,7 +23,7 @@ func (topolvmVolumeSnapshotClass) GetName() string { return "topolvmVolumeSnapsh
 
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotclasses,verbs=get;list;watch;create;patch;delete
 
-// EnsureCreated applies the VolumeSnapshotClasses and deletes those of device classes that are gone.
+// EnsureCreated applies the VolumeSnapshotClasses and deletes those of device classes that no longer exist.
 func (topolvmVolumeSnapshotClass) EnsureCreated(r Reconciler, ctx context.Context,
 	cluster *lvmv1alpha1.LVMCluster) error {
 	all := &snapshotv1.VolumeSnapshotClassList{}
@@ -54,9 +54,9 @@ func (topolvmVolumeSnapshotClass) EnsureDeleted(r Reconciler, ctx context.Contex
 
 func snapshotClassList() client.ObjectList { return &snapshotv1.VolumeSnapshotClassList{} }
 
-// snapshotClassConflict describes an existing VolumeSnapshotClass that differs from the device class, or returns nil.
-// The operator does not change it: with deletionPolicy Delete instead of Retain, snapshots that are taken later would
-// be destroyed with their VolumeSnapshot.
+// snapshotClassConflict returns an error if an existing VolumeSnapshotClass differs from the device class, or nil. The
+// operator does not change the VolumeSnapshotClass: with deletionPolicy Delete instead of Retain, later snapshots would
+// be destroyed together with their VolumeSnapshot.
 func snapshotClassConflict(class lvmv1alpha1.DeviceClass, present []snapshotv1.VolumeSnapshotClass) error {
 	name := lvmv1alpha1.StorageClassName(class.Name)
 	at := slices.IndexFunc(present, func(c snapshotv1.VolumeSnapshotClass) bool {

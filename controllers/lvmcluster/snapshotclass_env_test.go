@@ -19,8 +19,7 @@ func snapshotClass(name, driver string, policy snapshotv1.DeletionPolicy) *snaps
 		DeletionPolicy: policy}
 }
 
-// A VolumeSnapshotClass that somebody set to another deletionPolicy or driver is left alone, and the condition names
-// it.
+// The operator does not change a VolumeSnapshotClass with another deletionPolicy or driver. The condition names it.
 func TestVolumeSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 	for name, test := range map[string]struct {
 		driver string
@@ -63,7 +62,8 @@ func TestVolumeSnapshotClassSetByAnAdministratorIsKept(t *testing.T) {
 	}
 }
 
-// One of ours that is set to Retain later keeps it, also when the operator restarts and has forgotten what it applied.
+// A VolumeSnapshotClass of the operator that a user sets to Retain stays so, also after the operator restarts and has
+// lost its record of applied objects.
 func TestVolumeSnapshotClassThatBecomesRetainStaysSo(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	_, err := w.reconcile()
@@ -82,7 +82,7 @@ func TestVolumeSnapshotClassThatBecomesRetainStaysSo(t *testing.T) {
 	}
 }
 
-// If the VolumeSnapshotClasses cannot be read, none is written.
+// If the VolumeSnapshotClasses cannot be read, the operator writes none of them.
 func TestVolumeSnapshotClassesThatCannotBeReadAreNotWritten(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	class := snapshotClass("lvms-vg1", lvmv1alpha1.DriverName, snapshotv1.VolumeSnapshotContentRetain)
@@ -106,7 +106,7 @@ func TestVolumeSnapshotClassesThatCannotBeReadAreNotWritten(t *testing.T) {
 	}
 }
 
-// With the option the class is created with Retain, and one that has Retain already is accepted.
+// With the option the class is created with Retain. An existing one with Retain is accepted.
 func TestVolumeSnapshotClassOptionIsApplied(t *testing.T) {
 	class := thin("vg1")
 	class.VolumeSnapshotClassOptions = &lvmv1alpha1.VolumeSnapshotClassOptions{

@@ -14,14 +14,14 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// looked is a time before noon.
+// looked returns a time before noon.
 func looked(before time.Duration) *metav1.Time {
 	t := metav1.NewTime(noon.Add(-before))
 	return &t
 }
 
-// observedBy is a node with a volume group that is Ready, whose agent last looked at it some time before noon; nil for
-// an agent that does not tell.
+// observedBy returns a node with a Ready volume group whose agent last observed it at a time before noon; nil for an
+// agent that does not report the time.
 func observedBy(last *metav1.Time) Observation {
 	seen := seenWith([]*corev1.Node{readyNode("n", map[string]string{"disks": ""})},
 		map[string][]lvmv1alpha1.VGStatus{"n": {withDevice(vg("vg1", lvmv1alpha1.VGStatusReady, ""))}})

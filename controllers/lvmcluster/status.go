@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/taint"
 )
 
-// problemsShown is how many volume groups a condition names; it counts the others.
+// problemsShown is the number of volume groups that a condition names. It counts the others.
 const problemsShown = 10
 
 func newConditions(cluster *lvmv1alpha1.LVMCluster) *condition.Accumulator {
@@ -24,12 +24,12 @@ func newConditions(cluster *lvmv1alpha1.LVMCluster) *condition.Accumulator {
 		lvmv1alpha1.ConditionVolumeGroupsReady)
 }
 
-// outcome is what the managers returned.
+// outcome collects the errors that the managers returned.
 type outcome struct {
 	failures, waits []string
 }
 
-// add sorts the error of a manager into failures and waits. One error may hold both, joined.
+// add adds the error of a manager to the failures or the waits. It splits joined errors.
 func (o *outcome) add(manager string, err error) {
 	var wait *WaitError
 	var remaining *apply.RemainingError
@@ -62,8 +62,8 @@ func (o *outcome) report(conditions *condition.Accumulator) {
 	}
 }
 
-// deviceClassStatuses gathers the volume group of each device class on each node, sorted by both. Device classes that
-// are leaving come too, as long as a node has something of them.
+// deviceClassStatuses returns the volume groups of each device class, sorted by class and node. It includes device
+// classes that were removed from the spec as long as a node is a member of them.
 func deviceClassStatuses(cluster *lvmv1alpha1.LVMCluster, seen Observation) ([]lvmv1alpha1.DeviceClassStatus, error) {
 	var all []lvmv1alpha1.DeviceClassStatus
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
@@ -92,16 +92,16 @@ func deviceClassStatuses(cluster *lvmv1alpha1.LVMCluster, seen Observation) ([]l
 	return all, nil
 }
 
-// classView is one device class over all nodes.
+// classView is one device class on all nodes.
 type classView struct {
 	name      string
 	group     lvmv1alpha1.LVMVolumeGroup
 	seen      Observation
 	selector  *corev1.NodeSelector
 	placement placement
-	// tolerations let the device class onto nodes with taints.
+	// tolerations are those of the spec: the device class uses nodes whose taints they tolerate.
 	tolerations []corev1.Toleration
-	// byNode are the selectors that hold on some of the nodes each.
+	// byNode has the device selectors that apply to some of the nodes only.
 	byNode  []lvmv1alpha1.NodeDeviceSelector
 	leaving *Leaving
 }
@@ -120,7 +120,7 @@ func (v classView) status() (lvmv1alpha1.DeviceClassStatus, error) {
 	return status, nil
 }
 
-// onNode returns the volume group on a node, or nil if there is none and should be none.
+// onNode returns the state of the volume group on a node, or nil if there is none and should be none.
 func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	reported := v.reported(node.Name)
 	if v.leaving != nil {
@@ -160,7 +160,8 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 			"the node agent has not looked at node %s since %s: look at the vg-manager pod there, and at its log",
 			node.Name, status.Status.LastObserved.UTC().Format("2006-01-02 15:04:05 UTC"))), nil
 	}
-	// A new wish changes nothing about health: what is broken stays so until somebody has looked again.
+	// A new generation of the LVMVolumeGroup does not change health: an unhealthy volume group stays so until the agent
+	// has observed it again.
 	if reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation &&
 		len(unhealthy(reported)) == 0 {
 		reported.Status = lvmv1alpha1.VGStatusProgressing
@@ -172,7 +173,7 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	return reported, nil
 }
 
-// hasSelector reports whether the device class has devices to look for on a node.
+// hasSelector reports whether a device selector of the device class applies to a node.
 func (v classView) hasSelector(node *corev1.Node) (bool, error) {
 	if len(v.byNode) == 0 {
 		return true, nil
@@ -184,7 +185,7 @@ func (v classView) hasSelector(node *corev1.Node) (bool, error) {
 	return selectedByAny(selectors, node)
 }
 
-// reported returns what the agent of a node has said, or nil.
+// reported returns the entry that the agent of a node has reported, or nil.
 func (v classView) reported(node string) *lvmv1alpha1.VGStatus {
 	status := v.seen.NodeStatuses[node]
 	entry := entryIn(&status, v.name)
@@ -194,7 +195,8 @@ func (v classView) reported(node string) *lvmv1alpha1.VGStatus {
 	return summaryOf(entry)
 }
 
-// summaryOf leaves out what only the node status has: one object holds all nodes, and has a limit.
+// summaryOf omits details that stay in the node status: the LVMCluster holds the entries of all nodes, and its size is
+// limited.
 func summaryOf(entry *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus {
 	summary := entry.DeepCopy()
 	summary.PhysicalVolumes = nil
@@ -208,17 +210,17 @@ func summaryOf(entry *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus {
 	return summary
 }
 
-// withConditions makes a volume group degraded whose health is not what its state says. The worse of the two is true.
+// withConditions sets the state Degraded if an entry is Ready but one of its conditions is False.
 func withConditions(summary *lvmv1alpha1.VGStatus) {
 	if summary.Status != lvmv1alpha1.VGStatusReady {
-		return // its reason has the conditions
+		return // the reason contains the conditions
 	}
 	if wrong := unhealthy(summary); len(wrong) > 0 {
 		summary.Status, summary.Reason = lvmv1alpha1.VGStatusDegraded, strings.Join(wrong, "; ")
 	}
 }
 
-// unhealthy returns what the conditions of a volume group say is wrong.
+// unhealthy returns the messages of conditions that are False.
 func unhealthy(entry *lvmv1alpha1.VGStatus) []string {
 	var wrong []string
 	for _, c := range entry.Conditions {
@@ -240,7 +242,7 @@ func (v classView) awaited(why string) *lvmv1alpha1.VGStatus {
 	return &lvmv1alpha1.VGStatus{Name: v.name, Status: lvmv1alpha1.VGStatusProgressing, Reason: why}
 }
 
-// removal shows what is left of a device class that is leaving.
+// removal returns the state of a volume group whose device class is being removed.
 func (v classView) removal(reported *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus {
 	if reported == nil || reported.Status == lvmv1alpha1.VGStatusFailed ||
 		reported.Status == lvmv1alpha1.VGStatusDegraded {
@@ -258,7 +260,7 @@ func (v classView) removal(reported *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus
 	return reported
 }
 
-// outOfReach marks what was last reported as no longer managed. What was wrong then stays wrong.
+// outOfReach marks an entry as unmanaged and keeps what was last reported. Failed stays Failed.
 func outOfReach(reported *lvmv1alpha1.VGStatus, why string) *lvmv1alpha1.VGStatus {
 	if reported == nil {
 		return nil
@@ -274,7 +276,8 @@ func outOfReach(reported *lvmv1alpha1.VGStatus, why string) *lvmv1alpha1.VGStatu
 	return reported
 }
 
-// severities are the states of a volume group that are not Ready, worst first, with the reason each one gives.
+// severities are the states of a volume group that is not Ready, worst first, each with its reason in
+// VolumeGroupsReady.
 var severities = []struct {
 	state  lvmv1alpha1.VGState
 	reason string
@@ -284,8 +287,8 @@ var severities = []struct {
 	{lvmv1alpha1.VGStatusProgressing, lvmv1alpha1.ReasonVGReadinessInProgress},
 }
 
-// reportVolumeGroups sets VolumeGroupsReady and returns the reason. The worst state gives it; the message has all
-// volume groups that are not ready, worst first.
+// reportVolumeGroups sets VolumeGroupsReady and returns its reason. The reason is that of the worst state. The message
+// lists the volume groups that are not ready, worst first.
 func reportVolumeGroups(conditions *condition.Accumulator, cluster *lvmv1alpha1.LVMCluster, seen Observation,
 	classes []lvmv1alpha1.DeviceClassStatus,
 ) string {
@@ -316,7 +319,7 @@ func reportVolumeGroups(conditions *condition.Accumulator, cluster *lvmv1alpha1.
 	return reason
 }
 
-// listing says how many nodes have listed their devices, of those with a node status.
+// listing returns how many of the nodes with a node status have listed their devices.
 func (s Observation) listing() string {
 	listed := 0
 	for name, status := range s.NodeStatuses {
@@ -334,7 +337,8 @@ func (s Observation) listing() string {
 	return fmt.Sprintf("%d nodes", listed)
 }
 
-// problemsOf words the volume groups of a state. A device class that no node can have counts as progressing.
+// problemsOf returns a message for each volume group in a state. A device class that no node can have counts as
+// Progressing.
 func problemsOf(cluster *lvmv1alpha1.LVMCluster, classes []lvmv1alpha1.DeviceClassStatus,
 	state lvmv1alpha1.VGState) []string {
 	var problems []string
@@ -359,14 +363,14 @@ func problemsOf(cluster *lvmv1alpha1.LVMCluster, classes []lvmv1alpha1.DeviceCla
 	return problems
 }
 
-// nowhere reports whether all nodes of a device class are as it wants them, and none has a volume group.
+// nowhere reports whether a device class is Ready on all its nodes but has no volume group on any of them.
 func nowhere(class lvmv1alpha1.DeviceClassStatus) bool {
 	return len(class.NodeStatus) > 0 && !slices.ContainsFunc(class.NodeStatus, func(n lvmv1alpha1.NodeStatus) bool {
 		return stateOf(n.VGStatus) != lvmv1alpha1.VGStatusReady || len(n.Devices) > 0 || n.Reason == ""
 	})
 }
 
-// stateOf returns the state of a volume group; one that says nothing is not ready.
+// stateOf returns the state of a volume group. An empty state counts as Progressing.
 func stateOf(status lvmv1alpha1.VGStatus) lvmv1alpha1.VGState {
 	if status.Status == "" {
 		return lvmv1alpha1.VGStatusProgressing
@@ -388,7 +392,7 @@ func firstOf(problems []string) string {
 	return strings.Join(problems, "; ")
 }
 
-// summarize returns the state in one word.
+// summarize returns the state of the LVMCluster.
 func summarize(o outcome, volumeGroups string) lvmv1alpha1.LVMState {
 	switch {
 	case len(o.failures) > 0 || volumeGroups == lvmv1alpha1.ReasonVGsFailed:

@@ -17,7 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/condition"
 )
 
-// seenWith returns an observation of nodes with what their agents report: node → entries.
+// seenWith returns an observation of nodes with the entries that their agents report, by node.
 func seenWith(nodes []*corev1.Node, reports map[string][]lvmv1alpha1.VGStatus) Observation {
 	seen := Observation{VolumeGroups: map[string]lvmv1alpha1.LVMVolumeGroup{},
 		NodeStatuses: map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus{}}
@@ -38,7 +38,7 @@ func withDevice(status lvmv1alpha1.VGStatus) lvmv1alpha1.VGStatus {
 	return status
 }
 
-// withConditionFalse is a volume group that something is wrong with, whatever its state says.
+// withConditionFalse returns an unhealthy volume group, whatever its state.
 func withConditionFalse(status lvmv1alpha1.VGStatus, message string) lvmv1alpha1.VGStatus {
 	status = withDevice(status)
 	status.Conditions = []metav1.Condition{

@@ -32,7 +32,7 @@ func (topolvmStorageClass) GetName() string { return "topolvmStorageClass" }
 
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch;create;patch;delete
 
-// EnsureCreated applies the StorageClasses and deletes those of device classes that are gone.
+// EnsureCreated applies the StorageClasses and deletes those of device classes that no longer exist.
 func (topolvmStorageClass) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	all := &storagev1.StorageClassList{}
 	if err := r.Client.List(ctx, all); err != nil {
@@ -59,8 +59,8 @@ func (topolvmStorageClass) EnsureDeleted(r Reconciler, ctx context.Context, clus
 
 func keepNone(client.Object) bool { return false }
 
-// hasOtherDefault reports whether the cluster has a default StorageClass that is not ours. Ours do not count: whether
-// one of them is the default now must not decide whether it is the default next.
+// hasOtherDefault reports whether another StorageClass than the operator's is the default. The operator's own do not
+// count: whether one of them is the default now must not decide whether it remains the default.
 func hasOtherDefault(classes []storagev1.StorageClass, cluster *lvmv1alpha1.LVMCluster) bool {
 	for _, class := range classes {
 		ours := class.Labels[lvmv1alpha1.OwnerNameLabel] == labelValue(cluster.Name) || isClassOf(cluster, class.Name)
@@ -81,8 +81,8 @@ func isClassOf(cluster *lvmv1alpha1.LVMCluster, storageClass string) bool {
 	return false
 }
 
-// conflict tells of a StorageClass that is there and differs in what nothing can change. It is left alone: somebody
-// made it like that, and claims may count on it.
+// conflict returns an error if a StorageClass exists and differs in an immutable field, or nil. The operator does not
+// change it: a user created it like that, and claims may depend on it.
 func conflict(class lvmv1alpha1.DeviceClass, present []storagev1.StorageClass) error {
 	name := lvmv1alpha1.StorageClassName(class.Name)
 	at := slices.IndexFunc(present, func(c storagev1.StorageClass) bool {
@@ -129,7 +129,7 @@ func union(a, b map[string]string) map[string]string {
 	return all
 }
 
-// parametersOf the StorageClass of a device class.
+// parametersOf returns the parameters of the StorageClass of a device class.
 func parametersOf(class lvmv1alpha1.DeviceClass) map[string]string {
 	parameters := maps.Clone(class.StorageClassOptions.Parameters())
 	if parameters == nil {

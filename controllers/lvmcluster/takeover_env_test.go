@@ -22,7 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/upstream"
 )
 
-// leaveAsUpstream puts the objects of upstream into the world, in place of its own LVMCluster.
+// leaveAsUpstream creates the objects of upstream LVMS in place of the world's own LVMCluster.
 func (w *world) leaveAsUpstream(edit func(*unstructured.Unstructured)) {
 	w.Helper()
 	w.must(w.api.Delete(w.Context(), w.cluster))
@@ -64,7 +64,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 		t.Errorf("something was deleted: %v", writes)
 	}
 
-	// The DaemonSet is as if it had been made by this version.
+	// The DaemonSet equals one that this version creates.
 	daemonSet := &appsv1.DaemonSet{}
 	fresh := newWorldDaemonSet(w)
 	w.must(w.get(daemonSet, vgManagerName))
@@ -72,7 +72,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 		t.Errorf("DaemonSet (-fresh +taken over):\n%s", diff)
 	}
 
-	// A field that only the old version set is gone; what the agents keep is there.
+	// Fields that only the old version set are removed; those that the agents set remain.
 	group := &lvmv1alpha1.LVMVolumeGroup{}
 	w.must(w.get(group, "vg1"))
 	if len(group.Spec.DeviceSelector.OptionalPaths) != 0 {
@@ -109,7 +109,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 		t.Errorf("our agents have answered, and the finalizers are %v", group.Finalizers)
 	}
 
-	// And it can be removed to the last object, finalizers of old versions included.
+	// The LVMCluster can be removed completely, including the finalizers of old versions.
 	w.must(w.api.Delete(t.Context(), w.cluster))
 	_, err = w.reconcile()
 	w.must(err)
@@ -129,7 +129,7 @@ func TestUpstreamIsTakenOver(t *testing.T) {
 	}
 }
 
-// TestDaemonSetThatSelectsOtherPods: what cannot be changed is recreated.
+// TestDaemonSetThatSelectsOtherPods checks that the operator recreates a DaemonSet with a different selector.
 func TestDaemonSetThatSelectsOtherPods(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	w.leaveAsUpstream(func(object *unstructured.Unstructured) {
@@ -150,7 +150,7 @@ func TestDaemonSetThatSelectsOtherPods(t *testing.T) {
 	}
 }
 
-// newWorldDaemonSet is the DaemonSet as the server completes one that is new.
+// newWorldDaemonSet returns a new DaemonSet with the API server's defaults.
 func newWorldDaemonSet(w *world) *appsv1.DaemonSet {
 	w.Helper()
 	other := w.cluster.DeepCopy()
@@ -167,7 +167,7 @@ func newWorldDriver(w *world) *storagev1.CSIDriver {
 	return fresh(w, wanted, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
-// fresh asks the server what it would make of a new object.
+// fresh returns what the API server would create for a new object.
 func fresh[T client.Object](w *world, wanted any, into T) T {
 	w.Helper()
 	applied, ok := wanted.(interface{ IsApplyConfiguration() })
@@ -180,7 +180,7 @@ func fresh[T client.Object](w *world, wanted any, into T) T {
 	return into
 }
 
-// upgradeable is the condition of an OperatorCondition, without OLM.
+// upgradeable stands in for the OperatorCondition of OLM.
 type upgradeable struct {
 	conditions.Condition
 	last metav1.Condition

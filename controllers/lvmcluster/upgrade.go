@@ -7,10 +7,10 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// upgradeObstacles tells what had better end before the operator and its agents are replaced: data that moves,
-// redundancy that is being restored, devices that are being wiped and prepared. All of it goes on after a restart; but
-// who manages it should not change meanwhile. A volume group that is only degraded is none: on a large cluster
-// there is always one, and an upgrade may repair it.
+// upgradeObstacles returns the operations that should end before the operator and its agents are replaced: data is
+// being moved, redundancy is being restored, or devices are being wiped and prepared. All of them continue after a
+// restart, but their manager should not change meanwhile. A degraded volume group is not an obstacle: a large cluster
+// always has one, and an upgrade may repair it.
 func upgradeObstacles(seen Observation) []string {
 	var all []string
 	for node, status := range seen.NodeStatuses {
@@ -25,7 +25,7 @@ func upgradeObstacles(seen Observation) []string {
 	return all
 }
 
-// unsettled tells what goes on in a volume group, or "".
+// unsettled describes the operation that is in progress in a volume group, or returns "".
 func unsettled(seen Observation, entry *lvmv1alpha1.VGStatus) string {
 	for _, pv := range entry.PhysicalVolumes {
 		if pv.State == lvmv1alpha1.PhysicalVolumeDraining {
@@ -41,7 +41,8 @@ func unsettled(seen Observation, entry *lvmv1alpha1.VGStatus) string {
 	return ""
 }
 
-// stays reports whether a device class is there to stay. One that waits for its last volume may do so for weeks.
+// stays reports whether a device class is in the spec and not being deleted. One that waits for its last volume may do
+// so for weeks.
 func stays(seen Observation, class string) bool {
 	group, known := seen.VolumeGroups[class]
 	leaving := slices.ContainsFunc(seen.Leaving, func(l Leaving) bool { return l.VolumeGroup.Name == class })

@@ -15,20 +15,20 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
-// namesShown is how many of a list a message names; it counts the others.
+// namesShown is the number of names that a message lists. It counts the others.
 const namesShown = 5
 
-// Users are the objects that still use storage.
+// Users are the objects that use storage.
 type Users struct {
 	Claims, Volumes, LogicalVolumes []string
 }
 
-// None reports whether there is no user.
+// None reports whether there are no users.
 func (u Users) None() bool {
 	return len(u.Claims)+len(u.Volumes)+len(u.LogicalVolumes) == 0
 }
 
-// String names the users, the first few of each kind.
+// String lists the users, the first few of each kind.
 func (u Users) String() string {
 	var parts []string
 	for _, kind := range []struct {
@@ -46,7 +46,7 @@ func (u Users) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// counted says how many things there are and names the first few.
+// counted returns the number of names and the first few of them.
 func counted(kind string, names []string) string {
 	plural := "s"
 	more := ""
@@ -61,7 +61,7 @@ func counted(kind string, names []string) string {
 	return fmt.Sprintf("%d %s%s: %s", len(names), kind, plural, strings.Join(names, ", "))
 }
 
-// scope is the device class whose users are asked for; without a name, all of them.
+// scope limits users to one device class; without a class it includes all users.
 type scope struct {
 	class     string
 	isDefault bool
@@ -69,14 +69,14 @@ type scope struct {
 
 func (s scope) all() bool { return s.class == "" }
 
-// has reports whether a volume that was made with a name of a device class is in the scope; without a name it was
-// made in the default one.
+// has reports whether a volume with a device class is in the scope. A volume without one is in the default device
+// class.
 func (s scope) has(class string) bool {
 	return s.all() || class == s.class || class == "" && s.isDefault
 }
 
-// usersOf finds who uses the storage of a scope. It reads from the API server: a cache that lags behind would
-// let a volume be overlooked.
+// usersOf returns the users of the storage in a scope. It reads from the API server, because a stale cache could miss a
+// volume.
 func (r Reconciler) usersOf(ctx context.Context, in scope) (Users, error) {
 	classes, err := r.deviceClassOfStorageClass(ctx)
 	if err != nil {
@@ -103,8 +103,8 @@ func (r Reconciler) usersOf(ctx context.Context, in scope) (Users, error) {
 	return users, nil
 }
 
-// deviceClassOfStorageClass returns a function that tells the device class of a StorageClass, and whether it is of our
-// driver at all. A StorageClass that does not exist is known by its name.
+// deviceClassOfStorageClass returns a function that maps the name of a StorageClass to its device class, and reports
+// whether the StorageClass is of our driver. For a StorageClass that does not exist, the name decides.
 func (r Reconciler) deviceClassOfStorageClass(ctx context.Context) (func(string) (string, bool), error) {
 	list := &storagev1.StorageClassList{}
 	if err := r.Live.List(ctx, list); err != nil {
@@ -122,7 +122,7 @@ func (r Reconciler) deviceClassOfStorageClass(ctx context.Context) (func(string)
 	}, nil
 }
 
-// logicalVolumes returns the LogicalVolumes of a scope, and collects the handles of their volumes.
+// logicalVolumes returns the names of the LogicalVolumes in a scope, and adds their volume handles to handles.
 func (r Reconciler) logicalVolumes(ctx context.Context, in scope, handles sets.Set[string]) ([]string, error) {
 	var names []string
 	err := paging.Each(ctx, r.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
@@ -137,7 +137,7 @@ func (r Reconciler) logicalVolumes(ctx context.Context, in scope, handles sets.S
 	return sorted(names), err
 }
 
-// persistentVolumes returns the PersistentVolumes of our driver that are wanted.
+// persistentVolumes returns the names of our driver's PersistentVolumes for which wanted returns true.
 func (r Reconciler) persistentVolumes(ctx context.Context,
 	wanted func(source *corev1.CSIPersistentVolumeSource, storageClass string) bool,
 ) ([]string, error) {
@@ -154,7 +154,7 @@ func (r Reconciler) persistentVolumes(ctx context.Context,
 	return sorted(names), err
 }
 
-// claims returns the claims whose StorageClass is wanted.
+// claims returns the names of the claims for whose StorageClass wanted returns true.
 func (r Reconciler) claims(ctx context.Context, wanted func(storageClass string) bool) ([]string, error) {
 	var names []string
 	err := paging.Each(ctx, r.Live, &corev1.PersistentVolumeClaimList{}, func(list *corev1.PersistentVolumeClaimList) {
@@ -167,7 +167,7 @@ func (r Reconciler) claims(ctx context.Context, wanted func(storageClass string)
 	return sorted(names), err
 }
 
-// storageClassOf returns the name of a claim's StorageClass, which old claims have in an annotation.
+// storageClassOf returns the StorageClass name of a claim. Old claims have it in an annotation.
 func storageClassOf(claim *corev1.PersistentVolumeClaim) string {
 	if class, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return class

@@ -27,7 +27,7 @@ func (vgManager) GetName() string { return "vgManager" }
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,namespace=openshift-lvm-storage,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,namespace=openshift-lvm-storage,verbs=list
 
-// EnsureCreated applies the DaemonSet and waits until its pods run.
+// EnsureCreated applies the DaemonSet and waits until its Pods are ready.
 func (vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	if err := replaceOther(r, ctx, cluster); err != nil {
 		return err
@@ -56,8 +56,8 @@ func (vgManager) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1
 
 // +kubebuilder:rbac:groups="",resources=events,namespace=openshift-lvm-storage,verbs=list
 
-// refused returns what the API server said when a pod of the DaemonSet was to be made last, if there are pods that are
-// not made. The DaemonSet itself does not have it, only its events do.
+// refused returns why the API server most recently refused to create a Pod of the DaemonSet, if Pods are missing. The
+// status of the DaemonSet does not contain the reason; only events do.
 func (r Reconciler) refused(ctx context.Context, daemonSet *appsv1.DaemonSet) (string, error) {
 	if daemonSet.Status.CurrentNumberScheduled >= daemonSet.Status.DesiredNumberScheduled {
 		return "", nil
@@ -76,8 +76,8 @@ func (r Reconciler) refused(ctx context.Context, daemonSet *appsv1.DaemonSet) (s
 	return explainRefusal(daemonSet.Namespace, newest.Message), nil
 }
 
-// explainRefusal says what to do about a pod that was not let in. A message of the API server names the pod first,
-// which has another name each time.
+// explainRefusal returns what to do about a Pod that the API server refused. It removes the name of the Pod, which
+// differs each time, from the message.
 func explainRefusal(namespace, message string) string {
 	if _, why, found := strings.Cut(message, " is forbidden: "); found {
 		message = why
@@ -92,10 +92,10 @@ func explainRefusal(namespace, message string) string {
 
 // +kubebuilder:rbac:groups="",resources=serviceaccounts,namespace=openshift-lvm-storage,verbs=list;watch
 
-// agentAccount returns the UID of the ServiceAccount of the agents. Who removes an operator with OLM removes the
-// account and leaves the agents; when it is installed again, there is another account of that name, and the API server
-// knows the agents no more: kubelet would give them a new token after an hour. Without an account the agents that run
-// are left as they are: others could not start.
+// agentAccount returns the UID of the agents' ServiceAccount. If a user removes the operator with OLM, OLM deletes the
+// ServiceAccount but not the agents. A new installation creates another ServiceAccount with the same name, and the API
+// server rejects the tokens of the running agents until the kubelet renews them after an hour. Without a ServiceAccount
+// agentAccount returns a WaitError, and the running agents stay unchanged, because new ones could not start.
 func (r Reconciler) agentAccount(ctx context.Context, namespace string) (types.UID, error) {
 	accounts := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1",
 		Kind: "ServiceAccountList"}}
@@ -111,8 +111,8 @@ func (r Reconciler) agentAccount(ctx context.Context, namespace string) (types.U
 		"it comes with the operator's installation, install it again", namespace, vgManagerName)})
 }
 
-// replaceOther deletes a DaemonSet that selects other pods than ours does, which cannot be changed: one of an old
-// version. Pods that use volumes do not notice.
+// replaceOther deletes a DaemonSet of an old version whose selector, which is immutable, differs from ours. It does not
+// affect Pods that use volumes.
 func replaceOther(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	daemonSet := &appsv1.DaemonSet{}
 	err := r.Client.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: vgManagerName}, daemonSet)
@@ -125,8 +125,8 @@ func replaceOther(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMClu
 	return r.Applier.Delete(ctx, r.Live, daemonSet)
 }
 
-// rollout returns a WaitError while not every node has a ready pod of the wanted shape. refused says why pods could not
-// be made, if so.
+// rollout returns a WaitError until every node has a ready and updated Pod. refused is the reason why Pods could not be
+// created, or "".
 func rollout(daemonSet *appsv1.DaemonSet, refused string) error {
 	status := daemonSet.Status
 	switch {
@@ -147,8 +147,8 @@ func rollout(daemonSet *appsv1.DaemonSet, refused string) error {
 	return nil
 }
 
-// EnsureDeleted deletes the DaemonSet and waits for its pods, because they unregister the CSI driver when they end.
-// Pods of nodes that are not ready are not waited for: they end when the node is back, or with it.
+// EnsureDeleted deletes the DaemonSet and waits for its Pods, because they unregister the CSI driver when they end. It
+// does not wait for Pods on nodes that are not ready: they end when the node returns or is removed.
 func (vgManager) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	daemonSet := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: vgManagerName, Namespace: cluster.Namespace}}
 	if err := r.Applier.Delete(ctx, r.Live, daemonSet); err != nil {
@@ -169,7 +169,7 @@ func (vgManager) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1
 	return podsLeft(pods.Items, ready)
 }
 
-// podsLeft returns a WaitError for the pods on nodes that are ready.
+// podsLeft returns a WaitError for Pods on nodes that are ready, or nil if there are none.
 func podsLeft(pods []corev1.Pod, readyNodes []string) error {
 	onReady := map[string]bool{}
 	for _, node := range readyNodes {

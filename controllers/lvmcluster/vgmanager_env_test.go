@@ -20,7 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/rights"
 )
 
-// refusedPod makes what the DaemonSet controller leaves when a pod was not let in: an event about a DaemonSet.
+// refusedPod creates the event that the DaemonSet controller emits if the API server refuses a Pod.
 func (w *world) refusedPod(set client.Object, message string, at time.Time) {
 	w.Helper()
 	w.make(&corev1.Event{
@@ -31,7 +31,7 @@ func (w *world) refusedPod(set client.Object, message string, at time.Time) {
 	})
 }
 
-// A namespace that lets no privileged pod run: the LVMCluster says so, with what to do, as long as a pod is not made.
+// If the namespace does not allow privileged Pods, the LVMCluster says so and what to do, as long as a Pod is missing.
 func TestPodsThatAreNotLetInAreExplained(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	_, err := w.reconcile()
@@ -68,8 +68,8 @@ func TestPodsThatAreNotLetInAreExplained(t *testing.T) {
 	}
 }
 
-// A right that was taken from the operator: all else is done, and the LVMCluster says what is missing until it is given
-// back.
+// If the operator lacks a permission, it does everything else, and the LVMCluster reports the missing permission until
+// it is granted again.
 func TestARightThatIsMissingIsInTheStatus(t *testing.T) {
 	w := newWorld(t, thin("vg1"))
 	config, err := server.AsOperator(w.cluster.Namespace)
@@ -95,7 +95,7 @@ func TestARightThatIsMissingIsInTheStatus(t *testing.T) {
 	w.must(w.api.Update(t.Context(), role))
 	asked := func() string {
 		w.must(options.Rights.CanStart(t.Context()))
-		_, _ = w.reconcile() // A failure is one of the reconcile too.
+		_, _ = w.reconcile() // The reconcile returns the failure too.
 		return w.condition(lvmv1alpha1.ConditionResourcesAvailable)
 	}
 	const missing = "lvms-operator may not update leases.coordination.k8s.io in namespace "

@@ -9,8 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Pods that a namespace's Pod Security does not let be made are only told of by the DaemonSet: who waits is told where
-// to look.
+// Only the events of a DaemonSet report Pods that Pod Security refuses: the message says where to look.
 func TestARolloutThatHangsSaysWhereToLook(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status  appsv1.DaemonSetStatus
@@ -38,7 +37,7 @@ func TestARolloutThatHangsSaysWhereToLook(t *testing.T) {
 	}
 }
 
-// Who reads why no agent runs learns what to do, and what the API server said: both messages are recorded ones.
+// The message says what to do and what the API server answered. Both answers are recorded ones.
 func TestARefusedPodIsExplained(t *testing.T) {
 	for name, tt := range map[string]struct {
 		message string
@@ -73,7 +72,7 @@ func TestARefusedPodIsExplained(t *testing.T) {
 	}
 }
 
-// Disks are asked for their health only where that is wanted.
+// Agents read the health of disks only if it is configured.
 func TestTheAgentIsToldHowOftenToAskDisks(t *testing.T) {
 	for interval, want := range map[time.Duration]string{0: "", time.Hour: "--smart-interval=1h0m0s"} {
 		got := ""

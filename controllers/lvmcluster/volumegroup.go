@@ -17,8 +17,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/apply"
 )
 
-// lvmVG keeps one LVMVolumeGroup for each device class. Deleting one makes the node agents remove its volume groups; it
-// stays until that is done.
+// lvmVG keeps one LVMVolumeGroup for each device class. If an LVMVolumeGroup is deleted, the node agents remove its
+// volume groups, and a finalizer keeps it until they are done.
 type lvmVG struct{}
 
 // GetName names the manager.
@@ -26,7 +26,7 @@ func (lvmVG) GetName() string { return "lvmVG" }
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroups,namespace=openshift-lvm-storage,verbs=get;list;watch;create;patch;delete
 
-// EnsureCreated applies the LVMVolumeGroups and deletes those of device classes that are gone and unused.
+// EnsureCreated applies the LVMVolumeGroups and deletes those of removed device classes without users.
 func (m lvmVG) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	errs := []error{r.releaseVolumeGroups(ctx, slices.Collect(maps.Values(r.Seen.VolumeGroups)), r.Seen.NodeStatuses)}
 	for _, class := range cluster.Spec.Storage.DeviceClasses {
@@ -45,8 +45,9 @@ func (m lvmVG) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1al
 	return errors.Join(errs...)
 }
 
-// discoveryPolicy returns the policy of a device class. If it is not set, an existing LVMVolumeGroup keeps the one that
-// it has. One without any is from an operator that added every unused device. A new one is Static.
+// discoveryPolicy returns the discovery policy of a device class. If the spec does not set it, an existing
+// LVMVolumeGroup keeps its policy. An existing one without a policy is from an operator that added every unused device,
+// so it becomes Dynamic. A new one is Static.
 func discoveryPolicy(class lvmv1alpha1.DeviceClass, present lvmv1alpha1.LVMVolumeGroupSpec, exists bool,
 ) lvmv1alpha1.DeviceDiscoveryPolicy {
 	switch {
@@ -60,8 +61,8 @@ func discoveryPolicy(class lvmv1alpha1.DeviceClass, present lvmv1alpha1.LVMVolum
 	return present.DeviceDiscoveryPolicy
 }
 
-// remove deletes the LVMVolumeGroup of a device class that was taken out of the spec. It looks for users once more
-// after the StorageClass is gone: a claim that came in between has its volume by now.
+// remove deletes the LVMVolumeGroup of a device class that was removed from the spec. It checks for users again after
+// the StorageClass is deleted: a claim that was created meanwhile has its volume by then.
 func (lvmVG) remove(r Reconciler, ctx context.Context, leaving Leaving) error {
 	group := leaving.VolumeGroup.DeepCopy()
 	if err := r.protectPresent(ctx, group); err != nil {
@@ -90,7 +91,7 @@ func (lvmVG) remove(r Reconciler, ctx context.Context, leaving Leaving) error {
 	return told(r.Applier.Delete(ctx, r.Live, group), awaitNodes(group, r.Seen.NodeStatuses))
 }
 
-// told says what an object waits for that is still there, where that is known.
+// told returns why if err is a RemainingError and the reason is known, and err otherwise.
 func told(err, why error) error {
 	if remaining := (*apply.RemainingError)(nil); errors.As(err, &remaining) && why != nil {
 		return why
@@ -98,7 +99,7 @@ func told(err, why error) error {
 	return err
 }
 
-// inUse says that a device class cannot be removed yet.
+// inUse returns a WaitError for a device class that cannot be removed yet.
 func inUse(class string, users Users) error {
 	return waitFor([]string{fmt.Sprintf(
 		"device class %s was removed from spec.storage.deviceClasses and is still in use by %s; nothing of it is "+
@@ -106,7 +107,8 @@ func inUse(class string, users Users) error {
 		class, users)})
 }
 
-// EnsureDeleted deletes all LVMVolumeGroups of the LVMCluster and waits for the node agents.
+// EnsureDeleted deletes all LVMVolumeGroups of the LVMCluster and waits until the node agents have removed the volume
+// groups.
 func (lvmVG) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	groups := &lvmv1alpha1.LVMVolumeGroupList{}
 	if err := r.Live.List(ctx, groups, client.InNamespace(cluster.Namespace)); err != nil {
@@ -129,7 +131,7 @@ func (lvmVG) EnsureDeleted(r Reconciler, ctx context.Context, cluster *lvmv1alph
 		client.InNamespace(cluster.Namespace)), errors.Join(why...))
 }
 
-// newLVMVolumeGroup builds the LVMVolumeGroup of a device class. A device class that is the only one is the default.
+// newLVMVolumeGroup builds the LVMVolumeGroup of a device class. The only device class is the default.
 func newLVMVolumeGroup(cluster *lvmv1alpha1.LVMCluster,
 	class lvmv1alpha1.DeviceClass) (*unstructured.Unstructured, error) {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&lvmv1alpha1.LVMVolumeGroupSpec{

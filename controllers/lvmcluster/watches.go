@@ -31,14 +31,15 @@ import (
 
 var serviceAccountKind = corev1.SchemeGroupVersion.WithKind("ServiceAccount")
 
-// CacheByObject limits the manager's cache to what the controller may read: namespaced kinds in one namespace.
+// CacheByObject limits the manager's cache to what the controller has permission to read: namespaced kinds in one
+// namespace.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	here := cache.ByObject{Namespaces: map[string]cache.Config{namespace: {}}}
-	// Of these it matters who set which field: what a predecessor set is taken over.
+	// These keep their managed fields: the operator takes over the fields of its predecessors.
 	whole := here
 	status := here
 	capacity := here
-	// The only ConfigMap that is read from the cache.
+	// This is the only ConfigMap that is read from the cache.
 	dashboard := cache.ByObject{
 		Namespaces: map[string]cache.Config{dashboardNamespace: {}},
 		Field:      fields.OneTermEqualSelector("metadata.name", dashboardName), Transform: trim.Whole,
@@ -59,8 +60,8 @@ func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	}
 }
 
-// SetupWithManager starts the controller with the manager: a change of the LVMCluster, of any operand, and of what
-// operands depend on wakes it.
+// SetupWithManager starts the controller with the manager. Changes of the LVMCluster, of operands, and of objects on
+// which operands depend trigger a reconcile.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	wake := handler.EnqueueRequestsFromMapFunc(c.clusters)
 	b := builder.ControllerManagedBy(mgr).
@@ -70,7 +71,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		Owns(&appsv1.DaemonSet{}).
 		Owns(&lvmv1alpha1.LVMVolumeGroup{}).
 		Owns(&lvmv1alpha1.LVMVolumeGroupNodeStatus{}, builder.WithPredicates(nodeStatusChanged())).
-		// All StorageClasses, not only ours: another one may become or cease to be the default.
+		// All StorageClasses, not only ours: another one may become the default or stop being the default.
 		Watches(&storagev1.StorageClass{}, wake).
 		Watches(&storagev1.CSIDriver{}, wake, builder.WithPredicates(owned())).
 		Watches(&storagev1.CSINode{}, wake, builder.WithPredicates(registrationChanged())).
@@ -86,7 +87,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 		b = b.WatchesRawSource(source.Channel(c.options.Rights.Changed(), wake))
 	}
 	if c.options.Platform.Snapshots {
-		// All of them, not only ours: one that is in the way may be changed or deleted.
+		// All of them, not only ours: a user may change or delete one that conflicts.
 		b = b.Watches(&snapshotv1.VolumeSnapshotClass{}, wake)
 	}
 	if c.options.Platform.SCC {
@@ -98,16 +99,16 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	return b.Complete(c)
 }
 
-// metadataOf is an object of a kind of which only the metadata is read and held.
+// metadataOf returns an empty PartialObjectMetadata of a kind: the client reads and caches only metadata.
 func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return &metav1.PartialObjectMetadata{TypeMeta: typeMeta(kind)}
 }
 
-// clusters returns the LVMClusters, which is one, for a change of something that all of them depend on.
+// clusters maps a change of a shared dependency to a request for each LVMCluster. There is at most one.
 func (c *Controller) clusters(ctx context.Context, object client.Object) []reconcile.Request {
 	clusters := &lvmv1alpha1.LVMClusterList{}
 	if err := c.client.List(ctx, clusters, client.InNamespace(c.options.Namespace)); err != nil {
-		// The read is from the cache of a watch that the controller waits for before it starts.
+		// The cache has synced before the controller starts, so this error is not expected.
 		log.FromContext(ctx).Error(err, "Cannot list LVMClusters: a change is not followed up", "object",
 			client.ObjectKeyFromObject(object))
 		return nil
@@ -119,8 +120,8 @@ func (c *Controller) clusters(ctx context.Context, object client.Object) []recon
 	return requests
 }
 
-// nodeStatusChanged passes all changes but that of lastObserved alone, which a thousand agents write all the time. That
-// of a status that was stale counts: it is up to date now.
+// nodeStatusChanged returns a predicate that ignores updates of lastObserved only, which a thousand agents write all
+// the time. If the node status was stale before, such an update passes.
 func nodeStatusChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, wasStatus := e.ObjectOld.(*lvmv1alpha1.LVMVolumeGroupNodeStatus)
@@ -140,7 +141,7 @@ func nodeStatusChanged() predicate.Predicate {
 	}}
 }
 
-// owned passes operands, also one that has just lost its labels.
+// owned returns a predicate for operands, including an operand that has just lost its labels.
 func owned() predicate.Predicate {
 	isOwned := func(object client.Object) bool { return object.GetLabels()[lvmv1alpha1.OwnerNameLabel] != "" }
 	return predicate.Funcs{
@@ -151,15 +152,16 @@ func owned() predicate.Predicate {
 	}
 }
 
-// finalizersChanged passes an LVMCluster whose finalizer somebody took off.
+// finalizersChanged returns a predicate for changed finalizers, for example if a user removes the finalizer of an
+// LVMCluster.
 func finalizersChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		return !reflect.DeepEqual(e.ObjectOld.GetFinalizers(), e.ObjectNew.GetFinalizers())
 	}}
 }
 
-// nodeChanged passes what decides where the node agent runs, and whether a node is ready. Nodes report every few
-// seconds; the rest of it changes nothing here.
+// nodeChanged returns a predicate for changes that decide where the node agent runs, and of the Ready condition. It
+// ignores other updates of nodes, which occur every few seconds.
 func nodeChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, isNode := e.ObjectOld.(*corev1.Node)
@@ -173,7 +175,7 @@ func nodeChanged() predicate.Predicate {
 	}}
 }
 
-// registrationChanged passes a CSINode that has got or lost the driver.
+// registrationChanged returns a predicate for CSINodes on which the driver was registered or unregistered.
 func registrationChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(e event.CreateEvent) bool { return carriesDriver(e.Object) },

@@ -42,23 +42,23 @@ func (n *notes) Eventf(_, _ runtime.Object, eventType, reason, _, note string, a
 	n.said = append(n.said, eventType+" "+reason+" "+fmt.Sprintf(note, args...))
 }
 
-// world is a namespace of the API server with an LVMCluster and a controller that is called by hand.
+// world is a namespace of the API server with an LVMCluster and a controller that tests call directly.
 type world struct {
 	*testing.T
-	spy        *env.Spy      // what the controller has
-	api        client.Client // what the test has: all rights
+	spy        *env.Spy      // the controller's client
+	api        client.Client // the test's client: all permissions
 	controller *Controller
 	notes      *notes
 	cluster    *lvmv1alpha1.LVMCluster
 }
 
-// newWorld makes nodes a and b, on which the driver is registered, and an LVMCluster.
+// newWorld creates nodes a and b, on which the driver is registered, and an LVMCluster.
 func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 	t.Helper()
 	w := &world{T: t, api: server.Client, notes: &notes{}, cluster: newTestCluster(classes...)}
 	w.cluster.UID, w.cluster.Namespace = "", strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
 	w.make(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.cluster.Namespace}})
-	// OpenShift's console has its namespace on every cluster.
+	// On OpenShift, the console's namespace exists on every cluster.
 	w.must(client.IgnoreAlreadyExists(w.api.Create(t.Context(),
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: dashboardNamespace}})))
 	w.make(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: w.cluster.Namespace, Name: vgManagerName}})
@@ -83,7 +83,7 @@ func newWorld(t *testing.T, classes ...lvmv1alpha1.DeviceClass) *world {
 	return w
 }
 
-// account is the UID of the agents' ServiceAccount.
+// account returns the UID of the agents' ServiceAccount.
 func (w *world) account() types.UID {
 	w.Helper()
 	account := &corev1.ServiceAccount{}
@@ -124,7 +124,7 @@ func (w *world) exists(object client.Object, name string) bool {
 	return err == nil
 }
 
-// reconcile calls the controller once and reads the LVMCluster back, if it is still there.
+// reconcile calls the controller once and reads the LVMCluster back, if it still exists.
 func (w *world) reconcile() (reconcile.Result, error) {
 	w.Helper()
 	result, err := w.controller.Reconcile(w.Context(),
@@ -133,7 +133,7 @@ func (w *world) reconcile() (reconcile.Result, error) {
 	return result, err
 }
 
-// settle reconciles and plays the DaemonSet controller and the node agents, until all is ready.
+// settle reconciles and simulates the DaemonSet controller and the node agents until everything is ready.
 func (w *world) settle() {
 	w.Helper()
 	_, err := w.reconcile()
@@ -176,7 +176,7 @@ func (w *world) playAgents() {
 	}
 }
 
-// playRemoval lets the node agents remove a volume group.
+// playRemoval simulates that the node agents remove a volume group.
 func (w *world) playRemoval(class string) {
 	w.Helper()
 	statuses := &lvmv1alpha1.LVMVolumeGroupNodeStatusList{}
@@ -188,7 +188,7 @@ func (w *world) playRemoval(class string) {
 	}
 }
 
-// ofPolicies are the writes of the admission policies.
+// ofPolicies returns the writes of the admission policies.
 func ofPolicies(verb string) []string {
 	var writes []string
 	for _, of := range []string{"logicalvolumes", "nodestatuses", "nodes"} {
@@ -200,7 +200,7 @@ func ofPolicies(verb string) []string {
 	return append(writes, ofDeletionPolicies(verb)...)
 }
 
-// ofDeletionPolicies are those of ofPolicies for what refuses the deletion of the kinds. They go first.
+// ofDeletionPolicies returns the writes of the policies that refuse deletion. They are first.
 func ofDeletionPolicies(verb string) []string {
 	var writes []string
 	for _, of := range []string{"logicalvolume", "installation"} {
@@ -219,7 +219,7 @@ func (w *world) condition(conditionType string) string {
 	return fmt.Sprintf("%s/%s: %s", condition.Status, condition.Reason, condition.Message)
 }
 
-// clean removes what is cluster-scoped, for the next test.
+// clean deletes the cluster-scoped objects, for the next test.
 func (w *world) clean() {
 	ctx := context.Background()
 	w.spy.Fail = nil
@@ -255,7 +255,7 @@ func (w *world) clean() {
 	}
 }
 
-// annotate sets an annotation of an object, or takes it off where the value is empty.
+// annotate sets an annotation of an object, or removes it if the value is empty.
 func (w *world) annotate(object client.Object, key, value string) {
 	w.Helper()
 	text := strconv.Quote(value)
@@ -268,7 +268,7 @@ func (w *world) annotate(object client.Object, key, value string) {
 
 func lvSize(text string) *resource.Quantity { return ptr.To(resource.MustParse(text)) }
 
-// volume makes a claim, a PersistentVolume and a LogicalVolume, and returns a function that deletes them.
+// volume creates a claim, a PersistentVolume and a LogicalVolume, and returns a function that deletes them.
 func (w *world) volume(name, class string) func() {
 	w.Helper()
 	storageClass := lvmv1alpha1.StorageClassName(class)

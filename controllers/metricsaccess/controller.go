@@ -1,5 +1,6 @@
-// Package metricsaccess lets OpenShift's own Prometheus find what it reads metrics from. The Operator Lifecycle Manager
-// would leave Roles that come with a bundle behind: these the operator makes itself, and they go with it.
+// Package metricsaccess keeps the Role with which OpenShift's Prometheus discovers the metrics endpoints. The Operator
+// Lifecycle Manager does not delete Roles of a bundle, so the operator creates the Role itself, and it is deleted with
+// the operator.
 package metricsaccess
 
 import (
@@ -30,7 +31,7 @@ import (
 )
 
 const (
-	// Name is that of the Role and of the RoleBinding.
+	// Name is the name of the Role and of the RoleBinding.
 	Name       = "lvms-metrics"
 	fieldOwner = "lvms-operator-metrics"
 )
@@ -41,7 +42,7 @@ const (
 var eventIncomplete = event.Warning("MetricsAccessIncomplete", "Reconcile",
 	"OpenShift's Prometheus may not find the metrics: %s")
 
-// Controller keeps the Role and its binding.
+// Controller reconciles the Role and its RoleBinding.
 type Controller struct {
 	client    client.Client
 	applier   *apply.Applier
@@ -56,11 +57,11 @@ func New(c client.Client, recorder event.Recorder, namespace string) *Controller
 }
 
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,namespace=openshift-lvm-storage,resources=roles;rolebindings,resourceNames=lvms-metrics,verbs=list;watch;create;patch
-// Nobody can give rights that he has not. These are for Prometheus:
+// The operator cannot grant permissions that it does not have. These are the permissions of Prometheus:
 // +kubebuilder:rbac:groups="",namespace=openshift-lvm-storage,resources=services;endpoints;pods,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=openshift-lvm-storage,resources=endpointslices,verbs=get;list;watch
 
-// Reconcile makes both what they should be. The request says nothing.
+// Reconcile applies the Role and the RoleBinding. The request is ignored.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	operator, err := installed.Deployment(ctx, c.client, c.namespace)
 	if operator == nil || err != nil {
@@ -82,7 +83,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{}, nil
 }
 
-// wanted are the Role and the binding for the operator's namespace.
+// wanted returns the Role and the RoleBinding for the operator's namespace.
 func wanted(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
 	var all []*unstructured.Unstructured
 	owner := metav1.OwnerReference{APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment",
@@ -101,7 +102,7 @@ func wanted(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// CacheByObject limits the manager's cache to the two.
+// CacheByObject limits the manager's cache to the Role and the RoleBinding.
 func CacheByObject(namespace string) map[client.Object]cache.ByObject {
 	here := cache.ByObject{Field: fields.OneTermEqualSelector("metadata.name", Name),
 		Namespaces: map[string]cache.Config{namespace: {}}}

@@ -31,7 +31,8 @@ func (n *notes) Eventf(_, _ runtime.Object, eventType, reason, _, note string, a
 	n.said = append(n.said, eventType+" "+reason+" "+fmt.Sprintf(note, args...))
 }
 
-// The operator may give these rights, since it has them; it makes them in its own namespace, where they go with it.
+// The operator can grant these permissions because it has them. It creates the objects in its own namespace, and they
+// are deleted with it.
 func TestPrometheusMayFindTheMetrics(t *testing.T) {
 	const namespace = "elsewhere"
 	ctx := t.Context()
@@ -63,7 +64,7 @@ func TestPrometheusMayFindTheMetrics(t *testing.T) {
 			t.Errorf("wrote %q, %v, want %d", writes, err, want)
 		}
 	}
-	look(0, false) // the operator is not there, or no longer
+	look(0, false) // the operator's Deployment does not exist
 	if err := api.Create(ctx, operator); err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestPrometheusMayFindTheMetrics(t *testing.T) {
 		s[0].Name != "prometheus-k8s" || binding.RoleRef.Name != Name {
 		t.Errorf("got %+v", binding)
 	}
-	// What somebody takes from it comes back.
+	// The operator reverts changes and recreates deleted objects.
 	role.Rules = role.Rules[:1]
 	if err := errors.Join(api.Update(ctx, role), api.Delete(ctx, binding)); err != nil {
 		t.Fatal(err)

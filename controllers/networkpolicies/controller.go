@@ -1,6 +1,6 @@
-// Package networkpolicies keeps the NetworkPolicies of our own Pods. They are not in the bundle: OLM of older versions
-// of OpenShift refuses a bundle that has them, and in a namespace that other operators share they must be gone with the
-// operator.
+// Package networkpolicies keeps the NetworkPolicies of the product's Pods. The bundle does not contain them: OLM of
+// older OpenShift versions refuses a bundle that does, and in a namespace that is shared with other operators they must
+// be deleted with the operator.
 package networkpolicies
 
 import (
@@ -30,7 +30,7 @@ import (
 
 const fieldOwner = "lvms-operator-network"
 
-// Controller keeps the NetworkPolicies.
+// Controller reconciles the NetworkPolicies.
 type Controller struct {
 	client    client.Client
 	applier   *apply.Applier
@@ -45,7 +45,7 @@ func New(c client.Client, namespace string) *Controller {
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,verbs=list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=openshift-lvm-storage,resources=networkpolicies,resourceNames=lvms-default-deny;lvms-operator-allow;lvms-vg-manager-allow,verbs=create;patch
 
-// Reconcile applies the NetworkPolicies. The request says nothing.
+// Reconcile applies the NetworkPolicies. The request is ignored.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	operator, err := installed.Deployment(ctx, c.client, c.namespace)
 	if operator == nil || err != nil {
@@ -62,12 +62,13 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{}, errors.Join(errs...)
 }
 
-// What allows traffic stands before what denies the rest, so that nothing of ours is cut off in between.
+// policyFile has the policies that allow traffic before the policy that denies the rest, so that no traffic of the
+// product is interrupted while they are applied.
 //
 //go:embed policies.yaml
 var policyFile []byte
 
-// desired returns the NetworkPolicies for the namespace of a Deployment, which owns them.
+// desired returns the NetworkPolicies for the namespace of the operator's Deployment, with an owner reference to it.
 func desired(operator *appsv1.Deployment) ([]*unstructured.Unstructured, error) {
 	owner := metav1.OwnerReference{
 		APIVersion: appsv1.SchemeGroupVersion.String(), Kind: "Deployment", Name: operator.Name, UID: operator.UID,

@@ -22,8 +22,7 @@ var server *env.Env
 
 func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 
-// The operator creates the policies in its own namespace, for our own Pods; they belong to its Deployment, with which
-// they are removed.
+// The operator creates the policies in its own namespace, for its own Pods, with an owner reference to its Deployment.
 func TestThePoliciesAreTheOperators(t *testing.T) {
 	const namespace = "shared"
 	ctx := t.Context()
@@ -48,7 +47,7 @@ func TestThePoliciesAreTheOperators(t *testing.T) {
 			t.Errorf("wrote %q, want %q", writes, want)
 		}
 	}
-	look() // Without a Deployment nothing would remove them.
+	look() // Without a Deployment nothing would delete the policies.
 	labels := map[string]string{"app.kubernetes.io/name": installed.Name}
 	operator := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: installed.Name,
 		Labels: labels}, Spec: appsv1.DeploymentSpec{

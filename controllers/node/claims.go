@@ -25,12 +25,12 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
-// Claims deletes the claims of a Node that is removed, if somebody asked for it: whose machine is lost wants new
-// volumes on other nodes. Without that, claims stay, since disks come back more often than not, and what is on them
-// with them.
+// Claims deletes the claims of a Node that is removed, if an administrator requested it with an annotation of the Node.
+// This is for a lost machine whose workloads need new volumes on other nodes. Without the annotation, claims stay: in
+// most cases the disks return with their data.
 //
-// A Node asks by an annotation. It then gets a finalizer, so that its removal is
-// seen. A Node that is removed in the moment in which it begins to ask keeps its claims: the safe side.
+// A Node with the annotation gets a finalizer, so that the controller can act on its removal. If a Node is removed at
+// the moment when the annotation is added, its claims stay, which is safe.
 type Claims struct {
 	client    client.Client
 	live      client.Reader
@@ -38,7 +38,7 @@ type Claims struct {
 	recorder  lvmsevent.Recorder
 }
 
-// NewClaims returns a Claims. The client may read from a cache; live must not.
+// NewClaims returns a Claims controller. The client may read from a cache; live must not.
 func NewClaims(c client.Client, live client.Reader, namespace string, recorder lvmsevent.Recorder) *Claims {
 	return &Claims{client: c, live: live, namespace: namespace, recorder: recorder}
 }
@@ -56,7 +56,7 @@ var lost = lvmsevent.Warning("NodeRemoved", "Release",
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=list
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=list
 
-// Reconcile looks at one Node.
+// Reconcile handles one Node.
 func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	node := &corev1.Node{}
 	if err := c.client.Get(ctx, request.NamespacedName, node); err != nil {
@@ -68,8 +68,8 @@ func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	case node.DeletionTimestamp.IsZero() && asked == held:
 		return reconcile.Result{}, nil
 	case node.DeletionTimestamp.IsZero() && asked:
-		// Without an LVMCluster there are no claims to delete, and soon perhaps nobody who would take the finalizer
-		// off.
+		// Without an LVMCluster there are no claims to delete, and the operator that would remove the finalizer may
+		// soon be removed.
 		if used, err := c.used(ctx); err != nil || !used {
 			return reconcile.Result{}, err
 		}
@@ -84,7 +84,7 @@ func (c *Claims) Reconcile(ctx context.Context, request reconcile.Request) (reco
 	return reconcile.Result{}, c.setFinalizer(ctx, node, false)
 }
 
-// used tells whether there is an LVMCluster that stays.
+// used reports whether there is an LVMCluster that is not being deleted.
 func (c *Claims) used(ctx context.Context) (bool, error) {
 	clusters := &lvmv1alpha1.LVMClusterList{}
 	if err := c.live.List(ctx, clusters, client.InNamespace(c.namespace)); err != nil {
@@ -94,9 +94,8 @@ func (c *Claims) used(ctx context.Context) (bool, error) {
 		func(cluster lvmv1alpha1.LVMCluster) bool { return cluster.DeletionTimestamp.IsZero() }), nil
 }
 
-// asksForRelease reports whether the claims of a Node are to be deleted with it. Kubernetes' taint out-of-service
-// (KEP-2268) does not ask for that: it ends Pods and detaches volumes of a machine that is down, whose disks may be
-// fine.
+// asksForRelease reports whether a Node has the annotation to delete its claims. The Kubernetes taint out-of-service
+// (KEP-2268) does not count: it ends Pods and detaches volumes of a machine that is down, but its disks may be intact.
 func asksForRelease(node *corev1.Node) bool {
 	return node.Annotations[lvmv1alpha1.ReleaseClaimsAnnotation] == "true"
 }
@@ -108,7 +107,7 @@ func (c *Claims) setFinalizer(ctx context.Context, node *corev1.Node, on bool) e
 	if on {
 		after.Finalizers = append(after.Finalizers, lvmv1alpha1.NodeFinalizer)
 	}
-	// The lock, since the patch replaces the list of finalizers.
+	// The optimistic lock is necessary because the patch replaces the list of finalizers.
 	patch := client.MergeFromWithOptions(node, client.MergeFromWithOptimisticLock{})
 	if err := client.IgnoreNotFound(c.client.Patch(ctx, after, patch, client.FieldOwner(fieldOwner))); err != nil {
 		return fmt.Errorf("finalizer of node %s: %w", node.Name, err)
@@ -116,8 +115,8 @@ func (c *Claims) setFinalizer(ctx context.Context, node *corev1.Node, on bool) e
 	return nil
 }
 
-// deleteClaims deletes the claims that are bound to volumes of a node. What becomes of a volume then is for the reclaim
-// policy of its PersistentVolume to say.
+// deleteClaims deletes the claims that are bound to volumes of a node. The reclaim policy of each PersistentVolume
+// decides what happens to its volume.
 func (c *Claims) deleteClaims(ctx context.Context, node string) error {
 	handles := sets.New[string]()
 	if err := paging.Each(ctx, c.live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
@@ -148,7 +147,8 @@ func (c *Claims) deleteClaims(ctx context.Context, node string) error {
 	return errors.Join(errs...)
 }
 
-// deleteClaim deletes the very claim that a PersistentVolume is bound to, and no later one of its name.
+// deleteClaim deletes the claim to which a PersistentVolume is bound. It compares the UID, so that it does not delete a
+// later claim with the same name.
 func (c *Claims) deleteClaim(ctx context.Context, reference corev1.ObjectReference, node string) error {
 	claim := &corev1.PersistentVolumeClaim{}
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: reference.Namespace, Name: reference.Name}, claim)

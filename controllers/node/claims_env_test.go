@@ -31,7 +31,7 @@ func (s *said) Eventf(about, _ runtime.Object, _, reason, _, note string, args .
 	*s = append(*s, object.GetName()+" "+reason+" "+fmt.Sprintf(note, args...))
 }
 
-// loss is a node with two bound claims, and what is not its business: a claim on another node, and one of another
+// loss is a node with two bound claims. Two more claims must not be affected: one on another node, and one of another
 // driver.
 type loss struct {
 	*testing.T
@@ -71,7 +71,7 @@ func (l *loss) create(object client.Object) {
 	l.must(server.Client.Create(l.Context(), object))
 }
 
-// volume makes a claim with a PersistentVolume and a LogicalVolume.
+// volume creates a claim with a PersistentVolume and a LogicalVolume.
 func (l *loss) volume(name, node, driver string) {
 	l.Helper()
 	id := l.ns + "-" + name
@@ -100,7 +100,7 @@ func (l *loss) reconcile() error {
 	return err
 }
 
-// edit changes the Node as it is now.
+// edit applies a change to the current Node.
 func (l *loss) edit(change func(*corev1.Node)) {
 	l.Helper()
 	node := &corev1.Node{}
@@ -114,7 +114,7 @@ func (l *loss) remove() {
 	l.must(server.Client.Delete(l.Context(), l.node))
 }
 
-// left are the claims that nobody has deleted. A claim has a finalizer as long as a Pod uses it; here none has.
+// left returns the claims that are not deleted. No Pod uses them, so they have no finalizer.
 func (l *loss) left() []string {
 	l.Helper()
 	list := &corev1.PersistentVolumeClaimList{}
@@ -142,7 +142,7 @@ func annotate(value string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Annotations = map[string]string{lvmv1alpha1.ReleaseClaimsAnnotation: value} }
 }
 
-// TestWhatBecomesOfClaimsWithTheirNode is the table of what can be with a Node when it is removed.
+// TestWhatBecomesOfClaimsWithTheirNode has a case for each state of a Node that is removed.
 func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
 	all := []string{"elsewhere", "foreign", "one", "two"}
 	others := []string{"elsewhere", "foreign"}
@@ -199,7 +199,7 @@ func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
 					!strings.Contains((*l.events)[1], tt.says)) {
 				t.Errorf("events %q", *l.events)
 			}
-			// The machine comes back, under a Node that asks for nothing: what is left stays.
+			// The machine returns with a Node without the annotation: the remaining claims stay.
 			l.node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 			l.create(l.node)
 			l.must(l.reconcile())
@@ -210,7 +210,7 @@ func TestWhatBecomesOfClaimsWithTheirNode(t *testing.T) {
 	}
 }
 
-// inUse makes an LVMCluster for the time of a test.
+// inUse creates an LVMCluster for the duration of a test.
 func inUse(t *testing.T) {
 	t.Helper()
 	cluster := &lvmv1alpha1.LVMCluster{ObjectMeta: metav1.ObjectMeta{Name: "in-use", Namespace: env.Namespace}}
@@ -220,7 +220,8 @@ func inUse(t *testing.T) {
 	t.Cleanup(func() { _ = server.Client.Delete(context.Background(), cluster) })
 }
 
-// TestNothingIsPutOnANodeWithoutAnLVMCluster: nobody would take it off after the operator.
+// TestNothingIsPutOnANodeWithoutAnLVMCluster checks that a Node gets no finalizer without an LVMCluster: nothing would
+// remove it after the operator.
 func TestNothingIsPutOnANodeWithoutAnLVMCluster(t *testing.T) {
 	l := newLoss(t, "unused")
 	l.edit(annotate("true"))
@@ -256,7 +257,7 @@ func TestNodeIsKeptUntilItsClaimsAreDeleted(t *testing.T) {
 			t.Fatalf("%s: the Node is gone, or claims are: %v", call, l.left())
 		}
 	}
-	// A claim that was recreated under the name is not the one that is meant.
+	// A claim that was recreated with the same name is a different claim.
 	l.spy.Fail = nil
 	claim := &corev1.PersistentVolumeClaim{}
 	key := client.ObjectKey{Namespace: l.ns, Name: "one"}

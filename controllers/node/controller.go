@@ -1,4 +1,5 @@
-// Package node releases what waits for a node that is gone: its agent will never take its finalizers off.
+// Package node removes the finalizers and node statuses of nodes that no longer exist, because their agents cannot do
+// it.
 package node
 
 import (
@@ -31,11 +32,12 @@ import (
 
 const (
 	fieldOwner = "lvms-operator"
-	// logicalVolumeFinalizer is by which a node agent keeps a LogicalVolume until it has removed the volume.
+	// logicalVolumeFinalizer is the finalizer with which a node agent keeps a LogicalVolume until it has removed the
+	// logical volume.
 	logicalVolumeFinalizer = "topolvm.io/logicalvolume"
 )
 
-// Controller compares what names nodes with the nodes that there are.
+// Controller compares objects that name nodes with the nodes that exist.
 type Controller struct {
 	client    client.Client
 	active    client.Reader
@@ -44,8 +46,8 @@ type Controller struct {
 	namespace string
 }
 
-// New returns a Controller. The client may read from a cache; live must not. active has the LogicalVolumes that are not
-// settled at least, which those are that are being deleted.
+// New returns a Controller. The client may read from a cache; live must not. active reads from a cache with at least
+// the LogicalVolumes that are not settled, which include those that are being deleted.
 func New(c client.Client, active, live client.Reader, namespace string) *Controller {
 	return &Controller{client: c, active: active, live: live, applier: apply.New(c, fieldOwner), namespace: namespace}
 }
@@ -55,11 +57,11 @@ func New(c client.Client, active, live client.Reader, namespace string) *Control
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch;patch;delete
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;patch
 
-// Reconcile releases everything that waits for nodes that are gone. The request says nothing: what is of a gone node is
-// known by being of none of those that exist.
+// Reconcile removes the finalizers and node statuses of all nodes that no longer exist. The request is ignored: every
+// run compares all names with all nodes.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	// What names nodes is read first, and then the nodes, from the API server: a node always precedes what names it, so
-	// what was read belongs to a node that was there by then.
+	// The order matters: read the objects that name nodes first, and then the nodes, from the API server. A node is
+	// always created before the objects that name it, so its absence means that it was removed.
 	named, err := c.read(ctx)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -78,7 +80,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	)
 }
 
-// naming is what names nodes, as it is in the cache: it must not be changed.
+// naming has the objects that name nodes. They are shared with the cache and must not be modified.
 type naming struct {
 	groups   []lvmv1alpha1.LVMVolumeGroup
 	statuses []lvmv1alpha1.LVMVolumeGroupNodeStatus
@@ -104,8 +106,8 @@ func (c *Controller) read(ctx context.Context) (naming, error) {
 	return naming{groups.Items, statuses.Items, deleted}, nil
 }
 
-// missing tells whether something names a node that is not in the cache. If not, the API server need not be asked for
-// all nodes.
+// missing reports whether an object names a node that is not in the cache. If none does, it is not necessary to list
+// all nodes from the API server.
 func (c *Controller) missing(ctx context.Context, n naming) (bool, error) {
 	nodes := &corev1.NodeList{}
 	if err := c.client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -147,8 +149,8 @@ func (c *Controller) nodes(ctx context.Context) (sets.Set[string], error) {
 	return names, nil
 }
 
-// releaseVolumeGroups takes the finalizers that upstream's agents put on for gone nodes off the LVMVolumeGroups. If
-// such a node comes back, its agent manages the volume group that is still on its disks.
+// releaseVolumeGroups removes finalizers that upstream's agents added for nodes that no longer exist from the
+// LVMVolumeGroups. If such a node returns, its agent manages the volume group that is still on its disks.
 func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alpha1.LVMVolumeGroup,
 	nodes sets.Set[string]) error {
 	existing := sets.New[string]()
@@ -171,8 +173,8 @@ func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alph
 	return errors.Join(errs...)
 }
 
-// releaseLogicalVolumes lets go those LogicalVolumes that somebody has deleted and whose node is gone. The others
-// stay: the node may come back with its disks, and its volumes with it.
+// releaseLogicalVolumes removes the finalizer from LogicalVolumes that are being deleted and whose node no longer
+// exists. Other LogicalVolumes stay: the node may return with its disks and volumes.
 func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolvmv1.LogicalVolume,
 	nodes sets.Set[string]) error {
 	var errs []error
@@ -192,7 +194,7 @@ func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolv
 	return errors.Join(errs...)
 }
 
-// deleteNodeStatuses deletes the node statuses of gone nodes, with their finalizer.
+// deleteNodeStatuses deletes the node statuses of nodes that no longer exist, and removes their finalizer.
 func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alpha1.LVMVolumeGroupNodeStatus,
 	groups []lvmv1alpha1.LVMVolumeGroup, nodes sets.Set[string],
 ) error {
@@ -201,7 +203,7 @@ func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alp
 		if nodes.Has(status.Name) {
 			continue
 		}
-		// What was wiped last may not be in the cache yet.
+		// The cache may not have the most recently wiped devices yet.
 		live := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 		if err := c.live.Get(ctx, client.ObjectKeyFromObject(&status), live); apierrors.IsNotFound(err) {
 			continue
@@ -219,7 +221,7 @@ func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alp
 	return errors.Join(errs...)
 }
 
-// delete deletes a node status. What else may hold it is not ours to wait for.
+// delete deletes a node status. It does not wait for finalizers of others.
 func (c *Controller) delete(ctx context.Context, status *lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
 	err := c.applier.Delete(ctx, c.live, status)
 	if remaining := (*apply.RemainingError)(nil); errors.As(err, &remaining) {
@@ -228,10 +230,11 @@ func (c *Controller) delete(ctx context.Context, status *lvmv1alpha1.LVMVolumeGr
 	return err
 }
 
-// gather is how long events are gathered: a thousand nodes that come within a minute are looked at together.
+// gather is the time during which events are collected, so that a thousand nodes that appear within a minute cause few
+// reconciles.
 const gather = time.Second
 
-// SetupWithManager starts the controller with the manager. Whatever may have to be released wakes it, all as one.
+// SetupWithManager starts the controller with the manager. All events map to the same request.
 func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 	return builder.ControllerManagedBy(mgr).
 		Named("node").
@@ -244,7 +247,7 @@ func (c *Controller) SetupWithManager(mgr manager.Manager) error {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// later wakes the controller when events have been gathered.
+// later enqueues the request after the time gather.
 var later = handler.Funcs{
 	CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(reconcile.Request{}, gather) },
 	UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(reconcile.Request{}, gather) },
@@ -258,7 +261,7 @@ func onlyDeleted() predicate.Predicate {
 	}
 }
 
-// onlyCreated passes objects as they appear, which at the start of the operator are all.
+// onlyCreated returns a predicate for new objects. When the operator starts, all objects are new.
 func onlyCreated() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(event.UpdateEvent) bool { return false },
@@ -275,7 +278,7 @@ func notDeleted() predicate.Predicate {
 	}
 }
 
-// beingDeleted passes objects that wait for their finalizers.
+// beingDeleted returns a predicate for objects that wait for their finalizers.
 func beingDeleted() predicate.Predicate {
 	return predicate.NewPredicateFuncs(func(
 		object client.Object) bool {

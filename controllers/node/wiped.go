@@ -18,17 +18,17 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// The record has so many devices, and so many bytes of keys and values: a ConfigMap may have 1 MiB
-// (corev1.MaxSecretSize), and names are of different lengths.
+// maxRecords and maxRecordBytes limit the record: the number of devices, and the bytes of keys and values. A ConfigMap
+// is limited to 1 MiB (corev1.MaxSecretSize), and the names of devices differ in length.
 const (
 	maxRecords     = 4000
 	maxRecordBytes = 900 << 10
 )
 
-// labelComponent says what an object of the product is for.
+// labelComponent is the label with the purpose of an object.
 const labelComponent = "app.kubernetes.io/component"
 
-// record is what is kept of a wipe when its node is gone.
+// record is the information about a wipe that stays when its node no longer exists.
 type record struct {
 	DeviceClass string    `json:"deviceClass"`
 	ClassUID    string    `json:"classUID"`
@@ -40,8 +40,8 @@ type record struct {
 // +kubebuilder:rbac:groups="",resources=configmaps,namespace=openshift-lvm-storage,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=lvms-wiped-devices,namespace=openshift-lvm-storage,verbs=get;update;delete
 
-// keepRecords saves what was wiped on a node that is gone, before its node status goes too: if the node comes back,
-// installed again, nothing on its disks is wiped a second time.
+// keepRecords saves the wiped devices of a node that no longer exists before its node status is deleted. If the node is
+// installed again and returns, none of its disks is wiped a second time.
 func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVolumeGroupNodeStatus,
 	groups []lvmv1alpha1.LVMVolumeGroup) error {
 	records, err := recordsOf(status, groups)
@@ -76,7 +76,7 @@ func (c *Controller) keepRecords(ctx context.Context, status *lvmv1alpha1.LVMVol
 	return nil
 }
 
-// newRecords begins the record. It belongs to the LVMCluster, as the node status does.
+// newRecords returns a new ConfigMap for the record. It has the same owner as the node status: the LVMCluster.
 func newRecords(namespace string, status *lvmv1alpha1.LVMVolumeGroupNodeStatus) *corev1.ConfigMap {
 	labels := maps.Clone(status.Labels)
 	if labels == nil {
@@ -89,8 +89,8 @@ func newRecords(namespace string, status *lvmv1alpha1.LVMVolumeGroupNodeStatus) 
 	}}
 }
 
-// recordsOf words the wipes of a node. Those of a device class that is gone are not needed: the next of its name is
-// another consent.
+// recordsOf encodes the wipes of a node. It omits those of device classes that no longer exist: a new device class with
+// the same name is a new consent.
 func recordsOf(status *lvmv1alpha1.LVMVolumeGroupNodeStatus,
 	groups []lvmv1alpha1.LVMVolumeGroup) (map[string]string, error) {
 	records := map[string]string{}
@@ -113,7 +113,7 @@ func recordsOf(status *lvmv1alpha1.LVMVolumeGroupNodeStatus,
 	return records, nil
 }
 
-// dropOldest keeps the object within its limit, and returns how many it dropped.
+// dropOldest removes the oldest records until the limits are met, and returns their number.
 func dropOldest(data map[string]string) int {
 	size := 0
 	for key, value := range data {
@@ -129,7 +129,7 @@ func dropOldest(data map[string]string) int {
 	var all []aged
 	for key, value := range data {
 		r := record{}
-		// One that cannot be read counts as the oldest.
+		// A record that cannot be decoded counts as the oldest.
 		_ = json.Unmarshal([]byte(value), &r)
 		all = append(all, aged{key, r.Time})
 	}

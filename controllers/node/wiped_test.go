@@ -22,7 +22,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// goneNode is a cluster without the node n1, which wiped a disk.
+// goneNode is a cluster without the node n1, which had wiped a disk.
 func goneNode(t *testing.T, funcs interceptor.Funcs) (client.Client, *Controller) {
 	t.Helper()
 	scheme := runtime.NewScheme()

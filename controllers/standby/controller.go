@@ -1,6 +1,7 @@
-// Package standby keeps further operators ready on other nodes, where a cluster has several. They serve admission, and
-// one of them acts when the acting one is lost. OLM fixes the replicas of the Deployment that it installs, so they are
-// a Deployment of their own, which is that one's copy and goes with it.
+// Package standby keeps additional operators ready on other nodes if a cluster has several. They serve admission, and
+// one of them becomes the leader when the current leader is lost. OLM sets the replicas of the Deployment that it
+// installs, so the additional operators are a separate Deployment: a copy of the operator's Deployment, which is
+// deleted with it.
 package standby
 
 import (
@@ -32,17 +33,17 @@ import (
 )
 
 const (
-	// Name is that of the copy.
+	// Name is the name of the copy.
 	Name = "lvms-operator-standby"
-	// Label tells the Pods of the copy from the others.
+	// Label distinguishes the Pods of the copy from the others.
 	Label = "lvm.topolvm.io/standby"
 
 	fieldOwner = "lvms-operator-standby"
-	// olmPrefix begins the labels of the Operator Lifecycle Manager.
+	// olmPrefix is the prefix of the labels of the Operator Lifecycle Manager.
 	olmPrefix = "olm."
 )
 
-// Controller keeps the copy.
+// Controller reconciles the copy.
 type Controller struct {
 	client    client.Client
 	live      client.Reader
@@ -51,9 +52,8 @@ type Controller struct {
 	most      int
 }
 
-// New returns a Controller that keeps up to so many further operators: as many as there are other nodes, if these are
-// fewer. The client may read from a cache with the Deployments and PodDisruptionBudgets of the namespace, and the
-// Nodes; live must not.
+// New returns a Controller that keeps up to most additional operators, at most one for each other node. The client may
+// read from a cache with the Deployments and PodDisruptionBudgets of the namespace, and the Nodes; live must not.
 func New(c client.Client, live client.Reader, namespace string, most int) *Controller {
 	return &Controller{client: c, live: live, applier: apply.New(c, fieldOwner), namespace: namespace, most: most}
 }
@@ -62,7 +62,7 @@ func New(c client.Client, live client.Reader, namespace string, most int) *Contr
 // +kubebuilder:rbac:groups=policy,namespace=openshift-lvm-storage,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 
-// Reconcile makes the copy what it should be. The request says nothing.
+// Reconcile applies or deletes the copy. The request is ignored.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	primary, err := installed.Deployment(ctx, c.client, c.namespace)
 	if primary == nil || err != nil {
@@ -90,7 +90,7 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{}, errors.Join(c.applier.Apply(ctx, deployment), c.applier.Apply(ctx, budgetFor(primary)))
 }
 
-// remaining overlooks that a deletion takes its time: nobody waits for it.
+// remaining ignores that a deletion is not complete yet: nothing waits for it.
 func remaining(err error) error {
 	var waits *apply.RemainingError
 	if errors.As(err, &waits) {
@@ -99,12 +99,13 @@ func remaining(err error) error {
 	return err
 }
 
-// enoughNodes is from how many nodes on an operator must be on a node of its own. Of two nodes, one that is drained
-// leaves only the node of the other operator: required anti-affinity would leave the primary Pending.
+// enoughNodes is the number of nodes from which each operator must run on a node of its own. If one of two nodes is
+// drained, only the node of the other operator remains: with required anti-affinity the primary would stay Pending.
 const enoughNodes = 3
 
-// copyOf is a Deployment with the Pods of the primary one, each on a node without another operator if there are enough
-// of them. The Service of admission has them too, since their labels are those of the primary one and one more.
+// copyOf returns a Deployment with the Pods of the primary Deployment. If there are enough nodes, each Pod requires a
+// node without another operator. The Service of admission selects these Pods too, because they have the labels of the
+// primary ones and one more.
 func copyOf(primary *appsv1.Deployment, replicas int32, nodes int) (*applyappsv1.DeploymentApplyConfiguration, error) {
 	data, err := json.Marshal(primary.Spec.Template)
 	if err != nil {
@@ -141,7 +142,7 @@ func copyOf(primary *appsv1.Deployment, replicas int32, nodes int) (*applyappsv1
 		WithOwnerReferences(installed.Owner(primary)).
 		WithSpec(applyappsv1.DeploymentSpec().
 			WithReplicas(replicas).
-			// A new Pod finds no node while the old ones have them.
+			// With required anti-affinity, a surplus Pod has no free node during an update.
 			WithStrategy(applyappsv1.DeploymentStrategy().WithType(appsv1.RollingUpdateDeploymentStrategyType).
 				WithRollingUpdate(applyappsv1.RollingUpdateDeployment().WithMaxSurge(intstr.FromInt32(0)).
 					WithMaxUnavailable(intstr.FromInt32(1)))).
@@ -149,7 +150,7 @@ func copyOf(primary *appsv1.Deployment, replicas int32, nodes int) (*applyappsv1
 			WithTemplate(template)), nil
 }
 
-// budgetFor lets one operator at a time be evicted.
+// budgetFor returns a PodDisruptionBudget that allows the eviction of one operator at a time.
 func budgetFor(primary *appsv1.Deployment) *applypolicyv1.PodDisruptionBudgetApplyConfiguration {
 	return applypolicyv1.PodDisruptionBudget(Name, primary.Namespace).
 		WithLabels(installed.Labels(primary)).

@@ -31,8 +31,8 @@ func primary() *appsv1.Deployment {
 	}
 }
 
-// With two nodes, the only other node of a primary whose node is drained is the one of the copy: it must not be kept
-// away.
+// If one of two nodes is drained, the primary can only run on the node of the copy. Anti-affinity must not prevent
+// that.
 func TestTheCopyMakesRoomWhereThereAreTwoNodes(t *testing.T) {
 	for nodes, required := range map[int]bool{2: false, 3: true, 4: true} {
 		wanted, err := copyOf(primary(), 1, nodes)

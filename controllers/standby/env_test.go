@@ -23,7 +23,7 @@ var server *env.Env
 
 func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 
-// The operator's own rights are enough, a second look writes nothing, and what somebody changes is changed back.
+// The operator's own permissions are sufficient, a second reconcile writes nothing, and the operator reverts changes.
 func TestACopyForEachOtherNode(t *testing.T) {
 	ctx := t.Context()
 	config, err := server.AsOperator(env.Namespace)

@@ -39,8 +39,8 @@ func newBundle(t *testing.T) (string, *manifests.Bundle) {
 	return dir, bundle
 }
 
-// What operator-sdk and the catalogs check: nothing is wrong, and nothing is remarked on. The validator of
-// architectures asks a container engine for images, and is left out.
+// The validators of operator-sdk and the catalogs report no errors and no warnings. The validator of architectures is
+// omitted, because it pulls images with a container engine.
 func TestValidators(t *testing.T) {
 	_, bundle := newBundle(t)
 	objects := bundle.ObjectsToValidate()
@@ -65,7 +65,7 @@ func TestValidators(t *testing.T) {
 	}
 }
 
-// What operator-sdk's scorecard looks at.
+// These are the checks of operator-sdk's scorecard.
 func TestScorecard(t *testing.T) {
 	_, bundle := newBundle(t)
 	var examples []struct {
@@ -114,8 +114,8 @@ func TestScorecard(t *testing.T) {
 	}
 }
 
-// OpenShift's Prometheus is told what to read. The operator creates the rules, whose runbooks have an address that an
-// installation can set. OLM sets the namespace.
+// The bundle configures OpenShift's Prometheus. The operator creates the rules, because the address of their runbooks
+// is an option of the installation. OLM sets the namespace.
 func TestTheBundleBringsItsMonitoring(t *testing.T) {
 	_, bundle := newBundle(t)
 	for _, annotation := range []string{"operatorframework.io/cluster-monitoring",
@@ -142,8 +142,7 @@ func TestTheBundleBringsItsMonitoring(t *testing.T) {
 	}
 }
 
-// OLM would leave a Role behind that comes with the bundle, and an object without a namespace too: the operator makes
-// them.
+// OLM does not delete a Role or a cluster-scoped object of a bundle, so the operator creates them.
 func TestTheBundleHasNothingThatOLMLeaves(t *testing.T) {
 	_, bundle := newBundle(t)
 	leaves := []string{"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding", "ConsolePlugin", "ConsoleQuickStart"}
@@ -154,7 +153,7 @@ func TestTheBundleHasNothingThatOLMLeaves(t *testing.T) {
 	}
 }
 
-// The console offers the plugin that the operator makes, and sends on to its form.
+// The console offers to enable the plugin, and links to its form.
 func TestTheConsoleIsToldOfThePlugin(t *testing.T) {
 	_, bundle := newBundle(t)
 	csv := bundle.CSV
@@ -182,7 +181,7 @@ func TestTheConsoleIsToldOfThePlugin(t *testing.T) {
 	}
 }
 
-// What a person sees first, and what the certification asks for.
+// The CSV has what users see first, and what the certification requires.
 func TestTheCSVSaysWhatItIs(t *testing.T) {
 	dir, bundle := newBundle(t)
 	csv := bundle.CSV
@@ -233,7 +232,7 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 		t.Errorf("must-gather: %q, related images %v", csv.Annotations["operators.openshift.io/must-gather-image"],
 			csv.Spec.RelatedImages)
 	}
-	// Every image is in relatedImages, by digest.
+	// Every image is in relatedImages, with its digest.
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
 		data, readErr := os.ReadFile(path)
 		if err != nil || readErr != nil || !strings.Contains(path, "manifests") {
@@ -257,7 +256,7 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// imagesIn are the values of all fields called image.
+// imagesIn returns the values of all fields with the name image.
 func imagesIn(value any) []string {
 	var images []string
 	switch v := value.(type) {
@@ -276,7 +275,8 @@ func imagesIn(value any) []string {
 	return images
 }
 
-// The rights in the bundle are those of config/rbac, the webhook that of config/webhook, and OLM's certificate is read.
+// The permissions in the bundle are those of config/rbac, the webhook is that of config/webhook, and the operator reads
+// OLM's certificate.
 func TestTheInstallationIsThatOfTheManifests(t *testing.T) {
 	_, bundle := newBundle(t)
 	details := bundle.CSV.Spec.InstallStrategy.StrategySpec
@@ -299,7 +299,7 @@ func TestTheInstallationIsThatOfTheManifests(t *testing.T) {
 	}
 }
 
-// A mirror has what relatedImages names. Anything else that looks like an image would be missed there.
+// A mirror contains the images of relatedImages. It would lack any other string that looks like an image.
 func TestEveryImageIsARelatedOne(t *testing.T) {
 	dir, bundle := newBundle(t)
 	related := map[string]bool{}
@@ -356,7 +356,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Who builds the images with a container engine gets the labels that the bundle has.
+// An image that is built with a container engine has the labels of the bundle.
 func TestDockerfileHasTheBundlesLabels(t *testing.T) {
 	dockerfile, err := os.ReadFile("../../bundle.Dockerfile")
 	if err != nil {

@@ -24,17 +24,17 @@ const (
 	namespace   = "openshift-lvm-storage"
 	operator    = "lvms-operator"
 	agent       = "vg-manager"
-	// consolePlugin is the ConsolePlugin that the operator makes. The console offers to enable it when it installs the
-	// operator.
+	// consolePlugin is the name of the ConsolePlugin that the operator creates. The console offers to enable it when
+	// the operator is installed.
 	consolePlugin = "lvms-console"
-	// minKube has tokens that name the node of a Pod, which the policies of the agents read.
+	// minKube is the first version in which the token of a Pod has the name of its node, which the agents' policies
+	// require.
 	minKube = "1.30.0"
 	// olmCertificates is where OLM mounts the certificate of a webhook.
 	olmCertificates = "/tmp/k8s-webhook-server/serving-certs"
 )
 
-// architectures are those that there are images for and that the operator is meant for; `make images` builds it for
-// others too.
+// architectures are those with released images, on which the operator is supported. `make images` also builds others.
 var architectures = []string{"amd64", "arm64"}
 
 var (
@@ -94,7 +94,7 @@ func newCSV(o options, v semver.Version, s *source) (*v1alpha1.ClusterServiceVer
 	}, nil
 }
 
-// relatedImages are what a mirror has to have.
+// relatedImages returns the images that a mirror needs.
 func relatedImages(o options) []v1alpha1.RelatedImage {
 	images := []v1alpha1.RelatedImage{{Name: operator, Image: o.image}}
 	if o.mustGather != "" {
@@ -103,8 +103,7 @@ func relatedImages(o options) []v1alpha1.RelatedImage {
 	return images
 }
 
-// installModes: the operator acts in its own namespace, and what it asks of others does not depend on which are
-// watched.
+// installModes returns the supported install modes. The operator manages only its own namespace.
 func installModes() []v1alpha1.InstallMode {
 	return []v1alpha1.InstallMode{
 		{Type: v1alpha1.InstallModeTypeOwnNamespace, Supported: true},
@@ -114,7 +113,7 @@ func installModes() []v1alpha1.InstallMode {
 	}
 }
 
-// newInstall builds the deployment with the rights of the ServiceAccounts.
+// newInstall returns the deployment with the permissions of the ServiceAccounts.
 func newInstall(o options, s *source) (v1alpha1.NamedInstallStrategy, error) {
 	deployment, err := find[appsv1.Deployment](s.manager, "Deployment", operator)
 	if err != nil {
@@ -140,8 +139,9 @@ func newInstall(o options, s *source) (v1alpha1.NamedInstallStrategy, error) {
 		StrategySpec: details}, nil
 }
 
-// rightsOf are the rights of a ServiceAccount in the operator's namespace, and in all. OLM knows no others: what an
-// account may in a certain other namespace, of objects that are named, it may in all.
+// rightsOf returns the permissions of a ServiceAccount in the operator's namespace, and in all namespaces. OLM supports
+// no others: permissions in another namespace, which are limited to named objects, become permissions in all
+// namespaces.
 func rightsOf(s *source, account string) (here, everywhere []rbacv1.PolicyRule, err error) {
 	clusterRole, err := find[rbacv1.ClusterRole](s.rbac, "ClusterRole", account)
 	if err != nil {
@@ -173,7 +173,7 @@ func rightsOf(s *source, account string) (here, everywhere []rbacv1.PolicyRule, 
 	return here, everywhere, nil
 }
 
-// runsOn are the nodes that there is an image for.
+// runsOn returns a node affinity for the architectures with an image.
 func runsOn(architectures ...string) *corev1.NodeAffinity {
 	return &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{
@@ -184,7 +184,7 @@ func runsOn(architectures ...string) *corev1.NodeAffinity {
 		}}}}
 }
 
-// newWebhooks turns the webhooks of config/webhook into OLM's, which makes their Service and certificate.
+// newWebhooks converts the webhooks of config/webhook to OLM's format. OLM creates their Service and certificate.
 func newWebhooks(s *source) ([]v1alpha1.WebhookDescription, error) {
 	configuration, err := find[admissionv1.ValidatingWebhookConfiguration](s.webhooks, "ValidatingWebhookConfiguration",
 		"lvms-operator-webhook")
@@ -206,7 +206,7 @@ func newWebhooks(s *source) ([]v1alpha1.WebhookDescription, error) {
 	return all, nil
 }
 
-// csvAnnotations are what OperatorHub, the console and the certification read.
+// csvAnnotations returns the annotations for OperatorHub, the console and the certification.
 func csvAnnotations(o options, s *source) (map[string]string, error) {
 	examples, err := examplesOf(s)
 	if err != nil {
@@ -235,7 +235,7 @@ func csvAnnotations(o options, s *source) (map[string]string, error) {
 			"kind": "Namespace", "metadata": map[string]any{"name": suggested.Name, "labels": suggested.Labels,
 				"annotations": suggested.Annotations}}),
 		"operatorframework.io/initialization-resource": text(first.Object),
-		// The console's page for a new LVMCluster, which is the plugin's form where that is enabled.
+		// The console's page for a new LVMCluster, which is the form of the plugin if that is enabled.
 		"operatorframework.io/initialization-link": "/k8s/ns/" + namespace +
 			"/lvm.topolvm.io~v1alpha1~LVMCluster/~new",
 		"console.openshift.io/plugins": text([]string{consolePlugin}),
@@ -245,7 +245,7 @@ func csvAnnotations(o options, s *source) (map[string]string, error) {
 		"operator.openshift.io/uninstall-message": "Delete the LVMCluster first, and wait until it is gone: it waits " +
 			"for the last volume, and removes the volume groups from the nodes. An operator that is uninstalled " +
 			"before leaves agents and volume groups as they are, and takes them over when it is installed again.",
-		// The platform's Prometheus looks into the namespace, which the console proposes when it installs.
+		// The platform's Prometheus scrapes the namespace, and the console proposes to enable this during installation.
 		"operatorframework.io/cluster-monitoring":          "true",
 		"console.openshift.io/operator-monitoring-default": "true",
 		"features.operators.openshift.io/disconnected":     "true",
@@ -268,11 +268,11 @@ func csvAnnotations(o options, s *source) (map[string]string, error) {
 	return all, nil
 }
 
-// text is a value as JSON in one line.
+// text returns a value as JSON in one line.
 func text(value any) string {
 	data, err := json.Marshal(value)
 	if err != nil {
-		panic(fmt.Sprintf("%T as JSON: %v", value, err)) // Values of this file.
+		panic(fmt.Sprintf("%T as JSON: %v", value, err)) // All values are in this file.
 	}
 	return string(data)
 }

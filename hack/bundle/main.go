@@ -1,7 +1,7 @@
-// Program bundle writes the OLM bundle of the operator from config/: the CSV, the objects that come with it, and the
-// bundle's metadata.
+// Program bundle writes the OLM bundle of the operator from config/: the CSV, its other objects, and the metadata of
+// the bundle.
 //
-// It reads what `make generate` and people wrote, and nothing from a cluster or a registry.
+// It reads only files of the repository, and nothing from a cluster or a registry.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// options say what is released.
+// options describe the release.
 type options struct {
 	repository, out       string
 	version, image        string
@@ -76,7 +76,7 @@ func run(o options) error {
 	return write(o, csv, source)
 }
 
-// write writes the bundle again.
+// write replaces the bundle.
 func write(o options, csv any, s *source) error {
 	if err := os.RemoveAll(o.out); err != nil {
 		return err
@@ -102,7 +102,7 @@ func write(o options, csv any, s *source) error {
 	return nil
 }
 
-// annotations are those of the bundle, and the labels of its image.
+// annotations returns the annotations of the bundle, which are also the labels of its image.
 func annotations(o options) map[string]string {
 	const bundle = "operators.operatorframework.io.bundle."
 	return map[string]string{
@@ -118,7 +118,7 @@ func annotations(o options) map[string]string {
 	}
 }
 
-// scorecard says which tests operator-sdk runs on a bundle.
+// scorecard returns the list of tests that operator-sdk runs on a bundle.
 func scorecard() map[string]any {
 	test := func(suite, name string) map[string]any {
 		return map[string]any{

@@ -20,9 +20,9 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 )
 
-// What OLM v1 says that it installs (operator-controller, "Limitations"; OpenShift, "Supported extensions"):
-// registry+v1 bundles for all namespaces, with no dependency on other packages or kinds. It has no OperatorConditions:
-// nothing may rest on there being one.
+// OLM v1 installs registry+v1 bundles for all namespaces without dependencies on other packages or kinds
+// (operator-controller, "Limitations"; OpenShift, "Supported extensions"). It creates no OperatorCondition, so nothing
+// may depend on one.
 func TestOLMv1InstallsTheBundle(t *testing.T) {
 	dir, bundle := newBundle(t)
 	for _, problem := range olmV1Problems(t, dir, bundle) {
@@ -30,7 +30,7 @@ func TestOLMv1InstallsTheBundle(t *testing.T) {
 	}
 }
 
-// The check itself is held to what it is to find.
+// The check finds what it must find.
 func TestWhatOLMv1DoesNotInstallIsFound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(dir string, bundle *manifests.Bundle)
@@ -78,8 +78,8 @@ func TestWhatOLMv1DoesNotInstallIsFound(t *testing.T) {
 	}
 }
 
-// bundleKinds are those that a registry+v1 bundle may have and that OLM v1 installs, of those that this operator could
-// come to have.
+// bundleKinds are the kinds that a registry+v1 bundle may contain and that OLM v1 installs, limited to those that this
+// operator may use.
 var bundleKinds = []string{
 	"ClusterServiceVersion", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding",
 	"ServiceAccount", "Service", "Secret", "ConfigMap",
@@ -146,7 +146,7 @@ func metadataProblems(t *testing.T, dir string) []string {
 	return problems
 }
 
-// The catalog's entry of the bundle is what OLM v1 reads first.
+// OLM v1 reads the catalog entry of the bundle first.
 func TestTheCatalogHasNoDependencies(t *testing.T) {
 	files, err := filepath.Glob("../../catalog/lvms-operator/bundles/*")
 	if err != nil || len(files) == 0 {
@@ -165,8 +165,8 @@ func TestTheCatalogHasNoDependencies(t *testing.T) {
 	}
 }
 
-// OLM v1 installs with the rights of a ServiceAccount that the administrator makes. Those in the documentation suffice
-// for all that the bundle has, and for what OLM makes of it.
+// OLM v1 installs with the permissions of a ServiceAccount that an administrator creates. The documented permissions
+// are sufficient for everything in the bundle, and for what OLM creates from it.
 func TestTheDocumentedRightsInstallTheBundle(t *testing.T) {
 	_, bundle := newBundle(t)
 	rules := documentedRules(t)
@@ -178,7 +178,8 @@ func TestTheDocumentedRightsInstallTheBundle(t *testing.T) {
 	}
 }
 
-// resourceOfKind has the resources of the kinds in a bundle, and of what OLM makes of its ClusterServiceVersion.
+// resourceOfKind maps the kinds in a bundle, and those that OLM creates from its ClusterServiceVersion, to their
+// resources.
 var resourceOfKind = map[string]struct{ group, resource string }{
 	"ClusterServiceVersion":    {"apps", "deployments"},
 	"CustomResourceDefinition": {"apiextensions.k8s.io", "customresourcedefinitions"},
@@ -220,7 +221,7 @@ func notCovered(rules []rbacv1.PolicyRule, bundle *manifests.Bundle) string {
 	return ""
 }
 
-// documentedRules are those of the ClusterRole in docs/how-to/install.md.
+// documentedRules returns the rules of the ClusterRole in docs/how-to/install.md.
 func documentedRules(t *testing.T) []rbacv1.PolicyRule {
 	t.Helper()
 	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllSubmatch(contentOf(t,

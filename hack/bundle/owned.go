@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// kinds are the owned kinds, the one that people make first, with what the console shows about them.
+// kinds are the owned kinds with their texts for the console. The kind that users create first is first.
 var kinds = []struct {
 	name, displayName, description string
-	// resources are the kinds that an object leads to.
+	// resources are the kinds of related objects.
 	resources []v1alpha1.APIResourceReference
-	// example is for a kind that nobody makes by hand; LVMCluster has those of config/samples.
+	// example is for a kind that users do not create. The examples of LVMCluster are in config/samples.
 	example map[string]any
 }{
 	{"LVMCluster", "LVM cluster", "The local storage of the cluster: device classes, each with a volume group on the " +
@@ -38,7 +38,7 @@ var kinds = []struct {
 				"deviceClass": "vg1", "size": "1Gi"}}},
 }
 
-// resources reads "group/version Kind".
+// resources parses "group/version Kind".
 func resources(names ...string) []v1alpha1.APIResourceReference {
 	var all []v1alpha1.APIResourceReference
 	for _, name := range names {
@@ -91,7 +91,7 @@ func crdOf(s *source, kind string) (*apiextensionsv1.CustomResourceDefinition, e
 	return nil, fmt.Errorf("config/crd has no kind %s", kind)
 }
 
-// examplesOf are one or more objects of each kind.
+// examplesOf returns at least one object of each kind.
 func examplesOf(s *source) (string, error) {
 	var examples []any
 	for _, sample := range s.samples {
@@ -120,17 +120,18 @@ func examplesOf(s *source) (string, error) {
 	return text(examples), nil
 }
 
-// field is a field that a person sets or reads.
+// field is a field that users set or read.
 type field struct {
 	path   string
 	name   string
 	schema apiextensionsv1.JSONSchemaProps
 }
 
-// whole are fields of Kubernetes' own types, which the console knows by themselves.
+// whole are fields with Kubernetes types, which the console knows.
 var whole = []string{"nodeSelector", "tolerations", "conditions"}
 
-// fieldsOf walks a schema. The console finds the fields of a list's elements by its first (path[0].field).
+// fieldsOf returns the fields of a schema. The console addresses the fields of a list's elements with the first one
+// (path[0].field).
 func fieldsOf(schema apiextensionsv1.JSONSchemaProps, prefix string) []field {
 	var fields []field
 	for name, property := range schema.Properties {
@@ -148,7 +149,7 @@ func fieldsOf(schema apiextensionsv1.JSONSchemaProps, prefix string) []field {
 	return fields
 }
 
-// names are those that cannot be read off the field.
+// names are the display names that cannot be derived from the name of a field.
 var names = map[string]string{
 	"fstype": "File system type", "uuid": "UUID", "volumeGroupUUID": "Volume group UUID",
 	"pvUUID": "Physical volume UUID", "id": "ID", "volumeID": "Volume ID",
@@ -156,7 +157,7 @@ var names = map[string]string{
 	"raidConfig": "RAID configuration", "raidStatus": "RAID status", "lvHealth": "Health of logical volumes",
 }
 
-// displayName is the name of the field in words: "overprovisionRatio" is "Overprovision ratio".
+// displayName returns the name of the field as words: "overprovisionRatio" is "Overprovision ratio".
 func (f field) displayName() string {
 	if name, ok := names[f.name]; ok {
 		return name
@@ -176,7 +177,7 @@ func (f field) displayName() string {
 	return words.String()
 }
 
-// description is what the API says about the field, without its name at the beginning.
+// description returns the API description of the field, without its name at the beginning.
 func (f field) description() string {
 	text := strings.Join(strings.Fields(f.schema.Description), " ")
 	if rest, ok := strings.CutPrefix(text, f.name+" "); ok && rest != "" {
@@ -190,7 +191,7 @@ func (f field) description() string {
 
 const ui = "urn:alm:descriptor:com.tectonic.ui:"
 
-// specControls say how the console's form asks for a field.
+// specControls returns the descriptors for the field in the console's form.
 func (f field) specControls() []string {
 	var controls []string
 	switch {
@@ -213,7 +214,7 @@ func (f field) specControls() []string {
 	return controls
 }
 
-// statusControls say how the console shows a field.
+// statusControls returns the descriptors with which the console shows a field.
 func (f field) statusControls() []string {
 	switch f.path {
 	case "conditions":

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// source is what the repository says.
+// source has the input files of the repository.
 type source struct {
 	crds, rbac, manager, webhooks, monitoring []*unstructured.Unstructured
 	// samples are the LVMClusters of config/samples, the recommended one first.
@@ -45,7 +45,7 @@ func read(repository string) (*source, error) {
 			*into = append(*into, objects...)
 		}
 	}
-	// OLM puts namespaced objects into the namespace that the operator is installed in.
+	// OLM sets the namespace of namespaced objects to that of the operator.
 	for _, object := range s.monitoring {
 		object.SetNamespace("")
 	}
@@ -71,7 +71,7 @@ func readFile(file string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// services are those that OLM does not make itself: it has one of its own for the webhook.
+// services returns the Services without the webhook's, which OLM creates itself.
 func (s *source) services() []*unstructured.Unstructured {
 	var services []*unstructured.Unstructured
 	for _, object := range s.manager {
@@ -84,7 +84,7 @@ func (s *source) services() []*unstructured.Unstructured {
 	return services
 }
 
-// find returns the one object of a kind and name, as its type.
+// find returns the object with a kind and name, converted to its type.
 func find[T any](objects []*unstructured.Unstructured, kind, name string) (*T, error) {
 	for _, object := range objects {
 		if object.GetKind() == kind && object.GetName() == name {

@@ -1,5 +1,5 @@
-// Package debian reads packages from Debian's archive, whatever release and architecture the machine itself has. The
-// machine's sources say which mirror to ask; nothing is installed and no root is needed.
+// Package debian reads packages from Debian's archive for any release and architecture, regardless of the machine's.
+// The machine's sources determine the mirror. It installs nothing and needs no root.
 package debian
 
 import (
@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// Deb is a package's file in the cache.
+// Deb is the file of a package in the cache.
 type Deb struct {
 	Path, SHA256 string
 }
 
-// Bookworm is Debian 12, the release of the machine that this runs on.
+// Bookworm is Debian 12, the release of the machine on which this runs.
 const Bookworm = "bookworm"
 
-// Archive is what packages are taken from, and where they are kept.
+// Archive configures the release to read packages from, and the cache.
 type Archive struct {
 	// Run runs apt-get.
 	Run Command
@@ -31,8 +31,8 @@ type Archive struct {
 	Folder string
 	// Arch is Debian's name of the architecture, for example amd64.
 	Arch string
-	// Release is the release's code name, for example bookworm. The machine's sources have to name Debian 12; another
-	// release is read from the same mirrors.
+	// Release is the code name of the release, for example bookworm. The machine's sources must be for Debian 12;
+	// another release is read from the same mirrors.
 	Release string
 }
 
@@ -42,8 +42,7 @@ const (
 	downloadLimit = 10 * time.Minute
 )
 
-// preferences let in nothing but one release with its updates and security updates, whatever else the machine's sources
-// have.
+// preferences allow only one release with its updates and security updates, whatever else is in the machine's sources.
 const preferences = `Package: *
 Pin: release o=Debian, n=%s*
 Pin-Priority: 990
@@ -53,17 +52,17 @@ Pin: release *
 Pin-Priority: -1
 `
 
-// apt is an apt of its own: the machine gives the sources and the keys, and is not changed.
+// apt runs apt with a configuration of its own. It uses the sources and keys of the machine, but does not change the
+// machine.
 type apt struct {
 	Archive
 	roots []string
 }
 
-// config is read after the machine's own configuration.
+// config returns the configuration that is read after the machine's own.
 //
-// The machine's hooks are cleared: those of container images empty the machine's cache of packages. The status file is
-// empty, so that what the machine has installed does not count as there. An index that cannot be read is an error: by
-// default apt would go on with an older one.
+// It clears the machine's hooks, which in container images empty the package cache. It sets an empty status file, so
+// that installed packages do not count. It makes an unreadable index an error: by default apt would use an older one.
 func (a apt) config() string {
 	return fmt.Sprintf(`#clear APT::Update::Pre-Invoke;
 #clear APT::Update::Post-Invoke;
@@ -91,7 +90,7 @@ Dir::Log "%[2]s/log";
 `, a.Arch, a.Folder) + a.sourcesConfig()
 }
 
-// sourcesConfig replaces the machine's sources if another release is wanted than the machine's.
+// sourcesConfig replaces the machine's sources if the release differs from the machine's.
 func (a apt) sourcesConfig() string {
 	if a.Release == Bookworm {
 		return ""
@@ -104,7 +103,7 @@ func (a apt) sourcesFile() string { return filepath.Join(a.Folder, "sources.list
 // keyring has the keys of all releases of Debian (package debian-archive-keyring).
 const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// writeSources names the mirrors from which the machine reads Debian 12 as those of the wanted release.
+// writeSources writes sources for the release, with the mirrors from which the machine reads Debian 12.
 func (a apt) writeSources(ctx context.Context) error {
 	if a.Release == Bookworm {
 		return nil
@@ -121,7 +120,7 @@ func (a apt) writeSources(ctx context.Context) error {
 	return os.WriteFile(a.sourcesFile(), []byte(text), 0o644)
 }
 
-// sourcesOf makes sources of a release out of lines with a mirror, a suite of Debian 12, and a component.
+// sourcesOf converts lines with a mirror, a suite of Debian 12, and a component to sources of a release.
 func sourcesOf(targets, release string) string {
 	var list strings.Builder
 	for line := range strings.Lines(targets) {
@@ -137,11 +136,11 @@ func sourcesOf(targets, release string) string {
 
 func (a apt) configFile() string { return filepath.Join(a.Folder, "apt.conf") }
 
-// listsFile says that the package lists are complete.
+// listsFile returns the file that marks the package lists as complete.
 func (a apt) listsFile() string { return filepath.Join(a.Folder, "lists.complete") }
 
-// Fetch returns the packages of the roots with all that they depend on. What the cache has is not read again, unless
-// update asks for the package lists of today.
+// Fetch returns the packages of the roots with all their dependencies. It uses the cache, unless update requests new
+// package lists.
 func (archive Archive) Fetch(ctx context.Context, roots []string, update bool) ([]Deb, error) {
 	a := apt{Archive: archive, roots: roots}
 	if err := a.prepare(); err != nil {
@@ -181,7 +180,7 @@ func (a apt) update(ctx context.Context, force bool) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// If the lists cannot be read now, the next run is to try again, and not to go on with half of them.
+	// If the lists cannot be read, the next run must retry and not use partial lists.
 	if err := os.RemoveAll(a.listsFile()); err != nil {
 		return err
 	}
@@ -195,7 +194,7 @@ func (a apt) update(ctx context.Context, force bool) error {
 	return os.WriteFile(a.listsFile(), nil, 0o644)
 }
 
-// resolve asks with an empty folder of packages: apt does not list what it has already.
+// resolve uses an empty directory of packages, because apt does not list packages that it already has.
 func (a apt) resolve(ctx context.Context) ([]Deb, error) {
 	out, err := a.get(ctx, resolveLimit, append([]string{"-o",
 		"Dir::Cache::archives=" + filepath.Join(a.Folder, "none"), "--print-uris", "install"}, a.roots...)...)
@@ -211,8 +210,8 @@ func (a apt) resolve(ctx context.Context) ([]Deb, error) {
 	return debs, err
 }
 
-// download lets apt fetch what the cache lacks, and checks all of it: apt takes a file in its cache for good by its
-// size.
+// download fetches the packages that are not in the cache, and verifies all of them: apt checks only the size of a
+// cached file.
 func (a apt) download(ctx context.Context, debs []Deb) error {
 	complete := true
 	for _, d := range debs {
@@ -243,7 +242,7 @@ func (a apt) get(ctx context.Context, limit time.Duration, args ...string) ([]by
 	return a.Run(ctx, limit, "apt-get", append([]string{"-c", a.configFile(), "-qq", "--yes"}, args...)...)
 }
 
-// parseURIs reads lines of: 'http://...' NAME_VERSION_ARCH.deb SIZE SHA256:HASH
+// parseURIs parses lines of: 'http://...' NAME_VERSION_ARCH.deb SIZE SHA256:HASH
 func parseURIs(out, archives string) ([]Deb, error) {
 	var debs []Deb
 	for line := range strings.Lines(out) {

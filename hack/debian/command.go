@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// Command runs a program of the machine within a time limit, and returns its output.
+// Command runs a program of the machine with a timeout, and returns its output.
 type Command func(ctx context.Context, limit time.Duration, name string, args ...string) ([]byte, error)
 
-// RunCommand is the Command that really runs the program.
+// RunCommand is the Command that executes the program.
 func RunCommand(ctx context.Context, limit time.Duration, name string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("it took longer than %s", limit))
 	defer cancel()
 	c := exec.CommandContext(ctx, name, args...)
 	c.Env = append(os.Environ(), "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive")
-	// A child that keeps the output open must not hold us up.
+	// Limits the wait for a child process that keeps the output open.
 	c.WaitDelay = 5 * time.Second
 	var stdout, stderr bytes.Buffer
 	c.Stdout = &stdout

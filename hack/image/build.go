@@ -69,7 +69,7 @@ func buildLayers(o options) ([]mutate.Addendum, error) {
 		"the server of the console's plugin, licenses of npm packages")), nil
 }
 
-// tarConsole has the plugin's server, and the licenses of what of npm is in it.
+// tarConsole returns a tar with the plugin's server, and the licenses of its npm packages.
 func tarConsole(o options) ([]byte, error) {
 	return pack(func(w *tar.Writer) error {
 		return errors.Join(addProgram(w, o.console, "console-plugin"),
@@ -82,7 +82,7 @@ func addendum(o options, content []byte, createdBy, comment string) mutate.Adden
 		return io.NopCloser(bytes.NewReader(content)), nil
 	}, tarball.WithMediaType(types.OCILayer))
 	if err != nil {
-		panic(err) // a reader over memory cannot fail
+		panic(err) // a reader in memory cannot fail
 	}
 	history := v1.History{CreatedBy: createdBy, Comment: comment, Created: v1.Time{Time: o.created}}
 	return mutate.Addendum{Layer: layer, MediaType: types.OCILayer, History: history}
@@ -102,7 +102,7 @@ func tarFolder(root string) ([]byte, error) {
 	return pack(func(w *tar.Writer) error { return addFolder(w, root, "") })
 }
 
-// addFolder adds what is in a folder, at a path in the image.
+// addFolder adds the content of a directory, at a path in the image.
 func addFolder(w *tar.Writer, root, at string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || path == root {
@@ -167,7 +167,7 @@ func appendImage(image v1.Image) func(layout.Path) error {
 	return func(path layout.Path) error { return path.AppendImage(image) }
 }
 
-// writeArchive writes a tar of an OCI image layout, complete or not at all.
+// writeArchive writes a tar of an OCI image layout atomically.
 func writeArchive(out string, add func(layout.Path) error) error {
 	folder, err := os.MkdirTemp(filepath.Dir(out), ".image-")
 	if err != nil {

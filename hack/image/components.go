@@ -13,22 +13,22 @@ import (
 	"strings"
 )
 
-// components are what an image is made of.
+// components are the parts of an image.
 type components struct {
 	distribution string // of the packages: debian-12
 	packages     []debianPackage
 	goVersion    string // without "go"
 	program
-	console *console // nil where the image has none
+	console *console // nil if the image has none
 }
 
-// program is one of Go.
+// program is a Go program.
 type program struct {
 	main    goModule
 	modules []goModule // without the main one
 }
 
-// console is the server of the console's plugin, with what of npm is in the plugin.
+// console is the server of the console's plugin, with the npm packages in the plugin.
 type console struct {
 	program
 	npm []npmPackage
@@ -40,7 +40,7 @@ type npmPackage struct {
 	Integrity              string // sha512-..., as in package-lock.json
 }
 
-// debianPackage is a line of what hack/rootfs writes.
+// debianPackage is an entry of the list that hack/rootfs writes.
 type debianPackage struct {
 	Name, Version, Architecture, Source, SourceVersion, SHA256 string
 }
@@ -48,7 +48,7 @@ type debianPackage struct {
 type goModule struct {
 	path, version string
 	sum           string // h1:..., as in go.sum; the main module has none
-	subpath       string // of a program that is not the module's first
+	subpath       string // of a program that is not the first one of the module
 }
 
 func readComponents(o options) (components, error) {
@@ -72,7 +72,7 @@ func readComponents(o options) (components, error) {
 	return c, c.readConsole(o)
 }
 
-// readConsole reads what the plugin's server is made of, where the image has one.
+// readConsole reads the parts of the plugin's server, if the image has one.
 func (c *components) readConsole(o options) error {
 	if (o.console == "") != (o.parts == "") {
 		return errors.New(
@@ -115,7 +115,7 @@ func (c *components) readConsole(o options) error {
 	return nil
 }
 
-// The names in the folder that hack/console writes.
+// Names in the directory that hack/console writes.
 const (
 	partsFile      = "parts.json"
 	licensesFolder = "licenses"
@@ -150,7 +150,7 @@ func (c *components) readModules(info *debug.BuildInfo, version string) {
 }
 
 func programOf(info *debug.BuildInfo, version string) program {
-	// Go does not know the version of what it builds in a working tree.
+	// Go does not record the version of a module that is built in a working tree.
 	p := program{main: goModule{path: info.Main.Path, version: "v" + version}}
 	for _, m := range info.Deps {
 		p.modules = append(p.modules, builtFrom(m))
@@ -162,8 +162,8 @@ func programOf(info *debug.BuildInfo, version string) program {
 	return p
 }
 
-// builtFrom is the module that was compiled. One that a folder of the machine stands in for keeps its own name, without
-// a version: the folder's name means nothing elsewhere.
+// builtFrom returns the compiled module. If it was replaced by a local directory, builtFrom keeps its name without a
+// version, because the name of the directory means nothing on other machines.
 func builtFrom(m *debug.Module) goModule {
 	switch {
 	case m.Replace == nil:
@@ -177,7 +177,7 @@ func builtFrom(m *debug.Module) goModule {
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "ppc64le": elf.EM_PPC64,
 	"s390x": elf.EM_S390}
 
-// checkMachine keeps a program of another architecture out of the image: it would only show on a node.
+// checkMachine refuses a program for another architecture, which would otherwise fail only on a node.
 func checkMachine(path, arch string) error {
 	want, known := machines[arch]
 	if !known {

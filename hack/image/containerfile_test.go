@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// instruction is a line of the Containerfile, joined where it is continued.
+// instruction is a line of the Containerfile, joined with its continuation lines.
 type instruction struct {
 	stage, name, rest string
 }
@@ -36,7 +36,7 @@ func readContainerfile(t *testing.T) []instruction {
 	return found
 }
 
-// of returns what follows the instructions of that name in a stage.
+// of returns the arguments of all instructions of a name in a stage.
 func of(all []instruction, stage, name string) []string {
 	var found []string
 	for _, i := range all {
@@ -49,8 +49,8 @@ func of(all []instruction, stage, name string) []string {
 
 var quoted = regexp.MustCompile(`(\S+?)="([^"]*)"`)
 
-// TestContainerfileMakesTheSameImage compares by text: what builds Containerfiles is not there where tests run. A stage
-// has the image's name.
+// TestContainerfileMakesTheSameImage compares texts, because tests cannot build a Containerfile. A stage has the name
+// of the image.
 func TestContainerfileMakesTheSameImage(t *testing.T) {
 	for stage := range products {
 		t.Run(stage, func(t *testing.T) { sameImage(t, stage) })
@@ -97,7 +97,7 @@ func sameImage(t *testing.T, stage string) {
 	}
 }
 
-// The list of programs is in hack/rootfs: who runs it, and installs nothing else, has the same ones.
+// The list of programs is in hack/rootfs. Both builds run it and add no other programs.
 func TestContainerfileAndMakefileTakeFilesFromTheSameProgram(t *testing.T) {
 	file := readContainerfile(t)
 	for stage, want := range map[string]string{"rootfs": "/tools/rootfs -arch ${TARGETARCH} ",
@@ -145,7 +145,7 @@ func TestContainerfileAndMakefileTakeFilesFromTheSameProgram(t *testing.T) {
 	}
 }
 
-// Stages see an argument only where they declare it.
+// A stage has only the arguments that it declares.
 func TestContainerfileDeclaresWhatItUses(t *testing.T) {
 	file := readContainerfile(t)
 	variable := regexp.MustCompile(`\$\{(\w+)\}`)

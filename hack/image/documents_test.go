@@ -14,7 +14,7 @@ import (
 
 var testDigest = v1.Hash{Algorithm: "sha256", Hex: strings.Repeat("ab", 32)}
 
-// 32 bytes of zero, as go.sum writes them.
+// 32 zero bytes in the format of go.sum.
 const zeroSum = "h1:AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA="
 
 func testComponents() (options, components) {
@@ -99,7 +99,7 @@ func TestSBOMListsAllThatIsInTheImage(t *testing.T) {
 		first.Related != d.Packages[0].ID {
 		t.Errorf("the document describes %+v", first)
 	}
-	// The server of the plugin needs a module that is listed already, and Go's own.
+	// The plugin's server depends on a module that is already listed, and on Go's standard library.
 	of := func(name string) spdxPackage {
 		return d.Packages[slices.IndexFunc(d.Packages, func(p spdxPackage) bool { return p.Name == name })]
 	}
@@ -168,7 +168,7 @@ func TestProvenanceNamesSubjectParametersAndDependencies(t *testing.T) {
 	if got := uris["pkg:npm/yaml@2.9.1"].Digest["sha512"]; got != "000000" {
 		t.Errorf("sum of an npm package %q", got)
 	}
-	// All but the image and the main module, which is named by its commit, with its programs.
+	// All except the image and the main module, which is identified by its commit, and its programs.
 	for _, purl := range slices.Concat(wantPurls[1:3], wantPurls[4:9], wantPurls[10:]) {
 		if _, found := uris[purl]; !found {
 			t.Errorf("no %s", purl)

@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// runIndex writes one archive with an image index: a node takes the image of its own architecture from it.
+// runIndex writes an archive with an image index, from which a node selects the image of its architecture.
 func runIndex(out string, archives []string) error {
 	if !strings.HasSuffix(out, ".tar") || len(archives) == 0 {
 		return errors.New(
@@ -68,7 +68,7 @@ func newIndex(folder string, archives []string) (v1.ImageIndex, []string, error)
 	return index, platforms, nil
 }
 
-// readArchive unpacks an archive that run wrote, and returns its image.
+// readArchive extracts an archive that run wrote, and returns its image.
 func readArchive(archive, folder string) (v1.Image, error) {
 	if err := unpackArchive(archive, folder); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func unpackArchive(archive, folder string) error {
 		return err
 	}
 	defer file.Close()
-	// A root refuses names that lead out of it.
+	// os.Root refuses names outside of the directory.
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		return err
 	}

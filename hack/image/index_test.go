@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// newArchives writes one for each architecture.
+// newArchives writes an archive for each architecture.
 func newArchives(t *testing.T, dir string, arches ...string) []string {
 	t.Helper()
 	var archives []string
@@ -54,7 +54,7 @@ func TestIndexHasAnImageForEachArchitecture(t *testing.T) {
 	}
 }
 
-// platformsOf reads an archive whose only entry is an index, and the image of each of its entries.
+// platformsOf reads an archive whose only entry is an index, and the image of each entry of the index.
 func platformsOf(t *testing.T, archive string) []string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "layout")

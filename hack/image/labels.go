@@ -7,9 +7,9 @@ const (
 	displayName = "LVM Storage"
 )
 
-// product is what differs between our images.
+// product has the differences between our images.
 type product struct {
-	// program is where the binary is, without the first slash; it is the entry point.
+	// program is the path of the binary without the first slash. It is the entry point.
 	program                    string
 	summary, description, tags string
 }
@@ -25,8 +25,8 @@ var products = map[string]product{
 		"storage,lvm,must-gather"},
 }
 
-// labels are those that the certification of container images asks for, and those that registries show. The
-// Containerfile has the same ones; a test compares them.
+// labels returns the labels that the certification of container images requires, and those that registries show. The
+// Containerfile has the same labels; a test compares them.
 func labels(of product, title, version, release string) map[string]string {
 	return map[string]string{
 		"name":                                 title,

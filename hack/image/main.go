@@ -1,7 +1,6 @@
-// Command image writes an OCI image archive without a container engine: one layer with the files of a folder, one with
-// the program, one with the server of the console's plugin. Beside it come a list of what is in the image (SPDX) and a
-// statement of what it was built from (SLSA provenance). The same input gives the same bytes: files are sorted and
-// carry no time, and no name of the machine.
+// Command image writes an OCI image archive without a container engine: a layer with the files of a directory, one with
+// the program, and one with the server of the console's plugin. It also writes an SBOM (SPDX) and the SLSA provenance.
+// The build is reproducible: files are sorted and have no time, and no name of the machine.
 //
 // With -index it writes one archive from those of several architectures.
 package main
@@ -20,7 +19,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// maxSize keeps the image small: whoever adds something large finds out here.
+// maxSize is the size limit of the image, in bytes, so that large additions are noticed.
 const maxSize = 60_000_000
 
 type options struct {
@@ -66,7 +65,7 @@ func runCommandLine(o options, index bool, archives []string) error {
 	return run(o)
 }
 
-// creationTime is not the time at which it runs: two builds of the same would differ.
+// creationTime returns the time in the image. It is not the current time, because that would make builds differ.
 func creationTime(epoch string) (time.Time, error) {
 	if epoch == "" {
 		return time.Unix(0, 0).UTC(), nil
@@ -114,7 +113,7 @@ func run(o options) error {
 	return nil
 }
 
-// writeDocuments writes what belongs to the image beside it.
+// writeDocuments writes the SBOM and the provenance of the image.
 func writeDocuments(o options, digest v1.Hash, parts components) error {
 	base := strings.TrimSuffix(o.out, ".tar")
 	if err := writeJSON(base+".spdx.json", newSBOM(o, digest, parts)); err != nil {
@@ -127,7 +126,7 @@ func writeDocuments(o options, digest v1.Hash, parts components) error {
 	return writeJSON(base+".provenance.json", statement)
 }
 
-// checkSize describes the compressed size with its parts, and refuses an image that is too large.
+// checkSize describes the compressed size with its parts. It returns an error if the image is too large.
 func checkSize(o options, image v1.Image) (string, error) {
 	layers, err := image.Layers()
 	if err != nil {

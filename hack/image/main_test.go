@@ -24,7 +24,7 @@ const packages = `{"distribution": "debian-12", "architecture": "amd64", "packag
 
 const parts = `[{"name": "@patternfly/react-core", "version": "6.4.3", "license": "MIT", "integrity": "sha512-AAAA"}, {"name": "yaml", "version": "2.9.1", "license": "ISC", "integrity": "sha512-AAAA"}]`
 
-// newFolder has this test itself as the program: it is one, with Go modules in it.
+// newFolder uses the test binary as the program, because it contains Go modules.
 func newFolder(t *testing.T) options {
 	t.Helper()
 	dir := t.TempDir()
@@ -52,7 +52,7 @@ func newFolder(t *testing.T) options {
 		arch: runtime.GOARCH, version: "1.2.3", release: "1", title: "lvms-operator", created: time.Unix(0, 0).UTC()}
 }
 
-// withTextProgram is for tests that only look at the image: it is packed much faster.
+// withTextProgram is for tests that read only the image. It is packed much faster.
 func withTextProgram(t *testing.T, o options) options {
 	t.Helper()
 	o.binary = filepath.Join(filepath.Dir(o.out), "lvms")
@@ -215,7 +215,7 @@ func TestWrongInputIsNamedAndNothingWritten(t *testing.T) {
 	}
 }
 
-// sizedLayer says that it is large.
+// sizedLayer reports a large size.
 type sizedLayer struct {
 	v1.Layer
 	size int64

@@ -10,8 +10,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// An in-toto statement with SLSA provenance: https://slsa.dev/spec/v1.0/provenance. It has no time and no name of a
-// machine, so that whoever builds the same gets the same. It is not signed: a release's builder does that.
+// An in-toto statement with SLSA provenance: https://slsa.dev/spec/v1.0/provenance. It has no time and no name of the
+// machine, so that it is reproducible. It is not signed: the builder of a release does that.
 
 type statement struct {
 	Type          string     `json:"_type"`
@@ -110,10 +110,10 @@ func resolvedDependencies(o options, c components) ([]resource, error) {
 	return found, nil
 }
 
-// dirHash is the sum of go.sum as in-toto writes it.
+// dirHash returns the hash of go.sum in the format of in-toto.
 func dirHash(sum string) (string, error) { return fromBase64(sum, "h1:") }
 
-// fromBase64 returns a sum in hexadecimal digits, as in-toto writes them.
+// fromBase64 returns a hash in hexadecimal digits, the format of in-toto.
 func fromBase64(sum, kind string) (string, error) {
 	encoded, found := strings.CutPrefix(sum, kind)
 	if !found {

@@ -7,14 +7,14 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// Package URLs, by which scanners find what is known of a component: https://github.com/package-url/purl-spec.
+// Package URLs, with which scanners identify a component: https://github.com/package-url/purl-spec.
 
 func (p debianPackage) purl(distribution string) string {
 	return fmt.Sprintf("pkg:deb/debian/%s@%s?arch=%s&distro=%s", escape(p.Name), escape(p.Version),
 		escape(p.Architecture), escape(distribution))
 }
 
-// The type golang has its names in lower case.
+// Names of the type golang are in lower case.
 func (m goModule) purl() string {
 	segments := strings.Split(strings.ToLower(m.path), "/")
 	for i := range segments {
@@ -30,7 +30,7 @@ func (m goModule) purl() string {
 	return purl
 }
 
-// A scope is a namespace: its "@" is encoded, its slash is not.
+// A scope is a namespace: its "@" is encoded and its slash is not.
 func (p npmPackage) purl() string {
 	segments := strings.Split(p.Name, "/")
 	for i := range segments {
@@ -43,7 +43,7 @@ func imagePurl(title, arch string, digest v1.Hash) string {
 	return fmt.Sprintf("pkg:oci/%s@%s?arch=%s", escape(title), escape(digest.String()), escape(arch))
 }
 
-// escape encodes all but what the specification says must stay: letters, digits, ".-_~" and the colon.
+// escape encodes all characters except those that the specification excludes: letters, digits, ".-_~" and the colon.
 func escape(s string) string {
 	var b strings.Builder
 	for _, c := range []byte(s) {

@@ -12,7 +12,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// The part of SPDX 2.3 that is written: https://spdx.github.io/spdx-spec/v2.3/.
+// The used part of SPDX 2.3: https://spdx.github.io/spdx-spec/v2.3/.
 
 type spdxDocument struct {
 	Version       string             `json:"spdxVersion"`
@@ -69,8 +69,8 @@ const (
 	ourLicense = "Apache-2.0"
 )
 
-// newSBOM lists what is in the image. The namespace has the image's digest in it: another image has another one, and
-// the same image the same.
+// newSBOM lists the components of the image. The namespace contains the digest of the image, so it is unique for each
+// image.
 func newSBOM(o options, digest v1.Hash, c components) spdxDocument {
 	d := spdxDocument{
 		Version:     "SPDX-2.3",
@@ -98,8 +98,8 @@ func newSBOM(o options, digest v1.Hash, c components) spdxDocument {
 	return d
 }
 
-// addProgram adds a program with its modules, and returns its identifier. modules are those that the document has
-// already, by their purl.
+// addProgram adds a program with its modules, and returns its identifier. modules maps the purls of modules that the
+// document already has to their identifiers.
 func (d *spdxDocument) addProgram(image string, p program, standardLibrary goModule, modules map[string]string) string {
 	component := newComponent(path.Join(p.main.path, p.main.subpath), p.main.version, p.main.purl())
 	component.Supplier = "Organization: " + vendor
@@ -120,7 +120,7 @@ func (d *spdxDocument) addProgram(image string, p program, standardLibrary goMod
 	return id
 }
 
-// add gives the component its identifier and says how another one relates to it; the document itself, if none is named.
+// add sets the identifier of a component and adds its relationship to element, or to the document if element is empty.
 func (d *spdxDocument) add(element, relation string, p spdxPackage) string {
 	if element == "" {
 		element = d.ID
@@ -131,7 +131,7 @@ func (d *spdxDocument) add(element, relation string, p spdxPackage) string {
 	return p.ID
 }
 
-// identifierRune keeps what SPDX allows in an identifier.
+// identifierRune maps characters that SPDX does not allow in an identifier.
 func identifierRune(r rune) rune {
 	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
 		return r
@@ -139,7 +139,7 @@ func identifierRune(r rune) rune {
 	return '-'
 }
 
-// newComponent says nothing of licenses: those of packages are in the image's /licenses, as their authors wrote them.
+// newComponent sets no licenses: those of packages are in /licenses of the image, as their authors wrote them.
 func newComponent(name, version, purl string) spdxPackage {
 	return spdxPackage{
 		Name: name, Version: version, Supplier: unknown, Download: unknown,
@@ -171,14 +171,14 @@ func npmComponent(p npmPackage) spdxPackage {
 	return component
 }
 
-// standardLibrary has a name by which scanners know what was found in Go itself.
+// standardLibrary returns Go's standard library with the name that scanners use.
 func (c components) standardLibrary() goModule { return goModule{path: "stdlib", version: c.goVersion} }
 
 func writeJSON(name string, value any) error {
 	var content bytes.Buffer
 	encoder := json.NewEncoder(&content)
 	encoder.SetIndent("", "  ")
-	// A package URL has "&" in it, which people are to read as such.
+	// A package URL may contain "&", which must remain readable.
 	encoder.SetEscapeHTML(false)
 	if err := encoder.Encode(value); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)

@@ -1,5 +1,5 @@
-// Command prose writes what people read in Go files, comments and messages, to text files for a prose linter: each line
-// stands on the line that it has in its source.
+// Command prose extracts the text in Go files, comments and messages, to text files for a prose linter. Each line has
+// the same number as in its source.
 package main
 
 import (
@@ -89,5 +89,5 @@ func extract(name string, source []byte) (string, error) {
 	return text.String(), nil
 }
 
-// isMessage tells whether a string is for people: it has three words or more.
+// isMessage reports whether a string is for people: it has at least three words.
 func isMessage(text string) bool { return len(strings.Fields(text)) >= 3 }

@@ -14,14 +14,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/hack/debian"
 )
 
-// Paths of dpkg's database. Programs that scan images find the packages there; deb(5) and dpkg-query(1) have the
-// format.
+// Paths of dpkg's database, in which image scanners find the packages. deb(5) and dpkg-query(1) describe the format.
 const (
 	statusFile = "var/lib/dpkg/status"
 	infoFolder = "var/lib/dpkg/info"
 )
 
-// addDatabase adds dpkg's database of the packages: the control file of each, and the list of those of its files that
+// addDatabase adds dpkg's database of the packages: the control file of each package, and the list of its files that
 // are in the image.
 func addDatabase(ctx context.Context, run debian.Command, image tree, debs []debian.Deb) error {
 	var status strings.Builder
@@ -36,7 +35,7 @@ func addDatabase(ctx context.Context, run debian.Command, image tree, debs []deb
 	}
 	maps.Copy(image, info)
 	image[statusFile] = textFile(status.String())
-	// With format 1 the names of packages that can be installed for several architectures have the architecture.
+	// With format 1, the names of packages that can be installed for several architectures include the architecture.
 	image[path.Join(infoFolder, "format")] = textFile("1\n")
 	return nil
 }
@@ -69,13 +68,13 @@ func readControl(ctx context.Context, run debian.Command, d debian.Deb) (control
 	return c, nil
 }
 
-// installed returns the paragraph of the status file.
+// installed returns the paragraph for the status file.
 func (c control) installed() string {
 	first := "Package: " + c.name + "\n"
 	return first + "Status: install ok installed\n" + strings.Replace(c.text, first, "", 1)
 }
 
-// infoName is the package's name in the names of files below infoFolder.
+// infoName returns the package's name in file names below infoFolder.
 func (c control) infoName() string {
 	if c.multiArch == "same" {
 		return c.name + ":" + c.arch
@@ -83,7 +82,7 @@ func (c control) infoName() string {
 	return c.name
 }
 
-// addLists adds to info the names of the package's files in the image, and their MD5 sums.
+// addLists adds the names of the package's files in the image, and their MD5 sums, to info.
 func (c control) addLists(info, image tree, d debian.Deb) {
 	var list, sums strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(image)) {
@@ -101,5 +100,5 @@ func (c control) addLists(info, image tree, d debian.Deb) {
 	info[base+".md5sums"] = textFile(sums.String())
 }
 
-// textFile is a file of ours.
+// textFile returns a file that is not from a package.
 func textFile(content string) file { return file{mode: 0o644, content: []byte(content)} }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// buildFolder runs the program for an architecture and returns the folder.
+// buildFolder runs the program for an architecture and returns the directory.
 func buildFolder(t *testing.T, arch string) string {
 	t.Helper()
 	o := newOptions(t, arch)
@@ -22,7 +22,7 @@ func buildFolder(t *testing.T, arch string) string {
 	return o.out
 }
 
-// Scanners take the distribution from os-release and the packages from dpkg's database.
+// Scanners read the distribution from os-release and the packages from dpkg's database.
 func TestFolderHasWhatScannersRead(t *testing.T) {
 	root := buildFolder(t, "arm64")
 	const hash = "19f2b4b3e5ff8bb57f2c0ed8b9c1e6d3"
@@ -61,7 +61,7 @@ func TestFolderHasWhatScannersRead(t *testing.T) {
 	}
 }
 
-// A list names the files of the package that are in the image, and those only.
+// A list has only the files of the package that are in the image.
 func TestListsNameTheFilesOfTheImage(t *testing.T) {
 	root := buildFolder(t, "amd64")
 	listed := map[string]bool{}
@@ -90,8 +90,8 @@ func TestListsNameTheFilesOfTheImage(t *testing.T) {
 	}
 }
 
-// dpkg itself reads the database and finds every file as the list has it. Debian has dpkg; where there is none,
-// hack/rootfs does not run.
+// dpkg itself reads the database and finds every listed file. Debian has dpkg; on other systems hack/rootfs does not
+// run.
 func TestDpkgReadsTheDatabase(t *testing.T) {
 	if _, err := exec.LookPath("dpkg-query"); errors.Is(err, exec.ErrNotFound) {
 		t.Fatal("dpkg-query is not installed: the test reads the image's database with it, and every Debian has it")

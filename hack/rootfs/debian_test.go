@@ -16,13 +16,13 @@ import (
 	"time"
 )
 
-// fakeDebian plays apt-get and dpkg-deb for a few packages.
+// fakeDebian simulates apt-get and dpkg-deb for a few packages.
 type fakeDebian struct {
-	debs  map[string][]byte // content by the file's name
+	debs  map[string][]byte // content by file name
 	calls []string
-	// fail has the error of a command whose arguments have the key in them.
+	// fail has the errors of commands whose arguments contain the key.
 	fail map[string]error
-	// corrupt downloads something else than what is listed.
+	// corrupt downloads files that differ from the list.
 	corrupt bool
 }
 
@@ -134,7 +134,7 @@ func (d *fakeDebian) count(part string) int {
 	return n
 }
 
-// tarOf makes an archive. Content "-> x" is a link.
+// tarOf creates an archive. Content "-> x" is a link.
 func tarOf(files map[string][]byte) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -158,7 +158,7 @@ func tarOf(files map[string][]byte) []byte {
 
 func second(_ int, err error) error { return err }
 
-// tinyELF is a program of no code that names its interpreter and its libraries as a linker writes them.
+// tinyELF returns a program without code that has an interpreter and libraries like a linked one.
 func tinyELF(machine elf.Machine, interpreter string, needed ...string) []byte {
 	var order binary.ByteOrder = binary.LittleEndian
 	data := elf.ELFDATA2LSB

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// dynamic is what a program or library says of what it needs.
+// dynamic has the dependencies of a program or library.
 type dynamic struct {
 	machine     elf.Machine
 	interpreter string

@@ -1,10 +1,10 @@
-// Command rootfs writes the files of the first layer of an image: of the operator's, the programs that the node agent's
-// CSI service runs inside its container; of must-gather's, those that `oc adm must-gather` runs there; with the shared
-// libraries that they need, from Debian's packages, and dpkg's database of these packages for programs that scan
-// images. The packages are those of the image's architecture, whatever the machine's is; nothing is installed and no
-// root is needed. `make image` and the Containerfile both run it, so that both images hold the same files. apt-get
-// resolves and downloads. mmdebstrap, which does that too and unpacks, is no replacement: an image has single programs
-// with the libraries that they load, not whole packages, from a cache that works without a network.
+// Command rootfs writes the files of the first layer of an image. For the operator these are the programs that the CSI
+// service of the node agent runs in its container. For must-gather these are the programs that `oc adm must-gather`
+// runs. It adds the shared libraries that they need, from Debian's packages, and dpkg's database of these packages for
+// scanners. The packages are for the image's architecture, regardless of the machine's. It installs nothing and needs
+// no root. `make image` and the Containerfile both run it, so that both images have the same files. apt-get resolves
+// dependencies and downloads packages. mmdebstrap, which also does this and unpacks, cannot replace it: an image has
+// single programs with the libraries that they load, not whole packages, from a cache that works without a network.
 package main
 
 import (
@@ -24,35 +24,35 @@ import (
 	"github.com/lvm-storage/lvm-operator/hack/debian"
 )
 
-// content is what an image has besides our own program.
+// content is the content of an image except our own program.
 type content struct {
-	// roots are the packages that hold the programs. Their dependencies hold the libraries.
+	// roots are the packages with the programs. Their dependencies have the libraries.
 	roots []string
-	// programs are all that is run.
+	// programs are all programs that are run.
 	programs []string
-	// links are further names of programs, which Debian makes when it installs them.
+	// links are additional names of programs, which Debian creates during installation.
 	links map[string]string
-	// configuration files that programs read.
+	// configuration lists the configuration files that programs read.
 	configuration []string
-	// folders are there although no package's file lies in them: what the container mounts over, and what programs
+	// folders are directories without files of a package: mount points of the container, and directories that programs
 	// expect.
 	folders []string
 }
 
-// contents are those of our images, by name.
+// contents are the contents of our images, by name.
 var contents = map[string]content{
 	"operator": {
 		roots: []string{"base-files", "e2fsprogs", "mount", "smartmontools", "util-linux", "xfsprogs"},
 		programs: []string{
 			// LVM runs in the host's namespaces.
 			"nsenter",
-			// A volume is published.
+			// Programs to publish a volume.
 			"mount", "umount", "fsck", "e2fsck", "fsck.ext4",
-			// A volume gets its file system.
+			// Programs to create a file system.
 			"blkid", "wipefs", "mke2fs", "mkfs.ext4", "mkfs.xfs",
-			// A volume grows. resize2fs asks for e2fsck where a file system is not clean.
+			// Programs to grow a volume. resize2fs requires e2fsck if a file system is not clean.
 			"findmnt", "blockdev", "resize2fs", "dumpe2fs", "xfs_growfs", "xfs_io",
-			// Disks are asked for their health, where that is wanted.
+			// Reads the health of disks, if configured.
 			"smartctl",
 		},
 		configuration: []string{"etc/mke2fs.conf"},
@@ -62,11 +62,11 @@ var contents = map[string]content{
 		roots: []string{"base-files", "bash", "coreutils", "gzip", "grep", "mawk", "procps", "rsync", "sed",
 			"smartmontools", "tar", "util-linux"},
 		programs: []string{
-			// oc adm must-gather watches the volume and ends what fills it, and copies the files.
+			// oc adm must-gather monitors the volume, ends processes that fill it, and copies the files.
 			"bash", "df", "du", "mawk", "pkill", "ps", "rsync", "sed", "setsid", "sleep", "sort", "sync", "tar",
-			// Who looks around in the container.
+			// For users who inspect the container.
 			"cat", "cp", "date", "env", "gzip", "grep", "head", "id", "ls", "mkdir", "rm", "tail",
-			// A node without an agent is read from a Pod of this image.
+			// A Pod of this image reads nodes without an agent.
 			"nsenter", "smartctl",
 		},
 		links:   map[string]string{"usr/bin/awk": "mawk", "usr/bin/sh": "bash"},
@@ -74,14 +74,14 @@ var contents = map[string]content{
 	},
 }
 
-// architecture is one that the image is built for.
+// architecture is an architecture of the image.
 type architecture struct {
 	debian  string // Debian's name for it
 	triplet string // the folder of its libraries
 	machine elf.Machine
 }
 
-// The keys are Go's names, which are those of the image's platform too.
+// The keys are Go's names, which are also those of the image's platform.
 var architectures = map[string]architecture{
 	"amd64":   {"amd64", "x86_64-linux-gnu", elf.EM_X86_64},
 	"arm64":   {"arm64", "aarch64-linux-gnu", elf.EM_AARCH64},
@@ -115,7 +115,7 @@ func main() {
 	}
 }
 
-// build fetches, selects and writes.
+// build downloads the packages, selects the files and writes them.
 func build(ctx context.Context, o options, run debian.Command) error {
 	arch, err := o.complete()
 	if err != nil {
@@ -154,7 +154,7 @@ func build(ctx context.Context, o options, run debian.Command) error {
 	return write(o, image, list)
 }
 
-// complete checks the options, and fills in what follows from others.
+// complete checks the options and sets those that depend on others.
 func (o *options) complete() (architecture, error) {
 	arch, known := architectures[o.arch]
 	if !known {
@@ -168,7 +168,7 @@ func (o *options) complete() (architecture, error) {
 	if o.out == "" || o.cache == "" {
 		return arch, errors.New("-out and -cache name the folders to write to")
 	}
-	// apt takes relative paths from its own root.
+	// apt resolves relative paths from its own root.
 	var errs [2]error
 	o.cache, errs[0] = filepath.Abs(o.cache)
 	o.out, errs[1] = filepath.Abs(o.out)

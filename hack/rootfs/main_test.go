@@ -67,7 +67,7 @@ func readAny(t *testing.T, path string) string {
 	return string(content)
 }
 
-// checkNoRights looks for programs that give rights to who runs them.
+// checkNoRights checks that there are no setuid or setgid programs.
 func checkNoRights(t *testing.T, root string) {
 	t.Helper()
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
@@ -116,7 +116,7 @@ func TestSecondRunReadsNothingAgainAndWritesTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		lists[i] = listFolder(t, o.out)
-		// Nothing of an earlier run stays.
+		// Files of an earlier run are removed.
 		if err := os.WriteFile(filepath.Join(o.out, "stale"), nil, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -221,7 +221,7 @@ func TestErrorsSayWhatAndWhatToDo(t *testing.T) {
 	}
 }
 
-// An update that failed leaves nothing behind that the next run would take for complete.
+// A failed update leaves nothing that the next run would consider complete.
 func TestUpdateThatFailedIsTriedAgain(t *testing.T) {
 	o := newOptions(t, "amd64")
 	debian := newFakeDebian(architectures["amd64"])

@@ -10,20 +10,20 @@ import (
 	"strings"
 )
 
-// topLinks lead into /usr.
+// topLinks are links into /usr.
 var topLinks = []string{"bin", "sbin", "lib", "lib64"}
 
-// folders are in every image.
+// folders are the directories of every image.
 var folders = []string{"usr/bin", "usr/sbin", "usr/lib", "usr/lib64", "etc", "tmp", "proc", "sys", "dev"}
 
-// release says which distribution the files are of: whoever scans an image looks there first. The package is
+// release are the files that identify the distribution, which image scanners read first. They are in the package
 // base-files.
 var release = []string{"etc/os-release", "usr/lib/os-release", "etc/debian_version"}
 
-// licensesFolder is where OpenShift's rules for images want the licenses.
+// licensesFolder is the directory that OpenShift's rules for images require for licenses.
 const licensesFolder = "licenses"
 
-// selection gathers the files of the image.
+// selection collects the files of the image.
 type selection struct {
 	from  tree
 	want  content
@@ -51,7 +51,7 @@ func selectFiles(from tree, want content, arch architecture, license []byte,
 	return s.image, s.addCopyrights()
 }
 
-// ownFiles come from no package.
+// ownFiles returns the files that are not from a package.
 func ownFiles(license []byte) tree {
 	files := tree{
 		"etc/passwd": textFile(
@@ -78,7 +78,8 @@ func (s *selection) addProgram(name string) error {
 		name, strings.Join(s.want.roots, ", "))
 }
 
-// addWithLink adds the file that the path leads to and, where that has another name, a link beside it as Debian has it.
+// addWithLink adds the file to which a path resolves. If the file has another name, it also adds the link, as on
+// Debian.
 func (s *selection) addWithLink(at string) error {
 	real, err := s.from.resolve(at)
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *selection) addWithLink(at string) error {
 	return s.addBinary(real)
 }
 
-// addBinary adds a program or library, and all that it needs.
+// addBinary adds a program or library with everything that it needs.
 func (s *selection) addBinary(at string) error {
 	if _, done := s.image[at]; done {
 		return nil
@@ -127,7 +128,7 @@ func (s *selection) addLibrary(by, name string) error {
 		by, filepath.Base(s.from[by].deb), name)
 }
 
-// addInterpreter adds the dynamic linker, whose path is fixed in every program of an architecture.
+// addInterpreter adds the dynamic linker, whose path is the same in every program of an architecture.
 func (s *selection) addInterpreter(by, name string) error {
 	if name == "" {
 		return nil
@@ -151,8 +152,8 @@ func (s *selection) addConfiguration(at string) error {
 	return nil
 }
 
-// addCopyrights adds the copyright file of each package that a file came from, and a link to it from where Debian has
-// it. The folder may be a link to that of another package of the same source.
+// addCopyrights adds the copyright file of each package with a file in the image, and a link to it from Debian's path.
+// Debian's directory may be a link to that of another package of the same source.
 func (s *selection) addCopyrights() error {
 	var debs []string
 	for _, f := range s.image {
@@ -178,7 +179,7 @@ func (s *selection) addCopyrights() error {
 	return nil
 }
 
-// packageOf is the first part of NAME_VERSION_ARCH.deb.
+// packageOf returns the first part of NAME_VERSION_ARCH.deb.
 func packageOf(deb string) string {
 	name, _, _ := strings.Cut(filepath.Base(deb), "_")
 	return name

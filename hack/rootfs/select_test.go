@@ -69,7 +69,7 @@ func TestHardLinkIsTheSameFile(t *testing.T) {
 	}
 }
 
-// readNames reads the libraries that a file needs from its content, in place of a real program.
+// readNames reads the libraries that a file needs from its text, in place of a real program.
 func readNames(content []byte) (dynamic, error) {
 	d := dynamic{machine: elf.EM_X86_64, needed: strings.Fields(string(content))}
 	if string(content) == "script" {

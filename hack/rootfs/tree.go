@@ -19,18 +19,18 @@ import (
 
 const unpackLimit = 2 * time.Minute
 
-// file is a file or a link of a package, or one that we add.
+// file is a file or link of a package, or one that is added.
 type file struct {
-	deb     string // path of the package's file; empty for what is ours
+	deb     string // path of the package; empty for an added file
 	mode    fs.FileMode
 	link    string // target, of a symbolic link
 	content []byte
 }
 
-// tree holds files by path, without a leading slash. Folders are those that files lie in.
+// tree maps paths, without a leading slash, to files. It has no entries for directories.
 type tree map[string]file
 
-// unpack reads the packages into memory: nothing of them can be written to a place of its own choosing.
+// unpack reads the packages into memory, so that they cannot write to other paths.
 func unpack(ctx context.Context, run debian.Command, debs []debian.Deb) (tree, error) {
 	files := tree{}
 	for _, d := range debs {
@@ -68,7 +68,7 @@ func (t tree) add(header *tar.Header, r io.Reader, deb string) error {
 		if err != nil {
 			return err
 		}
-		// Nothing in the image is to give rights to who runs it.
+		// No file in the image may be setuid or setgid.
 		t[name] = file{deb: deb, mode: header.FileInfo().Mode().Perm(), content: content}
 	case tar.TypeSymlink:
 		t[name] = file{deb: deb, mode: fs.ModeSymlink, link: header.Linkname}
@@ -82,7 +82,7 @@ func (t tree) add(header *tar.Header, r io.Reader, deb string) error {
 	return nil
 }
 
-// merged is where a path leads on a Debian system with merged /usr: packages of Debian 12 may still name /bin or /lib.
+// merged returns a path on a Debian system with merged /usr: packages of Debian 12 may still contain /bin or /lib.
 func merged(name string) string {
 	name = strings.TrimPrefix(path.Clean("/"+name), "/")
 	first, _, _ := strings.Cut(name, "/")
@@ -92,7 +92,7 @@ func merged(name string) string {
 	return name
 }
 
-// resolve follows links, also those of folders, to a file.
+// resolve follows links, including those of directories, to a file.
 func (t tree) resolve(name string) (string, error) {
 	const tooMany = 40 // the kernel's limit
 	current := merged(name)
@@ -112,7 +112,7 @@ func (t tree) resolve(name string) (string, error) {
 	return "", fmt.Errorf("/%s: too many links", merged(name))
 }
 
-// firstLink is the first part of the path that is a link, and where it leads.
+// firstLink returns the first part of the path that is a link, and its target.
 func (t tree) firstLink(name string) (at, target string) {
 	for i, c := range name + "/" {
 		if c != '/' {

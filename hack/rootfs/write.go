@@ -19,7 +19,7 @@ import (
 
 const describeLimit = 30 * time.Second
 
-// packageList is written beside the folder, for the image's list of components.
+// packageList is written next to the directory, for the SBOM of the image.
 type packageList struct {
 	Distribution string        `json:"distribution"`
 	Architecture string        `json:"architecture"` // Debian's name
@@ -35,7 +35,7 @@ type packageInfo struct {
 	SHA256        string `json:"sha256"`
 }
 
-// usedDebs are the packages that a file of the image came from, in a fixed order.
+// usedDebs returns the packages with a file in the image, in a fixed order.
 func usedDebs(image tree, debs []debian.Deb) []debian.Deb {
 	used := map[string]bool{}
 	for _, f := range image {
@@ -71,7 +71,7 @@ func describe(ctx context.Context, run debian.Command, arch architecture, debs [
 	return list, nil
 }
 
-// mayReplace refuses a folder that something else wrote: it would be removed.
+// mayReplace returns an error if another program wrote the directory, because it would be removed.
 func mayReplace(o options) error {
 	entries, err := os.ReadDir(o.out)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -87,7 +87,7 @@ func mayReplace(o options) error {
 	return nil
 }
 
-// write writes the folder and then the list of packages. The folder appears complete or not at all.
+// write writes the directory and then the list of packages. The directory is created atomically.
 func write(o options, image tree, list packageList) error {
 	if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
 		return err
@@ -130,7 +130,7 @@ func writeTree(root string, folders []string, image tree) error {
 	return os.Chmod(filepath.Join(root, "tmp"), 0o777|fs.ModeSticky)
 }
 
-// makeFolder sets the mode of each part: the caller's umask must not show in the image.
+// makeFolder sets the mode of each part of a path, so that the image does not depend on the umask.
 func makeFolder(root, name string) error {
 	if name == "." {
 		return os.Chmod(root, 0o755)

@@ -1,5 +1,5 @@
-// Package apply writes operands: server-side apply under one field owner, and deletion that waits until objects are
-// gone. It is the only writer of operands, and it knows nothing of what they are.
+// Package apply writes operands: with server-side apply under one field owner, and with deletion that waits until
+// objects no longer exist. It is the only writer of operands, and is independent of their kinds.
 package apply
 
 import (
@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Applier applies and deletes objects as one field owner.
+// Applier applies and deletes objects with one field owner.
 type Applier struct {
 	client       client.Client
 	owner        client.FieldOwner
@@ -28,7 +28,7 @@ type Applier struct {
 	applied map[reference]state
 }
 
-// reference names an object.
+// reference identifies an object.
 type reference struct {
 	schema.GroupVersionKind
 	client.ObjectKey
@@ -41,14 +41,15 @@ func (r reference) String() string {
 	return r.Kind + " " + r.Namespace + "/" + r.Name
 }
 
-// state is what was applied, and the version of the object that came of it.
+// state is the digest of an applied configuration and the resulting version of the object.
 type state struct {
 	wanted  [sha256.Size]byte
 	version string
 }
 
-// versionOf changes with everything that an apply could be about. The resource version of an object changes with its
-// status too, which others write: where the object counts the changes of its spec, that is taken, with the metadata.
+// versionOf returns a value that changes with everything that Apply may have to correct. The resource version also
+// changes with the status, which others write. If the object has a generation, versionOf uses the generation and the
+// metadata instead.
 func versionOf(object client.Object) string {
 	if object.GetGeneration() == 0 {
 		return object.GetResourceVersion()
@@ -64,18 +65,18 @@ func versionOf(object client.Object) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// New returns an Applier. The client may read from a cache. Predecessors are field managers that wrote the same objects
-// before, by updates; what they set below spec is taken over.
+// New returns an Applier. The client may read from a cache. predecessors are field managers that wrote the same objects
+// before, with updates; the Applier takes over their fields below spec.
 func New(c client.Client, owner string, predecessors ...string) *Applier {
 	return &Applier{client: c, owner: client.FieldOwner(owner), predecessors: predecessors,
 		applied: map[reference]state{}}
 }
 
-// Apply makes an object have the given fields and takes them from whoever else had set them. Fields that an earlier
-// call gave and this one does not are removed.
+// Apply sets the given fields of an object and takes over their ownership. It removes fields that an earlier call set
+// and this one does not.
 //
-// Nothing is sent while the object still is what the last call made of it: the same wish and the same version. Any
-// change of spec or metadata by anyone brings a new version, and so the wish is sent again.
+// Apply sends nothing if the object is unchanged since the last call with the same configuration. Every change of spec
+// or metadata changes the version, so Apply then sends the configuration again.
 func (a *Applier) Apply(ctx context.Context, wanted runtime.ApplyConfiguration) error {
 	object, digest, err := encode(wanted)
 	if err != nil {
@@ -102,7 +103,7 @@ func (a *Applier) Apply(ctx context.Context, wanted runtime.ApplyConfiguration) 
 	return nil
 }
 
-// encode returns an apply configuration as it goes over the wire, and its digest.
+// encode returns the JSON of an apply configuration as an object, and its digest.
 func encode(wanted runtime.ApplyConfiguration) (*unstructured.Unstructured, [sha256.Size]byte, error) {
 	data, err := json.Marshal(wanted)
 	if err != nil {
@@ -115,7 +116,7 @@ func encode(wanted runtime.ApplyConfiguration) (*unstructured.Unstructured, [sha
 	return object, sha256.Sum256(data), nil
 }
 
-// present returns an object as it is, or nil if there is none.
+// present returns the existing object, or nil if there is none.
 func (a *Applier) present(ctx context.Context, ref reference) (client.Object, error) {
 	object := a.empty(ref.GroupVersionKind)
 	err := a.client.Get(ctx, ref.ObjectKey, object)
@@ -125,8 +126,8 @@ func (a *Applier) present(ctx context.Context, ref reference) (client.Object, er
 	return object, err
 }
 
-// empty returns an object to read into: of the typed kind if the scheme has it, because then the read shares the
-// informer of the watches; else its metadata only.
+// empty returns an object to read into. It has the Go type if the scheme has one, so that the read shares the informer
+// with watches. Otherwise it has only the metadata.
 func (a *Applier) empty(gvk schema.GroupVersionKind) client.Object {
 	if typed, err := a.client.Scheme().New(gvk); err == nil {
 		if object, ok := typed.(client.Object); ok {
@@ -156,7 +157,7 @@ func (a *Applier) forget(ref reference) {
 	delete(a.applied, ref)
 }
 
-// refer names an object that knows its kind.
+// refer returns the reference of an object that has its kind set.
 func refer(object client.Object) reference {
 	return reference{object.GetObjectKind().GroupVersionKind(), client.ObjectKeyFromObject(object)}
 }

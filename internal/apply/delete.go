@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// RemainingError tells which objects are being deleted and still exist. It is not a failure: look again later.
+// RemainingError lists objects that are being deleted and still exist. It is not a failure: try again later.
 type RemainingError struct {
-	// Objects are the objects with what holds them, sorted.
+	// Objects are the objects with the finalizers that block their deletion, sorted.
 	Objects []string
 }
 
@@ -24,8 +24,8 @@ func (e *RemainingError) Error() string {
 	return "still being deleted: " + strings.Join(e.Objects, "; ")
 }
 
-// Delete deletes an object, which is given by type, name and namespace, and returns nil when it is gone, or a
-// *RemainingError while it is there. from should not be a cache: a cache may not have the object yet.
+// Delete deletes an object, given by type, name and namespace. It returns nil if the object does not exist, and a
+// *RemainingError as long as it exists. from should not be a cache, which may not have the object yet.
 func (a *Applier) Delete(ctx context.Context, from client.Reader, object client.Object) error {
 	ref, err := a.referTo(object)
 	if err != nil {
@@ -45,7 +45,7 @@ func (a *Applier) Delete(ctx context.Context, from client.Reader, object client.
 	return &RemainingError{Objects: []string{describe(ref, object)}}
 }
 
-// get reads an object and reports whether there is none.
+// get reads an object and reports whether it does not exist.
 func (a *Applier) get(ctx context.Context, from client.Reader, object client.Object) (bool, error) {
 	ref, err := a.referTo(object)
 	if err != nil {
@@ -62,7 +62,7 @@ func (a *Applier) get(ctx context.Context, from client.Reader, object client.Obj
 	return false, nil
 }
 
-// delete deletes this very object and no later one of the same name.
+// delete deletes an object with its UID, so that it does not delete a later one with the same name.
 func (a *Applier) delete(ctx context.Context, object client.Object) error {
 	uid := object.GetUID()
 	err := a.client.Delete(ctx, object, client.Preconditions{UID: &uid},
@@ -70,8 +70,8 @@ func (a *Applier) delete(ctx context.Context, object client.Object) error {
 	return client.IgnoreNotFound(err)
 }
 
-// Prune deletes the objects of a list that keep does not want, and returns a *RemainingError while some of them are
-// there. The options narrow the list down to what the caller owns.
+// Prune deletes the objects of a list for which keep returns false. It returns a *RemainingError as long as some of
+// them exist. The options select the objects that the caller owns.
 func (a *Applier) Prune(ctx context.Context, from client.Reader, list client.ObjectList, keep func(client.Object) bool,
 	options ...client.ListOption,
 ) error {
@@ -98,7 +98,7 @@ func (a *Applier) Prune(ctx context.Context, from client.Reader, list client.Obj
 	return remaining
 }
 
-// collect takes over the objects of a *RemainingError and returns any other error.
+// collect adds the objects of a *RemainingError, and returns any other error.
 func (e *RemainingError) collect(err error) error {
 	var remaining *RemainingError
 	if errors.As(err, &remaining) {
@@ -108,7 +108,7 @@ func (e *RemainingError) collect(err error) error {
 	return err
 }
 
-// Release removes the finalizers of an object that release selects, and reports whether it had any.
+// Release removes the finalizers of an object for which release returns true, and reports whether there were any.
 func (a *Applier) Release(ctx context.Context, object client.Object,
 	release func(finalizer string) bool) (bool, error) {
 	before, ok := object.DeepCopyObject().(client.Object)
@@ -120,7 +120,8 @@ func (a *Applier) Release(ctx context.Context, object client.Object,
 		return false, nil
 	}
 	object.SetFinalizers(kept)
-	// The version is sent along: a merge patch replaces the whole list, and another writer may have changed it.
+	// The optimistic lock is necessary because a merge patch replaces the whole list, which another writer may have
+	// changed.
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	if err := a.client.Patch(ctx, object, patch, a.owner); client.IgnoreNotFound(err) != nil {
 		ref, refErr := a.referTo(object)
@@ -129,7 +130,7 @@ func (a *Applier) Release(ctx context.Context, object client.Object,
 	return true, nil
 }
 
-// referTo names an object, whether or not it says its own kind.
+// referTo returns the reference of an object, whether or not it has its kind set.
 func (a *Applier) referTo(object client.Object) (reference, error) {
 	gvk, err := apiutil.GVKForObject(object, a.client.Scheme())
 	if err != nil {
@@ -138,7 +139,7 @@ func (a *Applier) referTo(object client.Object) (reference, error) {
 	return reference{gvk, client.ObjectKeyFromObject(object)}, nil
 }
 
-// describe names an object and what holds it.
+// describe returns the name of an object and its finalizers.
 func describe(ref reference, object client.Object) string {
 	if finalizers := object.GetFinalizers(); len(finalizers) > 0 {
 		return fmt.Sprintf("%s (held by %s)", ref, strings.Join(finalizers, ", "))

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// succeed makes the fields below spec that a predecessor had set ours, so that the apply which follows removes those
-// that are no longer wanted. A server keeps a field as long as any manager has it (Kubernetes, server-side apply,
-// "Transferring ownership"). metadata is not ours to take: other writers of the predecessor's name may have put
-// finalizers there.
+// succeed takes over the ownership of fields below spec from the predecessors, so that the following apply removes
+// those that are no longer desired. The API server keeps a field as long as any manager owns it (Kubernetes,
+// server-side apply, "Transferring ownership"). succeed does not take over metadata: other writers with the
+// predecessor's name may have added finalizers.
 func (a *Applier) succeed(ctx context.Context, ref reference, object client.Object) error {
 	entries, changed, err := takeOver(object.GetManagedFields(), a.predecessors, string(a.owner))
 	if err != nil {
@@ -24,7 +24,7 @@ func (a *Applier) succeed(ctx context.Context, ref reference, object client.Obje
 	if !changed {
 		return nil
 	}
-	// With the version, so that nobody's fields are lost that were set meanwhile.
+	// The resource version prevents the loss of fields that others set meanwhile.
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": entries},
 		{"op": "replace", "path": "/metadata/resourceVersion", "value": object.GetResourceVersion()},
@@ -42,7 +42,7 @@ func (a *Applier) succeed(ctx context.Context, ref reference, object client.Obje
 	return nil
 }
 
-// takeOver moves what predecessors set below spec to the entry of the owner, and reports whether there was anything.
+// takeOver moves the predecessors' fields below spec to the entry of the owner, and reports whether there were any.
 func takeOver(entries []metav1.ManagedFieldsEntry, predecessors []string,
 	owner string) ([]metav1.ManagedFieldsEntry, bool, error) {
 	entries = slices.Clone(entries)
@@ -95,7 +95,7 @@ func takeOver(entries []metav1.ManagedFieldsEntry, predecessors []string,
 	}), true, nil
 }
 
-// below returns the fields whose path begins with a name.
+// below returns the fields whose path starts with a name.
 func below(all *fieldpath.Set, name string) *fieldpath.Set {
 	found := fieldpath.NewSet()
 	all.Iterate(func(p fieldpath.Path) {

@@ -1,6 +1,6 @@
-// Package bounded calls what may never return: a read of a device that does not answer cannot be interrupted, and
-// neither can a process that waits for one (state D). The caller gets its answer or an error in time; the call itself
-// goes on, and as long as it does, no second one is begun for the same key.
+// Package bounded limits the wait for calls that may never return. A read of a device that does not answer cannot be
+// interrupted, nor can a process that waits for one (state D). The caller receives the result or an error in time. The
+// call itself continues, and until it returns, no second call starts for the same key.
 package bounded
 
 import (
@@ -17,23 +17,23 @@ type NoAnswerError struct {
 	Since time.Time
 }
 
-// Error says since when. It does not change while the call stays the same.
+// Error has the start time. The text is the same for the same call.
 func (e *NoAnswerError) Error() string {
 	return "has not answered since " + e.Since.UTC().Format(time.RFC3339)
 }
 
-// TooManyError: so many calls have not returned that no other one is begun.
+// TooManyError is returned if too many calls have not returned to start another one.
 type TooManyError struct {
-	// Keys of the calls, sorted.
+	// Keys are the keys of the calls, sorted.
 	Keys []string
 }
 
-// Error has the number of calls.
+// Error has the number of calls that have not returned.
 func (e *TooManyError) Error() string {
 	return fmt.Sprintf("not begun: %d calls have not returned", len(e.Keys))
 }
 
-// Calls are calls by key. The zero value is not ready: use New.
+// Calls are calls by key. Use New: the zero value is not ready for use.
 type Calls struct {
 	limit time.Duration
 	most  int
@@ -48,14 +48,14 @@ type call struct {
 	done  chan struct{}
 }
 
-// New returns Calls whose callers wait no longer than limit, and of which no more than most may be past it.
+// New returns Calls. limit is the maximum wait of a caller. most is the maximum number of calls that may exceed it.
 func New(limit time.Duration, most int) *Calls {
 	return &Calls{limit: limit, most: most, now: time.Now, open: map[string]*call{}}
 }
 
-// Do calls f and returns what it returns, if it does so in time. The context of f has no deadline and is not canceled
-// with that of the caller. If a call with the same key is on its way, Do waits for its end first; one that is past its
-// limit gives a *NoAnswerError at once.
+// Do calls f and returns its result if f returns in time. The context of f has no deadline and is not canceled with the
+// caller's. If a call with the same key is running, Do first waits for it; if that call has exceeded its limit, Do
+// returns a *NoAnswerError at once.
 func Do[T any](ctx context.Context, c *Calls, key string, f func(ctx context.Context) T) (T, error) {
 	var none T
 	limited, cancel := context.WithTimeout(ctx, c.limit)
@@ -88,7 +88,7 @@ func Do[T any](ctx context.Context, c *Calls, key string, f func(ctx context.Con
 	}
 }
 
-// giveUp prefers the caller's reason to stop.
+// giveUp returns the error of the caller's context, or else a *NoAnswerError.
 func giveUp(ctx context.Context, c *call) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -96,7 +96,7 @@ func giveUp(ctx context.Context, c *call) error {
 	return &NoAnswerError{Since: c.since}
 }
 
-// Late returns the keys of the calls that are past the limit, sorted.
+// Late returns the keys of the calls that have exceeded the limit, sorted.
 func (c *Calls) Late() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *Calls) late() []string {
 
 func (c *Calls) isLate(open *call) bool { return c.now().Sub(open.since) >= c.limit }
 
-// enter returns a new call, or the one that is open.
+// enter returns a new call, or the running one for the key.
 func (c *Calls) enter(key string) (mine, other *call, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

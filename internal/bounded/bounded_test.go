@@ -15,7 +15,7 @@ const limit = 30 * time.Second
 
 func quick(context.Context) string { return "answer" }
 
-// stuck returns a function that returns when it is let go, however its context ends.
+// stuck returns a function that blocks until release is called, even if its context ends.
 func stuck() (f func(context.Context) string, release chan struct{}) {
 	release = make(chan struct{})
 	return func(context.Context) string { <-release; return "late" }, release
@@ -80,7 +80,7 @@ func TestCallsWithOneKeyComeOneAfterTheOther(t *testing.T) {
 				late++
 			}
 		}
-		// The third is still on its way when the time of the fourth is over.
+		// The third call is still running when the time of the fourth is over.
 		if late > 2 {
 			t.Errorf("%d of 4 had no answer", late)
 		}

@@ -1,6 +1,6 @@
-// Package condition collects the conditions of an object while it is reconciled, and merges them into its status at the
-// end, with apimachinery's meta.SetStatusCondition. What that lacks is here: a type that nobody looked at says Unknown,
-// the last word of a reconcile counts, a message is cut to its limit, and the order is fixed.
+// Package condition collects the conditions of an object during a reconcile, and merges them into its status at the end
+// with apimachinery's meta.SetStatusCondition. It adds four rules: a condition that was not set is Unknown, the last
+// call in a reconcile wins, a message is truncated to its limit, and the order is fixed.
 package condition
 
 import (
@@ -14,7 +14,7 @@ import (
 // NotObserved is the reason of a condition that nothing has set yet. v1alpha1.ReasonNotObserved explains it.
 const NotObserved = "NotObserved"
 
-// maxMessage is the limit that the API puts on the message of a condition.
+// maxMessage is the API's limit for the message of a condition.
 const maxMessage = 32768
 
 // Accumulator collects the conditions of one object for one generation.
@@ -24,22 +24,22 @@ type Accumulator struct {
 	set        map[string]metav1.Condition
 }
 
-// New returns an accumulator for an object's generation and all the condition types it has.
+// New returns an accumulator for an object's generation and all its condition types.
 func New(generation int64, types ...string) *Accumulator {
 	return &Accumulator{generation: generation, types: types, set: map[string]metav1.Condition{}}
 }
 
-// True says that a condition holds.
+// True sets a condition to True.
 func (a *Accumulator) True(conditionType, reason, message string) {
 	a.put(conditionType, metav1.ConditionTrue, reason, message)
 }
 
-// False says that a condition does not hold.
+// False sets a condition to False.
 func (a *Accumulator) False(conditionType, reason, message string) {
 	a.put(conditionType, metav1.ConditionFalse, reason, message)
 }
 
-// Unknown says that a condition could not be told.
+// Unknown sets a condition to Unknown.
 func (a *Accumulator) Unknown(conditionType, reason, message string) {
 	a.put(conditionType, metav1.ConditionUnknown, reason, message)
 }
@@ -57,8 +57,8 @@ func (a *Accumulator) put(conditionType string, status metav1.ConditionStatus, r
 	}
 }
 
-// Merge returns the conditions to store in place of the previous ones, sorted by type. A type that was not set says
-// Unknown. Conditions of other types stay as they are: they have another writer.
+// Merge returns the conditions to store, sorted by type. Conditions that were not set are Unknown. Conditions of other
+// types remain unchanged, because they have another writer.
 func (a *Accumulator) Merge(previous []metav1.Condition, now metav1.Time) []metav1.Condition {
 	merged := slices.Clone(previous)
 	for _, conditionType := range a.types {

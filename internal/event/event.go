@@ -1,5 +1,5 @@
-// Package event has events as values: a catalog entry has type, reason, action and text, and an Emitter sends it
-// once, when what it says has changed.
+// Package event has events as values: a catalog entry has type, reason, action and text, and an Emitter sends an event
+// only if its text has changed.
 package event
 
 import (
@@ -14,38 +14,38 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/text"
 )
 
-// maxNote is the limit that the API server puts on the text of an event (events.k8s.io/v1, field note).
+// maxNote is the API server's limit for the text of an event, in bytes (events.k8s.io/v1, field note).
 const maxNote = 1024
 
 // Event is an entry of a catalog.
 type Event struct {
 	// Type is corev1.EventTypeNormal or corev1.EventTypeWarning.
 	Type string
-	// Reason is one CamelCase word by which events are searched.
+	// Reason is a CamelCase word with which events are searched.
 	Reason string
-	// Action is what the controller was doing.
+	// Action is the operation of the controller.
 	Action string
-	// Text is a format of package fmt.
+	// Text is a format for package fmt.
 	Text string
 }
 
-// Normal returns an event that tells of a change that was wanted.
+// Normal returns an event for an intended change.
 func Normal(reason, action, text string) Event {
 	return Event{Type: corev1.EventTypeNormal, Reason: reason, Action: action, Text: text}
 }
 
-// Warning returns an event that asks for attention.
+// Warning returns an event that requires attention.
 func Warning(reason, action, text string) Event {
 	return Event{Type: corev1.EventTypeWarning, Reason: reason, Action: action, Text: text}
 }
 
-// Recorder sends events. The recorders of client-go's tools/events, and so those of a manager, are Recorders.
+// Recorder sends events. The recorders of client-go's tools/events, and thus of a manager, implement it.
 type Recorder interface {
 	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
 }
 
-// Emitter sends events about objects, each text once until another text has the same object and reason.
-// It remembers in memory: a new process says once more what still holds.
+// Emitter sends events for objects. It sends a text again only after another text for the same object and reason. It
+// keeps this in memory, so a new process sends the current events again.
 type Emitter struct {
 	recorder Recorder
 
@@ -58,7 +58,7 @@ func NewEmitter(recorder Recorder) *Emitter {
 	return &Emitter{recorder: recorder, said: map[types.UID]map[string]string{}}
 }
 
-// Emit sends an event about an object, unless it was the last one said about it for this reason.
+// Emit sends an event for an object, unless it is the same as the last one for this reason.
 func (e *Emitter) Emit(about client.Object, event Event, args ...any) {
 	note := text.Truncate(fmt.Sprintf(event.Text, args...), maxNote)
 	if !e.remember(about.GetUID(), event.Reason, note) {
@@ -67,7 +67,7 @@ func (e *Emitter) Emit(about client.Object, event Event, args ...any) {
 	e.recorder.Eventf(about, nil, event.Type, event.Reason, event.Action, "%s", note)
 }
 
-// remember reports whether a note is news.
+// remember reports whether a note is new, and stores it.
 func (e *Emitter) remember(uid types.UID, reason, note string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -81,7 +81,8 @@ func (e *Emitter) remember(uid types.UID, reason, note string) bool {
 	return true
 }
 
-// Clear forgets what was said about an object for some reasons: the matter is over, and when it comes back it is news.
+// Clear removes the stored texts of an object for some reasons: the problem is solved, and if it occurs again, Emit
+// sends the event again.
 func (e *Emitter) Clear(about client.Object, reasons ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,7 +91,7 @@ func (e *Emitter) Clear(about client.Object, reasons ...string) {
 	}
 }
 
-// Forget forgets all that was said about an object that is gone.
+// Forget removes all stored texts of an object that no longer exists.
 func (e *Emitter) Forget(about client.Object) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,6 +1,6 @@
-// Package footprint gives back, when a program has started, the memory that only its start needed: what was allocated
-// to fill caches, and the pages of the program's own file with code and tables that ran once. They are half of what a
-// small cluster's operator has resident.
+// Package footprint releases memory that a program needed only at its start: heap for filling caches, and pages of the
+// program's own file with code and tables that were used once. Together they are half of the resident memory of an
+// operator in a small cluster.
 package footprint
 
 import (
@@ -20,20 +20,20 @@ import (
 )
 
 const (
-	// settle is when a start is over: caches are filled, and what they found has been acted on.
+	// settle is the time after which the start is complete: caches are synced and their objects reconciled.
 	settle = 2 * time.Minute
-	// interval is for what was needed once since: a burst of volumes, a lost connection to the API server.
+	// interval is the time between later releases, for memory that was needed only once: a burst of volumes, a lost
+	// connection to the API server.
 	interval = 10 * time.Minute
 )
 
-// Reducer is a manager's runnable that gives memory back when a start is over, and now and then. It implements
-// manager.Runnable.
+// Reducer releases memory after the start, and then at an interval. It implements manager.Runnable.
 type Reducer struct{}
 
-// NeedLeaderElection is false: also who waits has started.
+// NeedLeaderElection returns false: a process that waits to become the leader has started, too.
 func (Reducer) NeedLeaderElection() bool { return false }
 
-// Start gives memory back until ctx ends. That this is not possible is no failure.
+// Start releases memory until ctx ends. If that is not possible, it logs the error and ends without one.
 func (Reducer) Start(ctx context.Context) error {
 	for wait := settle; ; wait = interval {
 		select {
@@ -48,8 +48,7 @@ func (Reducer) Start(ctx context.Context) error {
 	}
 }
 
-// Reduce gives back what can be given back now. Pages that are used again are read again from the page cache, or the
-// file.
+// Reduce releases memory once. Pages that are used again are read from the page cache or the file.
 func Reduce() error {
 	debug.FreeOSMemory()
 	if err := unchanged("/proc/self/exe"); err != nil {
@@ -77,8 +76,8 @@ func Reduce() error {
 	return errors.Join(errs...)
 }
 
-// unchanged refuses a program that the loader writes into before it makes it read-only (relocations): those pages are
-// not in the file.
+// unchanged returns an error for a program with relocations: the loader writes to its read-only pages, so they differ
+// from the file.
 func unchanged(path string) error {
 	file, err := elf.Open(path)
 	if err != nil {
@@ -98,8 +97,7 @@ func unchanged(path string) error {
 
 type mapping struct{ from, to uintptr }
 
-// readOnly returns the mappings of a file that nobody can write to (proc_pid_maps(5)). What can be written to differs
-// from the file.
+// readOnly returns the read-only mappings of a file (proc_pid_maps(5)). Writable pages differ from the file.
 func readOnly(maps io.Reader, path string) ([]mapping, error) {
 	var found []mapping
 	lines := bufio.NewScanner(maps)

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A program, built as the operator is, has less of its file resident afterwards, and works.
+// A program that is built like the operator has less resident memory afterwards, and still works.
 func TestAProgramGivesItsPagesBackAndGoesOn(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "program")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", program, "./testdata/program")
@@ -51,7 +51,7 @@ func TestOnlyWhatNobodyWritesToIsGivenBack(t *testing.T) {
 	}
 }
 
-// What is not known to be as in its file is left alone.
+// A program whose pages may differ from its file is not changed.
 func TestARelocatedProgramIsLeftAlone(t *testing.T) {
 	if err := unchanged("/bin/sh"); err == nil {
 		t.Error("a position-independent program is said to be as in its file")

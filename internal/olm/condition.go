@@ -1,4 +1,4 @@
-// Package olm tells the Operator Lifecycle Manager whether it may upgrade the operator now.
+// Package olm sets whether the Operator Lifecycle Manager may upgrade the operator.
 package olm
 
 import (
@@ -24,7 +24,7 @@ const conditionVariable = "OPERATOR_CONDITION_NAME"
 // operator.
 const conditionUpgradeable = "Upgradeable"
 
-// The reasons of Upgradeable.
+// Reasons of Upgradeable.
 const (
 	// reasonReady sets Upgradeable to True: nothing speaks against an upgrade.
 	reasonReady = "AsExpected"
@@ -34,10 +34,10 @@ const (
 	reasonInProgress = "StorageIsBeingChanged"
 )
 
-// maxMessage is the limit of a condition's message.
+// maxMessage is the maximum length of a condition's message, in bytes.
 const maxMessage = 1024
 
-// Gate keeps the condition Upgradeable.
+// Gate sets the condition Upgradeable.
 type Gate struct {
 	upgradeable conditions.Condition
 	written     string
@@ -89,10 +89,10 @@ func (g *Gate) SetUpgradeable(ctx context.Context, obstacles []string) error {
 	return nil
 }
 
-// isAbsent reports whether there is no OperatorCondition: some versions of OLM have none.
+// isAbsent reports whether there is no OperatorCondition: some versions of OLM do not have the kind.
 func isAbsent(err error) bool { return apierrors.IsNotFound(err) || meta.IsNoMatchError(err) }
 
-// shortened names as many obstacles as a message holds, and counts the others.
+// shortened joins as many obstacles as a message can hold, and counts the others.
 func shortened(obstacles []string) string {
 	for n := len(obstacles); n > 0; n-- {
 		text := strings.Join(obstacles[:n], "; ")

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// recorder is the condition of an OperatorCondition. operator-lib finds the real one only in a Pod:
-// test/e2e/olm_test.go reads it there.
+// recorder stands in for the OperatorCondition. operator-lib finds the real one only in a Pod: test/e2e/catalog reads
+// it.
 type recorder struct {
 	conditions.Condition
 	writes []string
@@ -79,7 +79,7 @@ func TestWithoutOLM(t *testing.T) {
 	}
 }
 
-// An OLM that has no OperatorConditions names one all the same.
+// OLM may name an OperatorCondition in the environment even if it does not have the kind.
 func TestWithoutTheOperatorCondition(t *testing.T) {
 	kind := schema.GroupKind{Group: "operators.coreos.com", Kind: "OperatorCondition"}
 	for _, absent := range []error{

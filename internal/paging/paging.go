@@ -1,4 +1,4 @@
-// Package paging reads long lists from the API server page by page.
+// Package paging reads long lists from the API server in pages.
 package paging
 
 import (
@@ -8,17 +8,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// size is how many objects are read at a time.
+// size is the number of objects on a page.
 const size = 500
 
-// Each reads all objects of a kind, which an empty list names, and calls each for every page.
+// Each reads all objects of the kind of an empty list, and calls each for every page.
 func Each[L client.ObjectList](ctx context.Context, reader client.Reader, empty L, each func(L),
 	options ...client.ListOption) error {
 	return Until(ctx, reader, empty, func(page L) bool { each(page); return false }, options...)
 }
 
-// Until reads the objects of a kind page by page until done says that it is enough. A page is a new object: decoding
-// into the last one would leave what the next does not overwrite. The reader must not be a cache, which knows no pages.
+// Until reads the objects of the kind of an empty list in pages until done returns true. Each page is a new object,
+// because decoding into the previous one would keep fields that the next one omits. The reader must not be a cache:
+// caches do not support pages.
 func Until[L client.ObjectList](ctx context.Context, reader client.Reader, empty L, done func(L) bool,
 	options ...client.ListOption) error {
 	next := ""

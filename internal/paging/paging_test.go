@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// pages is an API server with pages of one object each. One without a name ends with an error.
+// pages simulates an API server with pages of one object each. A page without a name returns an error.
 type pages struct {
 	client.Reader
 	names []string

@@ -1,6 +1,6 @@
 // Package pki issues X.509 certificates with ECDSA keys: for the admission webhook, for metrics, and for labs and
-// tests. It needs nothing but the standard library, so that the server of the console's plugin stays small; client-go's
-// util/cert has RSA keys and authorities of ten years only.
+// tests. It uses only the standard library, so that the server of the console plugin stays small; client-go's util/cert
+// supports only RSA keys and authorities with a lifetime of ten years.
 package pki
 
 import (
@@ -21,36 +21,36 @@ import (
 // clockSkew is how much the clock of a peer may be behind.
 const clockSkew = time.Hour
 
-// The types of PEM blocks.
+// Types of PEM blocks.
 const (
 	BlockCertificate = "CERTIFICATE"
 	blockKey         = "EC PRIVATE KEY"
 	blockPKCS8Key    = "PRIVATE KEY"
 )
 
-// Request says whom a certificate is for, and how long.
+// Request describes a certificate.
 type Request struct {
-	// Name is the common name; Kubernetes takes it for the user, and Groups for the user's groups.
+	// Name is the common name, which Kubernetes uses as the user. Groups are the groups of the user.
 	Name   string
 	Groups []string
 	// Hosts are DNS names and IP addresses.
 	Hosts []string
-	// Usages of the key. An authority has none.
+	// Usages are the usages of the key. An authority has none.
 	Usages []x509.ExtKeyUsage
-	// Now is when validity begins, apart from an hour before for clocks that are behind.
+	// Now is the start of the validity, less an hour for clocks that are behind.
 	Now      time.Time
 	Validity time.Duration
 }
 
-// Pair is a certificate with its key, both PEM.
+// Pair is a certificate with its key, both in PEM.
 type Pair struct {
 	Certificate, Key []byte
 }
 
-// TLS returns the pair ready to serve.
+// TLS returns the pair for a TLS server.
 func (p Pair) TLS() (tls.Certificate, error) { return tls.X509KeyPair(p.Certificate, p.Key) }
 
-// Authority signs certificates. Its key is in memory only.
+// Authority signs certificates. It keeps its key only in memory.
 type Authority struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
@@ -75,7 +75,7 @@ func NewAuthority(r Request) (*Authority, error) {
 // PEM returns the authority's certificate.
 func (a *Authority) PEM() []byte { return Encode(BlockCertificate, a.certificate.Raw) }
 
-// Key returns the authority's private key in PKCS #8, PEM, for a program that signs with it.
+// Key returns the authority's private key in PKCS #8, PEM, for another program that signs with it.
 func (a *Authority) Key() ([]byte, error) {
 	der, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {
@@ -91,7 +91,7 @@ func (a *Authority) Issue(r Request) (Pair, error) {
 	})
 }
 
-// SelfSigned returns a certificate that its own key signed.
+// SelfSigned returns a self-signed certificate with a new key.
 func SelfSigned(r Request) (Pair, error) {
 	return issue(r, func(template *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, error) {
 		return sign(template, template, key, key)

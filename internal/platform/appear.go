@@ -10,7 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// optional are the APIs that a cluster may get later, and where a Platform says that they are there.
+// optional lists the APIs that a cluster may get later, with the field of Platform for each.
 var optional = []struct {
 	name  string
 	kinds []resource
@@ -23,14 +23,14 @@ var optional = []struct {
 		func(p *Platform) *bool { return &p.ServiceMonitors }},
 }
 
-// AppearedError ends a process that was started without an optional API, so that it starts again with it.
+// AppearedError ends a process when an optional API was installed after its start, so that it restarts with the API.
 type AppearedError struct{ API string }
 
 func (e *AppearedError) Error() string {
 	return fmt.Sprintf("the %s has been installed: restarting to use it", e.API)
 }
 
-// appearInterval is how long a newly installed API waits to be noticed.
+// appearInterval is the interval at which optional APIs are looked up.
 const appearInterval = time.Minute
 
 type apiWatch struct {
@@ -39,18 +39,16 @@ type apiWatch struct {
 	interval time.Duration
 }
 
-// RestartWhenAPIsAppear returns a runnable for a process that did not find all optional APIs. It looks for the others
-// once a minute and returns an *AppearedError when one is there: informers and watches of a kind are made at start
-// only.
+// RestartWhenAPIsAppear returns a runnable that looks for missing optional APIs once a minute. It returns an
+// *AppearedError when one is served: informers and watches of a kind are created only at start.
 func RestartWhenAPIsAppear(apis discovery.DiscoveryInterface, found Platform) manager.Runnable {
 	return &apiWatch{apis: apis, found: found, interval: appearInterval}
 }
 
-// NeedLeaderElection is false: a process that waits to be the leader must know the API too.
+// NeedLeaderElection returns false: a process that waits to become the leader also needs the API.
 func (w *apiWatch) NeedLeaderElection() bool { return false }
 
-// Start looks until an API is there that was not, or the context ends. A failed look says nothing: it is logged and
-// repeated.
+// Start runs until a missing API is served or the context ends. It logs discovery errors and retries.
 func (w *apiWatch) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("apis")
 	for _, o := range optional {

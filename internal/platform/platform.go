@@ -1,4 +1,4 @@
-// Package platform tells what the cluster is and which optional APIs it has.
+// Package platform detects the kind of cluster and its optional APIs.
 package platform
 
 import (
@@ -15,33 +15,33 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Kind is what the cluster is.
+// Kind is a kind of cluster.
 type Kind string
 
-// The kinds of cluster.
+// Kinds of clusters.
 const (
 	OpenShift  Kind = "OpenShift"
 	MicroShift Kind = "MicroShift"
 	Kubernetes Kind = "Kubernetes"
 )
 
-// Platform is what was found.
+// Platform describes a cluster.
 type Platform struct {
-	// Kind of cluster.
+	// Kind is the kind of cluster.
 	Kind Kind
-	// SCC: the cluster has SecurityContextConstraints, and a privileged pod needs one.
+	// SCC reports whether the cluster has SecurityContextConstraints, which privileged Pods then need.
 	SCC bool
-	// Snapshots: the cluster has the VolumeSnapshot API.
+	// Snapshots reports whether the cluster has the VolumeSnapshot API.
 	Snapshots bool
-	// TLSProfile: the cluster says how TLS is to be served.
+	// TLSProfile reports whether the cluster has a TLS profile for servers.
 	TLSProfile bool
-	// Console: the cluster has OpenShift's console, which takes plugins.
+	// Console reports whether the cluster has the OpenShift console with plugins.
 	Console bool
-	// ServiceMonitors: the cluster has the Prometheus Operator's API.
+	// ServiceMonitors reports whether the cluster has the Prometheus Operator's API.
 	ServiceMonitors bool
 }
 
-// resource is a kind of an API, as discovery names it.
+// resource is a kind of an API, as in discovery.
 type resource struct{ groupVersion, kind string }
 
 var (
@@ -58,7 +58,7 @@ var (
 // +kubebuilder:rbac:groups=config.openshift.io,resources=infrastructures,resourceNames=cluster,verbs=get
 // +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=microshift-version,namespace=kube-public,verbs=get
 
-// Detect finds out what the cluster is. reader must not be a cache: the cluster may lack what a cache would watch.
+// Detect inspects the cluster. reader must not be a cache: the cluster may lack a kind that a cache would watch.
 func Detect(ctx context.Context, apis discovery.DiscoveryInterface, reader client.Reader) (Platform, error) {
 	found := Platform{}
 	var err error
@@ -79,7 +79,7 @@ func Detect(ctx context.Context, apis discovery.DiscoveryInterface, reader clien
 	return found, nil
 }
 
-// Absent returns the groups of the optional APIs that the cluster has not.
+// Absent returns the groups of the optional APIs that the cluster lacks.
 func (p Platform) Absent() []string {
 	var groups []string
 	for group, has := range map[string]bool{
@@ -94,10 +94,10 @@ func (p Platform) Absent() []string {
 	return groups
 }
 
-// HasTLSProfile reports whether the cluster says how TLS is to be served.
+// HasTLSProfile reports whether the cluster has a TLS profile for servers.
 func HasTLSProfile(apis discovery.DiscoveryInterface) (bool, error) { return has(apis, apiServers) }
 
-// has reports whether the API server serves a kind. Only "not found" means that it does not.
+// has reports whether the API server serves a kind. Errors other than NotFound are returned.
 func has(apis discovery.DiscoveryInterface, wanted resource) (bool, error) {
 	list, err := apis.ServerResourcesForGroupVersion(wanted.groupVersion)
 	if apierrors.IsNotFound(err) {
@@ -118,7 +118,7 @@ func hasAll(apis discovery.DiscoveryInterface, wanted []resource) (bool, error) 
 	return true, nil
 }
 
-// kind tells OpenShift by its Infrastructure object, and MicroShift by its version ConfigMap.
+// kind identifies OpenShift by its Infrastructure object, and MicroShift by its version ConfigMap.
 func kind(ctx context.Context, apis discovery.DiscoveryInterface, reader client.Reader) (Kind, error) {
 	served, err := has(apis, infrastructures)
 	if err != nil {
@@ -146,7 +146,7 @@ func kind(ctx context.Context, apis discovery.DiscoveryInterface, reader client.
 	return Kubernetes, nil
 }
 
-// exists reports whether there is an object.
+// exists reports whether an object exists.
 func exists(ctx context.Context, reader client.Reader, kind string, key client.ObjectKey,
 	object client.Object) (bool, error) {
 	err := reader.Get(ctx, key, object)

@@ -22,10 +22,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// apis serves group versions, each with kinds that are asked for, or fails.
+// apis serves group versions with the kinds that Detect looks up, or fails.
 type apis struct {
 	discovery.DiscoveryInterface
-	served map[string]string // kinds separated by spaces
+	served map[string]string // kinds, separated by spaces
 	err    error
 }
 
@@ -135,7 +135,7 @@ func TestAPIsThatAppearEndTheProcessAndAFailedLookDoesNot(t *testing.T) {
 	}
 }
 
-// Rights on what the cluster has not are not missed.
+// Permissions for APIs that the cluster lacks are not missing.
 func TestAbsentGroupsAreThoseOfOptionalAPIs(t *testing.T) {
 	for name, tt := range map[string]struct {
 		found Platform

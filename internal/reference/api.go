@@ -13,21 +13,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// crds are the files of the kinds, in the order of the page.
+// crds are the CRD files, in the order of the page.
 var crds = []string{"lvm.topolvm.io_lvmclusters.yaml", "lvm.topolvm.io_lvmvolumegroups.yaml",
 	"lvm.topolvm.io_lvmvolumegroupnodestatuses.yaml"}
 
-// kubernetesTypes are fields whose type is Kubernetes' own, by their name. Its documentation has them.
+// kubernetesTypes maps names of fields to their Kubernetes types, which Kubernetes documents.
 var kubernetesTypes = map[string]string{
 	"conditions":   "list of Condition (meta/v1)",
 	"nodeSelector": "NodeSelector (core/v1)",
 	"tolerations":  "list of Toleration (core/v1)",
 }
 
-// everyObject are the fields that every object of Kubernetes has.
+// everyObject are the fields that every Kubernetes object has.
 var everyObject = []string{"apiVersion", "kind", "metadata"}
 
-// definition is what the page has of a CustomResourceDefinition.
+// definition has the parts of a CustomResourceDefinition that the page needs.
 type definition struct {
 	Spec struct {
 		Group string
@@ -43,7 +43,7 @@ type definition struct {
 	}
 }
 
-// schema is what the page has of a schema of OpenAPI with the extensions of Kubernetes.
+// schema has the parts of an OpenAPI schema, with the Kubernetes extensions, that the page needs.
 type schema struct {
 	Type, Format, Description, Pattern string
 	Default                            json.RawMessage
@@ -71,7 +71,7 @@ Lengths are in characters. A field whose type is Kubernetes' own has the name an
 "each" is a limit of every element of a list.
 `
 
-// APIPage returns docs/reference/api.md for the CRDs in a folder.
+// APIPage returns docs/reference/api.md for the CRDs in a directory.
 func APIPage(folder string) (string, error) {
 	var b strings.Builder
 	b.WriteString(apiIntroduction)
@@ -103,7 +103,7 @@ func (d *definition) write(b *strings.Builder) {
 	top.writeObjects(b, d.Spec.Names.Kind)
 }
 
-// writeObjects writes a table for each object below the schema, with its path as heading.
+// writeObjects writes a table for each object below the schema, with its path as the heading.
 func (s *schema) writeObjects(b *strings.Builder, path string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		if kubernetesTypes[name] != "" {
@@ -121,7 +121,7 @@ func (s *schema) writeObjects(b *strings.Builder, path string) {
 	}
 }
 
-// element returns the schema of the elements of a list or map with the suffix of its path, or the schema itself.
+// element returns the schema of the elements of a list or map with the suffix for its path, or the schema itself.
 func (s *schema) element() (schema, string) {
 	switch {
 	case s.Items != nil:
@@ -175,7 +175,7 @@ func (s *schema) kind(name string) string {
 	return s.Type
 }
 
-// limits returns what the API server checks of a field, and of the elements of a list or map.
+// limits returns what the API server validates for a field, and for the elements of a list or map.
 func (s *schema) limits() string {
 	limits := s.own()
 	if element, suffix := s.element(); suffix != "" && len(element.Properties) == 0 {
@@ -214,7 +214,7 @@ func (s *schema) own() []string {
 	return limits
 }
 
-// messages returns the messages of the rules of the schema.
+// messages returns the messages of the schema's validation rules.
 func (s *schema) messages() []string {
 	var messages []string
 	for _, v := range s.Validations {
@@ -223,7 +223,7 @@ func (s *schema) messages() []string {
 	return messages
 }
 
-// span returns a range in words, or nothing for none.
+// span describes a range, or returns nil for none.
 func span(unit, least, most string) []string {
 	switch {
 	case least != "" && most != "":
@@ -250,7 +250,7 @@ func inDigits(number *int64) string {
 	return strconv.FormatInt(*number, 10)
 }
 
-// prose returns a description as Markdown on one line: what looks like a tag or like emphasis is neither.
+// prose returns a description as one line of Markdown. It escapes characters that look like tags or emphasis.
 func prose(text string) string {
 	return strings.NewReplacer("<", "&lt;", "*", `\*`).Replace(strings.Join(strings.Fields(text), " "))
 }

@@ -19,19 +19,19 @@ const (
 	byName   = "By name: "
 )
 
-// Conditions are all conditions with their reasons, and all reasons why a device is not used.
+// Conditions has all conditions with their reasons, and all reasons why a device is not used.
 type Conditions struct {
 	conditions []condition
 	codes      []code
 }
 
-// condition is a type of condition of a kind of object.
+// condition is a condition type of a kind.
 type condition struct {
 	name, object, means string
 	reasons             []reason
 }
 
-// reason is one status of a condition, and why it has it.
+// reason is a status of a condition and its cause.
 type reason struct {
 	name, status, means, whatToDo string
 }
@@ -41,7 +41,7 @@ type code struct {
 	name, means, whatToDo, byName string
 }
 
-// NewConditions returns what the comments of the code say about conditions, reasons and devices.
+// NewConditions returns the conditions, reasons and device reasons in the comments of the code.
 func NewConditions(s *Source) (*Conditions, error) {
 	c := &Conditions{}
 	declarations := s.Declarations()
@@ -63,7 +63,7 @@ func NewConditions(s *Source) (*Conditions, error) {
 	return c, nil
 }
 
-// add adds a declaration that is a reason of conditions or of devices.
+// add adds a declaration if it is a reason of a condition or device.
 func (c *Conditions) add(d Declaration) error {
 	if m := codeDoc.FindStringSubmatch(d.Doc); m != nil && m[1] == d.Name && d.Type == "Code" {
 		rest, named := split(m[2], byName)
@@ -96,7 +96,7 @@ func (c *Conditions) add(d Declaration) error {
 	return nil
 }
 
-// complete orders the reasons by status. A condition without a reason for True has its own name as that.
+// complete sorts the reasons by status. If a condition has no reason for True, its own name is that reason.
 func (c *condition) complete() error {
 	order := []string{"True", "False", "Unknown"}
 	isTrue := func(r reason) bool { return r.status == "True" }
@@ -112,7 +112,7 @@ func (c *condition) complete() error {
 	return nil
 }
 
-// Names returns the types of conditions, their reasons, and the reasons of devices.
+// Names returns the types of conditions, their reasons, and the reasons for devices.
 func (c *Conditions) Names() map[string]bool {
 	names := map[string]bool{}
 	for _, o := range c.conditions {
@@ -127,7 +127,7 @@ func (c *Conditions) Names() map[string]bool {
 	return names
 }
 
-// objects are the chapters of the page, by the words of the comments.
+// objects are the chapters of the page, by the phrases in the comments.
 var objects = []struct{ words, title, introduction string }{
 	{"an LVMCluster", "LVMCluster", "If several reasons of `VolumeGroupsReady` apply, the worst is the reason: " +
 		"`VGsFailed`, `VGsDegraded`, `VGReadinessInProgress`. The message has the first ten problems, each with " +
@@ -148,7 +148,7 @@ Written by ` + "`make references`" + ` from the comments in the code. Each condi
 	` that it is about. [Events](events.md) tell when one changes, and [alerts](alerts.md) if it lasts.
 `
 
-// claimConditions are those of Kubernetes' own code: its resizer is a library of the operator.
+// claimConditions are conditions of Kubernetes' own code: its resizer is a library of the operator.
 const claimConditions = `
 ## PersistentVolumeClaim
 

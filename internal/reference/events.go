@@ -11,7 +11,7 @@ import (
 
 var eventDoc = regexp.MustCompile(`^(\w+) is a (Normal|Warning) event on the ([^:]+): (.+)$`)
 
-// Events are all events of the product.
+// Events has all events of the product.
 type Events struct {
 	events []event
 }
@@ -20,7 +20,7 @@ type event struct {
 	name, kind, object, when, whatToDo string
 }
 
-// NewEvents returns what the comments of the code say about events.
+// NewEvents returns the events in the comments of the code.
 func NewEvents(s *Source) (*Events, error) {
 	e := &Events{}
 	types := s.recordedTypes()
@@ -41,8 +41,8 @@ func NewEvents(s *Source) (*Events, error) {
 	return e, nil
 }
 
-// recordedTypes returns the types with which constants are recorded, by folder and name: a call has the type and the
-// constant as arguments.
+// recordedTypes returns the types with which constants are recorded, by directory and name. It finds calls that have
+// both the type and the constant as arguments.
 func (s *Source) recordedTypes() map[string]string {
 	types := map[string]string{}
 	for _, f := range s.files {
@@ -56,7 +56,7 @@ func (s *Source) recordedTypes() map[string]string {
 	return types
 }
 
-// addTypes adds the type among the arguments of a call to every constant among them.
+// addTypes assigns the event type among the arguments of a call to the constants among them.
 func (f file) addTypes(types map[string]string, arguments []ast.Expr) {
 	kind := ""
 	for _, argument := range arguments {
@@ -86,7 +86,7 @@ func (e *Events) Names() map[string]bool {
 	return names
 }
 
-// eventObjects are the chapters of the page, by the words of the comments.
+// eventObjects are the chapters of the page, by the phrases in the comments.
 var eventObjects = []string{"LVMCluster", "LVMVolumeGroup", "LogicalVolume", "PersistentVolumeClaim", "Node",
 	"Deployment of the operator"}
 

@@ -11,27 +11,27 @@ import (
 )
 
 var (
-	// word is what a reason looks like; a message has spaces.
+	// word matches a reason; a message contains spaces.
 	word = regexp.MustCompile(`^[A-Z][A-Za-z0-9]*$`)
-	// reasonName is the name of a constant, variable, field or parameter that has a reason.
+	// reasonName matches the name of a constant, variable, field or parameter for a reason.
 	reasonName = regexp.MustCompile(`^([Rr]eason|Condition|Event)([A-Z]\w*)?$|Reason$`)
-	// variableReaders are functions whose first argument is the name of an environment variable.
+	// variableReaders are the functions whose first argument is the name of an environment variable.
 	variableReaders = map[string]int{"Getenv": 0, "LookupEnv": 0, "environment": 0, "numberFromEnvironment": 0}
 )
 
-// scan finds strings that must be documented.
+// scan finds strings that are not documented.
 type scan struct {
 	source *Source
-	// known are the documented values.
+	// known has the documented values.
 	known map[string]bool
-	// constants are the values of all constants by folder and name.
+	// constants has the values of all constants by directory and name.
 	constants map[string]string
-	// arguments are, by the name of a function, the position of its argument that must be documented.
+	// arguments has the position of the argument to check, by function name.
 	arguments map[string]int
 	found     []string
 }
 
-// UndocumentedReasons returns where the code uses a reason of a condition or event that is not among the known ones.
+// UndocumentedReasons returns the positions at which the code uses an undocumented reason of a condition or event.
 func (s *Source) UndocumentedReasons(known map[string]bool) []string {
 	c := s.newScan(known, map[string]int{"WithReason": 0, "Eventf": 3})
 	c.addParameters()
@@ -52,7 +52,7 @@ func (s *Source) UndocumentedReasons(known map[string]bool) []string {
 	return c.found
 }
 
-// UndocumentedVariables returns where the code reads an environment variable that is not among the known ones.
+// UndocumentedVariables returns the positions at which the code reads an undocumented environment variable.
 func (s *Source) UndocumentedVariables(known map[string]bool) []string {
 	c := s.newScan(known, variableReaders)
 	for _, f := range s.files {
@@ -72,7 +72,7 @@ func (s *Source) newScan(known map[string]bool, arguments map[string]int) *scan 
 	return c
 }
 
-// addParameters adds the position of the parameter `reason` of every function, also of interfaces.
+// addParameters adds the position of the parameter `reason` of every function, including those of interfaces.
 func (c *scan) addParameters() {
 	for _, f := range c.source.files {
 		ast.Inspect(f.syntax, func(n ast.Node) bool {
@@ -96,7 +96,7 @@ func (c *scan) addParameter(function string, signature *ast.FuncType) {
 	}
 }
 
-// fieldNamed returns the position of the field or parameter that has a reason, or -1.
+// fieldNamed returns the position of the field or parameter `reason`, or -1.
 func fieldNamed(fields *ast.FieldList) int {
 	at := 0
 	for _, field := range fields.List {
@@ -110,7 +110,7 @@ func fieldNamed(fields *ast.FieldList) int {
 	return -1
 }
 
-// call checks the argument of a call that is a reason.
+// call checks the argument of a call that has the reason.
 func (c *scan) call(f file, n ast.Node) {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
@@ -121,7 +121,7 @@ func (c *scan) call(f file, n ast.Node) {
 	}
 }
 
-// composite checks the fields of a literal struct that have a reason, and those of a list of literal structs.
+// composite checks the reason fields of a struct literal, and those in a list of struct literals.
 func (c *scan) composite(f file, n ast.Node) {
 	literal, ok := n.(*ast.CompositeLit)
 	if !ok {
@@ -139,7 +139,7 @@ func (c *scan) composite(f file, n ast.Node) {
 	c.list(f, literal)
 }
 
-// list checks the elements of a list of structs whose type is written in place.
+// list checks the elements of a list of an anonymous struct type.
 func (c *scan) list(f file, literal *ast.CompositeLit) {
 	list, ok := literal.Type.(*ast.ArrayType)
 	if !ok {
@@ -157,7 +157,7 @@ func (c *scan) list(f file, literal *ast.CompositeLit) {
 	}
 }
 
-// assignment checks what is assigned to a variable or field that has a reason.
+// assignment checks the value that is assigned to a reason variable or field.
 func (c *scan) assignment(f file, n ast.Node) {
 	assignment, ok := n.(*ast.AssignStmt)
 	if !ok || len(assignment.Lhs) != len(assignment.Rhs) {
@@ -177,7 +177,8 @@ func (c *scan) assignment(f file, n ast.Node) {
 	}
 }
 
-// check notes an expression whose value is a word that is not documented. Of a variable only its assignments tell.
+// check records an expression whose value is an undocumented word. It cannot evaluate variables; their assignments are
+// checked instead.
 func (c *scan) check(f file, e ast.Expr) {
 	value := ""
 	switch e := e.(type) {
@@ -205,7 +206,7 @@ func (c *scan) position(at token.Pos) string {
 	return p.Filename + ":" + strconv.Itoa(p.Line)
 }
 
-// imported returns the folder of an imported package of ours by its name in the file.
+// imported returns the directory of an imported package of the module by its name in the file.
 func (f file) imported(name string) string {
 	for _, i := range f.syntax.Imports {
 		folder, ours := strings.CutPrefix(strings.Trim(i.Path.Value, `"`), module)

@@ -1,5 +1,5 @@
-// Package reference writes pages of docs/reference from the code: from the comments of constants, and from the CRDs.
-// `make references` writes them, and the tests fail if one is stale.
+// Package reference generates pages of docs/reference from the code: from the comments of constants, and from the CRDs.
+// `make references` writes the pages, and the tests fail if one is stale.
 package reference
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Check returns an error if a file does not have the text of its page. With update it writes the file.
+// Check returns an error if a file differs from its page. If update is true, it writes the file.
 func Check(file, page string, update bool) error {
 	if update {
 		return os.WriteFile(file, []byte(page), 0o644)
@@ -24,7 +24,7 @@ func Check(file, page string, update bool) error {
 	return nil
 }
 
-// Table returns a table of Markdown. Cells are escaped.
+// Table returns a Markdown table. It escapes cells.
 func Table(header []string, rows [][]string) string {
 	var b strings.Builder
 	b.WriteString("| " + strings.Join(header, " | ") + " |\n")
@@ -39,12 +39,12 @@ func Table(header []string, rows [][]string) string {
 	return b.String()
 }
 
-// Cell returns text as one cell of a table: on one line, with `|` escaped.
+// Cell returns text as a table cell: as one line, with `|` escaped.
 func Cell(text string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(text), " "), "|", `\|`)
 }
 
-// Code returns text as code, or nothing for no text.
+// Code returns text as inline code, or "" for no text.
 func Code(text string) string {
 	if text == "" {
 		return ""
@@ -52,14 +52,14 @@ func Code(text string) string {
 	return "`" + text + "`"
 }
 
-// clause returns text without the period at its end, as a cell of a table has it.
+// clause returns text without the final period, for a table cell.
 func clause(text string) string {
 	return strings.TrimSuffix(strings.TrimSpace(text), ".")
 }
 
 var runbookName = regexp.MustCompile(`\bLVMS[A-Z]\w+`)
 
-// withRunbooks returns text with a link for the name of each runbook.
+// withRunbooks returns text with a link for each name of a runbook.
 func withRunbooks(text string) string {
 	return runbookName.ReplaceAllString(text, "[$0](../../monitoring/runbooks/$0.md)")
 }

@@ -110,7 +110,7 @@ func TestEveryRunbookThatIsNamedExists(t *testing.T) {
 	}
 }
 
-// TestTheScanFindsWhatIsNotDocumented keeps the scan itself honest: each line of the code is one way to set a reason.
+// TestTheScanFindsWhatIsNotDocumented tests the scan itself: each line of the code sets a reason in another way.
 func TestTheScanFindsWhatIsNotDocumented(t *testing.T) {
 	const code = `package x
 
@@ -165,7 +165,7 @@ func TestTheScanFindsVariablesThatAreNotDocumented(t *testing.T) {
 	}
 }
 
-// parsed returns the source of files by name.
+// parsed returns the source of files, by name.
 func parsed(t *testing.T, files map[string]string) *Source {
 	t.Helper()
 	folder := t.TempDir()

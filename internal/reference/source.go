@@ -11,25 +11,25 @@ import (
 	"strings"
 )
 
-// module is the path of the module, with the slash that folders follow.
+// module is the path of the module with a trailing slash.
 const module = "github.com/lvm-storage/lvm-operator/"
 
-// Folders have the code that runs in a cluster.
+// Folders are the directories with code that runs in a cluster.
 var Folders = []string{"api", "cmd", "console-plugin", "controllers", "internal", "must-gather", "vgmanager"}
 
-// Source is parsed Go code without tests.
+// Source is parsed Go code, without tests.
 type Source struct {
 	positions *token.FileSet
 	files     []file
 }
 
-// file is one Go file, and the folder that it is in.
+// file is a Go file with its directory.
 type file struct {
 	folder string
 	syntax *ast.File
 }
 
-// Parse reads the code below folders of a module's root.
+// Parse reads the code below directories of a module's root.
 func Parse(root string, folders ...string) (*Source, error) {
 	s := &Source{positions: token.NewFileSet()}
 	for _, folder := range folders {
@@ -49,7 +49,7 @@ func Parse(root string, folders ...string) (*Source, error) {
 	return s, nil
 }
 
-// skipped returns err, or what makes a walk leave the folder.
+// skipped returns err, or fs.SkipDir if it is nil.
 func skipped(err error) error {
 	if err != nil {
 		return err
@@ -70,18 +70,18 @@ func (s *Source) add(root, path string) error {
 	return nil
 }
 
-// Declaration is a constant with a string, or a variable with an event of package event.
+// Declaration is a string constant, or a variable with an event of package event.
 type Declaration struct {
 	Folder, Name, Value string
-	// Type is that of a constant, as it is written; empty for a string.
+	// Type is the type of a constant as written; empty for a string.
 	Type string
-	// Event is Normal or Warning for an event.
+	// Event is Normal or Warning for an event, and empty otherwise.
 	Event string
-	// Doc is the comment on one line.
+	// Doc is the comment as one line.
 	Doc string
 }
 
-// Declarations returns the declarations of all packages, in the order of the code.
+// Declarations returns the declarations of all packages in the order of the code.
 func (s *Source) Declarations() []Declaration {
 	var found []Declaration
 	for _, f := range s.files {
@@ -117,7 +117,7 @@ func declarationsOf(folder string, group *ast.GenDecl) []Declaration {
 	return found
 }
 
-// docOf returns the comment of a declaration on one line. One without parentheses has it before its keyword.
+// docOf returns the comment of a declaration as one line. Without parentheses, the comment is before the keyword.
 func docOf(group *ast.GenDecl, spec *ast.ValueSpec) string {
 	doc := spec.Doc
 	if doc == nil && !group.Lparen.IsValid() {
@@ -126,7 +126,7 @@ func docOf(group *ast.GenDecl, spec *ast.ValueSpec) string {
 	return strings.Join(strings.Fields(doc.Text()), " ")
 }
 
-// text returns the value of a literal string, or nothing.
+// text returns the value of a string literal, or "".
 func text(e ast.Expr) string {
 	literal, ok := e.(*ast.BasicLit)
 	if !ok || literal.Kind != token.STRING {
@@ -139,7 +139,7 @@ func text(e ast.Expr) string {
 	return value
 }
 
-// eventOf returns type and reason of a call of event.Normal or event.Warning, or nothing.
+// eventOf returns the type and reason of a call of event.Normal or event.Warning, or "".
 func eventOf(e ast.Expr) (kind, reason string) {
 	call, ok := e.(*ast.CallExpr)
 	if !ok || len(call.Args) == 0 {
@@ -152,7 +152,7 @@ func eventOf(e ast.Expr) (kind, reason string) {
 	return name, text(call.Args[0])
 }
 
-// calleeOf returns the name of what is called, without its package or receiver.
+// calleeOf returns the name of the called function, without package or receiver.
 func calleeOf(call *ast.CallExpr) string {
 	switch callee := call.Fun.(type) {
 	case *ast.Ident:
@@ -163,7 +163,7 @@ func calleeOf(call *ast.CallExpr) string {
 	return ""
 }
 
-// split returns the parts of a comment before and after a label like "What to do:".
+// split returns the parts of a comment before and after a label such as "What to do:".
 func split(doc, label string) (before, after string) {
 	before, after, _ = strings.Cut(doc, label)
 	return clause(before), clause(after)

@@ -11,11 +11,11 @@ var variableDoc = regexp.MustCompile(`^(\w+) is an environment variable of ([^:]
 // Variable is an environment variable.
 type Variable struct {
 	Name, Means string
-	// Programs are those that read it, as code.
+	// Programs are the programs that read it, as code.
 	Programs string
 }
 
-// Variables returns what the comments of the code say about environment variables, sorted by program and name.
+// Variables returns the environment variables in the comments of the code, sorted by program and name.
 func Variables(s *Source) []Variable {
 	var found []Variable
 	for _, d := range s.Declarations() {

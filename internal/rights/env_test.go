@@ -21,8 +21,8 @@ var server *env.Env
 
 func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 
-// The API server answers as the fake of the unit tests does: a ServiceAccount with the roles of the installation lacks
-// nothing, and what is taken from them is named.
+// The API server answers like the fake of the unit tests: a ServiceAccount with the roles of the installation lacks
+// nothing, and removed permissions are listed.
 func TestTheAPIServerKnowsWhatWasTaken(t *testing.T) {
 	config, err := server.AsOperator(env.Namespace)
 	if err != nil {
@@ -65,7 +65,7 @@ func TestTheAPIServerKnowsWhatWasTaken(t *testing.T) {
 	if taken != 2 {
 		t.Fatalf("%d rules were taken", taken)
 	}
-	// The API server learns of a changed role by a watch of its own.
+	// The API server receives changes of roles with a watch.
 	want := []Right{{"watch", "apps", "daemonsets", "", env.Namespace}, {"watch", "storage.k8s.io", "csinodes", "", ""}}
 	var missing []Right
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {

@@ -1,6 +1,7 @@
-// Package rights finds out whether the operator has the rights that its installation gave it. An operator without the
-// right to watch a kind starts, waits for that kind's cache for ever and does nothing; without permission to change one
-// it fails at that point only. So it is asked before the start, and while the operator runs.
+// Package rights checks whether the operator has the permissions of its installation. Without permission to watch a
+// kind, an operator starts, waits for the cache of that kind forever, and does nothing. Without permission to change a
+// kind, it fails only when it does so. The permissions are therefore checked before the start, and while the operator
+// runs.
 package rights
 
 import (
@@ -19,18 +20,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// clusterWide is a namespace in which the operator has no rights but those that it has in all.
+// clusterWide is a namespace in which the operator has only its cluster-wide permissions.
 const clusterWide = "default"
 
-// Right is one verb on one resource. Name is empty where it is about all objects, Namespace where it is about all
-// namespaces.
+// Right is one verb on one resource. An empty Name means all objects, and an empty Namespace all namespaces.
 type Right struct{ Verb, Group, Resource, Name, Namespace string }
 
-// String names the right as `kubectl auth can-i` takes it.
+// String returns the permission in the syntax of `kubectl auth can-i`.
 func (r Right) String() string {
 	text := r.Verb + " " + r.Resource
 	if r.Group != "" {
-		// A subresource comes after the group.
+		// A subresource follows the group.
 		resource, sub, isSub := strings.Cut(r.Resource, "/")
 		text = r.Verb + " " + resource + "." + r.Group
 		if isSub {
@@ -46,8 +46,8 @@ func (r Right) String() string {
 	return text + " in all namespaces"
 }
 
-// Of returns the rights that Roles and ClusterRoles give, but those on API groups that the cluster has not.
-// The Roles are those of an installation in a namespace, from, and hold in another one.
+// Of returns the permissions in Roles and ClusterRoles, without those for API groups that the cluster lacks. The Roles
+// are for the namespace from; Of returns their permissions for the given namespace.
 func Of(roles []byte, from, namespace string, absent ...string) ([]Right, error) {
 	var all []Right
 	for decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(roles), len(roles)); ; {
@@ -95,9 +95,9 @@ func sorted(all []Right) []Right {
 	return all
 }
 
-// Missing returns which of the rights the client's user has not. Everybody may ask that about himself (ClusterRole
-// system:basic-user). The list of all rights that the API server gives may be incomplete where it does not decide
-// alone: what is not in it is asked for one by one.
+// Missing returns which of the permissions the client's user lacks. Every user may query this for itself (ClusterRole
+// system:basic-user). The list of permissions that the API server returns may be incomplete if it has several
+// authorizers, so permissions that are not in the list are checked one by one.
 func Missing(ctx context.Context, c client.Writer, needed []Right) ([]Right, error) {
 	given := map[string][]authorizationv1.ResourceRule{}
 	var missing []Right
@@ -146,17 +146,17 @@ func (r Right) allowed(ctx context.Context, c client.Writer) (bool, error) {
 	return review.Status.Allowed, nil
 }
 
-// watching are the rights without which the operator does not start: it waits for its caches.
+// watching returns the permissions without which the operator cannot start, because its caches would not sync.
 func watching(all []Right) []Right {
 	return slices.DeleteFunc(slices.Clone(all), func(r Right) bool { return r.Verb != "list" && r.Verb != "watch" })
 }
 
-// shown is how many rights an Error names; it counts the others.
+// shown is the number of permissions that an Error lists. It counts the others.
 const shown = 5
 
-// Error is that rights are missing. It says which, and what to do.
+// Error lists missing permissions and says what to do.
 type Error struct {
-	// Account is the ServiceAccount of the operator, with its namespace.
+	// Account is the namespace and name of the operator's ServiceAccount.
 	Account string
 	Missing []Right
 }

@@ -67,7 +67,7 @@ func TestRightsAreThoseOfTheRoles(t *testing.T) {
 	}
 }
 
-// The file in the program is the generated one: it has the rights without which the operator cannot do its work.
+// The embedded file is the generated one: it has the permissions that the operator needs.
 func TestTheRightsOfTheProgramAreWhole(t *testing.T) {
 	all, err := Of(rbac.Operator, rbac.Namespace, "ns")
 	if err != nil {
@@ -92,7 +92,8 @@ func needed(t *testing.T, absent ...string) []Right {
 	return all
 }
 
-// apiServer answers reviews. It lists what is given but not what is hidden, as one whose authorizers cannot all list.
+// apiServer answers reviews. Its list omits hidden permissions, like a server with authorizers that cannot list all of
+// them.
 type apiServer struct {
 	client.Writer
 	given, hidden []Right
@@ -137,8 +138,8 @@ func TestMissingRightsAreNamed(t *testing.T) {
 	all := needed(t)
 	for name, tt := range map[string]struct {
 		server apiServer
-		start  string // what keeps the operator from starting
-		says   string // what it says when it runs
+		start  string // what prevents the start
+		says   string // the error while it runs
 	}{
 		"none":                      {apiServer{given: all}, "", ""},
 		"one that cannot be listed": {apiServer{given: all, hidden: all[:1]}, "", ""},
@@ -169,7 +170,7 @@ func says(t *testing.T, err error, want string) {
 	}
 }
 
-// What all have been listed for is not asked for one by one: at rest it is one request a namespace.
+// Listed permissions are not checked one by one: normally there is one request for each namespace.
 func TestListedRightsAreNotAskedForAgain(t *testing.T) {
 	server := &apiServer{given: needed(t)}
 	if missing, err := Missing(t.Context(), server, needed(t)); len(missing) > 0 || err != nil || server.single != 0 {
@@ -177,7 +178,7 @@ func TestListedRightsAreNotAskedForAgain(t *testing.T) {
 	}
 }
 
-// Who waits is woken when a right goes and when it comes back, and not in between.
+// Changed receives an event when a permission is removed and when it is granted again, and none in between.
 func TestAChangeIsToldOnce(t *testing.T) {
 	all := needed(t)
 	server := &apiServer{given: all}

@@ -12,10 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// interval is how often a Watch asks: two or three requests that the API server answers from memory.
+// interval is the time between two checks. Each needs two or three requests, which the API server answers from memory.
 const interval = time.Minute
 
-// Watch asks again and again which rights are missing.
+// Watch periodically checks which permissions are missing.
 type Watch struct {
 	client  client.Writer
 	account string
@@ -24,23 +24,23 @@ type Watch struct {
 	changed chan event.GenericEvent
 }
 
-// NewWatch returns a Watch over the rights of the client's user, a ServiceAccount.
+// NewWatch returns a Watch for the permissions of the client's user, a ServiceAccount.
 func NewWatch(c client.Writer, account string, needed []Right) *Watch {
 	return &Watch{client: c, account: account, needed: needed, changed: make(chan event.GenericEvent, 1)}
 }
 
-// CanStart asks once, and returns an *Error if the operator may not watch what it has to. Other rights that are missing
-// come from Err, when it runs.
+// CanStart checks once, and returns an *Error if the operator lacks permission to watch a kind. Err returns other
+// missing permissions later.
 func (w *Watch) CanStart(ctx context.Context) error {
 	if err := w.ask(ctx); err != nil {
-		// Not to know is no reason not to start.
+		// A failed check does not prevent the start.
 		log.FromContext(ctx).Error(err, "It is not known whether the operator has its rights")
 		return nil
 	}
 	return w.asError(watching(*w.missing.Load()))
 }
 
-// Start asks until ctx ends.
+// Start checks until ctx ends.
 func (w *Watch) Start(ctx context.Context) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -56,7 +56,7 @@ func (w *Watch) Start(ctx context.Context) error {
 	}
 }
 
-// Err returns an *Error with the rights that were missing when it was asked last, or nil.
+// Err returns an *Error with the permissions that the last check found missing, or nil.
 func (w *Watch) Err() error {
 	if w == nil {
 		return nil
@@ -68,7 +68,7 @@ func (w *Watch) Err() error {
 	return w.asError(*missing)
 }
 
-// Changed has an event after each change of what Err returns.
+// Changed returns a channel with an event after each change of Err.
 func (w *Watch) Changed() <-chan event.GenericEvent { return w.changed }
 
 func (w *Watch) asError(missing []Right) error {
@@ -94,7 +94,7 @@ func (w *Watch) ask(ctx context.Context) error {
 	}
 	select {
 	case w.changed <- event.GenericEvent{Object: &rbacv1.ClusterRole{}}:
-	default: // One is there already.
+	default: // An event is already pending.
 	}
 	return nil
 }

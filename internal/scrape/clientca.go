@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// The API server publishes whose client certificates it takes, for servers that extend it (kube-apiserver,
-// pkg/controlplane/controller/clusterauthenticationtrust).
+// The API server publishes the authorities of the client certificates that it accepts, for extension API servers
+// (kube-apiserver, pkg/controlplane/controller/clusterauthenticationtrust).
 const (
 	trustNamespace = "kube-system"
 	trustName      = "extension-apiserver-authentication"
@@ -24,17 +24,17 @@ const (
 )
 
 const (
-	// trustAge is how long the published authorities count. One that is taken away counts no longer than this.
+	// trustAge is how long the published authorities are cached. A removed authority is trusted no longer than this.
 	trustAge = time.Hour
-	// trustGap is the least time between two reads.
+	// trustGap is the minimum time between two reads.
 	trustGap = time.Minute
-	// trustLimit is for one read.
+	// trustLimit is the timeout of one read.
 	trustLimit = 5 * time.Second
 )
 
-// clientCA are the authorities whose client certificates the API server takes. They are read when a client shows a
-// certificate, and again when one does not fit or an hour is over: a thousand agents that nobody asks do not watch one
-// object.
+// clientCA has the authorities of the client certificates that the API server accepts. It reads them when a client
+// sends a certificate, and again if the verification of one fails or after an hour. It does not watch, because a
+// thousand agents that nobody scrapes would watch one object.
 type clientCA struct {
 	reader client.Reader
 	now    func() time.Time
@@ -42,7 +42,7 @@ type clientCA struct {
 	mu     sync.Mutex
 	bundle []byte
 	pool   *x509.CertPool
-	// readAt is when they were last read, triedAt when that was last tried.
+	// readAt is the time of the last successful read, triedAt that of the last attempt.
 	readAt, triedAt time.Time
 }
 
@@ -51,7 +51,8 @@ var _ dynamiccertificates.CAContentProvider = &clientCA{}
 // Name implements dynamiccertificates.CAContentProvider.
 func (c *clientCA) Name() string { return trustNamespace + "/" + trustName }
 
-// AddListener implements dynamiccertificates.CAContentProvider. Who asks gets what is there: nobody needs to be told.
+// AddListener implements dynamiccertificates.CAContentProvider. It does nothing: callers always read the current
+// content.
 func (c *clientCA) AddListener(dynamiccertificates.Listener) {}
 
 // CurrentCABundleContent implements dynamiccertificates.CAContentProvider.
@@ -61,8 +62,8 @@ func (c *clientCA) CurrentCABundleContent() []byte {
 	return c.bundle
 }
 
-// VerifyOptions implements dynamiccertificates.CAContentProvider. It is false while no authority is known: then a
-// certificate is worth nothing, and the client may have a token.
+// VerifyOptions implements dynamiccertificates.CAContentProvider. It returns false if no authority is known:
+// certificates are then ignored, and the client may have a token.
 func (c *clientCA) VerifyOptions() (x509.VerifyOptions, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +73,8 @@ func (c *clientCA) VerifyOptions() (x509.VerifyOptions, bool) {
 	return x509.VerifyOptions{Roots: c.pool, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}, c.pool != nil
 }
 
-// renew reads the authorities again, unless that was tried less than a minute ago, and tells whether there are others
-// now.
+// renew reads the authorities again, unless the last attempt was less than trustGap ago, and reports whether they have
+// changed.
 func (c *clientCA) renew() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,7 +83,7 @@ func (c *clientCA) renew() bool {
 	return !bytes.Equal(before, c.bundle)
 }
 
-// read keeps what is known where it fails, for as long as trustAge.
+// read updates the authorities. If that fails, it keeps the known ones for up to trustAge.
 func (c *clientCA) read() {
 	now := c.now()
 	if now.Sub(c.triedAt) < trustGap {

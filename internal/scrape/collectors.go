@@ -20,14 +20,14 @@ var (
 		"component", "certificate")
 )
 
-// Families are all metrics of a Process.
+// Families lists all metrics of a Process.
 var Families = []metric.Family{buildFamily, expiryFamily}
 
-// Process tells which build runs, and until when its certificates are good. It implements prometheus.Collector.
+// Process exports the version of the build and the expiry of its certificates. It implements prometheus.Collector.
 type Process struct {
 	// Component is lvms-operator or vg-manager.
 	Component string
-	// Certificates return what is shown at the moment, by the name of the server.
+	// Certificates return the current certificates, by the name of the server.
 	Certificates map[string]func() (*tls.Certificate, error)
 }
 

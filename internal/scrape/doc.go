@@ -1,2 +1,2 @@
-// Package scrape is how metrics are served, and to whom.
+// Package scrape serves metrics, and decides which clients may read them.
 package scrape

@@ -20,31 +20,30 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 )
 
-// PlatformPrometheus is the user as whom OpenShift's own Prometheus shows a client certificate. He may read metrics
-// without the API server being asked, as in all components of the platform: they are needed most when it does not
-// answer.
+// PlatformPrometheus is the user in the client certificate of OpenShift's own Prometheus. It may read metrics without a
+// request to the API server, as in all components of the platform: metrics are most important when the API server does
+// not answer.
 const PlatformPrometheus = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
 
 const (
 	path = "/metrics"
-	// How long an answer of the API server counts.
+	// How long an answer of the API server is cached.
 	tokenTTL = time.Minute
 	allowTTL = 5 * time.Minute
 	denyTTL  = 30 * time.Second
-	// reviewLimit is for one question about a token.
+	// reviewLimit is the timeout of one TokenReview.
 	reviewLimit = 10 * time.Second
 )
 
-// reviewRetry bounds the attempts at one question: about four seconds.
+// reviewRetry limits the attempts for one review to about four seconds.
 var reviewRetry = wait.Backoff{Duration: 500 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}
 
-// AskForCertificate makes a server ask clients for a certificate. They need not have one, and none is believed before
-// Filter has checked it.
+// AskForCertificate makes a server request client certificates. They are optional, and Filter verifies them.
 func AskForCertificate(server *tls.Config) { server.ClientAuth = tls.RequestClientCert }
 
-// Filter lets those read metrics whom the API server lets: by a client certificate of an authority that the API server
-// takes, or by a token (TokenReview); then by permission to get the path (SubjectAccessReview), which
-// PlatformPrometheus has. The reader reads from the API server.
+// Filter restricts access to metrics. A client authenticates with a certificate of an authority that the API server
+// accepts, or with a token (TokenReview). It then needs permission to get the path (SubjectAccessReview), which
+// PlatformPrometheus always has. The reader must read from the API server.
 func Filter(reader client.Reader) func(*rest.Config, *http.Client) (metricsserver.Filter, error) {
 	return func(config *rest.Config, web *http.Client) (metricsserver.Filter, error) {
 		who, err := newAuthenticator(config, web, &clientCA{reader: reader, now: time.Now})
@@ -61,7 +60,8 @@ func Filter(reader client.Reader) func(*rest.Config, *http.Client) (metricsserve
 	}
 }
 
-// renewing is an authenticator that reads the authorities of client certificates again when a certificate does not fit.
+// renewing is an authenticator that reads the authorities of client certificates again if the verification of a
+// certificate fails.
 type renewing struct {
 	authenticator.Request
 	ca *clientCA
@@ -105,7 +105,7 @@ func newAuthorizer(config *rest.Config, web *http.Client) (authorizer.Authorizer
 	return delegating.New()
 }
 
-// guard asks who a client is and whether he may, in this order.
+// guard authenticates and then authorizes a client.
 type guard struct {
 	log     logr.Logger
 	who     authenticator.Request

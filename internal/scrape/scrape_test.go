@@ -53,7 +53,7 @@ func (a authority) issue(t *testing.T, user string, usage x509.ExtKeyUsage, unti
 	return certificate
 }
 
-// published is the ConfigMap of the API server, or an error.
+// published returns the ConfigMap of the API server, or an error.
 type published struct {
 	client.Reader
 	bundle string
@@ -70,8 +70,8 @@ func (p *published) Get(_ context.Context, key client.ObjectKey, object client.O
 	return p.err
 }
 
-// reviewer answers TokenReviews and SubjectAccessReviews: the token and the name of the user are the same; "reader"
-// may.
+// reviewer answers TokenReviews and SubjectAccessReviews: the token is the name of the user, and only "reader" has
+// permission.
 func reviewer(t *testing.T, asked *atomic.Int32) *rest.Config {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -99,7 +99,7 @@ func reviewer(t *testing.T, asked *atomic.Int32) *rest.Config {
 	return &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 }
 
-// served is a server of metrics, as the programs have it.
+// served is a metrics server, as the programs have it.
 type served struct {
 	*testing.T
 	address string
@@ -128,7 +128,7 @@ func serve(t *testing.T, trust *published) *served {
 	return s
 }
 
-// get returns the code of the answer to somebody with a certificate, a token, or neither.
+// get returns the status code for a client with a certificate, a token, or neither.
 func (s *served) get(method, path, token string, certificates ...tls.Certificate) int {
 	s.Helper()
 	request, err := http.NewRequestWithContext(s.Context(), method, s.address+path, nil)
@@ -216,7 +216,7 @@ func TestAuthoritiesAreReadWhenNeeded(t *testing.T) {
 	if n := trust.reads.Load(); n != 1 {
 		t.Errorf("%d reads, want one", n)
 	}
-	// The authority is another one. What does not fit is a reason to read again, once a minute at most.
+	// The authority has changed. A certificate that fails verification triggers another read, at most once a minute.
 	trust.bundle = after.pem()
 	if got := s.get("GET", "/metrics", "",
 		after.issue(t, PlatformPrometheus, x509.ExtKeyUsageClientAuth, soon)); got != 401 {
@@ -239,7 +239,7 @@ func TestAuthoritiesThatCannotBeRead(t *testing.T) {
 	if _, known := ca.VerifyOptions(); !known {
 		t.Error("not read again after a minute")
 	}
-	// A read that fails does not forget; for an hour.
+	// After a failed read the known authorities remain for an hour.
 	trust.err = errors.New("the API server does not answer")
 	for _, step := range []struct {
 		after time.Duration

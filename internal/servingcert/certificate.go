@@ -1,5 +1,5 @@
-// Package servingcert has the certificate that a server shows: one that a Secret brings into a folder and renews there,
-// or, where a server is allowed to do without, one that it signs itself.
+// Package servingcert provides the certificate of a server: one from a directory, into which a Secret is mounted and in
+// which it is renewed, or a self-signed one if the server allows that.
 package servingcert
 
 import (
@@ -19,27 +19,27 @@ import (
 const (
 	certificateFile = "tls.crt"
 	keyFile         = "tls.key"
-	// validity is that of a certificate of our own. It is replaced when a third of it is left.
+	// validity is the lifetime of a self-signed certificate. It is replaced when a third of it remains.
 	validity = 90 * 24 * time.Hour
 )
 
-// Certificate is what a server shows: the one in a folder, which OpenShift's service CA fills through a Secret and
-// renews there; and from Current one that it signs itself as long as that was never there.
+// Certificate is the certificate of a server. It comes from a directory, to which OpenShift's service CA delivers and
+// renews it with a Secret. Current returns a self-signed certificate as long as the directory has never had one.
 type Certificate struct {
 	folder string
 	report func(error)
 	now    func() time.Time
 
 	mu sync.Mutex
-	// loaded is from the folder, written at changed; own is ours.
+	// loaded is from the directory, with the modification time changed; own is self-signed.
 	loaded, own *tls.Certificate
 	changed     time.Time
-	// reported is the error that was reported last.
+	// reported is the last reported error.
 	reported string
 }
 
-// New returns a Certificate. An empty folder name is for none. report is told, each time again, why what is in the
-// folder now cannot be shown while an earlier one holds; nil for nobody.
+// New returns a Certificate. An empty folder means that there is no directory. report receives each new error that
+// prevents the use of the files while an earlier certificate is still served; it may be nil.
 func New(folder string, report func(error)) *Certificate {
 	if report == nil {
 		report = func(error) {}
@@ -47,13 +47,13 @@ func New(folder string, report func(error)) *Certificate {
 	return &Certificate{folder: folder, report: report, now: time.Now}
 }
 
-// Configure makes a server show what Current returns.
+// Configure makes a server use Current.
 func (c *Certificate) Configure(server *tls.Config) {
 	server.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current() }
 }
 
-// Current returns the certificate that holds now. It fails where the folder has one that was never readable: what is
-// signed here instead is not what clients expect then.
+// Current returns the current certificate. It returns an error if the directory has a certificate that could never be
+// read: clients would not trust a self-signed one in its place.
 func (c *Certificate) Current() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +76,7 @@ func (c *Certificate) Current() (*tls.Certificate, error) {
 	return c.own, nil
 }
 
-// FromFolder returns the one in the folder, or why there never was one.
+// FromFolder returns the certificate of the directory, or the error if none was ever loaded.
 func (c *Certificate) FromFolder() (*tls.Certificate, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,8 +86,8 @@ func (c *Certificate) FromFolder() (*tls.Certificate, error) {
 	return c.loaded, nil
 }
 
-// load reads the files where they have changed. While the new ones do not fit each other, being written, or are gone,
-// the last ones hold.
+// load reads the files if they have changed. If the new files do not match, because they are being written, or no
+// longer exist, the previous certificate remains in use.
 func (c *Certificate) load() error {
 	err := c.read()
 	if err == nil {
@@ -123,7 +123,7 @@ func (c *Certificate) read() error {
 	return nil
 }
 
-// modified is the last change of the files.
+// modified returns the latest modification time of the files.
 func modified(names ...string) (time.Time, error) {
 	var last time.Time
 	for _, name := range names {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// write makes a certificate for a name in a folder.
+// write creates a certificate for a name in a directory.
 func write(t *testing.T, folder, name string, at time.Time) {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey(name, []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
@@ -60,7 +60,7 @@ func TestCertificateOfTheFolder(t *testing.T) {
 	if len(told) != 0 {
 		t.Errorf("told %q", told)
 	}
-	// Half written: the key alone is another.
+	// The update is incomplete: only the key has changed.
 	if err := os.WriteFile(filepath.Join(folder, keyFile), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -72,8 +72,8 @@ func TestCertificateOfTheFolder(t *testing.T) {
 	if len(told) != 1 {
 		t.Errorf("told %q", told)
 	}
-	// A new process that finds them so has nothing to fall back to, and says so: what it would sign itself is not what
-	// clients expect.
+	// A new process with these files has no earlier certificate and returns an error: clients would not trust a
+	// self-signed one.
 	if _, err := New(folder, nil).Current(); err == nil {
 		t.Error("no error")
 	}

@@ -1,5 +1,5 @@
-// Package taint tells which taint of a node keeps volume groups away: for the operator, which reports it, and for the
-// node agent, which keeps to it.
+// Package taint decides which taints of a node prevent volume groups: for the operator, which reports it, and for the
+// node agent, which complies with it.
 package taint
 
 import (
@@ -11,8 +11,8 @@ import (
 	helpers "k8s.io/component-helpers/scheduling/corev1"
 )
 
-// conditions are the taints that Kubernetes sets for the condition of a node. They come and go: a node that has one
-// gets its volume groups all the same. Among them are cordon, not ready and unreachable.
+// conditions are the taints that Kubernetes sets for node conditions, including cordon, not ready and unreachable. They
+// come and go, so they do not prevent volume groups.
 var conditions = []string{
 	corev1.TaintNodeNotReady,
 	corev1.TaintNodeUnreachable,
@@ -23,8 +23,8 @@ var conditions = []string{
 	corev1.TaintNodeNetworkUnavailable,
 }
 
-// Untolerated returns the first taint of a node that keeps new volume groups away, or nil. Taints with the effect
-// PreferNoSchedule do not.
+// Untolerated returns the first taint of a node that prevents new volume groups, or nil. Taints with the effect
+// PreferNoSchedule do not prevent them.
 func Untolerated(node *corev1.Node, tolerations []corev1.Toleration) *corev1.Taint {
 	const comparisonOperators = false
 	counts := func(taint *corev1.Taint) bool {

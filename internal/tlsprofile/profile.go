@@ -1,5 +1,5 @@
-// Package tlsprofile serves TLS as the cluster asks for it: by the profile that OpenShift's administrator sets for all
-// servers, followed while the process runs.
+// Package tlsprofile configures TLS servers with the cluster's profile, which an OpenShift administrator sets for all
+// servers, and follows its changes while the process runs.
 package tlsprofile
 
 import (
@@ -11,7 +11,7 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// settings are what a profile comes to in Go. The cipher suites of TLS 1.3 cannot be chosen there (crypto/tls,
+// settings are the Go settings for a profile. Go does not allow choosing the cipher suites of TLS 1.3 (crypto/tls,
 // Config.CipherSuites).
 type settings struct {
 	minVersion   uint16
@@ -19,17 +19,19 @@ type settings struct {
 	spec         configv1.TLSProfileSpec
 }
 
-// Follower configures servers by the profile that it was told last.
+// Follower configures servers with the last profile that it received.
 type Follower struct{ current atomic.Pointer[settings] }
 
-// New returns a Follower. As long as it was told nothing, TLS 1.2 is the least, and Go chooses the cipher suites.
+// New returns a Follower. Before it receives a profile, the minimum version is TLS 1.2, and Go chooses the cipher
+// suites.
 func New() *Follower {
 	f := &Follower{}
 	f.current.Store(&settings{minVersion: tls.VersionTLS12})
 	return f
 }
 
-// Configure makes a server's configuration follow. A connection is served by what holds when it begins.
+// Configure makes a server's configuration follow the profile. A connection uses the profile that is current when it
+// starts.
 func (f *Follower) Configure(server *tls.Config) {
 	server.MinVersion = tls.VersionTLS12
 	server.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -42,11 +44,12 @@ func (f *Follower) Configure(server *tls.Config) {
 	}
 }
 
-// Spec returns what is served now: what stood for the last profile that could be. It is empty as long as the Follower
-// was told nothing.
+// Spec returns the served profile, which is the last one that was valid. It is empty before the Follower receives a
+// profile.
 func (f *Follower) Spec() configv1.TLSProfileSpec { return f.current.Load().spec }
 
-// Set follows a profile; nil is OpenShift's default. One that cannot be served is refused, and the last one holds.
+// Set sets a profile; nil is OpenShift's default. If the profile cannot be served, Set returns an error, and the
+// previous one remains in use.
 func (f *Follower) Set(profile *configv1.TLSSecurityProfile) error {
 	next, err := translate(specOf(profile))
 	if err != nil {
@@ -56,7 +59,7 @@ func (f *Follower) Set(profile *configv1.TLSSecurityProfile) error {
 	return nil
 }
 
-// specOf returns what a profile stands for. One without a type, or with a type that is not known, is Intermediate
+// specOf returns the settings of a profile. A profile without a type, or with an unknown one, is Intermediate
 // (openshift/api, config/v1, TLSSecurityProfile).
 func specOf(profile *configv1.TLSSecurityProfile) configv1.TLSProfileSpec {
 	if profile != nil {
@@ -75,7 +78,7 @@ var versions = map[configv1.TLSProtocolVersion]uint16{
 	configv1.VersionTLS12: tls.VersionTLS12, configv1.VersionTLS13: tls.VersionTLS13,
 }
 
-// suites are the cipher suites that Go has, by OpenSSL's names (ciphers(1)), without RC4 and 3DES.
+// suites maps OpenSSL's names (ciphers(1)) to Go's cipher suites, without RC4 and 3DES.
 var suites = map[string]uint16{
 	"ECDHE-ECDSA-AES128-GCM-SHA256": tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
 	"ECDHE-RSA-AES128-GCM-SHA256":   tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
@@ -96,7 +99,7 @@ var suites = map[string]uint16{
 	"AES256-SHA":                    tls.TLS_RSA_WITH_AES_256_CBC_SHA,
 }
 
-// translate returns what Go can do of a profile.
+// translate returns the Go settings for a profile. It ignores ciphers that Go does not have.
 func translate(spec configv1.TLSProfileSpec) (*settings, error) {
 	version, known := versions[spec.MinTLSVersion]
 	if !known {
@@ -108,7 +111,7 @@ func translate(spec configv1.TLSProfileSpec) (*settings, error) {
 			next.cipherSuites = append(next.cipherSuites, suite)
 		}
 	}
-	// Without any, Go would choose by itself, which is not what was asked for.
+	// With an empty list Go would choose the cipher suites itself, contrary to the profile.
 	if version < tls.VersionTLS13 && len(next.cipherSuites) == 0 {
 		return nil, fmt.Errorf("TLS profile: none of the ciphers %q can be served with TLS 1.2: choose others, or "+
 			"minTLSVersion VersionTLS13", slices.Clone(spec.Ciphers))

@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/util/cert"
 )
 
-// server is a TLS server that follows.
+// server starts a TLS server that follows a profile.
 func server(t *testing.T, f *Follower) string {
 	t.Helper()
 	certificate, key, err := cert.GenerateSelfSignedCertKey("localhost", nil, nil)
@@ -23,7 +23,7 @@ func server(t *testing.T, f *Follower) string {
 	}
 	config := &tls.Config{}
 	f.Configure(config)
-	// As controller-runtime does it: the certificate comes after the options.
+	// As in controller-runtime, the certificate is set after the options.
 	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &pair, nil }
 	listener, err := tls.Listen("tcp", "127.0.0.1:0", config)
 	if err != nil {
@@ -45,7 +45,7 @@ func server(t *testing.T, f *Follower) string {
 	return listener.Addr().String()
 }
 
-// connects tells whether a client with at most a version and certain suites gets a connection.
+// connects reports whether a client with a maximum version and given suites can connect.
 func connects(address string, version uint16, suites ...uint16) bool {
 	c, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS10,
 		MaxVersion: version, CipherSuites: suites})
@@ -62,7 +62,7 @@ func custom(version configv1.TLSProtocolVersion, ciphers ...string) *configv1.TL
 			Ciphers: ciphers}}}
 }
 
-// TestServerFollows changes the profile while one server runs.
+// TestServerFollows changes the profile while a server runs.
 func TestServerFollows(t *testing.T) {
 	f := New()
 	address := server(t, f)

@@ -11,15 +11,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Client is a manager's client over a cache that holds only what moves of some kinds. Get returns a settled object all
-// the same, from the API server: NotFound means that there is none. List refuses those kinds: list from the API server
-// page by page, or from the cache if only what moves is wanted.
+// Client is a manager's client with a cache that lacks the settled objects of some kinds. Get reads settled objects
+// from the API server, so NotFound means that the object does not exist. List returns an error for those kinds: list
+// page by page from the API server, or from the cache if only objects that are not settled are necessary.
 type Client struct {
 	client.Client
 	live client.Reader
 }
 
-// NewClient makes a Client (controller-runtime, Options.NewClient).
+// NewClient creates a Client (controller-runtime, Options.NewClient).
 func NewClient(config *rest.Config, options client.Options) (client.Client, error) {
 	cached, err := client.New(config, options)
 	if err != nil {
@@ -43,7 +43,7 @@ func (c *Client) Get(ctx context.Context, key client.ObjectKey, object client.Ob
 	return err
 }
 
-// List reads objects from the cache. It returns an error for kinds of which the cache lacks what is settled.
+// List reads objects from the cache. It returns an error for kinds whose settled objects are not in the cache.
 func (c *Client) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
 	switch list.(type) {
 	case *corev1.PersistentVolumeClaimList, *corev1.PersistentVolumeList, *topolvmv1.LogicalVolumeList:

@@ -25,7 +25,7 @@ var server *env.Env
 
 func TestMain(m *testing.M) { env.Main(m, func(e *env.Env) { server = e }) }
 
-// settled creates a claim, a PersistentVolume and a LogicalVolume to which nothing happens any longer.
+// settled creates a claim, a PersistentVolume and a LogicalVolume, all settled.
 func settled(t *testing.T, name string) []client.Object {
 	t.Helper()
 	create := func(object client.Object) {
@@ -65,8 +65,7 @@ func settled(t *testing.T, name string) []client.Object {
 	return []client.Object{claim, volume, lv}
 }
 
-// An object that is settled is not in the cache. Get of the manager's client still returns it, complete; List returns
-// an error.
+// A settled object is not in the cache. Get of the manager's client still returns it, complete; List returns an error.
 func TestASettledObjectIsFound(t *testing.T) {
 	objects := settled(t, "rests")
 	volumes := &Volumes{}
@@ -92,7 +91,7 @@ func TestASettledObjectIsFound(t *testing.T) {
 				t.Errorf("%T: got %v, %v", object, got.GetUID(), err)
 			}
 		}
-		// What the cache holds is another question, for which one asks the cache.
+		// The cache itself does not have the object.
 		if err := mgr.GetCache().Get(t.Context(), key,
 			object.DeepCopyObject().(client.Object)); !apierrors.IsNotFound(err) {
 			t.Errorf("%T is held: %v", object, err)
@@ -113,7 +112,7 @@ func TestASettledObjectIsFound(t *testing.T) {
 		t.Error(err)
 	}
 
-	// One that begins to move comes from the cache.
+	// An object that is no longer settled comes from the cache.
 	lv := &topolvmv1.LogicalVolume{}
 	if err := server.Client.Get(t.Context(), client.ObjectKey{Name: "rests"}, lv); err != nil {
 		t.Fatal(err)

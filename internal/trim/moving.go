@@ -18,16 +18,17 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// Volumes makes the informers of a cache, and knows by their IDs the LogicalVolumes that it does not hold. The zero
-// value is ready.
+// Volumes creates the informers of a cache, and maps the IDs of all LogicalVolumes to their names, including those that
+// the cache does not hold. The zero value is ready for use.
 type Volumes struct {
 	mu    sync.RWMutex
 	names map[string]string
 }
 
-// NewInformer makes an informer (controller-runtime, cache.Options.NewInformer). Those of claims, PersistentVolumes and
-// LogicalVolumes hold only what moves: what rests is for nobody here to act on, and there are tens of thousands of it.
-// For whoever watches, an object that comes to rest is deleted, and one that begins to move is new.
+// NewInformer creates an informer (controller-runtime, cache.Options.NewInformer). The informers of claims,
+// PersistentVolumes and LogicalVolumes hold only objects that are not settled: the controllers do not act on settled
+// objects, and there are tens of thousands of them. Event handlers receive a deletion when an object settles, and an
+// addition when it is no longer settled.
 func (v *Volumes) NewInformer(source toolscache.ListerWatcher, object runtime.Object, resync time.Duration,
 	indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 	if activeOnly(object) {
@@ -36,15 +37,15 @@ func (v *Volumes) NewInformer(source toolscache.ListerWatcher, object runtime.Ob
 	return toolscache.NewSharedIndexInformer(source, object, resync, indexers)
 }
 
-// Name returns the name of the LogicalVolume with a volume ID, "" where none has been seen. It may have been deleted
-// since.
+// Name returns the name of the LogicalVolume with a volume ID, or "" if none was observed. The LogicalVolume may have
+// been deleted since.
 func (v *Volumes) Name(id string) string {
 	v.mu.RLock()
 	defer v.mu.RUnlock()
 	return v.names[id]
 }
 
-// note keeps what is known about an object.
+// note updates the names with an event.
 func (v *Volumes) note(kind watch.EventType, object runtime.Object) {
 	lv, ok := object.(*topolvmv1.LogicalVolume)
 	if !ok || lv.Status.VolumeID == "" {
@@ -62,7 +63,8 @@ func (v *Volumes) note(kind watch.EventType, object runtime.Object) {
 	v.names[lv.Status.VolumeID] = lv.Name
 }
 
-// Rests tells whether a claim, a PersistentVolume or a LogicalVolume is as it is to be. Other objects never rest.
+// Rests reports whether a claim, PersistentVolume or LogicalVolume is settled, which means that its status matches its
+// spec. Objects of other kinds never settle.
 func Rests(object runtime.Object) bool {
 	switch o := object.(type) {
 	case *corev1.PersistentVolumeClaim:
@@ -75,14 +77,14 @@ func Rests(object runtime.Object) bool {
 	return false
 }
 
-// logicalVolumeRests: it was made, has the size that is asked for, and nobody wants it away.
+// logicalVolumeRests reports whether a LogicalVolume is created, has the requested size, and is not being deleted.
 func logicalVolumeRests(lv *topolvmv1.LogicalVolume) bool {
 	status := &lv.Status
 	return lv.DeletionTimestamp == nil && status.VolumeID != "" && status.Code == codes.OK &&
 		status.CurrentSize != nil && status.CurrentSize.Cmp(lv.Spec.Size) >= 0
 }
 
-// claimRests: it is bound, has the size that it asks for, and nothing is going on with it.
+// claimRests reports whether a claim is bound, has the requested size, and has no operation in progress.
 func claimRests(claim *corev1.PersistentVolumeClaim) bool {
 	asked := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	has := claim.Status.Capacity[corev1.ResourceStorage]
@@ -95,9 +97,9 @@ func volumeRests(volume *corev1.PersistentVolume) bool {
 	return volume.Status.Phase == corev1.VolumeBound && unheld(volume) && !finalizerPending(volume)
 }
 
-// finalizerPending reports whether the provisioner has to add its finalizer to a PersistentVolume, or to remove it
-// (HonorPVReclaimPolicy, KEP-2644). Without the finalizer, the deletion of a PersistentVolume before its claim leaves
-// the logical volume behind.
+// finalizerPending reports whether the provisioner must add or remove its finalizer of a PersistentVolume
+// (HonorPVReclaimPolicy, KEP-2644). Without the finalizer, if a PersistentVolume is deleted before its claim, the
+// logical volume remains.
 func finalizerPending(volume *corev1.PersistentVolume) bool {
 	if volume.Annotations[provisionedBy] != v1alpha1.DriverName {
 		return false
@@ -114,7 +116,7 @@ const (
 	provisionerFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 )
 
-// protection are the finalizers of a claim or a PersistentVolume that rests.
+// protection lists the finalizers that a settled claim or PersistentVolume may have.
 var protection = []string{"kubernetes.io/pvc-protection", "kubernetes.io/pv-protection", provisionerFinalizer}
 
 func unheld(object metav1.Object) bool {
@@ -122,7 +124,7 @@ func unheld(object metav1.Object) bool {
 		func(f string) bool { return !slices.Contains(protection, f) })
 }
 
-// moving leaves out what rests.
+// moving filters out settled objects.
 type moving struct {
 	toolscache.ListerWatcher
 	volumes *Volumes
@@ -130,12 +132,12 @@ type moving struct {
 
 var _ toolscache.ListerWatcherWithContext = moving{}
 
-// List lists what moves.
+// List returns objects that are not settled.
 func (m moving) List(options metav1.ListOptions) (runtime.Object, error) {
 	return m.ListWithContext(context.Background(), options)
 }
 
-// ListWithContext lists what moves.
+// ListWithContext returns objects that are not settled.
 func (m moving) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list, err := toolscache.ToListerWatcherWithContext(m.ListerWatcher).ListWithContext(ctx, options)
 	switch l := list.(type) {
@@ -155,12 +157,12 @@ func (m moving) ListWithContext(ctx context.Context, options metav1.ListOptions)
 	return list, err
 }
 
-// Watch watches what moves.
+// Watch returns the events of objects that are not settled.
 func (m moving) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return m.WatchWithContext(context.Background(), options)
 }
 
-// WatchWithContext watches what moves.
+// WatchWithContext returns the events of objects that are not settled.
 func (m moving) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	source, err := toolscache.ToListerWatcherWithContext(m.ListerWatcher).WatchWithContext(ctx, options)
 	if err != nil {
@@ -171,13 +173,13 @@ func (m moving) WatchWithContext(ctx context.Context, options metav1.ListOptions
 	return w, nil
 }
 
-// IsWatchListSemanticsUnSupported tells whether the source can begin a watch with what there is
+// IsWatchListSemanticsUnSupported reports whether the source cannot stream the initial list with a watch
 // (k8s.io/client-go/util/watchlist).
 func (m moving) IsWatchListSemanticsUnSupported() bool {
 	return watchlist.DoesClientNotSupportWatchListSemantics(m.ListerWatcher)
 }
 
-// movingWatch passes the events of what moves.
+// movingWatch passes the events of objects that are not settled.
 type movingWatch struct {
 	source  watch.Interface
 	volumes *Volumes
@@ -186,7 +188,7 @@ type movingWatch struct {
 	once    sync.Once
 }
 
-// ResultChan has the events.
+// ResultChan returns the channel of events.
 func (w *movingWatch) ResultChan() <-chan watch.Event { return w.events }
 
 // Stop ends the watch.

@@ -110,7 +110,7 @@ func TestWhatRests(t *testing.T) {
 	}
 }
 
-// source is an API server with one list and one watch.
+// source simulates an API server with one list and one watch.
 type source struct {
 	list  runtime.Object
 	watch *watch.FakeWatcher
@@ -140,7 +140,8 @@ func runUntilSynced(t *testing.T, i toolscache.SharedIndexInformer) {
 	}
 }
 
-// An informer holds what moves, whatever way an object takes: from the list, by an event, to rest and back.
+// An informer holds an object that is not settled, whether it comes from the list or an event, and drops it when it
+// settles.
 func TestAnInformerHoldsWhatMoves(t *testing.T) {
 	s := source{&corev1.PersistentVolumeClaimList{ListMeta: metav1.ListMeta{ResourceVersion: "1"},
 		Items: []corev1.PersistentVolumeClaim{*boundClaim("rests"), *pendingClaim("moves")}}, watch.NewFake()}
@@ -221,7 +222,7 @@ func TestWhichLogicalVolumesRest(t *testing.T) {
 	}
 }
 
-// Those that are not held are known by their IDs, until they are deleted.
+// The IDs of settled LogicalVolumes are known until they are deleted.
 func TestLogicalVolumesAreKnownByTheirIDs(t *testing.T) {
 	s := source{&topolvmv1.LogicalVolumeList{ListMeta: metav1.ListMeta{ResourceVersion: "1"},
 		Items: []topolvmv1.LogicalVolume{*logicalVolume("listed")}}, watch.NewFake()}
@@ -255,14 +256,14 @@ func TestLogicalVolumesAreKnownByTheirIDs(t *testing.T) {
 	knows("id-listed", "")
 }
 
-// A watch that nobody reads any longer ends.
+// A watch ends when it is stopped, even if nothing reads its events.
 func TestAWatchEndsWhenItIsStopped(t *testing.T) {
 	s := source{&corev1.PersistentVolumeClaimList{}, watch.NewFake()}
 	w, err := moving{s, &Volumes{}}.Watch(metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.watch.Add(pendingClaim("a")) // It is on its way out.
+	s.watch.Add(pendingClaim("a")) // It is in progress.
 	w.Stop()
 	w.Stop()
 	select {

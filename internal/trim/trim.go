@@ -1,6 +1,6 @@
-// Package trim makes what a cache holds small: claims, PersistentVolumes and LogicalVolumes are held only while
-// something happens to them, and then whole, since some libraries write back what they find in a cache; other objects
-// lose what nobody here reads.
+// Package trim reduces the memory of a cache. Claims, PersistentVolumes and LogicalVolumes are cached only while they
+// are not settled, and then completely, because some libraries write back objects that they read from a cache. Other
+// objects lose the fields that nothing in the product reads.
 package trim
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// Any drops who set which field, which is a third of an object.
+// Any removes managed fields, which are a third of an object.
 func Any(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -27,10 +27,10 @@ func Any(object any) (any, error) {
 	return object, nil
 }
 
-// Whole keeps everything.
+// Whole keeps all fields.
 func Whole(object any) (any, error) { return object, nil }
 
-// Node keeps what decides about placement, readiness and capacity.
+// Node keeps the fields for placement, readiness and capacity.
 func Node(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -42,7 +42,7 @@ func Node(object any) (any, error) {
 	})
 	conditions := slices.DeleteFunc(node.Status.Conditions,
 		func(c corev1.NodeCondition) bool { return c.Type != corev1.NodeReady })
-	// A node reports every few minutes, and that it did is nothing new.
+	// A node updates its heartbeat every few minutes without any other change.
 	for i := range conditions {
 		conditions[i].LastHeartbeatTime = metav1.Time{}
 	}
@@ -51,7 +51,7 @@ func Node(object any) (any, error) {
 	return node, nil
 }
 
-// NodeStatus leaves the inventory of devices out, which only admission reads, and not from a cache.
+// NodeStatus removes the inventory of devices. Only admission reads it, and not from a cache.
 func NodeStatus(object any) (any, error) {
 	status, ok := object.(*v1alpha1.LVMVolumeGroupNodeStatus)
 	if !ok {
@@ -68,7 +68,7 @@ func NodeStatus(object any) (any, error) {
 	return status, nil
 }
 
-// words holds once what conditions say.
+// words deduplicates the strings of conditions.
 func words(conditions []metav1.Condition) {
 	for i := range conditions {
 		c := &conditions[i]
@@ -76,8 +76,8 @@ func words(conditions []metav1.Condition) {
 	}
 }
 
-// Capacity keeps of a CSIStorageCapacity what a node has for a StorageClass; what many of them have the same of is held
-// once.
+// Capacity keeps the fields of a CSIStorageCapacity that are necessary, and deduplicates values that many objects have
+// in common.
 func Capacity(object any) (any, error) {
 	capacity, ok := object.(*storagev1.CSIStorageCapacity)
 	if !ok {
@@ -86,7 +86,7 @@ func Capacity(object any) (any, error) {
 	capacity.ManagedFields = nil
 	capacity.StorageClassName, capacity.Namespace = text(capacity.StorageClassName), text(capacity.Namespace)
 	capacity.Labels = sharedMap(capacity.Labels)
-	// A node has one for each StorageClass.
+	// Each node has one object for each StorageClass.
 	if capacity.NodeTopology != nil {
 		capacity.NodeTopology.MatchLabels = sharedMap(capacity.NodeTopology.MatchLabels)
 	}
@@ -108,15 +108,16 @@ func sharedMap(m map[string]string) map[string]string {
 	return once(&labels, strings.Join(words, "\n"), m)
 }
 
-// What many objects have the same of is held once, by its words. Nobody changes what a cache holds.
+// lists and labels hold values that many objects have in common, by their content. They are safe to share because
+// nothing modifies cached objects.
 var lists, labels sync.Map
 
 func text[T ~string](s T) T { return unique.Make(s).Value() }
 
-// kinds is how many different values are held once: what has more is not the same in many objects.
+// kinds is the maximum number of values to deduplicate. If there are more, the values are not common to many objects.
 const kinds = 5000
 
-// once returns the value that is held for a key, and holds the given one if there is none.
+// once returns the stored value for a key. If there is none, it stores and returns the given one.
 func once[T any](held *sync.Map, key string, value T) T {
 	if found, ok := held.Load(key); ok {
 		if same, ok := found.(T); ok {

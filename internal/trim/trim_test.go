@@ -14,7 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// twice trims, and trims what came of it: a cache may hand an object in again.
+// twice applies a transform twice: a cache may transform an object again.
 func twice[T any](t *testing.T, transform func(any) (any, error), object T) T {
 	t.Helper()
 	once, err := transform(object)
@@ -89,7 +89,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotKnown: the end of a watch hands in other things than objects.
+// TestWhatIsNotKnown passes values that are not objects, as the end of a watch does.
 func TestWhatIsNotKnown(t *testing.T) {
 	for _, transform := range []func(any) (any, error){Any, Whole, Node, NodeStatus, Capacity} {
 		if got, err := transform("no object"); err != nil || got != "no object" {

@@ -12,19 +12,20 @@ import (
 )
 
 const (
-	// validity of a certificate and of its authority.
+	// validity is the lifetime of a certificate and of its authority.
 	validity = 365 * 24 * time.Hour
-	// renewBefore is how long before its end a certificate is replaced.
+	// renewBefore is the remaining lifetime at which a certificate is renewed.
 	renewBefore = validity / 3
 )
 
-// pair is a serving certificate, its key, and the authorities to trust, all PEM.
+// pair is a serving certificate, its key, and the trusted authorities, all in PEM.
 type pair struct {
 	certificate, key, authorities []byte
 }
 
-// issue makes a serving certificate under a new authority, whose key is not kept: nobody can issue another one.
-// The authority before it stays trusted, because other replicas serve with its certificate until they look again.
+// issue creates a serving certificate with a new authority. It discards the key of the authority, so that nothing else
+// can be signed with it. The previous authority remains trusted, because other replicas serve its certificate until
+// their next check.
 func issue(name string, now time.Time, before []byte) (pair, error) {
 	authority, err := pki.NewAuthority(pki.Request{Name: "authority of " + name, Now: now, Validity: validity})
 	if err != nil {
@@ -41,7 +42,7 @@ func issue(name string, now time.Time, before []byte) (pair, error) {
 		authorities: append(authority.PEM(), firstBlock(before)...)}, nil
 }
 
-// check returns the pair ready to serve, or why it cannot serve a name until it is looked at again.
+// check parses the pair. It returns an error if the certificate is not valid for a name until its renewal.
 func (p pair) check(name string, now time.Time) (*tls.Certificate, error) {
 	certificate, err := tls.X509KeyPair(p.certificate, p.key)
 	if err != nil {
@@ -57,7 +58,7 @@ func (p pair) check(name string, now time.Time) (*tls.Certificate, error) {
 	return &certificate, err
 }
 
-// firstBlock returns the newest of several authorities.
+// firstBlock returns the first authority, which is the newest.
 func firstBlock(authorities []byte) []byte {
 	block, _ := pem.Decode(bytes.TrimSpace(authorities))
 	if block == nil || block.Type != pki.BlockCertificate {

@@ -43,7 +43,7 @@ func TestCertificateServesTheNameOfTheService(t *testing.T) {
 	}
 }
 
-// handshake connects to a server of a configuration as the API server would.
+// handshake connects to a TLS server as the API server does.
 func handshake(t *testing.T, server *tls.Config, authorities []byte) error {
 	t.Helper()
 	roots := x509.NewCertPool()

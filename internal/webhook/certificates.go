@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	// caKey is the key of the authorities in the Secret, next to tls.crt and tls.key.
+	// caKey is the key of the authorities in the Secret, in addition to tls.crt and tls.key.
 	caKey = "ca.crt"
 
-	// lookInterval is how often Secret and webhook configuration are looked at: another replica may have renewed the
-	// certificate, or an installation may have reset the configuration.
+	// lookInterval is the interval at which the Secret and the webhook configuration are checked: another replica may
+	// have renewed the certificate, or an installation may have reset the configuration.
 	lookInterval = time.Minute
-	// retryMin and retryMax bound the time between two attempts that fail.
+	// retryMin and retryMax limit the time between two attempts after a failure.
 	retryMin = time.Second
 	retryMax = time.Minute
 )
 
-// errNotReady is the answer before the first certificate.
+// errNotReady is returned before there is a certificate.
 var errNotReady = errors.New("the webhook has no certificate yet")
 
-// CertificateOptions say where the certificate is kept and who has to trust it.
+// CertificateOptions configure where the certificate is stored and where it is trusted.
 type CertificateOptions struct {
 	// Client reads and writes without a cache.
 	Client client.Client
-	// Secret keeps the certificate for all replicas.
+	// Secret stores the certificate for all replicas.
 	Secret client.ObjectKey
 	// ServiceName is the Service of the webhook, in the namespace of the Secret.
 	ServiceName string
@@ -46,9 +46,9 @@ type CertificateOptions struct {
 	Configuration string
 }
 
-// Certificates gives the webhook server its certificate where the cluster has no service that does: it makes one,
-// shares it among the replicas through a Secret, makes the API server trust it, and renews it. Nothing touches the
-// file system. Use it with Configure as an option of the webhook server.
+// Certificates provides the webhook server's certificate on clusters without a service for it. It creates the
+// certificate, shares it among the replicas with a Secret, sets it in the webhook configuration so that the API server
+// trusts it, and renews it. It writes no files. Use it with Configure as an option of the webhook server.
 type Certificates struct {
 	options CertificateOptions
 	name    string
@@ -58,7 +58,7 @@ type Certificates struct {
 	trusted atomic.Bool
 }
 
-// NewCertificates returns a Runnable that keeps the certificate.
+// NewCertificates returns a Runnable that maintains the certificate.
 func NewCertificates(options CertificateOptions) *Certificates {
 	return &Certificates{
 		options: options,
@@ -67,15 +67,15 @@ func NewCertificates(options CertificateOptions) *Certificates {
 	}
 }
 
-// NeedLeaderElection is false: every replica serves.
+// NeedLeaderElection returns false: every replica serves.
 func (c *Certificates) NeedLeaderElection() bool { return false }
 
-// Configure makes a TLS configuration serve the certificate of the moment.
+// Configure makes a TLS configuration serve the current certificate.
 func (c *Certificates) Configure(config *tls.Config) {
 	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Current() }
 }
 
-// Current returns the certificate of the moment.
+// Current returns the current certificate.
 func (c *Certificates) Current() (*tls.Certificate, error) {
 	if certificate := c.serving.Load(); certificate != nil {
 		return certificate, nil
@@ -83,7 +83,7 @@ func (c *Certificates) Current() (*tls.Certificate, error) {
 	return nil, errNotReady
 }
 
-// Ready is a health check: nil when there is a certificate and the API server was told to trust it.
+// Ready is a health check. It returns nil if there is a certificate and the webhook configuration has its authority.
 func (c *Certificates) Ready(*http.Request) error {
 	if c.serving.Load() == nil || !c.trusted.Load() {
 		return errNotReady
@@ -91,7 +91,7 @@ func (c *Certificates) Ready(*http.Request) error {
 	return nil
 }
 
-// Start keeps the certificate until the context ends.
+// Start maintains the certificate until the context ends.
 func (c *Certificates) Start(ctx context.Context) error {
 	retry := retryMin
 	for {
@@ -115,8 +115,8 @@ func (c *Certificates) Start(ctx context.Context) error {
 // +kubebuilder:rbac:groups="",resources=secrets,namespace=openshift-lvm-storage,resourceNames=lvms-operator-webhook-server-cert,verbs=get;update
 // +kubebuilder:rbac:groups=admissionregistration.k8s.io,resources=validatingwebhookconfigurations,resourceNames=lvms-operator-webhook,verbs=get;patch
 
-// keep makes the Secret hold a certificate that is good, the API server trust it, and this process serve it, in this
-// order: what is served is always trusted already.
+// keep ensures that the Secret has a valid certificate, that the API server trusts it, and that this process serves it.
+// In this order a served certificate is always trusted.
 func (c *Certificates) keep(ctx context.Context) error {
 	secret, err := c.read(ctx)
 	if err != nil {
@@ -140,7 +140,7 @@ func (c *Certificates) keep(ctx context.Context) error {
 	return nil
 }
 
-// read returns the Secret, or one to create.
+// read returns the Secret, or a new one to create.
 func (c *Certificates) read(ctx context.Context) (*corev1.Secret, error) {
 	secret := &corev1.Secret{}
 	err := c.options.Client.Get(ctx, c.options.Secret, secret)
@@ -156,7 +156,8 @@ func (c *Certificates) read(ctx context.Context) (*corev1.Secret, error) {
 	return secret, nil
 }
 
-// renew puts a new certificate into the Secret. When another replica was faster, its certificate is taken next time.
+// renew writes a new certificate to the Secret. If another replica was faster, the write fails, and the next attempt
+// uses its certificate.
 func (c *Certificates) renew(ctx context.Context, secret *corev1.Secret, because error) (pair, error) {
 	made, err := issue(c.name, c.now(), secret.Data[caKey])
 	if err != nil {
@@ -180,7 +181,7 @@ func (c *Certificates) renew(ctx context.Context, secret *corev1.Secret, because
 	return made, nil
 }
 
-// trust makes the API server accept certificates of the authorities.
+// trust sets the authorities in the webhook configuration.
 func (c *Certificates) trust(ctx context.Context, authorities []byte) error {
 	configuration := &admissionv1.ValidatingWebhookConfiguration{}
 	if err := c.options.Client.Get(ctx, client.ObjectKey{Name: c.options.Configuration}, configuration); err != nil {

@@ -13,19 +13,20 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// This file has the rules about StorageClasses, and about device classes that go.
+// This file has the rules for StorageClasses and for the removal of device classes.
 
-// ownParameters of a StorageClass follow from the device class.
+// ownParameters are the parameters of a StorageClass that the operator sets from the device class.
 var ownParameters = []string{lvmv1alpha1.DeviceClassParameter, lvmv1alpha1.FilesystemTypeParameter}
 
-// ownLabels are the operator's on everything that it makes.
+// ownLabels are the labels that the operator sets on all its objects.
 var ownLabels = []string{"app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "app.kubernetes.io/name",
 	"app.kubernetes.io/component"}
 
-// ownLabelPrefix begins the labels that mark what belongs to an LVMCluster.
+// ownLabelPrefix is the prefix of the labels that mark the objects of an LVMCluster.
 const ownLabelPrefix = "owned-by.topolvm.io/"
 
-// optionsPossible: what is added to a StorageClass is something that it can have, and not what the operator puts there.
+// optionsPossible checks that additional parameters and labels are valid for a StorageClass and are not set by the
+// operator.
 func optionsPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range classes {
@@ -70,8 +71,9 @@ func labelsPossible(labels map[string]string, at *field.Path) field.ErrorList {
 	return violations
 }
 
-// optionsKept: a StorageClass keeps what it was made with. To say what it has is allowed: that is how one that was made
-// by hand or by another version is taken over.
+// optionsKept refuses to change the options of a StorageClass, whose fields are immutable. It allows a change to the
+// values that the existing StorageClass has, which is how the operator takes over one that a user or another version
+// created.
 func optionsKept(before, after []lvmv1alpha1.DeviceClass, present []storagev1.StorageClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range after {
@@ -107,7 +109,7 @@ func optionsKept(before, after []lvmv1alpha1.DeviceClass, present []storagev1.St
 	return violations
 }
 
-// added are the parameters of a StorageClass that do not follow from its device class.
+// added returns the parameters of a StorageClass that the operator does not set from the device class.
 func added(parameters map[string]string) map[string]string {
 	rest := maps.Clone(parameters)
 	maps.DeleteFunc(rest, func(key, _ string) bool { return slices.Contains(ownParameters, key) })
@@ -120,8 +122,8 @@ func unchangeable(at *field.Path, now any, was, storageClass string) *field.Erro
 		was, storageClass))
 }
 
-// classesKept: the default device class does not just go, since claims without a class would then find none, and the
-// last one goes with the LVMCluster.
+// classesKept refuses to remove the default device class without another default, because claims without a class would
+// have none. It also refuses to remove the last device class: delete the LVMCluster instead.
 func classesKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	if len(before) > 0 && len(after) == 0 {
 		return field.ErrorList{field.Required(classesPath,

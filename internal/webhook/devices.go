@@ -15,16 +15,16 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// selection is a deviceSelector and where it is written.
+// selection is a deviceSelector with its field.
 type selection struct {
 	class    lvmv1alpha1.DeviceClass
 	at       *field.Path
 	selector *lvmv1alpha1.DeviceSelector
-	// node narrows it down to some nodes of the device class.
+	// node restricts it to some nodes of the device class.
 	node *corev1.NodeSelector
 }
 
-// selections are the selectors of all device classes.
+// selections returns the selectors of all device classes.
 func selections(classes []lvmv1alpha1.DeviceClass) []selection {
 	var all []selection
 	for i, class := range classes {
@@ -41,20 +41,20 @@ func selections(classes []lvmv1alpha1.DeviceClass) []selection {
 	return all
 }
 
-// meets reports whether two selections surely hold on a node together.
+// meets reports whether two selections certainly apply to a common node.
 func (s selection) meets(o selection) bool {
 	return meet(s.class.NodeSelector, o.class.NodeSelector) && meet(s.node, o.node)
 }
 
 func named(s *lvmv1alpha1.DeviceSelector) bool { return len(s.Paths)+len(s.OptionalPaths) > 0 }
 
-// transports that a device can have, as its status names them.
+// transports are the values that the status of a device can have.
 var transports = []string{"sata", "sas", "nvme", "virtio", "usb", "scsi", "fc", "iscsi", "mmc", "ata", "spi", "fcoe"}
 
-// minDeviceSize is the least that a device can have, in bytes (docs/reference/devices.md, TooSmall).
+// minDeviceSize is the minimum size of a device, in bytes (docs/reference/devices.md, TooSmall).
 const minDeviceSize int64 = 16 << 20
 
-// propertiesPossible: what no device can have selects nothing, and says so.
+// propertiesPossible refuses properties that no device can have.
 func propertiesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for _, s := range selections(classes) {
@@ -80,7 +80,8 @@ func propertiesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	return violations
 }
 
-// propertiesDiffer: of two device classes that look for the same devices on the same nodes none would get any.
+// propertiesDiffer refuses device classes that select the same devices on the same nodes by properties: none of them
+// would get a device.
 func propertiesDiffer(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	all := selections(classes)
@@ -97,14 +98,14 @@ func propertiesDiffer(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	return violations
 }
 
-// The limits of LVM for the size of stripes, in bytes (lvcreate(8)): from a page up, a power of two. Beyond the
-// greatest a stripe is larger than an extent.
+// minStripeSize and maxStripeSize limit the size of stripes, in bytes, which must be a power of two (lvcreate(8)). The
+// minimum is a page. A stripe larger than the maximum exceeds an extent.
 const (
 	minStripeSize int64 = 4 << 10
 	maxStripeSize int64 = 4 << 20
 )
 
-// raidPossible: the named devices are enough for the level, and LVM can make the stripes.
+// raidPossible checks that enough devices are named for the RAID level, and that LVM supports the stripe size.
 func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range classes {
@@ -119,7 +120,7 @@ func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 				"must be a power of two from 4Ki to 4Mi; leave it out for 64Ki"))
 		}
 		if !allNamed(class) {
-			continue // how many devices a property selects, only the nodes know
+			continue // only the nodes know how many devices a property selects
 		}
 		if count := len(pathsIn(class)); count < raid.MinimumDevices() {
 			violations = append(violations, field.Invalid(devicesAt(class, at), count, fmt.Sprintf(
@@ -130,7 +131,7 @@ func raidPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	return violations
 }
 
-// devicesAt is where a device class says which devices it takes.
+// devicesAt returns the field with the devices of a device class.
 func devicesAt(class lvmv1alpha1.DeviceClass, at *field.Path) *field.Path {
 	if class.DeviceSelector != nil {
 		return at.Child("deviceSelector")
@@ -138,7 +139,7 @@ func devicesAt(class lvmv1alpha1.DeviceClass, at *field.Path) *field.Path {
 	return at.Child("deviceSelectors")
 }
 
-// pathsIn are the different paths that a device class names, on any node.
+// pathsIn returns the distinct paths that a device class names on any node.
 func pathsIn(class lvmv1alpha1.DeviceClass) []string {
 	var paths []string
 	for _, s := range selections([]lvmv1alpha1.DeviceClass{class}) {
@@ -148,9 +149,9 @@ func pathsIn(class lvmv1alpha1.DeviceClass) []string {
 	return slices.Compact(paths)
 }
 
-// wipesNew: consent to destroy what is on devices is for devices that come with it. Those that were there before may
-// have volumes by now, or belong to somebody who never asked for that. A device class without an LVMVolumeGroup has not
-// begun: there the consent may still be given.
+// wipesNew refuses consent to wipe devices that the device class had before: they may contain volumes by now, or belong
+// to a user who did not ask for it. Consent is possible together with new devices, and for a device class without an
+// LVMVolumeGroup, which has used no device yet.
 func wipesNew(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.LVMVolumeGroup,
 	known inventory) field.ErrorList {
 	var violations field.ErrorList
@@ -174,8 +175,8 @@ func wipesNew(before, after []lvmv1alpha1.DeviceClass, begun []lvmv1alpha1.LVMVo
 	return violations
 }
 
-// withoutConsent reports whether a path was in its device class before without being wiped, on a node where it is meant
-// now.
+// withoutConsent reports whether the old spec had a path in the same device class without consent, on a node for which
+// the path now applies.
 func (i inventory) withoutConsent(before []lvmv1alpha1.DeviceClass, now use) bool {
 	for _, s := range selections(before) {
 		if wipes(s.selector) || !slices.ContainsFunc(usesOf(s), func(u use) bool { return u.key() == now.key() }) {
@@ -203,7 +204,7 @@ func pathsOf(s *lvmv1alpha1.DeviceSelector) []string {
 	return paths
 }
 
-// deviceWarnings are about what is allowed and may surprise, on devices.
+// deviceWarnings returns warnings about devices for valid settings with surprising effects.
 func deviceWarnings(before, after []lvmv1alpha1.DeviceClass, known inventory) admission.Warnings {
 	var all admission.Warnings
 	for _, s := range selections(after) {

@@ -23,7 +23,7 @@ func classesOf(t *testing.T, text string) []lvmv1alpha1.DeviceClass {
 	return classes
 }
 
-// check compares violations with what each one has to say.
+// check compares violations with the expected texts.
 func check(t *testing.T, name string, got field.ErrorList, want ...string) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -99,13 +99,13 @@ func TestRulesAboutDevices(t *testing.T) {
 	}
 }
 
-// onRack is a nodeSelector, to be put into a selector.
+// onRack returns a nodeSelector field for a selector.
 func onRack(name string) string {
 	return "nodeSelector: {nodeSelectorTerms: [{matchExpressions: [{key: rack, operator: In, values: [" + name +
 		"]}]}]}"
 }
 
-// onNode is a nodeSelector for one node.
+// onNode returns a nodeSelector for one node.
 func onNode(name string) string {
 	return "nodeSelector: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [" + name +
 		"]}]}]}"
@@ -158,8 +158,8 @@ func TestConsentToWipeIsForNewDevices(t *testing.T) {
 	}
 }
 
-// twoNodes is an inventory: n1 and n2 have the disks sda, with the system, and sdb; the volume group a has n1's sdc and
-// sdd.
+// twoNodes returns an inventory in which n1 and n2 have the disks sda, with the operating system, and sdb. The volume
+// group a has sdc and sdd of n1.
 func twoNodes() inventory {
 	system := lvmv1alpha1.DeviceStatus{Name: "/dev/sda", ID: "wwn:s", State: lvmv1alpha1.DeviceInUse,
 		Reasons: []lvmv1alpha1.DeviceReason{

@@ -34,11 +34,11 @@ const testNamespace = env.Namespace
 
 var (
 	testClient client.Client
-	testCache  client.Reader // what the webhook reads
+	testCache  client.Reader // the reader of the webhook
 	heard      = &warningsHeard{}
 )
 
-// warningsHeard are the warnings that kubectl would print.
+// warningsHeard records the warnings that kubectl would print.
 type warningsHeard struct{ texts []string }
 
 func (w *warningsHeard) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
@@ -54,7 +54,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// run serves the validator to a real API server.
+// run serves the validator for a real API server.
 func run(m *testing.M) (int, error) {
 	path := "/validate-lvm-topolvm-io-v1alpha1-lvmcluster"
 	options := envtest.WebhookInstallOptions{ValidatingWebhooks: []*admissionv1.ValidatingWebhookConfiguration{{
@@ -141,7 +141,7 @@ func withOptions(class lvmv1alpha1.DeviceClass, options lvmv1alpha1.StorageClass
 	return class
 }
 
-// TestRefusals shows what a user reads, from the schema and from the webhook alike.
+// TestRefusals checks the messages that a user gets from the schema and from the webhook.
 func TestRefusals(t *testing.T) {
 	elsewhere := newCluster(asDefault(class("vg1", "/dev/sda")))
 	elsewhere.Namespace = "elsewhere"
@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 			`spec.storage.deviceClasses[0].deviceSelector.paths[0]: Invalid value: "/dev/../etc/passwd": spec.storage.deviceClasses[0].deviceSelector.paths[0] in body should match '^/dev(/[^/.][^/]*)+$'`}},
 		"schema: two defaults": {newCluster(asDefault(class("vg1", "/dev/sda")),
 			asDefault(class("vg2", "/dev/sdb"))), []string{
-			// Kubernetes 1.30 names the type of the value in between.
+			// Kubernetes 1.30 inserts the type of the value.
 			`spec.storage.deviceClasses: Invalid value: `,
 			`at most one device class can be the default: set default: true on one only`}},
 		"schema: no device named": {newCluster(class("vg1")), []string{
@@ -239,7 +239,7 @@ func TestImmutableFieldsNameTheRemedy(t *testing.T) {
 			func(c *lvmv1alpha1.DeviceClass) { c.StorageClassOptions.AdditionalParameters["a"] = "c" },
 			"additionalParameters cannot be changed"},
 		"the last device class": {class("vg1", "/dev/sda"),
-			func(c *lvmv1alpha1.DeviceClass) { c.Name = "" }, // and so it is taken out
+			func(c *lvmv1alpha1.DeviceClass) { c.Name = "" }, // so the field is omitted
 			"the last device class cannot be removed: delete the LVMCluster instead"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -300,7 +300,7 @@ func TestObjectThatRulesNoLongerAllowCanBeDeleted(t *testing.T) {
 	}
 }
 
-// listDevices makes a node that lists its devices, and waits until the webhook knows it.
+// listDevices creates a node with a list of devices, and waits until the webhook can read it.
 func listDevices(t *testing.T, name string, devices ...lvmv1alpha1.DeviceStatus) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}

@@ -15,8 +15,8 @@ var (
 	anyIndex   = regexp.MustCompile(`\[\d+\]`)
 )
 
-// introduced returns the violations that a change brings. Those that the stored object had already, of the same device
-// class with the same value, do not count: an object that was stored under older rules can be changed step by step.
+// introduced returns the violations that a change introduces. It omits violations that the stored object already had
+// for the same device class and value, so that an object from before a rule existed can be changed step by step.
 func introduced(before, after lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	stored := map[string]bool{}
 	for _, violation := range validateSpec(before) {
@@ -31,7 +31,7 @@ func introduced(before, after lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	return all
 }
 
-// violationKey names a violation by its device class instead of an index: device classes may change places.
+// violationKey identifies a violation by device class instead of index, because the order of device classes may change.
 func violationKey(violation *field.Error, spec lvmv1alpha1.LVMClusterSpec) string {
 	named := func(text string) string {
 		text = classIndex.ReplaceAllStringFunc(text, func(match string) string {

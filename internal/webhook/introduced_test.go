@@ -22,7 +22,7 @@ func withChunks(name, size string) lvmv1alpha1.DeviceClass {
 			Paths: []lvmv1alpha1.DevicePath{lvmv1alpha1.DevicePath("/dev/disk/by-id/" + name)}}}
 }
 
-// A stored LVMCluster that violates a rule can be changed, if the change does not violate a rule that held before.
+// An update of a stored LVMCluster that violates a rule is admitted, unless it introduces a violation.
 func TestOnlyWhatAChangeIntroducesIsRefused(t *testing.T) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, storagev1.AddToScheme,
@@ -70,7 +70,7 @@ func TestOnlyWhatAChangeIntroducesIsRefused(t *testing.T) {
 			(err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: got %v, want %q", name, err, test.want)
 		}
-		// When an LVMCluster is created, every rule applies to the whole spec.
+		// If an LVMCluster is created, every rule applies to the whole spec.
 		if _, err := validator.ValidateCreate(t.Context(), cluster(test.before)); err == nil {
 			t.Errorf("%s: a new LVMCluster with the violation is admitted", name)
 		}

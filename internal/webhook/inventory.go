@@ -13,15 +13,16 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// inventory is what the nodes say about their devices. It can be older than the LVMCluster, or not be there yet: what
-// it does not know, the node agent decides.
+// inventory is what the node statuses report about devices. It may be outdated or incomplete; the node agent decides
+// about devices that are not in it.
 type inventory struct {
 	nodes []corev1.Node
-	// statuses by node; of the devices in them what identities leaves.
+	// statuses has the node statuses by node. Their devices are reduced by identities.
 	statuses map[string]lvmv1alpha1.LVMVolumeGroupNodeStatus
 }
 
-// identities are what devices are called by, and why they are not used: a thousand nodes have tens of thousands.
+// identities reduces devices to their names and the reasons why they are not used: a thousand nodes have tens of
+// thousands of devices.
 func identities(devices []lvmv1alpha1.DeviceStatus) []lvmv1alpha1.DeviceStatus {
 	kept := make([]lvmv1alpha1.DeviceStatus, len(devices))
 	for i := range devices {
@@ -34,8 +35,7 @@ func identities(devices []lvmv1alpha1.DeviceStatus) []lvmv1alpha1.DeviceStatus {
 	return kept
 }
 
-// nodeDevices are the devices of a node by everything that leads to them: names, links, identity, UUID of the physical
-// volume.
+// nodeDevices maps all names of a node's devices to them: names, links, identities, and UUIDs of physical volumes.
 type nodeDevices map[string]*lvmv1alpha1.DeviceStatus
 
 func (i inventory) devicesOf(node string) nodeDevices {
@@ -52,7 +52,7 @@ func (i inventory) devicesOf(node string) nodeDevices {
 	return devices
 }
 
-// namesOf are what a device is called by.
+// namesOf returns all names of a device.
 func namesOf(d *lvmv1alpha1.DeviceStatus) []string {
 	names := []string{d.Name}
 	for _, name := range []string{d.KernelName, d.ID, d.PVUUID} {
@@ -69,7 +69,7 @@ func namesOf(d *lvmv1alpha1.DeviceStatus) []string {
 	return names
 }
 
-// at returns the device that a path leads to, or that has a name, an identity or a UUID; nil if none is known.
+// at returns the device with a path, name, identity or UUID, or nil if it is unknown.
 func (n nodeDevices) at(name string) *lvmv1alpha1.DeviceStatus {
 	if strings.HasPrefix(name, "/") {
 		name = path.Clean(name)
@@ -77,7 +77,7 @@ func (n nodeDevices) at(name string) *lvmv1alpha1.DeviceStatus {
 	return n[name]
 }
 
-// usesOn returns the paths that device classes name on a node.
+// usesOn returns the paths that the device classes list for a node.
 func usesOn(node *corev1.Node, all []selection) []use {
 	var uses []use
 	for _, s := range all {
@@ -88,7 +88,8 @@ func usesOn(node *corev1.Node, all []selection) []use {
 	return uses
 }
 
-// selectsNode reports whether a selector surely selects a node. One that cannot be read is not this rule's business.
+// selectsNode reports whether a selector selects a node. It returns false for a selector that cannot be evaluated:
+// other rules check that.
 func selectsNode(selector *corev1.NodeSelector, node *corev1.Node) bool {
 	if selector == nil {
 		return true
@@ -97,9 +98,9 @@ func selectsNode(selector *corev1.NodeSelector, node *corev1.Node) bool {
 	return err == nil && selected
 }
 
-// onceEach: two paths that lead to one device on a node are one device, and a path that selectors for different nodes
-// have is, on a node that both of them select. Paths that both were there before are not judged again: what a name
-// leads to, and what a label selects, can change, and the change at hand may be the remedy.
+// onceEach returns a violation if two paths resolve to the same device on a node, or if a node is selected by two
+// selectors with the same path. It ignores pairs of paths that the old spec already had: the target of a name and the
+// nodes of a label can change, and the present change may be the fix.
 func (i inventory) onceEach(old, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	reported := map[string]bool{}
@@ -122,7 +123,7 @@ func (i inventory) onceEach(old, after []lvmv1alpha1.DeviceClass) field.ErrorLis
 			}
 			wereThere := written[u.key()] && written[other.key()]
 			if wereThere || reported[u.at.String()] || u.same(other) && u.meets(other.selection) {
-				continue // Where the same words surely meet, another rule has told it already.
+				continue // Another rule has already reported selectors that overlap on every node.
 			}
 			reported[u.at.String()] = true
 			violations = append(violations, field.Invalid(u.at, u.path, fmt.Sprintf(
@@ -133,10 +134,10 @@ func (i inventory) onceEach(old, after []lvmv1alpha1.DeviceClass) field.ErrorLis
 	return violations
 }
 
-// same reports whether two places have the same words.
+// same reports whether two uses have the same path.
 func (u use) same(other use) bool { return path.Clean(u.path) == path.Clean(other.path) }
 
-// known is what is known of a device, in brackets; "" if nothing is.
+// known returns the name and identity of a device in parentheses, or "" if the device is unknown.
 func known(d *lvmv1alpha1.DeviceStatus) string {
 	if d == nil {
 		return ""
@@ -154,7 +155,7 @@ func remedy(u, other use) string {
 		other.class.Name)
 }
 
-// key is a path in a device class, wherever it is written there.
+// key identifies a path in a device class, regardless of its position.
 func (u use) key() string { return u.class.Name + " " + path.Clean(u.path) }
 
 func writtenIn(classes []lvmv1alpha1.DeviceClass) map[string]bool {
@@ -167,7 +168,7 @@ func writtenIn(classes []lvmv1alpha1.DeviceClass) map[string]bool {
 	return written
 }
 
-// nodesShown is how many nodes a warning names; it counts the others.
+// nodesShown is the number of nodes that a warning names. It counts the others.
 const nodesShown = 3
 
 func shown(nodes []string) string {
@@ -181,7 +182,7 @@ func shown(nodes []string) string {
 	return noun + strings.Join(nodes, ", ")
 }
 
-// unknownNodes tells of requests and consents for nodes that do not exist.
+// unknownNodes returns warnings for requests and adoptions on nodes that do not exist.
 func (i inventory) unknownNodes(classes []lvmv1alpha1.DeviceClass) []string {
 	exists := func(name string) bool {
 		return slices.ContainsFunc(i.nodes, func(n corev1.Node) bool { return n.Name == name })
@@ -208,13 +209,14 @@ func (i inventory) unknownNodes(classes []lvmv1alpha1.DeviceClass) []string {
 	return all
 }
 
-// holdsOn reports whether a selection holds on a node; on one that is not known it may.
+// holdsOn reports whether a selection applies to a node. For an unknown node it returns true.
 func (i inventory) holdsOn(s selection, node string) bool {
 	at := slices.IndexFunc(i.nodes, func(n corev1.Node) bool { return n.Name == node })
 	return at < 0 || selectsNode(s.class.NodeSelector, &i.nodes[at]) && selectsNode(s.node, &i.nodes[at])
 }
 
-// Codes of docs/reference/devices.md that no name overcomes. The second list is what a wipe does away with.
+// Reason codes of docs/reference/devices.md. Naming a device does not override the obstacles. A wipe removes the
+// contents.
 var (
 	obstacles = []string{
 		"IsOSDisk", "Mounted", "SwapInUse", "HasHolders", "InVolumeGroup", "ReadOnly", "PartitionReserved",
@@ -224,7 +226,7 @@ var (
 	contents = []string{"HasSignature", "HasPartitions", "RAIDMember", "LUKSLocked", "CephBlueStore"}
 )
 
-// obstacle returns what is against a device that a selector names, or "".
+// obstacle returns why a device that a selector names cannot be used, or "".
 func obstacle(d *lvmv1alpha1.DeviceStatus, class string, wiped bool) string {
 	if d.State == lvmv1alpha1.DeviceAvailable || d.VolumeGroup == class {
 		return ""
@@ -247,7 +249,7 @@ func obstacle(d *lvmv1alpha1.DeviceStatus, class string, wiped bool) string {
 	return ""
 }
 
-// unusable tells of paths that lead to devices which cannot be used, on every node that is known to have them.
+// unusable returns warnings for paths whose devices cannot be used on any node that is known to have them.
 func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
 	type finding struct {
 		use
@@ -292,8 +294,8 @@ func (i inventory) unusable(classes []lvmv1alpha1.DeviceClass) []string {
 	return warnings
 }
 
-// tooFewForRAID tells of nodes for which fewer devices are named than the redundancy needs. That is no reason to
-// refuse: which nodes there are is not in the hands of who changes the LVMCluster.
+// tooFewForRAID returns warnings for nodes on which fewer devices are named than the RAID level needs. This is not an
+// error: the administrator of the LVMCluster may not control which nodes exist.
 func (i inventory) tooFewForRAID(classes []lvmv1alpha1.DeviceClass) []string {
 	var warnings []string
 	for _, class := range classes {
@@ -317,7 +319,7 @@ func (i inventory) tooFewForRAID(classes []lvmv1alpha1.DeviceClass) []string {
 	return warnings
 }
 
-// allNamed reports whether a device class takes only devices that are named.
+// allNamed reports whether a device class uses only named devices.
 func allNamed(class lvmv1alpha1.DeviceClass) bool {
 	all := selections([]lvmv1alpha1.DeviceClass{class})
 	return len(all) > 0 && !slices.ContainsFunc(all, func(s selection) bool { return !named(s.selector) })

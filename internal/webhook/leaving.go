@@ -12,9 +12,10 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// What a change takes away: devices that leave a volume group, and nodes that leave a device class.
+// This file has the warnings for removals: devices that are removed from a volume group, and nodes that are removed
+// from a device class.
 
-// removals returns the devices that a device class gives up on a node, as the requests name them.
+// removals returns the devices for which a device class has a Remove request on a node, as named in the requests.
 func removals(class lvmv1alpha1.DeviceClass, node string) []string {
 	var devices []string
 	for _, request := range class.DeviceRequests {
@@ -25,7 +26,7 @@ func removals(class lvmv1alpha1.DeviceClass, node string) []string {
 	return devices
 }
 
-// nothingLeft tells of volume groups all of whose devices are to be removed.
+// nothingLeft returns warnings for volume groups of which all devices would be removed.
 func (i inventory) nothingLeft(classes []lvmv1alpha1.DeviceClass) []string {
 	var all []string
 	for _, class := range classes {
@@ -41,7 +42,7 @@ func (i inventory) nothingLeft(classes []lvmv1alpha1.DeviceClass) []string {
 	return all
 }
 
-// takesAll reports whether requests are about every physical volume that a volume group has.
+// takesAll reports whether the requests name every physical volume of a volume group.
 func (i inventory) takesAll(class, node string, requested []string) bool {
 	devices := i.devicesOf(node)
 	for _, group := range i.statuses[node].Status.NodeStatus {
@@ -68,7 +69,7 @@ func isMeant(devices nodeDevices, name string, pv lvmv1alpha1.PhysicalVolumeStat
 	return device != nil && device.PVUUID == pv.UUID
 }
 
-// stillNamed tells of devices that are to be removed and stand in the selectors.
+// stillNamed returns warnings for devices that have a Remove request and are still named in a selector.
 func (i inventory) stillNamed(classes []lvmv1alpha1.DeviceClass) []string {
 	var all []string
 	for _, class := range classes {
@@ -86,7 +87,7 @@ func (i inventory) stillNamed(classes []lvmv1alpha1.DeviceClass) []string {
 	return all
 }
 
-// whereNamed returns where a selector names the device of a request, or nil.
+// whereNamed returns the path of the field that names the device of a request, or nil.
 func (i inventory) whereNamed(class lvmv1alpha1.DeviceClass, classes []lvmv1alpha1.DeviceClass,
 	request lvmv1alpha1.DeviceRequest) *field.Path {
 	devices := i.devicesOf(request.Node)
@@ -104,8 +105,8 @@ func (i inventory) whereNamed(class lvmv1alpha1.DeviceClass, classes []lvmv1alph
 	return nil
 }
 
-// takenOut tells what happens to devices whose path is not in the selectors of a node any longer. Nodes that surely
-// have no such device are left out.
+// takenOut returns warnings for devices whose path was removed from the selectors of a node. It omits nodes that are
+// known not to have the device.
 func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
 	var order []string
 	nodes := map[string][]string{}
@@ -141,8 +142,8 @@ func (i inventory) takenOut(before, after []lvmv1alpha1.DeviceClass) []string {
 	return warnings
 }
 
-// leadsNowhere reports whether a path surely leads to no device of a node, nor to a part of the class's volume group
-// that is missing there.
+// leadsNowhere reports whether a path certainly resolves to no device of a node, and to no missing physical volume of
+// the class's volume group.
 func (i inventory) leadsNowhere(node string, u use) bool {
 	status := i.statuses[node].Status
 	name := path.Clean(u.path)
@@ -158,13 +159,14 @@ func (i inventory) leadsNowhere(node string, u use) bool {
 	return !slices.ContainsFunc(status.NodeStatus, func(group lvmv1alpha1.VGStatus) bool {
 		return group.Name == u.class.Name && slices.ContainsFunc(group.PhysicalVolumes,
 			func(pv lvmv1alpha1.PhysicalVolumeStatus) bool {
-				// What a missing device was called by is not always known.
+				// The names of a missing device are not always known.
 				return pv.State == lvmv1alpha1.PhysicalVolumeMissing || isMeant(nil, name, pv)
 			})
 	})
 }
 
-// nodesLeft tells of nodes that a change of the nodeSelector leaves, and that have a volume group of the class.
+// nodesLeft returns warnings for nodes that the new nodeSelector no longer selects and that have a volume group of the
+// class.
 func (i inventory) nodesLeft(before, after []lvmv1alpha1.DeviceClass) []string {
 	var all []string
 	for n, class := range after {
@@ -194,8 +196,8 @@ func (i inventory) hasGroup(class, node string) bool {
 		func(entry lvmv1alpha1.VGStatus) bool { return entry.Name == class && len(entry.Devices) > 0 })
 }
 
-// namesDevices reports whether a device class is there and does not take every unused device. One that does keeps what
-// it has.
+// namesDevices reports whether a device class exists and has a device selector. A class without one uses every unused
+// device and keeps its devices.
 func namesDevices(classes []lvmv1alpha1.DeviceClass, name string) bool {
 	return slices.ContainsFunc(classes, func(c lvmv1alpha1.DeviceClass) bool {
 		return c.Name == name && (c.DeviceSelector != nil || len(c.DeviceSelectors) > 0)

@@ -11,8 +11,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// poolsClosed tells of thin pools that a change lets take nothing new: more is promised already than the overprovision
-// ratio allows, or more is written than the high-water mark. Nothing that exists changes by it.
+// poolsClosed returns warnings for thin pools that accept no new volumes after a change, because the provisioned size
+// exceeds the new overprovision ratio, or the usage exceeds the new high-water mark. Existing volumes are not affected.
 func (i inventory) poolsClosed(before, after []lvmv1alpha1.DeviceClass) []string {
 	var all []string
 	for n, class := range after {
@@ -24,7 +24,7 @@ func (i inventory) poolsClosed(before, after []lvmv1alpha1.DeviceClass) []string
 		old := before[at].ThinPoolConfig
 		path := classesPath.Index(n).Child("thinPoolConfig")
 		if config.OverprovisionRatio < old.OverprovisionRatio {
-			// Divided, since the product of two limits may be too large.
+			// The division avoids an overflow of the product.
 			nodes := i.nodesOfPools(class.Name, func(pool *lvmv1alpha1.ThinPoolStatus) bool {
 				return (promised(pool)-1)/int64(config.OverprovisionRatio) >= pool.Size.Value()
 			})
@@ -49,7 +49,7 @@ func (i inventory) poolsClosed(before, after []lvmv1alpha1.DeviceClass) []string
 	return all
 }
 
-// metadataKept: the metadata of a thin pool can grow and never shrink.
+// metadataKept refuses to reduce the metadata size: the metadata of a thin pool can only grow.
 func metadataKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for n, class := range after {
@@ -68,7 +68,8 @@ func metadataKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	return violations
 }
 
-// chunksKept: a thin pool keeps its chunk size, so the device class keeps it as soon as a node has the pool.
+// chunksKept refuses to change the chunk size of a device class with a thin pool on any node: it is fixed when the pool
+// is created.
 func (i inventory) chunksKept(before, after []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for n, class := range after {
@@ -88,7 +89,7 @@ func (i inventory) chunksKept(before, after []lvmv1alpha1.DeviceClass) field.Err
 	return violations
 }
 
-// sameChunks reports whether two configurations ask for the same chunk size. A policy that is not set is Static.
+// sameChunks reports whether two configurations request the same chunk size. An unset policy is Static.
 func sameChunks(a, b *lvmv1alpha1.ThinPoolConfig) bool {
 	host := func(c *lvmv1alpha1.ThinPoolConfig) bool {
 		return c.ChunkSizeCalculationPolicy == lvmv1alpha1.SizeCalculationHost
@@ -96,7 +97,7 @@ func sameChunks(a, b *lvmv1alpha1.ThinPoolConfig) bool {
 	return host(a) == host(b) && equality.Semantic.DeepEqual(a.ChunkSize, b.ChunkSize)
 }
 
-// metadataAsked is the metadata size that a thin pool is to have, or nil if that is left to LVM.
+// metadataAsked returns the requested metadata size of a thin pool, or nil if LVM chooses it.
 func metadataAsked(config *lvmv1alpha1.ThinPoolConfig) *resource.Quantity {
 	switch {
 	case config == nil || config.MetadataSizeCalculationPolicy != lvmv1alpha1.SizeCalculationStatic:
@@ -107,7 +108,7 @@ func metadataAsked(config *lvmv1alpha1.ThinPoolConfig) *resource.Quantity {
 	return config.MetadataSize
 }
 
-// promised is what the volumes of a pool may have together, in bytes; 0 where that is not known.
+// promised returns the provisioned size of all volumes of a pool in bytes, or 0 if it is unknown.
 func promised(pool *lvmv1alpha1.ThinPoolStatus) int64 {
 	if pool.VirtualSize == nil {
 		return 0
@@ -115,7 +116,7 @@ func promised(pool *lvmv1alpha1.ThinPoolStatus) int64 {
 	return pool.VirtualSize.Value()
 }
 
-// nodesOfPools are the nodes, sorted, whose thin pool of a device class is so.
+// nodesOfPools returns the sorted names of the nodes on which the thin pool of a device class fulfills a condition.
 func (i inventory) nodesOfPools(class string, is func(*lvmv1alpha1.ThinPoolStatus) bool) []string {
 	var nodes []string
 	for node, status := range i.statuses {

@@ -14,7 +14,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// highSizePercent is the size of a thin pool above which its metadata may be unable to grow.
+// highSizePercent is the sizePercent of a thin pool above which its metadata may be unable to grow.
 const highSizePercent = 90
 
 // The limits of LVM for thin pools, in bytes (lvmthin(7)).
@@ -25,17 +25,17 @@ const (
 	maxMetadataSize int64 = 16 << 30
 )
 
-// classesPath is where the rules point.
+// classesPath is the path of the field to which most rules refer.
 var classesPath = field.NewPath("spec", "storage", "deviceClasses")
 
-// validateSpec returns what is wrong with a spec beyond what the schema of the kind refuses by itself.
+// validateSpec returns the violations of a spec that the schema of the CRD cannot detect.
 func validateSpec(spec lvmv1alpha1.LVMClusterSpec) field.ErrorList {
 	classes := spec.Storage.DeviceClasses
 	return slices.Concat(devicesNamed(classes), pathsOnce(classes), propertiesPossible(classes),
 		propertiesDiffer(classes), raidPossible(classes), sizesPossible(classes), optionsPossible(classes))
 }
 
-// inNamespace: the operator looks into one namespace only.
+// inNamespace requires the operator's namespace: the operator watches no other one.
 func inNamespace(cluster *lvmv1alpha1.LVMCluster, namespace string) *field.Error {
 	if cluster.Namespace == namespace {
 		return nil
@@ -45,7 +45,7 @@ func inNamespace(cluster *lvmv1alpha1.LVMCluster, namespace string) *field.Error
 			namespace))
 }
 
-// only: there is one LVMCluster.
+// only refuses a second LVMCluster.
 func only(cluster *lvmv1alpha1.LVMCluster, others []lvmv1alpha1.LVMCluster) *field.Error {
 	for _, other := range others {
 		if other.Name != cluster.Name {
@@ -58,8 +58,8 @@ func only(cluster *lvmv1alpha1.LVMCluster, others []lvmv1alpha1.LVMCluster) *fie
 	return nil
 }
 
-// devicesNamed: with several device classes each one has to say which devices it takes, because one that takes every
-// unused device would take those of the others.
+// devicesNamed requires device selectors if there are several device classes: a class without one uses every unused
+// device, including those of the other classes.
 func devicesNamed(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	if len(classes) < 2 {
 		return nil
@@ -76,14 +76,14 @@ func devicesNamed(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	return violations
 }
 
-// use is where a path is written.
+// use is a path with the field that contains it.
 type use struct {
 	selection
 	at   *field.Path
 	path string
 }
 
-// pathsOnce: a device belongs to one device class of a node, and is named once in it.
+// pathsOnce requires that a device belongs to one device class of a node, and is named once in it.
 func pathsOnce(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	var seen []use
@@ -110,7 +110,7 @@ func usesOf(s selection) []use {
 	return all
 }
 
-// clash returns the violation that a path is, after those before it.
+// clash returns the violation if a path conflicts with an earlier one, or nil.
 func (u use) clash(seen []use) *field.Error {
 	for _, other := range seen {
 		switch {
@@ -128,14 +128,15 @@ func (u use) clash(seen []use) *field.Error {
 	return nil
 }
 
-// meet reports whether two node selectors surely have nodes in common: they are the same, or one of them is all nodes.
-// Of two different selectors that cannot be told; there the node agent lets the first device class have the device.
+// meet reports whether two node selectors certainly have nodes in common: they are equal, or one of them selects all
+// nodes. For two different selectors this is unknown; on a common node, the node agent assigns the device to the first
+// device class.
 func meet(a, b *corev1.NodeSelector) bool {
 	return a == nil || b == nil || equality.Semantic.DeepEqual(a, b)
 }
 
-// sizesPossible: LVM makes thin pools with certain chunk and metadata sizes only. The schema cannot say it: a quantity
-// has no rules of its own there.
+// sizesPossible checks the chunk and metadata sizes of thin pools against the limits of LVM. The schema cannot do so,
+// because it has no rules for quantities.
 func sizesPossible(classes []lvmv1alpha1.DeviceClass) field.ErrorList {
 	var violations field.ErrorList
 	for i, class := range classes {
@@ -161,7 +162,7 @@ func between(size resource.Quantity, low, high int64) bool {
 	return size.CmpInt64(low) >= 0 && size.CmpInt64(high) <= 0
 }
 
-// warnings returns what is allowed and may surprise.
+// warnings returns warnings for valid settings with surprising effects.
 func warnings(spec lvmv1alpha1.LVMClusterSpec) admission.Warnings {
 	classes := spec.Storage.DeviceClasses
 	var all admission.Warnings
@@ -184,7 +185,7 @@ func warnings(spec lvmv1alpha1.LVMClusterSpec) admission.Warnings {
 	return all
 }
 
-// later says what becomes of devices that are not there yet.
+// later returns the part of a warning that describes devices that are added later.
 func later(class lvmv1alpha1.DeviceClass) string {
 	if class.DeviceDiscoveryPolicy == lvmv1alpha1.DeviceDiscoveryDynamic {
 		return ", also each one that is plugged in later"

@@ -1,6 +1,5 @@
-// Package webhook admits LVMClusters: what a single object's schema cannot say, one rule a function, and all
-// violations of an object in one answer. It also has the certificate that the webhook is served with where the
-// cluster does not give one.
+// Package webhook validates LVMClusters with rules that the schema of the CRD cannot express. Each rule is a function,
+// and a response has all violations. The package also provides the certificate of the webhook on clusters that do not.
 package webhook
 
 import (
@@ -26,25 +25,25 @@ import (
 // +kubebuilder:webhook:path=/validate-lvm-topolvm-io-v1alpha1-lvmcluster,mutating=false,failurePolicy=fail,sideEffects=None,groups=lvm.topolvm.io,resources=lvmclusters,verbs=create;update,versions=v1alpha1,name=vlvmcluster.kb.io,admissionReviewVersions=v1,serviceName=lvms-operator-webhook-service,serviceNamespace=openshift-lvm-storage
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmclusters,namespace=openshift-lvm-storage,verbs=list;watch
 
-// Validator decides about LVMClusters.
+// Validator validates LVMClusters.
 type Validator struct {
-	// Live reads LVMClusters and StorageClasses. It is not a cache: two clusters created one right after the other must
-	// meet.
+	// Live reads LVMClusters and StorageClasses from the API server: a cache could miss an LVMCluster that was created
+	// a moment ago.
 	Live client.Reader
-	// Cached reads nodes. What devices they have is not in a cache.
+	// Cached reads nodes. Their devices are not in a cache.
 	Cached client.Reader
-	// Namespace is the one where an LVMCluster is managed.
+	// Namespace is the namespace of the operator.
 	Namespace string
 }
 
 var _ admission.Validator[*lvmv1alpha1.LVMCluster] = &Validator{}
 
-// SetupWithManager serves the validator on the manager's webhook server.
+// SetupWithManager registers the validator with the manager's webhook server.
 func (v *Validator) SetupWithManager(mgr manager.Manager) error {
 	return builder.WebhookManagedBy(mgr, &lvmv1alpha1.LVMCluster{}).WithValidator(v).Complete()
 }
 
-// ValidateCreate judges a new LVMCluster.
+// ValidateCreate validates a new LVMCluster.
 func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVMCluster) (admission.Warnings, error) {
 	violations := field.ErrorList{}
 	if violation := inNamespace(cluster, v.Namespace); violation != nil {
@@ -73,7 +72,7 @@ func (v *Validator) ValidateCreate(ctx context.Context, cluster *lvmv1alpha1.LVM
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=list;watch
 
-// inventory reads what the nodes say about their devices.
+// inventory reads the nodes and their node statuses.
 func (v *Validator) inventory(ctx context.Context) (inventory, error) {
 	nodes := &corev1.NodeList{}
 	if err := v.Cached.List(ctx, nodes); err != nil {
@@ -96,8 +95,8 @@ func (v *Validator) inventory(ctx context.Context) (inventory, error) {
 	return known, nil
 }
 
-// ValidateUpdate judges what a change of the spec introduces. Other changes are not asked about: an LVMCluster that was
-// made under older rules must still be labeled, and above all be deleted, which is an update of its finalizers.
+// ValidateUpdate validates what a change of the spec introduces. It allows all other updates: an LVMCluster that
+// violates newer rules must still accept labels, and above all its deletion, which updates finalizers.
 func (v *Validator) ValidateUpdate(ctx context.Context,
 	before, after *lvmv1alpha1.LVMCluster) (admission.Warnings, error) {
 	if !after.DeletionTimestamp.IsZero() || reflect.DeepEqual(before.Spec, after.Spec) {
@@ -125,12 +124,13 @@ func (v *Validator) ValidateUpdate(ctx context.Context,
 	return append(warnings(after.Spec), deviceWarnings(old, classes, known)...), refuse(after, violations)
 }
 
-// ValidateDelete lets every deletion begin: it waits, visibly, until no volume is left.
+// ValidateDelete allows every deletion. The deletion then waits until no volume exists, and the status shows what it
+// waits for.
 func (v *Validator) ValidateDelete(context.Context, *lvmv1alpha1.LVMCluster) (admission.Warnings, error) {
 	return nil, nil
 }
 
-// refuse makes one error of all violations, or nil of none.
+// refuse returns one error for all violations, or nil if there are none.
 func refuse(cluster *lvmv1alpha1.LVMCluster, violations field.ErrorList) error {
 	if len(violations) == 0 {
 		return nil

@@ -19,8 +19,8 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// TestWhatCannotBeReadIsNotEmpty: without what the rules need nothing is admitted, and the message says what could not
-// be read.
+// TestWhatCannotBeReadIsNotEmpty checks that nothing is admitted if the rules cannot read an object, and that the
+// message names it.
 func TestWhatCannotBeReadIsNotEmpty(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), storagev1.AddToScheme(scheme),

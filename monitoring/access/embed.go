@@ -1,12 +1,12 @@
-// Package access has the rights with which a Prometheus finds what it reads metrics from.
+// Package access has the permissions with which a Prometheus discovers the metrics endpoints.
 package access
 
 import _ "embed"
 
-// Prometheus are the Role and the RoleBinding for OpenShift's own Prometheus, in YAML.
+// Prometheus has the Role and the RoleBinding for OpenShift's own Prometheus, in YAML.
 //
 //go:embed rbac.yaml
 var Prometheus []byte
 
-// Namespace is the operator's in the file.
+// Namespace is the operator's namespace in the file.
 const Namespace = "openshift-lvm-storage"

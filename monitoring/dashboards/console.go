@@ -1,9 +1,9 @@
 package dashboards
 
-// consoleTypes are the console's words for the kinds.
+// consoleTypes maps the kinds to the console's names of panel types.
 var consoleTypes = map[kind]string{lines: "graph", areas: "graph", number: "singlestat", table: "table"}
 
-// consoleBoard is in the old form of Grafana: rows of panels, each with its width.
+// consoleBoard returns the dashboard in an old format of Grafana: rows of panels, each with its width.
 func consoleBoard() object {
 	var list, choices []object
 	id := 0
@@ -88,7 +88,7 @@ func consoleColumns(p panel) []object {
 	return styles
 }
 
-// thresholds are the colors of a number, from a value on.
+// thresholds returns the colors of a number, each with the value from which it applies.
 func thresholds(p panel) []object {
 	steps := []object{{"value": 0, "color": "green"}}
 	if p.warning > 0 {

@@ -1,5 +1,5 @@
-// Package dashboards is the one source of the product's dashboard. `go run ./monitoring` writes it in two forms: for
-// OpenShift's console, which reads an old form of Grafana's, and for Grafana itself. To see the panels, import
+// Package dashboards is the single source of the product's dashboard. `go run ./monitoring` writes it in two formats:
+// for the OpenShift console, which reads an old format of Grafana, and for Grafana itself. To see the panels, import
 // grafana.json into a Grafana.
 package dashboards
 
@@ -10,18 +10,18 @@ import (
 	"fmt"
 )
 
-// Console is the dashboard for OpenShift's console. It is written from the panels of this package.
+// Console is the dashboard for the OpenShift console, generated from the panels of this package.
 //
 //go:embed console.json
 var Console []byte
 
 const (
 	title = "LVM Storage"
-	// uid is a name that Grafana keeps the dashboard by.
+	// uid is the identifier of the dashboard in Grafana.
 	uid = "lvm-storage"
 )
 
-// The kinds of panels.
+// kind is a kind of panel.
 type kind int
 
 const (
@@ -31,7 +31,7 @@ const (
 	table
 )
 
-// Units, those that the console knows. What is a time is in hours or days, as its title says.
+// Units that the console supports. Times are in hours or days, as their titles say.
 const (
 	plain   = "short"
 	inBytes = "bytes"
@@ -41,13 +41,13 @@ const (
 // columns is the width of the dashboard.
 const columns = 12
 
-// row is a heading with its panels.
+// row is a heading with panels.
 type row struct {
 	title  string
 	panels []panel
 }
 
-// panel is one picture. Its help is shown by Grafana.
+// panel is a chart, number or table. Grafana shows its help.
 type panel struct {
 	title, help string
 	kind        kind
@@ -57,24 +57,24 @@ type panel struct {
 	queries     []query
 	// labels are the first columns of a table.
 	labels []labelColumn
-	// sorted is the column by which Grafana sorts a table, the greatest first. The console sorts by the first one.
+	// sorted is the column by which Grafana sorts a table, in descending order. The console sorts by the first column.
 	sorted string
-	// words stand for values of a number; that of "null" for none.
+	// words replace values of a number; "null" is for no value.
 	words [][2]string
-	// warning and critical are values from which on a number has another color. 0 is for none.
+	// warning and critical are the values from which a number has another color; 0 for none.
 	warning, critical float64
 }
 
-// query has a name: of its lines, with labels as {{label}}; or of its column in a table, whose unit is its own.
+// query has a name: of its lines, with labels as {{label}}, or of its column in a table, which has a unit of its own.
 type query struct {
 	expr, name, unit string
 	decimals         int
 }
 
-// labelColumn is a label under a title.
+// labelColumn is a column with a label.
 type labelColumn struct{ label, title string }
 
-// variable is a choice at the top.
+// variable is a selection at the top of the dashboard.
 type variable struct{ name, title, query string }
 
 var variables = []variable{
@@ -84,7 +84,7 @@ var variables = []variable{
 
 type object = map[string]any
 
-// JSON returns both forms by the name of their file.
+// JSON returns both formats by file name.
 func JSON() (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for name, board := range map[string]object{"console.json": consoleBoard(), "grafana.json": grafanaBoard()} {
@@ -100,5 +100,5 @@ func JSON() (map[string][]byte, error) {
 	return files, nil
 }
 
-// refID is the letter of a query: Value #A is the column of the first one.
+// refID returns the letter of a query: Value #A is the column of the first one.
 func refID(i int) string { return string(rune('A' + i)) }

@@ -1,9 +1,9 @@
 package dashboards
 
-// grafanaTypes are Grafana's words for the kinds.
+// grafanaTypes maps the kinds to Grafana's names of panel types.
 var grafanaTypes = map[kind]string{lines: "timeseries", areas: "timeseries", number: "stat", table: "table"}
 
-// Grafana's grid has 24 columns; the heights are in its units.
+// Grafana's grid has 24 columns. The heights are in units of the grid.
 const (
 	gridFactor    = 24 / columns
 	rowHeight     = 1
@@ -13,7 +13,7 @@ const (
 
 var datasource = object{"type": "prometheus", "uid": "${datasource}"}
 
-// grafanaBoard is in the form of Grafana 10 and later.
+// grafanaBoard returns the dashboard in the format of Grafana 10 and later.
 func grafanaBoard() object {
 	var panels []object
 	id := 0
@@ -137,7 +137,8 @@ func grafanaSteps(p panel) []object {
 	return steps
 }
 
-// grafanaColumns joins the queries of a table by their labels, and names and orders the columns.
+// grafanaColumns returns transformations that join the queries of a table by their labels, and that name and sort the
+// columns.
 func grafanaColumns(p panel) (transformations, overrides []object) {
 	hidden := object{"Time": true}
 	names := object{}

@@ -20,13 +20,13 @@ const (
 	redundant = "lvms:raid:state"
 )
 
-// class returns what a metric of device classes has, one value for each.
+// class returns a query for a metric of device classes, with one value for each.
 func class(metric string) string {
 	return fmt.Sprintf("max %s(%s{%s})", byClass, metric, onClass)
 }
 
 var (
-	// size and used are those of the thin pool, and of the volume group where there is none.
+	// size and used are those of the thin pool, or of the volume group if there is none.
 	size = class("topolvm_thinpool_size_bytes") + " or " + class("topolvm_volumegroup_size_bytes")
 	used = class(data) + " or " + class(thick)
 	days = daysLeft(data) + " or " + daysLeft(thick)
@@ -34,24 +34,25 @@ var (
 	nodeAndClass = []labelColumn{{"node", "Node"}, {"device_class", "Device class"}}
 )
 
-// daysLeft is the time until nothing is left, at the rate of the last six hours; of what does not fill there is none.
+// daysLeft returns a query for the days until no space is left at the rate of the last six hours. If the usage does not
+// grow, there is no value.
 func daysLeft(series string) string {
 	return fmt.Sprintf("max %s((1 - %s{%s}) / (deriv(%s{%s}[6h]) > 0)) / 86400 < 365", byClass, series, onClass,
 		series, onClass)
 }
 
-// tomorrow is how full it is in a day, at the same rate.
+// tomorrow returns a query for the usage in one day at the same rate.
 func tomorrow(series string) string {
 	return fmt.Sprintf("clamp(max %s(predict_linear(%s{%s}[6h], 86400)), 0, 1)", byClass, series, onClass)
 }
 
-// held is what each volume takes of its device class.
+// held returns a query for the space that each volume uses in its device class.
 func held() string {
 	return fmt.Sprintf("max %[1]s(lvms_volume_size_bytes{%[2]s} * lvms_volume_data_percent / 100) or max "+
 		"%[1]s(lvms_volume_size_bytes{%[2]s} unless lvms_volume_data_percent)", byVolume, onClass)
 }
 
-// growth is that of thin volumes, in bytes a day.
+// growth returns a query for the growth of thin volumes, in bytes per day.
 func growth(matchers string) string {
 	return "max " + byVolume + "(deriv(lvms_volume_data_percent{" + matchers +
 		"}[6h]) * lvms_volume_size_bytes / 100 * 86400)"
@@ -59,7 +60,7 @@ func growth(matchers string) string {
 
 func largest() string { return "topk(10, " + held() + ")" }
 
-// short replaces the full name of a CSI method, or of an rpc, by its last part, under the label method.
+// short copies the last part of a CSI method's full name to the label method.
 func short(expr string) string {
 	return `label_replace(` + expr + `, "method", "$1", "method_name", ".*/(.*)")`
 }
@@ -72,7 +73,7 @@ func average(labels, metric, matchers string) string {
 	return rateBy(labels, metric+"_sum", matchers) + " / " + rateBy(labels, metric+"_count", matchers)
 }
 
-// quantile is that of an hour: there are few calls.
+// quantile returns a query for the 99th percentile over one hour, because there are few calls.
 func quantile(metric, matchers string) string {
 	return short(fmt.Sprintf("histogram_quantile(0.99, sum by (le, method_name) (rate(%s_bucket{%s}[1h])))",
 		metric, matchers))
@@ -196,7 +197,7 @@ func volumes() row {
 		{title: "Volumes that cannot be written", kind: lines, width: 6, unit: plain,
 			queries: one("sum "+byClass+"(max "+byVolume+"(lvms_volume_read_only{"+onClass+"})) > 0", classes),
 			help:    "Snapshots that are read-only among them."},
-		// The console shows the template of a name where a label is missing.
+		// The console shows the template of a name if a label is missing.
 		{title: "Claims that grow most, a day", kind: lines, width: 6, unit: inBytes,
 			queries: one("topk(5, "+growth(onClass+`, persistentvolumeclaim!=""`)+" > 0)",
 				"{{node}} {{namespace}} {{persistentvolumeclaim}}"), help: "At the rate of the last six hours."},

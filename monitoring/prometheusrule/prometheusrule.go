@@ -1,4 +1,4 @@
-// Package prometheusrule writes the rules of monitoring/rules as the Prometheus Operator takes them.
+// Package prometheusrule converts the rules of monitoring/rules to a PrometheusRule for the Prometheus Operator.
 package prometheusrule
 
 import (
@@ -11,11 +11,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/monitoring/rules"
 )
 
-// Name is that of the PrometheusRule.
+// Name is the name of the PrometheusRule.
 const Name = "prometheus-lvmo-rules"
 
-// New returns the PrometheusRule for a namespace. runbooks is what runbook_url begins with, and ends with a slash.
-// Its spec is also how a file of Prometheus has the rules.
+// New returns the PrometheusRule for a namespace. runbooks is the prefix of runbook_url, with a slash at its end. The
+// spec is also the content of a Prometheus rule file.
 func New(namespace, runbooks string) *monitoringv1.PrometheusRule {
 	rule := &monitoringv1.PrometheusRule{
 		TypeMeta: metav1.TypeMeta{APIVersion: monitoringv1.SchemeGroupVersion.String(),

@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// space is something that fills: the data of thin pools, their metadata, thick volume groups.
+// space is a resource that fills up: the data or the metadata of thin pools, or thick volume groups.
 type space struct {
-	// series is the recorded ratio, used / size; word is in the names of alerts, what in their texts.
+	// series is the recorded ratio, used / size. word is in the names of alerts, and what in their texts.
 	series, word, what string
-	// harmless is an expression of those that may be full without harm: nothing but 0 is ever said of them.
+	// harmless is an expression for spaces that may be full without harm. Their level is always 0.
 	harmless string
-	// full says what happens when nothing is left; todo what to do.
+	// full says what happens when no space is left. todo says what to do.
 	full, todo string
-	// nearFull and critical are the names of two alerts that upstream has too.
+	// nearFull and critical are the names of two alerts that upstream also has.
 	nearFull, critical string
-	// severities of the five levels.
+	// severities are those of the five levels.
 	severities [5]string
 }
 
-// The levels, by seriousness. A value is at one of them: there are no gaps, and no two alerts of one space fire at a
-// time.
+// The levels by severity. A value is at exactly one of them: there are no gaps, and no two alerts of a space fire at
+// the same time.
 const (
 	fillsInDays = iota + 1
 	nearFull
@@ -30,8 +30,7 @@ const (
 	full
 )
 
-// The thresholds, as parts of the whole. From highest on a thin pool takes no new volume (highWaterMarkPercent, by
-// default).
+// The thresholds as ratios. At highest a thin pool accepts no new volume (the default of highWaterMarkPercent).
 const (
 	near     = "0.75"
 	critical = "0.85"
@@ -65,21 +64,23 @@ var spaces = []space{
 
 func (s space) level() string { return strings.TrimSuffix(s.series, ":ratio") + ":level" }
 
-// inDays holds where the growth of a day and that of its last six hours both lead to the end within four days; a space
-// that is not half full has time. A day has to be known: what grows by day and shrinks by night does not count.
+// inDays is true if both the growth of one day and that of the last six hours fill the space within four days. A space
+// that is not half full is not urgent. There must be data for a day, so that usage that grows by day and shrinks by
+// night does not count.
 func (s space) inDays() string {
 	return fmt.Sprintf(
 		`(%[1]s >= 0.5 and predict_linear(%[1]s[1d], 4 * 86400) >= 1 and predict_linear(%[1]s[6h], 4 * 86400) >= 1 and %[1]s offset 1d)`, s.series)
 }
 
-// inHours is the same within four hours, of an hour and its last quarter: what was written in one run and has ended
-// does not count.
+// inHours is the same for four hours, with the growth of one hour and that of the last 15 minutes: writes that have
+// ended do not count.
 func (s space) inHours() string {
 	return fmt.Sprintf(
 		`(%[1]s >= 0.5 and predict_linear(%[1]s[1h], 4 * 3600) >= 1 and predict_linear(%[1]s[15m], 4 * 3600) >= 1 and %[1]s offset 30m)`, s.series)
 }
 
-// levels is a number for each space: 0 for none, else the most serious that holds. `or` takes the first.
+// levels returns a rule that records a number for each space: 0 for none, or the most severe level that applies. `or`
+// uses the first one.
 func (s space) levels() Record {
 	at := func(condition string, level int) string { return fmt.Sprintf("(%s) * 0 + %d", condition, level) }
 	chain := strings.Join([]string{
@@ -92,7 +93,7 @@ func (s space) levels() Record {
 	return Record{Name: s.level(), Expr: chain}
 }
 
-// alert is one at a level. Its value is the ratio.
+// alert returns the alert for a level. Its value is the ratio.
 func (s space) alert(level int, name string, hold time.Duration, says string) Alert {
 	return Alert{
 		Name: name, Severity: s.severities[level-1], For: hold,

@@ -2,7 +2,7 @@ package rules
 
 import "time"
 
-// The state of redundancy (lvms_raid_health_status).
+// A state of redundancy (lvms_raid_health_status).
 const raidFailed = "2"
 
 func devices() Group {
@@ -12,12 +12,12 @@ func devices() Group {
 		failing   = worst("lvms_volume_group_failing_devices")
 		lost      = "(" + missing + " > 0)"
 		redundant = "max " + byClass + "(lvms_raid_health_status)"
-		// syncing is redundancy that is being built, with every device there.
+		// syncing matches redundancy that is being created while every device is present.
 		syncing = "(max " + byClass + "(lvms_raid_sync_in_progress) == 1 and " + onClass + "(max " + byClass +
 			"(lvms_raid_degraded_count) == 0))"
 		where = "device class {{ $labels.device_class }} on node {{ $labels.node }}"
 	)
-	// A volume that was just made is not in sync yet, and nothing is wrong with it.
+	// A new volume is not in sync yet, which is not a problem.
 	state := "(" + redundant + " == 1 and " + onClass + syncing + ") * 0\nor\n" + redundant
 	return Group{Name: "lvms-devices", Records: []Record{{"lvms:raid:state", state}}, Alerts: []Alert{
 		{

@@ -15,17 +15,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// written are the rules as Prometheus reads them.
+// written is the file with the rules for Prometheus.
 const written = "../tests/rules.yaml"
 
-// scene is what Prometheus sees, a sample each step (STEP in seconds), and which alerts there are at some times: all of
-// them and no other, as "NAME", or "NAME pending", with " xN" where there are several.
+// scene has the series, with one sample for each step (STEP in seconds), and the exact list of alerts at some times, as
+// "NAME", or "NAME pending", with " xN" for several.
 type scene struct {
 	series map[string]string
 	want   map[time.Duration][]string
 }
 
-// step is the time between two samples and two evaluations: a minute, and ten in a scene of many hours.
+// step returns the time between two samples and evaluations: a minute, or ten in a scene of many hours.
 func (s scene) step() time.Duration {
 	if slices.Max(slices.Collect(maps.Keys(s.want))) > 4*time.Hour {
 		return 10 * time.Minute
@@ -33,7 +33,7 @@ func (s scene) step() time.Duration {
 	return time.Minute
 }
 
-// play lets promtool, which is Prometheus' own, evaluate the rules.
+// play evaluates the rules with promtool, which is a part of Prometheus.
 func (s scene) play(t *testing.T) {
 	t.Helper()
 	promtool, err := exec.LookPath("promtool")
@@ -104,19 +104,18 @@ func allAlerts() []Alert {
 
 const (
 	day = 24 * time.Hour
-	// class and its node, in the labels of a series, with what Prometheus adds.
+	// class and node are the labels of a series, including those that Prometheus adds.
 	class = `namespace="openshift-lvm-storage",pod="vg-manager-1",node="n1",device_class="vg1"`
 	node  = `namespace="openshift-lvm-storage",pod="vg-manager-1",node="n1"`
 )
 
-// fileSystem is the series of a volume with a broken file system; the namespace is that of its claim.
+// fileSystem returns the series of a volume with a broken file system. The namespace is that of its claim.
 func fileSystem(volume string) string {
 	return fmt.Sprintf(
 		`lvms_volume_filesystem_abnormal{namespace="shop",pod="vg-manager-1",node="n1",device_class="vg1",volume=%q,persistentvolumeclaim="orders"}`, volume)
 }
 
-// well is a cluster in which nothing is wrong, with other series instead of or beside its own; "" takes one away. It
-// lasts for two days.
+// well returns the series of a healthy cluster for two days. changes replaces or adds series; "" removes one.
 func well(changes map[string]string) map[string]string {
 	const steady = "x3000"
 	series := map[string]string{
@@ -141,20 +140,21 @@ func well(changes map[string]string) map[string]string {
 	return series
 }
 
-// thin is such a cluster with a thin pool of 100 bytes, its data and metadata in percent and what is promised of it.
+// thin returns such a cluster with a thin pool of 100 bytes: its data and metadata in percent, and its provisioned
+// bytes.
 func thin(data, metadata, promised string) map[string]string {
 	return well(map[string]string{
 		`topolvm_thinpool_data_percent{` + class + `}`:     data,
 		`topolvm_thinpool_metadata_percent{` + class + `}`: metadata,
 		`topolvm_thinpool_size_bytes{` + class + `}`:       "100x3000",
 		`lvms_thinpool_virtual_bytes{` + class + `}`:       promised,
-		// The group is all pool, which is as it should be.
+		// The pool uses the whole group, which is fine.
 		`topolvm_volumegroup_size_bytes{` + class + `}`: "110x3000",
 		`lvms_volume_group_free_bytes{` + class + `}`:   "0x3000",
 	})
 }
 
-// thick is one with a thick class: what is free of 100 bytes.
+// thick returns such a cluster with a thick class: the free bytes of 100.
 func thick(free string) map[string]string {
 	return well(map[string]string{
 		`topolvm_volumegroup_size_bytes{` + class + `}`: "100x3000",
@@ -212,7 +212,8 @@ func TestAPoolFills(t *testing.T) {
 			9 * minute: nil, 10 * minute: {metaNear + " pending"}, 15 * minute: {metaNear},
 			20 * minute: {metaCritical + " pending"}, 21 * minute: {metaCritical}, 30 * minute: {metaFull},
 		}},
-		// 85.0 exactly fired nothing in upstream, and 84.9 and 85.1 by turns come and go in most.
+		// With upstream's rules, exactly 85.0 fires no alert, and values that alternate between 84.9 and 85.1 often
+		// cause an alert that appears and disappears.
 		"exactly at a threshold": {thin("85x60", "95x60", "200x3000"),
 			map[time.Duration][]string{2 * minute: {dataCritical, metaFull}}},
 		"to and fro about a threshold": {thin("84.9 85.1"+strings.Repeat(" 84.9 85.1", 60), "10x3000", "200x3000"),
@@ -246,13 +247,13 @@ func TestAPoolFills(t *testing.T) {
 	}
 }
 
-// with returns series with one more.
+// with returns series with one added.
 func with(series map[string]string, name, values string) map[string]string {
 	series[name] = values
 	return series
 }
 
-// everyMinute expects the same alerts all the time.
+// everyMinute expects the same alerts in every minute.
 func everyMinute(from, to int, alerts ...string) map[time.Duration][]string {
 	want := map[time.Duration][]string{}
 	for m := from; m < to; m++ {
@@ -268,7 +269,7 @@ func TestAThickGroupFills(t *testing.T) {
 	}}.play(t)
 }
 
-// redundant is a cluster with a class with redundancy.
+// redundant returns a cluster with a redundant class.
 func redundant(health, syncing, percent, degraded string, changes map[string]string) map[string]string {
 	series := well(map[string]string{
 		`lvms_raid_health_status{` + class + `}`: health, `lvms_raid_sync_in_progress{` + class + `}`: syncing,

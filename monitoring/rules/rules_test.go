@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// metricsPage is written from the code, and has every metric of it.
+// metricsPage is generated from the code and has every metric.
 const metricsPage = "../../docs/reference/metrics.md"
 
 var (
@@ -37,7 +37,7 @@ func TestAlertsFollowTheConventions(t *testing.T) {
 				t.Errorf("%s: the %s is not a sentence: %q", a.Name, what, text)
 			}
 			for _, label := range []string{"node", "device_class"} {
-				// What is recorded has both.
+				// Recorded series have both.
 				if strings.Contains(text, "$labels."+label+" ") && !strings.Contains(a.Expr, label) &&
 					!strings.Contains(a.Expr, "lvms:") {
 					t.Errorf("%s: the %s names %s, which the expression has not", a.Name, what, label)
@@ -85,7 +85,7 @@ func TestRulesUseOnlyWhatThereIs(t *testing.T) {
 	}
 }
 
-// Prometheus itself parses expressions and templates, and finds rules that are there twice.
+// Prometheus itself parses expressions and templates, and detects duplicate rules.
 func TestPrometheusTakesTheRules(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "promtool", "check", "rules", "--lint=all", "--lint-fatal",
 		written).CombinedOutput()
@@ -94,7 +94,7 @@ func TestPrometheusTakesTheRules(t *testing.T) {
 	}
 }
 
-// Every alert that upstream has is there under its name, so that silences and routes go on.
+// Every alert of upstream exists with its name, so that silences and routes remain valid.
 func TestUpstreamsAlertsKeepTheirNames(t *testing.T) {
 	for _, name := range []string{
 		"VolumeGroupUsageAtThresholdNearFull", "VolumeGroupUsageAtThresholdCritical",

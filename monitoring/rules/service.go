@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// The jobs are named by the Services.
+// The Services name the jobs.
 const (
 	operatorJob = `job="lvms-operator-metrics-service"`
 	agentJob    = `job="vg-manager-metrics-service"`
 )
 
-// causes are alerts that say why an LVMCluster is not Ready.
+// causes matches alerts that explain why an LVMCluster is not Ready.
 const causes = `ALERTS{alertstate="firing", alertname=~"LVMS(AgentDown|NodeNotObserved|VolumeGroup(Failed|Degraded)|Device(Missing|Failing)|RAID(Failed|Degraded))"}`
 
-// failing holds where calls of a method of the CSI driver have failed in each of two quarters of an hour, and none has
-// succeeded since. Their number is the value.
+// failing returns an expression that is true if calls of a CSI method failed in each of two periods of 15 minutes, and
+// none has succeeded since. Its value is the number of failed calls.
 func failing(method string) string {
 	calls := func(code, time string) string {
 		return fmt.Sprintf(
@@ -29,7 +29,7 @@ func service() Group {
 	const (
 		down = `max by (namespace, node) (lvms_node_volume_groups) > 0 unless on (node) (max by (node) (up{` +
 			agentJob + `}) == 1)`
-		// An agent that answers and no longer looks at its node: it is stuck.
+		// An agent that answers but no longer observes its node is stuck.
 		stuck = `time() - max by (namespace, node) (lvms_node_status_observed_timestamp_seconds) > 1800 and on (node) (max by (node) (up{` + agentJob + `}) == 1)`
 		stale = `time() - max by (namespace, node) (lvms_capacity_observed_timestamp_seconds) > 300`
 	)

@@ -1,9 +1,9 @@
-// Package runbooks has the page of each alert, for the archive of must-gather.
+// Package runbooks embeds the runbook of each alert, for the archive of must-gather.
 package runbooks
 
 import "embed"
 
-// Files are the pages as Markdown, NAME.md for the alert NAME, and README.md, their index.
+// Files has the runbooks as Markdown: NAME.md for the alert NAME, and the index README.md.
 //
 //go:embed *.md
 var Files embed.FS

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Severity of a Finding.
+// Severity is the severity of a Finding.
 type Severity string
 
-// The severities. Critical: data is lost or in danger, or something cannot be used. Warning: something is wrong or
-// about to be. Info: what a reader should know.
+// Critical means that data is lost or at risk, or that something cannot be used. Warning means that something is wrong
+// or will be soon. Info is information for the reader.
 const (
 	Critical Severity = "critical"
 	Warning  Severity = "warning"
@@ -19,22 +19,22 @@ const (
 
 var order = map[Severity]int{Critical: 0, Warning: 1, Info: 2}
 
-// Finding is something that is wrong, or that a reader should know.
+// Finding is a problem, or information for the reader.
 type Finding struct {
 	Severity Severity `json:"severity"`
-	// Rule that found it.
+	// Rule is the name of the rule.
 	Rule string `json:"rule"`
-	// Text names what, where and why.
+	// Text says what is wrong, where and why.
 	Text string `json:"text"`
-	// Do is what to do about it.
+	// Do says what to do.
 	Do string `json:"do,omitempty"`
-	// Runbook in monitoring/runbooks, without .md.
+	// Runbook is the name of a file in monitoring/runbooks, without .md.
 	Runbook string `json:"runbook,omitempty"`
-	// RunbookFile is that runbook in the archive, if the archive has it.
+	// RunbookFile is the path of that file in the archive, if it is there.
 	RunbookFile string `json:"runbookFile,omitempty"`
 }
 
-// rule looks at the facts. The order of rules is that of causes before what follows from them.
+// rule evaluates the facts. Rules that find causes are before rules that find their consequences.
 type rule struct {
 	name string
 	find func(*Facts) []Finding
@@ -64,7 +64,7 @@ var rules = []rule{
 	{"not-collected", gaps},
 }
 
-// Find applies all rules: critical ones first, and in each severity causes before what follows from them.
+// Find evaluates all rules. It returns critical findings first, and for each severity causes before consequences.
 func Find(f *Facts) []Finding {
 	var found []Finding
 	for _, r := range rules {

@@ -1,5 +1,5 @@
-// Package analyze says what is wrong with a cluster's storage, from what was collected of it. It reads a folder and
-// nothing else, so that the same rules look at a live cluster and, later, at an archive of it.
+// Package analyze finds problems of a cluster's storage in collected data. It reads only a directory, so that the same
+// rules apply to a live cluster and later to its archive.
 package analyze
 
 import (
@@ -27,17 +27,17 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/collect"
 )
 
-// maxFile is the most that is read of a file, in bytes.
+// maxFile is the maximum size of a file, in bytes.
 const maxFile = 64 << 20
 
-// Facts are what an archive has.
+// Facts are the contents of an archive.
 type Facts struct {
-	// Now is when it was collected.
+	// Now is the time of the collection.
 	Now      time.Time
 	Version  string
 	Timings  archive.Timings
 	Failures archive.Failures
-	// Unreadable are the files that could not be read or understood.
+	// Unreadable lists files that could not be read or parsed.
 	Unreadable []string
 
 	Clusters       []v1alpha1.LVMCluster
@@ -58,17 +58,17 @@ type Facts struct {
 	OpenShift      string
 	CSVs           []metav1.PartialObjectMetadata
 	Alerts         []Alert
-	// AlertsKnown: a Prometheus was asked and answered.
+	// AlertsKnown reports whether Prometheus answered.
 	AlertsKnown bool
-	// Kernel are the lines of the kernel's log of each node that tell of devices.
+	// Kernel has the lines about devices in the kernel log of each node.
 	Kernel map[string][]string
-	// Runbooks are the files of the archive that have one, by the name of the alert.
+	// Runbooks maps names of alerts to the runbook files in the archive.
 	Runbooks map[string]string
-	// Collected is what was read on each node.
+	// Collected lists what was read on each node.
 	Collected map[string]collect.Index
 }
 
-// Alert is one of Prometheus' alerts.
+// Alert is an alert of Prometheus.
 type Alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
@@ -76,14 +76,14 @@ type Alert struct {
 	ActiveAt    time.Time         `json:"activeAt"`
 }
 
-// loader reads an archive, and keeps what it could not read.
+// loader reads an archive and records what it cannot read.
 type loader struct {
 	files      fs.FS
 	unreadable []string
 }
 
-// Load reads an archive. What is broken in it is named in Unreadable. The error is for a folder that is none. now is
-// when it was collected where the archive does not say it.
+// Load reads an archive. It lists broken files in Unreadable, and returns an error only if the directory is not an
+// archive. now is the time of the collection if the archive does not contain it.
 func Load(files fs.FS, now time.Time) (*Facts, error) {
 	l := &loader{files: files}
 	if !l.has("cluster-scoped-resources") && !l.has("namespaces") {
@@ -134,7 +134,7 @@ func (l *loader) broken(name string, err error) {
 	l.unreadable = append(l.unreadable, fmt.Sprintf("%s: %v", name, err))
 }
 
-// read reads a file. That it is not there is no news; any other failure is.
+// read reads a file. It records every error except that the file does not exist.
 func (l *loader) read(name string) ([]byte, error) {
 	file, err := l.files.Open(name)
 	if err != nil {
@@ -175,7 +175,7 @@ func (l *loader) glob(pattern string) []string {
 	return names
 }
 
-// runbooks finds the files by the names of the alerts. Archives of before 0.2.0 have none.
+// runbooks returns the runbook files by the names of the alerts. Archives from before 0.2.0 have none.
 func (l *loader) runbooks() map[string]string {
 	found := map[string]string{}
 	for _, name := range l.glob(path.Join(archive.RunbookFolder, "*.md")) {
@@ -184,7 +184,7 @@ func (l *loader) runbooks() map[string]string {
 	return found
 }
 
-// each reads objects that have a file each, in the cluster or in its namespaces.
+// each reads objects with one file for each, cluster-scoped or in namespaces.
 func each[T any](l *loader, group, resource string) []T {
 	var objects []T
 	names := slices.Concat(l.glob(path.Join("cluster-scoped-resources", group, resource, "*.yaml")),
@@ -197,7 +197,7 @@ func each[T any](l *loader, group, resource string) []T {
 	return objects
 }
 
-// listed reads objects of which each namespace has one file.
+// listed reads objects with one file for each namespace.
 func listed[T any](l *loader, group, resource string) []T {
 	var objects []T
 	for _, name := range l.glob(path.Join("namespaces", "*", group, resource+".yaml")) {
@@ -252,7 +252,7 @@ func (l *loader) nodes(f *Facts) {
 	}
 }
 
-// kernel reads the journal's lines of the kernel, which are of the asked time, or what the kernel itself remembers.
+// kernel reads the kernel lines of the journal, which cover the requested time, or else the kernel's ring buffer.
 func (l *loader) kernel(folder string) []string {
 	for _, name := range []string{"journal-kernel.log", "dmesg.txt"} {
 		content, err := l.read(path.Join(folder, name))

@@ -21,7 +21,8 @@ const (
 	agentName    = "vg-manager"
 )
 
-// whole tells whether all objects of a resource were read: only then is one that is not there not there.
+// whole reports whether all objects of a resource were read. Only then does a missing object mean that it does not
+// exist.
 func whole(f *Facts, resource string) bool {
 	return !slices.ContainsFunc(f.Failures.Failures, func(failure archive.Failure) bool {
 		return strings.HasPrefix(failure.What, resource) || strings.Contains(failure.What, "/"+resource) ||
@@ -32,10 +33,10 @@ func whole(f *Facts, resource string) bool {
 		f.Failures.Omitted == 0
 }
 
-// everything fails with the question what there is.
+// everything is the name of the failed discovery, after which nothing could be read.
 const everything = "what the API server has"
 
-// storageNodes are the nodes that have something of the product: a node status, a volume, or an agent.
+// storageNodes returns the nodes with a node status, a volume, or an agent.
 func storageNodes(f *Facts) sets.Set[string] {
 	nodes := sets.New[string]()
 	for i := range f.NodeStatuses {
@@ -50,7 +51,7 @@ func storageNodes(f *Facts) sets.Set[string] {
 	return nodes.Delete("")
 }
 
-// notReady returns the condition by which a node is not ready, or nil.
+// notReady returns the condition that makes a node not ready, or nil.
 func notReady(f *Facts, node string) *corev1.NodeCondition {
 	for i := range f.Nodes {
 		if f.Nodes[i].Name != node {
@@ -75,7 +76,7 @@ func podsOf(f *Facts, name string) []corev1.Pod {
 	return pods
 }
 
-// claimOf names what a LogicalVolume was made for.
+// claimOf returns the claim of a LogicalVolume, or else its name.
 func claimOf(lv *topolvmv1.LogicalVolume) string {
 	if claim := lv.Annotations[v1alpha1.ClaimAnnotation]; claim != "" {
 		return claim
@@ -83,7 +84,7 @@ func claimOf(lv *topolvmv1.LogicalVolume) string {
 	return lv.Name
 }
 
-// claimsOn are the claims with volumes on a node, sorted.
+// claimsOn returns the sorted claims with volumes on a node.
 func claimsOn(f *Facts, node string) []string {
 	var claims []string
 	for i := range f.LogicalVolumes {
@@ -95,7 +96,7 @@ func claimsOn(f *Facts, node string) []string {
 	return claims
 }
 
-// some joins the first few of a list, and counts the others.
+// some joins the first names of a list, and counts the others.
 func some(names []string, limit int) string {
 	if len(names) <= limit {
 		return strings.Join(names, ", ")
@@ -111,10 +112,10 @@ func condition(conditions []metav1.Condition, kind string) *metav1.Condition {
 	return &conditions[at]
 }
 
-// at is a time as people of all time zones read it.
+// at formats a time in UTC.
 func at(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05Z") }
 
-// lastEvent is the newest event about an object that the filter takes; nil if there is none.
+// lastEvent returns the newest event on an object for which take returns true, or nil.
 func lastEvent(f *Facts, kind, namespace, name string, take func(*corev1.Event) bool) *corev1.Event {
 	var last *corev1.Event
 	for i := range f.Events {

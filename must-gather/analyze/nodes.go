@@ -14,7 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// nodesNotReady are nodes with storage that do not answer: all that is wrong with what runs there follows from it.
+// nodesNotReady finds nodes with storage that are not ready. Problems of everything that runs there follow from it.
 func nodesNotReady(f *Facts) []Finding {
 	var found []Finding
 	known := sets.New[string]()
@@ -45,7 +45,7 @@ func nodesNotReady(f *Facts) []Finding {
 	return found
 }
 
-// endangering are reasons of conditions by which data is lost or cannot be reached.
+// endangering are the reasons of conditions for lost or unavailable data.
 var endangering = sets.New(v1alpha1.ReasonDeviceMissing, v1alpha1.ReasonDeviceFailing, v1alpha1.ReasonDuplicatePV,
 	v1alpha1.ReasonDuplicateVolumeGroup, v1alpha1.ReasonVolumesBroken,
 	v1alpha1.ReasonVolumesSuspended, v1alpha1.ReasonThinPoolFailed, v1alpha1.ReasonThinPoolReadOnly,
@@ -59,7 +59,7 @@ var runbooks = map[string]string{
 	v1alpha1.ReasonRAIDFailed:            "LVMSRAIDFailed", v1alpha1.ReasonRAIDDegraded: "LVMSRAIDDegraded",
 }
 
-// volumeGroups are those that are not as they should be, by what their agents saw.
+// volumeGroups finds unhealthy volume groups in the node statuses.
 func volumeGroups(f *Facts) []Finding {
 	var found []Finding
 	for i := range f.NodeStatuses {
@@ -101,8 +101,7 @@ func volumeGroup(node string, vg v1alpha1.VGStatus) []Finding {
 	return nil
 }
 
-// devicesMoved are paths of a device class that lead nowhere, while the device that was behind them is there by another
-// name.
+// devicesMoved finds paths of a device class that no longer resolve to their device, which now has another name.
 func devicesMoved(f *Facts) []Finding {
 	var found []Finding
 	for i := range f.NodeStatuses {
@@ -137,8 +136,8 @@ func deviceBehind(devices []v1alpha1.DeviceStatus, id string) *v1alpha1.DeviceSt
 	return &devices[at]
 }
 
-// leads tells whether a path is one of a device. Of links that are not listed nothing is known: those outside by-id and
-// by-path.
+// leads reports whether a path resolves to a device. It assumes so for links that are not listed, which are those
+// outside of by-id and by-path.
 func leads(d *v1alpha1.DeviceStatus, path string) bool {
 	byID, isID := strings.CutPrefix(path, "/dev/disk/by-id/")
 	byPath, isPath := strings.CutPrefix(path, "/dev/disk/by-path/")
@@ -153,8 +152,8 @@ func leads(d *v1alpha1.DeviceStatus, path string) bool {
 	return path == d.Name || path == d.KernelName
 }
 
-// The fill from which a pool is worth a line, in percent. From 95 % on it takes no new volume (highWaterMarkPercent's
-// default).
+// Usage of a pool, in percent, from which there is a finding. At 95 % it accepts no new volume (the default of
+// highWaterMarkPercent).
 const (
 	noteworthy = 75
 	nearFull   = 85
@@ -207,8 +206,8 @@ func fillSeverity(percent int32) Severity {
 	return ""
 }
 
-// notObserved are nodes whose agent could not look at them, or has not for too long: what stands in their status is
-// old.
+// notObserved finds nodes that their agent could not observe, or has not for too long, so that their status is
+// outdated.
 func notObserved(f *Facts) []Finding {
 	var found []Finding
 	for i := range f.NodeStatuses {
@@ -232,8 +231,8 @@ func notObserved(f *Facts) []Finding {
 	return found
 }
 
-// driversNotRegistered are nodes with a running agent whose kubelet does not know the driver: no volume can be mounted
-// there.
+// driversNotRegistered finds nodes with a running agent on which the driver is not registered, so that no volume can be
+// mounted there.
 func driversNotRegistered(f *Facts) []Finding {
 	if !whole(f, "csinodes") {
 		return nil
@@ -260,11 +259,12 @@ func driversNotRegistered(f *Facts) []Finding {
 	return found
 }
 
-// trouble are lines of the kernel's log that tell of devices which give errors.
+// trouble matches lines of the kernel log about device errors.
 var trouble = regexp.MustCompile(
 	`(?i)(I/O error|medium error|critical target error|device offlined|rejecting I/O to (?:offline|dead) device|device-mapper: (?:thin|raid|space map)[^:]*:.*(?:fail|error|out of|abort|read-only|switch)|XFS .*(?:corrupt|error|shutdown)|EXT4-fs error|blocked for more than \d+ seconds)`)
 
-// suspect is what each line has that trouble matches: to look for it is much faster than the expression.
+// suspect reports whether a line contains one of the texts that trouble requires. This is much faster than the
+// expression.
 func suspect(line string) bool {
 	return slices.ContainsFunc([]string{"rror", "ERROR", "ffline", "rejecting I/O", "device-mapper", "XFS", "EXT4-fs",
 		"blocked for"}, func(part string) bool { return strings.Contains(line, part) })
@@ -272,7 +272,7 @@ func suspect(line string) bool {
 
 var device = regexp.MustCompile(`(?:dev |device |\[)((?:sd[a-z]+|nvme\d+n\d+|vd[a-z]+|ubd[a-z]+|dm-\d+)\d*)`)
 
-// kernelLog tells what the kernel of each node says about devices, a line for each.
+// kernelLog finds device errors in the kernel log of each node, with one finding for each device.
 func kernelLog(f *Facts) []Finding {
 	var found []Finding
 	for _, node := range sets.List(sets.KeySet(f.Kernel)) {

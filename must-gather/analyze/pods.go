@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// operatorDown tells where no operator serves.
+// operatorDown finds installations without an available operator.
 func operatorDown(f *Facts) []Finding {
 	var found []Finding
 	seen := false
@@ -49,14 +49,14 @@ func operatorDown(f *Facts) []Finding {
 	return found
 }
 
-// manyRestarts is how often a container may have been restarted before it is worth a line.
+// manyRestarts is the number of restarts of a container from which there is a finding.
 const manyRestarts = 3
 
-// crashLoops are containers of the product that do not stay up, or do not start.
+// crashLoops finds containers of the product that restart repeatedly or do not start.
 func crashLoops(f *Facts) []Finding {
 	var found []Finding
 	for _, pod := range slices.Concat(podsOf(f, operatorName), podsOf(f, agentName)) {
-		// What ran on a node that does not answer follows from that.
+		// Problems on a node that is not ready are a consequence.
 		if notReady(f, pod.Spec.NodeName) != nil {
 			continue
 		}
@@ -94,7 +94,7 @@ func containerTrouble(f *Facts, pod corev1.Pod, s corev1.ContainerStatus) *Findi
 	return nil
 }
 
-// recently tells whether a container ended within the last hour.
+// recently reports whether a container ended within the last hour.
 func recently(f *Facts, s corev1.ContainerStatus) bool {
 	t := s.LastTerminationState.Terminated
 	return t != nil && f.Now.Sub(t.FinishedAt.Time) < time.Hour
@@ -105,7 +105,7 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// agentsMissing tells where the DaemonSet of the agents is not complete, nodes that do not answer apart.
+// agentsMissing finds node agents that are not ready, except on nodes that are not ready.
 func agentsMissing(f *Facts) []Finding {
 	var found []Finding
 	for i := range f.DaemonSets {
@@ -147,7 +147,7 @@ func unready(f *Facts) []string {
 	return names
 }
 
-// webhookCertificates tells where the API server would not believe the operator that answers for admission.
+// webhookCertificates finds webhook certificates that the API server does not trust.
 func webhookCertificates(f *Facts) []Finding {
 	var found []Finding
 	for i := range f.Webhooks {
@@ -177,7 +177,7 @@ func trusted(f *Facts, hook *admissionv1.ValidatingWebhook) error {
 	}
 	content := certificateIn(f, service.Namespace, webhookSecret)
 	if content == nil {
-		return nil // Whether there is one is not known: by OLM it has another name.
+		return nil // The Secret may have a different name: with OLM it does.
 	}
 	leaf, err := parse(content)
 	if err != nil {
@@ -209,10 +209,10 @@ func parse(content []byte) (*x509.Certificate, error) {
 	return x509.ParseCertificate(block.Bytes)
 }
 
-// soon is how long before its end a certificate should have been renewed.
+// soon is the remaining lifetime at which a certificate should already have been renewed.
 const soon = 14 * 24 * time.Hour
 
-// certificates tells of those that have ended or are about to.
+// certificates finds certificates that are expired or will expire soon.
 func certificates(f *Facts) []Finding {
 	var found []Finding
 	for i := range f.Secrets {
@@ -237,7 +237,7 @@ func certificates(f *Facts) []Finding {
 	return found
 }
 
-// versionSkew tells where agents run another image than the operator does.
+// versionSkew finds agents with a different image than the operator's.
 func versionSkew(f *Facts) []Finding {
 	wanted := map[string]string{}
 	for i := range f.Deployments {

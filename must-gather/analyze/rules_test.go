@@ -126,7 +126,7 @@ func deleted(ago time.Duration) *metav1.Time {
 	return &t
 }
 
-// Each rule finds what it is for, and is silent where that is not so.
+// Each rule finds its problem, and nothing in the other cases.
 func TestRules(t *testing.T) {
 	good := chain(t, now.Add(200*24*time.Hour))
 	other := chain(t, now.Add(200*24*time.Hour))
@@ -143,7 +143,7 @@ func TestRules(t *testing.T) {
 	tests := map[string]struct {
 		rule  func(*Facts) []Finding
 		facts Facts
-		// want are texts that a finding has, with its severity; none for silence.
+		// want are texts of a finding and its severity; none if there must be no finding.
 		want []string
 	}{
 		"a node is away": {nodesNotReady, Facts{Nodes: []corev1.Node{node("node1", corev1.ConditionTrue, ""),
@@ -451,7 +451,7 @@ func secret(leaf []byte) Facts {
 
 type certificatePair struct{ authority, leaf []byte }
 
-// chain makes an authority, and a certificate of it for the webhook's service.
+// chain creates an authority, and a certificate of it for the webhook's service.
 func chain(t *testing.T, end time.Time) certificatePair {
 	t.Helper()
 	begin := now.Add(-1000 * time.Hour)

@@ -14,20 +14,20 @@ import (
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 
-// Verdict is whether the storage is healthy.
+// Verdict says whether the storage is healthy.
 type Verdict string
 
-// The verdicts. Unknown: nothing wrong was found, and something that had to be looked at could not be.
+// Unknown means that no problem was found, but that something necessary could not be read.
 const (
 	Healthy   Verdict = "healthy"
 	Unhealthy Verdict = "not healthy"
 	Unknown   Verdict = "unknown"
 )
 
-// Summary is what summary.json has.
+// Summary is the content of summary.json.
 type Summary struct {
 	Verdict Verdict `json:"verdict"`
-	// Unread is what would have had to be read for a verdict.
+	// Unread lists what was necessary for a verdict but could not be read.
 	Unread    []string   `json:"unread,omitempty"`
 	Collected time.Time  `json:"collected"`
 	Versions  Versions   `json:"versions"`
@@ -36,27 +36,27 @@ type Summary struct {
 	Findings  []Finding  `json:"findings"`
 	Groups    []Group    `json:"volumeGroups"`
 	Excluded  []Excluded `json:"excluded,omitempty"`
-	// Certificates of the product's namespaces, those that end first first.
+	// Certificates lists the certificates in the product's namespaces by expiry.
 	Certificates []Certificate `json:"certificates,omitempty"`
-	// hasRunbooks: the archive has the runbooks.
+	// hasRunbooks reports whether the archive has the runbooks.
 	hasRunbooks bool
 }
 
-// Certificate is one in a Secret.
+// Certificate is a certificate in a Secret.
 type Certificate struct {
 	Secret string    `json:"secret"`
 	Ends   time.Time `json:"ends"`
 }
 
-// Versions are those of what is installed.
+// Versions are the versions of the installed software.
 type Versions struct {
-	// Gather is the first lines of the file version.
+	// Gather is the content of the file version.
 	Gather     string   `json:"gather,omitempty"`
 	OpenShift  string   `json:"openshift,omitempty"`
 	Kubernetes []string `json:"kubernetes,omitempty"`
 	Kernels    []string `json:"kernels,omitempty"`
 	CSVs       []string `json:"csvs,omitempty"`
-	// Images of the operator and of the agents.
+	// Images are the images of the operator and of the agents.
 	Images []string `json:"images,omitempty"`
 }
 
@@ -69,20 +69,20 @@ type Group struct {
 	Free        string `json:"free,omitempty"`
 	Devices     int    `json:"devices"`
 	Volumes     int    `json:"volumes"`
-	// DataPercent and MetadataPercent are those of a thin pool.
+	// DataPercent and MetadataPercent are the usage of a thin pool.
 	DataPercent     *int32 `json:"dataPercent,omitempty"`
 	MetadataPercent *int32 `json:"metadataPercent,omitempty"`
 }
 
-// Excluded is how many devices are not used for a reason.
+// Excluded is the number of devices that are not used for a reason.
 type Excluded struct {
 	Reason  string `json:"reason"`
 	Devices int    `json:"devices"`
-	// Examples are at most three of them, as NODE:DEVICE.
+	// Examples lists at most three of them, as NODE:DEVICE.
 	Examples []string `json:"examples"`
 }
 
-// Summarize looks at the facts.
+// Summarize evaluates the facts.
 func Summarize(f *Facts) *Summary {
 	s := &Summary{Collected: f.Now.UTC(), Versions: versions(f), Findings: Find(f), Groups: groups(f),
 		Excluded: excluded(f), Certificates: certificateDates(f), Unread: notRead(f),
@@ -106,11 +106,11 @@ func Summarize(f *Facts) *Summary {
 	return s
 }
 
-// needed is what has to be read for a verdict, as failures begin.
+// needed lists the prefixes of failures after which the storage cannot be called healthy.
 var needed = []string{everything, "nodes", "logicalvolumes", "lvmclusters", "lvmvolumegroupnodestatuses",
 	"pods of namespace", "deployments", "daemonsets", "persistentvolumeclaims", "objects"}
 
-// notRead is what had to be read and was not. A file that is broken counts as well.
+// notRead lists what was necessary but could not be read. It includes broken files.
 func notRead(f *Facts) []string {
 	var missing []string
 	for _, failure := range f.Failures.Failures {
@@ -222,24 +222,24 @@ func certificateDates(f *Facts) []Certificate {
 	return found
 }
 
-// JSON is what summary.json has.
+// JSON returns the content of summary.json.
 func (s *Summary) JSON() ([]byte, error) {
 	content, err := json.MarshalIndent(s, "", "  ")
 	return append(content, '\n'), err
 }
 
 const (
-	// maxLine is how long a line of the list is, in bytes.
+	// maxLine is the maximum length of a line in the list, in bytes.
 	maxLine = 600
-	// ofARule is how many findings of one rule stand at the top: one cause must not hide the others.
+	// ofARule is the maximum number of findings of one rule at the top, so that one cause does not hide others.
 	ofARule = 4
-	// maxTop is how many lines the list at the top has.
+	// maxTop is the maximum number of lines at the top.
 	maxTop = 24
-	// maxGroups is how many volume groups have a line.
+	// maxGroups is the maximum number of volume groups in the table.
 	maxGroups = 100
 )
 
-// Markdown is what summary.md has: the verdict and the causes first.
+// Markdown returns the content of summary.md: the verdict and the causes first.
 func (s *Summary) Markdown() string {
 	var b strings.Builder
 	printf := func(format string, args ...any) { fmt.Fprintf(&b, format, args...) }
@@ -267,7 +267,7 @@ func (s *Summary) Markdown() string {
 	return b.String()
 }
 
-// runbooks says where the runbooks are.
+// runbooks returns where the runbooks are.
 func (s *Summary) runbooks() string {
 	if s.hasRunbooks {
 		return fmt.Sprintf("[%s](%[1]s/README.md)", archive.RunbookFolder)
@@ -275,7 +275,7 @@ func (s *Summary) runbooks() string {
 	return archive.RunbookFolder + " of the product's sources"
 }
 
-// top are the lines of the list, and rest what has no line there.
+// top returns the lines of the list at the top, and the findings that are not in it.
 func (s *Summary) top() (lines []string, rest []Finding) {
 	count := map[string]int{}
 	more := map[string]int{}
@@ -318,7 +318,7 @@ func (f Finding) line() string {
 	return line
 }
 
-// clipped cuts a text in its middle: the end of a message tells what is at risk.
+// clipped shortens a text in its middle, because the end of a message says what is at risk.
 func clipped(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -327,7 +327,7 @@ func clipped(text string, limit int) string {
 	return strings.ToValidUTF8(text[:half]+" […] "+text[len(text)-half:], "")
 }
 
-// String has the versions in one line.
+// String returns the versions in one line.
 func (v Versions) String() string {
 	var parts []string
 	for _, part := range []struct {
@@ -374,7 +374,7 @@ func (s *Summary) tables(printf func(string, ...any)) {
 	}
 }
 
-// worse orders volume groups: those that are not ready first, then by how full they are.
+// worse returns the sort key of a volume group: those that are not ready are first, then those with the highest usage.
 func worse(g Group) int {
 	value := 0
 	if g.State != string(v1alpha1.VGStatusReady) {

@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/must-gather/archive"
 )
 
-// well is an archive of a cluster where nothing is wrong.
+// well is an archive of a healthy cluster.
 func well() fstest.MapFS {
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 	const own = "namespaces/openshift-lvm-storage/"
@@ -79,7 +79,7 @@ func TestCertificatesStandWithTheirEnd(t *testing.T) {
 	}
 }
 
-// What could not be looked at is never called healthy.
+// The verdict is never healthy if something could not be read.
 func TestWhatCouldNotBeReadIsNotHealthy(t *testing.T) {
 	tests := map[string]func(fstest.MapFS){
 		"a list failed": func(a fstest.MapFS) {
@@ -145,7 +145,7 @@ func TestTheTopNamesEachCauseAndIsShort(t *testing.T) {
 	}
 }
 
-// FuzzLoad: whatever an archive has, it is read, looked at and told.
+// FuzzLoad checks that any archive can be loaded, analyzed and printed.
 func FuzzLoad(f *testing.F) {
 	archive := well()
 	for name, file := range archive {
@@ -177,8 +177,8 @@ func FuzzLoad(f *testing.F) {
 	})
 }
 
-// A finding leads to the file of its runbook, where the archive has it: those of other products' alerts and of older
-// archives are not there.
+// A finding refers to the file of its runbook if the archive has it. Runbooks of other products' alerts are not in an
+// archive, and older archives have none.
 func TestAFindingLeadsToItsRunbookInTheArchive(t *testing.T) {
 	files := well()
 	files["monitoring/alerts.json"] = &fstest.MapFile{Data: []byte(`{"status":"success","data":{"alerts":[

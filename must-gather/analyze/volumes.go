@@ -17,7 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// claimsPending are claims without a volume, with the reason.
+// claimsPending finds claims without a volume, with the reason.
 func claimsPending(f *Facts) []Finding {
 	var found []Finding
 	for i := range f.Claims {
@@ -45,8 +45,7 @@ func className(claim *corev1.PersistentVolumeClaim) string {
 	return *claim.Spec.StorageClassName
 }
 
-// pending tells why a claim has no volume: the last word of whoever tried, and what the capacity of the nodes says to
-// it.
+// pending returns why a claim has no volume: the latest event, and whether the capacity of the nodes is sufficient.
 func pending(f *Facts, claim *corev1.PersistentVolumeClaim) (Severity, string) {
 	if claim.Status.Phase == corev1.ClaimLost {
 		return Critical, "its PersistentVolume " + claim.Spec.VolumeName + " is gone"
@@ -111,7 +110,7 @@ func podsWith(f *Facts, claim *corev1.PersistentVolumeClaim) []*corev1.Pod {
 	return pods
 }
 
-// tooSmall tells where every node offers less than a claim asks for.
+// tooSmall returns a reason if every node offers less capacity than a claim requests, or "".
 func tooSmall(f *Facts, class *storagev1.StorageClass, claim *corev1.PersistentVolumeClaim) string {
 	key := v1alpha1.CapacityAnnotationPrefix + cmp.Or(class.Parameters[v1alpha1.DeviceClassParameter], "00default")
 	best := int64(-1)
@@ -136,8 +135,7 @@ func tooSmall(f *Facts, class *storagev1.StorageClass, claim *corev1.PersistentV
 	return ""
 }
 
-// podsWaiting are Pods of users that do not start, with the last word about them. Those whose claim has no volume wait
-// for that.
+// podsWaiting finds users' Pods that do not start, with the latest event. It omits Pods whose claim has no volume.
 func podsWaiting(f *Facts) []Finding {
 	unbound := sets.New[string]()
 	for i := range f.Claims {
@@ -163,7 +161,7 @@ func podsWaiting(f *Facts) []Finding {
 	return shortened(found, "Pods do not start")
 }
 
-// claimsIn are the claims of a Pod, as NAMESPACE/NAME.
+// claimsIn returns the claims of a Pod, as NAMESPACE/NAME.
 func claimsIn(pod *corev1.Pod) []string {
 	var claims []string
 	for _, v := range pod.Spec.Volumes {
@@ -174,7 +172,7 @@ func claimsIn(pod *corev1.Pod) []string {
 	return claims
 }
 
-// volumesBroken are volumes with which something is wrong, by what their agents say of them.
+// volumesBroken finds volumes for which their agent reports a problem.
 func volumesBroken(f *Facts) []Finding {
 	var found []Finding
 	for i := range f.LogicalVolumes {
@@ -190,7 +188,7 @@ func volumesBroken(f *Facts) []Finding {
 	return shortened(found, "volumes have something wrong with them")
 }
 
-// maxOfARule is how many findings of a kind that can come by the thousand stand in a summary.
+// maxOfARule is the maximum number of findings of a rule that may find thousands.
 const maxOfARule = 20
 
 func shortened(found []Finding, what string) []Finding {
@@ -201,10 +199,10 @@ func shortened(found []Finding, what string) []Finding {
 		Finding{Severity: found[0].Severity, Text: fmt.Sprintf("%d more %s", len(found)-maxOfARule, what)})
 }
 
-// patience is how long a deletion may take.
+// patience is the duration of a deletion from which there is a finding.
 const patience = 10 * time.Minute
 
-// deletionsStuck are objects that wait to go.
+// deletionsStuck finds objects whose deletion takes too long.
 func deletionsStuck(f *Facts) []Finding {
 	var found []Finding
 	look := func(kind string, o *metav1.ObjectMeta, why string) {
@@ -230,11 +228,11 @@ func deletionsStuck(f *Facts) []Finding {
 	return shortened(found, "objects wait to be deleted")
 }
 
-// clusterConditions are those of the LVMCluster that tell of more than its volume groups.
+// clusterConditions finds problems of LVMClusters beyond their volume groups.
 func clusterConditions(f *Facts) []Finding {
 	if len(f.Clusters) == 0 {
 		if !whole(f, "lvmclusters") {
-			return nil // Whether there is one is not known; what could not be read is said elsewhere.
+			return nil // It is unknown whether there is one; another finding reports the failure.
 		}
 		return []Finding{{Severity: Info, Text: "there is no LVMCluster: nothing has been set up"}}
 	}
@@ -255,7 +253,7 @@ func clusterConditions(f *Facts) []Finding {
 	return found
 }
 
-// alerts are those that fire, a line for each name.
+// alerts returns one finding for each name of a firing alert.
 func alerts(f *Facts) []Finding {
 	names := map[string][]string{}
 	severities := map[string]Severity{}
@@ -295,7 +293,7 @@ func orphans(f *Facts) []Finding {
 	return found
 }
 
-// gaps are what could not be looked at: what is not said about it is not known.
+// gaps lists what could not be read, so that its state is unknown.
 func gaps(f *Facts) []Finding {
 	var found []Finding
 	if f.Timings.Interrupted != "" {

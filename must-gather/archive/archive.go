@@ -1,5 +1,5 @@
-// Package archive writes the files of a must-gather below one folder, within a budget of bytes, and keeps account of
-// what was written, what could not be had, and how long each part took.
+// Package archive writes the files of a must-gather to a directory, within a limit in bytes. It records what was
+// written, what could not be read, and how long each step took.
 package archive
 
 import (
@@ -13,39 +13,39 @@ import (
 	"time"
 )
 
-// Names of files at the top of the archive.
+// Names of files in the root of the archive.
 const (
 	VersionFile  = "version"
 	TimingsFile  = "timings.json"
 	ErrorsFile   = "errors.json"
 	SummaryFile  = "summary.md"
 	FindingsFile = "summary.json"
-	// RunbookFolder has a page for each alert.
+	// RunbookFolder is the directory with a page for each alert.
 	RunbookFolder = "monitoring/runbooks"
 )
 
 const (
-	// reserve is kept for what Always writes, in bytes.
+	// reserve is the space for files written by Always, in bytes.
 	reserve = 8 << 20
-	// maxFailures is how many failures are kept; the others are counted.
+	// maxFailures is the maximum number of recorded failures. Others are counted.
 	maxFailures = 1000
 )
 
-// ErrBudget: the file was left out since the archive would be larger than it may be.
+// ErrBudget is returned if a file would exceed the size limit of the archive.
 var ErrBudget = errors.New("left out: the archive has reached its size limit")
 
-// Failure is something that could not be had.
+// Failure is something that could not be read.
 type Failure struct {
-	// What was asked for, for example "pods of namespace a" or "node b: lsblk".
+	// What was requested, for example "pods of namespace a" or "node b: lsblk".
 	What string `json:"what"`
-	// Error is why it is not there.
+	// Error is the reason.
 	Error string `json:"error"`
 }
 
-// Failures are all of them.
+// Failures lists all failures.
 type Failures struct {
 	Failures []Failure `json:"failures"`
-	// Omitted is how many more there were.
+	// Omitted is the number of failures that are not in the list.
 	Omitted int `json:"omitted,omitempty"`
 }
 
@@ -54,20 +54,20 @@ type Step struct {
 	Name    string    `json:"name"`
 	Began   time.Time `json:"began"`
 	Seconds float64   `json:"seconds"`
-	// Unfinished: the work ended before this part did.
+	// Unfinished reports whether the collection ended before this step.
 	Unfinished bool `json:"unfinished,omitempty"`
 }
 
-// Timings tell when the work was done, how long each part took, and how much was written.
+// Timings has the time of the collection, the duration of each step, and the number of bytes written.
 type Timings struct {
 	Began   time.Time `json:"began"`
 	Ended   time.Time `json:"ended"`
 	Seconds float64   `json:"seconds"`
-	// Interrupted is why the work ended before all was done; empty if all was.
+	// Interrupted is why the collection ended early; empty if it is complete.
 	Interrupted string `json:"interrupted,omitempty"`
 	Files       int    `json:"files"`
 	Bytes       int64  `json:"bytes"`
-	// LimitBytes is the most that may be written.
+	// LimitBytes is the maximum number of bytes to write.
 	LimitBytes int64  `json:"limitBytes"`
 	Steps      []Step `json:"steps"`
 }
@@ -87,8 +87,8 @@ type Writer struct {
 	steps  []*Step
 }
 
-// New returns a Writer below a folder, which is made if it is not there. limit is in bytes. clean takes secrets out of
-// every file.
+// New returns a Writer to a directory, which it creates if necessary. limit is in bytes. clean redacts secrets in every
+// file.
 func New(root string, limit int64, clean func([]byte) []byte) (*Writer, error) {
 	if limit <= reserve {
 		return nil, fmt.Errorf("size limit of the archive: %d bytes: want more than %d", limit, reserve)
@@ -100,23 +100,23 @@ func New(root string, limit int64, clean func([]byte) []byte) (*Writer, error) {
 		sizes: map[string]int64{}}, nil
 }
 
-// Root is the folder.
+// Root returns the directory.
 func (w *Writer) Root() string { return w.root }
 
-// Room is how many bytes may still be written.
+// Room returns how many bytes can still be written.
 func (w *Writer) Room() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return max(0, w.limit-reserve-w.bytes)
 }
 
-// Write writes a file, or replaces it. The name has slashes and is below the folder. What is not written is a failure
-// as well, by the name of the file.
+// Write writes or replaces a file. The name has slashes and is relative to the directory. If it fails, it also records
+// a failure with the name of the file.
 func (w *Writer) Write(name string, content []byte) error {
 	return w.write(name, content, w.limit-reserve)
 }
 
-// Always writes a file for which room is kept: a few MiB in all.
+// Always writes a file within the reserved space, which is a few MiB for all such files.
 func (w *Writer) Always(name string, content []byte) error { return w.write(name, content, w.limit) }
 
 func (w *Writer) write(name string, content []byte, limit int64) error {
@@ -142,7 +142,7 @@ func (w *Writer) store(name string, content []byte, limit int64) error {
 	return os.WriteFile(path, content, 0o644)
 }
 
-// take takes room for a file out of the budget.
+// take reserves space for a file.
 func (w *Writer) take(name string, size, limit int64) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -155,7 +155,7 @@ func (w *Writer) take(name string, size, limit int64) bool {
 	return true
 }
 
-// Failed notes that something could not be had. It does nothing where there is no error.
+// Failed records a failure. It does nothing if err is nil.
 func (w *Writer) Failed(what string, err error) {
 	if err == nil {
 		return
@@ -169,7 +169,7 @@ func (w *Writer) Failed(what string, err error) {
 	w.failed.Failures = append(w.failed.Failures, Failure{What: what, Error: err.Error()})
 }
 
-// Step begins a part of the work, and returns what ends it.
+// Step starts a step, and returns a function that ends it.
 func (w *Writer) Step(name string) (done func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -183,7 +183,7 @@ func (w *Writer) Step(name string) (done func()) {
 	}
 }
 
-// Account writes what failed and how long things took, as far as it is known. It may be called again.
+// Account writes the present failures and timings. It can be called several times.
 func (w *Writer) Account(interrupted error) error {
 	timings, failures := w.snapshot(interrupted)
 	var errs []error
@@ -216,7 +216,7 @@ func (w *Writer) snapshot(interrupted error) (Timings, Failures) {
 	return t, Failures{Failures: append([]Failure{}, w.failed.Failures...), Omitted: w.failed.Omitted}
 }
 
-// Failures are those so far.
+// Failures returns the failures up to now.
 func (w *Writer) Failures() Failures {
 	_, failures := w.snapshot(nil)
 	return failures

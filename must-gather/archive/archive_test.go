@@ -27,7 +27,7 @@ func TestWriteKeepsToTheBudgetAndSaysWhatIsLeftOut(t *testing.T) {
 	if err := w.Write("a/c.yaml", make([]byte, 60)); !errors.Is(err, ErrBudget) {
 		t.Fatalf("got %v, want ErrBudget", err)
 	}
-	// Written again, a file takes its own room only.
+	// A file that is written again uses only its own space.
 	if err := w.Write("a/b.yaml", make([]byte, 90)); err != nil {
 		t.Fatal(err)
 	}

@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// Tail reads a text to its end and keeps the last limit bytes, whole lines, below a line that says what was cut. The
-// limit is in bytes. What could be read is returned with the error of the rest.
+// Tail reads a text to its end and returns the last limit bytes as complete lines. If it omits text, the first line
+// says how much. After an error it returns both the text up to then and the error.
 func Tail(r io.Reader, limit int) ([]byte, error) {
 	var kept []byte
 	var cut int64

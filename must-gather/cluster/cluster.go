@@ -1,8 +1,8 @@
-// Package cluster collects objects of the API and logs of Pods, in the tree of `oc adm inspect`. It changes nothing.
+// Package cluster collects API objects and logs of Pods, in the directory layout of `oc adm inspect`. It changes
+// nothing.
 //
-// Lists are read page by page. Each request has a time limit and is tried three times where the server asks for
-// patience. A resource that the API server does not have is left out; a list that could not be read is noted as a
-// failure.
+// Lists are read in pages. Each request has a timeout and up to three attempts if the server is busy. Resources that
+// the API server does not serve are omitted. A list that could not be read is recorded as a failure.
 package cluster
 
 import (
@@ -32,13 +32,13 @@ import (
 )
 
 const (
-	// pageSize is how many objects are read at a time.
+	// pageSize is the number of objects on a page.
 	pageSize = 500
-	// RequestTimeout is the time limit of a request.
+	// RequestTimeout is the timeout of a request.
 	RequestTimeout = 30 * time.Second
-	// tries is how often a request is sent whose answer is that the server is busy, or that did not get there.
+	// tries is the maximum number of attempts if the server is busy or cannot be reached.
 	tries = 3
-	// parallel is how many lists or logs are read at a time.
+	// parallel is the number of lists or logs that are read at the same time.
 	parallel = 8
 
 	operatorName = "lvms-operator"
@@ -52,12 +52,12 @@ type Collector struct {
 	core    kubernetes.Interface
 	groups  discovery.DiscoveryInterface
 	out     *archive.Writer
-	// since is from when on logs are wanted; zero for all.
+	// since is the start time of the logs; zero for all.
 	since time.Time
 	wait  func(ctx context.Context, d time.Duration) error
 
 	served map[schema.GroupResource]resource
-	// unknown are groups that could not be asked what they have.
+	// unknown has the API groups whose discovery failed.
 	unknown map[string]error
 }
 
@@ -66,13 +66,13 @@ type resource struct {
 	namespaced bool
 }
 
-// Seen is what the rest of a gathering needs to know.
+// Seen has what the rest of a gathering needs.
 type Seen struct {
-	// Namespaces of the product, sorted.
+	// Namespaces are the namespaces of the product, sorted.
 	Namespaces []string
-	// Pods of these namespaces.
+	// Pods are the Pods in these namespaces.
 	Pods []unstructured.Unstructured
-	// NodeStatuses, LogicalVolumes and CSINodes tell which nodes have storage.
+	// NodeStatuses, LogicalVolumes and CSINodes show which nodes have storage.
 	Nodes, NodeStatuses, LogicalVolumes, CSINodes []unstructured.Unstructured
 }
 
@@ -82,7 +82,7 @@ func New(config *rest.Config, out *archive.Writer, since time.Time) (*Collector,
 	config.QPS = 50
 	config.Burst = 100
 	config.Timeout = RequestTimeout
-	// A warning of the API server is of no use to a reader.
+	// Warnings of the API server are not useful to the reader.
 	config.WarningHandler = rest.NoWarnings{}
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -104,8 +104,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Objects collects objects, the most valuable first. What is not available is noted in the archive, and the rest goes
-// on.
+// Objects collects objects, the most valuable ones first. It records failures in the archive and continues.
 func (c *Collector) Objects(ctx context.Context) Seen {
 	defer c.out.Step("objects")()
 	if err := c.discover(); err != nil {
@@ -138,7 +137,7 @@ func (c *Collector) Objects(ctx context.Context) Seen {
 	return seen
 }
 
-// inParallel calls work for 0 to n-1, a few at a time.
+// inParallel calls work with 0 to n-1, a limited number at a time.
 func inParallel(n int, work func(i int)) {
 	var group sync.WaitGroup
 	room := make(chan struct{}, parallel)
@@ -152,7 +151,7 @@ func inParallel(n int, work func(i int)) {
 	group.Wait()
 }
 
-// discover asks what the API server has. A group whose server is down does not hide the others.
+// discover reads the resources that the API server serves. An API group whose server is down does not hide the others.
 func (c *Collector) discover() error {
 	lists, err := c.groups.ServerPreferredResources()
 	var failed *discovery.ErrGroupDiscoveryFailed
@@ -181,7 +180,7 @@ func (c *Collector) discover() error {
 	return nil
 }
 
-// find returns a resource that the API server has. It notes where that cannot be told.
+// find returns a resource that the API server serves. It records a failure if that is unknown.
 func (c *Collector) find(group, name string) (resource, bool) {
 	r, found := c.served[schema.GroupResource{Group: group, Resource: name}]
 	if !found {
@@ -193,7 +192,7 @@ func (c *Collector) find(group, name string) (resource, bool) {
 	return r, found
 }
 
-// all reads the objects of a target, and writes those that are wanted. An empty namespace is for all.
+// all reads the objects of a target, and writes those that the target keeps. An empty namespace means all namespaces.
 func (c *Collector) all(ctx context.Context, t target, namespace string) []unstructured.Unstructured {
 	r, found := c.find(t.group, t.resource)
 	if !found {
@@ -216,7 +215,7 @@ func describe(t target, namespace string) string {
 	return what
 }
 
-// list reads page by page. With an error comes what was read before it.
+// list reads in pages. After an error it returns both the objects up to then and the error.
 func (c *Collector) list(ctx context.Context, r resource, namespace string, options metav1.ListOptions,
 	keep func(*unstructured.Unstructured) bool) ([]unstructured.Unstructured, error) {
 	var client dynamic.ResourceInterface = c.dynamic.Resource(r.GroupVersionResource)
@@ -245,7 +244,7 @@ func (c *Collector) list(ctx context.Context, r resource, namespace string, opti
 	}
 }
 
-// again sends a request up to three times while the server has no time for it or is not reached.
+// again sends a request up to three times if the server is busy or cannot be reached.
 func again[T any](ctx context.Context, wait func(context.Context, time.Duration) error,
 	request func() (T, error)) (T, error) {
 	for try := 1; ; try++ {
@@ -266,7 +265,7 @@ func passing(err error) bool {
 		errors.As(err, &network) && !network.Timeout()
 }
 
-// store writes objects into the tree of `oc adm inspect`.
+// store writes objects in the layout of `oc adm inspect`.
 func (c *Collector) store(t target, items []unstructured.Unstructured) {
 	if !t.list {
 		for i := range items {
@@ -287,7 +286,7 @@ func (c *Collector) store(t target, items []unstructured.Unstructured) {
 	}
 }
 
-// folder is where the tree has the resources of a group.
+// folder returns the directory for the resources of a group.
 func folder(namespace, group string) string {
 	if group == "" {
 		group = "core"
@@ -304,12 +303,12 @@ func (c *Collector) write(name string, object any) {
 		c.out.Failed(name, err)
 		return
 	}
-	// The archive notes what it does not take.
+	// The archive records the failure.
 	_ = c.out.Write(name, append([]byte("---\n"), content...))
 }
 
-// namespaces finds where the product is: its LVMClusters, its operator and its agents. Both where an installation was
-// begun and where one was left behind are wanted.
+// namespaces returns the namespaces of the product: those with LVMClusters, the operator or the agents. This includes
+// namespaces with a partial or an abandoned installation.
 func (c *Collector) namespaces(ctx context.Context) []string {
 	found := sets.New("openshift-lvm-storage")
 	look := func(group, name, selector string) {
@@ -329,7 +328,8 @@ func (c *Collector) namespaces(ctx context.Context) []string {
 	return sets.List(found)
 }
 
-// namespace writes the Namespace itself. One that is not there is no failure: a name is only looked for.
+// namespace writes the Namespace itself. It is not a failure if the Namespace does not exist, because one of the names
+// is only a guess.
 func (c *Collector) namespace(ctx context.Context, name string) {
 	r, found := c.find("", "namespaces")
 	if !found {

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// tables are the files with what `oc get` prints, in the folder oc_output, by which analyzers of upstream's archives
-// go. They read the events from core/events.yaml where there is no such file for them.
+// tables lists files with the output of `oc get` in the directory oc_output, on which analyzers of upstream's archives
+// depend. Without such a file for events, they read events from core/events.yaml.
 var tables = []struct {
 	file, group, resource string
 	wide                  bool
@@ -24,7 +24,7 @@ var tables = []struct {
 	{"pods_-owide", "", "pods", true},
 }
 
-// compatible writes the folder oc_output of a namespace.
+// compatible writes the directory oc_output of a namespace.
 func (c *Collector) compatible(ctx context.Context, namespace string) {
 	to := path.Join("namespaces", namespace, "oc_output")
 	if r, found := c.find("lvm.topolvm.io", "lvmclusters"); found {
@@ -52,7 +52,7 @@ func (c *Collector) compatible(ctx context.Context, namespace string) {
 	}
 }
 
-// table is a list as the API server prints it: the first page of it.
+// table returns the first page of a list as the API server prints it.
 func (c *Collector) table(ctx context.Context, r resource, namespace string, wide bool) (string, error) {
 	segments := []string{"/apis", r.Group, r.Version}
 	if r.Group == "" {

@@ -39,10 +39,11 @@ func TestMain(m *testing.M) {
 	env.Main(m, func(e *env.Env) { server = e }, env.OptionalCRDs()...)
 }
 
-// planted is in what a gathering must not have.
+// planted is a secret that must not be in the archive.
 const planted = "UGxhbnRlZFNlY3JldA"
 
-// world makes the objects of testdata/objects.yaml, with their status. They stay: the API server is thrown away.
+// world creates the objects of testdata/objects.yaml with their status. It does not delete them, because the API server
+// is temporary.
 func world(t *testing.T) {
 	t.Helper()
 	content, err := os.ReadFile("testdata/objects.yaml")
@@ -103,7 +104,7 @@ func tree(t *testing.T, root string) []string {
 	return files
 }
 
-// TestTreeIsThatOfInspect compares with a list that is what `oc adm inspect` writes for such objects.
+// TestTreeIsThatOfInspect compares the files with a list of those that `oc adm inspect` writes for such objects.
 func TestTreeIsThatOfInspect(t *testing.T) {
 	world(t)
 	root, seen, failures := collect(t, server.Config)
@@ -126,7 +127,7 @@ func TestTreeIsThatOfInspect(t *testing.T) {
 		t.Errorf("seen: %d pods, %d node statuses, %d volumes, %d nodes, %v", len(seen.Pods), len(seen.NodeStatuses),
 			len(seen.LogicalVolumes), len(seen.Nodes), seen.Namespaces)
 	}
-	// There is no kubelet here, so the log is what could not be had; and nothing else.
+	// There is no kubelet, so only the log could not be read.
 	for _, f := range failures.Failures {
 		if !strings.HasPrefix(f.What,
 			"log of container vg-manager of pod openshift-lvm-storage/vg-manager-x on node node1") {
@@ -158,7 +159,7 @@ func TestTreeIsThatOfInspect(t *testing.T) {
 	}
 }
 
-// refusing answers some requests with a failure.
+// refusing answers some requests with an error.
 type refusing struct {
 	http.RoundTripper
 	refuse func(*http.Request) int
@@ -198,7 +199,7 @@ func TestAListThatFailedIsSaidAndCostsNothingElse(t *testing.T) {
 	if !said["logicalvolumes.topolvm.io"] || !said["secrets of namespace "+env.Namespace] {
 		t.Errorf("got %+v", failures)
 	}
-	// The list and its table, each tried again.
+	// The list and its table are both retried.
 	if asked != 2*tries {
 		t.Errorf("asked %d times for the volumes, want %d", asked, 2*tries)
 	}

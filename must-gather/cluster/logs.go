@@ -19,22 +19,23 @@ import (
 )
 
 const (
-	// minLog and maxLog are what is kept of a log at least and at most, in bytes.
+	// minLog and maxLog are the minimum and maximum size to keep of a log, in bytes.
 	minLog = 256 << 10
 	maxLog = 5 << 20
-	// logShare is how much of the room of the archive logs may take, in percent.
+	// logShare is the share of the archive's free space for logs, in percent.
 	logShare = 40
 )
 
-// log is one log of a container.
+// log is a log of a container.
 type log struct {
 	pod       *corev1.Pod
 	container string
 	previous  bool
 }
 
-// Logs collects the logs of Pods, current and of the container before where one was restarted: those of the operator
-// and of what was restarted first. away are nodes whose kubelet does not answer: it is not asked.
+// Logs collects the logs of Pods, including those of the previous container after a restart. It reads the logs of the
+// operator and of restarted containers first. away are nodes that are not ready; it does not send requests to their
+// kubelets.
 func (c *Collector) Logs(ctx context.Context, pods []unstructured.Unstructured, away sets.Set[string]) {
 	defer c.out.Step("logs")()
 	var logs []log
@@ -77,7 +78,7 @@ func logsOf(pod *corev1.Pod) []log {
 	return logs
 }
 
-// rank is lower for what is read first.
+// rank is lower for logs that are read earlier.
 func rank(l log) int {
 	switch {
 	case l.pod.Labels[nameLabel] == operatorName:
@@ -109,13 +110,13 @@ func (c *Collector) log(ctx context.Context, l log, limit int) error {
 	}
 	content, err := c.readLog(ctx, l.pod, options, limit)
 	if err != nil && strings.Contains(err.Error(), "x509") {
-		// A kubelet whose certificate has ended still has its logs. They are not what decides about trust.
+		// A kubelet with an expired certificate still serves logs, and logs need no trust.
 		options.InsecureSkipTLSVerifyBackend = true
 		name += ".insecure"
 		content, err = c.readLog(ctx, l.pod, options, limit)
 	}
 	if apierrors.IsBadRequest(err) && l.previous {
-		// The container before is no longer there.
+		// The previous container no longer exists.
 		return nil
 	}
 	if len(content) > 0 || err == nil {

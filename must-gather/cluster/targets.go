@@ -12,14 +12,14 @@ import (
 // target is a resource to collect.
 type target struct {
 	group, resource string
-	// list: all of a namespace go into one file, RESOURCE.yaml, as `oc adm inspect ns/NAME` does it; else each into one
-	// of its own.
+	// list writes all objects of a namespace into one file, RESOURCE.yaml, like `oc adm inspect ns/NAME`; otherwise
+	// each object has a file of its own.
 	list bool
-	// keep tells which objects are wanted; nil for all.
+	// keep reports whether an object is collected; nil for all.
 	keep func(*unstructured.Unstructured) bool
 }
 
-// clusterScoped are read first, in this order.
+// clusterScoped lists the resources that are read first, in this order.
 var clusterScoped = []target{
 	{group: "", resource: "nodes"},
 	{group: "topolvm.io", resource: "logicalvolumes"},
@@ -45,7 +45,7 @@ var clusterScoped = []target{
 	{group: "olm.operatorframework.io", resource: "clusterextensions"},
 }
 
-// ours are read in the namespaces of the product.
+// ours lists the resources that are read in the namespaces of the product.
 var ours = []target{
 	{group: v1alpha1.GroupVersion.Group, resource: "lvmclusters"},
 	{group: v1alpha1.GroupVersion.Group, resource: "lvmvolumegroups"},
@@ -78,7 +78,7 @@ var ours = []target{
 	{group: "operators.coreos.com", resource: "operatorconditions"},
 }
 
-// drives tells whether a field of an object names our CSI driver.
+// drives returns a filter for objects in which a field names our CSI driver.
 func drives(fields ...string) func(*unstructured.Unstructured) bool {
 	return func(o *unstructured.Unstructured) bool {
 		driver, _, _ := unstructured.NestedString(o.Object, fields...)
@@ -86,7 +86,7 @@ func drives(fields ...string) func(*unstructured.Unstructured) bool {
 	}
 }
 
-// named tells whether the name of an object begins with one of the prefixes.
+// named returns a filter for objects whose name has one of the prefixes.
 func named(prefixes ...string) func(*unstructured.Unstructured) bool {
 	return func(o *unstructured.Unstructured) bool {
 		return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(o.GetName(), p) })

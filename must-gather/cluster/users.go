@@ -13,14 +13,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// maxNamespaces is how many namespaces of users are looked into for events and Pods. Those with claims that are not
-// bound come first.
+// maxNamespaces is the maximum number of users' namespaces from which events and Pods are read. Those with claims that
+// are not bound are first.
 const maxNamespaces = 200
 
 const provisionerAnnotation = "volume.kubernetes.io/storage-provisioner"
 
-// users collects what belongs to volumes of ours in other namespaces: claims, snapshots, the Pods that use the claims,
-// and events of both.
+// users collects what belongs to our volumes in other namespaces: claims, snapshots, the Pods that use the claims, and
+// their events.
 func (c *Collector) users(ctx context.Context, classes, volumes, contents []unstructured.Unstructured, own []string) {
 	defer c.out.Step("claims and their Pods")()
 	ofOurs := claimsOf(classes, volumes)
@@ -41,7 +41,7 @@ func (c *Collector) users(ctx context.Context, classes, volumes, contents []unst
 		}
 	}
 	wanted := append(sets.List(pending), sets.List(sets.KeySet(byNamespace).Difference(pending))...)
-	// What is ours has been read whole.
+	// The product's own namespaces have already been read.
 	wanted = slices.DeleteFunc(wanted, func(n string) bool { return slices.Contains(own, n) })
 	if len(wanted) > maxNamespaces {
 		c.out.Failed("Pods and events of users",
@@ -52,8 +52,8 @@ func (c *Collector) users(ctx context.Context, classes, volumes, contents []unst
 	inParallel(len(wanted), func(i int) { c.usersIn(ctx, wanted[i], byNamespace[wanted[i]]) })
 }
 
-// kept reads the wanted objects of all namespaces, and writes those that are not in namespaces which have been read
-// whole.
+// kept reads the objects that a target keeps in all namespaces, and writes those outside of the namespaces in whole,
+// which were already read completely.
 func (c *Collector) kept(ctx context.Context, t target, whole []string) []unstructured.Unstructured {
 	r, found := c.find(t.group, t.resource)
 	if !found {
@@ -82,8 +82,8 @@ func (c *Collector) usersIn(ctx context.Context, namespace string, claims sets.S
 	}}, namespace)
 }
 
-// claimsOf tells which claims are for volumes of ours: by their StorageClass, also one that is gone, their volume, or
-// who was asked to provision them.
+// claimsOf returns a filter for claims for our volumes: by their StorageClass, even if it no longer exists, by their
+// volume, or by the annotation with the provisioner.
 func claimsOf(classes, volumes []unstructured.Unstructured) func(*unstructured.Unstructured) bool {
 	ourClasses := sets.New[string]()
 	ourVolumes := sets.New[string]()

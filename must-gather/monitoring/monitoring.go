@@ -1,4 +1,4 @@
-// Package monitoring asks the cluster's Prometheus what it knows of the product: alerts, rules and metrics.
+// Package monitoring reads alerts, rules and metrics of the product from the cluster's Prometheus.
 package monitoring
 
 import (
@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// limit is the time limit of a question.
+	// limit is the timeout of a query.
 	limit = 20 * time.Second
-	// maxAnswer is the most that is read of an answer, in bytes.
+	// maxAnswer is the maximum size of a response, in bytes.
 	maxAnswer = 64 << 20
 
 	openshift   = "https://prometheus-k8s.openshift-monitoring.svc:9091"
@@ -34,17 +34,17 @@ const (
 	metricsOurs = `{__name__=~"lvms_.+|topolvm_.+|lvms:.+"}`
 )
 
-// DefaultService is the Prometheus that is asked where there is no OpenShift, as kube-prometheus installs it.
+// DefaultService is the Prometheus on other platforms than OpenShift, as kube-prometheus installs it.
 const DefaultService = "monitoring/http:prometheus-k8s:9090"
 
-// Prometheus answers for a path of its API, /api/v1/alerts for example.
+// Prometheus returns the response for a path of its API, for example /api/v1/alerts.
 type Prometheus interface {
 	Get(ctx context.Context, path string, query url.Values) ([]byte, error)
 }
 
-// Find returns OpenShift's Prometheus where the process is a Pod of OpenShift, which knows the authority of its
-// services; else the one behind a service, NAMESPACE/SCHEME:NAME:PORT, through the API server. The latter asks for no
-// password of its own.
+// Find returns OpenShift's Prometheus if the process runs in a Pod on OpenShift, which has the authority of the
+// cluster's services. Otherwise it returns the Prometheus of a service, NAMESPACE/SCHEME:NAME:PORT, through the proxy
+// of the API server, which must require no authentication of its own.
 func Find(config *rest.Config, service string) (Prometheus, error) {
 	authority, err := os.ReadFile(serviceCA)
 	if err == nil {
@@ -64,7 +64,7 @@ func Find(config *rest.Config, service string) (Prometheus, error) {
 	return proxied{core, parts[1], parts[2]}, nil
 }
 
-// direct shows the Pod's token to a server whose certificate it can check, and to no other.
+// direct sends the Pod's token only to a server whose certificate it can verify.
 type direct struct {
 	client *http.Client
 	base   string
@@ -102,7 +102,7 @@ func (d *direct) Get(ctx context.Context, path string, query url.Values) ([]byte
 	return whole(response.Body)
 }
 
-// proxied goes through the API server.
+// proxied sends requests through the API server.
 type proxied struct {
 	core               kubernetes.Interface
 	namespace, service string
@@ -132,7 +132,7 @@ func whole(r io.Reader) ([]byte, error) {
 	return content, err
 }
 
-// Collect writes alerts, rules and metrics of the product.
+// Collect writes the alerts, rules and metrics of the product.
 func Collect(ctx context.Context, p Prometheus, out *archive.Writer) {
 	defer out.Step("monitoring")()
 	for _, q := range []struct {
@@ -152,7 +152,7 @@ func Collect(ctx context.Context, p Prometheus, out *archive.Writer) {
 			out.Failed(q.file, fmt.Errorf("the cluster's Prometheus: %w", err))
 			continue
 		}
-		// The archive notes what it does not take.
+		// The archive records the failure.
 		_ = out.Write(q.file, content)
 	}
 }
@@ -163,7 +163,7 @@ func ask(ctx context.Context, p Prometheus, path string, query url.Values) ([]by
 	return p.Get(ctx, path, query)
 }
 
-// ourAlerts are the names of the product's alerts and rules, and of Kubernetes' own about volumes.
+// ourAlerts matches the names of the product's alerts and rules, and of Kubernetes' own about volumes.
 var ourAlerts = regexp.MustCompile(`^(LVMS|ThinPool|VolumeGroup|KubePersistentVolume|lvms:)`)
 
 type answer struct {
@@ -183,7 +183,7 @@ func decode(content []byte, data any) (answer, error) {
 	return a, json.Unmarshal(a.Data, data)
 }
 
-// succeeded takes an answer as it is.
+// succeeded returns a successful response unchanged.
 func succeeded(content []byte) ([]byte, error) {
 	var data json.RawMessage
 	_, err := decode(content, &data)

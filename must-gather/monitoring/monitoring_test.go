@@ -25,7 +25,7 @@ const (
 	queryText  = `{"status":"success","data":{"resultType":"vector","result":[]}}`
 )
 
-// answers are Prometheus' by path.
+// answers are the responses of Prometheus, by path.
 type answers map[string]string
 
 func (a answers) Get(_ context.Context, path string, _ url.Values) ([]byte, error) {
@@ -88,7 +88,7 @@ func TestAnAnswerThatFailedIsSaidAndNotEmpty(t *testing.T) {
 	}
 }
 
-// The token goes only to a server that the authority of services vouches for.
+// The token is sent only to a server with a certificate of the services' authority.
 func TestTheTokenIsShownToNobodyElse(t *testing.T) {
 	var shown string
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// podLife is how long a Pod for one read lives at most. It ends by itself if nobody can delete it.
+	// podLife is the maximum lifetime of a Pod for one read. The Pod ends by itself if nothing can delete it.
 	podLife = 3 * time.Minute
-	// podStart is how long such a Pod has to run.
+	// podStart is the time in which such a Pod must be running.
 	podStart = 45 * time.Second
-	// pollEvery is how often it is asked whether a Pod runs.
+	// pollEvery is the interval at which the state of the Pod is read.
 	pollEvery = time.Second
-	// deleteLimit is the time limit of the deletion of a Pod.
+	// deleteLimit is the timeout of the deletion of a Pod.
 	deleteLimit = 15 * time.Second
 
 	container = "collect"
@@ -38,16 +38,17 @@ type Agent struct {
 	Namespace, Pod, Container string
 }
 
-// Helper says how a Pod is made that reads a node without an agent.
+// Helper configures a Pod that reads a node without an agent.
 type Helper struct {
-	// Namespace that takes privileged Pods.
+	// Namespace is a namespace that allows privileged Pods.
 	Namespace string
-	// Image that has the program, and nsenter; Command is the program.
+	// Image has the program and nsenter. Command is the program.
 	Image   string
 	Command []string
 }
 
-// Cluster reads nodes through their agents, and where there is none, or it does not answer, through a Pod for one read.
+// Cluster reads nodes through their agents. If a node has no agent, or the agent does not answer, it creates a Pod for
+// one read.
 type Cluster struct {
 	config *rest.Config
 	core   kubernetes.Interface
@@ -57,7 +58,7 @@ type Cluster struct {
 	since  time.Time
 }
 
-// NewCluster returns a Cluster. agents are by node.
+// NewCluster returns a Cluster. agents has the agents by node.
 func NewCluster(config *rest.Config, agents map[string]Agent, helper *Helper, since time.Time) (*Cluster, error) {
 	core, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -100,8 +101,8 @@ func (c *Cluster) exec(ctx context.Context, namespace, pod, container string, co
 	return err
 }
 
-// executor speaks WebSocket, and with API servers before Kubernetes 1.31, or through proxies that do not let it pass,
-// SPDY.
+// executor uses WebSocket. It falls back to SPDY for API servers before Kubernetes 1.31 and for proxies without
+// WebSocket.
 func (c *Cluster) executor(at *url.URL) (remotecommand.Executor, error) {
 	socket, err := remotecommand.NewWebSocketExecutor(c.config, "GET", at.String())
 	if err != nil {
@@ -116,7 +117,7 @@ func (c *Cluster) executor(at *url.URL) (remotecommand.Executor, error) {
 	})
 }
 
-// limited keeps the beginning of what is written to it.
+// limited keeps only the beginning of what is written to it.
 type limited struct {
 	to   *bytes.Buffer
 	room int
@@ -129,14 +130,14 @@ func (l *limited) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// byPod makes a Pod on the node that lives as long as the read needs, reads, and deletes it.
+// byPod creates a Pod on the node, reads the node with it, and deletes it.
 func (c *Cluster) byPod(ctx context.Context, node string, out io.Writer) error {
 	pods := c.core.CoreV1().Pods(c.helper.Namespace)
 	pod, err := pods.Create(ctx, c.helper.pod(node), metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	// Also when the time is over, or the process is told to end.
+	// Also after the timeout or a signal.
 	defer func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deleteLimit)
 		defer cancel()
@@ -186,9 +187,9 @@ func stateOf(pod *corev1.Pod) string {
 	return state
 }
 
-// pod is on its node without a scheduler, whatever the node's taints are, and has no token. Its first process is the
-// program itself, which waits: what is run in a container gets the namespaces of that process, so it must not be one in
-// those of the node.
+// pod returns a Pod that bypasses the scheduler and tolerates all taints. It has no token. Its first process is the
+// program itself, which waits: exec enters the namespaces of that process, so it must not already be in the namespaces
+// of the node.
 func (h *Helper) pod(node string) *corev1.Pod {
 	yes := true
 	no := false

@@ -16,7 +16,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// withPods returns a Cluster whose Pods get this state when they are made.
+// withPods returns a Cluster whose Pods have this status when they are created.
 func withPods(status corev1.PodStatus) (*Cluster, *fake.Clientset) {
 	core := fake.NewClientset()
 	core.PrependReactor("create", "pods", func(action clienttesting.Action) (bool, runtime.Object, error) {

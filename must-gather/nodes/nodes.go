@@ -1,4 +1,5 @@
-// Package nodes collects what only a node knows: by one call a node, of a program that changes nothing there.
+// Package nodes collects data that only nodes have: with one call for each node, of a program that changes nothing
+// there.
 package nodes
 
 import (
@@ -19,29 +20,29 @@ import (
 )
 
 const (
-	// Limit is the time limit of a node.
+	// Limit is the timeout for a node.
 	Limit = 100 * time.Second
-	// parallel is how many nodes are read at a time.
+	// parallel is the number of nodes that are read at the same time.
 	parallel = 10
-	// maxTar is the most that is taken from a node, in bytes.
+	// maxTar is the maximum size of the data of a node, in bytes.
 	maxTar = 64 << 20
 )
 
-// Way is one way to read a node.
+// Way is a method to read a node.
 type Way struct {
-	// Name of it, for example "its agent".
+	// Name is the name of the method, for example "its agent".
 	Name string
-	// Read writes one tar, with files and no folders, and returns when that is complete.
+	// Read writes one tar with files and no directories, and returns when it is complete.
 	Read func(ctx context.Context, out io.Writer) error
 }
 
-// Source knows the ways to read a node, the best first.
+// Source returns the methods to read a node, the best one first.
 type Source interface {
 	Ways(node string) []Way
 }
 
-// Collect reads nodes, a few at a time, each within its time limit, and writes them to nodes/NAME of the archive. A
-// node that cannot be read costs its own files, and a failure in the archive.
+// Collect reads nodes, a limited number at a time and each within its timeout, and writes their files to nodes/NAME of
+// the archive. If a node cannot be read, only its files are missing, and the archive records a failure.
 func Collect(ctx context.Context, source Source, names []string, out *archive.Writer, limit time.Duration) {
 	defer out.Step("nodes")()
 	var group sync.WaitGroup
@@ -61,7 +62,8 @@ func Collect(ctx context.Context, source Source, names []string, out *archive.Wr
 	group.Wait()
 }
 
-// read tries one way after another, within the time of one node. A later one replaces the files of an earlier one.
+// read tries one method after another within the timeout of a node. The files of a later method replace those of an
+// earlier one.
 func read(ctx context.Context, source Source, name string, out *archive.Writer, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -92,9 +94,9 @@ func try(ctx context.Context, way Way, name string, out *archive.Writer) error {
 		done <- err
 	}()
 	files, err := unpack(io.LimitReader(reader, maxTar), path.Join("nodes", name), out)
-	// Who still writes is told that nobody reads.
+	// Unblock the writer: nothing reads any longer.
 	_ = reader.CloseWithError(errors.New("enough was read"))
-	// What the source says is the cause of a tar that ends early; of one that is none it is not.
+	// An error of the source is the cause of an incomplete tar, but not of an invalid one.
 	if sourceErr := <-done; sourceErr != nil && (err == nil || errors.Is(err, sourceErr)) {
 		err = sourceErr
 	}
@@ -107,10 +109,10 @@ func try(ctx context.Context, way Way, name string, out *archive.Writer) error {
 	return err
 }
 
-// fileName is what the name of a file may be.
+// fileName matches valid names of files.
 var fileName = regexp.MustCompile(`^[a-z0-9][a-zA-Z0-9._-]{0,100}$`)
 
-// unpack writes the files of a tar as they come, and returns their names.
+// unpack writes the files of a tar one by one, and returns their names.
 func unpack(r io.Reader, folder string, out *archive.Writer) (files []string, err error) {
 	for tape := tar.NewReader(r); ; {
 		header, err := tape.Next()
@@ -127,7 +129,7 @@ func unpack(r io.Reader, folder string, out *archive.Writer) (files []string, er
 		if _, err := io.Copy(&content, tape); err != nil {
 			return files, fmt.Errorf("its tar ends in %s: %w", header.Name, err)
 		}
-		// The archive notes what it does not take.
+		// The archive records the failure.
 		_ = out.Write(path.Join(folder, header.Name), content.Bytes())
 		files = append(files, header.Name)
 	}

@@ -19,14 +19,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/must-gather/redact"
 )
 
-// played are nodes that answer by a function of their name.
+// played simulates nodes that answer with a function of their name.
 type played func(ctx context.Context, node string, out io.Writer) error
 
 func (p played) Ways(node string) []Way {
 	return []Way{{"played", func(ctx context.Context, out io.Writer) error { return p(ctx, node, out) }}}
 }
 
-// ways are those of every node.
+// ways are the methods for every node.
 type ways []Way
 
 func (w ways) Ways(string) []Way { return w }
@@ -37,7 +37,7 @@ func TestAnotherWayIsTakenWhereOneFails(t *testing.T) {
 	}}
 	tests := map[string]struct {
 		ways ways
-		// want is in the failure; failed tells whether nothing was read.
+		// want is a part of the failure. failed is whether nothing was read.
 		want   string
 		failed bool
 	}{
@@ -205,8 +205,8 @@ func TestASecondReadReplacesTheFirst(t *testing.T) {
 	}
 }
 
-// Two hundred nodes with 120 KiB each, three of which hang: the time is that of the hanging ones, beside the others,
-// and the size is kept.
+// Two hundred nodes have 120 KiB each, and three of them hang. The duration is that of the nodes that hang, in parallel
+// with the others, and the size limit is kept.
 func TestTwoHundredNodes(t *testing.T) {
 	const budget = 22 << 20
 	out := newArchive(t, budget)

@@ -1,5 +1,5 @@
-// Package redact takes secrets out of what is collected. What it takes out it replaces by a mark, so that a reader sees
-// that something was there.
+// Package redact removes secrets from collected data. It replaces them with a mark, so that a reader sees that
+// something was there.
 package redact
 
 import (
@@ -10,30 +10,30 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Mark stands where a secret was.
+// Mark replaces a secret.
 const Mark = "REDACTED"
 
-// pattern is a kind of secret in a text. The first group stays.
+// pattern matches a kind of secret in a text. The first group is kept.
 type pattern struct {
-	// hint is what a text must have somewhere for the expression to be tried, in lower case.
+	// hint is a text in lower case without which the expression is not tried.
 	hint       string
 	expression *regexp.Regexp
 	with       string
 }
 
 var patterns = []pattern{
-	// JSON Web Tokens, as ServiceAccounts have them.
+	// JSON Web Tokens of ServiceAccounts.
 	{"eyj", regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`), Mark},
 	{"sha256~", regexp.MustCompile(`sha256~[A-Za-z0-9_-]{20,}`), Mark},
 	{"bearer ", regexp.MustCompile(`(?i)(bearer )[A-Za-z0-9._~+/=-]{8,}`), "${1}" + Mark},
 	{"private key",
 		regexp.MustCompile(`(?s)-----BEGIN ([A-Z ]*)PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)`), Mark},
-	// The same as base64, in the data of an object: "-----BEGIN " of a key that follows.
+	// The same in base64, in the data of an object: "-----BEGIN " of a key.
 	{"ls0tls1crudjt",
 		regexp.MustCompile(
 			`LS0tLS1CRUdJTi[A-Za-z0-9+/]{0,24}(?:UFJJVkFURSBLRVkt|BSSVZBVEUgS0VZL|QUklWQVRFIEtFWS)[A-Za-z0-9+/=]*`),
 		Mark},
-	// The key of an encrypted mapping, as the table of device-mapper has it after the cipher (dm-crypt).
+	// The key of an encrypted mapping, which follows the cipher in the device-mapper table (dm-crypt).
 	{"crypt ", regexp.MustCompile(`(\bcrypt [^\s:]\S* )(?:[0-9a-fA-F]{16,})`), "${1}" + Mark},
 	{"://", regexp.MustCompile(`(://[^/\s:@"']+:)[^/\s@"']+(@)`), "${1}" + Mark + "${2}"},
 	{"pass", regexp.MustCompile(`(?i)(\b[\w-]*(?:password|passwd|passphrase)["']?\s*[:=]\s*["']?)[^\s"',;&]+`),
@@ -45,7 +45,8 @@ var patterns = []pattern{
 	{"token", regexp.MustCompile(`(?i)(\b[\w-]*token["']?\s*[:=]\s*["']?)[A-Za-z0-9._~+/=-]{16,}`), "${1}" + Mark},
 }
 
-// Text returns a text without what looks like a token, a password, a private key or the key of an encrypted mapping.
+// Text returns a text without anything that looks like a token, a password, a private key or the key of an encrypted
+// mapping.
 func Text(content []byte) []byte {
 	lower := bytes.ToLower(content)
 	for _, p := range patterns {
@@ -56,11 +57,11 @@ func Text(content []byte) []byte {
 	return content
 }
 
-// public are keys of Secrets that hold certificates, which anybody may see.
+// public lists the keys of Secrets with certificates, which are not confidential.
 var public = map[string]bool{"tls.crt": true, "ca.crt": true, "service-ca.crt": true}
 
-// Object takes secrets out of an object: of a Secret all values but certificates stay behind as empty ones.
-// managedFields, which are of no use to a reader, go too. The object is changed.
+// Object removes secrets from an object. In a Secret it sets all values except certificates to empty ones. It also
+// removes managedFields, which are not useful to a reader. It modifies the object.
 func Object(o *unstructured.Unstructured) {
 	unstructured.RemoveNestedField(o.Object, "metadata", "managedFields")
 	if o.GroupVersionKind().Group == "" && o.GetKind() == "Secret" {
@@ -71,7 +72,7 @@ func Object(o *unstructured.Unstructured) {
 }
 
 func secret(o *unstructured.Unstructured) {
-	// It may hold the data once more.
+	// This annotation may repeat the data.
 	annotations := o.GetAnnotations()
 	for name := range annotations {
 		if strings.Contains(name, "last-applied") {
@@ -94,7 +95,7 @@ func secret(o *unstructured.Unstructured) {
 
 var secretName = regexp.MustCompile(`(?i)(password|passwd|passphrase|token$|secret$|secret_?key|access_?key|api_?key)`)
 
-// values marks the values of what has the name of a secret: environment variables, and entries of maps.
+// values replaces the values of environment variables and map entries that have the name of a secret.
 func values(node any) {
 	switch v := node.(type) {
 	case []any:

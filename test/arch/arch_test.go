@@ -1,4 +1,4 @@
-// Package arch holds the rules of who may import whom. docs/explanation/architecture.md explains them.
+// Package arch checks which packages may import which. docs/explanation/architecture.md explains the rules.
 package arch
 
 import (
@@ -14,11 +14,11 @@ import (
 
 const module = "github.com/lvm-storage/lvm-operator/"
 
-// rule says what the packages below a folder may import of ours (directly), and what may stand nowhere below them.
+// rule lists which of our packages those below a directory may import directly, and which they must not depend on.
 type rule struct {
 	folder string
-	ours   []string // folders, relative to the module; a package may always import what lies in its own folder
-	never  []string // import path prefixes, also through others
+	ours   []string // directories relative to the module; a package may always import packages below its own directory
+	never  []string // prefixes of import paths, including indirect imports
 }
 
 var (
@@ -26,10 +26,10 @@ var (
 	clients    = []string{"k8s.io/client-go/", "sigs.k8s.io/controller-runtime"}
 )
 
-// The most specific folder decides.
+// The most specific directory applies.
 var rules = []rule{
 	{folder: "api", never: append([]string{module}, clients...)},
-	{folder: "vgmanager", never: []string{module}}, // the folder itself: rights only
+	{folder: "vgmanager", never: []string{module}}, // the directory itself: permissions only
 	{folder: "vgmanager/host", never: kubernetes},
 	{folder: "vgmanager/lvm", ours: []string{"internal/bounded", "vgmanager/host"},
 		never: append([]string{module + "api"}, clients...)},
@@ -90,11 +90,11 @@ var rules = []rule{
 		"monitoring/prometheusrule", "monitoring/rules"}, never: []string{module + "vgmanager"}},
 	{folder: "cmd/lvms", ours: []string{"api", "config/rbac", "controllers", "internal", "vgmanager"}},
 	{folder: "config/rbac", never: append([]string{module}, kubernetes...)},
-	// What serves the console is to be small, and has nothing to do with the rest.
+	// The server for the console must be small and independent of the rest.
 	{folder: "console-plugin", ours: []string{"internal/servingcert", "internal/tlsprofile"},
 		never: append([]string{module + "api", module + "controllers", module + "vgmanager"}, clients...)},
 	{folder: "console-plugin/bridge", ours: []string{"api", "internal/webhook", "test/env", "test/lab"}},
-	// It reads what the operator wrote, and runs nothing: what is read on a node is vgmanager/collect's.
+	// It reads what the operator wrote, and runs nothing: vgmanager/collect reads nodes.
 	{folder: "must-gather", ours: []string{"api", "docs", "internal/version", "monitoring/runbooks",
 		"vgmanager/collect"}, never: []string{module + "controllers", module + "internal/csi",
 		module + "vgmanager/lvm"}},
@@ -124,7 +124,7 @@ func TestImportsFollowTheTable(t *testing.T) {
 	}
 }
 
-// TestTheTableCatchesAViolation keeps the check itself honest.
+// TestTheTableCatchesAViolation tests the check itself.
 func TestTheTableCatchesAViolation(t *testing.T) {
 	tests := map[string]pkg{
 		"host imports Kubernetes": {ImportPath: module + "vgmanager/host", Deps: []string{"k8s.io/api/core/v1"}},

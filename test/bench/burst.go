@@ -23,8 +23,8 @@ const (
 	burstSize   = "64Mi"
 )
 
-// runBurst compares 50 claims at once, over two nodes, with a loop of lvcreate on each of the nodes, in parallel: from
-// the claims to the PersistentVolumes that are bound to them, and from their deletion to the last logical volume.
+// runBurst compares 50 simultaneous claims on two nodes with a loop of lvcreate on each node, in parallel: from the
+// claims to their bound PersistentVolumes, and from their deletion to the deletion of the last logical volume.
 func runBurst(ctx context.Context, image string) (err error) {
 	l, err := lab.Up(ctx, lab.Options{Name: "bench-burst", Nodes: 2, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}},
 		Progress: os.Stdout})
@@ -86,7 +86,7 @@ func runBurst(ctx context.Context, image string) (err error) {
 	return nil
 }
 
-// onBothNodes runs a command 25 times on each node, in a shell there, at the same time.
+// onBothNodes runs a command 25 times in a shell on each node, at the same time.
 func (b *bench) onBothNodes(ctx context.Context, command string) (time.Duration, error) {
 	line := fmt.Sprintf("for i in $(seq %d); do %s >/dev/null 2>&1 || exit 1; done", burstClaims/2, command)
 	failed := make(chan error, len(b.lab.Nodes()))

@@ -1,7 +1,6 @@
-// Command bench measures the node agent on a lab node, in one run: what it costs at rest, how soon a new disk shows,
-// and how long a device class takes against the bare commands of LVM; or a burst of claims over two nodes. Machines are
-// shared and noisy: times are given as a ratio where there is something to compare with; processes and API calls are
-// exact.
+// Command bench measures the node agent on a lab node in one run: its cost while idle, the time until a new disk is
+// reported, and the time for a device class compared with plain LVM commands; or a burst of claims on two nodes.
+// Machines are shared and noisy: if possible, times are ratios; counts of processes and API calls are exact.
 package main
 
 import (
@@ -78,7 +77,7 @@ func run(ctx context.Context, image string, rest time.Duration) (err error) {
 	if b.token, err = b.metricsToken(ctx); err != nil {
 		return err
 	}
-	// Discovery mode: the agent runs, and a device class can be measured without the start of a Pod in it.
+	// In discovery mode the agent already runs, so that the start of a Pod is not measured.
 	if err := b.apply(ctx, nil); err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ type bench struct {
 	lab     *lab.Lab
 	node    *lab.Node
 	cluster *story.Cluster
-	token   string // of an account that may read metrics
+	token   string // of an account with permission to read metrics
 }
 
 // apply sets the device classes of the LVMCluster.
@@ -119,7 +118,7 @@ func (b *bench) status(ctx context.Context) (*v1alpha1.LVMVolumeGroupNodeStatus,
 	return status, client.IgnoreNotFound(err)
 }
 
-// until asks every 20 ms, so that the step is far below what is measured.
+// until polls every 20 ms, which is much shorter than the measured times.
 func (b *bench) until(ctx context.Context, what string, done func(*v1alpha1.LVMVolumeGroupNodeStatus) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
@@ -141,8 +140,8 @@ func (b *bench) waitForDevices(ctx context.Context) error {
 		func(s *v1alpha1.LVMVolumeGroupNodeStatus) bool { return len(s.Status.Devices) > 0 })
 }
 
-// groupAgainstLVM compares the time from a device class in the LVMCluster to its volume group being Ready, twice the
-// same disk, with the commands of LVM that make the same.
+// groupAgainstLVM compares the time from a device class in the LVMCluster to its Ready volume group, twice with the
+// same disk, with the LVM commands for the same result.
 func (b *bench) groupAgainstLVM(ctx context.Context) error {
 	var ours, bare []time.Duration
 	var cost map[string]float64
@@ -168,7 +167,7 @@ func (b *bench) groupAgainstLVM(ctx context.Context) error {
 	return nil
 }
 
-// bareLVM is what a careful administrator types: look, make, look.
+// bareLVM runs the commands of a careful administrator: check, create, check.
 func (b *bench) bareLVM(ctx context.Context) (time.Duration, error) {
 	commands := [][]string{
 		{"lsblk", "--json"}, {"wipefs", "--no-act", "/dev/ubdb"}, {"lvm", "fullreport", "--reportformat", "json"},
@@ -228,7 +227,7 @@ func (b *bench) deviceClass(ctx context.Context) (time.Duration, map[string]floa
 	return took, difference(before, after), errors.Join(b.apply(ctx, nil), b.waitForDevices(ctx))
 }
 
-// newDisk measures from the moment at which a disk is attached to its entry in the status.
+// newDisk measures the time from attaching a disk to its entry in the status.
 func (b *bench) newDisk(ctx context.Context) error {
 	var times []time.Duration
 	for range repeats {
@@ -260,7 +259,7 @@ func (b *bench) newDisk(ctx context.Context) error {
 	return nil
 }
 
-// atRest counts processes and writes to the API of a node with a thin device class.
+// atRest counts the processes and API writes of an idle node with a thin device class.
 func (b *bench) atRest(ctx context.Context, rest time.Duration) error {
 	class := v1alpha1.DeviceClass{Name: className, Default: true,
 		DeviceSelector: &v1alpha1.DeviceSelector{Paths: []v1alpha1.DevicePath{"/dev/ubdb"}},
@@ -271,7 +270,7 @@ func (b *bench) atRest(ctx context.Context, rest time.Duration) error {
 	if err := b.cluster.WaitReady(ctx, "bench"); err != nil {
 		return err
 	}
-	// What the setup left to do is no rest.
+	// Wait until the work of the setup is complete.
 	if err := sleep(ctx, 90*time.Second); err != nil {
 		return err
 	}
@@ -316,7 +315,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// metricsToken is one of an account that may read metrics, and nothing else.
+// metricsToken returns the token of an account that has only permission to read metrics.
 func (b *bench) metricsToken(ctx context.Context) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: reader, Namespace: story.OperatorNamespace}}
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: reader},
@@ -336,7 +335,7 @@ func (b *bench) metricsToken(ctx context.Context) (string, error) {
 	return request.Status.Token, err
 }
 
-// counters reads the counters of processes and of writing requests from the agent's metrics.
+// counters reads the counters of processes and write requests from the agent's metrics.
 func (b *bench) counters(ctx context.Context) (map[string]float64, error) {
 	pods := &corev1.PodList{}
 	if err := b.cluster.List(ctx, pods, client.InNamespace(story.OperatorNamespace),
@@ -346,7 +345,7 @@ func (b *bench) counters(ctx context.Context) (map[string]float64, error) {
 	if len(pods.Items) != 1 {
 		return nil, fmt.Errorf("found %d node agents, want 1", len(pods.Items))
 	}
-	// The lab's agents make their own certificates.
+	// The lab's agents use self-signed certificates.
 	transport := &http.Transport{DialContext: b.lab.Dial, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 		DisableKeepAlives: true}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
@@ -366,7 +365,7 @@ func (b *bench) counters(ctx context.Context) (map[string]float64, error) {
 	return readCounters(response.Body)
 }
 
-// readCounters picks the counters out of the text format of Prometheus.
+// readCounters returns the counters in Prometheus' text format.
 func readCounters(text io.Reader) (map[string]float64, error) {
 	counters := map[string]float64{}
 	lines := bufio.NewScanner(text)

@@ -17,17 +17,15 @@ import (
 )
 
 const (
-	// expected is the alert that the demo provokes, by a disk of which nothing can be read any longer: to LVM it is not
-	// there.
+	// expected is the alert that the demo causes with a disk that cannot be read: to LVM it is missing.
 	expected    = "LVMSDeviceMissing"
 	failingDisk = "disk3"
-	// targets are operator, one that stands by, and two agents.
+	// targets are the operator, one on standby, and two agents.
 	targets    = 4
 	alertLimit = 5 * time.Minute
 )
 
-// alerts lets a disk fail that no Pod uses, and shows what an administrator is told, by a Prometheus with the shipped
-// rules.
+// alerts makes a disk fail that no Pod uses, and shows the alerts of a Prometheus with the product's rules.
 func (d *demo) alerts(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*alertLimit)
 	defer cancel()
@@ -66,7 +64,7 @@ func (d *demo) alerts(ctx context.Context) (string, error) {
 		d.cluster.WaitReady(ctx, clusterName)
 }
 
-// idleNode is one that no Pod of the demo runs on.
+// idleNode returns a node without Pods of the demo.
 func (d *demo) idleNode(ctx context.Context) (*lab.Node, error) {
 	pods := &corev1.PodList{}
 	if err := d.cluster.List(ctx, pods, client.InNamespace(namespace)); err != nil {
@@ -80,7 +78,7 @@ func (d *demo) idleNode(ctx context.Context) (*lab.Node, error) {
 	return nil, fmt.Errorf("every node has a Pod of namespace %s", namespace)
 }
 
-// follow prints each change of an alert, until the one that is waited for fires.
+// follow prints each change of an alert until the expected one fires.
 func (d *demo) follow(ctx context.Context, p *prometheus.Prometheus, begin time.Time) error {
 	told := map[string]bool{}
 	return story.Wait(ctx, expected+" fires", func(ctx context.Context) (bool, string, error) {

@@ -15,21 +15,21 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
 )
 
-// console are the programs that show the console's plugin over the cluster: the bridge, which stands for the console,
-// the plugin's server, and the folder of the page that loads it.
+// console has the programs that show the console plugin for the cluster: the bridge, which replaces the console, the
+// plugin's server, and the directory of the page that loads the plugin.
 type console struct{ bridge, plugin, host string }
 
 const (
-	// bridgeLog is in the lab's folder.
+	// bridgeLog is in the lab's directory.
 	bridgeLog = "console.log"
-	// bridgeLimit is for its start.
+	// bridgeLimit is the timeout of its start.
 	bridgeLimit = 30 * time.Second
 )
 
 var bridgeAddress = regexp.MustCompile(`http://\S+/local-volumes`)
 
-// show starts the bridge, which runs as long as the lab does, and returns the address for a browser. One that runs
-// already is taken.
+// show starts the bridge, which runs as long as the lab, and returns the address for a browser. It uses a running
+// bridge if there is one.
 func (c console) show(ctx context.Context, lab string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, bridgeLimit)
 	defer cancel()
@@ -68,7 +68,7 @@ func (c console) show(ctx context.Context, lab string) (string, error) {
 	}
 }
 
-// addressIn is what a bridge announced, or empty.
+// addressIn returns the announced address of a bridge, or "".
 func addressIn(name string) string {
 	said, err := os.ReadFile(name)
 	if err != nil {

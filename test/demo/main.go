@@ -1,5 +1,5 @@
-// Command demo shows the main job of LVM Storage on a lab: blank disks become a volume that a Pod writes, that grows
-// while it is used, and that a snapshot brings back; and what an administrator is told when a disk fails.
+// Command demo shows the main job of LVM Storage on a lab: blank disks become a volume to which a Pod writes, which
+// grows while it is in use, and which is restored from a snapshot. It also shows the alert for a failed disk.
 package main
 
 import (
@@ -114,7 +114,7 @@ type demo struct {
 	version string
 	console console
 	sum     string
-	// authority is who has signed the certificates of the metrics.
+	// authority has signed the certificates of the metrics.
 	authority []byte
 }
 
@@ -131,7 +131,7 @@ func (d *demo) up(ctx context.Context, name string) error {
 	return err
 }
 
-// clean lets the demo run again on a lab that is up already.
+// clean prepares a running lab for another demo.
 func (d *demo) clean(ctx context.Context) (string, error) {
 	for _, pod := range []string{writerPod, readerPod, restoredPod} {
 		if err := d.cluster.StopPod(ctx, namespace, pod); err != nil {
@@ -241,7 +241,7 @@ func (d *demo) restore(ctx context.Context) (string, error) {
 	return d.same(ctx, restored, restoredPod)
 }
 
-// show prints what exists now.
+// show prints the present objects.
 func (d *demo) show(ctx context.Context, name string) error {
 	for _, what := range []struct {
 		title string

@@ -19,7 +19,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// Files in the lab's folder. The lock is held by the process that keeps Prometheus, and has its process ID.
+// Files in the lab's directory. The process that keeps Prometheus running holds the lock, and the file has its process
+// ID.
 const (
 	authorityFile  = "prometheus-authority.pem"
 	prometheusLock = "prometheus.lock"
@@ -27,14 +28,14 @@ const (
 )
 
 const (
-	// keeperLimit is for the start and the end of the process that keeps Prometheus.
+	// keeperLimit is the timeout for the start and the end of that process.
 	keeperLimit = 90 * time.Second
-	// labInterval is how often it looks whether the lab still runs.
+	// labInterval is the interval at which it checks whether the lab still runs.
 	labInterval = 2 * time.Second
 )
 
-// startPrometheus starts a Prometheus that outlives the demo and ends with the lab. One of an earlier demo is replaced,
-// with its data: an alert that it saw would be mistaken for one of this demo.
+// startPrometheus starts a Prometheus that runs longer than the demo and ends with the lab. It replaces that of an
+// earlier demo and its data, whose alerts would look like alerts of this demo.
 func (d *demo) startPrometheus(ctx context.Context) (*prometheus.Prometheus, error) {
 	ctx, cancel := context.WithTimeout(ctx, keeperLimit)
 	defer cancel()
@@ -67,7 +68,7 @@ func (d *demo) startPrometheus(ctx context.Context) (*prometheus.Prometheus, err
 
 var errEnded = errors.New("see its output below")
 
-// startKeeper runs this program again, detached, with --keep-prometheus.
+// startKeeper starts this program again, detached, with --keep-prometheus.
 func startKeeper(state string) (<-chan error, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -90,7 +91,7 @@ func startKeeper(state string) (<-chan error, error) {
 	return ended, nil
 }
 
-// stopKeeper ends the process that keeps Prometheus, if there is one, and waits until it has ended.
+// stopKeeper ends the process that keeps Prometheus running, if there is one, and waits for its end.
 func stopKeeper(ctx context.Context, state string) error {
 	lock, err := os.OpenFile(filepath.Join(state, prometheusLock), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -102,7 +103,7 @@ func stopKeeper(ctx context.Context, state string) error {
 		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) {
 			return err
 		}
-		// The lock is held, so the process lives and the ID is its own.
+		// The lock is held, so the process is running and the ID is valid.
 		text, err := os.ReadFile(lock.Name())
 		if err != nil {
 			return err
@@ -118,7 +119,7 @@ func stopKeeper(ctx context.Context, state string) error {
 	}
 }
 
-// keepPrometheus runs Prometheus until it is told to end, or the lab ends.
+// keepPrometheus runs Prometheus until a signal arrives or the lab ends.
 func keepPrometheus(ctx context.Context, state string) error {
 	lock, err := os.OpenFile(filepath.Join(state, prometheusLock), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// leavesANode takes the node of a Pod out of the device class whose volume it writes to, and later in again.
+// leavesANode removes the node of a writing Pod from the device class of its volume, and adds it again later.
 func leavesANode(ctx SpecContext) {
 	const class = "thick-ext4"
 	v := story.Volume{Namespace: namespace, Name: "left-behind", Class: "lvms-" + class, Size: "256Mi"}

@@ -36,8 +36,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: metrics-
 subjects: [{kind: ServiceAccount, name: metrics-reader, namespace: default}]
 `
 
-// showsMetrics asks operator and agents for their metrics: as nobody, as somebody without the right, and as Prometheus
-// does.
+// showsMetrics reads the metrics of operator and agents: without authentication, without permission, and like
+// Prometheus.
 func showsMetrics(ctx SpecContext) {
 	Expect(apply(ctx, reader)).To(Succeed())
 	defer func() {

@@ -15,7 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// comesBack deletes the Node of a volume. It comes back with its disks and without its labels, as after a repair.
+// comesBack deletes the Node of a volume. The node returns with its disks and without its labels, as after a repair.
 func comesBack(ctx SpecContext) {
 	const (
 		node  = "node2"

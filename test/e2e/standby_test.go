@@ -17,14 +17,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// leader is the Pod of the operator that acts.
+// leader returns the Pod that is the leader of the operators.
 func leader(ctx context.Context) string {
 	GinkgoHelper()
 	return kubectl(ctx, "get", "lease", "-n", story.OperatorNamespace, "lvms-operator-leader", "-o",
 		"jsonpath={.spec.holderIdentity}")
 }
 
-// takesOver cuts the power of the acting operator's node while claims are served.
+// takesOver cuts the power of the leader's node while claims are served.
 func takesOver(ctx SpecContext) {
 	By("waiting for an operator on each node")
 	Eventually(func() []string {

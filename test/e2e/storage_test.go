@@ -24,8 +24,8 @@ const (
 	namespace   = "stories"
 )
 
-// classes has two device classes on both nodes, and one on each: node1 has zone a, node2 zone b. DISK1, DISK2 and DISK3
-// stand for the paths of the data disks: see withDisks.
+// classes has two device classes on both nodes, and one on each: node1 has zone a, and node2 zone b. DISK1, DISK2 and
+// DISK3 stand for the paths of the data disks: see withDisks.
 const classes = `
 apiVersion: lvm.topolvm.io/v1alpha1
 kind: LVMCluster
@@ -53,7 +53,7 @@ spec:
 `
 
 var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
-	var before []string // every object of the cluster before the operator came
+	var before []string // every object of the cluster before the installation of the operator
 
 	BeforeAll(func(ctx SpecContext) {
 		for node, zone := range map[string]string{"node1": "a", "node2": "b"} {
@@ -284,7 +284,7 @@ func restoresASnapshot(ctx context.Context, v story.Volume, sum string) {
 	Expect(cluster.RemoveSnapshot(ctx, namespace, v.Name)).To(Succeed())
 }
 
-// sameData waits for the pod, which may have been restarted, and reads the volume's checksum.
+// sameData waits for the Pod, which may have been restarted, and reads the volume's checksum.
 func sameData(ctx context.Context, v story.Volume, pod string) string {
 	GinkgoHelper()
 	Expect(cluster.WaitRunning(ctx, v.Namespace, pod)).To(Succeed())
@@ -296,13 +296,13 @@ func sameData(ctx context.Context, v story.Volume, pod string) string {
 	return sum
 }
 
-// groups are the volume groups that LVM has on a node.
+// groups returns the LVM volume groups on a node.
 func groups(ctx context.Context, node string) []string {
 	GinkgoHelper()
 	return strings.Fields(onNode(ctx, node, "vgs", "--noheadings", "-o", "vg_name"))
 }
 
-// nodeKeys are the annotations and finalizers that the driver has put on a Node.
+// nodeKeys returns the annotations and finalizers that the driver has added to a Node.
 func nodeKeys(ctx context.Context, name string) []string {
 	GinkgoHelper()
 	var node corev1.Node
@@ -321,7 +321,7 @@ func nodeKeys(ctx context.Context, name string) []string {
 	return keys
 }
 
-// objects are the names of all objects of the cluster, but those that come and go by themselves.
+// objects returns the names of all objects of the cluster, except those that change independently.
 func objects(ctx context.Context) []string {
 	GinkgoHelper()
 	kinds := strings.Fields(kubectl(ctx, "api-resources", "--verbs=list", "-o", "name"))

@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package e2e tells the stories of an administrator and a user on a lab's cluster with real LVM.
+// Package e2e tests the tasks of an administrator and of a user on a lab's cluster with real LVM.
 package e2e
 
 import (
@@ -55,7 +55,7 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 
 var _ = JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, cluster) }, NodeTimeout(2*time.Minute))
 
-// dataDisks are the paths of the disks that were asked for, which a flavor of host can name otherwise than Debian 12.
+// dataDisks returns the paths of the requested disks, whose names may differ between host flavors.
 func dataDisks(ctx context.Context, l *lab.Lab) []string {
 	GinkgoHelper()
 	var paths []string
@@ -77,7 +77,7 @@ func dataDisks(ctx context.Context, l *lab.Lab) []string {
 	return paths
 }
 
-// withDisks puts in the paths of the data disks.
+// withDisks inserts the paths of the data disks.
 func withDisks(text string) string {
 	return strings.NewReplacer("DISK1", disks[0], "DISK2", disks[1], "DISK3", disks[2]).Replace(text)
 }
@@ -99,7 +99,7 @@ func kubectl(ctx context.Context, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// apply applies a manifest and returns kubectl's error, which is what a user reads.
+// apply applies a manifest and returns kubectl's error, as a user sees it.
 func apply(ctx context.Context, manifest string) error {
 	_, err := cluster.Kubectl(ctx, strings.NewReader(manifest), "apply", "-f", "-")
 	return err

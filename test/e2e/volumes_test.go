@@ -27,8 +27,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// volumeStories are about what stands between a claim and lvcreate. They run with the device classes of the other
-// stories.
+// volumeStories test the path from a claim to lvcreate. They use the device classes of the other tests.
 func volumeStories() {
 	It("gives 50 claims at once what there is and no more, whoever is killed meanwhile", givesWhatThereIs,
 		NodeTimeout(15*time.Minute))
@@ -42,8 +41,8 @@ func volumeStories() {
 
 const raceClass = "race"
 
-// givesWhatThereIs asks for 50 volumes of which each fits, and all of them do not. Agents and operator are killed in
-// between.
+// givesWhatThereIs requests 50 volumes, each of which fits, but not all of them together. Agents and operator are
+// killed meanwhile.
 func givesWhatThereIs(ctx SpecContext) {
 	const (
 		size   = 200 << 20
@@ -83,7 +82,7 @@ func givesWhatThereIs(ctx SpecContext) {
 		kill(ctx, "lvms vgmanager")
 		kill(ctx, "lvms operator")
 	}
-	// The kubelet may wait for minutes before it starts what was killed several times.
+	// The kubelet may wait for minutes before it restarts a container that was killed several times.
 	Eventually(func() int { return len(handles(ctx)) }).WithContext(ctx).WithTimeout(8*time.Minute).WithPolling(
 		2*time.Second).Should(Equal(fit),
 		func() string {
@@ -123,17 +122,17 @@ func givesWhatThereIs(ctx SpecContext) {
 	Expect(cluster.WaitReady(ctx, clusterName)).To(Succeed())
 }
 
-// kill ends programs on both nodes as the kernel does when memory is short.
+// kill ends programs on both nodes, as the kernel does when memory is low.
 func kill(ctx context.Context, program string) {
 	GinkgoHelper()
 	for _, name := range []string{"node1", "node2"} {
 		node, err := cluster.Lab.Node(name)
 		Expect(err).NotTo(HaveOccurred())
-		_, _ = node.Exec(ctx, "pkill", "-KILL", "-f", program) // it may run on the other node only, or not yet again
+		_, _ = node.Exec(ctx, "pkill", "-KILL", "-f", program) // it may run on the other node only, or be down
 	}
 }
 
-// handles are those of the volumes that claims of the race have.
+// handles returns the volume handles of the claims.
 func handles(ctx context.Context) []string {
 	GinkgoHelper()
 	var list corev1.PersistentVolumeList
@@ -147,7 +146,7 @@ func handles(ctx context.Context) []string {
 	return handles
 }
 
-// volumesOf are the logical volumes of a thick class on both nodes.
+// volumesOf returns the logical volumes of a thick class on both nodes.
 func volumesOf(ctx context.Context, group string) []string {
 	GinkgoHelper()
 	var list []string
@@ -157,7 +156,7 @@ func volumesOf(ctx context.Context, group string) []string {
 	return list
 }
 
-// capacities are what the nodes tell of a device class, in bytes.
+// capacities returns the capacity of a device class on the nodes, in bytes.
 func capacities(ctx context.Context, class string) map[string]int64 {
 	GinkgoHelper()
 	var nodes corev1.NodeList
@@ -173,7 +172,7 @@ func capacities(ctx context.Context, class string) map[string]int64 {
 	return found
 }
 
-// scheduled is what the scheduler sees of a StorageClass, in bytes by node.
+// scheduled returns the capacity of a StorageClass for the scheduler, in bytes by node.
 func scheduled(ctx context.Context, class string) map[string]int64 {
 	GinkgoHelper()
 	var list storagev1.CSIStorageCapacityList
@@ -187,7 +186,7 @@ func scheduled(ctx context.Context, class string) map[string]int64 {
 	return found
 }
 
-// kinds are Pods and claims that ask for all that a volume can be.
+// kinds are Pods and claims that use all features of a volume.
 const kinds = `
 apiVersion: storage.k8s.io/v1
 kind: StorageClass
@@ -274,7 +273,7 @@ func servesEveryKind(ctx SpecContext) {
 	kubectl(ctx, "delete", "storageclass", "with-options")
 }
 
-// recoversFromALargeRequest asks for more than there is and then for less (RecoverVolumeExpansionFailure).
+// recoversFromALargeRequest requests more than the capacity and then less (RecoverVolumeExpansionFailure).
 func recoversFromALargeRequest(ctx SpecContext) {
 	v := story.Volume{Namespace: namespace, Name: "greedy", Class: "lvms-thick-ext4", Size: "128Mi"}
 	Expect(cluster.Claim(ctx, v)).To(Succeed())
@@ -382,11 +381,11 @@ func survivesAFullPool(ctx SpecContext) {
 	}
 }
 
-// counter writes numbers, each synced before it is said.
+// counter writes numbers, and prints each one after it is synced.
 const counter = `i=$(cat /data/n 2>/dev/null || echo 0); trap exit TERM
 while true; do i=$((i+1)); echo $i > /data/new && sync && mv /data/new /data/n && sync && echo $i; head -c 65536 /dev/urandom > /data/load; done`
 
-// powerCuts is how often the power is cut: once in the short lane; LVMS_POWER_CUTS says another number.
+// powerCuts returns how often the power is cut: once in the short lane, or as LVMS_POWER_CUTS says.
 func powerCuts() int {
 	if n, err := strconv.Atoi(os.Getenv("LVMS_POWER_CUTS")); err == nil {
 		return n

@@ -9,24 +9,23 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// openShiftCRDs is where OpenShift's API keeps those of a group's version.
+// openShiftCRDs returns the directory of OpenShift's CRDs for a group, version v1.
 func openShiftCRDs(group string) string {
 	return filepath.Join(folder("github.com/openshift/api"), group, "v1", "zz_generated.crd-manifests")
 }
 
-// ConsoleCRDs returns the files of the CRDs that a cluster with OpenShift's console has.
+// ConsoleCRDs returns the CRD files of the OpenShift console.
 func ConsoleCRDs() []string {
 	return []string{filepath.Join(openShiftCRDs("console"), "90_consoleplugins.crd.yaml"),
 		filepath.Join(openShiftCRDs("console"), "00_consolequickstarts.crd.yaml")}
 }
 
-// APIServerCRD returns the file of the CRD with which OpenShift says how TLS is served.
+// APIServerCRD returns the CRD file of OpenShift's APIServer, which has the TLS profile.
 func APIServerCRD() string {
 	return filepath.Join(openShiftCRDs("config"), "0000_10_config-operator_01_apiservers-Default.crd.yaml")
 }
 
-// MonitoringCRDs returns the files of the CRDs that a cluster with the Prometheus Operator has. The lab's module of
-// it pins the version.
+// MonitoringCRDs returns the CRD files of the Prometheus Operator. The lab's Go module for it pins the version.
 func MonitoringCRDs() []string {
 	module, err := root()
 	utilruntime.Must(err)
@@ -42,7 +41,7 @@ func MonitoringCRDs() []string {
 	}
 }
 
-// OptionalCRDs returns the files of the CRDs that some clusters have: SecurityContextConstraints and snapshots.
+// OptionalCRDs returns the CRD files that only some clusters have: SecurityContextConstraints and snapshots.
 func OptionalCRDs() []string {
 	security := "security/v1/zz_generated.crd-manifests/0000_03_config-operator_01_securitycontextconstraints.crd.yaml"
 	files := []string{filepath.Join(folder("github.com/openshift/api"), security)}
@@ -53,7 +52,7 @@ func OptionalCRDs() []string {
 	return files
 }
 
-// folder returns the folder of a module.
+// folder returns the directory of a Go module.
 func folder(module string) string {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
 	utilruntime.Must(err)

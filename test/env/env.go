@@ -1,5 +1,5 @@
-// Package env starts a real kube-apiserver and etcd for tests, with the product's CRDs installed. The programs come
-// from the folder that KUBEBUILDER_ASSETS names; `make test-env` sets it to the lab's programs.
+// Package env starts a real kube-apiserver and etcd for tests, with the product's CRDs. The programs are in the
+// directory KUBEBUILDER_ASSETS, which `make test-env` sets to the lab's programs.
 package env
 
 import (
@@ -28,14 +28,14 @@ import (
 // Namespace is the namespace of the operator in tests.
 const Namespace = "openshift-lvm-storage"
 
-// Env is a running API server with the product's kinds.
+// Env is a running API server with the product's CRDs.
 type Env struct {
 	Config *rest.Config
 	Client client.Client
 	server *envtest.Environment
 }
 
-// Start starts the API server, installs the CRDs of config/crd and any further CRD folders or files, and makes the
+// Start starts the API server, installs the CRDs of config/crd and of additional directories or files, and creates the
 // operator's namespace. It fails if KUBEBUILDER_ASSETS is not set.
 func Start(crdPaths ...string) (*Env, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -84,7 +84,8 @@ func (e *Env) Minor() (int, error) {
 // Stop ends the API server and etcd.
 func (e *Env) Stop() error { return e.server.Stop() }
 
-// Main starts the environment, hands it to set, runs the tests of a package, and stops it. It is the body of TestMain.
+// Main starts the environment, passes it to set, runs the tests of a package, and stops the environment. It is the body
+// of TestMain.
 func Main(m *testing.M, set func(*Env), crdPaths ...string) {
 	e, err := Start(crdPaths...)
 	if err != nil {
@@ -100,8 +101,8 @@ func Main(m *testing.M, set func(*Env), crdPaths ...string) {
 	os.Exit(code)
 }
 
-// root returns the root folder of the repository: the first above the working directory, which is the test's package,
-// with a go.mod.
+// root returns the root directory of the repository: the nearest parent of the working directory, which is the test's
+// package, with a go.mod.
 func root() (string, error) {
 	folder, err := os.Getwd()
 	if err != nil {

@@ -39,7 +39,7 @@ func (v noRemoval) RemoveLV(_ context.Context, in *proto.RemoveLVRequest, _ ...g
 	return &proto.Empty{}, nil
 }
 
-// section returns the commands of a section of a how-to page: its indented lines.
+// section returns the commands in a section of a how-to page, which are its indented lines.
 func section(t *testing.T, page, heading string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(page, "\n## "+heading+"\n")
@@ -56,7 +56,7 @@ func section(t *testing.T, page, heading string) string {
 	return strings.Join(commands, "")
 }
 
-// shell returns a function that runs commands as an administrator who has the repository's config folder at hand.
+// shell returns a function that runs commands like an administrator with the repository's config directory.
 func shell(t *testing.T) func(commands string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -128,8 +128,8 @@ func createLogicalVolume(t *testing.T, name, handle string) {
 	})
 }
 
-// The page about half-deleted installations is run as it stands, on an installation whose kinds were deleted while
-// volumes are bound.
+// The commands of the page about half-deleted installations are run unchanged, on an installation whose CRDs were
+// deleted while volumes are bound.
 func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 	ctx := t.Context()
 	if _, err := exec.LookPath("jq"); err != nil {
@@ -204,7 +204,7 @@ func TestAHalfDeletedInstallationIsRecovered(t *testing.T) {
 		t.Fatalf("step 5 shows %s", got)
 	}
 	start := section(t, page, "6. Start the operator")
-	run(start[strings.Index(start, "jq "):]) // Before it is the installation, whose images are not here.
+	run(start[strings.Index(start, "jq "):]) // Before it is the installation, whose images are not available here.
 
 	for name, handle := range volumes {
 		lv := &topolvmv1.LogicalVolume{}

@@ -23,14 +23,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The ServiceAccounts of the product.
+// ServiceAccounts of the product.
 const (
 	operatorUser = "system:serviceaccount:" + Namespace + ":lvms-operator"
 	agentUser    = "system:serviceaccount:" + Namespace + ":vg-manager"
 )
 
-// AsOperator returns a configuration that may do what config/rbac/operator_role.yaml lets the operator do, and nothing
-// else. The rules for the operator's namespace hold in the given one.
+// AsOperator returns a configuration with exactly the permissions of config/rbac/operator_role.yaml. The rules for the
+// operator's namespace apply to the given one.
 func (e *Env) AsOperator(namespace string) (*rest.Config, error) {
 	if err := e.bind(cached(), operatorUser); err != nil {
 		return nil, err
@@ -38,8 +38,8 @@ func (e *Env) AsOperator(namespace string) (*rest.Config, error) {
 	return e.as(operatorUser, "operator_role.yaml", namespace, nil)
 }
 
-// cached is permission to read one by one what the operator reads from its cache, and may only list and watch: tests
-// have no cache.
+// cached returns a role to get objects that the operator reads from its cache and may only list and watch: tests have
+// no cache.
 func cached() *unstructured.Unstructured {
 	role := &unstructured.Unstructured{Object: map[string]any{"rules": []any{
 		map[string]any{"apiGroups": []any{""}, "resources": []any{"nodes"}, "verbs": []any{"get"}},
@@ -65,8 +65,8 @@ func cached() *unstructured.Unstructured {
 	return role
 }
 
-// AsNodeAgent returns a configuration that may do what config/rbac lets the node agent of a node do. An empty node is a
-// token that is bound to none.
+// AsNodeAgent returns a configuration with the permissions of config/rbac for the node agent of a node. For an empty
+// node, the token is not bound to a node.
 func (e *Env) AsNodeAgent(node string) (*rest.Config, error) {
 	objects, err := manifests("controllers/lvmcluster/agentpolicies.yaml")
 	if err != nil {
@@ -108,7 +108,7 @@ func (e *Env) as(user, roles, namespace string, extra map[string][]string) (*res
 	return config, nil
 }
 
-// inForce waits until the API server grants what a role has: it learns of roles by a watch of its own.
+// inForce waits until the API server grants the permissions of a role, which it watches.
 func inForce(config *rest.Config, object *unstructured.Unstructured) error {
 	role := &rbacv1.Role{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, role); err != nil {
@@ -163,7 +163,7 @@ func manifests(name string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// bind makes a role and gives it to a user.
+// bind creates a role and binds it to a user.
 func (e *Env) bind(role *unstructured.Unstructured, user string) error {
 	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
 	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: role.GetKind(), Name: role.GetName()}

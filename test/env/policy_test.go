@@ -19,7 +19,7 @@ import (
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// A node agent that somebody has taken over reaches no other node.
+// A compromised node agent cannot change other nodes.
 func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 	ctx := t.Context()
 	agent := func(node string) client.Client {
@@ -88,12 +88,12 @@ func TestAnAgentChangesItsOwnNodeOnly(t *testing.T) {
 		"another annotation of the Node":      patch(node, `{"metadata":{"annotations":{"a":"2"}}}`, false),
 		"another annotation taken off a Node": patch(node, `{"metadata":{"annotations":{"a":null}}}`, false),
 	}
-	// By a policy, or because no role has it: of a volume group an agent changes nothing.
+	// An agent changes nothing of a volume group, because of a policy or because no role allows it.
 	denied := func(err error) bool {
 		return err != nil && (strings.Contains(err.Error(), "a node agent") ||
 			apierrors.IsForbidden(err) && strings.Contains(err.Error(), `cannot patch resource "lvmvolumegroups"`))
 	}
-	// The API server needs a moment until roles and policies hold.
+	// The API server needs a moment to apply roles and policies.
 	holds := func() bool {
 		ready := allowed["node status"](own) == nil && allowed["status of a LogicalVolume"](own) == nil &&
 			allowed["capacity off the Node"](own) == nil &&

@@ -197,7 +197,7 @@ func TestAccepted(t *testing.T) {
 	}
 }
 
-// TestSamplesAreAccepted: as they stand in the repository, without a field that does not exist.
+// TestSamplesAreAccepted checks that the samples of the repository are valid and have no unknown fields.
 func TestSamplesAreAccepted(t *testing.T) {
 	repository, err := root()
 	if err != nil {

@@ -12,13 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// Spy is a client that notes what it writes, and fails where it is told to.
+// Spy is a client that records its writes, and fails on demand.
 type Spy struct {
 	client.WithWatch
 
 	mu     sync.Mutex
 	writes []string
-	// Fail may return an error for a call: the verb, and the type of the object or list.
+	// Fail may return an error for a call, given its verb and the object or list.
 	Fail func(verb string, object any) error
 }
 
@@ -33,7 +33,7 @@ func NewSpy(config *rest.Config) (*Spy, error) {
 	return spy, nil
 }
 
-// Writes returns what was written since the last call, in order: verb, kind and name.
+// Writes returns the writes since the last call, in order: verb, kind and name.
 func (s *Spy) Writes() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

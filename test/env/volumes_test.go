@@ -14,7 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 )
 
-// An agent watches the LogicalVolumes of its own node only.
+// An agent watches only the LogicalVolumes of its own node.
 func TestLogicalVolumesOfANodeAreSelected(t *testing.T) {
 	for name, node := range map[string]string{"of-a": "a", "of-b": "b"} {
 		lv := &topolvmv1.LogicalVolume{
@@ -38,7 +38,7 @@ func TestLogicalVolumesOfANodeAreSelected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// CustomResourceFieldSelectors is on by default from 1.31 on. The agent then watches all LogicalVolumes.
+	// CustomResourceFieldSelectors is enabled by default from 1.31 on. Without it the agent watches all LogicalVolumes.
 	if minor < 31 {
 		if selector != nil {
 			t.Errorf("got %v of an API server that cannot select custom resources", selector)

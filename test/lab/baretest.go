@@ -14,11 +14,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/wire"
 )
 
-// bootLimit is for the boot of a node that does nothing: it takes 3 seconds.
+// bootLimit is the timeout for the boot of an idle node, which takes 3 seconds.
 const bootLimit = 2 * time.Minute
 
-// TryBoot boots a bare node with one disk and creates a physical volume on it, as all tests on nodes do. Its error has
-// the end of the node's console.
+// TryBoot boots a bare node with one disk and creates a physical volume on it, as all tests on nodes do. Its error
+// contains the end of the node's console.
 func TryBoot(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, bootLimit)
 	defer cancel()
@@ -35,13 +35,13 @@ func TryBoot(ctx context.Context) error {
 	return nil
 }
 
-// RunTestBinary boots a bare node, runs a program of this machine on it as root, and takes the node down. It returns
-// the program's exit code; the error is for a node or a program that could not be run.
+// RunTestBinary boots a bare node, runs a program of this machine on it as root, and removes the node. It returns the
+// program's exit code, or an error if the node or the program could not be run.
 //
-// The program runs in its own folder, as "go test" does it. It sees this machine's files, and what it writes is on the
-// node alone, apart from its output. Disks are found by their names: LAB_DISKS is "/dev/ubdb /dev/ubdc …" and
-// LVMS_TEST_DISKS is "/dev/ubdb,/dev/ubdc,…", without the disks that the flavor adds. LVMS_LAB_FLAVOR is the flavor's
-// name. A test that the flavor excludes is not run, and its reason goes to stderr.
+// The program runs in its own directory, like with "go test". It can read this machine's files. Its writes are only on
+// the node, except for its output. The disks are in LAB_DISKS, "/dev/ubdb /dev/ubdc …", and in LVMS_TEST_DISKS,
+// "/dev/ubdb,/dev/ubdc,…", without the disks that the flavor adds. LVMS_LAB_FLAVOR is the name of the flavor. Tests
+// that the flavor excludes are skipped, with the reason on stderr.
 func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, program string,
 	args ...string) (code int, err error) {
 	program, err = filepath.Abs(program)
@@ -94,10 +94,10 @@ func RunTestBinary(ctx context.Context, o Options, stdout, stderr io.Writer, pro
 	return code, nil
 }
 
-// consoleTail is how much of a console is shown, in bytes: a panic of the kernel with its registers and its stack.
+// consoleTail is the printed length of a console, in bytes: enough for a kernel panic with registers and stack.
 const consoleTail = 6000
 
-// endOfConsole says why a node's kernel ended, or why its log cannot say it.
+// endOfConsole returns the end of the console with the reason why a node's kernel ended, or why it is not available.
 func (n *Node) endOfConsole() string {
 	logs, err := n.Logs()
 	if err != nil {

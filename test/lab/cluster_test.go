@@ -100,7 +100,7 @@ func (l *Lab) kubectl(ctx context.Context, t *testing.T, args ...string) string 
 func testTraffic(ctx context.Context, t *testing.T, l *Lab) {
 	t.Helper()
 	ip := l.kubectl(ctx, t, "get", "service", "server", "-o", "jsonpath={.spec.clusterIP}")
-	// the pods' own word may be older than a power cut
+	// the status of the Pods may be older than a power cut
 	const ask = "for i in $(seq 100); do wget -q -O- http://%/f && exit 0; sleep 0.3; done; exit 1"
 	l.kubectl(ctx, t, "wait", "--for=condition=Ready", "pod", "client", "--timeout=90s")
 	for _, target := range []string{ip, "server"} {

@@ -16,8 +16,8 @@ func (l *Lab) dialRegistry(ctx context.Context, network, _ string) (net.Conn, er
 	return l.Dial(ctx, network, spec.HostIP+":5000")
 }
 
-// Command makes a command that runs in the lab's network, with KUBECONFIG set and the lab's programs (kubectl, etcd, …)
-// in its PATH. It runs on this machine and not on a node; for that there is [Node.Run].
+// Command returns a command that runs in the lab's network, with KUBECONFIG and with the lab's programs (kubectl, etcd,
+// …) in its PATH. It runs on this machine; to run a command on a node, use [Node.Run].
 func (l *Lab) Command(ctx context.Context, program string, args ...string) (*exec.Cmd, error) {
 	pid, err := supervisorPID(l.spec.State)
 	if err != nil {
@@ -31,7 +31,7 @@ func (l *Lab) Command(ctx context.Context, program string, args ...string) (*exe
 	return cmd, nil
 }
 
-// Kubectl runs kubectl as the lab's administrator and returns what it prints.
+// Kubectl runs kubectl as the lab's administrator and returns its output.
 func (l *Lab) Kubectl(ctx context.Context, args ...string) (string, error) {
 	cmd, err := l.Command(ctx, "kubectl", args...)
 	if err != nil {
@@ -44,7 +44,7 @@ func (l *Lab) Kubectl(ctx context.Context, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// findProgram looks in the folders first, and leaves what is not there to PATH.
+// findProgram searches the directories first, and then PATH.
 func findProgram(folders []string, program string) string {
 	for _, dir := range folders {
 		if path := filepath.Join(dir, program); exists(path) {

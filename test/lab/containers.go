@@ -9,8 +9,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/images"
 )
 
-// busyboxApplets are the commands of this machine's busybox. The supervisor, which waits for all processes of its
-// namespace, cannot ask for them as simply.
+// busyboxApplets returns the commands of this machine's busybox. The supervisor, which waits for all processes of its
+// namespace, could not run it as easily.
 func busyboxApplets(ctx context.Context) ([]string, error) {
 	list, err := exec.CommandContext(ctx, images.BusyboxProgram, "--list").Output()
 	if err != nil {

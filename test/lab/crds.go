@@ -15,7 +15,7 @@ const (
 	networkPolicies    = "sigs.k8s.io/kube-network-policies"
 )
 
-// crdFiles are where modules that the operator uses anyway keep their custom resource definitions.
+// openShiftCRDs are patterns of CRD files in modules that the operator uses.
 var openShiftCRDs = []string{
 	"payload-manifests/crds/*_config-operator_01_securitycontextconstraints.crd.yaml",
 	"payload-manifests/crds/*_config-operator_01_apiservers-Default.crd.yaml",
@@ -24,7 +24,7 @@ var openShiftCRDs = []string{
 	"console/v1/zz_generated.crd-manifests/*_consolequickstarts.crd.yaml",
 }
 
-// addonCRDs are the files with the custom resources that the options ask for, in Go's module cache.
+// addonCRDs returns the CRD files for the options, in Go's module cache.
 func addonCRDs(ctx context.Context, o Options) ([]string, error) {
 	var files []string
 	if o.Snapshots {
@@ -65,8 +65,8 @@ func addonCRDs(ctx context.Context, o Options) ([]string, error) {
 	return files, nil
 }
 
-// prometheusCRDs are those of the Prometheus Operator: all of them where it runs, else those that a bundle may hold
-// objects of, which on OpenShift are always there.
+// prometheusCRDs returns the CRD files of the Prometheus Operator: all of them if it runs, or else those for objects
+// that a bundle may contain, which always exist on OpenShift.
 func prometheusCRDs(o Options) []string {
 	const folder = "example/prometheus-operator-crd/monitoring.coreos.com_"
 	switch {
@@ -78,7 +78,7 @@ func prometheusCRDs(o Options) []string {
 	return nil
 }
 
-// networkPolicyManifest is the file with the objects of kube-network-policies, if it is wanted.
+// networkPolicyManifest returns the file with the objects of kube-network-policies, or "" if it is not enabled.
 func networkPolicyManifest(ctx context.Context, o Options) (string, error) {
 	if !o.NetworkPolicies {
 		return "", nil
@@ -90,8 +90,7 @@ func networkPolicyManifest(ctx context.Context, o Options) (string, error) {
 	return found[0], nil
 }
 
-// olmV1Manifest is the file with the objects of OLM v1, its custom resource definitions among them, if OLM v1 is
-// wanted.
+// olmV1Manifest returns the file with the objects of OLM v1, including its CRDs, or "" if it is not enabled.
 func olmV1Manifest(ctx context.Context, o Options) (string, error) {
 	if !o.OLMv1 {
 		return "", nil
@@ -103,15 +102,15 @@ func olmV1Manifest(ctx context.Context, o Options) (string, error) {
 	return found[0], nil
 }
 
-// moduleFiles finds files in a module by patterns, each of which has to match. user is the folder, in the repository,
-// of the module whose go.mod pins it.
+// moduleFiles returns the files in a module that match patterns, each of which must match. user is the directory, in
+// the repository, of the module whose go.mod pins it.
 func moduleFiles(ctx context.Context, user, module string, patterns ...string) ([]string, error) {
 	root, err := Root()
 	if err != nil {
 		return nil, err
 	}
 	user = filepath.Join(root, user)
-	// Of a module from which nothing is built, nothing has been downloaded yet.
+	// If nothing is built from a module, it may not have been downloaded yet.
 	if _, err := goCommand(ctx, user, "mod", "download", module); err != nil {
 		return nil, err
 	}

@@ -13,10 +13,10 @@ type Disk struct {
 	Name string
 	Kind Kind
 	Size int64
-	// Device is its path on the node, for example /dev/ubdb or /dev/sda. That of a SCSI disk may be another one after a
+	// Device is its path on the node, for example /dev/ubdb or /dev/sda. That of a SCSI disk may change after a
 	// restart.
 	Device string
-	// Serial is its serial number, as udev and lsblk on the node show it.
+	// Serial is its serial number, as shown by udev and lsblk on the node.
 	Serial string
 }
 
@@ -24,7 +24,7 @@ func diskOf(d spec.Disk) Disk {
 	return Disk{Name: d.Name, Kind: Kind(d.Kind), Size: d.Size, Device: d.Device, Serial: d.Serial}
 }
 
-// Disks are the node's data disks.
+// Disks returns the node's data disks.
 func (n *Node) Disks(ctx context.Context) ([]Disk, error) {
 	status, err := n.statusOf(ctx)
 	if err != nil {
@@ -37,8 +37,8 @@ func (n *Node) Disks(ctx context.Context) ([]Disk, error) {
 	return disks, nil
 }
 
-// AddDisk gives the running node a new, empty disk and returns when the kernel has it; udev may need a moment more for
-// a plain one. A test that wants a disk to pull or to fail while it is used asks for one of kind SCSI.
+// AddDisk adds a new, empty disk to the running node and returns when the kernel has it; udev may need a moment more
+// for a plain one. To pull a disk or make it fail while it is in use, request the kind SCSI.
 func (n *Node) AddDisk(ctx context.Context, d DiskSpec) (Disk, error) {
 	flavor, err := FindFlavor(n.lab.spec.Flavor.Name)
 	if err != nil {
@@ -51,7 +51,7 @@ func (n *Node) AddDisk(ctx context.Context, d DiskSpec) (Disk, error) {
 	return n.disk(ctx, d.Name, spec.DiskAdd, spec.DiskRequest{Kind: string(d.Kind), Size: d.Size})
 }
 
-// AddSCSIDisks adds count SCSI disks of sizeMB MiB each, called scsi1, scsi2, …: the first numbers that are free.
+// AddSCSIDisks adds count SCSI disks of sizeMB MiB each, called scsi1, scsi2, …, with the first unused numbers.
 func (n *Node) AddSCSIDisks(ctx context.Context, count int, sizeMB int64) ([]Disk, error) {
 	have, err := n.Disks(ctx)
 	if err != nil {
@@ -76,21 +76,20 @@ func (n *Node) AddSCSIDisks(ctx context.Context, count int, sizeMB int64) ([]Dis
 	return added, nil
 }
 
-// RemoveDisk takes a disk away, and what was on it is gone. A SCSI disk is pulled from under whatever uses it; a plain
-// disk in use gives ErrDiskBusy.
+// RemoveDisk removes a disk and its content. A SCSI disk may be in use; for a plain disk in use it returns ErrDiskBusy.
 func (n *Node) RemoveDisk(ctx context.Context, name string) error {
 	_, err := n.disk(ctx, name, spec.DiskRemove, spec.DiskRequest{})
 	return err
 }
 
-// GrowDisk makes a disk bigger and keeps what is on it. A SCSI disk may be in use; a plain one goes away for a moment,
-// and gives ErrDiskBusy when it is in use.
+// GrowDisk increases the size of a disk and keeps its content. A SCSI disk may be in use. A plain disk is removed for a
+// moment; if it is in use, GrowDisk returns ErrDiskBusy.
 func (n *Node) GrowDisk(ctx context.Context, name string, size int64) (Disk, error) {
 	return n.disk(ctx, name, spec.DiskGrow, spec.DiskRequest{Size: size})
 }
 
 // FailDisk makes every read and write of a SCSI disk fail with an I/O error, until HealDisk or a restart of the node.
-// It is an error for a plain disk.
+// It returns an error for a plain disk.
 func (n *Node) FailDisk(ctx context.Context, name string) error {
 	_, err := n.disk(ctx, name, spec.DiskFail, spec.DiskRequest{})
 	return err
@@ -102,15 +101,15 @@ func (n *Node) HealDisk(ctx context.Context, name string) error {
 	return err
 }
 
-// PullDisk takes a SCSI disk from under whatever uses it, until PutDisk or a restart of the node: as a disk that is
-// pulled, or a shelf that is reset. It is an error for a plain disk.
+// PullDisk removes a SCSI disk, even if it is in use, until PutDisk or a restart of the node: like a disk that is
+// pulled, or a shelf that is reset. It returns an error for a plain disk.
 func (n *Node) PullDisk(ctx context.Context, name string) error {
 	_, err := n.disk(ctx, name, spec.DiskPull, spec.DiskRequest{})
 	return err
 }
 
-// PutDisk puts a pulled disk back with what is on it. Its device may have another name then. It returns when the kernel
-// has it.
+// PutDisk attaches a pulled disk again with its content, and returns when the kernel has it. Its device name may have
+// changed.
 func (n *Node) PutDisk(ctx context.Context, name string) (Disk, error) {
 	return n.disk(ctx, name, spec.DiskPut, spec.DiskRequest{})
 }

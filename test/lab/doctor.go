@@ -13,7 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/xstate"
 )
 
-// requirement is a file of a Debian package that the lab cannot do without.
+// requirement is a file of a Debian package that the lab needs.
 type requirement struct {
 	path, pkg string
 	where     need
@@ -23,20 +23,20 @@ type requirement struct {
 type need int
 
 const (
-	// everyNode needs it, and so does this machine.
+	// everyNode means that every node and this machine need it.
 	everyNode need = iota
-	// clusterNode needs it, and bare nodes do not.
+	// clusterNode means that nodes of clusters need it, but not bare ones.
 	clusterNode
-	// thisMachineOnly needs it for every lab, and nodes do not.
+	// thisMachineOnly means that this machine needs it for every lab, but not nodes.
 	thisMachineOnly
-	// clusterMachineOnly: this machine needs it for clusters.
+	// clusterMachineOnly means that this machine needs it for clusters.
 	clusterMachineOnly
 )
 
-// ofBare labs need it too.
+// ofBare reports whether bare labs need it.
 func (r requirement) ofBare() bool { return r.where == everyNode || r.where == thisMachineOnly }
 
-// onNodes it is needed, not only on this machine.
+// onNodes reports whether nodes need it.
 func (r requirement) onNodes() bool { return r.where == everyNode || r.where == clusterNode }
 
 var requirements = []requirement{
@@ -57,18 +57,18 @@ var requirements = []requirement{
 	{"/usr/bin/busybox", "busybox-static", clusterNode},
 	{"/usr/sbin/conntrack", "conntrack", clusterNode},
 	{"/usr/sbin/ip", "iproute2", clusterNode},
-	// Not of the lab itself: tests evaluate the product's rules with it.
+	// Not for the lab itself: tests evaluate the product's rules with it.
 	{"/usr/bin/prometheus", "prometheus", clusterMachineOnly},
 }
 
-// testRequirements are what tests need beside a lab.
+// testRequirements are what tests need in addition to a lab.
 var testRequirements = []requirement{
 	{"/usr/bin/chromium", "chromium", clusterMachineOnly},
-	// Pages of the documentation whose commands are run need it.
+	// Commands in the documentation that tests run need it.
 	{"/usr/bin/jq", "jq", clusterMachineOnly},
 }
 
-// MissingPackages returns the Debian packages that this machine lacks for a lab and, if tests is set, for all tests.
+// MissingPackages returns the Debian packages that this machine lacks for a lab and, if tests is true, for all tests.
 func MissingPackages(tests bool) ([]string, error) {
 	problems, err := Doctor(Options{})
 	if err != nil {
@@ -80,7 +80,7 @@ func MissingPackages(tests bool) ([]string, error) {
 	return Packages(problems), nil
 }
 
-// lacking returns a problem for each requirement whose file is not there.
+// lacking returns a problem for each requirement whose file does not exist.
 func lacking(has func(path string) bool, all ...requirement) []Problem {
 	var problems []Problem
 	for _, r := range all {
@@ -91,7 +91,7 @@ func lacking(has func(path string) bool, all ...requirement) []Problem {
 	return problems
 }
 
-// machine is what the lab needs to know of the machine it is to run on.
+// machine has the properties of this machine that the lab depends on.
 type machine struct {
 	root     bool
 	tun      bool
@@ -101,7 +101,7 @@ type machine struct {
 	stateDir string
 }
 
-// What a lab takes at least, besides what is written to its disks.
+// The minimum resources of a lab, in addition to the data on its disks.
 const (
 	diskBase          = 1 * GiB
 	diskPerNode       = 1 * GiB
@@ -110,16 +110,15 @@ const (
 	memoryPerBareNode = 192 * MiB
 )
 
-// Problem is something that keeps a lab from running on this machine.
+// Problem is something that prevents a lab from running on this machine.
 type Problem struct {
 	// Text says what is missing.
 	Text string
-	// Package is the Debian package that would help, if any.
+	// Package is the Debian package that solves the problem, if any.
 	Package string
 }
 
-// Doctor looks for what would keep a lab with these options from running on this machine. It changes nothing. None
-// means that it can.
+// Doctor returns the problems that prevent a lab with these options from running on this machine. It changes nothing.
 func Doctor(o Options) ([]Problem, error) {
 	o, err := o.complete()
 	if err != nil {
@@ -162,7 +161,7 @@ func diagnose(m machine, o Options) []Problem {
 	return problems
 }
 
-// check is Doctor as one error, with the command that helps.
+// check returns the problems of Doctor as one error, with the command that solves them.
 func check(o Options) error {
 	problems, err := Doctor(o)
 	if err != nil || len(problems) == 0 {
@@ -171,7 +170,7 @@ func check(o Options) error {
 	return errors.New(Report(problems))
 }
 
-// Report is a text for people.
+// Report returns the problems as text.
 func Report(problems []Problem) string {
 	var b strings.Builder
 	b.WriteString("this machine cannot run the lab:\n")
@@ -185,7 +184,7 @@ func Report(problems []Problem) string {
 	return b.String()
 }
 
-// Packages are the Debian packages that would help.
+// Packages returns the Debian packages that solve the problems.
 func Packages(problems []Problem) []string {
 	var packages []string
 	for _, p := range problems {
@@ -216,7 +215,7 @@ func thisMachine(o Options) (machine, error) {
 	return m, nil
 }
 
-// memoryAvailable reads the kernel's estimate of what programs can still get.
+// memoryAvailable parses the kernel's estimate of the available memory.
 func memoryAvailable(meminfo string) int64 {
 	for _, line := range strings.Split(meminfo, "\n") {
 		var kb int64

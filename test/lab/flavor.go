@@ -10,23 +10,23 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// DefaultFlavor is the flavor of nodes that have this machine's own root.
+// DefaultFlavor is the flavor of nodes with this machine's own root.
 const DefaultFlavor = "debian12"
 
-// Flavor is a kind of host that nodes of a lab can be.
+// Flavor is a kind of host for the nodes of a lab.
 type Flavor struct {
 	Name string
-	// Description says in a line what such a host has.
+	// Description describes such a host in one line.
 	Description string
-	// Excluded are tests that cannot hold on such a host. A test that is not listed has to pass.
+	// Excluded are tests that cannot pass on such a host. All other tests must pass.
 	Excluded []Exclusion
 
 	node spec.Flavor
-	// root is what the node's root is made of; nil for this machine's own root.
+	// root is the source of the node's root; nil for this machine's own root.
 	root *rootSpec
-	// kind of data disks for which none was asked.
+	// kind is the default kind of data disks.
 	kind Kind
-	// disks are added to those that were asked for.
+	// disks are added to the requested ones.
 	disks []DiskSpec
 }
 
@@ -34,14 +34,14 @@ type Flavor struct {
 type Exclusion struct {
 	// Test is the name of a test function, or of a test and its subtests as in -test.run.
 	Test string
-	// Reason says why it cannot hold.
+	// Reason is why the test cannot pass.
 	Reason string
 }
 
 // hostDisk is the disk of the node's own volume group.
 const hostDisk = "host"
 
-// manyDisks is the number of disks that a node of the flavor many-disks has besides its data disks.
+// manyDisks is the number of additional disks of a node of the flavor many-disks.
 const manyDisks = 40
 
 // Flavors returns all flavors; the first is the default.
@@ -128,7 +128,7 @@ func furtherDisks(n int) []DiskSpec {
 	return disks
 }
 
-// FindFlavor returns the flavor of that name; the empty name is that of the default flavor.
+// FindFlavor returns the flavor with a name; an empty name means the default.
 func FindFlavor(name string) (Flavor, error) {
 	if name == "" {
 		name = DefaultFlavor
@@ -147,7 +147,7 @@ func FindFlavor(name string) (Flavor, error) {
 	return f, nil
 }
 
-// testArgs adds -test.skip for the excluded tests to a command line that has flags of a test binary.
+// testArgs adds -test.skip for the excluded tests to a command line with flags of a test binary.
 func (f Flavor) testArgs(args []string) []string {
 	if len(f.Excluded) == 0 || !isTest(args) {
 		return args
@@ -164,15 +164,15 @@ func (f Flavor) testArgs(args []string) []string {
 	return append(rest, skipFlag, strings.Join(patterns, "|"))
 }
 
-// isTest tells whether a command line is that of a test binary.
+// isTest reports whether a command line is that of a test binary.
 func isTest(args []string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-test.") })
 }
 
 const skipFlag = "-test.skip"
 
-// exactly is the pattern of one test. The testing package splits a pattern at slashes, and each part is matched for
-// itself.
+// exactly returns the pattern of one test. The testing package splits a pattern at slashes and matches each part
+// separately.
 func exactly(test string) string {
 	var parts []string
 	for _, part := range strings.Split(test, "/") {
@@ -181,7 +181,7 @@ func exactly(test string) string {
 	return strings.Join(parts, "/")
 }
 
-// prepare makes what the nodes of the flavor need, and says what they are to be.
+// prepare creates what the nodes of the flavor need, and returns their specification.
 func (f Flavor) prepare(ctx context.Context, o Options, programs []string) (spec.Flavor, error) {
 	node := f.node
 	if f.root == nil {
@@ -195,8 +195,8 @@ func (f Flavor) prepare(ctx context.Context, o Options, programs []string) (spec
 	return node, err
 }
 
-// sharedFolders are what of this machine is seen on a node with another root: the lab's state and programs, the
-// repository, the cache, and the folders that RunTestBinary runs a program in and from. None is inside another one.
+// sharedFolders returns the directories of this machine that are visible on a node with another root: the lab's state
+// and programs, the repository, the cache, and the directories for RunTestBinary. None is inside another one.
 func sharedFolders(o Options, programs []string) ([]string, error) {
 	root, err := Root()
 	if err != nil {
@@ -217,7 +217,7 @@ func sharedFolders(o Options, programs []string) ([]string, error) {
 	return outermost(slices.DeleteFunc(folders, isSystem)), nil
 }
 
-// systemFolders are those that a node with another root has of its own.
+// systemFolders are the directories that a node with another root does not share.
 var systemFolders = []string{"/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/var/lib", "/boot"}
 
 func isSystem(dir string) bool {
@@ -225,7 +225,7 @@ func isSystem(dir string) bool {
 		func(system string) bool { return strings.HasPrefix(dir+"/", system+"/") })
 }
 
-// outermost leaves out the folders that are inside another one.
+// outermost omits directories that are inside another one.
 func outermost(folders []string) []string {
 	var list []string
 	slices.Sort(folders)
@@ -237,10 +237,10 @@ func outermost(folders []string) []string {
 	return list
 }
 
-// allDisks are the disks that were asked for and those that the flavor adds.
+// allDisks returns the requested disks and those that the flavor adds.
 func (f Flavor) allDisks(asked []DiskSpec) []DiskSpec { return slices.Concat(asked, f.disks) }
 
-// dataDisks are the devices of the disks that the flavor did not add.
+// dataDisks returns the devices of the disks that the flavor did not add.
 func (f Flavor) dataDisks(disks []Disk) []string {
 	var devices []string
 	for _, d := range disks {

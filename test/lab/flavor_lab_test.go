@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// describeHost is a script that finds out what a node is.
+// describeHost is a script that prints the properties of a node.
 const describeHost = `
 echo kernel=$(uname -r | cut -d. -f1,2)
 echo lvm=$(lvm version | awk '/LVM version/ {print $3}')
@@ -24,9 +24,9 @@ echo disk=$(lsblk --noheadings --nodeps --output LOG-SEC,TYPE $(echo $DISK))
 echo disks=$(lsblk --noheadings --nodeps --output NAME | grep -c '^[su]')
 `
 
-// TestFlavors boots a node of each flavor, and compares it with what the flavor's name says.
+// TestFlavors boots a node of each flavor, and compares it with the flavor's description.
 func TestFlavors(t *testing.T) {
-	// What is not named here is as on debian12.
+	// Other properties are those of debian12.
 	differences := map[string]string{
 		DefaultFlavor:        "",
 		"devicesfile":        "use_devicesfile=1 devicesfile=empty",
@@ -64,7 +64,7 @@ func TestFlavors(t *testing.T) {
 	}
 }
 
-// describe boots a node with one data disk besides its root disk.
+// describe boots a node with one data disk in addition to its root disk.
 func describe(t *testing.T, flavor string) map[string]string {
 	t.Helper()
 	n := flavored(t, flavor)
@@ -79,7 +79,7 @@ func describe(t *testing.T, flavor string) map[string]string {
 	return pairs(strings.Split(n.sh(t, "DISK="+f.dataDisks(disks)[0]+describeHost), "\n"))
 }
 
-// flavored is a node with one data disk, which is a SCSI disk where it has more than one path.
+// flavored returns a node with one data disk, which is a SCSI disk if it has several paths.
 func flavored(t *testing.T, flavor string) *Node {
 	t.Helper()
 	disk := DiskSpec{Name: "data", Size: 300 * MiB}
@@ -89,7 +89,7 @@ func flavored(t *testing.T, flavor string) *Node {
 	return up(t, Options{Name: "flavor", Bare: true, Flavor: flavor, Disks: []DiskSpec{disk}}).Nodes()[0]
 }
 
-// pairs reads NAME=VALUE. Blanks in a value become underscores.
+// pairs parses NAME=VALUE. Spaces in a value become underscores.
 func pairs(words []string) map[string]string {
 	list := map[string]string{}
 	for _, word := range words {

@@ -39,7 +39,7 @@ func TestDisksWithoutAKindAreOfTheFlavorsKind(t *testing.T) {
 	t.Setenv("LVMS_CACHE", "/cache")
 	for flavor, want := range map[string]Kind{"": Plain, "sectors4k": SCSI} {
 		o := Options{Flavor: flavor, Disks: []DiskSpec{{Size: GiB}, {Kind: Plain, Size: GiB}}}
-		for range 2 { // what is complete stays as it is
+		for range 2 { // complete files do not change
 			completed, err := o.complete()
 			if err != nil || len(completed.Disks) != 2 || completed.Disks[0].Kind != want ||
 				completed.Disks[1].Kind != Plain {

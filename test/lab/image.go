@@ -11,7 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// PushImage pushes an image to the lab's registry and returns its reference by digest. ref has to begin with
+// PushImage pushes an image to the lab's registry and returns its reference with the digest. ref must begin with
 // [Lab.Registry], for example "registry.lab:5000/operator:1".
 func (l *Lab) PushImage(ctx context.Context, ref string, img v1.Image) (string, error) {
 	ca, err := os.ReadFile(filepath.Join(l.spec.State, spec.CertDir, "ca.crt"))
@@ -21,8 +21,8 @@ func (l *Lab) PushImage(ctx context.Context, ref string, img v1.Image) (string, 
 	return images.Pusher{CA: ca, Dial: l.dialRegistry}.Push(ctx, ref, img)
 }
 
-// LoadImage pushes an image from an OCI layout, a folder or a tar of one, or from an archive as "docker save" writes
-// it.
+// LoadImage pushes an image from an OCI layout, as a directory or tar, or from an archive in the format of "docker
+// save".
 func (l *Lab) LoadImage(ctx context.Context, path, ref string) (string, error) {
 	img, done, err := images.Load(path)
 	defer done()

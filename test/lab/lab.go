@@ -19,14 +19,14 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// Lab is a running lab. Its methods may be used by several goroutines.
+// Lab is a running lab. It is safe for concurrent use.
 type Lab struct {
 	spec   spec.Lab
 	client *http.Client
 	owner  *supervisorProcess
 }
 
-// Open returns the running lab whose state folder is given, or ErrNotRunning.
+// Open returns the running lab with a state directory, or ErrNotRunning.
 func Open(state string) (*Lab, error) {
 	state, err := filepath.Abs(state)
 	if err != nil {
@@ -46,27 +46,29 @@ func Open(state string) (*Lab, error) {
 	return l, nil
 }
 
-// Name is the lab's name.
+// Name returns the lab's name.
 func (l *Lab) Name() string { return l.spec.Name }
 
-// State is the lab's folder.
+// State returns the lab's directory.
 func (l *Lab) State() string { return l.spec.State }
 
-// Kubeconfig is a file with the administrator's access. Its address is inside of the lab: see [Lab.Command].
+// Kubeconfig returns the path of the administrator's kubeconfig. Its server address is inside of the lab: see
+// [Lab.Command].
 func (l *Lab) Kubeconfig() string { return filepath.Join(l.spec.State, spec.CertDir, spec.Kubeconfig) }
 
-// AuditLog is a file with what Pods asked the API server for, an event of audit.k8s.io/v1 a line.
+// AuditLog returns the path of a file with the requests of Pods to the API server, one audit.k8s.io/v1 event on each
+// line.
 func (l *Lab) AuditLog() string { return filepath.Join(l.spec.State, spec.AuditLog) }
 
-// Registry is the lab's image registry as its nodes name it, for example "registry.lab:5000". It has pause:1 and
-// busybox:1 from the start.
+// Registry returns the name of the lab's image registry on its nodes, for example "registry.lab:5000". It always has
+// pause:1 and busybox:1.
 func (l *Lab) Registry() string { return spec.Registry }
 
-// Mirrored is a public registry, none of which can be reached from a lab: what is named as an image of it is pulled
-// from the lab's own.
+// Mirrored returns the name of a public registry. A lab cannot reach it: images with this name are pulled from the
+// lab's registry.
 func (l *Lab) Mirrored() string { return spec.Mirrored }
 
-// Down ends the lab and removes its folder: everything that ran in it is gone when Down returns.
+// Down ends the lab and removes its directory. When it returns, all processes of the lab have ended.
 func (l *Lab) Down(ctx context.Context) error {
 	err := Down(ctx, l.spec.State)
 	if l.owner != nil {
@@ -80,8 +82,8 @@ func (l *Lab) Down(ctx context.Context) error {
 	return err
 }
 
-// control connects to the supervisor. The path of a unix socket may have 107 bytes, so it is named by way of its open
-// folder.
+// control connects to the supervisor. The path of a unix socket is limited to 107 bytes, so control addresses it
+// through the open directory.
 func (l *Lab) control(ctx context.Context) (net.Conn, error) {
 	dir, err := unix.Open(l.spec.State, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -91,7 +93,7 @@ func (l *Lab) control(ctx context.Context) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", dir, spec.Socket))
 }
 
-// Dial connects to an address inside of the lab: a node, a pod, the API server. The network has to be tcp.
+// Dial connects to an address inside of the lab: a node, a Pod, or the API server. The network must be tcp.
 func (l *Lab) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	if network != "tcp" && network != "tcp4" {
 		return nil, net.UnknownNetworkError(network)
@@ -117,7 +119,7 @@ func (l *Lab) Dial(ctx context.Context, network, address string) (net.Conn, erro
 	return buffered{conn, reader}, nil
 }
 
-// buffered is a connection of which some bytes may have been read already.
+// buffered is a connection from which some bytes may already have been read.
 type buffered struct {
 	net.Conn
 	reader *bufio.Reader
@@ -125,7 +127,7 @@ type buffered struct {
 
 func (b buffered) Read(p []byte) (int, error) { return b.reader.Read(p) }
 
-// RESTConfig gives administrator's access to the lab's API server, from this process.
+// RESTConfig returns a client configuration for administrator access to the lab's API server, from this process.
 func (l *Lab) RESTConfig() (*rest.Config, error) {
 	if l.spec.Bare {
 		return nil, errors.New("a bare lab has no API server")
@@ -149,7 +151,7 @@ func (l *Lab) status(ctx context.Context) (spec.Status, error) {
 	return status, l.ask(ctx, http.MethodGet, "/status", nil, &status)
 }
 
-// ask makes a request of the supervisor.
+// ask sends a request to the supervisor.
 func (l *Lab) ask(ctx context.Context, method, path string, body, into any) error {
 	data, err := json.Marshal(body)
 	if err != nil {

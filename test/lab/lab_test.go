@@ -20,7 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/wire"
 )
 
-// These tests run real labs: go test -tags lab ./test/lab. They need root, and what Doctor asks for.
+// These tests run real labs: go test -tags lab ./test/lab. They need root, and the packages that Doctor lists.
 
 const testLimit = 3 * time.Minute
 
@@ -31,7 +31,7 @@ func testContext(t *testing.T) context.Context {
 	return ctx
 }
 
-// up brings up a lab that is taken down, and looked for, at the end of the test.
+// up creates a lab that is removed at the end of the test, with a check that nothing remains.
 func up(t *testing.T, o Options) *Lab {
 	t.Helper()
 	o.State = filepath.Join(t.TempDir(), "lab")
@@ -49,7 +49,7 @@ func up(t *testing.T, o Options) *Lab {
 	return l
 }
 
-// nothingIsLeft looks for processes, mounts and files of a lab.
+// nothingIsLeft checks that no processes, mounts and files of a lab remain.
 func nothingIsLeft(t *testing.T, state string) {
 	t.Helper()
 	if exists(state) {
@@ -63,7 +63,7 @@ func nothingIsLeft(t *testing.T, state string) {
 	}
 }
 
-// processesOf are the processes on this machine whose command line has the text.
+// processesOf returns the processes on this machine whose command line contains the text.
 func processesOf(t *testing.T, text string) []string {
 	t.Helper()
 	lines, err := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -276,8 +276,8 @@ func testPowerCut(t *testing.T, n *Node) {
 	}
 }
 
-// testVolatileCache: after a power cut, what was written to a SCSI disk and not flushed is lost, also if it was written
-// past the page cache, as LVM writes its metadata.
+// testVolatileCache checks that data that was written to a SCSI disk and not flushed is lost in a power cut, even if it
+// bypassed the page cache like LVM's metadata.
 func testVolatileCache(t *testing.T, n *Node) {
 	ctx := testContext(t)
 	const disk = "$(lsblk -dno PATH,TRAN,VENDOR | awk '/LIO-ORG/ {print $1; exit}')"
@@ -456,7 +456,7 @@ func TestRunTestBinary(t *testing.T) {
 	nothingIsLeft(t, o.State)
 }
 
-// The lab tells that a node is lost when its kernel ends. TCP alone would take longer than this test may.
+// The lab reports a lost node when its kernel ends. TCP alone would take longer than the timeout of this test.
 func TestALostNodeShowsItsConsole(t *testing.T) {
 	ctx, cancel := context.WithTimeout(testContext(t), 2*time.Minute)
 	defer cancel()

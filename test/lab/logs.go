@@ -12,8 +12,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// CollectLogs copies all logs of the lab into a folder: of the control plane, of every node's kernel, kubelet and
-// containerd, and of the pods on the nodes that are up.
+// CollectLogs copies all logs of the lab to a directory: of the control plane, of every node's kernel, kubelet and
+// containerd, and of the Pods on the running nodes.
 func (l *Lab) CollectLogs(ctx context.Context, dir string) error {
 	errs := []error{copyLogs(l.spec.State, dir)}
 	for _, n := range l.Nodes() {
@@ -22,7 +22,7 @@ func (l *Lab) CollectLogs(ctx context.Context, dir string) error {
 	return errors.Join(errs...)
 }
 
-// collect adds what only the running node can tell.
+// collect adds the information that only the running node has.
 func (n *Node) collect(ctx context.Context, dir string) error {
 	if up, err := n.Running(ctx); err != nil || !up {
 		return err
@@ -52,7 +52,7 @@ func (n *Node) save(ctx context.Context, file string, args ...string) error {
 	return errors.Join(err, out.Close())
 }
 
-// Logs are the node's logs by name: console, udevd and, in a cluster, containerd, kubelet and kube-proxy.
+// Logs returns the node's logs by name: console, udevd and, in a cluster, containerd, kubelet and kube-proxy.
 func (n *Node) Logs() (map[string]string, error) {
 	logs := map[string]string{}
 	files, err := filepath.Glob(filepath.Join(n.lab.spec.State, spec.NodeLogDir(n.spec.Name), "*.log"))
@@ -70,7 +70,7 @@ func (n *Node) Logs() (map[string]string, error) {
 	return logs, nil
 }
 
-// copyLogs copies the logs of a state folder, of a lab that may be dead.
+// copyLogs copies the logs from the state directory of a lab, which need not be running.
 func copyLogs(state, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -112,7 +112,7 @@ func copyInto(from, to string) error {
 	return errors.Join(err, out.Close())
 }
 
-// keepLogs saves the logs of a lab that did not come up, and says where.
+// keepLogs saves the logs of a lab that failed to start, and prints where they are.
 func keepLogs(o Options) error {
 	dir := o.State + "-logs"
 	if err := os.RemoveAll(dir); err != nil {

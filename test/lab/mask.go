@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 )
 
-// daemons are the services, by package, that Debian starts when a package is installed of which only the programs are
-// wanted. Prometheus would listen on all addresses of the machine, and let anybody read.
+// daemons are the services, by package, that Debian starts after the installation of packages of which only the
+// programs are necessary. Prometheus would listen on all addresses of the machine without authentication.
 var daemons = map[string]string{"prometheus": "prometheus.service"}
 
-// Mask keeps systemd from starting services of packages that are about to be installed: a link to /dev/null in its
-// folder, as `systemctl mask` makes it, on a machine that runs systemd or not. What stands there already is left as it
-// is. It returns the services that it masked.
+// Mask prevents systemd from starting services of packages that will be installed: it creates a link to /dev/null in
+// systemd's directory, like `systemctl mask`, whether or not systemd runs. It does not replace existing files. It
+// returns the services that it masked.
 func Mask(folder string, packages []string) ([]string, error) {
 	var masked []string
 	for _, name := range packages {

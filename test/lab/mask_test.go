@@ -20,7 +20,7 @@ func TestServicesOfNewPackagesAreMaskedOnce(t *testing.T) {
 	}
 }
 
-// What an administrator has written is not replaced, and a folder that cannot be written is told.
+// Files of an administrator are not replaced, and a directory that cannot be written is reported.
 func TestMaskKeepsWhatIsThere(t *testing.T) {
 	folder := t.TempDir()
 	own := filepath.Join(folder, "prometheus.service")

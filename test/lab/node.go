@@ -20,9 +20,9 @@ import (
 
 // Errors of nodes.
 var (
-	// ErrDiskBusy says that a plain disk is in use, and so cannot be removed or grown.
+	// ErrDiskBusy means that a plain disk is in use, so it cannot be removed or grown.
 	ErrDiskBusy = uml.ErrBusy
-	// ErrConnectionLost says that a node went away, or was restarted, while a command ran on it.
+	// ErrConnectionLost means that a node ended or was restarted while a command ran on it.
 	ErrConnectionLost = wire.ErrLost
 )
 
@@ -39,7 +39,7 @@ type Node struct {
 	spec spec.Node
 }
 
-// Nodes are the lab's nodes, in order.
+// Nodes returns the lab's nodes, in order.
 func (l *Lab) Nodes() []*Node {
 	var nodes []*Node
 	for _, n := range l.spec.Nodes {
@@ -48,7 +48,7 @@ func (l *Lab) Nodes() []*Node {
 	return nodes
 }
 
-// Node returns a node by its name: node1, node2, …
+// Node returns the node with a name: node1, node2, …
 func (l *Lab) Node(name string) (*Node, error) {
 	for _, n := range l.Nodes() {
 		if n.spec.Name == name {
@@ -58,29 +58,29 @@ func (l *Lab) Node(name string) (*Node, error) {
 	return nil, fmt.Errorf("lab %s has no node %q", l.spec.Name, name)
 }
 
-// Name is the node's name, in Kubernetes too.
+// Name returns the node's name, which is also that of the Kubernetes Node.
 func (n *Node) Name() string { return n.spec.Name }
 
-// IP is the node's address in the lab's network.
+// IP returns the node's address in the lab's network.
 func (n *Node) IP() string { return n.spec.IP() }
 
-// Command is something to run on a node, as root, in the node's own namespaces.
+// Command is a command to run on a node, as root, in the node's own namespaces.
 type Command struct {
-	// Args are the program, looked up in the node's PATH, and its arguments. There is no shell unless it is asked for.
+	// Args are the program, which is searched in the node's PATH, and its arguments. There is no implicit shell.
 	Args []string
-	// Env is added to the node's environment, Dir is /root by default.
+	// Env is added to the node's environment. Dir is /root by default.
 	Env []string
 	Dir string
-	// Stdin may be nil. Stdout and Stderr may be nil to have them thrown away.
+	// Stdin may be nil. Stdout and Stderr may be nil to discard the output.
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
-	// TTY asks for a terminal of Rows and Cols; standard error then comes with standard output.
+	// TTY requests a terminal with Rows and Cols. Standard error is then part of standard output.
 	TTY        bool
 	Rows, Cols uint16
 }
 
-// Run runs a command on the node and returns its exit code, which is 128 and the signal's number for one that was
-// killed. The error is for a command that could not be run or not be followed to its end. It is killed when ctx ends.
+// Run runs a command on the node and returns its exit code, which is 128 plus the signal's number if it was killed. It
+// returns an error if the command could not be started or its end is unknown. The command is killed when ctx ends.
 func (n *Node) Run(ctx context.Context, c Command) (int, error) {
 	config, err := pki.TLS(filepath.Join(n.lab.spec.State, spec.CertDir), "admin")
 	if err != nil {
@@ -118,14 +118,14 @@ func orDiscard(w io.Writer) io.Writer {
 	return w
 }
 
-// Result is what a command printed and how it ended.
+// Result is the output and the exit code of a command.
 type Result struct {
 	Stdout, Stderr string
 	ExitCode       int
 }
 
-// Exec runs a command on the node and collects what it prints. A command that ends with another exit code than 0 is an
-// error too, of type *ExitError, besides the Result.
+// Exec runs a command on the node and returns its output. If the exit code is not 0, it returns both a Result and an
+// *ExitError.
 func (n *Node) Exec(ctx context.Context, args ...string) (Result, error) {
 	var stdout, stderr bytes.Buffer
 	code, err := n.Run(ctx, Command{Args: args, Stdout: &stdout, Stderr: &stderr})
@@ -136,38 +136,37 @@ func (n *Node) Exec(ctx context.Context, args ...string) (Result, error) {
 	return result, err
 }
 
-// ExitError says that a command on a node ended with another exit code than 0.
+// ExitError means that the exit code of a command on a node is not 0.
 type ExitError struct {
 	Node   string
 	Args   []string
 	Result Result
 }
 
-// Error has the command, its exit code and what it said.
+// Error returns the command, its exit code and its output.
 func (e *ExitError) Error() string {
 	return fmt.Sprintf("%s on %s: exit code %d: %s", strings.Join(e.Args, " "), e.Node, e.Result.ExitCode,
 		strings.TrimSpace(e.Result.Stderr+e.Result.Stdout))
 }
 
-// Restart shuts the node down in order and boots it again. As on a real machine, its root disk and its data disks have
-// what was written to them. In a cluster it returns when Kubernetes has seen the new boot to be Ready.
+// Restart shuts the node down and boots it again. As on a real machine, its root disk and data disks keep their
+// content. In a cluster it returns when the Node is Ready after the new boot.
 func (n *Node) Restart(ctx context.Context) error { return n.act(ctx, spec.ActionRestart) }
 
-// PowerOff shuts the node down in order: processes are told to end, data disks are unmounted.
+// PowerOff shuts the node down: processes receive a signal, and data disks are unmounted.
 func (n *Node) PowerOff(ctx context.Context) error { return n.act(ctx, spec.ActionPowerOff) }
 
-// PowerCut ends the node from one instruction to the next. What was flushed to a disk is there after Start; what was
-// not may be or not.
+// PowerCut ends the node immediately. After Start, flushed data is on the disks; other data may be lost.
 func (n *Node) PowerCut(ctx context.Context) error { return n.act(ctx, spec.ActionPowerCut) }
 
-// Start boots a node that is off. In a cluster it returns when Kubernetes has seen this boot to be Ready.
+// Start boots a node that is off. In a cluster it returns when the Node is Ready after this boot.
 func (n *Node) Start(ctx context.Context) error { return n.act(ctx, spec.ActionStart) }
 
 func (n *Node) act(ctx context.Context, action string) error {
 	return n.lab.ask(ctx, http.MethodPost, "/nodes/"+n.spec.Name+"/"+action, nil, &struct{}{})
 }
 
-// Running tells whether the node is up.
+// Running reports whether the node is running.
 func (n *Node) Running(ctx context.Context) (bool, error) {
 	status, err := n.statusOf(ctx)
 	return status.State == spec.NodeRunning, err

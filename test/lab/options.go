@@ -13,55 +13,57 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/uml"
 )
 
-// Options say what lab is wanted. The zero value is a cluster of one node without data disks.
+// Options configure a lab. The zero value is a cluster of one node without data disks.
 type Options struct {
-	// Name of the lab, by default "lab". Labs of different names run side by side.
+	// Name is the name of the lab, by default "lab". Labs with different names can run at the same time.
 	Name string
-	// State is the lab's folder, by default .cache/labs/NAME in the repository. The lab makes it and removes it. It may
-	// have no spaces, quotes, commas, colons or equal signs in it.
+	// State is the lab's directory, by default .cache/labs/NAME in the repository. The lab creates and removes it. The
+	// path must not contain spaces, quotes, commas, colons or equal signs.
 	State string
-	// Nodes are called node1, node2, …; 1 by default, 9 at most.
+	// Nodes is the number of nodes, which are called node1, node2, …; 1 by default, 9 at most.
 	Nodes int
-	// Disks are the data disks of every node, 15 plain ones at most.
+	// Disks are the data disks of every node, with at most 15 plain ones.
 	Disks []DiskSpec
-	// MemoryMB is what a node believes to have; 2048 by default. It takes from the machine what it has used at its
-	// most.
+	// MemoryMB is the memory of a node in MiB; 2048 by default. A node uses only as much of the machine's memory as its
+	// peak usage.
 	MemoryMB int
-	// Flavor is the kind of host that the nodes are, by name; DefaultFlavor by default. See [Flavors].
+	// Flavor is the name of the kind of host of the nodes; DefaultFlavor by default. See [Flavors].
 	Flavor string
-	// Bare nodes have a kernel, udev, LVM and disks, and there is no Kubernetes.
+	// Bare nodes have a kernel, udev, LVM and disks, but no Kubernetes.
 	Bare bool
-	// OpenShift adds the custom resources by which operators know OpenShift: SecurityContextConstraints, ConsolePlugin,
+	// OpenShift adds the CRDs by which operators detect OpenShift: SecurityContextConstraints, ConsolePlugin,
 	// ConsoleQuickStart, APIServer and Infrastructure, and an APIServer and an Infrastructure named cluster.
 	OpenShift bool
-	// Snapshots adds the custom resources of volume snapshots, and the snapshot controller.
+	// Snapshots adds the CRDs of volume snapshots, and the snapshot controller.
 	Snapshots bool
-	// OLM adds the Operator Lifecycle Manager: its custom resources, its operators in the namespace olm, which is that
-	// of the global catalogs, and the images registry.lab:5000/opm:1 and olm-util:1.
+	// OLM adds the Operator Lifecycle Manager: its CRDs, its operators in the namespace olm, which is also the
+	// namespace of global catalogs, and the images registry.lab:5000/opm:1 and olm-util:1.
 	OLM bool
 	// OLMv1 adds OLM v1: catalogd and operator-controller with their own manifest, in the namespace olmv1-system. They
-	// pull images of quay.io from the lab's registry. With ServiceCA, OLM v1 installs bundles with webhooks, as on
+	// pull images of quay.io from the lab's registry. With ServiceCA, OLM v1 installs bundles with webhooks, like on
 	// OpenShift; otherwise it refuses them.
 	OLMv1 bool
-	// ServiceCA adds a signer that answers the annotations of OpenShift's service CA: certificates for Services, and
+	// ServiceCA adds a signer that implements the annotations of OpenShift's service CA: certificates for Services, and
 	// the bundle of their authority in ConfigMaps, webhook configurations, CustomResourceDefinitions and APIServices.
 	ServiceCA bool
-	// PrometheusOperator adds the Prometheus Operator, which watches all namespaces, all its custom resources, and the
-	// images registry.lab:5000/prometheus:1 and prometheus-config-reloader:1. A Prometheus object makes a Prometheus.
+	// PrometheusOperator adds the Prometheus Operator, which watches all namespaces, all its CRDs, and the images
+	// registry.lab:5000/prometheus:1 and prometheus-config-reloader:1. A Prometheus object results in a running
+	// Prometheus.
 	PrometheusOperator bool
-	// NetworkPolicies enforces NetworkPolicies on every node, with kube-network-policies. Without it they do nothing.
+	// NetworkPolicies enforces NetworkPolicies on every node, with kube-network-policies. Without it they have no
+	// effect.
 	NetworkPolicies bool
-	// MaxRestartPeriod is the longest that the kubelet waits before it restarts a container that ended, in whole
-	// seconds from 1s to 5m; 5m by default, as on any cluster.
+	// MaxRestartPeriod is the maximum time until the kubelet restarts a container that ended, in whole seconds from 1s
+	// to 5m; 5m by default, as on any cluster.
 	MaxRestartPeriod time.Duration
-	// CRDs are further files with custom resource definitions to apply before the lab is up.
+	// CRDs are additional CRD files to apply before the lab is up.
 	CRDs []string
-	// Progress takes a line for every step, with the time it took. None by default.
+	// Progress receives a line with the duration of every step. None by default.
 	Progress io.Writer
-	// folders of this machine that a node with another root has to show too.
+	// folders are additional directories of this machine that are visible on a node with another root.
 	folders []string
-	// Detached labs outlive this process; they end with Down or "lab down". Others end when this process does, however
-	// it does.
+	// Detached labs run longer than this process; they end with Down or "lab down". Other labs end when this process
+	// ends, for any reason.
 	Detached bool
 }
 
@@ -72,7 +74,7 @@ const (
 	maxRestartPeriod = 5 * time.Minute // the kubelet's own default, and its limit
 )
 
-// complete fills in the defaults.
+// complete sets the defaults.
 func (o Options) complete() (Options, error) {
 	if o.Name == "" {
 		o.Name = "lab"
@@ -159,7 +161,8 @@ func validateDisks(disks []DiskSpec) error {
 	return errors.Join(errs...)
 }
 
-// CacheDir is where the lab keeps what it built and its labs' state: LVMS_CACHE, or .cache in the repository's root.
+// CacheDir returns the directory with built programs and the state of labs: LVMS_CACHE, or .cache in the root of the
+// repository.
 func CacheDir() (string, error) {
 	if dir := os.Getenv("LVMS_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -173,7 +176,7 @@ func CacheDir() (string, error) {
 
 const modulePath = "github.com/lvm-storage/lvm-operator"
 
-// Root is the repository's root: the first folder, from the working directory upwards, whose go.mod is the operator's.
+// Root returns the root of the repository: the nearest parent of the working directory with the operator's go.mod.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -18,22 +18,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// program is one thing to build: a package of a Go module in the repository.
+// program is a program to build: a package of a Go module in the repository.
 type program struct {
 	name, pkg string
 }
 
-// set is a group of programs that are built together, and again only when something changes that they are made of.
+// set is a group of programs that are built together, and rebuilt only when their sources change.
 type set struct {
 	name string
-	// module is the folder, in the repository, of the module that pins the programs' versions.
+	// module is the directory, in the repository, of the module that pins the versions of the programs.
 	module   string
 	programs []program
-	// versioned programs have the version of this module stamped in, as Kubernetes's own build does.
+	// versionOf is the module whose version is stamped into the programs, as in Kubernetes' own build.
 	versionOf string
 	// tags are build tags.
 	tags string
-	// key adds to what the cache's key is made of. By default that is go.mod and go.sum of the module.
+	// key returns a part of the cache key. By default that is go.mod and go.sum of the module.
 	key func(ctx context.Context, root string, s set) (string, error)
 }
 
@@ -49,8 +49,8 @@ func kubernetesSet() set {
 	return s
 }
 
-// oldestSet is the API server of the oldest Kubernetes that the bundle admits, with an etcd of its time. No lab runs
-// it: tests of controllers and admission do.
+// oldestSet is the API server of the oldest Kubernetes that the bundle supports, with a matching etcd. No lab runs it:
+// it is for tests of controllers and admission.
 func oldestSet() set {
 	return set{
 		name: "kubernetes-oldest", module: "test/lab/programs/kubernetes-oldest", versionOf: kubernetesModule,
@@ -67,8 +67,8 @@ func containerdSet() set {
 	return s
 }
 
-// containerSet is the lab's own: what a pod's sandbox runs, what starts containers, and what asks a catalog whether it
-// serves.
+// containerSet has the lab's own programs: the process of a Pod sandbox, the container runtime, and the health probe
+// for catalogs.
 func containerSet() set {
 	s := set{name: "container", module: ".", key: sourceKey}
 	for _, p := range []string{"pause", "ocirun", "grpc_health_probe"} {
@@ -83,7 +83,7 @@ func snapshotSet() set {
 		programs: []program{{"snapshot-controller", pkg}}, key: sourceKey}
 }
 
-// olmSet leaves out what opm links C libraries for: it reads no images of container engines.
+// olmSet omits the parts of opm that need C libraries: it reads no images of container engines.
 func olmSet() set {
 	const manager = "github.com/operator-framework/operator-lifecycle-manager/"
 	return set{
@@ -97,7 +97,7 @@ func olmSet() set {
 	}
 }
 
-// olmV1Set has the programs of OLM v1 with the build tag of its own Makefile: nothing here has the C library of GPG.
+// olmV1Set has the programs of OLM v1 with the build tag of its own Makefile, because there is no GPG C library.
 func olmV1Set() set {
 	s := set{name: "olm-v1", module: "test/lab/programs/olmv1", tags: "containers_image_openpgp"}
 	for _, p := range []string{"catalogd", "operator-controller"} {
@@ -106,14 +106,13 @@ func olmV1Set() set {
 	return s
 }
 
-// serviceCASet is the lab's own: the module of OpenShift's is not available.
+// serviceCASet has the lab's own signer, because OpenShift's module is not available.
 func serviceCASet() set {
 	return set{name: "service-ca", module: ".", key: sourceKey,
 		programs: []program{{"serviceca", modulePath + "/test/lab/programs/serviceca"}}}
 }
 
-// prometheusOperatorSet has the Prometheus that the operator starts too: Debian's cannot discover targets in
-// Kubernetes.
+// prometheusOperatorSet includes the Prometheus that the operator starts, because Debian's has no Kubernetes discovery.
 func prometheusOperatorSet() set {
 	return set{
 		name: "prometheus-operator", module: "test/lab/programs/monitoring", tags: "remove_all_sd,enable_kubernetes_sd",
@@ -125,31 +124,30 @@ func prometheusOperatorSet() set {
 	}
 }
 
-// networkPoliciesSet names the program as its image does.
+// networkPoliciesSet has the program under the name that it has in its image.
 func networkPoliciesSet() set {
 	return set{name: "network-policies", module: "test/lab/programs/networkpolicies",
 		programs: []program{{"netpol", networkPolicies + "/cmd"}}}
 }
 
-// OLMPrograms builds the programs of the Operator Lifecycle Manager that are not in the cache yet and returns their
-// folder, opm among them.
+// OLMPrograms builds the programs of the Operator Lifecycle Manager, including opm, if they are not in the cache, and
+// returns their directory.
 func OLMPrograms(ctx context.Context, w io.Writer) (string, error) {
 	return olmSet().ensure(ctx, w)
 }
 
-// Programs builds the programs that are not in the cache yet and returns the folder with etcd, kube-apiserver and
-// kubectl, which can be the BinaryAssetsDirectory of an envtest environment. It prints a line for each program that it
-// builds, with the time it took.
+// Programs builds etcd, kube-apiserver and kubectl if they are not in the cache, and returns their directory, which can
+// be the BinaryAssetsDirectory of an envtest environment. It prints a line with the duration for each built program.
 //
-// The cache is keyed by the versions of everything the programs are made of and by Go's version. A cold build takes ten
-// minutes or more on two cores. Builds of several processes wait for each other.
+// The cache key consists of the versions of all dependencies and of Go. A cold build takes ten minutes or more on two
+// cores. Builds of several processes wait for each other.
 func Programs(ctx context.Context, w io.Writer) (string, error) {
 	return kubernetesSet().ensure(ctx, w)
 }
 
-// AllPrograms builds everything that a lab can run, or the sets of some names (kubernetes, containerd, container,
-// snapshot-controller, olm, olm-v1, service-ca, prometheus-operator, network-policies, and kubernetes-oldest, which no
-// lab runs), and returns the folders.
+// AllPrograms builds everything that a lab can run, or only the sets with the given names (kubernetes, containerd,
+// container, snapshot-controller, olm, olm-v1, service-ca, prometheus-operator, network-policies, and
+// kubernetes-oldest, which no lab runs), and returns the directories.
 func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, error) {
 	sets := []set{
 		kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), olmV1Set(), serviceCASet(),
@@ -206,7 +204,7 @@ func ensureAll(ctx context.Context, w io.Writer, sets ...set) ([]string, error) 
 	return dirs, nil
 }
 
-// ensure returns the set's folder in the cache, and builds it first if it is not there. A folder that is there is
+// ensure returns the set's directory in the cache, and builds it if it does not exist. An existing directory is
 // complete.
 func (s set) ensure(ctx context.Context, w io.Writer) (string, error) {
 	dir, root, err := s.cached(ctx)
@@ -240,7 +238,7 @@ func (s set) ensure(ctx context.Context, w io.Writer) (string, error) {
 	return dir, os.Rename(tmp, dir)
 }
 
-// cached is where the set is in the cache, or would be.
+// cached returns the set's directory in the cache, which may not exist.
 func (s set) cached(ctx context.Context) (dir, root string, err error) {
 	if root, err = Root(); err != nil {
 		return "", "", err
@@ -266,7 +264,7 @@ func (s set) cached(ctx context.Context) (dir, root string, err error) {
 	return filepath.Join(parent, s.name+"-"+hex.EncodeToString(sum[:8])), root, os.MkdirAll(parent, 0o755)
 }
 
-// moduleKey is for a module that exists only to pin versions.
+// moduleKey returns the key for a module that only pins versions.
 func moduleKey(_ context.Context, root string, s set) (string, error) {
 	gomod, err := os.ReadFile(filepath.Join(root, s.module, "go.mod"))
 	if err != nil {
@@ -276,8 +274,8 @@ func moduleKey(_ context.Context, root string, s set) (string, error) {
 	return string(gomod) + string(gosum), err
 }
 
-// sourceKey is for packages that depend on the operator's own go.mod, which changes more often than what they use of
-// it.
+// sourceKey returns the key for packages that depend on the operator's own go.mod, which changes more often than the
+// parts that they use.
 func sourceKey(ctx context.Context, root string, s set) (string, error) {
 	args := []string{"list", "-deps", "-f",
 		`{{with .Module}}{{.Path}} {{.Version}} {{if .Main}}{{$.Dir}}{{end}}{{end}}`}
@@ -305,7 +303,7 @@ func sourceKey(ctx context.Context, root string, s set) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// sourceOf is the text of a package of the repository itself, which has no version.
+// sourceOf returns the source of a package in the repository itself, which has no version.
 func sourceOf(dir string) (string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 	if err != nil {
@@ -351,7 +349,7 @@ func (s set) build(ctx context.Context, w io.Writer, root, dir string, p program
 	return nil
 }
 
-// version is what go.mod pins the module to whose version the programs show.
+// version returns the version of the module versionOf in go.mod.
 func (s set) version(root string) (string, error) {
 	if s.versionOf == "" {
 		return "", nil
@@ -367,11 +365,11 @@ func (s set) version(root string) (string, error) {
 	return string(m[1]), nil
 }
 
-// goCommand runs the go command in a folder and returns its output.
+// goCommand runs the go command in a directory and returns its output.
 func goCommand(ctx context.Context, dir string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", args...)
 	cmd.Dir = dir
-	// as in the Makefile: what both build is compiled once
+	// the same flags as in the Makefile, so that the build cache is shared
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	out, err := cmd.Output()
 	var exit *exec.ExitError

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// fakeRoot is a repository with a module that pins programs.
+// fakeRoot returns a repository with a module that pins programs.
 func fakeRoot(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -83,7 +83,7 @@ func TestVersionIsWhatGoModPins(t *testing.T) {
 	}
 }
 
-// The tests run on an API server of the oldest Kubernetes that the bundle says it needs.
+// The tests use an API server of the oldest Kubernetes version that the bundle supports.
 func TestOldestKubernetesIsThatOfTheBundle(t *testing.T) {
 	root, err := Root()
 	if err != nil {

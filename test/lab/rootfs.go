@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/hack/debian"
 )
 
-// rootSpec is a root file system made of Debian's packages, unpacked and not installed.
+// rootSpec is a root file system of extracted Debian packages, which are not installed.
 type rootSpec struct {
 	release string
 	// packages are added to those that every node needs.
@@ -28,10 +28,10 @@ const (
 	trixie   = "trixie"
 )
 
-// rootVersion is counted up when a root is made in another way from the same packages.
+// rootVersion is incremented when the same packages result in a different root.
 const rootVersion = "1"
 
-// basePackages are what a node needs besides the lab's own requirements: this machine has them.
+// basePackages are packages that nodes need in addition to the lab's own requirements. This machine has them.
 var basePackages = []string{
 	"base-files", "base-passwd", "bash", "coreutils", "dash", "diffutils", "dmsetup", "fdisk", "findutils", "grep",
 	"libc-bin", "lsof", "mawk", "mdadm", "mount", "parted", "procps", "psmisc", "sed", "smartmontools", "tar",
@@ -41,8 +41,8 @@ func debian12(packages ...string) *rootSpec { return &rootSpec{release: bookworm
 
 func debian13(packages ...string) *rootSpec { return &rootSpec{release: trixie, packages: packages} }
 
-// ensure returns the folder of the root in the cache, and makes it first if it is not there. A folder that is there is
-// complete. The folder's name has a sum of the packages: what was read of Debian's lists is kept.
+// ensure returns the directory of the root in the cache, and creates it if it does not exist. An existing directory is
+// complete. Its name contains a hash of the packages: cached package lists are used again.
 func (r rootSpec) ensure(ctx context.Context, w io.Writer) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -74,7 +74,7 @@ func (r rootSpec) ensure(ctx context.Context, w io.Writer) (string, error) {
 	return dir, nil
 }
 
-// fetch takes what the cache has. If the archive no longer has a package of the cached lists, the lists are read again.
+// fetch uses the cache. If the archive no longer has a package in the cached lists, it reads the lists again.
 func (r rootSpec) fetch(ctx context.Context, folder string) ([]debian.Deb, error) {
 	archive := debian.Archive{Run: debian.RunCommand, Folder: folder, Arch: "amd64", Release: r.release}
 	debs, err := archive.Fetch(ctx, r.roots(), false)
@@ -88,7 +88,7 @@ func (r rootSpec) fetch(ctx context.Context, folder string) ([]debian.Deb, error
 	return debs, nil
 }
 
-// roots are the packages to ask for.
+// roots returns the requested packages.
 func (r rootSpec) roots() []string {
 	list := slices.Concat(basePackages, r.packages)
 	for _, required := range requirements {
@@ -109,7 +109,7 @@ func rootKey(debs []debian.Deb) string {
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// makeRoot unpacks packages next to the folder and gives it its name when it is complete.
+// makeRoot extracts packages next to the directory, and renames the result when it is complete.
 func makeRoot(ctx context.Context, dir string, debs []debian.Deb) error {
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".build-")
 	if err != nil {
@@ -130,7 +130,7 @@ func makeRoot(ctx context.Context, dir string, debs []debian.Deb) error {
 	return os.Rename(tmp, dir)
 }
 
-// mergeUsr makes the links that packages of Debian 12 expect to be there.
+// mergeUsr creates the links that packages of Debian 12 expect.
 func mergeUsr(root string) error {
 	for _, name := range []string{"bin", "sbin", "lib", "lib64"} {
 		if err := os.MkdirAll(filepath.Join(root, "usr", name), 0o755); err != nil {
@@ -143,7 +143,7 @@ func mergeUsr(root string) error {
 	return nil
 }
 
-// unpackDeb leaves the links of mergeUsr alone, into which a package may have folders of files.
+// unpackDeb keeps the links of mergeUsr, into which a package may place files.
 func unpackDeb(ctx context.Context, d debian.Deb, root string) error {
 	from := exec.CommandContext(ctx, "dpkg-deb", "--fsys-tarfile", d.Path)
 	to := exec.CommandContext(ctx, "tar", "--extract", "--keep-directory-symlink", "--directory", root)
@@ -162,7 +162,7 @@ func unpackDeb(ctx context.Context, d debian.Deb, root string) error {
 	return errors.Join(err, from.Wait())
 }
 
-// finishRoot does what the packages' scripts would do and the lab needs.
+// finishRoot does what the packages' scripts would do as far as the lab needs it.
 func finishRoot(ctx context.Context, root string) error {
 	for from, to := range map[string]string{"usr/share/base-passwd/passwd.master": "etc/passwd",
 		"usr/share/base-passwd/group.master": "etc/group"} {

@@ -10,8 +10,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/self"
 )
 
-// labBinary is the lab command, which is also the supervisor and the first process of every node: this very program if
-// it is the lab command, and else built from the repository, once by each process. Go's build cache makes that quick.
+// labBinary returns the lab command, which is also the supervisor and the first process of every node: this program if
+// it is the lab command, or else a build from the repository, once for each process. Go's build cache makes that quick.
 func labBinary(ctx context.Context) (string, error) {
 	if self.IsLab {
 		return os.Executable()

@@ -8,27 +8,27 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// Kind says what a data disk is.
+// Kind is the kind of a data disk.
 type Kind string
 
 const (
-	// Plain is a disk /dev/ubdX with a by-id link and a serial number that udev knows. It can be added while the node
-	// runs, and removed or grown only while nothing uses it. LVM on the node takes such disks.
+	// Plain is a disk /dev/ubdX with a by-id link and a serial number in udev. It can be added while the node runs, but
+	// removed or grown only while nothing uses it. LVM on the node accepts such disks.
 	Plain Kind = spec.KindPlain
-	// SCSI is a disk /dev/sdX with vendor, model, serial number and WWN. In use too, it can be pulled
-	// ([Node.RemoveDisk]), made to fail every read and write ([Node.FailDisk]), and grown. It has a write cache: what
-	// was not flushed is lost in a power cut. Its device name can be another one after a restart. It takes room on the
+	// SCSI is a disk /dev/sdX with vendor, model, serial number and WWN. While it is in use, it can be pulled
+	// ([Node.RemoveDisk]), made to fail every read and write ([Node.FailDisk]), and grown. It has a write cache: data
+	// that was not flushed is lost in a power cut. Its device name may change after a restart. It uses space on the
 	// node's root disk.
 	SCSI Kind = spec.KindSCSI
 )
 
-// DiskSpec is a data disk to be made.
+// DiskSpec describes a data disk to create.
 type DiskSpec struct {
-	// Name is how the lab calls the disk; by default disk1, disk2, … on every node.
+	// Name is the name of the disk in the lab; by default disk1, disk2, … on every node.
 	Name string
-	// Kind is Plain by default, or what the lab's flavor says.
+	// Kind is the kind of the disk; by default Plain, or that of the lab's flavor.
 	Kind Kind
-	// Size in bytes, a multiple of 1 MiB. It is not taken from the machine until it is written to.
+	// Size is the size in bytes, a multiple of 1 MiB. The disk is sparse on the machine.
 	Size int64
 }
 
@@ -43,7 +43,7 @@ const maxDiskSize = 16 * TiB
 
 var units = map[string]int64{"M": MiB, "MI": MiB, "G": GiB, "GI": GiB, "T": TiB, "TI": TiB}
 
-// ParseSize reads a size such as 512M, 8G or 1T; the units are binary and have to be given.
+// ParseSize parses a size such as 512M, 8G or 1T. The units are binary and required.
 func ParseSize(text string) (int64, error) {
 	digits := strings.TrimRight(strings.ToUpper(text), "BIGMT")
 	unit, ok := units[strings.TrimSuffix(strings.ToUpper(text[len(digits):]), "B")]
@@ -54,7 +54,7 @@ func ParseSize(text string) (int64, error) {
 	return n * unit, nil
 }
 
-// ParseDisks reads disks as the command line has them: "8G,scsi:1G,plain:1G". The flavor gives a kind to those without.
+// ParseDisks parses disks in the format of the command line: "8G,scsi:1G,plain:1G". The flavor sets a missing kind.
 func ParseDisks(text string) ([]DiskSpec, error) {
 	if text == "" {
 		return nil, nil
@@ -87,7 +87,7 @@ func (d DiskSpec) validate() error {
 	return nil
 }
 
-// withDefaults names the disks that have no name and gives a kind to those without: the given one, or Plain.
+// withDefaults sets missing names and kinds of disks: the given kind, or Plain.
 func withDefaults(disks []DiskSpec, kind Kind) []DiskSpec {
 	if kind == "" {
 		kind = Plain

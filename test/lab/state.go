@@ -18,10 +18,10 @@ import (
 
 const downLimit = 30 * time.Second
 
-// ErrNotRunning says that there is no running lab in a state folder.
+// ErrNotRunning means that no running lab has the state directory.
 var ErrNotRunning = errors.New("no such lab is running")
 
-// lockState takes the lock that a supervisor holds for as long as it lives.
+// lockState acquires the lock that a supervisor holds as long as it runs.
 func lockState(state string) (*os.File, error) {
 	f, err := os.OpenFile(filepath.Join(state, spec.LockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -34,7 +34,7 @@ func lockState(state string) (*os.File, error) {
 	return f, nil
 }
 
-// runs tells whether a supervisor lives that has this state folder.
+// runs reports whether a supervisor with this state directory is running.
 func runs(state string) bool {
 	f, err := os.Open(filepath.Join(state, spec.LockFile))
 	if err != nil {
@@ -52,9 +52,8 @@ func supervisorPID(state string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(data)))
 }
 
-// Down ends the lab whose state folder is given, and removes the folder. It is no error when there is none. A
-// supervisor is the first process of its PID namespace: when the kernel says that it has ended, so has everything in
-// the lab.
+// Down ends the lab with a state directory, and removes the directory. It succeeds if there is none. A supervisor is
+// the first process of its PID namespace: when it has ended, all processes of the lab have ended.
 func Down(ctx context.Context, state string) error {
 	if runs(state) {
 		pid, err := supervisorPID(state)
@@ -68,7 +67,8 @@ func Down(ctx context.Context, state string) error {
 	return removeState(state)
 }
 
-// killAndWait kills a process that still is what it was taken for once it can no longer be another one.
+// killAndWait kills a process and waits for its end. After it has a pidfd, so that the ID cannot be reused, it checks
+// with still that the process is the intended one.
 func killAndWait(ctx context.Context, pid int, still func() bool) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -96,7 +96,7 @@ func killAndWait(ctx context.Context, pid int, still func() bool) error {
 	return fmt.Errorf("process %d has not ended: %w", pid, errors.Join(ctx.Err(), os.ErrDeadlineExceeded))
 }
 
-// removeState removes a state folder, and refuses a folder that is something else.
+// removeState removes a state directory, and refuses other directories.
 func removeState(state string) error {
 	entries, err := os.ReadDir(state)
 	if errors.Is(err, os.ErrNotExist) {

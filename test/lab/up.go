@@ -21,13 +21,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/xstate"
 )
 
-// Up brings a lab up and returns when it can be used: nodes answer, and those of a cluster are Ready.
+// Up starts a lab and returns when it is ready: nodes answer, and those of a cluster are Ready.
 //
-// A lab of that name that is detached and up already is used as it is, whatever it was made with. What is left of one
-// that died is removed. When something does not come up, the error names it and has the end of its log, and nothing is
-// left running.
+// If a detached lab with this name is already running, Up returns it, regardless of its options. It removes the remains
+// of a lab that crashed. If something does not start, the error names it and contains the end of its log, and nothing
+// is left running.
 //
-// Up needs root, and the packages that [Doctor] asks for. The first one on a machine builds the programs of Kubernetes,
+// Up needs root, and the packages that [Doctor] lists. The first lab on a machine builds the programs of Kubernetes,
 // which takes minutes; see [Programs].
 func Up(ctx context.Context, o Options) (*Lab, error) {
 	o, err := o.complete()
@@ -50,7 +50,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	return l, nil
 }
 
-// reuse takes a lab that runs already, if it is a detached one and healthy.
+// reuse returns a running lab if it is detached and healthy.
 func reuse(ctx context.Context, l *Lab, o Options) (*Lab, error) {
 	status, err := l.status(ctx)
 	switch {
@@ -95,7 +95,7 @@ func start(ctx context.Context, o Options) (*Lab, error) {
 	return l, nil
 }
 
-// prepare builds what the lab runs and writes down what it is to be.
+// prepare builds the programs of the lab and returns its specification.
 func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	s := spec.Lab{
 		Name: o.Name, State: o.State, Binary: filepath.Join(o.State, spec.BinaryFile), MemoryMB: o.MemoryMB,
@@ -161,8 +161,8 @@ func prepare(ctx context.Context, o Options) (spec.Lab, error) {
 	return s, spec.Save(filepath.Join(o.State, spec.File), s)
 }
 
-// preload puts the library that User Mode Linux needs on this machine, if any, into the state folder, whose path has no
-// character that LD_PRELOAD takes as a separator.
+// preload copies the library that User Mode Linux needs on this machine, if any, to the state directory, whose path
+// contains no separator of LD_PRELOAD.
 func preload(ctx context.Context, o Options) (string, error) {
 	cache, err := CacheDir()
 	if err != nil {
@@ -176,12 +176,12 @@ func preload(ctx context.Context, o Options) (string, error) {
 	return file, copyFile(library, file)
 }
 
-// supervisorProcess is the lab as its parent sees it.
+// supervisorProcess is the process of the lab, for its parent.
 type supervisorProcess struct {
 	cmd      *exec.Cmd
 	progress *os.File
-	// life is the other end of the supervisor's standard input: when it is closed, by us or by the kernel when we die,
-	// the lab ends.
+	// life is the other end of the supervisor's standard input. When it is closed, by this process or by the kernel
+	// when this process ends, the lab ends.
 	life  *os.File
 	ended chan struct{}
 }
@@ -225,7 +225,7 @@ func startSupervisor(s spec.Lab) (*supervisorProcess, error) {
 	return p, os.WriteFile(filepath.Join(s.State, spec.PidFile), fmt.Appendf(nil, "%d\n", p.cmd.Process.Pid), 0o600)
 }
 
-// follow prints the steps until the lab is up or has failed.
+// follow prints the steps until the lab is ready or has failed.
 func (p *supervisorProcess) follow(w io.Writer, begin time.Time) error {
 	defer func() { _ = p.progress.Close() }()
 	lines := bufio.NewScanner(p.progress)

@@ -1,4 +1,4 @@
-// Package lane lets a test do less in the short lane (`make test`, with -short) than in the long one (`make
+// Package lane reduces what a test does in the short lane (`make test`, with -short), compared with the long one (`make
 // test-long`).
 package lane
 
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// RotationEnv is the number that says which case of several the short lane takes. hack/lane sets it to the number of
-// commits, so that each commit takes the next one, and prints it. It is 0 if it is not set.
+// RotationEnv is the environment variable with the number that selects one of several cases in the short lane.
+// hack/lane sets it to the number of commits, so that each commit uses the next case, and prints it. The default is 0.
 const RotationEnv = "LVMS_ROTATION"
 
 // Rotate returns all cases, or one of them in the short lane.

@@ -1,4 +1,4 @@
-// Package manifests holds what the manifests of config have to fit together in.
+// Package manifests checks that the manifests in config match each other.
 package manifests
 
 import (
@@ -52,7 +52,7 @@ func read[T any](t *testing.T, kind, file string) []T {
 	return all
 }
 
-// selects tells whether a policy is for a Pod with labels.
+// selects reports whether a policy selects a Pod with the given labels.
 func selects(t *testing.T, policy networkingv1.NetworkPolicy, pod map[string]string) bool {
 	t.Helper()
 	selector, err := metav1.LabelSelectorAsSelector(&policy.Spec.PodSelector)
@@ -62,7 +62,7 @@ func selects(t *testing.T, policy networkingv1.NetworkPolicy, pod map[string]str
 	return selector.Matches(labels.Set(pod))
 }
 
-// TestPoliciesAreForOurPodsOnly: other operators may be in the namespace, and their Pods are not ours to cut off.
+// TestPoliciesAreForOurPodsOnly checks that Pods of other operators in the namespace are not affected.
 func TestPoliciesAreForOurPodsOnly(t *testing.T) {
 	for _, policy := range read[networkingv1.NetworkPolicy](t, "NetworkPolicy",
 		"controllers/networkpolicies/policies.yaml") {
@@ -75,8 +75,8 @@ func TestPoliciesAreForOurPodsOnly(t *testing.T) {
 	}
 }
 
-// TestServicesAreReachedAndNothingElse: the network policies let in what a Service leads to, and no other port of a
-// Pod.
+// TestServicesAreReachedAndNothingElse checks that the network policies allow the target ports of Services, and no
+// other ports of a Pod.
 func TestServicesAreReachedAndNothingElse(t *testing.T) {
 	operator := read[appsv1.Deployment](t, "Deployment", "config/manager/deployment.yaml")[0].Spec.Template
 	agent := read[appsv1.DaemonSet](t, "DaemonSet",
@@ -120,7 +120,7 @@ func TestServicesAreReachedAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestTheBundleHasNoNetworkPolicy: OLM of older versions of OpenShift refuses a bundle with one.
+// TestTheBundleHasNoNetworkPolicy checks that, because OLM of older OpenShift versions refuses a bundle with one.
 func TestTheBundleHasNoNetworkPolicy(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "bundle", "manifests", "*.yaml"))
 	if err != nil || len(files) == 0 {

@@ -18,19 +18,19 @@ import (
 const (
 	// PackageName is the operator's name in a catalog.
 	PackageName = "lvms-operator"
-	// catalogNamespace is where catalogs are that all namespaces can use.
+	// catalogNamespace is the namespace of global catalogs.
 	catalogNamespace = "olm"
-	// Source is the catalog that the operator comes from.
+	// Source is the catalog with the operator.
 	Source = "lvms"
 )
 
-// Cluster is a lab's cluster with OLM, as an administrator sees it.
+// Cluster is a lab's cluster with OLM.
 type Cluster struct{ *story.Cluster }
 
-// Mode is the way in which OLM installs the operator.
+// Mode is an install mode of OLM.
 type Mode string
 
-// The install modes that the bundle names.
+// The install modes of the bundle.
 const (
 	OwnNamespace  Mode = "OwnNamespace"
 	AllNamespaces Mode = "AllNamespaces"
@@ -41,11 +41,10 @@ func (c Cluster) apply(ctx context.Context, manifest string) error {
 	return err
 }
 
-// Serve makes the catalog Source of an image, or gives the one that is there another image, and waits until OLM reads
-// it.
+// Serve creates the catalog Source with an image, or updates its image, and waits until OLM reads it.
 func (c Cluster) Serve(ctx context.Context, image string) error { return c.ServeAs(ctx, Source, image) }
 
-// ServeAs does that with a catalog of another name.
+// ServeAs is Serve for a catalog with another name.
 func (c Cluster) ServeAs(ctx context.Context, name, image string) error {
 	if err := c.apply(ctx, fmt.Sprintf(`
 apiVersion: operators.coreos.com/v1alpha1
@@ -60,7 +59,7 @@ spec:
 		return err
 	}
 	return story.Wait(ctx, "catalog READY", func(ctx context.Context) (bool, string, error) {
-		// The Pod with the old content serves until the new one does.
+		// The Pod with the old content serves until the new one is ready.
 		if serving, seen, err := c.serves(ctx, name, image); !serving {
 			return false, seen, err
 		}
@@ -73,7 +72,7 @@ spec:
 	})
 }
 
-// serves tells whether the only Pod of a catalog has the content of an image, and is ready.
+// serves reports whether the only Pod of a catalog is ready and has the content of an image.
 func (c Cluster) serves(ctx context.Context, name, image string) (bool, string, error) {
 	pods := &corev1.PodList{}
 	if err := c.List(ctx, pods, client.InNamespace(catalogNamespace),
@@ -93,7 +92,7 @@ func (c Cluster) serves(ctx context.Context, name, image string) (bool, string, 
 	return false, seen, nil
 }
 
-// Subscribe asks OLM for the operator from a channel, as the console does when somebody clicks Install.
+// Subscribe installs the operator from a channel, like the console after a click on Install.
 func (c Cluster) Subscribe(ctx context.Context, mode Mode, channel string) error {
 	if err := c.Group(ctx, mode); err != nil {
 		return err
@@ -101,7 +100,7 @@ func (c Cluster) Subscribe(ctx context.Context, mode Mode, channel string) error
 	return c.SubscribeTo(ctx, Source, channel)
 }
 
-// Group makes the operator's namespace and the OperatorGroup in it.
+// Group creates the operator's namespace and its OperatorGroup.
 func (c Cluster) Group(ctx context.Context, mode Mode) error {
 	target := "{}"
 	if mode == OwnNamespace {
@@ -119,7 +118,7 @@ spec: %[2]s
 `, story.OperatorNamespace, target))
 }
 
-// SubscribeTo asks for the operator from a channel of a catalog, in a namespace that is there.
+// SubscribeTo subscribes to a channel of a catalog in an existing namespace.
 func (c Cluster) SubscribeTo(ctx context.Context, source, channel string) error {
 	return c.apply(ctx, fmt.Sprintf(`
 apiVersion: operators.coreos.com/v1alpha1
@@ -137,8 +136,8 @@ func (c Cluster) WaitInstalled(ctx context.Context, version string) error {
 	})
 }
 
-// Versions returns the phases of the ClusterServiceVersions in the operator's namespace by their names, and what they
-// and the Subscription say.
+// Versions returns the phases of the ClusterServiceVersions in the operator's namespace by name, and the messages of
+// them and of the Subscription.
 func (c Cluster) Versions(ctx context.Context) (phases map[string]string, seen string, err error) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(kindOf("ClusterServiceVersionList"))
@@ -164,8 +163,8 @@ func (c Cluster) Versions(ctx context.Context) (phases map[string]string, seen s
 	return phases, seen, nil
 }
 
-// Unsubscribe uninstalls the operator as the console does: the Subscription and the ClusterServiceVersion. It waits
-// until its Pod is gone.
+// Unsubscribe uninstalls the operator like the console: it deletes the Subscription and the ClusterServiceVersion. It
+// waits until the Pod no longer exists.
 func (c Cluster) Unsubscribe(ctx context.Context) error {
 	for _, kind := range []string{"subscriptions.operators.coreos.com", "clusterserviceversions.operators.coreos.com",
 		"operatorgroups.operators.coreos.com"} {
@@ -189,8 +188,8 @@ func kindOf(kind string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: "operators.coreos.com", Version: "v1alpha1", Kind: kind}
 }
 
-// Objects returns all that the API server has, as RESOURCE NAMESPACE/NAME, but what it, its nodes and OLM make by
-// themselves.
+// Objects returns all objects of the API server, as RESOURCE NAMESPACE/NAME, except those that the server itself, nodes
+// and OLM create.
 func (c Cluster) Objects(ctx context.Context) (map[string]bool, error) {
 	resources, err := c.Clientset.Discovery().ServerPreferredResources()
 	if err != nil {
@@ -210,7 +209,7 @@ func (c Cluster) Objects(ctx context.Context) (map[string]bool, error) {
 			list.SetGroupVersionKind(version.WithKind(resource.Kind + "List"))
 			if err := c.List(ctx, list); err != nil {
 				if apimeta.IsNoMatchError(err) {
-					continue // It was removed meanwhile.
+					continue // It was deleted meanwhile.
 				}
 				return nil, fmt.Errorf("list %s: %w", resource.Name, err)
 			}
@@ -222,9 +221,9 @@ func (c Cluster) Objects(ctx context.Context) (map[string]bool, error) {
 	return all, nil
 }
 
-// LeftOver returns the objects in after that are not in before, sorted. It ignores two things that OLM leaves: what it
-// unpacked bundles with in its own namespace, and the permission of each operator with a webhook to read how the API
-// server authenticates (operator-lifecycle-manager, pkg/controller/install).
+// LeftOver returns the objects in after that are not in before, sorted. It ignores two kinds of objects that OLM
+// leaves: those with which it unpacked bundles in its own namespace, and the permission of each operator with a webhook
+// to read the API server's authentication configuration (operator-lifecycle-manager, pkg/controller/install).
 func LeftOver(before, after map[string]bool) []string {
 	var left []string
 	for object := range after {
@@ -237,8 +236,8 @@ func LeftOver(before, after map[string]bool) []string {
 	return left
 }
 
-// transient are resources of which nobody can say that the operator left them: records, leases, and what OLM works
-// with.
+// transient reports whether a resource changes independently of the operator: records, leases, and working objects of
+// OLM.
 func transient(resource string) bool {
 	switch resource {
 	case "events", "leases", "endpointslices", "endpoints", "controllerrevisions", "componentstatuses",

@@ -1,5 +1,4 @@
-// Package olm makes releases of the operator for a lab as a publisher does: bundles, their images, and a catalog of
-// them.
+// Package olm creates releases of the operator for a lab like a publisher: bundles, their images, and a catalog.
 package olm
 
 import (
@@ -25,24 +24,24 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab"
 )
 
-// CatalogDir is where a catalog's image has the catalog.
+// CatalogDir is the directory of the catalog in its image.
 const CatalogDir = "/configs"
 
-// toolLimit is for one run of a tool.
+// toolLimit is the timeout of a tool.
 const toolLimit = 2 * time.Minute
 
-// Publisher makes releases. What it makes is named as published at quay.io and is in the lab's registry, which is the
-// mirror of that: nothing else can be reached, as in a disconnected cluster.
+// Publisher creates releases. Its images have names at quay.io and are in the lab's registry, which is a mirror: as in
+// a disconnected cluster, nothing else can be reached.
 type Publisher struct {
 	lab *lab.Lab
-	// bundle and catalog are the programs of hack/bundle, opm is opm.
+	// bundle and catalog are the programs of hack/bundle, and opm is opm.
 	bundle, catalog, opm string
-	// repository is the checkout, dir a folder for what is made.
+	// repository is the checkout, and dir the working directory.
 	repository, dir string
 }
 
-// NewPublisher returns a Publisher for a lab, which works in a folder. The programs of hack/bundle have been built
-// (make test-e2e, make demo); opm is built now if it is not there, and w told so.
+// NewPublisher returns a Publisher for a lab with a working directory. The programs of hack/bundle must exist (make
+// test-e2e, make demo). NewPublisher builds opm if necessary, and reports that to w.
 func NewPublisher(ctx context.Context, l *lab.Lab, dir string, w io.Writer) (Publisher, error) {
 	root, err := lab.Root()
 	if err != nil {
@@ -61,7 +60,7 @@ func NewPublisher(ctx context.Context, l *lab.Lab, dir string, w io.Writer) (Pub
 		opm: filepath.Join(programs, "opm"), repository: root, dir: dir}, nil
 }
 
-// public is the name that an image of the lab's registry has where it is published.
+// public returns the public name of an image in the lab's registry.
 func (p Publisher) public(image string) string {
 	return strings.Replace(image, p.lab.Registry(), p.lab.Mirrored(), 1)
 }
@@ -73,22 +72,22 @@ func (p Publisher) push(ctx context.Context, name string, image v1.Image) (strin
 	return p.public(pushed), err
 }
 
-// PublishImage pushes the image of an archive as that of the operator of a version, and returns its public name by
-// digest.
+// PublishImage pushes the image in an archive as the operator's image of a version, and returns its public name with
+// the digest.
 func (p Publisher) PublishImage(ctx context.Context, archive, version string) (string, error) {
 	pushed, err := p.lab.LoadImage(ctx, archive, p.name("lvms-operator:v"+version))
 	return p.public(pushed), err
 }
 
-// Release says what is released.
+// Release describes a release.
 type Release struct {
-	// Version is X.Y.Z, Image that of the operator.
+	// Version is X.Y.Z. Image is the image of the operator.
 	Version, Image string
-	// Change changes the bundle, a folder, before its image is made. It may be nil.
+	// Change modifies the directory of the bundle before its image is created. It may be nil.
 	Change func(bundle string) error
 }
 
-// Publish makes a bundle and its image, and adds it to the catalog.
+// Publish creates a bundle and its image, and adds it to the catalog.
 func (p Publisher) Publish(ctx context.Context, r Release) error {
 	bundle := filepath.Join(p.dir, "bundle-"+r.Version)
 	if err := run(ctx, p.bundle, "-repository", p.repository, "-version", r.Version, "-image", r.Image, "-out",
@@ -103,7 +102,7 @@ func (p Publisher) Publish(ctx context.Context, r Release) error {
 	return p.PublishBundle(ctx, r.Version, bundle)
 }
 
-// PublishBundle makes the image of a bundle, a folder, and adds it to the catalog.
+// PublishBundle creates the image of a bundle directory, and adds it to the catalog.
 func (p Publisher) PublishBundle(ctx context.Context, version, bundle string) error {
 	image, err := BundleImage(bundle)
 	if err != nil {
@@ -116,7 +115,7 @@ func (p Publisher) PublishBundle(ctx context.Context, version, bundle string) er
 	return run(ctx, p.catalog, "-opm", p.opm, "-bundle", bundle, "-image", reference, "-out", p.catalogDir())
 }
 
-// PublishCatalog makes an image of the catalog as it is now, and returns its reference.
+// PublishCatalog creates an image of the current catalog, and returns its reference.
 func (p Publisher) PublishCatalog(ctx context.Context) (string, error) {
 	image, err := folderImage(map[string]string{CatalogDir: p.catalogDir()},
 		map[string]string{"operators.operatorframework.io.index.configs.v1": CatalogDir})
@@ -137,7 +136,7 @@ func run(ctx context.Context, program string, args ...string) error {
 	return nil
 }
 
-// BundleImage is the image of a bundle (registry+v1): its files, and its annotations as labels.
+// BundleImage returns the image of a bundle (registry+v1): its files, and its annotations as labels.
 func BundleImage(bundle string) (v1.Image, error) {
 	data, err := os.ReadFile(filepath.Join(bundle, "metadata", "annotations.yaml"))
 	if err != nil {
@@ -152,8 +151,8 @@ func BundleImage(bundle string) (v1.Image, error) {
 	return folderImage(map[string]string{"/": bundle}, metadata.Annotations)
 }
 
-// folderImage is an image of one layer with folders (path in the image to folder here), for no processor in particular
-// but this one.
+// folderImage returns an image with one layer of directories (path in the image to local path), for the architecture of
+// this machine.
 func folderImage(folders, labels map[string]string) (v1.Image, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)

@@ -23,9 +23,9 @@ import (
 )
 
 const (
-	// installPage is the page for administrators that has the manifest for OLM v1.
+	// installPage is the page with the manifest for OLM v1.
 	installPage = "docs/how-to/install.md"
-	// documentedCatalog is the image of the catalog in that manifest.
+	// documentedCatalog is the catalog image in that manifest.
 	documentedCatalog = "registry.example.com/lvms-catalog:latest"
 )
 
@@ -34,10 +34,10 @@ var (
 	yamlBlock = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 )
 
-// Manifest is what an administrator applies.
+// Manifest is a list of objects to apply.
 type Manifest []*unstructured.Unstructured
 
-// DocumentedV1 returns the objects in the documentation of an installation with OLM v1, with the image of a catalog.
+// DocumentedV1 returns the objects in the documentation for an installation with OLM v1, with a catalog image.
 func DocumentedV1(catalog string) (Manifest, error) {
 	root, err := lab.Root()
 	if err != nil {
@@ -58,7 +58,7 @@ func DocumentedV1(catalog string) (Manifest, error) {
 	return decode(bytes.ReplaceAll(block[1], []byte(documentedCatalog), []byte(catalog)))
 }
 
-// DocumentedCommand returns the only line of a page of the documentation that is a command with a beginning.
+// DocumentedCommand returns the only command line of a documentation page with a given beginning.
 func DocumentedCommand(page, beginning string) (string, error) {
 	root, err := lab.Root()
 	if err != nil {
@@ -97,7 +97,7 @@ func (m Manifest) Without(kinds ...string) Manifest {
 	return slices.DeleteFunc(slices.Clone(m), unwanted)
 }
 
-// V1 is a lab's cluster with OLM v1, as an administrator sees it.
+// V1 is a lab's cluster with OLM v1.
 type V1 struct{ Cluster }
 
 // Apply applies a manifest.
@@ -109,8 +109,7 @@ func (c V1) Apply(ctx context.Context, m Manifest) error {
 	return c.apply(ctx, string(data))
 }
 
-// WaitServing waits until the ClusterCatalog of the documentation serves the content of an image, which is named by
-// digest.
+// WaitServing waits until the documented ClusterCatalog serves the content of an image, which is given with its digest.
 func (c V1) WaitServing(ctx context.Context, image string) error {
 	return story.Wait(ctx, "ClusterCatalog "+Source+" serves "+image, func(ctx context.Context) (bool, string, error) {
 		catalog, err := c.readV1(ctx, "ClusterCatalog", Source)
@@ -123,7 +122,7 @@ func (c V1) WaitServing(ctx context.Context, image string) error {
 	})
 }
 
-// WaitInstalled waits until OLM v1 has installed a version and has nothing more to do.
+// WaitInstalled waits until OLM v1 has installed a version and is idle.
 func (c V1) WaitInstalled(ctx context.Context, version string) error {
 	what := "ClusterExtension " + PackageName + " has version " + version
 	return story.Wait(ctx, what, func(ctx context.Context) (bool, string, error) {
@@ -147,7 +146,7 @@ func (c V1) Says(ctx context.Context) (string, error) {
 	return conditionsOf(extension), nil
 }
 
-// Extension returns what the ClusterExtension of the cluster asks for, to be applied again.
+// Extension returns the spec of the ClusterExtension, to apply it again.
 func (c V1) Extension(ctx context.Context) (*unstructured.Unstructured, error) {
 	found, err := c.readV1(ctx, "ClusterExtension", PackageName)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package prometheus runs a real Prometheus in the network of a lab, as the Prometheus Operator would set it up from
-// what the product ships: its ServiceMonitor says what is scraped and how, its PrometheusRule what is evaluated.
-// Debian's Prometheus has no discovery of Kubernetes; that is played here, with the rights that the product gives
-// Prometheus.
+// Package prometheus runs a real Prometheus in the network of a lab, configured as the Prometheus Operator would do it
+// from the product's manifests: the ServiceMonitor configures what is scraped, and the PrometheusRule what is
+// evaluated. Debian's Prometheus has no Kubernetes discovery, so the package simulates it with the permissions that the
+// product grants to Prometheus.
 package prometheus
 
 import (
@@ -15,14 +15,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The shipped manifests, in the repository.
+// Manifests of the product in the repository.
 const (
 	monitorFile = "monitoring/manifests/servicemonitor.yaml"
 	ruleFile    = "monitoring/prometheusrule/prometheusrule.yaml"
 	rbacFile    = "monitoring/access/rbac.yaml"
 )
 
-// files are where the files are on the node that the ServiceMonitor names.
+// files maps the paths in the ServiceMonitor to files on the node.
 type files map[string]string
 
 func (f files) of(path string) (string, error) {
@@ -32,7 +32,7 @@ func (f files) of(path string) (string, error) {
 	return "", fmt.Errorf("%s names %s, which OpenShift's Prometheus does not have", monitorFile, path)
 }
 
-// readMonitor returns the shipped ServiceMonitor. A field that is not played here is an error.
+// readMonitor returns the product's ServiceMonitor. It returns an error for a field that is not simulated.
 func readMonitor(root string) (*monitoringv1.ServiceMonitor, error) {
 	data, err := os.ReadFile(filepath.Join(root, monitorFile))
 	if err != nil {
@@ -48,7 +48,7 @@ func readMonitor(root string) (*monitoringv1.ServiceMonitor, error) {
 	return m, nil
 }
 
-// played returns what of a ServiceMonitor is played here.
+// played returns the simulated fields of a ServiceMonitor.
 func played(spec *monitoringv1.ServiceMonitorSpec) monitoringv1.ServiceMonitorSpec {
 	known := monitoringv1.ServiceMonitorSpec{Selector: metav1.LabelSelector{MatchLabels: spec.Selector.MatchLabels}}
 	for i := range spec.Endpoints {
@@ -72,8 +72,8 @@ func playedEndpoint(e *monitoringv1.Endpoint) monitoringv1.Endpoint {
 	return known
 }
 
-// config returns a configuration of Prometheus (scrape_configs, as the Prometheus Operator writes them:
-// pkg/prometheus/promcfg.go) for a ServiceMonitor. What is discovered is in the file targets.
+// config returns a Prometheus configuration for a ServiceMonitor (scrape_configs, in the format of the Prometheus
+// Operator: pkg/prometheus/promcfg.go). The discovered targets are in the file targets.
 func config(m *monitoringv1.ServiceMonitor, targets string, there files, rules string) (map[string]any, error) {
 	var scrapes []any
 	for i := range m.Spec.Endpoints {
@@ -133,7 +133,7 @@ func relabelings(m *monitoringv1.ServiceMonitor, e *monitoringv1.Endpoint) []any
 	return all
 }
 
-// labelName is how service discovery writes a label's name.
+// labelName returns a label's name in the format of service discovery.
 func labelName(label string) string {
 	name := []byte(label)
 	for i, c := range name {
@@ -144,7 +144,7 @@ func labelName(label string) string {
 	return string(name)
 }
 
-// rules returns the groups of the shipped PrometheusRule, as a file of Prometheus.
+// rules returns the groups of the product's PrometheusRule as a Prometheus rule file.
 func rules(root string) ([]byte, error) {
 	data, err := os.ReadFile(filepath.Join(root, ruleFile))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// shipped are the files that the ServiceMonitor names.
+// shipped maps the files in the ServiceMonitor to their content.
 var shipped = files{
 	"/etc/prometheus/configmaps/serving-certs-ca-bundle/service-ca.crt": "ca",
 	"/etc/prometheus/secrets/metrics-client-certs/tls.crt":              "crt",

@@ -15,18 +15,18 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// discoveryInterval is how often targets are looked for.
+// discoveryInterval is the interval at which targets are discovered.
 const discoveryInterval = 3 * time.Second
 
-// discovery writes the targets of Services as Prometheus' own discovery would find them
-// (https://prometheus.io/docs/prometheus/latest/configuration/configuration/#endpointslice, with the names of the role
-// endpoints).
+// discovery writes the targets of Services like Prometheus' own discovery
+// (https://prometheus.io/docs/prometheus/latest/configuration/configuration/#endpointslice, with the label names of the
+// role endpoints).
 type discovery struct {
 	api             client.Client
 	namespace, file string
 }
 
-// newDiscovery returns one that asks the API server as the user of a client certificate.
+// newDiscovery returns a discovery that authenticates with a client certificate.
 func newDiscovery(cluster *story.Cluster, namespace, file string, certificate, key []byte) (*discovery, error) {
 	admin, err := cluster.Lab.RESTConfig()
 	if err != nil {
@@ -43,11 +43,11 @@ func newDiscovery(cluster *story.Cluster, namespace, file string, certificate, k
 	d := &discovery{api: api, namespace: namespace, file: file}
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	// Not to be allowed to look is an error of the first look.
+	// Missing permissions are an error of the first discovery.
 	return d, d.look(ctx)
 }
 
-// keep looks until ctx ends. What cannot be looked at stays as it was.
+// keep discovers targets until ctx ends. After an error the previous targets remain.
 func (d *discovery) keep(ctx context.Context) {
 	ticker := time.NewTicker(discoveryInterval)
 	defer ticker.Stop()
@@ -63,7 +63,7 @@ func (d *discovery) keep(ctx context.Context) {
 	}
 }
 
-// targetGroup is one of a file (file_sd_config).
+// targetGroup is an entry of a file (file_sd_config).
 type targetGroup struct {
 	Targets []string          `json:"targets"`
 	Labels  map[string]string `json:"labels"`

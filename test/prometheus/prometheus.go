@@ -30,23 +30,23 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// Address is where Prometheus listens, in the lab's network.
+// Address is the address of Prometheus in the lab's network.
 const Address = "127.0.0.1:9090"
 
 const (
-	// user is as whom OpenShift's Prometheus reads metrics and finds its targets.
+	// user is the user with which OpenShift's Prometheus reads metrics and discovers targets.
 	user = "system:serviceaccount:openshift-monitoring:prometheus-k8s"
-	// limit is for one question, startLimit for its start.
+	// limit is the timeout of a query, startLimit that of the start.
 	limit      = 20 * time.Second
 	startLimit = time.Minute
 )
 
-// Prometheus is one that runs.
+// Prometheus is a running Prometheus.
 type Prometheus struct {
-	// address is in the lab's network.
+	// address is the address in the lab's network.
 	address string
 	web     *http.Client
-	// running ends with Prometheus; its cause says why. It is nil for one that another process has started.
+	// running ends when Prometheus ends, and its cause is the reason. It is nil if another process started Prometheus.
 	running context.Context
 	stop    func()
 	wait    sync.WaitGroup
@@ -58,7 +58,7 @@ func Open(cluster *story.Cluster) *Prometheus {
 	return At(cluster, Address)
 }
 
-// At is Open for one that answers at another address of the lab's network.
+// At is Open for another address in the lab's network.
 func At(cluster *story.Cluster, address string) *Prometheus {
 	transport := &http.Transport{DialContext: cluster.Lab.Dial, DisableKeepAlives: true}
 	return &Prometheus{address: address, web: &http.Client{Timeout: limit, Transport: transport}}
@@ -69,7 +69,7 @@ func (p *Prometheus) Ready(ctx context.Context) error {
 	return p.ask(ctx, "/api/v1/status/buildinfo", nil, &struct{}{})
 }
 
-// Wait returns when ctx ends, or an error if Prometheus, which Start has returned, ends before.
+// Wait returns when ctx ends. It returns an error if the started Prometheus ends before.
 func (p *Prometheus) Wait(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -80,8 +80,8 @@ func (p *Prometheus) Wait(ctx context.Context) error {
 	}
 }
 
-// Trust does what OpenShift's service CA does for the two Services of the metrics: it makes their Secrets, and returns
-// the authority that has signed them, as PEM. Call it when the namespace is there.
+// Trust simulates OpenShift's service CA for the two metrics Services: it creates their Secrets, and returns the
+// certificate of the signing authority in PEM. Call it when the namespace exists.
 func Trust(ctx context.Context, cluster *story.Cluster) ([]byte, error) {
 	ca, err := story.NewServiceCA()
 	if err != nil {
@@ -95,8 +95,8 @@ func Trust(ctx context.Context, cluster *story.Cluster) ([]byte, error) {
 	return ca.Authority, nil
 }
 
-// ClientCertificate asks the cluster for a client certificate of OpenShift's Prometheus, as OpenShift's monitoring
-// does, and returns it with its key, PEM.
+// ClientCertificate requests a client certificate for OpenShift's Prometheus from the cluster, like OpenShift's
+// monitoring, and returns it with its key in PEM.
 func ClientCertificate(ctx context.Context, cluster *story.Cluster) (certificate, key []byte, err error) {
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -137,7 +137,7 @@ func ClientCertificate(ctx context.Context, cluster *story.Cluster) (certificate
 	return request.Status.Certificate, key, errors.Join(err, cluster.Delete(ctx, request))
 }
 
-// Start starts Prometheus. authority is what Trust returned.
+// Start starts Prometheus. authority is the result of Trust.
 func Start(ctx context.Context, cluster *story.Cluster, authority []byte) (*Prometheus, error) {
 	root, err := lab.Root()
 	if err != nil {
@@ -187,13 +187,13 @@ func Start(ctx context.Context, cluster *story.Cluster, authority []byte) (*Prom
 	return p, nil
 }
 
-// Stop ends it.
+// Stop ends Prometheus.
 func (p *Prometheus) Stop() {
 	p.stop()
 	p.wait.Wait()
 }
 
-// write writes what Prometheus reads into a folder, and returns what keeps its targets.
+// write writes the files of Prometheus to a directory, and returns the discovery that updates its targets.
 func write(ctx context.Context, cluster *story.Cluster, root, dir string, authority []byte) (*discovery, error) {
 	certificate, key, err := ClientCertificate(ctx, cluster)
 	if err != nil {
@@ -220,7 +220,7 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 	if err != nil {
 		return nil, err
 	}
-	// What another one has seen here is of no interest.
+	// Data of an earlier Prometheus must not remain.
 	if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func write(ctx context.Context, cluster *story.Cluster, root, dir string, author
 	return newDiscovery(cluster, monitor.Namespace, path("targets.json"), certificate, key)
 }
 
-// ask asks Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/).
+// ask queries Prometheus' API (https://prometheus.io/docs/prometheus/latest/querying/api/).
 func (p *Prometheus) ask(ctx context.Context, path string, query url.Values, into any) error {
 	asked := url.URL{Scheme: "http", Host: p.address, Path: path, RawQuery: query.Encode()}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, asked.String(), nil)
@@ -260,34 +260,35 @@ func (p *Prometheus) ask(ctx context.Context, path string, query url.Values, int
 	return nil
 }
 
-// Alert is one that is pending or firing.
+// Alert is a pending or firing alert.
 type Alert struct {
 	State               string
 	Labels, Annotations map[string]string
 }
 
-// Alerts returns those that are pending or firing.
+// Alerts returns the pending and firing alerts.
 func (p *Prometheus) Alerts(ctx context.Context) ([]Alert, error) {
 	var answer struct{ Alerts []Alert }
 	err := p.ask(ctx, "/api/v1/alerts", nil, &answer)
 	return answer.Alerts, err
 }
 
-// Sample is one value of an instant query.
+// Sample is a value of an instant query.
 type Sample struct {
 	Metric map[string]string
-	// Value is the time, and the value as text.
+	// Value has the time and the value as text.
 	Value [2]any
 }
 
-// Query evaluates an expression that gives a vector.
+// Query evaluates an expression that returns a vector.
 func (p *Prometheus) Query(ctx context.Context, expr string) ([]Sample, error) {
 	var answer struct{ Result []Sample }
 	err := p.ask(ctx, "/api/v1/query", url.Values{"query": {expr}}, &answer)
 	return answer.Result, err
 }
 
-// Range evaluates an expression for each step of a time, and returns for each series the times at which it has a value.
+// Range evaluates an expression for each step of a time range, and returns for each series the times at which it has a
+// value.
 func (p *Prometheus) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]Series, error) {
 	seconds := func(t time.Time) string { return strconv.FormatInt(t.Unix(), 10) }
 	var answer struct {
@@ -313,14 +314,13 @@ func (p *Prometheus) Range(ctx context.Context, expr string, from, to time.Time,
 	return all, err
 }
 
-// Series is one with the times at which it has a value, in their order.
+// Series is a series with the times at which it has a value, in ascending order.
 type Series struct {
 	Labels map[string]string
 	Times  []time.Time
 }
 
-// Rules returns the names of the rules that it evaluates, with what was wrong with the last evaluation of each: nothing
-// if all is well.
+// Rules returns the names of the evaluated rules, each with the error of its last evaluation, or "".
 func (p *Prometheus) Rules(ctx context.Context) (map[string]string, error) {
 	var answer struct {
 		Groups []struct {
@@ -341,7 +341,7 @@ func (p *Prometheus) Rules(ctx context.Context) (map[string]string, error) {
 	return found, err
 }
 
-// Down returns the targets that are not scraped, with the reason; and how many are.
+// Down returns the targets that cannot be scraped, with the reasons, and the number of the others.
 func (p *Prometheus) Down(ctx context.Context) (down []string, up int, err error) {
 	var answer struct {
 		ActiveTargets []struct{ ScrapeURL, Health, LastError string }

@@ -1,5 +1,5 @@
-// Package rights compares the rights that config/rbac gives with those that the end-to-end stories used: a right that
-// nothing uses is one that only an intruder has a use for.
+// Package rights compares the permissions that config/rbac grants with those that the end-to-end tests used: an unused
+// permission helps only an intruder.
 package rights
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// right is one verb on one resource, of one name or of all.
+// right is one verb on one resource, for one name or for all.
 type right struct{ User, Scope, Group, Resource, Name, Verb string }
 
 func (r right) String() string {
@@ -36,11 +36,11 @@ func (r right) String() string {
 	return text + " in " + r.Scope
 }
 
-// Dir is the variable that names the folder of the records. Stories that are told without it record nothing.
+// Dir is the environment variable with the directory of the records. Without it nothing is recorded.
 const Dir = "LVMS_RIGHTS"
 
-// Record writes down what the product asked the API server of a lab for, in a file with the lab's name. Call it before
-// the lab is taken down.
+// Record writes the requests of the product to the API server of a lab to a file with the lab's name. Call it before
+// the lab is removed.
 func Record(l *lab.Lab) error {
 	dir := os.Getenv(Dir)
 	if dir == "" {
@@ -71,7 +71,7 @@ func Record(l *lab.Lab) error {
 	return os.WriteFile(filepath.Join(dir, l.Name()+".json"), data, 0o600)
 }
 
-// event is what counts of a line of the audit log.
+// event has the relevant fields of a line of the audit log.
 type event struct {
 	Verb           string
 	User           struct{ Username string }
@@ -79,7 +79,7 @@ type event struct {
 	ResponseStatus struct{ Code int }
 }
 
-// add adds the rights that a request of the product was granted by.
+// add adds the permissions that granted a request of the product.
 func add(used map[right]bool, line []byte) error {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil {
@@ -97,9 +97,9 @@ func add(used map[right]bool, line []byte) error {
 	verbs := []string{e.Verb}
 	switch {
 	case e.Verb == "patch" && e.ResponseStatus.Code == http.StatusCreated:
-		verbs = append(verbs, "create") // by server-side apply
+		verbs = append(verbs, "create") // for server-side apply
 	case e.Verb == "watch":
-		verbs = append(verbs, "list") // a reflector may do with the one or need both
+		verbs = append(verbs, "list") // a reflector may need only one or both
 	}
 	for _, verb := range verbs {
 		for _, scope := range []string{"", ref.Namespace} {

@@ -20,7 +20,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab"
 )
 
-// elsewhere are rights for what no story comes to, or not each time, with who does.
+// elsewhere lists permissions that the end-to-end tests do not use, or not always, with what uses them.
 var elsewhere = with(map[string]string{
 	"lvms-operator may create configmaps in openshift-lvm-storage":                                wipesAreSaved,
 	"lvms-operator may update configmaps lvms-wiped-devices in openshift-lvm-storage":             wipesAreSaved,
@@ -48,7 +48,7 @@ var elsewhere = with(map[string]string{
 	"get endpointslices.discovery.k8s.io", "list endpointslices.discovery.k8s.io",
 	"watch endpointslices.discovery.k8s.io")
 
-// with adds rights that have one reason.
+// with adds permissions that have the same reason.
 func with(all map[string]string, format, reason string, rights ...string) map[string]string {
 	for _, r := range rights {
 		all[fmt.Sprintf(format, r)] = reason
@@ -59,11 +59,11 @@ func with(all map[string]string, format, reason string, rights ...string) map[st
 const (
 	wipesAreSaved = "controllers/node, TestWipesAreSavedBeforeTheNodeStatusGoes"
 	repeats       = "client-go patches an event that repeats"
-	// ownersAreChecked: to give an object another owner takes permission to delete it.
+	// ownersAreChecked: a change of an owner reference requires permission to delete the object.
 	ownersAreChecked = "the API server of OpenShift (OwnerReferencesPermissionEnforcement)"
 )
 
-// rightsOf are those that a file of config/rbac gives to a user.
+// rightsOf returns the permissions that a file of config/rbac grants to a user.
 func rightsOf(user, file string) ([]right, error) {
 	root, err := lab.Root()
 	if err != nil {
@@ -105,7 +105,7 @@ func rightsOfRule(user, namespace string, rule rbacv1.PolicyRule) []right {
 	return all
 }
 
-// used reads the records of all stories.
+// used reads the records of all end-to-end tests.
 func used(dir string) (map[right]bool, error) {
 	all := map[right]bool{}
 	for _, name := range []string{"e2e", "e2e-openshift", "e2e-olm"} {
@@ -124,7 +124,7 @@ func used(dir string) (map[right]bool, error) {
 	return all, nil
 }
 
-// A right that nothing uses is one that only an intruder has a use for. `make test-e2e` runs this after all stories.
+// An unused permission helps only an intruder. `make test-e2e` runs this after all end-to-end tests.
 func TestEveryRightIsUsed(t *testing.T) {
 	exercised, err := used(os.Getenv(Dir))
 	if err != nil {

@@ -31,9 +31,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// TestBenchVolumes compares, in one run on one node, what the product does with a volume with the bare commands of LVM
-// and mkfs, and with TopoLVM's own lvmd. `make bench-volumes` prints its table. Machines are noisy, so what counts are
-// ratios of medians of samples that were taken in turns, and the number of processes, which is exact. It fails only if
+// TestBenchVolumes compares, in one run on one node, the product's operations on a volume with plain LVM and mkfs
+// commands, and with TopoLVM's own lvmd. `make bench-volumes` prints its table. Machines are noisy, so the results are
+// ratios of medians of interleaved samples, and the number of processes, which is exact. The test fails only if
 // something does not work.
 func TestBenchVolumes(t *testing.T) {
 	log.SetLogger(zap.New(zap.WriteTo(io.Discard)))
@@ -68,12 +68,12 @@ type volumeBench struct {
 	rows    []benchRow
 }
 
-// benchRow is a line of the table.
+// benchRow is a row of the table.
 type benchRow struct {
 	what, goal   string
 	bare         time.Duration
 	ours, theirs float64 // ratios to bare
-	processes    float64 // a volume
+	processes    float64 // for each volume
 
 }
 
@@ -82,8 +82,7 @@ func newVolumeBench(t *testing.T) *volumeBench {
 	cluster := startCluster(t)
 	storage := prepareDisks(t)
 	runner := host.NewLocal()
-	// The engine that is measured has an LVM of its own, so that its processes are counted apart from those of the
-	// preparation.
+	// The measured engine has its own LVM, so that its processes are counted separately from those of the preparation.
 	measured := lvm.New(runner)
 	for _, group := range []string{thinClass, thickClass} {
 		measured.NameDevices(group, true)
@@ -111,7 +110,7 @@ func newVolumeBench(t *testing.T) *volumeBench {
 	return b
 }
 
-// drain receives what TopoLVM's lvmd tells after each change: without a receiver it waits for ever.
+// drain receives the events of TopoLVM's lvmd after each change: without a receiver it blocks forever.
 func drain(t *testing.T, groups proto.VGServiceClient) {
 	watch, err := groups.Watch(t.Context(), &proto.Empty{})
 	must(t, err)
@@ -136,7 +135,7 @@ func (b *volumeBench) name() string {
 	return fmt.Sprintf("bench-%d", b.n)
 }
 
-// bare runs a command as an administrator would.
+// bare runs a command like an administrator.
 func (b *volumeBench) bare(args ...string) {
 	b.Helper()
 	if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
@@ -155,15 +154,15 @@ func median(list []time.Duration) time.Duration {
 	return list[len(list)/2]
 }
 
-// contestant is one way to do something. prepare and clean are not measured.
+// contestant is an implementation of an operation. prepare and clean are not measured.
 type contestant struct {
 	prepare func() string
 	do      func(name string)
 	clean   func(name string)
 }
 
-// compare takes samples in turns, and returns the medians and the number of processes that the product started a
-// sample.
+// compare takes interleaved samples, and returns the medians and the number of processes that the product started for
+// each sample.
 func (b *volumeBench) compare(contestants ...contestant) (medians []time.Duration, processes float64) {
 	all := make([][]time.Duration, len(contestants))
 	started := int64(0)
@@ -207,7 +206,7 @@ func (b *volumeBench) must(err error) {
 	}
 }
 
-// Ways to make and remove a thin volume.
+// Methods to create and remove a thin volume.
 func (b *volumeBench) bareCreate(name string) {
 	b.bare("/usr/sbin/lvm", "lvcreate", "-T", thinClass+"/"+poolName, "-n", name, "-V", fmt.Sprint(sampleSize, "b"),
 		"-W", "y", "-y")
@@ -235,15 +234,14 @@ func (b *volumeBench) theirRemove(name string) {
 	b.must(err)
 }
 
-// made makes a volume by the way of the product, and a look so that the view is as fresh as it is on a node at rest.
+// made creates a volume with the product, and refreshes the view, so that it is as current as on an idle node.
 func (b *volumeBench) made() string {
 	name := b.name()
 	b.create(name)
 	return name
 }
 
-// fresh brings the view up to date, as the agent does once a minute: the bare commands change the group behind its
-// back.
+// fresh refreshes the view, as the agent does once a minute: the plain commands change the group without the engine.
 func (b *volumeBench) fresh() string {
 	_, err := b.engine.GetFreeBytes(b.Context(), &proto.GetFreeBytesRequest{DeviceClass: thinClass})
 	b.must(err)
@@ -304,7 +302,7 @@ func (b *volumeBench) engineAgainstLVM(where string) {
 	b.add("expand by as much", "", medians, processes)
 }
 
-// seeRemoved lets the engine find out that volumes of its view were removed by others.
+// seeRemoved lets the engine detect that others removed volumes in its view.
 func (b *volumeBench) seeRemoved() {
 	_, err := b.engine.FindLV(b.Context(), thinClass, "nosuch")
 	if err == nil {
@@ -409,7 +407,7 @@ func (b *volumeBench) csiDelete(id string) {
 	}
 }
 
-// csi is the whole way: controller, API server, agent, LVM.
+// csi measures the complete path: controller, API server, agent, LVM.
 func (b *volumeBench) csi() {
 	var id string
 	medians, processes := b.compare(
@@ -422,7 +420,7 @@ func (b *volumeBench) csi() {
 	b.add("DeleteVolume to its answer", "≤ 1.2", medians, processes)
 }
 
-// all does something for each name at once.
+// all calls a function for all names at the same time.
 func all(names []string, do func(name string)) {
 	var group sync.WaitGroup
 	for _, name := range names {
@@ -441,7 +439,7 @@ func (b *volumeBench) many(do func(name string)) []string {
 	return names
 }
 
-// deletions removes many at once: bare in a loop, the others as they are asked.
+// deletions removes many volumes: the plain commands in a loop, and the others at the same time.
 func (b *volumeBench) deletions() {
 	names := b.many(b.create)
 	bare := took(func() {
@@ -460,7 +458,7 @@ func (b *volumeBench) deletions() {
 	b.add(fmt.Sprintf("%d removals at once", burstSize), "≤ 0.7", []time.Duration{bare, ours, theirs}, processes)
 }
 
-// burst makes many at once, the whole way.
+// burst creates many volumes at the same time on the complete path.
 func (b *volumeBench) burst() {
 	var names []string
 	for range burstSize {
@@ -528,7 +526,7 @@ func (b *volumeBench) manyDisks() {
 	}
 }
 
-// table is what is printed, as Markdown.
+// table returns the printed table in Markdown.
 func (b *volumeBench) table() string {
 	lines := []string{
 		"", "| operation | bare command | LVMS ÷ bare | goal | TopoLVM's lvmd ÷ bare | processes of LVMS a volume |",

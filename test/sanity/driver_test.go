@@ -35,10 +35,10 @@ import (
 
 const nodeName = "node1"
 
-// sockets are where the two halves of the driver listen.
+// sockets are the sockets of the two parts of the driver.
 type sockets struct{ controller, node string }
 
-// startDriver starts the driver in two managers, as it runs in two processes: the operator has the controller service,
+// startDriver starts the driver in two managers, for its two processes: the operator has the controller service, and
 // the agent has the rest. It returns when the capacity of all classes is known.
 func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) sockets {
 	t.Helper()
@@ -66,7 +66,7 @@ func startDriver(t *testing.T, cluster *env.Env, storage *lvm.LVM, dir string) s
 	return s
 }
 
-// node is this node as the kubelet registers it, with the topology of the driver. The agent adds the capacity.
+// node returns this node as the kubelet registers it, with the topology of the driver. The agent adds the capacity.
 func node() *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name:   nodeName,
@@ -85,7 +85,7 @@ func newManager(t *testing.T, cluster *env.Env, options cache.Options) ctrl.Mana
 	return manager
 }
 
-// addNodeService adds what the agent of a node runs: see addVolumes in cmd/lvms/vgmanager.go.
+// addNodeService adds the parts of the agent of a node: see addVolumes in cmd/lvms/vgmanager.go.
 func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) error {
 	if err := manager.Add(engine); err != nil {
 		return err
@@ -105,7 +105,7 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) er
 	return serve(manager, socket, func(s *grpc.Server) { csi.RegisterNodeServer(s, service) })
 }
 
-// addControllerService adds what the operator runs: see addCSI in cmd/lvms/operator.go.
+// addControllerService adds the parts of the operator: see addCSI in cmd/lvms/operator.go.
 func addControllerService(manager ctrl.Manager, volumes *trim.Volumes, socket string) error {
 	service := lvmsdriver.NewControllerServer(lvmsdriver.ControllerOptions{
 		Client: manager.GetClient(), Live: manager.GetAPIReader(), Active: manager.GetCache(), NameOf: volumes.Name,
@@ -138,7 +138,8 @@ func start(t *testing.T, manager ctrl.Manager) {
 	})
 }
 
-// waitForCapacity waits until the node says what each class can take: a volume without a node goes where most is.
+// waitForCapacity waits until the node has the capacity of each class: a volume without a node is placed where the
+// capacity is greatest.
 func waitForCapacity(t *testing.T, reader client.Reader) {
 	t.Helper()
 	var known map[string]string

@@ -1,8 +1,7 @@
 //go:build lab
 
-// Package sanity runs the conformance tests of the CSI community against the driver as the product wires it: controller
-// and node service, engine, a real API server, and real LVM on the disks of a bare lab node.
-// hack/test-bare brings it there.
+// Package sanity runs the conformance tests of the CSI community against the product's driver: controller and node
+// service, engine, a real API server, and real LVM on the disks of a bare lab node. hack/test-bare runs it there.
 package sanity
 
 import (
@@ -76,15 +75,15 @@ func startCluster(t *testing.T) *env.Env {
 
 const (
 	suiteName = "csi-sanity"
-	// volumeSize is enough for every file system and small enough to be made quickly.
+	// volumeSize is enough for every file system, and small enough for quick tests.
 	volumeSize = 320 << 20
-	// expandedSize is a multiple of LVM's extents, since the specs want exactly what they asked for.
+	// expandedSize is a multiple of LVM's extents, because the specs expect exactly the requested size.
 	expandedSize = 400 << 20
-	// repetitions is how often a call that must be idempotent is repeated.
+	// repetitions is how often an idempotent call is repeated.
 	repetitions = 3
 )
 
-// testConfig is what the specs need to know for one device class.
+// testConfig returns the configuration of the specs for a device class.
 func testConfig(dir string, s sockets, class string) sanity.TestConfig {
 	config := sanity.NewTestConfig()
 	config.Address = s.node
@@ -98,17 +97,17 @@ func testConfig(dir string, s sockets, class string) sanity.TestConfig {
 	return config
 }
 
-// withoutSnapshots are the classes of thick volumes.
+// withoutSnapshots are the classes with thick volumes.
 var withoutSnapshots = []string{thickClass, raidClass}
 
-// exception is a spec that does not apply, and why.
+// exception is a spec that does not apply, with the reason.
 type exception struct{ spec, reason string }
 
 const onlyThin = "LVM makes snapshots of this kind in a thin pool only; a thick class answers Unimplemented, which " +
 	"refusesSnapshots tests"
 
-// notForThick are the specs that make a snapshot or a clone. The driver has one set of capabilities for all its
-// classes, so the specs cannot know. Those of the same kind that only send bad requests do run.
+// notForThick are the specs that create a snapshot or a clone. The capabilities of the driver are the same for all
+// classes, so the specs cannot detect that a class has no snapshots. Specs that only send invalid requests do run.
 var notForThick = []exception{
 	{"CreateVolume should create volume from an existing source snapshot", onlyThin},
 	{"CreateVolume should create volume from an existing source volume", onlyThin},
@@ -120,8 +119,8 @@ var notForThick = []exception{
 	{"CreateSnapshot [Controller Server] should succeed when creating snapshot with maximum-length name", onlyThin},
 }
 
-// patterns are the exceptions of the thick classes as Ginkgo takes them: it puts the name of the suite in front of the
-// texts.
+// patterns returns the exceptions of the thick classes in the format of Ginkgo, which adds the name of the suite as a
+// prefix.
 func patterns(exceptions []exception) []string {
 	var list []string
 	for _, e := range exceptions {
@@ -130,8 +129,8 @@ func patterns(exceptions []exception) []string {
 	return list
 }
 
-// notOffered are csi-sanity's words for what the driver does not claim to have. A new one in here is a capability that
-// was lost.
+// notOffered are csi-sanity's messages for capabilities that the driver does not have. An additional message means that
+// a capability was lost.
 var notOffered = []string{
 	"Controller Publish, UnpublishVolume not supported",
 	"ControllerModifyVolume not supported",
@@ -144,15 +143,15 @@ var notOffered = []string{
 	"Modify volume not supported",
 }
 
-// result is what happened to the specs of one class.
+// result is the result of the specs for a class.
 type result struct {
 	ran     int
 	took    time.Duration
 	skipped map[string][]string // specs by reason
 }
 
-// checkReport lists what was skipped and why. It fails for a reason that is in none of the lists, and for a spec in
-// notForThick that there is not.
+// checkReport lists the skipped specs with the reasons. It fails for an unknown reason, and for a spec in notForThick
+// that does not exist.
 func checkReport(t *testing.T, report ginkgo.Report) {
 	results := map[string]*result{}
 	used := map[string]bool{}
@@ -178,7 +177,7 @@ func checkReport(t *testing.T, report ginkgo.Report) {
 	}
 }
 
-// add takes one spec into the result.
+// add adds a spec to the result.
 func (r *result) add(t *testing.T, class, text string, spec types.SpecReport, used map[string]bool) {
 	if !spec.State.Is(types.SpecStateSkipped | types.SpecStatePending) {
 		r.ran++
@@ -192,7 +191,7 @@ func (r *result) add(t *testing.T, class, text string, spec types.SpecReport, us
 	}
 }
 
-// reasonOf tells why a spec was skipped, and whether that is a reason we know.
+// reasonOf returns why a spec was skipped, and whether the reason is known.
 func reasonOf(class, text string, spec types.SpecReport, used map[string]bool) (reason string, known bool) {
 	for _, e := range notForThick {
 		if slices.Contains(withoutSnapshots, class) && strings.Contains(text, e.spec) {

@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
-// The device classes have volume groups of the same names.
+// The volume groups have the names of the device classes.
 const (
 	thinClass  = "thin"
 	thickClass = "thick"
@@ -24,8 +24,8 @@ const (
 	poolName   = "pool"
 )
 
-// prepareDisks makes a volume group for each class, of one disk each, and of two for that with redundancy. Everything
-// on the disks is lost.
+// prepareDisks creates a volume group for each class, with one disk each, or two for the redundant class. It destroys
+// the content of the disks.
 func prepareDisks(t *testing.T) *lvm.LVM {
 	t.Helper()
 	disks := strings.Split(os.Getenv("LVMS_TEST_DISKS"), ",")
@@ -49,7 +49,7 @@ func prepareDisks(t *testing.T) *lvm.LVM {
 	return storage
 }
 
-// deviceClasses are what the agent would publish for the volume groups.
+// deviceClasses returns the device classes that the agent would publish for the volume groups.
 func deviceClasses() []lvmd.DeviceClass {
 	return []lvmd.DeviceClass{
 		{
@@ -62,7 +62,7 @@ func deviceClasses() []lvmd.DeviceClass {
 	}
 }
 
-// checkNothingIsLeft fails if a logical volume outlived the specs, on the disks or in the API.
+// checkNothingIsLeft fails if a logical volume remains after the specs, on the disks or in the API.
 func checkNothingIsLeft(t *testing.T, cluster *env.Env, storage *lvm.LVM) {
 	t.Helper()
 	report, err := storage.Report(t.Context())

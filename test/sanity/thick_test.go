@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// refusesSnapshots is what takes the place of the specs in notForThick: a snapshot and a clone of a thick volume are
-// refused with the right code, and leave nothing.
+// refusesSnapshots replaces the specs in notForThick: snapshots and clones of a thick volume are refused with the
+// correct code, and leave nothing.
 func refusesSnapshots(config *sanity.TestConfig) {
 	ginkgo.It("should answer Unimplemented to a snapshot and a clone", func(ctx ginkgo.SpecContext) {
 		connection, err := utils.Connect(config.ControllerAddress, config.ControllerDialOptions...)
@@ -35,7 +35,7 @@ func refusesSnapshots(config *sanity.TestConfig) {
 	})
 }
 
-// volumeRequest asks for a volume with a file system, from a source or empty.
+// volumeRequest requests a volume with a file system, from a source or empty.
 func volumeRequest(config *sanity.TestConfig, name string, source *csi.VolumeContentSource) *csi.CreateVolumeRequest {
 	return &csi.CreateVolumeRequest{
 		Name:          name,

@@ -26,22 +26,22 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// agents play the node agents: what they write and watch, with nothing on a node. What they know comes from one cache,
-// and each watches beside that as a real one does, and throws away what it gets.
+// agents simulate the node agents: their writes and watches, without any effect on a node. They read from one common
+// cache. In addition each of them watches like a real one, and discards the events.
 type agents struct {
 	*cluster
 	cache cache.Cache
 	known client.Client
-	// heard is what the API server has sent to all of them, in bytes; watches how often they began to listen; read and
-	// written how often they read and wrote, conflicts how often in vain.
+	// heard is the number of bytes that the API server has sent to all of them. watches counts started watches, read
+	// and written count reads and writes, and conflicts counts failed writes.
 	heard, watches, read, written, conflicts atomic.Int64
-	// deaf tells once why a watch ended.
+	// deaf reports once why a watch ended.
 	deaf sync.Once
-	// busy is one lock a node: LVM is one.
+	// busy has one lock for each node, because LVM is serialized.
 	busy []sync.Mutex
 }
 
-// volumeTime is how long a node takes for a volume.
+// volumeTime is the time in which a node creates a volume.
 const volumeTime = 100 * time.Millisecond
 
 func newAgents(c *cluster) *agents { return &agents{cluster: c, busy: make([]sync.Mutex, c.nodes)} }
@@ -76,7 +76,7 @@ func (a *agents) start(ctx context.Context) error {
 	if !a.cache.WaitForCacheSync(ctx) {
 		return ctx.Err()
 	}
-	// A connection carries 100 watches at most (HTTP/2, SETTINGS_MAX_CONCURRENT_STREAMS of net/http).
+	// A connection carries at most 100 watches (HTTP/2, SETTINGS_MAX_CONCURRENT_STREAMS of net/http).
 	transports := make([]*http.Client, (a.nodes+99)/100)
 	for i := range transports {
 		config := rest.CopyConfig(a.config)
@@ -92,7 +92,7 @@ func (a *agents) start(ctx context.Context) error {
 	return nil
 }
 
-// listen is the watch of an agent on the LVMVolumeGroups.
+// listen runs an agent's watch on the LVMVolumeGroups.
 func (a *agents) listen(ctx context.Context, transport *http.Client) {
 	url := strings.TrimSuffix(a.config.Host, "/") + "/apis/lvm.topolvm.io/v1alpha1/namespaces/" + namespace +
 		"/lvmvolumegroups?watch=true&allowWatchBookmarks=true"
@@ -115,7 +115,7 @@ func (a *agents) listen(ctx context.Context, transport *http.Client) {
 		if err != nil && ctx.Err() == nil {
 			a.deaf.Do(func() { progress("an agent's watch ends: %v", err) })
 		}
-		// As client-go's reflectors do: a server that refuses has enough to do.
+		// A delay like that of client-go's reflectors, because a server that refuses is overloaded.
 		select {
 		case <-ctx.Done():
 		case <-time.After(time.Second + rand.N(time.Second)):
@@ -130,7 +130,7 @@ func (c counter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// setUp is what the agent of a node does when its device classes are new.
+// setUp does what the agent of a node does for new device classes.
 func (a *agents) setUp(ctx context.Context, i int) error {
 	node := nodeName(i)
 	for _, class := range classes {
@@ -176,13 +176,13 @@ func (a *agents) entry(i int, class string) v1alpha1.VGStatus {
 	return entry
 }
 
-// takePart writes that a node is a member of a class, and reads the class, as the agents do it.
+// takePart writes that a node is a member of a class, and reads the class, like an agent.
 func (a *agents) takePart(ctx context.Context, node, class string) error {
 	if _, err := wait(ctx, "", time.Second, func() (bool, string, error) {
 		err := errors.Join(a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: class},
 			&v1alpha1.LVMVolumeGroup{}),
 			a.known.Get(ctx, client.ObjectKey{Namespace: namespace, Name: node}, &v1alpha1.LVMVolumeGroupNodeStatus{}))
-		return err == nil, "", err // not there yet
+		return err == nil, "", err // does not exist yet
 	}); err != nil {
 		return err
 	}
@@ -209,7 +209,7 @@ func (a *agents) takePart(ctx context.Context, node, class string) error {
 	return err
 }
 
-// writeStatus changes the status of a node.
+// writeStatus modifies the status of a node.
 func (a *agents) writeStatus(ctx context.Context, node string,
 	change func(*v1alpha1.LVMVolumeGroupNodeStatusStatus)) error {
 	_, err := wait(ctx, "", 500*time.Millisecond, func() (bool, string, error) {
@@ -227,7 +227,7 @@ func (a *agents) writeStatus(ctx context.Context, node string,
 	return err
 }
 
-// makeVolume is what the agent does for a new LogicalVolume, one after another on a node.
+// makeVolume does what the agent does for a new LogicalVolume. It serializes the volumes of a node.
 func (a *agents) makeVolume(ctx context.Context, lv *topolvmv1.LogicalVolume) {
 	i := -1
 	if _, err := fmt.Sscanf(lv.Spec.NodeName, "worker-%d.", &i); err != nil || i < 0 || i >= a.nodes {

@@ -98,7 +98,7 @@ func (c *cluster) stop() error {
 	return c.server.Stop()
 }
 
-// each calls a function for 0 to n-1, by several writers, and returns the first errors.
+// each calls a function for 0 to n-1 with several writers, and returns the first errors.
 func each(ctx context.Context, n int, do func(int) error) error {
 	var next atomic.Int64
 	var wg sync.WaitGroup
@@ -126,7 +126,7 @@ func each(ctx context.Context, n int, do func(int) error) error {
 
 func nodeName(i int) string { return fmt.Sprintf("worker-%04d.cluster.example.com", i) }
 
-// populate makes the objects of a cluster in use.
+// populate creates the objects of a cluster in use.
 func (c *cluster) populate(ctx context.Context) error {
 	progress("making %d nodes and %d volumes", c.nodes, c.volumes)
 	for _, object := range []client.Object{
@@ -154,7 +154,7 @@ func (c *cluster) makeNode(ctx context.Context, i int) error {
 	}
 	status := corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady,
 		Status: corev1.ConditionTrue, Reason: "KubeletReady"}}}
-	// A real Node names the images that it has, which is most of its size.
+	// A real Node lists its images, which are most of its size.
 	for n := range 50 {
 		status.Images = append(status.Images, corev1.ContainerImage{SizeBytes: 1 << 28, Names: []string{
 			fmt.Sprintf("registry.example.com/team-%02d/application@sha256:%064d", n, i*50+n),
@@ -179,7 +179,7 @@ var (
 	writeOnce = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 )
 
-// makeVolume makes a volume as it is long after it was made: bound, and used.
+// makeVolume creates a settled volume: bound, and used.
 func (c *cluster) makeVolume(ctx context.Context, i int) error {
 	node := nodeName(i % c.nodes)
 	class := classes[i%len(classes)]
@@ -237,7 +237,7 @@ func (c *cluster) makeVolume(ctx context.Context, i int) error {
 	return c.Status().Update(ctx, pv)
 }
 
-// startControllerManager starts what binds claims, with the request limits that OpenShift gives it.
+// startControllerManager starts the controllers that bind claims, with OpenShift's request limits.
 func (c *cluster) startControllerManager(ctx context.Context) error {
 	user, err := c.server.AddUser(envtest.User{Name: "system:kube-controller-manager",
 		Groups: []string{"system:masters"}}, nil)
@@ -270,7 +270,7 @@ func (c *cluster) writeKubeconfig(name string, user *envtest.AuthenticatedUser) 
 	return file, os.WriteFile(file, data, 0o600)
 }
 
-// wait asks until something holds, and returns how long it took. It tells how far it is, unless it is about nothing.
+// wait polls until a condition is true, and returns the duration. It prints the progress unless what is empty.
 func wait(ctx context.Context, what string, every time.Duration,
 	holds func() (bool, string, error)) (time.Duration, error) {
 	begun := time.Now()

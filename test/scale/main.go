@@ -1,5 +1,5 @@
-// Command scale measures the operator with many nodes: a real API server and the real operator's process, and agents
-// that are played, since their LVM is not what is measured. Machines are shared and noisy; what is counted is exact.
+// Command scale measures the operator with many nodes: with a real API server, the real process of the operator, and
+// simulated agents, because LVM is not measured. Machines are shared and noisy, but counts are exact.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// options say how large the cluster is.
+// options configure the size of the cluster.
 type options struct {
 	binary, assets, work   string
 	nodes, volumes, claims int
@@ -44,7 +44,7 @@ func main() {
 	}
 }
 
-// report is the table, row by row.
+// report is the table of results.
 type report struct{ rows [][2]string }
 
 func (r *report) add(what, format string, args ...any) {

@@ -38,7 +38,7 @@ func (c *cluster) isReady(ctx context.Context) func() (bool, string, error) {
 	}
 }
 
-// steady waits until the operator asks the API server for nothing but its lease, for ten seconds on end.
+// steady waits until the operator has sent nothing but lease requests to the API server for ten seconds.
 func (c *cluster) steady(ctx context.Context) (time.Duration, error) {
 	const quiet = 10 * time.Second
 	log := &auditReader{path: c.audit()}
@@ -60,7 +60,7 @@ func (c *cluster) steady(ctx context.Context) (time.Duration, error) {
 	return last.Sub(begun), err
 }
 
-// measureStart takes the time from the LVMCluster to Ready on all nodes.
+// measureStart measures the time from the LVMCluster to Ready on all nodes.
 func (c *cluster) measureStart(ctx context.Context, a *agents, r *report) error {
 	if err := c.installOperator(ctx); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (c *cluster) measureStart(ctx context.Context, a *agents, r *report) error 
 	if err := c.Create(ctx, lvmCluster); err != nil {
 		return err
 	}
-	// After the LVMCluster, which nobody could admit yet.
+	// After the LVMCluster, because the webhook does not serve yet.
 	if err := c.registerWebhook(ctx); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (c *cluster) measureStart(ctx context.Context, a *agents, r *report) error 
 	}
 	go c.playDaemonSet(ctx)
 	if err := eachAtOnce(ctx, c.nodes, func(i int) error {
-		// A DaemonSet's Pods do not start in the same second.
+		// The Pods of a DaemonSet do not all start in the same second.
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -111,7 +111,7 @@ func (c *cluster) measureStart(ctx context.Context, a *agents, r *report) error 
 	return nil
 }
 
-// eachAtOnce calls a function for 0 to n-1, all at the same time, as nodes are.
+// eachAtOnce calls a function for 0 to n-1 at the same time, like independent nodes.
 func eachAtOnce(ctx context.Context, n int, do func(int) error) error {
 	errs := make(chan error, n)
 	for i := range n {
@@ -127,7 +127,7 @@ func eachAtOnce(ctx context.Context, n int, do func(int) error) error {
 	return ctx.Err()
 }
 
-// playDaemonSet says that the Pods of the DaemonSet run.
+// playDaemonSet simulates the DaemonSet controller: the Pods run.
 func (c *cluster) playDaemonSet(ctx context.Context) {
 	for ctx.Err() == nil {
 		set := &appsv1.DaemonSet{}
@@ -145,7 +145,7 @@ func (c *cluster) playDaemonSet(ctx context.Context) {
 	}
 }
 
-// measureRest counts what the operator does when nothing happens.
+// measureRest counts the requests of the idle operator.
 func (c *cluster) measureRest(ctx context.Context, _ *agents, r *report) error {
 	if _, err := c.steady(ctx); err != nil {
 		return err
@@ -217,7 +217,7 @@ func (c *cluster) measureChange(ctx context.Context, a *agents, r *report) error
 	})
 }
 
-// measureClaims makes claims at once, each with a node that the scheduler has chosen.
+// measureClaims creates claims at the same time, each with a selected node.
 func (c *cluster) measureClaims(ctx context.Context, a *agents, r *report) error {
 	if _, err := wait(ctx, "the LVMCluster is Ready", 200*time.Millisecond, c.isReady(ctx)); err != nil {
 		return err
@@ -269,7 +269,7 @@ func (c *cluster) measureClaims(ctx context.Context, a *agents, r *report) error
 	return nil
 }
 
-// measureRestart kills the operator and starts it again.
+// measureRestart kills the operator and restarts it.
 func (c *cluster) measureRestart(ctx context.Context, _ *agents, r *report) error {
 	if _, err := c.steady(ctx); err != nil {
 		return err

@@ -31,14 +31,14 @@ import (
 
 const healthAddress = "127.0.0.1:18081"
 
-// operator is the process that is measured.
+// operator is the measured process.
 type operator struct {
 	command *exec.Cmd
 	ended   chan error
 	killed  atomic.Bool
 }
 
-// installOperator makes the operator's rights and its Pod, with nothing that runs in it.
+// installOperator creates the operator's permissions and its Pod, in which nothing runs.
 func (c *cluster) installOperator(ctx context.Context) error {
 	roles, err := objects(filepath.Join("config", "rbac", "operator_role.yaml"))
 	if err != nil {
@@ -97,8 +97,8 @@ func objects(file string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// registerWebhook makes the configuration that the operator fills in. There is no Service by which it could be called,
-// so it is for new LVMClusters only, of which none comes.
+// registerWebhook creates the configuration that the operator completes. The webhook has no Service through which it
+// could be called, so the configuration is only for new LVMClusters, and none is created.
 func (c *cluster) registerWebhook(ctx context.Context) error {
 	file := filepath.Join("config", "webhook", "manifests.yaml")
 	all, err := objects(file)
@@ -122,7 +122,7 @@ func (c *cluster) registerWebhook(ctx context.Context) error {
 	return nil
 }
 
-// startOperator starts the program as its Deployment does.
+// startOperator starts the program like its Deployment.
 func (c *cluster) startOperator(ctx context.Context) error {
 	log, err := os.OpenFile(filepath.Join(c.work, "operator.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *cluster) startOperator(ctx context.Context) error {
 		"GOGC=25", "GOMAXPROCS=2")
 	command.Stdout = log
 	command.Stderr = log
-	// Where the operator has the socket of its CSI controller.
+	// The directory of the operator's CSI socket.
 	if err := os.MkdirAll("/run/topolvm", 0o755); err != nil {
 		return err
 	}
@@ -170,8 +170,8 @@ func ready() bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// usage is what the process has taken: memory in bytes, now and at most (proc_pid_status(5)), and time of processors
-// (proc_pid_stat(5)).
+// usage is the resource usage of the process: resident memory in bytes, current and peak (proc_pid_status(5)), and CPU
+// time (proc_pid_stat(5)).
 type usage struct {
 	resident, peak int64
 	cpu            time.Duration
@@ -201,7 +201,7 @@ func (o *operator) usage() (usage, error) {
 	if err != nil {
 		return u, err
 	}
-	// After the name in brackets; utime and stime are the 14th and 15th field, in hundredths of a second.
+	// Skip the name in parentheses. utime and stime are fields 14 and 15, in hundredths of a second.
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
@@ -217,10 +217,10 @@ func (o *operator) usage() (usage, error) {
 	return u, nil
 }
 
-// calls are the operator's requests to the API server by verb and kind.
+// calls counts the operator's requests to the API server by verb and kind.
 type calls map[string]int
 
-// auditReader reads the audit log on from where it was.
+// auditReader reads new lines of the audit log.
 type auditReader struct {
 	path   string
 	offset int64
@@ -239,7 +239,7 @@ func (a *auditReader) next() (calls, error) {
 	for reader := bufio.NewReaderSize(file, 1<<20); ; {
 		line, err := reader.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return counted, nil // the rest of a line comes later
+			return counted, nil // the rest of the line is not written yet
 		}
 		if err != nil {
 			return nil, err
@@ -252,7 +252,7 @@ func (a *auditReader) next() (calls, error) {
 		if err := json.Unmarshal(line, &event); err != nil {
 			return nil, fmt.Errorf("audit log: %w", err)
 		}
-		// A watch is there when it begins, anything else when it has ended.
+		// Count a watch when it starts, and other requests when they end.
 		if watch := event.Verb == "watch"; event.Stage != "ResponseComplete" && !watch ||
 			watch && event.Stage != "ResponseStarted" {
 			continue
@@ -268,8 +268,7 @@ func (a *auditReader) next() (calls, error) {
 	}
 }
 
-// writesBut returns how many writes there were but those of some kinds. A review asks for rights: it is made and not
-// kept.
+// writesBut returns the number of writes except those of some kinds. Reviews of permissions are created but not stored.
 func (c calls) writesBut(except ...string) int {
 	n := 0
 	for what, count := range c {

@@ -15,7 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// act carries a step out to its end, whatever fails meanwhile. It returns the checksum of what opWrite wrote.
+// act completes a step, whatever fails meanwhile. It returns the checksum of what opWrite wrote.
 func (w *world) act(ctx context.Context, m *Model, s Step) (sum string, err error) {
 	switch s.Op {
 	case opCreate, opRestore, opClone:
@@ -42,7 +42,7 @@ func (w *world) act(ctx context.Context, m *Model, s Step) (sum string, err erro
 	return "", w.administer(ctx, s)
 }
 
-// administer carries out what an administrator does.
+// administer runs an administrator's operation.
 func (w *world) administer(ctx context.Context, s Step) error {
 	switch s.Op {
 	case opAddDevice:
@@ -85,7 +85,7 @@ func without(storage *lvmv1alpha1.Storage, name string) []lvmv1alpha1.DeviceClas
 	return slices.DeleteFunc(storage.DeviceClasses, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == name })
 }
 
-// await waits until the status of a volume group is so. A group that is not in the status has no name.
+// await waits until the status of a volume group fulfills a condition. A group that is not in the status has no name.
 func (w *world) await(ctx context.Context, what string, is func(lvmv1alpha1.VGStatus) bool, class string) error {
 	return w.retry(ctx, what, func(ctx context.Context) error {
 		groups, err := w.status(ctx)
@@ -141,7 +141,7 @@ func (w *world) remove(ctx context.Context, name string) error {
 	})
 }
 
-// place is where a file of a volume is, for dd.
+// place returns the arguments of dd for a file of a volume.
 func place(block bool, file int, direction string) string {
 	if block {
 		offset := "seek"
@@ -153,7 +153,7 @@ func place(block bool, file int, direction string) string {
 	return fmt.Sprintf("%s=/data/file%d", direction, file)
 }
 
-// write writes a file and returns its checksum when it is on the disk.
+// write writes and flushes a file, and returns its checksum.
 func (w *world) write(ctx context.Context, name string, block bool, file int) (sum string, err error) {
 	line := fmt.Sprintf("dd if=/dev/urandom of=/tmp/new bs=1M count=%d iflag=fullblock 2>/dev/null && dd if=/tmp/new "+
 		"%s bs=1M conv=fsync,notrunc 2>&1 && sync && sha256sum </tmp/new",
@@ -201,7 +201,7 @@ func (w *world) snapshot(ctx context.Context, m *Model, s Step) error {
 	})
 }
 
-// fill writes to a volume of the thin class until the node says that the pool is too full, and deletes the volume.
+// fill writes to a volume of the thin class until the status reports that the pool is too full, and deletes the volume.
 func (w *world) fill(ctx context.Context) error {
 	s := Step{Op: opCreate, On: fillName, Class: thinClass, MiB: 2500}
 	if err := w.create(ctx, s); err != nil {
@@ -230,10 +230,10 @@ func (w *world) fill(ctx context.Context) error {
 	return w.remove(ctx, fillName)
 }
 
-// mostPours is more than it takes to fill the pool.
+// mostPours is more than the number of writes that fill the pool.
 const mostPours = 200
 
-// pour writes 40 MiB, or less where the pool would be full by it. It returns whether the pool is nearly full.
+// pour writes 40 MiB, or less if that would fill the pool. It returns whether the pool is nearly full.
 func (w *world) pour(ctx context.Context, file int) (nearlyFull bool, err error) {
 	var full float64
 	err = w.retry(ctx, "how full the pool is", func(ctx context.Context) error {
@@ -257,7 +257,7 @@ func (w *world) pour(ctx context.Context, file int) (nearlyFull bool, err error)
 	})
 }
 
-// addDevice gives the thick class a further disk, and waits until its volume group has it.
+// addDevice adds a disk to the thick class, and waits until its volume group has it.
 func (w *world) addDevice(ctx context.Context) error {
 	err := w.retry(ctx, "add a disk", func(ctx context.Context) error {
 		if _, err := w.disk(ctx, addedDisk); err == nil {
@@ -286,7 +286,7 @@ func (w *world) addDevice(ctx context.Context) error {
 		func(group lvmv1alpha1.VGStatus) bool { return len(group.PhysicalVolumes) == 2 }, thickClass)
 }
 
-// removeDevice has the further disk taken out of the volume group, and pulls it.
+// removeDevice removes the additional disk from the volume group, and pulls it.
 func (w *world) removeDevice(ctx context.Context) error {
 	added, err := w.disk(ctx, addedDisk)
 	if err != nil {
@@ -322,7 +322,7 @@ func (w *world) removeDevice(ctx context.Context) error {
 	})
 }
 
-// sizes are the sizes of the claims, in MiB.
+// sizes returns the sizes of the claims, in MiB.
 func (w *world) sizes(ctx context.Context) (map[string]int64, error) {
 	claims := &corev1.PersistentVolumeClaimList{}
 	if err := w.List(ctx, claims, client.InNamespace(namespace)); err != nil {

@@ -19,25 +19,25 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// settleLimit is how long the cluster may take after the last step until all is as it must be: a mirror has to be in
-// sync again.
+// settleLimit is the time in which the cluster must reach the expected state after the last step, including a resync of
+// the mirror.
 const settleLimit = 5 * time.Minute
 
-// Violation is what is not as it must be, with the names that it is about.
+// Violation is a difference from the expected state, with the names that it concerns.
 type Violation struct {
 	Names []string
 	Text  string
 }
 
-// Error has the text alone.
+// Error returns only the text.
 func (v *Violation) Error() string { return v.Text }
 
-// violated makes a violation.
+// violated returns a violation.
 func violated(name, format string, args ...any) error {
 	return &Violation{Names: []string{name}, Text: fmt.Sprintf(format, args...)}
 }
 
-// check compares the cluster with the model. What only takes its time is waited for; data is never waited for.
+// check compares the cluster with the model. It waits for what may take time, but never for data.
 func (w *world) check(ctx context.Context, m *Model) error {
 	ctx, cancel := context.WithTimeout(ctx, settleLimit)
 	defer cancel()
@@ -47,7 +47,7 @@ func (w *world) check(ctx context.Context, m *Model) error {
 		err := story.Wait(ctx, "checkpoint", func(ctx context.Context) (bool, string, error) {
 			err := check(ctx, m)
 			if ctx.Err() == nil {
-				last = err // At the end of the limit, the error is that of the limit.
+				last = err // After the timeout, the error is that of the timeout.
 			}
 			return err == nil, "", err
 		})
@@ -68,7 +68,7 @@ func (w *world) checkData(ctx context.Context, m *Model) error {
 		if !v.Running {
 			continue
 		}
-		if err := w.WaitRunning(ctx, namespace, name); err != nil { // A node that lost power starts its Pods again.
+		if err := w.WaitRunning(ctx, namespace, name); err != nil { // After a power loss the node restarts its Pods.
 			return violated(name, "volume %s: %v", name, err)
 		}
 		for file, want := range v.Files {
@@ -85,7 +85,7 @@ func (w *world) checkData(ctx context.Context, m *Model) error {
 	return nil
 }
 
-// checkStatus compares the faults in force with those that the status reports.
+// checkStatus compares the present faults with those in the status.
 func (w *world) checkStatus(ctx context.Context, m *Model) error {
 	cluster := &lvmv1alpha1.LVMCluster{}
 	if err := w.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: clusterName}, cluster); err != nil {
@@ -217,7 +217,7 @@ func (w *world) logicalVolumes(ctx context.Context) ([]lv, error) {
 	return report.Report[0].LV, nil
 }
 
-// checkCapacity compares what the status says of the volume groups with what LVM says.
+// checkCapacity compares the volume groups in the status with LVM.
 func (w *world) checkCapacity(ctx context.Context, m *Model) error {
 	groups, err := w.status(ctx)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// How long faults last that do not end by themselves.
+// Durations of faults that do not end by themselves.
 const (
 	apiAway  = 12 * time.Second
 	diskAway = 5 * time.Second
@@ -26,10 +26,10 @@ const (
 // clockShift is how far the clock is moved.
 const clockShift = time.Hour
 
-// podPause is how long it takes until a Pod's status shows that a container was killed.
+// podPause is the time after which the status of a Pod shows that a container was killed.
 const podPause = 3 * time.Second
 
-// fault lets one happen, and returns when it is over.
+// fault causes a fault, and returns when it is over.
 func (w *world) fault(ctx context.Context, name string) error {
 	switch name {
 	case "":
@@ -53,13 +53,13 @@ func (w *world) fault(ctx context.Context, name string) error {
 	return fmt.Errorf("no fault %q", name)
 }
 
-// killed kills a process of the product. None may run at that moment.
+// killed kills a process of the product. It is not an error if none runs.
 func (w *world) killed(ctx context.Context, command string) error {
 	_, err := w.onNode(ctx, "pkill -KILL -f '^/lvms "+command+"' || true")
 	return err
 }
 
-// stopAPI lets the API server stand still: connections stay open, and nothing answers.
+// stopAPI suspends the API server: connections stay open, but receive no answers.
 func (w *world) stopAPI(ctx context.Context) error {
 	pid, err := w.processOf("kube-apiserver")
 	if err != nil {
@@ -72,7 +72,8 @@ func (w *world) stopAPI(ctx context.Context) error {
 	return syscall.Kill(pid, syscall.SIGCONT)
 }
 
-// processOf finds a program of the lab's control plane by its working directory, which is the lab's state.
+// processOf returns the process ID of a program of the lab's control plane. It identifies the program by its working
+// directory, which is the lab's state directory.
 func (w *world) processOf(program string) (int, error) {
 	all, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
@@ -92,8 +93,8 @@ func (w *world) processOf(program string) (int, error) {
 	return 0, fmt.Errorf("no process %s of the lab in %s", program, w.lab.State())
 }
 
-// moveClock moves the node's clock on, and back. No container may start meanwhile: the kubelet takes it for the newest
-// of its Pod ever after, by its time, and cannot start the Pod's container a third time.
+// moveClock moves the node's clock forward, and back. No container may start meanwhile: because of its time, the
+// kubelet would always consider it the newest of its Pod, and could not start the Pod's container a third time.
 func (w *world) moveClock(ctx context.Context) error {
 	wait(ctx, podPause)
 	if err := w.retry(ctx, "the product's Pods are ready", w.podsReady); err != nil {
@@ -123,7 +124,7 @@ func (w *world) podsReady(ctx context.Context) error {
 	return nil
 }
 
-// pullDisk takes a disk of the mirror away, and puts it back with what is on it.
+// pullDisk removes a disk of the mirror, and attaches it again with its content.
 func (w *world) pullDisk(ctx context.Context) error {
 	if err := w.node.PullDisk(ctx, pulledDisk); err != nil {
 		return err

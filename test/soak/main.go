@@ -38,7 +38,7 @@ func main() {
 	}
 }
 
-// run sets the cluster up, walks, and takes it down.
+// run creates the cluster, runs the steps, and removes the cluster.
 func run(ctx context.Context, o options) (err error) {
 	if o.image == "" {
 		return errors.New("--image names the archive of the operator's image: run `make soak`")
@@ -76,7 +76,7 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// source returns where the steps come from; false ends the walk.
+// source returns a function that returns the next step; false ends the walk.
 func source(o options) (func(*Model) (Step, bool), error) {
 	if o.replay == "" {
 		fmt.Printf("seed %d for %s\n", o.seed, o.length)
@@ -111,14 +111,14 @@ func source(o options) (func(*Model) (Step, bool), error) {
 	}, nil
 }
 
-// walk is one on its way.
+// walk is a walk in progress.
 type walk struct {
 	*world
 	model *Model
 	done  []Step
 }
 
-// on takes one step after the other, and ends with a check of every volume.
+// on runs one step after another, and ends with a check of every volume.
 func (w *walk) on(ctx context.Context, next func(*Model) (Step, bool)) error {
 	for {
 		s, more := next(w.model)
@@ -154,7 +154,7 @@ func (w *walk) last(ctx context.Context) error {
 	return nil
 }
 
-// step carries one step out, with its fault beside it.
+// step runs a step with its fault at the same time.
 func (w *walk) step(ctx context.Context, s Step) error {
 	w.log("%s", s)
 	w.done = append(w.done, s)
@@ -174,7 +174,7 @@ func (w *walk) step(ctx context.Context, s Step) error {
 	return nil
 }
 
-// report adds what is needed to see a failure again.
+// report adds the information for a replay of a failure.
 func (o options) report(w *walk, err error) error {
 	var violation *Violation
 	if !errors.As(err, &violation) {

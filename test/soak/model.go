@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// The device classes of a walk. extraClass comes and goes.
+// Device classes of a walk. extraClass is added and removed.
 const (
 	thinClass   = "thin"
 	thickClass  = "thick"
@@ -15,8 +15,8 @@ const (
 	extraClass  = "extra"
 )
 
-// Limits of a walk, so that no operation lacks space: what volumes of a class may have together in MiB, and how many
-// files each has.
+// Limits of a walk, so that no operation lacks space: the total size of the volumes of a class in MiB, and the number
+// of files in each volume.
 var room = map[string]int64{thinClass: 5000, thickClass: 900, mirrorClass: 600, extraClass: 300}
 
 const (
@@ -24,7 +24,7 @@ const (
 	mostSnapshots = 4
 	mostFiles     = 4
 	fileMiB       = 4
-	// smallestXFS is what a claim for an XFS volume gets at least, in MiB.
+	// smallestXFS is the minimum size of a claim for an XFS volume, in MiB.
 	smallestXFS = 300
 	fillName    = "filler"
 )
@@ -34,10 +34,9 @@ type Volume struct {
 	Class string
 	MiB   int64
 	Block bool
-	// Running: its Pod runs.
+	// Running reports whether its Pod runs.
 	Running bool
-	// Files are the checksums of what was flushed, by the number of the file. A block volume has them one after the
-	// other.
+	// Files has the checksums of flushed data by file number. A block volume has the files one after another.
 	Files map[int]string
 }
 
@@ -49,28 +48,28 @@ type Snapshot struct {
 	Files map[int]string
 }
 
-// Model is what must exist. It is not safe for concurrent use.
+// Model is the expected state. It is not safe for concurrent use.
 type Model struct {
 	Volumes   map[string]*Volume
 	Snapshots map[string]*Snapshot
-	// Extra: the extra class exists. Added: the thick class has its further device. Failed: a device of the mirror
-	// gives errors.
+	// Extra reports whether the extra class exists, Added whether the thick class has its additional device, and Failed
+	// whether a device of the mirror returns errors.
 	Extra, Added, Failed bool
 	numbers              int
 }
 
-// NewModel is that of a walk that begins.
+// NewModel returns the model at the start of a walk.
 func NewModel() *Model {
 	return &Model{Volumes: map[string]*Volume{}, Snapshots: map[string]*Snapshot{}}
 }
 
-// choice is a step that is possible, and how often it is to be taken.
+// choice is a possible step with its weight.
 type choice struct {
 	weight int
 	step   Step
 }
 
-// Next chooses a step that is possible. The same random numbers give the same steps.
+// Next selects a possible step. The same random numbers result in the same steps.
 func (m *Model) Next(r *rand.Rand) Step {
 	choices := m.choices(r)
 	total := 0
@@ -86,12 +85,12 @@ func (m *Model) Next(r *rand.Rand) Step {
 	panic("the weights do not add up")
 }
 
-// withFault lets a fault happen during one of three steps.
+// withFault adds a fault to one of three steps.
 func (m *Model) withFault(r *rand.Rand, s Step) Step {
 	if s.Op == opCheck || r.IntN(3) > 0 {
 		return s
 	}
-	// Killed processes are frequent, and what takes long is not. A mirror bears one lost device.
+	// Killed processes are frequent, and slow faults are rare. A mirror tolerates one lost device.
 	all := []string{faultKillAgent, faultKillAgent, faultKillAgent, faultKillOperator, faultKillOperator, faultStopAPI,
 		faultPowerCut, faultMoveClock}
 	if !m.Failed && s.Op != opFailDevice {
@@ -99,7 +98,7 @@ func (m *Model) withFault(r *rand.Rand, s Step) Step {
 	}
 	s.During = all[r.IntN(len(all))]
 	if s.During == faultPowerCut && (m.Failed || s.Op == opFill || s.Op == opFailDevice) {
-		// A restart heals the device, and the volume that fills the pool would have to be written again.
+		// A restart repairs the device, and the volume that fills the pool would have to be written again.
 		s.During = faultKillAgent
 	}
 	if s.During == faultMoveClock && s.startsPod() {
@@ -180,7 +179,7 @@ func either(is bool, yes, no string) string {
 	return no
 }
 
-// degraded: a group that misses a device is not changed, so claims that want that wait.
+// degraded reports whether a group lacks a device. Such a group is not changed, so claims that require a change wait.
 func (m *Model) degraded(class string) bool { return m.Failed && class == mirrorClass }
 
 func (m *Model) classes() []string {
@@ -194,7 +193,7 @@ func (m *Model) classes() []string {
 	return classes
 }
 
-// used is what the volumes and snapshots of a class may have together, in MiB.
+// used returns the total size of the volumes and snapshots of a class, in MiB.
 func (m *Model) used(class string) int64 {
 	var sum int64
 	for _, v := range m.Volumes {
@@ -212,7 +211,7 @@ func (m *Model) used(class string) int64 {
 
 func (m *Model) name(prefix string) string { return fmt.Sprintf("%s%d", prefix, m.numbers+1) }
 
-// Possible tells why a step cannot be done now, or "". A replay leaves such steps out.
+// Possible returns why a step is not possible now, or "". A replay skips such steps.
 func (m *Model) Possible(s Step) string {
 	volume := m.Volumes[s.On]
 	from := m.Volumes[s.From]
@@ -248,7 +247,7 @@ func (m *Model) Possible(s Step) string {
 	return problem
 }
 
-// Done notes what a step did. sum is the checksum of what opWrite wrote.
+// Done records the effect of a step. sum is the checksum of what opWrite wrote.
 func (m *Model) Done(s Step, sum string) {
 	switch s.Op {
 	case opCreate, opRestore, opClone:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The operations of a walk.
+// Operations of a walk.
 const (
 	opCreate         = "create"          // a volume and its Pod
 	opWrite          = "write"           // a file, flushed
@@ -34,7 +34,7 @@ var ops = []string{
 	opAddDevice, opRemoveDevice, opAddClass, opRemoveClass, opFailDevice, opHealDevice, opCheck,
 }
 
-// The faults that happen while an operation runs, and are over by themselves.
+// Faults that occur during an operation and end by themselves.
 const (
 	faultKillAgent    = "kill-agent"
 	faultKillOperator = "kill-operator"
@@ -46,17 +46,17 @@ const (
 
 var faults = []string{faultKillAgent, faultKillOperator, faultStopAPI, faultPowerCut, faultMoveClock, faultPullDisk}
 
-// startsPod tells whether the step starts a Pod.
+// startsPod reports whether the step starts a Pod.
 func (s Step) startsPod() bool {
 	return slices.Contains([]string{opCreate, opRestore, opClone, opStart, opFill}, s.Op)
 }
 
-// Step is one operation, with the fault that happens meanwhile.
+// Step is an operation with the fault that occurs at the same time.
 type Step struct {
 	Op string
-	// On is what the operation is about, From what it is made of.
+	// On is the object of the operation. From is the source of a new object.
 	On, From string
-	// Class, MiB and Block are of a new volume; MiB is the new size of one that is expanded.
+	// Class, MiB and Block describe a new volume. MiB is also the new size of an expanded volume.
 	Class string
 	MiB   int64
 	Block bool
@@ -64,7 +64,7 @@ type Step struct {
 	During string
 }
 
-// String is the form that Parse reads.
+// String returns the format that Parse reads.
 func (s Step) String() string {
 	words := []string{s.Op}
 	add := func(key, value string) {
@@ -85,7 +85,7 @@ func (s Step) String() string {
 	return strings.Join(words, " ")
 }
 
-// Parse reads a step. Its error names the word that it does not know.
+// Parse parses a step. Its error names the unknown word.
 func Parse(line string) (Step, error) {
 	words := strings.Fields(line)
 	if len(words) == 0 || !slices.Contains(ops, words[0]) {
@@ -118,7 +118,7 @@ func Parse(line string) (Step, error) {
 	return s, nil
 }
 
-// ParseAll reads one step a line. Empty lines and those that begin with # are left out.
+// ParseAll parses one step for each line. It skips empty lines and lines that begin with #.
 func ParseAll(text string) ([]Step, error) {
 	var steps []Step
 	for line := range strings.Lines(text) {
@@ -135,8 +135,7 @@ func ParseAll(text string) ([]Step, error) {
 	return steps, nil
 }
 
-// Shorten returns the steps that have to do with some names: those about them and about what they were made of, and the
-// last two.
+// Shorten returns the steps that concern the given names: those on them and on their sources, and the last two.
 func Shorten(steps []Step, names ...string) []Step {
 	about := map[string]bool{}
 	for _, name := range names {

@@ -22,26 +22,26 @@ const (
 	nodeName    = "node1"
 	clusterName = "soak"
 	namespace   = "soak"
-	// stepLimit is for an operation with a fault: a node boots in seconds, a resync and a move take a minute.
+	// stepLimit is the timeout of an operation with a fault: a node boots in seconds, and a resync or a move takes a
+	// minute.
 	stepLimit = 10 * time.Minute
-	// maxRestartPeriod lets agents come back soon that were killed many times: the kubelet's own limit is as long as
-	// settleLimit.
+	// maxRestartPeriod limits the back-off of killed agents: the kubelet's default is as long as settleLimit.
 	maxRestartPeriod = 10 * time.Second
 )
 
-// The disks of the node, by name; a class takes those that it names by serial number.
+// disks are the disks of the node, by name. A class names its disks by serial number.
 var disks = map[string][]string{
 	thinClass: {"thin1"}, thickClass: {"thick1"}, mirrorClass: {"mirror1", "mirror2"}, extraClass: {"extra1"},
 }
 
-// addedDisk is what opAddDevice gives to the thick class; failedDisk and pulledDisk are of the mirror.
+// addedDisk is the disk that opAddDevice adds to the thick class. failedDisk and pulledDisk are in the mirror.
 const (
 	addedDisk  = "added"
 	failedDisk = "mirror1"
 	pulledDisk = "mirror2"
 )
 
-// world is the cluster that the walk is on.
+// world is the cluster of the walk.
 type world struct {
 	*story.Cluster
 	lab  *lab.Lab
@@ -49,7 +49,7 @@ type world struct {
 	log  func(format string, args ...any)
 }
 
-// setUp brings up a lab of one node with the operator and the device classes.
+// setUp creates a lab of one node with the operator and the device classes.
 func setUp(ctx context.Context, name, image string, log func(string, ...any)) (*world, error) {
 	var specs []lab.DiskSpec
 	for _, class := range sorted(disks) {
@@ -86,7 +86,7 @@ func setUp(ctx context.Context, name, image string, log func(string, ...any)) (*
 	})
 }
 
-// class is a device class as the walk wants it.
+// class returns a device class of the walk.
 func (w *world) class(ctx context.Context, name string) (lvmv1alpha1.DeviceClass, error) {
 	class := lvmv1alpha1.DeviceClass{
 		Name: name, Default: name == thinClass, FilesystemType: lvmv1alpha1.FilesystemTypeExt4,
@@ -121,7 +121,7 @@ func (w *world) disk(ctx context.Context, name string) (lab.Disk, error) {
 	return all[at], nil
 }
 
-// change changes the device classes.
+// change modifies the device classes.
 func (w *world) change(ctx context.Context, change func(*lvmv1alpha1.Storage)) error {
 	return w.retry(ctx, "change the LVMCluster", func(ctx context.Context) error {
 		cluster := &lvmv1alpha1.LVMCluster{}
@@ -134,13 +134,13 @@ func (w *world) change(ctx context.Context, change func(*lvmv1alpha1.Storage)) e
 	})
 }
 
-// of is a device class of the LVMCluster.
+// of returns a device class of the LVMCluster.
 func of(storage *lvmv1alpha1.Storage, name string) *lvmv1alpha1.DeviceClass {
 	at := slices.IndexFunc(storage.DeviceClasses, func(c lvmv1alpha1.DeviceClass) bool { return c.Name == name })
 	return &storage.DeviceClasses[at]
 }
 
-// status is what the node says about its volume groups.
+// status returns the volume groups in the node status.
 func (w *world) status(ctx context.Context) (map[string]lvmv1alpha1.VGStatus, error) {
 	found := &lvmv1alpha1.LVMVolumeGroupNodeStatus{}
 	if err := w.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: nodeName}, found); err != nil {
@@ -153,7 +153,7 @@ func (w *world) status(ctx context.Context) (map[string]lvmv1alpha1.VGStatus, er
 	return groups, nil
 }
 
-// retry calls until there is no error, or the limit of a step is over: while a fault lasts, any call can fail.
+// retry calls a function until it returns no error, or until stepLimit is over: during a fault any call can fail.
 func (w *world) retry(ctx context.Context, what string, call func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, stepLimit)
 	defer cancel()
@@ -178,7 +178,7 @@ func ignoreExists(err error) error {
 	return err
 }
 
-// down takes the lab down, and says where its logs are if they are to be kept.
+// down removes the lab, and prints where its logs are if they are kept.
 func (w *world) down(keepLogs string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()

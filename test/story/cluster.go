@@ -1,5 +1,5 @@
-// Package story has the steps of a user on a lab's cluster: install the operator, ask for storage, use it, look at it.
-// The demo and the end-to-end suite tell their stories with it.
+// Package story has the steps of a user on a lab's cluster: install the operator, request storage, use it, and inspect
+// it. The demo and the end-to-end tests consist of these steps.
 package story
 
 import (
@@ -26,7 +26,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab"
 )
 
-// OperatorNamespace is where config/default installs the operator.
+// OperatorNamespace is the namespace in which config/default installs the operator.
 const OperatorNamespace = "openshift-lvm-storage"
 
 // Cluster is a lab's cluster as a user sees it.
@@ -116,7 +116,7 @@ func (c *Cluster) push(ctx context.Context, archive string) (string, error) {
 	return image, nil
 }
 
-// Uninstall deletes what Install applied and waits until it is gone.
+// Uninstall deletes what Install applied and waits until it no longer exists.
 func (c *Cluster) Uninstall(ctx context.Context, archive string) error {
 	manifests, err := c.manifests(ctx, archive)
 	if err != nil {
@@ -158,7 +158,7 @@ func (c *Cluster) ApplyFile(ctx context.Context, path string) error {
 	return err
 }
 
-// Wait asks every half second until check returns true, or ctx ends; the error then has what check said last.
+// Wait calls check every half second until it returns true or ctx ends. The error contains the last result of check.
 func Wait(ctx context.Context, what string, check func(context.Context) (done bool, seen string, err error)) error {
 	ticker := time.NewTicker(500 * time.Millisecond)
 	defer ticker.Stop()
@@ -182,7 +182,7 @@ func Wait(ctx context.Context, what string, check func(context.Context) (done bo
 	}
 }
 
-// WaitReady waits until the LVMCluster is Ready for its present generation.
+// WaitReady waits until the LVMCluster is Ready for its current generation.
 func (c *Cluster) WaitReady(ctx context.Context, name string) error {
 	return Wait(ctx, "LVMCluster "+name+" Ready", func(ctx context.Context) (bool, string, error) {
 		var cluster lvmv1alpha1.LVMCluster

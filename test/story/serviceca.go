@@ -14,14 +14,14 @@ import (
 
 const certificateValidity = 365 * 24 * time.Hour
 
-// ServiceCA does what OpenShift's service CA does: it makes Secrets with certificates for Services.
+// ServiceCA simulates OpenShift's service CA: it creates Secrets with certificates for Services.
 type ServiceCA struct {
 	authority *pki.Authority
-	// Authority is its own certificate, PEM.
+	// Authority is its own certificate in PEM.
 	Authority []byte
 }
 
-// NewServiceCA returns one with a key of its own.
+// NewServiceCA returns a ServiceCA with a new key.
 func NewServiceCA() (*ServiceCA, error) {
 	authority, err := pki.NewAuthority(pki.Request{Name: "service CA", Now: time.Now(), Validity: certificateValidity})
 	if err != nil {
@@ -30,7 +30,7 @@ func NewServiceCA() (*ServiceCA, error) {
 	return &ServiceCA{authority: authority, Authority: authority.PEM()}, nil
 }
 
-// Serve makes the Secret of a Service in the operator's namespace again. It goes with the Service, where that is there.
+// Serve recreates the Secret of a Service in the operator's namespace. If the Service exists, it owns the Secret.
 func (ca *ServiceCA) Serve(ctx context.Context, cluster *Cluster, service, secretName string) error {
 	host := service + "." + OperatorNamespace + ".svc"
 	pair, err := ca.authority.Issue(pki.Request{

@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Limits of one step. A lab's node has one slow CPU.
+// Timeouts of a step. A lab's node has one slow CPU.
 const (
 	podLimit    = 3 * time.Minute
 	volumeLimit = 2 * time.Minute
@@ -25,22 +25,22 @@ type Volume struct {
 	Class           string
 	Size            string
 	Block           bool
-	// Snapshot, if set, is the VolumeSnapshot whose content the volume starts with.
+	// Snapshot, if set, is the VolumeSnapshot from which the volume is created.
 	Snapshot string
-	// Clone, if set, is the claim whose content the volume starts with.
+	// Clone, if set, is the claim from which the volume is created.
 	Clone string
-	// Existing, if set, is the PersistentVolume that the claim is for.
+	// Existing, if set, is the PersistentVolume for the claim.
 	Existing string
 }
 
-// The paths of a volume in its pods, and the file that WriteFile writes.
+// The paths of a volume in its Pods, and the size of the file that Write writes.
 const (
 	mountPath  = "/data"
 	devicePath = "/dev/data"
 	fileMiB    = 64
 )
 
-// Claim makes the volume's claim.
+// Claim creates the volume's claim.
 func (c *Cluster) Claim(ctx context.Context, v Volume) error {
 	size, err := resource.ParseQuantity(v.Size)
 	if err != nil {
@@ -94,7 +94,7 @@ func (c *Cluster) pod(v Volume, name, line string) *corev1.Pod {
 	}
 }
 
-// StartPod starts a pod with the volume that stays, and waits until it runs.
+// StartPod starts a Pod with the volume, which keeps running, and waits until it runs.
 func (c *Cluster) StartPod(ctx context.Context, v Volume, name string) error {
 	if err := c.Create(ctx, c.pod(v, name, "trap exit TERM; sleep 86400 & wait")); err != nil {
 		return err
@@ -138,12 +138,12 @@ func (c *Cluster) podState(ctx context.Context, pod *corev1.Pod) string {
 	return seen
 }
 
-// StopPod deletes a pod and waits until it is gone.
+// StopPod deletes a Pod and waits until it no longer exists.
 func (c *Cluster) StopPod(ctx context.Context, namespace, name string) error {
 	return c.Remove(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}, podLimit)
 }
 
-// Unclaim deletes the volume's claim and waits until it and its PersistentVolume are gone.
+// Unclaim deletes the volume's claim and waits until it and its PersistentVolume no longer exist.
 func (c *Cluster) Unclaim(ctx context.Context, v Volume) error {
 	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: v.Name}}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(claim), claim); err != nil {
@@ -156,7 +156,7 @@ func (c *Cluster) Unclaim(ctx context.Context, v Volume) error {
 	return c.waitGone(ctx, &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: volumeName}}, volumeLimit)
 }
 
-// Remove deletes an object and waits until it is gone.
+// Remove deletes an object and waits until it no longer exists.
 func (c *Cluster) Remove(ctx context.Context, object client.Object, limit time.Duration) error {
 	if err := client.IgnoreNotFound(c.Delete(ctx, object)); err != nil {
 		return err
@@ -177,7 +177,7 @@ func (c *Cluster) waitGone(ctx context.Context, object client.Object, limit time
 	})
 }
 
-// Write writes 64 MiB of random data to the volume, flushed, from a running pod, and returns their checksum.
+// Write writes and flushes 64 MiB of random data to the volume in a running Pod, and returns their checksum.
 func (c *Cluster) Write(ctx context.Context, v Volume, pod string) (string, error) {
 	target := mountPath + "/file"
 	if v.Block {
@@ -190,7 +190,7 @@ func (c *Cluster) Write(ctx context.Context, v Volume, pod string) (string, erro
 	return c.Checksum(ctx, v, pod)
 }
 
-// Checksum reads what Write wrote, from a running pod.
+// Checksum reads the data of Write in a running Pod.
 func (c *Cluster) Checksum(ctx context.Context, v Volume, pod string) (string, error) {
 	line := "sha256sum < " + mountPath + "/file"
 	if v.Block {
@@ -207,8 +207,7 @@ func (c *Cluster) Checksum(ctx context.Context, v Volume, pod string) (string, e
 	return sum, nil
 }
 
-// Expand asks for a new size and waits until the pod that has the volume sees it. It returns the size that the pod
-// sees, in bytes.
+// Expand requests a new size and waits until the Pod with the volume has it. It returns the size in the Pod, in bytes.
 func (c *Cluster) Expand(ctx context.Context, v Volume, pod, size string) (int64, error) {
 	want, err := resource.ParseQuantity(size)
 	if err != nil {
@@ -230,17 +229,17 @@ func (c *Cluster) Expand(ctx context.Context, v Volume, pod, size string) (int64
 			return false, "", err
 		}
 		capacity := claim.Status.Capacity[corev1.ResourceStorage]
-		// A file system has a little less than its volume.
+		// A file system is a little smaller than its volume.
 		done := capacity.Cmp(want) >= 0 && float64(seen) >= 0.9*float64(want.Value())
 		return done, fmt.Sprintf("claim has %s, the pod sees %d bytes, conditions %v", capacity.String(), seen,
 			claim.Status.Conditions), nil
 	})
 }
 
-// smallestLog is what the log of an XFS file system has at least (mkfs.xfs, -l size). df leaves it out.
+// smallestLog is the minimum size of the log of an XFS file system (mkfs.xfs, -l size), which df does not include.
 const smallestLog = 64 << 20
 
-// sizeInPod is the size of a volume as its Pod sees it, in bytes: of the device or of the file system with its log.
+// sizeInPod returns the size of a volume in its Pod, in bytes: of the device, or of the file system with its log.
 func (c *Cluster) sizeInPod(ctx context.Context, v Volume, pod string) (int64, error) {
 	line := fmt.Sprintf("log=$(awk '$2 == %q && $3 == \"xfs\" {print %d}' /proc/mounts); "+
 		"df -P -k %s | awk -v extra=${log:-0} 'NR == 2 {print $2 * 1024 + extra}'", mountPath, smallestLog, mountPath)
@@ -258,7 +257,7 @@ func (c *Cluster) sizeInPod(ctx context.Context, v Volume, pod string) (int64, e
 	return int64(size), nil
 }
 
-// Snapshot takes a snapshot of a volume and waits until it can be used.
+// Snapshot creates a snapshot of a volume and waits until it is ready to use.
 func (c *Cluster) Snapshot(ctx context.Context, v Volume, name string) error {
 	snapshot := &snapshotv1.VolumeSnapshot{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v.Namespace, Name: name},
@@ -273,7 +272,7 @@ func (c *Cluster) Snapshot(ctx context.Context, v Volume, name string) error {
 	return c.WaitSnapshot(ctx, v.Namespace, name)
 }
 
-// WaitSnapshot waits until a snapshot can be used.
+// WaitSnapshot waits until a snapshot is ready to use.
 func (c *Cluster) WaitSnapshot(ctx context.Context, namespace, name string) error {
 	snapshot := &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 	ctx, cancel := context.WithTimeout(ctx, volumeLimit)
@@ -293,7 +292,7 @@ func (c *Cluster) WaitSnapshot(ctx context.Context, namespace, name string) erro
 	})
 }
 
-// RemoveSnapshot deletes a snapshot and waits until it is gone.
+// RemoveSnapshot deletes a snapshot and waits until it no longer exists.
 func (c *Cluster) RemoveSnapshot(ctx context.Context, namespace, name string) error {
 	return c.Remove(ctx, &snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: namespace,
 		Name: name}}, volumeLimit)

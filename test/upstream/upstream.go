@@ -1,4 +1,4 @@
-// Package upstream has what upstream LVMS leaves in a cluster that is taken over.
+// Package upstream has the objects that upstream LVMS leaves in a cluster that is taken over.
 package upstream
 
 import (
@@ -16,18 +16,18 @@ import (
 //go:embed objects.yaml
 var objects string
 
-// CRDs are upstream's, as a manifest.
+// CRDs has upstream's CRDs as a manifest.
 //
 //go:embed crds.yaml
 var CRDs string
 
-// FieldManager is the one that upstream writes as.
+// FieldManager is the field manager of upstream.
 const FieldManager = "lvms"
 
-// Options fill in what differs from cluster to cluster.
+// Options are the values that differ between clusters.
 type Options struct{ Namespace, Node, Disk, Image string }
 
-// Objects returns the objects in the order in which they can be made.
+// Objects returns the objects in an order in which they can be created.
 func Objects(o Options) ([]*unstructured.Unstructured, error) {
 	text := strings.NewReplacer("NAMESPACE\n", o.Namespace+"\n", ": NAMESPACE", ": "+o.Namespace, "NODE\n", o.Node+"\n",
 		"/NODE", "/"+o.Node, "DISK", o.Disk, "image: IMAGE", "image: "+o.Image).Replace(objects)

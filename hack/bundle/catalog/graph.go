@@ -12,17 +12,17 @@ import (
 
 const (
 	packageName = "lvms-operator"
-	// candidate has every version, also those before a release.
+	// candidate is the channel with every version, including prereleases.
 	candidate = "candidate"
 )
 
-// bundle is what the channels are built of.
+// bundle has the properties of a bundle that determine the channels.
 type bundle struct {
 	name, skipRange string
 	version         semver.Version
 }
 
-// parseBundle reads a bundle as opm renders it (schema olm.bundle).
+// parseBundle parses the output of opm for a bundle (schema olm.bundle).
 func parseBundle(data []byte) (bundle, error) {
 	var rendered struct {
 		Schema, Name, Package string
@@ -72,16 +72,17 @@ type channel struct {
 	Entries []entry `json:"entries"`
 }
 
-// entry is a version of a channel: it replaces the one before it, and may be reached at once from those in its range.
+// entry is a version in a channel. It replaces the previous one, and versions in its skipRange can upgrade to it
+// directly.
 type entry struct {
 	Name      string `json:"name"`
 	Replaces  string `json:"replaces,omitempty"`
 	SkipRange string `json:"skipRange,omitempty"`
 }
 
-// channelsOf builds stable-X.Y for each minor version that has been released, newest last, and candidate. Within a
-// channel each version replaces the one before it; its range lets a cluster of the last minor version, or of any patch
-// between, come to it in one step.
+// channelsOf returns stable-X.Y for each released minor version, newest last, and candidate. In a channel each version
+// replaces the previous one. With its skipRange, a cluster with the previous minor version, or any patch release in
+// between, upgrades to it in one step.
 func channelsOf(all []bundle) ([]channel, error) {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b bundle) int { return a.version.Compare(b.version) })
@@ -130,8 +131,8 @@ type icon struct {
 	MediaType string `json:"mediatype"`
 }
 
-// packageOf describes the package as its newest CSV does. The newest stable channel is the default; candidate, if
-// nothing was released.
+// packageOf describes the package with the text of its newest CSV. The default channel is the newest stable one, or
+// candidate if nothing was released.
 func packageOf(channels []channel, csv *v1alpha1.ClusterServiceVersion) catalogPackage {
 	p := catalogPackage{Schema: "olm.package", Name: packageName, DefaultChannel: candidate,
 		Description: csv.Spec.Description}

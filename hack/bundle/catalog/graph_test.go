@@ -17,7 +17,7 @@ func bundleOf(version string) bundle {
 		skipRange: fmt.Sprintf(">=%d.%d.0 <%s", v.Major, max(v.Minor, 1)-1, version)}
 }
 
-// graph writes channels as NAME: VERSION<REPLACED ...
+// graph formats channels as NAME: VERSION<REPLACED ...
 func graph(channels []channel) string {
 	var lines []string
 	short := strings.NewReplacer(packageName+".v", "")
@@ -67,7 +67,8 @@ func TestChannels(t *testing.T) {
 	}
 }
 
-// reaches follows what OLM may do: from a version to one of a channel that replaces it, or whose range has it.
+// reaches returns the upgrades that OLM allows: from a version to one in a channel that replaces it or has it in its
+// skipRange.
 func reaches(c channel, from string) []string {
 	installed := semver.MustParse(from)
 	var next []string
@@ -80,7 +81,8 @@ func reaches(c channel, from string) []string {
 	return next
 }
 
-// Each version comes to the head of its own channel and of the next one in one step, and not past a minor version.
+// Each version upgrades to the head of its own channel and of the next one in one step, and never skips a minor
+// version.
 func TestEveryUpgradePath(t *testing.T) {
 	var all []bundle
 	for _, version := range []string{"0.1.0", "0.1.1", "0.2.0", "0.3.0"} {
@@ -128,7 +130,7 @@ func TestThePackageHasTheNewestStableChannelAsItsDefault(t *testing.T) {
 	}
 }
 
-// The catalog of the repository is read as it is, and what is not a bundle of this package is refused.
+// The catalog of the repository can be read, and files that are not bundles of this package are refused.
 func TestReadBundles(t *testing.T) {
 	all, err := readBundles("../../../catalog/lvms-operator/bundles")
 	if err != nil || len(all) == 0 || all[0].skipRange == "" {

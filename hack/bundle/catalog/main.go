@@ -1,6 +1,6 @@
 // Program catalog writes the file-based catalog of the operator
-// (https://olm.operatorframework.io/docs/reference/file-based-catalogs/): it adds a bundle to those that are there, and
-// builds the channels from the versions of all. opm renders and validates; no registry is asked.
+// (https://olm.operatorframework.io/docs/reference/file-based-catalogs/). It adds a bundle to the existing ones, and
+// builds the channels from all versions. opm renders and validates; no registry is accessed.
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// opmLimit is for one call of opm, which reads a few files.
+// opmLimit is the timeout of one call of opm, which reads a few files.
 const opmLimit = 2 * time.Minute
 
 type options struct {
@@ -113,7 +113,7 @@ func readCSV(bundle string) (*v1alpha1.ClusterServiceVersion, error) {
 	return csv, nil
 }
 
-// readBundles reads the bundles of a catalog as opm renders them.
+// readBundles reads the bundles of a catalog, which are in the format of opm.
 func readBundles(folder string) ([]bundle, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {

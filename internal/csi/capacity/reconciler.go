@@ -1,6 +1,6 @@
-// Package capacity keeps the CSIStorageCapacity objects, from which the scheduler knows where a volume fits. It makes
-// them from what the agents write on their Nodes, less what a node has been asked for and has not made yet, as soon as
-// that changes.
+// Package capacity keeps the CSIStorageCapacity objects, with which the scheduler finds nodes that have enough capacity
+// for a volume. It computes them from the annotations that the node agents write on their Nodes, less the volumes that
+// are requested on a node and not created yet. It updates them as soon as these change.
 package capacity
 
 import (
@@ -33,8 +33,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/csi/driver"
 )
 
-// The labels by which external-provisioner knows its objects. Those that it has made are taken over: their names tell
-// nothing.
+// driverLabel and managedByLabel are the labels by which external-provisioner identifies its objects. The reconciler
+// takes over the objects of external-provisioner, whose names have no meaning.
 const (
 	driverLabel    = "csi.storage.k8s.io/drivername"
 	managedByLabel = "csi.storage.k8s.io/managed-by"
@@ -42,34 +42,34 @@ const (
 )
 
 const (
-	// gather is how long changes of a node are gathered before its objects are written: a burst of claims is one
-	// change.
+	// gather is the time during which changes of a node are collected before its objects are written, so that a burst
+	// of claims is one change.
 	gather = 300 * time.Millisecond
-	// workers is how many nodes are worked on at a time.
+	// workers is the number of nodes that are reconciled at the same time.
 	workers = 4
 )
 
-// Reconciler keeps the objects of one node at a time.
+// Reconciler reconciles the objects of one node at a time.
 type Reconciler struct {
 	client    client.Client
 	active    client.Reader
 	namespace string
 }
 
-// New returns a Reconciler that makes its objects in a namespace. The client reads from a cache, with
+// New returns a Reconciler that creates its objects in a namespace. The client reads from a cache with the
 // CSIStorageCapacities of the namespace. active is that cache itself, with the LogicalVolumes that are not settled,
 // indexed by NodeField.
 func New(c client.Client, active client.Reader, namespace string) *Reconciler {
 	return &Reconciler{client: c, active: active, namespace: namespace}
 }
 
-// NodeField is the index of LogicalVolumes by their node. TopoLVM has one of its own in the same cache.
+// NodeField is the index of LogicalVolumes by node. TopoLVM has an index of its own in the same cache.
 const NodeField = "lvms:node"
 
-// capacityField is the index of CSIStorageCapacities of this driver by the node that they are about.
+// capacityField is the index of this driver's CSIStorageCapacities by node.
 const capacityField = "lvms:node"
 
-// capacityOf is the key of a CSIStorageCapacity in capacityField.
+// capacityOf returns the key of a CSIStorageCapacity in capacityField.
 func capacityOf(object client.Object) []string {
 	if node := nodeOfCapacity(object); node != "" && object.GetLabels()[driverLabel] == v1alpha1.DriverName {
 		return []string{node}
@@ -77,7 +77,7 @@ func capacityOf(object client.Object) []string {
 	return nil
 }
 
-// NodeOf is the key of a LogicalVolume in NodeField.
+// NodeOf returns the key of a LogicalVolume in NodeField.
 func NodeOf(object client.Object) []string {
 	if lv, ok := object.(*topolvmv1.LogicalVolume); ok {
 		return []string{lv.Spec.NodeName}
@@ -91,7 +91,7 @@ func NodeOf(object client.Object) []string {
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=list;watch
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch
 
-// Reconcile brings the objects of a node to what the node offers. The name of the request is that of the node.
+// Reconcile creates, updates and deletes the objects of a node. The name of the request is the name of the node.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	want, err := r.wanted(ctx, req.Name)
 	if err != nil {
@@ -114,7 +114,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, errors.Join(errs...)
 }
 
-// correct updates an object, or deletes one that is not wanted.
+// correct updates an object, or deletes it if it is not desired.
 func (r *Reconciler) correct(ctx context.Context, present *storagev1.CSIStorageCapacity,
 	want map[string]*storagev1.CSIStorageCapacity) error {
 	wish := want[present.Name]
@@ -138,8 +138,8 @@ func sameQuantity(a, b *resource.Quantity) bool {
 	return a == nil && b == nil || a != nil && b != nil && a.Cmp(*b) == 0
 }
 
-// wanted are the objects of a node by their names: one for each StorageClass whose volumes wait for their Pod and whose
-// device class the node offers.
+// wanted returns the desired objects of a node by name: one for each StorageClass with volumeBindingMode
+// WaitForFirstConsumer whose device class the node offers.
 func (r *Reconciler) wanted(ctx context.Context, name string) (map[string]*storagev1.CSIStorageCapacity, error) {
 	want := map[string]*storagev1.CSIStorageCapacity{}
 	node := &corev1.Node{}
@@ -190,7 +190,7 @@ func ours(object client.Object) bool {
 		class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 }
 
-// object says how much there is for a StorageClass on a node. One volume can have all of it.
+// object returns the CSIStorageCapacity of a StorageClass on a node. One volume can use all of the capacity.
 func (r *Reconciler) object(class, node string, bytes int64) *storagev1.CSIStorageCapacity {
 	size := resource.NewQuantity(bytes, resource.BinarySI)
 	return &storagev1.CSIStorageCapacity{
@@ -203,13 +203,13 @@ func (r *Reconciler) object(class, node string, bytes int64) *storagev1.CSIStora
 	}
 }
 
-// objectName is the same for the same StorageClass and node, so that two operators do not make two objects.
+// objectName returns the same name for the same StorageClass and node, so that two operators do not create two objects.
 func objectName(class, node string) string {
 	sum := sha256.Sum256([]byte(class + "/" + node))
 	return "lvms-" + hex.EncodeToString(sum[:16])
 }
 
-// nodeOfCapacity is the node that an object is about; "" if it is about none, or several.
+// nodeOfCapacity returns the node of an object, or "" if its topology does not select exactly one.
 func nodeOfCapacity(object client.Object) string {
 	capacity, ok := object.(*storagev1.CSIStorageCapacity)
 	if !ok || capacity.NodeTopology == nil || len(capacity.NodeTopology.MatchLabels) != 1 {
@@ -218,8 +218,8 @@ func nodeOfCapacity(object client.Object) string {
 	return capacity.NodeTopology.MatchLabels[v1alpha1.TopologyNodeKey]
 }
 
-// SetupWithManager adds the reconciler to a manager: Nodes whose capacity changes, LogicalVolumes that are asked for or
-// made, StorageClasses that come and go, and objects that somebody else has changed wake it.
+// SetupWithManager adds the reconciler to a manager. It watches the capacity of Nodes, requested and created
+// LogicalVolumes, StorageClasses, and changes that others make to the objects.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.GetFieldIndexer().IndexField(context.Background(), &topolvmv1.LogicalVolume{}, NodeField,
 		NodeOf); err != nil {
@@ -252,7 +252,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// later asks for a reconcile of nodes when their changes have been gathered.
+// later returns a handler that enqueues nodes after the time gather.
 func later(nodes func(context.Context, client.Object) []string) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(ctx context.Context, object client.Object, q queue) {
@@ -272,11 +272,11 @@ func later(nodes func(context.Context, client.Object) []string) handler.EventHan
 	}
 }
 
-// allNodes are those that a StorageClass may have to do with.
+// allNodes returns the names of all nodes, each of which a StorageClass may affect.
 func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []string {
 	nodes := &corev1.NodeList{}
 	if err := r.client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return nil // The cache does not fail once it has begun.
+		return nil // A started cache returns no errors.
 	}
 	names := make([]string, 0, len(nodes.Items))
 	for i := range nodes.Items {
@@ -285,13 +285,13 @@ func (r *Reconciler) allNodes(ctx context.Context, _ client.Object) []string {
 	return names
 }
 
-// offerChanged lets pass that a Node offers something else. Nodes change all the time otherwise.
+// offerChanged passes a change of the capacity that a Node offers. Nodes have many other changes.
 var offerChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return !maps.Equal(offer(e.ObjectOld), offer(e.ObjectNew)) ||
 		e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
 }}
 
-// registrationChanged lets pass that a kubelet has registered the driver, or no longer has it.
+// registrationChanged passes a registration of the driver on a node, or its end.
 var registrationChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*storagev1.CSINode)
 	after, ok2 := e.ObjectNew.(*storagev1.CSINode)
@@ -308,7 +308,7 @@ func offer(node client.Object) map[string]string {
 	return offer
 }
 
-// demandChanged lets pass that a volume is asked for, made, refused or not wanted any longer.
+// demandChanged passes a LogicalVolume that is requested, created, refused or no longer needed.
 var demandChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, ok := e.ObjectOld.(*topolvmv1.LogicalVolume)
 	after, ok2 := e.ObjectNew.(*topolvmv1.LogicalVolume)

@@ -29,7 +29,7 @@ type world struct {
 	api    client.Client
 	writes int
 	fail   error
-	// failCSINode is the error of reading a CSINode.
+	// failCSINode is returned when a CSINode is read.
 	failCSINode error
 	*Reconciler
 }
@@ -97,7 +97,7 @@ func (w *world) run(node string) {
 	w.must(err)
 }
 
-// see compares the objects, as "STORAGECLASS NODE BYTES".
+// see compares the objects with want, as "STORAGECLASS NODE BYTES".
 func (w *world) see(what string, want ...string) {
 	w.Helper()
 	list := &storagev1.CSIStorageCapacityList{}
@@ -151,7 +151,7 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 		class("other", "ebs.csi.aws.com", "ssd", waits),
 		made, refused, asked("pending", "node1", "ssd", "300"), asked("elsewhere", "node2", "ssd", "500"),
 		asked("hdd", "node1", "hdd", "1"),
-		// What external-provisioner made, of this driver and of another one.
+		// Objects that external-provisioner created for this driver and for another one.
 		&storagev1.CSIStorageCapacity{ObjectMeta: metav1.ObjectMeta{Namespace: "lvms", Name: "csisc-abc",
 			Labels: map[string]string{driverLabel: v1alpha1.DriverName, managedByLabel: "external-provisioner"}},
 			StorageClassName: "lvms-ssd", NodeTopology: &metav1.LabelSelector{
@@ -190,8 +190,8 @@ func TestTheSchedulerSeesWhatTheNodesOffer(t *testing.T) {
 	w.see("nothing is offered any longer")
 }
 
-// A Ready node whose agent is gone still has the agent's annotations. Its driver is not registered, and a claim would
-// wait there for ever.
+// A Ready node without an agent still has the agent's annotations. The driver is not registered there, and a claim
+// would wait forever.
 func TestANodeWithoutTheDriverOffersNothing(t *testing.T) {
 	w := newWorld(t, node("node1", map[string]string{"ssd": "1000"}), node("node2", map[string]string{"ssd": "7"}),
 		class("lvms-ssd", v1alpha1.DriverName, "ssd", waits))

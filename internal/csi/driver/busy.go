@@ -8,19 +8,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// busy are the volumes that a call is at work on. Work that outlives its call keeps its error for the next one. The
-// zero value is ready.
+// busy holds the volumes for which a call is in progress. If work takes longer than its call, busy keeps its error for
+// the next call. The zero value is ready for use.
 type busy struct {
 	mu      sync.Mutex
 	volumes map[string]*work
-	// failed is what work ended with when its call had ended before.
+	// failed has the errors of work that ended after its call.
 	failed map[string]error
 }
 
-// work is what is done to a volume.
+// work is an operation on a volume.
 type work struct {
 	since time.Time
-	// command is the program that runs on the volume's device, "" if none does.
+	// command is the program that runs on the volume's device, or "".
 	command string
 }
 
@@ -32,7 +32,7 @@ func (w work) String() string {
 	return what + " has been running since " + w.since.UTC().Format(time.RFC3339)
 }
 
-// enter begins work on a volume. Aborted: other work has not ended.
+// enter begins work on a volume. It returns Aborted if other work is still in progress.
 func (b *busy) enter(volume string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,7 +53,7 @@ func (b *busy) leave(volume string) {
 	delete(b.volumes, volume)
 }
 
-// leaveFailed ends work whose call has ended: the next call gets its error.
+// leaveFailed ends work whose call has already ended. The next call returns the error.
 func (b *busy) leaveFailed(volume string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -61,7 +61,7 @@ func (b *busy) leaveFailed(volume string, err error) {
 	b.failed[volume] = err
 }
 
-// takeFailure returns, once, the error of work that outlived its call.
+// takeFailure returns the error of work that ended after its call, and removes it.
 func (b *busy) takeFailure(volume string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -70,7 +70,7 @@ func (b *busy) takeFailure(volume string) error {
 	return err
 }
 
-// running notes the command that runs on the device of a volume, for those who come meanwhile.
+// running records the command that runs on the device of a volume, for the messages of other calls.
 func (b *busy) running(volume, command string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -21,26 +21,27 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
-// ControllerOptions are what a ControllerServer needs.
+// ControllerOptions configure a ControllerServer.
 type ControllerOptions struct {
-	// Client reads Nodes and claims from a cache, and Live from the API server.
+	// Client reads Nodes and claims from a cache. Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
-	// Active is the cache itself: of LogicalVolumes it has only those that are not settled.
+	// Active is the cache itself. It has only the LogicalVolumes that are not settled.
 	Active client.Reader
-	// NameOf returns the name of the LogicalVolume with a volume ID, "" if it does not know. It may be wrong.
+	// NameOf returns the name of the LogicalVolume with a volume ID, or "" if it is unknown. The name may be wrong.
 	NameOf func(volumeID string) string
 }
 
-// ControllerServer is the CSI controller service (CSI specification v1.12, "Controller Service RPC"): it writes down
-// what is asked for as a LogicalVolume, and the agent of the node makes it. Calls for different volumes do not wait for
-// each other; a second one for the same volume gets Aborted, and comes again.
+// ControllerServer is the CSI controller service (CSI specification v1.12, "Controller Service RPC"). It creates a
+// LogicalVolume for each request, and the node agent creates the logical volume. Calls for different volumes run in
+// parallel. A second call for the same volume returns Aborted, and the caller retries.
 type ControllerServer struct {
 	csi.UnimplementedControllerServer
 	ControllerOptions
 	waiters waiters
 	busy    busy
-	// placing is held while a node is chosen; placed are the volumes, by name, that a call has chosen one for.
+	// placing is locked while a node is selected. placed has the LogicalVolumes, by name, for which a call has selected
+	// a node.
 	placing sync.Mutex
 	placed  sync.Map
 }
@@ -54,7 +55,7 @@ func NewControllerServer(o ControllerOptions) *ControllerServer {
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes;persistentvolumeclaims,verbs=list;watch
 
-// Watch adds the watch that wakes calls. Call it before the cache starts.
+// Watch adds the event handler that wakes waiting calls. Call it before the cache starts.
 func (s *ControllerServer) Watch(ctx context.Context, c cache.Cache) error {
 	informer, err := c.GetInformer(ctx, &topolvmv1.LogicalVolume{})
 	if err != nil {
@@ -64,13 +65,14 @@ func (s *ControllerServer) Watch(ctx context.Context, c cache.Cache) error {
 	return err
 }
 
-// answerMargin is how long before the end of a call its wait ends, so that the caller learns the reason.
+// answerMargin is the time before the deadline of a call at which its wait ends, so that the caller receives the
+// reason.
 const answerMargin = 5 * time.Second
 
-// longestWait is for a call without a time limit.
+// longestWait is the wait of a call without a deadline.
 const longestWait = time.Minute
 
-// inTime returns a context for waiting.
+// inTime returns a context for waiting, which ends before the deadline of the call.
 func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, limited := ctx.Deadline()
 	if !limited {
@@ -80,7 +82,7 @@ func inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, end.Add(-margin))
 }
 
-// ControllerGetCapabilities tells what this service can do.
+// ControllerGetCapabilities returns the capabilities of this service.
 func (s *ControllerServer) ControllerGetCapabilities(context.Context,
 	*csi.ControllerGetCapabilitiesRequest) (*csi.ControllerGetCapabilitiesResponse, error) {
 	response := &csi.ControllerGetCapabilitiesResponse{}
@@ -101,8 +103,8 @@ func (s *ControllerServer) ControllerGetCapabilities(context.Context,
 	return response, nil
 }
 
-// CreateVolume makes a volume, empty or as a copy of a snapshot or another volume. A volume that was made before, by a
-// call whose answer was lost, is the answer, with the node on which it is.
+// CreateVolume creates an empty volume, or a copy of a snapshot or volume. If an earlier call created the volume but
+// its response was lost, CreateVolume returns that volume with its node.
 func (s *ControllerServer) CreateVolume(ctx context.Context,
 	request *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	wish, err := s.wishOf(ctx, request)
@@ -131,7 +133,8 @@ func topologyOf(lv *topolvmv1.LogicalVolume) *csi.Topology {
 	return &csi.Topology{Segments: map[string]string{v1alpha1.TopologyNodeKey: lv.Spec.NodeName}}
 }
 
-// sizeOfVolume is the size of a volume in bytes; that in the spec where an older version wrote none.
+// sizeOfVolume returns the size of a volume in bytes. If an older version wrote no current size, it returns the size in
+// the spec.
 func sizeOfVolume(lv *topolvmv1.LogicalVolume) int64 {
 	if lv.Status.CurrentSize == nil {
 		return lv.Spec.Size.Value()
@@ -139,7 +142,7 @@ func sizeOfVolume(lv *topolvmv1.LogicalVolume) int64 {
 	return lv.Status.CurrentSize.Value()
 }
 
-// wishOf is the LogicalVolume that a request asks for, without its node.
+// wishOf returns the LogicalVolume for a request, without a node.
 func (s *ControllerServer) wishOf(ctx context.Context,
 	request *csi.CreateVolumeRequest) (*topolvmv1.LogicalVolume, error) {
 	if request.GetName() == "" {
@@ -183,8 +186,8 @@ func (s *ControllerServer) wishOf(ctx context.Context,
 	return wish, nil
 }
 
-// nameClass puts the default device class into a wish whose StorageClass names none. The object keeps it: another
-// default changes nothing for a volume, nor for a call that comes again.
+// nameClass sets the default device class if the StorageClass names none. The LogicalVolume keeps it, so a change of
+// the default affects neither the volume nor a retry of the call.
 func (s *ControllerServer) nameClass(ctx context.Context, wish *topolvmv1.LogicalVolume) error {
 	if wish.Spec.DeviceClass != "" {
 		return nil
@@ -194,7 +197,7 @@ func (s *ControllerServer) nameClass(ctx context.Context, wish *topolvmv1.Logica
 		return err
 	}
 	if present != nil {
-		// An older version wrote none. The node's agent writes it.
+		// An older version set no device class. The node agent sets it.
 		wish.Spec.DeviceClass = present.Spec.DeviceClass
 		return nil
 	}
@@ -211,7 +214,7 @@ func (s *ControllerServer) nameClass(ctx context.Context, wish *topolvmv1.Logica
 	return nil
 }
 
-// DefaultClass returns the default device class, "" if there is none.
+// DefaultClass returns the default device class, or "" if there is none.
 func DefaultClass(ctx context.Context, reader client.Reader) (string, error) {
 	clusters := &v1alpha1.LVMClusterList{}
 	if err := reader.List(ctx, clusters); err != nil {
@@ -236,7 +239,7 @@ func newWish(name string, size int64, claim string) *topolvmv1.LogicalVolume {
 	return wish
 }
 
-// What external-provisioner and external-snapshotter add to the parameters (--extra-create-metadata).
+// The parameters that external-provisioner and external-snapshotter add (--extra-create-metadata).
 const (
 	claimNamespaceKey    = "csi.storage.k8s.io/pvc/namespace"
 	claimNameKey         = "csi.storage.k8s.io/pvc/name"
@@ -244,7 +247,7 @@ const (
 	snapshotNameKey      = "csi.storage.k8s.io/volumesnapshot/name"
 )
 
-// claimOf is what a volume is made for, as NAMESPACE/NAME.
+// claimOf returns the claim or VolumeSnapshot for which a volume is created, as NAMESPACE/NAME.
 func claimOf(parameters map[string]string) string {
 	for _, keys := range [][2]string{{claimNamespaceKey, claimNameKey}, {snapshotNamespaceKey, snapshotNameKey}} {
 		if parameters[keys[0]] != "" && parameters[keys[1]] != "" {
@@ -254,7 +257,7 @@ func claimOf(parameters map[string]string) string {
 	return ""
 }
 
-// sourceOf returns what a volume is to be a copy of; nil for none.
+// sourceOf returns the LogicalVolume to copy, or nil if the request has no source.
 func (s *ControllerServer) sourceOf(ctx context.Context,
 	source *csi.VolumeContentSource) (*topolvmv1.LogicalVolume, error) {
 	var id, kind string
@@ -280,7 +283,7 @@ func (s *ControllerServer) sourceOf(ctx context.Context,
 	return lv, nil
 }
 
-// find returns a volume or snapshot by its ID; nil if there is none.
+// find returns a volume or snapshot by its ID, or nil if there is none.
 func (s *ControllerServer) find(ctx context.Context, id string) (*topolvmv1.LogicalVolume, error) {
 	if id == "" {
 		return nil, nil
@@ -294,7 +297,8 @@ func (s *ControllerServer) find(ctx context.Context, id string) (*topolvmv1.Logi
 	return s.findLive(ctx, id)
 }
 
-// findLive reads all, in case the watch is behind: that something does not exist is said only if that is so.
+// findLive lists all LogicalVolumes from the API server, because the watch may be stale: the driver must not report
+// NotFound for a volume that exists.
 func (s *ControllerServer) findLive(ctx context.Context, id string) (found *topolvmv1.LogicalVolume, err error) {
 	err = paging.Until(ctx, s.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) bool {
 		if at := slices.IndexFunc(list.Items,
@@ -309,7 +313,7 @@ func (s *ControllerServer) findLive(ctx context.Context, id string) (found *topo
 	return found, nil
 }
 
-// DeleteVolume removes a volume. One that does not exist is no error.
+// DeleteVolume deletes a volume. It succeeds if the volume does not exist.
 func (s *ControllerServer) DeleteVolume(ctx context.Context,
 	request *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
 	if err := s.delete(ctx, request.GetVolumeId(), "volume_id"); err != nil {
@@ -335,7 +339,7 @@ func (s *ControllerServer) delete(ctx context.Context, id, name string) error {
 	return s.withdraw(waiting, lv)
 }
 
-// ValidateVolumeCapabilities confirms what every volume can do.
+// ValidateVolumeCapabilities confirms the capabilities that every volume has.
 func (s *ControllerServer) ValidateVolumeCapabilities(ctx context.Context,
 	request *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if request.GetVolumeId() == "" {
@@ -360,7 +364,7 @@ func (s *ControllerServer) ValidateVolumeCapabilities(ctx context.Context,
 	}}, nil
 }
 
-// checkCapabilities refuses what a disk of one node cannot be.
+// checkCapabilities returns an error for capabilities that a volume on one node cannot have.
 func checkCapabilities(list []*csi.VolumeCapability) error {
 	if len(list) == 0 {
 		return status.Error(codes.InvalidArgument, "no volume_capabilities are given")

@@ -29,16 +29,16 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 )
 
-// cluster is an API server with nodes whose agents answer at once, as each test wants.
+// cluster is an API server with nodes whose agents answer at once, as each test configures.
 type cluster struct {
 	*testing.T
 	api    client.WithWatch
 	server *ControllerServer
-	// agent is what the agents do about an object that was written; nil for agents that make what they are asked for.
+	// agent is called for each written LogicalVolume; nil for agents that create every volume.
 	agent func(lv *topolvmv1.LogicalVolume)
 	mu    sync.Mutex
 	uids  int
-	// seen are the names of volumes by their IDs, as the watch has told them.
+	// seen has the names of volumes by ID, as the watch has delivered them.
 	seen sync.Map
 	fail map[string]error
 }
@@ -95,7 +95,7 @@ func newCluster(t *testing.T, nodes ...client.Object) *cluster {
 	return c
 }
 
-// cached is a client that does not see the LogicalVolumes that rest, as the one of the operator.
+// cached returns a client like the operator's, which does not see settled LogicalVolumes.
 func cached(api client.WithWatch) client.Client {
 	return interceptor.NewClient(api, interceptor.Funcs{
 		Get: func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object,
@@ -118,8 +118,8 @@ func cached(api client.WithWatch) client.Client {
 	})
 }
 
-// list is the API server's, with pages of two. It leaves what it does not say in the object that it is given, as the
-// decoder does.
+// list returns pages of two objects, like the API server. Like the decoder, it does not reset fields of the given
+// object that the response omits.
 func (c *cluster) list(ctx context.Context, w client.WithWatch, list client.ObjectList,
 	options ...client.ListOption) error {
 	if err := c.failure("list"); err != nil {
@@ -162,7 +162,7 @@ func (c *cluster) must(err error) {
 	}
 }
 
-// changed lets the agent act, and wakes who waits.
+// changed runs the agent and wakes waiting calls.
 func (c *cluster) changed(name string) {
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	err := c.api.Get(context.Background(), client.ObjectKey{Name: name}, lv)
@@ -183,7 +183,7 @@ func (c *cluster) changed(name string) {
 	}
 }
 
-// serve does what an agent does that has room for everything.
+// serve answers like an agent with enough capacity.
 func (c *cluster) serve(lv *topolvmv1.LogicalVolume) {
 	lv.Status.VolumeID = string(lv.UID)
 	lv.Status.Code = codes.OK
@@ -193,7 +193,7 @@ func (c *cluster) serve(lv *topolvmv1.LogicalVolume) {
 	c.answer(lv)
 }
 
-// refuse answers with a code.
+// refuse returns an agent that answers with a code.
 func (c *cluster) refuse(code codes.Code) func(*topolvmv1.LogicalVolume) {
 	return func(lv *topolvmv1.LogicalVolume) {
 		lv.Status.Code = code
@@ -284,13 +284,13 @@ func TestCreateVolumeIsTheSameHoweverOftenItIsCalled(t *testing.T) {
 		lv.Annotations[v1alpha1.ClaimAnnotation] != "ns/data" || len(lv.Finalizers) != 0 {
 		t.Errorf("got %+v", lv)
 	}
-	// The answer names the node where the volume is, whatever is asked for by now.
+	// The response has the node of the existing volume, whatever the new request.
 	response, err := c.server.CreateVolume(t.Context(), wanted("pvc-1", 33*mebi, "node2"))
 	if err != nil || response.GetVolume().
 		GetAccessibleTopology()[0].GetSegments()[v1alpha1.TopologyNodeKey] != "node1" {
 		t.Errorf("got %v, %v", response, err)
 	}
-	// Also when no node has room any longer.
+	// This also works if no node has enough capacity any longer.
 	anywhere := wanted("pvc-1", 33*mebi)
 	anywhere.AccessibilityRequirements = nil
 	response, err = c.server.CreateVolume(t.Context(), anywhere)
@@ -355,8 +355,8 @@ func TestCreateVolumeRefuses(t *testing.T) {
 	}
 }
 
-// What a node refuses is withdrawn before the answer, so that the scheduler can choose another one; and it is not the
-// answer to a later call.
+// A refused LogicalVolume is withdrawn before the response, so that the scheduler can select another node. The refusal
+// does not answer a later call.
 func TestARefusalIsWithdrawnAndNotRepeated(t *testing.T) {
 	c := newCluster(t)
 	for _, code := range []codes.Code{codes.ResourceExhausted, codes.Internal, codes.InvalidArgument} {
@@ -367,7 +367,7 @@ func TestARefusalIsWithdrawnAndNotRepeated(t *testing.T) {
 			t.Errorf("got %v and %v", err, c.get("pvc-1"))
 		}
 	}
-	// The operator ended before it could withdraw.
+	// The operator ended before it withdrew the LogicalVolume.
 	c.agent = nil
 	c.must(c.api.Create(t.Context(), &topolvmv1.LogicalVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: "pvc-2"},
@@ -384,7 +384,7 @@ func TestARefusalIsWithdrawnAndNotRepeated(t *testing.T) {
 	}
 }
 
-// The selected node of a claim has changed while the first one had not answered.
+// The selected node of a claim changed before the first node answered.
 func TestAVolumeThatAnotherNodeHasNotMadeIsMadeHere(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, offering("node1", nil), offering("node2", nil))
@@ -414,7 +414,7 @@ func TestAVolumeThatAnotherNodeHasNotMadeIsMadeHere(t *testing.T) {
 	}
 }
 
-// Nothing was made where the agent has not even seen the object, so another node can do it.
+// If the agent has not seen the object, nothing was created, and another node can create the volume.
 func TestALostNodeSendsTheClaimElsewhere(t *testing.T) {
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
 		n := offering(name, nil)
@@ -427,7 +427,7 @@ func TestALostNodeSendsTheClaimElsewhere(t *testing.T) {
 			t.Parallel()
 			c := newCluster(t, node("ready", corev1.ConditionTrue), node("silent", corev1.ConditionUnknown))
 			c.agent = func(*topolvmv1.LogicalVolume) {}
-			// A quarter of it is left for the answer: enough on a busy machine too.
+			// A quarter of the timeout remains for the response: enough on a busy machine too.
 			short, cancel := context.WithTimeout(t.Context(), 6*time.Second)
 			defer cancel()
 			_, err := c.server.CreateVolume(short, wanted("pvc-1", 33*mebi, name))
@@ -471,7 +471,7 @@ func TestSnapshots(t *testing.T) {
 	request := &csi.CreateSnapshotRequest{Name: "Snapshot-1", SourceVolumeId: id}
 	first, err := c.server.CreateSnapshot(t.Context(), request)
 	c.must(err)
-	// The volume grows; the snapshot stays as it is.
+	// The volume is expanded; the snapshot does not change.
 	_, err = c.server.ControllerExpandVolume(t.Context(),
 		&csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: 80 * mebi}})
 	c.must(err)
@@ -560,7 +560,7 @@ func TestExpansion(t *testing.T) {
 		return c.server.ControllerExpandVolume(t.Context(),
 			&csi.ControllerExpandVolumeRequest{VolumeId: id, CapacityRange: &csi.CapacityRange{RequiredBytes: size}})
 	}
-	// Larger than what there is: refused, and taken back.
+	// A request that exceeds the capacity is refused and reset.
 	c.agent = func(lv *topolvmv1.LogicalVolume) {
 		if lv.Spec.Size.Value() > 1<<30 && lv.Status.Code == codes.OK {
 			c.refuse(codes.ResourceExhausted)(lv)
@@ -575,7 +575,7 @@ func TestExpansion(t *testing.T) {
 			t.Errorf("the request stands: %+v", lv)
 		}
 	}
-	// The claim asks for less then (RecoverVolumeExpansionFailure).
+	// The claim then requests less (RecoverVolumeExpansionFailure).
 	for range 2 {
 		grown, err := expand(50 * mebi)
 		if err != nil || grown.GetCapacityBytes() != 52*mebi || !grown.GetNodeExpansionRequired() {
@@ -604,7 +604,7 @@ func TestExpansion(t *testing.T) {
 		&csi.ControllerExpandVolumeRequest{VolumeId: "nosuch", CapacityRange: &csi.CapacityRange{RequiredBytes: 1}})
 	wantCode(t, "no such volume", err, codes.NotFound)
 
-	// An error of an older version stands in the status, and so does its size.
+	// The status has the error and the size of an older version.
 	lv := c.get("pvc-1")
 	lv.Spec.Size = *resource.NewQuantity(1<<40, resource.BinarySI)
 	c.must(c.api.Update(t.Context(), lv))
@@ -617,7 +617,7 @@ func TestExpansion(t *testing.T) {
 	}
 }
 
-// TestTheDefaultClassIsNamedOnce: a StorageClass names no device class.
+// TestTheDefaultClassIsNamedOnce uses a StorageClass without a device class.
 func TestTheDefaultClassIsNamedOnce(t *testing.T) {
 	c := newCluster(t, offering("node1", map[string]string{"ssd": "999999999", "00default": "999999999"}))
 	classless := func(name string) *csi.CreateVolumeRequest {
@@ -686,7 +686,7 @@ func TestGetCapacity(t *testing.T) {
 			t.Errorf("%s: got %v, %v", name, r, err)
 		}
 	}
-	// Without a scheduler the node with the most room is taken.
+	// Without a scheduler the node with the most capacity is selected.
 	c.agent = nil
 	request := wanted("pvc-1", 900000)
 	request.VolumeCapabilities = []*csi.VolumeCapability{{
@@ -760,7 +760,7 @@ func TestASecondCallForTheSameVolumeIsSentAway(t *testing.T) {
 	wantCode(t, "at work", err, codes.Aborted)
 }
 
-// The cache knows nothing yet of what was chosen a moment ago.
+// The cache does not have the volumes yet for which a node was just selected.
 func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(400 * mebi)}),
 		offering("node2", map[string]string{"ssd": fmt.Sprint(390 * mebi)}))
@@ -785,8 +785,7 @@ func TestClaimsThatComeTogetherAreSpread(t *testing.T) {
 		codes.ResourceExhausted)
 }
 
-// The call for a volume ended before its node answered. The room that the next call finds is that which the volume
-// itself will take.
+// A call ended before the node answered. The capacity that the next call finds excludes the volume itself.
 func TestAVolumeThatIsBeingMadeKeepsItsNode(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, offering("node1", map[string]string{"ssd": fmt.Sprint(100 * mebi)}),
@@ -810,7 +809,7 @@ func TestAVolumeThatIsBeingMadeKeepsItsNode(t *testing.T) {
 	}
 }
 
-// With immediate binding all nodes are named, in any order.
+// With immediate binding the request lists all nodes, in any order.
 func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T) {
 	c := newCluster(t, offering("node1", map[string]string{"ssd": "1000000000"}),
 		offering("node2", map[string]string{"ssd": "3000000000"}),
@@ -828,7 +827,7 @@ func TestWithoutASchedulersChoiceTheRoomiestOfTheNamedNodesIsTaken(t *testing.T)
 	if got := place(); got != "node2" {
 		t.Errorf("nobody has chosen: got %s", got)
 	}
-	// A node that no longer answers has the most room for ever.
+	// A node that no longer answers would offer the most capacity forever.
 	away := &corev1.Node{}
 	c.must(c.api.Get(t.Context(), client.ObjectKey{Name: "node2"}, away))
 	away.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}

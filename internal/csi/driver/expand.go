@@ -16,8 +16,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// ControllerExpandVolume grows a volume. After a request that failed, the object asks for the size that the volume has:
-// the node does not go on trying, and a smaller request is answered from what is there.
+// ControllerExpandVolume expands a volume. If the node refuses, the size in the spec is reset to the current size: the
+// node does not retry, and a smaller request can succeed with the existing size.
 func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 	request *csi.ControllerExpandVolumeRequest) (*csi.ControllerExpandVolumeResponse, error) {
 	id := request.GetVolumeId()
@@ -50,7 +50,7 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 		NodeExpansionRequired: request.GetVolumeCapability().GetBlock() == nil}, nil
 }
 
-// grow asks the node for a size and waits for it.
+// grow requests a size from the node and waits for it.
 func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume, size int64) (int64, error) {
 	joined := s.waiters.join(lv.Name)
 	defer joined.leave()
@@ -80,19 +80,19 @@ func (s *ControllerServer) grow(ctx context.Context, lv *topolvmv1.LogicalVolume
 	return 0, err
 }
 
-// grown tells whether a node has answered that it shall give a volume a size, and by what.
+// grown reports whether the node has answered a request for a size, by success or refusal.
 func (s *ControllerServer) grown(ctx context.Context, asked, now *topolvmv1.LogicalVolume, size int64) (bool, error) {
 	switch {
 	case now == nil:
 		return false, status.Errorf(codes.NotFound, "volume %s was deleted", asked.Name)
 	case now.Spec.Size.Value() != size:
-		return false, nil // The watch is behind.
+		return false, nil // The watch is stale.
 	case has(now, size):
 		return true, nil
 	case !isRefusal(now.Status.Code):
 		return false, nil
 	}
-	// It may be the answer that was taken away: the watch may be behind.
+	// This may be the earlier answer that ask removed, because the watch may be stale.
 	live, err := s.same(ctx, asked)
 	if err != nil {
 		return false, err
@@ -100,8 +100,9 @@ func (s *ControllerServer) grown(ctx context.Context, asked, now *topolvmv1.Logi
 	return live != nil && live.ResourceVersion == now.ResourceVersion, nil
 }
 
-// expandCode is the code of a refused growth. No other node can help, so that there is no room is a size that cannot be
-// had: the resizer then takes a smaller request (external-resizer, isInfeasibleError; KEP-1790).
+// expandCode returns the code of a refused expansion. A volume cannot move to another node, so ResourceExhausted
+// becomes OutOfRange: the size is infeasible, and the resizer then accepts a smaller request (external-resizer,
+// isInfeasibleError; KEP-1790).
 func expandCode(code codes.Code) codes.Code {
 	if code == codes.ResourceExhausted {
 		return codes.OutOfRange
@@ -109,14 +110,14 @@ func expandCode(code codes.Code) codes.Code {
 	return code
 }
 
-// has tells whether a volume has a size.
+// has reports whether a volume is at least as large as a size.
 func has(lv *topolvmv1.LogicalVolume, size int64) bool {
 	return lv.Status.CurrentSize != nil && lv.Status.CurrentSize.Value() >= size
 }
 
-// ask writes down the size that a volume shall have: at least the one that it has; 0 takes back what was asked for.
-// Then it takes away the answer to an earlier request. In this order the node does not try the earlier one once more;
-// and it writes no answer to an object that has changed since it was read.
+// ask sets the requested size in the spec, at least the current size; 0 resets the request. Then it removes the answer
+// to an earlier request from the status. In this order the node does not retry the earlier request, and it cannot write
+// an answer, because the object has changed since the node read it.
 func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	size int64) (*topolvmv1.LogicalVolume, error) {
 	var now *topolvmv1.LogicalVolume
@@ -143,7 +144,7 @@ func (s *ControllerServer) ask(ctx context.Context, lv *topolvmv1.LogicalVolume,
 	return now, nil
 }
 
-// clear takes an answer away.
+// clear removes an answer from the status.
 func (s *ControllerServer) clear(ctx context.Context, now *topolvmv1.LogicalVolume) error {
 	if now.Status.Code == codes.OK {
 		return nil
@@ -154,7 +155,7 @@ func (s *ControllerServer) clear(ctx context.Context, now *topolvmv1.LogicalVolu
 	return s.Client.Status().Patch(ctx, now, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 }
 
-// resize writes down a size; 0 leaves the one that is there.
+// resize sets the size in the spec; 0 keeps the present one.
 func (s *ControllerServer) resize(ctx context.Context, now *topolvmv1.LogicalVolume, size int64) error {
 	if now.Spec.Size.Value() == size || size == 0 {
 		return nil

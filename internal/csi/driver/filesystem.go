@@ -19,25 +19,25 @@ import (
 )
 
 const (
-	// fileSystemTimeout is how long a file system may take to answer stat and statfs.
+	// fileSystemTimeout is the time in which a file system must answer stat and statfs.
 	fileSystemTimeout = 10 * time.Second
-	// maxSilent is how many file systems may have a call that has not returned. Each holds a thread.
+	// maxSilent is the maximum number of file systems with a call that has not returned. Each such call blocks a
+	// thread.
 	maxSilent = 64
 )
 
-// FileSystems tells what is wrong with mounted file systems. It starts no process, and no file system holds it up. It
-// is safe for concurrent use.
+// FileSystems reports problems of mounted file systems. It starts no process, and a file system that hangs does not
+// block it. It is safe for concurrent use.
 type FileSystems struct {
 	node string
-	// mountInfo is the table of mounts, sysfs where the kernel's objects are.
+	// mountInfo is the path of the mount table. sysfs is the mount point of sysfs.
 	mountInfo, sysfs string
-	// usage is usageOf; tests have another one.
+	// usage is usageOf, which tests replace.
 	usage func(path string) ([]volumeUsage, error)
 	calls *bounded.Calls
 }
 
-// NewFileSystems returns the file systems that are mounted on this node. The process needs the node's /sys and the
-// mounts of its volumes.
+// NewFileSystems returns the FileSystems of this node. The process needs the node's /sys and the mounts of its volumes.
 func NewFileSystems(node string) *FileSystems {
 	return &FileSystems{
 		node: node, mountInfo: mountInfo, sysfs: "/sys", usage: usageOf,
@@ -45,8 +45,8 @@ func NewFileSystems(node string) *FileSystems {
 	}
 }
 
-// Problems returns what is wrong with the file systems of devices, which are given as "MAJOR:MINOR" with the name of
-// the volume. A device that is not mounted, and one that is well, is not in the answer.
+// Problems returns the problems of the file systems on devices. volumes maps each device, as "MAJOR:MINOR", to the name
+// of its volume. The result has no entry for devices that are not mounted or are healthy.
 func (f *FileSystems) Problems(ctx context.Context, volumes map[string]string) (map[string]string, error) {
 	table, err := mount.ParseMountInfo(f.mountInfo)
 	if err != nil {
@@ -74,8 +74,8 @@ func (f *FileSystems) Problems(ctx context.Context, volumes map[string]string) (
 	return problems, nil
 }
 
-// At returns the use of the file system or of the device at a path, and what is wrong with it. The use of one that does
-// not tell is nil. An error is one of the path, not of the file system.
+// At returns the usage of the file system or device at a path, and its problem or "". The usage is nil if the file
+// system does not return it. An error concerns the path, not the file system.
 func (f *FileSystems) At(ctx context.Context, volume, path string) ([]volumeUsage, string, error) {
 	mounts, err := f.mountsLike(path)
 	if err != nil {
@@ -88,20 +88,20 @@ func (f *FileSystems) At(ctx context.Context, volume, path string) ([]volumeUsag
 	return usage, f.judge(volume, path, mounts, err), nil
 }
 
-// mountsLike returns the mounts of the file system that is mounted at a path; none if the path is no mount point.
+// mountsLike returns all mounts of the file system that is mounted at a path, or none if the path is not a mount point.
 func (f *FileSystems) mountsLike(path string) ([]mount.MountInfo, error) {
 	table, err := mount.ParseMountInfo(f.mountInfo)
 	if err != nil {
 		return nil, fmt.Errorf("mounts of node %s: %w", f.node, err)
 	}
-	// The last mount at a path is the one that is seen there.
+	// The last mount at a path hides the earlier ones.
 	at := -1
 	for i := range table {
 		if table[i].MountPoint == path {
 			at = i
 		}
 	}
-	// A device file is bound from the file system of /dev, whose state is not that of the volume.
+	// A device file is a bind mount from the file system of /dev, whose state is not that of the volume.
 	if at < 0 || !strings.HasPrefix(table[at].Source, "/dev/") {
 		return nil, nil
 	}
@@ -111,12 +111,12 @@ func (f *FileSystems) mountsLike(path string) ([]mount.MountInfo, error) {
 
 func deviceOf(m mount.MountInfo) string { return fmt.Sprintf("%d:%d", m.Major, m.Minor) }
 
-// problem asks the file system that has the mounts.
+// problem returns the problem of the file system with the given mounts, or "".
 func (f *FileSystems) problem(ctx context.Context, volume string, mounts []mount.MountInfo) string {
 	path := mounts[0].MountPoint
 	_, err := f.ask(ctx, path)
 	if err != nil && !isBroken(err) {
-		return "" // It was unmounted meanwhile.
+		return "" // The file system was unmounted meanwhile.
 	}
 	return f.judge(volume, path, mounts, err)
 }
@@ -126,7 +126,7 @@ type usageAnswer struct {
 	err   error
 }
 
-// ask calls stat and statfs, at most once at a time for each path.
+// ask calls stat and statfs. It runs at most one call for each path at a time.
 func (f *FileSystems) ask(ctx context.Context, path string) ([]volumeUsage, error) {
 	got, err := bounded.Do(ctx, f.calls, path, func(context.Context) usageAnswer {
 		usage, err := f.usage(path)
@@ -138,19 +138,19 @@ func (f *FileSystems) ask(ctx context.Context, path string) ([]volumeUsage, erro
 	return got.usage, got.err
 }
 
-// isBroken tells an error of a file system from one of its path.
+// isBroken reports whether an error is one of the file system and not one of its path.
 func isBroken(err error) bool {
 	var late *bounded.NoAnswerError
 	isErrno := func(errno unix.Errno) bool { return errors.Is(err, errno) }
 	return errors.As(err, &late) || slices.ContainsFunc([]unix.Errno{unix.EIO, unix.ESHUTDOWN, unix.EUCLEAN}, isErrno)
 }
 
-// remedy is what to do about a broken file system.
+// remedy is the advice for a broken file system.
 const remedy = "see the kernel's log on the node; stop the Pods that use the claim, so that the volume is " +
 	"unmounted, and start " +
 	"them again: it is checked before it is mounted; if it stays so, restore the volume from a snapshot or a backup"
 
-// judge words what is wrong with a file system; "" if nothing is.
+// judge describes the problem of a file system, or returns "" if there is none.
 func (f *FileSystems) judge(volume, path string, mounts []mount.MountInfo, err error) string {
 	wrong := stateOf(mounts)
 	if err != nil {
@@ -173,8 +173,8 @@ func (f *FileSystems) judge(volume, path string, mounts []mount.MountInfo, err e
 		recorded, remedy)
 }
 
-// stateOf returns what the options of a file system say: that it became read-only, or no longer works. A file
-// system that was mounted read-only has the option in each of its mounts, too.
+// stateOf returns what the mount options say about an error: the file system became read-only, or was shut down. If a
+// file system was mounted read-only on purpose, each of its mounts has the option ro, too.
 func stateOf(mounts []mount.MountInfo) string {
 	for _, m := range mounts {
 		switch {
@@ -188,8 +188,8 @@ func stateOf(mounts []mount.MountInfo) string {
 	return ""
 }
 
-// recorded returns the errors that ext4 has noted since the last check (Documentation/ABI/testing/sysfs-fs-ext4 of the
-// kernel). With the option errors=continue nothing else tells of them.
+// recorded returns the errors that ext4 has recorded since the last check (Documentation/ABI/testing/sysfs-fs-ext4 of
+// the kernel). With the mount option errors=continue there is no other sign of them.
 func (f *FileSystems) recorded(mounts []mount.MountInfo) string {
 	if len(mounts) == 0 || !strings.HasPrefix(mounts[0].FsType, "ext") {
 		return ""

@@ -17,14 +17,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// goingDown is XFS_IOC_GOINGDOWN (fs/xfs/libxfs/xfs_fs.h), which ext4 has too; its argument says what becomes of the
-// log.
+// goingDown is XFS_IOC_GOINGDOWN (fs/xfs/libxfs/xfs_fs.h), which ext4 supports too. The argument decides whether the
+// log is flushed.
 const (
 	goingDown  = 0x8004587d
 	noLogFlush = 2
 )
 
-// TestLabABrokenFileSystemIsAbnormal breaks real file systems, as a disk and the kernel do, and asks by CSI each time.
+// TestLabABrokenFileSystemIsAbnormal breaks real file systems, as a disk and the kernel do, and checks the CSI
+// response.
 func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 	dead := fmt.Sprintf("0 %d error", size)
 	for name, test := range map[string]struct {
@@ -71,7 +72,7 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 			}
 			test.do(m, folder)
 			got := stats()
-			// ext4 counts its errors in the background.
+			// ext4 updates its error count in the background.
 			end := time.Now().Add(10 * time.Second)
 			for test.want != "" && !got.VolumeCondition.Abnormal && time.Now().Before(end) {
 				time.Sleep(20 * time.Millisecond)
@@ -94,7 +95,7 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 	}
 }
 
-// triggerError has ext4 find an error (Documentation/ABI/testing/sysfs-fs-ext4).
+// triggerError makes ext4 record an error (Documentation/ABI/testing/sysfs-fs-ext4).
 func (m *mapping) triggerError(string) {
 	m.Helper()
 	device, err := filepath.EvalSymlinks(mapped)
@@ -103,7 +104,7 @@ func (m *mapping) triggerError(string) {
 		[]byte("of the test"), 0o200))
 }
 
-// replace gives the device another table, whatever the file system on it says.
+// replace loads another table, even if the file system is in use.
 func (m *mapping) replace(table string) {
 	m.Helper()
 	file := filepath.Join(m.TempDir(), "table")
@@ -113,7 +114,7 @@ func (m *mapping) replace(table string) {
 	m.sh("dmsetup", "resume", "volume")
 }
 
-// fail has the device give errors, and writes so that the file system finds out.
+// fail makes the device return errors, and writes so that the file system notices.
 func (m *mapping) fail(table, folder string) {
 	m.Helper()
 	dir, err := os.Open(folder)
@@ -124,7 +125,7 @@ func (m *mapping) fail(table, folder string) {
 	if err := dir.Sync(); err == nil {
 		m.Fatal("metadata was written to a device that gives errors")
 	}
-	// ext4 finds out at a later change that its journal has ended.
+	// ext4 notices at a later change that its journal was aborted.
 	for end := time.Now().Add(20 * time.Second); os.Mkdir(filepath.Join(folder, fmt.Sprint(time.Now().UnixNano())),
 		0o700) == nil; {
 		if time.Now().After(end) {
@@ -134,16 +135,16 @@ func (m *mapping) fail(table, folder string) {
 	}
 }
 
-// readOnlyBelow makes the file system read-only below a mount that is not.
+// readOnlyBelow makes the file system read-only, but not one of its mounts.
 func (m *mapping) readOnlyBelow(folder string) {
 	m.Helper()
 	other := m.TempDir()
 	m.sh("mount", "--bind", folder, other)
 	m.Cleanup(func() { m.sh("umount", other) })
-	m.sh("mount", "-o", "remount,ro", folder) // the file system, and this mount of it
+	m.sh("mount", "-o", "remount,ro", folder) // the file system and this mount
 }
 
-// shutDown ends XFS as the kernel does after an error in its log.
+// shutDown shuts XFS down, as the kernel does after a log error.
 func (m *mapping) shutDown(folder string) {
 	m.Helper()
 	dir, err := os.Open(folder)

@@ -16,14 +16,14 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// The mounts of one volume, as mountinfo has them (proc_pid_mountinfo(5)).
+// The mounts of one volume, in the format of mountinfo (proc_pid_mountinfo(5)).
 const (
 	staged    = "120 30 254:7 / /staging %s,noatime shared:60 - %s /dev/mapper/vg1-8a6e %s\n"
 	published = "121 30 254:7 / /target %s,noatime shared:61 - %s /dev/mapper/vg1-8a6e %s\n"
-	// Two mounts of others, the second with a space in its path.
+	// Two unrelated mounts. The second path contains a space.
 	others = "22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw,errors=remount-ro\n23 22 8:2 / /a\\040b ro " +
 		"shared:2 - xfs /dev/sda2 ro\n"
-	// A block volume is a file of /dev that is bound to the target; the state of /dev is not its own.
+	// A block volume is a bind mount of a file in /dev. The state of /dev does not concern it.
 	block = "140 30 0:5 /dm-7 /block rw,nosuid shared:2 - devtmpfs udev rw,size=1k\n"
 )
 
@@ -31,7 +31,7 @@ func mountsOf(perMount, kind, super string) string {
 	return fmt.Sprintf(others+block+staged+published, perMount, kind, super, perMount, kind, super)
 }
 
-// newFileSystems returns file systems with a table of mounts, which answer with an error.
+// newFileSystems returns FileSystems with a mount table. Calls return an error.
 func newFileSystems(t *testing.T, table string, answer error) *FileSystems {
 	t.Helper()
 	f := NewFileSystems("node1")
@@ -58,7 +58,7 @@ func writeFile(t *testing.T, path, content string) {
 	}
 }
 
-// record notes errors of ext4 as the kernel does.
+// record writes an ext4 error count, as the kernel does.
 func (f *FileSystems) record(t *testing.T, count string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(f.sysfs, "dev/block"), 0o755); err != nil {
@@ -77,7 +77,7 @@ func TestBrokenFileSystemsAreAbnormal(t *testing.T) {
 	for name, test := range map[string]struct {
 		table  string
 		answer error
-		errors string // of ext4's
+		errors string // errors_count of ext4
 		want   []string
 	}{
 		"well":                {table: mountsOf("rw", "ext4", "rw")},
@@ -156,7 +156,8 @@ func TestMountsThatCannotBeReadAreNotWell(t *testing.T) {
 	}
 }
 
-// TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody has one whose statfs does not return, beside one that answers.
+// TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody has one file system whose statfs does not return, and another one
+// that answers.
 func TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody(t *testing.T) {
 	table := mountsOf("rw", "ext4", "rw") + "150 30 254:9 / /other rw shared:70 - ext4 /dev/mapper/vg1-other rw\n"
 	synctest.Test(t, func(t *testing.T) {
@@ -193,7 +194,8 @@ func TestAFileSystemThatHangsIsAbnormalAndHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// TestStatsOfABrokenFileSystem asks by CSI. An error would leave the kubelet with what it knew before.
+// TestStatsOfABrokenFileSystem calls NodeGetVolumeStats. If it returned an error, the kubelet would keep the old
+// values.
 func TestStatsOfABrokenFileSystem(t *testing.T) {
 	b := newBench(t)
 	b.server.FileSystems = newFileSystems(t, mountsOf("rw", "xfs", "rw"), unix.EIO)

@@ -19,43 +19,44 @@ import (
 )
 
 const (
-	// probeTimeout is for a look at a device; checkTimeout and formatTimeout are for what goes over the whole of it.
-	// e2fsck needs hours for a damaged file system of many TiB.
+	// probeTimeout limits the probe of a device; checkTimeout and formatTimeout limit programs that process the whole
+	// device. e2fsck needs hours for a damaged file system of many TiB.
 	probeTimeout  = 30 * time.Second
 	checkTimeout  = 24 * time.Hour
 	formatTimeout = time.Hour
-	// stageTimeout is for all that makes a volume ready, with one of them.
+	// stageTimeout limits all steps that stage a volume, one of which is a check or format.
 	stageTimeout = checkTimeout + time.Hour
-	// killDelay is the time between SIGTERM and SIGKILL: e2fsck writes back what it has repaired.
+	// killDelay is the time between SIGTERM and SIGKILL, in which e2fsck writes its repairs.
 	killDelay = time.Minute
 )
 
-// deviceNumber is that of a block device; zero for none.
+// deviceNumber is the number of a block device; zero for none.
 type deviceNumber struct{ major, minor uint32 }
 
 func (n deviceNumber) String() string { return fmt.Sprintf("%d:%d", n.major, n.minor) }
 
-// hostDisks is what the node service does to devices and mounts. Tests of its rules have another one.
+// hostDisks are the operations of the node service on devices and mounts. Tests replace them.
 type hostDisks interface {
-	// number returns the device that a path leads to.
+	// number returns the number of the device at a path.
 	number(path string) (deviceNumber, error)
-	// probe reads a device and returns what it carries. An error means that it is not known.
+	// probe reads a device and returns its content. After an error the content is unknown.
 	probe(ctx context.Context, path string) (content, error)
 	format(ctx context.Context, mkfs []string, path string) error
-	// check repairs what can be repaired without a question; an error is about what cannot.
+	// check repairs what can be repaired automatically, and returns an error for other damage.
 	check(ctx context.Context, path, fileSystem string) error
 	mount(source, target, fileSystem string, options []string) error
-	// unmount unmounts and removes a mount point. One that is gone is no error.
+	// unmount unmounts and removes a mount point. It succeeds if the mount point does not exist.
 	unmount(path string) error
 	isMountPoint(path string) (bool, error)
-	// mounted returns the device whose file system is mounted at a folder; zero if the folder is no mount point.
+	// mounted returns the device whose file system is mounted at a directory, or zero if the directory is not a mount
+	// point.
 	mounted(path string) (deviceNumber, error)
-	// shows returns the device of a device file, or of the file system that a folder is in.
+	// shows returns the device of a device file, or of the file system that contains a directory.
 	shows(path string) (deviceNumber, error)
-	// mountPoints returns where a device, or the file system on it, can be seen.
+	// mountPoints returns the mount points of a device and of the file system on it.
 	mountPoints(number deviceNumber) ([]string, error)
 	setMode(path string, mode os.FileMode) error
-	// grow makes a mounted file system as large as its device; always also where nothing seems to be missing.
+	// grow expands a mounted file system to the size of its device. always skips the check whether that is necessary.
 	grow(device, path string, always bool) error
 }
 
@@ -65,7 +66,7 @@ type host struct {
 }
 
 func newHost() host {
-	// The agent's container has no systemd to ask.
+	// The agent's container has no systemd.
 	return host{mounter: mount.NewWithoutSystemd(""), resizer: mount.NewResizeFs(utilexec.New())}
 }
 
@@ -114,7 +115,7 @@ func (h host) mounted(path string) (deviceNumber, error) {
 	return deviceNumber{unix.Major(stat.Dev), unix.Minor(stat.Dev)}, nil
 }
 
-// mountInfo is the table of the mounts of this process (proc_pid_mountinfo(5)).
+// mountInfo is the mount table of this process (proc_pid_mountinfo(5)).
 const mountInfo = "/proc/self/mountinfo"
 
 func (h host) mountPoints(number deviceNumber) ([]string, error) {
@@ -126,7 +127,7 @@ func (h host) mountPoints(number deviceNumber) ([]string, error) {
 	for _, m := range table {
 		is := deviceNumber{uint32(m.Major), uint32(m.Minor)} == number
 		if !is && strings.HasPrefix(filepath.Base(m.Root), "dm-") {
-			// A device file that is bound to a target.
+			// The mount may be a bind mount of a device file.
 			shown, err := h.shows(m.MountPoint)
 			is = err == nil && shown == number
 		}
@@ -146,12 +147,12 @@ func sizeOf(path string) (int64, error) {
 	return f.Seek(0, io.SeekEnd)
 }
 
-// readable is how much is read at both ends of a device: where file systems, RAID and partition tables have what they
-// are known by.
+// readable is the number of bytes that readEnds reads at both ends of a device, where file systems, RAID and partition
+// tables have their signatures.
 const readable = 1 << 20
 
-// probe reads first, past the page cache: blkid gives the same exit status for a blank device and for one that gives
-// errors.
+// probe first reads the device, bypassing the page cache: blkid returns the same exit status for a blank device and for
+// one with read errors.
 func (host) probe(ctx context.Context, path string) (content, error) {
 	if err := readEnds(path); err != nil {
 		return content{}, err
@@ -170,7 +171,7 @@ func readEnds(path string) error {
 	if err != nil {
 		return err
 	}
-	// Memory of the kernel's is aligned, as O_DIRECT wants it.
+	// O_DIRECT needs aligned memory, which mmap returns.
 	buffer, err := unix.Mmap(-1, 0, readable, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 	if err != nil {
 		return err
@@ -188,13 +189,13 @@ func readEnds(path string) error {
 	return nil
 }
 
-// The exit statuses of blkid(8).
+// Exit statuses of blkid(8).
 const (
 	blkidNothing   = 2
 	blkidAmbiguous = 8
 )
 
-// parseBlkid understands the answer of blkid --probe.
+// parseBlkid parses the output of blkid --probe.
 func parseBlkid(out []byte, err error) (content, error) {
 	var exit *exec.ExitError
 	switch {
@@ -225,10 +226,10 @@ func (host) format(ctx context.Context, mkfs []string, path string) error {
 	return err
 }
 
-// fsckRepaired is the exit status of fsck(8) for errors that it corrected.
+// fsckRepaired is the exit status of fsck(8) after it corrected errors.
 const fsckRepaired = 1
 
-// check is for the ext family only: XFS replays its log at the mount, and fsck.xfs does nothing.
+// check checks only ext file systems: XFS replays its log when it is mounted, and fsck.xfs does nothing.
 func (host) check(ctx context.Context, path, fileSystem string) error {
 	if !strings.HasPrefix(fileSystem, "ext") || isHeld(path) {
 		return nil
@@ -240,8 +241,7 @@ func (host) check(ctx context.Context, path, fileSystem string) error {
 	return err
 }
 
-// isHeld tells whether a device is mounted somewhere, in whatever namespace: then the kernel manages the file
-// system.
+// isHeld reports whether a device is mounted in any mount namespace. The kernel then manages the file system.
 func isHeld(path string) bool {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_EXCL, 0)
 	if err == nil {
@@ -275,19 +275,19 @@ func (h host) grow(device, path string, always bool) error {
 	return err
 }
 
-// accepted tells whether an exit status is a part of a program's answer.
+// accepted reports whether an exit status is an expected result of a program.
 func accepted(program string, exitCode int) bool {
 	return program == "blkid" && exitCode == blkidNothing || program == "e2fsck" && exitCode == fsckRepaired
 }
 
-// run runs a program of the agent's image. What it printed is in the error. At its limit, or when ctx ends, it gets
+// run runs a program of the agent's image. The error contains the output. When the limit is over or ctx ends, run sends
 // SIGTERM, and SIGKILL after killDelay.
 func run(ctx context.Context, limit time.Duration, program string, args ...string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
-	cmd.WaitDelay = killDelay // A child that keeps the pipes open does not keep us for longer, either.
+	cmd.WaitDelay = killDelay // This also limits the wait for a child process that keeps the pipes open.
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	begun := time.Now()

@@ -16,21 +16,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// This file ends the process before and after each thing that it changes: a write to the API server, a command of LVM
-// or mkfs, a mount. How many there are is counted in a run that nobody ends, so a new one cannot be forgotten.
+// This file ends the process before and after each change: a write to the API server, an LVM or mkfs command, a mount.
+// A complete run counts the changes, so that no new one is missed.
 
 var errKilled = errors.New("killed")
 
-// points counts what a process changes, and ends it at one of them.
+// points counts the changes of a process, and ends the process at one of them.
 type points struct {
 	mu     sync.Mutex
 	passed int
-	// at is the point that ends the process, counted from 1; 0 is none. after tells whether it still has its effect;
-	// midway, only its damage.
+	// at is the number of the point that ends the process, from 1; 0 for none. effect is when it ends the process:
+	// before the change, midway, which leaves only the damage, or after it.
 	at     int
 	effect effect
 	dead   bool
-	// total is how many points the process passed that nobody ended.
+	// total is the number of points in a run that is not ended.
 	total int
 }
 
@@ -42,7 +42,8 @@ const (
 	after  effect = "after"
 )
 
-// pass does something unless the process has ended. damage is what is left when it ends in between; nil if nothing is.
+// pass runs do unless the process has ended. damage is what remains if the process ends during the change; nil for
+// nothing.
 func (p *points) pass(do func() error, damage func()) error {
 	if p == nil {
 		return do()
@@ -72,7 +73,7 @@ func (p *points) pass(do func() error, damage func()) error {
 	return errKilled
 }
 
-// restart lets a new process begin, which nobody ends.
+// restart starts a new process, which is not ended.
 func (p *points) restart() {
 	if p.total == 0 {
 		p.total = p.passed
@@ -81,7 +82,7 @@ func (p *points) restart() {
 	p.dead = false
 }
 
-// armed counts the points of a run, then runs again for each of them. run does the same from the beginning each time.
+// armed counts the points of a run, and then runs it again for each of them. run starts from the beginning each time.
 func armed(t *testing.T, effects []effect, run func(t *testing.T, p *points)) {
 	t.Helper()
 	count := &points{}
@@ -102,7 +103,7 @@ func armed(t *testing.T, effects []effect, run func(t *testing.T, p *points)) {
 	}
 }
 
-// guarded lets the controller write through points.
+// guarded passes the writes of the controller through points.
 func (c *cluster) guarded(p *points) {
 	gated := interceptor.NewClient(c.api, interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
@@ -127,7 +128,7 @@ func (c *cluster) guarded(p *points) {
 		NameOf: c.nameOf})
 }
 
-// objects are the LogicalVolumes, without what differs from run to run.
+// objects returns the LogicalVolumes without fields that differ between runs.
 func (c *cluster) objects() string {
 	c.Helper()
 	list := &topolvmv1.LogicalVolumeList{}
@@ -151,9 +152,9 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 		return response.GetVolume().GetVolumeId()
 	}
 	for name, operation := range map[string]struct {
-		prepare func(c *cluster) string // returns the identity of what is there
+		prepare func(c *cluster) string // returns the identity of the prepared objects
 		request func(c *cluster, id string) error
-		code    codes.Code // of the answer when nobody is killed
+		code    codes.Code // of the response if nothing is ended
 		want    []string
 	}{
 		"create": {
@@ -294,7 +295,7 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 	}
 }
 
-// guarded lets the node service change things through points.
+// guarded passes the changes of the node service through points.
 func (b *bench) guarded(p *points) {
 	b.volumes.points = p
 	b.host.points = p

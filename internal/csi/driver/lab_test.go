@@ -19,7 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// mapping is a device on a lab node's disk whose table a test changes.
+// mapping is a device-mapper device on a disk of a lab node. Tests change its table.
 type mapping struct {
 	*testing.T
 	disk string
@@ -59,7 +59,7 @@ func (m *mapping) sh(program string, args ...string) {
 	}
 }
 
-// table replaces the table. Buffered blocks of the device are dropped.
+// table replaces the table and drops buffered blocks of the device.
 func (m *mapping) table(lines ...string) {
 	m.Helper()
 	file := filepath.Join(m.TempDir(), "table")
@@ -103,7 +103,8 @@ func TestLabProbe(t *testing.T) {
 	m.wantContent(content{kind: "crypto_LUKS"})
 }
 
-// TestLabAVolumeThatCannotBeReadIsNotBlank: blkid alone ends for a device that gives errors as for a blank one.
+// TestLabAVolumeThatCannotBeReadIsNotBlank checks the direct read: the exit status of blkid is the same for a device
+// with read errors and for a blank one.
 func TestLabAVolumeThatCannotBeReadIsNotBlank(t *testing.T) {
 	m := newMapping(t)
 	m.ok(m.host.format(t.Context(), fileSystems["ext4"].mkfs, mapped))
@@ -151,7 +152,7 @@ func TestLabLifeOfAFileSystem(t *testing.T) {
 			before, err := usageOf(folder)
 			m.ok(err)
 
-			// While it is mounted nobody else checks it.
+			// While it is mounted, the check is skipped.
 			m.ok(m.host.check(t.Context(), mapped, kind))
 			m.table(m.linear(0, size))
 			m.ok(m.host.grow(mapped, folder, false))
@@ -181,7 +182,7 @@ func TestLabABrokenExt4IsNotCalledRepaired(t *testing.T) {
 	m := newMapping(t)
 	m.ok(m.host.format(t.Context(), fileSystems["ext4"].mkfs, mapped))
 	m.ok(m.host.check(t.Context(), mapped, "ext4"))
-	// The root directory is no directory any longer: e2fsck asks before it repairs that.
+	// The root directory is not a directory: e2fsck does not repair that automatically.
 	m.sh("debugfs", "-w", "-R", "clri <2>", mapped)
 	m.sh("debugfs", "-w", "-R", "ssv state 2", mapped) // what the kernel writes when it finds errors
 	if err := m.host.check(t.Context(), mapped, "ext4"); err == nil {
@@ -189,7 +190,8 @@ func TestLabABrokenExt4IsNotCalledRepaired(t *testing.T) {
 	}
 }
 
-// TestLabALongCheckOutlivesItsCall: e2fsck of a slow disk takes longer than the call. It is not ended, and runs once.
+// TestLabALongCheckOutlivesItsCall checks that e2fsck of a slow disk, which takes longer than the call, continues and
+// runs once.
 func TestLabALongCheckOutlivesItsCall(t *testing.T) {
 	m := newMapping(t)
 	m.sh("modprobe", "dm-delay")
@@ -236,7 +238,7 @@ func TestLabALongCheckOutlivesItsCall(t *testing.T) {
 	m.ok(m.host.unmount(b.staging))
 }
 
-// TestLabAProgramGetsSIGTERM: what has a handler ends in order.
+// TestLabAProgramGetsSIGTERM checks that a program with a signal handler can end properly.
 func TestLabAProgramGetsSIGTERM(t *testing.T) {
 	note := filepath.Join(t.TempDir(), "note")
 	const line = `trap 'echo ended > "$0"; exit 3' TERM; while :; do sleep 0.1; done`
@@ -249,7 +251,7 @@ func TestLabAProgramGetsSIGTERM(t *testing.T) {
 	}
 }
 
-// processesOf returns the IDs of the processes of a program.
+// processesOf returns the process IDs of a program.
 func processesOf(program string) []string {
 	out, _ := exec.Command("pgrep", "-x", program).Output() // It exits with 1 if there is none.
 	return strings.Fields(string(out))

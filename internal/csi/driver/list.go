@@ -14,11 +14,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
-// maxEntries is how many volumes a page has if the caller does not say.
+// maxEntries is the number of volumes on a page if the request sets no limit.
 const maxEntries = 500
 
-// ListVolumes returns the volumes, snapshots not among them, in the order of their names. A token is the name of the
-// last that was returned, so what comes and goes in between does not shift the others.
+// ListVolumes returns the volumes, without snapshots, in the order of their names. A token is the name of the last
+// volume on the previous page, so volumes that are created or deleted between two calls do not shift the others.
 func (s *ControllerServer) ListVolumes(ctx context.Context,
 	request *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
 	if request.GetMaxEntries() < 0 {
@@ -33,7 +33,7 @@ func (s *ControllerServer) ListVolumes(ctx context.Context,
 		limit = maxEntries
 	}
 	response := &csi.ListVolumesResponse{}
-	// The API server lists in the order of names.
+	// The API server returns objects in the order of their names.
 	err = paging.Until(ctx, s.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) bool {
 		for i := range list.Items {
 			lv := &list.Items[i]
@@ -63,7 +63,7 @@ func entryOf(lv *topolvmv1.LogicalVolume) *csi.ListVolumesResponse_Entry {
 	}
 }
 
-// tokenPrefix tells a token of ours from any other text.
+// tokenPrefix distinguishes the driver's tokens from other text.
 const tokenPrefix = "after:"
 
 func tokenName(token string) (string, error) {
@@ -77,7 +77,7 @@ func tokenName(token string) (string, error) {
 	return name, nil
 }
 
-// conditionOf is what the agent of the node has written on a LogicalVolume.
+// conditionOf returns the condition that the node agent has written on a LogicalVolume.
 func conditionOf(lv *topolvmv1.LogicalVolume) *csi.VolumeCondition {
 	wrong := lv.Annotations[v1alpha1.ConditionAnnotation]
 	if wrong == "" {

@@ -16,9 +16,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// LogCalls logs each call that fails, with the volume, its claim, the code and the message, and at debug level (1) the
-// other ones. What is logged for a call, commands of the host too, has the volume and the claim. claimOfID returns the
-// claim of a volume by its ID, "" if that is not known.
+// LogCalls logs each failed call with volume, claim, code and message, and other calls at debug level (1). All log
+// entries of a call, including those of commands on the host, have the volume and the claim. claimOfID returns the
+// claim of a volume by its ID, or "" if it is unknown.
 func LogCalls(claimOfID func(ctx context.Context, volumeID string) string) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		values := []any{"call", path.Base(info.FullMethod)}
@@ -41,7 +41,7 @@ func LogCalls(claimOfID func(ctx context.Context, volumeID string) string) grpc.
 	}
 }
 
-// volumeOf is the ID of the volume or snapshot that a call is about, or the name of one that is to be created.
+// volumeOf returns the ID of the volume or snapshot of a call, or the name of one to create.
 func volumeOf(request any) string {
 	switch r := request.(type) {
 	case interface{ GetVolumeId() string }:
@@ -68,11 +68,11 @@ func claimOfCall(ctx context.Context, request any, claimOfID func(context.Contex
 	return ""
 }
 
-// ClaimOf returns the claim of a volume of this node by its ID, from the cache.
+// ClaimOf returns the claim of a volume on this node by its ID, from the cache.
 func (s *NodeServer) ClaimOf(ctx context.Context, volumeID string) string {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return "" // The call itself tells.
+		return "" // The call itself reports the problem.
 	}
 	for i := range list.Items {
 		if lv := &list.Items[i]; lv.Status.VolumeID == volumeID || string(lv.UID) == volumeID {
@@ -82,7 +82,7 @@ func (s *NodeServer) ClaimOf(ctx context.Context, volumeID string) string {
 	return ""
 }
 
-// ClaimOf returns the claim of a volume by its ID. It is known while something happens with the volume.
+// ClaimOf returns the claim of a volume by its ID. It knows only volumes that are not settled.
 func (s *ControllerServer) ClaimOf(ctx context.Context, volumeID string) string {
 	lv := &topolvmv1.LogicalVolume{}
 	if name := s.NameOf(volumeID); name == "" || s.Active.Get(ctx, client.ObjectKey{Name: name}, lv) != nil {

@@ -1,7 +1,7 @@
-// Package driver has the pieces of the CSI driver topolvm.io that are our own.
+// Package driver is the product's own part of the CSI driver topolvm.io.
 //
-// The node service stands in for TopoLVM's, with the same driver name, volume handles and topology key.
-// docs/explanation/topolvm.md says what is different and why.
+// The node service replaces TopoLVM's, with the same driver name, volume handles and topology key.
+// docs/explanation/topolvm.md explains the differences.
 package driver
 
 import (
@@ -24,30 +24,30 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// Volumes are the logical volumes of this node.
+// Volumes accesses the logical volumes of this node.
 type Volumes interface {
-	// FindLV returns a volume with its device number, if it is active; NotFound if there is none.
+	// FindLV returns a volume, with its device number if it is active. It returns NotFound if there is none.
 	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
 	ActivateLV(ctx context.Context, class, name string) error
 	TagLV(ctx context.Context, class, name string, add, remove []string) error
-	// Condition is what is wrong with a volume, in words; "" if nothing is. It starts no process.
+	// Condition describes the problem of a volume, or returns "" if there is none. It starts no process.
 	Condition(ctx context.Context, class, name string) (string, error)
 }
 
-// NodeOptions are what a NodeServer needs.
+// NodeOptions configure a NodeServer.
 type NodeOptions struct {
 	// Node is the name of this node.
 	Node string
 	// Client reads LogicalVolumes from a cache.
 	Client client.Reader
-	// Volumes are those of the node.
+	// Volumes accesses the logical volumes of the node.
 	Volumes Volumes
-	// FileSystems are those that are mounted on the node; nil for those that this process sees.
+	// FileSystems are the mounted file systems of the node; nil for those that this process can access.
 	FileSystems *FileSystems
 }
 
-// NodeServer is the CSI node service (CSI specification v1.12, "Node Service RPC"). Calls for different volumes do not
-// wait for each other; a second one for the same volume gets Aborted, and comes again.
+// NodeServer is the CSI node service (CSI specification v1.12, "Node Service RPC"). Calls for different volumes run in
+// parallel. A second call for the same volume returns Aborted, and the caller retries.
 type NodeServer struct {
 	csi.UnimplementedNodeServer
 	NodeOptions
@@ -63,7 +63,7 @@ func NewNodeServer(o NodeOptions) *NodeServer {
 	return &NodeServer{NodeOptions: o, host: newHost()}
 }
 
-// NodeGetInfo tells where volumes of this node can be used.
+// NodeGetInfo returns the topology segment in which volumes of this node are accessible.
 func (s *NodeServer) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
 	return &csi.NodeGetInfoResponse{
 		NodeId:             s.Node,
@@ -71,7 +71,7 @@ func (s *NodeServer) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi
 	}, nil
 }
 
-// NodeGetCapabilities tells what this service can do.
+// NodeGetCapabilities returns the capabilities of this service.
 func (s *NodeServer) NodeGetCapabilities(context.Context,
 	*csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	response := &csi.NodeGetCapabilitiesResponse{}
@@ -89,7 +89,7 @@ func (s *NodeServer) NodeGetCapabilities(context.Context,
 	return response, nil
 }
 
-// volume is a logical volume with the object that asks for it.
+// volume is a logical volume and its LogicalVolume object.
 type volume struct {
 	id, class string
 	lv        *proto.LogicalVolume
@@ -104,7 +104,7 @@ func (v volume) tagged(prefix string) (string, bool) {
 	return "", false
 }
 
-// beginnings are the tags that say that nobody has had the volume yet.
+// beginnings returns the tags that mark a volume as unused.
 func (v volume) beginnings() []string {
 	var tags []string
 	for _, tag := range v.lv.GetTags() {
@@ -115,7 +115,7 @@ func (v volume) beginnings() []string {
 	return tags
 }
 
-// find returns a volume of this node. NotFound: there is none, in the API or in LVM.
+// find returns a volume of this node. It returns NotFound if the LogicalVolume or the logical volume does not exist.
 func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
 	class, err := s.classOf(ctx, id)
 	if err != nil {
@@ -128,8 +128,8 @@ func (s *NodeServer) find(ctx context.Context, id string) (volume, error) {
 	return volume{id: id, class: class, lv: lv}, nil
 }
 
-// classOf returns the device class of a volume. Its ID is the UID of its object: so it is known also while the cache
-// has not seen yet that the status says so.
+// classOf returns the device class of a volume. The volume ID is the UID of the LogicalVolume, so classOf finds it even
+// if the status in the cache does not have the ID yet.
 func (s *NodeServer) classOf(ctx context.Context, id string) (string, error) {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -143,10 +143,10 @@ func (s *NodeServer) classOf(ctx context.Context, id string) (string, error) {
 	return "", status.Errorf(codes.NotFound, "no LogicalVolume has the volume ID %s on node %s", id, s.Node)
 }
 
-// The fifth letter of lv_attr is the state of the device: "a" is active (lvs(8)).
+// attrState is the index of the fifth character of lv_attr, the state of the device: "a" is active (lvs(8)).
 const attrState = 4
 
-// device returns a volume whose device is there, under the path that leads to it and to nothing else.
+// device returns an active volume. It checks that the path leads to the volume's device.
 func (s *NodeServer) device(ctx context.Context, id string) (volume, error) {
 	v, err := s.find(ctx, id)
 	if err != nil {
@@ -181,7 +181,8 @@ func isActive(lv *proto.LogicalVolume) bool {
 	return len(lv.GetAttr()) > attrState && lv.GetAttr()[attrState] == 'a'
 }
 
-// NodePublishVolume gives a Pod what is staged: a bind mount of the file system, or the device itself.
+// NodePublishVolume makes a staged volume available to a Pod: as a bind mount of the file system, or of the device
+// file.
 func (s *NodeServer) NodePublishVolume(ctx context.Context,
 	request *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	target := request.GetTargetPath()
@@ -221,7 +222,8 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 	return &csi.NodePublishVolumeResponse{}, nil
 }
 
-// checkAlone refuses to give a volume for one writer to a second one. The first may ask again.
+// checkAlone refuses to publish a volume for a single writer at a second target. A repeated call for the first target
+// succeeds.
 func (s *NodeServer) checkAlone(v volume, target, staging string) error {
 	points, err := s.host.mountPoints(numberOf(v))
 	if err != nil {
@@ -237,7 +239,7 @@ func (s *NodeServer) checkAlone(v volume, target, staging string) error {
 	return nil
 }
 
-// markUsed takes off the tags that say that nobody has had the volume: from here on what is on it is somebody's.
+// markUsed removes the tags that mark a volume as unused: from now on it may contain user data.
 func (s *NodeServer) markUsed(ctx context.Context, v volume) error {
 	old := v.beginnings()
 	if len(old) == 0 {
@@ -264,7 +266,8 @@ func (s *NodeServer) publishBlock(ctx context.Context, v volume, target string, 
 	return s.bind(v, v.lv.GetPath(), target, options)
 }
 
-// publishMount binds the staged file system. Without it, what the Pod writes would go to the disk of the node.
+// publishMount creates a bind mount of the staged file system. If the file system is not mounted, it returns an error:
+// otherwise the Pod would write to a disk of the node.
 func (s *NodeServer) publishMount(v volume, staging, target string, options []string) error {
 	mounted, err := s.host.mounted(staging)
 	if err != nil {
@@ -283,7 +286,7 @@ func numberOf(v volume) deviceNumber {
 	return deviceNumber{v.lv.GetDevMajor(), v.lv.GetDevMinor()}
 }
 
-// bind mounts once: kubelet repeats a call whose answer it did not get.
+// bind creates a bind mount, unless it exists: the kubelet repeats a call whose response was lost.
 func (s *NodeServer) bind(v volume, source, target string, options []string) error {
 	there, err := s.host.isMountPoint(target)
 	if err != nil {
@@ -303,14 +306,13 @@ func (s *NodeServer) bind(v volume, source, target string, options []string) err
 	return nil
 }
 
-// NodeUnpublishVolume takes a volume away from a Pod. What is gone already is no error; the volume need not exist any
-// more.
+// NodeUnpublishVolume unmounts a volume from a Pod. It succeeds if the mount or the volume does not exist.
 func (s *NodeServer) NodeUnpublishVolume(_ context.Context,
 	request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	if err := s.unmount(request.GetVolumeId(), request.GetTargetPath(), "target_path"); err != nil {
 		return nil, err
 	}
-	// TopoLVM before 0.24 made a device file of its own.
+	// TopoLVM before 0.24 created a device file of its own.
 	if err := os.Remove(filepath.Join(topolvm.LegacyDeviceDirectory,
 		filepath.Base(request.GetVolumeId()))); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, status.Errorf(codes.Internal, "old device file of volume %s: %v", request.GetVolumeId(), err)
@@ -335,7 +337,7 @@ func (s *NodeServer) unmount(id, path, name string) error {
 	return nil
 }
 
-// checkRequest refuses a call that is incomplete, or that asks for what a disk of one node cannot be.
+// checkRequest refuses incomplete calls, and requests that a volume on one node cannot fulfill.
 func checkRequest(id, path, pathName string, capability *csi.VolumeCapability) error {
 	switch {
 	case id == "":

@@ -31,7 +31,7 @@ type fakeVolumes struct {
 	wrong     string
 	tagErr    error
 	activated int
-	points    *points // nil lets everything pass
+	points    *points // nil passes everything
 }
 
 func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalVolume, error) {
@@ -70,18 +70,18 @@ func (f *fakeVolumes) Condition(context.Context, string, string) (string, error)
 	return f.wrong, f.err
 }
 
-// fakeHost keeps mounts by path.
+// fakeHost stores mounts by path.
 type fakeHost struct {
 	device deviceNumber
 	found  content
-	errors map[string]error // by the name of the method
+	errors map[string]error // by name of the method
 	mounts map[string]deviceNumber
 	did    []string
 	mkfs   string
-	points *points // nil lets everything pass
+	points *points // nil passes everything
 	// during, if set, is called while a program runs on the device: "format" or "check".
 	during func(ctx context.Context, what string)
-	// formats is how often mkfs ran; usable tells whether a Pod could have written.
+	// formats counts the runs of mkfs. usable is whether a Pod could have written.
 	formats int
 	usable  bool
 }
@@ -288,15 +288,15 @@ func TestStageFormatsOnce(t *testing.T) {
 	b.wantCode(b.stage("ext4", writer), codes.OK)
 	b.wantDid("check ext4", "mount ext4 noatime", "grow false")
 
-	// Its file system vanishes, as it does when a disk comes back with zeros.
+	// The file system disappears, as when a disk returns zeros.
 	b.unstage()
 	b.host.found = content{}
 	b.wantCode(b.stage("ext4", writer), codes.DataLoss, id, "ext4")
 	b.wantDid()
 }
 
-// TestAFoundFileSystemIsNoted: a volume that was taken over, or made by an older version, has no tag that says that it
-// was formatted. Without one, a later read that finds it blank would have it formatted.
+// TestAFoundFileSystemIsNoted checks that volumes from a takeover or an older version, which have no tag, are tagged:
+// otherwise a later probe that finds them blank would format them.
 func TestAFoundFileSystemIsNoted(t *testing.T) {
 	formatted := []string{v1alpha1.FormattedTagPrefix + "xfs"}
 	for name, prepare := range map[string]func(b *bench){
@@ -332,7 +332,7 @@ func TestAFoundFileSystemIsNoted(t *testing.T) {
 	t.Run("the note cannot be made", func(t *testing.T) {
 		b := newBench(t)
 		b.host.found, b.volumes.tagErr = content{"xfs", true}, status.Error(codes.Unavailable, "a disk is missing")
-		b.wantCode(b.stage("xfs", writer), codes.OK) // The data is there: it is served, and noted the next time.
+		b.wantCode(b.stage("xfs", writer), codes.OK) // The data exists: the volume is served, and tagged the next time.
 		b.unstage()
 		b.volumes.tagErr = nil
 		b.wantCode(b.stage("xfs", writer), codes.OK)
@@ -342,8 +342,8 @@ func TestAFoundFileSystemIsNoted(t *testing.T) {
 	})
 }
 
-// TestALongProgramOutlivesItsCall: the kubelet gives a call two minutes, and e2fsck of a large file system takes
-// longer.
+// TestALongProgramOutlivesItsCall checks that programs may take longer than the kubelet's timeout of two minutes, as
+// e2fsck of a large file system does.
 func TestALongProgramOutlivesItsCall(t *testing.T) {
 	for what, found := range map[string]content{"format": {}, "check": {"ext4", true}} {
 		for _, fails := range []bool{false, true} {
@@ -400,7 +400,7 @@ func TestALongProgramOutlivesItsCall(t *testing.T) {
 				if runs != 1 {
 					t.Errorf("%s ran %d times", what, runs)
 				}
-				if fails { // It is told once; then it is tried again.
+				if fails { // The error is returned once; then the call retries.
 					b.host.errors[what] = nil
 					b.wantCode(b.stage("ext4", writer), codes.OK)
 				}
@@ -623,7 +623,7 @@ func TestReadEnds(t *testing.T) {
 	if err := os.WriteFile(path, make([]byte, 3<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// Some file systems have no O_DIRECT.
+	// Some file systems do not support O_DIRECT.
 	if err := readEnds(path); err != nil && !strings.Contains(err.Error(), "invalid argument") {
 		t.Error(err)
 	}
@@ -710,7 +710,7 @@ func TestASingleWriterIsSingle(t *testing.T) {
 	b.wantCode(publish(b.target+"2"), codes.Internal, "unreadable")
 }
 
-// Metadata of LVM from before the first use was restored: the tag says new, and there is data.
+// LVM metadata from before the first use was restored: the tag marks the volume as new, but it has data.
 func TestANewVolumeWithAFileSystemIsNotFormatted(t *testing.T) {
 	b := newBench(t)
 	b.volumes.lv.Tags = []string{v1alpha1.NewTag}

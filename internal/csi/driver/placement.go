@@ -17,10 +17,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// place chooses the node of a volume. A copy is where its source is. The scheduler's choice comes first in the request;
-// where the scheduler has not chosen, it is the node with the most room of those that are named, or of all. A node that
-// an earlier call has asked (present, nil if none) stays the node unless it is no longer allowed: it may make the
-// volume at any moment.
+// place selects the node of a volume. A copy is on the node of its source. If the scheduler has selected a node, it is
+// the first one in the request. Otherwise place selects the node with the most capacity among the nodes in the request,
+// or among all nodes. If an earlier call has already requested the volume from a node (present, nil if none), that node
+// remains selected if it is still allowed, because it may create the volume at any moment.
 func (s *ControllerServer) place(ctx context.Context, wish, present *topolvmv1.LogicalVolume,
 	request *csi.CreateVolumeRequest) error {
 	requirement := request.GetAccessibilityRequirements()
@@ -51,7 +51,7 @@ func (s *ControllerServer) place(ctx context.Context, wish, present *topolvmv1.L
 		wish.Spec.NodeName = present.Spec.NodeName
 		return nil
 	}
-	// One after another, so that claims that come together do not all choose the same node.
+	// Serialized, so that concurrent claims do not all select the same node.
 	s.placing.Lock()
 	defer s.placing.Unlock()
 	s.placed.Delete(wish.Name)
@@ -69,10 +69,10 @@ func (s *ControllerServer) place(ctx context.Context, wish, present *topolvmv1.L
 	return nil
 }
 
-// selectedNode is the annotation by which the scheduler names the node of a claim's first Pod.
+// selectedNode is the annotation with which the scheduler sets the node of a claim's first Pod.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// unscheduled tells whether a volume is made before the scheduler has chosen a node for a Pod that uses it.
+// unscheduled reports whether the scheduler has not selected a node for the claim.
 func (s *ControllerServer) unscheduled(ctx context.Context, parameters map[string]string) (bool, error) {
 	claim := &corev1.PersistentVolumeClaim{}
 	if parameters[claimNameKey] == "" {
@@ -99,7 +99,8 @@ func nodesOf(terms []*csi.Topology) []string {
 	return nodes
 }
 
-// roomiest returns the node with the most room for a class, of those that are allowed; of all if none is named.
+// roomiest returns the node with the most free capacity for a class and that capacity in bytes. It selects among the
+// allowed nodes, or among all nodes if allowed is empty.
 func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed []string) (string, int64, error) {
 	nodes := &corev1.NodeList{}
 	if err := s.Client.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -129,8 +130,8 @@ func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed [
 	return best, most, nil
 }
 
-// isAway tells whether a node has stopped to report: what it said about its room is of no use then. One that never
-// reported is not away.
+// isAway reports whether a node is not ready, so that its capacity may be outdated. A node without the condition Ready
+// is not away.
 func isAway(node *corev1.Node) bool {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
@@ -140,11 +141,11 @@ func isAway(node *corev1.Node) bool {
 	return false
 }
 
-// defaultClassKey stands for the default device class in the annotations of a Node.
+// defaultClassKey is the suffix of the annotation for the default device class on Nodes.
 const defaultClassKey = "00default"
 
-// CapacityOf returns what a node has told about a device class, in bytes; 0 if nothing. An empty class is the default
-// one.
+// CapacityOf returns the capacity that a node offers for a device class, in bytes; 0 if it offers none. An empty class
+// is the default one.
 func CapacityOf(node client.Object, class string) int64 {
 	if class == "" {
 		class = defaultClassKey
@@ -156,7 +157,7 @@ func CapacityOf(node client.Object, class string) int64 {
 	return room
 }
 
-// Offers tells whether a node has told about a device class at all.
+// Offers reports whether a node offers a device class.
 func Offers(node client.Object, class string) bool {
 	if class == "" {
 		class = defaultClassKey
@@ -165,8 +166,8 @@ func Offers(node client.Object, class string) bool {
 	return ok
 }
 
-// pending are the bytes of a class that each node has been asked for, and has not made or refused yet: what it tells
-// includes them not.
+// pending returns, for each node, the bytes of a class that are requested and neither created nor refused yet. The
+// capacity that a node reports does not include them.
 func (s *ControllerServer) pending(ctx context.Context, class string) (map[string]int64, error) {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := s.Active.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
@@ -177,7 +178,7 @@ func (s *ControllerServer) pending(ctx context.Context, class string) (map[strin
 	for i := range list.Items {
 		known[list.Items[i].Name] = true
 	}
-	// What this process has just chosen a node for is not in the cache yet.
+	// The cache does not have the volumes yet for which this process has just selected a node.
 	s.placed.Range(func(name, wish any) bool {
 		if lv, ok := wish.(*topolvmv1.LogicalVolume); ok && !known[lv.Name] && lv.Spec.DeviceClass == class {
 			pending[lv.Spec.NodeName] += lv.Spec.Size.Value()
@@ -187,7 +188,7 @@ func (s *ControllerServer) pending(ctx context.Context, class string) (map[strin
 	return pending, nil
 }
 
-// Pending are the bytes of a class that each node has been asked for and has not made or refused yet.
+// Pending returns, for each node, the bytes of a class that are requested and neither created nor refused yet.
 func Pending(volumes []topolvmv1.LogicalVolume, class string) map[string]int64 {
 	pending := map[string]int64{}
 	for i := range volumes {
@@ -199,17 +200,18 @@ func Pending(volumes []topolvmv1.LogicalVolume, class string) map[string]int64 {
 	return pending
 }
 
-// IsPending tells whether a node has been asked for a volume and has not made or refused it yet.
+// IsPending reports whether a volume is requested and neither created nor refused yet.
 func IsPending(lv *topolvmv1.LogicalVolume) bool {
 	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && !isRefusal(lv.Status.Code)
 }
 
-// IsRefused tells whether a node was asked for a volume and will not make it.
+// IsRefused reports whether the node refused to create a volume.
 func IsRefused(lv *topolvmv1.LogicalVolume) bool {
 	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && isRefusal(lv.Status.Code)
 }
 
-// GetCapacity returns what new volumes of a class can have, on one node or on all, and how large a single one can be.
+// GetCapacity returns the free capacity for new volumes of a class, on one node or on all, and the maximum size of one
+// volume.
 func (s *ControllerServer) GetCapacity(ctx context.Context,
 	request *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
 	class := request.GetParameters()[v1alpha1.DeviceClassParameter]

@@ -15,12 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// This file brings LogicalVolumes to be, and away: written down once, waited for, withdrawn when refused.
+// This file creates and deletes LogicalVolumes: it creates the object once, waits for the node, and deletes the object
+// if the node refuses.
 
-// placer completes a wish with a node. It is given the object of an earlier call that no node has answered yet, or nil.
+// placer sets the node of a LogicalVolume. present is the object of an earlier call that the node has not answered yet,
+// or nil.
 type placer func(present *topolvmv1.LogicalVolume) error
 
-// realize makes a wish true, or finds that it is. place completes it with a node before it is written down.
+// realize creates the volume of a LogicalVolume, or finds it if it exists. place sets the node before the object is
+// created.
 func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalVolume,
 	place placer) (*topolvmv1.LogicalVolume, error) {
 	waiting, cancel := inTime(ctx)
@@ -45,7 +48,8 @@ func (s *ControllerServer) realize(ctx context.Context, wish *topolvmv1.LogicalV
 	}
 }
 
-// writeDown makes the object of a wish. It returns the one that is there already, as the API server has it, or nil.
+// writeDown creates a LogicalVolume and returns nil. If it already exists, writeDown returns the object of the API
+// server.
 func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.LogicalVolume,
 	place placer) (*topolvmv1.LogicalVolume, error) {
 	err := s.Active.Get(ctx, client.ObjectKeyFromObject(wish), &topolvmv1.LogicalVolume{})
@@ -54,7 +58,7 @@ func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.Logica
 	}
 	var refused error
 	if apierrors.IsNotFound(err) {
-		// It may have been made long ago, and there be no room for it any longer.
+		// The volume may have been created long ago, and the capacity may no longer be enough for it.
 		if refused = place(nil); refused == nil {
 			wish.UID = ""
 			wish.ResourceVersion = ""
@@ -75,7 +79,8 @@ func (s *ControllerServer) writeDown(ctx context.Context, wish *topolvmv1.Logica
 	return nil, status.Errorf(codes.Aborted, "LogicalVolume %s has just been deleted", wish.Name)
 }
 
-// reuse looks at an object that is there already. It returns true when the object is gone, and is to be made again.
+// reuse decides what to do with an existing object. It returns true if the object no longer exists and must be created
+// again.
 func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvmv1.LogicalVolume,
 	place placer) (bool, error) {
 	switch {
@@ -87,7 +92,7 @@ func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvm
 	case present.Status.VolumeID != "":
 		return false, nil
 	}
-	// An answer to an earlier call says nothing about this one.
+	// An answer to an earlier call does not apply to this one.
 	if isRefusal(present.Status.Code) {
 		return true, s.withdraw(waiting, present)
 	}
@@ -102,8 +107,8 @@ func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvm
 
 func compatible(wish, present *topolvmv1.LogicalVolume) bool { return differences(wish, present) == "" }
 
-// differences are what tells two volumes of one name apart. The size of a snapshot is that of its source, which may
-// have grown since.
+// differences describes how two volumes of the same name differ, or returns "". It ignores the size of a snapshot,
+// which is that of its source and may have grown since.
 func differences(wish, present *topolvmv1.LogicalVolume) string {
 	var list []string
 	add := func(what, want, have string) {
@@ -123,7 +128,7 @@ func differences(wish, present *topolvmv1.LogicalVolume) string {
 	return strings.Join(list, ", ")
 }
 
-// isRefusal tells whether a node has said no, and will not try again.
+// isRefusal reports whether a code is a final refusal, after which the node does not retry.
 func isRefusal(code codes.Code) bool {
 	switch code {
 	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted, codes.Unknown:
@@ -132,7 +137,7 @@ func isRefusal(code codes.Code) bool {
 	return true
 }
 
-// awaitCreation waits for the node to make a volume. What the node refuses is withdrawn.
+// awaitCreation waits until the node has created a volume. If the node refuses, it deletes the LogicalVolume.
 func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *waiter,
 	wish *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
 	lost := s.lost(ctx, wish.Spec.NodeName)
@@ -154,7 +159,7 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 	case err == nil:
 		refusal := status.Errorf(lv.Status.Code, "node %s: %s", lv.Spec.NodeName, lv.Status.Message)
 		if err := s.withdraw(waiting, lv); err != nil {
-			// The next call finds the answer of this one, and withdraws it.
+			// The next call finds this answer and withdraws the object.
 			log.FromContext(ctx).Info("a refused LogicalVolume stays for now", "logicalVolume", lv.Name,
 				"cause", err.Error())
 		}
@@ -167,10 +172,10 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 	return nil, err
 }
 
-// lostWait is how long a call waits for a node that is not ready: others wait for their turn behind it.
+// lostWait is the wait for a node that is not ready. It is short, because other calls wait for a worker.
 const lostWait = 10 * time.Second
 
-// lost tells whether a node is gone, or its kubelet does not report: it is not likely to answer soon.
+// lost reports whether a node does not exist or is not ready, so that it is unlikely to answer soon.
 func (s *ControllerServer) lost(ctx context.Context, name string) bool {
 	node := &corev1.Node{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
@@ -184,15 +189,15 @@ func (s *ControllerServer) lost(ctx context.Context, name string) bool {
 	return false
 }
 
-// giveUp answers a call whose node is lost. If its agent has not even seen the object, nothing was made, and another
-// node may do it.
+// giveUp returns the error of a call whose node is lost. If the agent has not added its finalizer to the object, it has
+// created nothing: giveUp then deletes the object, so that another node can create the volume.
 func (s *ControllerServer) giveUp(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	late := slow(lv, "made", context.DeadlineExceeded)
 	if len(lv.Finalizers) > 0 || lv.Spec.Source != "" {
 		return late
 	}
-	// The agent puts its finalizer on before it makes anything: with the version of the object that is not possible in
-	// between.
+	// The agent adds its finalizer before it creates anything. The precondition on the resource version ensures that it
+	// has not done so since.
 	exact := client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion}
 	if err := s.Client.Delete(ctx, lv, exact); err != nil {
 		return late
@@ -200,7 +205,7 @@ func (s *ControllerServer) giveUp(ctx context.Context, lv *topolvmv1.LogicalVolu
 	return status.Errorf(codes.ResourceExhausted, "node %s is not ready and does not answer", lv.Spec.NodeName)
 }
 
-// withdraw deletes an object, and waits until the node has removed what it may have made.
+// withdraw deletes an object, and waits until the node has removed its logical volume.
 func (s *ControllerServer) withdraw(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	if err := s.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID}); client.IgnoreNotFound(err) != nil {
 		return status.Errorf(codes.Unavailable, "delete LogicalVolume %s: %v", lv.Name, err)

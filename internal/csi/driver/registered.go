@@ -12,8 +12,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// IsRegistered reports whether the kubelet of a node has registered the driver, which it does while an agent is running
-// there. The Node's capacity annotations outlive the agent.
+// IsRegistered reports whether the driver is registered with the kubelet of a node. It is registered while an agent
+// runs there. The capacity annotations of the Node, in contrast, remain when the agent ends.
 func IsRegistered(node *storagev1.CSINode) bool {
 	return slices.ContainsFunc(node.Spec.Drivers,
 		func(d storagev1.CSINodeDriver) bool { return d.Name == v1alpha1.DriverName })
@@ -21,7 +21,7 @@ func IsRegistered(node *storagev1.CSINode) bool {
 
 // +kubebuilder:rbac:groups=storage.k8s.io,resources=csinodes,verbs=list;watch
 
-// registeredNodes returns the names of the nodes that have the driver.
+// registeredNodes returns the names of the nodes on which the driver is registered.
 func (s *ControllerServer) registeredNodes(ctx context.Context) (map[string]bool, error) {
 	list := &storagev1.CSINodeList{}
 	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {

@@ -9,16 +9,16 @@ import (
 // Sizes in bytes.
 const (
 	mebi = int64(1) << 20
-	// defaultSize is for a request without a size.
+	// defaultSize is the size if a request has none.
 	defaultSize = int64(1) << 30
-	// sector is what every size is a multiple of.
+	// sector is the unit of sizes: every size is a multiple of it.
 	sector = 4096
-	// minimumBlock is the least size of a block volume.
+	// minimumBlock is the minimum size of a block volume.
 	minimumBlock = 8 * mebi
 )
 
-// requestedSize returns the size that satisfies a request: not less than its file system needs, and a multiple of a
-// sector.
+// requestedSize returns the size in bytes for a request: at least the minimum of its file system, and a multiple of
+// sector. It returns OutOfRange if that exceeds the limit of the request.
 func requestedSize(r *csi.CapacityRange, capabilities []*csi.VolumeCapability) (int64, error) {
 	required, limit, err := bounds(r)
 	if err != nil {
@@ -54,7 +54,7 @@ func minimumOf(c *csi.VolumeCapability) int64 {
 	return fileSystems[kind].minimum
 }
 
-// bounds are the limits of a request; 0 for none.
+// bounds returns the limits of a request in bytes; 0 for none.
 func bounds(r *csi.CapacityRange) (required, limit int64, err error) {
 	required = r.GetRequiredBytes()
 	limit = r.GetLimitBytes()

@@ -11,11 +11,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// accessSnapshot is the access type of a snapshot: nobody writes to it.
+// accessSnapshot is the access type of a snapshot, which is read-only.
 const accessSnapshot = "ro"
 
-// CreateSnapshot makes a snapshot of a thin volume, on the node of the volume. Its time is that of its object, so a
-// call that comes again has the same answer.
+// CreateSnapshot creates a snapshot of a thin volume on the node of the volume. The creation time is that of the
+// LogicalVolume, so a repeated call returns the same response.
 func (s *ControllerServer) CreateSnapshot(ctx context.Context,
 	request *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse, error) {
 	if request.GetName() == "" {
@@ -55,7 +55,7 @@ func snapshotOf(lv *topolvmv1.LogicalVolume, source string) *csi.Snapshot {
 	}
 }
 
-// DeleteSnapshot removes a snapshot. One that does not exist is no error.
+// DeleteSnapshot deletes a snapshot. It succeeds if the snapshot does not exist.
 func (s *ControllerServer) DeleteSnapshot(ctx context.Context,
 	request *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse, error) {
 	if err := s.delete(ctx, request.GetSnapshotId(), "snapshot_id"); err != nil {

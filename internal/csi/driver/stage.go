@@ -18,33 +18,33 @@ import (
 
 const (
 	defaultFileSystem = "ext4"
-	// rootMode of a new file system lets every Pod write, and gives what is made there to the group of the folder. It
-	// is set once: what the owner sets later stays.
+	// rootMode is the mode of the root directory of a new file system. Every Pod can write to it, and new files get the
+	// group of the directory. It is set once, so that later changes by the owner remain.
 	rootMode = 0o777 | os.ModeSetgid
 )
 
-// fileSystem is a kind that can be made.
+// fileSystem is a type of file system that the driver can create.
 type fileSystem struct {
-	// mkfs is the command without the device, mount what is added to the options of mount.
+	// mkfs is the command without the device; mount are additional mount options.
 	mkfs, mount []string
-	// minimum is the least size in bytes.
+	// minimum is the minimum size in bytes.
 	minimum int64
 }
 
 var fileSystems = map[string]fileSystem{
 	"ext4": {mkfs: []string{"mkfs.ext4", "-q", "-F", "-m0"}, minimum: 32 * mebi},
-	// A snapshot has the UUID of its source, and XFS mounts a UUID once only unless it is told otherwise (xfs(5)).
+	// A snapshot has the UUID of its source, and XFS refuses to mount the same UUID twice without this option (xfs(5)).
 	"xfs": {mkfs: []string{"mkfs.xfs", "-q", "-f"}, mount: []string{"nouuid"}, minimum: 300 * mebi},
 }
 
-// supported names the file systems, for messages.
+// supported returns the names of the file systems, for messages.
 func supported() string { return strings.Join(slices.Sorted(maps.Keys(fileSystems)), ", ") }
 
-// maxMkfsOptions bounds what a StorageClass can hand to mkfs.
+// maxMkfsOptions is the maximum number of mkfs options in a StorageClass.
 const maxMkfsOptions = 32
 
-// mkfsOptions splits the parameter of a StorageClass. No shell sees it: a quote is a quote. What would name a device is
-// refused.
+// mkfsOptions splits the parameter of a StorageClass into options. No shell interprets them, so quotes have no special
+// meaning. It refuses options that could name a device.
 func mkfsOptions(parameter string) ([]string, error) {
 	options := strings.Fields(parameter)
 	if len(options) > maxMkfsOptions {
@@ -60,7 +60,7 @@ func mkfsOptions(parameter string) ([]string, error) {
 	return options, nil
 }
 
-// contextOf is what of a StorageClass the node has to know.
+// contextOf returns the parameters of a StorageClass that the node needs.
 func contextOf(parameters map[string]string) map[string]string {
 	options := parameters[v1alpha1.MkfsOptionsParameter]
 	if options == "" {
@@ -69,8 +69,8 @@ func contextOf(parameters map[string]string) map[string]string {
 	return map[string]string{v1alpha1.MkfsOptionsParameter: options}
 }
 
-// NodeStageVolume makes a volume ready for Pods: its device is there, and a file system is made if there never was one,
-// checked, mounted and as large as the device.
+// NodeStageVolume prepares a volume for Pods. It activates the device, creates a file system if there never was one,
+// checks it, mounts it, and expands it to the size of the device.
 func (s *NodeServer) NodeStageVolume(ctx context.Context,
 	request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	staging := request.GetStagingTargetPath()
@@ -95,9 +95,9 @@ func (s *NodeServer) NodeStageVolume(ctx context.Context,
 	return &csi.NodeStageVolumeResponse{}, nil
 }
 
-// stageToItsEnd stages a volume, and leaves it. A program that works on a whole device can take longer than the kubelet
-// gives a call (2 minutes): it goes on when the call ends, so that the next call finds it done instead of starting it
-// again. The call gets Aborted then, and the next one what it ended with, if that is an error.
+// stageToItsEnd stages a volume and ends the work on it. A program that processes a whole device can take longer than
+// the timeout of the kubelet for a call (2 minutes). It continues when the call ends, so that the next call does not
+// start it again. The call then returns Aborted, and the next call returns the error of the program, if any.
 func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string,
 	request *csi.NodeStageVolumeRequest) error {
 	result := make(chan error, 1)
@@ -147,7 +147,7 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 		}
 	}
 	if isNew {
-		// The root gets its mode before anything says that the file system is complete.
+		// The root directory gets its mode before a tag marks the file system as complete.
 		if err := s.host.setMode(staging, rootMode); err != nil {
 			return status.Errorf(codes.Internal, "mode of the root of volume %s on node %s: %v", v.id, s.Node, err)
 		}
@@ -160,9 +160,9 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 	return s.noteFileSystem(ctx, v, kind)
 }
 
-// noteFileSystem notes that a volume which was not formatted here has a file system: a volume that was taken over, or
-// made by an older version. From then on it is not formatted if it is read as blank. kind is "" if it was mounted
-// before.
+// noteFileSystem tags a volume whose file system this version did not create: it was taken over, or an older version
+// created it. With the tag the volume is not formatted even if a later probe finds it blank. kind is "" if it was
+// already mounted.
 func (s *NodeServer) noteFileSystem(ctx context.Context, v volume, kind string) error {
 	if _, noted := v.tagged(v1alpha1.FormattedTagPrefix); noted {
 		return s.markUsed(ctx, v)
@@ -181,21 +181,22 @@ func (s *NodeServer) noteFileSystem(ctx context.Context, v volume, kind string) 
 		return fmt.Errorf("note that volume %s on node %s is used: %w", v.id, s.Node, err)
 	}
 	if err != nil {
-		// The volume has data that somebody waits for. It is noted the next time.
+		// A user waits for the data on the volume. The next call tags it.
 		log.FromContext(ctx).Info("The file system of a volume was not noted in its tags", "volume", v.id,
 			"error", err.Error())
 	}
 	return nil
 }
 
-// mountFileSystem returns the type that was mounted, and whether the file system is new.
+// mountFileSystem mounts the file system of a volume, and creates it if necessary. It returns its type, and whether it
+// is new.
 func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging string,
 	request *csi.NodeStageVolumeRequest) (kind string, isNew bool, err error) {
 	capability := request.GetVolumeCapability()
 	path := v.lv.GetPath()
 	found, err := s.host.probe(ctx, path)
 	if err != nil {
-		// Whether it is blank is not known, so it is neither formatted nor mounted.
+		// It is unknown whether the volume is blank, so do not format or mount it.
 		return "", false, status.Errorf(codes.Internal, "volume %s (%s) on node %s cannot be read: %v", v.id,
 			path, s.Node, err)
 	}
@@ -224,7 +225,7 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 		return "", false, status.Errorf(codes.Internal, "mount volume %s (%s) on node %s: %v", v.id, path, s.Node, err)
 	}
 	if !d.format && !readOnly {
-		// A copy may be larger than its source, and a volume may have grown while it was not in use.
+		// A copy may be larger than its source, and a volume may have been expanded while it was not in use.
 		if err := s.host.grow(path, staging, false); err != nil {
 			return "", false, status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v",
 				v.id, s.Node, err)
@@ -233,9 +234,9 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 	return d.fileSystem, d.format, nil
 }
 
-// format notes what it is about to do: a crash in the middle leaves half a file system, which must not be taken for
-// data. The tag of a new volume does not do for that: it stays for longer, and old metadata of LVM that is restored
-// (vgcfgrestore) has it again on a volume that has been used since.
+// format creates a file system. It tags the volume first: a crash during mkfs leaves a partial file system, which must
+// not count as data. The tag of a new volume is not enough for this, because it remains longer: LVM metadata that is
+// restored later (vgcfgrestore) would have it again on a volume that contains data.
 func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, options []string) error {
 	tag := v1alpha1.FormattingTagPrefix + fileSystem
 	if !slices.Contains(v.lv.GetTags(), tag) {
@@ -261,22 +262,22 @@ func (s *NodeServer) check(ctx context.Context, v volume, fileSystem string) err
 	return s.host.check(ctx, v.lv.GetPath(), fileSystem)
 }
 
-// content is what a device carries.
+// content is the content of a device.
 type content struct {
-	// kind is libblkid's word: "ext4", "crypto_LUKS", …; "" for a blank device.
+	// kind is the name that libblkid uses, such as "ext4" or "crypto_LUKS"; "" for a blank device.
 	kind string
-	// fileSystem tells whether it can be mounted.
+	// fileSystem reports whether the content can be mounted.
 	fileSystem bool
 }
 
-// decision is what to do with a volume.
+// decision is what NodeStageVolume does with a volume.
 type decision struct {
 	fileSystem string
 	format     bool
 }
 
-// decide is the rule by which data is safe: only a volume that was read, is blank, and never had a file system is
-// formatted.
+// decide implements the rule that protects data: it allows formatting only for a volume that was read, is blank, and
+// never had a file system.
 func decide(v volume, found content, want string, readOnly bool) (decision, error) {
 	formatted, was := v.tagged(v1alpha1.FormattedTagPrefix)
 	_, begun := v.tagged(v1alpha1.FormattingTagPrefix)
@@ -314,7 +315,7 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 	return decision{fileSystem: want}, nil
 }
 
-// NodeUnstageVolume unmounts a volume that no Pod uses any longer. One that was never staged is no error.
+// NodeUnstageVolume unmounts a volume that no Pod uses. It succeeds if the volume was never staged.
 func (s *NodeServer) NodeUnstageVolume(_ context.Context,
 	request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
 	if err := s.unmount(request.GetVolumeId(), request.GetStagingTargetPath(), "staging_target_path"); err != nil {
@@ -323,7 +324,7 @@ func (s *NodeServer) NodeUnstageVolume(_ context.Context,
 	return &csi.NodeUnstageVolumeResponse{}, nil
 }
 
-// NodeExpandVolume grows a file system to the size of its device. A block volume has grown already.
+// NodeExpandVolume expands a file system to the size of its device. A block volume needs no further step.
 func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 	request *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
 	path := request.GetVolumePath()

@@ -13,9 +13,9 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// NodeGetVolumeStats tells the size, the use and the condition of a volume. It starts no process: the kubelet asks for
-// each volume once a minute. A broken file system is a condition, not an error; what it does not tell of its use is
-// left out.
+// NodeGetVolumeStats returns the size, usage and condition of a volume. It starts no process, because the kubelet calls
+// it for each volume once a minute. A broken file system is reported as a condition and not as an error; its usage is
+// omitted if it cannot be read.
 func (s *NodeServer) NodeGetVolumeStats(ctx context.Context,
 	request *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
 	id := request.GetVolumeId()
@@ -46,7 +46,7 @@ func (s *NodeServer) NodeGetVolumeStats(ctx context.Context,
 	return &csi.NodeGetVolumeStatsResponse{Usage: usage, VolumeCondition: condition}, nil
 }
 
-// volumeUsage is one of CSI's.
+// volumeUsage is the usage type of CSI.
 type volumeUsage = *csi.VolumeUsage
 
 // healthy is the message of a condition that is not abnormal.
@@ -59,7 +59,7 @@ func codeOfPath(err error) codes.Code {
 	return codes.Internal
 }
 
-// usageOf returns bytes and inodes of a file system, or the size of a device.
+// usageOf returns the bytes and inodes of a file system, or the size of a device.
 func usageOf(path string) ([]*csi.VolumeUsage, error) {
 	var stat unix.Stat_t
 	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
@@ -78,7 +78,7 @@ func usageOf(path string) ([]*csi.VolumeUsage, error) {
 		Unit: csi.VolumeUsage_BYTES, Total: int64(fs.Blocks) * block,
 		Used: int64(fs.Blocks-fs.Bfree) * block, Available: int64(fs.Bavail) * block,
 	}}
-	if fs.Files > 0 { // A file system without a fixed number of inodes says 0.
+	if fs.Files > 0 { // A file system without a fixed number of inodes reports 0.
 		usage = append(usage, &csi.VolumeUsage{
 			Unit: csi.VolumeUsage_INODES, Total: int64(fs.Files), Used: int64(fs.Files - fs.Ffree),
 			Available: int64(fs.Ffree),
@@ -87,7 +87,7 @@ func usageOf(path string) ([]*csi.VolumeUsage, error) {
 	return usage, nil
 }
 
-// retry makes a system call again that a signal interrupted.
+// retry repeats a system call while it returns EINTR.
 func retry(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {

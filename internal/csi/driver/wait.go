@@ -13,27 +13,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// waiters are calls that wait for a LogicalVolume to change. The watch wakes them.
+// waiters are calls that wait for a change of a LogicalVolume. The event handler of the informer wakes them.
 type waiters struct {
 	mu   sync.Mutex
 	open map[string]map[*waiter]bool
 }
 
-// waiter is told the last that happened to an object.
+// waiter receives the latest event of an object.
 type waiter struct {
 	name  string
 	last  chan news
 	leave func()
 }
 
-// news are what the watch tells about an object. unsure: it may be gone, or be as it is to be, which the cache does not
-// hold.
+// news is an event of an object. If unsure is true, the object was deleted or has settled: the cache holds neither.
 type news struct {
 	lv           *topolvmv1.LogicalVolume
 	gone, unsure bool
 }
 
-// join begins to wait for an object. Who joins before it writes misses no answer.
+// join starts to wait for an object. A caller that joins before it writes the object misses no answer.
 func (w *waiters) join(name string) *waiter {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +61,7 @@ func (w *waiters) wake(object any) {
 	}
 }
 
-// remove is told what has left the cache. What is kept by a finalizer, and is not to be deleted, has only come to rest.
+// remove handles objects that have left the cache. An object without a deletion timestamp has only settled.
 func (w *waiters) remove(object any) {
 	last, missed := object.(cache.DeletedFinalStateUnknown)
 	if missed {
@@ -82,11 +81,11 @@ func (w *waiters) tell(n news) {
 		case <-joined.last:
 		default:
 		}
-		joined.last <- n // There is room: nobody else sends.
+		joined.last <- n // This does not block: there is only one sender.
 	}
 }
 
-// handler wakes the waiters from an informer of LogicalVolumes.
+// handler returns the event handler for an informer of LogicalVolumes.
 func (w *waiters) handler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    w.wake,
@@ -95,8 +94,8 @@ func (w *waiters) handler() cache.ResourceEventHandler {
 	}
 }
 
-// await waits until done says so about an object, of which first is known; it is nil when it is gone. With an error
-// comes the last that was seen of it, which is never nil.
+// await waits until done returns true for an object. first is its known state. done receives nil when the object no
+// longer exists. If await returns an error, it also returns the last known state, which is never nil.
 func (s *ControllerServer) await(ctx context.Context, joined *waiter, first *topolvmv1.LogicalVolume,
 	done func(lv *topolvmv1.LogicalVolume) (bool, error)) (*topolvmv1.LogicalVolume, error) {
 	lv := first
@@ -124,8 +123,8 @@ func (s *ControllerServer) await(ctx context.Context, joined *waiter, first *top
 	}
 }
 
-// read is what news say about an object; where they do not, or are about another one of the same name, what the API
-// server says.
+// read returns the object of an event. If the event is unsure, or is for another object with the same name, read gets
+// the object from the API server.
 func (s *ControllerServer) read(ctx context.Context, known *topolvmv1.LogicalVolume,
 	n news) (*topolvmv1.LogicalVolume, error) {
 	switch {
@@ -137,7 +136,7 @@ func (s *ControllerServer) read(ctx context.Context, known *topolvmv1.LogicalVol
 	return n.lv, nil
 }
 
-// live returns a LogicalVolume as the API server has it; nil if there is none.
+// live returns a LogicalVolume from the API server, or nil if there is none.
 func (s *ControllerServer) live(ctx context.Context, name string) (*topolvmv1.LogicalVolume, error) {
 	lv := &topolvmv1.LogicalVolume{}
 	err := s.Live.Get(ctx, client.ObjectKey{Name: name}, lv)
@@ -150,7 +149,8 @@ func (s *ControllerServer) live(ctx context.Context, name string) (*topolvmv1.Lo
 	return lv, nil
 }
 
-// same returns an object as the API server has it; nil if it is gone, and there is at most another one of its name.
+// same returns an object from the API server, or nil if it no longer exists. An object with the same name and another
+// UID does not count.
 func (s *ControllerServer) same(ctx context.Context, known *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
 	lv, err := s.live(ctx, known.Name)
 	if err != nil || lv == nil || lv.UID != known.UID {
@@ -159,13 +159,13 @@ func (s *ControllerServer) same(ctx context.Context, known *topolvmv1.LogicalVol
 	return lv, nil
 }
 
-// slow is the error of a call whose time is over, with what is known about the reason.
+// slow returns the error of a call whose deadline is over, with the known reason.
 func slow(lv *topolvmv1.LogicalVolume, what string, cause error) error {
 	return status.Errorf(status.FromContextError(cause).Code(), "volume %s is not %s yet: %s", lv.Name,
 		what, reasonOf(lv))
 }
 
-// reasonOf tells what holds a volume up.
+// reasonOf returns why a volume is delayed.
 func reasonOf(lv *topolvmv1.LogicalVolume) string {
 	if lv.Status.Code != codes.OK {
 		return fmt.Sprintf("node %s: %s", lv.Spec.NodeName, lv.Status.Message)

@@ -11,7 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
-// What leaves the cache has come to rest or is gone, and where the watch does not tell, the API server is asked.
+// An object that leaves the cache has settled or was deleted. If the watch does not tell which, the API server is read.
 func TestWhatLeavesTheCacheIsNotTakenForGone(t *testing.T) {
 	now := metav1.Now()
 	object := func(change func(*topolvmv1.LogicalVolume)) *topolvmv1.LogicalVolume {
@@ -28,8 +28,8 @@ func TestWhatLeavesTheCacheIsNotTakenForGone(t *testing.T) {
 	another := object(func(lv *topolvmv1.LogicalVolume) { lv.UID = "uid-2" })
 	for name, tt := range map[string]struct {
 		tell    func(*waiters)
-		present bool   // on the API server
-		want    string // the volume ID that is seen, - for gone
+		present bool   // in the API server
+		want    string // the volume ID of the result, - for deleted
 	}{
 		"it changes":                        {func(w *waiters) { w.wake(object(nil)) }, true, "watched"},
 		"it comes to rest":                  {func(w *waiters) { w.remove(object(nil)) }, true, "watched"},
@@ -75,7 +75,7 @@ func TestWhatLeavesTheCacheIsNotTakenForGone(t *testing.T) {
 	}
 }
 
-// Who waits is told the last, however often something happens meanwhile, and nobody waits for who does not read.
+// A waiting call receives the latest event, and a slow reader blocks nobody.
 func TestTheLastNewsCount(t *testing.T) {
 	w := &waiters{}
 	joined := w.join("v")
@@ -92,7 +92,7 @@ func TestTheLastNewsCount(t *testing.T) {
 	}
 }
 
-// A read that fails is neither gone nor there.
+// After a failed read, it is unknown whether the object exists.
 func TestAReadThatFailsWhileWaiting(t *testing.T) {
 	c := newCluster(t)
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1"}}
@@ -107,15 +107,15 @@ func TestAReadThatFailsWhileWaiting(t *testing.T) {
 	}
 }
 
-// An object that is deleted in the moment in which the time of a call ends is an error of the call, and no end of the
-// process.
+// If an object is deleted at the moment when the deadline of a call is over, the call returns an error and does not
+// panic.
 func TestDeletedWhenTheTimeIsOver(t *testing.T) {
 	c := newCluster(t)
 	now := metav1.Now()
 	lv := &topolvmv1.LogicalVolume{ObjectMeta: metav1.ObjectMeta{Name: "v", UID: "uid-1", DeletionTimestamp: &now}}
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 50 { // Which of the two is seen first is left to chance.
+	for range 50 { // Which of the two is selected first is random.
 		joined := c.server.waiters.join("v")
 		c.server.waiters.remove(lv)
 		if made, err := c.server.awaitCreation(t.Context(), over, joined,

@@ -11,12 +11,12 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 )
 
-// readLimit is for the read of one object.
+// readLimit is the timeout of reading one object.
 const readLimit = 30 * time.Second
 
-// wholeClaims reads single claims from the API server. The provisioner asks for the source of a copy only, compares it
-// with the new claim, and writes it back with a finalizer: the cache holds less of a claim than that, and would have
-// the rest removed.
+// wholeClaims reads single claims from the API server. The provisioner reads only the source of a copy this way,
+// compares it with the new claim, and updates it with a finalizer. The cache holds only a part of a claim, and an
+// update from the cache would remove the rest.
 type wholeClaims struct {
 	corelisters.PersistentVolumeClaimLister
 	client kubernetes.Interface
@@ -33,12 +33,12 @@ type wholeClaimsOf struct {
 	namespace string
 }
 
-// List lists what the cache has.
+// List returns the claims of the cache.
 func (w wholeClaimsOf) List(selector labels.Selector) ([]*corev1.PersistentVolumeClaim, error) {
 	return w.cached.List(selector)
 }
 
-// Get reads a claim.
+// Get reads a claim from the API server.
 func (w wholeClaimsOf) Get(name string) (*corev1.PersistentVolumeClaim, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()

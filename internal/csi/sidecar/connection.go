@@ -15,15 +15,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// The metrics of calls are those of csi-lib-utils (metrics), by name and labels.
+// The metrics of calls have the names and labels of csi-lib-utils (metrics).
 var (
 	operationBuckets = []float64{.1, .25, .5, 1, 2.5, 5, 10, 15, 25, 50, 120, 300}
 	operationLabels  = []string{"driver_name", "method_name", "grpc_status_code"}
 )
 
-// dial returns a connection to a CSI socket. It connects at the first call and again whenever it is lost, and a call
-// waits for it up to its time limit. The connection of csi-lib-utils, which the side-cars come with, ends the whole
-// process when it is lost; here the other end is in the same process.
+// dial returns a connection to a CSI socket. It connects at the first call and reconnects when the connection is lost;
+// a call waits for the connection until its deadline. The connection of csi-lib-utils, which the sidecar libraries use
+// by default, ends the process when it is lost. That is wrong here, because the server is in the same process.
 func dial(socket, driver string, metrics prometheus.Registerer) (*grpc.ClientConn, error) {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "csi",
@@ -50,7 +50,7 @@ func dial(socket, driver string, metrics prometheus.Registerer) (*grpc.ClientCon
 	return connection, nil
 }
 
-// MeasureServer returns what records the duration of each call that a server of the CSI driver answers.
+// MeasureServer returns an interceptor that records the duration of each call to a server of the CSI driver.
 func MeasureServer(driver string, metrics prometheus.Registerer) (grpc.UnaryServerInterceptor, error) {
 	seconds := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: "csi",
@@ -82,7 +82,7 @@ func measure(driver string, seconds *prometheus.HistogramVec) grpc.UnaryClientIn
 	}
 }
 
-// capabilities are what a CSI controller says that it can do.
+// capabilities are those of a CSI controller.
 type capabilities struct {
 	plugin     csirpc.PluginCapabilitySet
 	controller csirpc.ControllerCapabilitySet

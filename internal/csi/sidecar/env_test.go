@@ -53,10 +53,10 @@ func (driverIdentity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) 
 	return &csi.GetPluginInfoResponse{Name: driver, VendorVersion: "1"}, nil
 }
 
-// driverController is a CSI controller that makes what it is asked for, on the node that is asked for.
+// driverController is a CSI controller that creates every volume on the requested node.
 type driverController struct {
 	controllerService
-	// requisites has for each kind of volume, copy or not, how many nodes it was asked for with.
+	// requisites has the number of nodes in the request, for copies and other volumes.
 	requisites *sync.Map
 }
 
@@ -94,7 +94,7 @@ func (driverController) CreateSnapshot(_ context.Context,
 		SizeBytes:      1 << 30, CreationTime: timestamppb.Now(), ReadyToUse: true}}, nil
 }
 
-// TestSidecarsServeVolumesCapacityExpansionAndSnapshots runs all side-cars as the operator does and ends them.
+// TestSidecarsServeVolumesCapacityExpansionAndSnapshots runs and ends all sidecars as the operator does.
 func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	apiServer, err := env.Start(env.OptionalCRDs()...)
 	if err != nil {
@@ -183,8 +183,8 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 		}
 	}
 
-	// A bound PersistentVolume without the provisioner's finalizer, as older provisioners left it, gets it: without it,
-	// who deletes the PersistentVolume before its claim leaves the logical volume behind.
+	// A bound PersistentVolume of an older provisioner has no finalizer, and gets it. Without it, deleting the
+	// PersistentVolume before its claim would leave the logical volume.
 	must := func(err error) {
 		t.Helper()
 		if err != nil {
@@ -227,14 +227,14 @@ func TestSidecarsServeVolumesCapacityExpansionAndSnapshots(t *testing.T) {
 	}
 }
 
-// closedAfter returns a channel that closes when a group has ended.
+// closedAfter returns a channel that is closed when a group has ended.
 func closedAfter(group *sync.WaitGroup) <-chan struct{} {
 	done := make(chan struct{})
 	go func() { group.Wait(); close(done) }()
 	return done
 }
 
-// makeCluster makes two nodes with the driver, a StorageClass, and the pod of the operator with its owners.
+// makeCluster creates two nodes with the driver, a StorageClass, and the operator's Pod with its owners.
 func makeCluster(create func(...client.Object)) {
 	labels := map[string]string{"app": "operator"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels},
@@ -267,7 +267,7 @@ func makeCluster(create func(...client.Object)) {
 	create(&corev1.Pod{ObjectMeta: meta(replicas, "ReplicaSet"), Spec: template.Spec})
 }
 
-// expand binds a claim, as the persistent volume controller would, and asks for more.
+// expand binds a claim, as the PersistentVolume controller does, and requests a larger size.
 func expand(t *testing.T, api client.Client, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) {
 	t.Helper()
 	must := func(err error) {
@@ -290,7 +290,7 @@ func expand(t *testing.T, api client.Client, claim *corev1.PersistentVolumeClaim
 	must(api.Patch(t.Context(), claim, client.MergeFrom(before)))
 }
 
-// copyOf makes a claim for a copy of a claim that rests, and of which the cache holds hardly anything.
+// copyOf creates a claim for a copy of a settled claim, of which the cache has only a part.
 func copyOf(t *testing.T, api client.Client, create func(...client.Object), source *corev1.PersistentVolumeClaim,
 	volume *corev1.PersistentVolume) {
 	t.Helper()
@@ -344,7 +344,7 @@ func copyOf(t *testing.T, api client.Client, create func(...client.Object), sour
 	}
 }
 
-// eventually waits for what the side-cars, which have their own pace, do.
+// eventually waits for the sidecars, which run asynchronously.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {

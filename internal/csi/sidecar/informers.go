@@ -19,21 +19,21 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// watched are the kinds that the side-cars look at.
+// watched lists the kinds that the sidecars read.
 var watched = []client.Object{
 	&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &corev1.Node{}, &storagev1.StorageClass{},
 	&storagev1.CSINode{},
 }
 
-// managed gives the side-cars, which are written for a factory of informers, those of a manager: the process holds each
-// object once.
+// managed is an informer factory for the sidecars that returns the informers of a manager, so that the process holds
+// each object only once.
 type managed struct {
-	informers.SharedInformerFactory // for what nobody asks it
+	informers.SharedInformerFactory // for methods that the sidecars do not call
 	cache                           cache.Cache
 	known                           map[reflect.Type]toolscache.SharedIndexInformer
 }
 
-// newManaged asks for the informers. The manager starts them.
+// newManaged gets the informers from the cache. The manager starts them.
 func newManaged(ctx context.Context, kube kubernetes.Interface, c cache.Cache) (*managed, error) {
 	m := &managed{SharedInformerFactory: informers.NewSharedInformerFactory(kube, 0), cache: c,
 		known: map[reflect.Type]toolscache.SharedIndexInformer{}}
@@ -57,23 +57,23 @@ func (m *managed) InformerFor(object runtime.Object,
 	_ internalinterfaces.NewInformerFunc) toolscache.SharedIndexInformer {
 	informer, ok := m.known[reflect.TypeOf(object)]
 	if !ok {
-		// Known when the process starts, before anything is done: a side-car of another version looks at another kind.
+		// This panics when the process starts, before it does anything: a new version of a sidecar uses another kind.
 		panic(fmt.Sprintf("a CSI side-car asks for an informer of %T, which internal/csi/sidecar does not list",
 			object))
 	}
 	return informer
 }
 
-// Core returns informers of the core kinds.
+// Core returns the informers of core kinds.
 func (m *managed) Core() core.Interface { return core.New(m, metav1.NamespaceAll, nil) }
 
-// Storage returns informers of the kinds of storage.k8s.io.
+// Storage returns the informers of the kinds of storage.k8s.io.
 func (m *managed) Storage() storage.Interface { return storage.New(m, metav1.NamespaceAll, nil) }
 
 // Start does nothing: the manager starts its informers.
 func (m *managed) Start(<-chan struct{}) {}
 
-// StartWithContext does nothing, as Start.
+// StartWithContext does nothing, like Start.
 func (m *managed) StartWithContext(context.Context) {}
 
 // WaitForCacheSync waits for the informers.

@@ -17,33 +17,34 @@ import (
 )
 
 const (
-	// volumeNamePrefix begins the name of each volume; the UID of its claim follows, whole.
+	// volumeNamePrefix is the prefix of volume names. It is followed by the complete UID of the claim.
 	volumeNamePrefix = "pvc"
 	wholeUID         = -1
 
-	// orphanSweepInterval is how often finalizers are looked for that protect the source of a restore that is over.
+	// orphanSweepInterval is the interval at which finalizers are removed from the sources of finished restores.
 	orphanSweepInterval = 5 * time.Minute
 )
 
-// provisioner makes and deletes volumes for claims: external-provisioner as a Runnable.
+// provisioner creates and deletes volumes for claims: external-provisioner as a Runnable.
 type provisioner struct {
 	*Sidecars
-	// volumes is the controller of claims and PersistentVolumes, current what it calls once the CSI driver answers.
+	// volumes is the controller of claims and PersistentVolumes. current is the provisioner that it calls when the CSI
+	// driver is ready.
 	volumes *controller.ProvisionController
 	current *latePlugin
 }
 
-// latePlugin is a provisioner that is known only when the CSI driver has said what it can, while the library's
-// controller has to be made before that. The controller calls nothing before it runs.
+// latePlugin is a provisioner that is set when the capabilities of the CSI driver are known. The library needs it
+// earlier, to create its controller, which does not call it before it runs.
 type latePlugin struct {
 	completePlugin
-	// copies makes the volumes that are copies of others. A copy is where its source is, so it is asked for with all
-	// nodes, and its Pod follows it there. All others are asked for with the node that the scheduler chose: a thousand
-	// nodes in each request would take a megabyte of memory for each volume that is being made.
+	// copies creates volumes that are copies. A copy is on the node of its source, so its request lists all nodes, and
+	// the Pod is scheduled to the node of the copy. Other requests have only the node that the scheduler selected: a
+	// thousand nodes in each request would take a megabyte of memory for each volume that is being created.
 	copies controller.Provisioner
 }
 
-// Provision makes a volume.
+// Provision creates a volume.
 func (p *latePlugin) Provision(ctx context.Context, options controller.ProvisionOptions) (*corev1.PersistentVolume,
 	controller.ProvisioningState, error) {
 	if claim := options.PVC.Spec; claim.DataSource != nil || claim.DataSourceRef != nil {
@@ -52,7 +53,7 @@ func (p *latePlugin) Provision(ctx context.Context, options controller.Provision
 	return p.completePlugin.Provision(ctx, options)
 }
 
-// completePlugin is all that the library's controller asks its provisioner for.
+// completePlugin has all interfaces that the library's controller uses.
 type completePlugin interface {
 	controller.BlockProvisioner
 	controller.Qualifier
@@ -83,7 +84,7 @@ func newProvisioner(ctx context.Context, s *Sidecars) (*provisioner, error) {
 	return p, nil
 }
 
-// NeedLeaderElection is true: two provisioners would make two volumes for one claim.
+// NeedLeaderElection returns true: two provisioners would create two volumes for one claim.
 func (p *provisioner) NeedLeaderElection() bool { return true }
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch;create;patch;delete
@@ -94,7 +95,7 @@ func (p *provisioner) NeedLeaderElection() bool { return true }
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshots,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents,verbs=get;list
 
-// Start provisions until the context ends.
+// Start runs the provisioner until the context ends.
 func (p *provisioner) Start(ctx context.Context) error {
 	driver, err := p.awaitDriver(ctx)
 	if err != nil {
@@ -129,13 +130,13 @@ func (p *provisioner) Start(ctx context.Context) error {
 	return nil
 }
 
-// The nodes that a volume is asked for with, where the scheduler has chosen one (the library's strictTopology).
+// Values of the library's strictTopology: which nodes the request for a volume lists if the scheduler has selected one.
 const (
 	onlyScheduled = true
 	allNodes      = false
 )
 
-// plugin returns the part that calls the CSI controller.
+// plugin returns the provisioner that calls the CSI controller.
 func (p *provisioner) plugin(driver capabilities, strictTopology bool) controller.Provisioner {
 	var (
 		migratedPlugin    = ""
@@ -157,7 +158,7 @@ func (p *provisioner) plugin(driver capabilities, strictTopology bool) controlle
 	)
 }
 
-// identity marks the volumes that this process makes.
+// identity returns the identity with which this process marks its volumes.
 func (p *provisioner) identity() string {
 	return fmt.Sprintf("%d-%s-%s", time.Now().UnixMilli(), p.PodName, p.Driver)
 }
@@ -179,7 +180,8 @@ func (p *provisioner) volumeMetrics() (libmetrics.Metrics, error) {
 	return metrics, nil
 }
 
-// restores returns the controller that frees snapshots whose restore is over, or nil without snapshots.
+// restores returns the controller that removes the finalizers of snapshots after their restore, or nil without
+// snapshots.
 func (p *provisioner) restores(driver capabilities) *provisioning.SnapshotFinalizerController {
 	if !p.Options.Snapshots {
 		return nil
@@ -188,18 +190,18 @@ func (p *provisioner) restores(driver capabilities) *provisioning.SnapshotFinali
 		p.informers.Core().V1().PersistentVolumeClaims().Lister(), driver.controller, orphanSweepInterval)
 }
 
-// limiter returns the back-off of one object.
+// limiter returns a rate limiter with exponential back-off for each object.
 func limiter[T comparable]() workqueue.TypedRateLimiter[T] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[T](retryMin, retryMax)
 }
 
-// queue returns a queue whose metrics have the given name.
+// queue returns a work queue. name is the name in its metrics.
 func queue[T comparable](name string) workqueue.TypedRateLimitingInterface[T] {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(limiter[T](),
 		workqueue.TypedRateLimitingQueueConfig[T]{Name: name})
 }
 
-// endedOr returns nil if the context has ended, because then an error is only its echo.
+// endedOr returns nil if the context has ended, because the error is then only a consequence.
 func endedOr(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		log.FromContext(ctx).V(1).Info("Ended before it began", "cause", err.Error())

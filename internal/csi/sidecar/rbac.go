@@ -1,8 +1,7 @@
 package sidecar
 
-// What TopoLVM's CSI controller and its controller of PersistentVolumeClaims need in the operator's process.
-// A pod is updated to make its kubelet grow a file system at once instead of at its next full look at the pod.
-//
+// Permissions of TopoLVM's CSI controller and of its PersistentVolumeClaim controller in the operator's process. An
+// update of a Pod makes its kubelet grow a file system at once, and not only at the next sync of the Pod.
 // +kubebuilder:rbac:groups=topolvm.io,resources=logicalvolumes,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;update
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;update

@@ -15,23 +15,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// csiVersion is the version of CSI that the kubelet is told.
+// csiVersion is the CSI version that the kubelet receives.
 const csiVersion = "1.0.0"
 
-// RegistrarOptions are what the kubelet is told, and where.
+// RegistrarOptions configure the registration.
 type RegistrarOptions struct {
 	// Driver is the name of the CSI driver.
 	Driver string
-	// Socket is where the kubelet looks for plug-ins, as this process sees it.
+	// Socket is the registration socket of the kubelet's plugin directory, as a path of this process.
 	Socket string
-	// Endpoint is the socket of the CSI node service, as the kubelet sees it.
+	// Endpoint is the socket of the CSI node service, as a path of the kubelet.
 	Endpoint string
-	// CSISocket is the same socket, as this process sees it.
+	// CSISocket is the same socket, as a path of this process.
 	CSISocket string
 }
 
-// Registrar makes the kubelet of this node know the CSI driver. The kubelet finds the socket, asks what it is, and
-// tells how the registration ended; when the socket goes away it forgets the driver.
+// Registrar registers the CSI driver with the kubelet of this node. The kubelet finds the socket, calls GetInfo, and
+// reports the result with NotifyRegistrationStatus. It unregisters the driver when the socket is removed.
 type Registrar struct {
 	registration.UnimplementedRegistrationServer
 	options RegistrarOptions
@@ -45,11 +45,11 @@ func NewRegistrar(options RegistrarOptions) *Registrar {
 	return &Registrar{options: options, refused: make(chan error, 1)}
 }
 
-// NeedLeaderElection is false: each node registers for itself.
+// NeedLeaderElection returns false: each node registers its own driver.
 func (r *Registrar) NeedLeaderElection() bool { return false }
 
-// Start offers the driver to the kubelet until the context ends. It returns an error when the kubelet refuses it:
-// the kubelet does not ask twice, only a new socket makes it try again.
+// Start serves the registration until the context ends. It returns an error if the kubelet refuses the driver: the
+// kubelet does not retry with the same socket, only with a new one.
 func (r *Registrar) Start(ctx context.Context) error {
 	if err := awaitSocket(ctx, r.options.CSISocket); err != nil {
 		return endedOr(ctx, err)
@@ -70,7 +70,7 @@ func (r *Registrar) Start(ctx context.Context) error {
 	}
 }
 
-// awaitSocket waits until something listens on a socket: the kubelet refuses a driver that does not answer.
+// awaitSocket waits until a server listens on a socket: the kubelet refuses a driver that does not answer.
 func awaitSocket(ctx context.Context, socket string) error {
 	delay := wait.Backoff{Duration: 10 * time.Millisecond, Factor: 2, Steps: 8, Cap: time.Second}.DelayFunc()
 	err := delay.Until(ctx, true, true, func(ctx context.Context) (bool, error) {
@@ -86,7 +86,7 @@ func awaitSocket(ctx context.Context, socket string) error {
 	return nil
 }
 
-// GetInfo tells the kubelet what the socket is for.
+// GetInfo returns the name and the endpoint of the driver to the kubelet.
 func (r *Registrar) GetInfo(ctx context.Context, _ *registration.InfoRequest) (*registration.PluginInfo, error) {
 	log.FromContext(ctx).V(1).Info("The kubelet asks for the driver", "driver", r.options.Driver)
 	return &registration.PluginInfo{
@@ -97,7 +97,7 @@ func (r *Registrar) GetInfo(ctx context.Context, _ *registration.InfoRequest) (*
 	}, nil
 }
 
-// NotifyRegistrationStatus hears from the kubelet how the registration ended.
+// NotifyRegistrationStatus receives the result of the registration from the kubelet.
 func (r *Registrar) NotifyRegistrationStatus(ctx context.Context, status *registration.RegistrationStatus,
 ) (*registration.RegistrationStatusResponse, error) {
 	r.registered.Store(status.GetPluginRegistered())
@@ -108,12 +108,12 @@ func (r *Registrar) NotifyRegistrationStatus(ctx context.Context, status *regist
 	select {
 	case r.refused <- fmt.Errorf("the kubelet refused CSI driver %s at %s: %s",
 		r.options.Driver, r.options.Endpoint, status.GetError()):
-	default: // the first refusal ends the process already
+	default: // the first refusal already ends the process
 	}
 	return &registration.RegistrationStatusResponse{}, nil
 }
 
-// Ready is a health check: nil when the kubelet has registered the driver.
+// Ready is a health check. It returns nil if the kubelet has registered the driver.
 func (r *Registrar) Ready(*http.Request) error {
 	if r.registered.Load() {
 		return nil

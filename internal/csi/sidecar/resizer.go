@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// resizer grows volumes whose claims ask for more: external-resizer as a Runnable.
+// resizer expands volumes whose claims request more: external-resizer as a Runnable.
 type resizer struct{ *Sidecars }
 
-// NeedLeaderElection is true: one process at a time writes the state of an expansion.
+// NeedLeaderElection returns true: only one process may write the state of an expansion.
 func (r *resizer) NeedLeaderElection() bool { return true }
 
 // +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch;patch
@@ -23,7 +23,7 @@ func (r *resizer) NeedLeaderElection() bool { return true }
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims/status,verbs=patch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 
-// Start resizes until the context ends.
+// Start runs the resizer until the context ends.
 func (r *resizer) Start(ctx context.Context) error {
 	if _, err := r.awaitDriver(ctx); err != nil {
 		return endedOr(ctx, err)
@@ -33,7 +33,7 @@ func (r *resizer) Start(ctx context.Context) error {
 	if err != nil {
 		return endedOr(ctx, fmt.Errorf("resizer of CSI driver %s: %w", r.Driver, err))
 	}
-	// The driver grows volumes that are in use, so no pods are watched to hold an expansion back.
+	// The driver expands volumes that are in use, so the resizer does not have to watch Pods and delay an expansion.
 	const waitForPods = false
 	controller := resizing.NewResizeController(r.Driver, plugin, r.client, resyncPeriod,
 		r.informers.forResizer(r.client),
@@ -45,8 +45,8 @@ func (r *resizer) Start(ctx context.Context) error {
 	return nil
 }
 
-// driverClient is the resizer's view of a CSI driver, over a connection that is not its own: the client that the
-// resizer comes with ends the process when it loses its connection.
+// driverClient is the CSI client of the resizer, with a shared connection: the resizer's own client ends the process
+// when it loses its connection.
 type driverClient struct {
 	connection *grpc.ClientConn
 }
@@ -64,7 +64,8 @@ func (c *driverClient) SupportsControllerResize(ctx context.Context) (bool, erro
 	return c.can(ctx, csi.ControllerServiceCapability_RPC_EXPAND_VOLUME)
 }
 
-// SupportsNodeResize is asked only of drivers whose controller cannot resize, and this socket has no node service.
+// SupportsNodeResize returns false. The resizer calls it only if the controller cannot resize, and this socket has no
+// node service.
 func (c *driverClient) SupportsNodeResize(context.Context) (bool, error) {
 	return false, nil
 }
@@ -82,7 +83,7 @@ func (c *driverClient) can(ctx context.Context, capability csi.ControllerService
 	return capabilities[capability], err
 }
 
-// Expand grows a volume and returns its new size, and whether the node has to grow the file system.
+// Expand expands a volume. It returns the new size in bytes, and whether the node must grow the file system.
 func (c *driverClient) Expand(ctx context.Context, volumeID string, requestBytes int64, secrets map[string]string,
 	capability *csi.VolumeCapability,
 ) (int64, bool, error) {
@@ -103,5 +104,5 @@ func (c *driverClient) Modify(ctx context.Context, volumeID string, secrets, par
 	return err
 }
 
-// CloseConnection does nothing: the connection belongs to all side-cars.
+// CloseConnection does nothing: all sidecars share the connection.
 func (c *driverClient) CloseConnection() {}

@@ -13,7 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// stopTimeout is how long calls may go on after the end was asked for. It is less than a pod's grace period.
+// stopTimeout is the time that calls have to end after the server is stopped. It is less than the grace period of a
+// Pod.
 const stopTimeout = 10 * time.Second
 
 // GRPCServer serves gRPC on a unix socket as a manager.Runnable.
@@ -22,15 +23,15 @@ type GRPCServer struct {
 	socket string
 }
 
-// NewGRPCServer returns a Runnable that serves a gRPC server, with its services registered, on a socket.
+// NewGRPCServer returns a Runnable that serves on a unix socket. The services of server must be registered already.
 func NewGRPCServer(server *grpc.Server, socket string) *GRPCServer {
 	return &GRPCServer{server: server, socket: socket}
 }
 
-// NeedLeaderElection is false: the socket is for callers in the same pod or on the same node.
+// NeedLeaderElection returns false: the callers are in the same Pod or on the same node.
 func (s *GRPCServer) NeedLeaderElection() bool { return false }
 
-// Start serves until the context ends, lets calls finish for a while and removes the socket.
+// Start serves until the context ends. It then waits up to stopTimeout for calls to end, and removes the socket.
 func (s *GRPCServer) Start(ctx context.Context) error {
 	listener, err := listen(ctx, s.socket)
 	if err != nil {
@@ -51,15 +52,15 @@ func (s *GRPCServer) Start(ctx context.Context) error {
 	return nil
 }
 
-// stop ends a server: gracefully at first, then at once.
+// stop stops a server gracefully, and after stopTimeout at once.
 func stop(server *grpc.Server) {
 	timer := time.AfterFunc(stopTimeout, server.Stop)
 	defer timer.Stop()
 	server.GracefulStop()
 }
 
-// listen listens on a unix socket in place of one that a process which is gone has left. Closing the listener
-// removes the socket.
+// listen listens on a unix socket. It removes a socket that an earlier process has left. Closing the listener removes
+// the socket.
 func listen(ctx context.Context, socket string) (net.Listener, error) {
 	info, err := os.Lstat(socket)
 	switch {

@@ -1,6 +1,6 @@
-// Package sidecar runs the CSI side-car controllers inside the operator: provisioner, resizer
-// and snapshotter, each a manager.Runnable over one connection to the CSI controller in the same process; and what
-// both programs need to be a CSI driver: the gRPC server of a socket and the registration with the kubelet.
+// Package sidecar runs the CSI sidecar controllers inside the operator: provisioner, resizer and snapshotter. Each is a
+// manager.Runnable, and they share one connection to the CSI controller in the same process. The package also has what
+// both programs need to be a CSI driver: a gRPC server on a socket, and the registration with the kubelet.
 package sidecar
 
 import (
@@ -21,42 +21,43 @@ import (
 )
 
 const (
-	// operationTimeout is how long one CSI call may take. Creating a volume waits for the node agent, and many
-	// volumes of one node are made one after the other: a call that gives up early only comes again, and later.
+	// operationTimeout is the timeout of one CSI call. CreateVolume waits for the node agent, which creates the volumes
+	// of a node one after another. A shorter timeout would only cause retries and more delay.
 	operationTimeout = time.Minute
 
-	// retryMin and retryMax bound the time between two attempts at one object.
+	// retryMin and retryMax limit the time between two attempts for one object.
 	retryMin = time.Second
 	retryMax = time.Minute
 
-	// resyncPeriod is how often informers hand all their objects out again.
+	// resyncPeriod is the interval at which informers deliver all their objects again.
 	resyncPeriod = 15 * time.Minute
 
-	// The limits of requests to the API server, a second and at once. Provisioning a volume takes three writes.
+	// clientQPS and clientBurst limit requests to the API server. Provisioning a volume needs three writes.
 	clientQPS   = 50
 	clientBurst = 100
 
-	// defaultWorkers is how many volumes are worked on at a time; a worker only waits for a node agent.
+	// defaultWorkers is the number of volumes that are processed at the same time. A worker mostly waits for a node
+	// agent.
 	defaultWorkers = 100
 )
 
-// Options of the side-cars.
+// Options configure the sidecars.
 type Options struct {
-	// Config reaches the API server.
+	// Config is the configuration of the API client.
 	Config *rest.Config
-	// Cache has what the side-cars look at: a manager's, which starts it.
+	// Cache is a manager's cache with the kinds that the sidecars read. The manager starts it.
 	Cache cache.Cache
 	// Driver is the name of the CSI driver.
 	Driver string
-	// Socket of the CSI controller.
+	// Socket is the socket of the CSI controller.
 	Socket string
-	// PodName is that of this process, for the mark on the volumes that it makes.
+	// PodName is the name of this process's Pod, for the identity in its volumes.
 	PodName string
-	// Snapshots: the cluster has the VolumeSnapshot API.
+	// Snapshots reports whether the cluster has the VolumeSnapshot API.
 	Snapshots bool
-	// Workers is how many volumes are worked on at a time; 100 when not set.
+	// Workers is the number of volumes that are processed at the same time; the default is 100.
 	Workers int
-	// Metrics is where the metrics of the side-cars are registered.
+	// Metrics is the registry for the metrics of the sidecars.
 	Metrics prometheus.Registerer
 }
 
@@ -70,8 +71,9 @@ type Sidecars struct {
 	provisioner *provisioner
 }
 
-// New prepares the side-cars, for a process that ends with the context. Nothing is connected or watched before they
-// start. Call it before anything else runs: libraries add to client-go's scheme, which has no lock.
+// New prepares the sidecars, for a process that ends with the context. It connects to nothing and watches nothing
+// before they start. Call it before anything else runs: the libraries add types to client-go's scheme, which has no
+// lock.
 func New(ctx context.Context, options Options) (*Sidecars, error) {
 	if options.Workers == 0 {
 		options.Workers = defaultWorkers
@@ -108,7 +110,7 @@ func New(ctx context.Context, options Options) (*Sidecars, error) {
 	return s, nil
 }
 
-// Runnables returns the side-cars that the cluster has a use for.
+// Runnables returns the sidecars that the cluster needs.
 func (s *Sidecars) Runnables() []manager.Runnable {
 	runnables := []manager.Runnable{s.provisioner, &resizer{s}}
 	if s.Snapshots {
@@ -122,8 +124,8 @@ func (s *Sidecars) Close() error {
 	return s.connection.Close()
 }
 
-// waitForWorkers makes the libraries count their workers, so that a side-car ends only when its last call has.
-// It is a feature gate that the three libraries share; they read it when they run.
+// waitForWorkers enables a feature gate that makes the libraries count their workers, so that a sidecar ends only after
+// its last call. The three libraries share the gate and read it when they run.
 func waitForWorkers() error {
 	const gate = "ReleaseLeaderElectionOnExit"
 	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{gate: true}); err != nil {
@@ -132,7 +134,7 @@ func waitForWorkers() error {
 	return nil
 }
 
-// limited returns a copy of a configuration with the limits of the side-cars.
+// limited returns a copy of a client configuration with the rate limits of the sidecars.
 func limited(config *rest.Config, userAgent, contentType string) *rest.Config {
 	limited := rest.AddUserAgent(rest.CopyConfig(config), userAgent)
 	limited.QPS = clientQPS
@@ -141,7 +143,8 @@ func limited(config *rest.Config, userAgent, contentType string) *rest.Config {
 	return limited
 }
 
-// register registers a collector. One that is there already stays: a second start of a side-car counts on.
+// register registers a collector. If it is already registered, as after a second start of a sidecar, the registered
+// collector continues to count.
 func register(metrics prometheus.Registerer, collector prometheus.Collector) error {
 	if metrics == nil {
 		return nil

@@ -14,18 +14,18 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// The library's events are about VolumeSnapshotContents, which client-go's scheme has to know. It is told before
-// anything runs: others read the scheme all the time.
+// init adds VolumeSnapshotContents to client-go's scheme, because the library emits events on them. It must do so
+// before anything else runs, because other code reads the scheme concurrently.
 func init() { utilruntime.Must(snapshotscheme.AddToScheme(scheme.Scheme)) }
 
-// snapshotNamePrefix begins the name of each snapshot; the UID of the VolumeSnapshot follows, whole.
+// snapshotNamePrefix is the prefix of snapshot names. It is followed by the complete UID of the VolumeSnapshot.
 const snapshotNamePrefix = "snapshot"
 
-// snapshotter makes and deletes snapshots: external-snapshotter's side-car as a Runnable. The snapshot controller,
-// which binds VolumeSnapshots to their contents, belongs to the cluster.
+// snapshotter creates and deletes snapshots: external-snapshotter's sidecar as a Runnable. The snapshot controller,
+// which binds VolumeSnapshots to their contents, is part of the cluster.
 type snapshotter struct{ *Sidecars }
 
-// NeedLeaderElection is true: one process at a time makes a snapshot.
+// NeedLeaderElection returns true: only one process may create a snapshot.
 func (s *snapshotter) NeedLeaderElection() bool { return true }
 
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotclasses,verbs=get;list;watch
@@ -33,7 +33,7 @@ func (s *snapshotter) NeedLeaderElection() bool { return true }
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents/status,verbs=update;patch
 // +kubebuilder:rbac:groups="",resources=events,verbs=create;patch
 
-// Start takes snapshots until the context ends.
+// Start runs the snapshotter until the context ends.
 func (s *snapshotter) Start(ctx context.Context) error {
 	driver, err := s.awaitDriver(ctx)
 	if err != nil {

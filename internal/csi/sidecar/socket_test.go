@@ -32,7 +32,7 @@ func (identity) GetPluginCapabilities(context.Context,
 			Service: &csi.PluginCapability_Service{Type: csi.PluginCapability_Service_CONTROLLER_SERVICE}}}}}, nil
 }
 
-// controllerService is a CSI controller that can grow volumes.
+// controllerService is a CSI controller that can expand volumes.
 type controllerService struct {
 	csi.UnimplementedControllerServer
 }
@@ -57,7 +57,7 @@ func newCSIServer() *grpc.Server {
 	return server
 }
 
-// start runs a Runnable and returns how to end it and wait for its end.
+// start runs a Runnable and returns a function that ends it and waits.
 func start(t *testing.T, run func(context.Context) error) func() error {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -164,7 +164,7 @@ func TestAwaitDriverEndsWithTheContext(t *testing.T) {
 	}
 }
 
-// kubelet answers to a registrar as the kubelet does: it asks, and then tells how it went.
+// kubelet calls a registrar as the kubelet does: it gets the info, and then reports the status.
 func kubelet(t *testing.T, socket string, status *registration.RegistrationStatus) *registration.PluginInfo {
 	t.Helper()
 	connection, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()),

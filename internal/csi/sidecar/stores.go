@@ -12,8 +12,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// forResizer are the informers as the resizer needs them: it looks for the PersistentVolume of a claim, which rests and
-// so is not held, and it writes into the stores, which follow the API server by themselves.
+// forResizer returns the informers for the resizer. The resizer reads the PersistentVolume of a claim, which is settled
+// and thus not in the cache, and it writes to the stores, which must follow only the API server.
 func (m *managed) forResizer(client kubernetes.Interface) *managed {
 	other := *m
 	other.known = maps.Clone(m.known)
@@ -30,23 +30,23 @@ func (m *managed) forResizer(client kubernetes.Interface) *managed {
 	return &other
 }
 
-// withStore is an informer with another store.
+// withStore is an informer with a different store.
 type withStore struct {
 	toolscache.SharedIndexInformer
 	store toolscache.Store
 }
 
-// GetStore returns the other store.
+// GetStore returns the different store.
 func (i withStore) GetStore() toolscache.Store { return i.store }
 
-// store leaves it to the informer to change it: what came to rest meanwhile would be put in again, for nobody to take
-// out.
+// store ignores updates by others than the informer: an object that has settled meanwhile would be added again and
+// never removed.
 type store struct{ toolscache.Store }
 
 // Update does nothing.
 func (store) Update(any) error { return nil }
 
-// wholeVolumes reads from the API server the PersistentVolumes that are not held.
+// wholeVolumes reads PersistentVolumes that are not in the cache from the API server.
 type wholeVolumes struct {
 	store
 	client kubernetes.Interface

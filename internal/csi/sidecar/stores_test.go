@@ -41,7 +41,7 @@ func TestTheResizerFindsVolumesThatRest(t *testing.T) {
 	if found, ok, err := store.GetByKey("none"); ok || err != nil {
 		t.Errorf("got %v, %v, %v", found, ok, err)
 	}
-	// What came to rest while it was being grown stays out.
+	// Objects that settled during an expansion are not added again.
 	for _, kind := range []runtime.Object{&corev1.PersistentVolume{}, &corev1.PersistentVolumeClaim{}} {
 		s := m.forResizer(api).InformerFor(kind, nil).GetStore()
 		before := len(s.ListKeys())

@@ -1,8 +1,8 @@
-// Package unclaimed finds volumes that nothing in the cluster knows but their own LogicalVolume: no PersistentVolume,
-// no VolumeSnapshotContent, and no claim for which they are being made. A claim that is deleted in the moment in which
-// the operator is killed leaves one; so does a PersistentVolume that was kept (Retain) and then deleted by hand. It
-// marks them, and removes no volume: the node agent lists what is marked with its orphans. An object whose volume a
-// node has refused has none: it is deleted when its claim is gone.
+// Package unclaimed finds LogicalVolumes to which nothing in the cluster refers: no PersistentVolume, no
+// VolumeSnapshotContent, and no claim for which they are being created. This happens if a claim is deleted while the
+// operator is killed, or if a retained PersistentVolume is deleted by hand. The auditor marks such LogicalVolumes and
+// deletes no volume; the node agent lists the marked ones with its orphans. A LogicalVolume that a node refused has no
+// volume: it is deleted if its claim no longer exists.
 package unclaimed
 
 import (
@@ -27,31 +27,31 @@ import (
 )
 
 const (
-	// interval is how often the cluster is looked at.
+	// interval is the time between two audits.
 	interval = 10 * time.Minute
-	// settleTime is how long a volume must have been unclaimed before it is marked: what is being made or removed is
-	// not.
+	// settleTime is how long a volume must be unclaimed before it is marked, so that volumes that are being created or
+	// deleted are not marked.
 	settleTime = 2 * time.Minute
 )
 
-// The names that the side-cars give to what they make end with the UID of what they make it for (external-provisioner
-// and external-snapshotter, --volume-name-prefix and --snapshot-name-prefix).
+// volumePrefix and snapshotPrefix are the name prefixes of the sidecars. They are followed by the UID of the claim or
+// VolumeSnapshot (external-provisioner and external-snapshotter, --volume-name-prefix and --snapshot-name-prefix).
 const (
 	volumePrefix   = "pvc-"
 	snapshotPrefix = "snapshot-"
 )
 
-// Options are what an Auditor needs.
+// Options configure an Auditor.
 type Options struct {
-	// Client writes, and Live reads from the API server.
+	// Client writes. Live reads from the API server.
 	Client client.Writer
 	Live   client.Reader
-	// Snapshots: the cluster has the VolumeSnapshot API.
+	// Snapshots reports whether the cluster has the VolumeSnapshot API.
 	Snapshots bool
 	Recorder  event.Recorder
 }
 
-// Auditor marks the LogicalVolumes that are unclaimed, and takes the mark away where they no longer are.
+// Auditor marks unclaimed LogicalVolumes, and removes the mark when they are no longer unclaimed.
 type Auditor struct {
 	Options
 	now   func() time.Time
@@ -63,10 +63,10 @@ func New(o Options) *Auditor {
 	return &Auditor{Options: o, now: time.Now, since: map[types.UID]time.Time{}}
 }
 
-// NeedLeaderElection is true: one is enough.
+// NeedLeaderElection returns true: one auditor is enough.
 func (a *Auditor) NeedLeaderElection() bool { return true }
 
-// Start looks until ctx ends. It implements manager.Runnable.
+// Start audits until ctx ends. It implements manager.Runnable.
 func (a *Auditor) Start(ctx context.Context) error {
 	for {
 		again, err := a.audit(ctx)
@@ -89,7 +89,7 @@ func (a *Auditor) Start(ctx context.Context) error {
 // +kubebuilder:rbac:groups="",resources=persistentvolumes;persistentvolumeclaims,verbs=get;list
 // +kubebuilder:rbac:groups=snapshot.storage.k8s.io,resources=volumesnapshotcontents,verbs=list
 
-// audit looks once. again tells that something has not been unclaimed for long enough. A read that fails changes no
+// audit runs once. again reports whether a volume is unclaimed, but not long enough. If a read fails, audit changes no
 // mark.
 func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
 	known, err := a.known(ctx)
@@ -98,7 +98,8 @@ func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
 	}
 	since := map[types.UID]time.Time{}
 	var errs []error
-	// What was made after its PersistentVolume was looked for is seen as unclaimed once, and is not marked for that.
+	// A volume whose PersistentVolume is created after the list of PersistentVolumes was read appears unclaimed once.
+	// The settle time prevents the mark.
 	err = paging.Each(ctx, a.Live, &topolvmv1.LogicalVolumeList{}, func(list *topolvmv1.LogicalVolumeList) {
 		for i := range list.Items {
 			early, err := a.judge(ctx, &list.Items[i], known, since)
@@ -113,8 +114,8 @@ func (a *Auditor) audit(ctx context.Context) (again bool, err error) {
 	return again, errors.Join(errs...)
 }
 
-// judge brings the mark of a LogicalVolume to what is true, and notes since when it is unclaimed. early tells that this
-// is not long enough.
+// judge updates the mark of a LogicalVolume and records since when it is unclaimed. early reports whether that is
+// shorter than settleTime.
 func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool,
 	since map[types.UID]time.Time) (early bool, err error) {
 	first, before := a.since[lv.UID]
@@ -141,8 +142,9 @@ func (a *Auditor) judge(ctx context.Context, lv *topolvmv1.LogicalVolume, known 
 	return false, a.mark(ctx, lv, unclaimed)
 }
 
-// delete deletes an object that nobody waits for any longer. An operator that is killed before it withdraws a refused
-// object leaves one when the claim is deleted meanwhile. If the object has changed since it was judged, it stays.
+// delete deletes a LogicalVolume that a node refused and that has no claim. It remains if the operator is killed before
+// it withdraws the refused LogicalVolume and the claim is deleted meanwhile. delete does nothing if the object has
+// changed since it was judged.
 func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error {
 	err := a.Client.Delete(ctx, lv, client.Preconditions{UID: &lv.UID, ResourceVersion: &lv.ResourceVersion})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -156,14 +158,14 @@ func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error
 	return nil
 }
 
-// unclaimed tells whether a volume that was made, or an object that was refused, is known to nothing.
+// unclaimed reports whether nothing refers to a LogicalVolume that was created or refused.
 func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, known map[string]bool) (bool, error) {
 	switch {
 	case lv.Status.VolumeID == "" && !driver.IsRefused(lv) || !lv.DeletionTimestamp.IsZero() ||
 		known[lv.Status.VolumeID] || known[lv.Name]:
 		return false, nil
 	case strings.HasPrefix(lv.Name, snapshotPrefix) && !a.Snapshots:
-		return false, nil // Nobody can tell.
+		return false, nil // Without the API it is unknown.
 	}
 	namespace, name, named := strings.Cut(lv.Annotations[v1alpha1.ClaimAnnotation], "/")
 	if !named {
@@ -180,8 +182,8 @@ func (a *Auditor) unclaimed(ctx context.Context, lv *topolvmv1.LogicalVolume, kn
 	return volumePrefix+string(claim.UID) != lv.Name, nil
 }
 
-// known returns what PersistentVolumes and VolumeSnapshotContents know: the handles of volumes, and the names of
-// LogicalVolumes that are being made for them.
+// known returns the volume handles to which PersistentVolumes and VolumeSnapshotContents refer, and the names of
+// LogicalVolumes that are being created for them.
 func (a *Auditor) known(ctx context.Context) (map[string]bool, error) {
 	known := map[string]bool{}
 	err := paging.Each(ctx, a.Live, &corev1.PersistentVolumeList{}, func(list *corev1.PersistentVolumeList) {
@@ -219,7 +221,7 @@ var found = event.Warning("UnclaimedLogicalVolume", "Audit",
 	"no PersistentVolume, no snapshot and no claim knows this volume on node %s (%s): it takes room; if its data is "+
 		"not needed, run: kubectl delete logicalvolume %s")
 
-// mark marks a LogicalVolume, or takes its mark away.
+// mark adds or removes the mark of a LogicalVolume.
 func (a *Auditor) mark(ctx context.Context, lv *topolvmv1.LogicalVolume, unclaimed bool) error {
 	if _, marked := lv.Annotations[v1alpha1.UnclaimedAnnotation]; marked == unclaimed {
 		return nil

@@ -64,7 +64,7 @@ type setup struct {
 	*testing.T
 	*Auditor
 	events recorder
-	fail   string // the kind whose reads fail
+	fail   string // the kind that cannot be read
 	writes int
 }
 
@@ -109,7 +109,7 @@ func newSetup(t *testing.T, snapshots bool, objects ...client.Object) *setup {
 	return s
 }
 
-// look audits once, at a time after the first one, and returns the names that are marked.
+// look audits once, at a time after the first audit, and returns the names of the marked LogicalVolumes.
 func (s *setup) look(after time.Duration) (marked string, again bool) {
 	s.Helper()
 	s.now = func() time.Time { return time.Unix(1000, 0).Add(after) }
@@ -255,7 +255,7 @@ func TestAllPagesAreRead(t *testing.T) {
 	}
 }
 
-// pageReader gives out one object at a time.
+// pageReader returns one object per page.
 type pageReader struct {
 	client.Reader
 	asked *[]string
@@ -285,8 +285,8 @@ func (r pageReader) List(ctx context.Context, list client.ObjectList, options ..
 	return nil
 }
 
-// TestARefusedObjectGoesWithItsClaim: the operator was killed before it withdrew the object, and the claim was deleted
-// meanwhile. Nobody else would delete the object, and it would keep the LVMCluster.
+// TestARefusedObjectGoesWithItsClaim has an operator that was killed before it withdrew the object, and a claim that
+// was deleted meanwhile. Nothing else would delete the object, and it would block the deletion of the LVMCluster.
 func TestARefusedObjectGoesWithItsClaim(t *testing.T) {
 	refused := func(name, claim string) *topolvmv1.LogicalVolume {
 		lv := volume(name, claim)

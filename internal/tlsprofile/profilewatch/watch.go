@@ -1,4 +1,4 @@
-// Package profilewatch follows the cluster's TLS profile by a watch, in programs that have a cache anyway.
+// Package profilewatch follows the cluster's TLS profile with a watch, for programs that have a cache.
 package profilewatch
 
 import (
@@ -21,13 +21,13 @@ const apiServer = "cluster"
 
 // +kubebuilder:rbac:groups=config.openshift.io,resources=apiservers,resourceNames=cluster,verbs=list;watch
 
-// CacheByObject limits a manager's cache to the one object with the profile.
+// CacheByObject limits a manager's cache to the object with the profile.
 func CacheByObject() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&configv1.APIServer{}: {Field: fields.OneTermEqualSelector("metadata.name", apiServer)}}
 }
 
-// Follow lets a Follower follow the profile of the cluster, whose API must be there. It returns before the profile is
+// Follow updates a Follower with the profile of the cluster, which must have the API. It returns before the profile is
 // known.
 func Follow(ctx context.Context, f *tlsprofile.Follower, c cache.Cache) error {
 	informer, err := c.GetInformer(ctx, &configv1.APIServer{}, cache.BlockUntilSynced(false))

@@ -1,6 +1,6 @@
 //go:build e2e
 
-// Package catalog tells how OLM installs, upgrades and removes LVM Storage from a catalog.
+// Package catalog tests how OLM installs, upgrades and removes LVM Storage from a catalog.
 package catalog
 
 import (
@@ -41,9 +41,9 @@ var image = os.Getenv("LVMS_IMAGE")
 
 func TestCatalog(t *testing.T) { suite.Run(t, "LVM Storage from a catalog") }
 
-// The operator as an administrator of a disconnected cluster gets it: from a catalog in a mirror, through the Operator
-// Lifecycle Manager. What is released here as the next version is this one with another number, and the CRD of its
-// predecessor lacks a column. The upgrade from the real predecessor is in test/e2e/previous.
+// An administrator of a disconnected cluster installs the operator from a catalog in a mirror with the Operator
+// Lifecycle Manager. The next version here is this one with another number, and the CRD of the previous version lacks a
+// column. The upgrade from the real previous version is in test/e2e/previous.
 var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	var (
 		c         olm.Cluster
@@ -101,8 +101,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	It(
 		"is not started by what is wrong with a Subscription, an OperatorGroup or a Kubernetes that is too "+
 			"old, and OLM says so", Label("long"), func(ctx SpecContext) {
-			// Another catalog has the operator too, in a newer version. Nothing of it is to be seen in any of the
-			// stories.
+			// Another catalog has the operator in a newer version. It must not affect any of the tests.
 			elsewhere, err := olm.NewPublisher(ctx, c.Lab, GinkgoT().TempDir(), GinkgoWriter)
 			Expect(err).NotTo(HaveOccurred())
 			Expect(elsewhere.Publish(ctx, olm.Release{Version: "0.9.0", Image: images["0.2.0"]})).To(Succeed())
@@ -211,7 +210,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		suite.Single{Cluster: c.Cluster}.StillWrites(ctx)
 	}, NodeTimeout(6*time.Minute))
 
-	// OLM lets the webhook of an operator for its own namespace see that namespace only: others are a policy's.
+	// If an operator is installed for its own namespace, OLM limits its webhook to that namespace. A policy refuses
+	// LVMClusters in other namespaces.
 	It("refuses a second LVMCluster by a webhook whose certificate is OLM's, and one in a namespace where nobody looks",
 		func(ctx SpecContext) {
 			for namespace, answer := range map[string]string{
@@ -236,7 +236,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 			}
 			restart()
 			Eventually(func() string {
-				// There is no log before there is a Pod.
+				// There is no log before the Pod exists.
 				out, _ := c.Kubectl(ctx, nil, "logs", "-n", story.OperatorNamespace, "deployment/lvms-operator")
 				return out
 			}).WithContext(ctx).WithTimeout(2 * time.Minute).WithPolling(time.Second).Should(
@@ -298,12 +298,13 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		AddReportEntry("from the old agent's end to the new one's registration",
 			waited.agent.Round(100*time.Millisecond).String())
 		AddReportEntry("a Pod that comes in between runs after", waited.pod.Round(100*time.Millisecond).String())
-		// The kubelet tries again after twice the time each: about as long again as the agent was away. Not minutes.
+		// The kubelet doubles the time between its attempts, so the Pod waits about as long again as the agent was
+		// absent, but not for minutes.
 		Expect(waited.pod).To(BeNumerically("<=", 3*waited.agent+usual+30*time.Second))
 	}, NodeTimeout(8*time.Minute))
 
-	// A version whose program ends at its start comes to the same here: the Deployment does not become ready, and its
-	// old Pod stays.
+	// A version whose program exits at start has the same effect: the Deployment does not become ready, and the old Pod
+	// stays.
 	It("goes on serving when the image of the next version is missing", func(ctx SpecContext) {
 		repository, _, _ := strings.Cut(images["0.3.0"], "@")
 		publish(ctx, olm.Release{Version: "0.3.1", Image: repository + "@sha256:" + strings.Repeat("0", 64)})
@@ -325,8 +326,8 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		broken = during
 	}, NodeTimeout(6*time.Minute))
 
-	// OLM does not go on from a version that has not been installed: the administrator takes the Subscription and the
-	// versions away, which is also how an operator is uninstalled, and subscribes again.
+	// OLM does not upgrade from a version that was never installed. The administrator deletes the Subscription and the
+	// versions, which also uninstalls an operator, and subscribes again.
 	It("is uninstalled while volumes are there, and taken up by the version that mends it, for all namespaces",
 		func(ctx SpecContext) {
 			publish(ctx, olm.Release{Version: "0.3.2", Image: images["0.3.0"]})
@@ -365,7 +366,7 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 		Expect(c.Unclaim(ctx, data)).To(Succeed())
 		Expect(c.Remove(ctx, lvmCluster, 3*time.Minute)).To(Succeed())
 		Expect(c.Unsubscribe(ctx)).To(Succeed())
-		// OLM leaves the kinds of an operator; the administrator removes them, and the catalog.
+		// OLM does not delete the CRDs of an operator. The administrator deletes them and the catalog.
 		for _, args := range []string{
 			"delete catalogsource.operators.coreos.com --all -n olm",
 			"delete crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io " +
@@ -383,12 +384,12 @@ var _ = Describe("LVM Storage from a catalog", Ordered, func() {
 	}, NodeTimeout(8*time.Minute))
 })
 
-// contentOfDisks tells what is on the disks of a node, and what files the operator has in its folders. Kubelet makes
-// /etc/topolvm for the agent; it stays, empty.
+// contentOfDisks prints the content of the disks of a node, and the files in the operator's directories. The kubelet
+// creates /etc/topolvm for the agent; it remains, empty.
 const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings; find /etc/topolvm /run/topolvm /run/lvms ! -type d 2>/dev/null || true`
 
-// release deletes Pod and claim of a volume and keeps the volume (Retain), for whoever claims its PersistentVolume,
-// whose name it returns.
+// release deletes the Pod and claim of a volume, and keeps its PersistentVolume (Retain) for another claim. It returns
+// the name of the PersistentVolume.
 func release(ctx context.Context, c suite.Single, v story.Volume) string {
 	GinkgoHelper()
 	volume := c.Run(ctx, "", "get", "pvc", "-n", v.Namespace, v.Name, "-o", "jsonpath={.spec.volumeName}")
@@ -400,7 +401,7 @@ func release(ctx context.Context, c suite.Single, v story.Volume) string {
 	return volume
 }
 
-// changeCSV replaces what a pattern matches, once, in the ClusterServiceVersion of a bundle.
+// changeCSV replaces one match of a pattern in the ClusterServiceVersion of a bundle.
 func changeCSV(pattern, by string) func(bundle string) error {
 	return func(bundle string) error {
 		path := filepath.Join(bundle, "manifests", "lvms-operator.clusterserviceversion.yaml")
@@ -416,7 +417,7 @@ func changeCSV(pattern, by string) func(bundle string) error {
 	}
 }
 
-// withoutColumns takes from the CRD of LVMClusters the columns of its table, as an older version may lack them.
+// withoutColumns removes the printer columns from the LVMCluster CRD, which an older version may lack.
 func withoutColumns(bundle string) error {
 	files, err := filepath.Glob(filepath.Join(bundle, "manifests", "lvmclusters.*"))
 	if err != nil || len(files) != 1 {
@@ -442,7 +443,7 @@ func columnsOf(ctx context.Context, c olm.Cluster) []apiextensionsv1.CustomResou
 	return crd.Spec.Versions[0].AdditionalPrinterColumns
 }
 
-// pluginOwner returns the UID of the ConsolePlugin, and the version that the ClusterRole belongs to which owns it.
+// pluginOwner returns the UID of the ConsolePlugin, and the version of the ClusterRole that owns it.
 func pluginOwner(ctx context.Context, c olm.Cluster) (string, error) {
 	plugin := consolePlugin()
 	role := &rbacv1.ClusterRole{}
@@ -471,13 +472,13 @@ func agentsFollow(ctx context.Context, c olm.Cluster, image string) {
 	}).WithContext(ctx).WithTimeout(2*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agents follow")
 }
 
-// says returns what OLM says about the Subscription and the versions.
+// says returns the status of the Subscription and of the versions.
 func says(ctx context.Context, c olm.Cluster) (string, error) {
 	_, seen, err := c.Versions(ctx)
 	return seen, err
 }
 
-// conditions returns what the LVMCluster says.
+// conditions returns the conditions of the LVMCluster.
 func conditions(ctx context.Context, c olm.Cluster) (string, error) {
 	lvmCluster := &lvmv1alpha1.LVMCluster{}
 	err := c.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: "my-lvmcluster"}, lvmCluster)
@@ -492,8 +493,8 @@ func messages(lvmCluster *lvmv1alpha1.LVMCluster) string {
 	return strings.Join(all, "; ")
 }
 
-// take takes verbs on a resource from the role, among those that OLM has made of the operator's bundle, that has a
-// right on another resource by which it is known. What it returns gives them back.
+// take removes verbs on a resource from the role that OLM created from the operator's bundle and that has a permission
+// on another, known resource. The returned function restores them.
 func take(ctx context.Context, c olm.Cluster, kind client.Object, known, resource string,
 	verbs ...string) (give func()) {
 	GinkgoHelper()
@@ -536,11 +537,11 @@ func take(ctx context.Context, c olm.Cluster, kind client.Object, known, resourc
 	}
 }
 
-// replacement is how long an agent was away, and how long a Pod waited that came in between.
+// replacement is how long an agent was absent, and how long a Pod waited that started meanwhile.
 type replacement struct{ agent, pod time.Duration }
 
-// mountWhileReplaced waits until the node's agent goes, starts a Pod with a volume that has been made, and returns when
-// the new agent is registered with kubelet and the Pod runs.
+// mountWhileReplaced waits until the node's agent ends, starts a Pod with an existing volume, and returns when the new
+// agent is registered with the kubelet and the Pod runs.
 func mountWhileReplaced(ctx context.Context, c olm.Cluster, v story.Volume) replacement {
 	GinkgoHelper()
 	registered := func() bool {
@@ -575,7 +576,7 @@ func consolePlugin() *metav1.PartialObjectMetadata {
 	return plugin
 }
 
-// resourceOf is the name of the resource of a role, for kubectl.
+// resourceOf returns the resource name of a role, for kubectl.
 func resourceOf(role client.Object) string {
 	return strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", role), "*v1.")) + "s.rbac.authorization.k8s.io"
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	// The flags of the other end-to-end tests are given to these as well.
+	// These tests accept the flags of the other end-to-end tests.
 	_ "github.com/onsi/ginkgo/v2"
 
 	"github.com/lvm-storage/lvm-operator/test/lab"
@@ -37,7 +37,7 @@ spec:
       raidConfig: {type: raid1}
 `
 
-// world is a cluster with volumes of each kind, and a volume group that is nobody's.
+// world is a cluster with volumes of each kind, and a foreign volume group.
 type world struct {
 	*testing.T
 	*story.Cluster
@@ -45,8 +45,8 @@ type world struct {
 	disks []string
 }
 
-// A reader copies commands into a shell and puts names in for the words in capitals. Each command does what its page
-// says.
+// A reader copies commands into a shell and replaces the words in capitals with names. Each command must do what its
+// page says.
 func TestCommandsOfThePagesWork(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
@@ -98,7 +98,7 @@ func (w *world) must(err error) {
 
 func (w *world) since() time.Duration { return time.Since(w.begin).Round(time.Second) }
 
-// storage creates the classes, volumes in them, a snapshot, and a volume group of somebody else.
+// storage creates the classes, volumes in them, a snapshot, and a foreign volume group.
 func (w *world) storage(ctx context.Context) {
 	w.Helper()
 	node, err := w.Lab.Node("node1")
@@ -122,7 +122,7 @@ func (w *world) storage(ctx context.Context) {
 	w.must(err)
 }
 
-// names stand for the words in capitals where a step has no other ones.
+// names returns the values for the words in capitals that a step does not set.
 func (w *world) names() map[string]string {
 	return map[string]string{
 		"NODE": "node1", "NAMESPACE": "default", "NAME": "data", "POD": "$(basename " + agentPod + ")",
@@ -130,11 +130,11 @@ func (w *world) names() map[string]string {
 	}
 }
 
-// word is one in capitals that stands for a name: not a variable of the shell, a column, or part of another word.
+// word matches a word in capitals that stands for a name: not a shell variable, a column, or a part of another word.
 var word = regexp.MustCompile(`(^|[ /])(NODE|NAMESPACE|NAME|POD|TARGET|GROUP|POOL|/dev/sdX)( |$)`)
 
-// filled returns a command with names in place of the words in capitals. A word that a step has set as a variable is
-// that variable.
+// filled returns a command with names in place of the words in capitals. A word that a step has set as a variable
+// becomes that variable.
 func filled(text string, names map[string]string) string {
 	return word.ReplaceAllStringFunc(text, func(found string) string {
 		m := word.FindStringSubmatch(found)
@@ -148,7 +148,7 @@ func filled(text string, names map[string]string) string {
 // agentPod finds the agent of the only node.
 const agentPod = "$(" + kubectl + "get pod -l app.kubernetes.io/name=vg-manager -o name)"
 
-// script returns the lines for a shell that come before a command: what its page sets, for this cluster.
+// script returns the shell lines before a command: the variables of its page, for this cluster.
 func script(c Command) string {
 	lines := strings.Join(c.Before, "\n")
 	if !strings.Contains(lines, "AGENT=") && strings.Contains(c.Text, "$AGENT") {
@@ -157,10 +157,10 @@ func script(c Command) string {
 	return "set -euo pipefail\nexport EDITOR=true\nNODE=node1 CLASS=vg1\n" + here.Replace(lines) + "\n"
 }
 
-// here puts the story's node and claim in the place of those that pages have as examples.
+// here replaces the examples of the pages with the node and claim of the test.
 var here = strings.NewReplacer("worker-1", "node1", "NAMESPACE=shop", "NAMESPACE=default", "CLAIM=orders", "CLAIM=data")
 
-// bash runs lines in a shell, as an administrator does.
+// bash runs lines in a shell, like an administrator.
 func (w *world) bash(ctx context.Context, lines string) (stdout, stderr string, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Minute, fmt.Errorf("it took longer than three minutes"))
 	defer cancel()
@@ -175,7 +175,7 @@ func (w *world) bash(ctx context.Context, lines string) (stdout, stderr string, 
 	return out.String(), problems.String(), err
 }
 
-// reads runs a command that changes nothing.
+// reads runs a read-only command.
 func (w *world) reads(ctx context.Context, c Command) {
 	w.Helper()
 	stdout, stderr, err := w.bash(ctx, script(c)+filled(c.Text, w.names()))

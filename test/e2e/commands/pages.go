@@ -1,4 +1,4 @@
-// Package commands runs the commands of the runbooks and how-tos as a reader does: in a shell, on a cluster with real
+// Package commands runs the commands of the runbooks and how-to pages like a reader: in a shell, on a cluster with real
 // LVM.
 package commands
 
@@ -15,10 +15,10 @@ import (
 
 // Command is a command of a page.
 type Command struct {
-	// Page is the file's name, for example LVMSAgentDown.md.
+	// Page is the name of the file, for example LVMSAgentDown.md.
 	Page string
 	Text string
-	// Before are the variables that the page sets: NODE, CLASS and AGENT.
+	// Before lists the lines that set the variables of the page: NODE, CLASS and AGENT.
 	Before []string
 }
 
@@ -57,7 +57,7 @@ func Read() ([]Command, error) {
 	return all, nil
 }
 
-// commandsOf returns the commands of a page in their order. A line that ends in | or \ goes on in the next one.
+// commandsOf returns the commands of a page in order. A line that ends with | or \ continues on the next line.
 func commandsOf(page, text string) []Command {
 	var all []Command
 	var before []string
@@ -78,8 +78,7 @@ func commandsOf(page, text string) []Command {
 	return all
 }
 
-// shellLines returns the lines of the blocks that are for a shell: those between marks with sh, and those that are
-// indented.
+// shellLines returns the lines of shell blocks: fenced blocks marked with sh, and indented blocks.
 func shellLines(text string) []string {
 	var lines []string
 	fence := ""

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// reads matches the commands of kubectl that change nothing.
+// reads matches read-only kubectl commands.
 var reads = regexp.MustCompile(`^kubectl( -n \S+)? (get|describe|logs|rollout status|wait)\b[^|>&;]*$`)
 
 // onNode matches a command that an agent runs on its node, or in its container.
 var onNode = regexp.MustCompile(
 	`^kubectl -n openshift-lvm-storage exec \$AGENT -- (?:nsenter -t 1 -m -u -i -n -- )?(?:timeout 60 )?(.*)$`)
 
-// readers are the programs of a node that change nothing, or the beginnings of their commands.
+// readers are the read-only programs of a node, or the beginnings of their commands.
 var readers = []string{
 	"lvs", "vgs", "pvs", "lsblk", "dmesg", "findmnt", "ps", "cat", "smartctl --all", "dmsetup info", "udevadm settle",
 	"systemctl status", "journalctl",
 }
 
-// ReadsOnly reports whether a command changes nothing: the story runs it as it stands, and it has to succeed.
+// ReadsOnly reports whether a command is read-only. The test runs such commands unchanged, and they must succeed.
 func (c Command) ReadsOnly() bool {
 	if m := onNode.FindStringSubmatch(c.Text); m != nil {
 		return slices.ContainsFunc(readers, func(reader string) bool {
@@ -30,39 +30,39 @@ func (c Command) ReadsOnly() bool {
 	return reads.MatchString(c.Text)
 }
 
-// quiet are parts of commands that may have nothing to print.
+// quiet are parts of commands that may have no output.
 var quiet = []string{`[?(@.status!="True")]`, "[?(@.metadata.annotations.lvm", "get events", "dmesg", "udevadm settle",
 	"journalctl", ".excluded", "-o 'custom-columns=NAME:.metadata.name,SECRET", "logs $AGENT", "logs POD --since"}
 
-// refused are commands that end with an error here, with what they print all the same: containers that were never
-// restarted have no log of before, and smartctl says by its exit code that a virtual disk gives no verdict.
+// refused are commands that fail here, with their expected output: containers that were never restarted have no
+// previous log, and the exit code of smartctl says that a virtual disk reports no health.
 var refused = map[string]string{
 	kubectl + "exec $AGENT -- smartctl --all /dev/sdX":                          "=== START OF INFORMATION SECTION ===",
 	"kubectl -n openshift-lvm-storage logs POD --previous":                      "previous terminated container",
 	"kubectl -n openshift-lvm-storage logs deployment/lvms-operator --previous": "previous terminated container",
 }
 
-// Step runs a command that changes something, on objects of the story that are thrown away.
+// Step runs a command that changes something, on temporary objects of the test.
 type Step struct {
 	Text string
-	// Before is run first, with the variables of the page: it creates what the command is for, and sets the variables
+	// Before runs first, with the variables of the page. It creates the objects for the command, and sets the variables
 	// in With.
 	Before string
-	// With has what stands for the words in capitals.
+	// With has the values for the words in capitals.
 	With map[string]string
-	// After waits until the cluster is well again.
+	// After waits until the cluster is healthy again.
 	After string
 }
 
 const (
 	kubectl = "kubectl -n openshift-lvm-storage "
 	host    = kubectl + "exec $AGENT -- nsenter -t 1 -m -u -i -n -- "
-	// agents and operators wait for Pods that were deleted.
+	// agents and operators wait for the replacement of deleted Pods.
 	agents    = kubectl + "rollout status daemonset/vg-manager --timeout=120s"
 	operators = kubectl + "rollout status deployment/lvms-operator --timeout=120s"
 )
 
-// steps are in the order in which they are run: volumes are in use at first.
+// steps are in the order of their execution. Volumes are in use at first.
 var steps = []Step{
 	{Text: "kubectl -n NAMESPACE edit pvc NAME", With: map[string]string{"NAME": "data"}},
 	{Text: kubectl + "edit lvmcluster"},
@@ -101,19 +101,19 @@ var steps = []Step{
 // mirror finds a redundant volume.
 const mirror = "CLASS=safe; NAME=$(" + host + "lvs --noheadings -o lv_name --select segtype=raid1 safe | tr -d ' ')"
 
-// volume is a LogicalVolume that no PersistentVolume knows.
+// volume is a LogicalVolume to which no PersistentVolume refers.
 const volume = `{apiVersion: topolvm.io/v1, kind: LogicalVolume, metadata: {name: thrown-away},
   spec: {name: thrown-away, nodeName: node1, deviceClass: vg1, size: 64Mi}}`
 
-// pagesElsewhere are pages whose commands are run in their order by a test of their own, by file and name.
+// pagesElsewhere maps pages to the file and name of a test that runs all their commands in order.
 var pagesElsewhere = map[string][2]string{
 	"half-deleted.md": {"test/env/halfdeleted_test.go", "TestAHalfDeletedInstallationIsRecovered"},
 }
 
-// pagesNotRun are pages whose commands no test runs, and why.
+// pagesNotRun maps pages whose commands no test runs to the reason.
 var pagesNotRun = map[string]string{"release.md": "it publishes images and a catalog"}
 
-// The tests that run commands which this cluster cannot.
+// The tests for commands that this cluster cannot run.
 var (
 	gathers   = [2]string{"test/e2e/gather/gather_test.go", "run as `oc adm must-gather` runs it"}
 	analyzes  = [2]string{"test/e2e/gather/gather_test.go", "w.sameOffline(ctx, folder)"}
@@ -131,7 +131,7 @@ var (
 	upgraded  = [2]string{"test/e2e/openshift/openshift_test.go", "is upgraded while a Pod writes"}
 )
 
-// elsewhere are commands that another test runs, or its like, by file and a text in it.
+// elsewhere maps commands to the test that runs them, or a similar command: the file and a text in it.
 var elsewhere = map[string][2]string{
 	"make image": builds, "make must-gather-image": builds,
 	"make deploy IMG=registry.example.com/lvms-operator:0.2.0 CONFIG=config/default": {"test/story/cluster.go",
@@ -182,21 +182,21 @@ var elsewhere = map[string][2]string{
 	".cache/bin/gather analyze must-gather.local.123456": analyzes,
 }
 
-// subscription begins the commands that set an environment variable of the operator.
+// subscription is the beginning of commands that set an environment variable of the operator.
 const subscription = `-n openshift-lvm-storage patch subscription lvms-operator --type merge -p '{"spec":{"config":{"env":[{"name":`
 
-// Why no test runs a command.
+// Reasons why no test runs a command.
 const (
 	noOC       = "the lab has no oc; LVM's command is run through the agent"
 	noSystemd  = "the lab's nodes have no systemd"
 	noRegistry = "it copies an image to a registry outside of the lab"
 )
 
-// asks is the reason for the checks of a broken file system.
+// asks is the reason for checks of a broken file system.
 const asks = "it asks what to repair, on a volume that nothing has mounted; test/e2e has volumes checked by the " +
 	"agent before they are mounted"
 
-// notRun are commands that no test runs, and why.
+// notRun maps commands that no test runs to the reason.
 var notRun = map[string]string{
 	"kubectl -n openshift-lvm-storage exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- e2fsck /dev/$CLASS/$VOLUME":     asks,
 	"kubectl -n openshift-lvm-storage exec -it $AGENT -- nsenter -t 1 -m -u -i -n -- xfs_repair /dev/$CLASS/$VOLUME": asks,
@@ -215,7 +215,7 @@ var notRun = map[string]string{
 	`kubectl patch crd lvmclusters.lvm.topolvm.io lvmvolumegroups.lvm.topolvm.io lvmvolumegroupnodestatuses.lvm.topolvm.io logicalvolumes.topolvm.io --type json --patch '[{"op":"remove","path":"/metadata/ownerReferences"}]'`: "it is for an installation whose ClusterExtension was deleted too early",
 }
 
-// listed reports whether one of the tables has a command that changes nothing.
+// listed reports whether a table lists a command.
 func listed(c Command) bool {
 	return pageListed(c.Page) || elsewhere[c.Text][0] != "" || notRun[c.Text] != ""
 }
@@ -229,5 +229,5 @@ func stepOf(c Command) *Step {
 	return &steps[i]
 }
 
-// pageListed reports whether the commands of a page are not for this story.
+// pageListed reports whether the tables list a page, so that this test does not run its commands.
 func pageListed(page string) bool { return pagesElsewhere[page][0] != "" || pagesNotRun[page] != "" }

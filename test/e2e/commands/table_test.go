@@ -21,7 +21,7 @@ func read(t *testing.T) []Command {
 	return all
 }
 
-// A new command is run by the story, or somebody says why it is not.
+// Every command is run by this test, or has a reason why it is not.
 func TestEachCommandHasItsTest(t *testing.T) {
 	used := map[string]bool{}
 	for _, c := range read(t) {
@@ -60,7 +60,7 @@ func stale(t *testing.T, used map[string]bool, text string) {
 	}
 }
 
-// The tests that are named exist.
+// The named tests exist.
 func TestTestsThatAreNamedExist(t *testing.T) {
 	root, err := lab.Root()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab"
 )
 
-// anywhere is a Prometheus as kube-prometheus sets one up. It finds its targets with the rights that the product gives
-// it.
+// anywhere is a Prometheus like that of kube-prometheus. It discovers its targets with the permissions that the product
+// grants.
 const anywhere = `
 apiVersion: v1
 kind: ServiceAccount
@@ -32,8 +32,8 @@ spec:
   ruleNamespaceSelector: {}
 `
 
-// A cluster that is not OpenShift: there the metrics are read with a token, and who may find them is said by
-// monitoring/prometheus-operator.
+// On a cluster other than OpenShift, metrics are read with a token, and monitoring/prometheus-operator has the
+// permissions for discovery.
 var _ = Describe("LVM Storage on any Kubernetes with the Prometheus Operator", Label("long"), Ordered, func() {
 	BeforeAll(func(ctx SpecContext) {
 		bringUp(ctx, lab.Options{Name: "e2e-anywhere", PrometheusOperator: true,
@@ -53,7 +53,7 @@ func isScrapedWithAToken(ctx context.Context) {
 	Expect(apply(ctx, "{apiVersion: v1, kind: Namespace, metadata: {name: monitoring}}")).To(Succeed())
 	kubectl(ctx, "apply", "-k", repositoryFile("monitoring/prometheus-operator"))
 	p := startPrometheus(ctx, "monitoring", anywhere)
-	// An agent and the operator, of which on a single node none stands by.
+	// The targets are an agent and the operator. A single node has no standby.
 	scrapes(ctx, p, 2)
 	hasLabels(ctx, p, `up{job=~"(lvms-operator|vg-manager)-metrics-service"}`, "namespace", namespace, namespace)
 	evaluates(ctx, p)

@@ -17,21 +17,21 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/consoleplugin"
 )
 
-// where a shell line runs: in a container of a Pod.
+// where is the container of a Pod in which a shell line runs.
 type where struct{ namespace, pod, container string }
 
 var (
-	// outsider has nothing to do with the product, neighbor is another Pod of the operator's namespace, and console has
-	// the labels of OpenShift's.
+	// outsider is an unrelated Pod, neighbor is another Pod in the operator's namespace, and console has the labels of
+	// OpenShift's console.
 	outsider = where{"default", "outsider", "main"}
 	neighbor = where{namespace, "neighbor", "main"}
 	console  = where{"openshift-console", "console", "main"}
 )
 
-// served is the port at which the Pods of the test serve.
+// served is the port on which the test Pods listen.
 const served = 8080
 
-// startPods makes the Pods that try, once.
+// startPods creates the test Pods, once.
 func startPods(ctx context.Context) {
 	GinkgoHelper()
 	Expect(apply(ctx, `{apiVersion: v1, kind: Namespace, metadata: {name: openshift-console}}`)).To(Succeed())
@@ -58,7 +58,7 @@ func addressOf(ctx context.Context, w where) string {
 	return pod.Status.PodIP
 }
 
-// Outcomes of an attempt. A port that refuses is one that the packets have come to.
+// Outcomes of an attempt. If a port refuses the connection, the packets have passed.
 const (
 	passes  = "passes"
 	dropped = "is dropped"
@@ -69,7 +69,7 @@ func attempt(ctx context.Context, from where, address string, port int) string {
 	return outcome(ctx, from, fmt.Sprintf("nc -w 3 %s %d </dev/null", address, port))
 }
 
-// resolve asks the cluster's DNS, over UDP.
+// resolve queries the cluster's DNS over UDP.
 func resolve(ctx context.Context, from where) string {
 	return outcome(ctx, from, "nslookup kubernetes.default.svc.cluster.local")
 }
@@ -86,8 +86,7 @@ func outcome(ctx context.Context, from where, line string) string {
 	return out + err.Error()
 }
 
-// expect tries until the outcome is the wanted one: what enforces the policies learns of Pods and policies a moment
-// later.
+// expect retries until the outcome is the expected one, because the policies are enforced with a delay.
 func expect(ctx context.Context, want, what string, try func() string) {
 	GinkgoHelper()
 	Eventually(try).WithContext(ctx).WithTimeout(30*time.Second).WithPolling(time.Second).Should(Equal(want), what)
@@ -121,7 +120,7 @@ func letsIn(ctx context.Context) {
 	}
 }
 
-// letsOut tries from the network of the product's own Pods, in a container that is added to them.
+// letsOut tests from the network of the product's own Pods, in a container that is added to them.
 func letsOut(ctx context.Context) {
 	GinkgoHelper()
 	startPods(ctx)
@@ -162,7 +161,7 @@ func joined(ctx context.Context, pod corev1.Pod) where {
 	return where{pod.Namespace, pod.Name, "shell"}
 }
 
-// leavesNeighborsAlone: the namespace may be that of other operators too.
+// leavesNeighborsAlone checks that Pods of other operators in the namespace are not affected.
 func leavesNeighborsAlone(ctx context.Context) {
 	GinkgoHelper()
 	startPods(ctx)

@@ -19,9 +19,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/prometheus"
 )
 
-// platform is OpenShift's Prometheus, with what its operator (cluster-monitoring-operator) gives it: the bundle of the
-// service CA, a client certificate, and the objects of namespaces with the label. By its ServiceAccount alone it may
-// read no metrics.
+// platform is OpenShift's Prometheus with the configuration of its operator (cluster-monitoring-operator): the bundle
+// of the service CA, a client certificate, and the objects of namespaces with the label. Its ServiceAccount alone has
+// no permission to read metrics.
 const platform = `
 apiVersion: v1
 kind: ServiceAccount
@@ -48,10 +48,11 @@ spec:
   ruleNamespaceSelector: *platform
 `
 
-// scrapedIn is for a Prometheus to come up, find its targets and scrape them, which it does every 30 seconds.
+// scrapedIn is the time in which a Prometheus starts, discovers its targets and scrapes them, which it does every 30
+// seconds.
 const scrapedIn = 4 * time.Minute
 
-// startPrometheus makes a Prometheus object and returns the Prometheus that comes of it.
+// startPrometheus creates a Prometheus object and returns the resulting Prometheus.
 func startPrometheus(ctx context.Context, inNamespace, manifest string) *prometheus.Prometheus {
 	GinkgoHelper()
 	Expect(apply(ctx, strings.ReplaceAll(manifest, "IMAGE", cluster.Lab.Registry()+"/prometheus:1"))).To(Succeed())
@@ -86,18 +87,18 @@ func isScraped(ctx context.Context) {
 		Data:       map[string][]byte{corev1.TLSCertKey: certificate, corev1.TLSPrivateKeyKey: key},
 	})).To(Succeed())
 	monitored = startPrometheus(ctx, "openshift-monitoring", platform)
-	// Two agents, and an operator with one that stands by.
+	// The targets are two agents, the operator and one on standby.
 	scrapes(ctx, monitored, 4)
 
 	hasLabels(ctx, monitored, `up{job="vg-manager-metrics-service"}`, "node", "node1", "node2")
 	hasLabels(ctx, monitored, `up{job="lvms-operator-metrics-service"}`, "namespace", namespace, namespace)
 	hasLabels(ctx, monitored, `lvms_volume_group_state{device_class="vg1", state="Ready"} == 1`, "node",
 		"node1", "node2")
-	// As the ServiceMonitor asks for, the namespace is that of the claim and not that of the agent.
+	// As configured in the ServiceMonitor, the namespace is that of the claim and not that of the agent.
 	hasLabels(ctx, monitored, `lvms_volume_size_bytes{persistentvolumeclaim="data"}`, "namespace", "default")
 }
 
-// hasLabels waits until an expression gives series with these values of a label, and no other.
+// hasLabels waits until an expression returns series with exactly these values of a label.
 func hasLabels(ctx context.Context, p *prometheus.Prometheus, expr, label string, want ...string) {
 	GinkgoHelper()
 	Eventually(func() ([]string, error) {
@@ -131,7 +132,7 @@ func fires(ctx context.Context) {
 		ContainElement("LVMSDeviceMissing loose node2"))
 }
 
-// evaluates waits until all shipped rules are evaluated, and no other.
+// evaluates waits until exactly the product's rules are evaluated.
 func evaluates(ctx context.Context, p *prometheus.Prometheus) {
 	GinkgoHelper()
 	want := shippedRules()
@@ -141,8 +142,8 @@ func evaluates(ctx context.Context, p *prometheus.Prometheus) {
 		Should(Equal(want))
 }
 
-// shippedRules are the names of the rules in the PrometheusRule, as [prometheus.Prometheus.Rules] returns them when all
-// is well.
+// shippedRules returns the names of the rules in the PrometheusRule, like [prometheus.Prometheus.Rules] if there are no
+// errors.
 func shippedRules() map[string]string {
 	GinkgoHelper()
 	data, err := os.ReadFile(repositoryFile("monitoring/prometheusrule/prometheusrule.yaml"))

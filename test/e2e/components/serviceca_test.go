@@ -26,7 +26,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// classes are one on each node for volumes, and one on a disk of node2 that can be pulled.
+// classes has a device class on each node for volumes, and one on a disk of node2 that can be pulled.
 const classes = `
 apiVersion: lvm.topolvm.io/v1alpha1
 kind: LVMCluster
@@ -43,7 +43,7 @@ spec:
       deviceSelector: {paths: [LOOSE]}
 `
 
-// bundleMap is a ConfigMap that asks for the bundle of the service CA, as OpenShift's monitoring has one.
+// bundleMap is a ConfigMap that requests the bundle of the service CA, like that of OpenShift's monitoring.
 const bundleMap = `
 apiVersion: v1
 kind: ConfigMap
@@ -52,7 +52,7 @@ metadata: {name: trusted, namespace: default, annotations: {service.beta.openshi
 
 const soon = time.Minute
 
-// installs installs config/openshift and makes an LVMCluster, which has to pass the webhook.
+// installs installs config/openshift and creates an LVMCluster, which the webhook must admit.
 func installs(ctx context.Context) {
 	GinkgoHelper()
 	Expect(cluster.InstallFrom(ctx, "config/openshift", image)).To(Succeed())
@@ -84,7 +84,7 @@ func hasCertificates(ctx context.Context) {
 		consoleplugin.Name + "-cert":        consoleplugin.Name,
 	} {
 		found := &corev1.Secret{}
-		// The operator makes the Service of the plugin when it is there.
+		// The operator creates the Service of the plugin after it has started.
 		Eventually(cluster.Get).WithArguments(ctx, client.ObjectKey{Namespace: namespace, Name: secret},
 			found).WithContext(ctx).
 			WithTimeout(soon).WithPolling(time.Second).Should(Succeed())
@@ -95,7 +95,7 @@ func hasCertificates(ctx context.Context) {
 	}
 }
 
-// bundle is what the service CA lets clients trust.
+// bundle returns the certificates that clients of the service CA trust.
 func bundle(ctx context.Context) []byte {
 	GinkgoHelper()
 	trusted := &corev1.ConfigMap{}
@@ -106,7 +106,7 @@ func bundle(ctx context.Context) []byte {
 	return []byte(trusted.Data["service-ca.crt"])
 }
 
-// asksTheWebhook makes a second LVMCluster, which only the operator's webhook refuses.
+// asksTheWebhook creates a second LVMCluster, which only the operator's webhook refuses.
 func asksTheWebhook(ctx context.Context) {
 	GinkgoHelper()
 	err := apply(ctx, strings.NewReplacer("LOOSE", "/dev/ubdz", "name: my-lvmcluster", "name: second").Replace(classes))
@@ -121,7 +121,7 @@ func bindsAClaim(ctx context.Context) {
 	Expect(cluster.Write(ctx, v, "data")).To(HaveLen(64))
 }
 
-// servesCertificates asks each Pod for its metrics by the name of the Service, and trusts nothing but the service CA.
+// servesCertificates reads the metrics of each Pod with the name of the Service, and trusts only the service CA.
 func servesCertificates(ctx context.Context) {
 	GinkgoHelper()
 	certificate, key, err := prometheus.ClientCertificate(ctx, cluster)
@@ -146,7 +146,7 @@ func servesCertificates(ctx context.Context) {
 		"Pods of the plugin, which wait for their certificate")
 }
 
-// get asks with a configuration of TLS, by way of the lab's network, and returns what is answered.
+// get sends a request with a TLS configuration in the lab's network, and returns the response.
 func get(ctx context.Context, config *tls.Config, url string) string {
 	GinkgoHelper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -162,7 +162,7 @@ func get(ctx context.Context, config *tls.Config, url string) string {
 	return string(body)
 }
 
-// isAppliedAgain does what a GitOps tool does all day.
+// isAppliedAgain applies the manifests again, as a GitOps tool does continuously.
 func isAppliedAgain(ctx context.Context) {
 	GinkgoHelper()
 	injected := func() []byte {

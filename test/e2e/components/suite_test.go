@@ -1,8 +1,8 @@
 //go:build e2e
 
-// Package components has the stories in which the product meets what other projects have written for a cluster, and not
-// what we think of it: the Prometheus Operator and its Prometheus, and kube-network-policies. And a signer that answers
-// the annotations of OpenShift's service CA, so that config/openshift is installed and not only rendered.
+// Package components tests the product with real components of other projects: the Prometheus Operator and its
+// Prometheus, and kube-network-policies. A signer for the annotations of OpenShift's service CA allows config/openshift
+// to be installed and not only rendered.
 package components
 
 import (
@@ -34,7 +34,7 @@ func TestComponents(t *testing.T) {
 	suite.Run(t, "LVM Storage beside real components")
 }
 
-// One cluster and one installation for all. A story that fails keeps none of the others from being told.
+// All tests share a cluster and an installation. A failed test does not prevent the others.
 var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("long"), Ordered,
 	ContinueOnFailure, func() {
 		BeforeAll(func(ctx SpecContext) {
@@ -43,7 +43,7 @@ var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("
 				NetworkPolicies: true,
 				Disks:           []lab.DiskSpec{{Size: 4 * lab.GiB}, {Kind: lab.SCSI, Size: lab.GiB}},
 			})
-			// OpenShift has these from its installation.
+			// OpenShift creates these during its installation.
 			kubectl(ctx, "create", "namespace", "openshift-config-managed")
 			kubectl(ctx, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
 			installs(ctx)
@@ -90,7 +90,7 @@ var _ = Describe("LVM Storage on a cluster with OpenShift's components", Label("
 		}, NodeTimeout(8*time.Minute))
 	})
 
-// bringUp starts a cluster, which all of a Describe is told on.
+// bringUp starts the cluster for all tests of a Describe.
 func bringUp(ctx context.Context, o lab.Options) {
 	GinkgoHelper()
 	Expect(image).NotTo(BeEmpty(), "LVMS_IMAGE names the archive of the operator's image: run `make test-e2e`")
@@ -113,13 +113,13 @@ func kubectl(ctx context.Context, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// apply applies a manifest and returns kubectl's error, which is what a user reads.
+// apply applies a manifest and returns kubectl's error, as a user sees it.
 func apply(ctx context.Context, manifest string) error {
 	_, err := cluster.Kubectl(ctx, strings.NewReader(manifest), "apply", "-f", "-")
 	return err
 }
 
-// repositoryFile is the path of a file of the repository.
+// repositoryFile returns the path of a file in the repository.
 func repositoryFile(path string) string {
 	GinkgoHelper()
 	root, err := lab.Root()
@@ -127,7 +127,7 @@ func repositoryFile(path string) string {
 	return filepath.Join(root, path)
 }
 
-// podsOf are the Pods of the product with a name (app.kubernetes.io/name).
+// podsOf returns the Pods of the product with a name (app.kubernetes.io/name).
 func podsOf(ctx context.Context, name string) []corev1.Pod {
 	GinkgoHelper()
 	list := &corev1.PodList{}

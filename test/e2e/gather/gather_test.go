@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	// The flags of the other end-to-end tests are given to these as well.
+	// These tests accept the flags of the other end-to-end tests.
 	_ "github.com/onsi/ginkgo/v2"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -46,10 +46,10 @@ spec:
       deviceSelector: {paths: [LOOSE]}
 `
 
-// namespace is that of the gathering.
+// namespace is the namespace of the gathering.
 const namespace = "openshift-must-gather-e2e"
 
-// world is a cluster that breaks.
+// world is the cluster of the test.
 type world struct {
 	*testing.T
 	*story.Cluster
@@ -110,7 +110,7 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	w.Cluster, err = story.Open(l)
 	w.must(err)
 	w.must(w.Install(ctx, os.Getenv("LVMS_IMAGE")))
-	// Another operator would mend what is broken here.
+	// A standby operator would repair the faults.
 	_, err = w.Kubectl(ctx, nil, "patch", "deployment", "lvms-operator", "-n", story.OperatorNamespace, "--type=json",
 		"-p", `[{"op":"add","path":"/spec/template/spec/containers/0/args/-","value":"--standbys=0"}]`)
 	w.must(err)
@@ -120,7 +120,7 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	return w
 }
 
-// storage makes the classes, and volumes in them.
+// storage creates the classes, and volumes in them.
 func (w *world) storage(ctx context.Context) {
 	w.Helper()
 	disks, err := w.node("node1").Disks(ctx)
@@ -155,7 +155,7 @@ func other(node string) string {
 	return "node1"
 }
 
-// healthy gathers from outside of the cluster while nothing is wrong: through the agents of both nodes.
+// healthy gathers from outside of the healthy cluster, through the agents of both nodes.
 func (w *world) healthy(ctx context.Context) {
 	w.Helper()
 	folder := filepath.Join(w.TempDir(), "must-gather")
@@ -183,10 +183,10 @@ func (w *world) healthy(ctx context.Context) {
 	w.Logf("%s: gathered from a cluster that is well", w.since())
 }
 
-// breakThings leaves nothing as it was, one fault after another.
+// breakThings causes one fault after another.
 func (w *world) breakThings(ctx context.Context) {
 	w.Helper()
-	// A claim that is larger than what any node has.
+	// A claim that exceeds the capacity of every node.
 	huge := story.Volume{Namespace: "default", Name: "huge", Class: "lvms-thin", Size: "100Gi"}
 	w.must(w.Claim(ctx, huge))
 	_, err := w.Kubectl(ctx, nil, "run", "huge", "--image="+w.Lab.Registry()+"/busybox:1", "--overrides",
@@ -217,7 +217,7 @@ func (w *world) breakThings(ctx context.Context) {
 		}))
 	w.Logf("%s: node1 tells of its pool and its disk", w.since())
 
-	// The agent can no longer take its lock.
+	// The agent can no longer acquire its lock.
 	const lock = "/var/lock/vgmanager/vgmanager.lock"
 	for _, command := range [][]string{{"rm", lock}, {"mkdir", lock}} {
 		_, err := w.node("node1").Exec(ctx, command...)
@@ -236,7 +236,7 @@ func (w *world) breakThings(ctx context.Context) {
 			"--field-selector=spec.nodeName=node1 -o "+
 			"jsonpath={.items[*].status.containerStatuses[*].state.waiting.reason}", "CrashLoopBackOff")
 
-	// Who would mend the certificate does not run.
+	// The operator, which would repair the certificate, does not run.
 	_, err = w.Kubectl(ctx, nil, "scale", "-n", story.OperatorNamespace, "deployment", "lvms-operator", "--replicas=0")
 	w.must(err)
 	w.waits(ctx, "no operator", "get deployment lvms-operator -n "+story.OperatorNamespace+
@@ -263,7 +263,7 @@ func (w *world) waits(ctx context.Context, what, command, want string) {
 	}))
 }
 
-// watch is what `oc adm must-gather` runs beside the program: it ends it where the volume gets too full (oc,
+// watch is the script that `oc adm must-gather` runs next to the program, to end it if the volume gets too full (oc,
 // pkg/cli/admin/mustgather).
 const watch = `while true; do
 used=$(df -P /must-gather | awk 'NR==2 {print $5}' | sed 's/%//')
@@ -275,7 +275,7 @@ fi
 sleep 5
 done`
 
-// gather makes what `oc adm must-gather` makes, and returns a folder with the archive.
+// gather creates the objects that `oc adm must-gather` creates, and returns a directory with the archive.
 func (w *world) gather(ctx context.Context) string {
 	w.Helper()
 	image, err := w.Lab.LoadImage(ctx, os.Getenv("LVMS_GATHER_IMAGE"), w.Lab.Registry()+"/lvms-must-gather:dev")
@@ -316,8 +316,8 @@ func (w *world) gather(ctx context.Context) string {
 	return w.copied(ctx)
 }
 
-// pod is the Pod of `oc adm must-gather`: one container that gathers in a session of its own, one to copy from, a
-// volume for both.
+// pod returns the Pod of `oc adm must-gather`: a container that gathers in a session of its own, one to copy from, and
+// a volume for both.
 func pod(image string) *corev1.Pod {
 	zero := int64(0)
 	mounts := []corev1.VolumeMount{{Name: "must-gather-output", MountPath: "/must-gather"}}
@@ -347,7 +347,8 @@ func pod(image string) *corev1.Pod {
 	}
 }
 
-// copied copies the archive out of the other container, by tar as `oc rsync` does where rsync is not on both sides.
+// copied copies the archive from the other container. It uses tar, like `oc rsync` if rsync is not available on both
+// sides.
 func (w *world) copied(ctx context.Context) string {
 	w.Helper()
 	if _, err := w.Kubectl(ctx, nil, "exec", "-n", namespace, "must-gather", "-c", "copy", "--", "rsync",
@@ -375,7 +376,7 @@ func (w *world) copied(ctx context.Context) string {
 	}
 }
 
-// whole checks that the archive has what it should: of both nodes what could be had.
+// whole checks that the archive is complete: it has everything that could be read from both nodes.
 func (w *world) whole(folder string) {
 	w.Helper()
 	for name, want := range map[string]string{
@@ -414,7 +415,7 @@ func (w *world) whole(folder string) {
 	}
 }
 
-// sameOffline looks at the archive again, and at the cluster from outside.
+// sameOffline analyzes the archive again, and the cluster from outside.
 func (w *world) sameOffline(ctx context.Context, folder string) {
 	w.Helper()
 	there, err := os.ReadFile(filepath.Join(folder, "summary.md"))
@@ -456,7 +457,7 @@ func (w *world) must(err error) {
 
 func (w *world) since() string { return time.Since(w.begin).Round(time.Second).String() }
 
-// collect prints how things stand.
+// collect prints the state of the cluster.
 func (w *world) collect() {
 	if w.Cluster == nil {
 		return

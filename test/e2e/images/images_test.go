@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package images reads the built images as a program does that scans them: the distribution, the packages and the Go
-// modules have to be those of the list of components beside the archive. It needs no cluster.
+// Package images reads the built images like an image scanner: the distribution, the packages and the Go modules must
+// be those in the SBOM of the archive. It needs no cluster.
 package images
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
-	// The flags of the other end-to-end tests are given to these as well.
+	// These tests accept the flags of the other end-to-end tests.
 	_ "github.com/onsi/ginkgo/v2"
 )
 
-// images are the archives with the programs of Go in them, by the environment variable that names the archive.
+// images maps the environment variables with the paths of archives to the Go programs in them.
 var images = map[string][]string{"LVMS_IMAGE": {"lvms", "console-plugin"}, "LVMS_GATHER_IMAGE": {"usr/bin/gather"}}
 
 func TestAScannerFindsWhatTheListOfComponentsHas(t *testing.T) {
@@ -73,11 +73,11 @@ func content(t *testing.T, path string) string {
 	return string(data)
 }
 
-// components are versions by the name of a package.
+// components maps the names of packages to versions.
 type components struct{ debian, modules map[string]string }
 
-// readComponents reads what SPDX lists by package URL. The main module has a version of its own there, and Go none in
-// the program.
+// readComponents reads the package URLs of an SPDX document. It omits the main module, which has a version there and
+// none in the program.
 func readComponents(t *testing.T, path string) components {
 	t.Helper()
 	var document struct {
@@ -102,7 +102,7 @@ func readComponents(t *testing.T, path string) components {
 
 const ourModule = "github.com/lvm-storage/lvm-operator"
 
-// debianPackages asks dpkg-query for the packages of an unpacked image.
+// debianPackages reads the packages of an extracted image with dpkg-query.
 func debianPackages(t *testing.T, root string) map[string]string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "dpkg-query", "--admindir="+filepath.Join(root, "var/lib/dpkg"),
@@ -120,7 +120,7 @@ func debianPackages(t *testing.T, root string) map[string]string {
 	return found
 }
 
-// goModules reads the modules from the programs, as `go version -m` does.
+// goModules reads the modules of the programs, like `go version -m`.
 func goModules(t *testing.T, root string, programs []string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -137,7 +137,7 @@ func goModules(t *testing.T, root string, programs []string) map[string]string {
 	return found
 }
 
-// unpack writes the files of the image in an OCI archive to root. The layers go to another folder.
+// unpack writes the files of the image in an OCI archive to root, and the layers to another directory.
 func unpack(archive, layers, root string) error {
 	image, err := open(archive, layers)
 	if err != nil {
@@ -148,7 +148,7 @@ func unpack(archive, layers, root string) error {
 	return extract(files, root)
 }
 
-// open returns the first image of an OCI archive, which it unpacks into a folder.
+// open returns the first image of an OCI archive, which it extracts to a directory.
 func open(archive, folder string) (v1.Image, error) {
 	file, err := os.Open(archive)
 	if err != nil {
@@ -169,7 +169,7 @@ func open(archive, folder string) (v1.Image, error) {
 	return index.Image(manifest.Manifests[0].Digest)
 }
 
-// extract writes the files of a tar archive below a folder.
+// extract writes the files of a tar archive below a directory.
 func extract(archive io.Reader, root string) error {
 	folder, err := os.OpenRoot(root)
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package monitoring tells what an administrator is told: a real Prometheus with the shipped rules watches disks that
-// fail.
+// Package monitoring tests the alerts for an administrator: a real Prometheus with the product's rules monitors disks
+// that fail.
 package monitoring
 
 import (
@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	// The flags of the other end-to-end tests are given to these as well.
+	// These tests accept the flags of the other end-to-end tests.
 	_ "github.com/onsi/ginkgo/v2"
 
 	"github.com/lvm-storage/lvm-operator/test/lab"
@@ -43,17 +43,17 @@ spec:
       deviceSelector: {paths: [LOOSE]}
 `
 
-// The alerts of the pool, in the order in which it fills.
+// The alerts of the pool in the order in which they fire while it fills.
 const (
 	near     = "ThinPoolDataUsageAtThresholdNearFull thin node1"
 	critical = "ThinPoolDataUsageAtThresholdCritical thin node1"
 	full     = "LVMSThinPoolDataFull thin node1"
 )
 
-// step is that of what Prometheus is asked about the past.
+// step is the resolution of queries for the past.
 const step = 15 * time.Second
 
-// world is a cluster that Prometheus watches.
+// world is a cluster that Prometheus monitors.
 type world struct {
 	*testing.T
 	*story.Cluster
@@ -69,7 +69,7 @@ func TestAlertsOfRealFaults(t *testing.T) {
 	w.answers(ctx, 4)
 	w.expect(ctx, "nothing", time.Minute)
 
-	// Three faults that have nothing to do with each other.
+	// Three independent faults.
 	fill(ctx, w, 80)
 	w.on(ctx, "node2").remove(ctx, "disk2")
 	w.on(ctx, "node1").fail(ctx, "disk3")
@@ -81,7 +81,7 @@ func TestAlertsOfRealFaults(t *testing.T) {
 	)
 	w.fires(ctx, 4*time.Minute, missing, degraded)
 
-	// And one more: nothing lets the agent run on node2. A taint would not do it.
+	// One more fault: the agent cannot run on node2. A taint would not prevent it.
 	w.must(w.kubectl(ctx, "taint", "node", "node2", "test=agent:NoExecute"))
 	w.must(w.kubectl(ctx, "label", "node", "node2", "type=virtual-kubelet"))
 	w.Logf("%s: the agent of node2 is gone", w.since())
@@ -115,7 +115,7 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	})
 	w.Cluster, err = story.Open(l)
 	w.must(err)
-	// OpenShift has this class from its installation.
+	// OpenShift creates this priority class during its installation.
 	w.must(w.kubectl(ctx, "create", "priorityclass", "openshift-user-critical", "--value=1000000000"))
 	root, err := lab.Root()
 	w.must(err)
@@ -126,7 +126,7 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	w.must(w.kubectl(ctx, "-n", story.OperatorNamespace, "set", "env", "deployment/lvms-operator", "SMART_INTERVAL=1m"))
 	w.must(w.kubectl(ctx, "-n", story.OperatorNamespace, "rollout", "status", "deployment/lvms-operator",
 		"--timeout=3m"))
-	// The API server takes the monitor as it is, and the rules that the operator then creates.
+	// The API server accepts the unmodified ServiceMonitor, and the rules that the operator then creates.
 	w.must(w.kubectl(ctx, "apply", "-k", filepath.Join(root, "monitoring/manifests")))
 	w.storage(ctx)
 	w.prometheus, err = prometheus.Start(ctx, w.Cluster, authority)
@@ -134,13 +134,13 @@ func newWorld(ctx context.Context, t *testing.T) *world {
 	w.must(story.Wait(limited(ctx, 3*time.Minute), "all targets are scraped",
 		func(ctx context.Context) (bool, string, error) {
 			down, up, err := w.prometheus.Down(ctx)
-			// Two agents, and an operator with one that stands by.
+			// The targets are two agents, the operator and one on standby.
 			return len(down) == 0 && up == 4, fmt.Sprintf("%d up, down: %s", up, down), err
 		}))
 	return w
 }
 
-// storage makes the classes, and a volume in each.
+// storage creates the classes, and a volume in each.
 func (w *world) storage(ctx context.Context) {
 	w.Helper()
 	named := strings.NewReplacer(
@@ -160,8 +160,8 @@ func (w *world) storage(ctx context.Context) {
 	}
 }
 
-// answers waits until so many disks have said of themselves that they are well: those of SCSI, of which each node has
-// two. The others have no verdict, and are named all the same.
+// answers waits until the given number of disks report good health: those of SCSI, of which each node has two. The
+// others report no health, but are listed.
 func (w *world) answers(ctx context.Context, well int) {
 	w.Helper()
 	w.must(story.Wait(limited(ctx, 3*time.Minute), "the disks are asked for their health",
@@ -176,10 +176,10 @@ func (w *world) answers(ctx context.Context, well int) {
 		}))
 }
 
-// written is how much of the pool has been written to, in percent.
+// written is how much of the pool has been written, in percent.
 var written = 0
 
-// fill writes until the pool is so full, in percent. Every write succeeds.
+// fill writes until the pool has the given usage, in percent. Every write succeeds.
 func fill(ctx context.Context, w *world, percent int) {
 	w.Helper()
 	result, err := w.on(ctx, "node1").Exec(ctx, "lvs", "--noheadings", "--nosuffix", "--units", "m", "-o",
@@ -245,11 +245,11 @@ func named(labels map[string]string) string {
 	return labels["alertname"] + " " + labels["device_class"] + " " + labels["node"]
 }
 
-// history looks at the whole time: which alerts fired, these and no other; and that those of the pool came in their
-// order, one at a time, each pending before.
+// history checks the whole time: exactly these alerts fired, and those of the pool fired in their order, one at a time,
+// each after it was pending.
 func (w *world) history(ctx context.Context, want ...string) {
 	w.Helper()
-	// The steps of the time are at full quarters of a minute.
+	// The steps are at multiples of 15 seconds.
 	time.Sleep(2 * step)
 	series, err := w.prometheus.Range(ctx, "ALERTS", w.begin.Truncate(step), time.Now(), step)
 	w.must(err)
@@ -308,7 +308,7 @@ func (m machine) remove(ctx context.Context, disk string) {
 func (m machine) fail(ctx context.Context, disk string) {
 	m.w.Helper()
 	m.w.must(m.FailDisk(ctx, disk))
-	// Nothing is known of a disk that nobody uses.
+	// A disk that nothing uses shows no errors.
 	_, err := m.w.Shell(ctx, "default", "mirror", "dd if=/dev/zero of=/data/touch bs=1M count=1 conv=fsync 2>&1")
 	m.w.must(err)
 }

@@ -24,11 +24,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// contentOfDisks tells what is on the disks of the node, and what files the operator has in its folders.
+// contentOfDisks prints the content of the disks of the node, and the files in the operator's directories.
 const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings
 find /etc/topolvm /run/topolvm /run/lvms ! -type d 2>/dev/null || true`
 
-// writer is a Pod that counts in a file, and fails for good with the first write that does.
+// writer is a Pod that counts in a file, and fails permanently after the first failed write.
 const writer = `
 apiVersion: v1
 kind: Pod
@@ -45,7 +45,7 @@ spec:
   volumes: [{name: data, persistentVolumeClaim: {claimName: data}}]
 `
 
-// kinds are the custom resource definitions of the bundle.
+// kinds are the CRDs of the bundle.
 var kinds = []string{
 	"lvmclusters.lvm.topolvm.io", "lvmvolumegroups.lvm.topolvm.io", "lvmvolumegroupnodestatuses.lvm.topolvm.io",
 	"logicalvolumes.topolvm.io",
@@ -187,7 +187,7 @@ var _ = Describe("LVM Storage with OLM v1", Label("long"), Ordered, func() {
 	}, NodeTimeout(10*time.Minute))
 })
 
-// Without a service CA the lab leaves the feature gate for webhooks off.
+// Without a service CA, the lab leaves the feature gate for webhooks disabled.
 var _ = Describe("LVM Storage with an OLM v1 that installs no webhooks", Label("long"), func() {
 	It("is refused, and OLM v1 says why", func(ctx SpecContext) {
 		bringUp(ctx, lab.Options{Name: "e2e-olmv1-plain"})
@@ -212,15 +212,15 @@ func extensionOf(manifest olm.Manifest) *unstructured.Unstructured {
 	return manifest[at].DeepCopy()
 }
 
-// withVersion makes a ClusterExtension ask for a version.
+// withVersion sets the requested version of a ClusterExtension.
 func withVersion(extension *unstructured.Unstructured, version string) *unstructured.Unstructured {
 	GinkgoHelper()
 	Expect(unstructured.SetNestedField(extension.Object, version, "spec", "source", "catalog", "version")).To(Succeed())
 	return extension
 }
 
-// deletions returns the times at which the deletion of the product's kinds, its LVMCluster and LogicalVolumes began. It
-// returns nothing if none of them is being deleted.
+// deletions returns the deletion timestamps of the product's CRDs, its LVMCluster and LogicalVolumes, or "" if none of
+// them is being deleted.
 func deletions(ctx context.Context) string {
 	GinkgoHelper()
 	const ask = "jsonpath={.items[*].metadata.deletionTimestamp}"
@@ -228,7 +228,7 @@ func deletions(ctx context.Context) string {
 		kubectl(ctx, "get", "-n", namespace, "-o", ask, "lvmclusters,lvmvolumegroups,logicalvolumes")
 }
 
-// startWriting starts the writer, and returns the checksum of a file that it does not touch.
+// startWriting starts the writer, and returns the checksum of a file that it does not change.
 func startWriting(ctx context.Context) string {
 	GinkgoHelper()
 	pod := strings.ReplaceAll(writer, "IMAGE", cluster.Lab.Registry()+"/busybox:1")
@@ -240,7 +240,7 @@ func startWriting(ctx context.Context) string {
 	return sum
 }
 
-// stillWrites waits until the count of the writer grows. The Pod does not restart: one that failed stays failed.
+// stillWrites waits until the count of the writer grows. The Pod is never restarted after a failure.
 func stillWrites(ctx context.Context) {
 	GinkgoHelper()
 	count := func() int {
@@ -273,8 +273,8 @@ func agentsFollow(ctx context.Context, image string) {
 	}).WithContext(ctx).WithTimeout(4*time.Minute).WithPolling(time.Second).Should(BeTrue(), "the agents follow")
 }
 
-// roleOf returns what the names of a version's ClusterRoles begin with. OLM v1 cuts them to 63 characters, and the
-// version with them.
+// roleOf returns the prefix of the names of a version's ClusterRoles. OLM v1 truncates the names, including the
+// version, to 63 characters.
 func roleOf(version string) string {
 	return olm.PackageName + ".v" + version[:strings.LastIndex(version, ".")]
 }

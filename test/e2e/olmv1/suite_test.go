@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package olmv1 has the story of an administrator who installs the product with OLM v1 on a cluster with OpenShift's
-// service CA: as the documentation says, from a catalog in a mirror.
+// Package olmv1 tests the installation with OLM v1 on a cluster with OpenShift's service CA, as documented, from a
+// catalog in a mirror.
 package olmv1
 
 import (
@@ -28,20 +28,20 @@ const (
 	// first and next are the versions of LVMS_IMAGE and LVMS_NEXT_IMAGE.
 	first = "0.2.0"
 	next  = "0.3.0"
-	// soon is for something that takes a controller a few seconds.
+	// soon is the timeout for changes that a controller makes in a few seconds.
 	soon = time.Minute
 )
 
 var (
 	cluster   olm.V1
 	publisher olm.Publisher
-	// images are those of the operator by version.
+	// images has the images of the operator by version.
 	images = map[string]string{}
 )
 
 func TestOLMv1(t *testing.T) {
 	RegisterFailHandler(Fail)
-	format.MaxLength = 0 // What failed is read to its end.
+	format.MaxLength = 0 // Failures are printed completely.
 	RunSpecs(t, "LVM Storage with OLM v1")
 }
 
@@ -66,7 +66,7 @@ func bringUp(ctx context.Context, o lab.Options) {
 	}
 }
 
-// likeOpenShift is a cluster with OpenShift's kinds and service CA, and what else OpenShift has from its installation.
+// likeOpenShift creates a cluster with OpenShift's CRDs and service CA, and other objects of an OpenShift installation.
 func likeOpenShift(ctx context.Context, name string) {
 	GinkgoHelper()
 	bringUp(ctx, lab.Options{Name: name, OpenShift: true, ServiceCA: true, Disks: []lab.DiskSpec{{Size: 4 * lab.GiB}}})
@@ -83,7 +83,7 @@ func publish(ctx context.Context, version string) string {
 	return catalog
 }
 
-// When a spec fails, what a support engineer would ask for is printed, and all logs are kept.
+// If a spec fails, print what a support engineer would ask for, and keep all logs.
 var _ = JustAfterEach(func(ctx SpecContext) {
 	if !CurrentSpecReport().Failed() || cluster.Cluster.Cluster == nil {
 		return
@@ -117,7 +117,7 @@ func kubectl(ctx context.Context, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// runDocumented runs a command of the documentation, in a shell as an administrator does.
+// runDocumented runs a documented command in a shell, like an administrator.
 func runDocumented(ctx context.Context, page, beginning string) {
 	GinkgoHelper()
 	line, err := olm.DocumentedCommand(page, beginning)
@@ -128,7 +128,7 @@ func runDocumented(ctx context.Context, page, beginning string) {
 	Expect(err).NotTo(HaveOccurred(), "%s\n%s", line, out)
 }
 
-// onNode runs a shell line on the node, and returns what it prints.
+// onNode runs a shell line on the node, and returns its output.
 func onNode(ctx context.Context, line string) string {
 	GinkgoHelper()
 	node, err := cluster.Lab.Node("node1")

@@ -1,7 +1,7 @@
 //go:build e2e
 
-// Package openshift tells of LVM Storage on a cluster with the APIs of OpenShift, and of one that upstream LVMS has
-// left.
+// Package openshift tests LVM Storage on a cluster with the APIs of OpenShift, and on one on which upstream LVMS was
+// installed.
 package openshift
 
 import (
@@ -41,7 +41,7 @@ var image = os.Getenv("LVMS_IMAGE")
 
 func TestOpenShift(t *testing.T) { suite.Run(t, "LVM Storage on an OpenShift-like cluster") }
 
-// A cluster with OpenShift's APIs, of a single node, and without the snapshot APIs.
+// A single-node cluster with OpenShift's APIs, and without the snapshot APIs.
 var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 	var openshift *story.Cluster
 	removeCluster := func(ctx SpecContext) {
@@ -69,7 +69,7 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 		})
 		openshift, err = story.Open(l)
 		Expect(err).NotTo(HaveOccurred())
-		// OpenShift has these from its installation.
+		// OpenShift creates these during its installation.
 		_, err = openshift.Kubectl(ctx, nil, "create", "namespace", "openshift-config-managed")
 		Expect(err).NotTo(HaveOccurred())
 		_, err = openshift.Kubectl(ctx, nil, "create", "priorityclass", "openshift-user-critical", "--value=1000000000")
@@ -120,8 +120,8 @@ var _ = Describe("LVM Storage on an OpenShift-like cluster", Ordered, func() {
 	}, NodeTimeout(6*time.Minute))
 })
 
-// followsTheProfile changes the TLS profile, and asks the webhook and the metrics of operator and agent with a client
-// that has TLS 1.2 only.
+// followsTheProfile changes the TLS profile, and connects to the webhook and to the metrics of operator and agent with
+// a client that supports only TLS 1.2.
 func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
 	GinkgoHelper()
 	c := suite.Single{Cluster: openshift}
@@ -132,7 +132,7 @@ func followsTheProfile(ctx SpecContext, openshift *story.Cluster) {
 		restarts := map[string]string{}
 		for _, pod := range list.Items {
 			if pod.Labels["app.kubernetes.io/name"] == consoleplugin.Name {
-				continue // It is told with flags: its Pods are replaced.
+				continue // The profile is in its arguments, so its Pods are replaced.
 			}
 			restarts[pod.Name] = fmt.Sprintf("%s %d", pod.Status.PodIP, pod.Status.ContainerStatuses[0].RestartCount)
 		}
@@ -177,13 +177,13 @@ func shakesHands(ctx context.Context, l *lab.Lab, address string, version uint16
 	defer cancel()
 	raw, err := l.Dial(ctx, "tcp", address)
 	if err != nil {
-		return false // a Pod that goes
+		return false // a terminating Pod
 	}
 	defer func() { _ = raw.Close() }()
 	return tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: version}).HandshakeContext(ctx) == nil
 }
 
-// ready tells whether a Pod serves, and stays.
+// ready reports whether a Pod is ready and not terminating.
 func ready(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(pod.Status.Conditions,
 		func(c corev1.PodCondition) bool {
@@ -199,7 +199,7 @@ func consoleObject(kind string) *metav1.PartialObjectMetadata {
 	return object
 }
 
-// servesThePlugin plays the service CA, and then loads the plugin's files as the console does, by the name of the
+// servesThePlugin simulates the service CA, and then loads the plugin's files like the console, with the name of the
 // Service.
 func servesThePlugin(ctx SpecContext, openshift *story.Cluster) {
 	GinkgoHelper()
@@ -273,7 +273,7 @@ func servesThePlugin(ctx SpecContext, openshift *story.Cluster) {
 		&rbacv1.RoleBinding{})).To(Succeed())
 }
 
-// goneWithTheOperator: nobody deleted the objects without a namespace by name.
+// goneWithTheOperator checks that the cluster-scoped objects are deleted without being deleted by name.
 func goneWithTheOperator(ctx SpecContext, openshift *story.Cluster) {
 	GinkgoHelper()
 	for _, kind := range []string{"ConsolePlugin", "ConsoleQuickStart"} {

@@ -26,7 +26,7 @@ import (
 // upgradeVolume is the claim of "makes its SecurityContextConstraints…".
 var upgradeVolume = story.Volume{Namespace: "default", Name: "data", Class: "lvms-vg1", Size: "512Mi"}
 
-// upgrades gives the operator another image, as OLM does. There is no earlier release: both are this version.
+// upgrades changes the operator's image, like OLM. There is no earlier release, so both images are this version.
 func upgrades(ctx SpecContext, cluster *story.Cluster) {
 	GinkgoHelper()
 	c := suite.Single{Cluster: cluster}
@@ -61,8 +61,8 @@ func upgrades(ctx SpecContext, cluster *story.Cluster) {
 	Expect(c.Unclaim(ctx, upgradeVolume)).To(Succeed())
 }
 
-// leaveAsUpstream makes what upstream LVMS leaves: its kinds and objects, the volume group and lvmd.yaml, and an agent
-// that is TopoLVM's own.
+// leaveAsUpstream creates the objects and state of upstream LVMS: its CRDs and objects, the volume group and lvmd.yaml,
+// and an agent with TopoLVM's own components.
 func leaveAsUpstream(ctx context.Context, c suite.Single) {
 	GinkgoHelper()
 	archive := os.Getenv("LVMS_UPSTREAM_IMAGE")
@@ -119,7 +119,7 @@ chmod 600 /etc/topolvm/lvmd.yaml`)
 	}).WithContext(ctx).WithTimeout(time.Minute).Should(HaveLen(1))
 }
 
-// volumeOfUpstream makes a volume as upstream's controller and provisioner do, bound to a claim.
+// volumeOfUpstream creates a volume like upstream's controller and provisioner, bound to a claim.
 func volumeOfUpstream(ctx context.Context, c suite.Single, v story.Volume) {
 	GinkgoHelper()
 	name := "pvc-" + v.Name
@@ -164,7 +164,7 @@ func volumeOfUpstream(ctx context.Context, c suite.Single, v story.Volume) {
 	Expect(c.Create(ctx, pv)).To(Succeed())
 }
 
-// takesUpstreamOver installs the operator over what upstream left.
+// takesUpstreamOver installs the operator on a cluster with the objects of upstream.
 func takesUpstreamOver(ctx SpecContext, cluster *story.Cluster) {
 	GinkgoHelper()
 	c := suite.Single{Cluster: cluster}

@@ -1,10 +1,10 @@
 //go:build e2e
 
-// Package previous tells the story of the upgrade from the version before this one, which is built from the
-// repository's history, while Pods write.
+// Package previous tests the upgrade from the previous version, which is built from the repository's history, while
+// Pods write.
 //
-// Tags, keys and states are literals here, not the constants of package api: what existing clusters have does not
-// change with the code.
+// Tags, keys and states are literals here and not the constants of package api, because those of existing clusters do
+// not change with the code.
 package previous
 
 import (
@@ -47,8 +47,7 @@ const (
 	namespace   = "default"
 	node        = "node1"
 	bundleName  = "lvms-operator.clusterserviceversion.yaml"
-	// longestPause limits the time between two writes of a Pod. The node has one processor, which the upgrade needs
-	// too.
+	// longestPause limits the time between two writes of a Pod. The node has one CPU, which the upgrade also uses.
 	longestPause = 30 * time.Second
 )
 
@@ -75,14 +74,14 @@ spec:
       deviceSelector: {paths: [/dev/ubde, /dev/ubdf]}
 `
 
-// volume is a claim whose content is known, with a Pod of the same name that writes beside that content.
+// volume is a claim with known content, and a Pod of the same name that writes next to that content.
 type volume struct {
 	story.Volume
 	sum string
 	pod *corev1.Pod
 }
 
-// upgrade is the cluster and what was there before the upgrade.
+// upgrade is the cluster with its state before the upgrade.
 type upgrade struct {
 	olm.Cluster
 	publisher     olm.Publisher
@@ -163,8 +162,8 @@ func (u *upgrade) onNode(ctx context.Context, line string) string {
 	return strings.TrimSpace(result.Stdout)
 }
 
-// withPublishedImage publishes an archive as the operator's image of a bundle, and returns a copy of the bundle that
-// names it.
+// withPublishedImage publishes an image archive as the operator's image of a bundle, and returns a copy of the bundle
+// with that image.
 func (u *upgrade) withPublishedImage(ctx context.Context, bundle, archive string) string {
 	GinkgoHelper()
 	published, err := u.publisher.PublishImage(ctx, archive, versionOf(bundle))
@@ -190,7 +189,7 @@ func versionOf(bundle string) string {
 	return string(version[1])
 }
 
-// publish adds a bundle to the catalog that the cluster reads.
+// publish adds a bundle to the cluster's catalog.
 func (u *upgrade) publish(ctx context.Context, bundle string) {
 	GinkgoHelper()
 	Expect(u.publisher.PublishBundle(ctx, versionOf(bundle), bundle)).To(Succeed())
@@ -341,7 +340,7 @@ func (u *upgrade) removes(ctx SpecContext) {
 	Expect(u.onNode(ctx, contentOfDisks)).To(Equal(u.disks))
 }
 
-// contentOfDisks prints what is on the disks of a node, and the files in the operator's folders.
+// contentOfDisks prints the content of the disks of a node, and the files in the operator's directories.
 const contentOfDisks = `lsblk --noheadings --output NAME,SIZE,FSTYPE,TYPE; lvm pvs --noheadings
 find /etc/topolvm /run/topolvm /run/lvms ! -type d 2>/dev/null || true`
 
@@ -362,8 +361,8 @@ func (u *upgrade) writes(ctx context.Context, claim story.Volume) *volume {
 	return v
 }
 
-// writer counts in a file, or in a block of a device behind the part with known content, and ends with the first
-// write that fails. It keeps the number of writes, and the longest time between two of them in seconds, outside of the
+// writer counts in a file, or in a block of a device after the part with known content, and exits after the first
+// failed write. It stores the number of writes, and the longest time between two writes in seconds, outside of the
 // volume.
 const writer = `i=0; longest=0; last=$(date +%s)
 while :; do
@@ -417,7 +416,7 @@ func (u *upgrade) expands(ctx context.Context, v *volume, size string) {
 	v.Size = size
 }
 
-// stillWrite checks that each Pod is the same, goes on writing, and never paused for long.
+// stillWrite checks that each Pod is the same, continues to write, and never paused for long.
 func (u *upgrade) stillWrite(ctx context.Context) {
 	GinkgoHelper()
 	writes := func(g Gomega, v *volume) (count, longest int) {
@@ -447,9 +446,9 @@ func (u *upgrade) stillWrite(ctx context.Context) {
 	Expect(time.Duration(longest) * time.Second).To(BeNumerically("<=", longestPause))
 }
 
-// state is what an upgrade leaves as it is.
+// state is what an upgrade must not change.
 type state struct {
-	Groups, Volumes, Physical string   // as LVM says it, with UUIDs and tags
+	Groups, Volumes, Physical string   // in the output of LVM, with UUIDs and tags
 	Classes                   []string // of the node status
 	Capacities                []string // keys of the Node
 	StorageClasses            string
@@ -465,7 +464,7 @@ func (u *upgrade) state(ctx context.Context) state {
 		StorageClasses: u.kubectl(ctx, "get", "storageclasses,volumesnapshotclasses", "-o",
 			`jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.uid} {.parameters}{"\n"}{end}`),
 	}
-	// The fields have their names in JSON here: a field that is renamed in the Go type is one that clusters lose.
+	// The fields have literal JSON names: if a field is renamed in the Go type, existing clusters lose it.
 	var answer struct {
 		Status struct {
 			NodeStatus []struct {
@@ -522,8 +521,8 @@ func (u *upgrade) checkOwnership(ctx context.Context) {
 		Expect(tags).To(ConsistOf("lvms", cluster, "lvms.class="+class, "lvms.node="+node), class)
 	}
 
-	// What a logical volume was created for: PersistentVolume and claim, or the CSI name of a snapshot, which has
-	// the UID of the VolumeSnapshot, and the VolumeSnapshot.
+	// What a logical volume was created for: a PersistentVolume and claim, or the CSI name of a snapshot, which
+	// contains the UID of the VolumeSnapshot, and the VolumeSnapshot.
 	owners := map[string][]string{}
 	var volumes corev1.PersistentVolumeList
 	Expect(u.List(ctx, &volumes)).To(Succeed())

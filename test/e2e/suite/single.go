@@ -15,7 +15,7 @@ import (
 // Single is a cluster of one node.
 type Single struct{ *story.Cluster }
 
-// Run runs kubectl, which reads stdin, and returns what it prints.
+// Run runs kubectl with stdin, and returns its output.
 func (c Single) Run(ctx context.Context, stdin string, args ...string) string {
 	ginkgo.GinkgoHelper()
 	out, err := c.Kubectl(ctx, strings.NewReader(stdin), args...)
@@ -23,7 +23,7 @@ func (c Single) Run(ctx context.Context, stdin string, args ...string) string {
 	return strings.TrimSpace(out)
 }
 
-// OnNode runs a line of shell on the node and returns what it prints.
+// OnNode runs a shell line on the node and returns its output.
 func (c Single) OnNode(ctx context.Context, line string) string {
 	ginkgo.GinkgoHelper()
 	node, err := c.Lab.Node("node1")
@@ -33,7 +33,7 @@ func (c Single) OnNode(ctx context.Context, line string) string {
 	return strings.TrimSpace(result.Stdout)
 }
 
-// writer is a Pod that counts in a file, and fails for good with the first write that does.
+// writer is a Pod that counts in a file, and fails permanently after the first failed write.
 const writer = `
 apiVersion: v1
 kind: Pod
@@ -60,7 +60,7 @@ func (c Single) StartWriting(ctx context.Context, claim string) {
 	gomega.Expect(c.WaitRunning(ctx, "default", "writer")).To(gomega.Succeed())
 }
 
-// StillWrites wants the Pod default/writer to be the same, and its count to grow.
+// StillWrites checks that the Pod default/writer is the same and that its count grows.
 func (c Single) StillWrites(ctx context.Context) {
 	ginkgo.GinkgoHelper()
 	count := func() int {

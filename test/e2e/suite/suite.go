@@ -1,5 +1,5 @@
-// Package suite is what the end-to-end suites share: how a suite runs, what it prints when a spec fails, a cluster of
-// one node, and the record of the rights that a story used.
+// Package suite has what the end-to-end tests share: how a suite runs, what it prints when a spec fails, a cluster of
+// one node, and the record of used permissions.
 package suite
 
 import (
@@ -18,21 +18,22 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/story"
 )
 
-// summary says in a few lines what failed, and how the cluster stood: the end of a long log is what is read first.
+// summary describes in a few lines what failed, and the state of the cluster, because the end of a long log is read
+// first.
 var summary strings.Builder
 
 // Run runs the specs of a package.
 func Run(t *testing.T, name string) {
 	gomega.RegisterFailHandler(ginkgo.Fail)
-	format.MaxLength = 0 // What failed is read to its end.
+	format.MaxLength = 0 // Failures are printed completely.
 	ginkgo.RunSpecs(t, name)
 	if t.Failed() {
 		t.Log(summary.String())
 	}
 }
 
-// ReportFailure prints what a support engineer would ask for when the current spec has failed, and keeps all logs. more
-// are further commands of kubectl.
+// ReportFailure prints what a support engineer would ask for if the current spec has failed, and keeps all logs. more
+// are additional kubectl commands.
 func ReportFailure(ctx context.Context, cluster *story.Cluster, more ...string) {
 	if !ginkgo.CurrentSpecReport().Failed() || cluster == nil {
 		return
@@ -73,7 +74,7 @@ func keepLogs(ctx context.Context, cluster *story.Cluster) {
 	fmt.Fprintf(ginkgo.GinkgoWriter, "logs of the lab: %s %v\n", dir, cluster.Lab.CollectLogs(ctx, dir))
 }
 
-// shortened keeps the end of a text, which is the newest of a list.
+// shortened keeps the end of a text, which has the newest entries of a list.
 func shortened(text string, limit int) string {
 	text = strings.TrimSpace(text)
 	if len(text) <= limit {

@@ -1,7 +1,7 @@
 //go:build tools
 
-// Package programs keeps in go.mod what the lab takes from modules without importing it: a program that it builds, and
-// the custom resource definitions of OpenShift. The folders below it are modules of their own.
+// Package programs keeps modules in go.mod that the lab uses without importing them: a program that it builds, and the
+// CRDs of OpenShift. The directories below it are separate modules.
 package programs
 
 import (

@@ -1,6 +1,6 @@
-// Command agent is to a node what upstream LVMS' vg-manager is once its volume groups are made: TopoLVM's own node
-// service, LogicalVolume controller and embedded lvmd, with the sockets, the tag and the lvmd.yaml of upstream. What it
-// mounts is what a cluster that is taken over has mounted.
+// Command agent simulates upstream LVMS' vg-manager on a node after its volume groups are created: TopoLVM's own node
+// service, LogicalVolume controller and embedded lvmd, with the sockets, the tag and the lvmd.yaml of upstream. A
+// cluster that is taken over has the mounts of this program.
 package main
 
 import (

@@ -1,5 +1,4 @@
-// Program touches its own code, gives memory back, and goes on: it prints how much of its file was resident before and
-// after.
+// Program uses its code, releases memory, and continues. It prints how much of its file was resident before and after.
 package main
 
 import (
@@ -33,7 +32,7 @@ func main() {
 	}
 }
 
-// resident is how much of files is resident, in KiB.
+// resident returns the resident memory of file mappings, in KiB.
 func resident() int {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab"
 )
 
-// flags are those that several commands share.
+// flags are shared by several commands.
 type flags struct {
 	name, state, disks string
 	options            lab.Options
@@ -35,7 +35,7 @@ func root() *cobra.Command {
 	return cmd
 }
 
-// stateDir is the folder of the lab that the flags name.
+// stateDir returns the directory of the lab that the flags select.
 func (f *flags) stateDir() (string, error) {
 	if f.state != "" {
 		return filepath.Abs(f.state)
@@ -52,7 +52,7 @@ func (f *flags) open() (*lab.Lab, error) {
 	return lab.Open(dir)
 }
 
-// addTo adds the flags that say what a lab is made of.
+// addTo adds the flags that configure a lab.
 func (f *flags) addTo(cmd *cobra.Command) {
 	o := &f.options
 	cmd.Flags().IntVar(&o.Nodes, "nodes", 1, "number of nodes")

@@ -37,12 +37,12 @@ func main() {
 	}
 }
 
-// exitCode is the exit code of a command that was run for the user: it has said itself what was wrong.
+// exitCode is the exit code of a command that was run for the user, which has already printed its error.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
 
-// carry makes an exit code an error, unless it is 0.
+// carry converts an exit code to an error, unless it is 0.
 func carry(code int, err error) error {
 	if err != nil {
 		return err

@@ -109,7 +109,7 @@ func nodeShell(ctx context.Context, n *lab.Node, _ []string) error {
 	return carry(n.Run(ctx, c))
 }
 
-// rawTerminal lets every key go to the node.
+// rawTerminal passes every key to the node.
 func rawTerminal(fd int) (restore func(), err error) {
 	old, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/wire"
 )
 
-// serveAgent answers requests of those who hold a certificate of the lab's authority.
+// serveAgent answers requests of clients with a certificate of the lab's authority.
 func (m *machine) serveAgent() error {
 	config, err := pki.TLS(m.Dir, "agent")
 	if err != nil {
@@ -63,7 +63,7 @@ func (m *machine) serve(conn net.Conn) {
 	_ = w.WriteJSON(wire.KindExit, exit)
 }
 
-// do carries out an operation other than exec and returns its output.
+// do runs an operation other than exec and returns its output.
 func (m *machine) do(req wire.Request) (string, error) {
 	d := req.Disk
 	switch req.Op {

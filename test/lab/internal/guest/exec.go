@@ -17,10 +17,10 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/wire"
 )
 
-// drainLimit bounds how long output is taken from a command's left-behind children after it ended.
+// drainLimit limits how long the agent reads output of a command's remaining children after the command ends.
 const drainLimit = time.Second
 
-// exec runs a command in a session of its own. The command dies with the connection.
+// exec runs a command in its own session. The command ends with the connection.
 func (m *machine) exec(conn net.Conn, w *wire.Writer, req wire.Request) wire.Exit {
 	if len(req.Args) == 0 {
 		return wire.Exit{Error: "no command"}
@@ -45,7 +45,7 @@ func (m *machine) exec(conn net.Conn, w *wire.Writer, req wire.Request) wire.Exi
 	for _, o := range streams.outputs {
 		copying.Go(func() { _, _ = io.Copy(o.to, o.from) })
 	}
-	go func() { // ends when the client closes the connection, which it does after the exit at the latest
+	go func() { // ends when the client closes the connection, at the latest after the exit
 		streams.feed(conn)
 		if child.Running() {
 			_ = unix.Kill(-child.PID, unix.SIGKILL)
@@ -59,7 +59,7 @@ func (m *machine) exec(conn net.Conn, w *wire.Writer, req wire.Request) wire.Exi
 	return wire.Exit{Code: child.ExitCode()}
 }
 
-// exitCodeOfStart is what a shell gives for a command that cannot be started.
+// exitCodeOfStart returns the exit code of a shell for a command that cannot be started.
 func exitCodeOfStart(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		return 127
@@ -137,7 +137,7 @@ func resize(fd int, size wire.Winsize) {
 	_ = unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: size.Rows, Col: size.Cols})
 }
 
-// feed gives the client's frames to the command until the client is gone.
+// feed passes the client's frames to the command until the client disconnects.
 func (s *streams) feed(conn net.Conn) {
 	for {
 		kind, payload, err := wire.Read(conn)
@@ -146,7 +146,7 @@ func (s *streams) feed(conn net.Conn) {
 		}
 		switch kind {
 		case wire.KindStdin:
-			_, _ = s.stdin.Write(payload) // a command may stop to read its input
+			_, _ = s.stdin.Write(payload) // a command may stop reading its input
 		case wire.KindStdinEOF:
 			if !s.tty {
 				_ = s.stdin.Close()

@@ -13,8 +13,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// lvmLocal makes LVM take User Mode Linux's disks, which are not among the kinds that it knows. It is the node's own
-// configuration, with what the flavor says of the devices file.
+// lvmLocal returns the node's own LVM configuration, with the setting of the flavor for the devices file. It makes LVM
+// accept the disks of User Mode Linux, whose type LVM does not know.
 func lvmLocal(flavor spec.Flavor) string {
 	text := "devices {\n\ttypes = [ \"ubd\", 16 ]\n"
 	if flavor.DevicesFile != "" {
@@ -57,7 +57,7 @@ func (m *machine) writeFiles() error {
 			}
 		}
 	}
-	// The kernel has the tables of the legacy iptables, not nft's.
+	// The kernel has the tables of the legacy iptables, not those of nftables.
 	for _, tool := range []string{"iptables", "ip6tables"} {
 		for _, suffix := range []string{"", "-save", "-restore"} {
 			if err := symlink("xtables-legacy-multi", "/usr/sbin/"+tool+suffix); err != nil {
@@ -72,8 +72,8 @@ func writeUbdSerial(device, serial string) error {
 	return writeFile("/run/lab/ubd/"+device, "ID_SERIAL="+serial+"\nID_SERIAL_SHORT="+serial+"\n")
 }
 
-// writeFile replaces a file. A symbolic link in its place is replaced and not followed, and equal content is left
-// alone.
+// writeFile replaces a file. It replaces a symbolic link and does not follow it. It does not write if the content is
+// equal.
 func writeFile(path, text string) error {
 	if info, err := os.Lstat(path); err == nil && info.Mode().IsRegular() {
 		if old, err := os.ReadFile(path); err == nil && string(old) == text {

@@ -17,18 +17,18 @@ import (
 
 const (
 	devicesFile = "/etc/lvm/devices/system.devices"
-	// multipathConf is what mpathconf writes on RHEL.
+	// multipathConf is the configuration that mpathconf writes on RHEL.
 	multipathConf  = "defaults {\n\tuser_friendly_names yes\n\tfind_multipaths yes\n}\n"
 	multipathLimit = 20 * time.Second
 
 	hostVGName = "host"
 	hostLV     = "/dev/" + hostVGName + "/root"
-	// hostMount is where the logical volume of the node's own volume group is mounted.
+	// hostMount is the mount point of the logical volume in the node's own volume group.
 	hostMount = "/var/lib/host"
 	hostDone  = labDir + "/host-vg"
 )
 
-// applyFlavor changes the node's files to those of its flavor, before udev starts.
+// applyFlavor changes the node's files to fit its flavor, before udev starts.
 func (m *machine) applyFlavor() error {
 	if m.Flavor.DevicesFile == spec.DevicesFileEmpty && !exists(devicesFile) {
 		if err := writeFile(devicesFile, ""); err != nil {
@@ -55,7 +55,7 @@ func (m *machine) applyFlavor() error {
 	return nil
 }
 
-// removeFiles removes the files from the node; the machine keeps them.
+// removeFiles removes files from the node. The machine keeps them.
 func removeFiles(patterns []string) error {
 	for _, pattern := range patterns {
 		files, err := filepath.Glob(pattern)
@@ -78,7 +78,7 @@ func readOnly(dir string) error {
 	})
 }
 
-// multipathd starts the daemon, and returns when it answers: it has to be there before the first path is.
+// multipathd starts the daemon, and returns when it answers: it must run before the first path exists.
 func (m *machine) multipathd() error {
 	if !m.Flavor.Multipath {
 		return nil
@@ -101,8 +101,8 @@ func (m *machine) multipathd() error {
 		func() bool { return m.run("/usr/sbin/multipathd", "show", "daemon") == nil })
 }
 
-// hostVG gives the node a volume group of its own, as the installer of a system does that has its root on LVM: it is
-// there, and its logical volume is in use, before anything else of LVM is on the node.
+// hostVG creates the node's own volume group, as the installer does on a system with its root on LVM. The volume group
+// exists, and its logical volume is in use, before the node has any other LVM object.
 func (m *machine) hostVG() error {
 	if m.Flavor.HostVG == "" {
 		return nil
@@ -135,7 +135,7 @@ func (m *machine) createHostVG(disk string) error {
 	return writeFile(hostDone, "")
 }
 
-// run runs a program to its end. Its output is in the node's log flavor.
+// run runs a program until it ends. Its output goes to the node's log "flavor".
 func (m *machine) run(program string, args ...string) error {
 	log, err := m.log("flavor")
 	if err != nil {

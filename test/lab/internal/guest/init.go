@@ -1,7 +1,7 @@
-// Package guest is the first process of a lab's node: it makes a machine out of a User Mode Linux kernel and the host's
-// own root file system, answers as the node's agent, and keeps the Kubernetes parts running. It is Go and not a script
-// since a fork costs 25 to 60 ms there: a boot of system calls takes a fraction of one that runs mount, ip and
-// modprobe.
+// Package guest is the first process of a lab's node. It turns a User Mode Linux kernel and the host's own root file
+// system into a machine, runs the node's agent, and keeps the Kubernetes programs running. It is Go and not a script
+// because a fork takes 25 to 60 ms there: a boot of system calls takes a fraction of the time of one that runs mount,
+// ip and modprobe.
 package guest
 
 import (
@@ -26,7 +26,7 @@ type machine struct {
 	services *services
 }
 
-// Main boots the node and never returns: when it cannot go on the node powers off, and its console says why.
+// Main boots the node and never returns. If the boot fails, the node powers off, and its console has the reason.
 func Main(path string) {
 	m := &machine{start: time.Now()}
 	if err := m.boot(path); err != nil {
@@ -41,7 +41,7 @@ func (m *machine) boot(path string) error {
 	if err := spec.Load(path, &m.Guest); err != nil {
 		return err
 	}
-	os.Clearenv() // the kernel gives its whole command line
+	os.Clearenv() // the kernel passes its whole command line
 	for _, kv := range []string{spec.PathEnv(m.Path), "HOME=/root", "LANG=C.UTF-8", "TERM=linux"} {
 		setenv(kv)
 	}
@@ -78,7 +78,7 @@ func (m *machine) boot(path string) error {
 	return m.startKubernetes(context.Background())
 }
 
-// say writes a line to the console, with the time since the kernel began.
+// say writes a line to the console, with the time since the kernel started.
 func (m *machine) say(format string, args ...any) {
 	var up unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &up)

@@ -21,21 +21,21 @@ const (
 	restartPause     = time.Second
 )
 
-// services are the programs that are started again when they end, as systemd would do it.
+// services are the programs that are restarted when they end, as systemd does.
 type services struct {
 	mu      sync.Mutex
 	stopped bool
 	running map[string]*reap.Child
 }
 
-// stop ends the services for good.
+// stop ends the services and prevents restarts.
 func (s *services) stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
 }
 
-// startKubernetes runs containerd at once, and kubelet and kube-proxy as soon as the API server answers.
+// startKubernetes starts containerd immediately, and kubelet and kube-proxy when the API server answers.
 func (m *machine) startKubernetes(ctx context.Context) error {
 	files, err := m.kubernetesFiles()
 	if err != nil {
@@ -70,7 +70,7 @@ func (m *machine) startKubernetes(ctx context.Context) error {
 	return nil
 }
 
-// keep runs a program, and runs it again when it ends.
+// keep runs a program, and restarts it when it ends.
 func (m *machine) keep(name, program string, args ...string) {
 	for {
 		child, err := m.startService(name, program, args)
@@ -108,8 +108,8 @@ func (m *machine) startService(name, program string, args []string) (*reap.Child
 	return child, err
 }
 
-// waitForAPIServer waits for as long as it takes: the lab outside has the limit, and a node that is restarted may be up
-// before the API server can be reached.
+// waitForAPIServer waits without a limit. The lab outside has the limit, and a restarted node may be up before the API
+// server can be reached.
 func (m *machine) waitForAPIServer(ctx context.Context) error {
 	config, err := pki.TLS(m.Dir, "kubelet")
 	if err != nil {
@@ -137,7 +137,7 @@ func (m *machine) waitForAPIServer(ctx context.Context) error {
 }
 
 func (m *machine) kubernetesFiles() (map[string]string, error) {
-	// crun is what OpenShift runs, and several times quicker than runc to start a container here
+	// OpenShift uses crun, and here it starts a container several times faster than runc
 	runtime, err := exec.LookPath("ocirun")
 	if err != nil {
 		return nil, err
@@ -163,7 +163,8 @@ root = %q
 		"/etc/containerd/certs.d/" + spec.Registry +
 			"/hosts.toml": fmt.Sprintf("server = \"https://%s\"\n[host.\"https://%s\"]\n  ca = %q\n",
 			spec.Registry, spec.Registry, filepath.Join(m.Dir, "ca.crt")),
-		// As in a disconnected cluster: what is named there is pulled from the mirror, and there is nothing else.
+		// As in a disconnected cluster: images of that registry come from the mirror, and no other registry is
+		// available.
 		"/etc/containerd/certs.d/" + spec.Mirrored +
 			"/hosts.toml": fmt.Sprintf(
 			"server = \"https://%s\"\n[host.\"https://%s\"]\n  capabilities = [\"pull\", \"resolve\"]\n  ca = %q\n",

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// bareModules are what LVM and its tests use; the rest of device-mapper is loaded by the kernel when a table asks for
+// bareModules are the modules that LVM and its tests use. The kernel loads the rest of device-mapper when a table needs
 // it.
 var bareModules = []string{"dm-mod", "dm-thin-pool", "dm-snapshot", "loop", "configfs"}
 
-// kubeModules are what pods and kube-proxy use.
+// kubeModules are the modules that Pods and kube-proxy use.
 var kubeModules = []string{
 	"bridge", "br_netfilter", "veth",
 	"xt_conntrack", "xt_comment", "xt_addrtype", "xt_MASQUERADE", "xt_mark", "xt_multiport", "xt_statistic",
@@ -24,7 +24,7 @@ var kubeModules = []string{
 	"ip6table_mangle", "nf_nat",
 }
 
-// loadModules makes the kernel's modules findable where modprobe looks, and loads those that are surely needed.
+// loadModules puts the kernel's modules where modprobe finds them, and loads those that are always needed.
 func (m *machine) loadModules() error {
 	release, dir, err := moduleDir("")
 	if err != nil {
@@ -43,8 +43,8 @@ func (m *machine) loadModules() error {
 	return loadModules("", names...)
 }
 
-// loadModules loads modules of a root with what they depend on, by system calls. A module that is not there is taken as
-// built in.
+// loadModules loads modules of a root and their dependencies, by system calls. A module that does not exist is assumed
+// to be built in.
 func loadModules(root string, names ...string) error {
 	_, dir, err := moduleDir(root)
 	if err != nil {
@@ -86,7 +86,7 @@ func moduleDir(root string) (release, dir string, err error) {
 	return release, root + "/usr/lib/uml/modules/" + release, nil
 }
 
-// moduleDeps reads modules.dep: a module's own file, then what it depends on, to be loaded from the last to the first.
+// moduleDeps reads modules.dep. Each module maps to its own file and its dependencies, to be loaded from last to first.
 func moduleDeps(path string) (map[string][]string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -17,12 +17,12 @@ const (
 	rootDisk      = "/dev/ubda"
 )
 
-// onRootDisk are folders that are the root disk itself and not the overlay: an overlay cannot be the upper layer of
-// another one, and kubelet's mounts have to propagate.
+// onRootDisk lists the folders that are on the root disk itself and not on the overlay: an overlay cannot be the upper
+// layer of another overlay, and kubelet's mounts must propagate.
 var onRootDisk = []string{containerdDir, kubeletDir, labDir}
 
-// mountRoot lays the node's root disk over the host's root, which hostfs shows read-only. What the node writes is on
-// the root disk, and still there after a restart, as on a real machine.
+// mountRoot mounts the node's root disk over the host's root, which hostfs provides read-only. The node's writes go to
+// the root disk and survive a restart, as on a real machine.
 func (m *machine) mountRoot() error {
 	if err := mountAll([]mount{
 		{"proc", "/proc", "proc", 0, ""},
@@ -33,8 +33,8 @@ func (m *machine) mountRoot() error {
 	if err := loadModules(m.Flavor.Root, "overlay"); err != nil {
 		return err
 	}
-	// The host keeps what the node wrote even when the node's process is killed: a barrier would only cost a sync of
-	// the host's disk.
+	// The host keeps the node's writes even when the node's process is killed: a barrier would only cost a sync of the
+	// host's disk.
 	if err := mountAll([]mount{{rootDisk, "/mnt", "ext4", unix.MS_NOATIME, "barrier=0"}}); err != nil {
 		return err
 	}
@@ -53,8 +53,8 @@ func (m *machine) mountRoot() error {
 	return switchRoot("/mnt/root")
 }
 
-// overlays lays the root disk over the machine's root; or over the root of the node's flavor, and over the machine's
-// folders that such a node shows.
+// overlays mounts the root disk over the machine's root, or over the root of the node's flavor and the folders of the
+// machine that such a node has.
 func (m *machine) overlays() error {
 	if m.Flavor.Root == "" {
 		return overlay("/", "/mnt", "/mnt/root")
@@ -70,8 +70,8 @@ func (m *machine) overlays() error {
 	return nil
 }
 
-// overlayOfMachine shows a folder of the machine. It is a hostfs of its own: an overlay takes no lower layer that is
-// inside of another one.
+// overlayOfMachine mounts a folder of the machine. It has its own hostfs: the lower layer of an overlay cannot be
+// inside another lower layer.
 func overlayOfMachine(dir, disk, target string) error {
 	lower := disk + "/lower"
 	if err := mountAll([]mount{{"hostfs", lower, "hostfs", unix.MS_RDONLY, dir}}); err != nil {
@@ -80,7 +80,7 @@ func overlayOfMachine(dir, disk, target string) error {
 	return overlay(lower, disk, target)
 }
 
-// overlay mounts a folder with what the node writes to it, which is in the folder disk.
+// overlay mounts a folder. The node's writes go to the folder disk.
 func overlay(lower, disk, target string) error {
 	upper := disk + "/upper"
 	work := disk + "/work"
@@ -136,7 +136,7 @@ func (m *machine) mountRest() error {
 
 var modelName = regexp.MustCompile(`(?m)^model name.*$`)
 
-// cpuinfo adds a clock speed, which kubelet wants and User Mode Linux does not tell.
+// cpuinfo adds a clock speed, which kubelet needs and User Mode Linux does not report.
 func cpuinfo() error {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// network gives the node its address. Everything else, pods of other nodes too, is reached through the lab's bridge.
+// network configures the node's address. The lab's bridge leads to everything else, including Pods of other nodes.
 func (m *machine) network() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {

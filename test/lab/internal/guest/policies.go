@@ -15,9 +15,9 @@ const (
 )
 
 // divertRules send the first packet of each connection from or to a Pod to the queue of kube-network-policies, which
-// decides. They are the rules that it makes with nftables itself, in a table that comes before source NAT as well: the
-// kernel of User Mode Linux has nftables without the families inet and ip. Where nobody serves the queue, packets are
-// dropped. What root on the node sends, such as a probe of kubelet, is not asked about.
+// decides. These are the rules that it creates with nftables itself, in a table that also comes before source NAT:
+// nftables in the kernel of User Mode Linux lacks the families inet and ip. If no program serves the queue, the kernel
+// drops the packets. Packets of root on the node, such as probes of kubelet, do not go to the queue.
 var divertRules = fmt.Sprintf(`*mangle
 -A POSTROUTING -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN
 -A POSTROUTING -m owner --uid-owner 0 -j RETURN
@@ -26,7 +26,7 @@ var divertRules = fmt.Sprintf(`*mangle
 COMMIT
 `, spec.PodCIDR, spec.PolicyQueue)
 
-// divertPackets is for a lab that enforces NetworkPolicies.
+// divertPackets applies divertRules in a lab that enforces NetworkPolicies.
 func (m *machine) divertPackets(ctx context.Context) error {
 	if err := loadModules("", "xt_owner", "xt_NFQUEUE", "nfnetlink_queue"); err != nil {
 		return err

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stopLimit is how long processes have, after SIGTERM, before they are killed.
+// stopLimit is the time between SIGTERM and SIGKILL.
 const stopLimit = 2 * time.Second
 
-// powerOff ends the node as an orderly shutdown does: processes first, then mounts, then the kernel.
+// powerOff shuts the node down in order: processes first, then mounts, then the kernel.
 func (m *machine) powerOff() {
 	m.say("power off")
 	if m.services != nil {
@@ -27,7 +27,7 @@ func (m *machine) powerOff() {
 	_ = unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
-// userProcesses counts the processes besides this one and the kernel's threads, which have no command line.
+// userProcesses counts the processes other than this one and the kernel's threads, which have no command line.
 func userProcesses() int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -45,7 +45,7 @@ func userProcesses() int {
 	return n
 }
 
-// unmountDisks unmounts what is mounted from data disks, the last mounted first.
+// unmountDisks unmounts the file systems of data disks, in reverse order of mounting.
 func unmountDisks() {
 	info, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {

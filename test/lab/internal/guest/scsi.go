@@ -26,11 +26,12 @@ const (
 	scsiLimit  = 10 * time.Second
 )
 
-// scsi are the node's SCSI disks: the kernel's own SCSI target, looped back to the kernel's own SCSI initiator, with a
-// file of the root disk behind each. So they have what real disks have (vendor, serial, WWN, a write cache that a power
-// cut loses), can be pulled and set offline while in use, grow while in use, and are there again after a restart.
+// scsi manages the node's SCSI disks: the kernel's own SCSI target, looped back to the kernel's own SCSI initiator,
+// with a file of the root disk for each disk. The disks have the properties of real disks: vendor, serial, WWN, and a
+// write cache that a power cut loses. They can be pulled, set offline and expanded while in use, and they exist again
+// after a restart.
 //
-// Where the flavor says so, a disk has two paths: it is seen through two ports of the host adapter.
+// If the flavor has multipath, a disk has two paths: the node sees it through two ports of the host adapter.
 type scsi struct {
 	flavor spec.Flavor
 	mu     sync.Mutex
@@ -46,7 +47,7 @@ type scsiDisk struct {
 
 func (d scsiDisk) file() string { return filepath.Join(scsiDir, d.Name+".img") }
 
-// restore attaches the disks that were there before a restart.
+// restore attaches the disks that existed before a restart.
 func (s *scsi) restore() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +66,7 @@ func (s *scsi) restore() error {
 	return nil
 }
 
-// add makes a new, empty disk and returns its device.
+// add creates an empty disk and returns its device.
 func (s *scsi) add(args wire.DiskArgs) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,7 +93,7 @@ func (s *scsi) add(args wire.DiskArgs) (string, error) {
 	return s.device(d)
 }
 
-// remove takes a disk away from under whatever uses it.
+// remove removes a disk, even if it is in use.
 func (s *scsi) remove(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,7 +101,7 @@ func (s *scsi) remove(name string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(scsiCore, d.Name)); err == nil { // It may have been pulled before.
+	if _, err := os.Stat(filepath.Join(scsiCore, d.Name)); err == nil { // It may be pulled already.
 		if err := s.detach(d); err != nil {
 			return err
 		}
@@ -112,7 +113,7 @@ func (s *scsi) remove(name string) error {
 	return os.Remove(d.file())
 }
 
-// pull takes a disk away from under whatever uses it, and keeps what is on it until it is returned.
+// pull removes a disk, even if it is in use, and keeps its data until put returns it.
 func (s *scsi) pull(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +124,7 @@ func (s *scsi) pull(name string) error {
 	return s.detach(d)
 }
 
-// put puts a disk back that was pulled. Its device may have another name.
+// put returns a disk that was pulled. Its device may have another name.
 func (s *scsi) put(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +151,7 @@ func (s *scsi) detach(d scsiDisk) error {
 	return os.Remove(filepath.Join(scsiCore, d.Name))
 }
 
-// grow makes a disk bigger while it is used.
+// grow expands a disk while it is in use.
 func (s *scsi) grow(name string, size int64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,7 +191,7 @@ func (s *scsi) tell(d scsiDisk, file, text string) error {
 	return nil
 }
 
-// setState is "offline" (every read and write fails with an I/O error) or "running".
+// setState sets a disk's state: "offline" (every read and write fails with an I/O error) or "running".
 func (s *scsi) setState(name, state string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,10 +199,10 @@ func (s *scsi) setState(name, state string) error {
 	if err != nil {
 		return err
 	}
-	return s.tell(d, "state", state+"\n") // the kernel wants the end of the line
+	return s.tell(d, "state", state+"\n") // the kernel requires the newline
 }
 
-// devices are the disks' present device names, as JSON.
+// devices returns the current device names of the disks, as JSON.
 func (s *scsi) devices() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,8 +227,8 @@ func (s *scsi) find(name string) (scsiDisk, error) {
 	return scsiDisk{}, fmt.Errorf("no SCSI disk %q", name)
 }
 
-// save records the disks, with their files, so that a power cut does not undo it. It flushes the file system of the
-// folder alone: other ones can wait for a full thin pool.
+// save records the disks and their files, so that a power cut does not lose them. It flushes only the file system of
+// the folder: other file systems may wait for a full thin pool.
 func (s *scsi) save() error {
 	if err := spec.Save(filepath.Join(scsiDir, "disks.json"), s.disks); err != nil {
 		return err
@@ -243,12 +244,12 @@ func (s *scsi) save() error {
 	return nil
 }
 
-// portDir is a port of the host adapter: the kernel's SCSI target with its number is behind it.
+// portDir returns the folder of a port of the host adapter. The port leads to the kernel's SCSI target with its number.
 func portDir(port int) string { return fmt.Sprintf("%s/tpgt_%d", scsiHBA, port+1) }
 
 func (d scsiDisk) lun(port int) string { return fmt.Sprintf("%s/lun/lun_%d", portDir(port), d.LUN) }
 
-// sys is the disk's SCSI device on a path, in sysfs.
+// sys returns the folder in sysfs of the disk's SCSI device on a path.
 func (d scsiDisk) sys(port int) (string, error) {
 	found, err := filepath.Glob(fmt.Sprintf("/sys/bus/scsi/devices/*:0:%d:%d/block/sd*", port+1, d.LUN))
 	if err != nil {
@@ -260,7 +261,7 @@ func (d scsiDisk) sys(port int) (string, error) {
 	return filepath.Dir(filepath.Dir(found[0])), nil
 }
 
-// device is what uses the disk: the disk itself, or the multipath device of its paths.
+// device returns the device that users of the disk open: the disk itself, or the multipath device of its paths.
 func (s *scsi) device(d scsiDisk) (string, error) {
 	disk, err := d.path(0)
 	if err != nil || !s.flavor.Multipath {
@@ -274,7 +275,7 @@ func (s *scsi) device(d scsiDisk) (string, error) {
 	return "/dev/mapper/" + strings.TrimSpace(string(name)), err
 }
 
-// path is the disk's device on a path.
+// path returns the disk's device on a path.
 func (d scsiDisk) path(port int) (string, error) {
 	path, err := d.sys(port)
 	if err != nil {
@@ -287,7 +288,8 @@ func (d scsiDisk) path(port int) (string, error) {
 	return "/dev/" + filepath.Base(found[0]), nil
 }
 
-// attach connects a disk's file to the target and the target to the initiator, and waits until udev knows the disk.
+// attach connects a disk's file to the target and the target to the initiator, and waits until udev has processed the
+// disk.
 func (s *scsi) attach(d scsiDisk) error {
 	if err := s.host(); err != nil {
 		return err
@@ -310,7 +312,7 @@ func (s *scsi) attach(d scsiDisk) error {
 	})
 }
 
-// blockOf is a device's folder in sysfs.
+// blockOf returns a device's folder in sysfs.
 func blockOf(device string) string {
 	if real, err := filepath.EvalSymlinks(device); err == nil {
 		device = real
@@ -318,7 +320,7 @@ func blockOf(device string) string {
 	return "/sys/class/block/" + filepath.Base(device)
 }
 
-// makeCore makes the disk as such, with its file.
+// makeCore creates the disk in the target core, with its file.
 func (s *scsi) makeCore(d scsiDisk, core string) error {
 	if err := mkdirs(core); err != nil {
 		return err
@@ -340,10 +342,10 @@ func (s *scsi) makeCore(d scsiDisk, core string) error {
 	return nil
 }
 
-// setting is what is written to a file of configfs.
+// setting is a file of configfs and the value to write to it.
 type setting struct{ file, value string }
 
-// host loads the modules and makes the one host adapter with its ports, once.
+// host loads the modules and creates the host adapter with its ports, once.
 func (s *scsi) host() error {
 	if exists(portDir(0) + "/nexus") {
 		return nil

@@ -12,8 +12,8 @@ import (
 
 const udevLimit = 20 * time.Second
 
-// udev starts the daemon and tells it of the block devices only: of the two hundred devices that "udevadm trigger"
-// would go through, nothing else is looked at on a node.
+// udev starts the daemon and triggers events only for block devices: "udevadm trigger" would process two hundred
+// devices, and the node uses no other kind.
 func (m *machine) udev() error {
 	log, err := m.log("udevd")
 	if err != nil {
@@ -40,7 +40,7 @@ func (m *machine) udev() error {
 	return settle(devices...)
 }
 
-// udevListens tells whether a process gets the kernel's events: what is triggered before that is lost.
+// udevListens reports whether a process receives the kernel's events. Events that are triggered before that are lost.
 func udevListens() bool {
 	const (
 		kobjectUevent = "15"
@@ -62,7 +62,7 @@ func udevListens() bool {
 	return false
 }
 
-// settle waits until udev has a record of the block devices and nothing left to do.
+// settle waits until udev has a record of the block devices and an empty queue.
 func settle(devices ...string) error {
 	var missing string
 	err := waitFor(udevLimit, "udev", func() bool {

@@ -1,4 +1,4 @@
-// Package images builds the small images that every lab has, and pushes images to a lab's registry.
+// Package images builds the small images of every lab, and pushes images to a lab's registry.
 package images
 
 import (
@@ -25,11 +25,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// BusyboxProgram is Debian's static busybox.
+// BusyboxProgram is the path of Debian's static busybox.
 const BusyboxProgram = "/usr/bin/busybox"
 
-// Busybox is an image of Debian's busybox with a link for each of the commands that it has, and of further files (path
-// in the image to path here).
+// Busybox returns an image of Debian's busybox with a link for each of its commands, and with further files (path in
+// the image to path here).
 func Busybox(applets []string, more map[string]string) (v1.Image, error) {
 	links := map[string]string{}
 	for _, applet := range applets {
@@ -42,12 +42,12 @@ func Busybox(applets []string, more map[string]string) (v1.Image, error) {
 	return build([]string{"/bin/sh"}, files, links)
 }
 
-// Pause is the image of a pod's sandbox.
+// Pause returns the image of a Pod's sandbox.
 func Pause(program string) (v1.Image, error) {
 	return build([]string{"/pause"}, map[string]string{"pause": program}, nil)
 }
 
-// Program is the image of one program, which is its entry point.
+// Program returns the image of one program, which is its entry point.
 func Program(program string) (v1.Image, error) {
 	path := "bin/" + filepath.Base(program)
 	img, err := build(nil, map[string]string{path: program}, nil)
@@ -62,8 +62,8 @@ func Program(program string) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// Unprivileged is the image of a program in the root folder, for a user other than root, with further files (path in
-// the image to path here).
+// Unprivileged returns the image of a program in the root folder that runs as a user other than root, with further
+// files (path in the image to path here).
 func Unprivileged(program string, more map[string]string) (v1.Image, error) {
 	name := filepath.Base(program)
 	files := map[string]string{name: program}
@@ -81,7 +81,7 @@ func Unprivileged(program string, more map[string]string) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// build makes an image of one layer with files (path in the image to path here), links and a /tmp.
+// build creates an image of one layer with files (path in the image to path here), links and a /tmp.
 func build(command []string, files, links map[string]string) (v1.Image, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -137,8 +137,8 @@ func build(command []string, files, links map[string]string) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// Load reads an image from an OCI layout, a folder or a tar of one, or from an archive as "docker save" writes it.
-// A tar of a layout is unpacked into a temporary folder, which done removes.
+// Load reads an image from an OCI layout (a folder or a tar archive of one) or from an archive of "docker save". It
+// unpacks a tar archive of a layout into a temporary folder, which done removes.
 func Load(path string) (img v1.Image, done func(), err error) {
 	done = func() {}
 	info, err := os.Stat(path)
@@ -180,7 +180,7 @@ func loadLayout(path string) (v1.Image, error) {
 	return index.Image(manifest.Manifests[0].Digest)
 }
 
-// untar unpacks the files and folders of an archive; [os.Root] keeps it inside of the folder.
+// untar unpacks the files and folders of an archive. [os.Root] prevents paths outside the folder.
 func untar(archive, folder string) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -222,7 +222,7 @@ func unpack(root *os.Root, header *tar.Header, content io.Reader) error {
 		_, err = io.Copy(file, content)
 		return errors.Join(err, file.Close())
 	}
-	return nil // links are not part of a layout
+	return nil // a layout has no links
 }
 
 // Pusher pushes to a lab's registry.

@@ -1,4 +1,4 @@
-// Package pki is a lab's certificate authority. It lives as long as the lab does, and nothing outside trusts it.
+// Package pki is a lab's certificate authority. It exists as long as the lab, and nothing outside the lab trusts it.
 package pki
 
 import (
@@ -20,7 +20,7 @@ const validity = 30 * 24 * time.Hour
 // CA signs the certificates of one lab.
 type CA struct{ *pki.Authority }
 
-// Request says whom a certificate is for. With Hosts (names and addresses) it can serve too.
+// Request describes the subject of a certificate. With Hosts (names and addresses) it is a server certificate too.
 type Request struct {
 	User   string
 	Groups []string
@@ -51,7 +51,7 @@ func Write(pair pki.Pair, dir, name string) error {
 	return os.WriteFile(filepath.Join(dir, name+".key"), pair.Key, 0o600)
 }
 
-// ServiceAccountKeys returns the keys that service account tokens are signed and checked with.
+// ServiceAccountKeys returns the keys that sign and verify ServiceAccount tokens.
 func ServiceAccountKeys() (private, public []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -67,7 +67,7 @@ func ServiceAccountKeys() (private, public []byte, err error) {
 	return private, pki.Encode("PUBLIC KEY", der), nil
 }
 
-// TLS reads CA.crt, NAME.crt and NAME.key of a folder into a configuration for both ends of a mutual TLS connection.
+// TLS returns a configuration for both ends of a mutual TLS connection, from CA.crt, NAME.crt and NAME.key in a folder.
 func TLS(dir, name string) (*tls.Config, error) {
 	ca, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 	if err != nil {

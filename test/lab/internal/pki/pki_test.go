@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// folder has an authority and a certificate called "x" for the hosts.
+// folder returns a folder with an authority and a certificate named "x" for the hosts.
 func folder(t *testing.T, ca *CA, hosts ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -95,7 +95,7 @@ func handshake(t *testing.T, serverDir, clientDir, host string) error {
 	}
 	defer func() { _ = conn.Close() }()
 	client := tls.Client(conn, clientConfig)
-	// with TLS 1.3 a client learns only when it reads that the server does not take its certificate
+	// with TLS 1.3 a client finds out only when it reads that the server rejects its certificate
 	_, err = client.Read(make([]byte, 1))
 	return err
 }

@@ -1,5 +1,5 @@
-// Package reap starts and waits for children in a process that is the first of its PID namespace, and so has to wait
-// for orphans too. exec.Cmd.Wait cannot be used there: it and the wait for orphans would take each other's children.
+// Package reap starts and waits for children in a process that is the first of its PID namespace, and so must wait for
+// orphans too. Such a process cannot use exec.Cmd.Wait: it and the wait for orphans would take each other's children.
 package reap
 
 import (
@@ -19,20 +19,20 @@ type Reaper struct {
 	children map[int]*Child
 }
 
-// Child is a process that was started by Start.
+// Child is a process that Start started.
 type Child struct {
 	PID    int
 	done   chan struct{}
 	status syscall.WaitStatus
 }
 
-// Done is closed when the process has ended.
+// Done returns a channel that is closed when the process has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Status says how the process ended; it may only be called after Done.
+// Status returns how the process ended. Call it only after Done.
 func (c *Child) Status() syscall.WaitStatus { return c.status }
 
-// Running tells whether the process still runs.
+// Running reports whether the process is running.
 func (c *Child) Running() bool {
 	select {
 	case <-c.done:
@@ -42,7 +42,7 @@ func (c *Child) Running() bool {
 	}
 }
 
-// ExitCode is the exit code as a shell gives it: 128 and the signal for a process that was killed.
+// ExitCode returns the exit code as a shell reports it: 128 plus the signal for a process that was killed.
 func (c *Child) ExitCode() int {
 	if c.status.Signaled() {
 		return 128 + int(c.status.Signal())
@@ -50,7 +50,7 @@ func (c *Child) ExitCode() int {
 	return c.status.ExitStatus()
 }
 
-// New starts to wait for children, for as long as the process lives.
+// New returns a Reaper that waits for children until the process ends.
 func New() *Reaper {
 	r := &Reaper{children: map[int]*Child{}}
 	ch := make(chan os.Signal, 1)
@@ -63,7 +63,7 @@ func New() *Reaper {
 	return r
 }
 
-// Start starts a command whose standard streams are files or nil: nothing here copies for it.
+// Start starts a command whose standard streams must be files or nil, because Start copies no data.
 func (r *Reaper) Start(cmd *exec.Cmd) (*Child, error) {
 	for _, w := range []any{cmd.Stdin, cmd.Stdout, cmd.Stderr} {
 		if _, isFile := w.(*os.File); w != nil && !isFile {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// One reaper for all: it waits for every child of the process.
+// All tests share one reaper, because it waits for every child of the process.
 var reaper = New()
 
 func TestExitCodes(t *testing.T) {

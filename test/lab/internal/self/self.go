@@ -1,5 +1,5 @@
-// Package self tells whether this program is the lab command.
+// Package self reports whether this program is the lab command.
 package self
 
-// IsLab is set by the lab command: it can supervise a lab and be the first process of a node.
+// IsLab is set by the lab command, which can supervise a lab and be the first process of a node.
 var IsLab bool

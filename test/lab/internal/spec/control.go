@@ -1,6 +1,6 @@
 package spec
 
-// What is said over the supervisor's control socket, as JSON over HTTP.
+// The control socket of the supervisor exchanges these types as JSON over HTTP.
 
 // Step is one line of progress while a lab comes up. Done or Error ends it.
 type Step struct {

@@ -1,13 +1,13 @@
 package spec
 
-// Flavor is how a node differs from one that has this machine's own root and LVM's defaults.
+// Flavor describes how a node differs from a node that has this machine's own root and the defaults of LVM.
 type Flavor struct {
 	Name string `json:"name"`
-	// DevicesFile is what the node has of LVM's devices file: one of the constants below; empty for LVM's default.
+	// DevicesFile is the state of LVM's devices file: one of the constants below, or empty for LVM's default.
 	DevicesFile string `json:"devicesFile,omitempty"`
-	// HostVG names the disk on which the node has a volume group of its own, with a mounted logical volume.
+	// HostVG is the name of the disk on which the node has its own volume group, with a mounted logical volume.
 	HostVG string `json:"hostVG,omitempty"`
-	// SectorSize of SCSI disks in bytes; 0 for 512.
+	// SectorSize is the sector size of SCSI disks in bytes; 0 means 512.
 	SectorSize int `json:"sectorSize,omitempty"`
 	// Multipath nodes run multipathd, and each SCSI disk has two paths.
 	Multipath bool `json:"multipath,omitempty"`
@@ -15,21 +15,21 @@ type Flavor struct {
 	Without []string `json:"without,omitempty"`
 	// ReadOnlyUsr nodes cannot write to /usr.
 	ReadOnlyUsr bool `json:"readOnlyUsr,omitempty"`
-	// Root is the folder of this machine that is the node's root file system; empty for the machine's own root.
+	// Root is the folder of this machine that is the node's root file system. If empty, it is the machine's own root.
 	Root string `json:"root,omitempty"`
-	// Folders of this machine are shown on a node with another root, at the same paths.
+	// Folders are folders of this machine that a node with another root has at the same paths.
 	Folders []string `json:"folders,omitempty"`
 }
 
-// Devices files of a node.
+// States of LVM's devices file.
 const (
 	// DevicesFileEmpty nodes use the devices file, and it has no entries.
 	DevicesFileEmpty = "empty"
-	// DevicesFileAbsent nodes are told to use the devices file, and do not have it.
+	// DevicesFileAbsent nodes are configured to use the devices file, but do not have it.
 	DevicesFileAbsent = "absent"
 )
 
-// Ways of a SCSI disk to the node's kernel.
+// Numbers of paths of a SCSI disk.
 const (
 	singlePath = 1
 	multiPath  = 2

@@ -1,5 +1,5 @@
-// Package spec holds what the parts of a lab tell each other: the command and the Go API outside, the supervisor in
-// its namespaces, and the first process of every node. It is plain data, so that each of them can be read alone.
+// Package spec holds the data that the parts of a lab exchange: the command and the Go API outside, the supervisor in
+// its namespaces, and the first process of every node. It is plain data, so that each part can be read alone.
 package spec
 
 import (
@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Addresses inside a lab. Every lab has a network namespace of its own, so all labs use the same ones.
+// Addresses inside a lab. Every lab has its own network namespace, so all labs use the same addresses.
 const (
 	HostIP       = "192.168.77.1"
 	APIServer    = HostIP + ":6443"
 	RegistryHost = "registry.lab"
 	Registry     = RegistryHost + ":5000"
-	// Mirrored is the public registry that the lab's own stands for.
+	// Mirrored is the public registry that the lab's own registry replaces.
 	Mirrored      = "quay.io"
 	AgentPort     = "7070"
 	ServiceCIDR   = "10.96.0.0/16"
@@ -30,7 +30,8 @@ const (
 // PolicyQueue is the netfilter queue of kube-network-policies, as in its manifest.
 const PolicyQueue = 98
 
-// MaxNodes and MaxDisks are what addresses and User Mode Linux (16 ubd devices, the first is the root disk) allow.
+// MaxNodes and MaxDisks are the limits of the addresses and of User Mode Linux (16 ubd devices, the first is the root
+// disk).
 const (
 	MaxNodes = 9
 	MaxDisks = 15
@@ -38,9 +39,10 @@ const (
 
 // Kinds of data disks.
 const (
-	// KindPlain is a file of the machine, seen as /dev/ubdX. It can be added and, when nothing uses it, removed.
+	// KindPlain is a file of the machine, seen as /dev/ubdX. It can be added, and removed when it is not in use.
 	KindPlain = "plain"
-	// KindSCSI is a SCSI disk /dev/sdX with vendor, model, serial and WWN. It can be pulled, failed and grown in use.
+	// KindSCSI is a SCSI disk /dev/sdX with vendor, model, serial and WWN. It can be pulled, made to fail, and expanded
+	// in use.
 	KindSCSI = "scsi"
 )
 
@@ -49,12 +51,12 @@ type Disk struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	Size int64  `json:"size"`
-	// Letter of a plain disk: "b" is /dev/ubdb.
+	// Letter is the letter of a plain disk: "b" is /dev/ubdb.
 	Letter string `json:"letter,omitempty"`
-	// Device is the disk's path on the node, for example /dev/ubdb or /dev/sda. A SCSI disk may get another one after a
-	// restart.
+	// Device is the disk's path on the node, for example /dev/ubdb or /dev/sda. The path of a SCSI disk may change
+	// after a restart.
 	Device string `json:"device,omitempty"`
-	// Serial is what udev says of it; for a SCSI disk the kernel says the same.
+	// Serial is the serial number that udev reports. For a SCSI disk the kernel reports the same one.
 	Serial string `json:"serial,omitempty"`
 }
 
@@ -68,21 +70,23 @@ type Node struct {
 // IP is the node's address in the lab's network.
 func (n Node) IP() string { return fmt.Sprintf("192.168.77.%d", n.Num+1) }
 
-// Agent is where the node's agent listens.
+// Agent is the address on which the node's agent listens.
 func (n Node) Agent() string { return n.IP() + ":" + AgentPort }
 
-// PodCIDR is the range of the node's pods.
+// PodCIDR is the IP range of the node's Pods.
 func (n Node) PodCIDR() string { return fmt.Sprintf("10.244.%d.0/24", n.Num) }
 
-// Lab is all that a supervisor needs to know.
+// Lab is the configuration of a supervisor.
 type Lab struct {
 	Name  string `json:"name"`
 	State string `json:"state"`
-	// Binary is the lab command inside the state folder: supervisor, first process of a node, and agent.
+	// Binary is the path of the lab command inside the state folder. It is the supervisor, the first process of a node,
+	// and the agent.
 	Binary string `json:"binary"`
-	// Preload is a library that User Mode Linux needs on this machine, inside the state folder; empty if it needs none.
+	// Preload is the path, inside the state folder, of a library that User Mode Linux needs on this machine; empty if
+	// it needs none.
 	Preload string `json:"preload,omitempty"`
-	// Path has the folders with etcd, kubelet, containerd and so on.
+	// Path lists the folders that contain etcd, kubelet, containerd and so on.
 	Path     []string `json:"path,omitempty"`
 	Nodes    []Node   `json:"nodes"`
 	MemoryMB int      `json:"memoryMB"`
@@ -96,19 +100,19 @@ type Lab struct {
 	ServiceCA        bool          `json:"serviceCA,omitempty"`
 	// OLMv1 is the manifest of OLM v1; empty if it does not run.
 	OLMv1 string `json:"olmV1,omitempty"`
-	// PrometheusOperator is run, and its images are in the registry.
+	// PrometheusOperator is true if the Prometheus operator runs. Its images are then in the registry.
 	PrometheusOperator bool `json:"prometheusOperator,omitempty"`
-	// NetworkPolicies is the manifest of what enforces them; empty if nothing does.
+	// NetworkPolicies is the manifest of the program that enforces NetworkPolicies; empty if none does.
 	NetworkPolicies string `json:"networkPolicies,omitempty"`
-	// Kernel is what the nodes run on.
+	// Kernel is the kernel of the nodes.
 	Kernel Kernel `json:"kernel"`
-	// FirstCPU is where the nodes begin to be given processors, so that labs do not all begin with the same one.
+	// FirstCPU is the offset of the nodes' processors, so that labs do not all start with the same one.
 	FirstCPU int `json:"firstCPU"`
-	// CRDs are files that are applied, and waited for, before the lab is up.
+	// CRDs are files that are applied before the lab is up. The lab waits for them.
 	CRDs []string `json:"crds,omitempty"`
-	// Busybox are the commands that the machine's busybox has.
+	// Busybox lists the commands that the machine's busybox has.
 	Busybox []string `json:"busybox,omitempty"`
-	// Owned labs end when their standard input does.
+	// Owned labs end when their standard input is closed.
 	Owned bool `json:"owned,omitempty"`
 }
 
@@ -121,7 +125,7 @@ const (
 	Kubeconfig = "admin.kubeconfig"
 	LogDir     = "log"
 	CertDir    = "certs"
-	// AuditLog has what Pods asked the API server for.
+	// AuditLog contains the requests of Pods to the API server.
 	AuditLog    = "audit.log"
 	BinaryFile  = "lab"
 	PreloadFile = "xstate.so"
@@ -133,28 +137,28 @@ const (
 // NodeDir is a node's folder, relative to the state folder.
 func NodeDir(node string) string { return filepath.Join("nodes", node) }
 
-// NodeLogDir is where a node writes its logs, relative to the state folder.
+// NodeLogDir is the folder for a node's logs, relative to the state folder.
 func NodeLogDir(node string) string { return filepath.Join(LogDir, node) }
 
-// Guest is what the first process of a node is told.
+// Guest is the configuration of the first process of a node.
 type Guest struct {
 	Lab  string `json:"lab"`
 	Node Node   `json:"node"`
 	Bare bool   `json:"bare"`
-	// MaxRestartPeriod is the lab's.
+	// MaxRestartPeriod is that of the lab.
 	MaxRestartPeriod time.Duration `json:"maxRestartPeriod"`
 	// Flavor is the kind of host that the node is.
 	Flavor Flavor `json:"flavor"`
-	// Policies says that NetworkPolicies are enforced.
+	// Policies is true if NetworkPolicies are enforced.
 	Policies bool `json:"policies,omitempty"`
-	// Path has the folders with containerd, kubelet and kube-proxy.
+	// Path lists the folders that contain containerd, kubelet and kube-proxy.
 	Path []string `json:"path,omitempty"`
-	// Dir holds the node's certificates and kubeconfigs, LogDir takes its logs; both are paths of the machine.
+	// Dir contains the node's certificates and kubeconfigs, and LogDir its logs. Both are paths of the machine.
 	Dir    string `json:"dir"`
 	LogDir string `json:"logDir"`
 }
 
-// Kernel is a User Mode Linux program and how it is started.
+// Kernel is a User Mode Linux program and the environment to start it with.
 type Kernel struct {
 	// Program is the path of the program.
 	Program string `json:"program"`
@@ -162,7 +166,7 @@ type Kernel struct {
 	Env []string `json:"env,omitempty"`
 }
 
-// GuestEnv names the environment variable, set on the node's kernel command line, with the path of the Guest file.
+// GuestEnv is the environment variable, set on the node's kernel command line, with the path of the Guest file.
 const GuestEnv = "LVMS_LAB_NODE"
 
 // Save writes v as JSON to a file that only root can read. After a power cut the file has either the old or the new
@@ -184,7 +188,7 @@ func Save(path string, v any) error {
 	return os.Rename(tmp, path)
 }
 
-// Load reads what Save wrote.
+// Load reads a file that Save wrote.
 func Load(path string, v any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -196,7 +200,7 @@ func Load(path string, v any) error {
 	return nil
 }
 
-// PathEnv is a PATH of the folders followed by the machine's own.
+// PathEnv returns a PATH of the folders, followed by the machine's own.
 func PathEnv(folders []string) string {
 	return "PATH=" + strings.Join(append(folders[:len(folders):len(folders)], "/usr/sbin", "/usr/bin",
 		"/sbin", "/bin"), ":")

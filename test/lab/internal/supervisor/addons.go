@@ -13,7 +13,7 @@ import (
 
 const crdPath = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
 
-// addons gives the cluster what was asked for besides Kubernetes itself.
+// addons installs the requested components other than Kubernetes itself.
 func (s *supervisor) addons(ctx context.Context) error {
 	if len(s.CRDs) > 0 {
 		if err := s.step(ctx, "custom resource definitions", s.applyCRDs); err != nil {
@@ -79,14 +79,14 @@ func (s *supervisor) applyCRDs(ctx context.Context) error {
 	})
 }
 
-// snapshotController runs beside the control plane: it needs no node.
+// snapshotController runs next to the control plane, because it needs no node.
 func (s *supervisor) snapshotController(context.Context) error {
 	_, err := s.essential("snapshot-controller", "snapshot-controller", nil,
 		"--kubeconfig", cert("snapshot-controller.kubeconfig"), "--leader-election=false")
 	return err
 }
 
-// openShift makes the two objects by which an operator knows that it runs on OpenShift and what the cluster looks like.
+// openShift creates the two objects with which an operator detects OpenShift and the topology of the cluster.
 func (s *supervisor) openShift(ctx context.Context) error {
 	topology := "HighlyAvailable"
 	if len(s.Nodes) == 1 {

@@ -13,7 +13,7 @@ const (
 	addonLimit     = 2 * time.Minute
 )
 
-// bringUp starts everything. What does not need each other comes up at the same time.
+// bringUp starts everything, and independent parts at the same time.
 func (s *supervisor) bringUp(ctx context.Context) error {
 	if err := s.step(ctx, "network and certificates", func(context.Context) error {
 		return errors.Join(s.network(), s.certificates())
@@ -47,7 +47,7 @@ func (s *supervisor) bootNodes(ctx context.Context) error {
 	return parallel(ctx, boots...)
 }
 
-// readyNodes waits for every node and gives it the role that OpenShift's workers have.
+// readyNodes waits for every node and sets the role of OpenShift's workers.
 func (s *supervisor) readyNodes(ctx context.Context) error {
 	var waits []func(context.Context) error
 	for _, n := range s.nodes {
@@ -64,7 +64,7 @@ func (s *supervisor) readyNodes(ctx context.Context) error {
 	return parallel(ctx, waits...)
 }
 
-// parallel runs functions at the same time; the first error ends the others.
+// parallel runs functions at the same time. The first error cancels the others.
 func parallel(ctx context.Context, do ...func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -81,7 +81,7 @@ func parallel(ctx context.Context, do ...func(context.Context) error) error {
 	return firstCause(errs)
 }
 
-// firstCause leaves out the errors of those that were only canceled since another one failed.
+// firstCause omits the errors of functions that were canceled because another one failed.
 func firstCause(errs []error) error {
 	var causes []error
 	for _, err := range errs {
@@ -95,7 +95,7 @@ func firstCause(errs []error) error {
 	return errors.Join(causes...)
 }
 
-// poll asks until it gets no error or the time is over.
+// poll calls a function until it returns no error or the timeout is over.
 func poll(ctx context.Context, limit, pause time.Duration, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

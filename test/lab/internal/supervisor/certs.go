@@ -12,7 +12,7 @@ import (
 
 const masters = "system:masters"
 
-// certificates makes the lab's authority, and a certificate for each of those who talk or answer.
+// certificates creates the lab's authority, and a certificate for each client and server.
 func (s *supervisor) certificates() error {
 	ca, err := pki.New("lab-" + s.Name)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *supervisor) certificates() error {
 	if err != nil {
 		return err
 	}
-	// The controller manager signs what certificates users ask for.
+	// The controller manager signs the certificates that users request.
 	authority, err := ca.Key()
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (s *supervisor) certificates() error {
 	return nil
 }
 
-// nodeCertificates are in the node's own folder, so that a node is given nothing but its own.
+// nodeCertificates writes a node's certificates into the node's own folder, so that a node has only its own.
 func (s *supervisor) nodeCertificates(n spec.Node) error {
 	dir := filepath.Join(spec.NodeDir(n.Name), spec.CertDir)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

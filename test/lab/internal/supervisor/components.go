@@ -16,7 +16,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// components starts what operators find on a cluster besides Kubernetes itself.
+// components starts cluster components other than Kubernetes itself.
 func (s *supervisor) components(ctx context.Context) error {
 	if s.ServiceCA {
 		if err := s.step(ctx, "service CA", s.serviceCA); err != nil {
@@ -44,12 +44,12 @@ func (s *supervisor) serviceCA(context.Context) error {
 	return err
 }
 
-// prometheusOperatorAddress is in the lab's network. The default port is that of other programs beside the control
-// plane.
+// prometheusOperatorAddress is the address in the lab's network. Another program next to the control plane uses the
+// default port.
 const prometheusOperatorAddress = "127.0.0.1:8765"
 
-// prometheusOperator runs beside the control plane. What it starts runs on the nodes, from images of the lab's
-// registry.
+// prometheusOperator starts the Prometheus Operator next to the control plane. Its Pods run on the nodes, with images
+// of the lab's registry.
 func (s *supervisor) prometheusOperator(ctx context.Context) error {
 	pusher := images.Pusher{CA: s.ca.PEM(), Dial: dialRegistry}
 	for _, name := range []string{"prometheus", "prometheus-config-reloader"} {
@@ -67,7 +67,7 @@ func (s *supervisor) prometheusOperator(ctx context.Context) error {
 		"--cert-file", cert("prometheus-operator.crt"), "--key-file", cert("prometheus-operator.key"),
 		"--web.listen-address", prometheusOperatorAddress,
 		"--prometheus-config-reloader", spec.Registry+"/prometheus-config-reloader:1",
-		// Its Pods share a processor with all others of the node.
+		// The CPU of the node is shared with all other Pods.
 		"--config-reloader-cpu-request", "0", "--config-reloader-cpu-limit", "0",
 	)
 	if err != nil {
@@ -94,8 +94,8 @@ func healthy(ctx context.Context, url string) error {
 	return nil
 }
 
-// networkPolicies installs kube-network-policies as its own manifest does, with the image of the lab's registry, and
-// waits until each node has it.
+// networkPolicies installs kube-network-policies with its own manifest and an image of the lab's registry, and waits
+// until it runs on each node.
 func (s *supervisor) networkPolicies(ctx context.Context) error {
 	pusher := images.Pusher{CA: s.ca.PEM(), Dial: dialRegistry}
 	if err := s.pushPrograms(ctx, pusher, "kube-network-policies", "netpol"); err != nil {
@@ -128,7 +128,7 @@ func (s *supervisor) networkPolicies(ctx context.Context) error {
 	})
 }
 
-// kindPaths are where the API server has the kinds that applyAll knows.
+// kindPaths maps the kinds that applyAll supports to API paths.
 var kindPaths = map[string]string{
 	"Namespace":                    "/api/v1/%snamespaces/%s",
 	"ServiceAccount":               "/api/v1/namespaces/%s/serviceaccounts/%s",
@@ -154,7 +154,7 @@ func (s *supervisor) applyAll(ctx context.Context, manifest []byte) error {
 	return nil
 }
 
-// applyObject applies an object of a manifest; it ignores an empty one.
+// applyObject applies an object of a manifest. It ignores empty documents.
 func (s *supervisor) applyObject(ctx context.Context, doc []byte) error {
 	path, err := pathOf(doc)
 	if err != nil || path == "" {
@@ -163,7 +163,7 @@ func (s *supervisor) applyObject(ctx context.Context, doc []byte) error {
 	return s.kube.apply(ctx, path, doc)
 }
 
-// pathOf returns where the API server has an object, or nothing if the document has none.
+// pathOf returns the API path of an object, or "" if the document is empty.
 func pathOf(doc []byte) (string, error) {
 	var meta struct {
 		Kind     string `json:"kind"`

@@ -13,7 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// serveControl answers on a socket in the state folder, which only root can enter. The method CONNECT is the way into
+// serveControl serves a socket in the state directory, to which only root has access. The method CONNECT connects to
 // the lab's network: to the API server, the registry and the nodes' agents.
 func (s *supervisor) serveControl(ctx context.Context) error {
 	_ = os.Remove(spec.Socket)
@@ -97,8 +97,8 @@ func answer(w http.ResponseWriter, body any, err error) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// connect joins the caller with an address in the lab. A node that is gone ends no connection, so its end does: TCP
-// would find out after two minutes and a half.
+// connect connects the caller to an address in the lab. It closes the connection when the kernel of the node ends: TCP
+// would detect a lost node only after two and a half minutes.
 func (s *supervisor) connect(w http.ResponseWriter, r *http.Request) {
 	target, err := (&net.Dialer{Timeout: 10 * time.Second}).DialContext(r.Context(), "tcp", r.Host)
 	if err != nil {
@@ -136,7 +136,7 @@ func (s *supervisor) connect(w http.ResponseWriter, r *http.Request) {
 	both.Wait()
 }
 
-// kernelAt is the running kernel of the node with an address, host:port, and nil for an address that is no node's.
+// kernelAt returns the running kernel of the node with an address, host:port, or nil if no node has the address.
 func (s *supervisor) kernelAt(address string) *process {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -145,7 +145,7 @@ func (s *supervisor) kernelAt(address string) *process {
 	s.mu.Lock()
 	up := s.up
 	s.mu.Unlock()
-	if !up { // The nodes are still being made.
+	if !up { // The nodes are still being created.
 		return nil
 	}
 	for _, n := range s.nodes {
@@ -156,7 +156,7 @@ func (s *supervisor) kernelAt(address string) *process {
 	return nil
 }
 
-// pipe copies one direction and passes its end on.
+// pipe copies one direction and forwards its end.
 func pipe(to net.Conn, from io.Reader) {
 	_, err := io.Copy(to, from)
 	if half, ok := to.(interface{ CloseWrite() error }); ok && err == nil {

@@ -16,8 +16,8 @@ const (
 	etcdURL        = "http://127.0.0.1:2379"
 )
 
-// What Pods ask the API server for is noted, apart from those of Kubernetes itself: so a test can tell which of their
-// rights they use.
+// The audit policy records the requests of Pods to the API server, except those of Kubernetes itself, so that tests can
+// check which permissions they use.
 const (
 	auditPolicyFile = "audit-policy.yaml"
 	auditPolicy     = `
@@ -35,7 +35,7 @@ func base64(data []byte) string { return enc.StdEncoding.EncodeToString(data) }
 
 func cert(name string) string { return filepath.Join(spec.CertDir, name) }
 
-// controlPlane starts etcd and the API server, and the rest when they answer.
+// controlPlane starts etcd and the API server, and the other components when these answer.
 func (s *supervisor) controlPlane(ctx context.Context) error {
 	if _, err := s.essential("etcd", "etcd", nil, "--data-dir", "etcd", "--listen-client-urls", etcdURL,
 		"--advertise-client-urls", etcdURL,
@@ -62,7 +62,7 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 		"--service-account-issuer", "https://kubernetes.default.svc."+spec.ClusterDomain,
 		"--authorization-mode", "Node,RBAC", "--enable-admission-plugins", s.admissionPlugins(), "--allow-privileged",
 		"--service-cluster-ip-range", spec.ServiceCIDR,
-		// webhooks and aggregated APIs are reached at the pods' addresses: there is no kube-proxy on this side
+		// webhooks and aggregated APIs are reached at the addresses of Pods, because kube-proxy does not run here
 		"--enable-aggregator-routing",
 	)
 	if err != nil {
@@ -82,7 +82,7 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 		"--use-service-account-credentials",
 		"--service-account-private-key-file", cert("sa.key"), "--root-ca-file", cert("ca.crt"),
 		"--cluster-signing-cert-file", cert("ca.crt"), "--cluster-signing-key-file", cert("ca.key"),
-		// As on OpenShift. With the default of 20 a second, the binding of 50 claims takes longer than making their
+		// As on OpenShift. With the default of 20 per second, binding 50 claims takes longer than creating their
 		// volumes.
 		"--kube-api-qps=150", "--kube-api-burst=300",
 		// every node's range is in its own network configuration, so that nodes can register in any order
@@ -95,8 +95,8 @@ func (s *supervisor) controlPlane(ctx context.Context) error {
 	return err
 }
 
-// admissionPlugins are those beyond the defaults. OpenShift lets nobody block the deletion of an owner whose finalizers
-// he may not change.
+// admissionPlugins returns the plugins that are enabled in addition to the defaults. On OpenShift, a user cannot block
+// the deletion of an owner whose finalizers he has no permission to change.
 func (s *supervisor) admissionPlugins() string {
 	plugins := "NodeRestriction"
 	if s.OpenShift {

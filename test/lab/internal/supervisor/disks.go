@@ -19,7 +19,7 @@ import (
 // busyLimit is how long a plain disk may be in use before that is an error.
 const busyLimit = 2 * time.Second
 
-// disk carries out one of the verbs on a disk of the node and returns the disk as it then is.
+// disk runs an operation on a disk of the node and returns the resulting disk.
 func (n *node) disk(ctx context.Context, verb, name string, req spec.DiskRequest) (spec.Disk, error) {
 	n.op.Lock()
 	defer n.op.Unlock()
@@ -73,7 +73,7 @@ func (n *node) addDisk(ctx context.Context, d spec.Disk) (spec.Disk, error) {
 	return d, n.plug(ctx, d)
 }
 
-// addFile makes the file of a plain disk and gives it the first free letter; b comes after the root disk.
+// addFile creates the file of a plain disk and assigns the first free letter; b follows the root disk.
 func (n *node) addFile(d spec.Disk) error {
 	for letter := 'b'; letter <= 'p'; letter++ {
 		l := string(letter)
@@ -87,7 +87,7 @@ func (n *node) addFile(d spec.Disk) error {
 	return fmt.Errorf("node %s has %d plain disks, and cannot have more", n.spec.Name, spec.MaxDisks)
 }
 
-// plug lets a running node see a plain disk.
+// plug attaches a plain disk to a running node.
 func (n *node) plug(ctx context.Context, d spec.Disk) error {
 	args := wire.DiskArgs{Device: "ubd" + d.Letter, Serial: d.Serial}
 	if _, err := n.call(ctx, wire.Request{Op: wire.OpUbdAdd, Disk: args}); err != nil {
@@ -101,7 +101,7 @@ func (n *node) plug(ctx context.Context, d spec.Disk) error {
 	return err
 }
 
-// unplug takes a plain disk away. udev may have it open for a moment after whatever used it has closed it.
+// unplug detaches a plain disk. udev may have it open for a moment after its last user has closed it.
 func (n *node) unplug(ctx context.Context, d spec.Disk) error {
 	begin := time.Now()
 	for {
@@ -128,7 +128,7 @@ func (n *node) addSCSI(ctx context.Context, d spec.Disk) (spec.Disk, error) {
 	return d, nil
 }
 
-// putSCSI puts a pulled disk back, and learns its new device name.
+// putSCSI attaches a pulled disk again, and reads its new device name.
 func (n *node) putSCSI(ctx context.Context, d spec.Disk) (spec.Disk, error) {
 	if _, err := n.call(ctx, wire.Request{Op: wire.OpSCSIBack, Disk: wire.DiskArgs{Name: d.Name}}); err != nil {
 		return d, err
@@ -140,7 +140,7 @@ func (n *node) putSCSI(ctx context.Context, d spec.Disk) (spec.Disk, error) {
 	return n.spec.Disks[i], nil
 }
 
-// nameSCSI learns the device names of SCSI disks, which a boot may give again.
+// nameSCSI reads the device names of SCSI disks, which may change with a boot.
 func (n *node) nameSCSI(ctx context.Context) error {
 	text, err := n.call(ctx, wire.Request{Op: wire.OpSCSIList})
 	if err != nil {
@@ -177,7 +177,7 @@ func (n *node) removeDisk(ctx context.Context, d spec.Disk) error {
 	return nil
 }
 
-// growDisk makes a disk bigger. A plain disk goes away for a moment, so nothing may use it.
+// growDisk increases the size of a disk. A plain disk is detached for a moment, so it must not be in use.
 func (n *node) growDisk(ctx context.Context, d spec.Disk, size int64) (spec.Disk, error) {
 	if size <= d.Size {
 		return d, fmt.Errorf("disk %s has %d bytes already: it can only grow", d.Name, d.Size)
@@ -208,7 +208,8 @@ func (n *node) keep(d spec.Disk) {
 	n.spec.Disks = append(n.spec.Disks, d)
 }
 
-// serial is a disk's serial number: hexadecimal, since the kernel makes a SCSI disk's WWN out of its digits.
+// serial returns a disk's serial number. It is hexadecimal, because the kernel derives the WWN of a SCSI disk from its
+// digits.
 func (n *node) serial(d spec.Disk) string {
 	sum := sha256.Sum256([]byte(strings.Join([]string{n.lab.Name, n.spec.Name, d.Name}, "/")))
 	return fmt.Sprintf("%x", sum[:8])

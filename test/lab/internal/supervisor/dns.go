@@ -18,12 +18,11 @@ const (
 	dnsWorkers = 16
 )
 
-// errNoName says that there is no such name.
+// errNoName means that a name does not exist.
 var errNoName = errors.New("no such name")
 
-// serveDNS answers for the names of services, and for the registry's. It asks the API server each time: that is slower
-// than what a cluster's DNS does, and needs nothing on the nodes. It answers over UDP alone, and there are no names
-// outside of the lab.
+// serveDNS resolves the names of Services, and that of the registry. It queries the API server each time: this is
+// slower than a cluster's DNS, but needs nothing on the nodes. It serves only UDP, and has no names outside of the lab.
 func (s *supervisor) serveDNS() error {
 	conn, err := net.ListenPacket("udp4", spec.HostIP+":53")
 	if err != nil {
@@ -79,7 +78,7 @@ func (s *supervisor) answerDNS(ctx context.Context, query []byte) ([]byte, error
 	return reply.Pack()
 }
 
-// lookup finds SERVICE.NAMESPACE.svc.cluster.local, of a headless service the addresses of its pods.
+// lookup resolves SERVICE.NAMESPACE.svc.cluster.local. For a headless Service it returns the addresses of its Pods.
 func (s *supervisor) lookup(ctx context.Context, name string) ([]net.IP, error) {
 	if name == spec.RegistryHost {
 		return []net.IP{net.ParseIP(spec.HostIP)}, nil

@@ -16,8 +16,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// kube talks to the API server as the lab's administrator. It speaks plain JSON: a typed client would make the lab's
-// program several times as big and as slow to build.
+// kube is an API client of the lab's administrator. It uses plain JSON: a typed client would make the lab's program
+// several times larger and slower to build.
 type kube struct {
 	client *http.Client
 }
@@ -31,7 +31,7 @@ func newKube(dir string) (*kube, error) {
 		Transport: &http.Transport{TLSClientConfig: config}}}, nil
 }
 
-// ready asks whether the API server is ready.
+// ready returns an error unless the API server is ready.
 func (k *kube) ready(ctx context.Context) error {
 	return k.do(ctx, http.MethodGet, "/readyz", "", nil, nil)
 }
@@ -41,7 +41,7 @@ func (k *kube) get(ctx context.Context, path string, into any) error {
 	return k.do(ctx, http.MethodGet, path, "", nil, into)
 }
 
-// apply makes an object be as given, by server-side apply. YAML is as good as JSON.
+// apply applies an object in YAML or JSON with server-side apply.
 func (k *kube) apply(ctx context.Context, path string, object []byte) error {
 	return k.do(ctx, http.MethodPatch, path+"?fieldManager=lab&force=true", "application/apply-patch+yaml", object, nil)
 }
@@ -82,7 +82,7 @@ func (k *kube) do(ctx context.Context, method, path, contentType string, body []
 
 var errNotFound = errors.New("not found")
 
-// serviceIPs are a service's own address, or those of its ready endpoints when it is headless.
+// serviceIPs returns the address of a Service, or those of the ready endpoints of a headless one.
 func (k *kube) serviceIPs(ctx context.Context, namespace, name string) ([]net.IP, error) {
 	var service struct {
 		Spec struct {
@@ -139,7 +139,7 @@ type condition struct {
 	Status string `json:"status"`
 }
 
-// object has the fields that the lab looks at, of whatever kind.
+// object has the fields that the lab reads, of any kind.
 type object struct {
 	Status struct {
 		Conditions []condition `json:"conditions"`
@@ -158,7 +158,7 @@ func (o object) is(kind string) bool {
 	return false
 }
 
-// nodeReady asks whether kubelet has said, since the node's last boot, that the node is ready.
+// nodeReady returns an error unless the kubelet has reported the node as Ready since its last boot.
 func (k *kube) nodeReady(ctx context.Context, name, bootID string) error {
 	var n object
 	if err := k.get(ctx, "/api/v1/nodes/"+name, &n); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// network makes the lab's bridge, which is also the nodes' router, and a tap for every node.
+// network creates the lab's bridge, which is also the nodes' router, and a tap device for every node.
 func (s *supervisor) network() error {
 	lo, err := netlink.LinkByName("lo")
 	if err != nil {

@@ -31,7 +31,7 @@ const (
 	cutLimit      = 20 * time.Second
 )
 
-// node is one machine. Operations on it follow one another; its state can be read at any time.
+// node is one machine. Operations on a node run one after another. Its state can be read at any time.
 type node struct {
 	lab *supervisor
 	op  sync.Mutex
@@ -68,19 +68,19 @@ func (n *node) set(state string, proc *process) {
 	}
 }
 
-// kernel is the process of the node's last boot, nil before the first one.
+// kernel returns the process of the node's last boot, or nil before the first boot.
 func (n *node) kernel() *process {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.proc
 }
 
-// dir is the node's folder; User Mode Linux and the node itself need it as an absolute path.
+// dir returns the node's folder as an absolute path, which User Mode Linux and the node itself need.
 func (n *node) dir() string { return filepath.Join(n.lab.State, spec.NodeDir(n.spec.Name)) }
 
 func (n *node) diskFile(name string) string { return filepath.Join(n.dir(), "disk-"+name+".img") }
 
-// prepareAndStart makes a new node's certificates and disks, and boots it.
+// prepareAndStart creates the certificates and disks of a new node, and boots it.
 func (n *node) prepareAndStart(ctx context.Context) error {
 	n.op.Lock()
 	defer n.op.Unlock()
@@ -115,8 +115,8 @@ func (n *node) prepareAndStart(ctx context.Context) error {
 	return nil
 }
 
-// makeRootDisk formats the root disk from outside, where that takes a fraction of the time. With few inodes and none of
-// them initialized later, a node's root disk stays small.
+// makeRootDisk formats the root disk outside the node, which takes a fraction of the time. The root disk stays small
+// because it has few inodes and none are initialized later.
 func (n *node) makeRootDisk() error {
 	file := filepath.Join(n.dir(), "root.img")
 	if err := sparse(file, rootDiskBytes); err != nil {
@@ -178,12 +178,13 @@ func (n *node) boot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	go wake(kernel, proc.Done()) // A kernel that boots has no handler yet: the signal would end it.
+	go wake(kernel, proc.Done()) // A kernel that is booting has no signal handler yet: the signal would end it.
 	n.set(spec.NodeRunning, nil)
 	return n.nameSCSI(ctx)
 }
 
-// kernelEnv is for the kernel's own program alone: the libraries that it names may not fit the programs that start it.
+// kernelEnv returns the environment of the kernel's own program. The programs that start it do not get this
+// environment, because the libraries that it names may not fit them.
 func (n *node) kernelEnv() []string {
 	if n.lab.Preload == "" {
 		return n.lab.Kernel.Env
@@ -191,8 +192,9 @@ func (n *node) kernelEnv() []string {
 	return append(slices.Clone(n.lab.Kernel.Env), "LD_PRELOAD="+n.lab.Preload)
 }
 
-// cpu is the one processor that the node may use. Its kernel has one processor anyway, and traces its processes: with
-// tracer and traced on different processors every system call wakes the other one up, and all is four times as slow.
+// cpu returns the one processor that the node may use. The node's kernel has one processor and traces its processes. If
+// tracer and traced process ran on different processors, every system call would wake the other processor, and
+// everything would be four times as slow.
 func (n *node) cpu() string {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
@@ -220,7 +222,7 @@ func (n *node) diskFiles() map[string]string {
 	return files
 }
 
-// call has the node's agent do something that is not running a command.
+// call sends the node's agent a request other than running a command.
 func (n *node) call(ctx context.Context, req wire.Request) (string, error) {
 	config, err := pki.TLS(spec.CertDir, "admin")
 	if err != nil {
@@ -250,8 +252,8 @@ func (n *node) bootID(ctx context.Context) (string, error) {
 	return n.call(ctx, wire.Request{Op: wire.OpBootID})
 }
 
-// answers asks a node that boots whether its agent is there. What is sent before its network is up is lost, and would
-// be sent again only after seconds: so it is not waited for.
+// answers returns an error unless the agent of a booting node accepts a connection. The timeout is short: packets that
+// are sent before the node's network is up are lost, and TCP sends them again only after seconds.
 func (n *node) answers(ctx context.Context) error {
 	conn, err := (&net.Dialer{Timeout: 300 * time.Millisecond}).DialContext(ctx, "tcp", n.spec.Agent())
 	if err != nil {
@@ -262,7 +264,7 @@ func (n *node) answers(ctx context.Context) error {
 	return err
 }
 
-// awaitReady waits until Kubernetes has seen this boot of the node to be Ready.
+// awaitReady waits until Kubernetes reports that the node is Ready in this boot.
 func (n *node) awaitReady(ctx context.Context, limit time.Duration) error {
 	err := poll(ctx, limit, 250*time.Millisecond, func(ctx context.Context) error {
 		id, err := n.bootID(ctx)
@@ -281,7 +283,7 @@ func (n *node) tail(log string) string {
 	return tail(filepath.Join(spec.NodeLogDir(n.spec.Name), log+".log"))
 }
 
-// act carries out one of the actions on a node, from one known state to another.
+// act runs an action on a node.
 func (n *node) act(ctx context.Context, action string) error {
 	n.op.Lock()
 	defer n.op.Unlock()
@@ -308,7 +310,7 @@ func (n *node) bootToReady(ctx context.Context) error {
 	return n.awaitReady(ctx, nodeReadyLimit)
 }
 
-// powerOff shuts the node down in order.
+// powerOff shuts the node down cleanly.
 func (n *node) powerOff(ctx context.Context) error {
 	if n.status().State == spec.NodeOff {
 		return nil
@@ -324,7 +326,7 @@ func (n *node) powerOff(ctx context.Context) error {
 	}
 }
 
-// kill is a power cut: the node's kernel ends between two instructions, and so do the processes that run in it.
+// kill simulates a power cut: the node's kernel and the processes that run in it end immediately.
 func (n *node) kill() error {
 	if n.proc == nil || n.status().PID == 0 {
 		return nil

@@ -15,12 +15,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// olmNamespace is where the lifecycle manager is, and where catalogs are that all namespaces can use.
+// olmNamespace is the namespace of OLM and of global catalogs.
 const olmNamespace = "olm"
 
-// lifecycleManager starts the two operators of OLM beside the control plane, as the rest of it, and gives the cluster
-// the images that they start Pods of. They log that they cannot both listen for metrics at the same port, which nobody
-// asks for here.
+// lifecycleManager starts the two operators of OLM next to the control plane, and pushes the images of their Pods. They
+// log that they cannot both listen for metrics on the same port, which has no effect here.
 func (s *supervisor) lifecycleManager(ctx context.Context) error {
 	if err := s.kube.apply(ctx, "/api/v1/namespaces/"+olmNamespace,
 		[]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+olmNamespace+`"}}`)); err != nil {
@@ -49,8 +48,8 @@ func (s *supervisor) lifecycleManager(ctx context.Context) error {
 	return err
 }
 
-// reachServices lets the processes beside the control plane find the Services of the cluster, as the API servers of
-// catalogs are: by their names, and by way of the first node, whose kube-proxy knows them.
+// reachServices allows the processes next to the control plane to reach Services of the cluster, such as the API
+// servers of catalogs: by name, and through the kube-proxy of the first node.
 func (s *supervisor) reachServices() error {
 	resolver := filepath.Join(spec.RunDir, "resolv.conf")
 	if err := os.WriteFile(resolver, fmt.Appendf(nil, "nameserver %s\nsearch %s\n", spec.HostIP, spec.ClusterDomain),
@@ -67,7 +66,7 @@ func (s *supervisor) reachServices() error {
 	return netlink.RouteAdd(&netlink.Route{Dst: services, Gw: net.ParseIP(s.Nodes[0].IP())})
 }
 
-// pushPrograms pushes an image of busybox with programs in its /bin.
+// pushPrograms pushes an image of busybox with programs in /bin.
 func (s *supervisor) pushPrograms(ctx context.Context, pusher images.Pusher, name string, programs ...string) error {
 	files := map[string]string{}
 	for _, program := range programs {

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// olmV1Deployments is where the API server has the Deployments of OLM v1.
+	// olmV1Deployments is the API path of the Deployments of OLM v1.
 	olmV1Deployments = "/apis/apps/v1/namespaces/olmv1-system/deployments/"
-	// operatorControllerName is the Deployment that installs bundles.
+	// operatorControllerName is the name of the Deployment that installs bundles.
 	operatorControllerName = "operator-controller-controller-manager"
-	// olmV1Limit is for two images of 100 MB to be pulled by a node, and for two leaders to be elected.
+	// olmV1Limit allows a node to pull two images of 100 MB, and two leaders to be elected.
 	olmV1Limit = 5 * time.Minute
 )
 
-// registriesConf makes OLM v1 pull images of the public registry from the lab's registry, as on a cluster with a
+// registriesConf makes OLM v1 pull the images of the public registry from the lab's registry, as on a cluster with a
 // mirror.
 const registriesConf = `
 [[registry]]
@@ -37,7 +37,7 @@ location = "` + spec.Mirrored + `"
 location = "` + spec.Registry + `"
 `
 
-// olmV1Image is an image in the manifest of OLM v1; the first group is the program.
+// olmV1Image matches an image in the manifest of OLM v1. The first group is the program.
 var olmV1Image = regexp.MustCompile(`image: quay\.io/operator-framework/(catalogd|operator-controller):\S+`)
 
 // lifecycleManagerV1 installs OLM v1 from its own manifest, with images of the lab's registry and certificates of the
@@ -98,8 +98,8 @@ func (s *supervisor) olmV1Available(ctx context.Context) error {
 	return nil
 }
 
-// olmV1Object returns what the lab applies for an object in the manifest of OLM v1, or nothing. The lab does what
-// cert-manager would do: it creates the Secret of a Certificate, and gives webhooks its authority.
+// olmV1Object returns the object that the lab applies for an object in the manifest of OLM v1, or nil. The lab replaces
+// cert-manager: it creates the Secret of a Certificate, and sets its authority in webhook configurations.
 func (s *supervisor) olmV1Object(doc []byte) ([]byte, error) {
 	var object struct {
 		Kind     string `json:"kind"`
@@ -111,7 +111,7 @@ func (s *supervisor) olmV1Object(doc []byte) ([]byte, error) {
 		return nil, err
 	}
 	switch object.Kind {
-	case "CustomResourceDefinition": // was applied before
+	case "CustomResourceDefinition": // already applied
 		return nil, nil
 	case "Issuer", "ClusterIssuer":
 		return nil, nil
@@ -127,8 +127,8 @@ func (s *supervisor) olmV1Object(doc []byte) ([]byte, error) {
 	return doc, nil
 }
 
-// certificateSecret returns the Secret that cert-manager would create for a Certificate, or nothing for that of an
-// authority.
+// certificateSecret returns the Secret that cert-manager would create for a Certificate, or nil for the Certificate of
+// an authority.
 func (s *supervisor) certificateSecret(doc []byte) ([]byte, error) {
 	var certificate struct {
 		Metadata struct {
@@ -155,7 +155,7 @@ func (s *supervisor) certificateSecret(doc []byte) ([]byte, error) {
 	})
 }
 
-// trusting returns a webhook configuration whose webhooks have an authority.
+// trusting returns a webhook configuration with the authority set in all its webhooks.
 func trusting(doc, authority []byte) ([]byte, error) {
 	var configuration map[string]any
 	if err := yaml.Unmarshal(doc, &configuration); err != nil {
@@ -175,7 +175,7 @@ func trusting(doc, authority []byte) ([]byte, error) {
 	return json.Marshal(configuration)
 }
 
-// withArgument returns a Deployment whose first container has another argument.
+// withArgument returns a Deployment with an argument added to its first container.
 func withArgument(doc []byte, argument string) ([]byte, error) {
 	var deployment map[string]any
 	if err := yaml.Unmarshal(doc, &deployment); err != nil {
@@ -189,12 +189,12 @@ func withArgument(doc []byte, argument string) ([]byte, error) {
 	if !ok {
 		return nil, errors.New("the first container of the Deployment is no object")
 	}
-	args, _ := container["args"].([]any) // none is as good
+	args, _ := container["args"].([]any) // no arguments: nil is fine
 	container["args"] = append(args, argument)
 	return json.Marshal(deployment)
 }
 
-// field returns a field of nested objects, or nil if there is none.
+// field returns a field of nested objects, or nil if it does not exist.
 func field(object any, path ...string) any {
 	for _, name := range path {
 		fields, ok := object.(map[string]any)

@@ -16,13 +16,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// process is a program of the lab with a log of its own.
+// process is a program of the lab with its own log.
 type process struct {
 	*reap.Child
 	name, log string
 }
 
-// launch starts a program; its output goes to log/NAME.log. It is looked up in the lab's folders of programs.
+// launch starts a program from the lab's program folders. Its output goes to log/NAME.log.
 func (s *supervisor) launch(name, program string, args, env []string) (*process, error) {
 	path, err := s.find(program)
 	if err != nil {
@@ -62,7 +62,8 @@ func (s *supervisor) find(program string) (string, error) {
 	return "", fmt.Errorf("no program %s in %s", program, strings.Join(s.Path, " "))
 }
 
-// await asks until it gets no error, the process ends, or the time is over. Its error has the end of the process's log.
+// await calls ask until it returns no error, the process ends, or the limit expires. The error of await contains the
+// end of the process's log.
 func (p *process) await(ctx context.Context, what string, limit time.Duration, ask func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -83,7 +84,7 @@ func (p *process) await(ctx context.Context, what string, limit time.Duration, a
 
 const tailBytes = 3000
 
-// tail is the end of the process's log.
+// tail returns the end of the process's log.
 func (p *process) tail() string { return tail(p.log) }
 
 func tail(path string) string {
@@ -99,7 +100,7 @@ func tail(path string) string {
 	return fmt.Sprintf("--- end of %s\n%s", path, bytes.TrimSpace(text))
 }
 
-// essential launches a program that the lab is no use without. When it ends the lab's status says so.
+// essential launches a program that the lab cannot work without. If the program ends, the lab's status reports it.
 func (s *supervisor) essential(name, program string, env []string, args ...string) (*process, error) {
 	p, err := s.launch(name, program, args, env)
 	if err != nil {

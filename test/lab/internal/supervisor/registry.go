@@ -19,13 +19,13 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// registry serves images to the nodes and takes them from outside; pause and busybox are in it from the start.
+// registry serves images to the nodes, and accepts pushes from outside. It always has pause and busybox.
 func (s *supervisor) registry(ctx context.Context) error {
 	config, err := pki.TLS(spec.CertDir, "registry")
 	if err != nil {
 		return err
 	}
-	config.ClientAuth = tls.NoClientCert // as of any registry: whoever is in the lab's network may pull
+	config.ClientAuth = tls.NoClientCert // as in any registry, everybody in the lab's network may pull
 	listener, err := tls.Listen("tcp", spec.HostIP+":5000", config)
 	if err != nil {
 		return err

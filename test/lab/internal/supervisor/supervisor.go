@@ -1,5 +1,5 @@
-// Package supervisor is a lab while it runs: the first process of the lab's own PID, network and mount namespaces, and
-// so the one process that everything else in the lab dies with.
+// Package supervisor runs a lab. The supervisor is the first process of the lab's own PID, network and mount
+// namespaces, so all other processes of the lab end with it.
 package supervisor
 
 import (
@@ -22,10 +22,11 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// ProgressFD is the file descriptor that takes the lines of progress.
+// ProgressFD is the file descriptor to which the supervisor writes lines of progress.
 const ProgressFD = 3
 
-// lockFD is the lock of the state folder. It is held until this process ends, and no child may have it.
+// lockFD is the file descriptor of the lock on the state folder. The lock is held until this process ends. Child
+// processes must not inherit it.
 const lockFD = 4
 
 type supervisor struct {
@@ -44,7 +45,7 @@ type supervisor struct {
 
 var errOwnerGone = errors.New("the lab's owner is gone")
 
-// Main runs the lab whose state folder is given, until it is told to end. It returns the exit code.
+// Main runs the lab in a state folder until the lab is stopped. It returns the exit code.
 func Main(state string) int {
 	s := &supervisor{start: time.Now(), progress: os.NewFile(ProgressFD, "progress"), nodes: map[string]*node{}}
 	signal.Ignore(syscall.SIGPIPE)
@@ -79,7 +80,7 @@ func Main(state string) int {
 	return 0
 }
 
-// run brings the lab up.
+// run starts the lab.
 func (s *supervisor) run(ctx context.Context) error {
 	if err := s.isolate(); err != nil {
 		return fmt.Errorf("namespaces: %w", err)
@@ -97,8 +98,8 @@ func (s *supervisor) run(ctx context.Context) error {
 	return s.progress.Close()
 }
 
-// isolate gives the lab its own /proc, and a memory file system for what has to be gone when the lab is: the memory of
-// its nodes, and their sockets.
+// isolate gives the lab its own /proc, and a memory file system for data that must disappear with the lab: the memory
+// and the sockets of its nodes.
 func (s *supervisor) isolate() error {
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return err
@@ -117,7 +118,7 @@ func (s *supervisor) isolate() error {
 	return unix.Mount("run", spec.RunDir, "tmpfs", 0, "mode=700,size=90%")
 }
 
-// clean ends all processes of the lab. When nobody is left to do it, it removes the state folder too.
+// clean ends all processes of the lab. If the lab's owner is gone, it also removes the state folder.
 func (s *supervisor) clean(cause error) {
 	_ = unix.Kill(-1, unix.SIGKILL)
 	if errors.Is(cause, errOwnerGone) {
@@ -126,7 +127,7 @@ func (s *supervisor) clean(cause error) {
 	}
 }
 
-// step runs a part of the way up and reports how long it took.
+// step runs one step of the start and reports how long it took.
 func (s *supervisor) step(ctx context.Context, text string, do func(context.Context) error) error {
 	begin := time.Now()
 	if err := do(ctx); err != nil {
@@ -136,8 +137,8 @@ func (s *supervisor) step(ctx context.Context, text string, do func(context.Cont
 	return nil
 }
 
-// report sends a line of progress. While the lab comes up, whoever asked for it reads them: if nobody does the lab
-// ends.
+// report sends a line of progress. While the lab starts, the process that requested it reads these lines. If that
+// process is gone, the lab ends.
 func (s *supervisor) report(step spec.Step) {
 	data, err := json.Marshal(step)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lab/internal/spec"
 )
 
-// Installed is the kernel of this machine, from its package user-mode-linux.
+// Installed returns the kernel of this machine, from its package user-mode-linux.
 func Installed() spec.Kernel { return spec.Kernel{Program: Program} }
 
 // Paths in the root of a Debian system.
@@ -20,8 +20,8 @@ const (
 	loaderPath    = librariesPath + "/ld-linux-x86-64.so.2"
 )
 
-// FromRoot makes the kernel of a root that is newer than this machine run here, with the root's own C library: it
-// writes a copy whose dynamic loader is the root's to the given path.
+// FromRoot lets the kernel of a root that is newer than this machine run here, with the root's own C library. It writes
+// a copy of the kernel to the given path. The dynamic loader of the copy is that of the root.
 func FromRoot(root, path string) (spec.Kernel, error) {
 	content, err := os.ReadFile(filepath.Join(root, Program))
 	if err != nil {
@@ -48,8 +48,8 @@ const (
 
 var errNoInterpreter = errors.New("not a dynamically linked 64-bit program")
 
-// withInterpreter returns a program that names another dynamic loader. The name stands at the end of the file, where
-// the kernel reads it; it is not loaded into memory.
+// withInterpreter returns a copy of a program with another dynamic loader. The loader's path is at the end of the file,
+// where the kernel reads it; it is not loaded into memory.
 func withInterpreter(program []byte, loader string) ([]byte, error) {
 	if len(program) < elfMinBytes || string(program[:4]) != elf.ELFMAG ||
 		program[elf.EI_CLASS] != byte(elf.ELFCLASS64) {

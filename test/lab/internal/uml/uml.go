@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Program is the kernel, from Debian's package user-mode-linux.
+// Program is the path of the kernel, from Debian's package user-mode-linux.
 const Program = "/usr/bin/linux.uml"
 
-// Machine is what a kernel is started with.
+// Machine is the configuration of a kernel.
 type Machine struct {
 	Name     string
 	Dir      string // of the management sockets, relative to the working directory: their paths may be 107 bytes long
@@ -27,7 +27,7 @@ type Machine struct {
 	Env      []string // for the first process
 }
 
-// Args is the kernel's command line. The console goes to standard output; without "con=null" it would wait for
+// Args returns the kernel's command line. The console goes to standard output. Without "con=null" it would wait for
 // terminals.
 func (m Machine) Args() []string {
 	args := []string{
@@ -45,10 +45,10 @@ func (m Machine) Args() []string {
 	return append(args, m.Env...)
 }
 
-// hidden are the folders of the machine that a node has its own of.
+// hidden lists the folders that a node has its own versions of, so that it does not see those of the machine.
 var hidden = []string{"/run/", "/var/run/", "/dev/", "/proc/", "/sys/"}
 
-// CheckPath tells whether a path can stand on a kernel's command line and is seen by a node.
+// CheckPath returns an error if a path cannot be on a kernel's command line, or if a node does not see it.
 func CheckPath(path string) error {
 	if !filepath.IsAbs(path) || strings.ContainsAny(path, " ,:=\"'\n\t") {
 		return fmt.Errorf("path %q: has to be absolute and without spaces, quotes, commas, colons and equal signs",
@@ -62,7 +62,7 @@ func CheckPath(path string) error {
 	return nil
 }
 
-// ErrBusy says that a disk cannot be removed since it is in use.
+// ErrBusy means that a disk cannot be removed because it is in use.
 var ErrBusy = errors.New("disk is in use")
 
 const (
@@ -75,7 +75,7 @@ const (
 // Console sends a command ("config ubdc=FILE", "remove ubdc") to a running kernel, whose management socket is
 // DIR/NAME/mconsole.
 func Console(dir, name, command string) (string, error) {
-	// An abstract address for the answer: it needs no file and goes with the socket.
+	// The answer goes to an abstract address: it needs no file and disappears with the socket.
 	local := &net.UnixAddr{Net: "unixgram",
 		Name: fmt.Sprintf("@lab-mconsole-%d-%d", os.Getpid(), time.Now().UnixNano())}
 	conn, err := net.ListenUnixgram("unixgram", local)

@@ -36,7 +36,7 @@ func TestCheckPath(t *testing.T) {
 // fakeConsole answers every command with the given packets.
 func fakeConsole(t *testing.T, answers ...[]byte) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "uml") // t.TempDir may be too long for a socket
+	dir, err := os.MkdirTemp("", "uml") // the path of t.TempDir may be too long for a socket
 	if err != nil {
 		t.Fatal(err)
 	}

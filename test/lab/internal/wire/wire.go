@@ -1,4 +1,4 @@
-// Package wire is what a node's agent and its clients say to each other over one TLS connection: a request, then frames
+// Package wire is the protocol between a node's agent and its clients over one TLS connection: a request, then frames
 // with the standard streams of a command, then its end.
 package wire
 
@@ -39,14 +39,14 @@ const (
 	OpSCSIBack = "scsi-back"
 )
 
-// Request starts a connection's one operation.
+// Request requests the one operation of a connection.
 type Request struct {
 	Op   string   `json:"op"`
 	Args []string `json:"args,omitempty"`
-	// Env is added to the agent's own.
+	// Env is added to the agent's own environment.
 	Env []string `json:"env,omitempty"`
 	Dir string   `json:"dir,omitempty"`
-	// TTY asks for a terminal; standard error then comes with standard output.
+	// TTY requests a terminal; standard error is then part of standard output.
 	TTY  bool     `json:"tty,omitempty"`
 	Size Winsize  `json:"size,omitzero"`
 	Disk DiskArgs `json:"disk,omitzero"`
@@ -65,22 +65,22 @@ type Winsize struct {
 	Rows, Cols uint16
 }
 
-// Exit ends a connection. Error says why the operation could not be done at all.
+// Exit ends a connection. Error is set if the operation could not run at all.
 type Exit struct {
 	Code  int    `json:"code"`
 	Error string `json:"error,omitempty"`
 }
 
-// maxFrame bounds what a peer can make us hold.
+// maxFrame limits the memory that a peer can make this process allocate, in bytes.
 const maxFrame = 1 << 20
 
-// Writer writes frames; it may be used by several goroutines.
+// Writer writes frames. Several goroutines can use it at the same time.
 type Writer struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-// NewWriter writes frames to w.
+// NewWriter returns a Writer that writes frames to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{w: w} }
 
 // Write sends one frame.
@@ -103,7 +103,7 @@ func (w *Writer) WriteJSON(kind byte, v any) error {
 	return w.Write(kind, data)
 }
 
-// Stream is an io.Writer whose writes become frames of one kind.
+// Stream returns an io.Writer that sends each write as a frame of one kind.
 func (w *Writer) Stream(kind byte) io.Writer { return stream{w, kind} }
 
 type stream struct {
@@ -137,7 +137,7 @@ func Read(r io.Reader) (kind byte, payload []byte, err error) {
 	return head[0], payload, err
 }
 
-// ErrLost says that the connection ended before the command did: the node was restarted, lost power, or hangs.
+// ErrLost means that the connection ended before the command: the node was restarted, lost power, or hangs.
 var ErrLost = errors.New("lost the connection to the node's agent")
 
 // Call sends a request over conn and copies the standard streams until the operation ends. stdin may be nil. Closing
@@ -147,7 +147,7 @@ func Call(conn io.ReadWriter, req Request, stdin io.Reader, stdout, stderr io.Wr
 	if err := w.WriteJSON(KindRequest, req); err != nil {
 		return Exit{}, fmt.Errorf("%w: %w", ErrLost, err)
 	}
-	go func() { // ends with the input, or at the first write after the connection is closed
+	go func() { // ends with the input, or at the first write to the closed connection
 		if stdin != nil {
 			_, _ = io.Copy(w.Stream(KindStdin), stdin)
 		}

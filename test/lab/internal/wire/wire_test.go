@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// echo is an agent that sends the command's input to its output, its name to its error output, and ends with 7.
+// echo is an agent that sends the command's input to its output and its name to its error output, and exits with code
+// 7.
 func echo(t *testing.T, conn net.Conn) {
 	t.Helper()
 	w := NewWriter(conn)

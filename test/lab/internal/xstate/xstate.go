@@ -1,7 +1,7 @@
 // Package xstate lets User Mode Linux before 6.13 run on processors with a large XSAVE area, which are those with AMX
-// (Intel Sapphire Rapids and later). The kernel of such a machine refuses the floating-point state that User Mode Linux
-// writes, since it is shorter than the machine's; preload/xstate.c has the details. The package measures the machine's
-// area and compiles a library that is preloaded into User Mode Linux.
+// (Intel Sapphire Rapids and later). The kernel of such a machine rejects the floating-point state that User Mode Linux
+// writes, because it is shorter than the machine's. preload/xstate.c has the details. The package measures the
+// machine's area and compiles a library that is preloaded into User Mode Linux.
 package xstate
 
 import (
@@ -30,14 +30,15 @@ const (
 	// AlwaysEnv, set to any value, has the library used on every machine, so that it can be tested on every machine.
 	AlwaysEnv = "LVMS_LAB_XSTATE_ALWAYS"
 
-	// umlBytes is the size of User Mode Linux' buffer: x87 to PKRU (arch/x86/um/os-Linux/registers.c).
+	// umlBytes is the size of the buffer of User Mode Linux: x87 to PKRU (arch/x86/um/os-Linux/registers.c).
 	umlBytes = 2696
 	// noteXState is NT_X86_XSTATE of elf.h.
 	noteXState = 0x202
 )
 
-// Preload returns the library to preload into User Mode Linux on this machine, and compiles it into the folder if it is
-// not there yet. It returns an empty path if the machine's area is no larger than User Mode Linux' own.
+// Preload returns the path of the library to preload into User Mode Linux on this machine. It compiles the library into
+// the folder if it does not exist yet. The path is empty if the machine's area is no larger than that of User Mode
+// Linux.
 func Preload(ctx context.Context, folder string) (string, error) {
 	needed, err := Needed()
 	if err != nil || !needed {
@@ -60,7 +61,7 @@ func Needed() (bool, error) {
 	return size > umlBytes, err
 }
 
-// compile writes the library under a temporary name first: another process may compile it at the same time.
+// compile writes the library to a temporary name first, because another process may compile it at the same time.
 func compile(ctx context.Context, library string) error {
 	if err := os.MkdirAll(filepath.Dir(library), 0o755); err != nil {
 		return err
@@ -82,7 +83,7 @@ func compile(ctx context.Context, library string) error {
 	return os.Rename(out, library)
 }
 
-// AreaSize returns the number of bytes of the XSAVE area that this machine's kernel gives and wants of a traced
+// AreaSize returns the size in bytes of the XSAVE area that this machine's kernel reads and writes for a traced
 // process.
 func AreaSize() (int, error) {
 	type result struct {
@@ -90,7 +91,7 @@ func AreaSize() (int, error) {
 		err  error
 	}
 	results := make(chan result, 1)
-	// A tracer is a thread. This one ends with its goroutine, since it is never unlocked.
+	// A tracer is a thread. The goroutine never unlocks this thread, so they end together.
 	go func() {
 		runtime.LockOSThread()
 		size, err := traceChild()
@@ -103,7 +104,7 @@ func AreaSize() (int, error) {
 	return r.size, nil
 }
 
-// traceChild starts a process that stops at its first instruction, asks for its registers, and kills it.
+// traceChild starts a process that stops at its first instruction, reads its registers, and kills it.
 func traceChild() (size int, err error) {
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = []string{}
@@ -113,7 +114,7 @@ func traceChild() (size int, err error) {
 	}
 	defer func() {
 		killed := cmd.Process.Kill()
-		_ = cmd.Wait() // says that it was killed
+		_ = cmd.Wait() // reports that it was killed
 		err = errors.Join(err, killed)
 	}()
 	var status syscall.WaitStatus

@@ -20,7 +20,7 @@ func TestAreaSizeIsAtLeastTheLegacyAreaAndTheHeader(t *testing.T) {
 	}
 }
 
-// The check traces itself with the library, as User Mode Linux does: it writes a short area, and the process keeps its
+// The check traces itself with the library, as User Mode Linux does. It writes a short area, and the process keeps its
 // registers.
 func TestLibraryWidensAShortArea(t *testing.T) {
 	t.Setenv(AlwaysEnv, "1")

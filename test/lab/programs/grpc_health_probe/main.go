@@ -1,5 +1,5 @@
-// Command grpc_health_probe asks a gRPC server on this machine for its health (grpc.health.v1). It has the name and the
-// one option by which the Pods of a catalog call such a program.
+// Command grpc_health_probe queries the health of a gRPC server on this machine (grpc.health.v1). It has the name and
+// the option that Pods of a catalog use.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
-// limit is below that of the probes, so that the reason is seen.
+// limit is shorter than the timeout of the probes, so that the reason is visible.
 const limit = 4 * time.Second
 
 func main() {

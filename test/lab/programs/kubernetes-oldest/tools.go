@@ -1,7 +1,6 @@
 //go:build tools
 
-// Package kubernetes pins the API server, and its etcd, of the oldest Kubernetes that the bundle admits
-// (minKubeVersion).
+// Package kubernetes pins the API server and etcd of the oldest Kubernetes that the bundle supports (minKubeVersion).
 package kubernetes
 
 import (

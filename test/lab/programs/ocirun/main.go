@@ -1,6 +1,6 @@
-// Command ocirun is crun for a newer containerd: Debian's crun refuses a container whose specification says a newer
-// version than it knows, although containerd uses nothing of it that crun lacks. So ocirun has the specification say
-// the version that crun knows, and becomes crun.
+// Command ocirun makes crun work with a newer containerd: Debian's crun refuses a container whose specification has an
+// unknown version, although containerd uses no unknown features. ocirun sets the version to one that crun knows, and
+// executes crun.
 package main
 
 import (

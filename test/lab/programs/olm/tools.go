@@ -1,7 +1,6 @@
 //go:build tools
 
-// Package tools pins the Operator Lifecycle Manager that a lab can run: the versions of it, of opm, and of all that
-// they are built of.
+// Package tools pins the Operator Lifecycle Manager for labs: its version, that of opm, and those of all dependencies.
 package tools
 
 import (

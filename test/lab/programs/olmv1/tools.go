@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package tools pins the programs of OLM v1 that a lab can run, and all that they are built of.
+// Package tools pins the programs of OLM v1 for labs, and all their dependencies.
 package tools
 
 import (

@@ -1,4 +1,4 @@
-// Command pause is the first process of a pod's sandbox: it waits until it is told to end.
+// Command pause is the first process of a Pod sandbox: it waits for a signal.
 package main
 
 import (

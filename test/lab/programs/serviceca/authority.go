@@ -40,8 +40,7 @@ func newAuthority() (*authority, error) {
 
 func (a *authority) name() string { return a.certificate.Subject.CommonName }
 
-// issue returns a certificate for the names of a Service, with the authority's own after it as on OpenShift, and its
-// key.
+// issue returns a certificate for the names of a Service, followed by the authority's own as on OpenShift, and its key.
 func (a *authority) issue(service *corev1.Service) (chain, key []byte, expiry time.Time, err error) {
 	names := servingNames(service)
 	now := time.Now()
@@ -55,7 +54,7 @@ func (a *authority) issue(service *corev1.Service) (chain, key []byte, expiry ti
 	return append(pair.Certificate, a.pem...), pair.Key, now.Add(servingLifetime), nil
 }
 
-// servingNames are the names by which a Service is reached; a headless one is reached by those of its Pods too.
+// servingNames returns the DNS names of a Service, including those of the Pods of a headless one.
 func servingNames(service *corev1.Service) []string {
 	host := service.Name + "." + service.Namespace + ".svc"
 	names := []string{host, host + "." + clusterDomain}
@@ -65,13 +64,13 @@ func servingNames(service *corev1.Service) []string {
 	return names
 }
 
-// hasIssued tells whether the first certificate of a chain is one of this authority.
+// hasIssued reports whether this authority signed the first certificate of a chain.
 func (a *authority) hasIssued(chain []byte) bool {
 	certificate, err := parse(chain)
 	return err == nil && bytes.Equal(certificate.AuthorityKeyId, a.certificate.SubjectKeyId)
 }
 
-// parse reads the first certificate of a chain.
+// parse parses the first certificate of a chain.
 func parse(chain []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(chain)
 	if block == nil {

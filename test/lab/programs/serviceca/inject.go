@@ -16,10 +16,10 @@ import (
 
 const injectBundle = "inject-cabundle"
 
-// injectedKind is a kind of objects that can ask for the authority's bundle.
+// injectedKind is a kind whose objects can request the bundle of the authority.
 type injectedKind struct {
 	schema.GroupVersionKind
-	// set puts the bundle into an object.
+	// set sets the bundle in an object.
 	set func(object map[string]any, bundle []byte) error
 }
 
@@ -34,7 +34,7 @@ var injectedKinds = []injectedKind{
 	{schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"}, setSpec},
 }
 
-// setData makes the bundle the only thing in a ConfigMap, as the service CA does.
+// setData replaces the data of a ConfigMap with the bundle, like the service CA.
 func setData(object map[string]any, bundle []byte) error {
 	object["data"] = map[string]any{"service-ca.crt": string(bundle)}
 	return nil
@@ -55,7 +55,7 @@ func setWebhooks(object map[string]any, bundle []byte) error {
 	return unstructured.SetNestedSlice(object, webhooks, "webhooks")
 }
 
-// setConversion leaves a CustomResourceDefinition without a conversion webhook as it is.
+// setConversion does not change a CustomResourceDefinition without a conversion webhook.
 func setConversion(object map[string]any, bundle []byte) error {
 	strategy, _, err := unstructured.NestedString(object, "spec", "conversion", "strategy")
 	if err != nil || strategy != "Webhook" {
@@ -71,7 +71,7 @@ func setSpec(object map[string]any, bundle []byte) error {
 
 func encoded(bundle []byte) string { return base64.StdEncoding.EncodeToString(bundle) }
 
-// injector puts the bundle into the objects of a kind that ask for it.
+// injector sets the bundle in the objects of a kind that request it.
 type injector struct {
 	client client.Client
 	bundle []byte
@@ -88,11 +88,11 @@ func (i *injector) addTo(manager ctrl.Manager) error {
 		For(object, builder.OnlyMetadata, builder.WithPredicates(asked)).Complete(i)
 }
 
-// Reconcile puts the bundle into an object that has another one or none.
+// Reconcile sets the bundle in an object with a different one or none.
 func (i *injector) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(i.kind.GroupVersionKind)
-	// Read from the API server: of these kinds the metadata alone are cached.
+	// Reads from the API server, because only the metadata of these kinds are cached.
 	if err := i.client.Get(ctx, request.NamespacedName, object); err != nil {
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

@@ -1,7 +1,7 @@
-// Command serviceca answers the annotations by which OpenShift's service CA is asked for certificates. It does what the
-// service CA's documentation promises and its source does (github.com/openshift/service-ca-operator, whose module is
-// not available to build from): a Secret with a serving certificate for a Service, and the bundle of its authority in
-// the objects that ask for it. It has one authority, which it does not rotate.
+// Command serviceca implements the annotations of OpenShift's service CA, according to its documentation and source
+// (github.com/openshift/service-ca-operator, whose module is not available for a build): it creates a Secret with a
+// serving certificate for a Service, and injects the bundle of its authority into objects that request it. It has one
+// authority, which it does not rotate.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 )
 
 func main() {
-	flag.Parse() // controller-runtime has the flag --kubeconfig
+	flag.Parse() // controller-runtime defines the flag --kubeconfig
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "serviceca:", err)
 		os.Exit(1)

@@ -14,8 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// Annotations of a Service, and of the Secret that is made for it. Each has a name of its youth that is still
-// understood.
+// Annotations of a Service, and of its Secret. Each also has an older name that is still supported.
 const (
 	prefix      = "service.beta.openshift.io/"
 	alphaPrefix = "service.alpha.openshift.io/"
@@ -29,13 +28,13 @@ const (
 	expiresAt     = "expiry"
 )
 
-// maxFailures is after how many failures a Service is given up, until its annotations of the failure are removed.
+// maxFailures is the number of failures after which a Service is ignored, until its failure annotations are removed.
 const maxFailures = 10
 
-// servingCertificates makes the Secrets that Services ask for.
+// servingCertificates creates the Secrets that Services request.
 type servingCertificates struct {
 	client client.Client
-	// reader asks the API server, not a cache that may not have the Secret yet.
+	// reader reads from the API server, because a cache may not have the Secret yet.
 	reader client.Reader
 	ca     *authority
 }
@@ -43,11 +42,11 @@ type servingCertificates struct {
 func (s *servingCertificates) addTo(manager ctrl.Manager) error {
 	owner := handler.EnqueueRequestForOwner(manager.GetScheme(), manager.GetRESTMapper(), &corev1.Service{})
 	return ctrl.NewControllerManagedBy(manager).Named("serving-certificates").For(&corev1.Service{}).
-		// A Secret that is deleted or changed is made again.
+		// A deleted or changed Secret is recreated.
 		WatchesMetadata(&corev1.Secret{}, owner).Complete(s)
 }
 
-// Reconcile makes the Secret of a Service, unless there is one that this authority has signed.
+// Reconcile creates the Secret of a Service, unless it has one that this authority signed.
 func (s *servingCertificates) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	service := &corev1.Service{}
 	if err := s.client.Get(ctx, request.NamespacedName, service); err != nil {
@@ -76,7 +75,7 @@ func (s *servingCertificates) Reconcile(ctx context.Context, request ctrl.Reques
 	return ctrl.Result{}, s.succeed(ctx, service)
 }
 
-// make creates the Secret, or replaces the one that was made for the same Service.
+// make creates the Secret, or replaces an earlier one for the same Service.
 func (s *servingCertificates) make(ctx context.Context, service *corev1.Service, name string,
 	found *corev1.Secret) error {
 	chain, key, expiry, err := s.ca.issue(service)
@@ -107,7 +106,7 @@ func (s *servingCertificates) make(ctx context.Context, service *corev1.Service,
 	return s.client.Update(ctx, secret)
 }
 
-// fail notes at the Service why it has no Secret, and returns the error.
+// fail records the error in annotations of the Service, and returns it.
 func (s *servingCertificates) fail(ctx context.Context, service *corev1.Service, cause error) error {
 	changed := service.DeepCopy()
 	number := strconv.Itoa(failures(service) + 1)
@@ -121,7 +120,7 @@ func (s *servingCertificates) fail(ctx context.Context, service *corev1.Service,
 	return cause
 }
 
-// succeed notes at the Service who has signed, and removes what was noted of failures.
+// succeed records the signer in annotations of the Service, and removes the failure annotations.
 func (s *servingCertificates) succeed(ctx context.Context, service *corev1.Service) error {
 	changed := service.DeepCopy()
 	for _, p := range []string{prefix, alphaPrefix} {
@@ -135,12 +134,12 @@ func (s *servingCertificates) succeed(ctx context.Context, service *corev1.Servi
 func failures(service *corev1.Service) int {
 	number, err := strconv.Atoi(annotation(service, failureNumber))
 	if err != nil {
-		return 0 // as the service CA counts
+		return 0 // like the service CA
 	}
 	return number
 }
 
-// annotation returns the value of an annotation by its present name or the one of its youth.
+// annotation returns the value of an annotation with its current or its older name.
 func annotation(object client.Object, name string) string {
 	if value := object.GetAnnotations()[prefix+name]; value != "" {
 		return value
