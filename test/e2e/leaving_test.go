@@ -61,7 +61,9 @@ func leavesANode(ctx SpecContext) {
 	kubectl(ctx, "taint", "node", node, "test=evict:NoExecute")
 	DeferCleanup(func(ctx SpecContext) { _, _ = cluster.Kubectl(ctx, nil, "taint", "node", node, "test-") })
 	kubectl(ctx, "wait", "pod/second", "-n", namespace, "--for=delete", "--timeout=2m")
-	Expect(onNode(ctx, node, "sh", "-c", "grep topolvm /proc/mounts || true")).To(BeEmpty())
+	// The kubelet lets the Pod go once its own mount is gone, and unmounts the device's after that.
+	Eventually(func() string { return onNode(ctx, node, "sh", "-c", "grep topolvm /proc/mounts || true") }).
+		WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(BeEmpty())
 	Expect(agent()).To(And(Equal(before), Not(BeEmpty())))
 
 	By("deleting the last volume there")

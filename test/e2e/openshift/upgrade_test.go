@@ -218,7 +218,9 @@ func takesUpstreamOver(ctx SpecContext, cluster *story.Cluster) {
 	}
 	c.StillWrites(ctx)
 	Expect(c.StopPod(ctx, "default", "writer")).To(Succeed())
-	Expect(c.OnNode(ctx, "grep -c topolvm.io /proc/mounts || true")).To(Equal("0"), "no mount is left")
+	// The kubelet lets the Pod go once its own mount is gone, and unmounts the device's after that.
+	Eventually(func() string { return c.OnNode(ctx, "grep -c topolvm.io /proc/mounts || true") }).
+		WithContext(ctx).WithTimeout(time.Minute).WithPolling(time.Second).Should(Equal("0"), "no mount is left")
 
 	By("deleting them")
 	for _, v := range []story.Volume{files, block, written} {
