@@ -73,6 +73,11 @@ const (
 	// What to do: see the message, the kernel's log of the node and the log of the agent, and the runbook
 	// LVMSNodeNotObserved.
 	ReasonObservationFailed = "ObservationFailed"
+	// ReasonObservationOutdated sets DevicesObserved to Unknown: the agent has not observed the node for 30 minutes.
+	// The operator sets it; the agent sets the condition to True when it observes the node again. The status keeps what
+	// was observed before.
+	// What to do: look at the vg-manager Pod of the node and at its log; see the runbook LVMSNodeNotObserved.
+	ReasonObservationOutdated = "ObservationOutdated"
 )
 
 // Condition types of a volume group on a node. The reason of each one that is True is its type.

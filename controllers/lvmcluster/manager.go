@@ -69,7 +69,7 @@ func newManagers(options Options) []Manager {
 	if options.Platform.Snapshots {
 		managers = append(managers, topolvmVolumeSnapshotClass{})
 	}
-	managers = append(managers, admissionPolicies{}, lvmVG{}, lvmVGNodeStatus{}, vgManager{}, csiNode{})
+	managers = append(managers, admissionPolicies{}, lvmVG{}, newNodeStatusManager(), vgManager{}, csiNode{})
 	if options.Platform.Kind == platform.OpenShift {
 		managers = append(managers, consoleDashboard{})
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,17 +17,24 @@ import (
 )
 
 // lvmVGNodeStatus keeps one LVMVolumeGroupNodeStatus for each node with a node agent. The operator creates the object,
-// and the agent writes its status.
-type lvmVGNodeStatus struct{}
+// and the agent writes its status. If the agent no longer does so, the operator sets DevicesObserved to Unknown.
+type lvmVGNodeStatus struct {
+	// outdated has the nodes whose node status was marked as outdated, until it is no longer stale. Only one worker
+	// reconciles the LVMCluster.
+	outdated sets.Set[string]
+}
+
+func newNodeStatusManager() lvmVGNodeStatus { return lvmVGNodeStatus{outdated: sets.New[string]()} }
 
 // GetName names the manager.
 func (lvmVGNodeStatus) GetName() string { return "lvmVGNodeStatus" }
 
 // +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses,namespace=openshift-lvm-storage,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=lvm.topolvm.io,resources=lvmvolumegroupnodestatuses/status,namespace=openshift-lvm-storage,verbs=patch
 
 // EnsureCreated applies the node statuses. If the agent can no longer run on a node, the node status remains as long as
 // it has an entry for a volume group: the group still exists and must stay visible.
-func (lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
+func (m lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster *lvmv1alpha1.LVMCluster) error {
 	nodes, err := r.Seen.agentNodes(cluster)
 	if err != nil {
 		return err
@@ -47,7 +56,52 @@ func (lvmVGNodeStatus) EnsureCreated(r Reconciler, ctx context.Context, cluster 
 			errs = append(errs, r.Applier.Delete(ctx, r.Client, status.DeepCopy()))
 		}
 	}
-	return errors.Join(append(errs, r.releaseNodeStatuses(ctx, r.Seen.NodeStatuses))...)
+	errs = append(errs, m.markOutdated(ctx, r, cluster), r.releaseNodeStatuses(ctx, r.Seen.NodeStatuses))
+	return errors.Join(errs...)
+}
+
+// markOutdated sets DevicesObserved to Unknown where it is True although the agent has not observed its node for
+// ObservationLimit. An agent that continues to write a time that old has a wrong clock: its node status is marked once,
+// and VolumeGroupsReady reports it.
+func (m lvmVGNodeStatus) markOutdated(ctx context.Context, r Reconciler, cluster *lvmv1alpha1.LVMCluster) error {
+	for node := range m.outdated {
+		if !r.Seen.isStale(node) {
+			m.outdated.Delete(node)
+		}
+	}
+	var errs []error
+	for node, status := range r.Seen.NodeStatuses {
+		if m.outdated.Has(node) || !r.Seen.isStale(node) || !belongs(&status, cluster) ||
+			!meta.IsStatusConditionTrue(status.Status.Conditions, lvmv1alpha1.ConditionDevicesObserved) {
+			continue
+		}
+		err := setOutdated(ctx, r, &status)
+		switch {
+		case err == nil:
+			m.outdated.Insert(node)
+		case !apierrors.IsConflict(err) && !apierrors.IsNotFound(err): // otherwise the change is reconciled
+			errs = append(errs, fmt.Errorf("node status %s: mark as outdated: %w", node, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// setOutdated sets DevicesObserved to Unknown. It fails with Conflict if the node status has changed since it was read.
+func setOutdated(ctx context.Context, r Reconciler, status *lvmv1alpha1.LVMVolumeGroupNodeStatus) error {
+	next := status.DeepCopy()
+	meta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
+		Type: lvmv1alpha1.ConditionDevicesObserved, Status: metav1.ConditionUnknown,
+		Reason: lvmv1alpha1.ReasonObservationOutdated, Message: notObservedSince(status),
+	})
+	return r.Client.Status().Patch(ctx, next, client.MergeFromWithOptions(status,
+		client.MergeFromWithOptimisticLock{}), client.FieldOwner(fieldOwner))
+}
+
+// notObservedSince returns a message for a node status that is stale.
+func notObservedSince(status *lvmv1alpha1.LVMVolumeGroupNodeStatus) string {
+	return fmt.Sprintf(
+		"the node agent has not observed node %s since %s: look at the vg-manager Pod there, and at its log",
+		status.Name, status.Status.LastObserved.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 
 // isMarked reports whether a node status already has everything that the operator sets, so that the operator does not

@@ -27,6 +27,7 @@ func observedBy(last *metav1.Time) Observation {
 		map[string][]lvmv1alpha1.VGStatus{"n": {withDevice(vg("vg1", lvmv1alpha1.VGStatusReady, ""))}})
 	seen.Time = noon
 	status := seen.NodeStatuses["n"]
+	status.Name = "n"
 	status.Status.LastObserved = last
 	status.Status.Conditions = []metav1.Condition{{Type: lvmv1alpha1.ConditionDevicesObserved,
 		Status: metav1.ConditionTrue}}
@@ -60,7 +61,7 @@ func TestAStatusOlderThanItsLimitSaysSo(t *testing.T) {
 			if got.Status != test.want || seen.nextStale() != test.next {
 				t.Errorf("got %+v, next in %s", got, seen.nextStale())
 			}
-			const since = "has not looked at node n since 2026-01-02 11:29:59 UTC"
+			const since = "has not observed node n since 2026-01-02 11:29:59 UTC"
 			if stale := test.want != lvmv1alpha1.VGStatusReady; strings.Contains(got.Reason, since) != stale {
 				t.Errorf("got %q", got.Reason)
 			}

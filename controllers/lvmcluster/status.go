@@ -156,9 +156,7 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	}
 	if v.seen.isStale(node.Name) {
 		status := v.seen.NodeStatuses[node.Name]
-		return outOfReach(reported, fmt.Sprintf(
-			"the node agent has not looked at node %s since %s: look at the vg-manager pod there, and at its log",
-			node.Name, status.Status.LastObserved.UTC().Format("2006-01-02 15:04:05 UTC"))), nil
+		return outOfReach(reported, notObservedSince(&status)), nil
 	}
 	// A new generation of the LVMVolumeGroup does not change health: an unhealthy volume group stays so until the agent
 	// has observed it again.

@@ -132,7 +132,8 @@ var objects = []struct{ words, title, introduction string }{
 	{"an LVMCluster", "LVMCluster", "If several reasons of `VolumeGroupsReady` apply, the worst is the reason: " +
 		"`VGsFailed`, `VGsDegraded`, `VGReadinessInProgress`. The message has the first ten problems, each with " +
 		"device class, node and cause. `state` follows from both: see [status](lvmcluster.md#status)."},
-	{"an LVMVolumeGroupNodeStatus", "LVMVolumeGroupNodeStatus", "The agent of the node sets it."},
+	{"an LVMVolumeGroupNodeStatus", "LVMVolumeGroupNodeStatus", "The agent of the node sets it. The operator sets it " +
+		"to Unknown if the agent no longer observes the node."},
 	{"a volume group on a node", "A volume group on a node", "These are in `.status.nodeStatus[].conditions` of the " +
 		"LVMVolumeGroupNodeStatus, and those that are not True in the LVMCluster too. If several reasons apply, the " +
 		"first in the table is the reason, and the message has all, with node, device class, device, and the " +

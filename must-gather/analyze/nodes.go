@@ -216,12 +216,11 @@ func notObserved(f *Facts) []Finding {
 		c := condition(status.Conditions, v1alpha1.ConditionDevicesObserved)
 		why := ""
 		switch {
-		case c != nil && c.Status != metav1.ConditionTrue:
-			why = fmt.Sprintf("node %s could not be looked at, and its status is what was seen before: %s",
+		case c != nil && c.Status == metav1.ConditionFalse:
+			why = fmt.Sprintf("node %s could not be observed, and its status is what was observed before: %s",
 				name, c.Message)
 		case status.IsStale(f.Now):
-			why = fmt.Sprintf(
-				"the node agent of node %s has not looked at the node since %s: its status may be no longer true", name,
+			why = fmt.Sprintf("the node agent has not observed node %s since %s: its status may be outdated", name,
 				status.LastObserved.UTC().Format(time.RFC3339))
 		default:
 			continue

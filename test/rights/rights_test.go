@@ -33,7 +33,9 @@ var elsewhere = with(map[string]string{
 	"lvms-operator may patch nodes in all namespaces":                                             "controllers/node, claims of a Node that asks for it",
 	"lvms-operator may update secrets lvms-operator-webhook-server-cert in openshift-lvm-storage": "internal/webhook, a certificate that is about to end",
 	"vg-manager may get configmaps lvms-wiped-devices in openshift-lvm-storage":                   "vgmanager/volumegroup, wipes on nodes that are gone",
-	"lvms-operator may update lvmclusters/finalizers.lvm.topolvm.io in openshift-lvm-storage":     ownersAreChecked,
+	"lvms-operator may patch lvmvolumegroupnodestatuses/status.lvm.topolvm.io in openshift-lvm-storage": "" +
+		"controllers/lvmcluster, TestDevicesObservedOfASilentAgentIsUnknown",
+	"lvms-operator may update lvmclusters/finalizers.lvm.topolvm.io in openshift-lvm-storage": ownersAreChecked,
 	"lvms-operator may delete validatingadmissionpolicies.admissionregistration.k8s.io lvms-lvmcluster-namespace in " +
 		"all namespaces": ownersAreChecked,
 	"lvms-operator may delete validatingadmissionpolicybindings.admissionregistration.k8s.io " +
