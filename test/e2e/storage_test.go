@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -232,7 +233,7 @@ var _ = Describe("LVM Storage, from installation to removal", Ordered, func() {
 			for _, disk := range disks {
 				Expect(onNode(ctx, node, "wipefs", "--no-act", disk)).To(BeEmpty(), "%s on %s is blank", disk, node)
 			}
-			Expect(groups(ctx, node)).To(BeEmpty())
+			Expect(allGroups(ctx, node)).To(ConsistOf(hostGroups[node]), "volume groups of %s", node)
 			Expect(nodeKeys(ctx, node)).To(BeEmpty(), "annotations and finalizers of the driver on %s", node)
 			Expect(kubectl(ctx, "get", "csinode", node, "-o", "jsonpath={.spec.drivers[*].name}")).To(BeEmpty())
 		}
@@ -296,8 +297,15 @@ func sameData(ctx context.Context, v story.Volume, pod string) string {
 	return sum
 }
 
-// groups returns the LVM volume groups on a node.
+// groups returns the LVM volume groups on a node, without those of the host.
 func groups(ctx context.Context, node string) []string {
+	GinkgoHelper()
+	all := allGroups(ctx, node)
+	return slices.DeleteFunc(all, func(group string) bool { return slices.Contains(hostGroups[node], group) })
+}
+
+// allGroups returns the names of all volume groups of a node, including those of the host itself.
+func allGroups(ctx context.Context, node string) []string {
 	GinkgoHelper()
 	return strings.Fields(onNode(ctx, node, "vgs", "--noheadings", "-o", "vg_name"))
 }

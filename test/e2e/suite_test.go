@@ -25,7 +25,9 @@ var (
 	cluster *story.Cluster
 	// disks are the paths of the data disks, the same on both nodes.
 	disks []string
-	image = os.Getenv("LVMS_IMAGE")
+	// hostGroups are the volume groups that each node has before the installation: the root of some flavors.
+	hostGroups = map[string][]string{}
+	image      = os.Getenv("LVMS_IMAGE")
 )
 
 func TestEndToEnd(t *testing.T) {
@@ -51,6 +53,9 @@ var _ = BeforeSuite(func(ctx SpecContext) {
 	disks = dataDisks(ctx, l)
 	cluster, err = story.Open(l)
 	Expect(err).NotTo(HaveOccurred())
+	for _, node := range l.Nodes() {
+		hostGroups[node.Name()] = allGroups(ctx, node.Name())
+	}
 }, NodeTimeout(10*time.Minute))
 
 var _ = JustAfterEach(func(ctx SpecContext) { suite.ReportFailure(ctx, cluster) }, NodeTimeout(2*time.Minute))
