@@ -38,7 +38,7 @@ type certificateSource = func() (*tls.Certificate, error)
 
 // reportCertificate logs that the metrics certificate cannot be loaded from its directory.
 func reportCertificate(err error) {
-	ctrl.Log.Error(err, "The certificate of the metrics cannot be read again: the last one is shown")
+	ctrl.Log.Error(err, "cannot reload the metrics certificate: serving the last one")
 }
 
 func addProcessMetrics(component string, certificates map[string]certificateSource) error {

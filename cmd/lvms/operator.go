@@ -160,8 +160,7 @@ func runOperator(ctx context.Context, o operatorOptions) error {
 	if err != nil {
 		return fmt.Errorf("find out what cluster this is: %w", err)
 	}
-	ctrl.Log.Info("starting the operator", "platform", found.Kind, "scc", found.SCC, "snapshots", found.Snapshots,
-		"console", found.Console, "namespace", namespace)
+	ctrl.Log.Info("starting the operator", "platform", found, "namespace", namespace)
 	needed, err := rights.Of(rbac.Operator, rbac.Namespace, namespace, found.Absent()...)
 	if err != nil {
 		return err

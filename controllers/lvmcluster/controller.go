@@ -188,7 +188,7 @@ func (c *Controller) writeStatus(ctx context.Context, cluster *lvmv1alpha1.LVMCl
 		return nil
 	}
 	if before.Status.State != cluster.Status.State {
-		log.FromContext(ctx).Info("The state of the LVMCluster changed", "from", before.Status.State, "to",
+		log.FromContext(ctx).Info("state of the LVMCluster changed", "from", before.Status.State, "to",
 			cluster.Status.State)
 	}
 	err := c.client.Status().Patch(ctx, cluster, client.MergeFrom(before), client.FieldOwner(fieldOwner))

@@ -59,7 +59,7 @@ func (c *Controller) finalize(ctx context.Context, r Reconciler, cluster *lvmv1a
 		c.reportDeletion(ctx, r, cluster, &done)
 		return done
 	}
-	log.FromContext(ctx).Info("The LVMCluster and all that belonged to it is deleted")
+	log.FromContext(ctx).Info("deleted the LVMCluster and everything that belonged to it")
 	done.gone = true
 	return done
 }

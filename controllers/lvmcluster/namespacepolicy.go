@@ -49,7 +49,7 @@ func (p *NamespacePolicy) Start(ctx context.Context) error {
 		}
 		if ctx.Err() == nil {
 			log.FromContext(ctx).Error(err,
-				"An LVMCluster in another namespace than the operator's may be accepted, and nothing manages it")
+				"cannot install the namespace policy: an LVMCluster may be created in a namespace without an operator")
 		}
 		select {
 		case <-ctx.Done():

@@ -164,7 +164,7 @@ func (c *Claims) deleteClaim(ctx context.Context, reference corev1.ObjectReferen
 		return fmt.Errorf("claim %s/%s of node %s, which is removed: %w", reference.Namespace,
 			reference.Name, node, err)
 	}
-	log.FromContext(ctx).Info("Deleted a claim whose node is removed", "claim",
+	log.FromContext(ctx).Info("deleted a claim of a removed node", "claim",
 		reference.Namespace+"/"+reference.Name, "node", node)
 	return nil
 }

@@ -166,8 +166,8 @@ func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alph
 		released, err := c.applier.Release(ctx, group.DeepCopy(), ofGoneNode)
 		errs = append(errs, err)
 		if released {
-			log.FromContext(ctx).Info("Released an LVMVolumeGroup from nodes that are gone", "deviceClass", group.Name,
-				"finalizers", gone)
+			log.FromContext(ctx).Info("removed the finalizers of deleted nodes from an LVMVolumeGroup",
+				"deviceClass", group.Name, "finalizers", gone)
 		}
 	}
 	return errors.Join(errs...)
@@ -186,9 +186,9 @@ func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolv
 			func(f string) bool { return f == logicalVolumeFinalizer })
 		errs = append(errs, err)
 		if released {
-			log.FromContext(ctx).Info("Let a deleted LogicalVolume go whose node is gone: if the node comes back, "+
-				"the logical volume is still on its disks",
-				"logicalVolume", volume.Name, "volumeID", volume.Status.VolumeID, "node", volume.Spec.NodeName)
+			log.FromContext(ctx).Info("removed the finalizer of a deleted LogicalVolume of a deleted node: "+
+				"if the node returns, the logical volume is still on its disks",
+				"logicalVolume", volume.Name, "volume", volume.Status.VolumeID, "node", volume.Spec.NodeName)
 		}
 	}
 	return errors.Join(errs...)

@@ -42,7 +42,7 @@ func (Reducer) Start(ctx context.Context) error {
 		case <-time.After(wait):
 		}
 		if err := Reduce(); err != nil {
-			log.FromContext(ctx).Info("memory that only the start needed stays resident", "cause", err.Error())
+			log.FromContext(ctx).Info("cannot release memory that only the startup needed", "cause", err.Error())
 			return nil
 		}
 	}

@@ -53,7 +53,7 @@ func (w *apiWatch) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("apis")
 	for _, o := range optional {
 		if !*o.in(&w.found) {
-			logger.Info("The cluster lacks an optional API: what needs it is off until it is there", "api", o.name,
+			logger.Info("the cluster does not serve an optional API: the features that need it are off", "api", o.name,
 				"groupVersion", o.kinds[0].groupVersion)
 		}
 	}
@@ -71,7 +71,7 @@ func (w *apiWatch) Start(ctx context.Context) error {
 			}
 			served, err := hasAll(w.apis, o.kinds)
 			if err != nil {
-				logger.Error(err, "Cannot tell whether an optional API is there", "api", o.name)
+				logger.Error(err, "cannot check whether an optional API is served", "api", o.name)
 			}
 			if served {
 				return &AppearedError{API: o.name}

@@ -97,7 +97,7 @@ func (c *clientCA) read() {
 		c.readAt = now
 		return
 	}
-	log.Log.Error(err, "client certificates for metrics cannot be checked", "configMap", c.Name())
+	log.Log.Error(err, "cannot verify client certificates for metrics", "configMap", c.Name())
 	if now.Sub(c.readAt) >= trustAge {
 		c.bundle = nil
 		c.pool = nil

@@ -40,7 +40,7 @@ func (p Process) Collect(to chan<- prometheus.Metric) {
 	for name, current := range p.Certificates {
 		certificate, err := current()
 		if err != nil {
-			log.Log.V(1).Info("the end of a certificate is not known", "certificate", name, "cause", err.Error())
+			log.Log.V(1).Info("cannot read the expiry of a certificate", "certificate", name, "cause", err.Error())
 			continue
 		}
 		expiryFamily.Send(to, float64(certificate.Leaf.NotAfter.Unix()), p.Component, name)

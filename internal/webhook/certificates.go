@@ -97,7 +97,7 @@ func (c *Certificates) Start(ctx context.Context) error {
 	for {
 		wait := lookInterval
 		if err := c.keep(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "Cannot keep the certificate of the webhook", "secret", c.options.Secret)
+			log.FromContext(ctx).Error(err, "cannot store the webhook certificate", "secret", c.options.Secret)
 			wait = retry
 			retry = min(retry*2, retryMax)
 		} else {
@@ -176,7 +176,7 @@ func (c *Certificates) renew(ctx context.Context, secret *corev1.Secret, because
 	if err := write(); err != nil {
 		return pair{}, fmt.Errorf("write Secret %s: %w", c.options.Secret, err)
 	}
-	log.FromContext(ctx).Info("Made a new certificate for the webhook", "secret", c.options.Secret, "because",
+	log.FromContext(ctx).Info("created a new webhook certificate", "secret", c.options.Secret, "cause",
 		because.Error())
 	return made, nil
 }

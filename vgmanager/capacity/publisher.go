@@ -79,7 +79,7 @@ func (p *Publisher) Start(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := p.publish(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "capacity could not be published", "node", p.node)
+			log.FromContext(ctx).Error(err, "cannot publish capacity", "node", p.node)
 		}
 		select {
 		case <-ctx.Done():

@@ -165,14 +165,14 @@ func run(ctx context.Context, counter *Counter, prefix []string, accepted func(i
 	logger := loggerOf(ctx).WithName("host").WithValues("command", failure.Command, "took",
 		time.Since(begun).Round(time.Millisecond).String())
 	if err == nil {
-		logger.V(1).Info("Command succeeded")
+		logger.V(1).Info("command succeeded")
 		return stdout.kept.Bytes(), cmd.ProcessState.ExitCode(), nil
 	}
 	failure.Err, failure.Stderr = err, strings.TrimSpace(stderr.kept.String())
 	if cmd.ProcessState != nil {
 		failure.ExitCode = cmd.ProcessState.ExitCode()
 	}
-	logger.Info("Command failed", "exitCode", failure.ExitCode, "error", failure.Err.Error(), "stderr", failure.Stderr)
+	logger.Info("command failed", "exitCode", failure.ExitCode, "cause", failure.Err.Error(), "stderr", failure.Stderr)
 	return nil, failure.ExitCode, failure
 }
 

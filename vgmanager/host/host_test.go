@@ -173,7 +173,7 @@ func TestRunAcceptingTakesNoExitCodeAfterTheTimeLimit(t *testing.T) {
 }
 
 func TestCommandsAreLogged(t *testing.T) {
-	for level, want := range [][]string{{"Command failed"}, {"Command succeeded", "Command failed"}} {
+	for level, want := range [][]string{{"command failed"}, {"command succeeded", "command failed"}} {
 		var lines []string
 		logger := funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: level})
 		ctx := logr.NewContext(t.Context(), logger.WithValues("volume", "8a6e"))

@@ -123,7 +123,7 @@ func (a *Auditor) NeedLeaderElection() bool { return false }
 func (a *Auditor) Start(ctx context.Context) error {
 	for {
 		if err := a.audit(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "logical volumes and their objects could not be compared", "node", a.Node)
+			log.FromContext(ctx).Error(err, "cannot compare logical volumes with their objects", "node", a.Node)
 		}
 		select {
 		case <-ctx.Done():
@@ -284,7 +284,7 @@ func (a *Auditor) withoutOthers(ctx context.Context, found []orphan) []orphan {
 		}
 		belongs, err := a.belongsToOther(ctx, o)
 		if err != nil {
-			log.FromContext(ctx).Error(err, "whose a logical volume is could not be looked up", "name", o.Name)
+			log.FromContext(ctx).Error(err, "cannot look up the owner of a logical volume", "lv", o.Name)
 			return true
 		}
 		if belongs {
@@ -398,7 +398,8 @@ func (a *Auditor) tell(ctx context.Context, found []orphan, objects []topolvmv1.
 		if a.told[o.key()] {
 			continue
 		}
-		log.FromContext(ctx).Info("orphan", "deviceClass", o.class, "kind", o.Kind, "name", o.Name, "claim", o.Claim)
+		log.FromContext(ctx).Info("found an orphan", "deviceClass", o.class, "kind", o.Kind, "name", o.Name,
+			"claim", o.Claim)
 		a.send(ctx, o, objects)
 	}
 	a.told = told
@@ -416,7 +417,7 @@ func (a *Auditor) send(ctx context.Context, o orphan, objects []topolvmv1.Logica
 	}
 	node := &corev1.Node{}
 	if err := a.Client.Get(ctx, client.ObjectKey{Name: a.Node}, node); err != nil {
-		log.FromContext(ctx).Error(err, "no event can be sent about an orphan", "node", a.Node)
+		log.FromContext(ctx).Error(err, "cannot send an event about an orphan", "node", a.Node)
 		return
 	}
 	claim := ""
@@ -549,7 +550,7 @@ func (a *Auditor) adopt(ctx context.Context, volumes []lvmd.VolumeState, objects
 		if err := a.States.TagLV(ctx, v.Class, v.Name, tagsOf(owner, a.Cluster, claim), nil); err != nil {
 			return fmt.Errorf("tag logical volume %s: %w", v.Name, err)
 		}
-		log.FromContext(ctx).Info("logical volume of an older version is tagged", "deviceClass", v.Class, "lv",
+		log.FromContext(ctx).Info("tagged a logical volume of an older version", "deviceClass", v.Class, "lv",
 			v.Name, "claim", claim)
 	}
 	return nil

@@ -110,8 +110,8 @@ func (e *Engine) remove(ctx context.Context, together []*removal) {
 			}
 			return
 		}
-		log.FromContext(ctx).Info("logical volumes are removed one by one", "deviceClass", together[0].class, "volumes",
-			len(names), "cause", err.Error())
+		log.FromContext(ctx).Info("removing logical volumes one by one", "deviceClass", together[0].class, "lvs",
+			names, "cause", err.Error())
 	}
 	for _, one := range together {
 		err := e.with(ctx, one.class, func(l located) error { return e.removeFrom(ctx, l, []string{one.name}) })
@@ -133,7 +133,7 @@ func (e *Engine) removeFrom(ctx context.Context, l located, names []string) erro
 	if err := e.lvm.LVRemove(ctx, l.vg.Name, names...); err != nil {
 		return statusOf(err)
 	}
-	log.FromContext(ctx).Info("logical volumes removed", "deviceClass", l.class.Name, "lvs", names)
+	log.FromContext(ctx).Info("removed logical volumes", "deviceClass", l.class.Name, "lvs", names)
 	e.watchers.notify()
 	return nil
 }

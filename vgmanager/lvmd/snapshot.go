@@ -60,7 +60,7 @@ func (e *Engine) snapshotIn(ctx context.Context, l located,
 	if err := e.snapshot(ctx, l, in, source, size); err != nil {
 		return nil, statusOf(err)
 	}
-	log.FromContext(ctx).Info("snapshot created", "deviceClass", l.class.Name, "lv", in.GetName(), "source",
+	log.FromContext(ctx).Info("created a snapshot", "deviceClass", l.class.Name, "lv", in.GetName(), "source",
 		source.Name, "size", int64(size))
 	e.watchers.notify()
 	return &proto.LogicalVolume{Name: in.GetName(), SizeBytes: int64(size)}, nil

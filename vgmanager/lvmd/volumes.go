@@ -86,7 +86,7 @@ func (e *Engine) createIn(ctx context.Context, l located, in *proto.CreateLVRequ
 	if err := e.create(ctx, l, in, size, options, devices); err != nil {
 		return nil, statusOf(err)
 	}
-	log.FromContext(ctx).Info("logical volume created", "deviceClass", l.class.Name, "lv", in.GetName(),
+	log.FromContext(ctx).Info("created a logical volume", "deviceClass", l.class.Name, "lv", in.GetName(),
 		"size", int64(size))
 	e.watchers.notify()
 	if len(options) > 0 {
@@ -123,7 +123,7 @@ func (e *Engine) Discard(ctx context.Context, class, name string) error {
 		return status.Errorf(codes.FailedPrecondition, "logical volume %s/%s may have been used: it is not recreated",
 			l.vg.Name, name)
 	}
-	log.FromContext(ctx).Info("logical volume is recreated: it was never used, and may not have been wiped",
+	log.FromContext(ctx).Info("recreating a logical volume that was never used and may not be wiped",
 		"deviceClass", l.class.Name, "lv", name)
 	return statusOf(e.lvm.LVRemove(ctx, l.vg.Name, name))
 }
@@ -268,7 +268,7 @@ func (e *Engine) resizeIn(ctx context.Context, l located, in *proto.ResizeLVRequ
 		Devices: devices}); err != nil {
 		return 0, statusOf(err)
 	}
-	log.FromContext(ctx).Info("logical volume extended", "deviceClass", l.class.Name, "lv", lv.Name,
+	log.FromContext(ctx).Info("extended a logical volume", "deviceClass", l.class.Name, "lv", lv.Name,
 		"size", int64(size))
 	e.watchers.notify()
 	if lv.IsRAID() || lv.SegType == "striped" {

@@ -103,7 +103,7 @@ func (s *stream) Recv() (*proto.WatchResponse, error) {
 		if err == nil {
 			return watchResponse(s.ctx, s.engine.kernel, set, report), nil
 		}
-		log.FromContext(s.ctx).Error(err, "capacity could not be read")
+		log.FromContext(s.ctx).Error(err, "cannot read capacity")
 		time.AfterFunc(retryWatch, s.notify)
 	}
 }

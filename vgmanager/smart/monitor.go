@@ -99,7 +99,7 @@ func (m *Monitor) Start(ctx context.Context) error {
 		wait := m.Interval
 		if err := m.round(ctx); err != nil {
 			if !errors.Is(err, errNotListed) {
-				log.FromContext(ctx).Error(err, "not all disks could be asked for their health (S.M.A.R.T.)", "node",
+				log.FromContext(ctx).Error(err, "cannot read the health (S.M.A.R.T.) of all disks", "node",
 					m.Node)
 			}
 			wait = min(delay, m.Interval)
@@ -191,7 +191,7 @@ func (m *Monitor) keep(ctx context.Context, disk Disk, answer *Answer, err error
 	logger := log.FromContext(ctx).WithValues("node", m.Node, "device", disk.Path, "id", disk.ID)
 	switch {
 	case now.err != nil && (!known || last.err == nil || last.err.Error() != now.err.Error()):
-		logger.Info("the disk cannot be asked for its health (S.M.A.R.T.)", "reason", now.err.Error())
+		logger.Info("cannot read the health (S.M.A.R.T.) of the disk", "cause", now.err.Error())
 	case now.answer != nil && !now.answer.Healthy && (last.answer == nil || last.answer.Healthy):
 		logger.Info("the disk predicts its failure (S.M.A.R.T.): save the data on it and replace it")
 	}

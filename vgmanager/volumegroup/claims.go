@@ -59,7 +59,7 @@ func atRisk(volumes []string, claims map[string]string) string {
 func (r *Reconciler) volumes(ctx context.Context) []topolvmv1.LogicalVolume {
 	list := &topolvmv1.LogicalVolumeList{}
 	if err := r.Client.List(ctx, list); err != nil {
-		log.FromContext(ctx).Info("the names of the volumes at risk could not be found out", "error", err.Error())
+		log.FromContext(ctx).Info("cannot look up the claims of the volumes at risk", "cause", err.Error())
 		return nil
 	}
 	return slices.DeleteFunc(list.Items, func(v topolvmv1.LogicalVolume) bool {

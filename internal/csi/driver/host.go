@@ -296,16 +296,16 @@ func run(ctx context.Context, limit time.Duration, program string, args ...strin
 		strings.Join(append([]string{program}, args...), " "),
 		"took", time.Since(begun).Round(time.Millisecond).String())
 	if err == nil {
-		logger.V(1).Info("Command succeeded")
+		logger.V(1).Info("command succeeded")
 		return out, nil
 	}
 	if ctx.Err() != nil {
 		err = errors.Join(err, ctx.Err())
 	}
 	if cmd.ProcessState != nil && accepted(program, cmd.ProcessState.ExitCode()) {
-		logger.V(1).Info("Command succeeded", "exitCode", cmd.ProcessState.ExitCode())
+		logger.V(1).Info("command succeeded", "exitCode", cmd.ProcessState.ExitCode())
 	} else {
-		logger.Info("Command failed", "error", err.Error(), "stderr", strings.TrimSpace(stderr.String()))
+		logger.Info("command failed", "cause", err.Error(), "stderr", strings.TrimSpace(stderr.String()))
 	}
 	said := strings.Join(strings.Fields(stderr.String()+" "+string(out)), " ")
 	return out, fmt.Errorf("%s: %w: %s", program, err, said)

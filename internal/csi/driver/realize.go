@@ -160,7 +160,7 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 		refusal := status.Errorf(lv.Status.Code, "node %s: %s", lv.Spec.NodeName, lv.Status.Message)
 		if err := s.withdraw(waiting, lv); err != nil {
 			// The next call finds this answer and withdraws the object.
-			log.FromContext(ctx).Info("a refused LogicalVolume stays for now", "logicalVolume", lv.Name,
+			log.FromContext(ctx).Info("cannot delete a refused LogicalVolume yet", "logicalVolume", lv.Name,
 				"cause", err.Error())
 		}
 		return nil, refusal

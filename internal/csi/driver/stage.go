@@ -110,8 +110,8 @@ func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string
 			result <- err
 			return
 		}
-		log.FromContext(ctx).Info("Staging ended after its call", "volume", v.id, "device",
-			v.lv.GetPath(), "error", err)
+		log.FromContext(ctx).Info("staging ended after its call", "volume", v.id, "device",
+			v.lv.GetPath(), "cause", err)
 		if err != nil {
 			s.busy.leaveFailed(v.id, err)
 		} else {
@@ -182,8 +182,8 @@ func (s *NodeServer) noteFileSystem(ctx context.Context, v volume, kind string) 
 	}
 	if err != nil {
 		// A user waits for the data on the volume. The next call tags it.
-		log.FromContext(ctx).Info("The file system of a volume was not noted in its tags", "volume", v.id,
-			"error", err.Error())
+		log.FromContext(ctx).Info("cannot tag a logical volume as formatted", "volume", v.id,
+			"cause", err.Error())
 	}
 	return nil
 }

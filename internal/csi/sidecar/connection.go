@@ -96,7 +96,7 @@ func (s *Sidecars) awaitDriver(ctx context.Context) (capabilities, error) {
 		defer cancel()
 		ready, err := csirpc.Probe(ctx, s.connection)
 		if err != nil {
-			log.FromContext(ctx).Info("The CSI controller is not ready yet", "socket", s.Socket, "cause", err.Error())
+			log.FromContext(ctx).Info("CSI controller is not ready yet", "socket", s.Socket, "cause", err.Error())
 		}
 		return ready && err == nil, nil
 	})

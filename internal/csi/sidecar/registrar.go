@@ -88,7 +88,7 @@ func awaitSocket(ctx context.Context, socket string) error {
 
 // GetInfo returns the name and the endpoint of the driver to the kubelet.
 func (r *Registrar) GetInfo(ctx context.Context, _ *registration.InfoRequest) (*registration.PluginInfo, error) {
-	log.FromContext(ctx).V(1).Info("The kubelet asks for the driver", "driver", r.options.Driver)
+	log.FromContext(ctx).V(1).Info("kubelet requests the driver's information", "driver", r.options.Driver)
 	return &registration.PluginInfo{
 		Type:              registration.CSIPlugin,
 		Name:              r.options.Driver,
@@ -102,7 +102,7 @@ func (r *Registrar) NotifyRegistrationStatus(ctx context.Context, status *regist
 ) (*registration.RegistrationStatusResponse, error) {
 	r.registered.Store(status.GetPluginRegistered())
 	if status.GetPluginRegistered() {
-		log.FromContext(ctx).Info("The kubelet has registered the driver", "driver", r.options.Driver)
+		log.FromContext(ctx).Info("kubelet registered the driver", "driver", r.options.Driver)
 		return &registration.RegistrationStatusResponse{}, nil
 	}
 	select {

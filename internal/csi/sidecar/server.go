@@ -37,7 +37,7 @@ func (s *GRPCServer) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log.FromContext(ctx).Info("Serving", "socket", s.socket)
+	log.FromContext(ctx).Info("serving", "socket", s.socket)
 	served := make(chan error, 1)
 	go func() { served <- s.server.Serve(listener) }()
 	select {

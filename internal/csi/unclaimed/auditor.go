@@ -71,7 +71,7 @@ func (a *Auditor) Start(ctx context.Context) error {
 	for {
 		again, err := a.audit(ctx)
 		if err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "it cannot be told which volumes are unclaimed")
+			log.FromContext(ctx).Error(err, "cannot check for unclaimed volumes")
 		}
 		wait := interval
 		if again {
@@ -153,7 +153,7 @@ func (a *Auditor) delete(ctx context.Context, lv *topolvmv1.LogicalVolume) error
 	if err != nil {
 		return fmt.Errorf("delete LogicalVolume %s, which was refused and has no claim: %w", lv.Name, err)
 	}
-	log.FromContext(ctx).Info("Deleted a LogicalVolume that was refused and has no claim", "logicalVolume", lv.Name,
+	log.FromContext(ctx).Info("deleted a refused LogicalVolume without a claim", "logicalVolume", lv.Name,
 		"node", lv.Spec.NodeName)
 	return nil
 }

@@ -53,7 +53,7 @@ func follow(ctx context.Context, f *tlsprofile.Follower, object any) {
 		return
 	}
 	if err := f.Set(server.Spec.TLSSecurityProfile); err != nil {
-		log.FromContext(ctx).Error(err, "The TLS profile of the cluster cannot be followed: the last one holds",
-			"apiserver", apiServer)
+		log.FromContext(ctx).Error(err, "cannot watch the TLS profile of the cluster: keeping the last one",
+			"object", apiServer)
 	}
 }
