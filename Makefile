@@ -114,6 +114,12 @@ test-console: console-browser $(call wants,console-build $(BIN)/bridge console-h
 	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
 		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml $(NPM) run --silent browser
 
+.PHONY: docs-images
+docs-images: console-browser $(call wants,console-build $(BIN)/bridge console-host) ## Take the pictures of the console in docs/images again.
+	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
+		../../hack/step "pictures" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml \
+		node --import tsx browser/pictures.ts $(CURDIR)/docs/images
+
 # SEED decides the steps of the walk; the target prints the one that it takes. FOR is how long it walks. STEPS is a file with steps to carry
 # out instead, as a failed walk prints them.
 FOR ?= 10m
