@@ -114,6 +114,12 @@ test-console: console-browser $(call wants,console-build $(BIN)/bridge console-h
 	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
 		../../hack/step "console browser tests" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml $(NPM) run --silent browser
 
+.PHONY: docs-images
+docs-images: console-browser $(call wants,console-build $(BIN)/bridge console-host) ## Take the pictures of the console in docs/images again.
+	@assets=$$($(LAB) programs kubernetes) && cd $(CONSOLE) && KUBEBUILDER_ASSETS=$$assets KUBEBUILDER_CONTROLPLANE_START_TIMEOUT=2m \
+		../../hack/step "pictures" $(BIN)/bridge --plugin $(BIN)/console-plugin --host host/dist --rules $(CURDIR)/monitoring/tests/rules.yaml \
+		node --import tsx browser/pictures.ts $(CURDIR)/docs/images
+
 # SEED decides the steps of the walk; the target prints the one that it takes. FOR is how long it walks. STEPS is a file with steps to carry
 # out instead, as a failed walk prints them.
 FOR ?= 10m
@@ -258,7 +264,7 @@ next-image: image
 	@$(call write-image,amd64,$(BIN)/lvms-next,$(NEXT_IMAGE)) $(call with-console,$(BIN)/console-plugin) -version $(NEXT_VERSION)
 
 # Go decides what is stale.
-.PHONY: $(BIN)/lvms $(BIN)/gather $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/vale $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge $(BIN)/console-plugin
+.PHONY: $(BIN)/lvms $(BIN)/gather $(BIN)/image $(BIN)/rootfs $(LAB) $(BIN)/controller-gen $(BIN)/golangci-lint $(BIN)/vale $(BIN)/hugo $(BIN)/bundle $(BIN)/catalog $(BIN)/bridge $(BIN)/console-plugin
 $(BIN)/lvms:
 	@hack/step "build lvms" go build -ldflags "$(LDFLAGS)" -o $@ ./cmd/lvms
 $(BIN)/gather:
@@ -281,6 +287,8 @@ $(BIN)/golangci-lint:
 	@cd hack/tools/golangci-lint && ../../step "build golangci-lint" go build -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 $(BIN)/vale: # It is partly in C.
 	@cd hack/tools/vale && ../../step "build vale" env CGO_ENABLED=1 CGO_CFLAGS=-w go build -o $@ github.com/vale-cli/vale/v3/cmd/vale
+$(BIN)/hugo:
+	@cd hack/tools/hugo && ../../step "build hugo" go build -o $@ github.com/gohugoio/hugo
 
 .PHONY: generate
 generate: $(BIN)/controller-gen ## Write the generated files again: deep copies, CRDs, RBAC, webhook, rules; and the bundle from them.
@@ -295,6 +303,18 @@ monitoring: ## Write the PrometheusRule and the dashboards again, from monitorin
 .PHONY: references
 references: ## Write the pages of docs/reference that come from the code: API, conditions, events, flags, metrics, alerts.
 	@go test ./internal/reference ./cmd/lvms ./monitoring -run TestReference -count 1 -update
+
+SITE := $(LVMS_CACHE)/site
+
+# Not part of a lane: Hugo takes minutes to build.
+.PHONY: docs
+docs: $(BIN)/hugo ## Write the documentation as a static site to .cache/site, and check its links. Its first run builds Hugo.
+	@hack/step "site" sh -c '"$$0" "$$@" >/dev/null' $(BIN)/hugo --source hack/site --destination $(SITE) --cleanDestinationDir --noBuildLock --panicOnWarning
+	@hack/step "links of the site" go run ./hack/site $(SITE)
+
+.PHONY: docs-serve
+docs-serve: $(BIN)/hugo ## Serve the documentation, and follow changes of its pages: make docs-serve PORT=1313.
+	@$(BIN)/hugo server --source hack/site --noBuildLock --panicOnWarning --renderToMemory --port $(or $(PORT),1313)
 
 # A release names its images by digest.
 BUNDLE_IMAGE ?= quay.io/lvm-storage/lvms-operator:v$(VERSION)
@@ -332,10 +352,11 @@ format: $(BIN)/golangci-lint ## Format the Go files.
 	@$(BIN)/golangci-lint fmt ./...
 
 .PHONY: verify
-verify: $(BIN)/controller-gen $(BIN)/bundle $(BIN)/catalog $(LAB) ## Fail where a generated file is stale, or bundle and catalog are not what OLM's validators want.
+verify: $(BIN)/controller-gen $(BIN)/bundle $(BIN)/catalog $(LAB) ## Fail if a generated file is stale, a link between documents is broken, or OLM's validators refuse bundle or catalog.
 	@hack/step "verify generated files" hack/verify $(BIN)/controller-gen $(BIN)/bundle -version $(VERSION) $(BUNDLE_IMAGES)
 	@opm=$(OPM) && hack/step "verify catalog" hack/verify-catalog $(BIN)/catalog -opm "$$opm" -bundle bundle -image $(CATALOG_BUNDLE_IMAGE)
 	@cd hack/bundle && ../step "bundle tests" go test ./...
+	@hack/step "links of the documents" go test ./docs
 
 ##@ Install without OLM
 

@@ -121,3 +121,21 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		t.Errorf("there are %d links", checked)
 	}
 }
+
+// The index lists every page: the site takes its navigation from it.
+func TestIndexListsEveryPage(t *testing.T) {
+	index, err := os.ReadFile("README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := parse(string(index)).links
+	pages, err := filepath.Glob("*/*.md")
+	if err != nil || len(pages) < 30 {
+		t.Fatal(pages, err)
+	}
+	for _, path := range pages {
+		if listed[filepath.ToSlash(path)] == 0 {
+			t.Errorf("docs/README.md does not list %s", path)
+		}
+	}
+}

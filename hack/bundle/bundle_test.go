@@ -181,6 +181,38 @@ func TestTheConsoleIsToldOfThePlugin(t *testing.T) {
 	}
 }
 
+// The console proposes to list the devices first. The examples have an LVMCluster that uses them.
+func TestTheFirstLVMClusterUsesNoDevices(t *testing.T) {
+	_, bundle := newBundle(t)
+	var first unstructured.Unstructured
+	annotations := bundle.CSV.Annotations
+	if err := json.Unmarshal([]byte(annotations["operatorframework.io/initialization-resource"]),
+		&first.Object); err != nil {
+		t.Fatal(err)
+	}
+	if first.GetKind() != "LVMCluster" || first.GetNamespace() != namespace || classesOf(t, first) != 0 {
+		t.Errorf("the first object is %v", first.Object)
+	}
+	var examples []map[string]any
+	if err := json.Unmarshal([]byte(annotations["alm-examples"]), &examples); err != nil {
+		t.Fatal(err)
+	}
+	if full := (unstructured.Unstructured{Object: examples[0]}); full.GetKind() != "LVMCluster" ||
+		classesOf(t, full) == 0 {
+		t.Errorf("the first example is %v", full.Object)
+	}
+}
+
+// classesOf returns the number of device classes of an LVMCluster.
+func classesOf(t *testing.T, cluster unstructured.Unstructured) int {
+	t.Helper()
+	classes, _, err := unstructured.NestedSlice(cluster.Object, "spec", "storage", "deviceClasses")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(classes)
+}
+
 // The CSV has what users see first, and what the certification requires.
 func TestTheCSVSaysWhatItIs(t *testing.T) {
 	dir, bundle := newBundle(t)
@@ -188,6 +220,10 @@ func TestTheCSVSaysWhatItIs(t *testing.T) {
 	if csv.Name != "lvms-operator.v1.2.3" || csv.Annotations["olm.skipRange"] != ">=1.1.0 <1.2.3" ||
 		bundle.DefaultChannel != "stable-1.2" || !slices.Equal(bundle.Channels, []string{"stable-1.2", "candidate"}) {
 		t.Errorf("%s %s %s %v", csv.Name, csv.Annotations["olm.skipRange"], bundle.DefaultChannel, bundle.Channels)
+	}
+	if csv.Spec.DisplayName != "LVM Storage (community)" || len(csv.Spec.Icon) != 1 ||
+		csv.Spec.Icon[0].MediaType != "image/svg+xml" {
+		t.Errorf("the tile has the name %q and %d icons", csv.Spec.DisplayName, len(csv.Spec.Icon))
 	}
 	for _, feature := range []string{"disconnected", "fips-compliant", "proxy-aware", "tls-profiles", "token-auth-aws",
 		"token-auth-azure", "token-auth-gcp", "csi", "cni", "cnf"} {

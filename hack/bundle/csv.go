@@ -21,6 +21,8 @@ import (
 
 const (
 	packageName = "lvms-operator"
+	// displayName differs from the name of Red Hat's operator, "LVM Storage", which can be in the same OperatorHub.
+	displayName = "LVM Storage (community)"
 	namespace   = "openshift-lvm-storage"
 	operator    = "lvms-operator"
 	agent       = "vg-manager"
@@ -72,7 +74,7 @@ func newCSV(o options, v semver.Version, s *source) (*v1alpha1.ClusterServiceVer
 		ObjectMeta: metav1.ObjectMeta{Name: packageName + ".v" + v.String(), Namespace: "placeholder",
 			Annotations: annotations, Labels: labels},
 		Spec: v1alpha1.ClusterServiceVersionSpec{
-			DisplayName:    "LVM Storage",
+			DisplayName:    displayName,
 			Description:    strings.TrimSpace(description) + "\n",
 			Version:        version.OperatorVersion{Version: v},
 			Maturity:       "alpha",
@@ -212,7 +214,7 @@ func csvAnnotations(o options, s *source) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	first, err := find[unstructured.Unstructured](s.samples[:1], "LVMCluster", s.samples[0].GetName())
+	discovery, err := s.discovery()
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +236,8 @@ func csvAnnotations(o options, s *source) (map[string]string, error) {
 		"operatorframework.io/suggested-namespace-template": text(map[string]any{"apiVersion": "v1",
 			"kind": "Namespace", "metadata": map[string]any{"name": suggested.Name, "labels": suggested.Labels,
 				"annotations": suggested.Annotations}}),
-		"operatorframework.io/initialization-resource": text(first.Object),
+		// The first LVMCluster lists the devices, and uses none.
+		"operatorframework.io/initialization-resource": text(discovery.Object),
 		// The console's page for a new LVMCluster, which is the form of the plugin if that is enabled.
 		"operatorframework.io/initialization-link": "/k8s/ns/" + namespace +
 			"/lvm.topolvm.io~v1alpha1~LVMCluster/~new",

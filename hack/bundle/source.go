@@ -84,6 +84,18 @@ func (s *source) services() []*unstructured.Unstructured {
 	return services
 }
 
+// discovery returns the sample LVMCluster without device classes.
+func (s *source) discovery() (*unstructured.Unstructured, error) {
+	for _, sample := range s.samples {
+		if classes, _, err := unstructured.NestedSlice(sample.Object, "spec", "storage", "deviceClasses"); err != nil {
+			return nil, fmt.Errorf("sample %s: %w", sample.GetName(), err)
+		} else if len(classes) == 0 {
+			return sample, nil
+		}
+	}
+	return nil, errors.New("config/samples has no LVMCluster without device classes")
+}
+
 // find returns the object with a kind and name, converted to its type.
 func find[T any](objects []*unstructured.Unstructured, kind, name string) (*T, error) {
 	for _, object := range objects {
