@@ -70,12 +70,16 @@ type Reconciler struct {
 	// probed are the results of reading devices that have no other reasons, by device number. Such a device is read
 	// again only after its fingerprint changed or a new observation was requested.
 	probed map[device.Number]probe
+	// unread: the last observation left devices to be read, because they were more than maxProbes.
+	unread atomic.Bool
 }
 
 type probe struct {
 	fingerprint string
 	at          time.Time
 	reasons     []device.Reason
+	// transient: the reasons do not last, and the device is read again in each observation.
+	transient bool
 }
 
 // New returns a Reconciler.
@@ -125,6 +129,9 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	}
 	if seen != nil {
 		return ctrl.Result{}, seen
+	}
+	if r.unread.Load() {
+		return ctrl.Result{RequeueAfter: settling}, nil
 	}
 	return ctrl.Result{RequeueAfter: resync}, nil
 }
@@ -246,12 +253,13 @@ func (r *Reconciler) looks(ctx context.Context, report *lvm.Report,
 	return looks, nil
 }
 
-// maxProbes is the maximum number of devices to read in one observation. The others are read in the next ones.
+// maxProbes is the maximum number of devices to read in one observation. If there are more, another observation follows
+// soon.
 const maxProbes = 32
 
 // probe reads the devices that have no other reasons, so that a device is only reported as available after it was
 // opened exclusively and found blank. Until then its state is Unknown. Devices are read in parallel, so that one that
-// does not respond does not delay the others.
+// does not respond does not delay the others. Those that were never read, or not for the longest time, come first.
 func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map[device.Number]device.PV,
 	woken time.Time) map[device.Number][]device.Reason {
 	results := map[device.Number][]device.Reason{}
@@ -262,26 +270,28 @@ func (r *Reconciler) probe(ctx context.Context, devices []device.Device, pvs map
 			continue
 		}
 		p, ok := r.probed[d.Number]
-		switch {
-		case ok && p.fingerprint == device.Fingerprint(d, nil, nil) && !p.at.Before(woken):
-		case len(due) < maxProbes:
-			due = append(due, d)
-			continue
-		case !ok:
+		if ok = ok && p.fingerprint == device.Fingerprint(d, nil, nil); ok {
+			fresh[d.Number], results[d.Number] = p, p.reasons
+		} else {
 			results[d.Number] = []device.Reason{{Code: device.ProbeError, Message: "was not read yet"}}
-			continue
 		}
-		fresh[d.Number] = p
-		results[d.Number] = p.reasons
+		if !ok || p.transient || p.at.Before(woken) {
+			due = append(due, d)
+		}
 	}
+	slices.SortStableFunc(due, func(a, b device.Device) int {
+		return fresh[a.Number].at.Compare(fresh[b.Number].at)
+	})
+	left := due[min(len(due), maxProbes):]
+	due = due[:len(due)-len(left)]
 	for i, reasons := range r.probeAll(ctx, due) {
 		d := due[i]
 		results[d.Number] = reasons
-		if !slices.ContainsFunc(reasons, func(reason device.Reason) bool { return reason.Transient }) {
-			fresh[d.Number] = probe{fingerprint: device.Fingerprint(d, nil, nil), at: r.now(), reasons: reasons}
-		}
+		fresh[d.Number] = probe{fingerprint: device.Fingerprint(d, nil, nil), at: r.now(), reasons: reasons,
+			transient: slices.ContainsFunc(reasons, func(reason device.Reason) bool { return reason.Transient })}
 	}
 	r.probed = fresh
+	r.unread.Store(slices.ContainsFunc(left, func(d device.Device) bool { return fresh[d.Number].at.Before(woken) }))
 	return results
 }
 

@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -186,15 +187,21 @@ func TestWhenTheReadFails(t *testing.T) {
 	}
 }
 
-func TestManyNewDevicesAreReadInTurns(t *testing.T) {
-	b := newBench(t)
-	b.node.devices = nil
-	for i := range 100 {
-		b.node.devices = append(b.node.devices, edit(disk("b"), func(d *device.Device) {
-			d.Number, d.Serial = device.NewNumber(65, uint32(i)), string(rune('A'+i))
+// manyDisks returns blank disks, sorted by name.
+func manyDisks(count int) []device.Device {
+	var all []device.Device
+	for i := range count {
+		all = append(all, edit(disk("b"), func(d *device.Device) {
+			d.Number, d.Serial = device.NewNumber(65, uint32(i)), fmt.Sprintf("%03d", i)
 			d.Name = "/dev/x" + d.Serial
 		}))
 	}
+	return all
+}
+
+func TestManyNewDevicesAreReadInTurns(t *testing.T) {
+	b := newBench(t)
+	b.node.devices = manyDisks(100)
 	for range 4 {
 		before := b.node.probes
 		if err := b.reconcile(); err != nil || b.node.probes-before > maxProbes {
@@ -204,6 +211,89 @@ func TestManyNewDevicesAreReadInTurns(t *testing.T) {
 	for _, d := range b.status().Devices {
 		if d.State != v1alpha1.DeviceAvailable {
 			t.Errorf("%s is %s", d.Name, d.State)
+		}
+	}
+}
+
+// TestANewDeviceIsReadFirst adds a device to more devices than are read in one observation. Each event makes all of them
+// due again.
+func TestANewDeviceIsReadFirst(t *testing.T) {
+	b := newBench(t)
+	b.node.devices = manyDisks(3 * maxProbes)
+	again := 0
+	for ; again < 10; again++ {
+		result, err := b.r.Reconcile(t.Context(), ctrl.Request{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.RequeueAfter == resync {
+			break
+		}
+		if result.RequeueAfter != settling {
+			t.Fatalf("devices are left, and the next observation is in %s", result.RequeueAfter)
+		}
+	}
+	if again != 2 {
+		t.Errorf("%d observations follow soon, want 2", again)
+	}
+	b.node.devices = append(b.node.devices, edit(disk("new"), func(d *device.Device) {
+		d.Number, d.Name, d.Serial = device.NewNumber(66, 0), "/dev/zz", "new"
+	}))
+	b.clock = b.clock.Add(time.Second)
+	b.r.Wake()
+	if err := b.reconcile(); err != nil {
+		t.Fatal(err)
+	}
+	devices := b.status().Devices
+	if last := devices[len(devices)-1]; last.Name != "/dev/zz" || last.State != v1alpha1.DeviceAvailable {
+		t.Errorf("the new device: %+v", last)
+	}
+}
+
+// TestAChangedDeviceIsUnknownUntilItIsRead replaces devices by others, more than are read in one observation.
+func TestAChangedDeviceIsUnknownUntilItIsRead(t *testing.T) {
+	b := newBench(t)
+	b.node.devices = manyDisks(maxProbes + 1)
+	for range 2 {
+		if err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range b.node.devices {
+		b.node.devices[i].Serial += "-other"
+	}
+	for _, want := range []v1alpha1.DeviceState{v1alpha1.DeviceUnknown, v1alpha1.DeviceAvailable} {
+		if err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+		if last := b.status().Devices[maxProbes]; last.State != want {
+			t.Errorf("the last device: %+v, want %s", last, want)
+		}
+	}
+}
+
+// TestSilentDevicesDoNotKeepOthersWaiting has more devices that do not respond than are read in one observation.
+func TestSilentDevicesDoNotKeepOthersWaiting(t *testing.T) {
+	b := newBench(t)
+	b.node.devices = manyDisks(2 * maxProbes)
+	for _, d := range b.node.devices[:maxProbes+1] {
+		b.node.found[d.Name] = []device.Reason{{Code: device.Unreadable, Message: "silent", Transient: true}}
+	}
+	for range 3 {
+		if err := b.reconcile(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, d := range b.status().Devices {
+		want := v1alpha1.DeviceAvailable
+		if i <= maxProbes {
+			want = v1alpha1.DeviceUnknown
+		}
+		if d.State != want {
+			t.Errorf("%s is %s, want %s", d.Name, d.State, want)
+		}
+		if want == v1alpha1.DeviceUnknown && d.Reasons[0].Message != "silent" {
+			t.Errorf("%s: %+v", d.Name, d.Reasons)
 		}
 	}
 }
