@@ -130,34 +130,54 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	if err != nil {
 		return nil, err
 	}
-	hasSelector, err := v.hasSelector(node)
-	if err != nil {
+	if expected, err := v.expects(node); err != nil || reported == nil && (!expected || obstacle != "") {
 		return nil, err
-	}
-	selected, err := selects(v.selector, node)
-	if err != nil {
-		return nil, err
-	}
-	if reported == nil && (!hasSelector || !selected || taint.Untolerated(node, v.tolerations) != nil) {
-		return nil, nil
-	}
-	if obstacle != "" {
-		return outOfReach(reported,
-			"the node agent can no longer run here, nothing manages the volume group: "+obstacle), nil
-	}
-	if problem := unready(node); problem != "" {
-		if reported == nil {
-			return v.awaited(problem + " and has not reported its volume group"), nil
-		}
-		return outOfReach(reported, problem), nil
 	}
 	if reported == nil {
-		return v.awaited("the node has not reported its volume group yet"), nil
+		return v.awaited(node), nil
 	}
-	if v.seen.isStale(node.Name) {
-		status := v.seen.NodeStatuses[node.Name]
-		return outOfReach(reported, notObservedSince(&status)), nil
+	if why := v.whyUnmanaged(node, obstacle); why != "" {
+		return outOfReach(reported, why), nil
 	}
+	return v.managed(node, reported), nil
+}
+
+// expects reports whether the device class should have a volume group on a node.
+func (v classView) expects(node *corev1.Node) (bool, error) {
+	hasSelector, err := v.hasSelector(node)
+	if err != nil {
+		return false, err
+	}
+	selected, err := selects(v.selector, node)
+	return hasSelector && selected && taint.Untolerated(node, v.tolerations) == nil, err
+}
+
+// awaited returns the entry of a volume group that the agent has not reported yet.
+func (v classView) awaited(node *corev1.Node) *lvmv1alpha1.VGStatus {
+	why := "the node has not reported its volume group yet"
+	if problem := unready(node); problem != "" {
+		why = problem + " and has not reported its volume group"
+	}
+	return &lvmv1alpha1.VGStatus{Name: v.name, Status: lvmv1alpha1.VGStatusProgressing, Reason: why}
+}
+
+// whyUnmanaged returns why no agent manages the volume group on a node, or "". The first reason explains the others.
+func (v classView) whyUnmanaged(node *corev1.Node, obstacle string) string {
+	status := v.seen.NodeStatuses[node.Name]
+	switch problem := unready(node); {
+	case obstacle != "":
+		return "the node agent can no longer run here, nothing manages the volume group: " + obstacle
+	case problem != "":
+		return problem
+	case v.seen.isStale(node.Name):
+		return notObservedSince(&status)
+	}
+	return ""
+}
+
+// managed completes what the agent reported by what only the operator knows: the agent has not seen the last change of
+// the device class, or the node is cordoned.
+func (v classView) managed(node *corev1.Node, reported *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus {
 	// A new generation of the LVMVolumeGroup does not change health: an unhealthy volume group stays so until the agent
 	// has observed it again.
 	if reported.ObservedGeneration != 0 && reported.ObservedGeneration < v.group.Generation &&
@@ -168,7 +188,7 @@ func (v classView) onNode(node *corev1.Node) (*lvmv1alpha1.VGStatus, error) {
 	if node.Spec.Unschedulable && reported.Status == lvmv1alpha1.VGStatusReady && reported.Reason == "" {
 		reported.Reason = "the node is cordoned: Pods that run there keep their volumes, and no new ones come"
 	}
-	return reported, nil
+	return reported
 }
 
 // hasSelector reports whether a device selector of the device class applies to a node.
@@ -236,10 +256,6 @@ func orReason(c metav1.Condition) string {
 	return c.Message
 }
 
-func (v classView) awaited(why string) *lvmv1alpha1.VGStatus {
-	return &lvmv1alpha1.VGStatus{Name: v.name, Status: lvmv1alpha1.VGStatusProgressing, Reason: why}
-}
-
 // removal returns the state of a volume group whose device class is being removed.
 func (v classView) removal(reported *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus {
 	if reported == nil || reported.Status == lvmv1alpha1.VGStatusFailed ||
@@ -260,9 +276,6 @@ func (v classView) removal(reported *lvmv1alpha1.VGStatus) *lvmv1alpha1.VGStatus
 
 // outOfReach marks an entry as unmanaged and keeps what was last reported. Failed stays Failed.
 func outOfReach(reported *lvmv1alpha1.VGStatus, why string) *lvmv1alpha1.VGStatus {
-	if reported == nil {
-		return nil
-	}
 	last := string(reported.Status)
 	if reported.Reason != "" {
 		last += ", " + reported.Reason

@@ -215,7 +215,7 @@ func TestManyNewDevicesAreReadInTurns(t *testing.T) {
 	}
 }
 
-// TestANewDeviceIsReadFirst adds a device to more devices than are read in one observation. Each event makes all of them
+// TestANewDeviceIsReadFirst adds a device to more devices than one observation reads. Each event makes all of them
 // due again.
 func TestANewDeviceIsReadFirst(t *testing.T) {
 	b := newBench(t)
