@@ -27,7 +27,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 	"github.com/lvm-storage/lvm-operator/test/env"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/logicalvolume"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
@@ -100,8 +102,8 @@ func addNodeService(manager ctrl.Manager, engine *lvmd.Engine, socket string) er
 	if err := manager.Add(capacity.New(manager.GetClient(), nodeName, engine)); err != nil {
 		return err
 	}
-	service := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: manager.GetClient(),
-		Volumes: engine})
+	service := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: manager.GetClient(), Volumes: engine,
+		Programs: host.NewLocal()})
 	return serve(manager, socket, func(s *grpc.Server) { csi.RegisterNodeServer(s, service) })
 }
 

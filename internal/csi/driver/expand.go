@@ -31,10 +31,10 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 	if required == 0 && limit == 0 {
 		return nil, status.Error(codes.InvalidArgument, "no capacity_range is given")
 	}
-	if err := s.busy.enter(id); err != nil {
+	if err := s.locks.Enter(id); err != nil {
 		return nil, err
 	}
-	defer s.busy.leave(id)
+	defer s.locks.Leave(id)
 	lv, err := s.find(ctx, id)
 	if err != nil {
 		return nil, err

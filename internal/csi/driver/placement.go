@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 // place selects the node of a volume. A copy is on the node of its source. If the scheduler has selected a node, it is
@@ -75,16 +76,16 @@ const selectedNode = "volume.kubernetes.io/selected-node"
 // unscheduled reports whether the scheduler has not selected a node for the claim.
 func (s *ControllerServer) unscheduled(ctx context.Context, parameters map[string]string) (bool, error) {
 	claim := &corev1.PersistentVolumeClaim{}
-	if parameters[claimNameKey] == "" {
+	if parameters[service.ClaimNameKey] == "" {
 		return false, nil
 	}
-	err := s.Client.Get(ctx, client.ObjectKey{Namespace: parameters[claimNamespaceKey],
-		Name: parameters[claimNameKey]}, claim)
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: parameters[service.ClaimNamespaceKey],
+		Name: parameters[service.ClaimNameKey]}, claim)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, status.Errorf(codes.Unavailable, "claim %s: %v", claimOf(parameters), err)
+		return false, status.Errorf(codes.Unavailable, "claim %s: %v", service.ClaimOf(parameters), err)
 	}
 	return claim.Annotations[selectedNode] == "", nil
 }
