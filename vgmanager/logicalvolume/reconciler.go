@@ -13,7 +13,6 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -31,13 +30,10 @@ import (
 // Volumes manages the logical volumes of this node. lvmd.Engine implements it.
 type Volumes interface {
 	Classes
-	CreateLV(ctx context.Context, in *proto.CreateLVRequest,
-		options ...grpc.CallOption) (*proto.CreateLVResponse, error)
-	CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest,
-		options ...grpc.CallOption) (*proto.CreateLVSnapshotResponse, error)
-	ResizeLV(ctx context.Context, in *proto.ResizeLVRequest,
-		options ...grpc.CallOption) (*proto.ResizeLVResponse, error)
-	RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, options ...grpc.CallOption) (*proto.Empty, error)
+	CreateLV(ctx context.Context, in *proto.CreateLVRequest) (*proto.CreateLVResponse, error)
+	CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest) (*proto.CreateLVSnapshotResponse, error)
+	ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*proto.ResizeLVResponse, error)
+	RemoveLV(ctx context.Context, in *proto.RemoveLVRequest) (*proto.Empty, error)
 	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
 	// Discard removes a volume for which lvmd.ErrUnfinished was returned.
 	Discard(ctx context.Context, class, name string) error
