@@ -29,6 +29,9 @@ var starters = []string{"os/exec", "k8s.io/mount-utils", "k8s.io/utils/exec"}
 var (
 	kubernetes = []string{"k8s.io/", "sigs.k8s.io/"}
 	clients    = []string{"k8s.io/client-go/", "sigs.k8s.io/controller-runtime"}
+	// operatorCSI are the packages of CSI that run in the operator. internal/csi/service is for both sides.
+	operatorCSI = []string{module + "internal/csi/capacity", module + "internal/csi/driver",
+		module + "internal/csi/sidecar", module + "internal/csi/unclaimed"}
 )
 
 // The most specific directory applies.
@@ -48,15 +51,14 @@ var rules = []rule{
 			"vgmanager/device", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/logicalvolume",
-		ours: []string{"api", "internal/event", "internal/metric", "internal/paging", "vgmanager/lvm",
-			"vgmanager/lvmd"},
-		never: []string{module + "controllers", module + "internal/csi"}},
+		ours: []string{"api", "internal/csi/service", "internal/event", "internal/metric", "internal/paging",
+			"vgmanager/lvm", "vgmanager/lvmd"},
+		never: append([]string{module + "controllers"}, operatorCSI...)},
 	{folder: "vgmanager/capacity", ours: []string{"api", "internal/metric", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	// It takes only the mount table and the arguments of mount(8) from mount-utils.
 	{folder: "vgmanager/csinode", ours: []string{"api", "internal/bounded", "internal/csi/service", "vgmanager/host"},
-		never: []string{module + "controllers", module + "internal/csi/capacity", module + "internal/csi/driver",
-			module + "internal/csi/sidecar", module + "internal/csi/unclaimed"},
+		never:  append([]string{module + "controllers"}, operatorCSI...),
 		starts: []string{"k8s.io/mount-utils"}},
 	{folder: "vgmanager/uevent", never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/devicemapper", never: append([]string{module + "api"}, clients...)},

@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/event"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
@@ -127,7 +128,7 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if lv.Status.VolumeID == "" && !refused(lv.Status.Code) && !marked {
+	if lv.Status.VolumeID == "" && !service.IsRefusal(lv.Status.Code) && !marked {
 		// The cache may be outdated: the volume may have been created or removed just now. An object that was marked
 		// in this reconcile is not outdated.
 		now := &topolvmv1.LogicalVolume{}
@@ -140,7 +141,7 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		lv = now
 	}
 	switch {
-	case lv.Status.VolumeID == "" && refused(lv.Status.Code):
+	case lv.Status.VolumeID == "" && service.IsRefusal(lv.Status.Code):
 		// The status has the result. The client deletes the object or requests something else.
 		return ctrl.Result{}, nil
 	case lv.Status.VolumeID == "":
@@ -166,16 +167,6 @@ func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (boo
 		return false, nil
 	}
 	return true, r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-}
-
-// refused returns true for a code that a retry does not change. Other codes are reported in the status too, and
-// retried.
-func refused(code codes.Code) bool {
-	switch code {
-	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted, codes.Unknown:
-		return false
-	}
-	return true
 }
 
 // create creates the logical volume. If the volume exists, an earlier process created it and ended before it wrote
@@ -313,7 +304,7 @@ func (r *Reconciler) fail(ctx context.Context, lv *topolvmv1.LogicalVolume, caus
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if refused(code) {
+	if service.IsRefusal(code) {
 		log.FromContext(ctx).Info("refused", "code", code.String(), "cause", message(cause))
 		return ctrl.Result{RequeueAfter: retryRefused}, nil
 	}
@@ -380,7 +371,7 @@ func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) e
 // neverMade returns true if there is nothing to remove although the device class is not available, because the node
 // never had it: no volume was reported in the status, and no volume exists.
 func (r *Reconciler) neverMade(ctx context.Context, lv *topolvmv1.LogicalVolume) bool {
-	if lv.Status.VolumeID != "" || !refused(lv.Status.Code) {
+	if lv.Status.VolumeID != "" || !service.IsRefusal(lv.Status.Code) {
 		return false
 	}
 	exists, err := r.Volumes.Exists(ctx, name(lv))

@@ -203,12 +203,12 @@ func Pending(volumes []topolvmv1.LogicalVolume, class string) map[string]int64 {
 
 // IsPending reports whether a volume is requested and neither created nor refused yet.
 func IsPending(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && !isRefusal(lv.Status.Code)
+	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && !service.IsRefusal(lv.Status.Code)
 }
 
 // IsRefused reports whether the node refused to create a volume.
 func IsRefused(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && isRefusal(lv.Status.Code)
+	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && service.IsRefusal(lv.Status.Code)
 }
 
 // GetCapacity returns the free capacity for new volumes of a class, on one node or on all, and the maximum size of one

@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 // This file creates and deletes LogicalVolumes: it creates the object once, waits for the node, and deletes the object
@@ -93,7 +95,7 @@ func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvm
 		return false, nil
 	}
 	// An answer to an earlier call does not apply to this one.
-	if isRefusal(present.Status.Code) {
+	if service.IsRefusal(present.Status.Code) {
 		return true, s.withdraw(waiting, present)
 	}
 	if err := place(present); err != nil {
@@ -128,15 +130,6 @@ func differences(wish, present *topolvmv1.LogicalVolume) string {
 	return strings.Join(list, ", ")
 }
 
-// isRefusal reports whether a code is a final refusal, after which the node does not retry.
-func isRefusal(code codes.Code) bool {
-	switch code {
-	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted, codes.Unknown:
-		return false
-	}
-	return true
-}
-
 // awaitCreation waits until the node has created a volume. If the node refuses, it deletes the LogicalVolume.
 func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *waiter,
 	wish *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
@@ -151,7 +144,7 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 			return false, status.Errorf(codes.Aborted,
 				"LogicalVolume %s was deleted while its volume was made", wish.Name)
 		}
-		return lv.Status.VolumeID != "" || isRefusal(lv.Status.Code), nil
+		return lv.Status.VolumeID != "" || service.IsRefusal(lv.Status.Code), nil
 	})
 	switch {
 	case err == nil && lv.Status.VolumeID != "":

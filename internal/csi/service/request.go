@@ -1,5 +1,5 @@
-// Package service has what the CSI controller service and the CSI node service share: the lock of a volume, the check
-// of a request, the file systems, and the log of calls.
+// Package service has what the operator and the agents share of the CSI services: the lock of a volume, the check of a
+// request, the file systems, the log of calls, and which codes of a LogicalVolume are final.
 package service
 
 import (
