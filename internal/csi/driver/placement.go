@@ -143,7 +143,7 @@ func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed [
 	most := int64(0)
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if node.Spec.Unschedulable || isAway(node) || !registered[node.Name] ||
+		if node.Spec.Unschedulable || isNotReady(node) || !registered[node.Name] ||
 			len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
 			continue
 		}
@@ -155,9 +155,9 @@ func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed [
 	return best, most, nil
 }
 
-// isAway reports whether a node is not ready, so that its capacity may be outdated. A node without the condition Ready
-// is not away.
-func isAway(node *corev1.Node) bool {
+// isNotReady reports whether a node is not ready, so that its capacity may be outdated, and it is unlikely to answer
+// soon. A node without the condition Ready counts as ready.
+func isNotReady(node *corev1.Node) bool {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			return condition.Status != corev1.ConditionTrue

@@ -168,18 +168,13 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 // lostWait is the wait for a node that is not ready. It is short, because other calls wait for a worker.
 const lostWait = 10 * time.Second
 
-// lost reports whether a node does not exist or is not ready, so that it is unlikely to answer soon.
+// lost reports whether a node does not exist or is not ready.
 func (s *ControllerServer) lost(ctx context.Context, name string) bool {
 	node := &corev1.Node{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return apierrors.IsNotFound(err)
 	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status != corev1.ConditionTrue
-		}
-	}
-	return false
+	return isNotReady(node)
 }
 
 // giveUp returns the error of a call whose node is lost. If the agent has not added its finalizer to the object, it has
