@@ -1,4 +1,5 @@
-// Package vgmanager contains the packages of the node agent. Only they run commands on a host. cmd/lvms combines them.
+// Package vgmanager contains the packages of the node agent. Only they run programs, all of them through host, and
+// change devices and mounts. cmd/lvms combines them.
 // In addition to the permissions of its packages, the agent needs these:
 //
 // The UID of kube-system is the identity of the cluster, which is a tag of its volume groups.

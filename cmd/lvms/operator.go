@@ -35,6 +35,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/controllers/standby"
 	"github.com/lvm-storage/lvm-operator/internal/csi/capacity"
 	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/csi/unclaimed"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
@@ -406,7 +407,7 @@ func addCSI(ctx context.Context, mgr ctrl.Manager, namespace, podName string, fo
 	if err := mgr.Add(left); err != nil {
 		return nil, err
 	}
-	server := grpc.NewServer(grpc.UnaryInterceptor(lvmsdriver.LogCalls(controller.ClaimOf)))
+	server := grpc.NewServer(grpc.UnaryInterceptor(service.LogCalls(controller.ClaimOf)))
 	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
 	csi.RegisterControllerServer(server, controller)
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {

@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	lvmv1alpha1 "github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	lvmsdriver "github.com/lvm-storage/lvm-operator/internal/csi/driver"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/csi/sidecar"
 	"github.com/lvm-storage/lvm-operator/internal/footprint"
 	"github.com/lvm-storage/lvm-operator/internal/platform"
@@ -32,6 +32,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile"
 	"github.com/lvm-storage/lvm-operator/internal/tlsprofile/profilewatch"
 	"github.com/lvm-storage/lvm-operator/vgmanager/capacity"
+	"github.com/lvm-storage/lvm-operator/vgmanager/csinode"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
@@ -143,12 +144,13 @@ func runVGManager(ctx context.Context, o vgmanagerOptions) error {
 		map[string]certificateSource{"metrics": certificate.Current}); err != nil {
 		return err
 	}
-	fileSystems := lvmsdriver.NewFileSystems(nodeName)
-	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster, fileSystems, o)
+	fileSystems := csinode.NewFileSystems(nodeName)
+	local := host.NewLocal()
+	engine, err := addVolumeGroups(mgr, nodeName, namespace, cluster, local, fileSystems, o)
 	if err != nil {
 		return err
 	}
-	if err := addVolumes(mgr, nodeName, cluster, engine, fileSystems); err != nil {
+	if err := addVolumes(mgr, nodeName, cluster, engine, local, fileSystems); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -174,12 +176,13 @@ func agentCache(nodeName, namespace string, volumes fields.Selector) map[client.
 	}
 }
 
-// addVolumeGroups adds the reconcilers of devices and volume groups, and the sources of their events.
+// addVolumeGroups adds the reconcilers of devices and volume groups, and the sources of their events. local runs the
+// programs of the image.
 func addVolumeGroups(
-	mgr ctrl.Manager, nodeName, namespace, cluster string, fileSystems *lvmsdriver.FileSystems, o vgmanagerOptions,
+	mgr ctrl.Manager, nodeName, namespace, cluster string, local *host.Local, fileSystems *csinode.FileSystems,
+	o vgmanagerOptions,
 ) (*lvmd.Engine, error) {
 	runner := host.NewNamespace()
-	local := host.NewLocal()
 	if err := metrics.Registry.Register(nodemetrics.Commands{runner.Started(), local.Started()}); err != nil {
 		return nil, err
 	}
@@ -247,8 +250,8 @@ func clusterID(ctx context.Context, reader client.Reader) (string, error) {
 
 // addVolumes adds the parts that serve volumes: the reconciler of LogicalVolumes, the CSI node service, its
 // registration with the kubelet, and the capacity for the Node and the metrics.
-func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
-	fileSystems *lvmsdriver.FileSystems) error {
+func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine, local *host.Local,
+	fileSystems *csinode.FileSystems) error {
 	volumes := logicalvolume.New(logicalvolume.Options{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Node: nodeName, Cluster: cluster, Volumes: engine,
 		Recorder: mgr.GetEventRecorder("vg-manager"),
@@ -257,13 +260,13 @@ func addVolumes(mgr ctrl.Manager, nodeName, cluster string, engine *lvmd.Engine,
 	if err := errors.Join(volumes.SetupWithManager(mgr), mgr.Add(offer), metrics.Registry.Register(offer)); err != nil {
 		return err
 	}
-	node := lvmsdriver.NewNodeServer(lvmsdriver.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Volumes: engine,
-		FileSystems: fileSystems})
+	node := csinode.NewNodeServer(csinode.NodeOptions{Node: nodeName, Client: mgr.GetClient(), Volumes: engine,
+		FileSystems: fileSystems, Programs: local})
 	measure, err := sidecar.MeasureServer(lvmv1alpha1.DriverName, metrics.Registry)
 	if err != nil {
 		return err
 	}
-	server := grpc.NewServer(grpc.ChainUnaryInterceptor(measure, lvmsdriver.LogCalls(node.ClaimOf)))
+	server := grpc.NewServer(grpc.ChainUnaryInterceptor(measure, service.LogCalls(node.ClaimOf)))
 	csi.RegisterIdentityServer(server, driver.NewIdentityServer(func() (bool, error) { return true, nil }))
 	csi.RegisterNodeServer(server, node)
 	if err := mgr.Add(sidecar.NewGRPCServer(server, csiSocket)); err != nil {

@@ -111,7 +111,6 @@ func newContainer(options Options) *applycorev1.ContainerApplyConfiguration {
 		WithEnv(
 			fieldEnv("NODE_NAME", "spec.nodeName"),
 			fieldEnv("NAMESPACE", "metadata.namespace"),
-			fieldEnv("NAME", "metadata.name"),
 			applycorev1.EnvVar().WithName("GOMEMLIMIT").WithValue(memorySoft),
 		).
 		WithPorts(

@@ -19,18 +19,26 @@ type rule struct {
 	folder string
 	ours   []string // directories relative to the module; a package may always import packages below its own directory
 	never  []string // prefixes of import paths, including indirect imports
+	starts []string // packages of starters that it may import directly
 }
+
+// starters are packages that start processes. Others need them too, client-go for example, so only direct imports are
+// checked.
+var starters = []string{"os/exec", "k8s.io/mount-utils", "k8s.io/utils/exec"}
 
 var (
 	kubernetes = []string{"k8s.io/", "sigs.k8s.io/"}
 	clients    = []string{"k8s.io/client-go/", "sigs.k8s.io/controller-runtime"}
+	// operatorCSI are the packages of CSI that run in the operator. internal/csi/service is for both sides.
+	operatorCSI = []string{module + "internal/csi/capacity", module + "internal/csi/driver",
+		module + "internal/csi/sidecar", module + "internal/csi/unclaimed"}
 )
 
 // The most specific directory applies.
 var rules = []rule{
 	{folder: "api", never: append([]string{module}, clients...)},
 	{folder: "vgmanager", never: []string{module}}, // the directory itself: permissions only
-	{folder: "vgmanager/host", never: kubernetes},
+	{folder: "vgmanager/host", never: kubernetes, starts: []string{"os/exec"}},
 	{folder: "vgmanager/lvm", ours: []string{"internal/bounded", "vgmanager/host"},
 		never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/device", ours: []string{"internal/bounded", "vgmanager/host"},
@@ -43,18 +51,22 @@ var rules = []rule{
 			"vgmanager/device", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/logicalvolume",
-		ours: []string{"api", "internal/event", "internal/metric", "internal/paging", "vgmanager/lvm",
-			"vgmanager/lvmd"},
-		never: []string{module + "controllers", module + "internal/csi"}},
+		ours: []string{"api", "internal/csi/service", "internal/event", "internal/metric", "internal/paging",
+			"vgmanager/lvm", "vgmanager/lvmd"},
+		never: append([]string{module + "controllers"}, operatorCSI...)},
 	{folder: "vgmanager/capacity", ours: []string{"api", "internal/metric", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
+	// It takes only the mount table and the arguments of mount(8) from mount-utils.
+	{folder: "vgmanager/csinode", ours: []string{"api", "internal/bounded", "internal/csi/service", "vgmanager/host"},
+		never:  append([]string{module + "controllers"}, operatorCSI...),
+		starts: []string{"k8s.io/mount-utils"}},
 	{folder: "vgmanager/uevent", never: append([]string{module + "api"}, clients...)},
-	{folder: "vgmanager/devicemapper", never: append([]string{module + "api"}, clients...)},
+	{folder: "vgmanager/devicemapper", ours: []string{"internal/bounded"}, never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/health", ours: []string{"vgmanager/devicemapper"},
 		never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/metrics", ours: []string{"api", "internal/metric", "vgmanager/host"},
 		never: []string{module + "controllers", module + "internal/csi"}},
-	{folder: "vgmanager/smart", ours: []string{"api", "internal/metric"},
+	{folder: "vgmanager/smart", ours: []string{"api", "internal/bounded", "internal/metric"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "vgmanager/collect", ours: []string{"vgmanager/host"},
 		never: append([]string{module + "api"}, kubernetes...)},
@@ -93,15 +105,17 @@ var rules = []rule{
 	// The server for the console must be small and independent of the rest.
 	{folder: "console-plugin", ours: []string{"internal/servingcert", "internal/tlsprofile"},
 		never: append([]string{module + "api", module + "controllers", module + "vgmanager"}, clients...)},
-	{folder: "console-plugin/bridge", ours: []string{"api", "internal/webhook", "test/env", "test/lab"}},
+	{folder: "console-plugin/bridge", ours: []string{"api", "internal/webhook", "test/env", "test/lab"},
+		starts: []string{"os/exec"}},
 	// It reads what the operator wrote, and runs nothing: vgmanager/collect reads nodes.
 	{folder: "must-gather", ours: []string{"api", "docs", "internal/version", "monitoring/runbooks",
 		"vgmanager/collect"}, never: []string{module + "controllers", module + "internal/csi",
 		module + "vgmanager/lvm"}},
 	{folder: "docs", never: append([]string{module}, kubernetes...)},
-	{folder: "hack"},
+	{folder: "hack", starts: []string{"os/exec"}},
 	{folder: "monitoring", ours: []string{"monitoring"}, never: clients},
-	{folder: "test", ours: []string{"api", "controllers", "hack/debian", "internal", "vgmanager"}},
+	{folder: "test", ours: []string{"api", "controllers", "hack/debian", "internal", "vgmanager"},
+		starts: []string{"os/exec"}},
 }
 
 type pkg struct {
@@ -134,6 +148,10 @@ func TestTheTableCatchesAViolation(t *testing.T) {
 			Deps: []string{module + "api/v1alpha1"}},
 		"condition imports a sibling": {ImportPath: module + "internal/condition",
 			Imports: []string{module + "internal/apply"}},
+		"the CSI controller starts a program": {ImportPath: module + "internal/csi/driver",
+			Imports: []string{"os/exec"}},
+		"the node service starts a program itself": {ImportPath: module + "vgmanager/csinode",
+			Imports: []string{"k8s.io/utils/exec"}},
 	}
 	for name, p := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -153,6 +171,9 @@ func (r rule) violations(relative string, p pkg) []string {
 		ours, isOurs := strings.CutPrefix(imported, module)
 		if isOurs && !slices.ContainsFunc(allowed, func(folder string) bool { return within(ours, folder) }) {
 			found = append(found, relative+" imports "+ours+", which its folder may not")
+		}
+		if slices.Contains(starters, imported) && !slices.Contains(r.starts, imported) {
+			found = append(found, relative+" imports "+imported+": of the product, only vgmanager/host starts programs")
 		}
 	}
 	for _, dep := range p.Deps {

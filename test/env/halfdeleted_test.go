@@ -13,7 +13,6 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,7 +33,7 @@ type noRemoval struct {
 	t *testing.T
 }
 
-func (v noRemoval) RemoveLV(_ context.Context, in *proto.RemoveLVRequest, _ ...grpc.CallOption) (*proto.Empty, error) {
+func (v noRemoval) RemoveLV(_ context.Context, in *proto.RemoveLVRequest) (*proto.Empty, error) {
 	v.t.Errorf("the agent removes %s", in.GetName())
 	return &proto.Empty{}, nil
 }

@@ -136,18 +136,13 @@ func OLMPrograms(ctx context.Context, w io.Writer) (string, error) {
 	return olmSet().ensure(ctx, w)
 }
 
-// Programs builds etcd, kube-apiserver and kubectl if they are not in the cache, and returns their directory, which can
-// be the BinaryAssetsDirectory of an envtest environment. It prints a line with the duration for each built program.
+// AllPrograms builds everything that a lab can run, or only the sets with the given names (kubernetes, containerd,
+// container, snapshot-controller, olm, olm-v1, service-ca, prometheus-operator, network-policies, and
+// kubernetes-oldest, which no lab runs), and returns the directories. It prints a line with the duration for each built
+// program.
 //
 // The cache key consists of the versions of all dependencies and of Go. A cold build takes ten minutes or more on two
 // cores. Builds of several processes wait for each other.
-func Programs(ctx context.Context, w io.Writer) (string, error) {
-	return kubernetesSet().ensure(ctx, w)
-}
-
-// AllPrograms builds everything that a lab can run, or only the sets with the given names (kubernetes, containerd,
-// container, snapshot-controller, olm, olm-v1, service-ca, prometheus-operator, network-policies, and
-// kubernetes-oldest, which no lab runs), and returns the directories.
 func AllPrograms(ctx context.Context, w io.Writer, names ...string) ([]string, error) {
 	sets := []set{
 		kubernetesSet(), containerdSet(), containerSet(), snapshotSet(), olmSet(), olmV1Set(), serviceCASet(),

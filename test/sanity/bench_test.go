@@ -91,7 +91,9 @@ func newVolumeBench(t *testing.T) *volumeBench {
 	s := startDriver(t, cluster, measured, dir)
 	engine, err := lvmd.New(measured, devicemapper.New(), "")
 	must(t, err)
-	must(t, engine.SetClasses(deviceClasses()))
+	for _, class := range deviceClasses() {
+		must(t, engine.Publish(class))
+	}
 	topolvmlvmd.SetLVMCommandPrefix([]string{"/usr/sbin/lvm"})
 	var classes []*types.DeviceClass
 	for _, class := range deviceClasses() {

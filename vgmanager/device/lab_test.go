@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -23,6 +24,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
@@ -982,7 +984,8 @@ func TestLabPulse(t *testing.T) {
 	l := newLab(t)
 	name := l.mapping("pulse", fmt.Sprintf("0 200000 linear %s 0", l.disk))
 	p := NewPulse()
-	p.limit = 3 * time.Second
+	const patience = 3 * time.Second
+	p.reads = bounded.New(patience, math.MaxInt)
 	device := l.device(name)
 	beats := []Beat{{device.Number, device.KernelName}, {l.device(l.disk).Number, l.disk}}
 	check := func(what string, want string) {
@@ -995,20 +998,20 @@ func TestLabPulse(t *testing.T) {
 		case want != "" && (len(got) != 1 || got[device.Number] == nil ||
 			!strings.Contains(got[device.Number].Error(), want)):
 			t.Errorf("%s: got %v, want %q", what, got, want)
-		case time.Since(begun) > 3*p.limit:
+		case time.Since(begun) > 3*patience:
 			t.Errorf("%s: it took %v", what, time.Since(begun))
 		}
 		t.Logf("%s: %v", what, got)
 	}
 	check("healthy", "")
 	l.sh("/usr/sbin/dmsetup", "suspend", "pulse")
-	check("suspended", "does not answer within 3s")
+	check("suspended", "does not answer for 3s")
 	check("suspended still", "does not answer for ")
-	if n := p.outstanding(); n != 1 {
+	if n := len(p.reads.Late()); n != 1 {
 		t.Errorf("%d questions are open", n)
 	}
 	l.sh("/usr/sbin/dmsetup", "resume", "pulse")
-	for end := time.Now().Add(10 * time.Second); p.outstanding() != 0 &&
+	for end := time.Now().Add(10 * time.Second); len(p.reads.Late()) != 0 &&
 		time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 	}
 	check("resumed", "")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
 // pulseLimit is the response time limit of a healthy disk. A disk that wakes from standby needs 10 s or more. The
@@ -31,44 +34,50 @@ type Beat struct {
 // ends. It is safe for concurrent use.
 type Pulse struct {
 	sysfs string
-	limit time.Duration
-	now   func() time.Time
 	read  func(Beat) error
-
-	mu    sync.Mutex
-	asked map[Number]time.Time // start times of the pending reads
+	reads *bounded.Calls // by number
 }
 
 // NewPulse returns a Pulse. The process must have access to the node's /dev and /sys.
 func NewPulse() *Pulse {
-	return &Pulse{sysfs: "/sys", limit: pulseLimit, now: time.Now, read: readFirst, asked: map[Number]time.Time{}}
+	return &Pulse{sysfs: "/sys", read: readFirst, reads: bounded.New(pulseLimit, math.MaxInt)}
 }
 
 // Check reads all devices at the same time and returns the errors of unhealthy devices. It returns when all have
 // responded, and after 15 s at the latest.
 func (p *Pulse) Check(ctx context.Context, devices []Beat) map[Number]error {
-	ctx, cancel := context.WithTimeout(ctx, p.limit)
-	defer cancel()
-	answers := map[Number]<-chan error{}
 	failing := map[Number]error{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
 	for _, d := range devices {
-		if err := p.state(d); err != nil {
-			failing[d.Number] = err
-			continue
-		}
-		answer, since := p.ask(d)
-		if answer == nil {
-			failing[d.Number] = fmt.Errorf("%w for %s", errSilent, p.now().Sub(since).Round(time.Second))
-			continue
-		}
-		answers[d.Number] = answer
+		all.Go(func() {
+			if err := p.check(ctx, d); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				failing[d.Number] = err
+			}
+		})
 	}
-	for number, answer := range answers {
-		if err := p.wait(ctx, answer); err != nil {
-			failing[number] = err
-		}
-	}
+	all.Wait()
 	return failing
+}
+
+// check reads a device. The read ends when the kernel completes or fails it.
+func (p *Pulse) check(ctx context.Context, d Beat) error {
+	if err := p.state(d); err != nil {
+		return err
+	}
+	failure, err := bounded.Do(ctx, p.reads, string(d.Number), func(context.Context) error { return p.read(d) })
+	late := (*bounded.NoAnswerError)(nil)
+	switch {
+	case errors.As(err, &late):
+		return fmt.Errorf("%w for %s", errSilent, time.Since(late.Since).Round(time.Second))
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w in time", errSilent)
+	case err != nil:
+		return fmt.Errorf("has not answered yet: %w", err)
+	}
+	return failure
 }
 
 // Unanswered reads all devices at the same time and returns the sorted numbers of those that do not respond in time.
@@ -86,45 +95,6 @@ func (p *Pulse) Unanswered(ctx context.Context, devices []Beat) []Number {
 
 // errSilent is wrapped in the error of a device that does not respond.
 var errSilent = errors.New("does not answer")
-
-// wait returns the answer if there is one, even if the time limit has passed, because waiting for another device can
-// have used the time.
-func (p *Pulse) wait(ctx context.Context, answer <-chan error) error {
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-answer:
-		return err
-	default:
-	}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("%w within %s", errSilent, p.limit)
-	}
-	return fmt.Errorf("has not answered yet: %w", ctx.Err())
-}
-
-// ask starts a read in a goroutine, which ends when the kernel completes or fails the read. If a read is pending, ask
-// starts none and returns the start time of the pending one.
-func (p *Pulse) ask(d Beat) (<-chan error, time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if since, waiting := p.asked[d.Number]; waiting {
-		return nil, since
-	}
-	p.asked[d.Number] = p.now()
-	answer := make(chan error, 1)
-	go func() {
-		err := p.read(d)
-		p.mu.Lock()
-		delete(p.asked, d.Number)
-		p.mu.Unlock()
-		answer <- err
-	}()
-	return answer, time.Time{}
-}
 
 // state returns the kernel's error state of a SCSI disk or an NVMe controller.
 func (p *Pulse) state(d Beat) error {

@@ -3,12 +3,15 @@ package device
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
 func TestPulse(t *testing.T) {
@@ -23,7 +26,7 @@ func TestPulse(t *testing.T) {
 	asked := make(chan string, 10)
 	p := NewPulse()
 	p.sysfs = dir
-	p.limit = 500 * time.Millisecond
+	p.reads = bounded.New(500*time.Millisecond, math.MaxInt)
 	p.read = func(b Beat) error {
 		asked <- b.Path
 		switch b.Path {
@@ -52,18 +55,12 @@ func TestPulse(t *testing.T) {
 	if questions["hangs"] != 1 || questions["good"] != 2 || questions["offline"] != 0 {
 		t.Errorf("asked %v", questions)
 	}
-	for end := time.Now().Add(10 * time.Second); p.outstanding() > 0 &&
+	for end := time.Now().Add(10 * time.Second); len(p.reads.Late()) > 0 &&
 		time.Now().Before(end); time.Sleep(time.Millisecond) {
 	}
-	if n := p.outstanding(); n != 0 {
-		t.Errorf("%d questions stay open after their answers", n)
+	if late := p.reads.Late(); len(late) != 0 {
+		t.Errorf("questions stay open after their answers: %q", late)
 	}
-}
-
-func (p *Pulse) outstanding() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return len(p.asked)
 }
 
 func TestPulseAsksOnceHoweverManyAsk(t *testing.T) {
@@ -71,7 +68,7 @@ func TestPulseAsksOnceHoweverManyAsk(t *testing.T) {
 	asked := make(chan struct{}, 100)
 	p := NewPulse()
 	p.sysfs = t.TempDir()
-	p.limit = 50 * time.Millisecond
+	p.reads = bounded.New(50*time.Millisecond, math.MaxInt)
 	p.read = func(Beat) error {
 		asked <- struct{}{}
 		<-hang
@@ -104,7 +101,7 @@ func TestPulseOfAHealthyDeviceBesideOneThatHangs(t *testing.T) {
 	hang := make(chan struct{})
 	p := NewPulse()
 	p.sysfs = t.TempDir()
-	p.limit = 500 * time.Millisecond
+	p.reads = bounded.New(500*time.Millisecond, math.MaxInt)
 	p.read = func(b Beat) error {
 		if b.Path == "hangs" {
 			<-hang

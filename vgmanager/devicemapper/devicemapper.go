@@ -6,14 +6,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
 // limit is the time limit of a request to the kernel. The result is in memory, but the status of a thin pool waits
@@ -57,19 +59,16 @@ type Target struct {
 
 // Reader reads mapped devices. It is safe for concurrent use. No call takes longer than 5 s. A request that the
 // kernel does not complete stays pending in a goroutine and a thread. There is at most one pending request for each
-// device and one for the list; while it is pending, further calls fail.
+// device and one for the list; while it is pending, further calls wait, and fail once it has exceeded its time limit.
 type Reader struct {
 	control string
-	limit   time.Duration
 	ioctl   func(control uintptr, command uintptr, buffer []byte) error
-
-	mu    sync.Mutex
-	asked map[string]time.Time // start times of the pending requests
+	calls   *bounded.Calls // by number; "" for the list
 }
 
 // New returns a Reader. The process must run as root and have access to the node's /dev/mapper/control.
 func New() *Reader {
-	return &Reader{control: "/dev/mapper/control", limit: limit, ioctl: ioctl, asked: map[string]time.Time{}}
+	return &Reader{control: "/dev/mapper/control", ioctl: ioctl, calls: bounded.New(limit, math.MaxInt)}
 }
 
 // List returns the mapped devices, sorted by name. It omits devices that are removed meanwhile. It costs one system
@@ -96,41 +95,26 @@ func (r *Reader) Status(ctx context.Context, number string) ([]Target, error) {
 	return targets, nil
 }
 
-// ask runs a request in a goroutine and waits for the result until the time limit.
+// ask runs a request and waits for the result until the time limit.
 func ask[T any](ctx context.Context, r *Reader, about string, question func() (T, error)) (T, error) {
-	var none T
-	r.mu.Lock()
-	since, waiting := r.asked[about]
-	if !waiting {
-		r.asked[about] = time.Now()
-	}
-	r.mu.Unlock()
-	if waiting {
-		return none, fmt.Errorf("the kernel does not answer for %s", time.Since(since).Round(time.Second))
-	}
 	type answer struct {
 		value T
 		err   error
 	}
-	answered := make(chan answer, 1)
-	go func() {
+	got, err := bounded.Do(ctx, r.calls, about, func(context.Context) answer {
 		value, err := question()
-		r.mu.Lock()
-		delete(r.asked, about)
-		r.mu.Unlock()
-		answered <- answer{value, err}
-	}()
-	ctx, cancel := context.WithTimeout(ctx, r.limit)
-	defer cancel()
-	select {
-	case a := <-answered:
-		return a.value, a.err
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return none, fmt.Errorf("the kernel does not answer within %s", r.limit)
-		}
-		return none, ctx.Err()
+		return answer{value, err}
+	})
+	late := (*bounded.NoAnswerError)(nil)
+	switch {
+	case errors.As(err, &late):
+		err = fmt.Errorf("the kernel does not answer for %s", time.Since(late.Since).Round(time.Second))
+	case errors.Is(err, context.DeadlineExceeded):
+		err = errors.New("the kernel does not answer in time")
+	case err == nil:
+		err = got.err
 	}
+	return got.value, err
 }
 
 // list reads the names and then each device.

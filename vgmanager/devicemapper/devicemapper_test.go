@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
 // mapped is a device of the simulated kernel.
@@ -260,7 +262,7 @@ func TestADeviceThatHangsIsAskedOnce(t *testing.T) {
 	k := example()
 	k.hangs = make(chan struct{})
 	r := newReader(t, k)
-	r.limit = 10 * time.Millisecond
+	r.calls = bounded.New(200*time.Millisecond, 3)
 	for i := range 3 {
 		if got, err := r.Status(t.Context(), "254:1"); err == nil || !strings.Contains(err.Error(), "does not answer") {
 			t.Errorf("got %v, %v", got, err)
@@ -269,7 +271,6 @@ func TestADeviceThatHangsIsAskedOnce(t *testing.T) {
 			t.Errorf("round %d: %d questions for one device", i, calls)
 		}
 	}
-	r.limit = limit
 	if _, err := r.List(t.Context()); err != nil {
 		t.Errorf("the others: %v", err)
 	}

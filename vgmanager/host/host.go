@@ -1,5 +1,5 @@
-// Package host runs programs on the node. It is the only package of the product that starts processes. It does not
-// start a shell.
+// Package host runs programs on the node, and those of the agent's image. It is the only package of the product that
+// starts processes. It does not start a shell.
 package host
 
 import (
@@ -25,7 +25,7 @@ const (
 	killDelay = time.Minute
 	// maxOutput is the maximum size of stdout in bytes. A report of 10,000 logical volumes has about 6 MiB.
 	maxOutput = 32 << 20
-	// maxStderr is the number of bytes of stderr that are kept. The rest is dropped.
+	// maxStderr is the number of bytes of stderr that are kept, and of stdout in an error. The rest is dropped.
 	maxStderr = 16 << 10
 )
 
@@ -46,8 +46,9 @@ type Error struct {
 	Command string
 	// ExitCode is -1 if the program did not start or was ended by a signal.
 	ExitCode int
-	// Stderr is the beginning of stderr, without surrounding white space.
-	Stderr string
+	// Stderr and Stdout are the beginning of stderr and stdout, without surrounding white space. Stdout is for messages
+	// only: some programs write there why they failed.
+	Stderr, Stdout string
 	// Err is the cause: *exec.ExitError, context.DeadlineExceeded, ErrOutputTooLong, and so on.
 	Err error
 }
@@ -63,12 +64,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Local runs programs in the namespaces of this process. It is for a process that runs directly on the node.
+// Local runs programs in the namespaces of this process: those of the agent's image, or, for a process that runs
+// directly on the node, those of the node.
 type Local struct {
 	started Counter
 }
 
-// NewLocal returns a Runner for a process that runs directly on the node, not in a container.
+// NewLocal returns a Runner for the namespaces of this process.
 func NewLocal() *Local { return &Local{} }
 
 // Run implements Runner.
@@ -168,7 +170,9 @@ func run(ctx context.Context, counter *Counter, prefix []string, accepted func(i
 		logger.V(1).Info("command succeeded")
 		return stdout.kept.Bytes(), cmd.ProcessState.ExitCode(), nil
 	}
-	failure.Err, failure.Stderr = err, strings.TrimSpace(stderr.kept.String())
+	failure.Err = err
+	failure.Stderr = strings.TrimSpace(stderr.kept.String())
+	failure.Stdout = strings.TrimSpace(stdout.beginning(maxStderr))
 	if cmd.ProcessState != nil {
 		failure.ExitCode = cmd.ProcessState.ExitCode()
 	}

@@ -38,7 +38,7 @@ func TestLocalGivesNoOutputOfAFailedCommand(t *testing.T) {
 	if !errors.As(err, &failure) {
 		t.Fatalf("got %v, want an *Error", err)
 	}
-	if out != nil || failure.ExitCode != 5 || failure.Stderr != "it broke" {
+	if out != nil || failure.ExitCode != 5 || failure.Stderr != "it broke" || failure.Stdout != "{}" {
 		t.Fatalf("got output %q and %+v", out, failure)
 	}
 	if !strings.Contains(err.Error(), "it broke") || !strings.Contains(err.Error(), "program") {
@@ -79,8 +79,9 @@ func TestLocalTellsAMissingProgram(t *testing.T) {
 
 func TestLocalRejectsTooMuchOutput(t *testing.T) {
 	_, err := NewLocal().Run(t.Context(), "/usr/bin/head", "-c", "33554433", "/dev/zero")
-	if !errors.Is(err, ErrOutputTooLong) {
-		t.Fatalf("got %v, want ErrOutputTooLong", err)
+	failure := &Error{}
+	if !errors.Is(err, ErrOutputTooLong) || !errors.As(err, &failure) || len(failure.Stdout) > maxStderr {
+		t.Fatalf("got %v with %d bytes of stdout, want ErrOutputTooLong", err, len(failure.Stdout))
 	}
 }
 

@@ -19,3 +19,8 @@ func (b *bounded) Write(p []byte) (int, error) {
 	}
 	return b.kept.Write(p)
 }
+
+// beginning returns at most limit bytes of what was written.
+func (b *bounded) beginning(limit int) string {
+	return string(b.kept.Bytes()[:min(limit, b.kept.Len())])
+}

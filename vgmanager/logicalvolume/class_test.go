@@ -20,13 +20,11 @@ func (w *world) agentWithDefault(name string) *Reconciler {
 	w.Helper()
 	r := w.agent()
 	engine := r.Volumes.(*lvmd.Engine)
-	var classes []lvmd.DeviceClass
 	for _, known := range []string{"thick", "thin"} {
 		class, _ := engine.Class(known)
 		class.Default = known == name
-		classes = append(classes, class)
+		w.must(engine.Publish(class))
 	}
-	w.must(engine.SetClasses(classes))
 	return r
 }
 

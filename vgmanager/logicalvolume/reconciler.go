@@ -13,7 +13,6 @@ import (
 
 	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/event"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
@@ -31,13 +31,10 @@ import (
 // Volumes manages the logical volumes of this node. lvmd.Engine implements it.
 type Volumes interface {
 	Classes
-	CreateLV(ctx context.Context, in *proto.CreateLVRequest,
-		options ...grpc.CallOption) (*proto.CreateLVResponse, error)
-	CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest,
-		options ...grpc.CallOption) (*proto.CreateLVSnapshotResponse, error)
-	ResizeLV(ctx context.Context, in *proto.ResizeLVRequest,
-		options ...grpc.CallOption) (*proto.ResizeLVResponse, error)
-	RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, options ...grpc.CallOption) (*proto.Empty, error)
+	CreateLV(ctx context.Context, in *proto.CreateLVRequest) (*proto.CreateLVResponse, error)
+	CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest) (*proto.CreateLVSnapshotResponse, error)
+	ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*proto.ResizeLVResponse, error)
+	RemoveLV(ctx context.Context, in *proto.RemoveLVRequest) (*proto.Empty, error)
 	FindLV(ctx context.Context, class, name string) (*proto.LogicalVolume, error)
 	// Discard removes a volume for which lvmd.ErrUnfinished was returned.
 	Discard(ctx context.Context, class, name string) error
@@ -131,7 +128,7 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if lv.Status.VolumeID == "" && !refused(lv.Status.Code) && !marked {
+	if lv.Status.VolumeID == "" && !service.IsRefusal(lv.Status.Code) && !marked {
 		// The cache may be outdated: the volume may have been created or removed just now. An object that was marked
 		// in this reconcile is not outdated.
 		now := &topolvmv1.LogicalVolume{}
@@ -144,7 +141,7 @@ func (r *Reconciler) reconcile(ctx context.Context, lv *topolvmv1.LogicalVolume)
 		lv = now
 	}
 	switch {
-	case lv.Status.VolumeID == "" && refused(lv.Status.Code):
+	case lv.Status.VolumeID == "" && service.IsRefusal(lv.Status.Code):
 		// The status has the result. The client deletes the object or requests something else.
 		return ctrl.Result{}, nil
 	case lv.Status.VolumeID == "":
@@ -170,16 +167,6 @@ func (r *Reconciler) mark(ctx context.Context, lv *topolvmv1.LogicalVolume) (boo
 		return false, nil
 	}
 	return true, r.Client.Patch(ctx, lv, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
-}
-
-// refused returns true for a code that a retry does not change. Other codes are reported in the status too, and
-// retried.
-func refused(code codes.Code) bool {
-	switch code {
-	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted, codes.Unknown:
-		return false
-	}
-	return true
 }
 
 // create creates the logical volume. If the volume exists, an earlier process created it and ended before it wrote
@@ -317,7 +304,7 @@ func (r *Reconciler) fail(ctx context.Context, lv *topolvmv1.LogicalVolume, caus
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	if refused(code) {
+	if service.IsRefusal(code) {
 		log.FromContext(ctx).Info("refused", "code", code.String(), "cause", message(cause))
 		return ctrl.Result{RequeueAfter: retryRefused}, nil
 	}
@@ -384,7 +371,7 @@ func (r *Reconciler) release(ctx context.Context, lv *topolvmv1.LogicalVolume) e
 // neverMade returns true if there is nothing to remove although the device class is not available, because the node
 // never had it: no volume was reported in the status, and no volume exists.
 func (r *Reconciler) neverMade(ctx context.Context, lv *topolvmv1.LogicalVolume) bool {
-	if lv.Status.VolumeID != "" || !refused(lv.Status.Code) {
+	if lv.Status.VolumeID != "" || !service.IsRefusal(lv.Status.Code) {
 		return false
 	}
 	exists, err := r.Volumes.Exists(ctx, name(lv))

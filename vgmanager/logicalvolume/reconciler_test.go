@@ -109,11 +109,10 @@ func (w *world) agent() *Reconciler {
 	w.Helper()
 	engine, err := lvmd.New(commands{w.lvm, w}, nil, "")
 	w.must(err)
-	w.must(engine.SetClasses([]lvmd.DeviceClass{
-		{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick},
-		{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin,
-			ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}},
-	}))
+	w.must(errors.Join(
+		engine.Publish(lvmd.DeviceClass{Name: "thick", VolumeGroup: "thick", Type: types.TypeThick}),
+		engine.Publish(lvmd.DeviceClass{Name: "thin", VolumeGroup: "thin", Type: types.TypeThin,
+			ThinPoolConfig: &lvmd.ThinPoolConfig{Name: "pool", OverprovisionRatio: 10}})))
 	return New(Options{Client: w.api, Live: w.api, Node: "node1", Cluster: "c1", Volumes: engine,
 		Recorder: events.NewFakeRecorder(100)})
 }

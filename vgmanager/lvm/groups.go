@@ -106,13 +106,6 @@ func (l *LVM) VGReduceMissing(ctx context.Context, vg string) error {
 		"--removemissing", vg)
 }
 
-// VGConfigBackup writes the current metadata of a volume group to a file on the node. "vgcfgrestore --file" reads it.
-// The directory must exist. An existing file is replaced. LVM replaces "%s" in the file name with the name of the
-// group.
-func (l *LVM) VGConfigBackup(ctx context.Context, vg, file string) error {
-	return l.change(ctx, "back up the metadata of volume group "+vg, vg, "vgcfgbackup", "--file", file, vg)
-}
-
 // PVAllocatableOptions describes a physical volume to cordon or uncordon.
 type PVAllocatableOptions struct {
 	Device      string

@@ -124,8 +124,7 @@ func TestCommands(t *testing.T) {
 			return l.VGReduce(ctx,
 				VGReduceOptions{VG: "vg1", Device: "/dev/sdb"})
 		},
-		"vgreduce --removemissing vg1":  func(l *LVM) error { return l.VGReduceMissing(ctx, "vg1") },
-		"vgcfgbackup --file /x/vg1 vg1": func(l *LVM) error { return l.VGConfigBackup(ctx, "vg1", "/x/vg1") },
+		"vgreduce --removemissing vg1": func(l *LVM) error { return l.VGReduceMissing(ctx, "vg1") },
 		"pvchange --allocatable n --addtag t /dev/sdb": func(l *LVM) error {
 			return l.PVSetAllocatable(ctx, PVAllocatableOptions{Device: "/dev/sdb", AddTag: "t"})
 		},

@@ -19,9 +19,6 @@ type Layout struct {
 	Meta bool
 }
 
-// IsRAID returns true if the volume uses the RAID target of the kernel.
-func (l Layout) IsRAID() bool { return l.Meta }
-
 // NewLayout returns the layout for options of lvcreate, with LVM's defaults for missing options. It supports --type,
 // -m or --mirrors, and -i or --stripes, as two arguments or as one with "=". It treats an unknown type as linear.
 //

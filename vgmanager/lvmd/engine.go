@@ -1,10 +1,10 @@
 // Package lvmd is the engine behind TopoLVM's CSI driver on a node. It maps device classes to logical volumes and
 // capacity.
 //
-// It implements the gRPC client interfaces of TopoLVM's lvmd and runs in the process that calls it. In contrast to
-// TopoLVM's embedded lvmd, it accepts new device classes at run time, notifies every watcher of every change, and
-// needs two processes to create a volume: one report and one lvcreate. It checks lvmd.yaml with its own code
-// (check.go), because no strict decoder reports both line and key of an error.
+// It implements the services of TopoLVM's lvmd. The agent calls it in its own process; `lvms lvmd` serves it on a socket
+// (server.go). In contrast to TopoLVM's embedded lvmd, it accepts new device classes at run time, notifies every
+// watcher of every change, and needs two processes to create a volume: one report and one lvcreate. It checks lvmd.yaml
+// with its own code (check.go), because no strict decoder reports both line and key of an error.
 package lvmd
 
 import (
@@ -66,6 +66,9 @@ const (
 
 // Engine creates, changes and lists the logical volumes of the node's device classes. It is safe for concurrent use.
 type Engine struct {
+	proto.UnimplementedLVServiceServer
+	proto.UnimplementedVGServiceServer
+
 	lvm  LVM
 	path string
 
@@ -84,11 +87,6 @@ type Engine struct {
 	removals removals
 	watchers watchers
 }
-
-var (
-	_ proto.LVServiceClient = (*Engine)(nil)
-	_ proto.VGServiceClient = (*Engine)(nil)
-)
 
 // New returns an engine with the device classes of the file at path. The file does not have to exist. With an empty
 // path, the engine keeps its classes only in memory. If kernel is nil, the pool usage is from the last report.
@@ -144,14 +142,8 @@ func (e *Engine) Withdraw(name string) error {
 	return e.setClasses(classes)
 }
 
-// SetClasses replaces all classes.
-func (e *Engine) SetClasses(classes []DeviceClass) error {
-	e.publishing.Lock()
-	defer e.publishing.Unlock()
-	return e.setClasses(slices.Clone(classes))
-}
-
-// setClasses writes the file first. If that fails, nothing has changed and the caller can retry.
+// setClasses replaces all classes. It writes the file first. If that fails, nothing has changed and the caller can
+// retry.
 func (e *Engine) setClasses(classes []DeviceClass) error {
 	if err := validate(classes); err != nil {
 		return err

@@ -50,7 +50,7 @@ func newEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 	must(t, err)
 	thin := thinClass("thin", 10)
 	thin.Default = true
-	must(t, e.SetClasses([]DeviceClass{thickClass("thick"), thin}))
+	must(t, e.setClasses([]DeviceClass{thickClass("thick"), thin}))
 	return e, fake
 }
 
@@ -353,7 +353,7 @@ func TestGetLVListHasTheVolumesOfTheClass(t *testing.T) {
 	e, _ := newEngine(t)
 	ctx := t.Context()
 	// A thick class in the same volume group as the thin one.
-	must(t, e.SetClasses([]DeviceClass{{Name: "beside", VolumeGroup: "thin"}, thinClass("thin", 1)}))
+	must(t, e.setClasses([]DeviceClass{{Name: "beside", VolumeGroup: "thin"}, thinClass("thin", 1)}))
 	_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "a", DeviceClass: "thin", SizeBytes: mib,
 		Tags: []string{"x", "y"}})
 	must(t, err)

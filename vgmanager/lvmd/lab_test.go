@@ -60,7 +60,7 @@ func (b *bench) group(t *testing.T, options []string, sizes ...int64) {
 		// LVM rejects --nosync for raid6, and without a level.
 		class.LVCreateOptions = options
 	}
-	must(t, b.engine.SetClasses([]DeviceClass{class}))
+	must(t, b.engine.setClasses([]DeviceClass{class}))
 }
 
 // end removes everything.
@@ -269,7 +269,7 @@ func TestLabTopoLVMsOwnClientsAreServed(t *testing.T) {
 	must(t, b.lvm.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "served", Devices: []string{b.disk}}))
 	must(t, b.lvm.LVCreateThinPool(t.Context(), lvm.ThinPoolOptions{VG: "served", Name: "pool", PercentFree: 50}))
 	class := thinClass("served", 1)
-	must(t, b.engine.SetClasses([]DeviceClass{class}))
+	must(t, b.engine.setClasses([]DeviceClass{class}))
 	must(t, b.engine.Check(t.Context()))
 	useAsTopoLVM(t, dial(t, b.engine), "served")
 	must(t, b.lvm.LVRemove(t.Context(), "served", "pool"))

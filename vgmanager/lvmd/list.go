@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -15,8 +14,7 @@ import (
 
 // GetLVList returns the volumes of a class. For a thin class these are the volumes of its thin pool, otherwise all
 // thick volumes of its volume group.
-func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest,
-	_ ...grpc.CallOption) (*proto.GetLVListResponse, error) {
+func (e *Engine) GetLVList(ctx context.Context, in *proto.GetLVListRequest) (*proto.GetLVListResponse, error) {
 	var response *proto.GetLVListResponse
 	err := e.with(ctx, in.GetDeviceClass(), func(l located) error {
 		response = &proto.GetLVListResponse{}
@@ -145,8 +143,7 @@ func (l located) has(lv *lvm.LV) bool {
 }
 
 // GetFreeBytes returns the capacity of a class for new volumes, without the spare.
-func (e *Engine) GetFreeBytes(ctx context.Context, in *proto.GetFreeBytesRequest,
-	_ ...grpc.CallOption) (*proto.GetFreeBytesResponse, error) {
+func (e *Engine) GetFreeBytes(ctx context.Context, in *proto.GetFreeBytesRequest) (*proto.GetFreeBytesResponse, error) {
 	l, err := e.locate(ctx, in.GetDeviceClass(), e.view)
 	if err != nil {
 		return nil, err

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -65,7 +64,7 @@ func (r *removals) take(one *removal) []*removal {
 // known, because the volume may exist.
 //
 // Concurrent requests share a command.
-func (e *Engine) RemoveLV(ctx context.Context, in *proto.RemoveLVRequest, _ ...grpc.CallOption) (*proto.Empty, error) {
+func (e *Engine) RemoveLV(ctx context.Context, in *proto.RemoveLVRequest) (*proto.Empty, error) {
 	if err := checkName(in.GetName()); err != nil {
 		return nil, err
 	}

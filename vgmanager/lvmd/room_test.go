@@ -248,7 +248,7 @@ func TestClosedDevicesHaveNoCapacity(t *testing.T) {
 	if told := capacityOf(t, e, "raid"); told != 0 {
 		t.Errorf("two of four devices: %d bytes are told", told)
 	}
-	must(t, e.SetClasses([]DeviceClass{{Name: "plain", VolumeGroup: "raid"}}))
+	must(t, e.setClasses([]DeviceClass{{Name: "plain", VolumeGroup: "raid"}}))
 	if told := capacityOf(t, e, "plain"); told != 2*100*4*mib {
 		t.Errorf("a plain class: %d bytes are told", told)
 	}

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -22,8 +21,8 @@ import (
 //
 // Codes: NotFound (class, source), Unimplemented (thick), OutOfRange (smaller than the source), ResourceExhausted,
 // InvalidArgument, AlreadyExists, and the codes of codeTable.
-func (e *Engine) CreateLVSnapshot(ctx context.Context, in *proto.CreateLVSnapshotRequest,
-	_ ...grpc.CallOption) (*proto.CreateLVSnapshotResponse, error) {
+func (e *Engine) CreateLVSnapshot(ctx context.Context,
+	in *proto.CreateLVSnapshotRequest) (*proto.CreateLVSnapshotResponse, error) {
 	if err := checkSnapshotRequest(in); err != nil {
 		return nil, err
 	}

@@ -196,7 +196,7 @@ func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 					classes[i].ThinPoolConfig = &marked
 				}
 			}
-			must(t, e.SetClasses(classes))
+			must(t, e.setClasses(classes))
 			_, err := e.CreateLV(ctx, &proto.CreateLVRequest{Name: "before", DeviceClass: "thin", SizeBytes: mib})
 			must(t, err)
 			e.kernel = &tt.kernel

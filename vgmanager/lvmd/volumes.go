@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"github.com/topolvm/topolvm/pkg/lvmd/proto"
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -44,8 +43,7 @@ func checkRequest(name string, size int64) error {
 //
 // Codes: ResourceExhausted (this node cannot provide the volume now, another node may: unknown class, not enough free
 // space, pool nearly full, missing device), InvalidArgument, AlreadyExists, and the codes of codeTable.
-func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest,
-	_ ...grpc.CallOption) (*proto.CreateLVResponse, error) {
+func (e *Engine) CreateLV(ctx context.Context, in *proto.CreateLVRequest) (*proto.CreateLVResponse, error) {
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
 		return nil, err
 	}
@@ -231,8 +229,7 @@ func (l located) admitGrowth(lv *lvm.LV, more lvm.Bytes) ([]string, error) {
 
 // ResizeLV extends a volume. If the volume has the requested size or more, it does not change. The response has the
 // actual size.
-func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest,
-	_ ...grpc.CallOption) (*proto.ResizeLVResponse, error) {
+func (e *Engine) ResizeLV(ctx context.Context, in *proto.ResizeLVRequest) (*proto.ResizeLVResponse, error) {
 	if err := checkRequest(in.GetName(), in.GetSizeBytes()); err != nil {
 		return nil, err
 	}

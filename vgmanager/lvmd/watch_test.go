@@ -25,24 +25,18 @@ func free(r *proto.WatchResponse) map[string]uint64 {
 	return m
 }
 
-func receive(t *testing.T, s interface {
-	Recv() (*proto.WatchResponse, error)
-}) *proto.WatchResponse {
+func receive(t *testing.T, w *watcher) *proto.WatchResponse {
 	t.Helper()
-	response, err := s.Recv()
+	response, err := w.next()
 	must(t, err)
 	return response
 }
 
 func TestWatchTellsEveryWatcherThePresentStateAndEachChange(t *testing.T) {
 	e, _ := newEngine(t)
-	first, err := e.Watch(t.Context(), &proto.Empty{})
-	must(t, err)
-	second, err := e.Watch(t.Context(), &proto.Empty{})
-	must(t, err)
-	for _, w := range []interface {
-		Recv() (*proto.WatchResponse, error)
-	}{first, second} {
+	first := e.watch(t.Context())
+	second := e.watch(t.Context())
+	for _, w := range []*watcher{first, second} {
 		want := map[string]uint64{"thick": uint64(gib + 4*mib), "thin": uint64(10 * 504 * mib)}
 		response := receive(t, w)
 		if diff := cmp.Diff(want, free(response)); diff != "" {
@@ -62,9 +56,7 @@ func TestWatchTellsEveryWatcherThePresentStateAndEachChange(t *testing.T) {
 		_, err := e.CreateLV(t.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "thick", SizeBytes: 4 * mib})
 		must(t, err)
 	}
-	for _, w := range []interface {
-		Recv() (*proto.WatchResponse, error)
-	}{first, second} {
+	for _, w := range []*watcher{first, second} {
 		if got := free(receive(t, w))["thick"]; got != uint64(gib-8*mib) {
 			t.Errorf("after three volumes in one notice: %d", got)
 		}
@@ -73,8 +65,7 @@ func TestWatchTellsEveryWatcherThePresentStateAndEachChange(t *testing.T) {
 
 func TestWatchTellsOfClassesThatCameAndWent(t *testing.T) {
 	e, _ := newEngine(t)
-	w, err := e.Watch(t.Context(), &proto.Empty{})
-	must(t, err)
+	w := e.watch(t.Context())
 	receive(t, w)
 	must(t, e.Withdraw("thick"))
 	if got := free(receive(t, w)); got["thick"] != 0 || len(got) != 1 {
@@ -89,12 +80,11 @@ func TestWatchTellsOfClassesThatCameAndWent(t *testing.T) {
 func TestWatchEndsWithItsContext(t *testing.T) {
 	e, _ := newEngine(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	w, err := e.Watch(ctx, &proto.Empty{})
-	must(t, err)
+	w := e.watch(ctx)
 	receive(t, w)
 	ended := make(chan error)
 	go func() {
-		_, err := w.Recv()
+		_, err := w.next()
 		ended <- err
 	}()
 	cancel()
@@ -113,8 +103,7 @@ func TestWatchEndsWithItsContext(t *testing.T) {
 func TestWatchOutlivesAReadThatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, fake := newEngine(t)
-		w, err := e.Watch(t.Context(), &proto.Empty{})
-		must(t, err)
+		w := e.watch(t.Context())
 		fake.Fail("Report", errors.New("exit status 5"))
 		go func() {
 			time.Sleep(retryWatch / 2)
@@ -136,8 +125,7 @@ func TestStartRefreshesOnceAMinute(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() { _ = e.Start(ctx) }()
-		w, err := e.Watch(ctx, &proto.Empty{})
-		must(t, err)
+		w := e.watch(ctx)
 		receive(t, w)
 		percent := 50.0
 		fake.Edit("thin", "pool", func(lv *lvm.LV) { lv.DataPercent = &percent })
@@ -147,15 +135,4 @@ func TestStartRefreshesOnceAMinute(t *testing.T) {
 			t.Errorf("after %s: %v", time.Since(begun), response)
 		}
 	})
-}
-
-func TestRecvMsgFillsAMessage(t *testing.T) {
-	e, _ := newEngine(t)
-	w, err := e.Watch(t.Context(), &proto.Empty{})
-	must(t, err)
-	into := &proto.WatchResponse{FreeBytes: 1, Items: []*proto.WatchItem{{DeviceClass: "old"}}}
-	must(t, w.RecvMsg(into))
-	if len(into.Items) != 2 {
-		t.Errorf("got %v", into)
-	}
 }

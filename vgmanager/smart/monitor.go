@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/internal/metric"
 )
 
@@ -77,19 +79,18 @@ type reading struct {
 // Monitor reads the disks one after the other. It implements manager.Runnable and prometheus.Collector.
 type Monitor struct {
 	Options
-	sysfs    string
-	patience time.Duration
-	now      func() time.Time
+	sysfs string
+	reads *bounded.Calls // by path
+	now   func() time.Time
 
 	mu       sync.Mutex
 	readings map[Disk]reading
-	asked    map[string]bool // pending reads, by path
 }
 
 // New returns a Monitor.
 func New(o Options) *Monitor {
-	return &Monitor{Options: o, sysfs: "/sys", patience: patience, now: time.Now, readings: map[Disk]reading{},
-		asked: map[string]bool{}}
+	return &Monitor{Options: o, sysfs: "/sys", reads: bounded.New(patience, math.MaxInt), now: time.Now,
+		readings: map[Disk]reading{}}
 }
 
 // Start reads the disks until ctx ends. It implements manager.Runnable.
@@ -136,39 +137,34 @@ func (m *Monitor) round(ctx context.Context) error {
 
 // ask reads one disk, unless a read of it is pending, and waits at most patience for the result.
 func (m *Monitor) ask(ctx context.Context, disk Disk) {
-	m.mu.Lock()
-	busy := m.asked[disk.Path]
-	m.asked[disk.Path] = true
-	m.mu.Unlock()
-	if busy {
-		m.keep(ctx, disk, nil, errors.New("the last question has no answer yet"))
-		return
-	}
 	type result struct {
-		answer Answer
+		answer *Answer
 		err    error
 	}
-	done := make(chan result, 1)
-	go func() {
-		ctx, cancel := context.WithTimeout(ctx, askLimit)
-		defer cancel()
-		text, code, err := m.Runner.RunAccepting(ctx, ends, program, arguments(disk.Path)...)
-		m.mu.Lock()
-		delete(m.asked, disk.Path)
-		m.mu.Unlock()
-		if err != nil {
-			done <- result{err: err}
-			return
-		}
-		answer, err := decode(text, code)
-		done <- result{answer, err}
-	}()
-	select {
-	case r := <-done:
-		m.keep(ctx, disk, &r.answer, r.err)
-	case <-time.After(m.patience):
-		m.keep(ctx, disk, nil, fmt.Errorf("%s does not end", program))
+	got, err := bounded.Do(ctx, m.reads, disk.Path, func(context.Context) result {
+		answer, err := m.read(ctx, disk.Path) // The end of the monitor ends smartctl.
+		return result{answer, err}
+	})
+	late := (*bounded.NoAnswerError)(nil)
+	switch {
+	case errors.As(err, &late):
+		err = fmt.Errorf("%s does not end", program)
+	case err == nil:
+		err = got.err
 	}
+	m.keep(ctx, disk, got.answer, err)
+}
+
+// read runs smartctl for one disk.
+func (m *Monitor) read(ctx context.Context, path string) (*Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	text, code, err := m.Runner.RunAccepting(ctx, ends, program, arguments(path)...)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := decode(text, code)
+	return &answer, err
 }
 
 // keep stores a result. Without a result, the last data stays with its time. keep only logs changes.

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/bounded"
 )
 
 // node simulates the cache with the node's devices, and smartctl.
@@ -187,7 +188,7 @@ func TestAHungDiskIsAskedOnce(t *testing.T) {
 		return wellSCSI, 0, nil
 	}}
 	m := newMonitor(t, n)
-	m.patience = 20 * time.Millisecond
+	m.reads = bounded.New(100*time.Millisecond, 3)
 	for range 3 {
 		if err := m.round(t.Context()); err != nil {
 			t.Fatal(err)
@@ -206,18 +207,12 @@ func TestAHungDiskIsAskedOnce(t *testing.T) {
 		t.Error(all)
 	}
 	close(release)
-	for m.busy() {
+	for len(m.reads.Late()) > 0 {
 		time.Sleep(time.Millisecond)
 	}
 	if err := m.round(t.Context()); err != nil || count("/dev/sda") != 2 {
 		t.Errorf("asked %d times: %v", count("/dev/sda"), err)
 	}
-}
-
-func (m *Monitor) busy() bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return len(m.asked) > 0
 }
 
 // TestStart checks that Start reads at once and after each interval, retries a failed list with increasing delays,

@@ -62,7 +62,7 @@ func offered(t *testing.T, l lvmd.LVM, spec v1alpha1.LVMVolumeGroupSpec) lvmd.Cl
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.SetClasses([]lvmd.DeviceClass{classOf(Wanted{Name: "vg1", Spec: spec}, nil, "")}); err != nil {
+	if err := engine.Publish(classOf(Wanted{Name: "vg1", Spec: spec}, nil, "")); err != nil {
 		t.Fatal(err)
 	}
 	states, err := engine.States(t.Context())

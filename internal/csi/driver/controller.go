@@ -1,3 +1,5 @@
+// Package driver is the CSI controller service of the driver topolvm.io. It runs no programs: it writes LogicalVolumes,
+// which the agents of the nodes fulfill. The node service is vgmanager/csinode.
 package driver
 
 import (
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
@@ -39,7 +42,7 @@ type ControllerServer struct {
 	csi.UnimplementedControllerServer
 	ControllerOptions
 	waiters waiters
-	busy    busy
+	locks   service.Locks
 	// placing is locked while a node is selected. placed has the LogicalVolumes, by name, for which a call has selected
 	// a node.
 	placing sync.Mutex
@@ -111,10 +114,10 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
-	if err := s.busy.enter(wish.Name); err != nil {
+	if err := s.locks.Enter(wish.Name); err != nil {
 		return nil, err
 	}
-	defer s.busy.leave(wish.Name)
+	defer s.locks.Leave(wish.Name)
 	defer s.placed.Delete(wish.Name)
 	lv, err := s.realize(ctx, wish, func(present *topolvmv1.LogicalVolume) error {
 		return s.place(ctx, wish,
@@ -127,6 +130,15 @@ func (s *ControllerServer) CreateVolume(ctx context.Context,
 		VolumeId: lv.Status.VolumeID, CapacityBytes: sizeOfVolume(lv), ContentSource: request.GetVolumeContentSource(),
 		VolumeContext: contextOf(request.GetParameters()), AccessibleTopology: []*csi.Topology{topologyOf(lv)},
 	}}, nil
+}
+
+// contextOf returns the parameters of a StorageClass that the node needs.
+func contextOf(parameters map[string]string) map[string]string {
+	options := parameters[v1alpha1.MkfsOptionsParameter]
+	if options == "" {
+		return nil
+	}
+	return map[string]string{v1alpha1.MkfsOptionsParameter: options}
 }
 
 func topologyOf(lv *topolvmv1.LogicalVolume) *csi.Topology {
@@ -156,10 +168,10 @@ func (s *ControllerServer) wishOf(ctx context.Context,
 		return nil, err
 	}
 	parameters := request.GetParameters()
-	if _, err := mkfsOptions(parameters[v1alpha1.MkfsOptionsParameter]); err != nil {
+	if _, err := service.MkfsOptions(parameters[v1alpha1.MkfsOptionsParameter]); err != nil {
 		return nil, err
 	}
-	wish := newWish(strings.ToLower(request.GetName()), size, claimOf(parameters))
+	wish := newWish(strings.ToLower(request.GetName()), size, service.ClaimOf(parameters))
 	wish.Spec.DeviceClass = parameters[v1alpha1.DeviceClassParameter]
 	wish.Spec.LvcreateOptionClass = parameters[v1alpha1.OptionClassParameter]
 	source, err := s.sourceOf(ctx, request.GetVolumeContentSource())
@@ -239,22 +251,13 @@ func newWish(name string, size int64, claim string) *topolvmv1.LogicalVolume {
 	return wish
 }
 
-// The parameters that external-provisioner and external-snapshotter add (--extra-create-metadata).
-const (
-	claimNamespaceKey    = "csi.storage.k8s.io/pvc/namespace"
-	claimNameKey         = "csi.storage.k8s.io/pvc/name"
-	snapshotNamespaceKey = "csi.storage.k8s.io/volumesnapshot/namespace"
-	snapshotNameKey      = "csi.storage.k8s.io/volumesnapshot/name"
-)
-
-// claimOf returns the claim or VolumeSnapshot for which a volume is created, as NAMESPACE/NAME.
-func claimOf(parameters map[string]string) string {
-	for _, keys := range [][2]string{{claimNamespaceKey, claimNameKey}, {snapshotNamespaceKey, snapshotNameKey}} {
-		if parameters[keys[0]] != "" && parameters[keys[1]] != "" {
-			return parameters[keys[0]] + "/" + parameters[keys[1]]
-		}
+// ClaimOf returns the claim of a volume by its ID. It knows only volumes that are not settled.
+func (s *ControllerServer) ClaimOf(ctx context.Context, volumeID string) string {
+	lv := &topolvmv1.LogicalVolume{}
+	if name := s.NameOf(volumeID); name == "" || s.Active.Get(ctx, client.ObjectKey{Name: name}, lv) != nil {
+		return ""
 	}
-	return ""
+	return lv.Annotations[v1alpha1.ClaimAnnotation]
 }
 
 // sourceOf returns the LogicalVolume to copy, or nil if the request has no source.
@@ -326,10 +329,10 @@ func (s *ControllerServer) delete(ctx context.Context, id, name string) error {
 	if id == "" {
 		return status.Errorf(codes.InvalidArgument, "no %s is given", name)
 	}
-	if err := s.busy.enter(id); err != nil {
+	if err := s.locks.Enter(id); err != nil {
 		return err
 	}
-	defer s.busy.leave(id)
+	defer s.locks.Leave(id)
 	lv, err := s.find(ctx, id)
 	if err != nil || lv == nil {
 		return err
@@ -371,11 +374,11 @@ func checkCapabilities(list []*csi.VolumeCapability) error {
 	}
 	var errs []error
 	for _, capability := range list {
-		errs = append(errs, checkRequest("-", "-", "", capability))
+		errs = append(errs, service.CheckRequest("-", "-", "", capability))
 		kind := capability.GetMount().GetFsType()
-		if _, known := fileSystems[kind]; kind != "" && !known {
+		if _, known := service.FileSystems[kind]; kind != "" && !known {
 			errs = append(errs, status.Errorf(codes.InvalidArgument, "file system %s is not supported: use %s",
-				kind, supported()))
+				kind, service.Supported()))
 		}
 	}
 	at := slices.IndexFunc(errs, func(err error) bool { return err != nil })

@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/trim"
 )
 
@@ -245,8 +246,8 @@ func wanted(name string, size int64, nodes ...string) *csi.CreateVolumeRequest {
 	r := &csi.CreateVolumeRequest{
 		Name: name, CapacityRange: &csi.CapacityRange{RequiredBytes: size},
 		VolumeCapabilities: []*csi.VolumeCapability{mountCapability("")},
-		Parameters: map[string]string{v1alpha1.DeviceClassParameter: "ssd", claimNamespaceKey: "ns",
-			claimNameKey: "data"},
+		Parameters: map[string]string{v1alpha1.DeviceClassParameter: "ssd", service.ClaimNamespaceKey: "ns",
+			service.ClaimNameKey: "data"},
 	}
 	if len(nodes) > 0 {
 		r.AccessibilityRequirements = on(nodes...)
@@ -755,7 +756,7 @@ func TestSizes(t *testing.T) {
 
 func TestASecondCallForTheSameVolumeIsSentAway(t *testing.T) {
 	c := newCluster(t)
-	c.must(c.server.busy.enter("pvc-1"))
+	c.must(c.server.locks.Enter("pvc-1"))
 	_, err := c.server.CreateVolume(t.Context(), wanted("PVC-1", 40*mebi, "node1"))
 	wantCode(t, "at work", err, codes.Aborted)
 }

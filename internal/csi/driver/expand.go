@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 // ControllerExpandVolume expands a volume. If the node refuses, the size in the spec is reset to the current size: the
@@ -31,10 +32,10 @@ func (s *ControllerServer) ControllerExpandVolume(ctx context.Context,
 	if required == 0 && limit == 0 {
 		return nil, status.Error(codes.InvalidArgument, "no capacity_range is given")
 	}
-	if err := s.busy.enter(id); err != nil {
+	if err := s.locks.Enter(id); err != nil {
 		return nil, err
 	}
-	defer s.busy.leave(id)
+	defer s.locks.Leave(id)
 	lv, err := s.find(ctx, id)
 	if err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (s *ControllerServer) grown(ctx context.Context, asked, now *topolvmv1.Logi
 		return false, nil // The watch is stale.
 	case has(now, size):
 		return true, nil
-	case !isRefusal(now.Status.Code):
+	case !service.IsRefusal(now.Status.Code):
 		return false, nil
 	}
 	// This may be the earlier answer that ask removed, because the watch may be stale.

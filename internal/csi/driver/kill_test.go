@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -14,114 +13,29 @@ import (
 	"google.golang.org/grpc/codes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/lvm-storage/lvm-operator/test/kill"
 )
-
-// This file ends the process before and after each change: a write to the API server, an LVM or mkfs command, a mount.
-// A complete run counts the changes, so that no new one is missed.
-
-var errKilled = errors.New("killed")
-
-// points counts the changes of a process, and ends the process at one of them.
-type points struct {
-	mu     sync.Mutex
-	passed int
-	// at is the number of the point that ends the process, from 1; 0 for none. effect is when it ends the process:
-	// before the change, midway, which leaves only the damage, or after it.
-	at     int
-	effect effect
-	dead   bool
-	// total is the number of points in a run that is not ended.
-	total int
-}
-
-type effect string
-
-const (
-	before effect = "before"
-	midway effect = "midway"
-	after  effect = "after"
-)
-
-// pass runs do unless the process has ended. damage is what remains if the process ends during the change; nil for
-// nothing.
-func (p *points) pass(do func() error, damage func()) error {
-	if p == nil {
-		return do()
-	}
-	p.mu.Lock()
-	if p.dead {
-		p.mu.Unlock()
-		return errKilled
-	}
-	p.passed++
-	ends := p.passed == p.at
-	p.dead = ends
-	p.mu.Unlock()
-	if !ends {
-		return do()
-	}
-	switch p.effect {
-	case after:
-		if err := do(); err != nil {
-			return err
-		}
-	case midway:
-		if damage != nil {
-			damage()
-		}
-	}
-	return errKilled
-}
-
-// restart starts a new process, which is not ended.
-func (p *points) restart() {
-	if p.total == 0 {
-		p.total = p.passed
-	}
-	p.at = 0
-	p.dead = false
-}
-
-// armed counts the points of a run, and then runs it again for each of them. run starts from the beginning each time.
-func armed(t *testing.T, effects []effect, run func(t *testing.T, p *points)) {
-	t.Helper()
-	count := &points{}
-	run(t, count)
-	if count.total == 0 {
-		t.Fatal("nothing is changed")
-	}
-	for at := 1; at <= count.total; at++ {
-		for _, e := range effects {
-			t.Run(fmt.Sprintf("%s point %d of %d", e, at, count.total), func(t *testing.T) {
-				p := &points{at: at, effect: e}
-				run(t, p)
-				if p.total != at {
-					t.Errorf("the process ended at point %d", p.total)
-				}
-			})
-		}
-	}
-}
 
 // guarded passes the writes of the controller through points.
-func (c *cluster) guarded(p *points) {
+func (c *cluster) guarded(p *kill.Points) {
 	gated := interceptor.NewClient(c.api, interceptor.Funcs{
 		Create: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.CreateOption) error {
-			return p.pass(func() error { return w.Create(ctx, o, options...) }, nil)
+			return p.Pass(func() error { return w.Create(ctx, o, options...) }, nil)
 		},
 		Delete: func(ctx context.Context, w client.WithWatch, o client.Object, options ...client.DeleteOption) error {
-			return p.pass(func() error { return w.Delete(ctx, o, options...) }, nil)
+			return p.Pass(func() error { return w.Delete(ctx, o, options...) }, nil)
 		},
 		Update: func(context.Context, client.WithWatch, client.Object, ...client.UpdateOption) error {
 			return errors.New("the controller patches")
 		},
 		Patch: func(ctx context.Context, w client.WithWatch, o client.Object, patch client.Patch,
 			options ...client.PatchOption) error {
-			return p.pass(func() error { return w.Patch(ctx, o, patch, options...) }, nil)
+			return p.Pass(func() error { return w.Patch(ctx, o, patch, options...) }, nil)
 		},
 		SubResourcePatch: func(ctx context.Context, w client.Client, sub string, o client.Object, patch client.Patch,
 			options ...client.SubResourcePatchOption) error {
-			return p.pass(func() error { return w.SubResource(sub).Patch(ctx, o, patch, options...) }, nil)
+			return p.Pass(func() error { return w.SubResource(sub).Patch(ctx, o, patch, options...) }, nil)
 		},
 	})
 	c.server = NewControllerServer(ControllerOptions{Client: cached(gated), Live: gated, Active: cached(gated),
@@ -258,23 +172,23 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			unharmed := ""
-			armed(t, []effect{before, after}, func(t *testing.T, p *points) {
+			kill.AtEachPoint(t, []kill.Effect{kill.Before, kill.After}, func(t *testing.T, p *kill.Points) {
 				c := newCluster(t)
 				id := ""
 				if operation.prepare != nil {
 					id = operation.prepare(c)
 				}
-				killed := p.at != 0
+				killed := p.Kills()
 				c.guarded(p)
 				first := operation.request(c, id)
 				if !killed {
 					wantCode(t, "the answer", first, operation.code)
 				}
-				if killed && !p.dead {
+				if killed && !p.Dead() {
 					t.Errorf("the process lives: %v", first)
 				}
 				for range 2 {
-					p.restart()
+					p.Restart()
 					c.guarded(p)
 					wantCode(t, "the same request again", operation.request(c, id), operation.code)
 				}
@@ -289,103 +203,6 @@ func TestControllerKilledAtEveryWrite(t *testing.T) {
 				if got != unharmed || !slices.EqualFunc(lines, operation.want,
 					func(line, want string) bool { return strings.HasPrefix(line, want) }) {
 					t.Errorf("got\n%s\nwant %q, as when nobody is killed:\n%s", got, operation.want, unharmed)
-				}
-			})
-		})
-	}
-}
-
-// guarded passes the changes of the node service through points.
-func (b *bench) guarded(p *points) {
-	b.volumes.points = p
-	b.host.points = p
-	server := NewNodeServer(b.server.NodeOptions)
-	server.host = b.host
-	b.server = server
-}
-
-func TestNodeServiceKilledAtEveryStep(t *testing.T) {
-	stage := func(b *bench) error { return b.stage("xfs", writer) }
-	publish := func(b *bench) error { return b.publish(false, false) }
-	unpublish := func(b *bench) error {
-		_, err := b.server.NodeUnpublishVolume(b.Context(),
-			&csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: b.target})
-		return err
-	}
-	unstage := func(b *bench) error {
-		_, err := b.server.NodeUnstageVolume(b.Context(),
-			&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging})
-		return err
-	}
-	grow := func(b *bench) error {
-		_, err := b.server.NodeExpandVolume(b.Context(),
-			&csi.NodeExpandVolumeRequest{VolumeId: id, VolumePath: b.target, StagingTargetPath: b.staging,
-				CapacityRange: &csi.CapacityRange{RequiredBytes: 1}})
-		return err
-	}
-	for name, operation := range map[string]struct {
-		prepare, requests []func(*bench) error
-		inactive          bool
-		mounts            int
-		tags              string
-	}{
-		"first use": {requests: []func(*bench) error{stage, publish}, mounts: 2,
-			tags: "lvms.formatted=xfs"},
-		"first use of an inactive volume": {requests: []func(*bench) error{stage, publish}, inactive: true, mounts: 2,
-			tags: "lvms.formatted=xfs"},
-		"second use": {prepare: []func(*bench) error{stage, publish, unpublish, unstage},
-			requests: []func(*bench) error{stage, publish}, mounts: 2, tags: "lvms.formatted=xfs"},
-		"growth": {prepare: []func(*bench) error{stage, publish}, requests: []func(*bench) error{grow},
-			mounts: 2, tags: "lvms.formatted=xfs"},
-		"end of use": {prepare: []func(*bench) error{stage, publish},
-			requests: []func(*bench) error{unpublish, unstage}, tags: "lvms.formatted=xfs"},
-		"a block volume": {requests: []func(*bench) error{func(b *bench) error {
-			return b.publish(true,
-				false)
-		}}, mounts: 1},
-		"end of a block volume": {prepare: []func(*bench) error{func(b *bench) error { return b.publish(true, false) }},
-			requests: []func(*bench) error{unpublish}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			armed(t, []effect{before, midway, after}, func(t *testing.T, p *points) {
-				b := newBench(t)
-				b.volumes.lv.Tags = []string{"lvms.new"}
-				if operation.inactive {
-					b.volumes.lv.Attr = "-wi-------"
-					b.volumes.lv.DevMajor = 0
-					b.volumes.lv.DevMinor = 0
-				}
-				for _, do := range operation.prepare {
-					b.wantCode(do(b), codes.OK)
-				}
-				used := b.host.usable
-				b.guarded(p)
-				for _, do := range operation.requests {
-					if err := do(b); err != nil {
-						if p.at == 0 {
-							t.Fatal(err)
-						}
-						break
-					}
-				}
-				used = used || b.host.usable
-				for range 2 {
-					p.restart()
-					b.guarded(p)
-					b.host.formats = 0
-					for _, do := range operation.requests {
-						b.wantCode(do(b), codes.OK)
-					}
-					if used && b.host.formats > 0 {
-						t.Error("a volume that a Pod may have used was formatted again")
-					}
-				}
-				if got := strings.Join(b.volumes.lv.GetTags(), " "); got != operation.tags ||
-					len(b.host.mounts) != operation.mounts {
-					t.Errorf("got the tags %q and the mounts %v", got, b.host.mounts)
-				}
-				if operation.tags != "" && b.host.found != (content{"xfs", true}) {
-					t.Errorf("the volume carries %+v", b.host.found)
 				}
 			})
 		})

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 	"github.com/lvm-storage/lvm-operator/internal/paging"
 )
 
@@ -81,7 +82,7 @@ func tokenName(token string) (string, error) {
 func conditionOf(lv *topolvmv1.LogicalVolume) *csi.VolumeCondition {
 	wrong := lv.Annotations[v1alpha1.ConditionAnnotation]
 	if wrong == "" {
-		return &csi.VolumeCondition{Message: healthy}
+		return &csi.VolumeCondition{Message: service.Healthy}
 	}
 	return &csi.VolumeCondition{Abnormal: true, Message: wrong}
 }

@@ -15,43 +15,68 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
-// place selects the node of a volume. A copy is on the node of its source. If the scheduler has selected a node, it is
-// the first one in the request. Otherwise place selects the node with the most capacity among the nodes in the request,
-// or among all nodes. If an earlier call has already requested the volume from a node (present, nil if none), that node
-// remains selected if it is still allowed, because it may create the volume at any moment.
+// place selects the node of a volume. A copy is on the node of its source. If the scheduler has selected a node, place
+// selects that one. Otherwise place selects the node with the most capacity among the nodes in the request, or among
+// all nodes. If an earlier call has already requested the volume from a node (present, nil if none), that node remains
+// selected if it is still allowed, because it may create the volume at any moment.
 func (s *ControllerServer) place(ctx context.Context, wish, present *topolvmv1.LogicalVolume,
 	request *csi.CreateVolumeRequest) error {
-	requirement := request.GetAccessibilityRequirements()
-	if wish.Spec.Source != "" {
-		if requisite := nodesOf(requirement.GetRequisite()); len(requisite) > 0 && !slices.Contains(requisite,
-			wish.Spec.NodeName) {
-			return status.Errorf(codes.ResourceExhausted, "the volume is a copy of %s, and so can be on node %s only",
-				wish.Spec.Source, wish.Spec.NodeName)
-		}
+	allowed, err := allowedNodes(wish, request.GetAccessibilityRequirements())
+	if err != nil || wish.Spec.Source != "" {
+		return err
+	}
+	scheduled, err := s.scheduledNode(ctx, allowed, request.GetParameters())
+	switch {
+	case err != nil:
+		return err
+	case scheduled != "":
+		wish.Spec.NodeName = scheduled
 		return nil
-	}
-	allowed := append(nodesOf(requirement.GetPreferred()), nodesOf(requirement.GetRequisite())...)
-	if requirement != nil && len(allowed) == 0 {
-		return status.Errorf(codes.InvalidArgument, "the accessibility requirements name no node (%s)",
-			v1alpha1.TopologyNodeKey)
-	}
-	if len(allowed) > 0 {
-		free, err := s.unscheduled(ctx, request.GetParameters())
-		if err != nil {
-			return err
-		}
-		if !free {
-			wish.Spec.NodeName = allowed[0]
-			return nil
-		}
-	}
-	if present != nil && (len(allowed) == 0 || slices.Contains(allowed, present.Spec.NodeName)) {
+	case present != nil && (len(allowed) == 0 || slices.Contains(allowed, present.Spec.NodeName)):
 		wish.Spec.NodeName = present.Spec.NodeName
 		return nil
 	}
-	// Serialized, so that concurrent claims do not all select the same node.
+	return s.reserve(ctx, wish, allowed)
+}
+
+// allowedNodes returns the nodes on which a volume may be, the preferred ones first; none if every node is allowed. It
+// returns an error if no node is possible, or if a copy may not be on the node of its source.
+func allowedNodes(wish *topolvmv1.LogicalVolume, requirement *csi.TopologyRequirement) ([]string, error) {
+	requisite := nodesOf(requirement.GetRequisite())
+	if wish.Spec.Source != "" {
+		if len(requisite) > 0 && !slices.Contains(requisite, wish.Spec.NodeName) {
+			return nil, status.Errorf(codes.ResourceExhausted,
+				"the volume is a copy of %s, and so can be on node %s only", wish.Spec.Source, wish.Spec.NodeName)
+		}
+		return []string{wish.Spec.NodeName}, nil
+	}
+	allowed := append(nodesOf(requirement.GetPreferred()), requisite...)
+	if requirement != nil && len(allowed) == 0 {
+		return nil, status.Errorf(codes.InvalidArgument, "the accessibility requirements name no node (%s)",
+			v1alpha1.TopologyNodeKey)
+	}
+	return allowed, nil
+}
+
+// scheduledNode returns the node that the scheduler has selected for the claim, which is the first one that is allowed;
+// "" if it has selected none.
+func (s *ControllerServer) scheduledNode(ctx context.Context, allowed []string,
+	parameters map[string]string) (string, error) {
+	if len(allowed) == 0 {
+		return "", nil
+	}
+	if unscheduled, err := s.unscheduled(ctx, parameters); err != nil || unscheduled {
+		return "", err
+	}
+	return allowed[0], nil
+}
+
+// reserve selects the node with the most capacity among the allowed ones, and counts the volume there until the cache
+// has it. It is serialized, so that concurrent claims do not all select the same node.
+func (s *ControllerServer) reserve(ctx context.Context, wish *topolvmv1.LogicalVolume, allowed []string) error {
 	s.placing.Lock()
 	defer s.placing.Unlock()
 	s.placed.Delete(wish.Name)
@@ -75,16 +100,16 @@ const selectedNode = "volume.kubernetes.io/selected-node"
 // unscheduled reports whether the scheduler has not selected a node for the claim.
 func (s *ControllerServer) unscheduled(ctx context.Context, parameters map[string]string) (bool, error) {
 	claim := &corev1.PersistentVolumeClaim{}
-	if parameters[claimNameKey] == "" {
+	if parameters[service.ClaimNameKey] == "" {
 		return false, nil
 	}
-	err := s.Client.Get(ctx, client.ObjectKey{Namespace: parameters[claimNamespaceKey],
-		Name: parameters[claimNameKey]}, claim)
+	err := s.Client.Get(ctx, client.ObjectKey{Namespace: parameters[service.ClaimNamespaceKey],
+		Name: parameters[service.ClaimNameKey]}, claim)
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, status.Errorf(codes.Unavailable, "claim %s: %v", claimOf(parameters), err)
+		return false, status.Errorf(codes.Unavailable, "claim %s: %v", service.ClaimOf(parameters), err)
 	}
 	return claim.Annotations[selectedNode] == "", nil
 }
@@ -118,7 +143,7 @@ func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed [
 	most := int64(0)
 	for i := range nodes.Items {
 		node := &nodes.Items[i]
-		if node.Spec.Unschedulable || isAway(node) || !registered[node.Name] ||
+		if node.Spec.Unschedulable || isNotReady(node) || !registered[node.Name] ||
 			len(allowed) > 0 && !slices.Contains(allowed, node.Name) {
 			continue
 		}
@@ -130,9 +155,9 @@ func (s *ControllerServer) roomiest(ctx context.Context, class string, allowed [
 	return best, most, nil
 }
 
-// isAway reports whether a node is not ready, so that its capacity may be outdated. A node without the condition Ready
-// is not away.
-func isAway(node *corev1.Node) bool {
+// isNotReady reports whether a node is not ready, so that its capacity may be outdated, and it is unlikely to answer
+// soon. A node without the condition Ready counts as ready.
+func isNotReady(node *corev1.Node) bool {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
 			return condition.Status != corev1.ConditionTrue
@@ -202,12 +227,12 @@ func Pending(volumes []topolvmv1.LogicalVolume, class string) map[string]int64 {
 
 // IsPending reports whether a volume is requested and neither created nor refused yet.
 func IsPending(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && !isRefusal(lv.Status.Code)
+	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && !service.IsRefusal(lv.Status.Code)
 }
 
 // IsRefused reports whether the node refused to create a volume.
 func IsRefused(lv *topolvmv1.LogicalVolume) bool {
-	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && isRefusal(lv.Status.Code)
+	return lv.Status.VolumeID == "" && lv.DeletionTimestamp.IsZero() && service.IsRefusal(lv.Status.Code)
 }
 
 // GetCapacity returns the free capacity for new volumes of a class, on one node or on all, and the maximum size of one

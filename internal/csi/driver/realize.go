@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 // This file creates and deletes LogicalVolumes: it creates the object once, waits for the node, and deletes the object
@@ -93,7 +95,7 @@ func (s *ControllerServer) reuse(waiting context.Context, wish, present *topolvm
 		return false, nil
 	}
 	// An answer to an earlier call does not apply to this one.
-	if isRefusal(present.Status.Code) {
+	if service.IsRefusal(present.Status.Code) {
 		return true, s.withdraw(waiting, present)
 	}
 	if err := place(present); err != nil {
@@ -128,15 +130,6 @@ func differences(wish, present *topolvmv1.LogicalVolume) string {
 	return strings.Join(list, ", ")
 }
 
-// isRefusal reports whether a code is a final refusal, after which the node does not retry.
-func isRefusal(code codes.Code) bool {
-	switch code {
-	case codes.OK, codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.Aborted, codes.Unknown:
-		return false
-	}
-	return true
-}
-
 // awaitCreation waits until the node has created a volume. If the node refuses, it deletes the LogicalVolume.
 func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *waiter,
 	wish *topolvmv1.LogicalVolume) (*topolvmv1.LogicalVolume, error) {
@@ -151,7 +144,7 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 			return false, status.Errorf(codes.Aborted,
 				"LogicalVolume %s was deleted while its volume was made", wish.Name)
 		}
-		return lv.Status.VolumeID != "" || isRefusal(lv.Status.Code), nil
+		return lv.Status.VolumeID != "" || service.IsRefusal(lv.Status.Code), nil
 	})
 	switch {
 	case err == nil && lv.Status.VolumeID != "":
@@ -175,18 +168,13 @@ func (s *ControllerServer) awaitCreation(ctx, waiting context.Context, joined *w
 // lostWait is the wait for a node that is not ready. It is short, because other calls wait for a worker.
 const lostWait = 10 * time.Second
 
-// lost reports whether a node does not exist or is not ready, so that it is unlikely to answer soon.
+// lost reports whether a node does not exist or is not ready.
 func (s *ControllerServer) lost(ctx context.Context, name string) bool {
 	node := &corev1.Node{}
 	if err := s.Client.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
 		return apierrors.IsNotFound(err)
 	}
-	for _, c := range node.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			return c.Status != corev1.ConditionTrue
-		}
-	}
-	return false
+	return isNotReady(node)
 }
 
 // giveUp returns the error of a call whose node is lost. If the agent has not added its finalizer to the object, it has

@@ -4,6 +4,8 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 // Sizes in bytes.
@@ -49,9 +51,9 @@ func minimumOf(c *csi.VolumeCapability) int64 {
 	}
 	kind := c.GetMount().GetFsType()
 	if kind == "" {
-		kind = defaultFileSystem
+		kind = service.DefaultFileSystem
 	}
-	return fileSystems[kind].minimum
+	return service.FileSystems[kind].Minimum
 }
 
 // bounds returns the limits of a request in bytes; 0 for none.

@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 // accessSnapshot is the access type of a snapshot, which is read-only.
@@ -25,10 +27,10 @@ func (s *ControllerServer) CreateSnapshot(ctx context.Context,
 		return nil, status.Error(codes.InvalidArgument, "no source_volume_id is given")
 	}
 	name := strings.ToLower(request.GetName())
-	if err := s.busy.enter(name); err != nil {
+	if err := s.locks.Enter(name); err != nil {
 		return nil, err
 	}
-	defer s.busy.leave(name)
+	defer s.locks.Leave(name)
 	source, err := s.find(ctx, request.GetSourceVolumeId())
 	if err != nil {
 		return nil, err
@@ -36,7 +38,7 @@ func (s *ControllerServer) CreateSnapshot(ctx context.Context,
 	if source == nil {
 		return nil, status.Errorf(codes.NotFound, "volume %s does not exist", request.GetSourceVolumeId())
 	}
-	wish := newWish(name, sizeOfVolume(source), claimOf(request.GetParameters()))
+	wish := newWish(name, sizeOfVolume(source), service.ClaimOf(request.GetParameters()))
 	wish.Spec.Source = source.Name
 	wish.Spec.AccessType = accessSnapshot
 	wish.Spec.DeviceClass = source.Spec.DeviceClass

@@ -149,14 +149,6 @@ func retag(tags, add, remove []string) []string {
 	return slices.Compact(list)
 }
 
-// VGConfigBackup implements lvm.LVM. It writes no file.
-func (f *Fake) VGConfigBackup(_ context.Context, vg, _ string) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	_, err := f.changeIncomplete("VGConfigBackup", vg)
-	return err
-}
-
 // VGReduce implements lvm.LVM.
 func (f *Fake) VGReduce(_ context.Context, o lvm.VGReduceOptions) error {
 	f.mu.Lock()

@@ -37,7 +37,6 @@ type LVM interface {
 	ThinPoolRemove(ctx context.Context, vg, name string) error
 	ThinPoolMetadataExtend(ctx context.Context, vg, pool string, add lvm.Bytes) error
 	VGChangeTags(ctx context.Context, o lvm.VGTagOptions) error
-	VGConfigBackup(ctx context.Context, vg, file string) error
 	VGReduce(ctx context.Context, o lvm.VGReduceOptions) error
 	VGReduceMissing(ctx context.Context, vg string) error
 	PVSetAllocatable(ctx context.Context, o lvm.PVAllocatableOptions) error

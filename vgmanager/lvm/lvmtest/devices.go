@@ -200,10 +200,6 @@ func contractMetadata(t *testing.T, b Bench) {
 	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "pool", 1<<33), lvm.ErrNoSpace)
 	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "thick", ExtentSize), lvm.ErrInvalid)
 	want(t, l.ThinPoolMetadataExtend(ctx, contractGroup, "nosuch", ExtentSize), lvm.ErrNotFound)
-	want(t, l.VGConfigBackup(ctx, "nosuch", "/run/contract-backup"), lvm.ErrNotFound)
-	for range 2 {
-		ok(t, l.VGConfigBackup(ctx, contractGroup, "/run/contract-backup"))
-	}
 }
 
 func contractRAID(t *testing.T, b Bench) {

@@ -52,7 +52,7 @@ func (f *Fake) thick(g *group, o lvm.ThickOptions) (*volume, error) {
 	switch {
 	case g.lvs[o.Name] != nil:
 		return nil, lvm.ErrExists
-	case !layout.IsRAID():
+	case !layout.Meta:
 		p := &part{}
 		v.parts = []*part{p}
 		return v, f.take(g, p, n, f.openDisks(g, o.Devices))

@@ -29,9 +29,6 @@ type Child struct {
 // Done returns a channel that is closed when the process has ended.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Status returns how the process ended. Call it only after Done.
-func (c *Child) Status() syscall.WaitStatus { return c.status }
-
 // Running reports whether the process is running.
 func (c *Child) Running() bool {
 	select {
@@ -42,7 +39,8 @@ func (c *Child) Running() bool {
 	}
 }
 
-// ExitCode returns the exit code as a shell reports it: 128 plus the signal for a process that was killed.
+// ExitCode returns the exit code as a shell reports it: 128 plus the signal for a process that was killed. Call it only
+// after Done.
 func (c *Child) ExitCode() int {
 	if c.status.Signaled() {
 		return 128 + int(c.status.Signal())

@@ -1,4 +1,4 @@
-package driver
+package csinode
 
 import (
 	"bytes"
@@ -7,36 +7,48 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 	mount "k8s.io/mount-utils"
-	utilexec "k8s.io/utils/exec"
-	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+)
+
+// The programs of the agent's image, which has those of Debian 12. Others are in sbin.
+const (
+	sbin          = "/usr/sbin/"
+	mountProgram  = "/usr/bin/mount"
+	umountProgram = "/usr/bin/umount"
 )
 
 const (
-	// probeTimeout limits the probe of a device; checkTimeout and formatTimeout limit programs that process the whole
-	// device. e2fsck needs hours for a damaged file system of many TiB.
+	// probeTimeout limits the probe of a device; the others limit programs that process the whole device, or wait until
+	// it is written. e2fsck needs hours for a damaged file system of many TiB.
 	probeTimeout  = 30 * time.Second
-	checkTimeout  = 24 * time.Hour
 	formatTimeout = time.Hour
+	checkTimeout  = 24 * time.Hour
+	mountTimeout  = 24 * time.Hour
+	growTimeout   = 24 * time.Hour
 	// stageTimeout limits all steps that stage a volume, one of which is a check or format.
 	stageTimeout = checkTimeout + time.Hour
-	// killDelay is the time between SIGTERM and SIGKILL, in which e2fsck writes its repairs.
-	killDelay = time.Minute
 )
+
+// Programs runs the programs of the agent's image. *host.Local implements it. At its time limit a program gets SIGTERM,
+// and a minute later SIGKILL: e2fsck writes its repairs in between.
+type Programs interface {
+	RunAccepting(ctx context.Context, accepted func(code int) bool, name string, args ...string) ([]byte, int, error)
+}
 
 // deviceNumber is the number of a block device; zero for none.
 type deviceNumber struct{ major, minor uint32 }
 
 func (n deviceNumber) String() string { return fmt.Sprintf("%d:%d", n.major, n.minor) }
 
-// hostDisks are the operations of the node service on devices and mounts. Tests replace them.
-type hostDisks interface {
+// disks are the operations of the node service on devices and mounts. Tests replace them.
+type disks interface {
 	// number returns the number of the device at a path.
 	number(path string) (deviceNumber, error)
 	// probe reads a device and returns its content. After an error the content is unknown.
@@ -44,9 +56,10 @@ type hostDisks interface {
 	format(ctx context.Context, mkfs []string, path string) error
 	// check repairs what can be repaired automatically, and returns an error for other damage.
 	check(ctx context.Context, path, fileSystem string) error
-	mount(source, target, fileSystem string, options []string) error
+	// mount, unmount and grow do not end with their context: a mount that was ended halfway would lack its options.
+	mount(ctx context.Context, source, target, fileSystem string, options []string) error
 	// unmount unmounts and removes a mount point. It succeeds if the mount point does not exist.
-	unmount(path string) error
+	unmount(ctx context.Context, path string) error
 	isMountPoint(path string) (bool, error)
 	// mounted returns the device whose file system is mounted at a directory, or zero if the directory is not a mount
 	// point.
@@ -56,21 +69,16 @@ type hostDisks interface {
 	// mountPoints returns the mount points of a device and of the file system on it.
 	mountPoints(number deviceNumber) ([]string, error)
 	setMode(path string, mode os.FileMode) error
-	// grow expands a mounted file system to the size of its device. always skips the check whether that is necessary.
-	grow(device, path string, always bool) error
+	// grow expands a mounted file system to the size of its device. always skips the check whether that is possible.
+	grow(ctx context.Context, device, path string, always bool) error
 }
 
-type host struct {
-	mounter mount.Interface
-	resizer *mount.ResizeFs
+// nodeDisks are the devices and mounts of this node.
+type nodeDisks struct {
+	programs Programs
 }
 
-func newHost() host {
-	// The agent's container has no systemd.
-	return host{mounter: mount.NewWithoutSystemd(""), resizer: mount.NewResizeFs(utilexec.New())}
-}
-
-func (host) number(path string) (deviceNumber, error) {
+func (nodeDisks) number(path string) (deviceNumber, error) {
 	var stat unix.Stat_t
 	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
 		return deviceNumber{}, fmt.Errorf("%s: %w", path, err)
@@ -81,7 +89,7 @@ func (host) number(path string) (deviceNumber, error) {
 	return deviceNumber{unix.Major(stat.Rdev), unix.Minor(stat.Rdev)}, nil
 }
 
-func (h host) shows(path string) (deviceNumber, error) {
+func (d nodeDisks) shows(path string) (deviceNumber, error) {
 	var stat unix.Stat_t
 	if err := retry(func() error { return unix.Stat(path, &stat) }); err != nil {
 		return deviceNumber{}, err
@@ -92,16 +100,16 @@ func (h host) shows(path string) (deviceNumber, error) {
 	return deviceNumber{unix.Major(stat.Dev), unix.Minor(stat.Dev)}, nil
 }
 
-func (h host) isMountPoint(path string) (bool, error) {
-	there, err := h.mounter.IsMountPoint(path)
+func (d nodeDisks) isMountPoint(path string) (bool, error) {
+	there, err := (&mount.Mounter{}).IsMountPoint(path) // mount.New would run a program.
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
 	return there, err
 }
 
-func (h host) mounted(path string) (deviceNumber, error) {
-	there, err := h.isMountPoint(path)
+func (d nodeDisks) mounted(path string) (deviceNumber, error) {
+	there, err := d.isMountPoint(path)
 	if err != nil || !there {
 		return deviceNumber{}, err
 	}
@@ -118,7 +126,7 @@ func (h host) mounted(path string) (deviceNumber, error) {
 // mountInfo is the mount table of this process (proc_pid_mountinfo(5)).
 const mountInfo = "/proc/self/mountinfo"
 
-func (h host) mountPoints(number deviceNumber) ([]string, error) {
+func (d nodeDisks) mountPoints(number deviceNumber) ([]string, error) {
 	table, err := mount.ParseMountInfo(mountInfo)
 	if err != nil {
 		return nil, err
@@ -128,7 +136,7 @@ func (h host) mountPoints(number deviceNumber) ([]string, error) {
 		is := deviceNumber{uint32(m.Major), uint32(m.Minor)} == number
 		if !is && strings.HasPrefix(filepath.Base(m.Root), "dm-") {
 			// The mount may be a bind mount of a device file.
-			shown, err := h.shows(m.MountPoint)
+			shown, err := d.shows(m.MountPoint)
 			is = err == nil && shown == number
 		}
 		if is {
@@ -153,12 +161,11 @@ const readable = 1 << 20
 
 // probe first reads the device, bypassing the page cache: blkid returns the same exit status for a blank device and for
 // one with read errors.
-func (host) probe(ctx context.Context, path string) (content, error) {
+func (d nodeDisks) probe(ctx context.Context, path string) (content, error) {
 	if err := readEnds(path); err != nil {
 		return content{}, err
 	}
-	out, err := run(ctx, probeTimeout, "blkid", "--probe", "--output", "export", path)
-	return parseBlkid(out, err)
+	return d.signature(ctx, path)
 }
 
 func readEnds(path string) error {
@@ -195,16 +202,26 @@ const (
 	blkidAmbiguous = 8
 )
 
-// parseBlkid parses the output of blkid --probe.
-func parseBlkid(out []byte, err error) (content, error) {
-	var exit *exec.ExitError
+// signature returns the content of a device by its signatures.
+func (d nodeDisks) signature(ctx context.Context, path string) (content, error) {
+	out, code, err := d.run(ctx, probeTimeout, exits(blkidNothing), sbin+"blkid", "--probe", "--output", "export", path)
+	failure := (*host.Error)(nil)
 	switch {
-	case errors.As(err, &exit) && exit.ExitCode() == blkidNothing && len(bytes.TrimSpace(out)) == 0:
-		return content{}, nil
-	case errors.As(err, &exit) && exit.ExitCode() == blkidAmbiguous:
+	case errors.As(err, &failure) && failure.ExitCode == blkidAmbiguous:
 		return content{}, errors.New("it carries more than one kind of content: see wipefs --no-act")
 	case err != nil:
 		return content{}, err
+	}
+	return parseBlkid(out, code)
+}
+
+// parseBlkid parses the output and exit status of blkid --probe.
+func parseBlkid(out []byte, code int) (content, error) {
+	if code == blkidNothing && len(bytes.TrimSpace(out)) == 0 {
+		return content{}, nil
+	}
+	if code != 0 {
+		return content{}, fmt.Errorf("blkid exits with %d and prints %q", code, out)
 	}
 	values := map[string]string{}
 	for line := range strings.Lines(string(out)) {
@@ -221,8 +238,22 @@ func parseBlkid(out []byte, err error) (content, error) {
 	return content{}, fmt.Errorf("blkid says neither that it is blank nor what it carries: %q", out)
 }
 
-func (host) format(ctx context.Context, mkfs []string, path string) error {
-	_, err := run(ctx, formatTimeout, mkfs[0], append(mkfs[1:len(mkfs):len(mkfs)], path)...)
+// isReadOnly reports whether a device refuses writes.
+func isReadOnly(path string) (bool, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = f.Close() }()
+	value, err := unix.IoctlGetUint32(int(f.Fd()), unix.BLKROGET)
+	if err != nil {
+		return false, fmt.Errorf("BLKROGET of %s: %w", path, err)
+	}
+	return value != 0, nil
+}
+
+func (d nodeDisks) format(ctx context.Context, mkfs []string, path string) error {
+	_, _, err := d.run(ctx, formatTimeout, exits(0), sbin+mkfs[0], append(mkfs[1:len(mkfs):len(mkfs)], path)...)
 	return err
 }
 
@@ -230,14 +261,11 @@ func (host) format(ctx context.Context, mkfs []string, path string) error {
 const fsckRepaired = 1
 
 // check checks only ext file systems: XFS replays its log when it is mounted, and fsck.xfs does nothing.
-func (host) check(ctx context.Context, path, fileSystem string) error {
+func (d nodeDisks) check(ctx context.Context, path, fileSystem string) error {
 	if !strings.HasPrefix(fileSystem, "ext") || isHeld(path) {
 		return nil
 	}
-	_, err := run(ctx, checkTimeout, "e2fsck", "-p", path)
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() == fsckRepaired {
-		return nil
-	}
+	_, _, err := d.run(ctx, checkTimeout, exits(fsckRepaired), sbin+"e2fsck", "-p", path)
 	return err
 }
 
@@ -250,63 +278,44 @@ func isHeld(path string) bool {
 	return errors.Is(err, unix.EBUSY)
 }
 
-func (h host) mount(source, target, fileSystem string, options []string) error {
-	return h.mounter.Mount(source, target, fileSystem, options)
-}
+func (nodeDisks) setMode(path string, mode os.FileMode) error { return os.Chmod(path, mode) }
 
-func (h host) unmount(path string) error {
-	if _, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	const resolveLinks = true
-	return mount.CleanupMountPoint(path, h.mounter, resolveLinks)
-}
-
-func (host) setMode(path string, mode os.FileMode) error { return os.Chmod(path, mode) }
-
-func (h host) grow(device, path string, always bool) error {
+// grow leaves the check whether a file system has the size of its device to resize2fs and xfs_growfs.
+func (d nodeDisks) grow(ctx context.Context, device, path string, always bool) error {
 	if !always {
-		needed, err := h.resizer.NeedResize(device, path)
-		if err != nil || !needed {
+		if readOnly, err := isReadOnly(device); err != nil || readOnly {
 			return err
 		}
 	}
-	_, err := h.resizer.Resize(device, path)
+	ctx = context.WithoutCancel(ctx)
+	found, err := d.signature(ctx, device)
+	if err != nil {
+		return err
+	}
+	switch found.kind {
+	case "":
+		return nil
+	case "ext3", "ext4":
+		_, _, err = d.run(ctx, growTimeout, exits(0), sbin+"resize2fs", device)
+	case "xfs":
+		_, _, err = d.run(ctx, growTimeout, exits(0), sbin+"xfs_growfs", "-d", path)
+	default:
+		err = fmt.Errorf("%s on %s cannot be expanded: only ext3, ext4 and xfs can", found.kind, device)
+	}
 	return err
 }
 
-// accepted reports whether an exit status is an expected result of a program.
-func accepted(program string, exitCode int) bool {
-	return program == "blkid" && exitCode == blkidNothing || program == "e2fsck" && exitCode == fsckRepaired
-}
+// exits accepts an exit code. 0 is always accepted.
+func exits(code int) func(int) bool { return func(c int) bool { return c == code } }
 
-// run runs a program of the agent's image. The error contains the output. When the limit is over or ctx ends, run sends
-// SIGTERM, and SIGKILL after killDelay.
-func run(ctx context.Context, limit time.Duration, program string, args ...string) ([]byte, error) {
+// run runs a program with a time limit. Its error has stdout too: e2fsck writes there what it has found.
+func (d nodeDisks) run(ctx context.Context, limit time.Duration, accepted func(code int) bool, program string,
+	args ...string) ([]byte, int, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...)
-	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
-	cmd.WaitDelay = killDelay // This also limits the wait for a child process that keeps the pipes open.
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	begun := time.Now()
-	out, err := cmd.Output()
-	logger := log.FromContext(ctx).WithName("host").WithValues("command",
-		strings.Join(append([]string{program}, args...), " "),
-		"took", time.Since(begun).Round(time.Millisecond).String())
-	if err == nil {
-		logger.V(1).Info("command succeeded")
-		return out, nil
+	out, code, err := d.programs.RunAccepting(ctx, accepted, program, args...)
+	if failure := (*host.Error)(nil); errors.As(err, &failure) && failure.Stdout != "" {
+		err = fmt.Errorf("%w: %s", err, strings.Join(strings.Fields(failure.Stdout), " "))
 	}
-	if ctx.Err() != nil {
-		err = errors.Join(err, ctx.Err())
-	}
-	if cmd.ProcessState != nil && accepted(program, cmd.ProcessState.ExitCode()) {
-		logger.V(1).Info("command succeeded", "exitCode", cmd.ProcessState.ExitCode())
-	} else {
-		logger.Info("command failed", "cause", err.Error(), "stderr", strings.TrimSpace(stderr.String()))
-	}
-	said := strings.Join(strings.Fields(stderr.String()+" "+string(out)), " ")
-	return out, fmt.Errorf("%s: %w: %s", program, err, said)
+	return out, code, err
 }

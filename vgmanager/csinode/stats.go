@@ -1,4 +1,4 @@
-package driver
+package csinode
 
 import (
 	"context"
@@ -11,6 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 // NodeGetVolumeStats returns the size, usage and condition of a volume. It starts no process, because the kubelet calls
@@ -41,16 +43,13 @@ func (s *NodeServer) NodeGetVolumeStats(ctx context.Context,
 	wrong = strings.Join(slices.DeleteFunc([]string{broken, wrong}, func(text string) bool { return text == "" }), "; ")
 	condition := &csi.VolumeCondition{Abnormal: wrong != "", Message: wrong}
 	if wrong == "" {
-		condition.Message = healthy
+		condition.Message = service.Healthy
 	}
 	return &csi.NodeGetVolumeStatsResponse{Usage: usage, VolumeCondition: condition}, nil
 }
 
 // volumeUsage is the usage type of CSI.
 type volumeUsage = *csi.VolumeUsage
-
-// healthy is the message of a condition that is not abnormal.
-const healthy = "healthy"
 
 func codeOfPath(err error) codes.Code {
 	if errors.Is(err, os.ErrNotExist) {

@@ -1,9 +1,8 @@
-package driver
+package csinode
 
 import (
 	"context"
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -14,60 +13,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
-const (
-	defaultFileSystem = "ext4"
-	// rootMode is the mode of the root directory of a new file system. Every Pod can write to it, and new files get the
-	// group of the directory. It is set once, so that later changes by the owner remain.
-	rootMode = 0o777 | os.ModeSetgid
-)
-
-// fileSystem is a type of file system that the driver can create.
-type fileSystem struct {
-	// mkfs is the command without the device; mount are additional mount options.
-	mkfs, mount []string
-	// minimum is the minimum size in bytes.
-	minimum int64
-}
-
-var fileSystems = map[string]fileSystem{
-	"ext4": {mkfs: []string{"mkfs.ext4", "-q", "-F", "-m0"}, minimum: 32 * mebi},
-	// A snapshot has the UUID of its source, and XFS refuses to mount the same UUID twice without this option (xfs(5)).
-	"xfs": {mkfs: []string{"mkfs.xfs", "-q", "-f"}, mount: []string{"nouuid"}, minimum: 300 * mebi},
-}
-
-// supported returns the names of the file systems, for messages.
-func supported() string { return strings.Join(slices.Sorted(maps.Keys(fileSystems)), ", ") }
-
-// maxMkfsOptions is the maximum number of mkfs options in a StorageClass.
-const maxMkfsOptions = 32
-
-// mkfsOptions splits the parameter of a StorageClass into options. No shell interprets them, so quotes have no special
-// meaning. It refuses options that could name a device.
-func mkfsOptions(parameter string) ([]string, error) {
-	options := strings.Fields(parameter)
-	if len(options) > maxMkfsOptions {
-		return nil, status.Errorf(codes.InvalidArgument, "%s has %d words, more than the limit of %d",
-			v1alpha1.MkfsOptionsParameter, len(options), maxMkfsOptions)
-	}
-	for _, option := range options {
-		if strings.HasPrefix(option, "/") {
-			return nil, status.Errorf(codes.InvalidArgument, "%s has %q: paths are not for options of mkfs",
-				v1alpha1.MkfsOptionsParameter, option)
-		}
-	}
-	return options, nil
-}
-
-// contextOf returns the parameters of a StorageClass that the node needs.
-func contextOf(parameters map[string]string) map[string]string {
-	options := parameters[v1alpha1.MkfsOptionsParameter]
-	if options == "" {
-		return nil
-	}
-	return map[string]string{v1alpha1.MkfsOptionsParameter: options}
-}
+// rootMode is the mode of the root directory of a new file system. Every Pod can write to it, and new files get the
+// group of the directory. It is set once, so that later changes by the owner remain.
+const rootMode = 0o777 | os.ModeSetgid
 
 // NodeStageVolume prepares a volume for Pods. It activates the device, creates a file system if there never was one,
 // checks it, mounts it, and expands it to the size of the device.
@@ -75,18 +26,18 @@ func (s *NodeServer) NodeStageVolume(ctx context.Context,
 	request *csi.NodeStageVolumeRequest) (*csi.NodeStageVolumeResponse, error) {
 	staging := request.GetStagingTargetPath()
 	capability := request.GetVolumeCapability()
-	if err := checkRequest(request.GetVolumeId(), staging, "staging_target_path", capability); err != nil {
+	if err := service.CheckRequest(request.GetVolumeId(), staging, "staging_target_path", capability); err != nil {
 		return nil, err
 	}
-	if err := s.busy.enter(request.GetVolumeId()); err != nil {
+	if err := s.locks.Enter(request.GetVolumeId()); err != nil {
 		return nil, err
 	}
 	v, err := s.device(ctx, request.GetVolumeId())
 	if err == nil {
-		err = s.busy.takeFailure(request.GetVolumeId())
+		err = s.locks.TakeFailure(request.GetVolumeId())
 	}
 	if err != nil || capability.GetMount() == nil {
-		s.busy.leave(request.GetVolumeId())
+		s.locks.Leave(request.GetVolumeId())
 		return &csi.NodeStageVolumeResponse{}, err
 	}
 	if err := s.stageToItsEnd(ctx, v, staging, request); err != nil {
@@ -106,16 +57,16 @@ func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string
 		defer cancel()
 		err := s.stage(detached, v, staging, request)
 		if ctx.Err() == nil {
-			s.busy.leave(v.id)
+			s.locks.Leave(v.id)
 			result <- err
 			return
 		}
 		log.FromContext(ctx).Info("staging ended after its call", "volume", v.id, "device",
 			v.lv.GetPath(), "cause", err)
 		if err != nil {
-			s.busy.leaveFailed(v.id, err)
+			s.locks.LeaveFailed(v.id, err)
 		} else {
-			s.busy.leave(v.id)
+			s.locks.Leave(v.id)
 		}
 	}()
 	select {
@@ -124,7 +75,7 @@ func (s *NodeServer) stageToItsEnd(ctx context.Context, v volume, staging string
 	case <-ctx.Done():
 		return status.Errorf(codes.Aborted,
 			"volume %s (%s) on node %s is not ready yet, and this call's time is over: %s; it goes on",
-			v.id, v.lv.GetPath(), s.Node, s.busy.state(v.id))
+			v.id, v.lv.GetPath(), s.Node, s.locks.State(v.id))
 	}
 }
 
@@ -132,7 +83,7 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 	if err := os.MkdirAll(staging, 0o750); err != nil {
 		return status.Errorf(codes.Internal, "mount point %s: %v", staging, err)
 	}
-	mounted, err := s.host.mounted(staging)
+	mounted, err := s.disks.mounted(staging)
 	if err != nil {
 		return status.Errorf(codes.Internal, "volume %s: %v", v.id, err)
 	}
@@ -148,7 +99,7 @@ func (s *NodeServer) stage(ctx context.Context, v volume, staging string, reques
 	}
 	if isNew {
 		// The root directory gets its mode before a tag marks the file system as complete.
-		if err := s.host.setMode(staging, rootMode); err != nil {
+		if err := s.disks.setMode(staging, rootMode); err != nil {
 			return status.Errorf(codes.Internal, "mode of the root of volume %s on node %s: %v", v.id, s.Node, err)
 		}
 		if err := s.Volumes.TagLV(ctx, v.class, v.id, []string{v1alpha1.FormattedTagPrefix + kind},
@@ -168,7 +119,7 @@ func (s *NodeServer) noteFileSystem(ctx context.Context, v volume, kind string) 
 		return s.markUsed(ctx, v)
 	}
 	if kind == "" {
-		if found, err := s.host.probe(ctx, v.lv.GetPath()); err == nil && found.fileSystem {
+		if found, err := s.disks.probe(ctx, v.lv.GetPath()); err == nil && found.fileSystem {
 			kind = found.kind
 		}
 	}
@@ -194,7 +145,7 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 	request *csi.NodeStageVolumeRequest) (kind string, isNew bool, err error) {
 	capability := request.GetVolumeCapability()
 	path := v.lv.GetPath()
-	found, err := s.host.probe(ctx, path)
+	found, err := s.disks.probe(ctx, path)
 	if err != nil {
 		// It is unknown whether the volume is blank, so do not format or mount it.
 		return "", false, status.Errorf(codes.Internal, "volume %s (%s) on node %s cannot be read: %v", v.id,
@@ -206,7 +157,7 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 		return "", false, err
 	}
 	if d.format {
-		options, err := mkfsOptions(request.GetVolumeContext()[v1alpha1.MkfsOptionsParameter])
+		options, err := service.MkfsOptions(request.GetVolumeContext()[v1alpha1.MkfsOptionsParameter])
 		if err != nil {
 			return "", false, err
 		}
@@ -217,16 +168,16 @@ func (s *NodeServer) mountFileSystem(ctx context.Context, v *volume, staging str
 		return "", false, status.Errorf(codes.FailedPrecondition,
 			"the %s file system of volume %s (%s) on node %s is broken: %v", d.fileSystem, v.id, path, s.Node, err)
 	}
-	options := append(slices.Clone(capability.GetMount().GetMountFlags()), fileSystems[d.fileSystem].mount...)
+	options := slices.Concat(capability.GetMount().GetMountFlags(), service.FileSystems[d.fileSystem].MountOptions)
 	if readOnly {
 		options = append(options, "ro")
 	}
-	if err := s.host.mount(path, staging, d.fileSystem, options); err != nil {
+	if err := s.disks.mount(ctx, path, staging, d.fileSystem, options); err != nil {
 		return "", false, status.Errorf(codes.Internal, "mount volume %s (%s) on node %s: %v", v.id, path, s.Node, err)
 	}
 	if !d.format && !readOnly {
 		// A copy may be larger than its source, and a volume may have been expanded while it was not in use.
-		if err := s.host.grow(path, staging, false); err != nil {
+		if err := s.disks.grow(ctx, path, staging, false); err != nil {
 			return "", false, status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v",
 				v.id, s.Node, err)
 		}
@@ -247,19 +198,19 @@ func (s *NodeServer) format(ctx context.Context, v *volume, fileSystem string, o
 		v.lv.Tags = append(slices.DeleteFunc(slices.Clone(v.lv.Tags),
 			func(t string) bool { return slices.Contains(old, t) }), tag)
 	}
-	command := append(slices.Clone(fileSystems[fileSystem].mkfs), options...)
-	s.busy.running(v.id, strings.Join(append(slices.Clone(command), v.lv.GetPath()), " "))
-	defer s.busy.running(v.id, "")
-	if err := s.host.format(ctx, command, v.lv.GetPath()); err != nil {
+	command := append(slices.Clone(service.FileSystems[fileSystem].Mkfs), options...)
+	s.locks.Running(v.id, strings.Join(append(slices.Clone(command), v.lv.GetPath()), " "))
+	defer s.locks.Running(v.id, "")
+	if err := s.disks.format(ctx, command, v.lv.GetPath()); err != nil {
 		return status.Errorf(codes.Internal, "format volume %s (%s) on node %s: %v", v.id, v.lv.GetPath(), s.Node, err)
 	}
 	return nil
 }
 
 func (s *NodeServer) check(ctx context.Context, v volume, fileSystem string) error {
-	s.busy.running(v.id, "the check of the file system on "+v.lv.GetPath())
-	defer s.busy.running(v.id, "")
-	return s.host.check(ctx, v.lv.GetPath(), fileSystem)
+	s.locks.Running(v.id, "the check of the file system on "+v.lv.GetPath())
+	defer s.locks.Running(v.id, "")
+	return s.disks.check(ctx, v.lv.GetPath(), fileSystem)
 }
 
 // content is the content of a device.
@@ -282,12 +233,12 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 	formatted, was := v.tagged(v1alpha1.FormattedTagPrefix)
 	_, begun := v.tagged(v1alpha1.FormattingTagPrefix)
 	if want == "" {
-		want = defaultFileSystem
+		want = service.DefaultFileSystem
 		if found.fileSystem && !begun {
 			want = found.kind
 		}
 	}
-	_, known := fileSystems[want]
+	_, known := service.FileSystems[want]
 	switch {
 	case found.kind == "" && was:
 		return decision{}, status.Errorf(codes.DataLoss,
@@ -296,7 +247,7 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 	case begun && !was || found.kind == "":
 		if !known {
 			return decision{}, status.Errorf(codes.InvalidArgument,
-				"volume %s: file system %s is not supported: use %s", v.id, want, supported())
+				"volume %s: file system %s is not supported: use %s", v.id, want, service.Supported())
 		}
 		if readOnly {
 			return decision{}, status.Errorf(codes.FailedPrecondition,
@@ -316,9 +267,9 @@ func decide(v volume, found content, want string, readOnly bool) (decision, erro
 }
 
 // NodeUnstageVolume unmounts a volume that no Pod uses. It succeeds if the volume was never staged.
-func (s *NodeServer) NodeUnstageVolume(_ context.Context,
+func (s *NodeServer) NodeUnstageVolume(ctx context.Context,
 	request *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
-	if err := s.unmount(request.GetVolumeId(), request.GetStagingTargetPath(), "staging_target_path"); err != nil {
+	if err := s.unmount(ctx, request.GetVolumeId(), request.GetStagingTargetPath(), "staging_target_path"); err != nil {
 		return nil, err
 	}
 	return &csi.NodeUnstageVolumeResponse{}, nil
@@ -339,15 +290,15 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 		return nil, status.Errorf(codes.InvalidArgument, "a size of %d to %d bytes cannot be", r.GetRequiredBytes(),
 			r.GetLimitBytes())
 	}
-	if err := s.busy.enter(request.GetVolumeId()); err != nil {
+	if err := s.locks.Enter(request.GetVolumeId()); err != nil {
 		return nil, err
 	}
-	defer s.busy.leave(request.GetVolumeId())
+	defer s.locks.Leave(request.GetVolumeId())
 	v, err := s.device(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
 	}
-	number, err := s.host.shows(path)
+	number, err := s.disks.shows(path)
 	if err != nil {
 		return nil, status.Errorf(codeOfPath(err), "volume %s at %s: %v", v.id, path, err)
 	}
@@ -355,12 +306,12 @@ func (s *NodeServer) NodeExpandVolume(ctx context.Context,
 		return nil, status.Errorf(codes.FailedPrecondition, "%s on node %s shows device %s, not volume %s", path,
 			s.Node, number, v.id)
 	}
-	mounted, err := s.host.mounted(path)
+	mounted, err := s.disks.mounted(path)
 	if err != nil {
 		return nil, status.Errorf(codes.Internal, "volume %s: %v", v.id, err)
 	}
 	if mounted == numberOf(v) {
-		if err := s.host.grow(v.lv.GetPath(), path, true); err != nil {
+		if err := s.disks.grow(ctx, v.lv.GetPath(), path, true); err != nil {
 			return nil, status.Errorf(codes.Internal, "grow the file system of volume %s on node %s: %v",
 				v.id, s.Node, err)
 		}

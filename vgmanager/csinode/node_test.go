@@ -1,11 +1,10 @@
-package driver
+package csinode
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -22,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/test/kill"
 )
 
 // fakeVolumes is a node with one logical volume.
@@ -31,7 +31,7 @@ type fakeVolumes struct {
 	wrong     string
 	tagErr    error
 	activated int
-	points    *points // nil passes everything
+	points    *kill.Points // nil passes everything
 }
 
 func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalVolume, error) {
@@ -47,7 +47,7 @@ func (f *fakeVolumes) FindLV(_ context.Context, _, name string) (*proto.LogicalV
 
 func (f *fakeVolumes) ActivateLV(context.Context, string, string) error {
 	f.activated++
-	return f.points.pass(func() error {
+	return f.points.Pass(func() error {
 		f.lv.Attr = "-wi-a-----"
 		f.lv.DevMajor = 254
 		f.lv.DevMinor = 7
@@ -59,7 +59,7 @@ func (f *fakeVolumes) TagLV(_ context.Context, _, _ string, add, remove []string
 	if f.tagErr != nil {
 		return f.tagErr
 	}
-	return f.points.pass(func() error {
+	return f.points.Pass(func() error {
 		f.lv.Tags = slices.DeleteFunc(append(f.lv.Tags, add...),
 			func(t string) bool { return slices.Contains(remove, t) })
 		return nil
@@ -78,7 +78,7 @@ type fakeHost struct {
 	mounts map[string]deviceNumber
 	did    []string
 	mkfs   string
-	points *points // nil passes everything
+	points *kill.Points // nil passes everything
 	// during, if set, is called while a program runs on the device: "format" or "check".
 	during func(ctx context.Context, what string)
 	// formats counts the runs of mkfs. usable is whether a Pod could have written.
@@ -103,7 +103,7 @@ func (f *fakeHost) run(ctx context.Context, what string) {
 func (f *fakeHost) format(ctx context.Context, mkfs []string, _ string) error {
 	f.run(ctx, "format")
 	made := content{kind: strings.TrimPrefix(mkfs[0], "mkfs."), fileSystem: true}
-	return f.points.pass(func() error {
+	return f.points.Pass(func() error {
 		err := f.do("format", " "+mkfs[0])
 		f.mkfs = strings.Join(mkfs, " ")
 		f.formats++
@@ -113,10 +113,10 @@ func (f *fakeHost) format(ctx context.Context, mkfs []string, _ string) error {
 }
 func (f *fakeHost) check(ctx context.Context, _, fs string) error {
 	f.run(ctx, "check")
-	return f.points.pass(func() error { return f.do("check", " "+fs) }, nil)
+	return f.points.Pass(func() error { return f.do("check", " "+fs) }, nil)
 }
-func (f *fakeHost) mount(source, target, fs string, options []string) error {
-	return f.points.pass(func() error {
+func (f *fakeHost) mount(_ context.Context, source, target, fs string, options []string) error {
+	return f.points.Pass(func() error {
 		if err := f.do("mount", fmt.Sprintf(" %s %s", fs, strings.Join(options, ","))); err != nil {
 			return err
 		}
@@ -125,9 +125,9 @@ func (f *fakeHost) mount(source, target, fs string, options []string) error {
 		return nil
 	}, nil)
 }
-func (f *fakeHost) unmount(path string) error {
+func (f *fakeHost) unmount(_ context.Context, path string) error {
 	if _, there := f.mounts[path]; there {
-		return f.points.pass(func() error {
+		return f.points.Pass(func() error {
 			delete(f.mounts, path)
 			return f.do("unmount", "")
 		}, nil)
@@ -152,10 +152,10 @@ func (f *fakeHost) mountPoints(number deviceNumber) ([]string, error) {
 	return points, f.errors["mountPoints"]
 }
 func (f *fakeHost) setMode(string, os.FileMode) error {
-	return f.points.pass(func() error { return f.do("setMode", "") }, nil)
+	return f.points.Pass(func() error { return f.do("setMode", "") }, nil)
 }
-func (f *fakeHost) grow(_, _ string, always bool) error {
-	return f.points.pass(func() error { return f.do("grow", fmt.Sprint(" ", always)) }, nil)
+func (f *fakeHost) grow(_ context.Context, _, _ string, always bool) error {
+	return f.points.Pass(func() error { return f.do("grow", fmt.Sprint(" ", always)) }, nil)
 }
 
 type bench struct {
@@ -189,7 +189,7 @@ func newBench(t *testing.T) *bench {
 	}
 	b.server = NewNodeServer(NodeOptions{Node: "node1", Volumes: b.volumes,
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(object).Build()})
-	b.server.host = b.host
+	b.server.disks = b.host
 	return b
 }
 
@@ -530,15 +530,15 @@ func TestPublishOfABlockVolume(t *testing.T) {
 
 func TestTwoCallsForOneVolume(t *testing.T) {
 	b := newBench(t)
-	if err := b.server.busy.enter(id); err != nil {
+	if err := b.server.locks.Enter(id); err != nil {
 		t.Fatal(err)
 	}
 	b.wantCode(b.stage("ext4", writer), codes.Aborted, id)
 	b.wantCode(b.publish(false, false), codes.Aborted, id)
-	if err := b.server.busy.enter("another"); err != nil {
+	if err := b.server.locks.Enter("another"); err != nil {
 		t.Errorf("another volume waits: %v", err)
 	}
-	b.server.busy.leave(id)
+	b.server.locks.Leave(id)
 	b.wantCode(b.stage("ext4", writer), codes.OK)
 }
 
@@ -578,12 +578,6 @@ func TestStats(t *testing.T) {
 	b.wantCode(err, codes.Unavailable)
 }
 
-func exited(t *testing.T, code int) error {
-	t.Helper()
-	err := exec.Command("/bin/sh", "-c", fmt.Sprint("exit ", code)).Run()
-	return fmt.Errorf("blkid: %w: ", err)
-}
-
 func TestParseBlkid(t *testing.T) {
 	for name, test := range map[string]struct {
 		out   string
@@ -599,18 +593,12 @@ func TestParseBlkid(t *testing.T) {
 			want: content{kind: "crypto_LUKS"}},
 		"GPT": {out: "DEVNAME=/dev/vg1/a\nPTUUID=x\nPTTYPE=gpt\n",
 			want: content{kind: "a partition table (gpt)"}},
-		"two at once":                       {code: 8, fails: true},
-		"no permission":                     {code: 1, fails: true},
 		"an answer, and that there is none": {out: "DEVNAME=/dev/vg1/a\n", code: 2, fails: true},
 		"no answer":                         {fails: true},
 		"half an answer":                    {out: "DEVNAME=/dev/vg1/a\n", fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var err error
-			if test.code != 0 {
-				err = exited(t, test.code)
-			}
-			got, err := parseBlkid([]byte(test.out), err)
+			got, err := parseBlkid([]byte(test.out), test.code)
 			if got != test.want || (err != nil) != test.fails {
 				t.Errorf("got %+v, %v", got, err)
 			}

@@ -1,6 +1,6 @@
 //go:build lab
 
-package driver
+package csinode
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"golang.org/x/sys/unix"
+
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 // goingDown is XFS_IOC_GOINGDOWN (fs/xfs/libxfs/xfs_fs.h), which ext4 supports too. The argument decides whether the
@@ -49,9 +51,9 @@ func TestLabABrokenFileSystemIsAbnormal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newMapping(t)
-			m.ok(m.host.format(t.Context(), fileSystems[test.kind].mkfs, mapped))
+			m.ok(m.host.format(t.Context(), service.FileSystems[test.kind].Mkfs, mapped))
 			folder := t.TempDir()
-			m.ok(m.host.mount(mapped, folder, test.kind, test.options))
+			m.ok(m.host.mount(t.Context(), mapped, folder, test.kind, test.options))
 			if !slices.Contains(test.options, "ro") {
 				m.ok(os.WriteFile(filepath.Join(folder, "before"), []byte("x"), 0o600))
 			}

@@ -1,4 +1,4 @@
-package driver
+package service
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 )
 
 func TestFailedCallsAreLogged(t *testing.T) {
-	metadata := map[string]string{claimNamespaceKey: "ns", claimNameKey: "data"}
+	metadata := map[string]string{ClaimNamespaceKey: "ns", ClaimNameKey: "data"}
 	for name, tt := range map[string]struct {
 		method  string
 		request any

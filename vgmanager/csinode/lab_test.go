@@ -1,10 +1,9 @@
 //go:build lab
 
-package driver
+package csinode
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -17,13 +16,17 @@ import (
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	mount "k8s.io/mount-utils"
+
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 )
 
 // mapping is a device-mapper device on a disk of a lab node. Tests change its table.
 type mapping struct {
 	*testing.T
 	disk string
-	host host
+	host nodeDisks
 }
 
 const (
@@ -37,7 +40,7 @@ func newMapping(t *testing.T) *mapping {
 	if disk == "" {
 		t.Fatal("LVMS_TEST_DISKS must name a blank disk of a lab node, of 800 MiB")
 	}
-	m := &mapping{T: t, disk: disk, host: newHost()}
+	m := &mapping{T: t, disk: disk, host: nodeDisks{host.NewLocal()}}
 	m.sh("modprobe", "dm-mod")
 	m.sh("dd", "if=/dev/zero", "of="+disk, "bs=1M", "count=8", "conv=fsync")
 	m.sh("dmsetup", "create", "volume", "--table", m.linear(0, size))
@@ -90,7 +93,7 @@ func TestLabProbe(t *testing.T) {
 	m := newMapping(t)
 	m.wantContent(content{})
 	for _, kind := range []string{"ext4", "xfs"} {
-		m.ok(m.host.format(t.Context(), fileSystems[kind].mkfs, mapped))
+		m.ok(m.host.format(t.Context(), service.FileSystems[kind].Mkfs, mapped))
 		m.wantContent(content{kind, true})
 		m.sh("wipefs", "--all", mapped)
 	}
@@ -107,7 +110,7 @@ func TestLabProbe(t *testing.T) {
 // with read errors and for a blank one.
 func TestLabAVolumeThatCannotBeReadIsNotBlank(t *testing.T) {
 	m := newMapping(t)
-	m.ok(m.host.format(t.Context(), fileSystems["ext4"].mkfs, mapped))
+	m.ok(m.host.format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
 	const some = 2048
 	for name, table := range map[string][]string{
 		"nothing can be read":   {fmt.Sprintf("0 %d error", size)},
@@ -132,12 +135,12 @@ func TestLabLifeOfAFileSystem(t *testing.T) {
 			m := newMapping(t)
 			m.table(m.linear(0, size/2))
 			m.sh("wipefs", "--all", mapped)
-			m.ok(m.host.format(t.Context(), fileSystems[kind].mkfs, mapped))
+			m.ok(m.host.format(t.Context(), service.FileSystems[kind].Mkfs, mapped))
 			folder := t.TempDir()
 			if number, err := m.host.mounted(folder); err != nil || number != (deviceNumber{}) {
 				t.Errorf("before the mount: %s, %v", number, err)
 			}
-			m.ok(m.host.mount(mapped, folder, kind, fileSystems[kind].mount))
+			m.ok(m.host.mount(t.Context(), mapped, folder, kind, service.FileSystems[kind].MountOptions))
 			number, err := m.host.number(mapped)
 			m.ok(err)
 			for what, f := range map[string]func(string) (deviceNumber, error){"mounted": m.host.mounted,
@@ -155,32 +158,60 @@ func TestLabLifeOfAFileSystem(t *testing.T) {
 			// While it is mounted, the check is skipped.
 			m.ok(m.host.check(t.Context(), mapped, kind))
 			m.table(m.linear(0, size))
-			m.ok(m.host.grow(mapped, folder, false))
+			m.ok(m.host.grow(t.Context(), mapped, folder, false))
 			after, err := usageOf(folder)
 			m.ok(err)
 			if after[0].Total < before[0].Total*3/2 {
 				t.Errorf("it had %d bytes and has %d", before[0].Total, after[0].Total)
 			}
 			for range 2 {
-				m.ok(m.host.unmount(folder))
+				m.ok(m.host.unmount(t.Context(), folder))
 			}
 			m.ok(m.host.check(t.Context(), mapped, kind))
 			m.ok(os.MkdirAll(folder, 0o750))
-			m.ok(m.host.mount(mapped, folder, kind, fileSystems[kind].mount))
+			m.ok(m.host.mount(t.Context(), mapped, folder, kind, service.FileSystems[kind].MountOptions))
 			info, err := os.Stat(folder)
 			m.ok(err)
 			if data, err := os.ReadFile(filepath.Join(folder, "a")); err != nil || string(data) != "data" ||
 				info.Mode().Perm() != 0o700 {
 				t.Errorf("got %q, %v, mode %s", data, err, info.Mode())
 			}
-			m.ok(m.host.unmount(folder))
+			m.ok(m.host.unmount(t.Context(), folder))
 		})
 	}
 }
 
+// TestLabABindMountHasItsOptions checks a bind mount, for which mount runs twice.
+func TestLabABindMountHasItsOptions(t *testing.T) {
+	m := newMapping(t)
+	m.ok(m.host.format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
+	staging := t.TempDir()
+	m.ok(m.host.mount(t.Context(), mapped, staging, "ext4", []string{"noatime", "nosuid"}))
+	for option, want := range map[string]string{"ro": "ro,nosuid,noatime", "": "rw,nosuid,noatime"} {
+		target := filepath.Join(t.TempDir(), "target")
+		m.ok(os.Mkdir(target, 0o750))
+		m.ok(m.host.mount(t.Context(), staging, target, "", append([]string{"bind"}, strings.Fields(option)...)))
+		table, err := mount.ParseMountInfo(mountInfo)
+		m.ok(err)
+		at := slices.IndexFunc(table, func(i mount.MountInfo) bool { return i.MountPoint == target })
+		if at < 0 || strings.Join(table[at].MountOptions, ",") != want {
+			t.Errorf("%q: got %+v", option, table)
+		}
+		m.ok(m.host.unmount(t.Context(), target))
+		if _, err := os.Stat(target); !os.IsNotExist(err) {
+			t.Errorf("the mount point remains: %v", err)
+		}
+	}
+	// umount says of a folder that it is not mounted, and the folder is removed.
+	plain := filepath.Join(t.TempDir(), "plain")
+	m.ok(os.Mkdir(plain, 0o750))
+	m.ok(m.host.unmount(t.Context(), plain))
+	m.ok(m.host.unmount(t.Context(), staging))
+}
+
 func TestLabABrokenExt4IsNotCalledRepaired(t *testing.T) {
 	m := newMapping(t)
-	m.ok(m.host.format(t.Context(), fileSystems["ext4"].mkfs, mapped))
+	m.ok(m.host.format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
 	m.ok(m.host.check(t.Context(), mapped, "ext4"))
 	// The root directory is not a directory: e2fsck does not repair that automatically.
 	m.sh("debugfs", "-w", "-R", "clri <2>", mapped)
@@ -195,7 +226,7 @@ func TestLabABrokenExt4IsNotCalledRepaired(t *testing.T) {
 func TestLabALongCheckOutlivesItsCall(t *testing.T) {
 	m := newMapping(t)
 	m.sh("modprobe", "dm-delay")
-	m.ok(m.host.format(t.Context(), fileSystems["ext4"].mkfs, mapped))
+	m.ok(m.host.format(t.Context(), service.FileSystems["ext4"].Mkfs, mapped))
 	m.sh("tune2fs", "-c", "1", "-C", "2", mapped) // the next check is a full one
 	m.table(fmt.Sprintf("0 %d delay %s 0 100", size, m.disk))
 	number, err := m.host.number(mapped)
@@ -205,7 +236,7 @@ func TestLabALongCheckOutlivesItsCall(t *testing.T) {
 	lv.Path = mapped
 	lv.DevMajor = number.major
 	lv.DevMinor = number.minor
-	b.server.host = m.host
+	b.server.disks = m.host
 	request := &csi.NodeStageVolumeRequest{
 		VolumeId: id, StagingTargetPath: b.staging, VolumeCapability: capability("ext4", writer),
 	}
@@ -235,20 +266,7 @@ func TestLabALongCheckOutlivesItsCall(t *testing.T) {
 	if got, err := m.host.mounted(b.staging); err != nil || got != number {
 		t.Errorf("mounted: %s, %v", got, err)
 	}
-	m.ok(m.host.unmount(b.staging))
-}
-
-// TestLabAProgramGetsSIGTERM checks that a program with a signal handler can end properly.
-func TestLabAProgramGetsSIGTERM(t *testing.T) {
-	note := filepath.Join(t.TempDir(), "note")
-	const line = `trap 'echo ended > "$0"; exit 3' TERM; while :; do sleep 0.1; done`
-	_, err := run(t.Context(), time.Second, "sh", "-c", line, note)
-	if exit := (*exec.ExitError)(nil); !errors.As(err, &exit) || exit.ExitCode() != 3 {
-		t.Errorf("got %v", err)
-	}
-	if data, err := os.ReadFile(note); err != nil || string(data) != "ended\n" {
-		t.Errorf("got %q, %v", data, err)
-	}
+	m.ok(m.host.unmount(t.Context(), b.staging))
 }
 
 // processesOf returns the process IDs of a program.

@@ -1,8 +1,9 @@
-// Package driver is the product's own part of the CSI driver topolvm.io.
+// Package csinode is the CSI node service of the driver topolvm.io. It formats volumes once, mounts them, expands their
+// file systems, and reports their usage and condition. The programs that do so are in the agent's image.
 //
-// The node service replaces TopoLVM's, with the same driver name, volume handles and topology key.
+// It replaces TopoLVM's node service, with the same driver name, volume handles and topology key.
 // docs/explanation/topolvm.md explains the differences.
-package driver
+package csinode
 
 import (
 	"context"
@@ -22,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/csi/service"
 )
 
 // Volumes accesses the logical volumes of this node.
@@ -44,6 +46,8 @@ type NodeOptions struct {
 	Volumes Volumes
 	// FileSystems are the mounted file systems of the node; nil for those that this process can access.
 	FileSystems *FileSystems
+	// Programs runs mkfs, e2fsck, mount and so on.
+	Programs Programs
 }
 
 // NodeServer is the CSI node service (CSI specification v1.12, "Node Service RPC"). Calls for different volumes run in
@@ -51,8 +55,8 @@ type NodeOptions struct {
 type NodeServer struct {
 	csi.UnimplementedNodeServer
 	NodeOptions
-	host hostDisks
-	busy busy
+	disks disks
+	locks service.Locks
 }
 
 // NewNodeServer returns the node service of this node.
@@ -60,7 +64,7 @@ func NewNodeServer(o NodeOptions) *NodeServer {
 	if o.FileSystems == nil {
 		o.FileSystems = NewFileSystems(o.Node)
 	}
-	return &NodeServer{NodeOptions: o, host: newHost()}
+	return &NodeServer{NodeOptions: o, disks: nodeDisks{o.Programs}}
 }
 
 // NodeGetInfo returns the topology segment in which volumes of this node are accessible.
@@ -165,7 +169,7 @@ func (s *NodeServer) device(ctx context.Context, id string) (volume, error) {
 					"node: lvchange --activate y %s", id, s.Node, v.lv.GetPath())
 		}
 	}
-	number, err := s.host.number(v.lv.GetPath())
+	number, err := s.disks.number(v.lv.GetPath())
 	if err != nil {
 		return v, status.Errorf(codes.Internal, "device of volume %s on node %s: %v", id, s.Node, err)
 	}
@@ -187,17 +191,17 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 	request *csi.NodePublishVolumeRequest) (*csi.NodePublishVolumeResponse, error) {
 	target := request.GetTargetPath()
 	capability := request.GetVolumeCapability()
-	if err := checkRequest(request.GetVolumeId(), target, "target_path", capability); err != nil {
+	if err := service.CheckRequest(request.GetVolumeId(), target, "target_path", capability); err != nil {
 		return nil, err
 	}
 	if request.GetStagingTargetPath() == "" {
 		return nil, status.Error(codes.FailedPrecondition,
 			"no staging_target_path is given: the volume has to be staged first")
 	}
-	if err := s.busy.enter(request.GetVolumeId()); err != nil {
+	if err := s.locks.Enter(request.GetVolumeId()); err != nil {
 		return nil, err
 	}
-	defer s.busy.leave(request.GetVolumeId())
+	defer s.locks.Leave(request.GetVolumeId())
 	v, err := s.device(ctx, request.GetVolumeId())
 	if err != nil {
 		return nil, err
@@ -214,7 +218,7 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 	if capability.GetBlock() != nil {
 		err = s.publishBlock(ctx, v, target, options)
 	} else {
-		err = s.publishMount(v, request.GetStagingTargetPath(), target, options)
+		err = s.publishMount(ctx, v, request.GetStagingTargetPath(), target, options)
 	}
 	if err != nil {
 		return nil, err
@@ -225,7 +229,7 @@ func (s *NodeServer) NodePublishVolume(ctx context.Context,
 // checkAlone refuses to publish a volume for a single writer at a second target. A repeated call for the first target
 // succeeds.
 func (s *NodeServer) checkAlone(v volume, target, staging string) error {
-	points, err := s.host.mountPoints(numberOf(v))
+	points, err := s.disks.mountPoints(numberOf(v))
 	if err != nil {
 		return status.Errorf(codes.Internal, "mounts of volume %s: %v", v.id, err)
 	}
@@ -263,13 +267,13 @@ func (s *NodeServer) publishBlock(ctx context.Context, v volume, target string, 
 		return status.Errorf(codes.Internal, "mount point %s: %v", target, err)
 	}
 	_ = file.Close()
-	return s.bind(v, v.lv.GetPath(), target, options)
+	return s.bind(ctx, v, v.lv.GetPath(), target, options)
 }
 
 // publishMount creates a bind mount of the staged file system. If the file system is not mounted, it returns an error:
 // otherwise the Pod would write to a disk of the node.
-func (s *NodeServer) publishMount(v volume, staging, target string, options []string) error {
-	mounted, err := s.host.mounted(staging)
+func (s *NodeServer) publishMount(ctx context.Context, v volume, staging, target string, options []string) error {
+	mounted, err := s.disks.mounted(staging)
 	if err != nil {
 		return status.Errorf(codes.Internal, "volume %s: %v", v.id, err)
 	}
@@ -279,7 +283,7 @@ func (s *NodeServer) publishMount(v volume, staging, target string, options []st
 	if err := os.MkdirAll(target, 0o750); err != nil {
 		return status.Errorf(codes.Internal, "mount point %s: %v", target, err)
 	}
-	return s.bind(v, staging, target, options)
+	return s.bind(ctx, v, staging, target, options)
 }
 
 func numberOf(v volume) deviceNumber {
@@ -287,29 +291,29 @@ func numberOf(v volume) deviceNumber {
 }
 
 // bind creates a bind mount, unless it exists: the kubelet repeats a call whose response was lost.
-func (s *NodeServer) bind(v volume, source, target string, options []string) error {
-	there, err := s.host.isMountPoint(target)
+func (s *NodeServer) bind(ctx context.Context, v volume, source, target string, options []string) error {
+	there, err := s.disks.isMountPoint(target)
 	if err != nil {
 		return status.Errorf(codes.Internal, "mount point %s: %v", target, err)
 	}
 	if there {
-		number, err := s.host.shows(target)
+		number, err := s.disks.shows(target)
 		if err == nil && number == numberOf(v) {
 			return nil
 		}
 		return status.Errorf(codes.Internal, "%s is a mount point of something else than volume %s (%s, %v)", target,
 			v.id, number, err)
 	}
-	if err := s.host.mount(source, target, "", options); err != nil {
+	if err := s.disks.mount(ctx, source, target, "", options); err != nil {
 		return status.Errorf(codes.Internal, "mount volume %s at %s: %v", v.id, target, err)
 	}
 	return nil
 }
 
 // NodeUnpublishVolume unmounts a volume from a Pod. It succeeds if the mount or the volume does not exist.
-func (s *NodeServer) NodeUnpublishVolume(_ context.Context,
+func (s *NodeServer) NodeUnpublishVolume(ctx context.Context,
 	request *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
-	if err := s.unmount(request.GetVolumeId(), request.GetTargetPath(), "target_path"); err != nil {
+	if err := s.unmount(ctx, request.GetVolumeId(), request.GetTargetPath(), "target_path"); err != nil {
 		return nil, err
 	}
 	// TopoLVM before 0.24 created a device file of its own.
@@ -320,49 +324,38 @@ func (s *NodeServer) NodeUnpublishVolume(_ context.Context,
 	return &csi.NodeUnpublishVolumeResponse{}, nil
 }
 
-func (s *NodeServer) unmount(id, path, name string) error {
+func (s *NodeServer) unmount(ctx context.Context, id, path, name string) error {
 	if id == "" {
 		return status.Error(codes.InvalidArgument, "no volume_id is given")
 	}
 	if path == "" {
 		return status.Errorf(codes.InvalidArgument, "no %s is given", name)
 	}
-	if err := s.busy.enter(id); err != nil {
+	if err := s.locks.Enter(id); err != nil {
 		return err
 	}
-	defer s.busy.leave(id)
-	if err := s.host.unmount(path); err != nil {
+	defer s.locks.Leave(id)
+	if err := s.disks.unmount(ctx, path); err != nil {
 		return status.Errorf(codes.Internal, "unmount volume %s from %s: %v", id, path, err)
 	}
 	return nil
 }
 
-// checkRequest refuses incomplete calls, and requests that a volume on one node cannot fulfill.
-func checkRequest(id, path, pathName string, capability *csi.VolumeCapability) error {
-	switch {
-	case id == "":
-		return status.Error(codes.InvalidArgument, "no volume_id is given")
-	case path == "":
-		return status.Errorf(codes.InvalidArgument, "no %s is given", pathName)
-	case capability == nil:
-		return status.Error(codes.InvalidArgument, "no volume_capability is given")
-	case capability.GetBlock() == nil && capability.GetMount() == nil:
-		return status.Error(codes.InvalidArgument, "volume_capability is neither block nor mount")
-	case !slices.Contains(accessModes, capability.GetAccessMode().GetMode()):
-		return status.Errorf(codes.InvalidArgument,
-			"access mode %s: a volume is on one node, so only modes of a single node are possible",
-			capability.GetAccessMode().GetMode())
+// ClaimOf returns the claim of a volume on this node by its ID, from the cache.
+func (s *NodeServer) ClaimOf(ctx context.Context, volumeID string) string {
+	list := &topolvmv1.LogicalVolumeList{}
+	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return "" // The call itself reports the problem.
 	}
-	return nil
+	for i := range list.Items {
+		if lv := &list.Items[i]; lv.Status.VolumeID == volumeID || string(lv.UID) == volumeID {
+			return lv.Annotations[v1alpha1.ClaimAnnotation]
+		}
+	}
+	return ""
 }
 
-var accessModes = []csi.VolumeCapability_AccessMode_Mode{
-	csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER,
-	csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER,
-	csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER,
-	csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY,
-}
-
+// readsOnly reports whether a volume is requested for reading only.
 func readsOnly(capability *csi.VolumeCapability) bool {
 	return capability.GetAccessMode().GetMode() == csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY
 }

@@ -1,4 +1,4 @@
-package driver
+package service
 
 import (
 	"context"
@@ -6,14 +6,10 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
-	topolvmv1 "github.com/topolvm/topolvm/api/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-
-	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 )
 
 // LogCalls logs each failed call with volume, claim, code and message, and other calls at debug level (1). All log
@@ -59,34 +55,29 @@ func volumeOf(request any) string {
 func claimOfCall(ctx context.Context, request any, claimOfID func(context.Context, string) string) string {
 	switch r := request.(type) {
 	case *csi.CreateVolumeRequest:
-		return claimOf(r.GetParameters())
+		return ClaimOf(r.GetParameters())
 	case *csi.CreateSnapshotRequest:
-		return claimOf(r.GetParameters())
+		return ClaimOf(r.GetParameters())
 	case interface{ GetVolumeId() string }:
 		return claimOfID(ctx, r.GetVolumeId())
 	}
 	return ""
 }
 
-// ClaimOf returns the claim of a volume on this node by its ID, from the cache.
-func (s *NodeServer) ClaimOf(ctx context.Context, volumeID string) string {
-	list := &topolvmv1.LogicalVolumeList{}
-	if err := s.Client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return "" // The call itself reports the problem.
-	}
-	for i := range list.Items {
-		if lv := &list.Items[i]; lv.Status.VolumeID == volumeID || string(lv.UID) == volumeID {
-			return lv.Annotations[v1alpha1.ClaimAnnotation]
+// The parameters that external-provisioner and external-snapshotter add (--extra-create-metadata).
+const (
+	ClaimNamespaceKey    = "csi.storage.k8s.io/pvc/namespace"
+	ClaimNameKey         = "csi.storage.k8s.io/pvc/name"
+	snapshotNamespaceKey = "csi.storage.k8s.io/volumesnapshot/namespace"
+	snapshotNameKey      = "csi.storage.k8s.io/volumesnapshot/name"
+)
+
+// ClaimOf returns the claim or VolumeSnapshot for which a volume is created, as NAMESPACE/NAME.
+func ClaimOf(parameters map[string]string) string {
+	for _, keys := range [][2]string{{ClaimNamespaceKey, ClaimNameKey}, {snapshotNamespaceKey, snapshotNameKey}} {
+		if parameters[keys[0]] != "" && parameters[keys[1]] != "" {
+			return parameters[keys[0]] + "/" + parameters[keys[1]]
 		}
 	}
 	return ""
-}
-
-// ClaimOf returns the claim of a volume by its ID. It knows only volumes that are not settled.
-func (s *ControllerServer) ClaimOf(ctx context.Context, volumeID string) string {
-	lv := &topolvmv1.LogicalVolume{}
-	if name := s.NameOf(volumeID); name == "" || s.Active.Get(ctx, client.ObjectKey{Name: name}, lv) != nil {
-		return ""
-	}
-	return lv.Annotations[v1alpha1.ClaimAnnotation]
 }

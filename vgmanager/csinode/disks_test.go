@@ -1,0 +1,194 @@
+package csinode
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+)
+
+// fakePrograms answers each program with an exit code and output. TestLab* run the real ones.
+type fakePrograms struct {
+	answers  map[string]answer // by base name
+	commands []string
+	// ended has the programs that were started, and whether their context had ended.
+	ended map[string]bool
+}
+
+type answer struct {
+	code           int
+	stdout, stderr string
+}
+
+func (f *fakePrograms) RunAccepting(ctx context.Context, accepted func(int) bool, name string,
+	args ...string) ([]byte, int, error) {
+	command := strings.Join(append([]string{name}, args...), " ")
+	f.commands = append(f.commands, command)
+	program := filepath.Base(name)
+	if f.ended == nil {
+		f.ended = map[string]bool{}
+	}
+	f.ended[program] = ctx.Err() != nil
+	a := f.answers[program]
+	if a.code == 0 || accepted(a.code) {
+		return []byte(a.stdout), a.code, nil
+	}
+	return nil, a.code, &host.Error{Command: command, ExitCode: a.code, Stdout: a.stdout, Stderr: a.stderr,
+		Err: errors.New("exit status")}
+}
+
+func TestTheExitCodesOfBlkid(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer answer
+		want   content
+		says   string // "" for no error
+	}{
+		"blank":         {answer: answer{code: 2}},
+		"ext4":          {answer: answer{stdout: "TYPE=ext4\nUSAGE=filesystem\n"}, want: content{"ext4", true}},
+		"two at once":   {answer: answer{code: 8, stderr: "ambivalent result"}, says: "more than one kind"},
+		"no permission": {answer: answer{code: 1, stderr: "Permission denied"}, says: "Permission denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			programs := &fakePrograms{answers: map[string]answer{"blkid": test.answer}}
+			got, err := nodeDisks{programs}.signature(t.Context(), "/dev/vg1/a")
+			if got != test.want || (err != nil) != (test.says != "") ||
+				err != nil && !strings.Contains(err.Error(), test.says) {
+				t.Errorf("got %+v, %v", got, err)
+			}
+			if want := []string{"/usr/sbin/blkid --probe --output export /dev/vg1/a"}; !slices.Equal(programs.commands,
+				want) {
+				t.Errorf("ran %q", programs.commands)
+			}
+		})
+	}
+}
+
+func TestTheExitCodesOfE2fsck(t *testing.T) {
+	for code, broken := range map[int]bool{0: false, 1: false, 2: true, 4: true, 8: true} {
+		programs := &fakePrograms{answers: map[string]answer{"e2fsck": {code: code,
+			stdout: "UNEXPECTED INCONSISTENCY;\n\tRUN fsck MANUALLY."}}}
+		err := nodeDisks{programs}.check(t.Context(), "/dev/vg1/a", "ext4")
+		if (err != nil) != broken || broken && !strings.Contains(err.Error(),
+			"UNEXPECTED INCONSISTENCY; RUN fsck MANUALLY.") {
+			t.Errorf("%d: got %v", code, err)
+		}
+	}
+}
+
+// TestABindMountKeepsTheFlagsOfItsSource mounts /proc, whose mount has flags.
+func TestABindMountKeepsTheFlagsOfItsSource(t *testing.T) {
+	flags, err := mountFlags("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := &fakePrograms{}
+	if err := (nodeDisks{programs}).mount(t.Context(), "/proc", "/target", "", []string{"bind", "ro"}); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"/usr/bin/mount -o bind /proc /target",
+		"/usr/bin/mount -o " + strings.Join(append([]string{"bind", "remount", "ro"}, flags...), ",") + " /proc /target"}
+	if diff := cmp.Diff(want, programs.commands); diff != "" {
+		t.Error(diff)
+	}
+	programs.answers = map[string]answer{"mount": {code: 32, stderr: "no such device"}}
+	programs.commands = nil
+	err = nodeDisks{programs}.mount(t.Context(), "/proc", "/target", "", []string{"bind"})
+	if err == nil || len(programs.commands) != 1 {
+		t.Errorf("got %v after %q", err, programs.commands)
+	}
+}
+
+func TestAMountOfAFileSystemIsOneCommand(t *testing.T) {
+	programs := &fakePrograms{}
+	if err := (nodeDisks{programs}).mount(t.Context(), "/dev/vg1/a", "/staging", "xfs",
+		[]string{"noatime", "nouuid"}); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"/usr/bin/mount -t xfs -o noatime,nouuid /dev/vg1/a /staging"},
+		programs.commands); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestUnmount(t *testing.T) {
+	for name, test := range map[string]struct {
+		absent  bool
+		answer  answer
+		fails   bool
+		remains bool
+	}{
+		"mounted":          {},
+		"no such path":     {absent: true},
+		"not a mountpoint": {answer: answer{code: 32, stderr: "umount: /x: not mounted."}},
+		"in use":           {answer: answer{code: 32, stderr: "umount: /x: target is busy."}, fails: true, remains: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "target")
+			if !test.absent {
+				if err := os.Mkdir(path, 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			programs := &fakePrograms{answers: map[string]answer{"umount": test.answer}}
+			if err := (nodeDisks{programs}).unmount(t.Context(), path); (err != nil) != test.fails {
+				t.Errorf("got %v", err)
+			}
+			if _, err := os.Stat(path); (err == nil) != test.remains {
+				t.Errorf("the mount point: %v", err)
+			}
+			if (len(programs.commands) == 0) != test.absent {
+				t.Errorf("ran %q", programs.commands)
+			}
+		})
+	}
+}
+
+func TestGrowRunsTheProgramOfTheFileSystem(t *testing.T) {
+	for kind, want := range map[string]string{
+		"ext4": "/usr/sbin/resize2fs /dev/vg1/a",
+		"ext3": "/usr/sbin/resize2fs /dev/vg1/a",
+		"xfs":  "/usr/sbin/xfs_growfs -d /staging",
+		"vfat": "",
+	} {
+		programs := &fakePrograms{answers: map[string]answer{"blkid": {stdout: "TYPE=" + kind +
+			"\nUSAGE=filesystem\n"}}}
+		err := nodeDisks{programs}.grow(t.Context(), "/dev/vg1/a", "/staging", true)
+		if ran := programs.commands[1:]; (err != nil) != (want == "") || strings.Join(ran, ";") != want {
+			t.Errorf("%s: ran %q, %v", kind, ran, err)
+		}
+	}
+}
+
+// TestChangesOfMountsDoNotEndWithTheCall checks the context of programs that must not be ended halfway.
+func TestChangesOfMountsDoNotEndWithTheCall(t *testing.T) {
+	ctx, endCall := context.WithCancel(t.Context())
+	endCall()
+	programs := &fakePrograms{answers: map[string]answer{"blkid": {stdout: "TYPE=ext4\nUSAGE=filesystem\n"}}}
+	d := nodeDisks{programs}
+	err := errors.Join(d.mount(ctx, "/proc", "/target", "", []string{"bind"}), d.unmount(ctx, t.TempDir()),
+		d.grow(ctx, "/dev/vg1/a", "/staging", true), d.format(ctx, []string{"mkfs.ext4"}, "/dev/vg1/a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]bool{"mount": false, "umount": false, "blkid": false, "resize2fs": false, "mkfs.ext4": true}
+	if diff := cmp.Diff(want, programs.ended); diff != "" {
+		t.Errorf("which programs end with the call: %s", diff)
+	}
+}
+
+// TestAProgramGetsSIGTERMAtItsLimit checks that a program with a signal handler can end properly.
+func TestAProgramGetsSIGTERMAtItsLimit(t *testing.T) {
+	const line = `trap 'echo ended; exit 3' TERM; sleep 10 >/dev/null 2>&1 & wait`
+	_, code, err := nodeDisks{host.NewLocal()}.run(t.Context(), 200*time.Millisecond, exits(0), "/bin/sh", "-c", line)
+	if code != 3 || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "ended") {
+		t.Errorf("got %d, %v", code, err)
+	}
+}

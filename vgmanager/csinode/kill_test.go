@@ -1,0 +1,109 @@
+package csinode
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"google.golang.org/grpc/codes"
+
+	"github.com/lvm-storage/lvm-operator/test/kill"
+)
+
+// guarded passes the changes of the node service through points.
+func (b *bench) guarded(p *kill.Points) {
+	b.volumes.points = p
+	b.host.points = p
+	server := NewNodeServer(b.server.NodeOptions)
+	server.disks = b.host
+	b.server = server
+}
+
+func TestNodeServiceKilledAtEveryStep(t *testing.T) {
+	stage := func(b *bench) error { return b.stage("xfs", writer) }
+	publish := func(b *bench) error { return b.publish(false, false) }
+	unpublish := func(b *bench) error {
+		_, err := b.server.NodeUnpublishVolume(b.Context(),
+			&csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: b.target})
+		return err
+	}
+	unstage := func(b *bench) error {
+		_, err := b.server.NodeUnstageVolume(b.Context(),
+			&csi.NodeUnstageVolumeRequest{VolumeId: id, StagingTargetPath: b.staging})
+		return err
+	}
+	grow := func(b *bench) error {
+		_, err := b.server.NodeExpandVolume(b.Context(),
+			&csi.NodeExpandVolumeRequest{VolumeId: id, VolumePath: b.target, StagingTargetPath: b.staging,
+				CapacityRange: &csi.CapacityRange{RequiredBytes: 1}})
+		return err
+	}
+	for name, operation := range map[string]struct {
+		prepare, requests []func(*bench) error
+		inactive          bool
+		mounts            int
+		tags              string
+	}{
+		"first use": {requests: []func(*bench) error{stage, publish}, mounts: 2,
+			tags: "lvms.formatted=xfs"},
+		"first use of an inactive volume": {requests: []func(*bench) error{stage, publish}, inactive: true, mounts: 2,
+			tags: "lvms.formatted=xfs"},
+		"second use": {prepare: []func(*bench) error{stage, publish, unpublish, unstage},
+			requests: []func(*bench) error{stage, publish}, mounts: 2, tags: "lvms.formatted=xfs"},
+		"growth": {prepare: []func(*bench) error{stage, publish}, requests: []func(*bench) error{grow},
+			mounts: 2, tags: "lvms.formatted=xfs"},
+		"end of use": {prepare: []func(*bench) error{stage, publish},
+			requests: []func(*bench) error{unpublish, unstage}, tags: "lvms.formatted=xfs"},
+		"a block volume": {requests: []func(*bench) error{func(b *bench) error {
+			return b.publish(true,
+				false)
+		}}, mounts: 1},
+		"end of a block volume": {prepare: []func(*bench) error{func(b *bench) error { return b.publish(true, false) }},
+			requests: []func(*bench) error{unpublish}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			effects := []kill.Effect{kill.Before, kill.Midway, kill.After}
+			kill.AtEachPoint(t, effects, func(t *testing.T, p *kill.Points) {
+				b := newBench(t)
+				b.volumes.lv.Tags = []string{"lvms.new"}
+				if operation.inactive {
+					b.volumes.lv.Attr = "-wi-------"
+					b.volumes.lv.DevMajor = 0
+					b.volumes.lv.DevMinor = 0
+				}
+				for _, do := range operation.prepare {
+					b.wantCode(do(b), codes.OK)
+				}
+				used := b.host.usable
+				b.guarded(p)
+				for _, do := range operation.requests {
+					if err := do(b); err != nil {
+						if !p.Kills() {
+							t.Fatal(err)
+						}
+						break
+					}
+				}
+				used = used || b.host.usable
+				for range 2 {
+					p.Restart()
+					b.guarded(p)
+					b.host.formats = 0
+					for _, do := range operation.requests {
+						b.wantCode(do(b), codes.OK)
+					}
+					if used && b.host.formats > 0 {
+						t.Error("a volume that a Pod may have used was formatted again")
+					}
+				}
+				if got := strings.Join(b.volumes.lv.GetTags(), " "); got != operation.tags ||
+					len(b.host.mounts) != operation.mounts {
+					t.Errorf("got the tags %q and the mounts %v", got, b.host.mounts)
+				}
+				if operation.tags != "" && b.host.found != (content{"xfs", true}) {
+					t.Errorf("the volume carries %+v", b.host.found)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package csinode
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	mount "k8s.io/mount-utils"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/host"
+)
+
+// mount runs mount(8). A bind mount takes two steps: the kernel ignores other options together with bind, and sets all
+// flags of a mount at a remount. So those of the source are repeated.
+func (d nodeDisks) mount(ctx context.Context, source, target, fileSystem string, options []string) error {
+	bind, first, second := mount.MakeBindOpts(options)
+	if !bind {
+		return d.runMount(ctx, source, target, fileSystem, options)
+	}
+	if err := d.runMount(ctx, source, target, fileSystem, first); err != nil {
+		return err
+	}
+	flags, err := mountFlags(source)
+	if err != nil {
+		return err
+	}
+	return d.runMount(ctx, source, target, fileSystem, append(second, flags...))
+}
+
+func (d nodeDisks) runMount(ctx context.Context, source, target, fileSystem string, options []string) error {
+	_, _, err := d.run(context.WithoutCancel(ctx), mountTimeout, exits(0), mountProgram,
+		mount.MakeMountArgs(source, target, fileSystem, options)...)
+	return err
+}
+
+// flagOptions are the options of mount(8) for the flags of statfs(2).
+var flagOptions = []struct {
+	flag   int64
+	option string
+}{
+	{unix.ST_RDONLY, "ro"}, {unix.ST_NODEV, "nodev"}, {unix.ST_NOEXEC, "noexec"}, {unix.ST_NOSUID, "nosuid"},
+	{unix.ST_NOATIME, "noatime"}, {unix.ST_RELATIME, "relatime"}, {unix.ST_NODIRATIME, "nodiratime"},
+}
+
+// mountFlags returns the options of the mount that contains a path.
+func mountFlags(path string) ([]string, error) {
+	var stat unix.Statfs_t
+	if err := retry(func() error { return unix.Statfs(path, &stat) }); err != nil {
+		return nil, fmt.Errorf("flags of the mount of %s: %w", path, err)
+	}
+	var options []string
+	for _, f := range flagOptions {
+		if int64(stat.Flags)&f.flag != 0 { //nolint:unconvert // Its type depends on the architecture.
+			options = append(options, f.option)
+		}
+	}
+	return options, nil
+}
+
+// notMounted is the message of umount(8) for a path that is not a mount point.
+const notMounted = "not mounted"
+
+func (d nodeDisks) unmount(ctx context.Context, path string) error {
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	_, _, err := d.run(context.WithoutCancel(ctx), mountTimeout, exits(0), umountProgram, path)
+	if failure := (*host.Error)(nil); errors.As(err, &failure) && strings.Contains(failure.Stderr, notMounted) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package logicalvolume
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	topolvmv1 "github.com/topolvm/topolvm/api/v1"
+	"google.golang.org/grpc/status"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+)
+
+// FileSystems checks the mounted file systems of this node. csinode.FileSystems implements it.
+type FileSystems interface {
+	// Problems returns what is wrong with the file systems of devices, by "MAJOR:MINOR". The argument has the names
+	// of their volumes.
+	Problems(ctx context.Context, volumes map[string]string) (map[string]string, error)
+}
+
+// lookAtFileSystems adds the problems of its file system to the condition of each volume, and stores them for the
+// metric.
+func (a *Auditor) lookAtFileSystems(ctx context.Context, volumes []lvmd.VolumeState) error {
+	if a.FileSystems == nil {
+		return nil
+	}
+	names := map[string]string{}
+	for _, v := range volumes {
+		if v.Device != "" {
+			names[v.Device] = v.VolumeGroup + "/" + v.Name
+		}
+	}
+	problems, err := a.FileSystems.Problems(ctx, names)
+	if err != nil {
+		return err
+	}
+	var broken []lvmd.VolumeState
+	for i := range volumes {
+		v := &volumes[i]
+		problem := problems[v.Device]
+		if problem == "" {
+			continue
+		}
+		broken = append(broken, *v)
+		if v.Condition != "" {
+			problem += "; " + v.Condition
+		}
+		v.Condition = problem
+	}
+	_, list := newVolumeMetrics(broken, maxBroken)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.broken = list
+	return nil
+}
+
+// conditions returns the problems of the logical volume of each object, by the name of the object.
+func conditions(volumes []lvmd.VolumeState, classes map[string]error,
+	objects []topolvmv1.LogicalVolume) map[string]string {
+	states := map[string]lvmd.VolumeState{}
+	for _, v := range volumes {
+		states[v.Name] = v
+	}
+	wrong := map[string]string{}
+	for i := range objects {
+		lv := &objects[i]
+		problem, known := classes[lv.Spec.DeviceClass]
+		if lv.Status.VolumeID == "" || !lv.DeletionTimestamp.IsZero() {
+			continue
+		}
+		state, there := states[lv.Status.VolumeID]
+		switch {
+		case !known:
+			wrong[lv.Name] = fmt.Sprintf("device class %s is not set up on node %s", lv.Spec.DeviceClass,
+				lv.Spec.NodeName)
+		case problem != nil:
+			wrong[lv.Name] = status.Convert(problem).Message()
+		case !there:
+			wrong[lv.Name] = fmt.Sprintf("node %s has no logical volume %s", lv.Spec.NodeName, lv.Status.VolumeID)
+		case state.Condition != "":
+			wrong[lv.Name] = state.Condition
+		}
+	}
+	return wrong
+}
+
+// mark writes the problems of its logical volume to each object, if they changed.
+func (a *Auditor) mark(ctx context.Context, objects []topolvmv1.LogicalVolume, wrong map[string]string) error {
+	var errs []error
+	for i := range objects {
+		lv := &objects[i]
+		text, marked := lv.Annotations[v1alpha1.ConditionAnnotation]
+		want := wrong[lv.Name]
+		if text == want && marked == (want != "") {
+			continue
+		}
+		before := lv.DeepCopy()
+		delete(lv.Annotations, v1alpha1.ConditionAnnotation)
+		if want != "" {
+			if lv.Annotations == nil {
+				lv.Annotations = map[string]string{}
+			}
+			lv.Annotations[v1alpha1.ConditionAnnotation] = want
+		}
+		errs = append(errs, client.IgnoreNotFound(a.Client.Patch(ctx, lv, client.MergeFrom(before))))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,50 @@
+package logicalvolume
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/internal/metric"
+)
+
+// blindAudits is the number of consecutive audits that cannot read the volumes after which their metrics end.
+const blindAudits = 3
+
+var orphanFamily = metric.NewGauge("lvms_orphan_logical_volumes",
+	"Number of logical volumes without a LogicalVolume object (kind=LogicalVolume), of LogicalVolume objects without "+
+		"a logical volume (kind=Object), and of volumes that no PersistentVolume, no snapshot and no claim knows "+
+		"(kind=Unclaimed).",
+	"node", "device_class", "kind")
+
+// Families are all metrics of the Auditor.
+var Families = []metric.Family{orphanFamily, countFamily, sizeFamily, writtenFamily, readOnlyFamily, brokenFamily}
+
+// Describe implements prometheus.Collector.
+func (a *Auditor) Describe(to chan<- *prometheus.Desc) { metric.Describe(to, Families) }
+
+// Collect implements prometheus.Collector. It reports nothing for a device class that is not available, and no
+// volumes at all after blindAudits failed audits, because the values would be outdated.
+func (a *Auditor) Collect(to chan<- prometheus.Metric) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.blind >= blindAudits {
+		return
+	}
+	for class, orphans := range a.orphans {
+		count := map[v1alpha1.OrphanKind]int{v1alpha1.OrphanLogicalVolume: 0, v1alpha1.OrphanObject: 0,
+			v1alpha1.OrphanUnclaimed: 0}
+		for _, o := range orphans {
+			count[o.Kind]++
+		}
+		for kind, n := range count {
+			orphanFamily.Send(to, float64(n), a.Node, class, string(kind))
+		}
+		countFamily.Send(to, float64(a.count[class]), a.Node, class)
+	}
+	for _, v := range a.volumes {
+		v.collect(to, a.Node)
+	}
+	for _, v := range a.broken {
+		brokenFamily.Send(to, 1, v.labels(a.Node)...)
+	}
+}
