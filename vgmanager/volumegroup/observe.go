@@ -9,7 +9,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // Seen is an observation of the node.
@@ -40,7 +40,7 @@ type Seen struct {
 	// NoRAID is set if the kernel does not support RAID.
 	NoRAID error
 	// Class is the published class, or nil.
-	Class *lvmd.DeviceClass
+	Class *deviceclass.Class
 	// Hidden has the physical volumes that LVM on this node does not list.
 	Hidden Hidden
 	// Released are the UUIDs of physical volumes that this product is removing from the volume group, or removed

@@ -11,7 +11,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // Kind is the type of a change. A reconcile performs at most one.
@@ -61,7 +61,7 @@ type Action struct {
 	// space of the group for CreatePool.
 	Size lvm.Bytes
 	// Class is the class for PublishClass.
-	Class lvmd.DeviceClass
+	Class deviceclass.Class
 	// PVs are the physical volumes of RemovePVs, RemoveVG and the actions on single devices.
 	PVs []lvm.PV
 	// Volume is the logical volume of Repair and Refresh.
@@ -277,8 +277,8 @@ func publication(w Wanted, s Seen, vg *lvm.VG) Action {
 
 // classOf returns the desired class for the volume group with this UUID. It keeps additional settings of a present
 // class (stripes, lvcreate options), which nodes that ran another version have.
-func classOf(w Wanted, present *lvmd.DeviceClass, uuid string) lvmd.DeviceClass {
-	class := lvmd.DeviceClass{}
+func classOf(w Wanted, present *deviceclass.Class, uuid string) deviceclass.Class {
+	class := deviceclass.Class{}
 	if present != nil {
 		class = *present
 	}
@@ -292,10 +292,10 @@ func classOf(w Wanted, present *lvmd.DeviceClass, uuid string) lvmd.DeviceClass 
 	}
 	if pool := w.Spec.ThinPoolConfig; pool != nil {
 		class.Type = types.TypeThin
-		class.ThinPoolConfig = &lvmd.ThinPoolConfig{Name: pool.Name,
+		class.ThinPoolConfig = &deviceclass.ThinPool{Name: pool.Name,
 			OverprovisionRatio: float64(pool.OverprovisionRatio)}
 		// The default mark is omitted, so that other versions and TopoLVM's lvmd can read the file.
-		if pool.HighWaterMarkPercent != lvmd.DefaultHighWaterMark {
+		if pool.HighWaterMarkPercent != deviceclass.DefaultHighWaterMark {
 			class.ThinPoolConfig.HighWaterMarkPercent = pool.HighWaterMarkPercent
 		}
 		return class

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // raidOptions returns the lvcreate options of a level, in the format of existing configurations.
@@ -25,7 +25,7 @@ func raidOptions(raid *v1alpha1.RAIDConfig) []string {
 			stripeSize = raid.StripeSize.Value()
 		}
 	}
-	return lvmd.RAIDOptions(string(raid.Type), mirrors, stripes, stripeSize)
+	return deviceclass.RAIDOptions(string(raid.Type), mirrors, stripes, stripeSize)
 }
 
 // raidProblem returns why a device class with redundancy cannot start, or "": the number of devices is not sufficient,
