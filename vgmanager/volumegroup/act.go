@@ -19,10 +19,10 @@ import (
 func (r *Reconciler) act(ctx context.Context, w Wanted, s Seen, a Action) error {
 	logger := log.FromContext(ctx).WithValues("action", a.Kind, "vg", w.Name)
 	if len(a.Devices) > 0 {
-		logger = logger.WithValues("devices", deviceNames(a.Devices))
+		logger = logger.WithValues("devices", device.Names(a.Devices))
 	}
 	if len(a.PVs) > 0 {
-		logger = logger.WithValues("physicalVolumes", namesOf(a.PVs))
+		logger = logger.WithValues("physicalVolumes", lvm.PVNames(a.PVs))
 	}
 	r.LVM.AcceptLoss(w.Name, acceptedLosses(w, s))
 	if err := r.perform(ctx, w, s, a); err != nil {
@@ -113,14 +113,14 @@ func (r *Reconciler) createVG(ctx context.Context, w Wanted, s Seen, a Action) e
 			return err
 		}
 	}
-	return r.LVM.VGCreate(ctx, lvm.VGCreateOptions{Name: w.Name, Devices: deviceNames(a.Devices), Tags: ownerTags(w)})
+	return r.LVM.VGCreate(ctx, lvm.VGCreateOptions{Name: w.Name, Devices: device.Names(a.Devices), Tags: ownerTags(w)})
 }
 
 func (r *Reconciler) extendVG(ctx context.Context, w Wanted, s Seen, a Action) error {
 	if err := allProbed(w, s, a.Devices); err != nil {
 		return err
 	}
-	return r.LVM.VGExtend(ctx, lvm.VGExtendOptions{Name: w.Name, Devices: deviceNames(a.Devices)})
+	return r.LVM.VGExtend(ctx, lvm.VGExtendOptions{Name: w.Name, Devices: device.Names(a.Devices)})
 }
 
 // allProbed returns an error unless each device was read and found blank in this reconcile. A device that only
@@ -136,22 +136,6 @@ func allProbed(w Wanted, s Seen, devices []device.Device) error {
 		}
 	}
 	return nil
-}
-
-func deviceNames(devices []device.Device) []string {
-	var names []string
-	for _, d := range devices {
-		names = append(names, d.Name)
-	}
-	return names
-}
-
-func namesOf(pvs []lvm.PV) []string {
-	var names []string
-	for _, pv := range pvs {
-		names = append(names, pv.Name)
-	}
-	return names
 }
 
 // activate activates the volume group and checks the result, because LVM returns success if lvm.conf keeps a volume
@@ -197,8 +181,7 @@ func (r *Reconciler) resumeMove(ctx context.Context, w Wanted, s Seen) error {
 
 // reduceVG removes an empty device from the group. The next reconcile removes its label, according to the record.
 func (r *Reconciler) reduceVG(ctx context.Context, w Wanted, s Seen, a Action) error {
-	d := deviceOf(s, a.PVs[0])
-	note := removal{UUID: a.PVs[0].UUID, ID: s.Identities[d.Number], Names: namesOfDevice(d)}
+	note := newRemoval(s, a.PVs[0])
 	named := func(uuid string) bool {
 		return slices.ContainsFunc(w.Spec.DeviceRequests,
 			func(q v1alpha1.DeviceRequest) bool { return q.Device == uuid })

@@ -32,12 +32,12 @@ func TestLabCapacity(t *testing.T) {
 		}
 		ctx := t.Context()
 		used := disks[:len(c.DisksMiB)]
-		must(l.VGCreate(ctx, lvm.VGCreateOptions{Name: "vg1", Devices: used}))
-		spec := v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &c.Config}
+		w := capacityClass(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &c.Config})
+		must(l.VGCreate(ctx, lvm.VGCreateOptions{Name: w.Name, Devices: used, Tags: ownerTags(w)}))
 		report, err := l.Report(ctx)
 		must(err)
-		must(l.LVCreateThinPool(ctx, poolOptions(Wanted{Name: "vg1", Spec: spec}, report.VG("vg1").Free)))
-		state := offered(t, l, spec)
+		must(l.LVCreateThinPool(ctx, poolOptions(w, report.VG("vg1").Free)))
+		state := offered(t, l, w)
 		report, err = l.Report(ctx)
 		must(err)
 		got := c

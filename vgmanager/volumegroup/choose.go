@@ -112,7 +112,7 @@ func (c *choice) judgeNamed(w Wanted, s Seen, pvs map[device.Number]device.PV, p
 	}
 	if !path.Optional && !allOf(reasons, device.RemovalRequested) {
 		c.problem(EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: it %s",
-			path.Path, w.Node, w.Name, sentences(reasons))
+			path.Path, w.Node, w.Name, device.Messages(reasons))
 	}
 }
 
@@ -213,7 +213,8 @@ func (c *choice) discovered(w Wanted, s Seen, pvs map[device.Number]device.PV, e
 				c.blocked++
 			}
 			if allOf(reasons, device.UsedByOtherDeviceClass) && findersOf(w, s, d) != "" {
-				c.problem(EventDevicePathCheckFailed, "device %s of node %s %s", d.Name, w.Node, sentences(reasons))
+				c.problem(EventDevicePathCheckFailed, "device %s of node %s %s", d.Name, w.Node,
+					device.Messages(reasons))
 			}
 		}
 	}
@@ -311,14 +312,6 @@ func (c *choice) exclude(name string, reasons []device.Reason) {
 		excluded.Reasons = append(excluded.Reasons, r.String())
 	}
 	c.excluded = append(c.excluded, excluded)
-}
-
-func sentences(reasons []device.Reason) string {
-	var list []string
-	for _, r := range reasons {
-		list = append(list, r.Message)
-	}
-	return strings.Join(list, "; ")
 }
 
 // content are the reasons that a wipe removes.

@@ -278,13 +278,21 @@ func (o outcome) accepted(w Wanted) []string {
 	return acceptedLosses(w, o.seen)
 }
 
+// entry returns the entry for the node status. before is the previous one.
+func (o outcome) entry(w Wanted, before v1alpha1.VGStatus) v1alpha1.VGStatus {
+	if o.blind {
+		return outdatedEntry(w, before, o.err)
+	}
+	return newEntry(w, o.seen, o.plan, o.err, before)
+}
+
 // event returns the reason of the event for the outcome.
 func (o outcome) event() EventReason {
 	switch {
 	case o.blind:
 		return EventObserveFailed
 	case o.err != nil:
-		return failureEvents[o.plan.Action.Kind]
+		return o.plan.Action.Kind.failureEvent()
 	}
 	return o.plan.event()
 }
@@ -340,33 +348,33 @@ func (r *Reconciler) change(ctx context.Context, w Wanted, before v1alpha1.VGSta
 	if err != nil {
 		return outcome{blind: true, err: err}
 	}
-	plan := NewPlan(w, seen)
-	enough := age <= sameLook && slices.Contains(additions, plan.Action.Kind)
-	if age != 0 && !enough && (plan.Action.Kind != Nothing || plan.Finished) {
+	p := NewPlan(w, seen)
+	enough := age <= sameLook && slices.Contains(additions, p.Action.Kind)
+	if age != 0 && !enough && (p.Action.Kind != Nothing || p.Finished) {
 		if seen, err = r.observe(ctx, w, before, 0); err != nil {
 			return outcome{blind: true, err: err}
 		}
-		plan = NewPlan(w, seen)
+		p = NewPlan(w, seen)
 	}
-	if len(plan.Action.Devices) > 0 {
-		r.probe(ctx, &seen, plan.Action.Devices)
-		plan = NewPlan(w, seen)
+	if len(p.Action.Devices) > 0 {
+		r.probe(ctx, &seen, p.Action.Devices)
+		p = NewPlan(w, seen)
 	}
-	if plan.Action.Kind == PublishClass {
-		if err := r.act(ctx, w, seen, plan.Action); err != nil {
-			return outcome{seen: seen, plan: plan, err: err}
+	if p.Action.Kind == PublishClass {
+		if err := r.act(ctx, w, seen, p.Action); err != nil {
+			return outcome{seen: seen, plan: p, err: err}
 		}
-		seen.Class = &plan.Action.Class
-		plan = NewPlan(w, seen)
+		seen.Class = &p.Action.Class
+		p = NewPlan(w, seen)
 		r.changed()
 	}
-	r.unsettled[w.Name] = plan.Action.Kind != Nothing
-	if plan.Action.Kind == Nothing {
-		return outcome{seen: seen, plan: plan}
+	r.unsettled[w.Name] = p.Action.Kind != Nothing
+	if p.Action.Kind == Nothing {
+		return outcome{seen: seen, plan: p}
 	}
-	err = r.act(ctx, w, seen, plan.Action)
+	err = r.act(ctx, w, seen, p.Action)
 	r.changed()
-	return outcome{seen: seen, plan: plan, acted: err == nil, err: err}
+	return outcome{seen: seen, plan: p, acted: err == nil, err: err}
 }
 
 func (r *Reconciler) changed() {

@@ -74,6 +74,9 @@ const (
 // eventAction is the action of all events.
 const eventAction = "ReconcileVolumeGroup"
 
+// failureEvent returns the event of a failed action.
+func (k Kind) failureEvent() EventReason { return failureEvents[k] }
+
 // failureEvents are the events of failed actions.
 var failureEvents = map[Kind]EventReason{
 	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed,

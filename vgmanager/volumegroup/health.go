@@ -10,9 +10,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// signatureLVM is libblkid's type of a physical volume.
-const signatureLVM = "LVM2_member"
-
 // deviceProblem returns a Problem of the condition DevicesHealthy.
 func deviceProblem(reason, message string, volumes []string) Problem {
 	return Problem{Event: EventInconsistentVolumes, Condition: v1alpha1.ConditionDevicesHealthy, Reason: reason,
@@ -163,7 +160,7 @@ func hasDuplicates(s Seen, vg *lvm.VG) bool {
 
 // copyOf returns true if a device has a physical volume of the group that LVM uses on another device.
 func copyOf(d device.Device, vg *lvm.VG) (string, bool) {
-	if d.Signature != signatureLVM || d.UUID == "" || d.Type == "mpath" {
+	if d.Signature != device.SignatureLVM || d.UUID == "" || d.Type == "mpath" {
 		return "", false
 	}
 	for _, pv := range vg.PVs {

@@ -59,8 +59,8 @@ const maxLabels = 64
 // hidden reads the devices with the label of a physical volume that LVM does not list, if a decision depends on them.
 // It starts a process only if there are such devices.
 func (r *Reconciler) hidden(ctx context.Context, w Wanted, s Seen, maxAge time.Duration) Hidden {
-	devices := hiddenDevices(s)
-	if len(devices) == 0 || !needsHidden(w, s) {
+	devices := labelsToRead(w, s)
+	if len(devices) == 0 {
 		return Hidden{}
 	}
 	devices = devices[:min(len(devices), maxLabels)]
@@ -73,7 +73,7 @@ func (r *Reconciler) hidden(ctx context.Context, w Wanted, s Seen, maxAge time.D
 		return Hidden{PVs: r.labels.pvs}
 	}
 	begun := r.now()
-	pvs, err := r.LVM.ReadLabels(ctx, deviceNames(devices)...)
+	pvs, err := r.LVM.ReadLabels(ctx, device.Names(devices)...)
 	if err != nil {
 		return Hidden{Err: err}
 	}
@@ -82,6 +82,15 @@ func (r *Reconciler) hidden(ctx context.Context, w Wanted, s Seen, maxAge time.D
 		r.labels.pvs[device.NewNumber(pv.Major, pv.Minor)] = pv
 	}
 	return Hidden{PVs: r.labels.pvs}
+}
+
+// labelsToRead returns the devices with the label of a physical volume that LVM does not list, sorted by name, if the
+// plan depends on them. Their labels are read directly from the devices, into Seen.Hidden.
+func labelsToRead(w Wanted, s Seen) []device.Device {
+	if !needsHidden(w, s) {
+		return nil
+	}
+	return hiddenDevices(s)
 }
 
 // needsHidden returns true if hidden physical volumes matter, because a volume group is missing or incomplete, or
@@ -106,7 +115,7 @@ func hiddenDevices(s Seen) []device.Device {
 	var hidden []device.Device
 	for _, d := range s.Devices {
 		path := slices.ContainsFunc(d.Children, func(c device.Child) bool { return c.Type == "mpath" })
-		if d.Signature == signatureLVM && d.Type != "lvm" && !path && !numbers[d.Number] && !uuids[d.UUID] {
+		if d.Signature == device.SignatureLVM && d.Type != "lvm" && !path && !numbers[d.Number] && !uuids[d.UUID] {
 			hidden = append(hidden, d)
 		}
 	}
@@ -162,7 +171,7 @@ func planHidden(w Wanted, s Seen, groups []hiddenVG, c choice) Plan {
 
 // problem describes a hidden volume group: its owner, if it is not this node, and how to make LVM list the group.
 func (g hiddenVG) problem(w Wanted, foreign string, lost bool) Problem {
-	names := strings.Join(deviceNames(g.devices), " ")
+	names := strings.Join(device.Names(g.devices), " ")
 	var commands []string
 	for _, d := range g.devices {
 		commands = append(commands, "lvmdevices --adddev "+d.Name)
@@ -189,7 +198,7 @@ func (g hiddenVG) problem(w Wanted, foreign string, lost bool) Problem {
 // unhide adds the devices of a volume group to LVM's devices file. It reads the labels again before, and checks the
 // result.
 func (r *Reconciler) unhide(ctx context.Context, w Wanted, a Action) error {
-	pvs, err := r.LVM.ReadLabels(ctx, deviceNames(a.Hidden)...)
+	pvs, err := r.LVM.ReadLabels(ctx, device.Names(a.Hidden)...)
 	if err != nil {
 		return err
 	}

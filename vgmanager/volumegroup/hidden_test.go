@@ -13,7 +13,7 @@ import (
 // labeled returns a disk with a physical volume that LVM does not list.
 func labeled(letter string) device.Device {
 	d := disk(letter)
-	d.Signature = signatureLVM
+	d.Signature = device.SignatureLVM
 	d.UUID = "pv-" + letter
 	return d
 }
@@ -45,7 +45,7 @@ func TestPlanWithHiddenPhysicalVolumes(t *testing.T) {
 		part.Name = "/dev/sdb1"
 		part.Number = "8:17"
 		part.Type = "part"
-		part.Signature = signatureLVM
+		part.Signature = device.SignatureLVM
 		part.UUID = "pv-b"
 		whole.PartitionTable = "gpt"
 		whole.Partitions = []string{part.Name}
@@ -154,7 +154,7 @@ func hiddenBench(t *testing.T, name string, tags ...string) *bench {
 	b := newBench(t, forced("/dev/sdb"))
 	b.ok(b.lvm.VGCreate(b.Context(), lvm.VGCreateOptions{Name: name, Devices: []string{"/dev/sdb"}, Tags: tags}))
 	b.lvm.Hide("/dev/sdb")
-	b.devices.list[0].Signature = signatureLVM
+	b.devices.list[0].Signature = device.SignatureLVM
 	b.devices.list[0].UUID = "uuid-000001"
 	return b
 }
@@ -243,7 +243,7 @@ func TestHiddenDevicesAreReadOnlyWhereItMatters(t *testing.T) {
 	b.settle()
 	b.ok(b.lvm.VGCreate(b.Context(), lvm.VGCreateOptions{Name: "old", Devices: nil}))
 	b.addDisk("/dev/sdd", 48)
-	b.devices.list[2].Signature = signatureLVM
+	b.devices.list[2].Signature = device.SignatureLVM
 	b.devices.list[2].UUID = "hidden"
 	b.settle()
 	if n := b.lvm.Calls()["ReadLabels"]; n != 0 {

@@ -80,5 +80,6 @@ func namesakeProblem(message string) Problem {
 
 // described returns a description of a volume group with its devices and tags.
 func described(vg *lvm.VG) string {
-	return fmt.Sprintf("%s (on %s, tags %s)", vg.UUID, strings.Join(namesOf(vg.PVs), ", "), strings.Join(vg.Tags, ", "))
+	return fmt.Sprintf("%s (on %s, tags %s)", vg.UUID, strings.Join(lvm.PVNames(vg.PVs), ", "),
+		strings.Join(vg.Tags, ", "))
 }

@@ -93,11 +93,7 @@ func (r *Reconciler) observe(ctx context.Context, w Wanted, before v1alpha1.VGSt
 		// A removal does not depend on devices.
 		return s, nil
 	}
-	s.Paths = resolvePaths(r.Devices.Resolve, w.Selectors)
-	s.OtherPaths = map[string][]Path{}
-	for _, o := range w.Others {
-		s.OtherPaths[o.Name] = resolvePaths(r.Devices.Resolve, o.Selectors)
-	}
+	s.resolvePaths(w, r.Devices.Resolve)
 	if s.Devices, err = r.list(ctx, maxAge); err != nil {
 		return s, err
 	}
@@ -167,7 +163,17 @@ func (r *Reconciler) list(ctx context.Context, maxAge time.Duration) ([]device.D
 	return r.Devices.Recent(ctx, maxAge)
 }
 
-func resolvePaths(resolve func(string) (device.Number, error), selectors []v1alpha1.DeviceSelector) []Path {
+// resolvePaths sets the paths of a device class and those of the other device classes. resolve returns the device that
+// a path leads to.
+func (s *Seen) resolvePaths(w Wanted, resolve func(string) (device.Number, error)) {
+	s.Paths = pathsOf(w.Selectors, resolve)
+	s.OtherPaths = map[string][]Path{}
+	for _, o := range w.Others {
+		s.OtherPaths[o.Name] = pathsOf(o.Selectors, resolve)
+	}
+}
+
+func pathsOf(selectors []v1alpha1.DeviceSelector, resolve func(string) (device.Number, error)) []Path {
 	var paths []Path
 	add := func(i int, list []v1alpha1.DevicePath, optional bool) {
 		for _, p := range list {
@@ -189,7 +195,7 @@ func (r *Reconciler) probe(ctx context.Context, s *Seen, devices []device.Device
 	var all sync.WaitGroup
 	for i, d := range devices {
 		// The label of a physical volume is ignored here. LVM's information about it decides.
-		all.Go(func() { results[i] = r.Devices.Probe(ctx, d, signatureLVM) })
+		all.Go(func() { results[i] = r.Devices.Probe(ctx, d, device.SignatureLVM) })
 	}
 	all.Wait()
 	s.Probed = map[device.Number][]device.Reason{}
@@ -278,10 +284,6 @@ func NewSight(report *lvm.Report, devices []device.Device, failing map[device.Nu
 // For returns the observation for one device class.
 func (v Sight) For(w Wanted) Seen {
 	s := v.seen
-	s.Paths = resolvePaths(v.resolve, w.Selectors)
-	s.OtherPaths = map[string][]Path{}
-	for _, o := range w.Others {
-		s.OtherPaths[o.Name] = resolvePaths(v.resolve, o.Selectors)
-	}
+	s.resolvePaths(w, v.resolve)
 	return s
 }

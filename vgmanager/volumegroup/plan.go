@@ -96,8 +96,8 @@ type Plan struct {
 	Note string
 	// Excluded are the devices that are not used.
 	Excluded []v1alpha1.ExcludedDevice
-	// Devices has the notes about physical volumes of the group, by UUID.
-	Devices map[string]deviceNote
+	// notes are the states of physical volumes of the group that are not from LVM, by UUID.
+	notes map[string]deviceNote
 	// Waiting: something happens without the agent, so the next reconcile comes soon.
 	Waiting bool
 	// Lost: the volume group is missing. The status keeps its last known state.
@@ -210,7 +210,7 @@ func requires(w Wanted) bool {
 func planUpkeep(w Wanted, s Seen, vg *lvm.VG, c choice) Plan {
 	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
-	p := Plan{Excluded: c.excluded, Devices: requests.notes, Waiting: c.waiting || requests.waiting}
+	p := Plan{Excluded: c.excluded, notes: requests.notes, Waiting: c.waiting || requests.waiting}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg), poolProblems(w, s, vg),
 		raidProblems(w, vg), blindness(w, s))
 	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)

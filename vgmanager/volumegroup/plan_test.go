@@ -111,7 +111,7 @@ func raidPublished(options ...string) *lvmd.DeviceClass {
 // summary returns a plan as one line.
 func summary(p Plan) string {
 	words := []string{string(p.Action.Kind)}
-	words = append(words, deviceNames(p.Action.Devices)...)
+	words = append(words, device.Names(p.Action.Devices)...)
 	for _, pv := range p.Action.PVs {
 		words = append(words, pv.Name)
 	}

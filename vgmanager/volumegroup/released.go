@@ -78,6 +78,12 @@ type removal struct {
 	Names []string `json:"names"`
 }
 
+// newRemoval returns the record of a device that is removed from its group.
+func newRemoval(s Seen, pv lvm.PV) removal {
+	d := deviceOf(s, pv)
+	return removal{UUID: pv.UUID, ID: s.Identities[d.Number], Names: namesOfDevice(d)}
+}
+
 func (r removals) path(vg string) string { return filepath.Join(r.dir, "removed-"+vg+".json") }
 
 func (r removals) read(vg string) ([]removal, error) {

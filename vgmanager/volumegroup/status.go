@@ -28,42 +28,43 @@ func entryOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) v1alpha
 	return v1alpha1.VGStatus{Name: name}
 }
 
-// newEntry returns the status after an observation of the node, even if the change failed.
-func newEntry(w Wanted, o outcome, before v1alpha1.VGStatus) v1alpha1.VGStatus {
-	if o.blind {
-		// The last known state stays. State and reason show that it is outdated.
-		before.Status, before.Reason, before.ObservedGeneration = failed(len(before.Devices) > 0),
-			o.err.Error(), w.Generation
-		before.Conditions = unknownConditions(before.Conditions, w.Generation, o.err)
-		return before
-	}
+// outdatedEntry returns the entry of a volume group on a node that could not be observed because of err. The last known
+// state stays. State and reason show that it is outdated.
+func outdatedEntry(w Wanted, before v1alpha1.VGStatus, err error) v1alpha1.VGStatus {
+	before.Status, before.Reason, before.ObservedGeneration = failed(len(before.Devices) > 0), err.Error(), w.Generation
+	before.Conditions = unknownConditions(before.Conditions, w.Generation, err)
+	return before
+}
+
+// newEntry returns the entry of a volume group after an observation of the node, even if the change failed. p is the
+// plan for the observation, failure is the error of its action or nil, and before is the previous entry.
+func newEntry(w Wanted, s Seen, p Plan, failure error, before v1alpha1.VGStatus) v1alpha1.VGStatus {
 	entry := v1alpha1.VGStatus{
-		Name: w.Name, ObservedGeneration: w.Generation, Excluded: o.plan.Excluded,
-		WipedDevices: wipedDevices(w, o.seen),
-		Status:       o.plan.State, Reason: strings.Join(o.plan.messages(), "; "),
+		Name: w.Name, ObservedGeneration: w.Generation, Excluded: p.Excluded, WipedDevices: wipedDevices(w, s),
+		Status: p.State, Reason: strings.Join(p.messages(), "; "),
 	}
-	vg := groupOf(w, o.seen)
-	if o.plan.Lost {
-		keepLost(&entry, w, o, before)
+	vg := groupOf(w, s)
+	if p.Lost {
+		keepLost(&entry, w, p, before)
 	}
 	switch {
-	case o.err != nil:
+	case failure != nil:
 		entry.Status = failed(vg != nil)
-		entry.Reason = strings.Join(append([]string{o.err.Error()}, o.plan.messages()...), "; ")
-	case entry.Reason == "" && o.plan.Note != "":
-		entry.Reason = o.plan.Note
+		entry.Reason = strings.Join(append([]string{failure.Error()}, p.messages()...), "; ")
+	case entry.Reason == "" && p.Note != "":
+		entry.Reason = p.Note
 	case entry.Reason == "" && entry.Status == v1alpha1.VGStatusProgressing:
-		entry.Reason = "in progress: " + string(o.plan.Action.Kind)
+		entry.Reason = "in progress: " + string(p.Action.Kind)
 	}
 	if vg != nil && notOurs(w, vg) == "" {
-		addGroup(&entry, w, o, vg)
-		entry.Conditions = newConditions(w, o.plan, before.Conditions)
+		addGroup(&entry, w, s, p, vg)
+		entry.Conditions = newConditions(w, p, before.Conditions)
 	}
 	return entry
 }
 
 // keepLost keeps the last known state of a missing volume group.
-func keepLost(entry *v1alpha1.VGStatus, w Wanted, o outcome, before v1alpha1.VGStatus) {
+func keepLost(entry *v1alpha1.VGStatus, w Wanted, p Plan, before v1alpha1.VGStatus) {
 	entry.UUID, entry.Size, entry.PhysicalVolumes = before.UUID, before.Size, slices.Clone(before.PhysicalVolumes)
 	for i := range entry.PhysicalVolumes {
 		pv := &entry.PhysicalVolumes[i]
@@ -73,7 +74,7 @@ func keepLost(entry *v1alpha1.VGStatus, w Wanted, o outcome, before v1alpha1.VGS
 		entry.Devices = append(entry.Devices, pv.Name+" (missing)")
 	}
 	slices.Sort(entry.Devices)
-	entry.Conditions = newConditions(w, o.plan, before.Conditions)
+	entry.Conditions = newConditions(w, p, before.Conditions)
 }
 
 // failed returns the state for a problem. A volume group that exists still provides its volumes.
@@ -140,13 +141,13 @@ func unknownConditions(before []metav1.Condition, generation int64, err error) [
 	return conditions
 }
 
-func addGroup(entry *v1alpha1.VGStatus, w Wanted, o outcome, vg *lvm.VG) {
+func addGroup(entry *v1alpha1.VGStatus, w Wanted, s Seen, p Plan, vg *lvm.VG) {
 	entry.UUID = vg.UUID
-	entry.Devices = pvNames(o.seen, vg.PVs)
-	entry.PhysicalVolumes = physicalVolumes(o, vg)
+	entry.Devices = pvNames(s, vg.PVs)
+	entry.PhysicalVolumes = physicalVolumes(s, p, vg)
 	entry.Size, entry.Free = quantity(vg.Size), quantity(vg.Free)
 	if w.Spec.RAIDConfig != nil {
-		entry.RAIDStatus = newRAIDStatus(o.seen, vg)
+		entry.RAIDStatus = newRAIDStatus(s, vg)
 	}
 	if w.Spec.ThinPoolConfig == nil {
 		return
@@ -167,31 +168,31 @@ func addGroup(entry *v1alpha1.VGStatus, w Wanted, o outcome, vg *lvm.VG) {
 }
 
 // physicalVolumes returns the physical volumes of the group for the status.
-func physicalVolumes(o outcome, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
+func physicalVolumes(s Seen, p Plan, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
 	var list []v1alpha1.PhysicalVolumeStatus
 	for _, pv := range vg.PVs {
-		list = append(list, physicalVolume(o, pv))
+		list = append(list, physicalVolume(s, p, pv))
 	}
 	slices.SortFunc(list, func(a, b v1alpha1.PhysicalVolumeStatus) int { return strings.Compare(a.UUID, b.UUID) })
 	return list
 }
 
-func physicalVolume(o outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
-	before := beforeOf(o.seen, pv.UUID)
+func physicalVolume(s Seen, p Plan, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
+	before := beforeOf(s, pv.UUID)
 	status := v1alpha1.PhysicalVolumeStatus{
-		UUID: pv.UUID, Name: pv.Name, DeviceID: o.seen.Identities[numberOf(pv)], Path: pathOf(o.seen, pv, before.Path),
+		UUID: pv.UUID, Name: pv.Name, DeviceID: s.Identities[numberOf(pv)], Path: pathOf(s, pv, before.Path),
 		Size: quantity(pv.Size), Free: quantity(pv.Free), State: v1alpha1.PhysicalVolumeReady,
 	}
-	if note, ok := o.plan.Devices[pv.UUID]; ok {
+	if note, ok := p.notes[pv.UUID]; ok {
 		status.State = note.state
 		status.Message = note.message
 		status.MovedPercent = note.moved
 	}
-	if err := o.seen.Failing[numberOf(pv)]; err != nil {
+	if err := s.Failing[numberOf(pv)]; err != nil {
 		status.State, status.Message = v1alpha1.PhysicalVolumeFailing, err.Error()
 	}
 	if pv.Missing {
-		status.Name = lastName(o.seen, pv)
+		status.Name = lastName(s, pv)
 		status.DeviceID = before.DeviceID
 		status.Path = before.Path
 		status.State = v1alpha1.PhysicalVolumeMissing
@@ -237,7 +238,7 @@ func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVol
 	o outcome) (before, after v1alpha1.VGStatus, err error) {
 	err = r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
 		before = entryOf(status, w.Name)
-		after = newEntry(w, o, before)
+		after = o.entry(w, before)
 		r.addOrphans(&after)
 		return append(withoutEntry(status.Status.NodeStatus, w.Name), after)
 	})

@@ -87,13 +87,13 @@ func (r wipeRecords) forget(class string) error {
 	return nil
 }
 
-// wipeKey returns the key of a disk for wipe records. It does not use an identity that a wipe destroys. A disk
+// key returns the key of a disk for wipe records. It does not use an identity that a wipe destroys. A disk
 // without a WWN or serial number is identified by the path that names it, so that an error can only prevent a wipe.
-func wipeKey(s Seen, target wipeTarget) string {
-	if id := s.Identities[target.Device.Number]; strings.HasPrefix(id, "wwn:") || strings.HasPrefix(id, "serial:") {
+func (t wipeTarget) key(s Seen) string {
+	if id := s.Identities[t.Device.Number]; strings.HasPrefix(id, "wwn:") || strings.HasPrefix(id, "serial:") {
 		return id
 	}
-	return "path:" + target.Path
+	return "path:" + t.Path
 }
 
 // wipeRefusal returns why a device is not wiped although its selector allows it, or "".
@@ -105,12 +105,12 @@ func wipeRefusal(w Wanted, s Seen, target wipeTarget) string {
 	if why := protectedOn(w, s, target.Device); why != "" {
 		return why
 	}
-	key := wipeKey(s, target)
+	key := target.key(s)
 	for _, record := range s.Wiped {
 		if record.ID != key || record.Class != string(w.UID) {
 			continue
 		}
-		if record.Done || !isSubset(foundOn(target), record.Found) {
+		if record.Done || !isSubset(target.found(), record.Found) {
 			return fmt.Sprintf("this disk (%s) was wiped for the device class on %s already, and what it carries now "+
 				"came after that; nothing is wiped a second time",
 				key, record.Time.UTC().Format("2006-01-02 15:04 UTC"))
@@ -133,7 +133,7 @@ func protectedOn(w Wanted, s Seen, d device.Device) string {
 		why := ""
 		if pv, listed := pvs[part.Number]; listed {
 			why = protected(w, s.Report, pv)
-		} else if part.Signature == signatureLVM {
+		} else if part.Signature == device.SignatureLVM {
 			why = s.Hidden.protected(w, part.Number)
 		}
 		if why != "" {
@@ -156,6 +156,19 @@ func protected(w Wanted, report *lvm.Report, pv device.PV) string {
 		return fmt.Sprintf("it is a physical volume of volume group %s, which cannot be examined", pv.Group)
 	}
 	return protectedGroup(w, pv.Group, vg.Tags)
+}
+
+// protectedByLabels returns why a device is not wiped according to the labels that were just read from it, or "".
+// labeled: the device has the signature of a physical volume.
+func protectedByLabels(w Wanted, pvs []lvm.LabeledPV, number device.Number, labeled bool) string {
+	at := slices.IndexFunc(pvs, func(pv lvm.LabeledPV) bool { return device.NewNumber(pv.Major, pv.Minor) == number })
+	switch {
+	case at >= 0:
+		return protectedLabel(w, pvs[at])
+	case labeled:
+		return unresolvedPV
+	}
+	return ""
 }
 
 // protectedLabel returns why a physical volume is not wiped according to the label on its device, or "".
@@ -196,23 +209,14 @@ func (r *Reconciler) carried(w Wanted) func(context.Context, device.Device, bool
 		if err != nil {
 			return "", err
 		}
-		at := slices.IndexFunc(pvs, func(pv lvm.LabeledPV) bool {
-			return device.NewNumber(pv.Major,
-				pv.Minor) == d.Number
-		})
-		switch {
-		case at >= 0:
-			return protectedLabel(w, pvs[at]), nil
-		case labeled:
-			return unresolvedPV, nil
-		}
-		return "", nil
+		return protectedByLabels(w, pvs, d.Number, labeled), nil
 	}
 }
 
-func foundOn(target wipeTarget) []string {
+// found returns the sorted reasons against the device, for wipe records.
+func (t wipeTarget) found() []string {
 	var found []string
-	for _, r := range target.Reasons {
+	for _, r := range t.Reasons {
 		found = append(found, r.String())
 	}
 	slices.Sort(found)
@@ -225,13 +229,13 @@ func isSubset(list, of []string) bool {
 
 // wipe destroys the signatures on one device. It writes the record first. Device.Wipe checks the device again.
 func (r *Reconciler) wipe(ctx context.Context, w Wanted, s Seen, target wipeTarget) error {
-	key := wipeKey(s, target)
+	key := target.key(s)
 	if err := r.notWipedElsewhere(ctx, w, key); err != nil {
 		return err
 	}
 	now := r.now()
 	record := wipeRecord{
-		Class: string(w.UID), ID: key, Name: target.Path, Found: foundOn(target), Time: now,
+		Class: string(w.UID), ID: key, Name: target.Path, Found: target.found(), Time: now,
 		Backup: filepath.Join(r.StateDir, "wiped", w.Name+"-"+now.UTC().Format("20060102-150405.000")),
 	}
 	if err := r.wipes.put(w.Name, record); err != nil {
@@ -243,7 +247,7 @@ func (r *Reconciler) wipe(ctx context.Context, w Wanted, s Seen, target wipeTarg
 		Carried:   r.carried(w),
 	})
 	if len(reasons) > 0 {
-		return fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, w.Node, sentences(reasons))
+		return fmt.Errorf("device %s of node %s was not wiped: it %s", target.Path, w.Node, device.Messages(reasons))
 	}
 	if err != nil {
 		return fmt.Errorf("wipe device %s of node %s: %w", target.Path, w.Node, err)

@@ -46,7 +46,7 @@ func TestPlanOfWipes(t *testing.T) {
 		return s
 	}
 	record := wipeRecord{Class: "uid", ID: "serial:serial-b", Done: true}
-	found := foundOn(wipeTarget{Reasons: device.Explain(written("b"), nil)})
+	found := wipeTarget{Reasons: device.Explain(written("b"), nil)}.found()
 	tests := map[string]struct {
 		spec   v1alpha1.LVMVolumeGroupSpec
 		before bool

@@ -8,8 +8,8 @@ import (
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 )
 
-// Class is a device class in TopoLVM's format: a volume group for thick volumes, or a thin pool for thin volumes. It has
-// the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and three additional keys, which TopoLVM's lvmd ignores.
+// Class is a device class in TopoLVM's format: a volume group for thick volumes, or a thin pool for thin volumes. It
+// has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and three additional keys, which TopoLVM's lvmd ignores.
 type Class struct {
 	Name        string `json:"name"`
 	VolumeGroup string `json:"volume-group"`
