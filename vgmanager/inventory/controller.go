@@ -23,7 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // Reports reads LVM.
@@ -212,13 +212,13 @@ func (r *Reconciler) observe(ctx context.Context) (Input, error) {
 	failing := r.Health.Failing()
 	return Input{
 		Devices: devices, Report: report, Looks: looks, Failing: failing, Now: r.now(),
-		Probed: r.probe(ctx, devices, volumegroup.PhysicalVolumes(report), woken),
+		Probed: r.probe(ctx, devices, plan.PhysicalVolumes(report), woken),
 	}, nil
 }
 
 // looks returns the device classes of this node, each with its observation.
 func (r *Reconciler) looks(ctx context.Context, report *lvm.Report,
-	devices []device.Device) ([]volumegroup.Look, error) {
+	devices []device.Device) ([]plan.Look, error) {
 	node := &corev1.Node{}
 	list := &v1alpha1.LVMVolumeGroupList{}
 	err := errors.Join(r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node),
@@ -226,23 +226,23 @@ func (r *Reconciler) looks(ctx context.Context, report *lvm.Report,
 	if err != nil {
 		return nil, fmt.Errorf("device classes of node %s: %w", r.Node, err)
 	}
-	seen := volumegroup.NewSight(report, devices, r.Health.Failing(), r.Devices.Resolve)
-	var looks []volumegroup.Look
+	seen := plan.NewSight(report, devices, r.Health.Failing(), r.Devices.Resolve)
+	var looks []plan.Look
 	for i := range list.Items {
-		_, applies, err := volumegroup.Applies(&list.Items[i].Spec, node)
+		_, applies, err := plan.Applies(&list.Items[i].Spec, node)
 		if err != nil {
 			return nil, fmt.Errorf("LVMVolumeGroup %s: %w", list.Items[i].Name, err)
 		}
 		if !applies || !list.Items[i].DeletionTimestamp.IsZero() {
 			continue
 		}
-		w, err := volumegroup.NewWanted(&list.Items[i], list.Items, node, r.Cluster)
+		w, err := plan.NewWanted(&list.Items[i], list.Items, node, r.Cluster)
 		if err != nil {
 			return nil, err
 		}
-		looks = append(looks, volumegroup.Look{Wanted: w, Seen: seen.For(w)})
+		looks = append(looks, plan.Look{Wanted: w, Seen: seen.For(w)})
 	}
-	slices.SortFunc(looks, func(a, b volumegroup.Look) int { return strings.Compare(a.Wanted.Name, b.Wanted.Name) })
+	slices.SortFunc(looks, func(a, b plan.Look) int { return strings.Compare(a.Wanted.Name, b.Wanted.Name) })
 	return looks, nil
 }
 

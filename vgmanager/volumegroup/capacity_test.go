@@ -13,6 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // capacityCase is the capacity of a set of disks. The console's pages calculate it before anything is created, and
@@ -56,20 +57,20 @@ func capacityCases(t *testing.T) (raid []raidCase, thin []thinCase) {
 }
 
 // capacityClass returns a device class with the volume group vg1 on this node.
-func capacityClass(spec v1alpha1.LVMVolumeGroupSpec) Wanted {
-	return Wanted{Name: "vg1", Node: nodeName, Cluster: "c1", Spec: spec}
+func capacityClass(spec v1alpha1.LVMVolumeGroupSpec) plan.Wanted {
+	return plan.Wanted{Name: "vg1", Node: nodeName, Cluster: "c1", Spec: spec}
 }
 
 // offered publishes the class that the plan for an existing volume group has to an engine, and returns its state.
-func offered(t *testing.T, l lvmd.LVM, w Wanted) lvmd.ClassState {
+func offered(t *testing.T, l lvmd.LVM, w plan.Wanted) lvmd.ClassState {
 	t.Helper()
 	report, err := l.Report(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := NewPlan(w, Seen{Report: report})
-	if p.Action.Kind != PublishClass {
-		t.Fatalf("got the action %q, want %q: %v", p.Action.Kind, PublishClass, p.Problems)
+	p := plan.New(w, plan.Seen{Report: report})
+	if p.Action.Kind != plan.PublishClass {
+		t.Fatalf("got the action %q, want %q: %v", p.Action.Kind, plan.PublishClass, p.Problems)
 	}
 	engine, err := lvmd.New(l, nil, "")
 	if err != nil {
@@ -96,7 +97,7 @@ func TestCapacityOfDisks(t *testing.T) {
 				fake.AddDisk(paths[i], lvm.Bytes(size)<<20, uint32(i*16))
 			}
 			w := capacityClass(v1alpha1.LVMVolumeGroupSpec{RAIDConfig: c.Config})
-			group := lvm.VGCreateOptions{Name: w.Name, Devices: paths, Tags: ownerTags(w)}
+			group := lvm.VGCreateOptions{Name: w.Name, Devices: paths, Tags: plan.OwnerTags(w)}
 			if err := fake.VGCreate(t.Context(), group); err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,7 @@
 // Package volumegroup reconciles the volume groups of this node with the LVMVolumeGroups.
 //
-// Each reconcile observes the node, computes a plan without side effects, performs at most one kind of change, and
-// writes the status once.
+// Each reconcile observes the node (observe.go), computes a plan without side effects (package plan), performs at most
+// one kind of change (act.go), and writes the status once (status.go).
 package volumegroup
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // Reports reads LVM.
@@ -239,7 +240,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
 		return ctrl.Result{}, fmt.Errorf("node %s: %w", r.Node, err)
 	}
-	_, selected, err := Applies(&object.Spec, node)
+	_, selected, err := plan.Applies(&object.Spec, node)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
 	}
@@ -261,8 +262,8 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 
 // outcome is the result of one step.
 type outcome struct {
-	seen Seen
-	plan Plan
+	seen plan.Seen
+	plan plan.Plan
 	// blind: the node could not be observed, so seen and plan are empty.
 	blind bool
 	// acted: the plan's action was performed.
@@ -271,30 +272,30 @@ type outcome struct {
 }
 
 // accepted returns the missing physical volumes whose loss is accepted, so that the volume group can be changed.
-func (o outcome) accepted(w Wanted) []string {
+func (o outcome) accepted(w plan.Wanted) []string {
 	if o.blind {
 		return nil
 	}
-	return acceptedLosses(w, o.seen)
+	return plan.AcceptedLosses(w, o.seen)
 }
 
 // entry returns the entry for the node status. before is the previous one.
-func (o outcome) entry(w Wanted, before v1alpha1.VGStatus) v1alpha1.VGStatus {
+func (o outcome) entry(w plan.Wanted, before v1alpha1.VGStatus) v1alpha1.VGStatus {
 	if o.blind {
-		return outdatedEntry(w, before, o.err)
+		return plan.OutdatedEntry(w, before, o.err)
 	}
-	return newEntry(w, o.seen, o.plan, o.err, before)
+	return plan.NewEntry(w, o.seen, o.plan, o.err, before)
 }
 
 // event returns the reason of the event for the outcome.
-func (o outcome) event() EventReason {
+func (o outcome) event() plan.EventReason {
 	switch {
 	case o.blind:
-		return EventObserveFailed
+		return plan.EventObserveFailed
 	case o.err != nil:
-		return o.plan.Action.Kind.failureEvent()
+		return o.plan.Action.Kind.FailureEvent()
 	}
-	return o.plan.event()
+	return o.plan.Event()
 }
 
 // step observes, plans, acts and reports.
@@ -317,25 +318,25 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 }
 
 // wanted returns the desired state of a LVMVolumeGroup on this node, with the other LVMVolumeGroups considered.
-func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (Wanted, error) {
+func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (plan.Wanted, error) {
 	node := &corev1.Node{}
 	list := &v1alpha1.LVMVolumeGroupList{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
-		return Wanted{}, fmt.Errorf("node %s: %w", r.Node, err)
+		return plan.Wanted{}, fmt.Errorf("node %s: %w", r.Node, err)
 	}
 	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
-		return Wanted{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
+		return plan.Wanted{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
 	}
-	return NewWanted(object, list.Items, node, r.Cluster)
+	return plan.NewWanted(object, list.Items, node, r.Cluster)
 }
 
 // additions are the changes that remove nothing.
-var additions = []Kind{CreateVG, CreatePool, PublishClass}
+var additions = []plan.Kind{plan.CreateVG, plan.CreatePool, plan.PublishClass}
 
 // change observes, plans and acts. An observation that can be up to a minute old never leads to a change: if a change
 // is due, change observes the node again and reads each device that is to be used. Publishing a class does not change
 // the node, so the next action does not need another observation.
-func (r *Reconciler) change(ctx context.Context, w Wanted, before v1alpha1.VGStatus) outcome {
+func (r *Reconciler) change(ctx context.Context, w plan.Wanted, before v1alpha1.VGStatus) outcome {
 	age := min(maxAge, r.wake.age(r.now()))
 	switch {
 	case before.ObservedGeneration != w.Generation:
@@ -348,28 +349,28 @@ func (r *Reconciler) change(ctx context.Context, w Wanted, before v1alpha1.VGSta
 	if err != nil {
 		return outcome{blind: true, err: err}
 	}
-	p := NewPlan(w, seen)
+	p := plan.New(w, seen)
 	enough := age <= sameLook && slices.Contains(additions, p.Action.Kind)
-	if age != 0 && !enough && (p.Action.Kind != Nothing || p.Finished) {
+	if age != 0 && !enough && (p.Action.Kind != plan.Nothing || p.Finished) {
 		if seen, err = r.observe(ctx, w, before, 0); err != nil {
 			return outcome{blind: true, err: err}
 		}
-		p = NewPlan(w, seen)
+		p = plan.New(w, seen)
 	}
 	if len(p.Action.Devices) > 0 {
 		r.probe(ctx, &seen, p.Action.Devices)
-		p = NewPlan(w, seen)
+		p = plan.New(w, seen)
 	}
-	if p.Action.Kind == PublishClass {
+	if p.Action.Kind == plan.PublishClass {
 		if err := r.act(ctx, w, seen, p.Action); err != nil {
 			return outcome{seen: seen, plan: p, err: err}
 		}
 		seen.Class = &p.Action.Class
-		p = NewPlan(w, seen)
+		p = plan.New(w, seen)
 		r.changed()
 	}
-	r.unsettled[w.Name] = p.Action.Kind != Nothing
-	if p.Action.Kind == Nothing {
+	r.unsettled[w.Name] = p.Action.Kind != plan.Nothing
+	if p.Action.Kind == plan.Nothing {
 		return outcome{seen: seen, plan: p}
 	}
 	err = r.act(ctx, w, seen, p.Action)
@@ -385,7 +386,7 @@ func (r *Reconciler) changed() {
 
 // publish writes the status, emits an event for a change, and returns the delay before the next reconcile.
 func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
-	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted, o outcome) (ctrl.Result, error) {
+	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w plan.Wanted, o outcome) (ctrl.Result, error) {
 	if nodeStatus.Name != "" {
 		before, after, err := r.writeEntry(ctx, nodeStatus, w, o)
 		if err != nil {

@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"fmt"
@@ -143,7 +143,7 @@ func newRAIDStatus(s Seen, vg *lvm.VG) *v1alpha1.RAIDStatus {
 	failed, degraded, syncing := wrongRAID(vg)
 	status := &v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy, MemberCount: int32(len(vg.PVs))}
 	for _, pv := range vg.PVs {
-		if pv.Missing || s.Failing[numberOf(pv)] != nil {
+		if pv.Missing || s.Failing[NumberOf(pv)] != nil {
 			status.DegradedMemberCount++
 		}
 	}

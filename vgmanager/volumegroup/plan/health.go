@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"fmt"
@@ -94,7 +94,7 @@ func unhiding(s Seen) []string {
 func failing(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	var problems []Problem
 	for _, pv := range vg.PVs {
-		if err := s.Failing[numberOf(pv)]; err != nil && !pv.Missing {
+		if err := s.Failing[NumberOf(pv)]; err != nil && !pv.Missing {
 			problems = append(problems, deviceProblem(v1alpha1.ReasonDeviceFailing, fmt.Sprintf(
 				"device %s (physical volume %s) of volume group %s on node %s is failing: %v: see the kernel's log, "+
 					"save the data, and replace the device",
@@ -164,7 +164,7 @@ func copyOf(d device.Device, vg *lvm.VG) (string, bool) {
 		return "", false
 	}
 	for _, pv := range vg.PVs {
-		if pv.UUID == d.UUID && !pv.Missing && numberOf(pv) != d.Number && !isUnder(d, pv) {
+		if pv.UUID == d.UUID && !pv.Missing && NumberOf(pv) != d.Number && !isUnder(d, pv) {
 			return pv.UUID, true
 		}
 	}
@@ -229,11 +229,24 @@ func heldVolumes(s Seen, vg *lvm.VG) []string {
 		for i := range list {
 			lv := &list[i]
 			if lv.Major != 0 && s.Held[device.NewNumber(lv.Major, lv.Minor)] {
-				names = append(names, topOf(vg, lv))
+				names = append(names, TopOf(vg, lv))
 			}
 		}
 	}
 	return names
+}
+
+// TopOf returns the visible volume that contains a logical volume.
+func TopOf(vg *lvm.VG, lv *lvm.LV) string {
+	name := lv.Name
+	for range vg.Hidden {
+		at := slices.IndexFunc(vg.Hidden, func(h lvm.LV) bool { return h.Name == name && h.Parent != "" })
+		if at < 0 {
+			break
+		}
+		name = vg.Hidden[at].Parent
+	}
+	return name
 }
 
 // blindness reports that the kernel does not respond, so that the health is not known.

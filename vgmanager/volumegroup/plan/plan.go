@@ -1,4 +1,9 @@
-package volumegroup
+// Package plan decides the next change of a volume group on this node and the status to report.
+//
+// Its functions depend only on their arguments: the desired state (Wanted) and an observation of the node (Seen). They
+// read no files, run no programs and have no clock. test/arch holds that. New has the rules; package volumegroup
+// observes the node, performs the action of the plan and writes the status.
+package plan
 
 import (
 	"fmt"
@@ -56,7 +61,7 @@ type Action struct {
 	Hidden []device.Device
 	VGUUID string
 	// Wipe is the device of WipeDevice.
-	Wipe wipeTarget
+	Wipe WipeTarget
 	// Size is the new size of the pool for ExtendPool, the size to add to its metadata for ExtendMeta, and the free
 	// space of the group for CreatePool.
 	Size lvm.Bytes
@@ -106,8 +111,8 @@ type Plan struct {
 	Finished bool
 }
 
-// event returns the reason of the event for the problems.
-func (p Plan) event() EventReason {
+// Event returns the reason of the event for the problems.
+func (p Plan) Event() EventReason {
 	for _, problem := range p.Problems {
 		if problem.Event != "" {
 			return problem.Event
@@ -126,7 +131,7 @@ func (p Plan) messages() []string {
 	return list
 }
 
-// NewPlan returns the plan. It depends only on its arguments.
+// New returns the plan. It depends only on its arguments.
 //
 // Rules: A volume group is created only on blank devices. After that, it shrinks only by an empty device whose
 // removal was requested. A volume group without the owner tag, or of another cluster or node, is never changed. A
@@ -134,14 +139,14 @@ func (p Plan) messages() []string {
 // restore the redundancy of volumes. A pool is created once. It is extended when its volume group was extended, or by
 // automatic extension. A class is published when volumes can be created in it. It stays published while it is broken,
 // because requests must find its volumes. Removal starts when no volume is left.
-func NewPlan(w Wanted, s Seen) Plan {
+func New(w Wanted, s Seen) Plan {
 	switch {
 	case w.Deleting:
 		return planRemoval(w, s)
 	case w.Leaving:
 		return planLeaving(w, s)
 	}
-	vg := groupOf(w, s)
+	vg := GroupOf(w, s)
 	if problems := namesakes(w, s); len(problems) > 0 {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
 	}
@@ -250,7 +255,7 @@ func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests,
 		// permanently marks the device as missing, so the removal of the device must have been requested.
 		due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 	}
-	if hasInactive(vg) {
+	if HasInactive(vg) {
 		due = append(due, Action{Kind: Activate})
 	}
 	due = append(due, requests.action, refresh(s, vg))
@@ -324,9 +329,9 @@ func labelsLeft(s Seen) Action {
 	return a
 }
 
-// hasInactive returns true if a volume is inactive that should be active. The agent activates such volumes on a node
+// HasInactive returns true if a volume is inactive that should be active. The agent activates such volumes on a node
 // without LVM's autoactivation, or if the group was incomplete at boot.
-func hasInactive(vg *lvm.VG) bool {
+func HasInactive(vg *lvm.VG) bool {
 	return slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return shouldBeActive(lv) && !lv.Attr.Active() })
 }
 

@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ func disk(letter string) device.Device {
 
 // group returns a volume group of this node on the disks, with 10 GiB of each.
 func group(letters ...string) lvm.VG {
-	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: ownerTags(testWanted(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-",
+	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: OwnerTags(testWanted(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-",
 		ExtentSize: 4 << 20}
 	for _, l := range letters {
 		vg.PVs = append(vg.PVs, lvm.PV{Name: "/dev/sd" + l, UUID: "pv-" + l, VGName: "vg1", Major: 8,
@@ -406,7 +406,7 @@ func TestNewPlan(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		p := NewPlan(testWanted(tt.spec), tt.seen)
+		p := New(testWanted(tt.spec), tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if diff := cmp.Diff(tt.excluded, excludedCodes(p)); diff != "" {
 			t.Errorf("%s: excluded: %s", name, diff)
