@@ -262,40 +262,17 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 
 // outcome is the result of one step.
 type outcome struct {
-	seen plan.Seen
-	plan plan.Plan
-	// blind: the node could not be observed, so seen and plan are empty.
-	blind bool
+	plan.Outcome
 	// acted: the plan's action was performed.
 	acted bool
-	err   error
 }
 
 // accepted returns the missing physical volumes whose loss is accepted, so that the volume group can be changed.
 func (o outcome) accepted(w plan.Wanted) []string {
-	if o.blind {
+	if o.ObserveFailed {
 		return nil
 	}
-	return plan.AcceptedLosses(w, o.seen)
-}
-
-// entry returns the entry for the node status. before is the previous one.
-func (o outcome) entry(w plan.Wanted, before v1alpha1.VGStatus) v1alpha1.VGStatus {
-	if o.blind {
-		return plan.OutdatedEntry(w, before, o.err)
-	}
-	return plan.NewEntry(w, o.seen, o.plan, o.err, before)
-}
-
-// event returns the reason of the event for the outcome.
-func (o outcome) event() plan.EventReason {
-	switch {
-	case o.blind:
-		return plan.EventObserveFailed
-	case o.err != nil:
-		return o.plan.Action.Kind.FailureEvent()
-	}
-	return o.plan.Event()
+	return plan.AcceptedLosses(w, o.Seen)
 }
 
 // step observes, plans, acts and reports.
@@ -307,13 +284,13 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	}
 	before := entryOf(nodeStatus, w.Name)
 	o := r.change(ctx, w, before)
-	r.LVM.NameDevices(w.Name, !o.blind && o.err == nil && o.plan.State == v1alpha1.VGStatusReady &&
-		len(o.plan.Problems) == 0)
+	r.LVM.NameDevices(w.Name, !o.ObserveFailed && o.Err == nil && o.Plan.State == v1alpha1.VGStatusReady &&
+		len(o.Plan.Problems) == 0)
 	r.LVM.AcceptLoss(w.Name, o.accepted(w))
-	if o.plan.Finished {
+	if o.Plan.Finished {
 		return r.finish(ctx, object, nodeStatus)
 	}
-	r.nameVolumes(ctx, w, o.plan.Problems)
+	r.nameVolumes(ctx, w, o.Plan.Problems)
 	return r.publish(ctx, object, nodeStatus, w, o)
 }
 
@@ -347,13 +324,13 @@ func (r *Reconciler) change(ctx context.Context, w plan.Wanted, before v1alpha1.
 	}
 	seen, err := r.observe(ctx, w, before, age)
 	if err != nil {
-		return outcome{blind: true, err: err}
+		return outcome{Outcome: plan.Outcome{ObserveFailed: true, Err: err}}
 	}
 	p := plan.New(w, seen)
 	enough := age <= sameLook && slices.Contains(additions, p.Action.Kind)
 	if age != 0 && !enough && (p.Action.Kind != plan.Nothing || p.Finished) {
 		if seen, err = r.observe(ctx, w, before, 0); err != nil {
-			return outcome{blind: true, err: err}
+			return outcome{Outcome: plan.Outcome{ObserveFailed: true, Err: err}}
 		}
 		p = plan.New(w, seen)
 	}
@@ -363,7 +340,7 @@ func (r *Reconciler) change(ctx context.Context, w plan.Wanted, before v1alpha1.
 	}
 	if p.Action.Kind == plan.PublishClass {
 		if err := r.act(ctx, w, seen, p.Action); err != nil {
-			return outcome{seen: seen, plan: p, err: err}
+			return outcome{Outcome: plan.Outcome{Seen: seen, Plan: p, Err: err}}
 		}
 		seen.Class = &p.Action.Class
 		p = plan.New(w, seen)
@@ -371,11 +348,11 @@ func (r *Reconciler) change(ctx context.Context, w plan.Wanted, before v1alpha1.
 	}
 	r.unsettled[w.Name] = p.Action.Kind != plan.Nothing
 	if p.Action.Kind == plan.Nothing {
-		return outcome{seen: seen, plan: p}
+		return outcome{Outcome: plan.Outcome{Seen: seen, Plan: p}}
 	}
 	err = r.act(ctx, w, seen, p.Action)
 	r.changed()
-	return outcome{seen: seen, plan: p, acted: err == nil, err: err}
+	return outcome{Outcome: plan.Outcome{Seen: seen, Plan: p, Err: err}, acted: err == nil}
 }
 
 func (r *Reconciler) changed() {
@@ -392,14 +369,14 @@ func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGrou
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		r.event(object, before, after, o.event())
+		r.event(object, before, after, o.Event())
 	}
 	switch {
-	case o.err != nil:
-		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s on node %s: %w", w.Name, w.Node, o.err)
+	case o.Err != nil:
+		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s on node %s: %w", w.Name, w.Node, o.Err)
 	case o.acted:
 		return ctrl.Result{RequeueAfter: afterChange}, nil
-	case w.Deleting || o.plan.Waiting:
+	case w.Deleting || o.Plan.Waiting:
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
 	return ctrl.Result{RequeueAfter: jitter(resync)}, nil

@@ -64,9 +64,6 @@ const (
 	EventRemovalFailed EventReason = "RemovalFailed"
 )
 
-// FailureEvent returns the event of a failed action.
-func (k Kind) FailureEvent() EventReason { return failureEvents[k] }
-
 // failureEvents are the events of failed actions.
 var failureEvents = map[Kind]EventReason{
 	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed,

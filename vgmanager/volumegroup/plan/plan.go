@@ -111,8 +111,8 @@ type Plan struct {
 	Finished bool
 }
 
-// Event returns the reason of the event for the problems.
-func (p Plan) Event() EventReason {
+// event returns the reason of the event for the problems.
+func (p Plan) event() EventReason {
 	for _, problem := range p.Problems {
 		if problem.Event != "" {
 			return problem.Event

@@ -225,7 +225,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 			continue
 		}
 		vg := tt.seen.Report.VG("vg1")
-		if got := physicalVolume(tt.seen, p, vg.PVs[1]); got.State != tt.state {
+		if got := physicalVolume(Outcome{Seen: tt.seen, Plan: p}, vg.PVs[1]); got.State != tt.state {
 			t.Errorf("%s: got the state %+v, want %s", name, got, tt.state)
 		}
 	}

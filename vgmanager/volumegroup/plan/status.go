@@ -14,43 +14,65 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// OutdatedEntry returns the entry of a volume group on a node that could not be observed because of err. The last known
-// state stays. State and reason show that it is outdated.
-func OutdatedEntry(w Wanted, before v1alpha1.VGStatus, err error) v1alpha1.VGStatus {
-	before.Status, before.Reason, before.ObservedGeneration = failed(len(before.Devices) > 0), err.Error(), w.Generation
-	before.Conditions = unknownConditions(before.Conditions, w.Generation, err)
-	return before
+// Outcome is the result of a step: an observation, its plan, and the error of the plan's action.
+type Outcome struct {
+	Seen Seen
+	Plan Plan
+	// ObserveFailed: the node could not be observed, so Seen and Plan are empty.
+	ObserveFailed bool
+	// Err is the error of the observation or of the action, or nil.
+	Err error
 }
 
-// NewEntry returns the entry of a volume group after an observation of the node, even if the change failed. p is the
-// plan for the observation, failure is the error of its action or nil, and before is the previous entry.
-func NewEntry(w Wanted, s Seen, p Plan, failure error, before v1alpha1.VGStatus) v1alpha1.VGStatus {
-	entry := v1alpha1.VGStatus{
-		Name: w.Name, ObservedGeneration: w.Generation, Excluded: p.Excluded, WipedDevices: wipedDevices(w, s),
-		Status: p.State, Reason: strings.Join(p.messages(), "; "),
+// Event returns the reason of the event for the outcome, or "".
+func (o Outcome) Event() EventReason {
+	switch {
+	case o.ObserveFailed:
+		return EventObserveFailed
+	case o.Err != nil:
+		return failureEvents[o.Plan.Action.Kind]
 	}
-	vg := GroupOf(w, s)
-	if p.Lost {
-		keepLost(&entry, w, p, before)
+	return o.Plan.event()
+}
+
+// Entry returns the entry of a volume group in the node status, even if the action failed. before is the previous
+// entry. now is the transition time of the conditions whose status changes.
+func (o Outcome) Entry(w Wanted, before v1alpha1.VGStatus, now metav1.Time) v1alpha1.VGStatus {
+	if o.ObserveFailed {
+		// The last known state stays. State and reason show that it is outdated.
+		before.Status, before.Reason, before.ObservedGeneration = failed(len(before.Devices) > 0), o.Err.Error(),
+			w.Generation
+		before.Conditions = unknownConditions(before.Conditions, w.Generation, o.Err, now)
+		return before
+	}
+	entry := v1alpha1.VGStatus{
+		Name: w.Name, ObservedGeneration: w.Generation, Excluded: o.Plan.Excluded,
+		WipedDevices: wipedDevices(w, o.Seen),
+		Status:       o.Plan.State, Reason: strings.Join(o.Plan.messages(), "; "),
+	}
+	vg := GroupOf(w, o.Seen)
+	if o.Plan.Lost {
+		keepLost(&entry, before)
+		entry.Conditions = newConditions(w, o.Plan, before.Conditions, now)
 	}
 	switch {
-	case failure != nil:
+	case o.Err != nil:
 		entry.Status = failed(vg != nil)
-		entry.Reason = strings.Join(append([]string{failure.Error()}, p.messages()...), "; ")
-	case entry.Reason == "" && p.Note != "":
-		entry.Reason = p.Note
+		entry.Reason = strings.Join(append([]string{o.Err.Error()}, o.Plan.messages()...), "; ")
+	case entry.Reason == "" && o.Plan.Note != "":
+		entry.Reason = o.Plan.Note
 	case entry.Reason == "" && entry.Status == v1alpha1.VGStatusProgressing:
-		entry.Reason = "in progress: " + string(p.Action.Kind)
+		entry.Reason = "in progress: " + string(o.Plan.Action.Kind)
 	}
 	if vg != nil && notOurs(w, vg) == "" {
-		addGroup(&entry, w, s, p, vg)
-		entry.Conditions = newConditions(w, p, before.Conditions)
+		addGroup(&entry, w, o, vg)
+		entry.Conditions = newConditions(w, o.Plan, before.Conditions, now)
 	}
 	return entry
 }
 
 // keepLost keeps the last known state of a missing volume group.
-func keepLost(entry *v1alpha1.VGStatus, w Wanted, p Plan, before v1alpha1.VGStatus) {
+func keepLost(entry *v1alpha1.VGStatus, before v1alpha1.VGStatus) {
 	entry.UUID, entry.Size, entry.PhysicalVolumes = before.UUID, before.Size, slices.Clone(before.PhysicalVolumes)
 	for i := range entry.PhysicalVolumes {
 		pv := &entry.PhysicalVolumes[i]
@@ -60,7 +82,6 @@ func keepLost(entry *v1alpha1.VGStatus, w Wanted, p Plan, before v1alpha1.VGStat
 		entry.Devices = append(entry.Devices, pv.Name+" (missing)")
 	}
 	slices.Sort(entry.Devices)
-	entry.Conditions = newConditions(w, p, before.Conditions)
 }
 
 // failed returns the state for a problem. A volume group that exists still provides its volumes.
@@ -85,7 +106,7 @@ func healthConditions(w Wanted) []string {
 
 // newConditions converts the problems into conditions. The transition time of a condition changes only with its
 // status.
-func newConditions(w Wanted, p Plan, before []metav1.Condition) []metav1.Condition {
+func newConditions(w Wanted, p Plan, before []metav1.Condition, now metav1.Time) []metav1.Condition {
 	var conditions []metav1.Condition
 	for _, kind := range healthConditions(w) {
 		c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, ObservedGeneration: w.Generation}
@@ -103,37 +124,44 @@ func newConditions(w Wanted, p Plan, before []metav1.Condition) []metav1.Conditi
 			}
 		}
 		c.Message = text.Truncate(strings.Join(messages, "; "), maxConditionMessage)
-		if old := meta.FindStatusCondition(before, kind); old != nil {
-			conditions = append(conditions, *old)
-		}
-		meta.SetStatusCondition(&conditions, c)
+		conditions = append(conditions, withTransition(c, before, now))
 	}
 	return conditions
+}
+
+// withTransition returns a condition with its transition time: that of the previous condition if the status is the
+// same, or now. meta.SetStatusCondition would read the clock.
+func withTransition(c metav1.Condition, before []metav1.Condition, now metav1.Time) metav1.Condition {
+	c.LastTransitionTime = now
+	if old := meta.FindStatusCondition(before, c.Type); old != nil && old.Status == c.Status {
+		c.LastTransitionTime = old.LastTransitionTime
+	}
+	return c
 }
 
 // maxConditionMessage is below the limit of a condition (metav1.Condition, 32,768 bytes), to keep messages readable.
 const maxConditionMessage = 4096
 
 // unknownConditions returns the conditions of a node that could not be observed.
-func unknownConditions(before []metav1.Condition, generation int64, err error) []metav1.Condition {
-	conditions := slices.Clone(before)
+func unknownConditions(before []metav1.Condition, generation int64, err error, now metav1.Time) []metav1.Condition {
+	var conditions []metav1.Condition
 	for _, old := range before {
-		meta.SetStatusCondition(&conditions, metav1.Condition{
+		conditions = append(conditions, withTransition(metav1.Condition{
 			Type: old.Type, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonObservationFailed,
 			ObservedGeneration: generation,
 			Message:            text.Truncate(err.Error(), maxConditionMessage),
-		})
+		}, before, now))
 	}
 	return conditions
 }
 
-func addGroup(entry *v1alpha1.VGStatus, w Wanted, s Seen, p Plan, vg *lvm.VG) {
+func addGroup(entry *v1alpha1.VGStatus, w Wanted, o Outcome, vg *lvm.VG) {
 	entry.UUID = vg.UUID
-	entry.Devices = pvNames(s, vg.PVs)
-	entry.PhysicalVolumes = physicalVolumes(s, p, vg)
+	entry.Devices = pvNames(o.Seen, vg.PVs)
+	entry.PhysicalVolumes = physicalVolumes(o, vg)
 	entry.Size, entry.Free = quantity(vg.Size), quantity(vg.Free)
 	if w.Spec.RAIDConfig != nil {
-		entry.RAIDStatus = newRAIDStatus(s, vg)
+		entry.RAIDStatus = newRAIDStatus(o.Seen, vg)
 	}
 	if w.Spec.ThinPoolConfig == nil {
 		return
@@ -171,31 +199,31 @@ func pvNames(s Seen, pvs []lvm.PV) []string {
 }
 
 // physicalVolumes returns the physical volumes of the group for the status.
-func physicalVolumes(s Seen, p Plan, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
+func physicalVolumes(o Outcome, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
 	var list []v1alpha1.PhysicalVolumeStatus
 	for _, pv := range vg.PVs {
-		list = append(list, physicalVolume(s, p, pv))
+		list = append(list, physicalVolume(o, pv))
 	}
 	slices.SortFunc(list, func(a, b v1alpha1.PhysicalVolumeStatus) int { return strings.Compare(a.UUID, b.UUID) })
 	return list
 }
 
-func physicalVolume(s Seen, p Plan, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
-	before := beforeOf(s, pv.UUID)
+func physicalVolume(o Outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
+	before := beforeOf(o.Seen, pv.UUID)
 	status := v1alpha1.PhysicalVolumeStatus{
-		UUID: pv.UUID, Name: pv.Name, DeviceID: s.Identities[NumberOf(pv)], Path: pathOf(s, pv, before.Path),
+		UUID: pv.UUID, Name: pv.Name, DeviceID: o.Seen.Identities[NumberOf(pv)], Path: pathOf(o.Seen, pv, before.Path),
 		Size: quantity(pv.Size), Free: quantity(pv.Free), State: v1alpha1.PhysicalVolumeReady,
 	}
-	if note, ok := p.notes[pv.UUID]; ok {
+	if note, ok := o.Plan.notes[pv.UUID]; ok {
 		status.State = note.state
 		status.Message = note.message
 		status.MovedPercent = note.moved
 	}
-	if err := s.Failing[NumberOf(pv)]; err != nil {
+	if err := o.Seen.Failing[NumberOf(pv)]; err != nil {
 		status.State, status.Message = v1alpha1.PhysicalVolumeFailing, err.Error()
 	}
 	if pv.Missing {
-		status.Name = lastName(s, pv)
+		status.Name = lastName(o.Seen, pv)
 		status.DeviceID = before.DeviceID
 		status.Path = before.Path
 		status.State = v1alpha1.PhysicalVolumeMissing
