@@ -1,8 +1,19 @@
 // Package plan decides the next change of a volume group on this node and the status to report.
 //
 // Its functions depend only on their arguments: the desired state (Wanted) and an observation of the node (Seen). They
-// read no files, run no programs and have no clock. test/arch holds that. New has the rules; package volumegroup
-// observes the node, performs the action of the plan and writes the status.
+// read no files, run no programs and have no clock; the rules of test/arch ensure that. Package volumegroup observes
+// the node, performs the action of the plan and writes the status.
+//
+// New is the entry point. Each subject has a file:
+//
+//   - wanted.go, state.go: the arguments: desired state and observation
+//   - choose.go, verdict.go: which devices a device class uses, and why it excludes others
+//   - wipe.go, hidden.go: what protects a device from a wipe, and physical volumes that LVM does not list
+//   - owner.go, namesake.go: whether a volume group belongs to this node, and several with the same name
+//   - pool.go, raid.go: size and problems of the thin pool, and of volumes with redundancy
+//   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
+//   - removal.go: the removal of the volume group
+//   - health.go, status.go, events.go: problems, the entry in the node status, and events
 package plan
 
 import (

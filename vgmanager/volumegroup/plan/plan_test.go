@@ -121,7 +121,7 @@ func summary(p Plan) string {
 	return strings.TrimSpace(string(p.State) + " " + strings.Join(words, " "))
 }
 
-func TestNewPlan(t *testing.T) {
+func TestPlan(t *testing.T) {
 	thick := v1alpha1.LVMVolumeGroupSpec{}
 	thin := v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}
 	named := v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}
