@@ -24,8 +24,8 @@ import (
 type Input struct {
 	Devices []device.Device
 	Report  *lvm.Report
-	// Looks are the device classes of the node, with their observations.
-	Looks []plan.Look
+	// Classes are the device classes of the node, with their observations.
+	Classes []plan.ClassState
 	// Probed are the devices that were read, with the reasons found.
 	Probed map[device.Number][]device.Reason
 	// Failing are the devices that return errors or do not respond.
@@ -135,7 +135,7 @@ func stateOf(reasons []device.Reason) v1alpha1.DeviceState {
 
 func (b *listing) eligibility(d device.Device) []v1alpha1.DeviceEligibility {
 	var list []v1alpha1.DeviceEligibility
-	for _, verdict := range plan.Judge(b.Looks, d) {
+	for _, verdict := range plan.Judge(b.Classes, d) {
 		entry := v1alpha1.DeviceEligibility{DeviceClass: verdict.Class, Eligible: verdict.Eligible}
 		for _, code := range verdict.Codes {
 			entry.Reasons = append(entry.Reasons, string(code))

@@ -205,8 +205,8 @@ func TestEligibility(t *testing.T) {
 		Selectors: []v1alpha1.DeviceSelector{{Models: []v1alpha1.DeviceProperty{"fast"}}}}
 	fast := edit(disk("b"), func(d *device.Device) { d.Model = "fast" })
 	devices := []device.Device{fast, disk("c")}
-	look := plan.Look{Wanted: w, Seen: plan.NewSight(report, devices, nil, nil).For(w)}
-	list, _ := Build(Input{Devices: devices, Report: report, Now: noon, Looks: []plan.Look{look}})
+	look := plan.ClassState{Wanted: w, Seen: plan.NewNodeSnapshot(report, devices, nil, nil).For(w)}
+	list, _ := Build(Input{Devices: devices, Report: report, Now: noon, Classes: []plan.ClassState{look}})
 	want := map[string][]v1alpha1.DeviceEligibility{
 		"/dev/sdb": {{DeviceClass: "vg1", Eligible: true}},
 		"/dev/sdc": {{DeviceClass: "vg1", Reasons: []string{"NotSelected"}}},

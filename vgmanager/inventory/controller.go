@@ -205,20 +205,20 @@ func (r *Reconciler) observe(ctx context.Context) (Input, error) {
 	if err != nil {
 		return Input{}, err
 	}
-	looks, err := r.looks(ctx, report, devices)
+	classes, err := r.classes(ctx, report, devices)
 	if err != nil {
 		return Input{}, err
 	}
 	failing := r.Health.Failing()
 	return Input{
-		Devices: devices, Report: report, Looks: looks, Failing: failing, Now: r.now(),
+		Devices: devices, Report: report, Classes: classes, Failing: failing, Now: r.now(),
 		Probed: r.probe(ctx, devices, plan.PhysicalVolumes(report), woken),
 	}, nil
 }
 
-// looks returns the device classes of this node, each with its observation.
-func (r *Reconciler) looks(ctx context.Context, report *lvm.Report,
-	devices []device.Device) ([]plan.Look, error) {
+// classes returns the device classes of this node, each with its observation.
+func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
+	devices []device.Device) ([]plan.ClassState, error) {
 	node := &corev1.Node{}
 	list := &v1alpha1.LVMVolumeGroupList{}
 	err := errors.Join(r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node),
@@ -226,8 +226,8 @@ func (r *Reconciler) looks(ctx context.Context, report *lvm.Report,
 	if err != nil {
 		return nil, fmt.Errorf("device classes of node %s: %w", r.Node, err)
 	}
-	seen := plan.NewSight(report, devices, r.Health.Failing(), r.Devices.Resolve)
-	var looks []plan.Look
+	seen := plan.NewNodeSnapshot(report, devices, r.Health.Failing(), r.Devices.Resolve)
+	var classes []plan.ClassState
 	for i := range list.Items {
 		_, applies, err := plan.Applies(&list.Items[i].Spec, node)
 		if err != nil {
@@ -240,10 +240,10 @@ func (r *Reconciler) looks(ctx context.Context, report *lvm.Report,
 		if err != nil {
 			return nil, err
 		}
-		looks = append(looks, plan.Look{Wanted: w, Seen: seen.For(w)})
+		classes = append(classes, plan.ClassState{Wanted: w, Seen: seen.For(w)})
 	}
-	slices.SortFunc(looks, func(a, b plan.Look) int { return strings.Compare(a.Wanted.Name, b.Wanted.Name) })
-	return looks, nil
+	slices.SortFunc(classes, func(a, b plan.ClassState) int { return strings.Compare(a.Wanted.Name, b.Wanted.Name) })
+	return classes, nil
 }
 
 // maxProbes is the maximum number of devices to read in one observation. The others are read in the next ones.

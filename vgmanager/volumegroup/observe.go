@@ -47,7 +47,7 @@ func (r *Reconciler) observe(ctx context.Context, w plan.Wanted, before v1alpha1
 	s.Hidden = r.hidden(ctx, w, s, maxAge)
 	s.Stale = r.stale(plan.GroupOf(w, s))
 	s.Failing, s.Held = r.Health.Failing(), r.Health.Suspended()
-	s.Blind = r.Health.Unknown(w.Name)
+	s.HealthUnknown = r.Health.Unknown(w.Name)
 	if w.Spec.RAIDConfig != nil && plan.GroupOf(w, s) == nil {
 		s.NoRAID = r.LVM.CheckRAID(ctx)
 	}

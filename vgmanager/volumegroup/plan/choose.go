@@ -119,7 +119,7 @@ func namedReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, path Path) 
 		reasons = append(reasons, device.Reason{Code: device.NotSelected,
 			Message: lack + ", which the deviceSelector that names it excludes"})
 	}
-	reasons = append(reasons, contested(w, s, d, true)...)
+	reasons = append(reasons, conflicts(w, s, d, true)...)
 	if requestFor(w, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
 		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
 			Message: "is to be removed (deviceRequests): take the request out to use it again, or the path to be " +
@@ -242,7 +242,7 @@ func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d devi
 		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
 			Message: "is to be removed (deviceRequests): take the request out to use it again"})
 	}
-	reasons = append(reasons, contested(w, s, d, false)...)
+	reasons = append(reasons, conflicts(w, s, d, false)...)
 	if len(reasons) > 0 {
 		return reasons, true
 	}
@@ -270,10 +270,10 @@ func age(s Seen, d device.Device) time.Duration {
 // there.
 var unlisted = []device.Code{device.LVMInternal, device.UnsupportedType, device.KubernetesLoop}
 
-// contested returns a reason if another device class selects the device too. A class that names the device has
+// conflicts returns a reason if another device class selects the device too. A class that names the device has
 // priority over one that discovers it. If both name it or both discover it, no class gets it, because the result must
 // not depend on the order of the reconciles.
-func contested(w Wanted, s Seen, d device.Device, named bool) []device.Reason {
+func conflicts(w Wanted, s Seen, d device.Device, named bool) []device.Reason {
 	if others := namersOf(s, d); others != "" {
 		message := fmt.Sprintf("is named by device class %s", others)
 		if named {

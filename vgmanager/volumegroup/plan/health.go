@@ -249,9 +249,9 @@ func TopOf(vg *lvm.VG, lv *lvm.LV) string {
 	return name
 }
 
-// blindness reports that the kernel does not respond, so that the health is not known.
-func blindness(w Wanted, s Seen) []Problem {
-	if s.Blind == nil {
+// unknownHealth reports that the kernel does not respond, so that the health is not known.
+func unknownHealth(w Wanted, s Seen) []Problem {
+	if s.HealthUnknown == nil {
 		return nil
 	}
 	var problems []Problem
@@ -259,7 +259,7 @@ func blindness(w Wanted, s Seen) []Problem {
 		problems = append(problems, Problem{
 			Event: EventObserveFailed, Condition: kind, Reason: v1alpha1.ReasonObservationFailed, Unknown: true,
 			Message: fmt.Sprintf("the health of volume group %s on node %s is not known: %v: see the kernel's log "+
-				"and the log of the node agent", w.Name, w.Node, s.Blind),
+				"and the log of the node agent", w.Name, w.Node, s.HealthUnknown),
 		})
 	}
 	return problems

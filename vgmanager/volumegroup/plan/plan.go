@@ -228,7 +228,7 @@ func planUpkeep(w Wanted, s Seen, vg *lvm.VG, c choice) Plan {
 	broken := brokenGroup(w, s, vg)
 	p := Plan{Excluded: c.excluded, notes: requests.notes, Waiting: c.waiting || requests.waiting}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg), poolProblems(w, s, vg),
-		raidProblems(w, vg), blindness(w, s))
+		raidProblems(w, vg), unknownHealth(w, s))
 	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {

@@ -27,8 +27,8 @@ type Seen struct {
 	Failing map[device.Number]error
 	// Held are the logical volumes that have been suspended for longer than LVM's operations take.
 	Held map[device.Number]bool
-	// Blind is set if the health of the volume group is not known.
-	Blind error
+	// HealthUnknown is set if the health of the volume group is not known.
+	HealthUnknown error
 	// Stale are the logical volumes that the kernel still maps to a removed device, although the device returned with
 	// another number.
 	Stale []string
@@ -88,21 +88,21 @@ func pathsOf(selectors []v1alpha1.DeviceSelector, resolve func(string) (device.N
 	return paths
 }
 
-// Sight is an observation of the node for several device classes.
-type Sight struct {
+// NodeSnapshot is an observation of the node for several device classes.
+type NodeSnapshot struct {
 	seen    Seen
 	resolve func(string) (device.Number, error)
 }
 
-// NewSight returns an observation from data of the caller, for the evaluation of devices.
-func NewSight(report *lvm.Report, devices []device.Device, failing map[device.Number]error,
-	resolve func(string) (device.Number, error)) Sight {
-	return Sight{seen: Seen{Report: report, Devices: devices, Identities: device.Identities(devices), Failing: failing},
-		resolve: resolve}
+// NewNodeSnapshot returns an observation from data of the caller, for the evaluation of devices.
+func NewNodeSnapshot(report *lvm.Report, devices []device.Device, failing map[device.Number]error,
+	resolve func(string) (device.Number, error)) NodeSnapshot {
+	seen := Seen{Report: report, Devices: devices, Identities: device.Identities(devices), Failing: failing}
+	return NodeSnapshot{seen: seen, resolve: resolve}
 }
 
 // For returns the observation for one device class.
-func (v Sight) For(w Wanted) Seen {
+func (v NodeSnapshot) For(w Wanted) Seen {
 	s := v.seen
 	s.ResolvePaths(w, v.resolve)
 	return s

@@ -6,8 +6,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 )
 
-// Look is a device class with the observation of the node for it.
-type Look struct {
+// ClassState is a device class with the observation of the node for it.
+type ClassState struct {
 	Wanted Wanted
 	Seen   Seen
 }
@@ -22,11 +22,11 @@ type Verdict struct {
 
 // Judge returns the verdict of each device class of the node on a device. A class that names its devices has no
 // verdict on other devices.
-func Judge(classes []Look, d device.Device) []Verdict {
+func Judge(classes []ClassState, d device.Device) []Verdict {
 	var verdicts []Verdict
-	for _, look := range classes {
-		if reasons, meant := look.reasons(d); meant {
-			verdicts = append(verdicts, newVerdict(look.Wanted.Name, reasons))
+	for _, class := range classes {
+		if reasons, meant := class.reasons(d); meant {
+			verdicts = append(verdicts, newVerdict(class.Wanted.Name, reasons))
 		}
 	}
 	return verdicts
@@ -34,9 +34,9 @@ func Judge(classes []Look, d device.Device) []Verdict {
 
 // reasons returns the reasons of a device class against a device. It returns false if the class does not select the
 // device.
-func (l Look) reasons(d device.Device) ([]device.Reason, bool) {
-	w := l.Wanted
-	s := l.Seen
+func (c ClassState) reasons(d device.Device) ([]device.Reason, bool) {
+	w := c.Wanted
+	s := c.Seen
 	pvs := PhysicalVolumes(s.Report)
 	if pvs[d.Number].Group == w.Name {
 		return nil, true
