@@ -71,8 +71,13 @@ func (f file) addTypes(types map[string]string, arguments []ast.Expr) {
 		if call, ok := argument.(*ast.CallExpr); ok && calleeOf(call) == "string" && len(call.Args) == 1 {
 			argument = call.Args[0]
 		}
-		if constant, ok := argument.(*ast.Ident); ok {
+		switch constant := argument.(type) {
+		case *ast.Ident:
 			types[f.folder+"."+constant.Name] = kind
+		case *ast.SelectorExpr:
+			if of, ok := constant.X.(*ast.Ident); ok {
+				types[f.imported(of.Name)+"."+constant.Sel.Name] = kind
+			}
 		}
 	}
 }

@@ -204,13 +204,19 @@ func TestACommentThatLacksAPartIsAnError(t *testing.T) {
 }
 
 func TestAnEventWhoseCommentHasAnotherTypeIsAnError(t *testing.T) {
-	const comment = "package x\n\n// done is a Normal event on the Node: done.\n"
-	for _, code := range []string{
-		"var done = event.Warning(\"Done\", \"Do\", \"\")\n",
-		"const done = \"Done\"\n\nfunc act() { Eventf(nil, nil, corev1.EventTypeWarning, string(done)) }\n",
+	const (
+		comment = "package x\n\n// Done is a Normal event on the Node: done.\n"
+		other   = "package y\n\nimport \"" + module + "internal/x\"\n\n" +
+			"func act() { Eventf(nil, nil, corev1.EventTypeWarning, string(x.Done)) }\n"
+	)
+	for name, files := range map[string]map[string]string{
+		"a variable": {"internal/x/x.go": comment + "var Done = event.Warning(\"Done\", \"Do\", \"\")\n"},
+		"a constant": {"internal/x/x.go": comment + "const Done = \"Done\"\n\n" +
+			"func act() { Eventf(nil, nil, corev1.EventTypeWarning, string(Done)) }\n"},
+		"of another package": {"internal/x/x.go": comment + "const Done = \"Done\"\n", "internal/y/y.go": other},
 	} {
-		if e, err := NewEvents(parsed(t, map[string]string{"internal/x/x.go": comment + code})); err == nil {
-			t.Errorf("no error: %+v", e)
+		if e, err := NewEvents(parsed(t, files)); err == nil {
+			t.Errorf("%s: no error: %+v", name, e)
 		}
 	}
 }

@@ -20,6 +20,8 @@ type rule struct {
 	ours   []string // directories relative to the module; a package may always import packages below its own directory
 	never  []string // prefixes of import paths, including indirect imports
 	starts []string // packages of starters that it may import directly
+	// standard are the packages of the standard library that may be imported directly. If it is nil, all may.
+	standard []string
 }
 
 // starters are packages that start processes. Others need them too, client-go for example, so only direct imports are
@@ -43,6 +45,7 @@ var rules = []rule{
 		never: append([]string{module + "api"}, clients...)},
 	{folder: "vgmanager/device", ours: []string{"internal/bounded", "vgmanager/host"},
 		never: append([]string{module + "api"}, clients...)},
+	{folder: "vgmanager/lvmd/deviceclass", never: append([]string{module}, kubernetes...)},
 	{folder: "vgmanager/lvmd", ours: []string{"vgmanager/lvm", "vgmanager/devicemapper"},
 		never: []string{module + "api"}},
 	{folder: "vgmanager/volumegroup",
@@ -50,6 +53,14 @@ var rules = []rule{
 			"vgmanager/lvm",
 			"vgmanager/device", "vgmanager/lvmd"},
 		never: []string{module + "controllers", module + "internal/csi"}},
+	// The planner is pure: a plan depends only on its arguments. It has no context, files, processes, goroutines or
+	// random numbers; TestThePlannerHasNoClock restricts the package time. vgmanager/lvm and vgmanager/device are for
+	// their types. They run programs and so depend on os/exec, but only with a context.
+	{folder: "vgmanager/volumegroup/plan",
+		ours: []string{"api", "internal/taint", "internal/text", "vgmanager/lvm", "vgmanager/device",
+			"vgmanager/lvmd/deviceclass"},
+		never:    append([]string{module + "controllers", module + "internal/csi"}, clients...),
+		standard: []string{"errors", "fmt", "math", "path", "reflect", "slices", "strings", "time"}},
 	{folder: "vgmanager/logicalvolume",
 		ours: []string{"api", "internal/csi/service", "internal/event", "internal/metric", "internal/paging",
 			"vgmanager/lvm", "vgmanager/lvmd"},
@@ -71,7 +82,8 @@ var rules = []rule{
 	{folder: "vgmanager/collect", ours: []string{"vgmanager/host"},
 		never: append([]string{module + "api"}, kubernetes...)},
 	{folder: "vgmanager/inventory",
-		ours:  []string{"api", "internal/bounded", "vgmanager/lvm", "vgmanager/device", "vgmanager/volumegroup"},
+		ours: []string{"api", "internal/bounded", "vgmanager/lvm", "vgmanager/device",
+			"vgmanager/volumegroup/plan"},
 		never: []string{module + "controllers", module + "internal/csi"}},
 	{folder: "internal/csi", ours: []string{"api", "internal/bounded", "internal/event", "internal/paging"},
 		never: []string{module + "vgmanager", module + "controllers"}},
@@ -152,6 +164,14 @@ func TestTheTableCatchesAViolation(t *testing.T) {
 			Imports: []string{"os/exec"}},
 		"the node service starts a program itself": {ImportPath: module + "vgmanager/csinode",
 			Imports: []string{"k8s.io/utils/exec"}},
+		"the planner has a context": {ImportPath: module + "vgmanager/volumegroup/plan",
+			Imports: []string{"context"}, Deps: []string{"context"}},
+		"the planner imports its reconciler": {ImportPath: module + "vgmanager/volumegroup/plan",
+			Imports: []string{module + "vgmanager/volumegroup"}},
+		"the planner logs": {ImportPath: module + "vgmanager/volumegroup/plan",
+			Deps: []string{"sigs.k8s.io/controller-runtime/pkg/log"}},
+		"the list of devices imports the reconciler of volume groups": {ImportPath: module + "vgmanager/inventory",
+			Imports: []string{module + "vgmanager/volumegroup"}},
 	}
 	for name, p := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -175,6 +195,9 @@ func (r rule) violations(relative string, p pkg) []string {
 		if slices.Contains(starters, imported) && !slices.Contains(r.starts, imported) {
 			found = append(found, relative+" imports "+imported+": of the product, only vgmanager/host starts programs")
 		}
+		if r.standard != nil && isStandard(imported) && !slices.Contains(r.standard, imported) {
+			found = append(found, relative+" imports "+imported+", which its folder may not")
+		}
 	}
 	for _, dep := range p.Deps {
 		if within(strings.TrimPrefix(dep, module), r.folder) {
@@ -185,6 +208,12 @@ func (r rule) violations(relative string, p pkg) []string {
 		}
 	}
 	return found
+}
+
+// isStandard returns true for a package of the standard library. The first element of other import paths is a domain.
+func isStandard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".")
 }
 
 func ruleOf(relative string) (rule, bool) {

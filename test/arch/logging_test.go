@@ -191,6 +191,9 @@ func isLogger(x ast.Expr) bool {
 	case *ast.SelectorExpr:
 		return x.Sel.Name == "log" || x.Sel.Name == "Log" || x.Sel.Name == "logger"
 	case *ast.CallExpr:
+		if function, ok := x.Fun.(*ast.Ident); ok {
+			return function.Name == "loggerOf"
+		}
 		selector, ok := x.Fun.(*ast.SelectorExpr)
 		return ok && (isLogger(selector.X) || selector.Sel.Name == "FromContext")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // The volume groups have the names of the device classes.
@@ -58,7 +59,7 @@ func deviceClasses() []lvmd.DeviceClass {
 		},
 		{Name: thickClass, VolumeGroup: thickClass, Type: types.TypeThick},
 		{Name: raidClass, VolumeGroup: raidClass, Type: types.TypeThick,
-			LVCreateOptions: lvmd.RAIDOptions("raid1", 1, 0, 0)},
+			LVCreateOptions: deviceclass.RAIDOptions("raid1", 1, 0, 0)},
 	}
 }
 

@@ -91,6 +91,18 @@ type Signature struct {
 	Type, UUID, Label string
 }
 
+// SignatureLVM is libblkid's type of a physical volume.
+const SignatureLVM = "LVM2_member"
+
+// Names returns the names of devices.
+func Names(devices []Device) []string {
+	var names []string
+	for _, d := range devices {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
 // Child is a device built on another one: a partition, a mapping, an array.
 type Child struct {
 	Name, Type string

@@ -73,7 +73,7 @@ func (d Device) carried() string {
 	switch {
 	case d.UUID == "":
 		return ""
-	case d.Signature == "LVM2_member":
+	case d.Signature == SignatureLVM:
 		return "pv:" + d.UUID
 	}
 	return "fs:" + d.UUID

@@ -181,6 +181,15 @@ type Reason struct {
 // String returns the code and the message.
 func (r Reason) String() string { return string(r.Code) + ": " + r.Message }
 
+// Messages returns the messages of reasons as one text.
+func Messages(reasons []Reason) string {
+	var list []string
+	for _, r := range reasons {
+		list = append(list, r.Message)
+	}
+	return strings.Join(list, "; ")
+}
+
 // PV is LVM's information about a device.
 type PV struct {
 	UUID string
@@ -361,7 +370,7 @@ func explainSignature(d Device, pvs map[Number]PV) []Reason {
 	if d.Signature == "" {
 		return nil
 	}
-	if d.Signature == "LVM2_member" {
+	if d.Signature == SignatureLVM {
 		return explainUnlisted(d, pvs)
 	}
 	return explainContent(d, Signature{Type: d.Signature, UUID: d.UUID, Label: d.Label})

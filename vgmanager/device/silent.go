@@ -59,7 +59,7 @@ func (n *Node) askable() (map[Number]Device, error) {
 			d.Name = n.nameOf(e.Name())
 		}
 		n.addRecord(&d)
-		if d.Number != "" && d.properties["ID_FS_TYPE"] != "LVM2_member" {
+		if d.Number != "" && d.properties["ID_FS_TYPE"] != SignatureLVM {
 			devices[d.Number] = d
 		}
 	}

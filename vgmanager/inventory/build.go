@@ -17,15 +17,15 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // Input is the data for the list.
 type Input struct {
 	Devices []device.Device
 	Report  *lvm.Report
-	// Looks are the device classes of the node, with their observations.
-	Looks []volumegroup.Look
+	// Classes are the device classes of the node, with their observations.
+	Classes []plan.ClassState
 	// Probed are the devices that were read, with the reasons found.
 	Probed map[device.Number][]device.Reason
 	// Failing are the devices that return errors or do not respond.
@@ -39,7 +39,7 @@ type Input struct {
 
 // Build returns the list, sorted by name and within the budget, and the number of omitted devices.
 func Build(in Input) ([]v1alpha1.DeviceStatus, int32) {
-	b := listing{Input: in, pvs: volumegroup.PhysicalVolumes(in.Report), identities: device.Identities(in.Devices)}
+	b := listing{Input: in, pvs: plan.PhysicalVolumes(in.Report), identities: device.Identities(in.Devices)}
 	var list []v1alpha1.DeviceStatus
 	for _, d := range in.Devices {
 		if d.Type != "lvm" {
@@ -135,7 +135,7 @@ func stateOf(reasons []device.Reason) v1alpha1.DeviceState {
 
 func (b *listing) eligibility(d device.Device) []v1alpha1.DeviceEligibility {
 	var list []v1alpha1.DeviceEligibility
-	for _, verdict := range volumegroup.Judge(b.Looks, d) {
+	for _, verdict := range plan.Judge(b.Classes, d) {
 		entry := v1alpha1.DeviceEligibility{DeviceClass: verdict.Class, Eligible: verdict.Eligible}
 		for _, code := range verdict.Codes {
 			entry.Reasons = append(entry.Reasons, string(code))

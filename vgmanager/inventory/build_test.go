@@ -13,7 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -201,12 +201,12 @@ func TestListHasItsLimit(t *testing.T) {
 
 func TestEligibility(t *testing.T) {
 	report := &lvm.Report{}
-	w := volumegroup.Wanted{Name: "vg1", Node: "n1",
+	w := plan.Wanted{Name: "vg1", Node: "n1",
 		Selectors: []v1alpha1.DeviceSelector{{Models: []v1alpha1.DeviceProperty{"fast"}}}}
 	fast := edit(disk("b"), func(d *device.Device) { d.Model = "fast" })
 	devices := []device.Device{fast, disk("c")}
-	look := volumegroup.Look{Wanted: w, Seen: volumegroup.NewSight(report, devices, nil, nil).For(w)}
-	list, _ := Build(Input{Devices: devices, Report: report, Now: noon, Looks: []volumegroup.Look{look}})
+	look := plan.ClassState{Wanted: w, Seen: plan.NewNodeSnapshot(report, devices, nil, nil).For(w)}
+	list, _ := Build(Input{Devices: devices, Report: report, Now: noon, Classes: []plan.ClassState{look}})
 	want := map[string][]v1alpha1.DeviceEligibility{
 		"/dev/sdb": {{DeviceClass: "vg1", Eligible: true}},
 		"/dev/sdc": {{DeviceClass: "vg1", Reasons: []string{"NotSelected"}}},

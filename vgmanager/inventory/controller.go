@@ -23,7 +23,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/internal/bounded"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // Reports reads LVM.
@@ -212,20 +212,20 @@ func (r *Reconciler) observe(ctx context.Context) (Input, error) {
 	if err != nil {
 		return Input{}, err
 	}
-	looks, err := r.looks(ctx, report, devices)
+	classes, err := r.classes(ctx, report, devices)
 	if err != nil {
 		return Input{}, err
 	}
 	failing := r.Health.Failing()
 	return Input{
-		Devices: devices, Report: report, Looks: looks, Failing: failing, Now: r.now(),
-		Probed: r.probe(ctx, devices, volumegroup.PhysicalVolumes(report), woken),
+		Devices: devices, Report: report, Classes: classes, Failing: failing, Now: r.now(),
+		Probed: r.probe(ctx, devices, plan.PhysicalVolumes(report), woken),
 	}, nil
 }
 
-// looks returns the device classes of this node, each with its observation.
-func (r *Reconciler) looks(ctx context.Context, report *lvm.Report,
-	devices []device.Device) ([]volumegroup.Look, error) {
+// classes returns the device classes of this node, each with its observation.
+func (r *Reconciler) classes(ctx context.Context, report *lvm.Report,
+	devices []device.Device) ([]plan.ClassState, error) {
 	node := &corev1.Node{}
 	list := &v1alpha1.LVMVolumeGroupList{}
 	err := errors.Join(r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node),
@@ -233,24 +233,24 @@ func (r *Reconciler) looks(ctx context.Context, report *lvm.Report,
 	if err != nil {
 		return nil, fmt.Errorf("device classes of node %s: %w", r.Node, err)
 	}
-	seen := volumegroup.NewSight(report, devices, r.Health.Failing(), r.Devices.Resolve)
-	var looks []volumegroup.Look
+	seen := plan.NewNodeSnapshot(report, devices, r.Health.Failing(), r.Devices.Resolve)
+	var classes []plan.ClassState
 	for i := range list.Items {
-		_, applies, err := volumegroup.Applies(&list.Items[i].Spec, node)
+		_, applies, err := plan.Applies(&list.Items[i].Spec, node)
 		if err != nil {
 			return nil, fmt.Errorf("LVMVolumeGroup %s: %w", list.Items[i].Name, err)
 		}
 		if !applies || !list.Items[i].DeletionTimestamp.IsZero() {
 			continue
 		}
-		w, err := volumegroup.NewWanted(&list.Items[i], list.Items, node, r.Cluster)
+		w, err := plan.NewWanted(&list.Items[i], list.Items, node, r.Cluster)
 		if err != nil {
 			return nil, err
 		}
-		looks = append(looks, volumegroup.Look{Wanted: w, Seen: seen.For(w)})
+		classes = append(classes, plan.ClassState{Wanted: w, Seen: seen.For(w)})
 	}
-	slices.SortFunc(looks, func(a, b volumegroup.Look) int { return strings.Compare(a.Wanted.Name, b.Wanted.Name) })
-	return looks, nil
+	slices.SortFunc(classes, func(a, b plan.ClassState) int { return strings.Compare(a.Wanted.Name, b.Wanted.Name) })
+	return classes, nil
 }
 
 // maxProbes is the maximum number of devices to read in one observation. If there are more, another observation follows

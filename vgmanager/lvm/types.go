@@ -80,6 +80,15 @@ type PV struct {
 	InUse bool
 }
 
+// PVNames returns the names of physical volumes.
+func PVNames(pvs []PV) []string {
+	var names []string
+	for _, pv := range pvs {
+		names = append(names, pv.Name)
+	}
+	return names
+}
+
 // VG is a volume group with its physical and logical volumes.
 type VG struct {
 	Name       string

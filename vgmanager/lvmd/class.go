@@ -8,41 +8,14 @@ import (
 	"github.com/topolvm/topolvm/pkg/lvmd/types"
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
-// DeviceClass is a device class in TopoLVM's format: a volume group for thick volumes, or a thin pool for thin
-// volumes. It has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and three additional keys, which TopoLVM's lvmd
-// ignores.
-type DeviceClass struct {
-	Name        string `json:"name"`
-	VolumeGroup string `json:"volume-group"`
-	Default     bool   `json:"default"`
-	// SpareGB is the size in GiB that is subtracted from the capacity.
-	SpareGB *uint64 `json:"spare-gb"`
-	// Stripe is a number of devices. StripeSize is a number with a unit, for example 64k.
-	Stripe          *uint    `json:"stripe"`
-	StripeSize      string   `json:"stripe-size"`
-	LVCreateOptions []string `json:"lvcreate-options"`
-	// Type is thick if empty.
-	Type           types.DeviceType `json:"type"`
-	ThinPoolConfig *ThinPoolConfig  `json:"thin-pool"`
-	// VolumeGroupUUID is the UUID of the volume group. If it is set, another volume group with the same name is not
-	// used. If it is empty, any volume group with the name is used. TopoLVM does not have this key.
-	VolumeGroupUUID string `json:"volume-group-uuid,omitempty"`
-	// Closed is the reason why the class refuses new volumes, snapshots and expansion. It is empty if the class
-	// accepts them. TopoLVM does not have this key.
-	Closed string `json:"closed,omitempty"`
-}
+// DeviceClass is a device class: a volume group for thick volumes, or a thin pool for thin volumes.
+type DeviceClass = deviceclass.Class
 
 // ThinPoolConfig is the thin pool of a device class and its limits.
-type ThinPoolConfig struct {
-	Name string `json:"name"`
-	// OverprovisionRatio times the size of the pool is the limit for the total size of its volumes. It is at least 1.
-	OverprovisionRatio float64 `json:"overprovision-ratio"`
-	// HighWaterMarkPercent is the usage of data or metadata at which the pool refuses new volumes, snapshots and
-	// expansion. 0 stands for DefaultHighWaterMark. At 100 it refuses them only when the pool is full.
-	HighWaterMarkPercent int `json:"high-water-mark-percent,omitempty"`
-}
+type ThinPoolConfig = deviceclass.ThinPool
 
 // OptionClass is a named set of lvcreate options that a StorageClass can select.
 type OptionClass = types.LvcreateOptionClass

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // Kernel reads the current state of volumes from the kernel. devicemapper.Reader implements it without a process.
@@ -18,14 +19,10 @@ type Kernel interface {
 	Volume(ctx context.Context, vg, lv string) (devicemapper.Device, error)
 }
 
-// DefaultHighWaterMark is the default usage in percent of a pool's data or metadata at which the pool refuses new
-// volumes, snapshots and expansion. The remaining space is for the existing volumes.
-const DefaultHighWaterMark = 95
-
 // highWater returns the high-water mark of a class in percent.
 func highWater(c *DeviceClass) float64 {
 	if c.ThinPoolConfig == nil || c.ThinPoolConfig.HighWaterMarkPercent == 0 {
-		return DefaultHighWaterMark
+		return deviceclass.DefaultHighWaterMark
 	}
 	return float64(c.ThinPoolConfig.HighWaterMarkPercent)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/test/lane"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // bench creates volume groups of devices of any size on the first disk of the lab.
@@ -139,12 +140,12 @@ func (b *bench) createAll(t *testing.T) {
 }
 
 var levels = [][]string{
-	RAIDOptions("raid1", 1, 0, 0),
-	RAIDOptions("raid1", 2, 0, 0),
-	RAIDOptions("raid4", 0, 2, 64<<10),
-	RAIDOptions("raid5", 0, 2, 64<<10),
-	RAIDOptions("raid6", 0, 3, 64<<10),
-	RAIDOptions("raid10", 1, 2, 64<<10),
+	deviceclass.RAIDOptions("raid1", 1, 0, 0),
+	deviceclass.RAIDOptions("raid1", 2, 0, 0),
+	deviceclass.RAIDOptions("raid4", 0, 2, 64<<10),
+	deviceclass.RAIDOptions("raid5", 0, 2, 64<<10),
+	deviceclass.RAIDOptions("raid6", 0, 3, 64<<10),
+	deviceclass.RAIDOptions("raid10", 1, 2, 64<<10),
 	{"--type=raid5"},
 	{"--stripes", "2", "--stripesize", "64k"},
 }

@@ -14,23 +14,8 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
-
-func TestRAIDOptions(t *testing.T) {
-	tests := map[string][]string{
-		"--type raid1 -m 1":                               RAIDOptions("raid1", 1, 0, 0),
-		"--type raid5 --stripes 2 --stripesize 64k":       RAIDOptions("raid5", 0, 2, 64<<10),
-		"--type raid10 -m 1 --stripes 2 --stripesize 4k":  RAIDOptions("raid10", 1, 2, 4<<10),
-		"--type raid6":                                    RAIDOptions("raid6", 0, 0, 0),
-		"--type raid4 --stripes 3 --stripesize 1048576k":  RAIDOptions("raid4", 0, 3, 1<<30),
-		"--type raid10 -m 2 --stripes 2 --stripesize 64k": RAIDOptions("raid10", 2, 2, 64<<10),
-	}
-	for want, got := range tests {
-		if diff := cmp.Diff(strings.Fields(want), got); diff != "" {
-			t.Error(diff)
-		}
-	}
-}
 
 // groupOf returns a volume group with extents of 4 MiB. Each text is a physical volume: its free areas, and "closed"
 // or "missing".
@@ -183,7 +168,7 @@ func newRAIDEngine(t *testing.T) (*Engine, *lvmtest.Fake) {
 	e, err := New(fake, nil, "")
 	must(t, err)
 	class := thickClass("raid")
-	class.LVCreateOptions = RAIDOptions("raid5", 0, 2, 64<<10)
+	class.LVCreateOptions = deviceclass.RAIDOptions("raid5", 0, 2, 64<<10)
 	must(t, e.Publish(class))
 	return e, fake
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/devicemapper"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // outdated is an LVM whose cached report is outdated.
@@ -229,7 +230,7 @@ func TestAPoolThatIsNearlyFullTakesNothingNew(t *testing.T) {
 
 func TestMetadataMark(t *testing.T) {
 	for size, want := range map[int64]float64{0: 95, 2 * mib: 75, 16 * mib: 75, 32 * mib: 87.5, 80 * mib: 95, gib: 95} {
-		if got := metadataMark(lvm.Bytes(size), DefaultHighWaterMark); got != want {
+		if got := metadataMark(lvm.Bytes(size), deviceclass.DefaultHighWaterMark); got != want {
 			t.Errorf("%d MiB: got %g, want %g", size/mib, got, want)
 		}
 	}

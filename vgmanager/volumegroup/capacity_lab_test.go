@@ -12,6 +12,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // TestLabCapacity creates thin pools on real LVM and compares them with the fixture, which the console's pages use
@@ -32,12 +33,12 @@ func TestLabCapacity(t *testing.T) {
 		}
 		ctx := t.Context()
 		used := disks[:len(c.DisksMiB)]
-		must(l.VGCreate(ctx, lvm.VGCreateOptions{Name: "vg1", Devices: used}))
-		spec := v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &c.Config}
+		w := capacityClass(v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &c.Config})
+		must(l.VGCreate(ctx, lvm.VGCreateOptions{Name: w.Name, Devices: used, Tags: plan.OwnerTags(w)}))
 		report, err := l.Report(ctx)
 		must(err)
-		must(l.LVCreateThinPool(ctx, poolOptions(Wanted{Name: "vg1", Spec: spec}, report.VG("vg1").Free)))
-		state := offered(t, l, spec)
+		must(l.LVCreateThinPool(ctx, plan.PoolOptions(w, report.VG("vg1").Free)))
+		state := offered(t, l, w)
 		report, err = l.Report(ctx)
 		must(err)
 		got := c

@@ -13,6 +13,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm/lvmtest"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // capacityCase is the capacity of a set of disks. The console's pages calculate it before anything is created, and
@@ -55,14 +56,27 @@ func capacityCases(t *testing.T) (raid []raidCase, thin []thinCase) {
 	return all.RAID, all.Thin
 }
 
-// offered publishes a class to an engine like the agent, and returns its state.
-func offered(t *testing.T, l lvmd.LVM, spec v1alpha1.LVMVolumeGroupSpec) lvmd.ClassState {
+// capacityClass returns a device class with the volume group vg1 on this node.
+func capacityClass(spec v1alpha1.LVMVolumeGroupSpec) plan.Wanted {
+	return plan.Wanted{Name: "vg1", Node: nodeName, Cluster: "c1", Spec: spec}
+}
+
+// offered publishes the class that the plan for an existing volume group has to an engine, and returns its state.
+func offered(t *testing.T, l lvmd.LVM, w plan.Wanted) lvmd.ClassState {
 	t.Helper()
+	report, err := l.Report(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := plan.New(w, plan.Seen{Report: report})
+	if p.Action.Kind != plan.PublishClass {
+		t.Fatalf("got the action %q, want %q: %v", p.Action.Kind, plan.PublishClass, p.Problems)
+	}
 	engine, err := lvmd.New(l, nil, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Publish(classOf(Wanted{Name: "vg1", Spec: spec}, nil, "")); err != nil {
+	if err := engine.Publish(p.Action.Class); err != nil {
 		t.Fatal(err)
 	}
 	states, err := engine.States(t.Context())
@@ -82,10 +96,12 @@ func TestCapacityOfDisks(t *testing.T) {
 				paths = append(paths, fmt.Sprintf("/dev/sd%c", 'a'+i))
 				fake.AddDisk(paths[i], lvm.Bytes(size)<<20, uint32(i*16))
 			}
-			if err := fake.VGCreate(t.Context(), lvm.VGCreateOptions{Name: "vg1", Devices: paths}); err != nil {
+			w := capacityClass(v1alpha1.LVMVolumeGroupSpec{RAIDConfig: c.Config})
+			group := lvm.VGCreateOptions{Name: w.Name, Devices: paths, Tags: plan.OwnerTags(w)}
+			if err := fake.VGCreate(t.Context(), group); err != nil {
 				t.Fatal(err)
 			}
-			state := offered(t, fake, v1alpha1.LVMVolumeGroupSpec{RAIDConfig: c.Config})
+			state := offered(t, fake, w)
 			got := capacityCase{Name: c.Name, DisksMiB: c.DisksMiB, Group: lvm.Bytes(state.Size),
 				Volumes: lvm.Bytes(state.Capacity)}
 			if diff := cmp.Diff(c.capacityCase, got); diff != "" {

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // maxClaims is the maximum number of volumes at risk in a message.
@@ -17,8 +19,8 @@ const maxClaims = 20
 
 // nameVolumes adds the volumes at risk, by their claims, to the problems. If a claim cannot be determined, the
 // problem is reported without it.
-func (r *Reconciler) nameVolumes(ctx context.Context, w Wanted, problems []Problem) {
-	concerned := func(p Problem) bool { return len(p.Volumes) > 0 || p.WholeClass }
+func (r *Reconciler) nameVolumes(ctx context.Context, w plan.Wanted, problems []plan.Problem) {
+	concerned := func(p plan.Problem) bool { return len(p.Volumes) > 0 || p.WholeClass }
 	if !slices.ContainsFunc(problems, concerned) {
 		return
 	}
@@ -69,7 +71,7 @@ func (r *Reconciler) volumes(ctx context.Context) []topolvmv1.LogicalVolume {
 }
 
 // claims returns the PersistentVolumeClaims, "namespace/name", of logical volumes.
-func (r *Reconciler) claims(ctx context.Context, problems []Problem,
+func (r *Reconciler) claims(ctx context.Context, problems []plan.Problem,
 	volumes []topolvmv1.LogicalVolume) map[string]string {
 	claims := map[string]string{}
 	wanted := map[string]bool{}

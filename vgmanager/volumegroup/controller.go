@@ -1,7 +1,7 @@
 // Package volumegroup reconciles the volume groups of this node with the LVMVolumeGroups.
 //
-// Each reconcile observes the node, computes a plan without side effects, performs at most one kind of change, and
-// writes the status once.
+// Each reconcile observes the node (observe.go), computes a plan without side effects (package plan), performs at most
+// one kind of change (act.go), and writes the status once (status.go).
 package volumegroup
 
 import (
@@ -22,6 +22,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // Reports reads LVM.
@@ -239,7 +240,7 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
 		return ctrl.Result{}, fmt.Errorf("node %s: %w", r.Node, err)
 	}
-	_, selected, err := Applies(&object.Spec, node)
+	_, selected, err := plan.Applies(&object.Spec, node)
 	if err != nil {
 		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s: %w", object.Name, err)
 	}
@@ -261,32 +262,17 @@ func (r *Reconciler) reconcile(ctx context.Context, object *v1alpha1.LVMVolumeGr
 
 // outcome is the result of one step.
 type outcome struct {
-	seen Seen
-	plan Plan
-	// blind: the node could not be observed, so seen and plan are empty.
-	blind bool
+	plan.Outcome
 	// acted: the plan's action was performed.
 	acted bool
-	err   error
 }
 
 // accepted returns the missing physical volumes whose loss is accepted, so that the volume group can be changed.
-func (o outcome) accepted(w Wanted) []string {
-	if o.blind {
+func (o outcome) accepted(w plan.Wanted) []string {
+	if o.ObserveFailed {
 		return nil
 	}
-	return acceptedLosses(w, o.seen)
-}
-
-// event returns the reason of the event for the outcome.
-func (o outcome) event() EventReason {
-	switch {
-	case o.blind:
-		return EventObserveFailed
-	case o.err != nil:
-		return failureEvents[o.plan.Action.Kind]
-	}
-	return o.plan.event()
+	return plan.AcceptedLosses(w, o.Seen)
 }
 
 // step observes, plans, acts and reports.
@@ -298,36 +284,36 @@ func (r *Reconciler) step(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
 	}
 	before := entryOf(nodeStatus, w.Name)
 	o := r.change(ctx, w, before)
-	r.LVM.NameDevices(w.Name, !o.blind && o.err == nil && o.plan.State == v1alpha1.VGStatusReady &&
-		len(o.plan.Problems) == 0)
+	r.LVM.NameDevices(w.Name, !o.ObserveFailed && o.Err == nil && o.Plan.State == v1alpha1.VGStatusReady &&
+		len(o.Plan.Problems) == 0)
 	r.LVM.AcceptLoss(w.Name, o.accepted(w))
-	if o.plan.Finished {
+	if o.Plan.Finished {
 		return r.finish(ctx, object, nodeStatus)
 	}
-	r.nameVolumes(ctx, w, o.plan.Problems)
+	r.nameVolumes(ctx, w, o.Plan.Problems)
 	return r.publish(ctx, object, nodeStatus, w, o)
 }
 
 // wanted returns the desired state of a LVMVolumeGroup on this node, with the other LVMVolumeGroups considered.
-func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (Wanted, error) {
+func (r *Reconciler) wanted(ctx context.Context, object *v1alpha1.LVMVolumeGroup) (plan.Wanted, error) {
 	node := &corev1.Node{}
 	list := &v1alpha1.LVMVolumeGroupList{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: r.Node}, node); err != nil {
-		return Wanted{}, fmt.Errorf("node %s: %w", r.Node, err)
+		return plan.Wanted{}, fmt.Errorf("node %s: %w", r.Node, err)
 	}
 	if err := r.Client.List(ctx, list, client.InNamespace(r.Namespace)); err != nil {
-		return Wanted{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
+		return plan.Wanted{}, fmt.Errorf("list LVMVolumeGroups: %w", err)
 	}
-	return NewWanted(object, list.Items, node, r.Cluster)
+	return plan.NewWanted(object, list.Items, node, r.Cluster)
 }
 
 // additions are the changes that remove nothing.
-var additions = []Kind{CreateVG, CreatePool, PublishClass}
+var additions = []plan.Kind{plan.CreateVG, plan.CreatePool, plan.PublishClass}
 
 // change observes, plans and acts. An observation that can be up to a minute old never leads to a change: if a change
 // is due, change observes the node again and reads each device that is to be used. Publishing a class does not change
 // the node, so the next action does not need another observation.
-func (r *Reconciler) change(ctx context.Context, w Wanted, before v1alpha1.VGStatus) outcome {
+func (r *Reconciler) change(ctx context.Context, w plan.Wanted, before v1alpha1.VGStatus) outcome {
 	age := min(maxAge, r.wake.age(r.now()))
 	switch {
 	case before.ObservedGeneration != w.Generation:
@@ -338,35 +324,35 @@ func (r *Reconciler) change(ctx context.Context, w Wanted, before v1alpha1.VGSta
 	}
 	seen, err := r.observe(ctx, w, before, age)
 	if err != nil {
-		return outcome{blind: true, err: err}
+		return outcome{Outcome: plan.Outcome{ObserveFailed: true, Err: err}}
 	}
-	plan := NewPlan(w, seen)
-	enough := age <= sameLook && slices.Contains(additions, plan.Action.Kind)
-	if age != 0 && !enough && (plan.Action.Kind != Nothing || plan.Finished) {
+	p := plan.New(w, seen)
+	enough := age <= sameLook && slices.Contains(additions, p.Action.Kind)
+	if age != 0 && !enough && (p.Action.Kind != plan.Nothing || p.Finished) {
 		if seen, err = r.observe(ctx, w, before, 0); err != nil {
-			return outcome{blind: true, err: err}
+			return outcome{Outcome: plan.Outcome{ObserveFailed: true, Err: err}}
 		}
-		plan = NewPlan(w, seen)
+		p = plan.New(w, seen)
 	}
-	if len(plan.Action.Devices) > 0 {
-		r.probe(ctx, &seen, plan.Action.Devices)
-		plan = NewPlan(w, seen)
+	if len(p.Action.Devices) > 0 {
+		r.probe(ctx, &seen, p.Action.Devices)
+		p = plan.New(w, seen)
 	}
-	if plan.Action.Kind == PublishClass {
-		if err := r.act(ctx, w, seen, plan.Action); err != nil {
-			return outcome{seen: seen, plan: plan, err: err}
+	if p.Action.Kind == plan.PublishClass {
+		if err := r.act(ctx, w, seen, p.Action); err != nil {
+			return outcome{Outcome: plan.Outcome{Seen: seen, Plan: p, Err: err}}
 		}
-		seen.Class = &plan.Action.Class
-		plan = NewPlan(w, seen)
+		seen.Class = &p.Action.Class
+		p = plan.New(w, seen)
 		r.changed()
 	}
-	r.unsettled[w.Name] = plan.Action.Kind != Nothing
-	if plan.Action.Kind == Nothing {
-		return outcome{seen: seen, plan: plan}
+	r.unsettled[w.Name] = p.Action.Kind != plan.Nothing
+	if p.Action.Kind == plan.Nothing {
+		return outcome{Outcome: plan.Outcome{Seen: seen, Plan: p}}
 	}
-	err = r.act(ctx, w, seen, plan.Action)
+	err = r.act(ctx, w, seen, p.Action)
 	r.changed()
-	return outcome{seen: seen, plan: plan, acted: err == nil, err: err}
+	return outcome{Outcome: plan.Outcome{Seen: seen, Plan: p, Err: err}, acted: err == nil}
 }
 
 func (r *Reconciler) changed() {
@@ -377,20 +363,20 @@ func (r *Reconciler) changed() {
 
 // publish writes the status, emits an event for a change, and returns the delay before the next reconcile.
 func (r *Reconciler) publish(ctx context.Context, object *v1alpha1.LVMVolumeGroup,
-	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted, o outcome) (ctrl.Result, error) {
+	nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w plan.Wanted, o outcome) (ctrl.Result, error) {
 	if nodeStatus.Name != "" {
 		before, after, err := r.writeEntry(ctx, nodeStatus, w, o)
 		if err != nil {
 			return ctrl.Result{}, err
 		}
-		r.event(object, before, after, o.event())
+		r.event(object, before, after, o.Event())
 	}
 	switch {
-	case o.err != nil:
-		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s on node %s: %w", w.Name, w.Node, o.err)
+	case o.Err != nil:
+		return ctrl.Result{}, fmt.Errorf("LVMVolumeGroup %s on node %s: %w", w.Name, w.Node, o.Err)
 	case o.acted:
 		return ctrl.Result{RequeueAfter: afterChange}, nil
-	case w.Deleting || o.plan.Waiting:
+	case w.Deleting || o.Plan.Waiting:
 		return ctrl.Result{RequeueAfter: whileWaiting}, nil
 	}
 	return ctrl.Result{RequeueAfter: jitter(resync)}, nil

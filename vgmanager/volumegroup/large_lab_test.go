@@ -14,6 +14,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/host"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // sparse creates a device of any size that stores written data on a small disk.
@@ -60,7 +61,7 @@ func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 		{size: 17 * tib, want: 128 << 10},
 		{size: 18 * tib, want: 256 << 10},
 		{size: 1000 * tib, want: 8 << 20},
-		{size: maxPoolSize(128<<10) / 9 * 10, chunk: chunk("128Ki"), want: 128 << 10},
+		{size: plan.MaxPoolSize(128<<10) / 9 * 10, chunk: chunk("128Ki"), want: 128 << 10},
 	}
 	if testing.Short() {
 		cases = cases[:2] // the long lane runs all sizes
@@ -81,9 +82,8 @@ func TestLabALargePoolGetsLargerChunks(t *testing.T) {
 			report, err := l.Report(ctx)
 			must(err)
 			vg := report.VG("large")
-			action := poolAction(config, vg)
-			err = l.LVCreateThinPool(ctx, poolOptions(Wanted{Name: "large",
-				Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}}, action.Size))
+			w := plan.Wanted{Name: "large", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: config}}
+			err = l.LVCreateThinPool(ctx, plan.PoolOptions(w, vg.FreeOn("")))
 			if (err != nil) != (tt.refused != "") || err != nil && !strings.Contains(err.Error(), tt.refused) {
 				t.Errorf("got %v, want it to be refused: %q", err, tt.refused)
 			}

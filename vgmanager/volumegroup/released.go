@@ -11,6 +11,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // releases records the physical volumes of a removed group, in a file on the node for each volume group. The record
@@ -70,22 +71,14 @@ func (r releases) forget(vg string) error {
 // removed.
 type removals struct{ dir string }
 
-// removal is a device that was removed from a group.
-type removal struct {
-	UUID string `json:"uuid"`
-	// ID is the identity of the device. Names are the paths that led to it.
-	ID    string   `json:"id,omitempty"`
-	Names []string `json:"names"`
-}
-
 func (r removals) path(vg string) string { return filepath.Join(r.dir, "removed-"+vg+".json") }
 
-func (r removals) read(vg string) ([]removal, error) {
+func (r removals) read(vg string) ([]plan.Removal, error) {
 	data, err := os.ReadFile(r.path(vg))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	var list []removal
+	var list []plan.Removal
 	if err == nil {
 		err = json.Unmarshal(data, &list)
 	}
@@ -96,12 +89,12 @@ func (r removals) read(vg string) ([]removal, error) {
 }
 
 // add records a removal. It deletes the records that no request names any longer.
-func (r removals) add(vg string, one removal, named func(uuid string) bool) error {
+func (r removals) add(vg string, one plan.Removal, named func(uuid string) bool) error {
 	list, err := r.read(vg)
 	if err != nil {
 		return err
 	}
-	list = slices.DeleteFunc(list, func(o removal) bool { return o.UUID == one.UUID || !named(o.UUID) })
+	list = slices.DeleteFunc(list, func(o plan.Removal) bool { return o.UUID == one.UUID || !named(o.UUID) })
 	data, err := json.Marshal(append(list, one))
 	if err != nil {
 		return err

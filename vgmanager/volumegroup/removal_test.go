@@ -15,9 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
 )
 
 func TestRemovalLeavesBlankDisks(t *testing.T) {
@@ -174,21 +172,6 @@ func TestATaintKeepsNewVolumeGroupsAway(t *testing.T) {
 	b.ok(b.make("pvc-2"))
 }
 
-// TestATaintThatComesBeforeTheVolumeGroup: the node is already a member of the device class, but does not have a
-// volume group yet when it is tainted.
-func TestATaintThatComesBeforeTheVolumeGroup(t *testing.T) {
-	w := Wanted{Name: "vg1", Node: "node1", Taint: "maintenance:NoExecute"}
-	blank := Seen{Devices: []device.Device{disk("b")}, Report: report()}
-	if p := NewPlan(w, blank); p.State != v1alpha1.VGStatusReady || p.Action.Kind != Nothing ||
-		!strings.Contains(p.Note, "maintenance:NoExecute, which spec.tolerations") {
-		t.Errorf("got %+v", p)
-	}
-	w.Taint = ""
-	if p := NewPlan(w, blank); p.Action.Kind != CreateVG {
-		t.Errorf("got %+v", p)
-	}
-}
-
 func (b *bench) make(name string) error {
 	_, err := b.engine.CreateLV(b.Context(), &proto.CreateLVRequest{Name: name, DeviceClass: "vg1", SizeBytes: 1 << 20})
 	return err
@@ -286,24 +269,6 @@ func TestLeavingContinuesWhenTheStatusCannotBeWritten(t *testing.T) {
 			t.Errorf("after %d steps: %+v", steps, b.entry())
 		}
 		b.wantBlankDisks()
-	}
-}
-
-// TestAGroupThatIsAwayIsNotLeft: it is not known whether the group has volumes.
-func TestAGroupThatIsAwayIsNotLeft(t *testing.T) {
-	seen := Seen{Report: report(), Class: thinDone}
-	seen.Before.PhysicalVolumes = []v1alpha1.PhysicalVolumeStatus{{UUID: "pv-b", Name: "/dev/sdb"}}
-	w := Wanted{Name: "vg1", Node: "node1", Leaving: true}
-	for _, class := range []*lvmd.DeviceClass{thinDone, nil} {
-		seen.Class = class
-		if p := NewPlan(w, seen); p.State != v1alpha1.VGStatusDegraded || p.Finished || !p.Lost ||
-			p.Action.Kind != Nothing {
-			t.Errorf("got %+v", p)
-		}
-	}
-	seen.Released = []string{"pv-b"}
-	if p := NewPlan(w, seen); !p.Finished {
-		t.Errorf("what was removed is waited for: %+v", p)
 	}
 }
 

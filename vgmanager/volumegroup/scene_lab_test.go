@@ -459,6 +459,11 @@ func TestSceneLostDiskOfAPlainGroup(t *testing.T) {
 			if !isReady(e) {
 				// The kernel could not write the metadata while the disk was missing. These are the commands of the
 				// message.
+				const clearCheck = `global/thin_check_options=["-q","--clear-needs-check-flag"]`
+				c := falseCondition(e, v1alpha1.ConditionThinPoolHealthy, v1alpha1.ReasonThinPoolNeedsCheck)
+				if !strings.Contains(c.Message, clearCheck) {
+					t.Errorf("the message lacks %s: %s", clearCheck, c.Message)
+				}
 				s.sh("/usr/sbin/lvm", "vgchange", "--activate", "n", "vg1")
 				s.sh("/usr/sbin/lvm", "vgchange", "--activate", "y", "--config", clearCheck, "vg1")
 			}
@@ -816,9 +821,9 @@ func TestScenePoolOutOfMetadata(t *testing.T) {
 	s := newScene(t, func(s *scene) v1alpha1.LVMVolumeGroupSpec {
 		spec := thinOf(90)
 		spec.DeviceSelector = byPath(s.disks[:2]...)
-		spec.ThinPoolConfig.ChunkSize = quantityOf("64Ki")
+		spec.ThinPoolConfig.ChunkSize = ptr.To(resource.MustParse("64Ki"))
 		spec.ThinPoolConfig.MetadataSizeCalculationPolicy = v1alpha1.SizeCalculationStatic
-		spec.ThinPoolConfig.MetadataSize = quantityOf("2Mi")
+		spec.ThinPoolConfig.MetadataSize = ptr.To(resource.MustParse("2Mi"))
 		spec.ThinPoolConfig.OverprovisionRatio = 100
 		return spec
 	})

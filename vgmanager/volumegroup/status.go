@@ -2,20 +2,16 @@ package volumegroup
 
 import (
 	"context"
-	"math"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
-	"github.com/lvm-storage/lvm-operator/internal/text"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/volumegroup/plan"
 )
 
 // entryOf returns the entry of a volume group in a node status. If there is none, the result only has the name.
@@ -28,216 +24,12 @@ func entryOf(nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, name string) v1alpha
 	return v1alpha1.VGStatus{Name: name}
 }
 
-// newEntry returns the status after an observation of the node, even if the change failed.
-func newEntry(w Wanted, o outcome, before v1alpha1.VGStatus) v1alpha1.VGStatus {
-	if o.blind {
-		// The last known state stays. State and reason show that it is outdated.
-		before.Status, before.Reason, before.ObservedGeneration = failed(len(before.Devices) > 0),
-			o.err.Error(), w.Generation
-		before.Conditions = unknownConditions(before.Conditions, w.Generation, o.err)
-		return before
-	}
-	entry := v1alpha1.VGStatus{
-		Name: w.Name, ObservedGeneration: w.Generation, Excluded: o.plan.Excluded,
-		WipedDevices: wipedDevices(w, o.seen),
-		Status:       o.plan.State, Reason: strings.Join(o.plan.messages(), "; "),
-	}
-	vg := groupOf(w, o.seen)
-	if o.plan.Lost {
-		keepLost(&entry, w, o, before)
-	}
-	switch {
-	case o.err != nil:
-		entry.Status = failed(vg != nil)
-		entry.Reason = strings.Join(append([]string{o.err.Error()}, o.plan.messages()...), "; ")
-	case entry.Reason == "" && o.plan.Note != "":
-		entry.Reason = o.plan.Note
-	case entry.Reason == "" && entry.Status == v1alpha1.VGStatusProgressing:
-		entry.Reason = "in progress: " + string(o.plan.Action.Kind)
-	}
-	if vg != nil && notOurs(w, vg) == "" {
-		addGroup(&entry, w, o, vg)
-		entry.Conditions = newConditions(w, o.plan, before.Conditions)
-	}
-	return entry
-}
-
-// keepLost keeps the last known state of a missing volume group.
-func keepLost(entry *v1alpha1.VGStatus, w Wanted, o outcome, before v1alpha1.VGStatus) {
-	entry.UUID, entry.Size, entry.PhysicalVolumes = before.UUID, before.Size, slices.Clone(before.PhysicalVolumes)
-	for i := range entry.PhysicalVolumes {
-		pv := &entry.PhysicalVolumes[i]
-		pv.State = v1alpha1.PhysicalVolumeMissing
-		pv.MovedPercent = nil
-		pv.Message = ""
-		entry.Devices = append(entry.Devices, pv.Name+" (missing)")
-	}
-	slices.Sort(entry.Devices)
-	entry.Conditions = newConditions(w, o.plan, before.Conditions)
-}
-
-// failed returns the state for a problem. A volume group that exists still provides its volumes.
-func failed(exists bool) v1alpha1.VGState {
-	if exists {
-		return v1alpha1.VGStatusDegraded
-	}
-	return v1alpha1.VGStatusFailed
-}
-
-// healthConditions returns the condition types of a device class' volume group.
-func healthConditions(w Wanted) []string {
-	types := []string{v1alpha1.ConditionDevicesHealthy, v1alpha1.ConditionVolumesHealthy}
-	if w.Spec.ThinPoolConfig != nil {
-		types = append(types, v1alpha1.ConditionThinPoolHealthy)
-	}
-	if w.Spec.RAIDConfig != nil {
-		types = append(types, v1alpha1.ConditionRAIDHealthy)
-	}
-	return types
-}
-
-// newConditions converts the problems into conditions. The transition time of a condition changes only with its
-// status.
-func newConditions(w Wanted, p Plan, before []metav1.Condition) []metav1.Condition {
-	var conditions []metav1.Condition
-	for _, kind := range healthConditions(w) {
-		c := metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: kind, ObservedGeneration: w.Generation}
-		var messages []string
-		for _, problem := range p.Problems {
-			if problem.Condition == kind {
-				messages = append(messages, problem.Message)
-				if len(messages) == 1 {
-					c.Status = metav1.ConditionFalse
-					c.Reason = problem.Reason
-					if problem.Unknown {
-						c.Status = metav1.ConditionUnknown
-					}
-				}
-			}
-		}
-		c.Message = text.Truncate(strings.Join(messages, "; "), maxConditionMessage)
-		if old := meta.FindStatusCondition(before, kind); old != nil {
-			conditions = append(conditions, *old)
-		}
-		meta.SetStatusCondition(&conditions, c)
-	}
-	return conditions
-}
-
-// maxConditionMessage is below the limit of a condition (metav1.Condition, 32,768 bytes), to keep messages readable.
-const maxConditionMessage = 4096
-
-// unknownConditions returns the conditions of a node that could not be observed.
-func unknownConditions(before []metav1.Condition, generation int64, err error) []metav1.Condition {
-	conditions := slices.Clone(before)
-	for _, old := range before {
-		meta.SetStatusCondition(&conditions, metav1.Condition{
-			Type: old.Type, Status: metav1.ConditionUnknown, Reason: v1alpha1.ReasonObservationFailed,
-			ObservedGeneration: generation,
-			Message:            text.Truncate(err.Error(), maxConditionMessage),
-		})
-	}
-	return conditions
-}
-
-func addGroup(entry *v1alpha1.VGStatus, w Wanted, o outcome, vg *lvm.VG) {
-	entry.UUID = vg.UUID
-	entry.Devices = pvNames(o.seen, vg.PVs)
-	entry.PhysicalVolumes = physicalVolumes(o, vg)
-	entry.Size, entry.Free = quantity(vg.Size), quantity(vg.Free)
-	if w.Spec.RAIDConfig != nil {
-		entry.RAIDStatus = newRAIDStatus(o.seen, vg)
-	}
-	if w.Spec.ThinPoolConfig == nil {
-		return
-	}
-	pool := vg.ThinPool(w.Spec.ThinPoolConfig.Name)
-	if pool == nil {
-		return
-	}
-	entry.ThinPool = &v1alpha1.ThinPoolStatus{
-		Name: pool.Name, Size: *quantity(pool.Size), MetadataSize: *quantity(pool.MetadataSize),
-		ChunkSize: quantity(pool.ChunkSize), DataPercent: wholePercent(pool.DataPercent),
-		MetadataPercent: wholePercent(pool.MetadataPercent),
-		VirtualSize:     quantity(pool.VirtualSize()),
-	}
-	if pool.DataPercent != nil {
-		entry.ThinPool.Free = quantity(pool.Size - pool.Size/100*lvm.Bytes(entry.ThinPool.DataPercent))
-	}
-}
-
-// physicalVolumes returns the physical volumes of the group for the status.
-func physicalVolumes(o outcome, vg *lvm.VG) []v1alpha1.PhysicalVolumeStatus {
-	var list []v1alpha1.PhysicalVolumeStatus
-	for _, pv := range vg.PVs {
-		list = append(list, physicalVolume(o, pv))
-	}
-	slices.SortFunc(list, func(a, b v1alpha1.PhysicalVolumeStatus) int { return strings.Compare(a.UUID, b.UUID) })
-	return list
-}
-
-func physicalVolume(o outcome, pv lvm.PV) v1alpha1.PhysicalVolumeStatus {
-	before := beforeOf(o.seen, pv.UUID)
-	status := v1alpha1.PhysicalVolumeStatus{
-		UUID: pv.UUID, Name: pv.Name, DeviceID: o.seen.Identities[numberOf(pv)], Path: pathOf(o.seen, pv, before.Path),
-		Size: quantity(pv.Size), Free: quantity(pv.Free), State: v1alpha1.PhysicalVolumeReady,
-	}
-	if note, ok := o.plan.Devices[pv.UUID]; ok {
-		status.State = note.state
-		status.Message = note.message
-		status.MovedPercent = note.moved
-	}
-	if err := o.seen.Failing[numberOf(pv)]; err != nil {
-		status.State, status.Message = v1alpha1.PhysicalVolumeFailing, err.Error()
-	}
-	if pv.Missing {
-		status.Name = lastName(o.seen, pv)
-		status.DeviceID = before.DeviceID
-		status.Path = before.Path
-		status.State = v1alpha1.PhysicalVolumeMissing
-	}
-	return status
-}
-
-// pathOf returns the path by which a physical volume was selected. It returns the previous path while that path leads
-// to the physical volume, and if no path leads to it. Otherwise it returns the first path that does.
-func pathOf(s Seen, pv lvm.PV, before string) string {
-	number := numberOf(pv)
-	found := ""
-	for _, p := range s.Paths {
-		if p.Err == nil && p.Number == number {
-			if p.Path == before {
-				return before
-			}
-			if found == "" {
-				found = p.Path
-			}
-		}
-	}
-	if found == "" {
-		return before
-	}
-	return found
-}
-
-func quantity(b lvm.Bytes) *resource.Quantity {
-	return resource.NewQuantity(int64(b), resource.BinarySI)
-}
-
-// wholePercent rounds up, so that a usage of 99.2 is reported as 100.
-func wholePercent(p *float64) int32 {
-	if p == nil {
-		return 0
-	}
-	return int32(math.Ceil(*p))
-}
-
 // writeEntry writes the entry of a volume group if it changed, and returns the previous and the new entry.
-func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w Wanted,
+func (r *Reconciler) writeEntry(ctx context.Context, nodeStatus *v1alpha1.LVMVolumeGroupNodeStatus, w plan.Wanted,
 	o outcome) (before, after v1alpha1.VGStatus, err error) {
 	err = r.patchEntries(ctx, nodeStatus, func(status *v1alpha1.LVMVolumeGroupNodeStatus) []v1alpha1.VGStatus {
 		before = entryOf(status, w.Name)
-		after = newEntry(w, o, before)
+		after = o.Entry(w, before, metav1.NewTime(r.now()))
 		r.addOrphans(&after)
 		return append(withoutEntry(status.Status.NodeStatus, w.Name), after)
 	})

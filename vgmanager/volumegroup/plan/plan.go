@@ -1,4 +1,20 @@
-package volumegroup
+// Package plan decides the next change of a volume group on this node and the status to report.
+//
+// Its functions depend only on their arguments: the desired state (Wanted) and an observation of the node (Seen). They
+// read no files, run no programs and have no clock; the rules of test/arch ensure that. Package volumegroup observes
+// the node, performs the action of the plan and writes the status.
+//
+// New is the entry point. Each subject has a file:
+//
+//   - wanted.go, state.go: the arguments: desired state and observation
+//   - choose.go, verdict.go: which devices a device class uses, and why it excludes others
+//   - wipe.go, hidden.go: what protects a device from a wipe, and physical volumes that LVM does not list
+//   - owner.go, namesake.go: whether a volume group belongs to this node, and several with the same name
+//   - pool.go, raid.go: size and problems of the thin pool, and of volumes with redundancy
+//   - drain.go: requests to cordon, drain and remove devices, with the check of the free space on the others
+//   - removal.go: the removal of the volume group
+//   - health.go, status.go, events.go: problems, the entry in the node status, and events
+package plan
 
 import (
 	"fmt"
@@ -11,7 +27,7 @@ import (
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // Kind is the type of a change. A reconcile performs at most one.
@@ -56,12 +72,12 @@ type Action struct {
 	Hidden []device.Device
 	VGUUID string
 	// Wipe is the device of WipeDevice.
-	Wipe wipeTarget
+	Wipe WipeTarget
 	// Size is the new size of the pool for ExtendPool, the size to add to its metadata for ExtendMeta, and the free
 	// space of the group for CreatePool.
 	Size lvm.Bytes
 	// Class is the class for PublishClass.
-	Class lvmd.DeviceClass
+	Class deviceclass.Class
 	// PVs are the physical volumes of RemovePVs, RemoveVG and the actions on single devices.
 	PVs []lvm.PV
 	// Volume is the logical volume of Repair and Refresh.
@@ -96,8 +112,8 @@ type Plan struct {
 	Note string
 	// Excluded are the devices that are not used.
 	Excluded []v1alpha1.ExcludedDevice
-	// Devices has the notes about physical volumes of the group, by UUID.
-	Devices map[string]deviceNote
+	// notes are the states of physical volumes of the group that are not from LVM, by UUID.
+	notes map[string]deviceNote
 	// Waiting: something happens without the agent, so the next reconcile comes soon.
 	Waiting bool
 	// Lost: the volume group is missing. The status keeps its last known state.
@@ -126,7 +142,7 @@ func (p Plan) messages() []string {
 	return list
 }
 
-// NewPlan returns the plan. It depends only on its arguments.
+// New returns the plan. It depends only on its arguments.
 //
 // Rules: A volume group is created only on blank devices. After that, it shrinks only by an empty device whose
 // removal was requested. A volume group without the owner tag, or of another cluster or node, is never changed. A
@@ -134,14 +150,14 @@ func (p Plan) messages() []string {
 // restore the redundancy of volumes. A pool is created once. It is extended when its volume group was extended, or by
 // automatic extension. A class is published when volumes can be created in it. It stays published while it is broken,
 // because requests must find its volumes. Removal starts when no volume is left.
-func NewPlan(w Wanted, s Seen) Plan {
+func New(w Wanted, s Seen) Plan {
 	switch {
 	case w.Deleting:
 		return planRemoval(w, s)
 	case w.Leaving:
 		return planLeaving(w, s)
 	}
-	vg := groupOf(w, s)
+	vg := GroupOf(w, s)
 	if problems := namesakes(w, s); len(problems) > 0 {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
 	}
@@ -210,9 +226,9 @@ func requires(w Wanted) bool {
 func planUpkeep(w Wanted, s Seen, vg *lvm.VG, c choice) Plan {
 	requests := planDevices(w, s, vg)
 	broken := brokenGroup(w, s, vg)
-	p := Plan{Excluded: c.excluded, Devices: requests.notes, Waiting: c.waiting || requests.waiting}
+	p := Plan{Excluded: c.excluded, notes: requests.notes, Waiting: c.waiting || requests.waiting}
 	p.Problems = slices.Concat(broken, c.problems, requests.problems, brokenVolumes(w, s, vg), poolProblems(w, s, vg),
-		raidProblems(w, vg), blindness(w, s))
+		raidProblems(w, vg), unknownHealth(w, s))
 	p.Action = nextAction(w, s, vg, c, requests, len(broken) > 0)
 	p.State = stateOf(p)
 	if p.State == v1alpha1.VGStatusReady {
@@ -250,7 +266,7 @@ func nextAction(w Wanted, s Seen, vg *lvm.VG, c choice, requests deviceRequests,
 		// permanently marks the device as missing, so the removal of the device must have been requested.
 		due = append(due, Action{Kind: ExtendVG, Devices: c.candidates})
 	}
-	if hasInactive(vg) {
+	if HasInactive(vg) {
 		due = append(due, Action{Kind: Activate})
 	}
 	due = append(due, requests.action, refresh(s, vg))
@@ -277,8 +293,8 @@ func publication(w Wanted, s Seen, vg *lvm.VG) Action {
 
 // classOf returns the desired class for the volume group with this UUID. It keeps additional settings of a present
 // class (stripes, lvcreate options), which nodes that ran another version have.
-func classOf(w Wanted, present *lvmd.DeviceClass, uuid string) lvmd.DeviceClass {
-	class := lvmd.DeviceClass{}
+func classOf(w Wanted, present *deviceclass.Class, uuid string) deviceclass.Class {
+	class := deviceclass.Class{}
 	if present != nil {
 		class = *present
 	}
@@ -292,10 +308,10 @@ func classOf(w Wanted, present *lvmd.DeviceClass, uuid string) lvmd.DeviceClass 
 	}
 	if pool := w.Spec.ThinPoolConfig; pool != nil {
 		class.Type = types.TypeThin
-		class.ThinPoolConfig = &lvmd.ThinPoolConfig{Name: pool.Name,
+		class.ThinPoolConfig = &deviceclass.ThinPool{Name: pool.Name,
 			OverprovisionRatio: float64(pool.OverprovisionRatio)}
 		// The default mark is omitted, so that other versions and TopoLVM's lvmd can read the file.
-		if pool.HighWaterMarkPercent != lvmd.DefaultHighWaterMark {
+		if pool.HighWaterMarkPercent != deviceclass.DefaultHighWaterMark {
 			class.ThinPoolConfig.HighWaterMarkPercent = pool.HighWaterMarkPercent
 		}
 		return class
@@ -324,9 +340,9 @@ func labelsLeft(s Seen) Action {
 	return a
 }
 
-// hasInactive returns true if a volume is inactive that should be active. The agent activates such volumes on a node
+// HasInactive returns true if a volume is inactive that should be active. The agent activates such volumes on a node
 // without LVM's autoactivation, or if the group was incomplete at boot.
-func hasInactive(vg *lvm.VG) bool {
+func HasInactive(vg *lvm.VG) bool {
 	return slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return shouldBeActive(lv) && !lv.Attr.Active() })
 }
 

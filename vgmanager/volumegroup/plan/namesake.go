@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"fmt"
@@ -17,9 +17,9 @@ func recordedUUID(s Seen) string {
 	return s.Before.UUID
 }
 
-// groupOf returns the volume group of a device class: the recorded or the adopted one. Another group with the same
+// GroupOf returns the volume group of a device class: the recorded or the adopted one. Another group with the same
 // name is not used. Without a record, it is the group with the name, if there is only one.
-func groupOf(w Wanted, s Seen) *lvm.VG {
+func GroupOf(w Wanted, s Seen) *lvm.VG {
 	recorded := recordedUUID(s)
 	named := s.Report.Named(w.Name)
 	for _, vg := range named {
@@ -41,7 +41,7 @@ func namesakes(w Wanted, s Seen) []Problem {
 	if len(named) > 1 {
 		return duplicates(w, s)
 	}
-	if len(named) == 1 && groupOf(w, s) == nil && notOurs(w, named[0]) == "" {
+	if len(named) == 1 && GroupOf(w, s) == nil && notOurs(w, named[0]) == "" {
 		return []Problem{namesakeProblem(fmt.Sprintf(
 			"volume group %s (%s) of the device class is not on node %s, and another one of its name is: %s. "+
 				"Attach the disks of the first again; or, to use the other in its place, add to the device class: "+
@@ -80,5 +80,6 @@ func namesakeProblem(message string) Problem {
 
 // described returns a description of a volume group with its devices and tags.
 func described(vg *lvm.VG) string {
-	return fmt.Sprintf("%s (on %s, tags %s)", vg.UUID, strings.Join(namesOf(vg.PVs), ", "), strings.Join(vg.Tags, ", "))
+	return fmt.Sprintf("%s (on %s, tags %s)", vg.UUID, strings.Join(lvm.PVNames(vg.PVs), ", "),
+		strings.Join(vg.Tags, ", "))
 }

@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"fmt"
@@ -7,7 +7,7 @@ import (
 
 	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
-	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
 )
 
 // raidOptions returns the lvcreate options of a level, in the format of existing configurations.
@@ -25,7 +25,7 @@ func raidOptions(raid *v1alpha1.RAIDConfig) []string {
 			stripeSize = raid.StripeSize.Value()
 		}
 	}
-	return lvmd.RAIDOptions(string(raid.Type), mirrors, stripes, stripeSize)
+	return deviceclass.RAIDOptions(string(raid.Type), mirrors, stripes, stripeSize)
 }
 
 // raidProblem returns why a device class with redundancy cannot start, or "": the number of devices is not sufficient,
@@ -143,7 +143,7 @@ func newRAIDStatus(s Seen, vg *lvm.VG) *v1alpha1.RAIDStatus {
 	failed, degraded, syncing := wrongRAID(vg)
 	status := &v1alpha1.RAIDStatus{Status: v1alpha1.RAIDHealthy, MemberCount: int32(len(vg.PVs))}
 	for _, pv := range vg.PVs {
-		if pv.Missing || s.Failing[numberOf(pv)] != nil {
+		if pv.Missing || s.Failing[NumberOf(pv)] != nil {
 			status.DegradedMemberCount++
 		}
 	}

@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"fmt"
@@ -9,9 +9,6 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/device"
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
-
-// signatureLVM is libblkid's type of a physical volume.
-const signatureLVM = "LVM2_member"
 
 // deviceProblem returns a Problem of the condition DevicesHealthy.
 func deviceProblem(reason, message string, volumes []string) Problem {
@@ -97,7 +94,7 @@ func unhiding(s Seen) []string {
 func failing(w Wanted, s Seen, vg *lvm.VG) []Problem {
 	var problems []Problem
 	for _, pv := range vg.PVs {
-		if err := s.Failing[numberOf(pv)]; err != nil && !pv.Missing {
+		if err := s.Failing[NumberOf(pv)]; err != nil && !pv.Missing {
 			problems = append(problems, deviceProblem(v1alpha1.ReasonDeviceFailing, fmt.Sprintf(
 				"device %s (physical volume %s) of volume group %s on node %s is failing: %v: see the kernel's log, "+
 					"save the data, and replace the device",
@@ -163,11 +160,11 @@ func hasDuplicates(s Seen, vg *lvm.VG) bool {
 
 // copyOf returns true if a device has a physical volume of the group that LVM uses on another device.
 func copyOf(d device.Device, vg *lvm.VG) (string, bool) {
-	if d.Signature != signatureLVM || d.UUID == "" || d.Type == "mpath" {
+	if d.Signature != device.SignatureLVM || d.UUID == "" || d.Type == "mpath" {
 		return "", false
 	}
 	for _, pv := range vg.PVs {
-		if pv.UUID == d.UUID && !pv.Missing && numberOf(pv) != d.Number && !isUnder(d, pv) {
+		if pv.UUID == d.UUID && !pv.Missing && NumberOf(pv) != d.Number && !isUnder(d, pv) {
 			return pv.UUID, true
 		}
 	}
@@ -232,16 +229,29 @@ func heldVolumes(s Seen, vg *lvm.VG) []string {
 		for i := range list {
 			lv := &list[i]
 			if lv.Major != 0 && s.Held[device.NewNumber(lv.Major, lv.Minor)] {
-				names = append(names, topOf(vg, lv))
+				names = append(names, TopOf(vg, lv))
 			}
 		}
 	}
 	return names
 }
 
-// blindness reports that the kernel does not respond, so that the health is not known.
-func blindness(w Wanted, s Seen) []Problem {
-	if s.Blind == nil {
+// TopOf returns the visible volume that contains a logical volume.
+func TopOf(vg *lvm.VG, lv *lvm.LV) string {
+	name := lv.Name
+	for range vg.Hidden {
+		at := slices.IndexFunc(vg.Hidden, func(h lvm.LV) bool { return h.Name == name && h.Parent != "" })
+		if at < 0 {
+			break
+		}
+		name = vg.Hidden[at].Parent
+	}
+	return name
+}
+
+// unknownHealth reports that the kernel does not respond, so that the health is not known.
+func unknownHealth(w Wanted, s Seen) []Problem {
+	if s.HealthUnknown == nil {
 		return nil
 	}
 	var problems []Problem
@@ -249,7 +259,7 @@ func blindness(w Wanted, s Seen) []Problem {
 		problems = append(problems, Problem{
 			Event: EventObserveFailed, Condition: kind, Reason: v1alpha1.ReasonObservationFailed, Unknown: true,
 			Message: fmt.Sprintf("the health of volume group %s on node %s is not known: %v: see the kernel's log "+
-				"and the log of the node agent", w.Name, w.Node, s.Blind),
+				"and the log of the node agent", w.Name, w.Node, s.HealthUnknown),
 		})
 	}
 	return problems

@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"fmt"
@@ -10,9 +10,9 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// cordonTag marks a physical volume, on the device, that this product cordoned. A physical volume that an
+// CordonTag marks a physical volume, on the device, that this product cordoned. A physical volume that an
 // administrator cordoned does not have the tag and stays cordoned.
-const cordonTag = "lvms.cordoned"
+const CordonTag = "lvms.cordoned"
 
 // deviceNote is the state of a physical volume in the status that is not from LVM.
 type deviceNote struct {
@@ -89,6 +89,20 @@ func namesOfDevice(d device.Device) []string {
 	return slices.Concat([]string{d.Name, d.KernelName}, d.ByID, d.ByPath, d.Links)
 }
 
+// Removal is a device that was removed from a group.
+type Removal struct {
+	UUID string `json:"uuid"`
+	// ID is the identity of the device. Names are the paths that led to it.
+	ID    string   `json:"id,omitempty"`
+	Names []string `json:"names"`
+}
+
+// NewRemoval returns the record of a device that is removed from its group.
+func NewRemoval(s Seen, pv lvm.PV) Removal {
+	d := deviceOf(s, pv)
+	return Removal{UUID: pv.UUID, ID: s.Identities[d.Number], Names: namesOfDevice(d)}
+}
+
 // wasTakenOut returns true if the device was removed from the group when its physical volume had this UUID.
 func wasTakenOut(s Seen, uuid string, d device.Device) bool {
 	for _, r := range s.Removed {
@@ -105,7 +119,7 @@ func wasTakenOut(s Seen, uuid string, d device.Device) bool {
 
 // deviceOf returns the device of a physical volume. It returns an empty Device if the physical volume is missing.
 func deviceOf(s Seen, pv lvm.PV) device.Device {
-	number := numberOf(pv)
+	number := NumberOf(pv)
 	if at := slices.IndexFunc(s.Devices, func(d device.Device) bool {
 		return number != "" &&
 			d.Number == number
@@ -122,7 +136,7 @@ func pathTakenOut(w Wanted, s Seen, pv lvm.PV) bool {
 	if noted == "" || w.Leaving || pv.Missing || writtenPaths(w.Selectors)[path.Clean(noted)] {
 		return false
 	}
-	number := numberOf(pv)
+	number := NumberOf(pv)
 	for _, p := range s.Paths {
 		// A path that leads nowhere now may be another name of this device.
 		if p.Err != nil || p.Number == number {
@@ -135,7 +149,7 @@ func pathTakenOut(w Wanted, s Seen, pv lvm.PV) bool {
 
 // one plans the action for one physical volume.
 func (r *deviceRequests) one(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV, action v1alpha1.DeviceAction) Action {
-	ours := slices.Contains(pv.Tags, cordonTag)
+	ours := slices.Contains(pv.Tags, CordonTag)
 	switch {
 	case pv.Missing && action == v1alpha1.DeviceActionRemove:
 		return r.replaceLost(w, s, vg, pv)
@@ -284,10 +298,10 @@ func (r *deviceRequests) replaceLost(w Wanted, s Seen, vg *lvm.VG, pv lvm.PV) Ac
 	return Action{Kind: Repair, Volume: volumes[0], PVs: []lvm.PV{pv}}
 }
 
-// acceptedLosses returns the UUIDs of the missing physical volumes of the group whose removal is requested.
-func acceptedLosses(w Wanted, s Seen) []string {
+// AcceptedLosses returns the UUIDs of the missing physical volumes of the group whose removal is requested.
+func AcceptedLosses(w Wanted, s Seen) []string {
 	var uuids []string
-	vg := groupOf(w, s)
+	vg := GroupOf(w, s)
 	if vg == nil {
 		return nil
 	}
@@ -301,7 +315,7 @@ func acceptedLosses(w Wanted, s Seen) []string {
 
 // allAccepted returns true if the removal of each missing physical volume is requested.
 func allAccepted(w Wanted, s Seen, vg *lvm.VG) bool {
-	return len(acceptedLosses(w, s)) == vg.MissingPVs
+	return len(AcceptedLosses(w, s)) == vg.MissingPVs
 }
 
 // allRequested returns true if the removal of each lost device is requested and none of them holds data of a volume.

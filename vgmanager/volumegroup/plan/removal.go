@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 // labels of the physical volumes are not recognizable after the group is removed, so their UUIDs are recorded before
 // (Seen.Released).
 func planRemoval(w Wanted, s Seen) Plan {
-	vg := groupOf(w, s)
+	vg := GroupOf(w, s)
 	if problems := duplicates(w, s); len(problems) > 0 {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
 	}
@@ -49,7 +49,7 @@ func planRemoval(w Wanted, s Seen) Plan {
 // available; new ones are refused. After the last volume is deleted, the volume group is removed as if the device
 // class were deleted. A group whose devices are missing may have volumes, so it is not treated as removed.
 func planLeaving(w Wanted, s Seen) Plan {
-	vg := groupOf(w, s)
+	vg := GroupOf(w, s)
 	if problems := namesakes(w, s); len(problems) > 0 {
 		return Plan{State: v1alpha1.VGStatusDegraded, Problems: problems, Lost: vg == nil}
 	}

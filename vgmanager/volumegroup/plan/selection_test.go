@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"testing"
@@ -184,7 +184,7 @@ func TestChoiceOfDevices(t *testing.T) {
 	for name, tt := range tests {
 		w := testWanted(tt.spec)
 		w.Others = tt.others
-		p := NewPlan(w, tt.seen)
+		p := New(w, tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if diff := cmp.Diff(tt.excluded, excludedCodes(p)); diff != "" {
 			t.Errorf("%s: excluded: %s", name, diff)
@@ -220,11 +220,11 @@ func TestOwnersOfAGroup(t *testing.T) {
 	}
 	for name, tt := range tests {
 		s := Seen{Report: report(tt.vg), Class: thickDone, Devices: []device.Device{disk("b")}}
-		checkPlan(t, name, NewPlan(testWanted(tt.spec), s), tt.want, tt.says)
+		checkPlan(t, name, New(testWanted(tt.spec), s), tt.want, tt.says)
 		w := testWanted(tt.spec)
 		w.Deleting = true
 		s.Class = nil
-		if removal := NewPlan(w, s); (len(tt.says) > 0) != removal.Finished {
+		if removal := New(w, s); (len(tt.says) > 0) != removal.Finished {
 			t.Errorf("%s: a removal is finished at once: %t", name, removal.Finished)
 		}
 	}

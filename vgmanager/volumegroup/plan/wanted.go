@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"fmt"
@@ -41,9 +41,9 @@ type Wanted struct {
 	Taint string
 }
 
-// WipedAnnotationPrefix is the prefix of the annotation with which other versions record, on a LVMVolumeGroup, that
+// wipedAnnotationPrefix is the prefix of the annotation with which other versions record, on a LVMVolumeGroup, that
 // they wiped its devices on a node.
-const WipedAnnotationPrefix = "wiped.devices.lvms.openshift.io/"
+const wipedAnnotationPrefix = "wiped.devices.lvms.openshift.io/"
 
 // NewWanted returns the desired state of a LVMVolumeGroup on a node. all are the existing LVMVolumeGroups.
 func NewWanted(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, node *corev1.Node,
@@ -53,7 +53,7 @@ func NewWanted(object *v1alpha1.LVMVolumeGroup, all []v1alpha1.LVMVolumeGroup, n
 		Spec:     object.Spec,
 		Deleting: !object.DeletionTimestamp.IsZero(),
 	}
-	_, w.WipedBefore = object.Annotations[WipedAnnotationPrefix+node.Name]
+	_, w.WipedBefore = object.Annotations[wipedAnnotationPrefix+node.Name]
 	var err error
 	var applies bool
 	if w.Selectors, applies, err = Applies(&object.Spec, node); err != nil {

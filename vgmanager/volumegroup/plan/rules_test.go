@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"strings"
@@ -71,7 +71,7 @@ func TestPlanOfARemoval(t *testing.T) {
 	for name, tt := range tests {
 		w := testWanted(tt.spec)
 		w.Deleting = true
-		p := NewPlan(w, tt.seen)
+		p := New(w, tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 	}
 }
@@ -114,7 +114,7 @@ func TestPoolOptions(t *testing.T) {
 		tt.want.VG = "vg1"
 		tt.want.Name = "pool"
 		tt.want.PercentFree = 90
-		got := poolOptions(Wanted{Name: "vg1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &tt.config}}, 20*gib)
+		got := PoolOptions(Wanted{Name: "vg1", Spec: v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: &tt.config}}, 20*gib)
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
@@ -123,7 +123,7 @@ func TestPoolOptions(t *testing.T) {
 
 func TestChunkSizeFollowsThePool(t *testing.T) {
 	const tib = 1 << 10 * gib
-	largest := maxPoolSize(128 << 10)
+	largest := MaxPoolSize(128 << 10)
 	if largest < 31*tib || largest > 32*tib {
 		t.Errorf("with chunks of 128 KiB a pool can have %d bytes", largest)
 	}
@@ -154,7 +154,7 @@ func TestChunkSizeFollowsThePool(t *testing.T) {
 func TestAPoolGrowsAsFarAsItsChunkSizeAllows(t *testing.T) {
 	config := &v1alpha1.ThinPoolConfig{Name: "pool", SizePercent: 90,
 		AutoExtend: &v1alpha1.AutoExtend{ThresholdPercent: 80, StepPercent: 20}}
-	largest := maxPoolSize(128<<10) / (4 << 20) * (4 << 20)
+	largest := MaxPoolSize(128<<10) / (4 << 20) * (4 << 20)
 	full := 85.0
 	vg := edit(withPool(group("b")), func(vg *lvm.VG) {
 		vg.Size = 3 * largest

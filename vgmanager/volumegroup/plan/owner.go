@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
 )
 
-// ownerTags returns the tags for the owner and the device class of a volume group.
-func ownerTags(w Wanted) []string {
+// OwnerTags returns the tags for the owner and the device class of a volume group.
+func OwnerTags(w Wanted) []string {
 	return []string{
 		v1alpha1.OwnerTag, v1alpha1.ClusterTagPrefix + w.Cluster, v1alpha1.ClassTagPrefix + w.Name,
 		v1alpha1.NodeTagPrefix + w.Node,
@@ -93,7 +93,7 @@ func frozen(w Wanted, vg *lvm.VG) string {
 // tagging adds missing tags to a volume group of this node, and removes outdated ones.
 func tagging(w Wanted, vg *lvm.VG) Action {
 	a := Action{}
-	wanted := ownerTags(w)
+	wanted := OwnerTags(w)
 	for _, tag := range wanted {
 		if !vg.HasTag(tag) {
 			a.AddTags = append(a.AddTags, tag)

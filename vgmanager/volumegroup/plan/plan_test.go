@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"errors"
@@ -30,7 +30,7 @@ func disk(letter string) device.Device {
 
 // group returns a volume group of this node on the disks, with 10 GiB of each.
 func group(letters ...string) lvm.VG {
-	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: ownerTags(testWanted(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-",
+	vg := lvm.VG{Name: "vg1", UUID: "vg", Tags: OwnerTags(testWanted(v1alpha1.LVMVolumeGroupSpec{})), Attr: "wz--n-",
 		ExtentSize: 4 << 20}
 	for _, l := range letters {
 		vg.PVs = append(vg.PVs, lvm.PV{Name: "/dev/sd" + l, UUID: "pv-" + l, VGName: "vg1", Major: 8,
@@ -111,7 +111,7 @@ func raidPublished(options ...string) *lvmd.DeviceClass {
 // summary returns a plan as one line.
 func summary(p Plan) string {
 	words := []string{string(p.Action.Kind)}
-	words = append(words, deviceNames(p.Action.Devices)...)
+	words = append(words, device.Names(p.Action.Devices)...)
 	for _, pv := range p.Action.PVs {
 		words = append(words, pv.Name)
 	}
@@ -121,7 +121,7 @@ func summary(p Plan) string {
 	return strings.TrimSpace(string(p.State) + " " + strings.Join(words, " "))
 }
 
-func TestNewPlan(t *testing.T) {
+func TestPlan(t *testing.T) {
 	thick := v1alpha1.LVMVolumeGroupSpec{}
 	thin := v1alpha1.LVMVolumeGroupSpec{ThinPoolConfig: thinSpec}
 	named := v1alpha1.LVMVolumeGroupSpec{DeviceSelector: selector}
@@ -406,7 +406,7 @@ func TestNewPlan(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		p := NewPlan(testWanted(tt.spec), tt.seen)
+		p := New(testWanted(tt.spec), tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if diff := cmp.Diff(tt.excluded, excludedCodes(p)); diff != "" {
 			t.Errorf("%s: excluded: %s", name, diff)

@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ type choice struct {
 	// candidates passed all rules and are not in the volume group yet.
 	candidates []device.Device
 	// wipes are devices that are excluded only because of their content, and whose wipe the user consented to.
-	wipes    []wipeTarget
+	wipes    []WipeTarget
 	excluded []v1alpha1.ExcludedDevice
 	// problems describe requested devices that are not available.
 	problems []Problem
@@ -29,15 +29,6 @@ type choice struct {
 	blocked int
 	// waiting: a device will reach minimumAge.
 	waiting bool
-}
-
-// wipeTarget is a device to wipe.
-type wipeTarget struct {
-	Device device.Device
-	// Path is the path that names the device.
-	Path string
-	// Reasons are the current reasons against the device.
-	Reasons []device.Reason
 }
 
 // choose applies the selectors of the node.
@@ -56,15 +47,15 @@ func choose(w Wanted, s Seen, vg *lvm.VG) choice {
 func PhysicalVolumes(report *lvm.Report) map[device.Number]device.PV {
 	pvs := map[device.Number]device.PV{}
 	for _, pv := range report.PVs() {
-		if number := numberOf(pv); number != "" {
+		if number := NumberOf(pv); number != "" {
 			pvs[number] = device.PV{UUID: pv.UUID, Group: pv.VGName, InUse: pv.InUse}
 		}
 	}
 	return pvs
 }
 
-// numberOf returns the device number of a physical volume, or "" if it is missing.
-func numberOf(pv lvm.PV) device.Number {
+// NumberOf returns the device number of a physical volume, or "" if it is missing.
+func NumberOf(pv lvm.PV) device.Number {
 	if pv.Major == 0 {
 		return ""
 	}
@@ -98,7 +89,7 @@ func (c *choice) judgeNamed(w Wanted, s Seen, pvs map[device.Number]device.PV, p
 		return
 	}
 	if mayWipe(&selector) && onlyContent(reasons) {
-		target := wipeTarget{Device: d, Path: path.Path, Reasons: reasons}
+		target := WipeTarget{Device: d, Path: path.Path, Reasons: reasons}
 		refusal := wipeRefusal(w, s, target)
 		if refusal == "" {
 			c.wipes = append(c.wipes, target)
@@ -112,7 +103,7 @@ func (c *choice) judgeNamed(w Wanted, s Seen, pvs map[device.Number]device.PV, p
 	}
 	if !path.Optional && !allOf(reasons, device.RemovalRequested) {
 		c.problem(EventDevicePathCheckFailed, "device %s of node %s cannot be used for device class %s: it %s",
-			path.Path, w.Node, w.Name, sentences(reasons))
+			path.Path, w.Node, w.Name, device.Messages(reasons))
 	}
 }
 
@@ -128,7 +119,7 @@ func namedReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, path Path) 
 		reasons = append(reasons, device.Reason{Code: device.NotSelected,
 			Message: lack + ", which the deviceSelector that names it excludes"})
 	}
-	reasons = append(reasons, contested(w, s, d, true)...)
+	reasons = append(reasons, conflicts(w, s, d, true)...)
 	if requestFor(w, s, d, pvs[d.Number].UUID) == v1alpha1.DeviceActionRemove {
 		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
 			Message: "is to be removed (deviceRequests): take the request out to use it again, or the path to be " +
@@ -151,6 +142,21 @@ func (c *choice) problem(event EventReason, format string, args ...any) {
 // acceptedWhenNamed are reasons that exclude a discovered device, but not a named one. A physical volume without a
 // volume group is the result of "pvcreate" and holds no data. LVM accepts it without a question.
 var acceptedWhenNamed = []device.Code{device.Removable, device.UnassignedPV}
+
+// CheckProbed returns an error unless each device was read and found blank in this reconcile. A device that only
+// appeared in the second observation was not read; the next reconcile uses it.
+func CheckProbed(w Wanted, s Seen, devices []device.Device) error {
+	for _, d := range devices {
+		reasons, ok := s.Probed[d.Number]
+		reasons = slices.DeleteFunc(slices.Clone(reasons),
+			func(r device.Reason) bool { return slices.Contains(acceptedWhenNamed, r.Code) })
+		if !ok || len(reasons) > 0 {
+			return fmt.Errorf("device %s of node %s was not found blank in this look; it is looked at again", d.Name,
+				w.Node)
+		}
+	}
+	return nil
+}
 
 // examine returns a device and all reasons against it.
 func examine(s Seen, pvs map[device.Number]device.PV, number device.Number) (device.Device, []device.Reason) {
@@ -213,7 +219,8 @@ func (c *choice) discovered(w Wanted, s Seen, pvs map[device.Number]device.PV, e
 				c.blocked++
 			}
 			if allOf(reasons, device.UsedByOtherDeviceClass) && findersOf(w, s, d) != "" {
-				c.problem(EventDevicePathCheckFailed, "device %s of node %s %s", d.Name, w.Node, sentences(reasons))
+				c.problem(EventDevicePathCheckFailed, "device %s of node %s %s", d.Name, w.Node,
+					device.Messages(reasons))
 			}
 		}
 	}
@@ -235,7 +242,7 @@ func discoveredReasons(w Wanted, s Seen, pvs map[device.Number]device.PV, d devi
 		reasons = append(reasons, device.Reason{Code: device.RemovalRequested,
 			Message: "is to be removed (deviceRequests): take the request out to use it again"})
 	}
-	reasons = append(reasons, contested(w, s, d, false)...)
+	reasons = append(reasons, conflicts(w, s, d, false)...)
 	if len(reasons) > 0 {
 		return reasons, true
 	}
@@ -263,10 +270,10 @@ func age(s Seen, d device.Device) time.Duration {
 // there.
 var unlisted = []device.Code{device.LVMInternal, device.UnsupportedType, device.KubernetesLoop}
 
-// contested returns a reason if another device class selects the device too. A class that names the device has
+// conflicts returns a reason if another device class selects the device too. A class that names the device has
 // priority over one that discovers it. If both name it or both discover it, no class gets it, because the result must
 // not depend on the order of the reconciles.
-func contested(w Wanted, s Seen, d device.Device, named bool) []device.Reason {
+func conflicts(w Wanted, s Seen, d device.Device, named bool) []device.Reason {
 	if others := namersOf(s, d); others != "" {
 		message := fmt.Sprintf("is named by device class %s", others)
 		if named {
@@ -313,14 +320,6 @@ func (c *choice) exclude(name string, reasons []device.Reason) {
 	c.excluded = append(c.excluded, excluded)
 }
 
-func sentences(reasons []device.Reason) string {
-	var list []string
-	for _, r := range reasons {
-		list = append(list, r.Message)
-	}
-	return strings.Join(list, "; ")
-}
-
 // content are the reasons that a wipe removes.
 var content = []device.Code{
 	device.HasSignature, device.HasPartitions, device.RAIDMember, device.UnassignedPV, device.UnknownPV,
@@ -334,67 +333,4 @@ func onlyContent(reasons []device.Reason) bool { return allOf(reasons, content..
 func allOf(reasons []device.Reason, codes ...device.Code) bool {
 	return len(reasons) > 0 && !slices.ContainsFunc(reasons,
 		func(r device.Reason) bool { return !slices.Contains(codes, r.Code) })
-}
-
-// Verdict is the result of the rules of a device class for a device.
-type Verdict struct {
-	Class    string
-	Eligible bool
-	// Codes are the reasons that only apply to this class.
-	Codes []device.Code
-}
-
-// Judge returns the verdict of each device class of the node on a device. A class that names its devices has no
-// verdict on other devices.
-func Judge(classes []Look, d device.Device) []Verdict {
-	var verdicts []Verdict
-	for _, look := range classes {
-		if reasons, meant := look.reasons(d); meant {
-			verdicts = append(verdicts, newVerdict(look.Wanted.Name, reasons))
-		}
-	}
-	return verdicts
-}
-
-// Look is a device class with the observation of the node for it.
-type Look struct {
-	Wanted Wanted
-	Seen   Seen
-}
-
-// reasons returns the reasons of a device class against a device. It returns false if the class does not select the
-// device.
-func (l Look) reasons(d device.Device) ([]device.Reason, bool) {
-	w := l.Wanted
-	s := l.Seen
-	pvs := PhysicalVolumes(s.Report)
-	if pvs[d.Number].Group == w.Name {
-		return nil, true
-	}
-	if at := slices.IndexFunc(s.Paths, func(p Path) bool { return p.Err == nil && p.Number == d.Number }); at >= 0 {
-		_, reasons := namedReasons(w, s, pvs, s.Paths[at])
-		return reasons, true
-	}
-	if !discovers(w.Selectors) {
-		return nil, false
-	}
-	if !finds(w.Selectors, d) {
-		return []device.Reason{{Code: device.NotSelected}}, true
-	}
-	return discoveredReasons(w, s, pvs, d, groupOf(w, s) != nil)
-}
-
-// ofClass are the codes that depend on the device class, not on the device.
-var ofClass = []device.Code{
-	device.NotSelected, device.UsedByOtherDeviceClass, device.RemovalRequested, device.NotAtCreation, device.TooYoung,
-}
-
-func newVerdict(class string, reasons []device.Reason) Verdict {
-	v := Verdict{Class: class, Eligible: len(reasons) == 0}
-	for _, r := range reasons {
-		if slices.Contains(ofClass, r.Code) && !slices.Contains(v.Codes, r.Code) {
-			v.Codes = append(v.Codes, r.Code)
-		}
-	}
-	return v
 }

@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"strings"
@@ -12,7 +12,7 @@ import (
 // closed returns a group whose device c was cordoned by this product.
 func closed(vg lvm.VG) lvm.VG {
 	vg.PVs[1].Allocatable = false
-	vg.PVs[1].Tags = []string{cordonTag}
+	vg.PVs[1].Tags = []string{CordonTag}
 	return vg
 }
 
@@ -132,7 +132,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 				v1alpha1.DeviceRequest{Node: "n1", Device: "pv-b", Action: cordon})},
 			seen: Seen{Report: report(edit(edit(closed(group("b", "c")), used(gib)), func(vg *lvm.VG) {
 				vg.PVs[0].Allocatable = false
-				vg.PVs[0].Tags = []string{cordonTag}
+				vg.PVs[0].Tags = []string{CordonTag}
 			}))},
 			want: "Degraded", state: "Blocked", says: []string{"0 bytes free"},
 		},
@@ -155,13 +155,13 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"),
 				DeviceRequests: request("pv-c", remove).DeviceRequests},
 			seen: Seen{Report: report(group("b")), Paths: paths("b", "c"),
-				Removed: []removal{{UUID: "pv-c", ID: "serial:serial-c"}}}, want: "Ready",
+				Removed: []Removal{{UUID: "pv-c", ID: "serial:serial-c"}}}, want: "Ready",
 		},
 		"another disk in its place is taken": {
 			spec: v1alpha1.LVMVolumeGroupSpec{DeviceSelector: named("b", "c"),
 				DeviceRequests: request("pv-c", remove).DeviceRequests},
 			seen: Seen{Report: report(group("b")), Paths: paths("b", "c"),
-				Removed: []removal{{UUID: "pv-c", ID: "serial:other", Names: []string{"/dev/sdc"}}}},
+				Removed: []Removal{{UUID: "pv-c", ID: "serial:other", Names: []string{"/dev/sdc"}}}},
 			want: "Progressing ExtendVolumeGroup /dev/sdc",
 		},
 		"not even if it is named": {
@@ -173,7 +173,7 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 			spec: request("pv-b", remove), want: "Degraded",
 			seen: Seen{Report: report(edit(group("b"), func(vg *lvm.VG) {
 				vg.PVs[0].Allocatable = false
-				vg.PVs[0].Tags = []string{cordonTag}
+				vg.PVs[0].Tags = []string{CordonTag}
 			}))},
 			says: []string{"the only device of the group"},
 		},
@@ -219,13 +219,13 @@ func TestPlanOfDeviceRequests(t *testing.T) {
 			tt.seen.Class = thickDone
 		}
 		tt.seen.Identities = device.Identities(tt.seen.Devices)
-		p := NewPlan(testWanted(tt.spec), tt.seen)
+		p := New(testWanted(tt.spec), tt.seen)
 		checkPlan(t, name, p, tt.want, tt.says)
 		if tt.state == "" {
 			continue
 		}
 		vg := tt.seen.Report.VG("vg1")
-		if got := physicalVolume(outcome{seen: tt.seen, plan: p}, vg.PVs[1]); got.State != tt.state {
+		if got := physicalVolume(Outcome{Seen: tt.seen, Plan: p}, vg.PVs[1]); got.State != tt.state {
 			t.Errorf("%s: got the state %+v, want %s", name, got, tt.state)
 		}
 	}
@@ -315,7 +315,7 @@ func TestPlanOfRedundancy(t *testing.T) {
 		},
 	}
 	for name, tt := range tests {
-		p := NewPlan(testWanted(tt.spec), tt.seen)
+		p := New(testWanted(tt.spec), tt.seen)
 		want := strings.Replace(tt.want, "RepairVolume /dev/sdc", "RepairVolume [unknown]", 1)
 		checkPlan(t, name, p, want, tt.says)
 	}

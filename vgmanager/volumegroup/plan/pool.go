@@ -1,4 +1,4 @@
-package volumegroup
+package plan
 
 import (
 	"fmt"
@@ -42,7 +42,7 @@ func extendedSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPoo
 		return 0
 	}
 	step := (pool.Size / 100 * lvm.Bytes(config.AutoExtend.StepPercent)).RoundUp(vg.ExtentSize)
-	room := min(vg.FreeOn(""), maxPoolSize(pool.ChunkSize)-pool.Size)
+	room := min(vg.FreeOn(""), MaxPoolSize(pool.ChunkSize)-pool.Size)
 	step = min(step, room/vg.ExtentSize*vg.ExtentSize)
 	if step <= 0 {
 		return 0
@@ -101,7 +101,7 @@ func grownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) 
 	if vg.ExtentSize == 0 {
 		return 0
 	}
-	share := min(vg.Size/100*lvm.Bytes(config.SizePercent)-2*pool.MetadataSize, maxPoolSize(pool.ChunkSize))
+	share := min(vg.Size/100*lvm.Bytes(config.SizePercent)-2*pool.MetadataSize, MaxPoolSize(pool.ChunkSize))
 	growth := min(share-pool.Size, vg.FreeOn("")) / vg.ExtentSize * vg.ExtentSize
 	if growth <= vg.Size/100 {
 		return 0
@@ -109,8 +109,8 @@ func grownSize(config *v1alpha1.ThinPoolConfig, vg *lvm.VG, pool *lvm.ThinPool) 
 	return pool.Size + growth
 }
 
-// poolOptions returns the options of a new pool in a volume group with this free space.
-func poolOptions(w Wanted, free lvm.Bytes) lvm.ThinPoolOptions {
+// PoolOptions returns the options of a new pool in a volume group with this free space.
+func PoolOptions(w Wanted, free lvm.Bytes) lvm.ThinPoolOptions {
 	config := w.Spec.ThinPoolConfig
 	return lvm.ThinPoolOptions{
 		VG: w.Name, Name: config.Name, PercentFree: config.SizePercent,
@@ -128,15 +128,15 @@ func chunkWanted(config *v1alpha1.ThinPoolConfig, size lvm.Bytes) lvm.Bytes {
 		return lvm.Bytes(config.ChunkSize.Value())
 	}
 	chunk := lvm.Bytes(v1alpha1.DefaultChunkSize)
-	for chunk < maxChunk && size > maxPoolSize(chunk)/2 {
+	for chunk < maxChunk && size > MaxPoolSize(chunk)/2 {
 		chunk *= 2
 	}
 	return chunk
 }
 
-// maxPoolSize returns the maximum size of a pool with a chunk size. LVM requires 64 bytes of metadata for each chunk,
+// MaxPoolSize returns the maximum size of a pool with a chunk size. LVM requires 64 bytes of metadata for each chunk,
 // and rejects a pool that requires more than the maximum metadata size (lib/metadata/thin_manip.c).
-func maxPoolSize(chunk lvm.Bytes) lvm.Bytes {
+func MaxPoolSize(chunk lvm.Bytes) lvm.Bytes {
 	if chunk == 0 {
 		chunk = lvm.Bytes(v1alpha1.DefaultChunkSize)
 	}
@@ -182,7 +182,7 @@ func poolProblems(w Wanted, s Seen, vg *lvm.VG) []Problem {
 func cannotGrow(w Wanted, vg *lvm.VG, pool *lvm.ThinPool) []Problem {
 	config := w.Spec.ThinPoolConfig
 	var problems []Problem
-	if growsAt(config, pool.DataPercent) && pool.Size+vg.ExtentSize > maxPoolSize(pool.ChunkSize) {
+	if growsAt(config, pool.DataPercent) && pool.Size+vg.ExtentSize > MaxPoolSize(pool.ChunkSize) {
 		problems = append(problems, poolProblem(pool, v1alpha1.ReasonThinPoolCannotGrow, fmt.Sprintf(
 			"thin pool %s/%s on node %s is %d %% full and has the largest size that its chunk size of %d KiB allows: "+
 				"delete volumes, or add a device class for further devices",

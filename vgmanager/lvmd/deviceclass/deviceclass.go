@@ -1,0 +1,63 @@
+// Package deviceclass has the device classes of the engine as data. It is separate from the engine, so that the planner
+// of volume groups can compute a class without a dependency on the engine's server and its files.
+package deviceclass
+
+import (
+	"strconv"
+
+	"github.com/topolvm/topolvm/pkg/lvmd/types"
+)
+
+// Class is a device class in TopoLVM's format: a volume group for thick volumes, or a thin pool for thin volumes. It
+// has the keys of TopoLVM's lvmd.yaml (pkg/lvmd/types) and three additional keys, which TopoLVM's lvmd ignores.
+type Class struct {
+	Name        string `json:"name"`
+	VolumeGroup string `json:"volume-group"`
+	Default     bool   `json:"default"`
+	// SpareGB is the size in GiB that is subtracted from the capacity.
+	SpareGB *uint64 `json:"spare-gb"`
+	// Stripe is a number of devices. StripeSize is a number with a unit, for example 64k.
+	Stripe          *uint    `json:"stripe"`
+	StripeSize      string   `json:"stripe-size"`
+	LVCreateOptions []string `json:"lvcreate-options"`
+	// Type is thick if empty.
+	Type           types.DeviceType `json:"type"`
+	ThinPoolConfig *ThinPool        `json:"thin-pool"`
+	// VolumeGroupUUID is the UUID of the volume group. If it is set, another volume group with the same name is not
+	// used. If it is empty, any volume group with the name is used. TopoLVM does not have this key.
+	VolumeGroupUUID string `json:"volume-group-uuid,omitempty"`
+	// Closed is the reason why the class refuses new volumes, snapshots and expansion. It is empty if the class
+	// accepts them. TopoLVM does not have this key.
+	Closed string `json:"closed,omitempty"`
+}
+
+// ThinPool is the thin pool of a device class and its limits.
+type ThinPool struct {
+	Name string `json:"name"`
+	// OverprovisionRatio times the size of the pool is the limit for the total size of its volumes. It is at least 1.
+	OverprovisionRatio float64 `json:"overprovision-ratio"`
+	// HighWaterMarkPercent is the usage of data or metadata at which the pool refuses new volumes, snapshots and
+	// expansion. 0 stands for DefaultHighWaterMark. At 100 it refuses them only when the pool is full.
+	HighWaterMarkPercent int `json:"high-water-mark-percent,omitempty"`
+}
+
+// DefaultHighWaterMark is the default usage in percent of a pool's data or metadata at which the pool refuses new
+// volumes, snapshots and expansion. The remaining space is for the existing volumes.
+const DefaultHighWaterMark = 95
+
+// RAIDOptions returns the lvcreate options for volumes with redundancy, in the format of existing configurations.
+// level is LVM's type, for example "raid1". mirrors is the number of additional copies. stripes is the number of
+// images that hold data. stripeSize is in bytes, a multiple of 1024. LVM chooses values that are 0.
+func RAIDOptions(level string, mirrors, stripes int, stripeSize int64) []string {
+	options := []string{"--type", level}
+	if mirrors > 0 {
+		options = append(options, "-m", strconv.Itoa(mirrors))
+	}
+	if stripes > 0 {
+		options = append(options, "--stripes", strconv.Itoa(stripes))
+	}
+	if stripeSize > 0 {
+		options = append(options, "--stripesize", strconv.FormatInt(stripeSize>>10, 10)+"k")
+	}
+	return options
+}

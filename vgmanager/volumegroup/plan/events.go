@@ -1,0 +1,79 @@
+package plan
+
+// EventReason is the reason of an event.
+type EventReason string
+
+// The events of a volume group on a node. They are recorded only when state or reason changes. Their comments are the
+// text of docs/reference/events.md: `make references` writes it.
+const (
+	// EventReady is a Normal event on the LVMVolumeGroup: the volume group of a node became ready.
+	EventReady EventReason = "VolumeGroupReady"
+	// EventNoAvailableDevices is a Warning event on the LVMVolumeGroup: a node has no device that can be used for the
+	// volume group, or fewer than its redundancy needs.
+	// What to do: attach a blank disk, or see `excluded` of the volume group for what is wrong with each device.
+	EventNoAvailableDevices EventReason = "NoAvailableDevicesForVG"
+	// EventDevicePathCheckFailed is a Warning event on the LVMVolumeGroup: a device that the device class names is
+	// missing or cannot be used, or several device classes would use a device that none names.
+	// What to do: as the note says.
+	EventDevicePathCheckFailed EventReason = "DevicePathCheckFailed"
+	// EventForeignVolumeGroup is a Warning event on the LVMVolumeGroup: a volume group with the name of the device
+	// class exists on the node and belongs to something else, or cannot be written.
+	// What to do: rename or remove it, or remove the device class.
+	EventForeignVolumeGroup EventReason = "ForeignVolumeGroup"
+	// EventInconsistentVolumes is a Warning event on the LVMVolumeGroup: devices, thin pool or logical volumes of the
+	// volume group are not healthy, or its volumes cannot be activated.
+	// What to do: see the [conditions](conditions.md#a-volume-group-on-a-node) of the volume group.
+	EventInconsistentVolumes EventReason = "InconsistentLVs"
+	// EventVolumeGroupFailed is a Warning event on the LVMVolumeGroup: the volume group could not be created, extended,
+	// tagged or published.
+	// What to do: see the error in the note; the agent tries again.
+	EventVolumeGroupFailed EventReason = "VGCreateOrExtendFailed"
+	// EventThinPoolFailed is a Warning event on the LVMVolumeGroup: the thin pool or its metadata could not be created
+	// or extended.
+	// What to do: see the error in the note; the agent tries again.
+	EventThinPoolFailed EventReason = "ThinPoolCreateOrExtendFailed"
+	// EventRAIDHealthCheckFailed is a Warning event on the LVMVolumeGroup: volumes lost redundancy, are synchronizing,
+	// or could not be repaired.
+	// What to do: see the reasons of RAIDHealthy in the [conditions](conditions.md#a-volume-group-on-a-node).
+	EventRAIDHealthCheckFailed EventReason = "RAIDHealthCheckFailed"
+	// EventDeviceRemovalBlocked is a Warning event on the LVMVolumeGroup: a device cannot be cordoned, emptied or
+	// removed as `deviceRequests` asks.
+	// What to do: as the note says.
+	EventDeviceRemovalBlocked EventReason = "DeviceRemovalFailed"
+	// EventDeviceRemoved is a Normal event on the LVMVolumeGroup: a device was removed from the volume group. A device
+	// that is present may be detached.
+	EventDeviceRemoved EventReason = "DeviceRemoved"
+	// EventDeviceWiped is a Warning event on the LVMVolumeGroup: a device was wiped, as
+	// `forceWipeDevicesAndDestroyAllData` asks. The note names what it carried and the folder with the backup.
+	// What to do: nothing, or [restore](devices.md#what-a-wipe-keeps) what was overwritten.
+	EventDeviceWiped EventReason = "DeviceWiped"
+	// EventWipeFailed is a Warning event on the LVMVolumeGroup: a device could not be wiped.
+	// What to do: as the note says.
+	EventWipeFailed EventReason = "DeviceWipeFailed"
+	// EventObserveFailed is a Warning event on the LVMVolumeGroup: the node could not be observed: LVM, the list of
+	// devices or the kernel gave an error.
+	// What to do: see the kernel's log of the node and the log of the agent.
+	EventObserveFailed EventReason = "ObservationFailed"
+	// EventManualCleanup is a Warning event on the LVMVolumeGroup: the volume group is to be removed and still has
+	// logical volumes, or cannot be changed.
+	// What to do: delete the claims, volumes and snapshots that the note names.
+	EventManualCleanup EventReason = "ManualCleanupRequired"
+	// EventRemovalFailed is a Warning event on the LVMVolumeGroup: a command that removes the volume group, its thin
+	// pool or its physical volumes failed.
+	// What to do: see the error in the note; the agent tries again.
+	EventRemovalFailed EventReason = "RemovalFailed"
+)
+
+// failureEvents are the events of failed actions.
+var failureEvents = map[Kind]EventReason{
+	WipeDevice: EventWipeFailed, CreateVG: EventVolumeGroupFailed, UnhideVG: EventVolumeGroupFailed,
+	TagVG: EventVolumeGroupFailed, ExtendVG: EventVolumeGroupFailed,
+	Activate: EventInconsistentVolumes, CreatePool: EventThinPoolFailed, ExtendPool: EventThinPoolFailed,
+	ExtendMeta:   EventThinPoolFailed,
+	PublishClass: EventVolumeGroupFailed, Cordon: EventDeviceRemovalBlocked, Uncordon: EventDeviceRemovalBlocked,
+	StartMove: EventDeviceRemovalBlocked, ResumeMove: EventDeviceRemovalBlocked, AbortMove: EventDeviceRemovalBlocked,
+	ReduceVG: EventDeviceRemovalBlocked, ReduceLost: EventDeviceRemovalBlocked, Repair: EventRAIDHealthCheckFailed,
+	Refresh:       EventRAIDHealthCheckFailed,
+	WithdrawClass: EventRemovalFailed, RemovePool: EventRemovalFailed, RemoveVG: EventRemovalFailed,
+	RemovePVs: EventRemovalFailed,
+}

@@ -1,0 +1,109 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvmd/deviceclass"
+)
+
+// Seen is an observation of the node.
+type Seen struct {
+	Report  *lvm.Report
+	Devices []device.Device
+	// Identities are the stable identities of the devices.
+	Identities map[device.Number]string
+	// Paths are the resolved paths of the selectors.
+	Paths []Path
+	// OtherPaths are the resolved paths of the other device classes.
+	OtherPaths map[string][]Path
+	// Probed has the devices that were read in this observation, with the reasons found.
+	Probed map[device.Number][]device.Reason
+	// Watched is how long this agent has observed a device, for devices that udev does not know.
+	Watched map[device.Number]time.Duration
+	// Failing are the devices that return errors or do not respond.
+	Failing map[device.Number]error
+	// Held are the logical volumes that have been suspended for longer than LVM's operations take.
+	Held map[device.Number]bool
+	// HealthUnknown is set if the health of the volume group is not known.
+	HealthUnknown error
+	// Stale are the logical volumes that the kernel still maps to a removed device, although the device returned with
+	// another number.
+	Stale []string
+	// Unattended are the moves that no process polls.
+	Unattended map[string]bool
+	// NoRAID is set if the kernel does not support RAID.
+	NoRAID error
+	// Class is the published class, or nil.
+	Class *deviceclass.Class
+	// Hidden has the physical volumes that LVM on this node does not list.
+	Hidden Hidden
+	// Released are the UUIDs of physical volumes that this product is removing from the volume group, or removed
+	// together with the group.
+	Released []string
+	// Removed are the devices that were removed from the volume group on request.
+	Removed []Removal
+	// Wiped are the wipes for the device class.
+	Wiped []WipeRecord
+	// Names are the last known devices of physical volumes, by UUID. LVM has no name for a missing one.
+	Names map[string]string
+	// Before is the last status.
+	Before v1alpha1.VGStatus
+}
+
+// Path is a path of a selector and the device that it leads to.
+type Path struct {
+	Path     string
+	Optional bool
+	// Selector is the index of the selector in Wanted.Selectors.
+	Selector int
+	Number   device.Number
+	Err      error
+}
+
+// ResolvePaths sets the paths of a device class and those of the other device classes. resolve returns the device that
+// a path leads to.
+func (s *Seen) ResolvePaths(w Wanted, resolve func(string) (device.Number, error)) {
+	s.Paths = pathsOf(w.Selectors, resolve)
+	s.OtherPaths = map[string][]Path{}
+	for _, o := range w.Others {
+		s.OtherPaths[o.Name] = pathsOf(o.Selectors, resolve)
+	}
+}
+
+func pathsOf(selectors []v1alpha1.DeviceSelector, resolve func(string) (device.Number, error)) []Path {
+	var paths []Path
+	add := func(i int, list []v1alpha1.DevicePath, optional bool) {
+		for _, p := range list {
+			number, err := resolve(string(p))
+			paths = append(paths, Path{Path: string(p), Optional: optional, Selector: i, Number: number, Err: err})
+		}
+	}
+	for i := range selectors {
+		add(i, selectors[i].Paths, false)
+		add(i, selectors[i].OptionalPaths, true)
+	}
+	return paths
+}
+
+// NodeSnapshot is an observation of the node for several device classes.
+type NodeSnapshot struct {
+	seen    Seen
+	resolve func(string) (device.Number, error)
+}
+
+// NewNodeSnapshot returns an observation from data of the caller, for the evaluation of devices.
+func NewNodeSnapshot(report *lvm.Report, devices []device.Device, failing map[device.Number]error,
+	resolve func(string) (device.Number, error)) NodeSnapshot {
+	seen := Seen{Report: report, Devices: devices, Identities: device.Identities(devices), Failing: failing}
+	return NodeSnapshot{seen: seen, resolve: resolve}
+}
+
+// For returns the observation for one device class.
+func (v NodeSnapshot) For(w Wanted) Seen {
+	s := v.seen
+	s.ResolvePaths(w, v.resolve)
+	return s
+}

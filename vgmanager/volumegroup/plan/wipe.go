@@ -1,0 +1,181 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-storage/lvm-operator/api/v1alpha1"
+	"github.com/lvm-storage/lvm-operator/vgmanager/device"
+	"github.com/lvm-storage/lvm-operator/vgmanager/lvm"
+)
+
+// WipeRecord records on the node the wipe of one disk for one device class. It is written before the wipe starts.
+type WipeRecord struct {
+	// Class is the UID of the LVMVolumeGroup with the consent.
+	Class string `json:"class"`
+	// ID is the identity of the disk.
+	ID string `json:"id"`
+	// Name, Found and Backup are information for users.
+	Name   string    `json:"name"`
+	Found  []string  `json:"found,omitempty"`
+	Backup string    `json:"backup,omitempty"`
+	Time   time.Time `json:"time"`
+	// Done: the disk was wiped. If it is false, the agent crashed during the wipe. A retry may wipe only the
+	// signatures in the record.
+	Done bool `json:"done"`
+}
+
+// WipeTarget is a device to wipe.
+type WipeTarget struct {
+	Device device.Device
+	// Path is the path that names the device.
+	Path string
+	// Reasons are the current reasons against the device.
+	Reasons []device.Reason
+}
+
+// Key returns the key of a disk for wipe records. It does not use an identity that a wipe destroys. A disk
+// without a WWN or serial number is identified by the path that names it, so that an error can only prevent a wipe.
+func (t WipeTarget) Key(s Seen) string {
+	if id := s.Identities[t.Device.Number]; strings.HasPrefix(id, "wwn:") || strings.HasPrefix(id, "serial:") {
+		return id
+	}
+	return "path:" + t.Path
+}
+
+// Found returns the sorted reasons against the device, for wipe records.
+func (t WipeTarget) Found() []string {
+	var found []string
+	for _, r := range t.Reasons {
+		found = append(found, r.String())
+	}
+	slices.Sort(found)
+	return found
+}
+
+// wipeRefusal returns why a device is not wiped although its selector allows it, or "".
+func wipeRefusal(w Wanted, s Seen, target WipeTarget) string {
+	if w.WipedBefore {
+		return "devices of this device class were wiped on this node by an earlier version already; nothing is wiped " +
+			"a second time"
+	}
+	if why := protectedOn(w, s, target.Device); why != "" {
+		return why
+	}
+	key := target.Key(s)
+	for _, record := range s.Wiped {
+		if record.ID != key || record.Class != string(w.UID) {
+			continue
+		}
+		if record.Done || !isSubset(target.Found(), record.Found) {
+			return fmt.Sprintf("this disk (%s) was wiped for the device class on %s already, and what it carries now "+
+				"came after that; nothing is wiped a second time",
+				key, record.Time.UTC().Format("2006-01-02 15:04 UTC"))
+		}
+	}
+	return ""
+}
+
+// unresolvedPV is the reason for a physical volume whose volume group is not known.
+const unresolvedPV = "it is a physical volume, and LVM cannot tell which volume group it belongs to"
+
+// protectedOn returns why a device is not wiped because of a physical volume on it or on one of its partitions, or
+// "".
+func protectedOn(w Wanted, s Seen, d device.Device) string {
+	pvs := PhysicalVolumes(s.Report)
+	for _, part := range s.Devices {
+		if part.Number != d.Number && !slices.Contains(d.Partitions, part.Name) {
+			continue
+		}
+		why := ""
+		if pv, listed := pvs[part.Number]; listed {
+			why = Protected(w, s.Report, pv)
+		} else if part.Signature == device.SignatureLVM {
+			why = s.Hidden.protected(w, part.Number)
+		}
+		if why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// Protected returns why a physical volume that LVM lists is not wiped, or "".
+func Protected(w Wanted, report *lvm.Report, pv device.PV) string {
+	if pv.Group == "" {
+		if pv.InUse {
+			return unresolvedPV
+		}
+		return ""
+	}
+	vg := report.VG(pv.Group)
+	if vg == nil {
+		return fmt.Sprintf("it is a physical volume of volume group %s, which cannot be examined", pv.Group)
+	}
+	return protectedGroup(w, pv.Group, vg.Tags)
+}
+
+// ProtectedByLabels returns why a device is not wiped according to the labels that were just read from it, or "".
+// labeled: the device has the signature of a physical volume.
+func ProtectedByLabels(w Wanted, pvs []lvm.LabeledPV, number device.Number, labeled bool) string {
+	at := slices.IndexFunc(pvs, func(pv lvm.LabeledPV) bool { return device.NewNumber(pv.Major, pv.Minor) == number })
+	switch {
+	case at >= 0:
+		return protectedLabel(w, pvs[at])
+	case labeled:
+		return unresolvedPV
+	}
+	return ""
+}
+
+// protectedLabel returns why a physical volume is not wiped according to the label on its device, or "".
+func protectedLabel(w Wanted, pv lvm.LabeledPV) string {
+	switch {
+	case pv.Unresolved:
+		return unresolvedPV
+	case pv.VGName == "":
+		return ""
+	}
+	return protectedGroup(w, pv.VGName, pv.VGTags)
+}
+
+// protectedGroup returns why the physical volumes of a volume group are not wiped, or "". The volume groups of this
+// product are protected, from this and from other nodes, and so is a group with the name of the device class.
+func protectedGroup(w Wanted, name string, tags []string) string {
+	switch {
+	case isOfProduct(tags):
+		return fmt.Sprintf("it is a physical volume of volume group %s, which belongs to this product (tags %s)", name,
+			strings.Join(tags, ", "))
+	case name == w.Name:
+		return fmt.Sprintf("it is a physical volume of volume group %s itself", name)
+	}
+	return ""
+}
+
+// isOfProduct returns true if a volume group with these tags belongs to this product, in any cluster.
+func isOfProduct(tags []string) bool {
+	return slices.ContainsFunc(tags, func(tag string) bool {
+		return tag == v1alpha1.OwnerTag || strings.HasPrefix(tag, v1alpha1.ClusterTagPrefix)
+	})
+}
+
+func isSubset(list, of []string) bool {
+	return !slices.ContainsFunc(list, func(e string) bool { return !slices.Contains(of, e) })
+}
+
+// wipedDevices returns the records for the status.
+func wipedDevices(w Wanted, s Seen) []v1alpha1.WipedDevice {
+	var list []v1alpha1.WipedDevice
+	for _, record := range s.Wiped {
+		if record.Done && record.Class == string(w.UID) {
+			list = append(list, v1alpha1.WipedDevice{ID: record.ID, Name: record.Name, Found: record.Found,
+				Backup: record.Backup, Time: metav1.NewTime(record.Time.Truncate(time.Second))})
+		}
+	}
+	slices.SortFunc(list, func(a, b v1alpha1.WipedDevice) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
