@@ -58,6 +58,8 @@ type disks interface {
 	check(ctx context.Context, path, fileSystem string) error
 	// mount, unmount and grow do not end with their context: a mount that was ended halfway would lack its options.
 	mount(ctx context.Context, source, target, fileSystem string, options []string) error
+	// setReadOnly makes a bind mount of source read-only, unless it is.
+	setReadOnly(ctx context.Context, source, target string) error
 	// unmount unmounts and removes a mount point. It succeeds if the mount point does not exist.
 	unmount(ctx context.Context, path string) error
 	isMountPoint(path string) (bool, error)

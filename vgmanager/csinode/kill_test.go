@@ -42,6 +42,7 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 		prepare, requests []func(*bench) error
 		inactive          bool
 		mounts            int
+		readOnly          bool
 		tags              string
 	}{
 		"first use": {requests: []func(*bench) error{stage, publish}, mounts: 2,
@@ -58,6 +59,9 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 			return b.publish(true,
 				false)
 		}}, mounts: 1},
+		"a read-only volume": {requests: []func(*bench) error{stage,
+			func(b *bench) error { return b.publish(false, true) }}, mounts: 2, readOnly: true,
+			tags: "lvms.formatted=xfs"},
 		"end of a block volume": {prepare: []func(*bench) error{func(b *bench) error { return b.publish(true, false) }},
 			requests: []func(*bench) error{unpublish}},
 	} {
@@ -99,6 +103,9 @@ func TestNodeServiceKilledAtEveryStep(t *testing.T) {
 				if got := strings.Join(b.volumes.lv.GetTags(), " "); got != operation.tags ||
 					len(b.host.mounts) != operation.mounts {
 					t.Errorf("got the tags %q and the mounts %v", got, b.host.mounts)
+				}
+				if b.host.readOnly[b.target] != operation.readOnly {
+					t.Errorf("the mount of the Pod is read-only: %t", !operation.readOnly)
 				}
 				if operation.tags != "" && b.host.found != (content{"xfs", true}) {
 					t.Errorf("the volume carries %+v", b.host.found)

@@ -4,6 +4,7 @@ package csinode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	mount "k8s.io/mount-utils"
@@ -197,6 +199,14 @@ func TestLabABindMountHasItsOptions(t *testing.T) {
 		if at < 0 || strings.Join(table[at].MountOptions, ",") != want {
 			t.Errorf("%q: got %+v", option, table)
 		}
+		// As after an agent that ended between the two steps.
+		for range 2 {
+			m.ok(m.host.setReadOnly(t.Context(), staging, target))
+			if err := os.WriteFile(filepath.Join(target, "file"), nil, 0o600); !errors.Is(err, unix.EROFS) {
+				t.Errorf("%q: a write to the read-only mount: %v", option, err)
+			}
+		}
+		m.ok(os.WriteFile(filepath.Join(staging, "file"), nil, 0o600))
 		m.ok(m.host.unmount(t.Context(), target))
 		if _, err := os.Stat(target); !os.IsNotExist(err) {
 			t.Errorf("the mount point remains: %v", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -28,6 +29,14 @@ func (d nodeDisks) mount(ctx context.Context, source, target, fileSystem string,
 		return err
 	}
 	return d.runMount(ctx, source, target, fileSystem, append(second, flags...))
+}
+
+func (d nodeDisks) setReadOnly(ctx context.Context, source, target string) error {
+	flags, err := mountFlags(target)
+	if err != nil || slices.Contains(flags, "ro") {
+		return err
+	}
+	return d.runMount(ctx, source, target, "", append([]string{"bind", "remount", "ro"}, flags...))
 }
 
 func (d nodeDisks) runMount(ctx context.Context, source, target, fileSystem string, options []string) error {

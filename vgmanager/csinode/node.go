@@ -290,7 +290,8 @@ func numberOf(v volume) deviceNumber {
 	return deviceNumber{v.lv.GetDevMajor(), v.lv.GetDevMinor()}
 }
 
-// bind creates a bind mount, unless it exists: the kubelet repeats a call whose response was lost.
+// bind creates a bind mount, unless it exists: the kubelet repeats a call whose response was lost. A mount of an agent
+// that ended before it made it read-only is completed.
 func (s *NodeServer) bind(ctx context.Context, v volume, source, target string, options []string) error {
 	there, err := s.disks.isMountPoint(target)
 	if err != nil {
@@ -299,13 +300,23 @@ func (s *NodeServer) bind(ctx context.Context, v volume, source, target string, 
 	if there {
 		number, err := s.disks.shows(target)
 		if err == nil && number == numberOf(v) {
-			return nil
+			return s.complete(ctx, v, source, target, options)
 		}
 		return status.Errorf(codes.Internal, "%s is a mount point of something else than volume %s (%s, %v)", target,
 			v.id, number, err)
 	}
 	if err := s.disks.mount(ctx, source, target, "", options); err != nil {
 		return status.Errorf(codes.Internal, "mount volume %s at %s: %v", v.id, target, err)
+	}
+	return nil
+}
+
+func (s *NodeServer) complete(ctx context.Context, v volume, source, target string, options []string) error {
+	if !slices.Contains(options, "ro") {
+		return nil
+	}
+	if err := s.disks.setReadOnly(ctx, source, target); err != nil {
+		return status.Errorf(codes.Internal, "make the mount of volume %s at %s read-only: %v", v.id, target, err)
 	}
 	return nil
 }

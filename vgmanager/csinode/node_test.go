@@ -76,9 +76,11 @@ type fakeHost struct {
 	found  content
 	errors map[string]error // by name of the method
 	mounts map[string]deviceNumber
-	did    []string
-	mkfs   string
-	points *kill.Points // nil passes everything
+	// readOnly has the mount points that refuse writes.
+	readOnly map[string]bool
+	did      []string
+	mkfs     string
+	points   *kill.Points // nil passes everything
 	// during, if set, is called while a program runs on the device: "format" or "check".
 	during func(ctx context.Context, what string)
 	// formats counts the runs of mkfs. usable is whether a Pod could have written.
@@ -121,8 +123,19 @@ func (f *fakeHost) mount(_ context.Context, source, target, fs string, options [
 			return err
 		}
 		f.mounts[target] = f.device
+		f.readOnly[target] = slices.Contains(options, "ro")
 		f.usable = true
 		return nil
+	}, func() {
+		if slices.Contains(options, "bind") { // its other options follow in a second step
+			f.mounts[target] = f.device
+		}
+	})
+}
+func (f *fakeHost) setReadOnly(_ context.Context, _, target string) error {
+	return f.points.Pass(func() error {
+		f.readOnly[target] = true
+		return f.errors["setReadOnly"]
 	}, nil)
 }
 func (f *fakeHost) unmount(_ context.Context, path string) error {
@@ -185,7 +198,8 @@ func newBench(t *testing.T) *bench {
 		T: t, staging: filepath.Join(dir, "staging"), target: filepath.Join(dir, "target"),
 		volumes: &fakeVolumes{lv: &proto.LogicalVolume{Name: id, Path: "/dev/vg1/" + id, Attr: "-wi-a-----",
 			DevMajor: 254, DevMinor: 7}},
-		host: &fakeHost{device: deviceNumber{254, 7}, errors: map[string]error{}, mounts: map[string]deviceNumber{}},
+		host: &fakeHost{device: deviceNumber{254, 7}, errors: map[string]error{}, mounts: map[string]deviceNumber{},
+			readOnly: map[string]bool{}},
 	}
 	b.server = NewNodeServer(NodeOptions{Node: "node1", Volumes: b.volumes,
 		Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(object).WithStatusSubresource(object).Build()})
@@ -498,6 +512,26 @@ func (b *bench) publish(block, readOnly bool) error {
 	_, err := b.server.NodePublishVolume(b.Context(), &csi.NodePublishVolumeRequest{
 		VolumeId: id, StagingTargetPath: b.staging, TargetPath: b.target, VolumeCapability: c, Readonly: readOnly})
 	return err
+}
+
+// An agent that ended between the two steps of a bind mount left a mount that accepts writes.
+func TestAReadOnlyMountIsCompleted(t *testing.T) {
+	b := newBench(t)
+	b.wantCode(b.stage("ext4", writer), codes.OK)
+	b.host.mounts[b.target] = b.host.device
+	b.wantCode(b.publish(false, false), codes.OK)
+	if b.host.readOnly[b.target] {
+		t.Error("a volume that is not read-only was mounted read-only")
+	}
+	b.host.errors["setReadOnly"] = errors.New("device is busy")
+	b.wantCode(b.publish(false, true), codes.Internal, "device is busy")
+	b.host.errors["setReadOnly"] = nil
+	for range 2 {
+		b.wantCode(b.publish(false, true), codes.OK)
+		if !b.host.readOnly[b.target] {
+			t.Error("the mount accepts writes")
+		}
+	}
 }
 
 func TestPublish(t *testing.T) {

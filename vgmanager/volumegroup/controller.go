@@ -342,7 +342,8 @@ func (r *Reconciler) change(ctx context.Context, w plan.Wanted, before v1alpha1.
 		if err := r.act(ctx, w, seen, p.Action); err != nil {
 			return outcome{Outcome: plan.Outcome{Seen: seen, Plan: p, Err: err}}
 		}
-		seen.Class = &p.Action.Class
+		published := p.Action.Class
+		seen.Class = &published
 		p = plan.New(w, seen)
 		r.changed()
 	}
