@@ -392,7 +392,15 @@ func change(ctx context.Context, edit func(*lvmv1alpha1.Storage)) {
 	Expect(cluster.Get(ctx, client.ObjectKey{Namespace: story.OperatorNamespace, Name: clusterName}, &c)).To(Succeed())
 	base := c.DeepCopy()
 	edit(&c.Spec.Storage)
-	Expect(cluster.Patch(ctx, &c, client.MergeFrom(base))).To(Succeed())
+	patch := client.MergeFrom(base)
+	// After a reboot, the API server's connection to the operator on that node is broken, which its next call notices.
+	Eventually(func(g Gomega) {
+		err := cluster.Patch(ctx, c.DeepCopy(), patch)
+		if err != nil && !strings.Contains(err.Error(), "failed to call webhook") {
+			StopTrying("change the LVMCluster").Wrap(err).Now()
+		}
+		g.Expect(err).NotTo(HaveOccurred())
+	}).WithContext(ctx).WithTimeout(30 * time.Second).WithPolling(time.Second).Should(Succeed())
 }
 
 // waitStatus waits until a device class has a status on a node, and returns it.
