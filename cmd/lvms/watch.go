@@ -98,10 +98,11 @@ func silentDevices(devices *device.Node) lvm.Silent {
 		silent, err := devices.Silent(ctx)
 		logger := log.FromContext(ctx).WithName("devices")
 		if err != nil {
-			logger.Error(err, "Devices could not be asked whether they answer")
+			logger.Error(err, "Cannot check whether devices respond")
 		}
 		if len(silent) > 0 {
-			logger.Info("LVM leaves out devices that do not answer: see the kernel's log; repair or detach them",
+			logger.Info("Devices do not respond, and LVM commands skip them: see the kernel log; repair or detach "+
+				"them",
 				"devices", silent)
 		}
 		return silent

@@ -109,7 +109,7 @@ func (c *Controller) clusters(ctx context.Context, object client.Object) []recon
 	clusters := &lvmv1alpha1.LVMClusterList{}
 	if err := c.client.List(ctx, clusters, client.InNamespace(c.options.Namespace)); err != nil {
 		// The cache has synced before the controller starts, so this error is not expected.
-		log.FromContext(ctx).Error(err, "Cannot list LVMClusters: a change is not followed up", "object",
+		log.FromContext(ctx).Error(err, "Cannot list LVMClusters: a change does not trigger a reconcile", "object",
 			client.ObjectKeyFromObject(object))
 		return nil
 	}

@@ -166,8 +166,8 @@ func (c *Controller) releaseVolumeGroups(ctx context.Context, groups []lvmv1alph
 		released, err := c.applier.Release(ctx, group.DeepCopy(), ofGoneNode)
 		errs = append(errs, err)
 		if released {
-			log.FromContext(ctx).Info("Released an LVMVolumeGroup from nodes that are gone", "deviceClass", group.Name,
-				"finalizers", gone)
+			log.FromContext(ctx).Info("Removed the finalizers of deleted nodes from an LVMVolumeGroup",
+				"deviceClass", group.Name, "finalizers", gone)
 		}
 	}
 	return errors.Join(errs...)
@@ -186,8 +186,8 @@ func (c *Controller) releaseLogicalVolumes(ctx context.Context, volumes []topolv
 			func(f string) bool { return f == logicalVolumeFinalizer })
 		errs = append(errs, err)
 		if released {
-			log.FromContext(ctx).Info("Let a deleted LogicalVolume go whose node is gone: if the node comes back, "+
-				"the logical volume is still on its disks",
+			log.FromContext(ctx).Info("Removed the finalizer of a LogicalVolume whose node no longer exists: if "+
+				"the node returns, the logical volume is still on its disks",
 				"logicalVolume", volume.Name, "volumeID", volume.Status.VolumeID, "node", volume.Spec.NodeName)
 		}
 	}
@@ -208,7 +208,7 @@ func (c *Controller) deleteNodeStatuses(ctx context.Context, statuses []lvmv1alp
 		if err := c.live.Get(ctx, client.ObjectKeyFromObject(&status), live); apierrors.IsNotFound(err) {
 			continue
 		} else if err != nil {
-			errs = append(errs, fmt.Errorf("node status %s of a node that is gone: %w", status.Name, err))
+			errs = append(errs, fmt.Errorf("read LVMVolumeGroupNodeStatus %s of a deleted node: %w", status.Name, err))
 			continue
 		}
 		if err := c.keepRecords(ctx, live, groups); err != nil {

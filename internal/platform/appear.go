@@ -27,7 +27,7 @@ var optional = []struct {
 type AppearedError struct{ API string }
 
 func (e *AppearedError) Error() string {
-	return fmt.Sprintf("the %s has been installed: restarting to use it", e.API)
+	return fmt.Sprintf("the %s was installed: restarting to use it", e.API)
 }
 
 // appearInterval is the interval at which optional APIs are looked up.
@@ -53,7 +53,8 @@ func (w *apiWatch) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("apis")
 	for _, o := range optional {
 		if !*o.in(&w.found) {
-			logger.Info("The cluster lacks an optional API: what needs it is off until it is there", "api", o.name,
+			logger.Info("The cluster does not have an optional API: features that require it are disabled until it "+
+				"is installed", "api", o.name,
 				"groupVersion", o.kinds[0].groupVersion)
 		}
 	}
@@ -71,7 +72,7 @@ func (w *apiWatch) Start(ctx context.Context) error {
 			}
 			served, err := hasAll(w.apis, o.kinds)
 			if err != nil {
-				logger.Error(err, "Cannot tell whether an optional API is there", "api", o.name)
+				logger.Error(err, "Cannot check whether an optional API is installed", "api", o.name)
 			}
 			if served {
 				return &AppearedError{API: o.name}

@@ -34,7 +34,7 @@ func NewWatch(c client.Writer, account string, needed []Right) *Watch {
 func (w *Watch) CanStart(ctx context.Context) error {
 	if err := w.ask(ctx); err != nil {
 		// A failed check does not prevent the start.
-		log.FromContext(ctx).Error(err, "It is not known whether the operator has its rights")
+		log.FromContext(ctx).Error(err, "Cannot check the permissions of the operator")
 		return nil
 	}
 	return w.asError(watching(*w.missing.Load()))
@@ -51,7 +51,7 @@ func (w *Watch) Start(ctx context.Context) error {
 		case <-ticker.C:
 		}
 		if err := w.ask(ctx); err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Error(err, "It is not known whether the operator still has its rights")
+			log.FromContext(ctx).Error(err, "Cannot check the permissions of the operator")
 		}
 	}
 }
@@ -88,9 +88,9 @@ func (w *Watch) ask(ctx context.Context) error {
 		return nil
 	}
 	if err := w.asError(missing); err != nil {
-		log.FromContext(ctx).Error(err, "The operator lacks rights")
+		log.FromContext(ctx).Error(err, "The operator lacks permissions")
 	} else {
-		log.FromContext(ctx).Info("The operator has all its rights again", "account", w.account)
+		log.FromContext(ctx).Info("The operator has all its permissions again", "account", w.account)
 	}
 	select {
 	case w.changed <- event.GenericEvent{Object: &rbacv1.ClusterRole{}}:

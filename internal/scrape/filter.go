@@ -129,7 +129,7 @@ func (g guard) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 			Path: request.URL.Path}
 		decision, _, err := g.may.Authorize(request.Context(), attributes)
 		if err != nil {
-			g.log.Error(err, "whether somebody may read metrics cannot be told", "user", name)
+			g.log.Error(err, "metrics authorization failed", "user", name)
 			http.Error(w, "Authorization of "+name+" failed", http.StatusInternalServerError)
 			return
 		}

@@ -53,7 +53,8 @@ func follow(ctx context.Context, f *tlsprofile.Follower, object any) {
 		return
 	}
 	if err := f.Set(server.Spec.TLSSecurityProfile); err != nil {
-		log.FromContext(ctx).Error(err, "The TLS profile of the cluster cannot be followed: the last one holds",
+		log.FromContext(ctx).Error(err, "Cannot apply the TLS profile of the cluster; the previous one remains in "+
+			"use",
 			"apiserver", apiServer)
 	}
 }
